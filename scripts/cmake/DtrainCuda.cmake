@@ -1,0 +1,71 @@
+# Enables the language CUDA where there is an nvcc that matches LibTorch's CUDA
+# and gets on with our C++ compiler, and sets DTRAIN_HAVE_NVCC. Without one the
+# build goes on without dtrain's own kernels. To be included at the top, before
+# any target.
+#
+#   DTRAIN_CUDA                 OFF keeps nvcc out of the way
+#   DTRAIN_CUDA_ARCHITECTURES   code for these GPUs; PTX of the last for later ones
+option(DTRAIN_CUDA "Build dtrain's own CUDA kernels where there is an nvcc" ON)
+set(DTRAIN_CUDA_ARCHITECTURES
+  75-real 80-real 86-real 89-real 90-real 100-real 120
+  CACHE STRING "GPU architectures of dtrain's own kernels")
+set(DTRAIN_HAVE_NVCC FALSE)
+if(NOT DTRAIN_CUDA)
+  message(STATUS "DTRAIN_CUDA is off: building without dtrain's own CUDA kernels")
+  return()
+endif()
+
+# A broken toolkit is the same as none: it must compile something before CMake
+# stakes the configuration on it.
+function(_dtrain_try_nvcc nvcc)
+  execute_process(COMMAND "${nvcc}" --version OUTPUT_VARIABLE output ERROR_QUIET)
+  if(NOT output MATCHES "release ([0-9.]+)")
+    return()
+  elseif(NOT CMAKE_MATCH_1 MATCHES "^13\\.")
+    message(STATUS "${nvcc} is of CUDA ${CMAKE_MATCH_1}, LibTorch of 13: not taken")
+    return()
+  endif()
+  set(source ${PROJECT_BINARY_DIR}/CMakeFiles/dtrain_try_nvcc.cu)
+  file(WRITE ${source}
+    "#include <vector>\n__global__ void Kernel() {}\nint main() { Kernel<<<1, 1>>>(); }\n")
+  execute_process(
+    COMMAND "${nvcc}" -ccbin "${CMAKE_CXX_COMPILER}" -std=c++20 -arch=sm_90 ${source}
+      -o ${source}.out
+    OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE status)
+  if(status EQUAL 0)
+    set(CMAKE_CUDA_COMPILER "${nvcc}" CACHE FILEPATH "CUDA compiler")
+  else()
+    string(REGEX MATCH "[^\n]*error[^\n]*" output "${output}")
+    message(STATUS "${nvcc} does not work, so it is not taken: ${output}")
+  endif()
+endfunction()
+
+# An installed toolkit, else the one that scripts/setup unpacked beside the wheel.
+find_program(_nvcc_in_path nvcc NO_CACHE)
+get_filename_component(_site "${LibTorch_PREFIX}/.." REALPATH)
+foreach(_nvcc "$ENV{CUDACXX}" "$ENV{CUDA_HOME}/bin/nvcc" "$ENV{CUDA_PATH}/bin/nvcc"
+    "${_nvcc_in_path}" /usr/local/cuda/bin/nvcc
+    "${_site}/nvidia/cu13/bin/nvcc")
+  if(NOT CMAKE_CUDA_COMPILER AND EXISTS "${_nvcc}")
+    _dtrain_try_nvcc("${_nvcc}")
+  endif()
+endforeach()
+if(NOT CMAKE_CUDA_COMPILER)
+  message(STATUS "no nvcc: building without dtrain's own CUDA kernels")
+  return()
+endif()
+
+# Before the language is enabled: CMake 3.25 would try sm_52, which nvcc 13 does
+# not know. The runtime library comes with LibTorch::cuda.
+set(CMAKE_CUDA_ARCHITECTURES ${DTRAIN_CUDA_ARCHITECTURES})
+set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)
+enable_language(CUDA)
+# What CMake 3.25 does not know: nvcc has C++20.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(DTRAIN_HAVE_NVCC TRUE)
+message(STATUS "nvcc ${CMAKE_CUDA_COMPILER_VERSION}: ${CMAKE_CUDA_COMPILER}")

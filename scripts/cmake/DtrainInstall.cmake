@@ -1,0 +1,39 @@
+# `cmake --install build/release --prefix P`: the same three directories beside
+# each other as in the build tree, so the program finds its trial host and the
+# host its libraries from wherever P lies (and the build tree may be moved, too).
+# LibTorch stays where it is.
+#
+#   P/bin/dtrain   P/libexec/dtrain/trial-host   P/lib/libdtrain_trial*.so
+#   P/include/dtrain   what a model author includes, as engine/train/trial.h
+#   P/share/dtrain/configs
+# `program` is what a user runs: everything but the tests.
+add_custom_target(program)
+function(dtrain_install target destination rpath)
+  if(TARGET ${target})
+    add_dependencies(program ${target})
+    set_target_properties(${target} PROPERTIES
+      INSTALL_RPATH ${rpath}
+      INSTALL_RPATH_USE_LINK_PATH ON
+      BUILD_WITH_INSTALL_RPATH ON)
+    install(TARGETS ${target}
+      RUNTIME DESTINATION ${destination} LIBRARY DESTINATION ${destination})
+  endif()
+endfunction()
+
+dtrain_install(dtrain bin $ORIGIN/../lib)
+dtrain_install(trial-host libexec/dtrain $ORIGIN/../../lib)
+dtrain_install(dtrain_trial lib $ORIGIN)
+dtrain_install(dtrain_trial_cuda lib $ORIGIN)
+if(TARGET trial-host)
+  set_target_properties(trial-host PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec/dtrain)
+endif()
+
+if(TARGET dtrain_trial)
+  install(DIRECTORY engine/base engine/data engine/train engine/wire
+    DESTINATION include/dtrain/engine FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY models DESTINATION include/dtrain FILES_MATCHING PATTERN "*.h")
+endif()
+if(EXISTS ${PROJECT_SOURCE_DIR}/configs)
+  install(DIRECTORY configs DESTINATION share/dtrain FILES_MATCHING PATTERN "*.yaml")
+endif()
