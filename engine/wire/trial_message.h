@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/length.h"
+
+namespace dtrain {
+
+/// Metric values of one report, in the order the trial gave them. NaN and
+/// infinities are values like others.
+using MetricValues = std::vector<std::pair<std::string, double>>;
+
+// ---- From the trial to the runner. Messages with a `seq` are kept by the
+// trial until the runner has acknowledged it, which it does once they are
+// durable; seq counts from 1 within one process.
+
+/// The trial's constructor returned.
+struct Ready {};
+
+/// Means over the batches since the last report.
+struct TrainingReport {
+  std::int64_t seq = 0;
+  std::int64_t batches = 0;  // trained so far, in all
+  double epoch = 0;
+  MetricValues metrics;
+  Timestamp time{0};
+};
+
+/// One pass over the validation data.
+struct ValidationReport {
+  std::int64_t seq = 0;
+  std::int64_t batches = 0;
+  double epoch = 0;
+  MetricValues metrics;
+  Timestamp time{0};
+};
+
+/// A checkpoint is complete on disk, in `<trial>/checkpoints/<uuid>`.
+struct CheckpointSaved {
+  std::int64_t seq = 0;
+  std::string uuid;
+  std::int64_t batches = 0;
+  double epoch = 0;
+  std::int64_t bytes = 0;
+  std::map<std::string, std::string> files;  // name → SHA-256 in hex
+  Timestamp time{0};
+};
+
+/// A RunOperation is done: trained, validated, checkpointed. `metrics` are
+/// those of the last validation, or of the last training report for a trial
+/// without validation data. `early`: the trial or early_stopping ended its
+/// training before the length was reached.
+struct OperationCompleted {
+  std::int64_t seq = 0;
+  Length length;  // as it was asked for
+  std::int64_t batches = 0;
+  MetricValues metrics;
+  bool early = false;
+};
+
+/// Where the trial is; sent now and then, never acknowledged. Any change of it
+/// is a sign of life. `total` is how many batches the operation has in all.
+struct Progress {
+  std::int64_t batches = 0;
+  std::int64_t total = 0;
+  std::int64_t batches_per_epoch = 0;
+};
+
+enum class EndReason {
+  kCompleted,  // closed, all operations done
+  kStopped,    // stopped on request, checkpointed
+  kInvalidHp,  // the hyperparameters make no sense together
+  kUserStop,   // the trial asked to end
+  kError,      // anything else; `message` says what
+};
+
+/// The trial's last word before it exits. A process that exits without it has
+/// crashed.
+struct Finished {
+  EndReason reason = EndReason::kCompleted;
+  std::string message;
+};
+
+using TrialMessage =
+    std::variant<Ready, TrainingReport, ValidationReport, CheckpointSaved,
+                 OperationCompleted, Progress, Finished>;
+
+}  // namespace dtrain

@@ -1,0 +1,79 @@
+#include "engine/wire/trial_spec.h"
+
+#include <limits>
+
+#include "engine/wire/json_fields.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+
+std::vector<int> Gpus(const JsonFields& fields) {
+  const json& array = fields.At("gpus");
+  if (!array.is_array()) fields.Fail("gpus", "a list of integers");
+  std::vector<int> gpus;
+  for (const json& gpu : array) {
+    const bool ordinal = gpu.is_number_integer() && gpu >= 0 && gpu <= kMaxInt;
+    if (!ordinal) fields.Fail("gpus", "a list of integers");
+    gpus.push_back(gpu.get<int>());
+  }
+  return gpus;
+}
+
+json ObjectOf(const JsonFields& fields, const char* name) {
+  const json& object = fields.At(name);
+  if (!object.is_object()) fields.Fail(name, "an object");
+  return object;
+}
+
+}  // namespace
+
+std::string ToString(TrialId id) {
+  return std::to_string(id.experiment) + "." + std::to_string(id.number);
+}
+
+json TrialSpec::ToJson() const {
+  return {{"experiment", id.experiment},
+          {"trial", id.number},
+          {"run", run},
+          {"entrypoint", entrypoint},
+          {"hparams", hparams},
+          {"data", data},
+          {"seed", seed},
+          {"rank", rank},
+          {"world_size", world_size},
+          {"threads", threads},
+          {"gpus", gpus},
+          {"directory", directory},
+          {"restore", restore},
+          {"warm_start", warm_start},
+          {"until", until ? LengthToJson(*until) : json(nullptr)},
+          {"settings", settings.ToJson()}};
+}
+
+TrialSpec TrialSpec::FromJson(const json& object) {
+  const JsonFields fields(object, "trial spec");
+  TrialSpec spec{
+      .id = {fields.Int("experiment", 1), fields.Int("trial", 1)},
+      .run = fields.Int("run"),
+      .entrypoint = fields.String("entrypoint"),
+      .hparams = ObjectOf(fields, "hparams"),
+      .data = ObjectOf(fields, "data"),
+      .seed = static_cast<std::uint32_t>(
+          fields.Int("seed", 0, std::numeric_limits<std::uint32_t>::max())),
+      .rank = static_cast<int>(fields.Int("rank", 0, kMaxInt)),
+      .world_size = static_cast<int>(fields.Int("world_size", 1, kMaxInt)),
+      .threads = static_cast<int>(fields.Int("threads", 1, kMaxInt)),
+      .gpus = Gpus(fields),
+      .directory = fields.String("directory"),
+      .restore = fields.String("restore"),
+      .warm_start = fields.String("warm_start"),
+      .settings = TrainerSettings::FromJson(fields.At("settings"))};
+  if (!fields.At("until").is_null()) spec.until = fields.LengthOf("until");
+  return spec;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/length.h"
+#include "engine/wire/trainer_settings.h"
+
+namespace dtrain {
+
+/// A trial as users name it: experiment 3, trial 7 is "3.7".
+struct TrialId {
+  std::int64_t experiment = 0;
+  std::int64_t number = 0;  // from 1
+
+  friend auto operator<=>(const TrialId&, const TrialId&) = default;
+};
+
+/// "EXP.N".
+std::string ToString(TrialId id);
+
+/// All that a trial process is told when it starts: the first line on its
+/// control socket.
+struct TrialSpec {
+  TrialId id;
+  std::int64_t run = 0;  // 0 in the trial's first process; restarts count up
+  std::string entrypoint;
+  nlohmann::json hparams = nlohmann::json::object();
+  nlohmann::json data = nlohmann::json::object();
+  std::uint32_t seed = 0;
+  int rank = 0;
+  int world_size = 1;
+  int threads = 1;        // intra-op threads
+  std::vector<int> gpus;  // ordinals of this rank's devices; empty: CPU
+  std::string directory;  // the trial's own, absolute; has checkpoints/
+  std::string restore;    // UUID of the checkpoint to go on from, or empty
+  // Directory of a checkpoint to begin from with counters at 0, or empty.
+  std::string warm_start;
+  // The operation to begin with: train to this absolute length.
+  std::optional<Length> until;
+  TrainerSettings settings;
+
+  nlohmann::json ToJson() const;
+  /// Throws Error(kFailed) for what `ToJson` did not write.
+  static TrialSpec FromJson(const nlohmann::json& json);
+};
+
+}  // namespace dtrain

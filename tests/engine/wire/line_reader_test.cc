@@ -1,0 +1,132 @@
+#include "engine/wire/line_reader.h"
+
+#include <array>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+namespace {
+
+using testing::Optional;
+
+class LineReaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()),
+              0);
+    near_.reset(ends[0]);
+    far_.reset(ends[1]);
+    ASSERT_EQ(::fcntl(near_.get(), F_SETFL, O_NONBLOCK), 0);
+  }
+
+  UniqueFd near_;
+  UniqueFd far_;
+};
+
+TEST_F(LineReaderTest, GivesWholeLinesOnly) {
+  LineReader reader(near_.get());
+  ASSERT_TRUE(WriteAll(far_.get(), "one\n\ntw"));
+
+  ASSERT_TRUE(reader.Fill());
+
+  EXPECT_THAT(reader.Next(), Optional(std::string("one")));
+  EXPECT_THAT(reader.Next(), Optional(std::string()));
+  EXPECT_EQ(reader.Next(), std::nullopt);
+  ASSERT_TRUE(WriteAll(far_.get(), "o\n"));
+  ASSERT_TRUE(reader.Fill());
+  EXPECT_THAT(reader.Next(), Optional(std::string("two")));
+}
+
+TEST_F(LineReaderTest, WouldBlockIsNoEnd) {
+  LineReader reader(near_.get());
+
+  EXPECT_TRUE(reader.Fill());
+  EXPECT_EQ(reader.Next(), std::nullopt);
+}
+
+TEST_F(LineReaderTest, EndsWithTheStreamAndDropsATornLine) {
+  LineReader reader(near_.get());
+  ASSERT_TRUE(WriteAll(far_.get(), "one\ntor"));
+  far_.reset();
+
+  ASSERT_TRUE(reader.Fill());
+  EXPECT_FALSE(reader.Fill());
+
+  EXPECT_THAT(reader.Next(), Optional(std::string("one")));
+  EXPECT_EQ(reader.Next(), std::nullopt);
+}
+
+TEST_F(LineReaderTest, ResetConnectionIsTheEnd) {
+  LineReader reader(near_.get());
+  // Data that nobody read makes the peer's close a reset.
+  ASSERT_TRUE(WriteAll(near_.get(), "unread\n"));
+  far_.reset();
+
+  EXPECT_FALSE(reader.Fill());
+}
+
+TEST_F(LineReaderTest, RefusesALineThatIsTooLong) {
+  LineReader reader(near_.get(), /*max_line=*/8);
+  ASSERT_TRUE(WriteAll(far_.get(), "12345678\n123456789"));
+  ASSERT_TRUE(reader.Fill());
+
+  EXPECT_THAT(reader.Next(), Optional(std::string("12345678")));
+  EXPECT_THROW(reader.Next(), Error);
+}
+
+TEST_F(LineReaderTest, LineOfManyReadsArrivesWhole) {
+  ASSERT_EQ(::fcntl(near_.get(), F_SETFL, 0), 0);
+  LineReader reader(near_.get());
+  const std::string sent(5'000'000, 'x');
+  std::thread writer([&] { EXPECT_TRUE(WriteAll(far_.get(), sent + "\n")); });
+
+  std::optional<std::string> line;
+  while (!line && reader.Fill()) line = reader.Next();
+  writer.join();
+
+  EXPECT_EQ(line, sent);
+}
+
+TEST_F(LineReaderTest, WriteAllWaitsForASlowReader) {
+  ASSERT_EQ(::fcntl(far_.get(), F_SETFL, O_NONBLOCK), 0);
+  ASSERT_EQ(::fcntl(near_.get(), F_SETFL, 0), 0);
+  LineReader reader(near_.get());
+  std::size_t lines = 0;
+  std::thread slow([&] {
+    while (reader.Fill()) {
+      while (reader.Next()) ++lines;
+    }
+  });
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "line\n";
+
+  EXPECT_TRUE(WriteAll(far_.get(), text));
+  far_.reset();
+  slow.join();
+
+  EXPECT_EQ(lines, 200'000u);
+}
+
+TEST_F(LineReaderTest, WriteAllTellsThatThePeerIsGone) {
+  near_.reset();
+
+  EXPECT_FALSE(WriteAll(far_.get(), "anyone?\n"));
+}
+
+TEST_F(LineReaderTest, UnreadableDescriptorIsAnError) {
+  LineReader reader(-1);
+
+  EXPECT_THROW(static_cast<void>(reader.Fill()), Error);
+}
+
+}  // namespace
+}  // namespace dtrain

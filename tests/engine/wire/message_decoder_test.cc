@@ -1,0 +1,160 @@
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/wire/message.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+struct BadLine {
+  const char* name;
+  std::string line;
+  std::string complaint;
+};
+
+std::string Repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+const std::string kReport = "{\"type\":\"training\",\"seq\":1,\"batches\":1,";
+const std::string kSaved =
+    "{\"type\":\"checkpoint\",\"seq\":1,\"batches\":1,\"epoch\":0,\"bytes\":1,"
+    "\"time\":0,";
+const std::string kUuid = "\"uuid\":\"0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e\",";
+
+class BadTrialMessageTest : public testing::TestWithParam<BadLine> {};
+
+TEST_P(BadTrialMessageTest, IsRefusedInOneLine) {
+  try {
+    DecodeTrialMessage(GetParam().line);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kFailed);
+    EXPECT_THAT(error.what(), StartsWith("message from the trial: "));
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().complaint));
+    EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+    EXPECT_LT(std::string(error.what()).size(), 250u);
+  }
+}
+
+const BadLine kBadLines[] = {
+    {"Empty", "", "not JSON at byte"},
+    {"NotJson", "hello", "not JSON at byte 1"},
+    {"Nul", std::string(3, '\0'), "not JSON"},
+    {"HalfALine", R"({"type":"training","se)", "not JSON"},
+    {"TrailingText", R"({"type":"ready"} x)", "not JSON"},
+    {"TwoDocuments", R"({"type":"ready"}{"type":"ready"})", "not JSON"},
+    {"Scalar", "12", "expected a JSON object"},
+    {"String", "\"ready\"", "expected a JSON object"},
+    {"Array", "[]", "expected a JSON object"},
+    {"Null", "null", "expected a JSON object"},
+    {"NoType", "{}", "needs the field 'type'"},
+    {"UnknownType", R"({"type":"dance"})", "unknown type 'dance'"},
+    {"TypeOfRunner", R"({"type":"close"})", "unknown type 'close'"},
+    {"EscapesInType", R"({"type":"\u001b[31m"})", "'\\x1b[31m'"},
+    {"LongType", R"({"type":")" + std::string(100'000, 'x') + R"("})",
+     "unknown type"},
+    {"TypeIsNumber", R"({"type":1})", "field 'type' must be a string"},
+    {"UnknownField", R"({"type":"ready","colour":1})", "'colour'"},
+    {"TwiceTheSame", R"({"type":"ready","type":"ready"})", "comes twice"},
+    {"MissingEpoch", kReport + R"("metrics":{},"time":0})",
+     "needs the field 'epoch'"},
+    {"MissingMetrics", kReport + R"("epoch":0,"time":0})", "'metrics'"},
+    {"MetricsAreAList", kReport + R"("epoch":0,"metrics":[1],"time":0})",
+     "an object of numbers"},
+    {"MetricIsText", kReport + R"("epoch":0,"metrics":{"a":"b"},"time":0})",
+     "an object of numbers"},
+    {"MetricIsNull", kReport + R"("epoch":0,"metrics":{"a":null},"time":0})",
+     "an object of numbers"},
+    {"MetricIsNested", kReport + R"("epoch":0,"metrics":{"a":{}},"time":0})",
+     "an object of numbers"},
+    {"MetricIsHuge", kReport + R"("epoch":0,"metrics":{"a":1e999},"time":0})",
+     "an object of numbers"},
+    {"EpochIsNegative", kReport + R"("epoch":-1,"metrics":{},"time":0})",
+     "'epoch' must be a number, at least 0"},
+    {"EpochIsText", kReport + R"("epoch":"NaN","metrics":{},"time":0})",
+     "'epoch'"},
+    {"SeqIsZero",
+     R"({"type":"training","seq":0,"batches":1,"epoch":0,"metrics":{},)"
+     R"("time":0})",
+     "'seq' counts from 1"},
+    {"SeqIsNegative", R"({"type":"training","seq":-1})", "field 'seq'"},
+    {"SeqIsFraction", R"({"type":"training","seq":1.5})", "field 'seq'"},
+    {"SeqIsText", R"({"type":"training","seq":"1"})", "field 'seq'"},
+    {"SeqIsHuge", R"({"type":"training","seq":9223372036854775808})",
+     "field 'seq'"},
+    {"SeqIsBeyondAll",
+     R"({"type":"training","seq":1)" + std::string(400, '0') + "}",
+     "field 'seq'"},
+    {"EarlyIsNumber", R"({"type":"completed","early":1})", "true or false"},
+    {"LengthIsEmpty", R"({"type":"completed","length":{}})", "a length"},
+    {"LengthIsPlain", R"({"type":"completed","length":5})", "a length"},
+    {"LengthOfTwoUnits",
+     R"({"type":"completed","length":{"batches":1,"epochs":1}})", "a length"},
+    {"LengthOfOddUnit", R"({"type":"completed","length":{"days":1}})",
+     "a length"},
+    {"LengthIsNegative", R"({"type":"completed","length":{"batches":-1}})",
+     "a length"},
+    {"UnknownReason", R"({"type":"finished","reason":"bored","message":""})",
+     "unknown reason 'bored'"},
+    {"UuidIsAPath", kSaved + R"("uuid":"../../../etc","files":{}})",
+     "is no UUID"},
+    {"UuidOfCapitals",
+     kSaved + R"("uuid":"0B5D1B1E-6F4C-4A38-9D6C-3F1A5B2C7D8E","files":{}})",
+     "is no UUID"},
+    {"FileOutside", kSaved + kUuid + R"("files":{"../x":"ab"}})",
+     "no file of a checkpoint"},
+    {"FileIsAbsolute", kSaved + kUuid + R"("files":{"/etc/passwd":"ab"}})",
+     "no file of a checkpoint"},
+    {"FileWithNul", kSaved + kUuid + R"("files":{"a\u0000b":"ab"}})",
+     "no file of a checkpoint"},
+    {"HashIsNumber", kSaved + kUuid + R"("files":{"a":1}})",
+     "an object of strings"},
+    {"InvalidUtf8", "{\"type\":\"re\xff\xfe\"}", "not JSON at byte"},
+    {"SurrogateAlone", R"({"type":"\ud800"})", "not JSON"},
+    {"DeepArrays", Repeated("[", 100'000), "expected a JSON object"},
+    {"DeepObjects", Repeated("{\"type\":", 100'000), "must be a string"},
+    {"DeepMetrics", R"({"metrics":)" + Repeated("{\"a\":", 100'000),
+     "an object of numbers"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Lines, BadTrialMessageTest,
+                         testing::ValuesIn(kBadLines),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(MessageDecoderTest, NumbersTooSmallForADoubleAreZero) {
+  const auto message = DecodeTrialMessage(
+      kReport + R"("epoch":0,"metrics":{"a":1e-999},"time":0})");
+
+  EXPECT_EQ(std::get<TrainingReport>(message).metrics.at(0).second, 0);
+}
+
+TEST(MessageDecoderTest, FieldsComeInAnyOrder) {
+  const auto message = DecodeRunnerMessage(R"({"seq":3,"type":"ack"})");
+
+  EXPECT_EQ(std::get<Acknowledge>(message).seq, 3);
+}
+
+TEST(MessageDecoderTest, BadRunnerMessagesNameTheRunner) {
+  EXPECT_THROW(DecodeRunnerMessage(R"({"type":"run"})"), Error);
+  EXPECT_THROW(DecodeRunnerMessage(R"({"type":"ack","seq":0})"), Error);
+  EXPECT_THROW(DecodeRunnerMessage(R"({"type":"ready"})"), Error);
+  try {
+    DecodeRunnerMessage("x");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), StartsWith("message from the runner: "));
+  }
+}
+
+}  // namespace
+}  // namespace dtrain

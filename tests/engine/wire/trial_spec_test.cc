@@ -1,0 +1,82 @@
+#include "engine/wire/trial_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TrialSpec Sample() {
+  return {.id = {3, 7},
+          .run = 2,
+          .entrypoint = "digits:LeNetTrial",
+          .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
+          .data = {{"path", "/data"}},
+          .seed = 4'000'000'000u,
+          .rank = 1,
+          .world_size = 2,
+          .threads = 4,
+          .gpus = {0, 3},
+          .directory = "/store/experiments/3/trials/7",
+          .restore = "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e",
+          .warm_start = "/elsewhere",
+          .until = Length{2, Unit::kEpochs}};
+}
+
+TEST(TrialSpecTest, EverythingRoundTrips) {
+  const auto read =
+      TrialSpec::FromJson(nlohmann::json::parse(Sample().ToJson().dump()));
+
+  EXPECT_EQ(read.ToJson(), Sample().ToJson());
+  EXPECT_EQ(read.id, (TrialId{3, 7}));
+  EXPECT_EQ(read.seed, 4'000'000'000u);
+  EXPECT_THAT(read.gpus, ElementsAre(0, 3));
+  EXPECT_EQ(read.until, (Length{2, Unit::kEpochs}));
+}
+
+TEST(TrialSpecTest, NoOperationStaysNone) {
+  TrialSpec spec = Sample();
+  spec.until.reset();
+
+  EXPECT_EQ(TrialSpec::FromJson(spec.ToJson()).until, std::nullopt);
+}
+
+TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
+  nlohmann::json no_trial = Sample().ToJson();
+  no_trial["trial"] = 0;
+  nlohmann::json odd_gpus = Sample().ToJson();
+  odd_gpus["gpus"] = {-1};
+  nlohmann::json odd_seed = Sample().ToJson();
+  odd_seed["seed"] = 4'294'967'296;
+  nlohmann::json odd_hparams = Sample().ToJson();
+  odd_hparams["hparams"] = "lr";
+
+  EXPECT_THROW(TrialSpec::FromJson(no_trial), Error);
+  EXPECT_THROW(TrialSpec::FromJson(odd_gpus), Error);
+  EXPECT_THROW(TrialSpec::FromJson(odd_seed), Error);
+  EXPECT_THROW(TrialSpec::FromJson(odd_hparams), Error);
+  EXPECT_THROW(TrialSpec::FromJson("x"), Error);
+}
+
+TEST(TrialSpecTest, MessagesNameTheField) {
+  nlohmann::json spec = Sample().ToJson();
+  spec.erase("threads");
+  try {
+    TrialSpec::FromJson(spec);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("trial spec: field 'threads'"));
+  }
+}
+
+TEST(TrialSpecTest, TrialsAreNamedAsUsersKnowThem) {
+  EXPECT_EQ(ToString(TrialId{3, 7}), "3.7");
+}
+
+}  // namespace
+}  // namespace dtrain
