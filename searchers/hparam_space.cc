@@ -1,0 +1,64 @@
+#include "searchers/hparam_space.h"
+
+#include <cmath>
+#include <string>
+
+namespace dtrain {
+namespace {
+
+nlohmann::json SampleTyped(const nlohmann::json& space, Rng& rng) {
+  const std::string type = space.at("type");
+  if (type == "const") return space.at("val");
+  if (type == "categorical") {
+    const nlohmann::json& values = space.at("vals");
+    return values.at(rng.Below(values.size()));
+  }
+  if (type == "int") {
+    const std::int64_t low = space.at("minval");
+    const std::int64_t high = space.at("maxval");
+    const auto count =
+        static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) + 1;
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) +
+                                     rng.Below(count));
+  }
+  const double draw = rng.Uniform(space.at("minval"), space.at("maxval"));
+  if (type == "double") return draw;
+  return std::pow(space.value("base", 10.0), draw);
+}
+
+}  // namespace
+
+bool HasType(const nlohmann::json& value) {
+  const auto type = value.is_object() ? value.find("type") : value.end();
+  return value.is_object() && type != value.end() && type->is_string();
+}
+
+nlohmann::json SampleHparams(const nlohmann::json& space, Rng& rng) {
+  if (HasType(space)) return SampleTyped(space, rng);
+  if (!space.is_object()) return space;
+  // nlohmann keeps objects in byte order of their keys.
+  nlohmann::json sample = nlohmann::json::object();
+  for (const auto& [name, value] : space.items()) {
+    sample[name] = SampleHparams(value, rng);
+  }
+  return sample;
+}
+
+Sample SampleTrial(const nlohmann::json& space, Rng& rng) {
+  Sample sample;
+  sample.hparams = SampleHparams(space, rng);
+  sample.request_id = rng.Uuid();
+  sample.seed = static_cast<std::uint32_t>(rng.Below(std::uint64_t{1} << 31));
+  return sample;
+}
+
+bool IsConstant(const nlohmann::json& space) {
+  if (HasType(space)) return space.at("type") == "const";
+  if (!space.is_object()) return true;
+  for (const auto& value : space) {
+    if (!IsConstant(value)) return false;
+  }
+  return true;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
+
+#include "searchers/rng.h"
+
+namespace dtrain {
+
+/// A trial's hyperparameters with what belongs to them.
+struct Sample {
+  nlohmann::json hparams;
+  std::string request_id;
+  std::uint32_t seed = 0;
+};
+
+/// The value of one searched hyperparameter, or a constant, drawn at random.
+/// `space` is what the YAML gives: a scalar or list (constant), a map with
+/// `type` (const, int, double, log, categorical), or a map of further
+/// hyperparameters. Maps are visited in byte order of their names, depth first;
+/// constants draw nothing. REQUIRES: `space` was checked.
+nlohmann::json SampleHparams(const nlohmann::json& space, Rng& rng);
+
+/// A whole trial: hyperparameters, request id, seed, drawn in this order.
+Sample SampleTrial(const nlohmann::json& space, Rng& rng);
+
+/// Whether every hyperparameter of `space` has but one value.
+bool IsConstant(const nlohmann::json& space);
+
+/// Whether `value` is a map that describes one hyperparameter by its `type`.
+bool HasType(const nlohmann::json& value);
+
+}  // namespace dtrain

@@ -1,0 +1,141 @@
+#include "searchers/searcher.h"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+// JSON has no NaN and no infinities, a metric may be one.
+json MetricToJson(double metric) {
+  if (std::isfinite(metric)) return metric;
+  if (std::isnan(metric)) return "NaN";
+  return metric > 0 ? "Infinity" : "-Infinity";
+}
+
+double MetricFromJson(const json& metric) {
+  if (metric.is_number()) return metric.get<double>();
+  if (metric == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (metric == "Infinity") return std::numeric_limits<double>::infinity();
+  if (metric == "-Infinity") return -std::numeric_limits<double>::infinity();
+  throw std::invalid_argument("a recorded metric is no number");
+}
+
+const char* ReasonName(ExitReason reason) {
+  switch (reason) {
+    case ExitReason::kErrored:
+      return "errored";
+    case ExitReason::kInvalidHp:
+      return "invalid_hp";
+    case ExitReason::kUserStop:
+      return "user_stop";
+  }
+  return "errored";
+}
+
+ExitReason ReasonFromName(const std::string& name) {
+  if (name == "errored") return ExitReason::kErrored;
+  if (name == "invalid_hp") return ExitReason::kInvalidHp;
+  if (name == "user_stop") return ExitReason::kUserStop;
+  throw std::invalid_argument("no reason to exit early: " + name);
+}
+
+struct EventToJson {
+  json operator()(const Started&) const { return {{"event", "started"}}; }
+  json operator()(const Created& e) const {
+    return {{"event", "created"}, {"trial", e.trial}};
+  }
+  json operator()(const ValidationCompleted& e) const {
+    return {{"event", "validation_completed"},
+            {"trial", e.trial},
+            {"length", e.length},
+            {"metric", MetricToJson(e.metric)}};
+  }
+  json operator()(const Closed& e) const {
+    return {{"event", "closed"}, {"trial", e.trial}};
+  }
+  json operator()(const ExitedEarly& e) const {
+    return {{"event", "exited_early"},
+            {"trial", e.trial},
+            {"reason", ReasonName(e.reason)}};
+  }
+};
+
+struct OperationToJson {
+  json operator()(const Create& o) const {
+    return {{"operation", "create"},
+            {"trial", o.trial},
+            {"request_id", o.request_id},
+            {"hparams", o.hparams},
+            {"seed", o.seed}};
+  }
+  json operator()(const ValidateAfter& o) const {
+    return {{"operation", "validate_after"},
+            {"trial", o.trial},
+            {"length", o.length}};
+  }
+  json operator()(const Close& o) const {
+    return {{"operation", "close"}, {"trial", o.trial}};
+  }
+  json operator()(const Shutdown& o) const {
+    return {{"operation", "shutdown"}, {"failed", o.failed}};
+  }
+};
+
+Event ReadEvent(const json& json) {
+  const std::string name = json.at("event");
+  if (name == "started") return Started{};
+  const TrialIndex trial = json.at("trial");
+  if (name == "created") return Created{trial};
+  if (name == "closed") return Closed{trial};
+  if (name == "exited_early") {
+    return ExitedEarly{trial, ReasonFromName(json.at("reason"))};
+  }
+  if (name == "validation_completed") {
+    return ValidationCompleted{trial, json.at("length"),
+                               MetricFromJson(json.at("metric"))};
+  }
+  throw std::invalid_argument("no event: " + name);
+}
+
+Operation ReadOperation(const json& json) {
+  const std::string name = json.at("operation");
+  if (name == "shutdown") return Shutdown{json.at("failed")};
+  const TrialIndex trial = json.at("trial");
+  if (name == "close") return Close{trial};
+  if (name == "validate_after") return ValidateAfter{trial, json.at("length")};
+  if (name == "create") {
+    return Create{trial, json.at("request_id"), json.at("hparams"),
+                  json.at("seed")};
+  }
+  throw std::invalid_argument("no operation: " + name);
+}
+
+}  // namespace
+
+json ToJson(const Event& event) { return std::visit(EventToJson{}, event); }
+
+json ToJson(const Operation& operation) {
+  return std::visit(OperationToJson{}, operation);
+}
+
+Event EventFromJson(const json& json) {
+  try {
+    return ReadEvent(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
+Operation OperationFromJson(const json& json) {
+  try {
+    return ReadOperation(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,82 @@
+#include "searchers/hparam_space.h"
+
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+json Golden(const std::string& name) {
+  std::ifstream file(std::string(DTRAIN_GOLDEN_DIR) + "/" + name);
+  return json::parse(file);
+}
+
+// Whether two samples agree: numbers within rounding, all else exactly.
+bool Near(const json& a, const json& b) {
+  if (a.is_number_float() || b.is_number_float()) {
+    if (!a.is_number() || !b.is_number()) return false;
+    const double x = a;
+    const double y = b;
+    return std::abs(x - y) <= 1e-12 * std::max(std::abs(x), std::abs(y));
+  }
+  if (!a.is_structured() || a.size() != b.size()) return a == b;
+  for (const auto& [key, value] : a.items()) {
+    const json* other = nullptr;
+    if (b.is_object() && b.contains(key)) other = &b.at(key);
+    if (b.is_array()) other = &b.at(std::stoul(key));
+    if (other == nullptr || !Near(value, *other)) return false;
+  }
+  return true;
+}
+
+class RecordedSamplesTest : public testing::TestWithParam<int> {};
+
+TEST_P(RecordedSamplesTest, AreDrawnAgain) {
+  const json golden = Golden("hparams_0.37.0.json").at(GetParam());
+  const json& given = golden.at("case");
+  Rng rng(given.at("seed").get<std::uint32_t>());
+
+  for (const json& expected : golden.value("samples", json::array())) {
+    const Sample sample = SampleTrial(given.at("hyperparameters"), rng);
+
+    EXPECT_TRUE(Near(sample.hparams, expected.at("hparams")))
+        << sample.hparams << " is not " << expected.at("hparams");
+    EXPECT_EQ(sample.request_id, expected.at("request_id"));
+    EXPECT_EQ(sample.seed, expected.at("trial_seed"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RecordedSamplesTest, testing::Range(0, 10));
+
+TEST(HparamSpaceTest, LeavesListsAndScalarsAsTheyAre) {
+  const json space = {{"layers", {1, 2, 3}}, {"name", "x"}, {"none", nullptr}};
+  Rng rng(1);
+
+  EXPECT_EQ(SampleHparams(space, rng), space);
+  EXPECT_TRUE(IsConstant(space));
+}
+
+TEST(HparamSpaceTest, SamplesInsideNestedMaps) {
+  const json space = json::parse(
+      R"({"opt": {"lr": {"type": "double", "minval": 1, "maxval": 2}}})");
+  Rng rng(1);
+
+  const json sample = SampleHparams(space, rng);
+
+  EXPECT_GE(sample.at("opt").at("lr"), 1.0);
+  EXPECT_LT(sample.at("opt").at("lr"), 2.0);
+  EXPECT_FALSE(IsConstant(space));
+}
+
+TEST(HparamSpaceTest, TakesTheValueOfAConst) {
+  Rng rng(1);
+
+  EXPECT_EQ(SampleHparams({{"type", "const"}, {"val", 5}}, rng), 5);
+}
+
+}  // namespace
+}  // namespace dtrain

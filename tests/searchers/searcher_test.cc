@@ -1,0 +1,56 @@
+#include "searchers/searcher.h"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+TEST(SearcherRecordTest, OperationsComeBack) {
+  const Operation create =
+      Create{3, "bcae4199-142c-4b98-a6d6-f02779182272", {{"lr", 0.1}}, 7};
+
+  EXPECT_EQ(OperationFromJson(ToJson(create)), create);
+  EXPECT_EQ(OperationFromJson(ToJson(Operation(ValidateAfter{3, 900}))),
+            Operation(ValidateAfter{3, 900}));
+  EXPECT_EQ(OperationFromJson(ToJson(Operation(Close{3}))),
+            Operation(Close{3}));
+  EXPECT_EQ(OperationFromJson(ToJson(Operation(Shutdown{true}))),
+            Operation(Shutdown{true}));
+}
+
+TEST(SearcherRecordTest, EventsComeBack) {
+  const Event event =
+      EventFromJson(ToJson(Event(ExitedEarly{4, ExitReason::kInvalidHp})));
+
+  const auto* early = std::get_if<ExitedEarly>(&event);
+  ASSERT_NE(early, nullptr);
+  EXPECT_EQ(early->trial, 4);
+  EXPECT_EQ(early->reason, ExitReason::kInvalidHp);
+}
+
+TEST(SearcherRecordTest, ANanMetricStaysOne) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+
+  const json text = ToJson(Event(ValidationCompleted{0, 100, nan}));
+  const Event event = EventFromJson(json::parse(text.dump()));
+
+  EXPECT_EQ(text.at("metric"), "NaN");
+  EXPECT_TRUE(std::isnan(std::get<ValidationCompleted>(event).metric));
+}
+
+TEST(SearcherRecordTest, RefusesWhatIsNone) {
+  EXPECT_THROW(EventFromJson({{"event", "dance"}, {"trial", 1}}),
+               std::invalid_argument);
+  EXPECT_THROW(EventFromJson({{"event", "closed"}}), std::invalid_argument);
+  EXPECT_THROW(OperationFromJson({{"operation", "close"}, {"trial", "x"}}),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dtrain
