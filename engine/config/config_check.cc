@@ -1,0 +1,148 @@
+#include "engine/config/config_check.h"
+
+#include <string>
+#include <vector>
+
+#include "engine/base/text.h"
+#include "engine/config/entrypoint.h"
+#include "engine/config/hyperparameters.h"
+
+namespace dtrain {
+namespace {
+
+using Json = nlohmann::json;
+
+// One directory from the names that Determined has for it; afterwards only
+// `path` is left.
+void SettleStoragePath(const Node& root, Json& storage, Findings& findings) {
+  const std::string section = "checkpoint_storage";
+  std::vector<std::string> given;
+  for (const auto* name : {"path", "host_path", "container_path"}) {
+    if (IsGiven(root, JoinPath(section, name))) given.emplace_back(name);
+  }
+  const Json sub = storage["storage_path"];
+  if (given.size() > 1) {
+    findings.Error(MarkOf(root, JoinPath(section, given[1])),
+                   JoinPath(section, given[1]),
+                   "means the same as " + given[0] + "; remove one of them");
+  }
+  if (!sub.is_null() && given.empty()) {
+    findings.Error(MarkOf(root, "checkpoint_storage.storage_path"),
+                   "checkpoint_storage.storage_path",
+                   "lies in host_path, which is missing; use path instead");
+  }
+  Json path = given.empty() ? Json() : storage[given[0]];
+  if (!sub.is_null() && path.is_string()) {
+    const auto inner = sub.get<std::string>();
+    path = inner[0] == '/' ? inner : path.get<std::string>() + '/' + inner;
+  }
+  for (const auto* name :
+       {"type", "host_path", "container_path", "storage_path"}) {
+    storage.erase(name);
+  }
+  storage["path"] = path;
+}
+
+void CheckResources(const Node& root, const Json& resources,
+                    Findings& findings) {
+  const Json& per_trial = resources.at("slots_per_trial");
+  if (!per_trial.is_number_integer()) return;
+  const Json& most = resources.at("max_slots");
+  if (!most.is_null() && most < per_trial) {
+    findings.Error(MarkOf(root, "resources.max_slots"), "resources.max_slots",
+                   "is less than slots_per_trial (" + per_trial.dump() +
+                       "), so no trial could run; raise it");
+  }
+  const Json& slots = resources.at("slots");
+  if (slots.is_array() && slots.size() < per_trial.get<std::size_t>()) {
+    findings.Error(MarkOf(root, "resources.slots"), "resources.slots",
+                   "are fewer than slots_per_trial (" + per_trial.dump() +
+                       "), so no trial could run; name more");
+  }
+}
+
+void CheckOptimizations(const Node& root, const Json& optimizations,
+                        Findings& findings) {
+  const std::string section = "optimizations";
+  const Json& clip = optimizations.at("clip_gradients");
+  const bool fp16 = optimizations.at("mixed_precision") == "fp16";
+  const bool norm = IsGiven(root, "optimizations.clip_gradients.norm");
+  const bool value = IsGiven(root, "optimizations.clip_gradients.value");
+  if (!clip.is_null() && norm == value) {
+    findings.Error(MarkOf(root, "optimizations.clip_gradients"),
+                   "optimizations.clip_gradients",
+                   "expected exactly one of norm and value");
+  }
+  if (!optimizations.at("loss_scale").is_null() && !fp16) {
+    findings.Error(MarkOf(root, "optimizations.loss_scale"),
+                   "optimizations.loss_scale",
+                   "is of use with mixed_precision: fp16 only; remove it");
+  }
+  if (optimizations.at("update_in_backward") == true &&
+      (!clip.is_null() || fp16 ||
+       optimizations.at("aggregation_frequency") != 1)) {
+    findings.Error(MarkOf(root, "optimizations.update_in_backward"),
+                   "optimizations.update_in_backward",
+                   "needs all gradients at no time, so it goes with neither "
+                   "clip_gradients, aggregation_frequency nor fp16; turn one "
+                   "off");
+  }
+}
+
+void CheckHyperparameters(const Node& root, const Json& searcher,
+                          Findings& findings) {
+  const Node* node = root.Find("hyperparameters");
+  if (node == nullptr || !searcher.at("name").is_string()) return;
+  Findings unheard("", {});
+  ReadHyperparameters(*node, unheard);
+  if (unheard.errors() > 0) return;
+  CheckSearched(*node, searcher.at("name").get<std::string>(), findings);
+}
+
+// Early stopping watches the searcher's metric unless told otherwise.
+void SettleEarlyStopping(const Json& searcher, Json& early_stopping) {
+  if (early_stopping.is_null()) return;
+  Json& metric = early_stopping["metric"];
+  if (metric.is_null()) metric = searcher.at("metric");
+  Json& smaller = early_stopping["smaller_is_better"];
+  if (!smaller.is_null()) return;
+  const bool same = metric == searcher.at("metric");
+  smaller = same ? searcher.at("smaller_is_better") : Json(true);
+}
+
+}  // namespace
+
+bool IsGiven(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  for (const std::string& name : Split(path, '.')) {
+    node = node->Find(name);
+    if (node == nullptr) return false;
+  }
+  return !node->is_null();
+}
+
+Mark MarkOf(const Node& root, std::string_view path) {
+  const Node* node = &root;
+  Mark mark;
+  for (const std::string& name : Split(path, '.')) {
+    node = node->Find(name);
+    if (node == nullptr) break;
+    mark = node->mark;
+  }
+  return mark;
+}
+
+void CheckConfig(const Node& root, std::span<const std::string> known_trials,
+                 nlohmann::json& effective, Findings& findings) {
+  CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),
+                  known_trials, findings);
+  const Json& searcher = effective.at("searcher");
+  if (IsGiven(root, "searcher")) CheckSearcher(root, searcher, findings);
+  CheckHyperparameters(root, searcher, findings);
+  SettleStoragePath(root, effective["checkpoint_storage"], findings);
+  CheckResources(root, effective.at("resources"), findings);
+  CheckOptimizations(root, effective.at("optimizations"), findings);
+  SettleEarlyStopping(effective.at("searcher"), effective["early_stopping"]);
+}
+
+}  // namespace dtrain

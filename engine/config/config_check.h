@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/config/findings.h"
+#include "engine/config/node.h"
+
+namespace dtrain {
+
+/// Checks what keys ask of each other and fills in the defaults that follow
+/// from other keys. `effective` is what EffectiveReader made of `root`; where
+/// that found an error, `effective` has the default, and nothing is said twice.
+void CheckConfig(const Node& root, std::span<const std::string> known_trials,
+                 nlohmann::json& effective, Findings& findings);
+
+/// Whether the dotted path has a value in the text, right or wrong.
+bool IsGiven(const Node& root, std::string_view path);
+
+/// Where the value of the dotted path stands, or what is nearest above it.
+Mark MarkOf(const Node& root, std::string_view path);
+
+/// The part of `CheckConfig` about the searcher.
+void CheckSearcher(const Node& root, const nlohmann::json& searcher,
+                   Findings& findings);
+
+}  // namespace dtrain

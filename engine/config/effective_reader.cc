@@ -1,0 +1,153 @@
+#include "engine/config/effective_reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "engine/base/text.h"
+#include "engine/config/hyperparameters.h"
+#include "engine/config/points.h"
+#include "engine/config/value_reader.h"
+
+namespace dtrain {
+namespace {
+
+// The method that the tree names; empty where it names none that there is.
+// What is wrong with it is found when the key itself is read.
+std::string MethodOf(const Node& root) {
+  const Node* searcher = root.Find("searcher");
+  const Node* name = searcher ? searcher->Find("name") : nullptr;
+  if (name == nullptr) return "";
+  Findings unheard("", {});
+  const auto method = ReadValue(*FindKey("searcher.name"), *name, unheard);
+  return method ? method->get<std::string>() : "";
+}
+
+// Storage that is no directory of this machine: said once, and the keys that
+// come with it are not looked at.
+bool IsRemoteStorage(const KeySpec& key, const Node& node) {
+  if (key.path != "checkpoint_storage") return false;
+  const Node* type = node.Find("type");
+  if (type == nullptr || !type->is_string()) return false;
+  const std::vector<std::string> remote = {"azure", "gcs", "hdfs", "s3"};
+  return std::find(remote.begin(), remote.end(), type->text) != remote.end();
+}
+
+}  // namespace
+
+EffectiveReader::EffectiveReader(const Node& root, Findings& findings)
+    : root_(root), findings_(findings), method_(MethodOf(root)) {}
+
+nlohmann::json EffectiveReader::Read() { return ReadSection(&root_, ""); }
+
+// Without `node` the section is all defaults, and nothing in it is missing.
+nlohmann::json EffectiveReader::ReadSection(const Node* node,
+                                            std::string_view section) {
+  auto result = nlohmann::json::object();
+  if (node != nullptr) CheckNames(*node, section);
+  for (const KeySpec& key : Schema()) {
+    if (key.section() != section || key.ignored() || !Applies(key)) continue;
+    result[std::string(key.name())] = ReadKey(key, node);
+  }
+  return result;
+}
+
+nlohmann::json EffectiveReader::ReadKey(const KeySpec& key,
+                                        const Node* section) {
+  const Node* node = section ? section->Find(key.name()) : nullptr;
+  if (node != nullptr && !node->is_null()) return ReadGiven(key, *node);
+  // Of a searcher that there is not, one cannot say what it needs.
+  const bool required =
+      key.required && (key.searchers.empty() || !method_.empty());
+  if (required && section != nullptr) {
+    const Mark mark = node                ? node->mark
+                      : section == &root_ ? Mark{}
+                                          : section->mark;
+    findings_.Error(mark, std::string(key.path),
+                    "required but missing; add it");
+  }
+  if (key.type == KeyType::kSection) return ReadSection(nullptr, key.path);
+  return key.Default();
+}
+
+nlohmann::json EffectiveReader::ReadGiven(const KeySpec& key,
+                                          const Node& node) {
+  const bool section =
+      key.type == KeyType::kSection || key.type == KeyType::kOptionalSection;
+  if (section) return ReadGivenSection(key, node);
+  if (key.type == KeyType::kHyperparameters) {
+    return ReadHyperparameters(node, findings_);
+  }
+  std::optional<nlohmann::json> value;
+  const int before = findings_.errors();
+  if (key.type == KeyType::kPoints) {
+    // Points are checked against hyperparameters that are known to be right.
+    Findings unheard("", {});
+    const Node* space = root_.Find("hyperparameters");
+    if (space != nullptr) ReadHyperparameters(*space, unheard);
+    if (unheard.errors() == 0) value = ReadPoints(node, space, findings_);
+  } else {
+    value = ReadValue(key, node, findings_);
+  }
+  if (!value || findings_.errors() > before) return key.Default();
+  if (!IsReady(key, *value)) Refuse(key, node.mark);
+  return *value;
+}
+
+nlohmann::json EffectiveReader::ReadGivenSection(const KeySpec& key,
+                                                 const Node& node) {
+  if (!node.is_map()) {
+    ReportType(node, std::string(key.path), "a map", findings_);
+  } else if (IsRemoteStorage(key, node)) {
+    const Node& type = *node.Find("type");
+    findings_.Error(type.mark, JoinPath(key.path, "type"),
+                    "checkpoints cannot be kept in " + type.text +
+                        "; give the path of a directory");
+  } else {
+    return ReadSection(&node, key.path);
+  }
+  if (key.type == KeyType::kOptionalSection) return nullptr;
+  return ReadSection(nullptr, key.path);
+}
+
+void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
+  for (const Node::Entry& entry : node.entries) {
+    const std::string path = JoinPath(section, entry.key);
+    const KeySpec* key = FindKey(path);
+    // A dot within a name must not find a key of another section.
+    if (key == nullptr || key->section() != section) {
+      findings_.UnknownKey(entry.mark, path, entry.key, KeyNames(section));
+    } else if (key->ignored()) {
+      findings_.Note(entry.mark, path, "ignored: " + std::string(key->doc));
+    } else if (!Applies(*key) && !entry.value.is_null()) {
+      findings_.Error(entry.mark, path,
+                      "belongs to the searcher " +
+                          Join(Split(key->searchers, ' '), ", ") + ", not to " +
+                          method_ + "; remove it");
+    }
+  }
+}
+
+bool EffectiveReader::Applies(const KeySpec& key) const {
+  if (key.searchers.empty() || method_.empty()) return true;
+  const std::vector<std::string> all = Split(key.searchers, ' ');
+  return std::find(all.begin(), all.end(), method_) != all.end();
+}
+
+void EffectiveReader::Refuse(const KeySpec& key, Mark mark) {
+  std::string instead;
+  if (key.path == "entrypoint") {
+    instead = "name a registered trial";
+  } else {
+    const auto values = nlohmann::json::parse(key.ready);
+    const auto& first = values.at(0);
+    const bool unset = first.is_null() || first.empty();
+    instead = unset ? "leave it out"
+                    : "use " + (first.is_string() ? first.get<std::string>()
+                                                  : first.dump());
+  }
+  findings_.NotYet(mark, std::string(key.path),
+                   "valid, but this version cannot run it; " + instead);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,94 @@
+#include "engine/config/experiment_config.h"
+
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/config/config_builder.h"
+#include "engine/config/config_check.h"
+#include "engine/config/effective_reader.h"
+#include "engine/config/environment.h"
+#include "engine/config/findings.h"
+#include "engine/config/overrides.h"
+#include "engine/config/yaml_reader.h"
+
+namespace dtrain {
+namespace {
+
+// The file's name without directory and ending.
+std::string NameOf(std::string_view file) {
+  const std::size_t slash = file.rfind('/');
+  if (slash != file.npos) file.remove_prefix(slash + 1);
+  const std::size_t dot = file.rfind('.');
+  if (dot != file.npos && dot > 0) file = file.substr(0, dot);
+  const bool unnamed = file.empty() || file == "-";
+  return unnamed ? "experiment" : ToValidUtf8(file.substr(0, 1000));
+}
+
+// The checked configuration of a tree, or nothing if there are errors.
+std::optional<ExperimentConfig> CheckTree(const Node& root,
+                                          const ReadOptions& options,
+                                          Findings& findings) {
+  EffectiveReader reader(root, findings);
+  nlohmann::json effective = reader.Read();
+  if (effective["name"].is_null()) {
+    effective["name"] = NameOf(options.file_name);
+  }
+  CheckConfig(root, options.known_entrypoints, effective, findings);
+  if (findings.errors() > 0) return std::nullopt;
+  ExperimentConfig config = BuildConfig(std::move(effective));
+  const Node* environment = root.Find("environment");
+  const Node* variables =
+      environment ? environment->Find("environment_variables") : nullptr;
+  if (variables != nullptr) config.environment = EnvironmentValues(*variables);
+  return config;
+}
+
+std::optional<Node> ReadRoot(std::string_view text, const ReadOptions& options,
+                             Findings& findings) {
+  std::optional<Node> root = ReadYaml(text, {}, findings);
+  if (!root) return std::nullopt;
+  if (root->is_null()) {
+    findings.Error({}, "", "is empty; write an experiment into it");
+    return std::nullopt;
+  }
+  if (!root->is_map()) {
+    findings.Error(root->mark, "",
+                   "expected a map of keys, got " + Describe(*root) +
+                       "; begin with 'name: ...'");
+    return std::nullopt;
+  }
+  ApplyOverrides(options.overrides, *root, findings);
+  return root;
+}
+
+}  // namespace
+
+ConfigResult ReadConfig(std::string_view text, const ReadOptions& options) {
+  Findings findings(options.file_name, options.overrides);
+  ConfigResult result;
+  const std::optional<Node> root = ReadRoot(text, options, findings);
+  if (root) result.config = CheckTree(*root, options, findings);
+  result.diagnostics = findings.Take();
+  return result;
+}
+
+ExperimentConfig ConfigFromJson(const nlohmann::json& effective) {
+  Findings findings("the stored configuration", {});
+  std::optional<ExperimentConfig> config;
+  if (effective.is_object()) {
+    config = CheckTree(NodeFromJson(effective), {}, findings);
+  } else {
+    findings.Error({}, "", "is no JSON object");
+  }
+  if (config) return *std::move(config);
+  for (const Diagnostic& diagnostic : findings.Take()) {
+    if (diagnostic.severity != Severity::kError) continue;
+    throw Error(ErrorKind::kStore, diagnostic.ToString() +
+                                       "; it is damaged, or was written by "
+                                       "another version of dtrain");
+  }
+  throw Error(ErrorKind::kStore, "the stored configuration is damaged");
+}
+
+}  // namespace dtrain

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/length.h"
+#include "engine/config/diagnostics.h"
+#include "engine/config/resources_config.h"
+#include "engine/wire/trainer_settings.h"
+#include "searchers/searcher_config.h"
+
+namespace dtrain {
+
+/// The largest configuration that is read: a hundred times the longest that
+/// anyone writes, and little enough to be parsed in no time. Who reads a file
+/// need not read more than one byte beyond.
+inline constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+/// A checked experiment configuration with its defaults filled in. Made by
+/// `ReadConfig`; a value, nothing in it refers to the text.
+struct ExperimentConfig {
+  std::string name;
+  std::string description;
+  std::vector<std::string> labels;
+  // `model_def:Trial`, or a command as a list of words.
+  std::variant<std::string, std::vector<std::string>> entrypoint;
+  nlohmann::json hyperparameters = nlohmann::json::object();
+  nlohmann::json data = nlohmann::json::object();
+  SearcherConfig searcher;
+  Unit length_unit = Unit::kBatches;  // of the searcher's max_length
+  std::string source_checkpoint_uuid;
+  TrainerSettings training;
+  ResourcesConfig resources;
+  CheckpointConfig checkpoints;
+  std::int64_t max_restarts = 5;
+  std::optional<std::uint32_t> experiment_seed;
+  std::optional<double> time_limit;  // seconds
+  double hang_timeout = 600;         // seconds without a step
+  // Name and value; for trials only, never stored: `effective` has the names,
+  // each with null.
+  std::vector<std::pair<std::string, std::string>> environment;
+  // The whole configuration as JSON, defaults filled in and environment
+  // values taken out: what is stored and what `--json` prints.
+  nlohmann::json effective = nlohmann::json::object();
+};
+
+/// What came of reading a configuration: `config` unless there is an error
+/// among `diagnostics`.
+struct ConfigResult {
+  std::optional<ExperimentConfig> config;
+  Diagnostics diagnostics;
+};
+
+/// How a text becomes a configuration.
+struct ReadOptions {
+  std::string file_name;               // for messages, and the default name
+  std::vector<std::string> overrides;  // `a.b=VALUE`, as `--set` takes them
+  // Registered trials; an entrypoint that is not among them gets a warning.
+  std::vector<std::string> known_entrypoints;
+};
+
+/// Parses, types (YAML 1.2), defaults and checks a configuration as CONFIG
+/// says. Never throws for what is in `text`: every finding is a diagnostic,
+/// all of them at once. Pure: no files, no clock, no environment.
+ConfigResult ReadConfig(std::string_view text, const ReadOptions& options);
+
+/// Reads back `ExperimentConfig::effective` as it was stored, `environment`
+/// left empty. Throws Error(kStore) if it is none.
+ExperimentConfig ConfigFromJson(const nlohmann::json& effective);
+
+/// `effective` as YAML, keys in the order of the reference. ReadConfig makes
+/// the same `effective` of it.
+std::string ToYaml(const nlohmann::json& effective);
+
+}  // namespace dtrain

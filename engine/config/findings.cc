@@ -1,0 +1,100 @@
+#include "engine/config/findings.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+constexpr int kMostErrors = 100;
+
+// Findings about the whole file stand at the end of the file's.
+auto OrderOf(const Mark& mark) {
+  return std::tuple(mark.override_index, mark.line == 0, mark.line,
+                    mark.column);
+}
+
+}  // namespace
+
+Findings::Findings(std::string file, std::span<const std::string> overrides)
+    : file_(std::move(file)) {
+  for (const std::string& text : overrides) {
+    // The value is left out: it may be a secret of the environment.
+    overrides_.push_back("--set " +
+                         Truncate(text.substr(0, text.find('=')), 200));
+  }
+}
+
+void Findings::Error(Mark mark, std::string key, std::string message) {
+  if (++errors_ > kMostErrors) return;
+  Add(Severity::kError, mark, std::move(key), std::move(message));
+}
+
+void Findings::Warning(Mark mark, std::string key, std::string message) {
+  Add(Severity::kWarning, mark, std::move(key), std::move(message));
+}
+
+void Findings::Note(Mark mark, std::string key, std::string message) {
+  Add(Severity::kNote, mark, std::move(key), std::move(message));
+}
+
+void Findings::NotYet(Mark mark, std::string key, std::string message) {
+  Add(Severity::kNotYet, mark, std::move(key), std::move(message));
+}
+
+void Findings::UnknownKey(Mark mark, std::string key, std::string_view name,
+                          std::span<const std::string> candidates) {
+  if (errors_ >= kMostErrors) {
+    ++errors_;
+    return;
+  }
+  const std::string hint = DidYouMean(name, candidates);
+  Error(mark, std::move(key),
+        "unknown key" + (hint.empty() ? "; remove it" : hint));
+}
+
+Diagnostics Findings::Take() {
+  std::stable_sort(found_.begin(), found_.end(),
+                   [](const auto& a, const auto& b) {
+                     return OrderOf(a.first) < OrderOf(b.first);
+                   });
+  Diagnostics all;
+  for (auto& [mark, diagnostic] : found_) all.push_back(std::move(diagnostic));
+  found_.clear();
+  if (errors_ > kMostErrors) {
+    Diagnostic rest;
+    rest.file = file_;
+    rest.message = std::to_string(errors_ - kMostErrors) +
+                   " more errors are not shown; mend those above first";
+    all.push_back(std::move(rest));
+  }
+  return all;
+}
+
+void Findings::Add(Severity severity, Mark mark, std::string key,
+                   std::string message) {
+  Diagnostic diagnostic;
+  diagnostic.severity = severity;
+  diagnostic.key = std::move(key);
+  diagnostic.message = std::move(message);
+  if (mark.override_index >= 0) {
+    diagnostic.file =
+        overrides_.at(static_cast<std::size_t>(mark.override_index));
+  } else {
+    diagnostic.file = file_;
+    diagnostic.line = mark.line;
+    diagnostic.column = mark.column;
+  }
+  found_.emplace_back(mark, std::move(diagnostic));
+}
+
+std::string JoinPath(std::string_view path, std::string_view name) {
+  std::string joined(path);
+  if (!joined.empty()) joined += '.';
+  return joined.append(name);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/config/diagnostics.h"
+#include "engine/config/node.h"
+
+namespace dtrain {
+
+/// Collects what is found about one configuration. After 100 errors the rest
+/// is counted only, so that a hostile file cannot make a flood of them.
+class Findings {
+ public:
+  /// `overrides` are those of ReadOptions; marks refer to them by index.
+  Findings(std::string file, std::span<const std::string> overrides);
+
+  /// A finding at `mark` about the key with the dotted path `key`.
+  void Error(Mark mark, std::string key, std::string message);
+  void Warning(Mark mark, std::string key, std::string message);
+  void Note(Mark mark, std::string key, std::string message);
+  void NotYet(Mark mark, std::string key, std::string message);
+
+  /// An unknown key, with the nearest of `candidates` as a suggestion.
+  void UnknownKey(Mark mark, std::string key, std::string_view name,
+                  std::span<const std::string> candidates);
+
+  int errors() const { return errors_; }
+
+  /// Everything found, in the order of the file, then of the overrides.
+  Diagnostics Take();
+
+ private:
+  void Add(Severity severity, Mark mark, std::string key, std::string message);
+
+  std::string file_;
+  std::vector<std::string> overrides_;  // as they are named in messages
+  int errors_ = 0;
+  std::vector<std::pair<Mark, Diagnostic>> found_;
+};
+
+/// `path` with `name` behind a dot, or `name` alone.
+std::string JoinPath(std::string_view path, std::string_view name);
+
+}  // namespace dtrain

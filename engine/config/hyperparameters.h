@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/config/findings.h"
+#include "engine/config/node.h"
+
+namespace dtrain {
+
+/// The most points that a grid may have.
+inline constexpr std::int64_t kMostGridPoints = 100'000;
+
+/// `hyperparameters` as searchers take them, every range checked.
+nlohmann::json ReadHyperparameters(const Node& node, Findings& findings);
+
+/// One hyperparameter of the map, with its dotted path. `type` is "const" for
+/// a plain value too.
+struct Hyperparameter {
+  const Node& node;
+  std::string path;
+  std::string_view type;
+};
+
+/// Calls `visit` for every hyperparameter, nested maps included. REQUIRES:
+/// `ReadHyperparameters` found nothing wrong with `node`.
+void VisitHyperparameters(
+    const Node& node, const std::string& path,
+    const std::function<void(const Hyperparameter&)>& visit);
+
+/// What the searcher asks of the hyperparameters: `single` warns of ranges,
+/// `grid` needs their counts and a number of points that can be had.
+/// REQUIRES: as `VisitHyperparameters`.
+void CheckSearched(const Node& node, std::string_view searcher,
+                   Findings& findings);
+
+}  // namespace dtrain

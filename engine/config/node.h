@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace dtrain {
+
+/// Where something stands: in the file, or in an override.
+struct Mark {
+  int line = 0;             // from 1; 0: the file as a whole
+  int column = 0;           // from 1, in bytes
+  int override_index = -1;  // of ReadOptions::overrides; -1: in the file
+};
+
+/// A plain value: what a piece of YAML or JSON text says, and where. Trees are
+/// acyclic, aliases are expanded.
+struct Node {
+  enum class Kind {
+    kNull,
+    kBool,
+    kInt,
+    kDouble,
+    kOverflow,  // a number that no 64-bit type holds
+    kString,
+    kList,
+    kMap,
+  };
+  struct Entry;
+
+  Kind kind = Kind::kNull;
+  Mark mark;
+  bool boolean = false;
+  std::int64_t integer = 0;
+  double number = 0;           // of kInt too
+  std::string text;            // of a scalar, as it was written
+  std::vector<Node> items;     // of a list
+  std::vector<Entry> entries;  // of a map, in the order of the text
+
+  bool is_null() const { return kind == Kind::kNull; }
+  bool is_map() const { return kind == Kind::kMap; }
+  bool is_list() const { return kind == Kind::kList; }
+  bool is_string() const { return kind == Kind::kString; }
+  /// A finite number, whole or not.
+  bool IsNumber() const;
+  bool IsScalar() const { return !is_map() && !is_list(); }
+
+  /// The value of `key` in a map; null if there is none or this is no map.
+  const Node* Find(std::string_view key) const;
+  Node* Find(std::string_view key);
+};
+
+/// One key of a map with its value.
+struct Node::Entry {
+  std::string key;
+  Mark mark;  // of the key
+  Node value;
+};
+
+/// What `node` is, for messages: "the string 'abc'", "the integer 5", "a list".
+std::string Describe(const Node& node);
+
+/// `node` as JSON. Does not look for numbers that JSON text cannot have.
+nlohmann::json ToJson(const Node& node);
+
+/// The tree of a JSON document, with no marks.
+Node NodeFromJson(const nlohmann::json& json);
+
+}  // namespace dtrain

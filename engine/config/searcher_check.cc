@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "engine/config/config_check.h"
+
+namespace dtrain {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string LowerCase(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return text;
+}
+
+// The first of `words` that `metric` has in it, or empty.
+template <typename Words>
+std::string_view WordIn(const std::string& metric, const Words& words) {
+  const auto found = std::find_if(
+      words.begin(), words.end(),
+      [&](std::string_view word) { return metric.find(word) != metric.npos; });
+  return found == words.end() ? std::string_view() : *found;
+}
+
+// A direction that the metric's name speaks against is obeyed, with a warning.
+void CheckDirection(const Node& root, const Json& searcher,
+                    Findings& findings) {
+  static constexpr std::array<std::string_view, 3> kCosts = {"loss", "error",
+                                                             "perplexity"};
+  static constexpr std::array<std::string_view, 3> kGains = {"accuracy", "auc",
+                                                             "f1"};
+  if (!searcher.at("metric").is_string()) return;
+  const auto name = searcher.at("metric").get<std::string>();
+  const std::string metric = LowerCase(name);
+  const bool smaller = searcher.at("smaller_is_better").get<bool>();
+  const std::string_view cost = WordIn(metric, kCosts);
+  const std::string_view gain = WordIn(metric, kGains);
+  const std::string key = "searcher.smaller_is_better";
+  if (!smaller && !cost.empty()) {
+    findings.Warning(MarkOf(root, key), key,
+                     "the largest '" + name + "' is taken as the best; for a " +
+                         std::string(cost) + " write true");
+  } else if (smaller && cost.empty() && !gain.empty()) {
+    findings.Warning(MarkOf(root, key), key,
+                     "the smallest '" + name +
+                         "' is taken as the best; if a larger one is better, "
+                         "write false");
+  }
+}
+
+void CheckLength(const Node& root, const Json& searcher, Findings& findings) {
+  const bool length = IsGiven(root, "searcher.max_length");
+  // Where they belong to another searcher, that is said already.
+  const bool timed = searcher.contains("max_time");
+  const bool time = timed && IsGiven(root, "searcher.max_time");
+  const bool time_metric = timed && IsGiven(root, "searcher.time_metric");
+  if (length && time) {
+    findings.Error(MarkOf(root, "searcher.max_time"), "searcher.max_time",
+                   "stands for max_length; remove one of them");
+  }
+  if (!length && !time) {
+    findings.Error(MarkOf(root, "searcher"), "searcher.max_length",
+                   "required but missing; add it, such as {epochs: 10}");
+  }
+  if (time != time_metric) {
+    const std::string key = time ? "searcher.time_metric" : "searcher.max_time";
+    findings.Error(MarkOf(root, "searcher"), key,
+                   "required but missing; max_time and time_metric go "
+                   "together");
+  }
+}
+
+}  // namespace
+
+void CheckSearcher(const Node& root, const Json& searcher, Findings& findings) {
+  CheckDirection(root, searcher, findings);
+  CheckLength(root, searcher, findings);
+  if (!searcher.at("source_trial_id").is_null() &&
+      !searcher.at("source_checkpoint_uuid").is_null()) {
+    const std::string key = "searcher.source_checkpoint_uuid";
+    findings.Error(MarkOf(root, key), key,
+                   "goes not with source_trial_id; remove one of them");
+  }
+  if (searcher.contains("points") && searcher.at("max_trials").is_number() &&
+      searcher.at("max_trials").get<std::size_t>() <
+          searcher.at("points").size()) {
+    findings.Error(MarkOf(root, "searcher.points"), "searcher.points",
+                   "has more points than max_trials; remove some");
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,100 @@
+#include "engine/config/config_check.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/config/bad_config.h"
+
+namespace dtrain {
+namespace {
+
+class BadTogetherTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadTogetherTest, IsRefusedWithItsPlace) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, BadTogetherTest,
+    testing::Values(
+        BadConfig{"TwoPaths",
+                  kValid + "checkpoint_storage:\n  path: /a\n"
+                           "  host_path: /b\n",
+                  5, 14, "checkpoint_storage.host_path", "remove one"},
+        BadConfig{"SubdirectoryOfNothing",
+                  kValid + "checkpoint_storage: {storage_path: a}\n", 3, 36,
+                  "checkpoint_storage.storage_path", "use path instead"},
+        BadConfig{"MoreSlotsThanAtMost",
+                  kValid + "resources: {slots_per_trial: 4, max_slots: 2}\n", 3,
+                  44, "resources.max_slots", "no trial could run"},
+        BadConfig{"FewerGpusThanSlots",
+                  kValid + "resources: {slots_per_trial: 2, slots: [0]}\n", 3,
+                  40, "resources.slots", "no trial could run"},
+        BadConfig{"NormAndValue",
+                  kValid + "optimizations:\n"
+                           "  clip_gradients: {norm: 1, value: 1}\n",
+                  4, 19, "optimizations.clip_gradients", "exactly one"},
+        BadConfig{"NoClip", kValid + "optimizations: {clip_gradients: {}}\n", 3,
+                  33, "optimizations.clip_gradients", "exactly one"},
+        BadConfig{"ZeroNorm",
+                  kValid + "optimizations: {clip_gradients: {norm: 0}}\n", 3,
+                  40, "optimizations.clip_gradients.norm", "above 0"},
+        BadConfig{"ScaleWithoutFp16",
+                  kValid + "optimizations: {loss_scale: 128}\n", 3, 29,
+                  "optimizations.loss_scale", "fp16 only"},
+        BadConfig{"UpdateInBackwardWithClip",
+                  kValid + "optimizations: {update_in_backward: true, "
+                           "clip_gradients: {value: 1}}\n",
+                  3, 37, "optimizations.update_in_backward", "turn one off"}),
+    CaseName);
+
+class ConfigCheckTest : public testing::Test {
+ protected:
+  ExperimentConfig Read(const std::string& added) {
+    return ReadConfig(kValid + added, {}).config.value();
+  }
+};
+
+TEST_F(ConfigCheckTest, FindsOneStoragePathUnderItsManyNames) {
+  EXPECT_EQ(Read("checkpoint_storage: {path: /a}\n").checkpoints.path, "/a");
+  EXPECT_EQ(Read("checkpoint_storage: {type: directory, container_path: /b}\n")
+                .checkpoints.path,
+            "/b");
+  EXPECT_EQ(Read("checkpoint_storage: {host_path: /c, storage_path: d}\n")
+                .checkpoints.path,
+            "/c/d");
+  EXPECT_EQ(Read("checkpoint_storage: {host_path: /c, storage_path: /c/e}\n")
+                .checkpoints.path,
+            "/c/e");
+}
+
+TEST_F(ConfigCheckTest, StopsEarlyByTheSearchersMetric) {
+  const auto early =
+      Read("early_stopping: {patience: 3}\n").training.early_stopping;
+
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->metric, "loss");
+  EXPECT_TRUE(early->smaller_is_better);
+  EXPECT_EQ(early->patience, 3);
+  EXPECT_EQ(early->min_delta, 0);
+}
+
+TEST_F(ConfigCheckTest, TellsErrorsOfAllKindsAtOnce) {
+  const Diagnostics errors = FindingsOf(
+      "entrypoint: 5\n"
+      "searcher: {name: grid, metric: loss}\n"
+      "hyperparameters:\n"
+      "  a: {type: double, minval: 0, maxval: 1}\n"
+      "max_restarts: -1\n"
+      "max_restart: 1\n",
+      Severity::kError);
+
+  ASSERT_EQ(errors.size(), 5u);
+  EXPECT_EQ(errors[0].key, "entrypoint");
+  EXPECT_EQ(errors[1].key, "searcher.max_length");
+  EXPECT_EQ(errors[2].key, "hyperparameters.a.count");
+  EXPECT_EQ(errors[3].key, "max_restarts");
+  EXPECT_EQ(errors[4].key, "max_restart");
+}
+
+}  // namespace
+}  // namespace dtrain

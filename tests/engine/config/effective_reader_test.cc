@@ -1,0 +1,263 @@
+#include "engine/config/effective_reader.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/config/bad_config.h"
+
+namespace dtrain {
+namespace {
+
+class BadKeyTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadKeyTest, IsRefusedWithItsPlace) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Names, BadKeyTest,
+    testing::Values(BadConfig{"Unknown", kValid + "max_restart: 1\n", 3, 1,
+                              "max_restart",
+                              "unknown key; did you mean 'max_restarts'?"},
+                    BadConfig{"UnknownInSection",
+                              kValid + "resources:\n  slot: auto\n", 4, 3,
+                              "resources.slot", "did you mean 'slots'?"},
+                    BadConfig{"FarFromAll", kValid + "zzzzzzzz: 1\n", 3, 1,
+                              "zzzzzzzz", "unknown key; remove it"},
+                    BadConfig{"DottedName", kValid + "resources.slots: auto\n",
+                              3, 1, "resources.slots", "unknown key"},
+                    BadConfig{"WrongCase", kValid + "Name: x\n", 3, 1, "Name",
+                              "did you mean 'name'?"},
+                    BadConfig{"NoEntrypoint",
+                              "searcher: {name: single, metric: a, "
+                              "max_length: 1}\n",
+                              0, 0, "entrypoint", "required but missing"},
+                    BadConfig{"NoSearcher", "entrypoint: a:B\n", 0, 0,
+                              "searcher", "required but missing"},
+                    BadConfig{"NullSearcher", "entrypoint: a:B\nsearcher:\n", 2,
+                              1, "searcher", "required but missing"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, BadKeyTest,
+    testing::Values(
+        BadConfig{"SectionAsScalar", kValid + "resources: 4\n", 3, 12,
+                  "resources", "expected a map, got the integer 4"},
+        BadConfig{"SectionAsList", kValid + "optimizations:\n  - a\n", 3, 1,
+                  "optimizations", "expected a map, got a list"},
+        BadConfig{"QuotedInteger", kValid + "max_restarts: \"5\"\n", 3, 15,
+                  "max_restarts", "got the string '5'; remove the quotes"},
+        BadConfig{"ExponentInteger", kValid + "max_restarts: 1e3\n", 3, 15,
+                  "max_restarts", "got the number 1e3; write 1000"},
+        BadConfig{"FractionInteger", kValid + "max_restarts: 1.5\n", 3, 15,
+                  "max_restarts", "got the number 1.5"},
+        BadConfig{"NegativeInteger", kValid + "max_restarts: -1\n", 3, 15,
+                  "max_restarts", "from 0 to 1000000, got the integer -1"},
+        BadConfig{"HugeInteger",
+                  kValid + "scheduling_unit: 9999999999999999999\n", 3, 18,
+                  "scheduling_unit", "too large for a number"},
+        BadConfig{"ZeroSchedulingUnit", kValid + "scheduling_unit: 0\n", 3, 18,
+                  "scheduling_unit", "from 1 to"},
+        BadConfig{"NegativeRecords", kValid + "records_per_epoch: -1\n", 3, 20,
+                  "records_per_epoch", "at least 0"},
+        BadConfig{"BooleanInteger", kValid + "max_restarts: true\n", 3, 15,
+                  "max_restarts", "got the boolean true"},
+        BadConfig{"YesIsNoBoolean",
+                  kValid + "perform_initial_validation: yes\n", 3, 29,
+                  "perform_initial_validation",
+                  "expected true or false, got the string 'yes'"},
+        BadConfig{"OneIsNoBoolean", kValid + "perform_initial_validation: 1\n",
+                  3, 29, "perform_initial_validation", "true or false"},
+        BadConfig{"NumericName", kValid + "name: 2024\n", 3, 7, "name",
+                  "expected a string, got the integer 2024; quote it"},
+        BadConfig{"EmptyName", kValid + "name: ''\n", 3, 7, "name", "is empty"},
+        BadConfig{"LongName", kValid + "name: " + std::string(1001, 'x') + "\n",
+                  3, 7, "name", "has 1001 bytes"},
+        BadConfig{"LabelsNoList", kValid + "labels: a\n", 3, 9, "labels",
+                  "a list of strings"},
+        BadConfig{"NumericLabel", kValid + "labels: [a, 5]\n", 3, 13,
+                  "labels[1]", "quote it"},
+        BadConfig{"DataNoMap", kValid + "data: /data\n", 3, 7, "data",
+                  "expected a map"},
+        BadConfig{"NanInData", kValid + "data: {a: [.nan]}\n", 3, 12,
+                  "data.a[0]", "a finite number"},
+        BadConfig{"UnknownPolicy", kValid + "checkpoint_policy: bst\n", 3, 20,
+                  "checkpoint_policy", "did you mean 'best'?"},
+        BadConfig{"NegativeSeed",
+                  kValid + "reproducibility: {experiment_seed: -1}\n", 3, 36,
+                  "reproducibility.experiment_seed", "from 0 to 2147483647"},
+        BadConfig{"LargeSeed",
+                  kValid + "reproducibility: {experiment_seed: 2147483648}\n",
+                  3, 36, "reproducibility.experiment_seed", "to 2147483647"},
+        BadConfig{"UnknownPrecision",
+                  kValid + "optimizations: {mixed_precision: fp17}\n", 3, 34,
+                  "optimizations.mixed_precision", "did you mean 'fp16'?"},
+        BadConfig{"SinkSize", kValid + "optimizations: {sink_size: -2}\n", 3,
+                  28, "optimizations.sink_size", "from -1 to"},
+        BadConfig{"Switch", kValid + "optimizations: {cuda_graphs: maybe}\n", 3,
+                  30, "optimizations.cuda_graphs", "auto, true or false"},
+        BadConfig{"NoPatience", kValid + "early_stopping: {min_delta: 1}\n", 3,
+                  17, "early_stopping.patience", "required but missing"},
+        BadConfig{"NegativeDelta",
+                  kValid + "early_stopping: {patience: 1, min_delta: -1}\n", 3,
+                  42, "early_stopping.min_delta", "at least 0"},
+        BadConfig{"NegativeKeep",
+                  kValid + "checkpoint_storage: {save_trial_best: -1}\n", 3, 39,
+                  "checkpoint_storage.save_trial_best", "from 0"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    RemoteStorage, BadKeyTest,
+    testing::Values(
+        BadConfig{"S3",
+                  kValid + "checkpoint_storage:\n  type: s3\n  bucket: b\n", 4,
+                  9, "checkpoint_storage.type", "cannot be kept in s3"},
+        BadConfig{"Gcs", kValid + "checkpoint_storage: {type: gcs}\n", 3, 28,
+                  "checkpoint_storage.type", "cannot be kept in gcs"},
+        BadConfig{"Azure", kValid + "checkpoint_storage: {type: azure}\n", 3,
+                  28, "checkpoint_storage.type", "cannot be kept in azure"},
+        BadConfig{"Other", kValid + "checkpoint_storage: {type: nfs}\n", 3, 28,
+                  "checkpoint_storage.type", "directory, shared_fs"}),
+    CaseName);
+
+// A value that is right, but that this version refuses to run.
+class NotYetTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(NotYetTest, IsValidAndNamed) {
+  const ConfigResult result =
+      ReadConfig(GetParam().text, {.file_name = "bad.yaml"});
+  const Diagnostics found = FindingsOf(GetParam().text, Severity::kNotYet);
+
+  EXPECT_TRUE(result.config);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, GetParam().key);
+  EXPECT_EQ(found[0].line, GetParam().line);
+  EXPECT_EQ(found[0].column, GetParam().column);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, NotYetTest,
+    testing::Values(
+        BadConfig{"Bf16", kValid + "optimizations: {mixed_precision: bf16}\n",
+                  3, 34, "optimizations.mixed_precision", ""},
+        BadConfig{"O1", kValid + "optimizations: {mixed_precision: O1}\n", 3,
+                  34, "optimizations.mixed_precision", ""},
+        BadConfig{"SinkSize", kValid + "optimizations: {sink_size: -1}\n", 3,
+                  28, "optimizations.sink_size", ""},
+        BadConfig{"ChannelsLast",
+                  kValid + "optimizations: {channels_last: true}\n", 3, 32,
+                  "optimizations.channels_last", ""},
+        BadConfig{"CudaGraphs", kValid + "optimizations: {cuda_graphs: true}\n",
+                  3, 30, "optimizations.cuda_graphs", ""},
+        BadConfig{"UpdateInBackward",
+                  kValid + "optimizations: {update_in_backward: true}\n", 3, 37,
+                  "optimizations.update_in_backward", ""},
+        BadConfig{"TwoSlots", kValid + "resources: {slots_per_trial: 2}\n", 3,
+                  30, "resources.slots_per_trial", ""},
+        BadConfig{"QuarterSlot",
+                  kValid + "resources: {slots_per_trial: 0.25}\n", 3, 30,
+                  "resources.slots_per_trial", ""},
+        BadConfig{"AllSlots", kValid + "resources: {slots_per_trial: all}\n", 3,
+                  30, "resources.slots_per_trial", ""},
+        BadConfig{"Slurm", kValid + "resources: {executor: slurm}\n", 3, 23,
+                  "resources.executor", ""},
+        BadConfig{"Profiling", kValid + "profiling: {enabled: true}\n", 3, 22,
+                  "profiling.enabled", ""}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Searchers, NotYetTest,
+    testing::Values(
+        BadConfig{"Random",
+                  kSearcher + "  name: random\n  max_trials: 5\n"
+                              "  max_length: 9\n",
+                  4, 9, "searcher.name", ""},
+        BadConfig{"Grid", kSearcher + "  name: grid\n  max_length: 9\n", 4, 9,
+                  "searcher.name", ""},
+        BadConfig{"Asha",
+                  kSearcher + "  name: asha\n  max_trials: 5\n  num_rungs: 2\n"
+                              "  max_length: 9\n",
+                  4, 9, "searcher.name", ""},
+        BadConfig{"AdaptiveAsha",
+                  kSearcher + "  name: adaptive_asha\n  max_trials: 5\n"
+                              "  max_length: 9\n",
+                  4, 9, "searcher.name", ""},
+        BadConfig{"SourceTrial",
+                  kSearcher + "  name: single\n  max_length: 9\n"
+                              "  source_trial_id: 3.10\n",
+                  6, 20, "searcher.source_trial_id", ""}),
+    CaseName);
+
+class EffectiveReaderTest : public testing::Test {
+ protected:
+  nlohmann::json Effective(const std::string& text) {
+    const ConfigResult result = ReadConfig(text, {.file_name = "e.yaml"});
+    return result.config ? result.config->effective : nlohmann::json();
+  }
+};
+
+TEST_F(EffectiveReaderTest, FillsInDefaults) {
+  const nlohmann::json effective = Effective(kValid);
+
+  EXPECT_EQ(effective["max_restarts"], 5);
+  EXPECT_EQ(effective["scheduling_unit"], 100);
+  EXPECT_EQ(effective["hang_timeout"], 600);
+  EXPECT_EQ(effective["searcher"]["smaller_is_better"], true);
+  EXPECT_EQ(effective["resources"]["slots"], "auto");
+  EXPECT_TRUE(effective["early_stopping"].is_null());
+  EXPECT_TRUE(effective["reproducibility"]["experiment_seed"].is_null());
+}
+
+TEST_F(EffectiveReaderTest, TakesNullAsUnset) {
+  EXPECT_EQ(Effective(kValid + "max_restarts:\nresources: ~\n"),
+            Effective(kValid));
+}
+
+TEST_F(EffectiveReaderTest, HasTheKeysOfTheSearcherOnly) {
+  const nlohmann::json searcher = Effective(kValid)["searcher"];
+
+  EXPECT_TRUE(searcher.contains("max_length"));
+  EXPECT_FALSE(searcher.contains("max_trials"));
+  EXPECT_FALSE(searcher.contains("divisor"));
+}
+
+TEST_F(EffectiveReaderTest, GivesAliasesTheirCanonicalName) {
+  const nlohmann::json effective =
+      Effective(kSearcher +
+                "  name: asha\n  max_trials: 5\n  num_rungs: 2\n"
+                "  max_length: 9\n");
+
+  EXPECT_EQ(effective["searcher"]["name"], "async_halving");
+  EXPECT_EQ(
+      Effective(kValid +
+                "optimizations: {mixed_precision: O0}\n")["optimizations"]
+                                                         ["mixed_precision"],
+      "none");
+}
+
+TEST_F(EffectiveReaderTest, NotesWhatIsIgnoredAndLeavesItOut) {
+  const std::string text = kValid +
+                           "bind_mounts: [{host_path: /a}]\n"
+                           "environment: {image: pytorch}\n"
+                           "resources: {priority: 5}\n";
+
+  const Diagnostics notes = FindingsOf(text, Severity::kNote);
+
+  ASSERT_EQ(notes.size(), 3u);
+  EXPECT_EQ(notes[0].key, "bind_mounts");
+  EXPECT_EQ(notes[1].key, "environment.image");
+  EXPECT_EQ(notes[2].key, "resources.priority");
+  EXPECT_EQ(Effective(text), Effective(kValid));
+}
+
+TEST_F(EffectiveReaderTest, TakesAnyLabelAsAName) {
+  EXPECT_EQ(Effective(kValid + "name: ../../x\n")["name"], "../../x");
+  EXPECT_EQ(Effective(kValid + "name: -rf\n")["name"], "-rf");
+  EXPECT_EQ(Effective(kValid + "name: \"a\\eb\"\n")["name"],
+            "a\x1b"
+            "b");
+  EXPECT_EQ(Effective(kValid + "name: " + std::string(300, 'x') + "\n")["name"],
+            std::string(300, 'x'));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,209 @@
+#include "engine/config/hyperparameters.h"
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/config/bad_config.h"
+
+namespace dtrain {
+namespace {
+
+// What is added begins in line 4, column 3.
+const std::string kParameters = kValid + "hyperparameters:\n";
+
+// A grid search; what is added begins in line 4, column 3.
+const std::string kGrid =
+    "entrypoint: a:B\n"
+    "searcher: {name: grid, metric: loss, max_length: 100}\n"
+    "hyperparameters:\n";
+
+class BadParameterTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadParameterTest, IsRefusedWithItsPlace) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranges, BadParameterTest,
+    testing::Values(
+        BadConfig{"NoMap", kValid + "hyperparameters: [1]\n", 3, 18,
+                  "hyperparameters", "expected a map"},
+        BadConfig{"UnknownType", kParameters + "  a: {type: duble}\n", 4, 13,
+                  "hyperparameters.a.type", "did you mean 'double'?"},
+        BadConfig{"NestedTypeKey", kParameters + "  a: {type: adam, b: 1}\n", 4,
+                  13, "hyperparameters.a.type", "a nested map cannot"},
+        BadConfig{"MinAboveMax",
+                  kParameters + "  a: {type: int, minval: 5, maxval: 4}\n", 4,
+                  37, "hyperparameters.a.maxval", "more than minval (5)"},
+        BadConfig{"MinEqualsMax",
+                  kParameters + "  a: {type: double, minval: 1, maxval: 1.0}\n",
+                  4, 40, "hyperparameters.a.maxval", "more than minval (1)"},
+        BadConfig{"NoMaxval", kParameters + "  a: {type: int, minval: 5}\n", 4,
+                  6, "hyperparameters.a.maxval", "required but missing"},
+        BadConfig{"FractionalInt",
+                  kParameters + "  a: {type: int, minval: 0.5, maxval: 4}\n", 4,
+                  26, "hyperparameters.a.minval", "expected an integer"},
+        BadConfig{"HugeInt",
+                  kParameters + "  a: {type: int, minval: 0, maxval: "
+                                "9223372036854775807}\n",
+                  4, 37, "hyperparameters.a.maxval", "1000000000000000"},
+        BadConfig{
+            "NanDouble",
+            kParameters + "  a: {type: double, minval: .nan, maxval: 1}\n", 4,
+            29, "hyperparameters.a.minval", "a finite number"},
+        BadConfig{
+            "InfiniteDouble",
+            kParameters + "  a: {type: double, minval: 0, maxval: .inf}\n", 4,
+            40, "hyperparameters.a.maxval", "a finite number"},
+        BadConfig{"TooWideDouble",
+                  kParameters +
+                      "  a: {type: double, minval: -1e308, maxval: 1e308}\n",
+                  4, 45, "hyperparameters.a.maxval", "too far from minval"},
+        BadConfig{"UnknownKey",
+                  kParameters + "  a: {type: int, minval: 1, maxval: 2, cont: "
+                                "3}\n",
+                  4, 40, "hyperparameters.a.cont", "did you mean 'count'?"},
+        BadConfig{"ZeroCount",
+                  kParameters + "  a: {type: int, minval: 1, maxval: 2, count: "
+                                "0}\n",
+                  4, 47, "hyperparameters.a.count", "at least 1"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Others, BadParameterTest,
+    testing::Values(
+        BadConfig{
+            "LogBaseOne",
+            kParameters + "  a: {type: log, base: 1, minval: 1, maxval: 2}\n",
+            4, 24, "hyperparameters.a.base", "above 0 that is not 1"},
+        BadConfig{
+            "LogBaseNegative",
+            kParameters + "  a: {type: log, base: -2, minval: 1, maxval: 2}\n",
+            4, 24, "hyperparameters.a.base", "above 0"},
+        BadConfig{"LogOverflow",
+                  kParameters + "  a: {type: log, minval: 1, maxval: 400}\n", 4,
+                  37, "hyperparameters.a.maxval", "these are exponents"},
+        BadConfig{"LogUnderflow",
+                  kParameters + "  a: {type: log, minval: -400, maxval: 1}\n",
+                  4, 26, "hyperparameters.a.minval", "these are exponents"},
+        BadConfig{"NoVals", kParameters + "  a: {type: categorical}\n", 4, 6,
+                  "hyperparameters.a.vals", "required but missing"},
+        BadConfig{"EmptyVals",
+                  kParameters + "  a: {type: categorical, vals: []}\n", 4, 32,
+                  "hyperparameters.a.vals", "is empty"},
+        BadConfig{"ScalarVals",
+                  kParameters + "  a: {type: categorical, vals: x}\n", 4, 32,
+                  "hyperparameters.a.vals", "expected a list"},
+        BadConfig{"NanVal",
+                  kParameters + "  a: {type: categorical, vals: [1, .nan]}\n",
+                  4, 36, "hyperparameters.a.vals[1]", "a finite number"},
+        BadConfig{"NoVal", kParameters + "  a: {type: const}\n", 4, 6,
+                  "hyperparameters.a.val", "required but missing"},
+        BadConfig{"NanConstant", kParameters + "  lr: .nan\n", 4, 7,
+                  "hyperparameters.lr", "a finite number"},
+        BadConfig{"HugeConstant", kParameters + "  lr: 1e999\n", 4, 7,
+                  "hyperparameters.lr", "too large"},
+        BadConfig{"NestedRange",
+                  kParameters + "  a:\n    b: {type: int, minval: 2, maxval: "
+                                "1}\n",
+                  5, 39, "hyperparameters.a.b.maxval", "more than minval"},
+        BadConfig{"ZeroBatchSize", kParameters + "  global_batch_size: 0\n", 4,
+                  22, "hyperparameters.global_batch_size", "at least 1"},
+        BadConfig{"TextBatchSize", kParameters + "  global_batch_size: big\n",
+                  4, 22, "hyperparameters.global_batch_size", "an integer"},
+        BadConfig{"BatchSizeFromZero",
+                  kParameters + "  global_batch_size: {type: int, minval: 0, "
+                                "maxval: 9}\n",
+                  4, 42, "hyperparameters.global_batch_size.minval",
+                  "at least 1"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Grids, BadParameterTest,
+    testing::Values(
+        BadConfig{"DoubleWithoutCount",
+                  kGrid + "  a: {type: double, minval: 0, maxval: 1}\n", 4, 6,
+                  "hyperparameters.a.count", "required by the grid"},
+        BadConfig{"LogWithoutCount",
+                  kGrid + "  a: {type: log, minval: 0, maxval: 1}\n", 4, 6,
+                  "hyperparameters.a.count", "required by the grid"},
+        BadConfig{"WideIntWithoutCount",
+                  kGrid + "  a: {type: int, minval: 1, maxval: 200000}\n", 4, 6,
+                  "hyperparameters.a.count", "required by the grid"},
+        BadConfig{"TooManyPoints",
+                  kGrid + "  a: {type: int, minval: 1, maxval: 1001}\n"
+                          "  b: {type: double, minval: 0, maxval: 1, count: "
+                          "100}\n",
+                  3, 1, "hyperparameters", "a grid of 100100 points"},
+        BadConfig{"BillionPoints",
+                  kGrid + "  a: {type: double, minval: 0, maxval: 1, count: "
+                          "1000000000}\n",
+                  3, 1, "hyperparameters", "a grid of 1000000000 points"},
+        BadConfig{"Overflow",
+                  kGrid + "  a: {type: double, minval: 0, maxval: 1, count: "
+                          "1000000000000}\n"
+                          "  b: {type: double, minval: 0, maxval: 1, count: "
+                          "1000000000000}\n",
+                  3, 1, "hyperparameters",
+                  "a grid of more than 9223372036854775807 points"}),
+    CaseName);
+
+class HyperparametersTest : public testing::Test {
+ protected:
+  nlohmann::json Read(const std::string& added) {
+    const auto result = ReadConfig(kParameters + added, {});
+    return result.config ? result.config->hyperparameters : nlohmann::json();
+  }
+};
+
+TEST_F(HyperparametersTest, KeepsConstantsWithTheirTypes) {
+  EXPECT_EQ(Read("  start-epoch: 0\n  weight_decay: 1e-4\n  pretrained: True\n"
+                 "  word: yes\n  list: [1, {a: 2}]\n  none: ~\n")
+                .dump(),
+            R"({"list":[1,{"a":2}],"none":null,"pretrained":true,)"
+            R"("start-epoch":0,"weight_decay":0.0001,"word":"yes"})");
+}
+
+TEST_F(HyperparametersTest, GivesLogsABase) {
+  EXPECT_EQ(Read("  lr: {type: log, minval: -4, maxval: -1}\n")["lr"]["base"],
+            10);
+}
+
+TEST_F(HyperparametersTest, TakesMapsWithoutATypeAsNested) {
+  EXPECT_EQ(Read("  optimizer: {name: sgd, deep: {lr: 0.1}}\n").dump(),
+            R"({"optimizer":{"deep":{"lr":0.1},"name":"sgd"}})");
+}
+
+TEST_F(HyperparametersTest, WarnsOfRangesUnderSingle) {
+  const Diagnostics warnings =
+      FindingsOf(kParameters +
+                     "  a: 1\n"
+                     "  b: {type: const, val: 2}\n"
+                     "  c: {d: {type: int, minval: 1, maxval: 2}}\n",
+                 Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].key, "hyperparameters.c.d");
+  EXPECT_EQ(warnings[0].line, 6);
+}
+
+TEST_F(HyperparametersTest, CountsAGridWithinItsRanges) {
+  // 2 · 3 · 4 points: a count beyond an integer's range is clamped to it.
+  EXPECT_TRUE(ReadConfig(kGrid + "  a: {type: int, minval: 1, maxval: 2}\n"
+                                 "  b: {type: int, minval: 1, maxval: 3, "
+                                 "count: 1000000}\n"
+                                 "  c: {type: categorical, vals: [1, 2, 3, "
+                                 "4]}\n",
+                         {})
+                  .config);
+}
+
+TEST_F(HyperparametersTest, AllowsAGridOfAHundredThousandPoints) {
+  EXPECT_TRUE(ReadConfig(kGrid + "  a: {type: double, minval: 0, maxval: 1, "
+                                 "count: 100000}\n",
+                         {})
+                  .config);
+}
+
+}  // namespace
+}  // namespace dtrain

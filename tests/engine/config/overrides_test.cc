@@ -1,0 +1,98 @@
+#include "engine/config/overrides.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/config/bad_config.h"
+
+namespace dtrain {
+namespace {
+
+class OverridesTest : public testing::Test {
+ protected:
+  ConfigResult Read(std::vector<std::string> overrides) {
+    return ReadConfig(kValid + "hyperparameters: {lr: 0.1}\n",
+                      {.file_name = "f.yaml", .overrides = overrides});
+  }
+  std::string Error(const std::string& override_text) {
+    const Diagnostics all = Read({override_text}).diagnostics;
+    return all.size() == 1 ? all[0].ToString() : "not one error";
+  }
+};
+
+TEST_F(OverridesTest, ReplacesValues) {
+  const auto result = Read({"hyperparameters.lr=1e-4", "max_restarts=0"});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->hyperparameters["lr"], 1e-4);
+  EXPECT_EQ(result.config->max_restarts, 0);
+}
+
+TEST_F(OverridesTest, MakesMissingMaps) {
+  const auto result = Read({"resources.slots=cpu:2", "data.a.b.c=x"});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->resources.slots.cpu_slots, 2);
+  EXPECT_EQ(result.config->data["a"]["b"]["c"], "x");
+}
+
+TEST_F(OverridesTest, TakesListsMapsAndQuotes) {
+  const auto result = Read({"labels=[a, b]", "searcher.max_length={epochs: 3}",
+                            "name=\"5\"", "description=a=b"});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->labels, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(result.config->length_unit, Unit::kEpochs);
+  EXPECT_EQ(result.config->name, "5");
+  EXPECT_EQ(result.config->description, "a=b");
+}
+
+TEST_F(OverridesTest, UnsetsByAnEmptyValue) {
+  const auto result = Read({"name=x", "name="});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->name, "f");
+}
+
+TEST_F(OverridesTest, LetsTheLastOneWin) {
+  EXPECT_EQ(Read({"max_restarts=1", "max_restarts=2"}).config->max_restarts, 2);
+}
+
+TEST_F(OverridesTest, NamesTheOverrideInErrors) {
+  EXPECT_EQ(Error("searcher.max_lenght=5"),
+            "--set searcher.max_lenght: searcher.max_lenght: unknown key; did "
+            "you mean 'max_length'?");
+  EXPECT_EQ(Error("max_restarts=many"),
+            "--set max_restarts: max_restarts: expected an integer from 0 to "
+            "1000000, got the string 'many'");
+}
+
+TEST_F(OverridesTest, RefusesWhatIsNoKeyAndValue) {
+  EXPECT_EQ(Error("name"),
+            "--set name: expected a key and a value; write it as "
+            "searcher.metric=accuracy");
+  EXPECT_EQ(Error("=x"),
+            "--set : expected a key and a value; write it as "
+            "searcher.metric=accuracy");
+  EXPECT_EQ(Error("a..b=x"),
+            "--set a..b: expected a key and a value; write it as "
+            "searcher.metric=accuracy");
+}
+
+TEST_F(OverridesTest, RefusesKeysWithinScalars) {
+  EXPECT_EQ(
+      Error("hyperparameters.lr.minval=1"),
+      "--set hyperparameters.lr.minval: hyperparameters.lr: is the number "
+      "0.1, which has no key 'minval'; set the whole value");
+}
+
+TEST_F(OverridesTest, RefusesValuesThatAreNoYaml) {
+  EXPECT_FALSE(Read({"labels=[a"}).config);
+  EXPECT_FALSE(Read({"name=\"a"}).config);
+  EXPECT_FALSE(Read({"name=\x1b[2J"}).config);
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,170 @@
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/config/bad_config.h"
+
+namespace dtrain {
+namespace {
+
+class BadSearcherTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadSearcherTest, IsRefusedWithItsPlace) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, BadSearcherTest,
+    testing::Values(
+        BadConfig{"MisspeltKey",
+                  kSearcher + "  name: single\n  max_length: 1\n"
+                              "  max_lenght: 1\n",
+                  6, 3, "searcher.max_lenght", "did you mean 'max_length'?"},
+        BadConfig{"UnknownName",
+                  kSearcher + "  name: singel\n  max_length: 1\n", 4, 9,
+                  "searcher.name", "did you mean 'single'?"},
+        BadConfig{"EmptyMetric",
+                  "entrypoint: a:B\n"
+                  "searcher: {name: single, metric: '', max_length: 1}\n",
+                  2, 34, "searcher.metric", "is empty"},
+        BadConfig{"NoMetric",
+                  "entrypoint: a:B\nsearcher: {name: single, max_length: 1}\n",
+                  2, 11, "searcher.metric", "required but missing"},
+        BadConfig{"NoName", kSearcher + "  max_length: 1\n", 2, 1,
+                  "searcher.name", "required but missing"},
+        BadConfig{"NoMaxTrials",
+                  kSearcher + "  name: random\n  max_length: 1\n", 2, 1,
+                  "searcher.max_trials", "required but missing"},
+        BadConfig{
+            "NoRungs",
+            kSearcher + "  name: asha\n  max_length: 1\n  max_trials: 1\n", 2,
+            1, "searcher.num_rungs", "required but missing"},
+        BadConfig{"KeyOfAnother",
+                  kSearcher + "  name: single\n  max_length: 1\n  mode: x\n", 6,
+                  3, "searcher.mode",
+                  "belongs to the searcher adaptive_asha, not to single"},
+        BadConfig{"RungsOfAnother",
+                  kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  num_rungs: 3\n",
+                  7, 3, "searcher.num_rungs", "async_halving"},
+        BadConfig{"DivisorOne",
+                  kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  divisor: 1\n",
+                  7, 12, "searcher.divisor", "above 1"},
+        BadConfig{"DivisorNan",
+                  kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  divisor: .nan\n",
+                  7, 12, "searcher.divisor", "above 1"},
+        BadConfig{"DivisorInfinite",
+                  kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  divisor: .inf\n",
+                  7, 12, "searcher.divisor", "above 1"},
+        BadConfig{"ZeroTrials",
+                  kSearcher + "  name: random\n  max_length: 1\n"
+                              "  max_trials: 0\n",
+                  6, 15, "searcher.max_trials", "from 1 to 1000000"},
+        BadConfig{"NegativeConcurrency",
+                  kSearcher + "  name: grid\n  max_length: 1\n"
+                              "  max_concurrent_trials: -1\n",
+                  6, 26, "searcher.max_concurrent_trials", "from 0"},
+        BadConfig{"BracketRungs",
+                  kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  bracket_rungs: [3, 0]\n",
+                  7, 22, "searcher.bracket_rungs[1]", "from 1 to 64"},
+        BadConfig{"TwoSources",
+                  kSearcher + "  name: single\n  max_length: 1\n"
+                              "  source_trial_id: 1.1\n"
+                              "  source_checkpoint_uuid: abcd\n",
+                  7, 27, "searcher.source_checkpoint_uuid",
+                  "goes not with source_trial_id"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Lengths, BadSearcherTest,
+    testing::Values(
+        BadConfig{"None", kSearcher + "  name: single\n", 2, 1,
+                  "searcher.max_length", "required but missing"},
+        BadConfig{"Zero", kSearcher + "  name: single\n  max_length: 0\n", 5,
+                  15, "searcher.max_length", "at least 1"},
+        BadConfig{"ZeroEpochs",
+                  kSearcher + "  name: single\n  max_length: {epochs: 0}\n", 5,
+                  24, "searcher.max_length.epochs", "at least 1"},
+        BadConfig{"Negative", kSearcher + "  name: single\n  max_length: -5\n",
+                  5, 15, "searcher.max_length", "at least 1"},
+        BadConfig{"Overflow",
+                  kSearcher + "  name: single\n"
+                              "  max_length: {epochs: 99999999999999999999}\n",
+                  5, 24, "searcher.max_length.epochs", "too large"},
+        BadConfig{"UnknownUnit",
+                  kSearcher + "  name: single\n  max_length:\n    epoch: 1\n",
+                  6, 5, "searcher.max_length.epoch", "did you mean 'epochs'?"},
+        BadConfig{"TwoUnits",
+                  kSearcher + "  name: single\n"
+                              "  max_length: {epochs: 1, batches: 1}\n",
+                  5, 15, "searcher.max_length", "exactly one"},
+        BadConfig{"NoUnit", kSearcher + "  name: single\n  max_length: {}\n", 5,
+                  15, "searcher.max_length", "exactly one"},
+        BadConfig{"Fraction", kSearcher + "  name: single\n  max_length: 1.5\n",
+                  5, 15, "searcher.max_length", "{epochs: N}"},
+        BadConfig{"TextAsLength",
+                  kSearcher + "  name: single\n  max_length: 3 epochs\n", 5, 15,
+                  "searcher.max_length", "{epochs: N}"},
+        BadConfig{"LengthAndTime",
+                  kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
+                              "  max_length: 1\n  max_time: 5\n"
+                              "  time_metric: t\n",
+                  7, 13, "searcher.max_time", "stands for max_length"},
+        BadConfig{"TimeWithoutMetric",
+                  kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
+                              "  max_time: 5\n",
+                  2, 1, "searcher.time_metric", "go together"},
+        BadConfig{"TimeForSingle",
+                  kSearcher + "  name: single\n"
+                              "  max_length: 1\n"
+                              "  max_time: 5\n",
+                  6, 3, "searcher.max_time", "not to single"}),
+    CaseName);
+
+class SearcherCheckTest : public testing::Test {};
+
+TEST_F(SearcherCheckTest, WarnsOfALossThatShallGrow) {
+  const std::string text = kSearcher +
+                           "  name: single\n  max_length: 1\n"
+                           "  smaller_is_better: false\n";
+
+  const Diagnostics warnings = FindingsOf(text, Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].line, 6);
+  EXPECT_EQ(warnings[0].key, "searcher.smaller_is_better");
+  EXPECT_FALSE(ReadConfig(text, {}).config->searcher.smaller_is_better);
+}
+
+TEST_F(SearcherCheckTest, WarnsOfAnAccuracyThatShallShrink) {
+  const Diagnostics warnings = FindingsOf(
+      "entrypoint: a:B\nsearcher: {name: single, metric: accuracy, "
+      "max_length: 1}\n",
+      Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].line, 2);
+}
+
+TEST_F(SearcherCheckTest, IsSilentAboutAnErrorThatShallShrink) {
+  EXPECT_TRUE(FindingsOf("entrypoint: a:B\nsearcher: {name: single, metric: "
+                         "accuracy_error, max_length: 1}\n",
+                         Severity::kWarning)
+                  .empty());
+}
+
+TEST_F(SearcherCheckTest, TakesTimeInPlaceOfLength) {
+  const auto result = ReadConfig(kSearcher +
+                                     "  name: adaptive_asha\n  max_trials: 1\n"
+                                     "  max_time: 50\n  time_metric: t\n",
+                                 {});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->searcher.max_length, 50);
+}
+
+}  // namespace
+}  // namespace dtrain

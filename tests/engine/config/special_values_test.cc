@@ -1,0 +1,135 @@
+#include "engine/config/special_values.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/config/bad_config.h"
+
+namespace dtrain {
+namespace {
+
+class BadSpecialTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadSpecialTest, IsRefusedWithItsPlace) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadSpecialTest,
+    testing::Values(
+        BadConfig{"NegativePeriod", kValid + "min_validation_period: -1\n", 3,
+                  24, "min_validation_period", "at least 0"},
+        BadConfig{"PeriodUnit", kValid + "min_checkpoint_period: {steps: 5}\n",
+                  3, 25, "min_checkpoint_period.steps", "unknown key"},
+        BadConfig{"DurationSuffix", kValid + "time_limit: 5w\n", 3, 13,
+                  "time_limit", "ms, s, m, h or d"},
+        BadConfig{"ZeroDuration", kValid + "hang_timeout: 0\n", 3, 15,
+                  "hang_timeout", "above 0"},
+        BadConfig{"InfiniteDuration", kValid + "hang_timeout: .inf\n", 3, 15,
+                  "hang_timeout", "above 0"},
+        BadConfig{"NegativeDuration", kValid + "time_limit: -5m\n", 3, 13,
+                  "time_limit", "above 0"},
+        BadConfig{"DurationList", kValid + "time_limit: [5]\n", 3, 13,
+                  "time_limit", "a list"},
+        BadConfig{"ZeroCpus", kValid + "resources: {slots: cpu:0}\n", 3, 20,
+                  "resources.slots", "cpu:N"},
+        BadConfig{"UnknownSlots", kValid + "resources: {slots: gpu}\n", 3, 20,
+                  "resources.slots", "most_free"},
+        BadConfig{"NegativeGpu", kValid + "resources: {slots: -1}\n", 3, 20,
+                  "resources.slots", "from 0 to 1024"},
+        BadConfig{"TwiceTheSameGpu", kValid + "resources: {slots: [1, 1]}\n", 3,
+                  24, "resources.slots[1]", "twice"},
+        BadConfig{"NoGpu", kValid + "resources: {slots: []}\n", 3, 20,
+                  "resources.slots", "is empty"},
+        BadConfig{"ZeroSlots", kValid + "resources: {slots_per_trial: 0}\n", 3,
+                  30, "resources.slots_per_trial", "from 1 to 1024"},
+        BadConfig{"OddFraction", kValid + "resources: {slots_per_trial: 0.3}\n",
+                  3, 30, "resources.slots_per_trial", "0.25, 0.5, 0.75"},
+        BadConfig{"SlotAndAHalf",
+                  kValid + "resources: {slots_per_trial: 1.5}\n", 3, 30,
+                  "resources.slots_per_trial", "0.25"},
+        BadConfig{"TrialId",
+                  kSearcher + "  name: single\n  max_length: 1\n"
+                              "  source_trial_id: 7\n",
+                  6, 20, "searcher.source_trial_id", "such as 3.7"},
+        BadConfig{"Uuid",
+                  kSearcher + "  name: single\n  max_length: 1\n"
+                              "  source_checkpoint_uuid: ../x\n",
+                  6, 27, "searcher.source_checkpoint_uuid", "UUID"},
+        BadConfig{"ShortUuid",
+                  kSearcher + "  name: single\n  max_length: 1\n"
+                              "  source_checkpoint_uuid: abc\n",
+                  6, 27, "searcher.source_checkpoint_uuid", "at least 4"},
+        BadConfig{"LossScale", kValid + "optimizations: {loss_scale: 0}\n", 3,
+                  29, "optimizations.loss_scale", "dynamic"}),
+    CaseName);
+
+class SpecialValuesTest : public testing::Test {
+ protected:
+  ExperimentConfig Read(const std::string& added) {
+    return ReadConfig(kValid + added, {}).config.value();
+  }
+};
+
+TEST_F(SpecialValuesTest, ReadsPeriods) {
+  const ExperimentConfig config =
+      Read("min_validation_period: 50\nmin_checkpoint_period: {epochs: 2}\n");
+
+  EXPECT_EQ(config.training.min_validation_period, (Length{50}));
+  EXPECT_EQ(config.training.min_checkpoint_period, (Length{2, Unit::kEpochs}));
+}
+
+TEST_F(SpecialValuesTest, ReadsDurations) {
+  const ExperimentConfig config =
+      Read("time_limit: 1.5h\nhang_timeout: 250ms\n");
+
+  EXPECT_EQ(config.time_limit, 5400);
+  EXPECT_EQ(config.hang_timeout, 0.25);
+}
+
+TEST_F(SpecialValuesTest, ReadsSlots) {
+  EXPECT_EQ(Read("").resources.slots.kind, SlotChoice::Kind::kAuto);
+  EXPECT_EQ(Read("resources: {slots: none}\n").resources.slots.kind,
+            SlotChoice::Kind::kNone);
+  EXPECT_EQ(Read("resources: {slots: most_free}\n").resources.slots.kind,
+            SlotChoice::Kind::kMostFree);
+}
+
+TEST_F(SpecialValuesTest, ReadsCpuSlots) {
+  const SlotChoice any = Read("resources: {slots: cpu}\n").resources.slots;
+  const SlotChoice four = Read("resources: {slots: cpu:4}\n").resources.slots;
+
+  EXPECT_EQ(any.kind, SlotChoice::Kind::kCpu);
+  EXPECT_EQ(any.cpu_slots, 0);
+  EXPECT_EQ(four.kind, SlotChoice::Kind::kCpu);
+  EXPECT_EQ(four.cpu_slots, 4);
+}
+
+TEST_F(SpecialValuesTest, ReadsGpus) {
+  const SlotChoice one = Read("resources: {slots: 3}\n").resources.slots;
+  const SlotChoice two = Read("resources: {slots: [2, 0]}\n").resources.slots;
+
+  EXPECT_EQ(one.kind, SlotChoice::Kind::kIds);
+  EXPECT_EQ(one.gpus, (std::vector<std::int64_t>{3}));
+  EXPECT_EQ(two.gpus, (std::vector<std::int64_t>{2, 0}));
+}
+
+TEST_F(SpecialValuesTest, ReadsSlotsPerTrial) {
+  EXPECT_EQ(
+      Read("resources: {slots_per_trial: 0.5}\n").resources.slots_per_trial,
+      0.5);
+  EXPECT_EQ(
+      Read("resources: {slots_per_trial: 4.0}\n").resources.slots_per_trial, 4);
+  EXPECT_TRUE(Read("resources: {slots_per_trial: all}\n").resources.all_slots);
+}
+
+TEST_F(SpecialValuesTest, TakesIdsThatLookLikeNumbersAsTheyAreWritten) {
+  const auto result = ReadConfig(kSearcher +
+                                     "  name: single\n  max_length: 1\n"
+                                     "  source_checkpoint_uuid: 1e40\n",
+                                 {});
+
+  EXPECT_EQ(result.config->source_checkpoint_uuid, "1e40");
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,220 @@
+#include "engine/config/yaml_reader.h"
+
+#include <chrono>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/config/bad_config.h"
+
+namespace dtrain {
+namespace {
+
+class BadYamlTest : public testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadYamlTest, IsRefusedWithItsPlace) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Text, BadYamlTest,
+    testing::Values(
+        BadConfig{"Empty", "", 0, 0, "", "is empty"},
+        BadConfig{"OnlyComments", "# nothing\n\n", 0, 0, "", "is empty"},
+        BadConfig{"OnlyDocumentMark", "---\n", 0, 0, "", "is empty"},
+        BadConfig{"ByteOrderMark", "\xEF\xBB\xBF" + kValid, 1, 1, "",
+                  "byte order mark"},
+        BadConfig{"Utf16", "\xFF\xFEn\0a\0", 1, 1, "", "UTF-16"},
+        BadConfig{"InvalidUtf8", kValid + "name: \xFF\n", 3, 1, "", "UTF-8"},
+        BadConfig{"OverlongUtf8", kValid + "name: \xC0\xAF\n", 3, 1, "",
+                  "UTF-8"},
+        BadConfig{"Nul", kValid + std::string("name: a\0b\n", 10), 3, 8, "",
+                  "control character"},
+        BadConfig{"Escape", kValid + "name: \x1b[2J\n", 3, 7, "",
+                  "control character"},
+        BadConfig{"C1Control", kValid + "name: \xC2\x9B\n", 3, 7, "",
+                  "control character"},
+        BadConfig{"EscapedNul", kValid + "name: \"a\\0b\"\n", 3, 7, "name",
+                  "NUL"},
+        BadConfig{"TooLarge", kValid + "name: " + std::string(1'048'576, 'x'),
+                  0, 0, "", "at most 1048576"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Syntax, BadYamlTest,
+    testing::Values(
+        BadConfig{"ScalarDocument", "just text\n", 1, 1, "", "a map of keys"},
+        BadConfig{"ListDocument", "- a\n- b\n", 1, 1, "", "a map of keys"},
+        BadConfig{"SecondDocument", kValid + "---\nname: b\n", 3, 1, "",
+                  "a second document"},
+        BadConfig{"OutdentedKey", "  name: a\nlabels: []\n", 2, 1, "",
+                  "same indentation"},
+        BadConfig{"TabIndent", "searcher:\n\tname: single\n", 2, 6, "",
+                  "indent with spaces"},
+        BadConfig{"TabAfterSpaces", "searcher:\n  name: single\n\tmetric: a\n",
+                  3, 1, "", "indent with spaces"},
+        BadConfig{"BadIndent", "searcher:\n    name: a\n  metric: b\n", 3, 3,
+                  "", "mend the indentation"},
+        BadConfig{"ColonInValue", "name: a: b\n", 1, 8, "", "quote the value"},
+        BadConfig{"OpenBracket", "labels: [a, b\n", 2, 1, "", "not valid YAML"},
+        BadConfig{"StrayBracket", "labels: ]\n", 1, 9, "", "not valid YAML"},
+        BadConfig{"OpenQuote", kValid + "name: \"abc\nlabels: []\n", 3, 7,
+                  "name", "never closed"},
+        BadConfig{"OpenSingleQuote", kValid + "name: 'it''s\n", 3, 7, "name",
+                  "never closed"},
+        BadConfig{"OpenTaggedQuote", kValid + "name: !!str &a \"abc\n", 3, 7,
+                  "name", "never closed"},
+        BadConfig{"ReservedCharacter", "name: @home\n", 1, 7, "", "quote it"},
+        BadConfig{"UnknownAlias", "name: *nobody\n", 1, 7, "", "anchor"}),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Structure, BadYamlTest,
+    testing::Values(
+        BadConfig{"DuplicateKey", kValid + "max_restarts: 1\nmax_restarts: 2\n",
+                  4, 1, "max_restarts", "duplicate key, first in line 3"},
+        BadConfig{"NestedDuplicateKey",
+                  kValid + "hyperparameters:\n  lr: 0.1\n  lr: 0.2\n", 5, 3,
+                  "hyperparameters.lr", "duplicate key"},
+        BadConfig{"DuplicateInQuotes", kValid + "name: a\n'name': b\n", 4, 1,
+                  "name", "duplicate key"},
+        BadConfig{"CyclicAlias", kValid + "data: &a {b: [1, *a]}\n", 3, 18,
+                  "data.b[1]", "inside the value that it stands for"},
+        BadConfig{"MergeKey", kValid + "data:\n  <<: {a: 1}\n", 4, 3, "data.<<",
+                  "merge keys"},
+        BadConfig{"PythonTag",
+                  kValid + "data: {a: !!python/name:os.system x}\n", 3, 11,
+                  "data.a", "!!python/name:os.system"},
+        BadConfig{"PythonObject", kValid + "data: !!python/object:a.B {}\n", 3,
+                  7, "data", "is not supported"},
+        BadConfig{"LocalTag", kValid + "name: !mine x\n", 3, 7, "name",
+                  "'!mine'"},
+        BadConfig{"WrongCoreTag", kValid + "max_restarts: !!int x\n", 3, 15,
+                  "max_restarts", "!!int"},
+        BadConfig{"MapAsKey", kValid + "? {a: 1}\n: 2\n", 3, 3, "", "as a key"},
+        BadConfig{"NamelessKey", kValid + "data: {~: 1}\n", 3, 8, "data",
+                  "without a name"}),
+    CaseName);
+
+// Nine aliases of nine aliases of …: 9^9 values.
+std::string BillionLaughs() {
+  return "a: &a [x, x, x, x, x, x, x, x, x]\n"
+         "b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n"
+         "c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\n"
+         "d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\n"
+         "e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\n"
+         "f: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\n"
+         "g: &g [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n"
+         "h: &h [*g, *g, *g, *g, *g, *g, *g, *g, *g]\n"
+         "i: [*h, *h, *h, *h, *h, *h, *h, *h, *h]\n";
+}
+
+std::string Repeated(const std::string& text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+class YamlReaderTest : public testing::Test {
+ protected:
+  // The one error about `text`, which must come within two seconds.
+  std::string ErrorOf(const std::string& text) {
+    const auto start = std::chrono::steady_clock::now();
+    const Diagnostics errors = FindingsOf(text, Severity::kError);
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              std::chrono::seconds(2));
+    return errors.empty() ? "" : errors[0].ToString();
+  }
+
+  Findings findings_{"f.yaml", {}};
+};
+
+TEST_F(YamlReaderTest, RefusesBillionLaughs) {
+  EXPECT_THAT(ErrorOf(BillionLaughs()),
+              testing::HasSubstr("more than 100000 keys and values"));
+}
+
+TEST_F(YamlReaderTest, RefusesManyAliasesOfALongText) {
+  const std::string text = "a: &a " + std::string(500'000, 'x') + "\nb: [" +
+                           Repeated("*a, ", 50'000) + "]\n";
+
+  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("bytes of text"));
+}
+
+TEST_F(YamlReaderTest, RefusesDeepBrackets) {
+  EXPECT_THAT(ErrorOf(std::string(1'000'000, '[')),
+              testing::HasSubstr("more than 100000 brackets"));
+}
+
+TEST_F(YamlReaderTest, RefusesMoreThan64Levels) {
+  const std::string text =
+      kValid + "data: " + std::string(64, '[') + std::string(64, ']') + "\n";
+
+  EXPECT_THAT(ErrorOf(text), testing::StartsWith("bad.yaml:3:70: data[0][0]"));
+  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("deeper than 64 levels"));
+}
+
+TEST_F(YamlReaderTest, RefusesChainsOfAliases) {
+  std::string text = "a0: &a0 [x]\n";
+  for (int i = 1; i < 200; ++i) {
+    const std::string n = std::to_string(i);
+    text += "a" + n + ": &a" + n + " [*a" + std::to_string(i - 1) + "]\n";
+  }
+
+  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("64 levels"));
+}
+
+TEST_F(YamlReaderTest, RefusesFarTooManyKeysAtOnce) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += "k" + std::to_string(i) + ": \n";
+
+  EXPECT_THAT(ErrorOf(text), testing::HasSubstr("more than 100000"));
+}
+
+TEST_F(YamlReaderTest, ShowsAHundredErrorsOfManyMore) {
+  std::string text = kValid;
+  for (int i = 0; i < 20'000; ++i) text += "k" + std::to_string(i) + ": 1\n";
+
+  const Diagnostics errors = FindingsOf(text, Severity::kError);
+
+  ASSERT_EQ(errors.size(), 101u);
+  EXPECT_THAT(errors[100].ToString(),
+              testing::StartsWith("bad.yaml: 19900 more errors"));
+}
+
+TEST_F(YamlReaderTest, ExpandsAliases) {
+  const auto root = ReadYaml("a: &x {b: 1}\nc: *x\n", {}, findings_);
+
+  ASSERT_TRUE(root);
+  EXPECT_EQ(ToJson(*root),
+            nlohmann::json::parse(R"({"a": {"b": 1}, "c": {"b": 1}})"));
+}
+
+TEST_F(YamlReaderTest, GivesValuesBelowTheirKeyThePlaceOfTheKey) {
+  const auto root = ReadYaml("a: 1\nb:\n  c:\n    - 2\n", {}, findings_);
+
+  ASSERT_TRUE(root);
+  EXPECT_EQ(root->Find("a")->mark.column, 4);
+  EXPECT_EQ(root->Find("b")->mark.line, 2);
+  EXPECT_EQ(root->Find("b")->Find("c")->mark.line, 3);
+}
+
+TEST_F(YamlReaderTest, ReadsWindowsLines) {
+  const auto root = ReadYaml("a: 1\r\nb: x\r\n", {}, findings_);
+
+  ASSERT_TRUE(root);
+  EXPECT_EQ(ToJson(*root), nlohmann::json::parse(R"({"a": 1, "b": "x"})"));
+}
+
+TEST_F(YamlReaderTest, TakesCoreTagsAndBlockTexts) {
+  const auto root =
+      ReadYaml("a: !!str 5\nb: !!float 5\nc: |\n  x\n  \"y\n", {}, findings_);
+
+  ASSERT_TRUE(root);
+  EXPECT_EQ(root->Find("a")->kind, Node::Kind::kString);
+  EXPECT_EQ(root->Find("b")->kind, Node::Kind::kDouble);
+  EXPECT_EQ(root->Find("c")->text, "x\n\"y\n");
+  EXPECT_EQ(findings_.errors(), 0);
+}
+
+}  // namespace
+}  // namespace dtrain
