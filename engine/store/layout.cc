@@ -1,0 +1,34 @@
+#include "engine/store/layout.h"
+
+namespace dtrain {
+
+std::filesystem::path StoreLayout::Experiment(std::int64_t experiment) const {
+  return root_ / "experiments" / std::to_string(experiment);
+}
+
+std::filesystem::path StoreLayout::RunnerLock(std::int64_t experiment) const {
+  return Experiment(experiment) / "runner.lock";
+}
+
+std::filesystem::path StoreLayout::RunnerLog(std::int64_t experiment) const {
+  return Experiment(experiment) / "runner.log";
+}
+
+std::filesystem::path StoreLayout::Trial(TrialId trial) const {
+  return Experiment(trial.experiment) / "trials" / std::to_string(trial.number);
+}
+
+std::filesystem::path StoreLayout::TrialLog(TrialId trial) const {
+  return Trial(trial) / "log";
+}
+
+std::filesystem::path StoreLayout::Checkpoints(TrialId trial) const {
+  return Trial(trial) / "checkpoints";
+}
+
+std::filesystem::path StoreLayout::Checkpoint(TrialId trial,
+                                              const std::string& uuid) const {
+  return Checkpoints(trial) / uuid;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/wire/trial_spec.h"
+
+namespace dtrain {
+
+/// Where things lie in a store directory. Paths are built from integers and
+/// UUIDs only, never from a name that a user gave. Touches no file.
+class StoreLayout {
+ public:
+  explicit StoreLayout(std::filesystem::path root) : root_(std::move(root)) {}
+
+  const std::filesystem::path& root() const { return root_; }
+
+  std::filesystem::path Database() const { return root_ / "dtrain.db"; }
+  /// The flock of every write transaction and WAL checkpoint.
+  std::filesystem::path WriteLock() const { return root_ / "dtrain.db.lock"; }
+  std::filesystem::path Experiment(std::int64_t experiment) const;
+  /// Held by the experiment's runner (an OFD lock) as long as it lives.
+  std::filesystem::path RunnerLock(std::int64_t experiment) const;
+  /// What a detached runner prints.
+  std::filesystem::path RunnerLog(std::int64_t experiment) const;
+  std::filesystem::path Trial(TrialId trial) const;
+  std::filesystem::path TrialLog(TrialId trial) const;
+  std::filesystem::path Checkpoints(TrialId trial) const;
+  std::filesystem::path Checkpoint(TrialId trial,
+                                   const std::string& uuid) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,47 @@
+#include "engine/store/private_files.h"
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "engine/base/error.h"
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+namespace {
+
+[[noreturn]] void Fail(const std::filesystem::path& path, int error) {
+  throw Error(ErrorKind::kStore, path.string() + ": cannot be created: " +
+                                     std::generic_category().message(error) +
+                                     "; choose another place with --store");
+}
+
+}  // namespace
+
+void MakePrivateDirectories(const std::filesystem::path& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0) return;
+  const int error = errno;
+  if (error == ENOENT && directory.has_parent_path() &&
+      directory.parent_path() != directory) {
+    MakePrivateDirectories(directory.parent_path());
+    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+    Fail(directory, errno);
+  }
+  // A read-only place says so even of a directory that exists.
+  std::error_code ignored;
+  if (std::filesystem::is_directory(directory, ignored)) return;
+  Fail(directory, error);
+}
+
+void MakePrivateFile(const std::filesystem::path& file) {
+  // Never opens a file that is there: closing a database file drops the locks
+  // that this process has on it.
+  const UniqueFd created(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!created && errno != EEXIST) Fail(file, errno);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+
+namespace dtrain {
+
+/// Creates the directory and whatever of its parents is missing, each for this
+/// user alone (0700), whatever the umask. Throws Error(kStore).
+void MakePrivateDirectories(const std::filesystem::path& directory);
+
+/// Creates an empty file for this user alone (0600) unless there is one.
+/// Throws Error(kStore).
+void MakePrivateFile(const std::filesystem::path& file);
+
+}  // namespace dtrain

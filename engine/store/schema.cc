@@ -1,0 +1,201 @@
+#include "engine/store/schema.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::int64_t kApplicationId = 0x4454524E;  // "DTRN"
+
+// Times are microseconds since 1970 in UTC. A measured value is a REAL and a
+// `special`: 0 finite, 1 NaN, 2 +infinity, 3 -infinity, because SQLite stores
+// NaN as NULL, which sorts as the smallest of all.
+//
+// `list` reads `experiments` alone: counts and the best trial are kept there,
+// and what is long lies in `experiment_details`. `metrics` names no parent:
+// its trial is looked up before each report, and a check a row would cost a
+// third of the speed.
+constexpr const char* kVersion1 = R"sql(
+CREATE TABLE experiments (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  description TEXT NOT NULL,
+  labels TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN (
+    'PENDING', 'RUNNING', 'PAUSED', 'COMPLETED', 'CANCELED', 'ERROR')),
+  progress REAL NOT NULL DEFAULT 0,
+  searcher TEXT NOT NULL,
+  metric TEXT NOT NULL,
+  smaller_is_better INTEGER NOT NULL CHECK (smaller_is_better IN (0, 1)),
+  seed INTEGER NOT NULL,
+  archived INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)),
+  error TEXT NOT NULL DEFAULT '',
+  created INTEGER NOT NULL,
+  started INTEGER,
+  ended INTEGER,
+  seconds REAL NOT NULL DEFAULT 0,
+  trials INTEGER NOT NULL DEFAULT 0,
+  trials_ended INTEGER NOT NULL DEFAULT 0,
+  best_trial_id INTEGER REFERENCES trials (id),
+  best_trial INTEGER,
+  best_value REAL,
+  best_batches INTEGER
+) STRICT;
+
+CREATE TABLE experiment_details (
+  experiment INTEGER PRIMARY KEY REFERENCES experiments (id),
+  yaml TEXT NOT NULL,
+  config TEXT NOT NULL,
+  provenance TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE trials (
+  id INTEGER PRIMARY KEY,
+  experiment INTEGER NOT NULL REFERENCES experiments (id),
+  number INTEGER NOT NULL CHECK (number > 0),
+  request_id TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN (
+    'PENDING', 'RUNNING', 'PAUSED', 'COMPLETED', 'CANCELED', 'ERROR',
+    'STOPPED')),
+  reason TEXT NOT NULL,
+  hparams TEXT NOT NULL,
+  seed INTEGER NOT NULL,
+  batches INTEGER NOT NULL,
+  rung INTEGER NOT NULL,
+  best_value REAL,
+  best_batches INTEGER,
+  latest_value REAL,
+  latest_special INTEGER,
+  latest_batches INTEGER,
+  restarts INTEGER NOT NULL,
+  runs INTEGER NOT NULL,
+  pid INTEGER NOT NULL DEFAULT 0,
+  pid_start INTEGER NOT NULL DEFAULT 0,
+  boot_id TEXT NOT NULL DEFAULT '',
+  created INTEGER NOT NULL,
+  started INTEGER,
+  ended INTEGER,
+  seconds REAL NOT NULL DEFAULT 0,
+  UNIQUE (experiment, number)
+) STRICT;
+
+CREATE TABLE metric_names (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE experiment_metrics (
+  experiment INTEGER NOT NULL REFERENCES experiments (id),
+  name INTEGER NOT NULL REFERENCES metric_names (id),
+  PRIMARY KEY (experiment, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE metrics (
+  trial INTEGER NOT NULL,
+  kind INTEGER NOT NULL CHECK (kind IN (0, 1)),
+  batches INTEGER NOT NULL,
+  name INTEGER NOT NULL,
+  epoch REAL NOT NULL,
+  value REAL,
+  special INTEGER NOT NULL CHECK ((special = 0) = (value IS NOT NULL)),
+  time INTEGER NOT NULL,
+  PRIMARY KEY (trial, kind, batches, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE validations (
+  trial INTEGER NOT NULL REFERENCES trials (id),
+  batches INTEGER NOT NULL,
+  value REAL,
+  special INTEGER NOT NULL CHECK ((special = 0) = (value IS NOT NULL)),
+  PRIMARY KEY (trial, batches)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE checkpoints (
+  id INTEGER PRIMARY KEY,
+  uuid TEXT NOT NULL UNIQUE,
+  trial INTEGER NOT NULL REFERENCES trials (id),
+  state TEXT NOT NULL CHECK (state IN ('COMPLETED', 'DELETED', 'CORRUPT')),
+  batches INTEGER NOT NULL,
+  epoch REAL NOT NULL,
+  bytes INTEGER NOT NULL,
+  files TEXT NOT NULL,
+  time INTEGER NOT NULL
+) STRICT;
+CREATE INDEX checkpoints_by_trial ON checkpoints (trial, batches);
+
+CREATE TABLE searcher_events (
+  experiment INTEGER NOT NULL REFERENCES experiments (id),
+  seq INTEGER NOT NULL,
+  event TEXT NOT NULL,
+  operations TEXT NOT NULL,
+  PRIMARY KEY (experiment, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE searcher_snapshots (
+  experiment INTEGER PRIMARY KEY REFERENCES experiments (id),
+  seq INTEGER NOT NULL,
+  state TEXT NOT NULL
+) STRICT;
+)sql";
+
+// The migration at index i makes version i + 1. Those that were released are
+// never changed.
+constexpr std::array kMigrations = {kVersion1};
+
+constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
+
+std::int64_t Pragma(SQLite::Database& database, const char* name) {
+  return database.execAndGet(std::string("PRAGMA ") + name).getInt64();
+}
+
+}  // namespace
+
+SchemaState CheckSchema(SQLite::Database& database,
+                        const std::filesystem::path& path) {
+  // In one transaction, since another process may be creating the store.
+  const SQLite::Transaction snapshot(database);
+  const std::int64_t application = Pragma(database, "application_id");
+  const std::int64_t version = Pragma(database, "user_version");
+  if (application == 0 && version == 0) {
+    const bool empty =
+        database.execAndGet("SELECT count(*) = 0 FROM sqlite_schema").getInt();
+    if (empty) return SchemaState::kEmpty;
+  }
+  if (application != kApplicationId) {
+    throw Error(ErrorKind::kStore,
+                "store " + path.parent_path().string() + ": " +
+                    path.filename().string() +
+                    " is a database of another application; choose another "
+                    "store with --store");
+  }
+  if (version > kVersion) {
+    throw Error(ErrorKind::kStore,
+                "store " + path.parent_path().string() + ": has schema " +
+                    std::to_string(version) + ", and this dtrain knows " +
+                    std::to_string(kVersion) +
+                    " at most; use the newer dtrain that wrote it");
+  }
+  return version < kVersion ? SchemaState::kOlder : SchemaState::kCurrent;
+}
+
+void Migrate(SQLite::Database& database) {
+  SQLite::Transaction transaction(database,
+                                  SQLite::TransactionBehavior::IMMEDIATE);
+  const std::int64_t version = Pragma(database, "user_version");
+  for (std::int64_t next = version; next < kVersion; ++next) {
+    database.exec(kMigrations[static_cast<std::size_t>(next)]);
+  }
+  database.exec("PRAGMA application_id = " + std::to_string(kApplicationId));
+  database.exec("PRAGMA user_version = " + std::to_string(kVersion));
+  transaction.commit();
+}
+
+}  // namespace dtrain

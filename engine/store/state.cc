@@ -1,0 +1,57 @@
+#include "engine/store/state.h"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::array<std::pair<State, std::string_view>, 8> kStates = {{
+    {State::kPending, "PENDING"},
+    {State::kRunning, "RUNNING"},
+    {State::kPaused, "PAUSED"},
+    {State::kInterrupted, "INTERRUPTED"},
+    {State::kCompleted, "COMPLETED"},
+    {State::kCanceled, "CANCELED"},
+    {State::kError, "ERROR"},
+    {State::kStopped, "STOPPED"},
+}};
+
+}  // namespace
+
+std::string_view StateName(State state) {
+  return kStates[static_cast<std::size_t>(state)].second;
+}
+
+State StateFromName(std::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& [state, known] : kStates) {
+    if (name == known) return state;
+    names.emplace_back(known);
+  }
+  throw Error(ErrorKind::kUsage, "unknown state '" + EscapeForTerminal(name) +
+                                     "'; choose one of " + Join(names, ", "));
+}
+
+bool IsFinal(State state) {
+  switch (state) {
+    case State::kCompleted:
+    case State::kCanceled:
+    case State::kError:
+    case State::kStopped:
+      return true;
+    case State::kPending:
+    case State::kRunning:
+    case State::kPaused:
+    case State::kInterrupted:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,212 @@
+#include "engine/store/store.h"
+
+#include <cassert>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include <sqlite3.h>
+
+#include "engine/base/error.h"
+#include "engine/store/connection.h"
+#include "engine/store/private_files.h"
+#include "engine/store/schema.h"
+
+namespace dtrain {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr int kFramesToCheckpoint = 2000;       // 8 MiB
+constexpr int kFramesToInsist = 16 * 2000;      // 128 MiB
+constexpr int kFramesWorthMovingAtTheEnd = 32;  // a reader reads them again
+
+bool IsInMemory(const StoreLayout& layout) {
+  return layout.root() == ":memory:";
+}
+
+bool HasContent(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(file, error);
+  // What cannot be looked at is for SQLite to complain about.
+  return error ? error != std::errc::no_such_file_or_directory : size > 0;
+}
+
+bool IsWal(SQLite::Database& database) {
+  return database.execAndGet("PRAGMA journal_mode").getString() == "wal";
+}
+
+// Creates and migrates. REQUIRES: the write lock.
+std::unique_ptr<SQLite::Database> OpenLocked(const StoreLayout& layout) {
+  MakePrivateFile(layout.Database());
+  auto database = OpenReadWrite(layout.Database());
+  const SchemaState state = CheckSchema(*database, layout.Database());
+  if (!IsWal(*database)) database->exec("PRAGMA journal_mode = WAL");
+  if (state != SchemaState::kCurrent) Migrate(*database);
+  return database;
+}
+
+std::unique_ptr<SQLite::Database> NewInMemory() {
+  auto database = OpenInMemory();
+  Migrate(*database);
+  return database;
+}
+
+}  // namespace
+
+int Store::Connection::NoteWalFrames(void* connection, sqlite3*, const char*,
+                                     int frames) {
+  auto& self = *static_cast<Connection*>(connection);
+  // Fewer frames than before: the WAL began anew.
+  if (frames < self.wal_frames) self.checkpoint_at = kFramesToCheckpoint;
+  self.wal_frames = frames;
+  return SQLITE_OK;
+}
+
+int Store::Connection::Checkpoint(int mode, int patience_ms) {
+  database->setBusyTimeout(patience_ms);
+  const int code = sqlite3_wal_checkpoint_v2(database->getHandle(), nullptr,
+                                             mode, nullptr, nullptr);
+  database->setBusyTimeout(5000);
+  return code;
+}
+
+Store::Store(std::unique_ptr<Connection> connection)
+    : connection_(std::move(connection)) {}
+
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+
+Store::~Store() {
+  if (!connection_ || !connection_->lock) return;
+  if (connection_->wal_frames < kFramesWorthMovingAtTheEnd) return;
+  // The first reader after the last writer has to read what is in the WAL, so
+  // it is emptied if nobody is in the way. Where this fails nothing is lost.
+  if (!connection_->lock->TryAcquire()) return;
+  connection_->Checkpoint(SQLITE_CHECKPOINT_TRUNCATE, /*patience_ms=*/0);
+  connection_->lock->Release();
+}
+
+Store Store::OpenForWriting(const StoreLayout& layout) {
+  auto connection = std::make_unique<Connection>(layout);
+  Connection& made = *connection;
+  if (IsInMemory(layout)) {
+    made.database = made.Guard(NewInMemory);
+  } else {
+    MakePrivateDirectories(layout.root());
+    made.lock.emplace(layout.WriteLock());
+    made.lock->Acquire();
+    made.database = made.Guard([&] { return OpenLocked(layout); });
+    made.lock->Release();
+    sqlite3_wal_hook(made.database->getHandle(), Connection::NoteWalFrames,
+                     &made);
+    made.Guard([&] { made.database->exec("PRAGMA synchronous = NORMAL"); });
+  }
+  made.checkpoint_at = kFramesToCheckpoint;
+  made.statements.emplace(*made.database);
+  return Store(std::move(connection));
+}
+
+Store Store::OpenForReading(const StoreLayout& layout) {
+  auto connection = std::make_unique<Connection>(layout);
+  const bool empty = IsInMemory(layout) || !HasContent(layout.Database());
+  connection->database = connection->Guard([&] {
+    if (empty) return NewInMemory();
+    auto database = OpenReadOnly(layout.Database());
+    // A store that is being created at this moment is still an empty one.
+    const SchemaState state = CheckSchema(*database, layout.Database());
+    return state == SchemaState::kEmpty ? NewInMemory() : std::move(database);
+  });
+  return Store(std::move(connection));
+}
+
+bool Store::TryWrite(const std::function<void(StoreWriter&)>& body,
+                     bool durable) {
+  assert(connection_->statements && "opened for reading");
+  if (connection_->lock && !connection_->lock->TryAcquire()) return false;
+  struct Unlock {
+    ~Unlock() {
+      if (lock) lock->Release();
+    }
+    std::optional<WriteLock>& lock;
+  } const unlock{connection_->lock};
+  try {
+    connection_->Guard([&] { Transact(body, durable); });
+  } catch (...) {
+    connection_->statements->RolledBack();
+    throw;
+  }
+  return !std::exchange(connection_->busy, false);
+}
+
+void Store::Transact(const std::function<void(StoreWriter&)>& body,
+                     bool durable) {
+  SQLite::Database& database = *connection_->database;
+  if (durable != connection_->full_sync) {
+    database.exec(durable ? "PRAGMA synchronous = FULL"
+                          : "PRAGMA synchronous = NORMAL");
+    connection_->full_sync = durable;
+  }
+  // Who has the write lock finds the database free, unless a reader is just
+  // repairing the WAL after a crash, or a foreign program writes.
+  database.setBusyTimeout(0);
+  const int begun = database.tryExec("BEGIN IMMEDIATE");
+  database.setBusyTimeout(5000);
+  if (begun == SQLITE_BUSY) {
+    connection_->busy = true;
+    return;
+  }
+  if (begun != SQLITE_OK) throw SQLite::Exception(database.getHandle(), begun);
+  struct Rollback {
+    ~Rollback() {
+      if (!sqlite3_get_autocommit(database.getHandle())) {
+        database.tryExec("ROLLBACK");
+      }
+    }
+    SQLite::Database& database;
+  } const rollback{database};
+  StoreWriter writer(*connection_->statements);
+  body(writer);
+  database.exec("COMMIT");
+}
+
+void Store::Write(const std::function<void(StoreWriter&)>& body, bool durable) {
+  const auto deadline = steady_clock::now() + std::chrono::seconds(30);
+  while (!TryWrite(body, durable)) {
+    if (steady_clock::now() >= deadline) {
+      throw Error(ErrorKind::kStore,
+                  "store " + layout().root().string() +
+                      ": could not be written to for 30 s, held by " +
+                      connection_->lock->Holder() +
+                      "; see what that process does, then try again");
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
+void Store::MaybeCheckpointWal() {
+  Connection& connection = *connection_;
+  if (!connection.lock || connection.wal_frames < connection.checkpoint_at) {
+    return;
+  }
+  if (!connection.lock->TryAcquire()) return;
+  // A passive checkpoint waits for nobody. If readers have kept the WAL from
+  // beginning anew for very long, wait a moment for them.
+  const bool insist = connection.wal_frames >= kFramesToInsist;
+  const int code = insist ? connection.Checkpoint(SQLITE_CHECKPOINT_RESTART, 50)
+                          : connection.Checkpoint(SQLITE_CHECKPOINT_PASSIVE, 0);
+  connection.lock->Release();
+  // While the WAL goes on growing, the next try comes later.
+  connection.checkpoint_at = connection.wal_frames + kFramesToCheckpoint;
+  if (code != SQLITE_OK && code != SQLITE_BUSY) {
+    connection.Guard([&] {
+      throw SQLite::Exception(connection.database->getHandle(), code);
+    });
+  }
+}
+
+const StoreLayout& Store::layout() const { return connection_->layout; }
+
+}  // namespace dtrain

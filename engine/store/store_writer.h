@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/store/rows.h"
+#include "engine/wire/trial_message.h"
+
+namespace dtrain {
+
+class Statements;
+
+/// What can be said inside one write transaction. Lives only during
+/// `Store::TryWrite`; each method is one statement or a few, prepared once.
+/// Throws Error(kStore) (disk full, damage), upon which nothing of the
+/// transaction stays.
+class StoreWriter {
+ public:
+  /// Gives the new experiment's id.
+  std::int64_t AddExperiment(const NewExperiment& experiment);
+  /// `started` or `ended` is set from `time` as the state asks for it;
+  /// `error` is kept where the state is ERROR.
+  void SetExperimentState(std::int64_t experiment, State state, Timestamp time,
+                          const std::string& error = "");
+  void SetExperimentProgress(std::int64_t experiment, double progress);
+  void AddExperimentSeconds(std::int64_t experiment, double seconds);
+
+  void AddTrial(const TrialRow& trial);
+  /// Sets state, reason, started/ended; a state that is final clears the pid.
+  void SetTrialState(TrialId trial, State state, Timestamp time,
+                     const std::string& reason = "");
+  /// A process of the trial was started: counts `runs` up, keeps the pid with
+  /// its start time (clock ticks, as in /proc/PID/stat) and this boot's id.
+  void SetTrialProcess(TrialId trial, std::int64_t pid,
+                       std::int64_t start_ticks, const std::string& boot_id);
+  /// The process ended; `seconds` it had run.
+  void ClearTrialProcess(TrialId trial, double seconds);
+  void SetTrialRestarts(TrialId trial, std::int64_t restarts);
+  void SetTrialRung(TrialId trial, std::int64_t rung);
+  void SetTrialBatches(TrialId trial, std::int64_t batches);
+
+  /// One row a metric. A value that is there already (same trial, kind,
+  /// batches, name) is replaced: the last report wins.
+  void AddMetrics(TrialId trial, MetricKind kind, std::int64_t batches,
+                  double epoch, const MetricValues& values, Timestamp time);
+  /// Notes a validation of the searcher's metric: keeps `latest` and, if it is
+  /// better than what was, `best`. NaN and infinities are never best.
+  void AddValidation(TrialId trial, double value, std::int64_t batches,
+                     bool smaller_is_better);
+  /// Forgets what lies beyond a checkpoint that the trial goes on from:
+  /// metrics and validations, upon which `best` and `latest` are found anew;
+  /// the rows of checkpoints are kept.
+  void TruncateMetrics(TrialId trial, std::int64_t batches,
+                       const std::string& metric, bool smaller_is_better);
+
+  void AddCheckpoint(const CheckpointRow& checkpoint);
+  void SetCheckpointState(const std::string& uuid, const std::string& state);
+
+  /// `seq` must follow the last one without a gap.
+  void AddSearcherEvent(std::int64_t experiment, const SearcherEventRow& row);
+  void AddSearcherSnapshot(std::int64_t experiment, std::int64_t seq,
+                           const nlohmann::json& state);
+
+ private:
+  friend class Store;
+  explicit StoreWriter(Statements& statements) : statements_(statements) {}
+
+  Statements& statements_;
+};
+
+}  // namespace dtrain

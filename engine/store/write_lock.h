@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+
+/// The right to write to a store: an exclusive flock on a file beside the
+/// database, never on the database itself, whose locks are SQLite's. The
+/// kernel frees it when its holder dies. One thread.
+class WriteLock {
+ public:
+  /// Throws Error(kStore) if the file can neither be opened nor created.
+  explicit WriteLock(std::filesystem::path path);
+
+  /// Takes the lock if it is free. Never waits.
+  [[nodiscard]] bool TryAcquire();
+  /// Takes the lock, trying again every millisecond for up to 30 s; then
+  /// throws Error(kStore) that names the holder.
+  void Acquire();
+  void Release();
+
+  /// "pid 123 on host", as the present or last holder noted.
+  std::string Holder() const;
+
+ private:
+  std::filesystem::path path_;
+  std::string note_;  // what this process writes as holder
+  UniqueFd file_;
+};
+
+}  // namespace dtrain

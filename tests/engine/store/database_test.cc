@@ -1,0 +1,176 @@
+#include "engine/store/database.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "engine/base/error.h"
+#include "engine/store/store.h"
+#include "tests/engine/store/sample_rows.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class DatabaseTest : public testing::Test {
+ protected:
+  TemporaryDirectory directory_;
+  StoreLayout layout_{directory_.path() / "store"};
+};
+
+TEST_F(DatabaseTest, ErrorsSayWhereWhatAndWhatToDo) {
+  const auto text = [&](int code) -> std::string {
+    try {
+      ThrowStoreError(layout_, SQLite::Exception(sqlite3_errstr(code), code));
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  const std::string store = "store " + layout_.root().string() + ": ";
+
+  EXPECT_EQ(text(SQLITE_FULL),
+            store +
+                "database or disk is full; free some space, then go on "
+                "with `dtrain resume`");
+  EXPECT_THAT(text(SQLITE_CORRUPT),
+              HasSubstr("database disk image is malformed; keep a copy"));
+  EXPECT_THAT(text(SQLITE_READONLY), HasSubstr("check its permissions"));
+  EXPECT_THAT(text(SQLITE_BUSY), HasSubstr("close that one and try again"));
+  EXPECT_THAT(text(SQLITE_IOERR), HasSubstr("check the disk"));
+}
+
+TEST_F(DatabaseTest, ConnectionsAreSetUpAsPromised) {
+  Store::OpenForWriting(layout_);
+  const auto database = OpenReadWrite(layout_.Database());
+  const auto pragma = [&](const char* name) {
+    return database->execAndGet(std::string("PRAGMA ") + name).getString();
+  };
+
+  EXPECT_EQ(pragma("journal_mode"), "wal");
+  EXPECT_EQ(pragma("wal_autocheckpoint"), "0");
+  EXPECT_EQ(pragma("foreign_keys"), "1");
+  EXPECT_EQ(pragma("trusted_schema"), "0");
+  EXPECT_EQ(pragma("cell_size_check"), "1");
+  EXPECT_EQ(pragma("mmap_size"), "0");
+  EXPECT_EQ(pragma("busy_timeout"), "5000");
+}
+
+TEST_F(DatabaseTest, ReadersCannotWrite) {
+  Store::OpenForWriting(layout_);
+  const auto database = OpenReadOnly(layout_.Database());
+
+  EXPECT_THROW(database->exec("DELETE FROM experiments"), SQLite::Exception);
+}
+
+// A small file system of its own in a namespace of its own: gone with the
+// process. Where the machine allows no such thing the tests are skipped.
+class SmallDiskTest : public testing::Test {
+ protected:
+  // What `body` gives in a process that sees `disk_` as a disk of 1 MiB.
+  int OnSmallDisk(const std::function<int()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const bool mounted =
+          ::unshare(CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER)) ==
+              0 &&
+          ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+          ::mount("tmpfs", disk_.c_str(), "tmpfs", 0, "size=1m") == 0;
+      ::_exit(mounted ? body() : kNotAllowed);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  // Writes until the disk is full; gives the number of committed reports and
+  // what the error said.
+  static std::pair<std::int64_t, std::string> FillUp(Store& store) {
+    for (std::int64_t batch = 1;; ++batch) {
+      try {
+        store.Write([&](StoreWriter& writer) {
+          writer.AddMetrics(
+              {1, 1}, MetricKind::kTraining, batch, 0,
+              {{std::string(20'000, 'n') + std::to_string(batch), 1}},
+              Timestamp(1));
+        });
+      } catch (const Error& error) {
+        return {batch - 1, error.what()};
+      }
+    }
+  }
+
+  static constexpr int kNotAllowed = 77;
+  TemporaryDirectory directory_;
+  fs::path disk_ = directory_.path();
+  StoreLayout layout_{disk_ / "store"};
+};
+
+TEST_F(SmallDiskTest, FullDiskLosesNothingThatWasCommitted) {
+  const int result = OnSmallDisk([&] {
+    Store store = Store::OpenForWriting(layout_);
+    AddSample(store, 1);
+    const auto [committed, text] = FillUp(store);
+    if (text.find("free some space, then") == std::string::npos) return 1;
+    if (CountMetrics(store, 1) != committed) return 2;
+    const Store reader = Store::OpenForReading(layout_);
+    return CountMetrics(reader, 1) == committed ? 0 : 3;
+  });
+
+  if (result == kNotAllowed) GTEST_SKIP() << "may not mount here";
+  EXPECT_EQ(result, 0);
+}
+
+TEST_F(SmallDiskTest, StoreOnAFullDiskIsReadAfterItsWriterHasGone) {
+  const int result = OnSmallDisk([&] {
+    std::int64_t committed = 0;
+    {
+      Store store = Store::OpenForWriting(layout_);
+      AddSample(store, 1);
+      committed = FillUp(store).first;
+    }
+    fs::remove(layout_.Database().string() + "-shm");
+    std::ofstream(disk_ / "rest") << std::string(1 << 20, 'x') << std::flush;
+    const Store reader = Store::OpenForReading(layout_);
+    return CountMetrics(reader, 1) == committed ? 0 : 1;
+  });
+
+  if (result == kNotAllowed) GTEST_SKIP() << "may not mount here";
+  EXPECT_EQ(result, 0);
+}
+
+TEST_F(SmallDiskTest, ReadOnlyMediumIsReadButNotWritten) {
+  const int result = OnSmallDisk([&] {
+    {
+      Store store = Store::OpenForWriting(layout_);
+      AddSample(store, 3);
+    }
+    fs::remove(layout_.Database().string() + "-shm");
+    if (::mount(nullptr, disk_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY,
+                nullptr) != 0) {
+      return kNotAllowed;
+    }
+    if (Store::OpenForReading(layout_).Trials(1).size() != 3) return 1;
+    try {
+      Store::OpenForWriting(layout_);
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::kStore ? 0 : 2;
+    }
+    return 3;
+  });
+
+  if (result == kNotAllowed) GTEST_SKIP() << "may not mount here";
+  EXPECT_EQ(result, 0);
+}
+
+}  // namespace
+}  // namespace dtrain

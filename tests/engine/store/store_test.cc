@@ -1,0 +1,267 @@
+#include "engine/store/store.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <sys/stat.h>
+
+#include <SQLiteCpp/Database.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/store/write_lock.h"
+#include "tests/engine/store/sample_rows.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+class StoreTest : public testing::Test {
+ protected:
+  static int Mode(const fs::path& path) {
+    return static_cast<int>(fs::status(path).permissions());
+  }
+  static std::string Content(const fs::path& path) {
+    std::ostringstream content;
+    content << std::ifstream(path, std::ios::binary).rdbuf();
+    return content.str();
+  }
+  void MakeRoot(const std::string& content) {
+    fs::create_directories(layout_.root());
+    std::ofstream(layout_.Database(), std::ios::binary) << content;
+  }
+  // Expects both ways of opening to refuse the file and to leave it as it is.
+  void ExpectRefusal(const std::string& text) {
+    const std::string before = Content(layout_.Database());
+    ExpectError([&] { Store::OpenForReading(layout_); }, text);
+    ExpectError([&] { Store::OpenForWriting(layout_); }, text);
+    EXPECT_EQ(Content(layout_.Database()), before);
+  }
+  void ExpectError(const std::function<void()>& open, const std::string& text) {
+    try {
+      open();
+      FAIL() << "opened";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kStore);
+      EXPECT_THAT(error.what(), HasSubstr(layout_.root().string()));
+      EXPECT_THAT(error.what(), HasSubstr(text));
+      EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+    }
+  }
+
+  TemporaryDirectory directory_;
+  StoreLayout layout_{directory_.path() / "deep/store"};
+};
+
+TEST_F(StoreTest, MissingStoreReadsAsEmptyAndIsNotCreated) {
+  const Store store = Store::OpenForReading(layout_);
+
+  EXPECT_TRUE(store.Experiments({}).empty());
+  EXPECT_FALSE(fs::exists(layout_.root()));
+}
+
+TEST_F(StoreTest, ZeroLengthDatabaseReadsAsEmpty) {
+  MakeRoot("");
+
+  EXPECT_TRUE(Store::OpenForReading(layout_).Trials(1).empty());
+  EXPECT_EQ(fs::file_size(layout_.Database()), 0u);
+}
+
+TEST_F(StoreTest, ZeroLengthDatabaseIsMigratedByAWriter) {
+  MakeRoot("");
+  Store store = Store::OpenForWriting(layout_);
+
+  EXPECT_EQ(AddSample(store, 1), 1);
+}
+
+TEST_F(StoreTest, WhatIsWrittenIsReadByOthers) {
+  Store writer = Store::OpenForWriting(layout_);
+  const Store early_reader = Store::OpenForReading(layout_);
+  AddSample(writer, 2);
+
+  EXPECT_EQ(early_reader.Trials(1).size(), 2u);
+  EXPECT_EQ(Store::OpenForReading(layout_).Trials(1).size(), 2u);
+}
+
+TEST_F(StoreTest, WhatIsWrittenOutlivesTheWriter) {
+  {
+    Store writer = Store::OpenForWriting(layout_);
+    AddSample(writer, 2);
+  }
+
+  EXPECT_EQ(Store::OpenForReading(layout_).Trials(1).size(), 2u);
+  EXPECT_EQ(Store::OpenForWriting(layout_).Trials(1).size(), 2u);
+}
+
+TEST_F(StoreTest, FilesAreForThisUserAloneWhateverTheUmask) {
+  const mode_t old_mask = ::umask(0);
+  Store store = Store::OpenForWriting(layout_);
+  AddSample(store, 1);
+  ::umask(old_mask);
+
+  EXPECT_EQ(Mode(layout_.root()), 0700);
+  EXPECT_EQ(Mode(layout_.root().parent_path()), 0700);
+  EXPECT_EQ(Mode(layout_.Database()), 0600);
+  EXPECT_EQ(Mode(layout_.WriteLock()), 0600);
+  EXPECT_EQ(Mode(layout_.Database().string() + "-wal"), 0600);
+  EXPECT_EQ(Mode(layout_.Database().string() + "-shm"), 0600);
+}
+
+TEST_F(StoreTest, TextFileIsRefusedUntouched) {
+  MakeRoot(std::string(5000, 'x'));
+
+  ExpectRefusal("file is not a database; choose another with --store");
+}
+
+TEST_F(StoreTest, NewerSchemaIsRefusedUntouched) {
+  { Store::OpenForWriting(layout_); }
+  {
+    SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
+    database.exec("PRAGMA user_version = 999");
+    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+
+  ExpectRefusal("has schema 999");
+}
+
+TEST_F(StoreTest, ForeignDatabaseIsRefusedUntouched) {
+  MakeRoot("");
+  {
+    SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
+    database.exec("CREATE TABLE theirs (x); PRAGMA application_id = 42");
+  }
+
+  ExpectRefusal("of another application");
+}
+
+TEST_F(StoreTest, DamageIsToldByTheQueryThatMeetsIt) {
+  {
+    Store store = Store::OpenForWriting(layout_);
+    AddSample(store, 200);
+    SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
+    database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+  const auto size = fs::file_size(layout_.Database());
+  std::fstream file(layout_.Database(),
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096);
+  file << std::string(size - 4096, '\xAA');
+  file.close();
+
+  ExpectError([&] { Store::OpenForReading(layout_).Trials(1); },
+              "malformed; keep a copy");
+}
+
+TEST_F(StoreTest, FileWhereTheStoreShouldBeIsAnError) {
+  std::ofstream(directory_.path() / "deep") << "x";
+
+  ExpectError([&] { Store::OpenForWriting(layout_); }, "cannot be created");
+}
+
+TEST_F(StoreTest, TryWriteGivesUpAtOnceWhileAnotherHoldsTheLock) {
+  Store store = Store::OpenForWriting(layout_);
+  WriteLock other(layout_.WriteLock());
+  ASSERT_TRUE(other.TryAcquire());
+  bool called = false;
+  const auto body = [&](StoreWriter&) { called = true; };
+
+  EXPECT_FALSE(store.TryWrite(body));
+  EXPECT_FALSE(called);
+  other.Release();
+  EXPECT_TRUE(store.TryWrite(body));
+  EXPECT_TRUE(called);
+}
+
+TEST_F(StoreTest, TryWriteGivesUpAtOnceWhileAForeignProgramWrites) {
+  Store store = Store::OpenForWriting(layout_);
+  SQLite::Database foreign(layout_.Database(), SQLite::OPEN_READWRITE);
+  foreign.exec("BEGIN IMMEDIATE");
+
+  EXPECT_FALSE(store.TryWrite([](StoreWriter&) {}));
+  foreign.exec("ROLLBACK");
+  EXPECT_TRUE(store.TryWrite([](StoreWriter&) {}));
+}
+
+TEST_F(StoreTest, FailedTransactionLeavesNothingAndTheStoreUsable) {
+  Store store = Store::OpenForWriting(layout_);
+  AddSample(store, 1);
+
+  EXPECT_THROW(store.Write([](StoreWriter& writer) {
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 1, 0, {{"new", 1}},
+                      Timestamp(1));
+    writer.SetTrialRung({1, 99}, 1);
+  }),
+               Error);
+  store.Write([](StoreWriter& writer) {
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 2, 0, {{"new", 1}},
+                      Timestamp(1));
+  });
+
+  EXPECT_EQ(CountMetrics(store, 1), 1);
+  EXPECT_THAT(store.MetricNames(1), testing::ElementsAre("new"));
+}
+
+TEST_F(StoreTest, DurableAndOrdinaryWritesMix) {
+  Store store = Store::OpenForWriting(layout_);
+  AddSample(store, 1);
+  const auto rung = [](std::int64_t value) {
+    return [value](StoreWriter& writer) { writer.SetTrialRung({1, 1}, value); };
+  };
+
+  EXPECT_TRUE(store.TryWrite(rung(1), /*durable=*/true));
+  EXPECT_TRUE(store.TryWrite(rung(2), /*durable=*/false));
+  EXPECT_TRUE(store.TryWrite(rung(3), /*durable=*/true));
+
+  EXPECT_EQ(store.Trial({1, 1})->rung, 3);
+}
+
+TEST_F(StoreTest, DataVersionTellsOfTheWritesOfOthers) {
+  Store mine = Store::OpenForWriting(layout_);
+  Store theirs = Store::OpenForWriting(layout_);
+  const std::int64_t before = mine.DataVersion();
+
+  AddSample(mine, 1);
+  EXPECT_EQ(mine.DataVersion(), before);
+  AddSample(theirs, 1);
+
+  EXPECT_NE(mine.DataVersion(), before);
+}
+
+TEST_F(StoreTest, WalIsMovedIntoTheDatabaseWhenItHasGrown) {
+  Store store = Store::OpenForWriting(layout_);
+  AddSample(store, 1);
+  const auto before = fs::file_size(layout_.Database());
+  store.MaybeCheckpointWal();
+  EXPECT_EQ(fs::file_size(layout_.Database()), before);
+
+  store.Write([](StoreWriter& writer) {
+    writer.AddSearcherSnapshot(1, 1, std::string(10'000'000, 'x'));
+  });
+  store.MaybeCheckpointWal();
+
+  EXPECT_GT(fs::file_size(layout_.Database()), 10'000'000u);
+}
+
+TEST_F(StoreTest, LastWriterLeavesAnEmptyWal) {
+  {
+    Store store = Store::OpenForWriting(layout_);
+    AddSample(store, 500);
+  }
+
+  EXPECT_EQ(fs::file_size(layout_.Database().string() + "-wal"), 0u);
+}
+
+TEST_F(StoreTest, MovedStoreGoesOn) {
+  Store first = Store::OpenForWriting(layout_);
+  Store second = std::move(first);
+
+  EXPECT_EQ(AddSample(second, 1), 1);
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,224 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/store/store.h"
+#include "tests/engine/store/sample_rows.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+
+class StoreWriterTest : public testing::Test {
+ protected:
+  void Write(const std::function<void(StoreWriter&)>& body) {
+    store_.Write(body);
+  }
+  ExperimentRow Row() { return store_.Experiment(1)->row; }
+  TrialRow Trial(std::int64_t number) { return *store_.Trial({1, number}); }
+
+  Store store_ = Store::OpenForWriting(StoreLayout(":memory:"));
+};
+
+TEST_F(StoreWriterTest, ExperimentComesBackWhole) {
+  AddSample(store_, 0);
+
+  const auto detail = store_.Experiment(1);
+
+  ASSERT_TRUE(detail);
+  EXPECT_EQ(detail->row.name, "digits");
+  EXPECT_EQ(detail->row.description, "a test");
+  EXPECT_THAT(detail->row.labels, ElementsAre("fast", "cpu"));
+  EXPECT_EQ(detail->row.state, State::kPending);
+  EXPECT_EQ(detail->row.seed, 7u);
+  EXPECT_EQ(detail->row.created, Timestamp(1000));
+  EXPECT_EQ(detail->row.started, std::nullopt);
+  EXPECT_EQ(detail->row.best, std::nullopt);
+  EXPECT_EQ(detail->yaml, "name: digits\n");
+  EXPECT_EQ(detail->config["name"], "digits");
+  EXPECT_EQ(detail->provenance["host"], "here");
+}
+
+TEST_F(StoreWriterTest, ExperimentsAreNumberedFromOne) {
+  EXPECT_EQ(AddSample(store_, 0), 1);
+  EXPECT_EQ(AddSample(store_, 0), 2);
+}
+
+TEST_F(StoreWriterTest, ExperimentKeepsItsFirstStartThroughAPause) {
+  AddSample(store_, 0);
+  Write([](StoreWriter& writer) {
+    writer.SetExperimentState(1, State::kRunning, Timestamp(5));
+    writer.SetExperimentState(1, State::kPaused, Timestamp(6));
+    writer.SetExperimentState(1, State::kRunning, Timestamp(7));
+  });
+
+  EXPECT_EQ(Row().state, State::kRunning);
+  EXPECT_EQ(Row().started, Timestamp(5));
+  EXPECT_EQ(Row().ended, std::nullopt);
+}
+
+TEST_F(StoreWriterTest, FailedExperimentKeepsItsReasonUntilItRunsAgain) {
+  AddSample(store_, 0);
+  Write([](StoreWriter& writer) {
+    writer.SetExperimentState(1, State::kError, Timestamp(8), "no data");
+  });
+  EXPECT_EQ(Row().error, "no data");
+  EXPECT_EQ(Row().ended, Timestamp(8));
+
+  Write([](StoreWriter& writer) {
+    writer.SetExperimentState(1, State::kRunning, Timestamp(9), "unused");
+  });
+
+  EXPECT_EQ(Row().error, "");
+  EXPECT_EQ(Row().ended, std::nullopt);
+}
+
+TEST_F(StoreWriterTest, ProgressAndSecondsAreKept) {
+  AddSample(store_, 0);
+  Write([](StoreWriter& writer) {
+    writer.SetExperimentProgress(1, 0.25);
+    writer.AddExperimentSeconds(1, 1.5);
+    writer.AddExperimentSeconds(1, 2);
+  });
+
+  EXPECT_EQ(Row().progress, 0.25);
+  EXPECT_EQ(Row().seconds, 3.5);
+}
+
+TEST_F(StoreWriterTest, UnknownExperimentOrTrialIsNotFound) {
+  EXPECT_THROW(
+      Write([](StoreWriter& writer) { writer.SetExperimentProgress(9, 0.5); }),
+      Error);
+  EXPECT_THROW(
+      Write([](StoreWriter& writer) { writer.AddTrial(SampleTrial(9, 1)); }),
+      Error);
+  EXPECT_THROW(Write([](StoreWriter& writer) {
+                 writer.SetTrialRung({1, 1}, 1);
+               }),
+               Error);
+}
+
+TEST_F(StoreWriterTest, TrialComesBackWhole) {
+  AddSample(store_, 1);
+
+  const TrialRow trial = Trial(1);
+
+  EXPECT_EQ(trial.id, (TrialId{1, 1}));
+  EXPECT_EQ(trial.state, State::kPending);
+  EXPECT_EQ(trial.hparams["lr"], 0.1);
+  EXPECT_EQ(trial.seed, 11u);
+  EXPECT_EQ(trial.best, std::nullopt);
+  EXPECT_EQ(trial.latest, std::nullopt);
+  EXPECT_EQ(trial.latest_checkpoint, "");
+  EXPECT_EQ(trial.created, Timestamp(2000));
+}
+
+TEST_F(StoreWriterTest, EndedTrialsAreCountedOnce) {
+  AddSample(store_, 3);
+  Write([](StoreWriter& writer) {
+    writer.SetTrialState({1, 1}, State::kCompleted, Timestamp(3));
+    writer.SetTrialState({1, 1}, State::kError, Timestamp(4), "late crash");
+    writer.SetTrialState({1, 2}, State::kRunning, Timestamp(3));
+    writer.SetTrialState({1, 3}, State::kStopped, Timestamp(3));
+    writer.SetTrialState({1, 3}, State::kRunning, Timestamp(5));
+  });
+
+  EXPECT_EQ(Row().trials, 3);
+  EXPECT_EQ(Row().trials_ended, 1);
+  EXPECT_EQ(Trial(1).reason, "late crash");
+  EXPECT_EQ(Trial(1).ended, Timestamp(4));
+}
+
+TEST_F(StoreWriterTest, TrialsProcessIsKnownUntilItEnds) {
+  AddSample(store_, 1);
+  Write([](StoreWriter& writer) {
+    writer.SetTrialProcess({1, 1}, 4242, 777, "boot");
+  });
+  EXPECT_EQ(Trial(1).pid, 4242);
+  EXPECT_EQ(Trial(1).pid_start, 777);
+  EXPECT_EQ(Trial(1).boot_id, "boot");
+  EXPECT_EQ(Trial(1).runs, 1);
+
+  Write([](StoreWriter& writer) {
+    writer.ClearTrialProcess({1, 1}, 2.5);
+    writer.SetTrialProcess({1, 1}, 4343, 778, "boot");
+    writer.SetTrialState({1, 1}, State::kCompleted, Timestamp(9));
+  });
+
+  EXPECT_EQ(Trial(1).pid, 0);
+  EXPECT_EQ(Trial(1).runs, 2);
+  EXPECT_EQ(Trial(1).seconds, 2.5);
+}
+
+TEST_F(StoreWriterTest, TrialsCountersAreKept) {
+  AddSample(store_, 1);
+  Write([](StoreWriter& writer) {
+    writer.SetTrialRestarts({1, 1}, 2);
+    writer.SetTrialRung({1, 1}, 3);
+    writer.SetTrialBatches({1, 1}, 400);
+  });
+
+  EXPECT_EQ(Trial(1).restarts, 2);
+  EXPECT_EQ(Trial(1).rung, 3);
+  EXPECT_EQ(Trial(1).batches, 400);
+}
+
+TEST_F(StoreWriterTest, SameTrialTwiceIsRefusedAndLeavesNoTrace) {
+  AddSample(store_, 1);
+
+  EXPECT_THROW(
+      Write([](StoreWriter& writer) { writer.AddTrial(SampleTrial(1, 1)); }),
+      Error);
+
+  EXPECT_EQ(Row().trials, 1);
+}
+
+TEST_F(StoreWriterTest, SearcherEventsComeBackInOrder) {
+  AddSample(store_, 0);
+  Write([](StoreWriter& writer) {
+    writer.AddSearcherEvent(1, {1, {{"type", "started"}}, {"create"}});
+    writer.AddSearcherEvent(1, {2, {{"type", "created"}}, {}});
+  });
+
+  const auto events = store_.SearcherEvents(1, 0);
+  const auto later = store_.SearcherEvents(1, 1);
+
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].event["type"], "started");
+  EXPECT_EQ(events[0].operations, nlohmann::json({"create"}));
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0].seq, 2);
+}
+
+TEST_F(StoreWriterTest, GapInSearcherEventsIsRefused) {
+  AddSample(store_, 0);
+  Write([](StoreWriter& writer) { writer.AddSearcherEvent(1, {1, {}, {}}); });
+
+  EXPECT_THROW(Write([](StoreWriter& writer) {
+                 writer.AddSearcherEvent(1, {3, {}, {}});
+               }),
+               Error);
+  EXPECT_THROW(Write([](StoreWriter& writer) {
+                 writer.AddSearcherEvent(1, {1, {}, {}});
+               }),
+               Error);
+}
+
+TEST_F(StoreWriterTest, LatestSnapshotReplacesTheOneBefore) {
+  AddSample(store_, 0);
+  EXPECT_FALSE(store_.LatestSnapshot(1));
+
+  Write([](StoreWriter& writer) {
+    writer.AddSearcherSnapshot(1, 256, {{"state", "old"}});
+    writer.AddSearcherSnapshot(1, 512, {{"state", "new"}});
+  });
+
+  const auto snapshot = store_.LatestSnapshot(1);
+  ASSERT_TRUE(snapshot);
+  EXPECT_EQ(snapshot->seq, 512);
+  EXPECT_EQ(snapshot->state["state"], "new");
+}
+
+}  // namespace
+}  // namespace dtrain

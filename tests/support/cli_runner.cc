@@ -1,0 +1,154 @@
+#include "tests/support/cli_runner.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <stdexcept>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kLimit = std::chrono::minutes(4);
+
+struct Pipe {
+  UniqueFd in;
+  UniqueFd out;
+};
+
+Pipe MakePipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Reads both outputs until their ends, signalling the process as asked.
+class Conversation {
+ public:
+  Conversation(pid_t pid, const CliCall& call) : pid_(pid), call_(call) {}
+
+  CliResult Read(int out, int err) {
+    CliResult result;
+    std::array<pollfd, 2> ends = {pollfd{.fd = out, .events = POLLIN},
+                                  pollfd{.fd = err, .events = POLLIN}};
+    while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+      poll(ends.data(), ends.size(), /*timeout=*/20);
+      Take(ends[0], result.out);
+      Take(ends[1], result.err);
+      SignalIfDue(result.err);
+      if (Elapsed() > kLimit) kill(pid_, SIGKILL);
+    }
+    return result;
+  }
+
+ private:
+  steady_clock::duration Elapsed() const {
+    return steady_clock::now() - start_;
+  }
+
+  static void Take(pollfd& end, std::string& text) {
+    if (end.fd < 0 || end.revents == 0) return;
+    std::array<char, 65536> buffer;
+    const ssize_t got = read(end.fd, buffer.data(), buffer.size());
+    if (got > 0) {
+      text.append(buffer.data(), static_cast<std::size_t>(got));
+    } else {
+      end.fd = -1;
+    }
+  }
+
+  void SignalIfDue(const std::string& err) {
+    const bool said = !call_.signal_when.empty() &&
+                      err.find(call_.signal_when) != std::string::npos;
+    if (!said || signalled_) return;
+    signalled_ = true;
+    kill(pid_, call_.signal);
+  }
+
+  pid_t pid_;
+  const CliCall& call_;
+  steady_clock::time_point start_ = steady_clock::now();
+  bool signalled_ = false;
+};
+
+int Reap(pid_t pid) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+CliResult CliRunner::Run(const std::vector<std::string>& arguments,
+                         const CliCall& call) const {
+  std::vector<std::string> argv = {DTRAIN_BINARY};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return RunProgram(argv, call);
+}
+
+CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
+                                const CliCall& call) const {
+  const std::string home = directory().string();
+  const auto bin = std::filesystem::path(DTRAIN_BINARY).parent_path();
+  std::vector<std::string> environment = {
+      "PATH=" + bin.string() + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home,
+      "TMPDIR=/tmp", "XDG_CACHE_HOME=" + home + "/cache",
+      "DTRAIN_STORE=" + store().string()};
+  for (const auto& [name, value] : call.environment) {
+    environment.push_back(name + "=" + value);
+  }
+  Pipe out = MakePipe();
+  Pipe err = MakePipe();
+  const auto input = Write(".input", call.input);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, home.c_str());
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input.c_str(),
+                                   O_RDONLY, 0);
+  if (call.stdout_file.empty()) {
+    posix_spawn_file_actions_adddup2(&actions, out.out.get(), STDOUT_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO,
+                                     call.stdout_file.c_str(), O_WRONLY, 0);
+  }
+  posix_spawn_file_actions_adddup2(&actions, err.out.get(), STDERR_FILENO);
+  std::vector<std::string> words = argv;
+  pid_t pid = -1;
+  const int error =
+      posix_spawnp(&pid, words.front().c_str(), &actions, nullptr,
+                   Pointers(words).data(), Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error("cannot start " + words.front());
+  out.out.reset();
+  err.out.reset();
+  CliResult result = Conversation(pid, call).Read(out.in.get(), err.in.get());
+  result.code = Reap(pid);
+  return result;
+}
+
+std::filesystem::path CliRunner::Write(const std::string& name,
+                                       const std::string& text) const {
+  const auto path = directory() / name;
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+}  // namespace dtrain

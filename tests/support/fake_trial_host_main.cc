@@ -1,0 +1,191 @@
+// A trial host without LibTorch: its trials do what their entrypoint says.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "engine/run/trial_host.h"
+#include "engine/wire/line_reader.h"
+#include "engine/wire/message.h"
+#include "engine/wire/trial_spec.h"
+
+namespace dtrain {
+namespace {
+
+// What a behaviour is given: the specification and the rest of the socket.
+struct Trial {
+  TrialSpec spec;
+  int control;
+  LineReader& lines;
+
+  void Say(const TrialMessage& message) const {
+    if (!WriteAll(control, Encode(message))) ::_exit(3);
+  }
+  // None when the runner is gone.
+  std::optional<RunnerMessage> Hear() const {
+    while (true) {
+      if (auto line = lines.Next()) return DecodeRunnerMessage(*line);
+      if (!lines.Fill()) return std::nullopt;
+    }
+  }
+  std::int64_t Number(const char* name) const {
+    return spec.hparams.at(name).get<std::int64_t>();
+  }
+};
+
+[[noreturn]] void SleepForever() {
+  while (true) ::pause();
+}
+
+// A daemon as they are made by the book; it keeps standard output open.
+void StartDaemon(bool with_environment) {
+  if (::fork() != 0) return;
+  ::setsid();
+  if (::fork() != 0) ::_exit(0);
+  if (with_environment) SleepForever();
+  char program[] = "/bin/sleep";
+  char duration[] = "1000";
+  char* arguments[] = {program, duration, nullptr};
+  char* environment[] = {nullptr};
+  ::execve(program, arguments, environment);
+  ::_exit(127);
+}
+
+int Echo(const Trial& trial) {
+  trial.Say(Ready{});
+  std::int64_t seq = 0;
+  while (const auto message = trial.Hear()) {
+    if (const auto* operation = std::get_if<RunOperation>(&*message)) {
+      trial.Say(OperationCompleted{.seq = ++seq, .length = operation->until});
+    } else if (std::get_if<CloseTrial>(&*message) != nullptr) {
+      trial.Say(Finished{.reason = EndReason::kCompleted});
+      return 0;
+    } else if (std::get_if<StopTrial>(&*message) != nullptr) {
+      trial.Say(Finished{.reason = EndReason::kStopped});
+      return 0;
+    }
+  }
+  return 4;
+}
+
+int Signal(const Trial& trial) {
+  // A core file would only cost time.
+  const rlimit no_core{};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  std::raise(static_cast<int>(trial.Number("signal")));
+  return 0;
+}
+
+int Hang(const Trial& trial) {
+  std::signal(SIGTERM, SIG_IGN);
+  trial.Say(Ready{});
+  SleepForever();
+}
+
+int Flood(const Trial& trial) {
+  const std::string line(99, 'x');
+  for (std::int64_t i = 0; i < trial.Number("lines"); ++i) {
+    std::printf("%s\n", line.c_str());
+  }
+  return 0;
+}
+
+int Report(const Trial& trial) {
+  for (std::int64_t i = 1; i <= trial.Number("reports"); ++i) {
+    trial.Say(TrainingReport{
+        .seq = i, .batches = i, .metrics = {{"loss", 0.5}, {"lr", 0.1}}});
+  }
+  return 0;
+}
+
+int Print(const Trial& trial) {
+  std::printf("to stdout\n<3>an error\nCUDA_VISIBLE_DEVICES=%s\nGREETING=%s\n",
+              std::getenv("CUDA_VISIBLE_DEVICES"), std::getenv("GREETING"));
+  std::fprintf(stderr, "to stderr, no newline");
+  trial.Say(Ready{});
+  return 0;
+}
+
+int Garbage(const Trial& trial) {
+  trial.Say(Ready{});
+  if (!WriteAll(trial.control, "this is no message\n")) return 3;
+  SleepForever();
+}
+
+int ForkDaemon(const Trial& trial) {
+  StartDaemon(/*with_environment=*/true);
+  trial.Say(Ready{});
+  return 0;
+}
+
+int ForkDaemonAndStay(const Trial& trial) {
+  StartDaemon(/*with_environment=*/true);
+  StartDaemon(/*with_environment=*/false);
+  trial.Say(Ready{});
+  SleepForever();
+}
+
+int ForkCleanDaemon(const Trial& trial) {
+  StartDaemon(/*with_environment=*/false);
+  trial.Say(Ready{});
+  return 0;
+}
+
+int Deaf(const Trial& trial) {
+  trial.Say(Ready{});
+  SleepForever();
+}
+
+// Exits with 9 if another trial does the same at the same time.
+int BeAlone(const Trial& trial) {
+  const std::string path = trial.spec.hparams.at("path").get<std::string>();
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0) return 9;
+  ::poll(nullptr, 0, /*milliseconds=*/3);
+  return 0;
+}
+
+int Exit(const Trial& trial) {
+  return static_cast<int>(trial.Number("exit_code"));
+}
+
+int RunFakeTrial(int control) {
+  static const std::map<std::string, std::function<int(const Trial&)>>
+      kBehaviours = {
+          {"be alone", BeAlone},  {"clean daemon", ForkCleanDaemon},
+          {"daemon", ForkDaemon}, {"daemons and stay", ForkDaemonAndStay},
+          {"deaf", Deaf},         {"echo", Echo},
+          {"exit", Exit},         {"flood", Flood},
+          {"garbage", Garbage},   {"hang", Hang},
+          {"print", Print},       {"report", Report},
+          {"signal", Signal}};
+  LineReader lines(control);
+  std::optional<std::string> line;
+  while (!(line = lines.Next())) {
+    if (!lines.Fill()) return 5;
+  }
+  const TrialSpec spec = TrialSpec::FromJson(nlohmann::json::parse(*line));
+  return kBehaviours.at(spec.entrypoint)(Trial{spec, control, lines});
+}
+
+}  // namespace
+}  // namespace dtrain
+
+// FAKE_HOST_EXIT makes it end at once, as one that lacks a library does.
+int main(int, char** argv) {
+  if (const char* exit_code = std::getenv("FAKE_HOST_EXIT")) {
+    std::fprintf(stderr, "cannot open libfake.so\n");
+    return std::atoi(exit_code);
+  }
+  return dtrain::RunTrialHost(std::atoi(argv[1]),
+                              {.run_trial = dtrain::RunFakeTrial});
+}
