@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/config/experiment_config.h"
+#include "engine/run/launcher.h"
+#include "engine/run/reporter.h"
+#include "engine/run/runner.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// What an Experiment works with; all must outlive it.
+struct ExperimentDoors {
+  Store& store;
+  Launcher& launcher;
+  Reporter& reporter;
+  Clock clock;
+};
+
+/// How the experiment's trials are run.
+struct ExperimentSetup {
+  std::int64_t id = 0;
+  ExperimentConfig config;
+  std::uint32_t seed = 0;
+  RunOptions options;
+  RunInfo info;
+  int threads = 1;  // intra-op threads of a trial
+  std::int64_t slots = 1;
+  std::string boot_id;  // of this machine, recorded beside pids
+};
+
+}  // namespace dtrain

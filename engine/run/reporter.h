@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/store/rows.h"
+#include "engine/store/trial_log.h"
+#include "engine/wire/message.h"
+
+namespace dtrain {
+
+/// What a run is about; told once.
+struct RunInfo {
+  std::int64_t experiment = 0;
+  std::string name;
+  std::string entrypoint;
+  std::string searcher;
+  std::string metric;
+  bool smaller_is_better = true;
+  std::uint32_t seed = 0;
+  bool resumed = false;
+  std::string slots;  // for people: "2 CPU slots, 1 thread each"
+};
+
+/// A trial that has a process, as the display shows it.
+struct TrialStatus {
+  TrialId id;
+  nlohmann::json hparams;
+  std::int64_t batches = 0;
+  std::int64_t total_batches = 0;      // of the operation, absolute; 0: unknown
+  std::int64_t batches_per_epoch = 0;  // 0: unknown
+  std::int64_t rung = 0;
+  MetricValues training;    // the last report
+  MetricValues validation;  // the last report
+  double seconds = 0;       // since its process started
+};
+
+/// Where the whole experiment is.
+struct RunStatus {
+  double progress = 0;
+  std::int64_t trials = 0;
+  std::int64_t trials_ended = 0;
+  std::int64_t waiting = 0;  // trials that wait for a slot
+  std::int64_t slots_in_use = 0;
+  std::int64_t slots = 0;
+  std::optional<BestValidation> best;
+  std::int64_t best_trial = 0;
+  nlohmann::json best_hparams;
+  double seconds = 0;  // of this run
+  std::vector<TrialStatus> running;
+};
+
+/// How a run ended.
+struct RunResult {
+  std::int64_t experiment = 0;
+  State state = State::kCompleted;
+  std::string error;       // why, where state is kError
+  int signal = 0;          // it was paused by this signal
+  bool timed_out = false;  // it was paused by its time limit
+  std::optional<BestValidation> best;
+  std::int64_t best_trial = 0;
+  nlohmann::json best_hparams;
+  double seconds = 0;
+};
+
+/// Told what happens in a run, after it was recorded. Shows it, or not; never
+/// decides anything. Called from the runner's thread.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+
+  virtual void Begin(const RunInfo&) {}
+  /// `from_batches` > 0: it goes on from a checkpoint.
+  virtual void OnTrialStarted(const TrialRow&, std::int64_t /*from_batches*/) {}
+  virtual void OnTraining(TrialId, const TrainingReport&) {}
+  virtual void OnValidation(TrialId, const ValidationReport&, bool /*best*/) {}
+  virtual void OnCheckpoint(TrialId, const CheckpointSaved&) {}
+  /// The trial ended, was paused, or will be restarted (state kRunning).
+  virtual void OnTrialEnded(const TrialRow&,
+                            const std::vector<std::string>& /*last_lines*/) {}
+  /// Something a user should know, one line.
+  virtual void OnNotice(LogLevel, const std::string&) {}
+  /// Called several times a second.
+  virtual void OnStatus(const RunStatus&) {}
+  virtual void End(const RunResult&) {}
+};
+
+}  // namespace dtrain

@@ -1,0 +1,137 @@
+#include "engine/run/runner.h"
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/run/experiment.h"
+#include "engine/run/local_launcher.h"
+#include "engine/run/runner_lock.h"
+#include "engine/run/slots.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
+
+// How many trials the searcher may run at once; 0: no bound.
+std::int64_t TrialsAtOnce(const SearcherConfig& searcher) {
+  if (searcher.name == "single") return 1;
+  const std::int64_t concurrent = searcher.max_concurrent_trials;
+  if (concurrent == 0) return searcher.max_trials;
+  return searcher.max_trials > 0 ? std::min(concurrent, searcher.max_trials)
+                                 : concurrent;
+}
+
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::string EntrypointText(const ExperimentConfig& config) {
+  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
+    return *name;
+  }
+  return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
+}
+
+}  // namespace
+
+SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
+  std::string problem;
+  std::vector<Gpu> gpus;
+  const SlotChoice::Kind kind = config.resources.slots.kind;
+  if (kind != SlotChoice::Kind::kNone && kind != SlotChoice::Kind::kCpu) {
+    gpus = FindGpus(kGpuSearchLimit, &problem);
+  }
+  return PlanSlots(config.resources, std::move(gpus), UsableCpus(),
+                   TrialsAtOnce(config.searcher));
+}
+
+std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              const nlohmann::json& provenance, Clock clock) {
+  const SlotPlan plan = PlanExperimentSlots(config);
+  // Draws from the system are the one thing that no seed can repeat, so the
+  // seed drawn is recorded.
+  const std::uint32_t seed =
+      config.experiment_seed.value_or(std::random_device{}() & 0x7FFFFFFF);
+  NewExperiment experiment{
+      .name = config.name,
+      .description = config.description,
+      .labels = config.labels,
+      .searcher = config.searcher.name,
+      .metric = config.searcher.metric,
+      .smaller_is_better = config.searcher.smaller_is_better,
+      .seed = seed,
+      .yaml = yaml,
+      .config = config.effective,
+      .provenance = provenance,
+      .created = clock.now(),
+  };
+  experiment.config["reproducibility"]["experiment_seed"] = seed;
+  // Another number of threads gives other sums: a resumed trial must have the
+  // one it began with.
+  experiment.provenance["slots"] = {{"count", plan.count},
+                                    {"threads", plan.threads},
+                                    {"gpus", plan.gpus.size()}};
+  std::int64_t id = 0;
+  store.Write([&](StoreWriter& w) { id = w.AddExperiment(experiment); });
+  return id;
+}
+
+RunResult RunExperiment(Store& store, std::int64_t id,
+                        const ExperimentConfig& config,
+                        const RunOptions& options, Reporter& reporter,
+                        Clock clock) {
+  const auto detail = store.Experiment(id);
+  if (!detail) {
+    throw Error(ErrorKind::kNotFound,
+                "there is no experiment " + std::to_string(id) +
+                    "; `dtrain list -a` shows those there are");
+  }
+  const RunnerLock lock = RunnerLock::Take(store.layout().RunnerLock(id));
+  SlotPlan plan = PlanExperimentSlots(config);
+  const nlohmann::json recorded =
+      detail->provenance.value("slots", nlohmann::json::object());
+  if (plan.gpus.empty()) plan.threads = recorded.value("threads", plan.threads);
+
+  LocalLauncher launcher({.experiment = id,
+                          .slots = plan,
+                          .layout = store.layout(),
+                          .host = FindTrialHost(),
+                          .environment = config.environment,
+                          .clock = clock,
+                          .ignore_hangup = options.detached});
+  const ExperimentRow& row = detail->row;
+  ExperimentSetup setup{
+      .id = id,
+      .config = config,
+      .seed = row.seed,
+      .options = options,
+      .info = {.experiment = id,
+               .name = row.name,
+               .entrypoint = EntrypointText(config),
+               .searcher = row.searcher,
+               .metric = row.metric,
+               .smaller_is_better = row.smaller_is_better,
+               .seed = row.seed,
+               .resumed = row.started.has_value(),
+               .slots = plan.ToString()},
+      .threads = static_cast<int>(plan.threads),
+      .slots = plan.count,
+      .boot_id = BootId(),
+  };
+  Experiment experiment(std::move(setup), {.store = store,
+                                           .launcher = launcher,
+                                           .reporter = reporter,
+                                           .clock = clock});
+  return experiment.Run();
+}
+
+}  // namespace dtrain

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/config/experiment_config.h"
+#include "engine/run/reporter.h"
+#include "engine/run/slots.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// The slots that an experiment would have on this machine now. Throws
+/// Error(kResources) where what it asks for can never be had here.
+SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
+
+/// Records a new experiment, PENDING, and gives its id. Draws the seed if the
+/// configuration has none. `yaml` is the text as the user wrote it.
+std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              const nlohmann::json& provenance, Clock clock);
+
+struct RunOptions {
+  std::optional<Duration> timeout;  // pause after this time
+  bool detached = false;            // SIGHUP is ignored
+};
+
+/// Runs experiment `id` until it ends, is paused or interrupted: takes its
+/// lock, goes on from what is recorded, starts trials and records all that
+/// they say. Blocks SIGINT, SIGTERM and SIGHUP in this process and handles
+/// them. `environment` is for the trials only. Throws Error(kNotFound),
+/// Error(kStore) if another runner holds it (naming its pid and host) or the
+/// store fails, Error(kResources).
+RunResult RunExperiment(Store& store, std::int64_t id,
+                        const ExperimentConfig& config,
+                        const RunOptions& options, Reporter& reporter,
+                        Clock clock);
+
+}  // namespace dtrain

@@ -1,0 +1,105 @@
+#include "engine/run/runner_lock.h"
+
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/run/system_error.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+struct flock WholeFile() {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  return range;
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// What the holder wrote; its lock may be taken and its name not yet written.
+RunnerIdentity ReadIdentity(int file) {
+  std::array<char, 1024> text{};
+  const ssize_t size = ::pread(file, text.data(), text.size(), 0);
+  const json object =
+      json::parse(text.data(), text.data() + (size > 0 ? size : 0), nullptr,
+                  /*allow_exceptions=*/false);
+  if (!object.is_object()) return {};
+  const json pid = object.value("pid", json());
+  const json host = object.value("host", json());
+  return {.pid = pid.is_number_integer() ? pid.get<std::int64_t>() : 0,
+          .host = host.is_string() ? host.get<std::string>() : ""};
+}
+
+void WriteIdentity(int file, const std::string& path) {
+  const json identity = {{"pid", ::getpid()}, {"host", HostName()}};
+  const std::string text =
+      identity.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const bool written = ::ftruncate(file, 0) == 0 &&
+                       ::pwrite(file, text.data(), text.size(), 0) ==
+                           static_cast<ssize_t>(text.size());
+  // The lock is what counts; the text is for messages only, and a full disk
+  // must not keep an experiment from being resumed.
+  if (!written && errno != ENOSPC && errno != EDQUOT) {
+    throw Error(ErrorKind::kStore, path + ": cannot write: " +
+                                       std::generic_category().message(errno));
+  }
+}
+
+[[noreturn]] void ThrowHeld(const std::string& path,
+                            const RunnerIdentity& holder) {
+  const std::string who =
+      holder.pid == 0
+          ? "another process"
+          : "process " + std::to_string(holder.pid) + " on " + holder.host;
+  throw Error(ErrorKind::kStore, path +
+                                     ": the experiment already has a runner, " +
+                                     who + "; wait for it or pause it");
+}
+
+}  // namespace
+
+RunnerLock RunnerLock::Take(const std::filesystem::path& path) {
+  UniqueFd file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) {
+    throw Error(ErrorKind::kStore, path.string() + ": cannot open: " +
+                                       std::generic_category().message(errno) +
+                                       "; check the store's permissions");
+  }
+  struct flock range = WholeFile();
+  if (::fcntl(file.get(), F_OFD_SETLK, &range) != 0) {
+    if (errno == EAGAIN || errno == EACCES) {
+      ThrowHeld(path.string(), ReadIdentity(file.get()));
+    }
+    throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
+                                       std::generic_category().message(errno));
+  }
+  WriteIdentity(file.get(), path.string());
+  return RunnerLock(std::move(file));
+}
+
+std::optional<RunnerIdentity> RunnerLock::Holder(
+    const std::filesystem::path& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  struct flock range = WholeFile();
+  if (::fcntl(file.get(), F_OFD_GETLK, &range) != 0 ||
+      range.l_type == F_UNLCK) {
+    return std::nullopt;
+  }
+  return ReadIdentity(file.get());
+}
+
+}  // namespace dtrain

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/config/experiment_config.h"
+
+namespace dtrain {
+
+/// One GPU of this machine.
+struct Gpu {
+  std::int64_t index = 0;  // as CUDA orders them by PCI bus
+  std::string uuid;
+  std::string name;
+  std::int64_t memory_bytes = 0;
+  std::int64_t free_bytes = 0;
+  std::string driver;  // version
+};
+
+/// The GPUs of this machine, found in a child process, so that the caller
+/// never opens a driver; empty where there is no NVIDIA driver. Takes up to
+/// `limit`, then counts as none, with `*problem` saying so.
+std::vector<Gpu> FindGpus(Duration limit, std::string* problem);
+
+/// The CPUs this process may use (its affinity mask and cgroup quota).
+std::int64_t UsableCpus();
+
+/// What slots an experiment has: `count` trials run at once, each on `gpu`
+/// slots or with `threads` intra-op threads.
+struct SlotPlan {
+  std::int64_t count = 1;
+  std::int64_t threads = 1;               // a trial's; fixed for the experiment
+  std::vector<Gpu> gpus;                  // empty: CPU slots
+  std::int64_t cpu_tokens_per_trial = 1;  // CPUs of the machine a trial takes
+  std::int64_t cpu_tokens = 1;            // CPUs that are shared out
+
+  /// "2 CPU slots, 1 thread each" or "1 GPU slot: NVIDIA H200".
+  std::string ToString() const;
+};
+
+/// Decides the slots as CONFIG says. `trials_at_once` is how many trials the
+/// searcher would run at once (0: no bound). Throws Error(kResources) where
+/// what is asked for can never be had on this machine.
+SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
+                   std::int64_t cpus, std::int64_t trials_at_once);
+
+/// Who holds a slot of this machine at the moment, for `dtrain slots`.
+struct SlotUse {
+  std::string slot;  // "gpu:0", "cpu:1"
+  bool free = true;
+  std::int64_t pid = 0;  // of the holder
+  std::string trial;     // "EXP.N", or empty
+  std::string store;     // its store's directory
+};
+
+/// All slots of this machine and their use.
+std::vector<SlotUse> SlotsInUse(const std::vector<Gpu>& gpus,
+                                std::int64_t cpus);
+
+}  // namespace dtrain

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+
+/// Throws Error(kFailed): "cannot `what`: " and what `errno` says.
+[[noreturn]] inline void ThrowSystemError(const std::string& what,
+                                          int error = errno) {
+  throw Error(ErrorKind::kFailed,
+              "cannot " + what + ": " + std::generic_category().message(error));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,95 @@
+#include "engine/run/runner_lock.h"
+
+#include <csignal>
+#include <fstream>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RunnerLockTest : public ::testing::Test {
+ protected:
+  std::string Held(const std::filesystem::path& path) {
+    try {
+      const RunnerLock lock = RunnerLock::Take(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kStore);
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path path_ = directory_.path() / "lock";
+};
+
+TEST_F(RunnerLockTest, NamesItsHolder) {
+  const RunnerLock lock = RunnerLock::Take(path_);
+  const auto holder = RunnerLock::Holder(path_);
+  ASSERT_TRUE(holder);
+  EXPECT_EQ(holder->pid, ::getpid());
+  EXPECT_FALSE(holder->host.empty());
+}
+
+TEST_F(RunnerLockTest, RefusesASecondHolder) {
+  const RunnerLock lock = RunnerLock::Take(path_);
+  const std::string message = Held(path_);
+  EXPECT_THAT(message, HasSubstr(path_.string()));
+  EXPECT_THAT(message, HasSubstr(std::to_string(::getpid())));
+}
+
+TEST_F(RunnerLockTest, IsFreeWhenGivenBack) {
+  { const RunnerLock lock = RunnerLock::Take(path_); }
+  EXPECT_FALSE(RunnerLock::Holder(path_));
+  EXPECT_EQ(Held(path_), "");
+}
+
+TEST_F(RunnerLockTest, NobodyHoldsAFileThatIsMissing) {
+  EXPECT_FALSE(RunnerLock::Holder(path_));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(RunnerLockTest, HolderWithoutANameIsStillOne) {
+  const RunnerLock lock = RunnerLock::Take(path_);
+  std::ofstream(path_) << "{\"pid\": \"x\", \"host\": 3}";
+  const auto holder = RunnerLock::Holder(path_);
+  ASSERT_TRUE(holder);
+  EXPECT_EQ(holder->pid, 0);
+  EXPECT_THAT(Held(path_), HasSubstr("another process"));
+}
+
+TEST_F(RunnerLockTest, IsFreeWhenTheHolderIsKilled) {
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    const RunnerLock lock = RunnerLock::Take(path_);
+    std::raise(SIGKILL);
+  }
+  ::waitpid(holder, nullptr, 0);
+  EXPECT_FALSE(RunnerLock::Holder(path_));
+}
+
+TEST_F(RunnerLockTest, FileIsPrivate) {
+  const RunnerLock lock = RunnerLock::Take(path_);
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+}
+
+TEST_F(RunnerLockTest, FollowsNoSymlink) {
+  std::filesystem::create_symlink(directory_.path() / "elsewhere", path_);
+  EXPECT_THAT(Held(path_), HasSubstr("cannot open"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "elsewhere"));
+}
+
+}  // namespace
+}  // namespace dtrain
