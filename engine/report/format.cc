@@ -1,0 +1,165 @@
+#include "engine/report/format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+template <typename... Values>
+std::string Print(const char* format, Values... values) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, values...);
+  return text.data();
+}
+
+bool NeedsQuotes(const std::string& text) {
+  return text.empty() ||
+         text.find_first_of(" \t\n\r\"'=,:{}[]#") != std::string::npos;
+}
+
+void AppendHparams(const std::string& prefix, const json& value,
+                   std::string& out) {
+  if (value.is_object() && !value.empty()) {
+    for (const auto& [name, inner] : value.items()) {
+      AppendHparams(prefix.empty() ? name : prefix + "." + name, inner, out);
+    }
+    return;
+  }
+  if (prefix.empty()) return;
+  if (!out.empty()) out += ' ';
+  out += prefix + "=" + FormatValue(value);
+}
+
+bool IsSearched(const json& space) {
+  return space.is_object() && space.contains("type") &&
+         space.at("type").is_string() && space.at("type") != "const";
+}
+
+json Searched(const json& space, const json& hparams) {
+  json searched = json::object();
+  if (!space.is_object() || !hparams.is_object()) return searched;
+  for (const auto& [name, value] : hparams.items()) {
+    if (!space.contains(name)) continue;
+    if (IsSearched(space.at(name))) {
+      searched[name] = value;
+    } else if (json inner = Searched(space.at(name), value); !inner.empty()) {
+      searched[name] = std::move(inner);
+    }
+  }
+  return searched;
+}
+
+template <typename Row>
+double Elapsed(const Row& row, Timestamp now) {
+  const bool first_run =
+      row.state == State::kRunning && row.started && row.seconds == 0;
+  if (!first_run) return row.seconds;
+  const Timestamp since = std::max(now - *row.started, Timestamp(0));
+  return std::chrono::duration<double>(since).count();
+}
+
+}  // namespace
+
+std::string FormatMetric(double value) {
+  if (!std::isfinite(value)) return FormatNumber(value);
+  return Print("%.6g", value);
+}
+
+std::string FormatBytes(std::int64_t bytes) {
+  if (bytes < 1000) return std::to_string(bytes) + " B";
+  constexpr std::array kUnits = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  double value = static_cast<double>(bytes) / 1000;
+  std::size_t unit = 0;
+  while (value >= 999.95 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return Print("%.1f ", value) + kUnits[unit];
+}
+
+std::string FormatPercent(double progress) {
+  const double percent = std::floor(progress * 100 + 1e-9);
+  return Print("%.0f%%", std::isfinite(percent) ? percent : 0.0);
+}
+
+std::string FormatTime(const std::optional<Timestamp>& time) {
+  if (!time) return "-";
+  // Without the fraction: "2026-11-21T07:35:44" and "Z".
+  const std::string whole = FormatTimestamp(*time);
+  return whole.substr(0, whole.find('.')) + "Z";
+}
+
+std::string FormatSeconds(double seconds) {
+  return FormatDuration(std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::isfinite(seconds) ? seconds : 0)));
+}
+
+std::string FormatValue(const json& value) {
+  if (value.is_number_float()) return FormatNumber(value.get<double>());
+  if (value.is_string() && !NeedsQuotes(value.get_ref<const std::string&>())) {
+    return value.get<std::string>();
+  }
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string FormatHparams(const json& hparams) {
+  std::string text;
+  AppendHparams("", hparams, text);
+  return text;
+}
+
+std::string FormatMetrics(const MetricValues& values) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    if (!text.empty()) text += ", ";
+    text += name + " " + FormatMetric(value);
+  }
+  return text;
+}
+
+std::string FormatBest(const std::optional<BestValidation>& best) {
+  if (!best) return "-";
+  return FormatMetric(best->value) + " at batch " +
+         std::to_string(best->batches);
+}
+
+json SearchedHparams(const json& space, const json& hparams) {
+  json searched = Searched(space, hparams);
+  return searched.empty() ? hparams : searched;
+}
+
+double ElapsedSeconds(const ExperimentRow& row, Timestamp now) {
+  return Elapsed(row, now);
+}
+
+double ElapsedSeconds(const TrialRow& row, Timestamp now) {
+  return Elapsed(row, now);
+}
+
+Tone ToneOf(State state) {
+  switch (state) {
+    case State::kCompleted:
+      return Tone::kGood;
+    case State::kError:
+    case State::kCanceled:
+      return Tone::kBad;
+    case State::kPaused:
+    case State::kInterrupted:
+      return Tone::kWarning;
+    case State::kPending:
+    case State::kStopped:
+      return Tone::kDim;
+    case State::kRunning:
+      return Tone::kStrong;
+  }
+  return Tone::kPlain;
+}
+
+}  // namespace dtrain

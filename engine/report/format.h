@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/clock.h"
+#include "engine/report/terminal.h"
+#include "engine/store/rows.h"
+#include "engine/wire/message.h"
+
+namespace dtrain {
+
+/// A metric's value for people: six significant digits.
+std::string FormatMetric(double value);
+
+/// "12.3 MB", in powers of 1000.
+std::string FormatBytes(std::int64_t bytes);
+
+/// "42%"; 100 only where `progress` is 1.
+std::string FormatPercent(double progress);
+
+/// RFC 3339 UTC to the second, or "-".
+std::string FormatTime(const std::optional<Timestamp>& time);
+
+std::string FormatSeconds(double seconds);
+
+/// A JSON value as one would write it in YAML's flow style: strings without
+/// quotes where they need none.
+std::string FormatValue(const nlohmann::json& value);
+
+/// "lr=0.01 optimizer.name=adam": nested names are joined by dots.
+std::string FormatHparams(const nlohmann::json& hparams);
+
+/// "loss 0.0312, accuracy 0.984".
+std::string FormatMetrics(const MetricValues& values);
+
+/// "0.9841 at batch 3750", or "-".
+std::string FormatBest(const std::optional<BestValidation>& best);
+
+/// Those of `hparams` that `space`, the configuration's hyperparameters, left
+/// open; all of them where nothing was searched.
+nlohmann::json SearchedHparams(const nlohmann::json& space,
+                               const nlohmann::json& hparams);
+
+/// Seconds that the row's processes have run; for one that runs and was never
+/// interrupted, up to `now`.
+double ElapsedSeconds(const ExperimentRow& row, Timestamp now);
+double ElapsedSeconds(const TrialRow& row, Timestamp now);
+
+Tone ToneOf(State state);
+
+}  // namespace dtrain

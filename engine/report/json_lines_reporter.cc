@@ -1,0 +1,107 @@
+#include "engine/report/json_lines_reporter.h"
+
+#include <utility>
+
+#include "engine/base/json_number.h"
+#include "engine/base/text.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+constexpr Duration kStatusPeriod = std::chrono::seconds(1);
+
+template <typename Report>
+json ReportJson(TrialId trial, const Report& report) {
+  return {{"trial", ToString(trial)},
+          {"batches", report.batches},
+          {"epoch", JsonNumber(report.epoch)},
+          {"metrics", MetricsJson(report.metrics)},
+          {"time", TimeJson(report.time)}};
+}
+
+}  // namespace
+
+void JsonLinesReporter::Begin(const RunInfo& info) {
+  metric_ = info.metric;
+  Write("begin", {{"experiment", info.experiment},
+                  {"name", info.name},
+                  {"entrypoint", info.entrypoint},
+                  {"searcher", info.searcher},
+                  {"metric", info.metric},
+                  {"smaller_is_better", info.smaller_is_better},
+                  {"seed", info.seed},
+                  {"resumed", info.resumed},
+                  {"slots", info.slots}});
+}
+
+void JsonLinesReporter::OnTrialStarted(const TrialRow& trial,
+                                       std::int64_t from_batches) {
+  json object = TrialJson(trial, metric_, trial.seconds);
+  object["from_batches"] = from_batches;
+  Write("trial_started", std::move(object));
+}
+
+void JsonLinesReporter::OnTraining(TrialId trial,
+                                   const TrainingReport& report) {
+  Write("training", ReportJson(trial, report));
+}
+
+void JsonLinesReporter::OnValidation(TrialId trial,
+                                     const ValidationReport& report,
+                                     bool best) {
+  json object = ReportJson(trial, report);
+  object["best"] = best;
+  Write("validation", std::move(object));
+}
+
+void JsonLinesReporter::OnCheckpoint(TrialId trial,
+                                     const CheckpointSaved& saved) {
+  Write("checkpoint", {{"trial", ToString(trial)},
+                       {"uuid", saved.uuid},
+                       {"batches", saved.batches},
+                       {"epoch", JsonNumber(saved.epoch)},
+                       {"bytes", saved.bytes},
+                       {"files", saved.files},
+                       {"time", TimeJson(saved.time)}});
+}
+
+void JsonLinesReporter::OnTrialEnded(
+    const TrialRow& trial, const std::vector<std::string>& last_lines) {
+  json object = TrialJson(trial, metric_, trial.seconds);
+  json lines = json::array();
+  for (const std::string& line : last_lines) {
+    lines.push_back(ToValidUtf8(line));
+  }
+  object["last_lines"] = std::move(lines);
+  Write("trial_ended", std::move(object));
+}
+
+void JsonLinesReporter::OnNotice(LogLevel level, const std::string& text) {
+  Write("notice", {{"level", LogLevelName(level)}, {"text", text}});
+}
+
+void JsonLinesReporter::OnStatus(const RunStatus& status) {
+  const Duration now = clock_.monotonic();
+  const bool due =
+      last_status_ < Duration(0) || now - last_status_ >= kStatusPeriod;
+  if (!due || status.progress == last_progress_) return;
+  last_status_ = now;
+  last_progress_ = status.progress;
+  Write("progress", {{"progress", JsonNumber(status.progress)},
+                     {"trials", status.trials},
+                     {"trials_ended", status.trials_ended},
+                     {"running", status.running.size()},
+                     {"waiting", status.waiting},
+                     {"duration", JsonNumber(status.seconds)}});
+}
+
+void JsonLinesReporter::Write(const char* event, json object) {
+  object["event"] = event;
+  if (!object.contains("time")) object["time"] = TimeJson(clock_.now());
+  out_ << DumpJson(object) + "\n" << std::flush;
+}
+
+}  // namespace dtrain

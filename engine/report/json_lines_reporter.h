@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ostream>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/clock.h"
+#include "engine/run/reporter.h"
+
+namespace dtrain {
+
+/// Writes every event of a run as one JSON object on a line of its own, as soon
+/// as it was recorded. `event` says what it is: begin, trial_started, training,
+/// validation, checkpoint, trial_ended, notice, progress, end.
+class JsonLinesReporter : public Reporter {
+ public:
+  JsonLinesReporter(std::ostream& out, Clock clock)
+      : out_(out), clock_(std::move(clock)) {}
+
+  void Begin(const RunInfo& info) override;
+  void OnTrialStarted(const TrialRow& trial,
+                      std::int64_t from_batches) override;
+  void OnTraining(TrialId trial, const TrainingReport& report) override;
+  void OnValidation(TrialId trial, const ValidationReport& report,
+                    bool best) override;
+  void OnCheckpoint(TrialId trial, const CheckpointSaved& saved) override;
+  void OnTrialEnded(const TrialRow& trial,
+                    const std::vector<std::string>& last_lines) override;
+  void OnNotice(LogLevel level, const std::string& text) override;
+  /// At most one line a second, and only where the progress changed.
+  void OnStatus(const RunStatus& status) override;
+
+  /// One more line: `event` and the fields of `object`.
+  void Write(const char* event, nlohmann::json object);
+
+ private:
+  std::ostream& out_;
+  Clock clock_;
+  std::string metric_;
+  Duration last_status_{-1};
+  double last_progress_ = -1;
+};
+
+}  // namespace dtrain

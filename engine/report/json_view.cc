@@ -1,0 +1,140 @@
+#include "engine/report/json_view.h"
+
+#include "engine/base/json_number.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+
+using nlohmann::json;
+
+std::string DumpJson(const json& document, int indent) {
+  return document.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
+json TimeJson(const std::optional<Timestamp>& time) {
+  return time ? json(FormatTimestamp(*time)) : json(nullptr);
+}
+
+json BestJson(const std::optional<BestValidation>& best,
+              const std::string& metric, TrialId trial) {
+  if (!best) return nullptr;
+  json object = {
+      {"metric", metric},
+      {"value", JsonNumber(best->value)},
+      {"batches", best->batches},
+      {"checkpoint",
+       best->checkpoint.empty() ? json(nullptr) : json(best->checkpoint)}};
+  if (trial.number != 0) object["trial"] = ToString(trial);
+  return object;
+}
+
+json ExperimentJson(const ExperimentRow& row, double seconds) {
+  return {{"id", row.id},
+          {"name", row.name},
+          {"description", row.description},
+          {"labels", row.labels},
+          {"state", StateName(row.state)},
+          {"progress", JsonNumber(row.progress)},
+          {"searcher", row.searcher},
+          {"metric", row.metric},
+          {"smaller_is_better", row.smaller_is_better},
+          {"seed", row.seed},
+          {"archived", row.archived},
+          {"error", row.error.empty() ? json(nullptr) : json(row.error)},
+          {"created", TimeJson(row.created)},
+          {"started", TimeJson(row.started)},
+          {"ended", TimeJson(row.ended)},
+          {"duration", JsonNumber(seconds)},
+          {"trials", row.trials},
+          {"trials_ended", row.trials_ended},
+          {"best", BestJson(row.best, row.metric, {row.id, row.best_trial})}};
+}
+
+json TrialJson(const TrialRow& row, const std::string& metric, double seconds) {
+  return {{"id", ToString(row.id)},
+          {"trial", ToString(row.id)},
+          {"state", StateName(row.state)},
+          {"reason", row.reason.empty() ? json(nullptr) : json(row.reason)},
+          {"hparams", row.hparams},
+          {"seed", row.seed},
+          {"batches", row.batches},
+          {"rung", row.rung},
+          {"best", BestJson(row.best, metric)},
+          {"latest", BestJson(row.latest, metric)},
+          {"checkpoint", row.latest_checkpoint.empty()
+                             ? json(nullptr)
+                             : json(row.latest_checkpoint)},
+          {"restarts", row.restarts},
+          {"runs", row.runs},
+          {"pid", row.pid == 0 ? json(nullptr) : json(row.pid)},
+          {"created", TimeJson(row.created)},
+          {"started", TimeJson(row.started)},
+          {"ended", TimeJson(row.ended)},
+          {"duration", JsonNumber(seconds)}};
+}
+
+json MetricJson(const MetricRow& row) {
+  return {{"trial", ToString(row.trial)},
+          {"kind", MetricKindName(row.kind)},
+          {"batches", row.batches},
+          {"epoch", JsonNumber(row.epoch)},
+          {"name", row.name},
+          {"value", JsonNumber(row.value)},
+          {"time", TimeJson(row.time)}};
+}
+
+json CheckpointJson(const CheckpointRow& row, const std::string& path) {
+  return {{"uuid", row.uuid},
+          {"trial", ToString(row.trial)},
+          {"state", row.state},
+          {"batches", row.batches},
+          {"epoch", JsonNumber(row.epoch)},
+          {"bytes", row.bytes},
+          {"metric", row.metric ? JsonNumber(*row.metric) : json(nullptr)},
+          {"files", row.files},
+          {"path", path},
+          {"time", TimeJson(row.time)}};
+}
+
+json LogJson(TrialId trial, const LogRecord& record) {
+  return {{"trial", ToString(trial)},
+          {"time", TimeJson(record.time)},
+          {"rank", record.rank},
+          {"stream", record.from_stderr ? "stderr" : "stdout"},
+          {"level", LogLevelName(record.level)},
+          {"partial", record.partial},
+          {"text", ToValidUtf8(record.text)}};
+}
+
+json MetricsJson(const MetricValues& values) {
+  json object = json::object();
+  for (const auto& [name, value] : values) object[name] = JsonNumber(value);
+  return object;
+}
+
+json ChecksJson(const std::vector<Check>& checks) {
+  json array = json::array();
+  for (const Check& check : checks) {
+    array.push_back({{"requirement", check.text},
+                     {"met", check.met},
+                     {"actual", check.actual}});
+  }
+  return array;
+}
+
+json ResultJson(const RunResult& result, const std::string& metric) {
+  json best =
+      BestJson(result.best, metric, {result.experiment, result.best_trial});
+  if (!best.is_null()) best["hparams"] = result.best_hparams;
+  return {{"experiment", result.experiment},
+          {"state", StateName(result.state)},
+          {"error", result.error.empty() ? json(nullptr) : json(result.error)},
+          {"best", best},
+          {"duration", JsonNumber(result.seconds)}};
+}
+
+std::string_view MetricKindName(MetricKind kind) {
+  return kind == MetricKind::kTraining ? "training" : "validation";
+}
+
+}  // namespace dtrain

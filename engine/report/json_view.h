@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/clock.h"
+#include "engine/report/expression.h"
+#include "engine/run/reporter.h"
+#include "engine/store/rows.h"
+#include "engine/store/trial_log.h"
+#include "engine/wire/message.h"
+
+namespace dtrain {
+
+// Rows as `--json` shows them: names and forms of the command line's contract.
+// A field once documented stays.
+
+/// Valid UTF-8 whatever is in it; `indent` −1 for one line.
+std::string DumpJson(const nlohmann::json& document, int indent = -1);
+
+/// RFC 3339, or null.
+nlohmann::json TimeJson(const std::optional<Timestamp>& time);
+
+/// {metric, value, batches, checkpoint}, or null; `trial` is added if it is
+/// not 0.
+nlohmann::json BestJson(const std::optional<BestValidation>& best,
+                        const std::string& metric, TrialId trial = {});
+
+nlohmann::json ExperimentJson(const ExperimentRow& row, double seconds);
+nlohmann::json TrialJson(const TrialRow& row, const std::string& metric,
+                         double seconds);
+nlohmann::json MetricJson(const MetricRow& row);
+nlohmann::json CheckpointJson(const CheckpointRow& row,
+                              const std::string& path);
+nlohmann::json LogJson(TrialId trial, const LogRecord& record);
+nlohmann::json MetricsJson(const MetricValues& values);
+nlohmann::json ChecksJson(const std::vector<Check>& checks);
+
+/// The document that `create --json` ends with, without the store.
+nlohmann::json ResultJson(const RunResult& result, const std::string& metric);
+
+/// "training" or "validation".
+std::string_view MetricKindName(MetricKind kind);
+
+}  // namespace dtrain

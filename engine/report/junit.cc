@@ -1,0 +1,101 @@
+#include "engine/report/junit.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+// XML has no way to say U+FFFE and U+FFFF, which UTF-8 has.
+std::string WithoutNoncharacters(std::string text) {
+  for (const auto& [bytes, shown] : {std::pair("\xEF\xBF\xBE", "\\ufffe"),
+                                     std::pair("\xEF\xBF\xBF", "\\uffff")}) {
+    for (std::size_t at = text.find(bytes); at != std::string::npos;
+         at = text.find(bytes, at)) {
+      text.replace(at, 3, shown);
+    }
+  }
+  return text;
+}
+
+std::string EscapeXml(const std::string& text) {
+  std::string out;
+  bool first = true;
+  for (const std::string& line : Split(text, '\n')) {
+    if (!std::exchange(first, false)) out += "&#10;";
+    for (const char c : WithoutNoncharacters(EscapeForTerminal(line))) {
+      switch (c) {
+        case '&':
+          out += "&amp;";
+          break;
+        case '<':
+          out += "&lt;";
+          break;
+        case '>':
+          out += "&gt;";
+          break;
+        case '"':
+          out += "&quot;";
+          break;
+        default:
+          out += c;
+      }
+    }
+  }
+  return out;
+}
+
+std::string Attribute(const char* name, const std::string& value) {
+  return " " + std::string(name) + "=\"" + EscapeXml(value) + "\"";
+}
+
+std::string Seconds(double seconds) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3f", std::max(seconds, 0.0));
+  return text.data();
+}
+
+std::string CaseXml(const JunitCase& test) {
+  std::string xml = "    <testcase" + Attribute("name", test.name) +
+                    Attribute("classname", test.class_name) +
+                    Attribute("time", Seconds(test.seconds)) + ">\n";
+  if (test.outcome == JunitCase::Outcome::kFailed) {
+    xml += "      <failure" + Attribute("message", test.message) + "/>\n";
+  }
+  if (test.outcome == JunitCase::Outcome::kSkipped) {
+    xml += "      <skipped" + Attribute("message", test.message) + "/>\n";
+  }
+  if (!test.output.empty()) {
+    xml += "      <system-out>" + EscapeXml(test.output) + "</system-out>\n";
+  }
+  return xml + "    </testcase>\n";
+}
+
+}  // namespace
+
+std::string JunitXml(const JunitSuite& suite) {
+  const auto count = [&](JunitCase::Outcome outcome) {
+    return std::to_string(
+        std::ranges::count(suite.cases, outcome, &JunitCase::outcome));
+  };
+  const std::string numbers =
+      Attribute("tests", std::to_string(suite.cases.size())) +
+      Attribute("failures", count(JunitCase::Outcome::kFailed)) +
+      Attribute("errors", "0") +
+      Attribute("skipped", count(JunitCase::Outcome::kSkipped)) +
+      Attribute("time", Seconds(suite.seconds));
+  const std::string time = FormatTimestamp(suite.time);
+  std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" +
+                    numbers + ">\n  <testsuite" +
+                    Attribute("name", suite.name) + numbers +
+                    Attribute("timestamp", time.substr(0, time.find('.'))) +
+                    Attribute("hostname", suite.host) + ">\n";
+  for (const JunitCase& test : suite.cases) xml += CaseXml(test);
+  return xml + "  </testsuite>\n</testsuites>\n";
+}
+
+}  // namespace dtrain

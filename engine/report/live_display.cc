@@ -1,0 +1,113 @@
+#include "engine/report/live_display.h"
+
+#include <algorithm>
+
+#include "engine/base/text.h"
+#include "engine/report/event_text.h"
+#include "engine/report/format.h"
+#include "engine/report/live_frame.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kPeriod = std::chrono::milliseconds(95);
+// An estimate from less than this is a guess.
+constexpr double kLeastSeconds = 2;
+constexpr double kLeastProgress = 0.005;
+
+constexpr char kHideCursor[] = "\x1b[?25l";
+constexpr char kShowCursor[] = "\x1b[?25h";
+constexpr char kEraseBelow[] = "\x1b[J";
+
+}  // namespace
+
+void LiveDisplay::Begin(const RunInfo& info) {
+  info_ = info;
+  Print(Tone::kPlain, BeginLine(info));
+}
+
+void LiveDisplay::OnTrialStarted(const TrialRow& trial,
+                                 std::int64_t from_batches) {
+  // A start from nothing is seen in the frame.
+  if (from_batches == 0 && verbosity_ != Verbosity::kVerbose) return;
+  Print(Tone::kPlain, StartedLine(trial, from_batches));
+}
+
+void LiveDisplay::OnTrialEnded(const TrialRow& trial,
+                               const std::vector<std::string>& last_lines) {
+  const bool failure = IsFailure(trial);
+  if (!failure && verbosity_ != Verbosity::kVerbose) return;
+  Tone tone = failure ? Tone::kBad : Tone::kPlain;
+  for (const std::string& line : EndedLines(trial, last_lines)) {
+    Print(tone, line);
+    tone = Tone::kPlain;
+  }
+}
+
+void LiveDisplay::OnNotice(LogLevel level, const std::string& text) {
+  if (!IsSaid(level, verbosity_)) return;
+  Print(ToneOf(level), NoticeLine(level, text));
+}
+
+void LiveDisplay::OnStatus(const RunStatus& status) {
+  const Duration now = clock_.monotonic();
+  if (last_draw_ && now - *last_draw_ < kPeriod) return;
+  last_draw_ = now;
+  speeds_.Update(status, now);
+  Draw(status);
+}
+
+void LiveDisplay::End(const RunResult&) { Erase(); }
+
+void LiveDisplay::Print(Tone tone, const std::string& line) {
+  Erase();
+  out_ << Paint(mode_(), tone, line) + "\n" << std::flush;
+}
+
+void LiveDisplay::Draw(const RunStatus& status) {
+  const TerminalMode mode = mode_();
+  const LiveFrame frame{.info = info_,
+                        .status = status,
+                        .speeds = speeds_,
+                        .seconds_left = SecondsLeft(status)};
+  const auto lines = FrameLines(frame, mode);
+  // One write, so that no half of a frame is ever seen.
+  std::string text = kHideCursor + EraseSequence(mode.width);
+  drawn_.clear();
+  for (const std::string& line : lines) {
+    const Tone tone = drawn_.empty() ? Tone::kStrong : Tone::kPlain;
+    text += Paint(mode, tone, line) + "\n";
+    drawn_.push_back(DisplayWidth(line));
+  }
+  out_ << text << std::flush;
+}
+
+void LiveDisplay::Erase() {
+  if (drawn_.empty()) return;
+  out_ << EraseSequence(mode_().width) + kShowCursor << std::flush;
+  drawn_.clear();
+}
+
+std::string LiveDisplay::EraseSequence(std::size_t width) const {
+  if (drawn_.empty()) return "";
+  // A terminal made narrower since has wrapped the lines.
+  std::size_t rows = 0;
+  for (const std::size_t drawn : drawn_) {
+    rows +=
+        width == 0 ? 1 : std::max<std::size_t>(1, (drawn + width - 1) / width);
+  }
+  return "\r\x1b[" + std::to_string(rows) + "A" + kEraseBelow;
+}
+
+std::optional<double> LiveDisplay::SecondsLeft(const RunStatus& status) {
+  if (!first_progress_) {
+    first_progress_ = status.progress;
+    first_seconds_ = status.seconds;
+  }
+  const double gained = status.progress - *first_progress_;
+  const double spent = status.seconds - first_seconds_;
+  if (spent < kLeastSeconds || gained < kLeastProgress) return std::nullopt;
+  return std::max(0.0, (1 - status.progress) / gained * spent);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,130 @@
+#include "engine/report/table.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cctype>
+#include <numeric>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kLeastElastic = 8;
+
+std::string UpperCase(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) {
+    return static_cast<char>(c == '_' ? ' ' : std::toupper(c));
+  });
+  return text;
+}
+
+// `text` filled up to `width` columns, painted without its padding.
+std::string Padded(const TerminalMode& mode, const std::string& text,
+                   std::size_t width, bool right, Tone tone) {
+  const std::size_t used = DisplayWidth(text);
+  const std::string pad(width > used ? width - used : 0, ' ');
+  const std::string painted = Paint(mode, tone, text);
+  return right ? pad + painted : painted + pad;
+}
+
+}  // namespace
+
+void Table::AddRow(std::vector<Cell> row) {
+  assert(row.size() == columns_.size());
+  for (Cell& cell : row) cell.text = EscapeForTerminal(cell.text);
+  rows_.push_back(std::move(row));
+}
+
+std::vector<std::size_t> Table::Widths(std::size_t limit) const {
+  std::vector<std::size_t> widths;
+  for (const Column& column : columns_) widths.push_back(column.name.size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], DisplayWidth(row[i].text));
+    }
+  }
+  if (limit == 0) return widths;
+  const std::size_t gaps = kGap * (columns_.size() - 1);
+  std::size_t total = std::accumulate(widths.begin(), widths.end(), gaps);
+  while (total > limit) {
+    std::size_t* widest = nullptr;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const bool gives = columns_[i].elastic && widths[i] > kLeastElastic;
+      if (gives && (widest == nullptr || widths[i] > *widest)) {
+        widest = &widths[i];
+      }
+    }
+    if (widest == nullptr) break;
+    --*widest;
+    --total;
+  }
+  return widths;
+}
+
+void Table::PrintText(std::ostream& out, const TerminalMode& mode) const {
+  const std::vector<std::size_t> widths = Widths(mode.width);
+  const auto print = [&](const auto& cell_at, Tone (*tone_of)(const Cell&)) {
+    std::string line;
+    std::size_t left = mode.width == 0 ? std::string::npos : mode.width;
+    for (std::size_t i = 0; i < columns_.size() && left > 0; ++i) {
+      const Cell& cell = cell_at(i);
+      const std::size_t width = std::min(widths[i], left);
+      const bool last = i + 1 == columns_.size() && !columns_[i].right;
+      line += Padded(mode, Truncate(cell.text, width), last ? 0 : width,
+                     columns_[i].right, tone_of(cell));
+      left -= left == std::string::npos ? 0 : width;
+      if (i + 1 == columns_.size()) break;
+      const std::size_t gap = std::min(kGap, left);
+      line.append(gap, ' ');
+      left -= left == std::string::npos ? 0 : gap;
+    }
+    // Empty cells at the end leave no blanks.
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  };
+  std::vector<Cell> header;
+  for (const Column& column : columns_) {
+    header.emplace_back(UpperCase(column.name));
+  }
+  print([&](std::size_t i) -> const Cell& { return header[i]; },
+        [](const Cell&) { return Tone::kStrong; });
+  for (const auto& row : rows_) {
+    print([&](std::size_t i) -> const Cell& { return row[i]; },
+          [](const Cell& cell) { return cell.tone; });
+  }
+}
+
+void Table::PrintCsv(std::ostream& out) const {
+  std::vector<std::string> fields;
+  for (const Column& column : columns_) fields.push_back(column.name);
+  out << CsvLine(fields);
+  for (const auto& row : rows_) {
+    fields.clear();
+    for (const Cell& cell : row) fields.push_back(cell.raw);
+    out << CsvLine(fields);
+  }
+}
+
+std::string CsvField(const std::string& text) {
+  const std::string valid = ToValidUtf8(text);
+  if (valid.find_first_of("\",\r\n") == std::string::npos) return valid;
+  std::string quoted = "\"";
+  for (const char c : valid) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::string CsvLine(const std::vector<std::string>& fields) {
+  std::string line;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    line += CsvField(fields[i]);
+  }
+  return line + "\r\n";
+}
+
+}  // namespace dtrain

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "engine/report/terminal.h"
+
+namespace dtrain {
+
+/// One value of a table: what people read, and what programs read.
+struct Cell {
+  Cell(std::string text) : text(std::move(text)), raw(this->text) {}
+  Cell(const char* text) : Cell(std::string(text)) {}
+  Cell(std::string text, std::string raw, Tone tone = Tone::kPlain)
+      : text(std::move(text)), raw(std::move(raw)), tone(tone) {}
+
+  std::string text;
+  std::string raw;
+  Tone tone = Tone::kPlain;
+};
+
+struct Column {
+  std::string name;  // snake_case, the name in CSV
+  bool right = false;
+  bool elastic = false;  // gives way where the terminal is too narrow
+};
+
+/// Rows under named columns, printed for people or as CSV. Keeps every row:
+/// what has no bound is streamed instead.
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  /// REQUIRES: a cell for each column.
+  void AddRow(std::vector<Cell> row);
+
+  /// Aligned columns, two blanks between them. Every cell is escaped; where
+  /// the terminal has a width, no line is longer.
+  void PrintText(std::ostream& out, const TerminalMode& mode) const;
+  /// RFC 4180: a header line, lines that end with CR LF, in valid UTF-8.
+  void PrintCsv(std::ostream& out) const;
+
+  bool empty() const { return rows_.empty(); }
+
+ private:
+  std::vector<std::size_t> Widths(std::size_t limit) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+/// One field as RFC 4180 has it, in quotes if it needs them.
+std::string CsvField(const std::string& text);
+
+/// Fields and CR LF.
+std::string CsvLine(const std::vector<std::string>& fields);
+
+}  // namespace dtrain

@@ -1,0 +1,48 @@
+#include "engine/report/event_text.h"
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+TEST(EventTextTest, SaysHowATrialBegins) {
+  const TrialRow trial{.id = {3, 1}, .hparams = {{"lr", 0.1}}};
+  EXPECT_EQ(StartedLine(trial, 0), "3.1 started: lr=0.1");
+  EXPECT_EQ(StartedLine(trial, 6000), "3.1 goes on from batch 6000: lr=0.1");
+}
+
+TEST(EventTextTest, SaysWhatWasValidated) {
+  const ValidationReport report{
+      .batches = 937, .epoch = 1, .metrics = {{"loss", 0.25}}};
+  EXPECT_EQ(ValidationLine({3, 1}, report, /*best=*/true),
+            "3.1 validation at batch 937 (epoch 1): loss 0.25 (best so far)");
+}
+
+TEST(EventTextTest, ShowsTheLogOfATrialThatFailed) {
+  const TrialRow trial{
+      .id = {3, 1}, .state = State::kError, .reason = "exit code 1"};
+  const std::vector<std::string> expected = {"3.1 failed: exit code 1",
+                                             "3.1 | cannot open\\x1b[2J data"};
+  EXPECT_EQ(EndedLines(trial, {"cannot open\x1b[2J data"}), expected);
+  EXPECT_TRUE(IsFailure(trial));
+}
+
+TEST(EventTextTest, CountsRestarts) {
+  const TrialRow trial{.id = {3, 1},
+                       .state = State::kRunning,
+                       .reason = "signal 9",
+                       .restarts = 2};
+  EXPECT_EQ(EndedLines(trial, {}).at(0),
+            "3.1 failed and starts again (restart 2): signal 9");
+}
+
+TEST(EventTextTest, SaysNothingOfTheLogOfATrialThatSucceeded) {
+  const TrialRow trial{
+      .id = {3, 1}, .state = State::kCompleted, .batches = 100};
+  const std::vector<std::string> expected = {"3.1 completed at batch 100"};
+  EXPECT_EQ(EndedLines(trial, {"bye"}), expected);
+  EXPECT_FALSE(IsFailure(trial));
+}
+
+}  // namespace
+}  // namespace dtrain

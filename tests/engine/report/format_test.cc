@@ -1,0 +1,83 @@
+#include "engine/report/format.h"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+TEST(FormatTest, ShortensMetrics) {
+  EXPECT_EQ(FormatMetric(0.98412345), "0.984123");
+  EXPECT_EQ(FormatMetric(3), "3");
+  EXPECT_EQ(FormatMetric(std::numeric_limits<double>::quiet_NaN()), "NaN");
+  EXPECT_EQ(FormatMetric(-std::numeric_limits<double>::infinity()),
+            "-Infinity");
+}
+
+TEST(FormatTest, WritesBytesInPowersOf1000) {
+  EXPECT_EQ(FormatBytes(999), "999 B");
+  EXPECT_EQ(FormatBytes(1000), "1.0 kB");
+  EXPECT_EQ(FormatBytes(999'960), "1.0 MB");
+  EXPECT_EQ(FormatBytes(12'345'678'901), "12.3 GB");
+}
+
+TEST(FormatTest, Says100PercentOnlyAtTheEnd) {
+  EXPECT_EQ(FormatPercent(0), "0%");
+  EXPECT_EQ(FormatPercent(0.29), "29%");
+  EXPECT_EQ(FormatPercent(0.999), "99%");
+  EXPECT_EQ(FormatPercent(1), "100%");
+}
+
+TEST(FormatTest, WritesTimesToTheSecond) {
+  EXPECT_EQ(FormatTime(Timestamp(1'000'000)), "1970-01-01T00:00:01Z");
+  EXPECT_EQ(FormatTime(std::nullopt), "-");
+}
+
+TEST(FormatTest, JoinsNestedHparamsByDots) {
+  const json hparams = {
+      {"lr", 0.01}, {"name", "two words"}, {"optimizer", {{"beta", 0.9}}}};
+  EXPECT_EQ(FormatHparams(hparams),
+            "lr=0.01 name=\"two words\" optimizer.beta=0.9");
+  EXPECT_EQ(FormatHparams(json::object()), "");
+}
+
+TEST(FormatTest, KeepsOnlySearchedHparams) {
+  const json space = {{"batch", 32},
+                      {"lr", {{"type", "log"}, {"minval", -4}, {"maxval", -1}}},
+                      {"net", {{"depth", {{"type", "int"}}}, {"width", 8}}},
+                      {"fixed", {{"type", "const"}, {"val", 1}}}};
+  const json hparams = {{"batch", 32},
+                        {"lr", 0.01},
+                        {"net", {{"depth", 3}, {"width", 8}}},
+                        {"fixed", 1}};
+  EXPECT_EQ(SearchedHparams(space, hparams),
+            json({{"lr", 0.01}, {"net", {{"depth", 3}}}}));
+}
+
+TEST(FormatTest, KeepsAllHparamsWhereNothingWasSearched) {
+  const json hparams = {{"batch", 32}};
+  EXPECT_EQ(SearchedHparams(hparams, hparams), hparams);
+}
+
+TEST(FormatTest, CountsSecondsUpToNowWhileItRuns) {
+  const ExperimentRow row{.state = State::kRunning,
+                          .started = Timestamp(1'000'000)};
+  EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(3'500'000)), 2.5);
+}
+
+TEST(FormatTest, TakesRecordedSecondsOfWhatEnded) {
+  const ExperimentRow row{
+      .state = State::kCompleted, .started = Timestamp(0), .seconds = 7};
+  EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(99'000'000)), 7);
+}
+
+TEST(FormatTest, HasNoNegativeDurationWhereTheClockJumps) {
+  const TrialRow row{.state = State::kRunning, .started = Timestamp(9)};
+  EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(0)), 0);
+}
+
+}  // namespace
+}  // namespace dtrain

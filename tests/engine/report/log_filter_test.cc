@@ -1,0 +1,55 @@
+#include "engine/report/log_filter.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using std::chrono::seconds;
+
+TEST(LogFilterTest, AcceptsEverythingByDefault) {
+  EXPECT_TRUE(LogFilter().Accepts({}));
+  EXPECT_TRUE(LogFilter().empty());
+}
+
+TEST(LogFilterTest, AcceptsTheLevelAndWorse) {
+  const LogFilter filter{.least = LogLevel::kWarning};
+  EXPECT_FALSE(filter.Accepts({.level = LogLevel::kInfo}));
+  EXPECT_TRUE(filter.Accepts({.level = LogLevel::kWarning}));
+  EXPECT_TRUE(filter.Accepts({.level = LogLevel::kError}));
+}
+
+TEST(LogFilterTest, AcceptsOneRankFromATimeOn) {
+  const LogFilter filter{.rank = 1, .since = Timestamp(10)};
+  EXPECT_TRUE(filter.Accepts({.time = Timestamp(10), .rank = 1}));
+  EXPECT_FALSE(filter.Accepts({.time = Timestamp(9), .rank = 1}));
+  EXPECT_FALSE(filter.Accepts({.time = Timestamp(10), .rank = 0}));
+}
+
+TEST(LogFilterTest, FindsAnExpressionBehindANulByte) {
+  const LineRegex regex("epoch [0-9]+$");
+  EXPECT_TRUE(regex.Matches(std::string_view("\0 epoch 12", 10)));
+  EXPECT_FALSE(regex.Matches("epoch 12 "));
+}
+
+TEST(LogFilterTest, SurvivesALongLine) {
+  EXPECT_TRUE(LineRegex("(a|b)*c").Matches(std::string(65536, 'a') + "c"));
+}
+
+TEST(LogFilterTest, RefusesWhatIsNoExpression) {
+  EXPECT_THROW(LineRegex("(unclosed"), Error);
+}
+
+TEST(LogFilterTest, TakesTimesAndDurations) {
+  const Timestamp now = seconds(1000);
+  EXPECT_EQ(ParseSince("10m", now), seconds(400));
+  EXPECT_EQ(ParseSince("1970-01-01T00:00:07Z", now), seconds(7));
+  EXPECT_EQ(ParseSince("1970-01-01T00:00:07.25Z", now), seconds(7));
+  EXPECT_EQ(ParseSince("1970-01-02", now), seconds(86400));
+  EXPECT_THROW(ParseSince("yesterday", now), Error);
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,51 @@
+#include "engine/report/summary.h"
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+class SummaryTest : public testing::Test {
+ protected:
+  RunResult result_{.experiment = 3,
+                    .best = BestValidation{.value = 0.9873,
+                                           .batches = 2814,
+                                           .checkpoint = "0a1b"},
+                    .best_trial = 2,
+                    .best_hparams = {{"lr", 0.01}, {"batch", 32}},
+                    .seconds = 92};
+  SummaryContext context_{
+      .metric = "accuracy",
+      .hyperparameters = {{"lr", {{"type", "log"}}}, {"batch", 32}},
+      .command = "dtrain"};
+};
+
+TEST_F(SummaryTest, TellsTheBestTrialAndHowToLookAtIt) {
+  EXPECT_EQ(SummaryText(result_, context_),
+            "experiment 3 completed after 1m32s\n"
+            "best trial 3.2: accuracy 0.9873 at batch 2814\n"
+            "  hyperparameters  lr=0.01\n"
+            "  checkpoint       0a1b\n"
+            "look at it with: dtrain trials 3; dtrain metrics 3; dtrain logs "
+            "3\n");
+}
+
+TEST_F(SummaryTest, TellsHowToGoOn) {
+  result_.state = State::kPaused;
+  result_.best.reset();
+  context_.command = "dtrain --store s";
+  EXPECT_EQ(SummaryText(result_, context_),
+            "experiment 3 paused after 1m32s\n"
+            "go on with: dtrain --store s resume 3\n");
+}
+
+TEST_F(SummaryTest, TellsWhyItFailed) {
+  result_.state = State::kError;
+  result_.error = "every trial\nfailed";
+  EXPECT_TRUE(SummaryText(result_, context_)
+                  .starts_with("experiment 3 failed after 1m32s: every "
+                               "trial\\x0afailed\n"));
+}
+
+}  // namespace
+}  // namespace dtrain
