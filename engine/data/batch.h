@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <torch/types.h>
+
+namespace dtrain {
+
+/// One batch of samples as named tensors; `data` and `target` are the usual
+/// two. The first dimension of each is the sample.
+struct Batch {
+  torch::Tensor data;
+  torch::Tensor target;
+  std::map<std::string, torch::Tensor> extra;
+
+  /// How many samples there are.
+  std::int64_t size() const { return data.defined() ? data.size(0) : 0; }
+  /// The tensor called `name`: "data", "target" or one of `extra`. Throws
+  /// Error(kFailed) that lists the names.
+  const torch::Tensor& operator[](const std::string& name) const;
+  /// The same batch on `device`.
+  Batch To(torch::Device device) const;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,94 @@
+#include "engine/data/data_directory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+
+#include "engine/base/text.h"
+#include "engine/data/set_cache.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The value of a variable that is set to something.
+std::optional<std::string> Set(const ReadVariable& variable, const char* name) {
+  std::optional<std::string> value = variable(name);
+  if (value && value->empty()) value.reset();
+  return value;
+}
+
+// `~` and `~/…` as a shell reads them; what a YAML says no shell has seen.
+fs::path ExpandHome(const std::string& path, const ReadVariable& variable) {
+  const bool home = path == "~" || path.starts_with("~/");
+  const std::optional<std::string> directory = Set(variable, "HOME");
+  if (!home || !directory) return path;
+  return fs::path(*directory) /
+         path.substr(std::min<std::size_t>(2, path.size()));
+}
+
+bool IsFile(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+}  // namespace
+
+std::optional<std::string> ProcessVariable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+DataDirectory::DataDirectory(const std::string& data,
+                             const ReadVariable& variable) {
+  if (!data.empty()) {
+    places_.push_back(ExpandHome(data, variable));
+    return;
+  }
+  if (const auto named = Set(variable, "DTRAIN_DATA")) {
+    places_.push_back(ExpandHome(*named, variable));
+  }
+  if (const fs::path cache = CacheDirectory(variable); !cache.empty()) {
+    places_.push_back(cache / "data");
+  }
+}
+
+std::optional<fs::path> DataDirectory::Find(
+    const std::string& set, std::span<const std::string> files) const {
+  for (const fs::path& place : places_) {
+    for (const fs::path& directory : {place, place / set}) {
+      const bool all = std::ranges::all_of(files, [&](const std::string& file) {
+        return PlainOrGzip(directory / file).has_value();
+      });
+      if (all) return directory;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string DataDirectory::MissingMessage(
+    const std::string& set, std::span<const std::string> files) const {
+  std::vector<std::string> looked;
+  for (const fs::path& place : places_) {
+    looked.push_back(EscapeForTerminal(place.string()));
+  }
+  const std::string where =
+      looked.empty() ? "nowhere, since neither DTRAIN_DATA nor HOME is set"
+                     : Join(looked, " and ");
+  return "no " + set + " data; looked in " + where + " (and " + set +
+         "/ there); run `dtrain data fetch " + set + "`, or put " +
+         Join(files, ", ") +
+         " (or each with .gz) into a directory and name it in the "
+         "hyperparameter 'data' or in DTRAIN_DATA";
+}
+
+std::optional<fs::path> PlainOrGzip(const fs::path& file) {
+  if (IsFile(file)) return file;
+  fs::path packed = file;
+  packed += ".gz";
+  if (IsFile(packed)) return packed;
+  return std::nullopt;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+/// What an environment variable holds, or nothing: the door to the environment,
+/// so that tests have their own.
+using ReadVariable = std::function<std::optional<std::string>(const char*)>;
+
+/// The environment of this process.
+std::optional<std::string> ProcessVariable(const char* name);
+
+/// Where the data sets of a trial may be. Its `data` hyperparameter (`~` is the
+/// home directory) is the only place if it is not empty; else $DTRAIN_DATA and
+/// $XDG_CACHE_HOME/dtrain/data, which is ~/.cache/dtrain/data by default.
+class DataDirectory {
+ public:
+  explicit DataDirectory(const std::string& data,
+                         const ReadVariable& variable = ProcessVariable);
+
+  /// The first place that holds every one of `files`, itself or in its child
+  /// directory `set` ("mnist"). A file may be there with ".gz" at its end.
+  std::optional<std::filesystem::path> Find(
+      const std::string& set, std::span<const std::string> files) const;
+
+  /// What to say where `Find` found nothing: the places, the files that belong
+  /// there, and the command that gets them.
+  std::string MissingMessage(const std::string& set,
+                             std::span<const std::string> files) const;
+
+  const std::vector<std::filesystem::path>& places() const { return places_; }
+
+ private:
+  std::vector<std::filesystem::path> places_;
+};
+
+/// `file`, or `file`.gz where only that exists; nothing where neither does.
+std::optional<std::filesystem::path> PlainOrGzip(
+    const std::filesystem::path& file);
+
+}  // namespace dtrain

@@ -1,0 +1,191 @@
+#include "engine/data/memory_source.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include <dlfcn.h>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/types.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+// A batch being trained on, one being read, one whose metrics are kept.
+constexpr std::size_t kMostTensors = 4;
+
+void CheckSet(const ImageSet& set, const Normalization& normalization) {
+  const bool good =
+      set.images.defined() && set.images.scalar_type() == torch::kUInt8 &&
+      set.images.dim() == 4 && set.labels.defined() &&
+      set.labels.scalar_type() == torch::kInt64 && set.labels.dim() == 1 &&
+      set.labels.size(0) == set.images.size(0);
+  if (!good) {
+    throw Error(ErrorKind::kFailed,
+                "an image set is bytes [samples, channels, height, width] and "
+                "int64 labels [samples]; give MemorySource such tensors");
+  }
+  const auto channels = static_cast<std::size_t>(set.images.size(1));
+  if (normalization.mean.size() != channels ||
+      normalization.std.size() != channels) {
+    throw Error(ErrorKind::kFailed,
+                "the images have " + std::to_string(channels) +
+                    " channels; give the normalization as many means and "
+                    "deviations");
+  }
+}
+
+std::vector<ChannelScale> Scales(const Normalization& normalization) {
+  std::vector<ChannelScale> scales;
+  for (std::size_t c = 0; c < normalization.mean.size(); ++c) {
+    const double mean = normalization.mean[c];
+    const double std = normalization.std[c];
+    scales.push_back({.scale = static_cast<float>(1 / (255 * std)),
+                      .bias = static_cast<float>(-mean / std)});
+  }
+  return scales;
+}
+
+SamplerOptions WithSamples(SamplerOptions options, const ImageSet& set) {
+  options.samples = set.labels.size(0);
+  return options;
+}
+
+// Whether the pool alone holds it, views included.
+bool IsFree(const torch::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+void GatherRow(const GatherJob& job, std::int64_t row) {
+  const std::int64_t sample = job.samples[row];
+  const std::int64_t size = job.channels * job.pixels;
+  const std::uint8_t* from = job.images + sample * size;
+  float* to = job.data + row * size;
+  for (std::int64_t c = 0; c < job.channels; ++c) {
+    const ChannelScale scale = job.scales[c];
+    for (std::int64_t i = 0; i < job.pixels; ++i) {
+      to[i] = NormalizePixel(from[i], scale);
+    }
+    from += job.pixels;
+    to += job.pixels;
+  }
+  job.target[row] = job.labels[sample];
+}
+
+}  // namespace
+
+MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
+                           const Normalization& normalization,
+                           torch::Device device)
+    : sampler_((CheckSet(set, normalization), WithSamples(samples, set))),
+      scales_(Scales(normalization)) {
+  set_.images = set.images.to(device).contiguous();
+  set_.labels = set.labels.to(device).contiguous();
+  if (device.is_cpu()) return;
+  device_scales_ =
+      torch::from_blob(scales_.data(),
+                       {static_cast<std::int64_t>(scales_.size()), 2})
+          .to(device);
+  kernel_ = reinterpret_cast<GatherOnCuda>(dlsym(RTLD_DEFAULT, kGatherOnCuda));
+}
+
+std::int64_t MemorySource::BatchesPerEpoch() const {
+  return sampler_.BatchesPerEpoch();
+}
+
+std::int64_t MemorySource::SamplesPerEpoch() const {
+  return sampler_.SamplesPerEpoch();
+}
+
+Batch MemorySource::Read() {
+  const BatchSampler::Indices indices = sampler_.Next();
+  if (set_.images.is_cpu()) return GatherOnHost(indices);
+  return GatherOnDevice(SamplesOnDevice(indices));
+}
+
+// Tensors for `count` samples that nobody reads: of the pool if it has any.
+MemorySource::Tensors& MemorySource::FreeTensors(std::int64_t count) {
+  for (Tensors& tensors : pool_) {
+    const bool fits = tensors.target.size(0) == count;
+    if (fits && IsFree(tensors.data) && IsFree(tensors.target)) return tensors;
+  }
+  if (pool_.size() >= kMostTensors) pool_.erase(pool_.begin());
+  pool_.push_back(NewTensors(count));
+  return pool_.back();
+}
+
+MemorySource::Tensors MemorySource::NewTensors(std::int64_t count) const {
+  std::vector<std::int64_t> shape = set_.images.sizes().vec();
+  shape[0] = count;
+  return {
+      .data = torch::empty(shape, set_.images.options().dtype(torch::kFloat)),
+      .target = torch::empty({count}, set_.labels.options())};
+}
+
+Batch MemorySource::GatherOnHost(const BatchSampler::Indices& indices) {
+  Tensors& to = FreeTensors(static_cast<std::int64_t>(indices.samples.size()));
+  GatherJob job = Job(to, indices.samples.data());
+  job.scales = scales_.data();
+  for (std::int64_t row = 0; row < job.batch; ++row) GatherRow(job, row);
+  return {.data = to.data, .target = to.target};
+}
+
+// The order of a pass goes to the device once; a batch is then a slice of it
+// and costs no copy from the host.
+torch::Tensor MemorySource::SamplesOnDevice(
+    const BatchSampler::Indices& indices) {
+  if (indices.pass != order_pass_) {
+    const std::span<const std::int64_t> order = sampler_.order();
+    const auto size = static_cast<std::int64_t>(order.size());
+    const torch::Tensor host = torch::empty({size}, torch::kInt64);
+    std::ranges::copy(order, host.mutable_data_ptr<std::int64_t>());
+    order_ = host.to(set_.images.device());
+    order_pass_ = indices.pass;
+  }
+  return order_.narrow(0, indices.first,
+                       static_cast<std::int64_t>(indices.samples.size()));
+}
+
+Batch MemorySource::GatherOnDevice(const torch::Tensor& samples) {
+  if (kernel_ == nullptr) {
+    const torch::Tensor scale = device_scales_.view({1, -1, 1, 1, 2});
+    return {.data = set_.images.index_select(0, samples)
+                        .to(torch::kFloat)
+                        .mul_(scale.select(-1, 0))
+                        .add_(scale.select(-1, 1)),
+            .target = set_.labels.index_select(0, samples)};
+  }
+  // Torch's allocator for the device recycles by itself, in stream order.
+  const Tensors to = NewTensors(samples.size(0));
+  GatherJob job = Job(to, samples.const_data_ptr<std::int64_t>());
+  job.scales =
+      static_cast<const ChannelScale*>(device_scales_.const_data_ptr());
+  const torch::Device device = set_.images.device();
+  const c10::Stream stream =
+      c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  if (const int error = kernel_(&job, stream.native_handle()); error != 0) {
+    throw Error(ErrorKind::kFailed,
+                "gathering a batch on the GPU failed with CUDA error " +
+                    std::to_string(error) + "; see the driver's log");
+  }
+  return {.data = to.data, .target = to.target};
+}
+
+GatherJob MemorySource::Job(const Tensors& to,
+                            const std::int64_t* samples) const {
+  const torch::Tensor& images = set_.images;
+  return {.images = images.const_data_ptr<std::uint8_t>(),
+          .labels = set_.labels.const_data_ptr<std::int64_t>(),
+          .samples = samples,
+          .data = to.data.mutable_data_ptr<float>(),
+          .target = to.target.mutable_data_ptr<std::int64_t>(),
+          .batch = to.target.size(0),
+          .channels = images.size(1),
+          .pixels = images.size(2) * images.size(3)};
+}
+
+}  // namespace dtrain

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "engine/data/batch_sampler.h"
+#include "engine/data/data_source.h"
+#include "engine/data/gather_normalize.h"
+
+namespace dtrain {
+
+/// A set of images in memory.
+struct ImageSet {
+  torch::Tensor images;  // uint8 [samples, channels, height, width]
+  torch::Tensor labels;  // int64 [samples]
+};
+
+/// What pixels are brought to: (x/255 − mean)/std, by channel.
+struct Normalization {
+  std::vector<float> mean;
+  std::vector<float> std;
+};
+
+/// A DataSource without a loader: the set stays in memory as bytes, on the
+/// trial's device, and a batch is gathered and normalised in one pass over it,
+/// straight into float tensors. On a GPU by our kernel where it was built, by
+/// ATen otherwise. Tensors of a batch that nobody holds any more are used
+/// again.
+class MemorySource final : public DataSource {
+ public:
+  /// `samples.samples` is taken from the set. Throws Error(kFailed) for a set
+  /// of other types or shapes than ImageSet says.
+  MemorySource(const ImageSet& set, SamplerOptions samples,
+               const Normalization& normalization, torch::Device device);
+
+  std::int64_t BatchesPerEpoch() const override;
+  std::int64_t SamplesPerEpoch() const override;
+  void Seek(std::int64_t index) override { sampler_.Seek(index); }
+  Batch Read() override;
+
+ private:
+  struct Tensors {
+    torch::Tensor data;
+    torch::Tensor target;
+  };
+
+  Tensors& FreeTensors(std::int64_t count);
+  Tensors NewTensors(std::int64_t count) const;
+  Batch GatherOnHost(const BatchSampler::Indices& indices);
+  torch::Tensor SamplesOnDevice(const BatchSampler::Indices& indices);
+  Batch GatherOnDevice(const torch::Tensor& samples);
+  GatherJob Job(const Tensors& to, const std::int64_t* samples) const;
+
+  ImageSet set_;  // on the device
+  BatchSampler sampler_;
+  std::vector<ChannelScale> scales_;
+  torch::Tensor device_scales_;   // float [channels, 2]
+  torch::Tensor order_;           // of the pass, on the device
+  std::int64_t order_pass_ = -1;  // that `order_` is of
+  GatherOnCuda kernel_ = nullptr;
+  std::vector<Tensors> pool_;
+};
+
+}  // namespace dtrain

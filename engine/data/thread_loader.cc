@@ -1,0 +1,114 @@
+#include "engine/data/thread_loader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <signal.h>
+
+#include "engine/data/batch_seed.h"
+
+namespace dtrain {
+
+ThreadLoader::ThreadLoader(const SamplerOptions& samples, LoadBatch load,
+                           LoaderOptions options)
+    : options_(samples),
+      load_(std::move(load)),
+      depth_(std::int64_t{std::max(options.workers, 1)} *
+             std::max(options.prefetch, 1)),
+      workers_(std::max(options.workers, 0)),
+      sampler_(samples) {}
+
+ThreadLoader::~ThreadLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::int64_t ThreadLoader::BatchesPerEpoch() const {
+  return sampler_.BatchesPerEpoch();
+}
+
+std::int64_t ThreadLoader::SamplesPerEpoch() const {
+  return sampler_.SamplesPerEpoch();
+}
+
+void ThreadLoader::Seek(std::int64_t index) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (index == read_) return;  // what was loaded ahead stays good
+    ++era_;
+    loaded_.clear();
+    sampler_.Seek(index);
+    ordered_ = read_ = index;
+  }
+  work_.notify_all();
+}
+
+Batch ThreadLoader::Read() {
+  Loaded loaded;
+  if (workers_ == 0) {
+    const std::lock_guard lock(mutex_);
+    const Order order = TakeOrder();
+    ++read_;
+    loaded = Load(order);
+  } else {
+    if (threads_.empty()) StartWorkers();
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return loaded_.contains(read_); });
+    loaded = std::move(loaded_.extract(read_).mapped());
+    ++read_;
+    lock.unlock();
+    work_.notify_one();
+  }
+  if (loaded.failure) std::rethrow_exception(loaded.failure);
+  return std::move(loaded.batch);
+}
+
+// Signals are the main thread's: it is the one that stops a trial.
+void ThreadLoader::StartWorkers() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  for (int i = 0; i < workers_; ++i) threads_.emplace_back([this] { Work(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void ThreadLoader::Work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return stop_ || ordered_ < read_ + depth_; });
+    if (stop_) return;
+    const Order order = TakeOrder();
+    lock.unlock();
+    Loaded loaded = Load(order);
+    lock.lock();
+    if (order.era != era_) continue;  // sought elsewhere meanwhile
+    loaded_[order.batch] = std::move(loaded);
+    done_.notify_one();
+  }
+}
+
+ThreadLoader::Order ThreadLoader::TakeOrder() {
+  const BatchSampler::Indices indices = sampler_.Next();
+  ++ordered_;
+  return {.era = era_,
+          .batch = indices.batch,
+          .samples = {indices.samples.begin(), indices.samples.end()}};
+}
+
+ThreadLoader::Loaded ThreadLoader::Load(const Order& order) const {
+  Loaded loaded;
+  try {
+    loaded.batch = load_(order.samples,
+                         BatchSeed(options_.seed, options_.rank, order.batch));
+  } catch (...) {
+    loaded.failure = std::current_exception();
+  }
+  return loaded;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "engine/data/batch.h"
+#include "engine/data/batch_sampler.h"
+#include "engine/data/data_source.h"
+
+namespace dtrain {
+
+/// Makes the batch of these samples, in their order. Whatever is random in it
+/// comes from `seed`, which depends only on the trial's seed, the rank and the
+/// batch: so the batches are the same with any number of workers. Called from
+/// several threads at once.
+using LoadBatch = std::function<Batch(std::span<const std::int64_t> samples,
+                                      std::uint64_t seed)>;
+
+struct LoaderOptions {
+  int workers = 0;   // threads; 0: the caller's thread loads when it reads
+  int prefetch = 2;  // batches ahead for each worker
+};
+
+/// A DataSource that loads batches in threads, ahead of the reader and in
+/// order. Threads start at the first Read, never in the constructor. What
+/// `load` throws comes out of the Read of that batch; the next Read goes on
+/// with the next batch. The destructor waits for batches being loaded.
+class ThreadLoader final : public DataSource {
+ public:
+  ThreadLoader(const SamplerOptions& samples, LoadBatch load,
+               LoaderOptions options = {});
+  ~ThreadLoader() override;
+  ThreadLoader(const ThreadLoader&) = delete;
+  ThreadLoader& operator=(const ThreadLoader&) = delete;
+
+  std::int64_t BatchesPerEpoch() const override;
+  std::int64_t SamplesPerEpoch() const override;
+  void Seek(std::int64_t index) override;
+  Batch Read() override;
+
+ private:
+  // What a worker takes: the batch's samples and number. A Seek makes what is
+  // under way void by counting `era` up.
+  struct Order {
+    std::int64_t era = 0;
+    std::int64_t batch = 0;
+    std::vector<std::int64_t> samples;
+  };
+  struct Loaded {
+    Batch batch;
+    std::exception_ptr failure;
+  };
+
+  void StartWorkers();
+  void Work();
+  Loaded Load(const Order& order) const;
+  Order TakeOrder();
+
+  const SamplerOptions options_;
+  const LoadBatch load_;
+  const std::int64_t depth_;  // batches that may be ahead of the reader
+  const int workers_;
+
+  std::mutex mutex_;  // guards all that follows
+  std::condition_variable work_;
+  std::condition_variable done_;
+  BatchSampler sampler_;
+  std::int64_t era_ = 0;
+  std::int64_t ordered_ = 0;  // the next batch that a worker takes
+  std::int64_t read_ = 0;     // the next batch that Read gives
+  std::map<std::int64_t, Loaded> loaded_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace dtrain

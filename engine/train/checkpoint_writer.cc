@@ -1,0 +1,129 @@
+#include "engine/train/checkpoint_writer.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <stdio.h>
+
+#include "engine/base/error.h"
+#include "engine/train/sha256.h"
+
+namespace dtrain {
+
+namespace {
+
+// What one can do about it, for the causes one can do something about.
+std::string Remedy(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space there";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; check who may write there";
+    case EIO:
+      return "; check the disk";
+    default:
+      return "";
+  }
+}
+
+// Writes all of `bytes`; false with errno set if that fails.
+bool WriteBytes(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      if (count == 0) errno = EIO;
+      return false;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(std::string path)
+    : path_(std::move(path)), temporary_(path_ + ".tmp") {
+  const auto parent = std::filesystem::path(path_).parent_path();
+  if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("", errno);
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+  parent_.reset(::open(parent.c_str(), kFlags));
+  if (!parent_) Fail("", errno);
+  if (::mkdir(temporary_.c_str(), 0700) != 0) Fail("", errno);
+  directory_.reset(::open(temporary_.c_str(), kFlags));
+  if (!directory_) Fail("", errno);
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (committed_ || !directory_) return;
+  // Best effort: what stays behind has the suffix .tmp and is no checkpoint.
+  std::error_code ignored;
+  std::filesystem::remove_all(temporary_, ignored);
+}
+
+void CheckpointWriter::Write(
+    const std::string& name,
+    std::span<const std::span<const std::byte>> pieces) {
+  UniqueFd file(::openat(directory_.get(), name.c_str(),
+                         O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                         0600));
+  if (!file) Fail(name, errno);
+  Sha256 sha;
+  std::int64_t bytes = 0;
+  for (const auto piece : pieces) {
+    if (!WriteBytes(file.get(), piece)) Fail(name, errno);
+    sha.Update(piece);
+    bytes += static_cast<std::int64_t>(piece.size());
+  }
+  Sync(file.get(), name);
+  if (::close(file.release()) != 0) Fail(name, errno);
+  const std::string digest = sha.Finish();
+  entries_[name] = {{"sha256", digest}, {"bytes", bytes}};
+  written_.files[name] = digest;
+  written_.bytes += bytes;
+}
+
+void CheckpointWriter::Write(const std::string& name, std::string_view text) {
+  const std::span<const std::byte> piece = std::as_bytes(std::span(text));
+  Write(name, std::span(&piece, 1));
+}
+
+WrittenCheckpoint CheckpointWriter::Commit() {
+  const nlohmann::json manifest = {
+      {"format", "dtrain-checkpoint"}, {"version", 1}, {"files", entries_}};
+  Write(kManifestName, manifest.dump());
+  Sync(directory_.get(), "");
+  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(),
+                  RENAME_NOREPLACE) != 0) {
+    // Some file systems know no flags; the name is a fresh UUID.
+    if (errno != EINVAL || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+      Fail("", errno);
+    }
+  }
+  committed_ = true;
+  Sync(parent_.get(), "");
+  return written_;
+}
+
+void CheckpointWriter::Sync(int fd, const std::string& name) const {
+  // Never tried again: a second try would succeed though the data is lost.
+  if (::fsync(fd) != 0) Fail(name, errno);
+}
+
+void CheckpointWriter::Fail(const std::string& name, int error) const {
+  const std::string file = name.empty() ? "" : "/" + name;
+  throw Error(ErrorKind::kFailed,
+              "checkpoint " + path_ + file + ": cannot be written: " +
+                  std::generic_category().message(error) + Remedy(error));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+
+/// The name of a checkpoint's table of contents.
+inline constexpr char kManifestName[] = "MANIFEST.json";
+
+/// What a finished checkpoint is made of.
+struct WrittenCheckpoint {
+  std::map<std::string, std::string> files;  // name → SHA-256, manifest too
+  std::int64_t bytes = 0;
+};
+
+/// Writes one checkpoint directory so that it is there either whole and durable
+/// or not at all: into `<path>.tmp`, each file synced, the manifest last, then
+/// renamed. Every member throws Error(kFailed) that names the file and the
+/// cause; what was written is removed unless `Commit` returned.
+class CheckpointWriter {
+ public:
+  /// Makes the directory, and the one it lies in if that is missing. REQUIRES:
+  /// nobody else writes `path`.
+  explicit CheckpointWriter(std::string path);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  ~CheckpointWriter();
+
+  /// Writes the file `name` from `pieces`, one behind the other.
+  void Write(const std::string& name,
+             std::span<const std::span<const std::byte>> pieces);
+  void Write(const std::string& name, std::string_view text);
+
+  /// Writes the manifest and gives the directory its name.
+  [[nodiscard]] WrittenCheckpoint Commit();
+
+ private:
+  [[noreturn]] void Fail(const std::string& name, int error) const;
+  void Sync(int fd, const std::string& name) const;
+
+  const std::string path_;
+  const std::string temporary_;
+  UniqueFd parent_;
+  UniqueFd directory_;
+  nlohmann::json entries_ = nlohmann::json::object();
+  WrittenCheckpoint written_;
+  bool committed_ = false;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,51 @@
+#include "engine/train/device.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <malloc.h>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/cuda.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+
+namespace {
+
+// LibTorch frees its large tensors after each step; a heap that gives them back
+// to the system pays a page fault for every 4 KiB of the next step.
+void KeepTheHeap() {
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_TRIM_THRESHOLD, 2047 << 20);
+  ::mallopt(M_TOP_PAD, 256 << 20);
+}
+
+}  // namespace
+
+torch::Device OpenDevice(const TrialSpec& spec) {
+  KeepTheHeap();
+  at::set_num_threads(spec.threads);
+  at::set_num_interop_threads(1);
+  if (spec.gpus.empty()) return torch::kCPU;
+  std::vector<std::string> ordinals;
+  for (const int gpu : spec.gpus) ordinals.push_back(std::to_string(gpu));
+  // Unless whoever started this process has already chosen.
+  ::setenv("CUDA_VISIBLE_DEVICES", Join(ordinals, ",").c_str(),
+           /*overwrite=*/0);
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
+  if (!torch::cuda::is_available()) {
+    throw Error(ErrorKind::kFailed,
+                "GPU " + Join(ordinals, ", ") +
+                    " cannot be used; look at `nvidia-smi`, or train with "
+                    "resources.slots: cpu");
+  }
+  at::globalContext().lazyInitDevice(torch::kCUDA);
+  return {torch::kCUDA, 0};
+}
+
+}  // namespace dtrain

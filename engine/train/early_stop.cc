@@ -1,0 +1,34 @@
+#include "engine/train/early_stop.h"
+
+#include <cmath>
+
+#include "engine/base/json_number.h"
+
+namespace dtrain {
+
+bool EarlyStop::Observe(double value) {
+  const double gain = !best_                        ? INFINITY
+                      : settings_.smaller_is_better ? *best_ - value
+                                                    : value - *best_;
+  // With min_delta 0 an equal value is no improvement either.
+  if (!std::isnan(value) && gain > 0 && gain >= settings_.min_delta) {
+    best_ = value;
+    bad_ = 0;
+    return false;
+  }
+  return ++bad_ >= settings_.patience;
+}
+
+nlohmann::json EarlyStop::Save() const {
+  nlohmann::json state = {{"bad", bad_}};
+  if (best_) state["best"] = JsonNumber(*best_);
+  return state;
+}
+
+void EarlyStop::Load(const nlohmann::json& state) {
+  bad_ = state.at("bad").get<std::int64_t>();
+  best_.reset();
+  if (state.contains("best")) best_ = NumberFromJson(state["best"]);
+}
+
+}  // namespace dtrain

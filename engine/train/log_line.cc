@@ -1,0 +1,22 @@
+#include "engine/train/log_line.h"
+
+#include <algorithm>
+#include <string>
+
+#include <unistd.h>
+
+#include "engine/wire/line_reader.h"
+
+namespace dtrain {
+
+void LogLine(LogLevel level, std::string_view text) {
+  std::string line = "<" + std::to_string(static_cast<int>(level)) + ">";
+  line += text;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line += '\n';
+  // One write, so that lines of several threads do not mix. Where nobody reads
+  // any more, there is nobody to tell.
+  (void)WriteAll(STDERR_FILENO, line);
+}
+
+}  // namespace dtrain

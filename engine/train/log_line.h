@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+namespace dtrain {
+
+/// Levels of log lines, as sd-daemon numbers them.
+enum class LogLevel { kError = 3, kWarning = 4, kInfo = 6 };
+
+/// Writes one line to standard error, where the runner collects it: "<6>text".
+/// Newlines in `text` become spaces. Any thread.
+void LogLine(LogLevel level, std::string_view text);
+
+}  // namespace dtrain

@@ -1,0 +1,151 @@
+#include "engine/train/lr_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+#include "engine/base/json_number.h"
+
+namespace dtrain {
+
+namespace {
+
+void Require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+// From `start` to `end` along half a cosine as `fraction` goes from 0 to 1.
+double Anneal(double start, double end, double fraction) {
+  return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * fraction));
+}
+
+void Check(const StepLr& step) {
+  Require(step.step_size >= 1, "step schedule: step_size must be at least 1");
+}
+
+void Check(const MultiStepLr& multi) {
+  Require(std::is_sorted(multi.milestones.begin(), multi.milestones.end()),
+          "multi-step schedule: milestones must ascend");
+}
+
+void Check(const ExponentialLr&) {}
+
+void Check(const CosineLr& cosine) {
+  Require(cosine.steps >= 1, "cosine schedule: steps must be at least 1");
+}
+
+void Check(const OneCycleLr& cycle) {
+  Require(cycle.steps >= 1, "one-cycle schedule: steps must be at least 1");
+  Require(cycle.warmup >= 0 && cycle.warmup <= 1,
+          "one-cycle schedule: warmup must be from 0 to 1");
+  Require(cycle.div > 0 && cycle.final_div > 0,
+          "one-cycle schedule: div and final_div must be above 0");
+}
+
+void Check(const ReduceOnPlateau& plateau) {
+  Require(plateau.factor > 0 && plateau.factor < 1,
+          "plateau schedule: factor must be between 0 and 1");
+  Require(plateau.patience >= 0,
+          "plateau schedule: patience must not be negative");
+}
+
+double RateAt(const StepLr& schedule, double initial, std::int64_t step) {
+  return initial * std::pow(schedule.gamma, step / schedule.step_size);
+}
+
+double RateAt(const MultiStepLr& schedule, double initial, std::int64_t step) {
+  const auto passed = std::upper_bound(schedule.milestones.begin(),
+                                       schedule.milestones.end(), step) -
+                      schedule.milestones.begin();
+  return initial * std::pow(schedule.gamma, passed);
+}
+
+double RateAt(const ExponentialLr& schedule, double initial,
+              std::int64_t step) {
+  return initial * std::pow(schedule.gamma, step);
+}
+
+double RateAt(const CosineLr& schedule, double initial, std::int64_t step) {
+  const double done = std::min(step, schedule.steps);
+  return Anneal(initial, schedule.minimum, done / schedule.steps);
+}
+
+// The peak and the end are one step early, as PyTorch counts: the cycle's last
+// step is steps − 1.
+double RateAt(const OneCycleLr& schedule, double, std::int64_t step) {
+  const double first = schedule.maximum / schedule.div;
+  const double last = first / schedule.final_div;
+  const double peak = schedule.warmup * schedule.steps - 1;
+  const double end = schedule.steps - 1;
+  if (step >= end) return last;
+  if (step < peak) return Anneal(first, schedule.maximum, step / peak);
+  const double start = std::max(peak, 0.0);
+  return Anneal(schedule.maximum, last, (step - start) / (end - start));
+}
+
+double RateAt(const ReduceOnPlateau&, double initial, std::int64_t) {
+  return initial;
+}
+
+}  // namespace
+
+LrSchedule::LrSchedule(Kind kind, LinearWarmup warmup)
+    : kind_(std::move(kind)), warmup_(warmup) {
+  Require(warmup.steps >= 0, "warm-up: steps must not be negative");
+  std::visit([](const auto& schedule) { Check(schedule); }, kind_);
+}
+
+void LrSchedule::Step() { ++steps_; }
+
+void LrSchedule::Observe(const std::string& metric, double value) {
+  const auto* plateau = std::get_if<ReduceOnPlateau>(&kind_);
+  if (plateau == nullptr || metric != plateau->metric) return;
+  const double margin = plateau->threshold;
+  // The margin is below the best whatever its sign, and none below infinity.
+  const double slack =
+      best_ && std::isfinite(*best_) ? std::abs(*best_) * margin : 0;
+  const bool better =
+      !std::isnan(value) &&
+      (!best_ || (plateau->smaller_is_better ? value < *best_ - slack
+                                             : value > *best_ + slack));
+  if (better) {
+    best_ = value;
+    bad_ = 0;
+  } else if (++bad_ > plateau->patience) {
+    scale_ *= plateau->factor;
+    bad_ = 0;
+  }
+}
+
+double LrSchedule::Rate(double initial) const {
+  const auto at = [&](std::int64_t step) {
+    return std::visit(
+        [&](const auto& schedule) { return RateAt(schedule, initial, step); },
+        kind_);
+  };
+  double rate = at(std::max<std::int64_t>(steps_ - warmup_.steps, 0));
+  if (steps_ < warmup_.steps) {
+    const double done = static_cast<double>(steps_) / warmup_.steps;
+    rate *= warmup_.start + (1 - warmup_.start) * done;
+  }
+  const auto* plateau = std::get_if<ReduceOnPlateau>(&kind_);
+  if (plateau == nullptr || scale_ == 1) return rate;
+  return std::max(rate * scale_, plateau->minimum);
+}
+
+nlohmann::json LrSchedule::Save() const {
+  nlohmann::json state = {{"steps", steps_}, {"bad", bad_}, {"scale", scale_}};
+  if (best_) state["best"] = JsonNumber(*best_);
+  return state;
+}
+
+void LrSchedule::Load(const nlohmann::json& state) {
+  steps_ = state.at("steps").get<std::int64_t>();
+  bad_ = state.at("bad").get<std::int64_t>();
+  scale_ = state.at("scale").get<double>();
+  best_.reset();
+  if (state.contains("best")) best_ = NumberFromJson(state["best"]);
+}
+
+}  // namespace dtrain

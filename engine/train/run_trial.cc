@@ -1,0 +1,91 @@
+#include "engine/train/run_trial.h"
+
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include <dlfcn.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/base/unique_fd.h"
+#include "engine/train/device.h"
+#include "engine/train/log_line.h"
+#include "engine/train/torch_error.h"
+#include "engine/train/train_trial.h"
+#include "engine/train/trial_channel.h"
+#include "models/table.h"
+
+namespace dtrain {
+
+namespace {
+
+MakeTrial MakerOf(const std::string& entrypoint) {
+  const ModelEntry* entry = FindModel(entrypoint);
+  if (entry != nullptr && entry->make != nullptr) return entry->make;
+  const auto known = Entrypoints();
+  throw Error(ErrorKind::kFailed, "no trial '" + entrypoint +
+                                      "' in this build" +
+                                      DidYouMean(entrypoint, known));
+}
+
+Finished Failed(const std::string& message) {
+  LogLine(LogLevel::kError, message);
+  return {.reason = EndReason::kError, .message = message};
+}
+
+Finished TrainOn(TrialChannel& channel) try {
+  const TrialSpec spec = channel.ReadSpec();
+  channel.Start();
+  if (spec.world_size != 1 || spec.settings.mixed_precision != "none") {
+    throw Error(ErrorKind::kFailed,
+                "this dtrain trains on one rank and in full precision only; "
+                "set slots_per_trial: 1 and mixed_precision: none");
+  }
+  const torch::Device device = OpenDevice(spec);
+  return TrainTrial(spec, MakerOf(spec.entrypoint), channel.Link(), device,
+                    Clock::System());
+} catch (const c10::Error& error) {
+  return Failed(TorchMessage(error));
+} catch (const std::exception& error) {
+  return Failed(error.what());
+}
+
+int RunTrial(UniqueFd control) {
+  // A full file system or a dead reader is an error code, not a death.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  TrialChannel channel(std::move(control));
+  const Finished finished = TrainOn(channel);
+  try {
+    channel.Drain();
+    channel.Send(finished);
+  } catch (const Error& error) {
+    LogLine(LogLevel::kError, error.what());
+    return 1;
+  }
+  return finished.reason == EndReason::kError ? 1 : 0;
+}
+
+int OpenCuda() {
+  Dl_info self{};
+  ::dladdr(reinterpret_cast<const void*>(&DtrainOpenCuda), &self);
+  const std::string path = self.dli_fname == nullptr ? "" : self.dli_fname;
+  const std::string half =
+      path.substr(0, path.rfind('/') + 1) + "libdtrain_trial_cuda.so";
+  // For all of the process: LibTorch looks its halves up by name.
+  if (::dlopen(half.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return 0;
+  LogLine(LogLevel::kWarning,
+          std::string("the GPUs cannot be used: ") + ::dlerror());
+  return 1;
+}
+
+}  // namespace
+
+}  // namespace dtrain
+
+int DtrainRunTrial(int control_fd) {
+  return dtrain::RunTrial(dtrain::UniqueFd(control_fd));
+}
+
+int DtrainOpenCuda() { return dtrain::OpenCuda(); }

@@ -1,0 +1,193 @@
+#include "engine/train/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "tensors are written as they lie in memory");
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMaxHeader = 100'000'000;
+constexpr int kMaxDepth = 4;
+constexpr std::string_view kMetadata = "__metadata__";
+
+constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kTypes{{
+    {"F64", 8},
+    {"F32", 4},
+    {"F16", 2},
+    {"BF16", 2},
+    {"F8_E4M3", 1},
+    {"F8_E5M2", 1},
+    {"I64", 8},
+    {"I32", 4},
+    {"I16", 2},
+    {"I8", 1},
+    {"U64", 8},
+    {"U32", 4},
+    {"U16", 2},
+    {"U8", 1},
+    {"BOOL", 1},
+    {"C64", 8},
+}};
+
+[[noreturn]] void Fail(const std::string& what, const std::string& fault) {
+  throw Error(ErrorKind::kFailed,
+              what + ": no valid safetensors file: " + fault);
+}
+
+// A number that may be an index into the file.
+std::optional<std::uint64_t> Unsigned(const json& value) {
+  if (!value.is_number_unsigned()) return std::nullopt;
+  return value.get<std::uint64_t>();
+}
+
+// The header as JSON, and how long it is with its length in front.
+std::pair<json, std::size_t> ParseHeader(std::span<const std::byte> file,
+                                         const std::string& what) {
+  std::uint64_t length = 0;
+  if (file.size() < sizeof length) Fail(what, "it is too short");
+  std::memcpy(&length, file.data(), sizeof length);
+  if (length > kMaxHeader) Fail(what, "its header is above 100 MB");
+  if (length > file.size() - sizeof length) {
+    Fail(what, "its header goes beyond its end");
+  }
+  const auto* text = reinterpret_cast<const char*>(file.data() + sizeof length);
+  bool too_deep = false;
+  // Nothing in a header is nested deeper, and the parser would follow.
+  const auto callback = [&](int depth, json::parse_event_t, json&) {
+    too_deep |= depth > kMaxDepth;
+    return !too_deep;
+  };
+  json header = json::parse(text, text + length, callback, false);
+  if (too_deep || !header.is_object()) {
+    Fail(what, "its header is no JSON object of tensors");
+  }
+  return {std::move(header), sizeof length + length};
+}
+
+std::vector<std::int64_t> ParseShape(const json& entry, const std::string& name,
+                                     const std::string& what) {
+  const auto shape = entry.find("shape");
+  if (shape == entry.end() || !shape->is_array()) {
+    Fail(what, "tensor '" + name + "' has no shape");
+  }
+  std::vector<std::int64_t> sizes;
+  for (const json& size : *shape) {
+    const auto value = Unsigned(size);
+    if (!value || !std::in_range<std::int64_t>(*value)) {
+      Fail(what, "tensor '" + name + "' has an impossible shape");
+    }
+    sizes.push_back(static_cast<std::int64_t>(*value));
+  }
+  return sizes;
+}
+
+// How many bytes the tensor must have; nothing if that is no number.
+std::optional<std::size_t> SizeOf(const TensorBytes& tensor) {
+  auto total = ElementSize(tensor.dtype);
+  for (const std::int64_t size : tensor.shape) {
+    std::size_t product = 0;
+    if (!total || __builtin_mul_overflow(*total, size, &product)) {
+      return std::nullopt;
+    }
+    total = product;
+  }
+  return total;
+}
+
+TensorBytes ParseTensor(const std::string& name, const json& entry,
+                        std::span<const std::byte> data,
+                        const std::string& what) {
+  const auto fail = [&](const char* fault) {
+    Fail(what, "tensor '" + name + "' " + fault);
+  };
+  if (!entry.is_object()) fail("is no object");
+  TensorBytes tensor{.name = name, .shape = ParseShape(entry, name, what)};
+  const auto dtype = entry.find("dtype");
+  if (dtype == entry.end() || !dtype->is_string()) fail("has no type");
+  tensor.dtype = dtype->get<std::string>();
+  if (!ElementSize(tensor.dtype)) fail("has an unknown type");
+  const auto offsets = entry.find("data_offsets");
+  if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2) {
+    fail("has no data_offsets");
+  }
+  const auto begin = Unsigned((*offsets)[0]);
+  const auto end = Unsigned((*offsets)[1]);
+  if (!begin || !end || *begin > *end || *end > data.size()) {
+    fail("lies outside of the file");
+  }
+  tensor.bytes = data.subspan(*begin, *end - *begin);
+  if (SizeOf(tensor) != tensor.bytes.size()) {
+    fail("has another size than its shape and type");
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::optional<std::size_t> ElementSize(std::string_view dtype) {
+  const auto* found =
+      std::find_if(kTypes.begin(), kTypes.end(),
+                   [&](const auto& type) { return type.first == dtype; });
+  if (found == kTypes.end()) return std::nullopt;
+  return found->second;
+}
+
+std::string SafetensorsHeader(std::span<const TensorBytes> tensors) {
+  json header = json::object();
+  std::uint64_t offset = 0;
+  for (const TensorBytes& tensor : tensors) {
+    const std::uint64_t end = offset + tensor.bytes.size();
+    header[tensor.name] = {{"dtype", tensor.dtype},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data
+  const std::uint64_t length = text.size();
+  std::string prefix(sizeof length, '\0');
+  std::memcpy(prefix.data(), &length, sizeof length);
+  return prefix + text;
+}
+
+std::vector<TensorBytes> ReadSafetensors(std::span<const std::byte> file,
+                                         const std::string& what) {
+  const auto [header, start] = ParseHeader(file, what);
+  const auto data = file.subspan(start);
+  std::vector<TensorBytes> tensors;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == kMetadata) continue;
+    tensors.push_back(ParseTensor(name, entry, data, what));
+  }
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const TensorBytes& a, const TensorBytes& b) {
+                     return std::pair(a.bytes.data(), a.bytes.size()) <
+                            std::pair(b.bytes.data(), b.bytes.size());
+                   });
+  const std::byte* expected = data.data();
+  for (const TensorBytes& tensor : tensors) {
+    if (tensor.bytes.data() != expected) {
+      Fail(what, "tensor '" + tensor.name + "' overlaps or leaves a hole");
+    }
+    expected += tensor.bytes.size();
+  }
+  if (expected != data.data() + data.size()) {
+    Fail(what, "there are bytes that belong to no tensor");
+  }
+  return tensors;
+}
+
+}  // namespace dtrain

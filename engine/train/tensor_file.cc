@@ -1,0 +1,125 @@
+#include "engine/train/tensor_file.h"
+
+#include <array>
+#include <sstream>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/train/safetensors.h"
+
+namespace dtrain {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, torch::ScalarType>, 13> kTypes{
+    {{"F64", torch::kFloat64},
+     {"F32", torch::kFloat32},
+     {"F16", torch::kFloat16},
+     {"BF16", torch::kBFloat16},
+     {"F8_E4M3", torch::kFloat8_e4m3fn},
+     {"F8_E5M2", torch::kFloat8_e5m2},
+     {"I64", torch::kInt64},
+     {"I32", torch::kInt32},
+     {"I16", torch::kInt16},
+     {"I8", torch::kInt8},
+     {"U8", torch::kUInt8},
+     {"BOOL", torch::kBool},
+     {"C64", torch::kComplexFloat}}};
+
+std::string Describe(const torch::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << tensor.sizes();
+  return text.str();
+}
+
+std::string TypeName(const std::string& name, const torch::Tensor& tensor) {
+  for (const auto& [text, type] : kTypes) {
+    if (type == tensor.scalar_type()) return std::string(text);
+  }
+  throw Error(ErrorKind::kFailed, "tensor '" + name + "' is " +
+                                      Describe(tensor) +
+                                      ", a type that checkpoints cannot hold");
+}
+
+torch::ScalarType TypeOf(const std::string& what, const TensorBytes& tensor) {
+  for (const auto& [text, type] : kTypes) {
+    if (text == tensor.dtype) return type;
+  }
+  throw Error(ErrorKind::kFailed, what + ": tensor '" + tensor.name +
+                                      "' has the type " + tensor.dtype +
+                                      ", which is not supported");
+}
+
+}  // namespace
+
+Ties TakeOutTies(NamedTensors& tensors) {
+  using Memory = std::tuple<const void*, std::vector<std::int64_t>,
+                            std::vector<std::int64_t>, torch::ScalarType>;
+  std::map<Memory, std::string> seen;
+  Ties ties;
+  NamedTensors kept;
+  for (auto& [name, tensor] : tensors) {
+    const Memory memory(tensor.const_data_ptr(), tensor.sizes().vec(),
+                        tensor.strides().vec(), tensor.scalar_type());
+    const auto [first, is_new] = seen.emplace(memory, name);
+    if (is_new || tensor.numel() == 0) {
+      kept.emplace_back(std::move(name), std::move(tensor));
+    } else {
+      ties.emplace(name, first->second);
+    }
+  }
+  tensors = std::move(kept);
+  return ties;
+}
+
+void WriteTensors(CheckpointWriter& writer, const std::string& name,
+                  const NamedTensors& tensors) {
+  std::vector<torch::Tensor> on_cpu;  // keeps the bytes alive
+  std::vector<TensorBytes> entries;
+  on_cpu.reserve(tensors.size());
+  for (const auto& [key, tensor] : tensors) {
+    const auto& flat =
+        on_cpu.emplace_back(tensor.detach().to(torch::kCPU).contiguous());
+    entries.push_back(
+        {.name = key,
+         .dtype = TypeName(key, flat),
+         .shape = flat.sizes().vec(),
+         .bytes = {static_cast<const std::byte*>(flat.const_data_ptr()),
+                   flat.nbytes()}});
+  }
+  const std::string header = SafetensorsHeader(entries);
+  std::vector<std::span<const std::byte>> pieces;
+  pieces.push_back(std::as_bytes(std::span(header)));
+  for (const TensorBytes& entry : entries) pieces.push_back(entry.bytes);
+  writer.Write(name, pieces);
+}
+
+std::map<std::string, torch::Tensor> ReadTensors(
+    std::span<const std::byte> file, const std::string& what) {
+  std::map<std::string, torch::Tensor> tensors;
+  for (const TensorBytes& entry : ReadSafetensors(file, what)) {
+    // Copied: the bytes need not be aligned for their type.
+    torch::Tensor tensor = torch::empty(entry.shape, TypeOf(what, entry));
+    std::copy(entry.bytes.begin(), entry.bytes.end(),
+              static_cast<std::byte*>(tensor.mutable_data_ptr()));
+    tensors.emplace(entry.name, std::move(tensor));
+  }
+  return tensors;
+}
+
+void CopyInto(torch::Tensor target, const torch::Tensor& value,
+              const std::string& what) {
+  if (target.sizes() != value.sizes() ||
+      target.scalar_type() != value.scalar_type()) {
+    throw Error(ErrorKind::kFailed,
+                what + ": the checkpoint has " + Describe(value) +
+                    ", the trial has " + Describe(target) +
+                    "; use the hyperparameters it was made with");
+  }
+  const torch::NoGradGuard no_grad;
+  target.copy_(value);
+}
+
+}  // namespace dtrain

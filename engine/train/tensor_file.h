@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+
+#include <torch/types.h>
+
+#include "engine/train/checkpoint_writer.h"
+#include "engine/train/trained_objects.h"
+
+namespace dtrain {
+
+/// Names that share one storage: alias → the name it is written under.
+using Ties = std::map<std::string, std::string>;
+
+/// Takes tensors out of `tensors` that are the same memory as an earlier one.
+Ties TakeOutTies(NamedTensors& tensors);
+
+/// Writes `tensors` as the safetensors file `name`. Throws Error(kFailed) for
+/// a type the format does not have.
+void WriteTensors(CheckpointWriter& writer, const std::string& name,
+                  const NamedTensors& tensors);
+
+/// The tensors of a safetensors file, on the CPU; they refer to `file`. Throws
+/// Error(kFailed) that names `what`.
+std::map<std::string, torch::Tensor> ReadTensors(
+    std::span<const std::byte> file, const std::string& what);
+
+/// Copies `value` into `target`, whatever devices they are on. Throws
+/// Error(kFailed) that names `what` if shape or type differ.
+void CopyInto(torch::Tensor target, const torch::Tensor& value,
+              const std::string& what);
+
+}  // namespace dtrain

@@ -1,0 +1,1 @@
+// Nothing: the target of this file is there for its precompiled header.

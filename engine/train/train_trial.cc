@@ -1,0 +1,46 @@
+#include "engine/train/train_trial.h"
+
+#include <exception>
+#include <string>
+
+#include "engine/base/error.h"
+#include "engine/train/log_line.h"
+#include "engine/train/random_state.h"
+#include "engine/train/torch_error.h"
+#include "engine/train/trainer.h"
+#include "engine/train/trainer_context.h"
+
+namespace dtrain {
+
+namespace {
+
+// Says in the log how the trial ended, if that was not as it should.
+Finished Failed(EndReason reason, const std::string& message) {
+  LogLine(LogLevel::kError, message);
+  return {.reason = reason, .message = message};
+}
+
+}  // namespace
+
+Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
+                    const TrialLink& link, torch::Device device,
+                    const Clock& clock) try {
+  SeedRandom(std::uint64_t{spec.seed} + spec.rank, device);
+  TrainerContext context(spec, device);
+  const std::unique_ptr<Trial> trial = make(context);
+  link.send(Ready{});
+  Trainer trainer(context, *trial, link, clock);
+  trainer.Restore();
+  return trainer.Run();
+} catch (const InvalidHyperparameters& error) {
+  return Failed(EndReason::kInvalidHp, error.what());
+} catch (const c10::Error& error) {
+  return Failed(EndReason::kError, TorchMessage(error));
+} catch (const std::bad_alloc&) {
+  return Failed(EndReason::kError,
+                "out of memory; use a smaller batch or model");
+} catch (const std::exception& error) {
+  return Failed(EndReason::kError, error.what());
+}
+
+}  // namespace dtrain

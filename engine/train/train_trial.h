@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "engine/base/clock.h"
+#include "engine/train/trial.h"
+#include "engine/train/trial_context.h"
+#include "engine/train/trial_link.h"
+#include "engine/wire/trial_spec.h"
+
+namespace dtrain {
+
+/// Makes a trial; ModelEntry::make is one.
+using MakeTrial = std::function<std::unique_ptr<Trial>(TrialContext& context)>;
+
+/// A whole trial in this process: seeds, constructor, restore, training.
+/// Everything that goes wrong comes back as Finished, with one line that says
+/// what. Finished itself is not sent.
+[[nodiscard]] Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
+                                  const TrialLink& link, torch::Device device,
+                                  const Clock& clock);
+
+}  // namespace dtrain

@@ -1,0 +1,290 @@
+#include "engine/train/trainer.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/train/batch_length.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/log_line.h"
+#include "engine/train/random_state.h"
+#include "engine/train/torch_error.h"
+#include "engine/train/uuid.h"
+#include "engine/train/validation.h"
+
+namespace dtrain {
+
+namespace {
+
+constexpr Duration kProgressInterval = std::chrono::milliseconds(200);
+// Reports as such are signs of life: short units need no progress in between.
+constexpr Duration kShortestProgress = std::chrono::milliseconds(50);
+
+const double* FindMetric(const MetricValues& metrics, const std::string& name) {
+  for (const auto& [key, value] : metrics) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string Names(const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& metric : metrics) names.push_back(metric.first);
+  return names.empty() ? "none" : Join(names, ", ");
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
+                 Clock clock)
+    : context_(context),
+      trial_(trial),
+      link_(link),
+      clock_(std::move(clock)),
+      training_(trial.TrainingData()),
+      validation_(trial.ValidationData()),
+      batches_per_epoch_(training_->BatchesPerEpoch()),
+      sums_(!settings().average_training_metrics) {
+  if (settings().early_stopping)
+    early_stop_.emplace(*settings().early_stopping);
+  const std::int64_t records = settings().records_per_epoch;
+  if (records != 0 && records != training_->SamplesPerEpoch()) {
+    LogLine(LogLevel::kWarning,
+            "records_per_epoch is " + std::to_string(records) +
+                ", but an epoch of the training data has " +
+                std::to_string(training_->SamplesPerEpoch()) +
+                " samples; the data decides");
+  }
+}
+
+void Trainer::Restore() {
+  const TrialSpec& spec = context_.spec();
+  if (!spec.restore.empty()) {
+    const std::string path = spec.directory + "/checkpoints/" + spec.restore;
+    state_ = LoadCheckpoint(path, context_, trial_);
+    sums_.Load(state_.sums);
+    if (early_stop_ && !state_.early_stop.is_null()) {
+      early_stop_->Load(state_.early_stop);
+    }
+    last_checkpoint_ = state_.batches;
+    LogLine(LogLevel::kInfo, "resumed from step " +
+                                 std::to_string(state_.batches) +
+                                 ", checkpoint " + spec.restore);
+    for (TrialMessage& message : std::exchange(state_.unacknowledged, {})) {
+      link_.send(std::move(message));
+    }
+  } else if (!spec.warm_start.empty()) {
+    WarmStart(spec.warm_start, context_, trial_);
+    LogLine(LogLevel::kInfo, "began from checkpoint " + spec.warm_start);
+  }
+  training_->Seek(state_.batches);
+}
+
+Finished Trainer::Run() {
+  context_.SetTraining(true);
+  if (settings().perform_initial_validation && validation_ &&
+      state_.batches == 0 && !Validate()) {
+    return Stop();
+  }
+  const auto& until = context_.spec().until;
+  RunnerMessage order = until ? RunOperation{*until} : link_.next();
+  while (const auto* operation = std::get_if<RunOperation>(&order)) {
+    if (!Operate(operation->until)) return Stop();
+    order = link_.next();
+  }
+  if (std::holds_alternative<StopTrial>(order)) return Stop();
+  return {.reason = EndReason::kCompleted, .message = state_.ended};
+}
+
+bool Trainer::Operate(Length until) {
+  target_ = Batches(until);
+  TellProgress();
+  while (true) {
+    const bool done = state_.batches >= target_ || !state_.ended.empty();
+    if (!AtBoundary(done)) return false;
+    // The validation may have ended the training: then it is looked at again.
+    if (done) break;
+    if (!state_.ended.empty()) continue;
+    if (link_.stop_requested()) return false;
+    TrainBatch();
+  }
+  Complete(until);
+  return true;
+}
+
+bool Trainer::AtBoundary(bool done) {
+  const std::int64_t batches = state_.batches;
+  if (done || batches % settings().scheduling_unit == 0) ReportTraining();
+  const bool is_validated =
+      state_.last_validation && state_.last_validation->batches == batches;
+  if (validation_ && !is_validated &&
+      (done || IsDue(settings().min_validation_period)) && !Validate()) {
+    return false;
+  }
+  if (last_checkpoint_ != batches &&
+      (done || IsDue(settings().min_checkpoint_period))) {
+    Checkpoint(/*needed=*/done);
+  }
+  return true;
+}
+
+void Trainer::TrainBatch() try {
+  const std::int64_t number = state_.batches;
+  const Batch batch = training_->Read().To(context_.device());
+  rates_.clear();
+  context_.AppendLearningRates(rates_);
+  const Metrics metrics = trial_.TrainBatch(
+      batch, {.epoch = number / batches_per_epoch_, .batch = number});
+  sums_.Add(metrics, /*weight=*/1);
+  context_.EndBatch(batches_per_epoch_);
+  ++state_.batches;
+  if (state_.ended.empty()) state_.ended = context_.stop_reason();
+  const Duration since = clock_.monotonic() - told_;
+  if (since >= kProgressInterval ||
+      (since >= kShortestProgress &&
+       state_.batches % settings().scheduling_unit == 0)) {
+    TellProgress();
+  }
+} catch (const c10::Error& error) {
+  throw Error(ErrorKind::kFailed, "training batch " +
+                                      std::to_string(state_.batches) + ": " +
+                                      TorchMessage(error));
+}
+
+void Trainer::ReportTraining() {
+  if (sums_.empty() && rates_.empty()) return;
+  MetricValues metrics = sums_.Values();
+  sums_.Clear();
+  if (rates_.empty()) context_.AppendLearningRates(rates_);
+  for (const auto& rate : rates_) {
+    // A trial that reports a rate itself knows better.
+    if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
+  }
+  rates_.clear();
+  state_.last_training = {state_.batches, metrics};
+  if (!validation_) ObserveForStopping(metrics);
+  link_.send(TrainingReport{.batches = state_.batches,
+                            .epoch = Epoch(),
+                            .metrics = std::move(metrics),
+                            .time = clock_.now()});
+}
+
+bool Trainer::Validate() try {
+  // A validation that is broken off leaves no trace.
+  const nlohmann::json random = SaveRandomState(context_.device());
+  context_.SetTraining(false);
+  auto metrics = RunValidation(trial_, *validation_, context_.device(), [this] {
+    if (clock_.monotonic() - told_ >= kProgressInterval) TellProgress();
+    return !link_.stop_requested();
+  });
+  context_.SetTraining(true);
+  if (!metrics) {
+    LoadRandomState(random, context_.device());
+    return false;
+  }
+  CheckSearcherMetric(*metrics);
+  state_.last_validation = {state_.batches, *metrics};
+  context_.ObserveValidation(*metrics);
+  ObserveForStopping(*metrics);
+  link_.send(ValidationReport{.batches = state_.batches,
+                              .epoch = Epoch(),
+                              .metrics = std::move(*metrics),
+                              .time = clock_.now()});
+  return true;
+} catch (const c10::Error& error) {
+  throw Error(ErrorKind::kFailed, "validation after batch " +
+                                      std::to_string(state_.batches) + ": " +
+                                      TorchMessage(error));
+}
+
+void Trainer::CheckSearcherMetric(const MetricValues& metrics) const {
+  const std::string& wanted = settings().searcher_metric;
+  if (wanted.empty() || FindMetric(metrics, wanted) != nullptr) return;
+  throw Error(ErrorKind::kFailed, "the searcher's metric '" + wanted +
+                                      "' was not reported at batch " +
+                                      std::to_string(state_.batches) +
+                                      "; searcher.metric must be "
+                                      "one of those that were: " +
+                                      Names(metrics));
+}
+
+void Trainer::ObserveForStopping(const MetricValues& metrics) {
+  if (!early_stop_ || !state_.ended.empty()) return;
+  const EarlyStopping& rule = early_stop_->settings();
+  const double* value = FindMetric(metrics, rule.metric);
+  if (value == nullptr) {
+    throw Error(ErrorKind::kFailed,
+                "early_stopping.metric '" + rule.metric +
+                    "' was not reported; it must be one of: " + Names(metrics));
+  }
+  if (!early_stop_->Observe(*value)) return;
+  state_.ended = "early stopping: '" + rule.metric + "' did not get better " +
+                 std::to_string(rule.patience) + " times";
+  LogLine(LogLevel::kInfo, state_.ended);
+}
+
+void Trainer::Checkpoint(bool needed) {
+  TrainingState state = state_;
+  state.sums = sums_.Save();
+  if (early_stop_) state.early_stop = early_stop_->Save();
+  state.unacknowledged = link_.unacknowledged();
+  const std::string uuid = RandomUuid();
+  const std::string path = context_.spec().directory + "/checkpoints/" + uuid;
+  WrittenCheckpoint written;
+  try {
+    written = SaveCheckpoint(path, context_, trial_, state, Epoch());
+  } catch (const Error& error) {
+    // The next one may work, and the last one still stands.
+    if (needed) throw;
+    LogLine(LogLevel::kWarning,
+            std::string(error.what()) + "; training goes on without it");
+    return;
+  }
+  last_checkpoint_ = state_.batches;
+  link_.send(CheckpointSaved{.uuid = uuid,
+                             .batches = state_.batches,
+                             .epoch = Epoch(),
+                             .bytes = written.bytes,
+                             .files = std::move(written.files),
+                             .time = clock_.now()});
+}
+
+void Trainer::Complete(Length until) {
+  const auto& point =
+      validation_ ? state_.last_validation : state_.last_training;
+  const MetricValues metrics = point ? point->metrics : MetricValues{};
+  if (!validation_) CheckSearcherMetric(metrics);
+  link_.send(OperationCompleted{.length = until,
+                                .batches = state_.batches,
+                                .metrics = metrics,
+                                .early = state_.batches < target_});
+}
+
+Finished Trainer::Stop() {
+  if (last_checkpoint_ != state_.batches) Checkpoint(/*needed=*/true);
+  return {.reason = EndReason::kStopped};
+}
+
+void Trainer::TellProgress() {
+  told_ = clock_.monotonic();
+  link_.send(Progress{.batches = state_.batches,
+                      .total = target_,
+                      .batches_per_epoch = batches_per_epoch_});
+}
+
+bool Trainer::IsDue(Length period) const {
+  const std::int64_t batches = Batches(period);
+  return batches > 0 && state_.batches > 0 && state_.batches % batches == 0;
+}
+
+std::int64_t Trainer::Batches(Length length) const {
+  return LengthInBatches(length, batches_per_epoch_, context_.hparams());
+}
+
+double Trainer::Epoch() const {
+  return static_cast<double>(state_.batches) / batches_per_epoch_;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/train/early_stop.h"
+#include "engine/train/metric_sums.h"
+#include "engine/train/trainer_context.h"
+#include "engine/train/training_state.h"
+#include "engine/train/trial.h"
+#include "engine/train/trial_link.h"
+
+namespace dtrain {
+
+/// Trains one trial: carries out the runner's operations batch by batch, and
+/// validates, checkpoints and reports where they are due. A training report
+/// comes every scheduling unit and at the end of an operation, before the
+/// validation and the checkpoint of the same batch. One thread.
+class Trainer {
+ public:
+  /// Takes the trial's data. REQUIRES: all references outlive it.
+  Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
+          Clock clock);
+
+  /// Goes on from the checkpoint that the specification names, or begins from
+  /// its warm start; nothing if it names none.
+  void Restore();
+
+  /// Trains until the runner closes or stops the trial. Throws Error for what
+  /// went wrong, and what the trial throws.
+  [[nodiscard]] Finished Run();
+
+ private:
+  // False: the trial was asked to stop, and is to be left at this boundary.
+  bool Operate(Length until);
+  bool AtBoundary(bool done);
+  bool Validate();
+
+  void TrainBatch();
+  void ReportTraining();
+  void Checkpoint(bool needed);
+  void ObserveForStopping(const MetricValues& metrics);
+  void CheckSearcherMetric(const MetricValues& metrics) const;
+  void Complete(Length until);
+  void TellProgress();
+  Finished Stop();
+
+  bool IsDue(Length period) const;
+  std::int64_t Batches(Length length) const;
+  double Epoch() const;
+  const TrainerSettings& settings() const { return context_.spec().settings; }
+
+  TrainerContext& context_;
+  Trial& trial_;
+  const TrialLink& link_;
+  const Clock clock_;
+  std::unique_ptr<DataSource> training_;
+  std::unique_ptr<DataSource> validation_;  // may be null
+  const std::int64_t batches_per_epoch_;
+
+  TrainingState state_;
+  MetricSums sums_;
+  MetricValues rates_;  // of the last batch
+  std::optional<EarlyStop> early_stop_;
+  std::int64_t last_checkpoint_ = 0;  // batches; the beginning needs none
+  std::int64_t target_ = 0;           // batches of this operation
+  Duration told_{0};                  // when progress was told last
+};
+
+}  // namespace dtrain

@@ -1,0 +1,180 @@
+#include "engine/train/trainer_context.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/train/gradients.h"
+#include "engine/train/optimizer_state.h"
+
+namespace dtrain {
+
+namespace {
+
+[[noreturn]] void Fail(const std::string& what) {
+  throw Error(ErrorKind::kFailed, what);
+}
+
+// Names become parts of the names of tensors.
+void CheckName(const std::string& name, const char* kind, bool taken) {
+  if (name.empty() || name.find('/') != std::string::npos) {
+    Fail(std::string(kind) + " name '" + name +
+         "': expected a name without '/'");
+  }
+  if (taken) {
+    Fail("two " + std::string(kind) + "s are called '" + name +
+         "'; give each a name of its own when adding it");
+  }
+}
+
+void Apply(NamedOptimizer& entry) {
+  if (entry.schedules.empty()) return;
+  auto& groups = entry.optimizer->param_groups();
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    double rate = entry.initial_rates.at(i);
+    for (const auto& paced : entry.schedules) rate = paced.schedule.Rate(rate);
+    groups[i].options().set_lr(rate);
+  }
+}
+
+}  // namespace
+
+TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device)
+    : spec_(spec), device_(device) {}
+
+void TrainerContext::Add(const std::shared_ptr<torch::nn::Module>& model,
+                         const std::string& name) {
+  bool taken = false;
+  for (const NamedModel& other : objects_.models) taken |= other.name == name;
+  CheckName(name, "model", taken);
+  model->to(device_);
+  model->train();
+  objects_.models.push_back({name, model});
+}
+
+void TrainerContext::Add(
+    const std::shared_ptr<torch::optim::Optimizer>& optimizer,
+    const std::string& name) {
+  bool taken = false;
+  for (const NamedOptimizer& other : objects_.optimizers) {
+    taken |= other.name == name;
+  }
+  CheckName(name, "optimizer", taken);
+  OptimizerType(*optimizer);  // throws for those that are refused
+  const ParameterNames names = NamesOf(objects_.models);
+  NamedOptimizer entry{.name = name, .optimizer = optimizer};
+  for (auto& group : optimizer->param_groups()) {
+    entry.initial_rates.push_back(group.options().get_lr());
+    for (const torch::Tensor& parameter : group.params()) {
+      if (names.contains(parameter.unsafeGetTensorImpl())) continue;
+      Fail("optimizer '" + name +
+           "' has parameters of no added model; call Add(model) before the "
+           "optimizer is built");
+    }
+  }
+  objects_.optimizers.push_back(std::move(entry));
+}
+
+void TrainerContext::Add(LrSchedule schedule,
+                         torch::optim::Optimizer& optimizer, StepMode mode,
+                         std::int64_t frequency) {
+  if (frequency < 1) Fail("schedule: frequency must be at least 1");
+  NamedOptimizer& entry = Find(optimizer);
+  entry.schedules.push_back({std::move(schedule), {mode, frequency}});
+  Apply(entry);
+}
+
+NamedOptimizer& TrainerContext::Find(const torch::optim::Optimizer& optimizer) {
+  for (NamedOptimizer& entry : objects_.optimizers) {
+    if (entry.optimizer.get() == &optimizer) return entry;
+  }
+  Fail("this optimizer was not added; call Add(optimizer) first");
+}
+
+void TrainerContext::Backward(const torch::Tensor& loss) { loss.backward(); }
+
+void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
+  const TrainerSettings& settings = spec_.settings;
+  if ((batches_ + 1) % settings.aggregation_frequency != 0) return;
+  NamedOptimizer& entry = Find(optimizer);
+  if (settings.average_aggregated_gradients) {
+    DivideGradients(optimizer, settings.aggregation_frequency);
+  }
+  if (!clip.norm && !clip.value) {
+    clip = {.norm = settings.clip_norm, .value = settings.clip_value};
+  }
+  ClipGradients(optimizer, clip);
+  optimizer.step();
+  ResetGradients(optimizer);
+  ++entry.steps;
+  bool stepped = false;
+  for (auto& [schedule, pace] : entry.schedules) {
+    if (pace.mode != StepMode::kEveryOptimizerStep) continue;
+    if (entry.steps % pace.frequency != 0) continue;
+    schedule.Step();
+    stepped = true;
+  }
+  if (stepped) Apply(entry);
+}
+
+void TrainerContext::StepSchedules() {
+  for (NamedOptimizer& entry : objects_.optimizers) {
+    for (auto& [schedule, pace] : entry.schedules) {
+      if (pace.mode == StepMode::kManual) schedule.Step();
+    }
+    Apply(entry);
+  }
+}
+
+void TrainerContext::SetTraining(bool on) {
+  for (const NamedModel& entry : objects_.models) entry.model->train(on);
+}
+
+void TrainerContext::EndBatch(std::int64_t batches_per_epoch) {
+  for (NamedOptimizer& entry : objects_.optimizers) {
+    bool stepped = false;
+    for (auto& [schedule, pace] : entry.schedules) {
+      std::int64_t steps =
+          ScheduleSteps(pace, spec_.settings.aggregation_frequency,
+                        batches_per_epoch, batches_);
+      for (; steps > 0; --steps) {
+        schedule.Step();
+        stepped = true;
+      }
+    }
+    if (stepped) Apply(entry);
+  }
+  ++batches_;
+}
+
+void TrainerContext::ObserveValidation(const MetricValues& metrics) {
+  for (NamedOptimizer& entry : objects_.optimizers) {
+    for (auto& paced : entry.schedules) {
+      for (const auto& [name, value] : metrics) {
+        paced.schedule.Observe(name, value);
+      }
+    }
+    Apply(entry);
+  }
+}
+
+void TrainerContext::AppendLearningRates(MetricValues& metrics) const {
+  bool first = true;
+  for (const NamedOptimizer& entry : objects_.optimizers) {
+    const std::string name = first ? "lr" : entry.name + ".lr";
+    first = false;
+    std::int64_t index = 0;
+    for (const auto& group : entry.optimizer->param_groups()) {
+      metrics.emplace_back(
+          index == 0 ? name : name + "_" + std::to_string(index),
+          group.options().get_lr());
+      ++index;
+    }
+  }
+}
+
+void TrainerContext::ApplySchedules() {
+  for (NamedOptimizer& entry : objects_.optimizers) Apply(entry);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <torch/types.h>
+
+#include "engine/train/trained_objects.h"
+#include "engine/train/trial_context.h"
+#include "engine/wire/message.h"
+#include "engine/wire/trial_spec.h"
+
+namespace dtrain {
+
+/// The TrialContext of a trial that is trained here, and the trainer's hold on
+/// what the trial added to it.
+class TrainerContext final : public TrialContext {
+ public:
+  /// REQUIRES: `spec` outlives it.
+  TrainerContext(const TrialSpec& spec, torch::Device device);
+
+  const nlohmann::json& hparams() const override { return spec_.hparams; }
+  const nlohmann::json& data() const override { return spec_.data; }
+  torch::Device device() const override { return device_; }
+  int rank() const override { return spec_.rank; }
+  int world_size() const override { return spec_.world_size; }
+  std::uint32_t seed() const override { return spec_.seed; }
+  std::int64_t run() const override { return spec_.run; }
+  std::int64_t batches() const override { return batches_; }
+
+  void Add(const std::shared_ptr<torch::nn::Module>& model,
+           const std::string& name) override;
+  void Add(const std::shared_ptr<torch::optim::Optimizer>& optimizer,
+           const std::string& name) override;
+  void Add(LrSchedule schedule, torch::optim::Optimizer& optimizer,
+           StepMode mode, std::int64_t frequency) override;
+  void Backward(const torch::Tensor& loss) override;
+  void Step(torch::optim::Optimizer& optimizer, Clip clip) override;
+  void StepSchedules() override;
+  void RequestStop(const std::string& why) override { stop_reason_ = why; }
+
+  // ---- For the trainer.
+
+  /// Turns training mode of all models on or off.
+  void SetTraining(bool on);
+  /// Says how many batches were trained, after a restore.
+  void SetBatches(std::int64_t batches) { batches_ = batches; }
+  /// One batch was trained: counts it and steps the schedules.
+  void EndBatch(std::int64_t batches_per_epoch);
+  /// One validation was done: for schedules that follow a metric.
+  void ObserveValidation(const MetricValues& metrics);
+  /// Every group's learning rate: `lr`, `lr_1`, … of the first optimizer,
+  /// `NAME.lr`, `NAME.lr_1`, … of the others.
+  void AppendLearningRates(MetricValues& metrics) const;
+  /// Sets the rates that the schedules ask for.
+  void ApplySchedules();
+  /// Why the trial asked to end, or empty.
+  const std::string& stop_reason() const { return stop_reason_; }
+
+  TrainedObjects& objects() { return objects_; }
+  const TrainedObjects& objects() const { return objects_; }
+  const TrialSpec& spec() const { return spec_; }
+
+ private:
+  NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
+
+  const TrialSpec& spec_;
+  const torch::Device device_;
+  TrainedObjects objects_;
+  std::int64_t batches_ = 0;
+  std::string stop_reason_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,77 @@
+#include "engine/train/training_state.h"
+
+#include "engine/base/json_number.h"
+
+namespace dtrain {
+
+namespace {
+
+using nlohmann::json;
+
+json PointToJson(const std::optional<MetricPoint>& point) {
+  if (!point) return nullptr;
+  json metrics = json::array();
+  for (const auto& [name, value] : point->metrics) {
+    metrics.push_back({name, JsonNumber(value)});
+  }
+  return {{"batches", point->batches}, {"metrics", std::move(metrics)}};
+}
+
+std::optional<MetricPoint> PointFromJson(const json& json) {
+  if (json.is_null()) return std::nullopt;
+  MetricPoint point{.batches = json.at("batches").get<std::int64_t>()};
+  for (const auto& metric : json.at("metrics")) {
+    point.metrics.emplace_back(metric.at(0).get<std::string>(),
+                               NumberFromJson(metric.at(1)));
+  }
+  return point;
+}
+
+// Only reports: an operation that was not recorded is asked for again.
+bool IsReport(const TrialMessage& message) {
+  return std::holds_alternative<TrainingReport>(message) ||
+         std::holds_alternative<ValidationReport>(message) ||
+         std::holds_alternative<CheckpointSaved>(message);
+}
+
+}  // namespace
+
+json TrainingState::ToJson() const {
+  json sums_json = json::object();
+  for (const auto& [name, sum] : sums) {
+    sums_json[name] = {JsonNumber(sum.total), sum.weight};
+  }
+  json lines = json::array();
+  for (const TrialMessage& message : unacknowledged) {
+    if (!IsReport(message)) continue;
+    std::string line = Encode(message);
+    line.pop_back();  // the newline
+    lines.push_back(std::move(line));
+  }
+  return {{"batches", batches},
+          {"sums", std::move(sums_json)},
+          {"last_training", PointToJson(last_training)},
+          {"last_validation", PointToJson(last_validation)},
+          {"ended", ended},
+          {"early_stop", early_stop},
+          {"unacknowledged", std::move(lines)}};
+}
+
+TrainingState TrainingState::FromJson(const json& json) {
+  TrainingState state;
+  state.batches = json.at("batches").get<std::int64_t>();
+  for (const auto& [name, sum] : json.at("sums").items()) {
+    state.sums[name] = {.total = NumberFromJson(sum.at(0)),
+                        .weight = sum.at(1).get<double>()};
+  }
+  state.last_training = PointFromJson(json.at("last_training"));
+  state.last_validation = PointFromJson(json.at("last_validation"));
+  state.ended = json.at("ended").get<std::string>();
+  state.early_stop = json.at("early_stop");
+  for (const auto& line : json.at("unacknowledged")) {
+    state.unacknowledged.push_back(DecodeTrialMessage(line.get<std::string>()));
+  }
+  return state;
+}
+
+}  // namespace dtrain

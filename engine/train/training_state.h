@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/wire/message.h"
+
+namespace dtrain {
+
+/// A metric on its way to a mean.
+struct MetricSum {
+  double total = 0;
+  double weight = 0;
+};
+
+/// Metrics, and after how many batches they were taken.
+struct MetricPoint {
+  std::int64_t batches = 0;
+  MetricValues metrics;
+};
+
+/// What the trainer itself remembers: with the models, optimizers, schedules
+/// and random states it makes a checkpoint from which training goes on to the
+/// bit.
+struct TrainingState {
+  std::int64_t batches = 0;  // trained so far; the data's position too
+  // Sums since the last training report.
+  std::map<std::string, MetricSum> sums;
+  std::optional<MetricPoint> last_training;
+  std::optional<MetricPoint> last_validation;
+  // Why training ended before its length was reached, or empty.
+  std::string ended;
+  nlohmann::json early_stop;  // null without early stopping
+  // Reports that the runner may not have recorded.
+  std::vector<TrialMessage> unacknowledged;
+
+  nlohmann::json ToJson() const;
+  /// Throws Error(kFailed) or nlohmann::json::exception for what `ToJson` did
+  /// not write.
+  static TrainingState FromJson(const nlohmann::json& json);
+};
+
+}  // namespace dtrain

@@ -1,0 +1,29 @@
+#include "engine/train/uuid.h"
+
+#include <array>
+#include <cstddef>
+
+#include <sys/random.h>
+
+#include "engine/base/error.h"
+#include "engine/train/hex.h"
+
+namespace dtrain {
+
+std::string RandomUuid() {
+  std::array<std::byte, 16> bytes{};
+  // So few bytes come whole or not at all.
+  if (::getrandom(bytes.data(), bytes.size(), 0) !=
+      static_cast<ssize_t>(bytes.size())) {
+    throw Error(ErrorKind::kFailed, "the system gives no random numbers");
+  }
+  bytes[6] = (bytes[6] & std::byte{0x0f}) | std::byte{0x40};
+  bytes[8] = (bytes[8] & std::byte{0x3f}) | std::byte{0x80};
+  std::string text = ToHex(bytes);
+  for (const std::size_t position : {20, 16, 12, 8}) {
+    text.insert(position, 1, '-');
+  }
+  return text;
+}
+
+}  // namespace dtrain

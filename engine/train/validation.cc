@@ -1,0 +1,95 @@
+#include "engine/train/validation.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/train/metric_sums.h"
+
+namespace dtrain {
+
+namespace {
+
+// Outputs of all batches that metrics of the whole set are made from.
+class Gathered {
+ public:
+  explicit Gathered(const std::map<std::string, Reducer>& reducers) {
+    for (const auto& [name, reducer] : reducers) {
+      const auto* whole = std::get_if<WholeSet>(&reducer);
+      if (whole == nullptr) continue;
+      metrics_.emplace_back(name, *whole);
+      for (const std::string& input : whole->inputs) parts_[input];
+    }
+  }
+
+  // Takes the inputs out of `metrics`: they are no metrics.
+  void TakeFrom(Metrics& metrics) {
+    for (auto& [name, tensors] : parts_) {
+      const auto found = metrics.find(name);
+      if (found == metrics.end() || !found->second.defined()) {
+        throw Error(ErrorKind::kFailed,
+                    "EvaluateBatch returned no '" + name +
+                        "', which a reducer of the whole set needs");
+      }
+      tensors.push_back(found->second.dim() == 0 ? found->second.unsqueeze(0)
+                                                 : std::move(found->second));
+      metrics.erase(found);
+    }
+  }
+
+  void ComputeInto(MetricValues& values) {
+    for (const auto& [name, whole] : metrics_) {
+      std::vector<torch::Tensor> inputs;
+      for (const std::string& input : whole.inputs) {
+        inputs.push_back(torch::cat(parts_[input]));
+      }
+      values.emplace_back(name, whole.compute(inputs));
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, WholeSet>> metrics_;
+  std::map<std::string, std::vector<torch::Tensor>> parts_;
+};
+
+std::map<std::string, Reduction> Reductions(
+    const std::map<std::string, Reducer>& reducers) {
+  std::map<std::string, Reduction> reductions;
+  for (const auto& [name, reducer] : reducers) {
+    if (const auto* reduction = std::get_if<Reduction>(&reducer)) {
+      reductions.emplace(name, *reduction);
+    }
+  }
+  return reductions;
+}
+
+}  // namespace
+
+std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
+                                          torch::Device device,
+                                          const std::function<bool()>& go_on) {
+  const std::map<std::string, Reducer> reducers = trial.Reducers();
+  Gathered gathered(reducers);
+  MetricSums sums(/*last_only=*/false, Reductions(reducers));
+  source.Seek(0);
+  for (std::int64_t i = 0; i < source.BatchesPerEpoch(); ++i) {
+    if (!go_on()) return std::nullopt;
+    // Read outside of the guard: what a source keeps may be trained on.
+    const Batch batch = source.Read().To(device);
+    const c10::InferenceMode inference;
+    Metrics metrics = trial.EvaluateBatch(batch);
+    gathered.TakeFrom(metrics);
+    // A batch without data counts as one sample.
+    const std::int64_t samples = std::max<std::int64_t>(batch.size(), 1);
+    sums.Add(metrics, static_cast<double>(samples));
+  }
+  const c10::InferenceMode inference;
+  MetricValues values = sums.Values();
+  gathered.ComputeInto(values);
+  return values;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "engine/train/trial.h"
+#include "engine/wire/message.h"
+
+namespace dtrain {
+
+/// One pass over `source`, weighted and reduced as the trial says. `go_on` is
+/// asked before each batch; nothing comes back if it says no. REQUIRES: the
+/// models are in evaluation mode.
+std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
+                                          torch::Device device,
+                                          const std::function<bool()>& go_on);
+
+}  // namespace dtrain

@@ -1,0 +1,116 @@
+#include "models/digits.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/train/log_line.h"
+#include "models/optimizers.h"
+
+namespace dtrain {
+namespace {
+
+torch::Tensor Accuracy(const torch::Tensor& logits,
+                       const torch::Tensor& target) {
+  return logits.argmax(/*dim=*/1).eq(target).to(torch::kFloat).mean();
+}
+
+DigitOptions OptionsOf(const TrialContext& context) {
+  return {.dataset = context.Get<std::string>("dataset", "auto"),
+          .data = context.Get<std::string>("data", ""),
+          .seed = context.Get<std::uint32_t>("dataset_seed", 0),
+          .threads = torch::get_num_threads()};
+}
+
+// A search at low cost: only the first `count` samples, or all of them.
+ImageSet First(const ImageSet& set, std::int64_t count) {
+  const std::int64_t size = set.labels.size(0);
+  if (count < 0) {
+    throw InvalidHyperparameters(
+        "hyperparameter 'training_samples' is negative; say how many, or 0 for "
+        "all");
+  }
+  if (count == 0 || count >= size) return set;
+  return {.images = set.images.narrow(0, 0, count),
+          .labels = set.labels.narrow(0, 0, count)};
+}
+
+}  // namespace
+
+LeNetTrial::LeNetTrial(TrialContext& context)
+    : context_(context),
+      digits_(LoadDigits(OptionsOf(context))),
+      net_(std::make_shared<LeNet>(/*classes=*/10)) {
+  digits_.training =
+      First(digits_.training, context.Get<std::int64_t>("training_samples", 0));
+  LogLine(
+      LogLevel::kInfo,
+      "data: " + digits_.description + "; " +
+          std::to_string(digits_.training.labels.size(0)) + " to train on, " +
+          std::to_string(digits_.validation.labels.size(0)) + " to validate");
+  context.Add(net_);  // moves it to the device: before the optimizer
+  optimizer_ = MakeOptimizer(context, net_->parameters());
+  context.Add(optimizer_);
+  const BatchSampler sampler(TrainingSamples());
+  if (std::optional<LrSchedule> schedule =
+          MakeSchedule(context, sampler.BatchesPerEpoch())) {
+    context.Add(*std::move(schedule), *optimizer_, StepMode::kEveryBatch);
+  }
+}
+
+std::unique_ptr<DataSource> LeNetTrial::TrainingData() {
+  return Source(digits_.training, TrainingSamples());
+}
+
+std::unique_ptr<DataSource> LeNetTrial::ValidationData() {
+  return Source(digits_.validation, {.batch_size = 1000,
+                                     .wrap = false,
+                                     .rank = context_.rank(),
+                                     .ranks = context_.world_size()});
+}
+
+// Digits come as two sets only: the second is held out from training.
+std::unique_ptr<DataSource> LeNetTrial::TestData() { return ValidationData(); }
+
+Metrics LeNetTrial::TrainBatch(const Batch& batch, BatchIndex) {
+  const torch::Tensor logits = net_->forward(batch.data);
+  const torch::Tensor loss =
+      torch::nn::functional::cross_entropy(logits, batch.target);
+  context_.Backward(loss);
+  context_.Step(*optimizer_);
+  return {{"loss", loss.detach()},
+          {"accuracy", Accuracy(logits.detach(), batch.target)}};
+}
+
+Metrics LeNetTrial::EvaluateBatch(const Batch& batch) {
+  const torch::Tensor logits = net_->forward(batch.data);
+  return {
+      {"val_loss", torch::nn::functional::cross_entropy(logits, batch.target)},
+      {"val_accuracy", Accuracy(logits, batch.target)}};
+}
+
+torch::Tensor LeNetTrial::Predict(const Batch& batch) {
+  return net_->forward(batch.data).softmax(/*dim=*/1);
+}
+
+SamplerOptions LeNetTrial::TrainingSamples() const {
+  return {.samples = digits_.training.labels.size(0),
+          .batch_size = context_.batch_size(),
+          .shuffle = true,
+          .seed = context_.seed(),
+          .drop_last = true,
+          .rank = context_.rank(),
+          .ranks = context_.world_size()};
+}
+
+std::unique_ptr<DataSource> LeNetTrial::Source(
+    const ImageSet& set, const SamplerOptions& samples) const {
+  return std::make_unique<MemorySource>(set, samples, digits_.normalization,
+                                        context_.device());
+}
+
+std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context) {
+  return std::make_unique<LeNetTrial>(context);
+}
+
+}  // namespace dtrain

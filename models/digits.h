@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+
+#include "engine/train/trial.h"
+#include "engine/train/trial_context.h"
+#include "models/digit_data.h"
+#include "models/nets/lenet.h"
+
+namespace dtrain {
+
+/// LeNet-5 on handwritten digits. Metrics: loss and accuracy in training,
+/// val_loss and val_accuracy in validation.
+class LeNetTrial final : public Trial {
+ public:
+  explicit LeNetTrial(TrialContext& context);
+
+  std::unique_ptr<DataSource> TrainingData() override;
+  std::unique_ptr<DataSource> ValidationData() override;
+  std::unique_ptr<DataSource> TestData() override;
+  Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  Metrics EvaluateBatch(const Batch& batch) override;
+  torch::Tensor Predict(const Batch& batch) override;
+
+ private:
+  SamplerOptions TrainingSamples() const;
+  std::unique_ptr<DataSource> Source(const ImageSet& set,
+                                     const SamplerOptions& samples) const;
+
+  TrialContext& context_;
+  DigitSets digits_;
+  std::shared_ptr<LeNet> net_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+/// The row of models/table.cc.
+std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context);
+
+}  // namespace dtrain

@@ -1,0 +1,180 @@
+#include "models/fault.h"
+
+#include <cstdlib>
+#include <limits>
+#include <stdexcept>
+
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+#include "models/fault_process.h"
+
+namespace dtrain {
+namespace {
+
+// The same batch for ever: it costs no allocation.
+class SameBatch final : public DataSource {
+ public:
+  SameBatch(std::int64_t samples, std::int64_t batches)
+      : batch_{.data = torch::zeros({1}).expand({samples})},
+        batches_(batches) {}
+
+  std::int64_t BatchesPerEpoch() const override { return batches_; }
+  std::int64_t SamplesPerEpoch() const override {
+    return batches_ * batch_.size();
+  }
+  void Seek(std::int64_t) override {}
+  Batch Read() override { return batch_; }
+
+ private:
+  Batch batch_;
+  std::int64_t batches_;
+};
+
+// The step of a fault, or −1 where it is not asked for.
+std::int64_t StepOf(const TrialContext& context, const std::string& name) {
+  const auto at = context.Get<std::int64_t>(name, -1);
+  if (at >= -1) return at;
+  throw InvalidHyperparameters("hyperparameter '" + name +
+                               "' is negative; steps count from 0");
+}
+
+std::int64_t Count(const TrialContext& context, const std::string& name,
+                   std::int64_t fallback, std::int64_t least) {
+  const auto count = context.Get<std::int64_t>(name, fallback);
+  if (count >= least) return count;
+  throw InvalidHyperparameters("hyperparameter '" + name + "' is below " +
+                               std::to_string(least));
+}
+
+torch::Tensor Scalar(double value) {
+  return torch::scalar_tensor(value, torch::kDouble);
+}
+
+}  // namespace
+
+FaultTrial::FaultTrial(TrialContext& context)
+    : context_(context),
+      x_(context.Get<double>("x", 0)),
+      step_ms_(context.Get<double>("step_ms", 0)) {
+  const std::int64_t extra = Count(context, "metrics", 0, 0);
+  for (std::int64_t i = 0; i < extra; ++i) {
+    extra_.push_back("metric_" + std::to_string(i));
+  }
+  if (const auto mebibytes = Count(context, "ckpt_mb", 0, 0); mebibytes > 0) {
+    ballast_ = torch::arange(mebibytes << 17, torch::kInt64);
+  }
+  const bool once = context.Get<bool>("once", true);
+  if (once && context.run() > 0) return;
+  ReadFaults();
+  Misbehave();
+  BeginStep(0);
+}
+
+std::unique_ptr<DataSource> FaultTrial::TrainingData() {
+  return std::make_unique<SameBatch>(
+      Count(context_, "global_batch_size", 1, 1),
+      Count(context_, "batches_per_epoch", 100, 1));
+}
+
+std::unique_ptr<DataSource> FaultTrial::ValidationData() {
+  return std::make_unique<SameBatch>(/*samples=*/1, /*batches=*/1);
+}
+
+Metrics FaultTrial::TrainBatch(const Batch&, BatchIndex index) {
+  const std::int64_t step = index.batch + 1;
+  BeginStep(step);
+  if (step_ms_ > 0) SleepMilliseconds(step_ms_);
+  Metrics metrics = Measure(step);
+  // The trainer reports `lr` as well: two values under one name.
+  if (step == dup_metric_at_) metrics["lr"] = Scalar(x_);
+  return metrics;
+}
+
+Metrics FaultTrial::EvaluateBatch(const Batch&) {
+  return Measure(context_.batches());
+}
+
+std::map<std::string, torch::Tensor> FaultTrial::Save() {
+  if (!ballast_.defined()) return {};
+  return {{"ballast", ballast_}};
+}
+
+void FaultTrial::Load(const std::map<std::string, torch::Tensor>& state) {
+  const auto ballast = state.find("ballast");
+  const bool same =
+      ballast == state.end()
+          ? !ballast_.defined()
+          : ballast_.defined() && torch::equal(ballast->second, ballast_);
+  // A checkpoint that lost bytes must not pass as good.
+  if (!same) throw std::runtime_error("the checkpoint's ballast is damaged");
+}
+
+void FaultTrial::ReadFaults() {
+  const auto add = [&](const char* name, std::function<void()> act) {
+    const std::int64_t at = StepOf(context_, name);
+    if (at >= 0) faults_.push_back({.at = at, .act = std::move(act)});
+  };
+  const auto code = context_.Get<int>("exit_code", 1);
+  add("crash_at", [code] { ExitNow(code); });
+  add("abort_at", [] { std::abort(); });
+  add("hang_at", [] { Hang(); });
+  add("invalid_hp_at", [] {
+    throw InvalidHyperparameters(
+        "the step of the hyperparameter 'invalid_hp_at' has come");
+  });
+  nan_at_ = StepOf(context_, "nan_at");
+  inf_at_ = StepOf(context_, "inf_at");
+  skip_metric_at_ = StepOf(context_, "skip_metric_at");
+  dup_metric_at_ = StepOf(context_, "dup_metric_at");
+}
+
+void FaultTrial::BeginStep(std::int64_t step) const {
+  for (const Fault& fault : faults_) {
+    if (fault.at == step) fault.act();
+  }
+}
+
+// The faults that have no step.
+void FaultTrial::Misbehave() {
+  if (context_.Get<bool>("ignore_term", false)) IgnoreTerm();
+  held_ = HoldMemory(Count(context_, "rss_mb", 0, 0));
+  if (context_.Get<bool>("spawn_daemon", false)) SpawnDaemon();
+  if (const auto hex = context_.Get<std::string>("log_hex", ""); !hex.empty()) {
+    try {
+      WriteHex(hex);
+    } catch (const std::invalid_argument& error) {
+      throw InvalidHyperparameters(std::string("hyperparameter 'log_hex': ") +
+                                   error.what());
+    }
+  }
+  FloodLog(Count(context_, "log_bytes", 0, 0),
+           Count(context_, "log_line", 80, 0));
+  if (dup_metric_at_ >= 0) {
+    // Something with a learning rate, so that the trainer reports one.
+    const auto model = std::make_shared<torch::nn::LinearImpl>(1, 1);
+    context_.Add(model);
+    context_.Add(std::make_shared<torch::optim::SGD>(
+        model->parameters(), torch::optim::SGDOptions(/*lr=*/0.5)));
+  }
+}
+
+Metrics FaultTrial::Measure(std::int64_t step) const {
+  double loss =
+      (x_ - 0.3) * (x_ - 0.3) + 1 / (1 + static_cast<double>(step) / 100);
+  if (step == nan_at_) loss = std::numeric_limits<double>::quiet_NaN();
+  if (step == inf_at_) loss = std::numeric_limits<double>::infinity();
+  Metrics metrics;
+  metrics.emplace("acc", Scalar(1 - loss));
+  if (step != skip_metric_at_) metrics.emplace("loss", Scalar(loss));
+  for (std::size_t i = 0; i < extra_.size(); ++i) {
+    metrics.emplace(extra_[i], Scalar(loss + static_cast<double>(i)));
+  }
+  return metrics;
+}
+
+std::unique_ptr<Trial> MakeFaultTrial(TrialContext& context) {
+  return std::make_unique<FaultTrial>(context);
+}
+
+}  // namespace dtrain

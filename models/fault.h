@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/train/trial.h"
+#include "engine/train/trial_context.h"
+
+namespace dtrain {
+
+/// A trial that learns nothing and fails on request, for tests and benchmarks.
+///
+/// One batch is one step, and step s is the one after which s batches are
+/// trained in all; step 0 is the trial's start, before any batch. The metrics,
+/// exactly in double: loss(s) = (x − 0.3)² + 1/(1 + s/100) and acc(s) =
+/// 1 − loss(s). The training metrics of a batch are those of its step, so a
+/// training report has their mean over its batches; a validation after b
+/// batches has loss(b) and acc(b).
+///
+/// A fault fires when its step begins, before anything is reported of it: after
+/// `crash_at: 3` there are two batches. Those without a step fire at the start.
+/// With `once` they fire only in the trial's first process.
+class FaultTrial final : public Trial {
+ public:
+  explicit FaultTrial(TrialContext& context);
+
+  std::unique_ptr<DataSource> TrainingData() override;
+  std::unique_ptr<DataSource> ValidationData() override;
+  Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  Metrics EvaluateBatch(const Batch& batch) override;
+  std::map<std::string, torch::Tensor> Save() override;
+  void Load(const std::map<std::string, torch::Tensor>& state) override;
+
+ private:
+  /// Something that happens when step `at` begins.
+  struct Fault {
+    std::int64_t at = 0;
+    std::function<void()> act;
+  };
+
+  void ReadFaults();
+  void BeginStep(std::int64_t step) const;
+  void Misbehave();
+  Metrics Measure(std::int64_t step) const;
+
+  TrialContext& context_;
+  const double x_;
+  const double step_ms_;
+  std::vector<Fault> faults_;
+  // Steps whose metrics are wrong; −1: none.
+  std::int64_t nan_at_ = -1;
+  std::int64_t inf_at_ = -1;
+  std::int64_t skip_metric_at_ = -1;
+  std::int64_t dup_metric_at_ = -1;
+  std::vector<std::string> extra_;  // names of the metrics beside the two
+  std::vector<std::uint8_t> held_;  // memory of `rss_mb`
+  torch::Tensor ballast_;           // of `ckpt_mb`
+};
+
+/// The row of models/table.cc.
+std::unique_ptr<Trial> MakeFaultTrial(TrialContext& context);
+
+}  // namespace dtrain

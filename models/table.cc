@@ -1,0 +1,89 @@
+#include "models/table.h"
+
+#include <algorithm>
+
+namespace dtrain {
+
+// Weak: the trial library has them; `dtrain` links this file without them, and
+// their addresses are null.
+[[gnu::weak]] std::unique_ptr<Trial> MakeFaultTrial(TrialContext& context);
+[[gnu::weak]] std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context);
+
+namespace {
+
+constexpr HparamDoc kFaultHparams[] = {
+    {"x", "float", "0.0", "loss is (x - 0.3)^2 + 1/(1 + step/100)"},
+    {"step_ms", "float", "0", "how long a batch takes"},
+    {"crash_at", "int", "null", "step at which to exit at once"},
+    {"exit_code", "int", "1", "with which crash_at exits"},
+    {"abort_at", "int", "null", "step at which to abort by a signal"},
+    {"hang_at", "int", "null", "step at which to sleep for ever"},
+    {"ignore_term", "bool", "false", "take no notice of SIGTERM"},
+    {"nan_at", "int", "null", "step whose metrics are NaN"},
+    {"inf_at", "int", "null", "step whose loss is infinite"},
+    {"skip_metric_at", "int", "null", "step that reports no loss"},
+    {"dup_metric_at", "int", "null", "step that reports lr a second time"},
+    {"invalid_hp_at", "int", "null",
+     "step at which to call the hyperparameters invalid"},
+    {"rss_mb", "int", "0", "memory to hold, in MiB"},
+    {"log_bytes", "int", "0", "bytes to write to stdout at the start"},
+    {"log_line", "int", "80", "length of their lines; 0: no newline"},
+    {"log_hex", "string", "''",
+     "bytes, in hex, to write to stdout as they are"},
+    {"spawn_daemon", "bool", "false", "leave a daemon that holds stdout"},
+    {"ckpt_mb", "int", "0", "size of a checkpoint, in MiB"},
+    {"once", "bool", "true", "faults fire in the trial's first process only"},
+    {"metrics", "int", "0", "more metrics in each batch"},
+    {"global_batch_size", "int", "1", "samples that a batch counts as"},
+    {"batches_per_epoch", "int", "100", "batches that make an epoch"},
+};
+
+constexpr HparamDoc kLeNetHparams[] = {
+    {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
+    {"dataset", "string", "auto",
+     "mnist, strokes (drawn by dtrain), or auto: mnist if it is there"},
+    {"data", "string", "''",
+     "directory with MNIST's idx files, else DTRAIN_DATA or the cache"},
+    {"dataset_seed", "int", "0", "of the digits that dtrain draws"},
+    {"training_samples", "int", "0", "how many to train on; 0: all"},
+    {"optimizer", "string", "sgd", "sgd, adam or adamw"},
+    {"lr", "float", "0.05", "learning rate; adam wants about 0.001"},
+    {"momentum", "float", "0.9", "of sgd"},
+    {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
+    {"schedule", "string", "none",
+     "none, step, exponential, cosine, one_cycle or plateau"},
+    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
+    {"step_epochs", "float", "1", "epochs between steps of `step`"},
+    {"gamma", "float", "0.1",
+     "factor of step, plateau and, each epoch, exponential"},
+    {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
+};
+
+// In the order of their names.
+const ModelEntry kModels[] = {
+    {"builtin:FaultTrial", "fails on request: for tests and benchmarks",
+     kFaultHparams, MakeFaultTrial},
+    {"digits:LeNetTrial", "LeNet-5 on handwritten digits", kLeNetHparams,
+     MakeLeNetTrial},
+};
+
+}  // namespace
+
+std::span<const ModelEntry> ModelTable() { return kModels; }
+
+const ModelEntry* FindModel(std::string_view entrypoint) {
+  const auto found =
+      std::ranges::find(kModels, entrypoint, &ModelEntry::entrypoint);
+  return found == std::end(kModels) ? nullptr : found;
+}
+
+std::vector<std::string> Entrypoints() {
+  std::vector<std::string> entrypoints;
+  for (const ModelEntry& model : kModels) {
+    entrypoints.emplace_back(model.entrypoint);
+  }
+  return entrypoints;
+}
+
+}  // namespace dtrain

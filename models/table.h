@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtrain {
+
+class Trial;
+class TrialContext;
+
+/// A hyperparameter that a trial reads.
+struct HparamDoc {
+  std::string_view name;
+  std::string_view type;           // int, float, bool, string
+  std::string_view default_value;  // as YAML; empty: required
+  std::string_view doc;            // one line
+};
+
+/// One registered trial. Adding one is a file pair and a row of the table in
+/// table.cc.
+struct ModelEntry {
+  std::string_view entrypoint;  // "digits:LeNetTrial"
+  std::string_view summary;     // one line
+  std::span<const HparamDoc> hparams;
+  // Makes the trial; null in the `dtrain` executable, which has no Torch.
+  std::unique_ptr<Trial> (*make)(TrialContext& context);
+};
+
+/// Every trial of this build, by entrypoint.
+std::span<const ModelEntry> ModelTable();
+
+/// The row of `entrypoint`, or null.
+const ModelEntry* FindModel(std::string_view entrypoint);
+
+/// All entrypoints, for suggestions.
+std::vector<std::string> Entrypoints();
+
+}  // namespace dtrain

@@ -1,0 +1,168 @@
+#include "engine/data/batch_sampler.h"
+
+#include <fstream>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Batches = std::vector<std::vector<std::int64_t>>;
+
+nlohmann::json Golden() {
+  std::ifstream file(DTRAIN_GOLDEN_DIR "/samplers.json");
+  return nlohmann::json::parse(file);
+}
+
+std::vector<std::int64_t> Next(BatchSampler& sampler) {
+  const auto samples = sampler.Next().samples;
+  return {samples.begin(), samples.end()};
+}
+
+Batches Next(BatchSampler& sampler, std::size_t count) {
+  Batches batches;
+  while (batches.size() < count) batches.push_back(Next(sampler));
+  return batches;
+}
+
+SamplerOptions OptionsOf(const nlohmann::json& example, int rank) {
+  return {.samples = example["dataset"],
+          .batch_size = example["batch_size"],
+          .drop_last = example["drop_last"],
+          .wrap = example["repeat"],
+          .rank = rank,
+          .ranks = example["workers"]};
+}
+
+TEST(BatchSamplerTest, DealsBatchesToRanksAsRecorded) {
+  const nlohmann::json golden = Golden();
+  ASSERT_EQ(golden["batch_samplers"].size(), 7u);
+  for (const nlohmann::json& example : golden["batch_samplers"]) {
+    for (const nlohmann::json& rank : example["ranks"]) {
+      BatchSampler sampler(OptionsOf(example, rank["rank"]));
+      sampler.Seek(example["skip"]);
+      const Batches expected = rank["first"];
+      EXPECT_EQ(Next(sampler, expected.size()), expected) << example.dump();
+    }
+  }
+}
+
+TEST(BatchSamplerTest, GivesEveryRankTheLongestEpochRecorded) {
+  const nlohmann::json golden = Golden();
+  for (const nlohmann::json& example : golden["batch_samplers"]) {
+    for (const nlohmann::json& rank : example["ranks"]) {
+      const BatchSampler sampler(OptionsOf(example, rank["rank"]));
+      // Rank 0 has the most; without repetition each rank has its own.
+      const nlohmann::json& longest =
+          example["repeat"] ? example["ranks"][0] : rank;
+      EXPECT_EQ(sampler.BatchesPerEpoch(), longest["len"]) << example.dump();
+    }
+  }
+}
+
+TEST(BatchSamplerTest, ShufflesAsRecorded) {
+  const nlohmann::json golden = Golden();
+  ASSERT_EQ(golden["reproducible_shuffle"].size(), 3u);
+  for (const nlohmann::json& example : golden["reproducible_shuffle"]) {
+    const std::int64_t samples = example["n"];
+    BatchSampler sampler({.samples = samples,
+                          .batch_size = samples,
+                          .shuffle = true,
+                          .seed = example["seed"]});
+    const Batches expected = example["epochs"];
+    EXPECT_EQ(Next(sampler, expected.size()), expected);
+  }
+}
+
+class ShuffledSamplerTest : public ::testing::Test {
+ protected:
+  static constexpr SamplerOptions kOptions = {
+      .samples = 10, .batch_size = 3, .shuffle = true, .seed = 42};
+  BatchSampler sampler_{kOptions};
+};
+
+TEST_F(ShuffledSamplerTest, SeeksForwardOverPasses) {
+  const Batches all = Next(sampler_, 12);
+  BatchSampler sought(kOptions);
+  sought.Seek(10);
+  EXPECT_EQ(Next(sought), all[10]);
+  EXPECT_EQ(Next(sought), all[11]);
+}
+
+TEST_F(ShuffledSamplerTest, SeeksBackOverPasses) {
+  const Batches all = Next(sampler_, 12);
+  sampler_.Seek(1);
+  EXPECT_EQ(Next(sampler_, 11), Batches(all.begin() + 1, all.end()));
+}
+
+TEST_F(ShuffledSamplerTest, SeeksWithinThePass) {
+  const Batches all = Next(sampler_, 4);
+  sampler_.Seek(2);
+  EXPECT_EQ(Next(sampler_), all[2]);
+}
+
+TEST_F(ShuffledSamplerTest, SaysWhereInTheOrderABatchBegins) {
+  sampler_.Seek(5);
+  const BatchSampler::Indices indices = sampler_.Next();
+  EXPECT_EQ(indices.batch, 5);
+  EXPECT_EQ(indices.pass, 1);
+  EXPECT_EQ(indices.first, 3);
+  EXPECT_EQ(indices.samples.data(), sampler_.order().data() + 3);
+}
+
+TEST_F(ShuffledSamplerTest, SeesEverySampleOnceInAPass) {
+  Next(sampler_, 4);
+  EXPECT_THAT(sampler_.order(),
+              testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+TEST(BatchSamplerTest, DropsTheLastBatchOnlyIfItIsNotFull) {
+  BatchSampler sampler({.samples = 5, .batch_size = 2, .drop_last = true});
+  EXPECT_EQ(sampler.BatchesPerEpoch(), 2);
+  EXPECT_EQ(sampler.SamplesPerEpoch(), 4);
+  EXPECT_THAT(
+      Next(sampler, 3),
+      ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(0, 1)));
+}
+
+TEST(BatchSamplerTest, KeepsTheOnlyBatchOfASmallSet) {
+  BatchSampler sampler({.samples = 2, .batch_size = 64, .drop_last = true});
+  EXPECT_EQ(sampler.BatchesPerEpoch(), 1);
+  EXPECT_EQ(sampler.SamplesPerEpoch(), 2);
+  EXPECT_THAT(Next(sampler), ElementsAre(0, 1));
+}
+
+TEST(BatchSamplerTest, StartsAValidationAnewAfterEachPass) {
+  BatchSampler sampler(
+      {.samples = 5, .batch_size = 2, .wrap = false, .rank = 1, .ranks = 2});
+  EXPECT_EQ(sampler.BatchesPerEpoch(), 1);
+  EXPECT_THAT(Next(sampler, 2),
+              ElementsAre(ElementsAre(2, 3), ElementsAre(2, 3)));
+}
+
+TEST(BatchSamplerTest, HasNothingForARankBeyondTheBatches) {
+  const BatchSampler sampler(
+      {.samples = 2, .batch_size = 2, .wrap = false, .rank = 3, .ranks = 4});
+  EXPECT_EQ(sampler.BatchesPerEpoch(), 0);
+}
+
+TEST(BatchSamplerTest, RefusesAnEmptySet) {
+  EXPECT_THAT([] { BatchSampler({.samples = 0, .batch_size = 2}); },
+              testing::ThrowsMessage<Error>(HasSubstr("has no samples")));
+}
+
+TEST(BatchSamplerTest, RefusesABatchSizeOfZero) {
+  EXPECT_THAT([] { BatchSampler({.samples = 5, .batch_size = 0}); },
+              testing::ThrowsMessage<Error>(
+                  HasSubstr("batch size 0 makes no batches")));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,103 @@
+#include "engine/data/data_directory.h"
+
+#include <array>
+#include <fstream>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class DataDirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override { fs::create_directory(root_ / "mnist"); }
+
+  DataDirectory Directory(const std::string& data) const {
+    return DataDirectory(data, [this](const char* name) {
+      const auto found = variables_.find(name);
+      return found == variables_.end() ? std::nullopt
+                                       : std::optional(found->second);
+    });
+  }
+  static void Touch(const fs::path& path) { std::ofstream(path) << "x"; }
+
+  const TemporaryDirectory directory_;
+  const fs::path root_ = directory_.path();
+  std::map<std::string, std::string> variables_;
+  const std::array<std::string, 2> files_ = {"images", "labels"};
+};
+
+TEST_F(DataDirectoryTest, LooksOnlyWhereTheHyperparameterSays) {
+  variables_ = {{"DTRAIN_DATA", "/d"}, {"HOME", "/home/u"}};
+  EXPECT_THAT(Directory("/sets").places(), ElementsAre("/sets"));
+}
+
+TEST_F(DataDirectoryTest, ExpandsTheHomeDirectory) {
+  variables_ = {{"HOME", "/home/u"}};
+  EXPECT_THAT(Directory("~/sets").places(), ElementsAre("/home/u/sets"));
+  EXPECT_THAT(Directory("~").places(), ElementsAre("/home/u/"));
+  EXPECT_THAT(Directory("~other/sets").places(), ElementsAre("~other/sets"));
+}
+
+TEST_F(DataDirectoryTest, LooksInTheVariableThenInTheCache) {
+  variables_ = {
+      {"DTRAIN_DATA", "/d"}, {"XDG_CACHE_HOME", "/c"}, {"HOME", "/home/u"}};
+  EXPECT_THAT(Directory("").places(), ElementsAre("/d", "/c/dtrain/data"));
+}
+
+TEST_F(DataDirectoryTest, FindsTheCacheInTheHomeDirectory) {
+  variables_ = {{"DTRAIN_DATA", ""}, {"HOME", "/home/u"}};
+  EXPECT_THAT(Directory("").places(),
+              ElementsAre("/home/u/.cache/dtrain/data"));
+}
+
+TEST_F(DataDirectoryTest, HasNoPlacesWithoutAnEnvironment) {
+  EXPECT_THAT(Directory("").places(), IsEmpty());
+  EXPECT_THAT(Directory("").MissingMessage("mnist", files_),
+              HasSubstr("looked in nowhere"));
+}
+
+TEST_F(DataDirectoryTest, FindsFilesInThePlaceItself) {
+  Touch(root_ / "images");
+  Touch(root_ / "labels.gz");
+  EXPECT_EQ(Directory(root_).Find("mnist", files_), root_);
+}
+
+TEST_F(DataDirectoryTest, FindsFilesInTheChildOfTheSet) {
+  Touch(root_ / "mnist" / "images");
+  Touch(root_ / "mnist" / "labels");
+  EXPECT_EQ(Directory(root_).Find("mnist", files_), root_ / "mnist");
+}
+
+TEST_F(DataDirectoryTest, WantsAllFiles) {
+  Touch(root_ / "images");
+  Touch(root_ / "mnist" / "labels");
+  EXPECT_EQ(Directory(root_).Find("mnist", files_), std::nullopt);
+}
+
+TEST_F(DataDirectoryTest, PrefersThePlainFile) {
+  Touch(root_ / "images");
+  Touch(root_ / "images.gz");
+  EXPECT_EQ(PlainOrGzip(root_ / "images"), root_ / "images");
+}
+
+TEST_F(DataDirectoryTest, SaysWhereItLookedAndWhatToDo) {
+  variables_ = {{"DTRAIN_DATA", "/d"}, {"XDG_CACHE_HOME", "/c"}};
+  EXPECT_EQ(Directory("").MissingMessage("mnist", files_),
+            "no mnist data; looked in /d and /c/dtrain/data (and mnist/ "
+            "there); run `dtrain data fetch mnist`, or put images, labels (or "
+            "each with .gz) into a directory and name it in the "
+            "hyperparameter 'data' or in DTRAIN_DATA");
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,177 @@
+// CheckpointWriter and CheckpointFiles together: what one writes the other
+// reads.
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/train/checkpoint_reader.h"
+#include "engine/train/checkpoint_writer.h"
+#include "engine/train/uuid.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+std::string ReadText(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteText(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+class CheckpointFilesTest : public testing::Test {
+ protected:
+  std::string Path() const { return parent_ + "/one"; }
+
+  WrittenCheckpoint Write() {
+    CheckpointWriter writer(Path());
+    writer.Write("a.bin", "0123456789");
+    writer.Write("b.json", "{}");
+    return writer.Commit();
+  }
+
+  // What reading it says, or "valid".
+  std::string Fault() {
+    try {
+      (void)CheckpointFiles::Read(Path());
+      return "valid";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  TemporaryDirectory directory_;
+  const std::string parent_ = directory_.path() / "checkpoints";
+};
+
+TEST_F(CheckpointFilesTest, ComesBackAsItWasWritten) {
+  const WrittenCheckpoint written = Write();
+  const CheckpointFiles files = CheckpointFiles::Read(Path());
+  EXPECT_EQ(files["a.bin"].size(), 10u);
+  EXPECT_TRUE(files.Has("b.json"));
+  EXPECT_FALSE(files.Has("c"));
+  EXPECT_EQ(written.files.size(), 3u);
+  EXPECT_EQ(written.files.at("a.bin"),
+            "84d89877f0d4041efb6bf91a16f0248f2fd573e6af05c19f96bedb9f882f7882");
+}
+
+TEST_F(CheckpointFilesTest, CountsTheBytesOfAllFiles) {
+  const WrittenCheckpoint written = Write();
+  const auto manifest = fs::file_size(Path() + "/MANIFEST.json");
+  EXPECT_EQ(written.bytes, 12 + static_cast<std::int64_t>(manifest));
+}
+
+TEST_F(CheckpointFilesTest, IsForItsOwnerOnly) {
+  (void)Write();
+  struct stat status {};
+  ASSERT_EQ(::stat((Path() + "/a.bin").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  ASSERT_EQ(::stat(Path().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
+TEST_F(CheckpointFilesTest, LeavesNothingIfNotCommitted) {
+  {
+    CheckpointWriter writer(Path());
+    writer.Write("a.bin", "0123456789");
+    EXPECT_FALSE(fs::exists(Path()));
+  }
+  EXPECT_TRUE(fs::is_empty(parent_));
+}
+
+TEST_F(CheckpointFilesTest, NeverReplacesAnother) {
+  (void)Write();
+  CheckpointWriter writer(Path());
+  writer.Write("other", "x");
+  EXPECT_THROW((void)writer.Commit(), Error);
+  EXPECT_EQ(Fault(), "valid");
+}
+
+TEST_F(CheckpointFilesTest, DoesNotFollowAPlantedLink) {
+  fs::create_directories(parent_);
+  fs::create_symlink("/", Path() + ".tmp");
+  EXPECT_THROW(CheckpointWriter{Path()}, Error);
+}
+
+TEST_F(CheckpointFilesTest, SaysWhyItCannotWrite) {
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{.rlim_cur = 5, .rlim_max = old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string fault;
+  try {
+    CheckpointWriter writer(Path());
+    writer.Write("a.bin", "0123456789");
+  } catch (const Error& error) {
+    fault = error.what();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(fault, HasSubstr("one/a.bin: cannot be written: File too large"));
+  EXPECT_TRUE(fs::is_empty(parent_));
+}
+
+TEST_F(CheckpointFilesTest, MissingOneIsTold) {
+  EXPECT_THAT(Fault(), HasSubstr("No such file"));
+}
+
+TEST_F(CheckpointFilesTest, CutFileIsFound) {
+  (void)Write();
+  WriteText(Path() + "/a.bin", "012345678");
+  EXPECT_THAT(Fault(), HasSubstr("'a.bin' has 9 bytes, not 10"));
+}
+
+TEST_F(CheckpointFilesTest, MissingFileIsFound) {
+  (void)Write();
+  fs::remove(Path() + "/b.json");
+  EXPECT_THAT(Fault(), HasSubstr("'b.json' cannot be read"));
+}
+
+TEST_F(CheckpointFilesTest, LinkInPlaceOfAFileIsFound) {
+  (void)Write();
+  fs::rename(Path() + "/a.bin", parent_ + "/a.bin");
+  fs::create_symlink(parent_ + "/a.bin", Path() + "/a.bin");
+  EXPECT_THAT(Fault(), HasSubstr("'a.bin' cannot be read"));
+}
+
+TEST_F(CheckpointFilesTest, AFlippedBitInAnyByteIsFound) {
+  (void)Write();
+  for (const auto& entry : fs::directory_iterator(Path())) {
+    const std::string good = ReadText(entry.path());
+    for (std::size_t i = 0; i < good.size(); ++i) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << i % 8));
+      WriteText(entry.path(), bad);
+      ASSERT_NE(Fault(), "valid") << entry.path() << " byte " << i;
+    }
+    WriteText(entry.path(), good);
+  }
+  EXPECT_EQ(Fault(), "valid");
+}
+
+TEST(RandomUuidTest, IsOfVersionFourAndNew) {
+  const std::string uuid = RandomUuid();
+  EXPECT_THAT(uuid, MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-"
+                                 "[89ab][0-9a-f]{3}-[0-9a-f]{12}"));
+  EXPECT_NE(RandomUuid(), uuid);
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,126 @@
+#include "engine/train/lr_schedule.h"
+
+#include <stdexcept>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+
+// The rates of steps 0 to `steps` for an initial rate of `initial`.
+std::vector<double> Rates(LrSchedule schedule, double initial, int steps) {
+  std::vector<double> rates = {schedule.Rate(initial)};
+  while (static_cast<int>(rates.size()) <= steps) {
+    schedule.Step();
+    rates.push_back(schedule.Rate(initial));
+  }
+  return rates;
+}
+
+auto Near(double value) { return DoubleNear(value, 1e-12); }
+
+TEST(LrScheduleTest, StepMultipliesEveryStepSize) {
+  const LrSchedule schedule(StepLr{.step_size = 2, .gamma = 0.5});
+  EXPECT_THAT(Rates(schedule, 0.8, 5),
+              ElementsAre(Near(0.8), Near(0.8), Near(0.4), Near(0.4), Near(0.2),
+                          Near(0.2)));
+}
+
+TEST(LrScheduleTest, MultiStepMultipliesAtMilestones) {
+  const LrSchedule schedule(MultiStepLr{.milestones = {1, 3}, .gamma = 0.1});
+  EXPECT_THAT(Rates(schedule, 1, 3),
+              ElementsAre(Near(1), Near(0.1), Near(0.1), Near(0.01)));
+}
+
+TEST(LrScheduleTest, ExponentialMultipliesEveryStep) {
+  const LrSchedule schedule(ExponentialLr{.gamma = 0.5});
+  EXPECT_THAT(Rates(schedule, 1, 3),
+              ElementsAre(Near(1), Near(0.5), Near(0.25), Near(0.125)));
+}
+
+// torch.optim.lr_scheduler.CosineAnnealingLR(T_max=4, eta_min=0.1), lr 1.
+TEST(LrScheduleTest, CosineFallsAndStaysAtItsMinimum) {
+  const LrSchedule schedule(CosineLr{.steps = 4, .minimum = 0.1});
+  EXPECT_THAT(Rates(schedule, 1, 5),
+              ElementsAre(Near(1), Near(0.8681980515339464), Near(0.55),
+                          Near(0.23180194846605365), Near(0.1), Near(0.1)));
+}
+
+// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10).
+TEST(LrScheduleTest, OneCycleRisesToItsMaximumAndFalls) {
+  const LrSchedule schedule(OneCycleLr{.maximum = 1, .steps = 10});
+  EXPECT_THAT(
+      Rates(schedule, 0.5, 10),
+      ElementsAre(Near(0.04), Near(0.52), Near(1), Near(0.9504846320134737),
+                  Near(0.8117456539497631), Near(0.6112620219362892),
+                  Near(0.3887419780637108), Near(0.18825834605023694),
+                  Near(0.04951936798652635), Near(4e-06), Near(4e-06)));
+}
+
+TEST(LrScheduleTest, PlateauLowersAfterPatienceWithoutImprovement) {
+  LrSchedule schedule(
+      ReduceOnPlateau{.metric = "loss", .factor = 0.5, .patience = 1});
+  schedule.Observe("loss", 1.0);
+  schedule.Observe("loss", 1.0);
+  EXPECT_EQ(schedule.Rate(0.8), 0.8);
+  schedule.Observe("loss", 0.99999);  // within the threshold
+  EXPECT_EQ(schedule.Rate(0.8), 0.4);
+}
+
+TEST(LrScheduleTest, PlateauIgnoresOtherMetricsAndSteps) {
+  LrSchedule schedule(ReduceOnPlateau{.metric = "loss", .patience = 0});
+  schedule.Observe("loss", 1.0);
+  schedule.Observe("accuracy", 1.0);
+  schedule.Step();
+  EXPECT_EQ(schedule.Rate(0.8), 0.8);
+}
+
+TEST(LrScheduleTest, PlateauStopsAtItsMinimum) {
+  LrSchedule schedule(ReduceOnPlateau{.metric = "accuracy",
+                                      .smaller_is_better = false,
+                                      .patience = 0,
+                                      .minimum = 0.5});
+  schedule.Observe("accuracy", 0.5);
+  schedule.Observe("accuracy", 0.4);
+  EXPECT_EQ(schedule.Rate(0.8), 0.5);
+}
+
+TEST(LrScheduleTest, WarmupRisesLinearlyInFrontOfTheSchedule) {
+  const LrSchedule schedule(StepLr{.step_size = 1, .gamma = 0.5},
+                            {.steps = 2, .start = 0.5});
+  EXPECT_THAT(Rates(schedule, 1, 4), ElementsAre(Near(0.5), Near(0.75), Near(1),
+                                                 Near(0.5), Near(0.25)));
+}
+
+TEST(LrScheduleTest, GoesOnFromSavedState) {
+  LrSchedule schedule(ReduceOnPlateau{.metric = "loss", .patience = 1},
+                      {.steps = 10});
+  schedule.Step();
+  schedule.Observe("loss", 1.0);
+  schedule.Observe("loss", 2.0);
+  LrSchedule restored(ReduceOnPlateau{.metric = "loss", .patience = 1},
+                      {.steps = 10});
+  restored.Load(schedule.Save());
+  schedule.Observe("loss", 2.0);
+  restored.Observe("loss", 2.0);
+  EXPECT_EQ(restored.Rate(1), schedule.Rate(1));
+  EXPECT_LT(restored.Rate(1), 0.02);
+}
+
+TEST(LrScheduleTest, RefusesWhatMakesNoSense) {
+  EXPECT_THROW(LrSchedule(StepLr{.step_size = 0}), std::invalid_argument);
+  EXPECT_THROW(LrSchedule(MultiStepLr{.milestones = {3, 1}}),
+               std::invalid_argument);
+  EXPECT_THROW(LrSchedule(CosineLr{.steps = 0}), std::invalid_argument);
+  EXPECT_THROW(LrSchedule(OneCycleLr{.warmup = 2}), std::invalid_argument);
+  EXPECT_THROW(LrSchedule(ReduceOnPlateau{.factor = 1}), std::invalid_argument);
+  EXPECT_THROW(LrSchedule(StepLr{}, {.steps = -1}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dtrain

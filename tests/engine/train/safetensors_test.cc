@@ -1,0 +1,142 @@
+#include "engine/train/safetensors.h"
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// A file with this header and data.
+std::string File(const std::string& header, const std::string& data) {
+  const std::uint64_t length = header.size();
+  std::string file(sizeof length, '\0');
+  std::memcpy(file.data(), &length, sizeof length);
+  return file + header + data;
+}
+
+// What ReadSafetensors says of it, or "valid".
+std::string Fault(const std::string& file) {
+  try {
+    (void)ReadSafetensors(BytesOf(file), "x.safetensors");
+    return "valid";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(SafetensorsTest, ReadsWhatItWrote) {
+  const std::string floats(8, 'f');
+  const std::string bytes(3, 'b');
+  const std::vector<TensorBytes> tensors = {
+      {.name = "weight",
+       .dtype = "F32",
+       .shape = {2, 1},
+       .bytes = BytesOf(floats)},
+      {.name = "a", .dtype = "U8", .shape = {3}, .bytes = BytesOf(bytes)},
+      {.name = "none", .dtype = "I64", .shape = {0, 4}, .bytes = {}}};
+  const std::string file = SafetensorsHeader(tensors) + floats + bytes;
+  const auto read = ReadSafetensors(BytesOf(file), "x");
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[0].name, "weight");
+  EXPECT_EQ(read[0].dtype, "F32");
+  EXPECT_EQ(read[0].shape, (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(read[1].name, "a");
+  EXPECT_EQ(std::memcmp(read[1].bytes.data(), "bbb", 3), 0);
+  EXPECT_EQ(read[2].name, "none");
+}
+
+TEST(SafetensorsTest, HeaderIsAlignedAndWithoutTensorsValid) {
+  const std::string file = SafetensorsHeader({});
+  EXPECT_EQ(file.size() % 8, 0u);
+  EXPECT_TRUE(ReadSafetensors(BytesOf(file), "x").empty());
+}
+
+TEST(SafetensorsTest, SkipsMetadata) {
+  EXPECT_EQ(Fault(File(R"({"__metadata__":{"format":"pt"}})", "")), "valid");
+}
+
+struct BadFile {
+  const char* name;
+  std::string file;
+  const char* fault;
+};
+
+class BadSafetensorsTest : public testing::TestWithParam<BadFile> {};
+
+TEST_P(BadSafetensorsTest, IsRefusedWithTheReason) {
+  EXPECT_THAT(Fault(GetParam().file), HasSubstr(GetParam().fault));
+}
+
+std::string Tensor(const std::string& rest, const std::string& data) {
+  return File(R"({"t":{"dtype":"F32","shape":)" + rest + "}}", data);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Format, BadSafetensorsTest,
+    testing::Values(
+        BadFile{"Empty", "", "too short"},
+        BadFile{"HugeHeader", std::string(8, '\x7f'), "above 100 MB"},
+        BadFile{"CutHeader", File("{}", "").substr(0, 9), "beyond its end"},
+        BadFile{"NoJson", File("[}", ""), "no JSON object"},
+        BadFile{"Array", File("[]", ""), "no JSON object"},
+        BadFile{"Deep", File(std::string(100'000, '['), ""), "no JSON object"},
+        BadFile{"NoObject", File(R"({"t":1})", ""), "is no object"},
+        BadFile{"NoShape", File(R"({"t":{"dtype":"F32"}})", ""), "no shape"},
+        BadFile{"NoType", File(R"({"t":{"shape":[]}})", ""), "has no type"},
+        BadFile{"OtherType", File(R"({"t":{"dtype":"Q4","shape":[]}})", ""),
+                "unknown type"},
+        BadFile{"NegativeShape", Tensor("[-1]", ""), "impossible shape"},
+        BadFile{"NoOffsets", Tensor("[1]", ""), "no data_offsets"},
+        BadFile{"Outside", Tensor(R"([1],"data_offsets":[0,4])", "abc"),
+                "outside of the file"},
+        BadFile{"Backwards", Tensor(R"([1],"data_offsets":[4,0])", "abcd"),
+                "outside of the file"},
+        BadFile{"WrongSize", Tensor(R"([2],"data_offsets":[0,4])", "abcd"),
+                "another size"},
+        BadFile{"Overflow",
+                Tensor("[4611686018427387904,4],\"data_offsets\":[0,0]", ""),
+                "another size"},
+        BadFile{"Hole", Tensor(R"([1],"data_offsets":[4,8])", "abcdefgh"),
+                "leaves a hole"},
+        BadFile{"Rest", Tensor(R"([1],"data_offsets":[0,4])", "abcdefgh"),
+                "belong to no tensor"},
+        BadFile{"Overlap",
+                File(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                     R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                     "abc"),
+                "overlaps"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(SafetensorsTest, GarbageIsRefusedOrReadButNeverWorse) {
+  const std::string data(24, 'd');
+  const std::vector<TensorBytes> tensors = {{.name = "weight",
+                                             .dtype = "F32",
+                                             .shape = {2, 3},
+                                             .bytes = BytesOf(data)}};
+  const std::string good = SafetensorsHeader(tensors) + data;
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    std::string bad = good;
+    bad[random() % bad.size()] = static_cast<char>(random());
+    bad.resize(bad.size() - random() % 3);
+    refused += Fault(bad) != "valid";
+  }
+  EXPECT_GT(refused, 3'000);
+}
+
+}  // namespace
+}  // namespace dtrain

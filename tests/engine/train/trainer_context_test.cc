@@ -1,0 +1,239 @@
+#include "engine/train/trainer_context.h"
+
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+
+// What `act` throws, or "nothing".
+template <typename Act>
+std::string ThrownBy(Act act) {
+  try {
+    act();
+    return "nothing";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// One weight of 1, plain SGD with a rate of 1: after a step the weight is 1
+// minus the gradient that was used.
+class TrainerContextTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    torch::nn::init::ones_(net_->weight);
+    context_.Add(net_.ptr(), "model");
+    optimizer_ = std::make_shared<torch::optim::SGD>(net_->parameters(), 1.0);
+    context_.Add(optimizer_, "optimizer");
+  }
+
+  // One batch with the gradient `gradient`.
+  void Train(double gradient, Clip clip = {}) {
+    context_.Backward(net_->weight.sum() * gradient);
+    context_.Step(*optimizer_, clip);
+    context_.EndBatch(/*batches_per_epoch=*/4);
+  }
+
+  double Weight() const { return net_->weight.item<double>(); }
+  double Lr() const { return optimizer_->param_groups()[0].options().get_lr(); }
+
+  TrialSpec spec_;
+  TrainerContext context_{spec_, torch::kCPU};
+  torch::nn::Linear net_{torch::nn::LinearOptions(1, 1).bias(false)};
+  std::shared_ptr<torch::optim::SGD> optimizer_;
+};
+
+TEST_F(TrainerContextTest, StepTakesTheGradientAndGivesItBack) {
+  Train(0.25);
+  EXPECT_EQ(Weight(), 0.75);
+  EXPECT_FALSE(net_->weight.grad().defined());
+}
+
+TEST_F(TrainerContextTest, AggregationStepsWithTheMeanGradient) {
+  spec_.settings.aggregation_frequency = 2;
+  Train(0.25);
+  EXPECT_EQ(Weight(), 1);
+  Train(0.5);
+  EXPECT_EQ(Weight(), 1 - 0.375);
+}
+
+TEST_F(TrainerContextTest, AggregationWithoutAveragingStepsWithTheSum) {
+  spec_.settings.aggregation_frequency = 2;
+  spec_.settings.average_aggregated_gradients = false;
+  Train(0.25);
+  Train(0.5);
+  EXPECT_EQ(Weight(), 0.25);
+}
+
+TEST_F(TrainerContextTest, ClipsByTheNormOfTheSettings) {
+  spec_.settings.clip_norm = 0.5;
+  Train(4);
+  EXPECT_NEAR(Weight(), 0.5, 1e-6);
+}
+
+TEST_F(TrainerContextTest, ClippingNeverScalesUp) {
+  spec_.settings.clip_norm = 5;
+  Train(0.25);
+  EXPECT_EQ(Weight(), 0.75);
+}
+
+TEST_F(TrainerContextTest, AClipOfTheCallReplacesThatOfTheSettings) {
+  spec_.settings.clip_norm = 0.5;
+  Train(-4, {.value = 2});
+  EXPECT_EQ(Weight(), 3);
+}
+
+TEST_F(TrainerContextTest, SchedulesSetTheRateAtOnceAndByBatch) {
+  context_.Add(LrSchedule(StepLr{.step_size = 1, .gamma = 0.5},
+                          {.steps = 1, .start = 0.25}),
+               *optimizer_, StepMode::kEveryBatch, 1);
+  EXPECT_EQ(Lr(), 0.25);
+  Train(0);
+  EXPECT_EQ(Lr(), 1);
+  Train(0);
+  EXPECT_EQ(Lr(), 0.5);
+}
+
+TEST_F(TrainerContextTest, ManualSchedulesWaitForTheTrial) {
+  context_.Add(LrSchedule(ExponentialLr{.gamma = 0.5}), *optimizer_,
+               StepMode::kManual, 1);
+  Train(0);
+  EXPECT_EQ(Lr(), 1);
+  context_.StepSchedules();
+  EXPECT_EQ(Lr(), 0.5);
+}
+
+TEST_F(TrainerContextTest, SchedulesWorkOneUponTheOther) {
+  context_.Add(LrSchedule(ExponentialLr{.gamma = 0.5}), *optimizer_,
+               StepMode::kEveryBatch, 1);
+  context_.Add(LrSchedule(ReduceOnPlateau{.metric = "loss", .patience = 0}),
+               *optimizer_, StepMode::kManual, 1);
+  Train(0);
+  context_.ObserveValidation({{"loss", 1}});
+  context_.ObserveValidation({{"loss", 2}});
+  EXPECT_DOUBLE_EQ(Lr(), 0.05);
+}
+
+TEST_F(TrainerContextTest, ReportsTheRatesOfAllGroups) {
+  auto& groups = optimizer_->param_groups();
+  groups.push_back(groups[0]);
+  groups[1].options().set_lr(0.5);
+  const auto other = std::make_shared<torch::nn::LinearImpl>(1, 1);
+  context_.Add(other, "critic");
+  context_.Add(std::make_shared<torch::optim::Adam>(other->parameters(), 0.125),
+               "adam");
+  MetricValues metrics;
+  context_.AppendLearningRates(metrics);
+  EXPECT_EQ(metrics,
+            (MetricValues{{"lr", 1}, {"lr_1", 0.5}, {"adam.lr", 0.125}}));
+}
+
+TEST_F(TrainerContextTest, RefusesWhatCannotBeCheckpointed) {
+  EXPECT_THAT(ThrownBy([&] {
+                context_.Add(
+                    std::make_shared<torch::optim::LBFGS>(net_->parameters()),
+                    "other");
+              }),
+              HasSubstr("LBFGS cannot be kept in checkpoints"));
+}
+
+TEST_F(TrainerContextTest, RefusesAnOptimizerOfNoAddedModel) {
+  const torch::nn::Linear stranger(1, 1);
+  EXPECT_THAT(ThrownBy([&] {
+                context_.Add(std::make_shared<torch::optim::SGD>(
+                                 stranger->parameters(), 1.0),
+                             "other");
+              }),
+              HasSubstr("parameters of no added model"));
+}
+
+TEST_F(TrainerContextTest, RefusesANameThatIsTaken) {
+  EXPECT_THAT(ThrownBy([&] { context_.Add(net_.ptr(), "model"); }),
+              HasSubstr("two models are called 'model'"));
+}
+
+TEST_F(TrainerContextTest, FindsNestedHyperparameters) {
+  spec_.hparams = {
+      {"net", {{"width", 8}}}, {"a.b", 1}, {"global_batch_size", 32}};
+  EXPECT_EQ(context_.Get<int>("net.width"), 8);
+  EXPECT_EQ(context_.Get<int>("a.b"), 1);
+  EXPECT_EQ(context_.Get<double>("net.depth", 2.5), 2.5);
+  EXPECT_EQ(context_.batch_size(), 32);
+  EXPECT_THROW(context_.Get<int>("net.depth"), Error);
+  EXPECT_THROW(context_.Get<std::string>("net.width"), Error);
+}
+
+TEST_F(TrainerContextTest, RefusesABatchSizeThatIsMissingOrTooSmall) {
+  EXPECT_THAT(ThrownBy([&] { context_.batch_size(); }),
+              HasSubstr("'global_batch_size' is missing"));
+  spec_.hparams = {{"global_batch_size", 1}};
+  spec_.world_size = 2;
+  EXPECT_THAT(ThrownBy([&] { context_.batch_size(); }),
+              HasSubstr("do not suffice for 2 ranks"));
+}
+
+struct GoldenCase {
+  std::string name;
+  std::int64_t frequency;
+  std::int64_t aggregation;
+  std::vector<std::int64_t> steps;  // of the schedule, after each batch
+};
+
+void PrintTo(const GoldenCase& golden, std::ostream* out) {
+  *out << golden.name;
+}
+
+// Every frequency 1 case: with more, Determined counts batches and dtrain, as
+// the mode's name says, optimizer steps.
+std::vector<GoldenCase> GoldenCases() {
+  std::ifstream file(DTRAIN_GOLDEN_DIR "/lr_scheduler_steps.json");
+  std::vector<GoldenCase> cases;
+  const auto json = nlohmann::json::parse(file);
+  for (const auto& entry : json.at("cases")) {
+    if (entry.at("step_mode") != "STEP_EVERY_OPTIMIZER_STEP") continue;
+    if (entry.at("frequency") != 1) continue;
+    cases.push_back(
+        {.name = entry.dump(),
+         .frequency = 1,
+         .aggregation = entry.at("aggregation_frequency"),
+         .steps = entry.at("cumulative_scheduler_steps_after_batch")});
+  }
+  cases.push_back({"every second step", 2, 2, {0, 0, 0, 1, 1, 1, 1, 2}});
+  return cases;
+}
+
+class OptimizerStepTest : public TrainerContextTest,
+                          public testing::WithParamInterface<GoldenCase> {};
+
+TEST_P(OptimizerStepTest, StepsSchedules) {
+  const GoldenCase& golden = GetParam();
+  spec_.settings.aggregation_frequency = golden.aggregation;
+  context_.Add(LrSchedule(StepLr{}), *optimizer_, StepMode::kEveryOptimizerStep,
+               golden.frequency);
+  std::vector<std::int64_t> steps;
+  for (std::size_t i = 0; i < golden.steps.size(); ++i) {
+    Train(0);
+    steps.push_back(
+        context_.objects().optimizers[0].schedules[0].schedule.steps());
+  }
+  EXPECT_EQ(steps, golden.steps);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, OptimizerStepTest,
+                         testing::ValuesIn(GoldenCases()));
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,242 @@
+#include "engine/train/trainer.h"
+
+#include <cmath>
+#include <filesystem>
+#include <stdexcept>
+
+#include <gmock/gmock.h>
+
+#include "tests/engine/train/small_trial.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class TrainerTest : public SmallTrialTest {};
+
+TEST_F(TrainerTest, ReportsEveryUnitAndAtTheEnd) {
+  FakeRunner runner;
+  EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 8, 10));
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(10));
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+}
+
+TEST_F(TrainerTest, TellsItIsReadyFirstAndItsCompletionLast) {
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_TRUE(std::holds_alternative<Ready>(runner.messages.front()));
+  const auto& done = std::get<OperationCompleted>(runner.messages.back());
+  EXPECT_EQ(done.length, Length{10});
+  EXPECT_EQ(done.batches, 10);
+  EXPECT_FALSE(done.early);
+  EXPECT_EQ(done.metrics, runner.All<ValidationReport>().back().metrics);
+}
+
+TEST_F(TrainerTest, TrainingMetricsAreMeansSinceTheLastReport) {
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  const auto reports = runner.All<TrainingReport>();
+  EXPECT_EQ(Value(reports[0].metrics, "batch"), (0 + 1 + 2 + 3) / 4.0);
+  EXPECT_EQ(Value(reports[2].metrics, "batch"), (8 + 9) / 2.0);
+  EXPECT_EQ(Value(reports[2].metrics, "lr"), 0.05);
+  EXPECT_EQ(reports[2].epoch, 2.0);
+}
+
+TEST_F(TrainerTest, WithoutAveragingTheLastBatchCounts) {
+  spec_.settings.average_training_metrics = false;
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_EQ(Value(runner.All<TrainingReport>()[0].metrics, "batch"), 3);
+}
+
+TEST_F(TrainerTest, PeriodsAreCountedInTheirUnits) {
+  spec_.settings.min_validation_period = {1, Unit::kEpochs};
+  spec_.settings.min_checkpoint_period = {20, Unit::kRecords};
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(5, 10));
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(3, 6, 9, 10));
+}
+
+TEST_F(TrainerTest, ReportsThenValidatesThenCheckpointsAtOneBatch) {
+  spec_.until = Length{4};
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  std::erase_if(runner.messages, [](const TrialMessage& message) {
+    return std::holds_alternative<Progress>(message);
+  });
+  ASSERT_EQ(runner.messages.size(), 5u);
+  EXPECT_TRUE(std::holds_alternative<TrainingReport>(runner.messages[1]));
+  EXPECT_TRUE(std::holds_alternative<ValidationReport>(runner.messages[2]));
+  EXPECT_TRUE(std::holds_alternative<CheckpointSaved>(runner.messages[3]));
+}
+
+TEST_F(TrainerTest, GoesOnWithTheNextOperation) {
+  spec_.until = std::nullopt;
+  FakeRunner runner{.orders = {RunOperation{{1, Unit::kEpochs}},
+                               RunOperation{{40, Unit::kRecords}}}};
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(5, 6));
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(5, 6));
+}
+
+TEST_F(TrainerTest, AnOperationAlreadyReachedIsCompletedAtOnce) {
+  FakeRunner runner{.orders = {RunOperation{{5}}}};
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(10, 10));
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(10));
+}
+
+TEST_F(TrainerTest, InitialValidationComesBeforeTheFirstBatch) {
+  spec_.settings.perform_initial_validation = true;
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(0, 10));
+}
+
+TEST_F(TrainerTest, WithoutValidationDataTrainingMetricsCount) {
+  options_.has_validation = false;
+  spec_.settings.searcher_metric = "loss";
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_EQ(runner.All<OperationCompleted>()[0].metrics,
+            runner.All<TrainingReport>().back().metrics);
+}
+
+TEST_F(TrainerTest, StopCheckpointsAtTheNextBoundary) {
+  FakeRunner runner;
+  options_.on_batch = [&](TrialContext&, BatchIndex index) {
+    if (index.batch == 2) runner.stop = true;
+  };
+  EXPECT_EQ(Train(runner).reason, EndReason::kStopped);
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(3));
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), IsEmpty());
+}
+
+TEST_F(TrainerTest, StopBreaksOffAValidation) {
+  FakeRunner runner;
+  options_.evaluate = [&](TrialContext&) -> Metrics {
+    runner.stop = true;
+    return {{"val_loss", torch::tensor(1.0)}};
+  };
+  EXPECT_EQ(Train(runner).reason, EndReason::kStopped);
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), IsEmpty());
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+}
+
+TEST_F(TrainerTest, StopAfterAnOperationNeedsNoSecondCheckpoint) {
+  FakeRunner runner{.orders = {StopTrial{}}};
+  EXPECT_EQ(Train(runner).reason, EndReason::kStopped);
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+}
+
+TEST_F(TrainerTest, EarlyStoppingEndsTheTraining) {
+  spec_.settings.min_validation_period = {1};
+  spec_.settings.early_stopping = {.metric = "val_loss", .patience = 3};
+  options_.evaluate = [](TrialContext& context) -> Metrics {
+    const double best_at_two = std::abs(context.batches() - 2.0);
+    return {{"val_loss", torch::tensor(best_at_two)}};
+  };
+  FakeRunner runner{.orders = {RunOperation{{100}}}};
+  EXPECT_THAT(Train(runner).message, HasSubstr("did not get better 3 times"));
+  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(5, 5));
+  EXPECT_TRUE(runner.All<OperationCompleted>()[1].early);
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(5));
+  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 5));
+}
+
+TEST_F(TrainerTest, ATrialMayEndItself) {
+  options_.on_batch = [](TrialContext& context, BatchIndex index) {
+    if (index.batch == 6) context.RequestStop("good enough");
+  };
+  FakeRunner runner;
+  const Finished finished = Train(runner);
+  EXPECT_EQ(finished.reason, EndReason::kCompleted);
+  EXPECT_EQ(finished.message, "good enough");
+  EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(7));
+  EXPECT_TRUE(runner.All<OperationCompleted>()[0].early);
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(7));
+}
+
+TEST_F(TrainerTest, ShapeErrorsAreOneReadableLine) {
+  options_.on_batch = [](TrialContext&, BatchIndex index) {
+    if (index.batch == 2) torch::mm(torch::ones({2, 3}), torch::ones({2, 3}));
+  };
+  FakeRunner runner;
+  const Finished finished = Train(runner);
+  EXPECT_EQ(finished.reason, EndReason::kError);
+  EXPECT_EQ(finished.message,
+            "training batch 2: mat1 and mat2 shapes cannot be multiplied (2x3 "
+            "and 2x3)");
+}
+
+TEST_F(TrainerTest, InvalidHyperparametersAreAReasonOfTheirOwn) {
+  options_.set_up = [](TrialContext&, torch::optim::Optimizer&) {
+    throw InvalidHyperparameters("lr and momentum do not go together");
+  };
+  FakeRunner runner;
+  const Finished finished = Train(runner);
+  EXPECT_EQ(finished.reason, EndReason::kInvalidHp);
+  EXPECT_EQ(finished.message, "lr and momentum do not go together");
+  EXPECT_THAT(runner.messages, IsEmpty());
+}
+
+TEST_F(TrainerTest, AMissingSearcherMetricIsToldWithThoseThatAre) {
+  spec_.settings.searcher_metric = "accuracy";
+  FakeRunner runner;
+  const Finished finished = Train(runner);
+  EXPECT_EQ(finished.reason, EndReason::kError);
+  EXPECT_THAT(finished.message, HasSubstr("'accuracy' was not reported"));
+  EXPECT_THAT(finished.message, HasSubstr("val_loss"));
+}
+
+TEST_F(TrainerTest, AMetricThatIsNoNumberIsTold) {
+  options_.evaluate = [](TrialContext&) -> Metrics {
+    return {{"val_loss", torch::ones({3})}};
+  };
+  FakeRunner runner;
+  EXPECT_THAT(Train(runner).message,
+              HasSubstr("metric 'val_loss' is Float[3]; return one number"));
+}
+
+TEST_F(TrainerTest, RecordsThatDisagreeAreOneWarning) {
+  spec_.settings.records_per_epoch = 1'000;
+  FakeRunner runner;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("<4>records_per_epoch is 1000"));
+  EXPECT_EQ(log.find("records_per_epoch"), log.rfind("records_per_epoch"));
+}
+
+TEST_F(TrainerTest, AFailedPeriodicCheckpointIsAWarning) {
+  spec_.settings.min_checkpoint_period = {4};
+  const auto checkpoints = directory_.path() / "checkpoints";
+  std::filesystem::create_symlink("/nowhere", checkpoints);
+  options_.on_batch = [&](TrialContext&, BatchIndex index) {
+    if (index.batch == 9) std::filesystem::remove(checkpoints);
+  };
+  FakeRunner runner;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("training goes on without it"));
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+}
+
+TEST_F(TrainerTest, AFailedLastCheckpointIsAnError) {
+  std::filesystem::create_symlink("/nowhere",
+                                  directory_.path() / "checkpoints");
+  FakeRunner runner;
+  const Finished finished = Train(runner);
+  EXPECT_EQ(finished.reason, EndReason::kError);
+  EXPECT_THAT(finished.message, HasSubstr("cannot be written"));
+  EXPECT_THAT(runner.All<OperationCompleted>(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,42 @@
+#include "engine/train/training_state.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+TEST(TrainingStateTest, ComesBackFromJsonToTheBit) {
+  TrainingState state;
+  state.batches = 150;
+  state.sums["loss"] = {.total = 0.1 + 0.2, .weight = 3};
+  state.sums["bad"] = {.total = INFINITY, .weight = 1};
+  state.last_validation = {100, {{"val_loss", 1.0 / 3}}};
+  state.ended = "enough";
+  const auto text = state.ToJson().dump();
+  const auto back = TrainingState::FromJson(nlohmann::json::parse(text));
+  EXPECT_EQ(back.batches, 150);
+  EXPECT_EQ(back.sums.at("loss").total, 0.1 + 0.2);
+  EXPECT_EQ(back.sums.at("bad").total, INFINITY);
+  EXPECT_FALSE(back.last_training);
+  ASSERT_TRUE(back.last_validation);
+  EXPECT_EQ(back.last_validation->batches, 100);
+  EXPECT_EQ(back.last_validation->metrics, state.last_validation->metrics);
+  EXPECT_EQ(back.ended, "enough");
+}
+
+TEST(TrainingStateTest, CarriesReportsButNoCompletedOperations) {
+  TrainingState state;
+  state.unacknowledged = {
+      TrainingReport{.seq = 3, .batches = 100, .metrics = {{"loss", NAN}}},
+      OperationCompleted{.seq = 4, .length = {100}, .batches = 100}};
+  const auto back = TrainingState::FromJson(state.ToJson());
+  ASSERT_EQ(back.unacknowledged.size(), 1u);
+  const auto& report = std::get<TrainingReport>(back.unacknowledged[0]);
+  EXPECT_EQ(report.batches, 100);
+  EXPECT_TRUE(std::isnan(report.metrics.at(0).second));
+}
+
+}  // namespace
+}  // namespace dtrain
