@@ -1,0 +1,180 @@
+#include "cli/command_line.h"
+
+#include <algorithm>
+#include <cctype>
+#include <iostream>
+#include <memory>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/build_info.h"
+#include "cli/exit_code.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kNameColumn = 14;
+
+// CLI11's, without its words on what is required, repeated or excluded: they
+// make the help long, and the errors say them.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return "";
+    const std::string initial = option->get_default_str();
+    return " " + option->get_type_name() +
+           (initial.empty() ? "" : " [" + initial + "]");
+  }
+};
+
+ColorChoice ColorFromName(const std::string& word) {
+  if (word == "auto") return ColorChoice::kAuto;
+  if (word == "always") return ColorChoice::kAlways;
+  if (word == "never") return ColorChoice::kNever;
+  throw Error(ErrorKind::kUsage,
+              "--color: wants auto, always or never, not '" + word + "'");
+}
+
+void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
+  app.add_option("--store", globals.store, "Directory of the store")
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--color",
+         [&globals](const std::string& word) {
+           globals.color = ColorFromName(word);
+         },
+         "auto, always or never")
+      ->type_name("WHEN");
+  auto* verbose = app.add_flag("-v,--verbose", globals.verbose, "Say more");
+  app.add_flag("-q,--quiet", globals.quiet, "Say only facts and errors")
+      ->excludes(verbose);
+}
+
+void AddCommands(CLI::App& app, Invocation& invocation) {
+  for (const Command& command : Commands()) {
+    CLI::App* sub = app.add_subcommand(std::string(command.name),
+                                       std::string(command.summary));
+    if (!command.alias.empty()) sub->alias(std::string(command.alias));
+    sub->set_help_flag("-h,--help", "Show this help");
+    command.set_up(*sub, invocation);
+  }
+}
+
+std::vector<std::string> CommandNames() {
+  std::vector<std::string> names;
+  for (const Command& command : Commands()) {
+    names.emplace_back(command.name);
+    if (!command.alias.empty()) names.emplace_back(command.alias);
+  }
+  return names;
+}
+
+// The subcommand that was named, or the program itself.
+const CLI::App& Selected(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : *subcommands.front();
+}
+
+std::vector<std::string> LongOptions(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* level : {&app, &Selected(app)}) {
+    for (const CLI::Option* option : level->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        names.push_back("--" + name);
+      }
+    }
+  }
+  return names;
+}
+
+std::string HelpHint(const CLI::App& app) {
+  const CLI::App& selected = Selected(app);
+  const bool sub = &selected != &app;
+  return "'dtrain " + (sub ? selected.get_name() + " " : "") + "--help'";
+}
+
+std::string ExplainExtra(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
+  const std::string word = extras.empty() ? "" : extras.front();
+  const std::string shown = "'" + word + "'";
+  if (word.starts_with("-") && word != "-") {
+    const std::string name = word.substr(0, word.find('='));
+    const std::string guess = DidYouMean(name, LongOptions(app));
+    return "unknown option '" + name + "'" +
+           (guess.empty() ? "; see " + HelpHint(app) : guess);
+  }
+  if (&Selected(app) == &app) {
+    const std::string guess = DidYouMean(word, CommandNames());
+    return "unknown command " + shown +
+           (guess.empty() ? "; 'dtrain --help' lists them all" : guess);
+  }
+  return Selected(app).get_name() + ": unexpected argument " + shown +
+         "; see " + HelpHint(app);
+}
+
+// CLI11's own words, as one lowercase line.
+std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    return ExplainExtra(app);
+  }
+  std::string text = error.what();
+  text.erase(std::min(text.find('\n'), text.size()));
+  const bool word = text.size() > 1 && std::islower(text[1]) != 0;
+  if (word) text[0] = static_cast<char>(std::tolower(text[0]));
+  const CLI::App& selected = Selected(app);
+  const std::string where = &selected == &app ? "" : selected.get_name() + ": ";
+  return where + text + "; see " + HelpHint(app);
+}
+
+std::function<int()> Print(std::string text) {
+  return [text = std::move(text)] {
+    std::cout << text;
+    return kExitDone;
+  };
+}
+
+}  // namespace
+
+std::string MainHelp() {
+  std::string text =
+      "dtrain runs experiments and searches hyperparameters.\n"
+      "Usage: dtrain [--store DIR] [--color auto|always|never] [-v|-q] "
+      "COMMAND\n\n";
+  for (const Command& command : Commands()) {
+    std::string name = "  " + std::string(command.name);
+    name.resize(std::max(name.size() + 1, kNameColumn), ' ');
+    text += name + std::string(command.summary) + "\n";
+  }
+  return text +
+         "\n'dtrain COMMAND --help' says more; 'dtrain --version' the "
+         "version.\n";
+}
+
+void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
+  invocation.globals.argv.assign(argv, argv + argc);
+  CLI::App app("", "dtrain");
+  app.set_help_flag("-h,--help", "Show this help");
+  app.set_version_flag("--version", std::string("dtrain ") + kVersion);
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  AddGlobalOptions(app, invocation.globals);
+  AddCommands(app, invocation);
+  try {
+    app.parse(argc, argv);
+    if (!invocation.run) invocation.run = Print(MainHelp());
+  } catch (const CLI::CallForVersion& version) {
+    invocation.run = Print(std::string(version.what()) + "\n");
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App& selected = Selected(app);
+    invocation.run =
+        Print(&selected == &app ? MainHelp() : selected.help("dtrain"));
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorKind::kUsage, Explain(app, error));
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,63 @@
+#include <iostream>
+#include <memory>
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+
+namespace dtrain {
+namespace {
+
+struct ConfigOptions : JsonOption {
+  std::string experiment;
+  bool original = false;
+};
+
+// To a file as it was given, to a terminal so that it obeys nothing in it.
+void PrintOriginal(const std::string& yaml, const GlobalOptions& globals) {
+  if (!ModeOf(STDOUT_FILENO, globals.color).terminal) {
+    std::cout << yaml;
+    return;
+  }
+  for (const std::string& line : Split(yaml, '\n')) {
+    std::cout << EscapeForTerminal(line) << '\n';
+  }
+}
+
+int Config(const ConfigOptions& options, const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const ExperimentDetail detail =
+      FindExperimentDetail(store, ParseExperimentId(options.experiment));
+  if (options.json) {
+    PrintJson(detail.config);
+  } else if (options.original) {
+    PrintOriginal(detail.yaml, globals);
+  } else {
+    std::cout << ToYaml(detail.config);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpConfig(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ConfigOptions>();
+  app.add_option("EXP", options->experiment, "Experiment")->required();
+  AddJsonOption(app, *options);
+  app.add_flag("--original", options->original,
+               "The file as it was given, not as it was run");
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Config(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,120 @@
+#include "cli/config_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/base/unique_fd.h"
+#include "models/table.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kLargest = 1'000'000;
+
+[[noreturn]] void Refuse(const std::string& path, const std::string& why) {
+  throw Error(ErrorKind::kUsage, path + ": " + why);
+}
+
+UniqueFd Open(const std::string& path) {
+  if (path == "-") return UniqueFd(dup(STDIN_FILENO));
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file) return file;
+  if (errno == ENOENT) {
+    Refuse(path, "there is no such file; give the path of an experiment YAML");
+  }
+  Refuse(path, std::string("cannot read: ") + std::strerror(errno));
+}
+
+std::string_view SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "note";
+    case Severity::kNotYet:
+      return "not_yet";
+  }
+  return "error";
+}
+
+}  // namespace
+
+std::string ReadConfigFile(const std::string& path) {
+  const UniqueFd file = Open(path);
+  struct stat status {};
+  if (file && fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    Refuse(path, "is a directory; name the YAML file in it");
+  }
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (text.size() <= kLargest) {
+    const ssize_t got = read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) Refuse(path, std::string("cannot read: ") + strerror(errno));
+    if (got == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  Refuse(path,
+         "is larger than 1 MB, which no experiment needs; name an experiment "
+         "YAML");
+}
+
+ConfigResult ParseConfigText(const std::string& text, const std::string& path,
+                             const std::vector<std::string>& overrides) {
+  return ReadConfig(text, {.file_name = path == "-" ? "stdin" : path,
+                           .overrides = overrides,
+                           .known_entrypoints = Entrypoints()});
+}
+
+void PrintDiagnostics(const Diagnostics& diagnostics,
+                      const GlobalOptions& globals) {
+  for (const Diagnostic& diagnostic : diagnostics) {
+    const bool note = diagnostic.severity == Severity::kNote;
+    if (note && globals.quiet) continue;
+    std::cerr << EscapeForTerminal(diagnostic.ToString()) << '\n';
+  }
+}
+
+std::string Refusal(const Diagnostics& diagnostics, bool not_yet) {
+  const auto count = [&](Severity severity) {
+    return std::ranges::count(diagnostics, severity, &Diagnostic::severity);
+  };
+  const auto plural = [](std::ptrdiff_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+  };
+  const auto errors = count(Severity::kError);
+  const auto missing = not_yet ? count(Severity::kNotYet) : 0;
+  std::vector<std::string> parts;
+  if (errors > 0) parts.push_back(plural(errors, "error"));
+  if (missing > 0) {
+    parts.push_back(plural(missing, "feature") +
+                    " that this version does not have yet");
+  }
+  return Join(parts, " and ");
+}
+
+nlohmann::json DiagnosticsJson(const Diagnostics& diagnostics) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const Diagnostic& diagnostic : diagnostics) {
+    array.push_back({{"severity", SeverityName(diagnostic.severity)},
+                     {"file", diagnostic.file},
+                     {"line", diagnostic.line},
+                     {"column", diagnostic.column},
+                     {"key", diagnostic.key},
+                     {"message", diagnostic.message}});
+  }
+  return array;
+}
+
+}  // namespace dtrain

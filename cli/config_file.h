@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "engine/config/experiment_config.h"
+
+namespace dtrain {
+
+/// The text of a configuration file; "-" is stdin. Throws Error(kUsage) for
+/// what is missing, a directory, unreadable or larger than 1 MB.
+std::string ReadConfigFile(const std::string& path);
+
+/// Reads the text as the configuration file `path` would be, with the trials
+/// of this build as the known ones.
+ConfigResult ParseConfigText(const std::string& text, const std::string& path,
+                             const std::vector<std::string>& overrides);
+
+/// Every finding as a line on stderr, escaped. Notes are left out if `globals`
+/// is quiet.
+void PrintDiagnostics(const Diagnostics& diagnostics,
+                      const GlobalOptions& globals);
+
+/// "3 errors" and so on, of what makes `create` refuse: errors and, if
+/// `not_yet`, features that are still to come. Empty if there is nothing.
+std::string Refusal(const Diagnostics& diagnostics, bool not_yet);
+
+/// The findings as `--json` shows them.
+nlohmann::json DiagnosticsJson(const Diagnostics& diagnostics);
+
+}  // namespace dtrain

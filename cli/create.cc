@@ -1,0 +1,158 @@
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/plan.h"
+#include "cli/provenance.h"
+#include "cli/run_experiment.h"
+#include "cli/run_options.h"
+#include "cli/secrets.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/run/runner.h"
+#include "models/table.h"
+
+namespace dtrain {
+namespace {
+
+struct CreateOptions {
+  std::string config;
+  std::string context;
+  std::vector<std::string> overrides;
+  std::string name;
+  std::vector<std::string> labels;
+  std::string slots;
+  bool dry_run = false;
+  RunFlags run;
+};
+
+// A string as YAML reads it back, whatever is in it.
+std::string Quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+std::vector<std::string> Overrides(const CreateOptions& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.name.empty()) {
+    overrides.push_back("name=" + Quoted(options.name));
+  }
+  if (!options.slots.empty()) {
+    overrides.push_back("resources.slots=" + options.slots);
+  }
+  return overrides;
+}
+
+// `--label` adds to the labels of the file.
+std::string LabelOverride(const ExperimentConfig& config,
+                          const std::vector<std::string>& labels) {
+  std::string list;
+  for (const auto* part : {&config.labels, &labels}) {
+    for (const std::string& label : *part) {
+      list += (list.empty() ? "" : ", ") + Quoted(label);
+    }
+  }
+  return "labels=[" + list + "]";
+}
+
+ConfigResult Parse(const CreateOptions& options, const std::string& text) {
+  std::vector<std::string> overrides = Overrides(options);
+  ConfigResult result = ParseConfigText(text, options.config, overrides);
+  if (!result.config || options.labels.empty()) return result;
+  overrides.push_back(LabelOverride(*result.config, options.labels));
+  return ParseConfigText(text, options.config, overrides);
+}
+
+std::filesystem::path ContextDirectory(const CreateOptions& options) {
+  if (options.context.empty()) {
+    return std::filesystem::path(options.config).parent_path();
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.context, ignored)) {
+    return options.context;
+  }
+  throw Error(ErrorKind::kUsage,
+              options.context +
+                  ": is no directory; CONTEXT is the directory "
+                  "of the experiment's files");
+}
+
+void CheckEntrypoint(const std::string& file, const ExperimentConfig& config) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  if (name == nullptr || FindModel(*name) != nullptr) return;
+  throw Error(ErrorKind::kUsage,
+              file + ": entrypoint: this build has no trial '" + *name + "'" +
+                  DidYouMean(*name, Entrypoints()) + "; it has " +
+                  Join(Entrypoints(), ", ") + " ('dtrain models' says more)");
+}
+
+// The configuration, or an Error with every finding said before it.
+ExperimentConfig CheckedConfig(const CreateOptions& options,
+                               const std::string& text,
+                               const GlobalOptions& globals) {
+  ConfigResult result = Parse(options, text);
+  PrintDiagnostics(result.diagnostics, globals);
+  const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
+  if (!refusal.empty() || !result.config) {
+    throw Error(ErrorKind::kUsage,
+                options.config + ": " + refusal + "; nothing was created");
+  }
+  CheckEntrypoint(options.config, *result.config);
+  return *std::move(result.config);
+}
+
+int Create(const CreateOptions& options, const GlobalOptions& globals) {
+  const RunRequest request = CheckRunFlags(options.run);
+  const std::string text = ReadConfigFile(options.config);
+  const ExperimentConfig config = CheckedConfig(options, text, globals);
+  const auto context = ContextDirectory(options);
+  // Before the store: what can never run leaves no trace.
+  const SlotPlan slots = PlanExperimentSlots(config);
+  if (options.dry_run) {
+    PrintPlan(config, slots, request.json || request.jsonl);
+    return kExitDone;
+  }
+  const auto provenance =
+      Provenance(RecordedArgv(globals.argv), context, slots.gpus);
+  const Recording record = [&](Store& store) {
+    return CreateExperiment(store, config, RecordedYaml(text, config),
+                            provenance, Clock::System());
+  };
+  return RunRecorded(FindStore(globals), record, config, request, globals);
+}
+
+}  // namespace
+
+void SetUpCreate(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<CreateOptions>();
+  app.add_option("CONFIG", options->config, "Experiment YAML, - for stdin")
+      ->required();
+  app.add_option("CONTEXT", options->context, "Directory of its other files");
+  app.add_option("--set", options->overrides,
+                 "Value instead of the one in the file")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--name", options->name,
+                 "Name instead of the one in the file");
+  app.add_option("--label", options->labels, "One more label")
+      ->allow_extra_args(false);
+  app.add_option("--slots", options->slots,
+                 "auto, none, cpu[:N], most_free, or GPU ids: [0,1]");
+  app.add_flag("--dry-run", options->dry_run,
+               "Say what would run, create nothing");
+  AddRunFlags(app, options->run);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Create(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

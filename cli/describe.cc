@@ -1,0 +1,111 @@
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+namespace {
+
+struct DescribeOptions : JsonOption {
+  std::string experiment;
+};
+
+void Line(const std::string& name, const std::string& value) {
+  if (value.empty()) return;
+  std::string label = "  " + EscapeForTerminal(name);
+  label.resize(std::max<std::size_t>(label.size() + 2, 16), ' ');
+  std::cout << label << EscapeForTerminal(value) << '\n';
+}
+
+std::string BestText(const ExperimentRow& row) {
+  if (!row.best) return "-";
+  return row.metric + " " + FormatBest(row.best) + ", trial " +
+         ToString(TrialId{row.id, row.best_trial});
+}
+
+void PrintRow(const ExperimentRow& row, double seconds) {
+  std::cout << "experiment " << row.id << " '" << EscapeForTerminal(row.name)
+            << "'\n";
+  Line("state", std::string(StateName(row.state)) +
+                    (row.error.empty() ? "" : ": " + row.error));
+  Line("description", row.description);
+  Line("labels", Join(row.labels, ", "));
+  Line("progress", FormatPercent(row.progress));
+  Line("searcher", row.searcher + ", " +
+                       (row.smaller_is_better ? "least " : "greatest ") +
+                       row.metric);
+  Line("best", BestText(row));
+  Line("seed", std::to_string(row.seed));
+  Line("created", FormatTime(row.created));
+  Line("started", FormatTime(row.started));
+  Line("ended", FormatTime(row.ended));
+  Line("duration", FormatSeconds(seconds));
+}
+
+void PrintTrialStates(const std::vector<TrialRow>& trials) {
+  std::map<std::string, int> states;
+  for (const TrialRow& trial : trials) {
+    ++states[std::string(StateName(trial.state))];
+  }
+  std::string text = std::to_string(trials.size());
+  for (const auto& [state, count] : states) {
+    text += ", " + std::to_string(count) + " " + state;
+  }
+  Line("trials", text);
+}
+
+int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const ExperimentDetail detail =
+      FindExperimentDetail(store, ParseExperimentId(options.experiment));
+  const double seconds = ElapsedSeconds(detail.row, Clock::System().now());
+  const auto trials = ListTrials(store, detail.row);
+  if (options.json) {
+    nlohmann::json document = ExperimentJson(detail.row, seconds);
+    document["config"] = detail.config;
+    document["yaml"] = detail.yaml;
+    document["provenance"] = detail.provenance;
+    document["metrics"] = store.MetricNames(detail.row.id);
+    document["directory"] = store.layout().Experiment(detail.row.id).string();
+    PrintJson(document);
+    return kExitDone;
+  }
+  PrintRow(detail.row, seconds);
+  PrintTrialStates(trials);
+  Line("metrics", Join(store.MetricNames(detail.row.id), ", "));
+  Line("directory", store.layout().Experiment(detail.row.id).string());
+  std::cout << "\nwhere it came from\n";
+  for (const auto& [name, value] : detail.provenance.items()) {
+    Line(name, value.is_object() ? FormatHparams(value) : FormatValue(value));
+  }
+  std::cout << "\nconfiguration ('dtrain config " << detail.row.id
+            << "' prints it alone)\n";
+  for (const std::string& line : Split(ToYaml(detail.config), '\n')) {
+    if (!line.empty()) std::cout << "  " << EscapeForTerminal(line) << '\n';
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpDescribe(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<DescribeOptions>();
+  app.add_option("EXP", options->experiment, "Experiment")->required();
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Describe(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,45 @@
+#include "cli/exit_code.h"
+
+namespace dtrain {
+
+int ExitCodeOf(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUsage:
+      return kExitUsage;
+    case ErrorKind::kNotFound:
+      return kExitNotFound;
+    case ErrorKind::kStore:
+      return kExitStore;
+    case ErrorKind::kResources:
+      return kExitResources;
+    case ErrorKind::kFailed:
+      return kExitFailed;
+  }
+  return kExitFailed;
+}
+
+int ExitCodeOf(State state) {
+  switch (state) {
+    case State::kCompleted:
+    case State::kStopped:
+      return kExitDone;
+    case State::kPending:
+    case State::kRunning:
+    case State::kPaused:
+    case State::kInterrupted:
+      return kExitResumable;
+    case State::kCanceled:
+    case State::kError:
+      return kExitFailed;
+  }
+  return kExitFailed;
+}
+
+int ExitCodeOf(const RunResult& result) {
+  if (IsFinal(result.state)) return ExitCodeOf(result.state);
+  if (result.signal != 0) return 128 + result.signal;
+  if (result.timed_out) return kExitTimeout;
+  return ExitCodeOf(result.state);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "engine/base/error.h"
+#include "engine/run/reporter.h"
+#include "engine/store/rows.h"
+
+namespace dtrain {
+
+/// The exit codes that scripts may rely on.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNotFound = 3;
+inline constexpr int kExitRequirement = 4;
+inline constexpr int kExitStore = 5;
+inline constexpr int kExitResources = 6;
+inline constexpr int kExitResumable = 75;
+inline constexpr int kExitTimeout = 124;
+
+int ExitCodeOf(ErrorKind kind);
+
+/// For an experiment that is in `state` and will not leave it by itself.
+/// REQUIRES: it is neither PENDING nor RUNNING.
+int ExitCodeOf(State state);
+
+/// For a run that came back: 128 + signal where a signal paused it.
+int ExitCodeOf(const RunResult& result);
+
+}  // namespace dtrain

@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "cli/validators.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/report/expression.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+namespace {
+
+struct ListOptions : TableOptions {
+  bool all = false;
+  std::string state;
+  std::vector<std::string> labels;
+  std::string sort = "id";
+  bool reverse = false;
+  std::string filter;
+  std::size_t limit = 0;
+};
+
+// One field of an experiment, for sorting and filtering.
+struct Field {
+  std::string_view name;
+  FieldValue (*value)(const ExperimentRow& row, Timestamp now);
+};
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+constexpr std::array kFields = {
+    Field{"id",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return static_cast<double>(row.id);
+          }},
+    Field{"name",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return row.name;
+          }},
+    Field{"state",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return std::string(StateName(row.state));
+          }},
+    Field{"progress",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return row.progress;
+          }},
+    Field{"searcher",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return row.searcher;
+          }},
+    Field{"trials",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return static_cast<double>(row.trials);
+          }},
+    Field{"best",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return row.best ? row.best->value : kNone;
+          }},
+    Field{"started",
+          [](const ExperimentRow& row, Timestamp) -> FieldValue {
+            return row.started ? FormatTimestamp(*row.started) : std::string();
+          }},
+    Field{"duration",
+          [](const ExperimentRow& row, Timestamp now) -> FieldValue {
+            return ElapsedSeconds(row, now);
+          }}};
+
+const Field& FindField(const std::string& name, const char* option) {
+  std::vector<std::string> names;
+  for (const Field& field : kFields) {
+    if (field.name == name) return field;
+    names.emplace_back(field.name);
+  }
+  throw Error(ErrorKind::kUsage, std::string(option) + ": there is no field '" +
+                                     name + "'; there are " +
+                                     Join(names, ", "));
+}
+
+// Missing values come last.
+bool Before(const FieldValue& a, const FieldValue& b) {
+  const double* left = std::get_if<double>(&a);
+  const double* right = std::get_if<double>(&b);
+  if (left == nullptr || right == nullptr) return a < b;
+  if (std::isnan(*left) || std::isnan(*right)) {
+    return !std::isnan(*left) && std::isnan(*right);
+  }
+  return *left < *right;
+}
+
+void Filter(const ListOptions& options, Timestamp now,
+            std::vector<ExperimentRow>& rows) {
+  std::optional<State> state;
+  if (!options.state.empty()) state = StateFromName(options.state);
+  std::vector<Comparison> comparisons;
+  if (!options.filter.empty()) {
+    comparisons = ParseExpression(options.filter, "--filter");
+  }
+  for (const Comparison& comparison : comparisons) {
+    FindField(comparison.name, "--filter");
+  }
+  std::erase_if(rows, [&](const ExperimentRow& row) {
+    const FieldLookup lookup = [&](const std::string& name) {
+      return std::optional(FindField(name, "--filter").value(row, now));
+    };
+    const bool labelled =
+        std::ranges::all_of(options.labels, [&](const std::string& label) {
+          return std::ranges::count(row.labels, label) > 0;
+        });
+    return (state && row.state != *state) || !labelled ||
+           !AllMet(comparisons, lookup);
+  });
+}
+
+void Sort(const ListOptions& options, Timestamp now,
+          std::vector<ExperimentRow>& rows) {
+  const Field& key = FindField(options.sort, "--sort");
+  std::ranges::stable_sort(
+      rows, [&](const ExperimentRow& a, const ExperimentRow& b) {
+        return Before(key.value(a, now), key.value(b, now));
+      });
+  if (options.reverse) std::ranges::reverse(rows);
+}
+
+std::vector<Cell> Row(const ExperimentRow& row, Timestamp now) {
+  const double seconds = ElapsedSeconds(row, now);
+  const std::string state(StateName(row.state));
+  const std::string best =
+      row.best ? row.metric + " " + FormatMetric(row.best->value) : "-";
+  return {std::to_string(row.id),
+          row.name,
+          Cell(state, state, ToneOf(row.state)),
+          Cell(FormatPercent(row.progress), FormatNumber(row.progress)),
+          row.searcher,
+          std::to_string(row.trials),
+          Cell(best, row.best ? FormatNumber(row.best->value) : ""),
+          Cell(FormatTime(row.started),
+               row.started ? FormatTimestamp(*row.started) : ""),
+          Cell(FormatSeconds(seconds), FormatNumber(seconds))};
+}
+
+int List(const ListOptions& options, const GlobalOptions& globals) {
+  const Timestamp now = Clock::System().now();
+  const Store store = OpenStore(globals);
+  auto rows = ListExperiments(store, options.all);
+  Filter(options, now, rows);
+  Sort(options, now, rows);
+  if (options.limit > 0 && rows.size() > options.limit) {
+    rows.resize(options.limit);
+  }
+  if (options.json) {
+    nlohmann::json array = nlohmann::json::array();
+    for (const ExperimentRow& row : rows) {
+      array.push_back(ExperimentJson(row, ElapsedSeconds(row, now)));
+    }
+    PrintJson({{"experiments", std::move(array)}});
+    return kExitDone;
+  }
+  if (rows.empty() && !options.csv) {
+    Say(globals, "no experiments to show in " + store.layout().root().string() +
+                     "; 'dtrain create CONFIG' makes one");
+    return kExitDone;
+  }
+  Table table({{.name = "id", .right = true},
+               {.name = "name", .elastic = true},
+               {.name = "state"},
+               {.name = "progress", .right = true},
+               {.name = "searcher"},
+               {.name = "trials", .right = true},
+               {.name = "best", .elastic = true},
+               {.name = "started"},
+               {.name = "duration", .right = true}});
+  for (const ExperimentRow& row : rows) table.AddRow(Row(row, now));
+  PrintTable(table, options.format(), globals);
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpList(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ListOptions>();
+  app.add_flag("-a,--all", options->all, "Archived experiments too");
+  app.add_option("--state", options->state, "Only those in this state");
+  app.add_option("--label", options->labels, "Only those with this label")
+      ->allow_extra_args(false);
+  app.add_option("--sort", options->sort, "Field to sort by")
+      ->capture_default_str();
+  app.add_flag("--reverse", options->reverse, "Greatest first");
+  app.add_option("--filter", options->filter,
+                 "Only those it holds for: best<0.1 and state==COMPLETED");
+  app.add_option("--limit", options->limit, "At most so many (0: all)")
+      ->check(WholeNumber(0))
+      ->capture_default_str();
+  AddTableOptions(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return List(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,186 @@
+#include <ctime>
+#include <deque>
+#include <iostream>
+#include <memory>
+#include <set>
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/log_printer.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "cli/validators.h"
+#include "engine/base/error.h"
+#include "engine/report/log_filter.h"
+#include "engine/report/log_merger.h"
+
+namespace dtrain {
+namespace {
+
+struct LogsOptions {
+  std::string target;
+  bool follow = false;
+  std::optional<std::int64_t> head;
+  std::optional<std::int64_t> tail;
+  std::string level;
+  std::optional<int> rank;
+  std::string since;
+  std::string grep;
+  bool raw = false;
+  bool timestamps = false;
+  bool json = false;
+  bool jsonl = false;
+};
+
+LogFilter FilterOf(const LogsOptions& options) {
+  LogFilter filter;
+  if (!options.level.empty()) filter.least = LogLevelFromName(options.level);
+  filter.rank = options.rank;
+  if (!options.since.empty()) {
+    filter.since = ParseSince(options.since, Clock::System().now());
+  }
+  if (!options.grep.empty()) filter.grep.emplace(options.grep);
+  return filter;
+}
+
+LogStyle StyleOf(const LogsOptions& options, const GlobalOptions& globals) {
+  LogStyle style{.timestamps = options.timestamps,
+                 .raw = options.raw,
+                 .mode = ModeOf(STDOUT_FILENO, globals.color)};
+  if (options.json) style.form = LogForm::kJson;
+  if (options.jsonl) style.form = LogForm::kJsonLines;
+  return style;
+}
+
+// The logs of one experiment, or of one trial, as they are and as they grow.
+class LogReading {
+ public:
+  LogReading(const Store& store, Target target, const LogsOptions& options)
+      : store_(store),
+        target_(target),
+        options_(options),
+        filter_(FilterOf(options)),
+        // A filter leaves an unknown number of lines: then all are read.
+        merger_(filter_.empty() ? options.tail : std::nullopt) {}
+
+  void Run(LogPrinter& printer) {
+    AddTrials();
+    options_.tail ? PrintTail(printer) : PrintNew(printer);
+    while (options_.follow && !Enough() && !over_) {
+      std::cout.flush();
+      if (!std::cout) return;
+      const timespec nap{.tv_sec = 0, .tv_nsec = 200'000'000};
+      nanosleep(&nap, nullptr);
+      // Asked before the logs are read, so that no last line is missed.
+      AddTrials();
+      merger_.Refresh();
+      PrintNew(printer);
+    }
+  }
+
+ private:
+  bool Enough() const { return options_.head && printed_ >= *options_.head; }
+
+  void AddTrials() {
+    const ExperimentRow row = FindExperiment(store_, target_.experiment);
+    over_ = row.state != State::kRunning && row.state != State::kPending;
+    if (known_version_ == store_.DataVersion() && !over_) return;
+    known_version_ = store_.DataVersion();
+    for (const TrialRow& trial : ListTrials(store_, row)) {
+      if (target_.trial && trial.id.number != *target_.trial) continue;
+      const bool grows = options_.follow && !over_ && !IsFinal(trial.state);
+      if (known_.insert(trial.id).second) {
+        merger_.Add({.trial = trial.id,
+                     .path = store_.layout().TrialLog(trial.id),
+                     .begins = trial.created,
+                     .grows = grows});
+      } else if (!grows) {
+        merger_.End(trial.id);
+      }
+    }
+  }
+
+  void PrintNew(LogPrinter& printer) {
+    while (!Enough() && std::cout) {
+      const auto merged = merger_.Next();
+      if (!merged) return;
+      if (!filter_.Accepts(merged->record)) continue;
+      printer.Print(*merged);
+      ++printed_;
+    }
+  }
+
+  void PrintTail(LogPrinter& printer) {
+    std::deque<MergedRecord> last;
+    while (auto merged = merger_.Next()) {
+      if (!filter_.Accepts(merged->record)) continue;
+      last.push_back(*std::move(merged));
+      if (std::ssize(last) > *options_.tail) last.pop_front();
+    }
+    for (const MergedRecord& merged : last) printer.Print(merged);
+    printed_ += std::ssize(last);
+  }
+
+  const Store& store_;
+  Target target_;
+  const LogsOptions& options_;
+  LogFilter filter_;
+  LogMerger merger_;
+  std::set<TrialId> known_;
+  std::int64_t known_version_ = -1;
+  std::int64_t printed_ = 0;
+  bool over_ = false;
+};
+
+int Logs(const LogsOptions& options, const GlobalOptions& globals) {
+  if (options.follow && options.json) {
+    throw Error(ErrorKind::kUsage,
+                "logs: --json is one document, which -f never ends; use "
+                "--jsonl");
+  }
+  const Store store = OpenStore(globals);
+  const Target target = ParseTarget(options.target);
+  FindTarget(store, target);
+  LogReading reading(store, target, options);
+  LogPrinter printer(std::cout, StyleOf(options, globals));
+  reading.Run(printer);
+  printer.Finish();
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpLogs(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<LogsOptions>();
+  app.add_option("EXP", options->target, "Experiment, or trial as EXP.N")
+      ->required();
+  app.add_flag("-f,--follow", options->follow,
+               "Go on until the experiment ends");
+  auto* head = app.add_option("--head", options->head, "The first N lines");
+  auto* tail = app.add_option("--tail", options->tail, "The last N lines");
+  head->check(WholeNumber(0))->type_name("N");
+  tail->check(WholeNumber(0))->type_name("N")->excludes(head);
+  app.add_option("--level", options->level,
+                 "Least level: debug, info, warning, error");
+  app.add_option("--rank", options->rank, "Only this rank")
+      ->check(WholeNumber(0));
+  app.add_option("--since", options->since, "10m ago, or a time as RFC 3339");
+  app.add_option("--grep", options->grep, "Lines that match this expression");
+  app.add_flag("-t,--timestamps", options->timestamps, "With the time");
+  auto* raw = app.add_flag("--raw", options->raw, "The bytes as written");
+  auto* json = app.add_flag("--json", options->json, "One JSON document");
+  app.add_flag("--jsonl", options->jsonl, "A JSON object a line")
+      ->excludes(json)
+      ->excludes(raw);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Logs(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+namespace {
+
+struct MetricsOptions : TableOptions {
+  std::string target;
+  std::string kind;
+  std::string name;
+};
+
+// Rows are printed as they are read: there may be millions.
+void PrintMetricsJson(const Store& store, const MetricQuery& query) {
+  const char* separator = "\n";
+  std::cout << "{\"metrics\": [";
+  store.ForEachMetric(query, [&](const MetricRow& row) {
+    std::cout << separator << DumpJson(MetricJson(row));
+    separator = ",\n";
+  });
+  std::cout << "\n]}\n";
+}
+
+void PrintMetricsCsv(const Store& store, const MetricQuery& query) {
+  std::cout << CsvLine(
+      {"trial", "kind", "batches", "epoch", "name", "value", "time"});
+  store.ForEachMetric(query, [](const MetricRow& row) {
+    std::cout << CsvLine(
+        {ToString(row.trial), std::string(MetricKindName(row.kind)),
+         std::to_string(row.batches), FormatNumber(row.epoch), row.name,
+         FormatNumber(row.value), FormatTimestamp(row.time)});
+  });
+}
+
+void PrintMetricsText(const Store& store, const MetricQuery& query) {
+  std::size_t width = 4;
+  for (const std::string& name : store.MetricNames(query.experiment)) {
+    width = std::max(width, DisplayWidth(EscapeForTerminal(name)));
+  }
+  const auto print = [&](const std::string& trial, std::string_view kind,
+                         const std::string& batches, const std::string& epoch,
+                         const std::string& name, const std::string& value,
+                         const std::string& time) {
+    const std::size_t used = DisplayWidth(name);
+    std::cout << std::setw(8) << trial << "  " << std::left << std::setw(10)
+              << kind << std::right << "  " << std::setw(9) << batches << "  "
+              << std::setw(8) << epoch << "  " << name
+              << std::string(width - std::min(width, used), ' ') << "  "
+              << std::setw(12) << value << "  " << time << '\n';
+  };
+  print("TRIAL", "KIND", "BATCHES", "EPOCH", "NAME", "VALUE", "TIME");
+  store.ForEachMetric(query, [&](const MetricRow& row) {
+    print(ToString(row.trial), MetricKindName(row.kind),
+          std::to_string(row.batches), FormatMetric(row.epoch),
+          EscapeForTerminal(row.name), FormatMetric(row.value),
+          FormatTime(row.time));
+  });
+}
+
+int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const Target target = ParseTarget(options.target);
+  FindTarget(store, target);
+  MetricQuery query{.experiment = target.experiment, .trial = target.trial};
+  if (options.kind == "training") query.kind = MetricKind::kTraining;
+  if (options.kind == "validation") query.kind = MetricKind::kValidation;
+  if (!options.name.empty()) query.name = options.name;
+  switch (options.format()) {
+    case Format::kJson:
+      PrintMetricsJson(store, query);
+      break;
+    case Format::kCsv:
+      PrintMetricsCsv(store, query);
+      break;
+    case Format::kText:
+      PrintMetricsText(store, query);
+      break;
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpMetrics(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<MetricsOptions>();
+  app.add_option("EXP", options->target, "Experiment, or trial as EXP.N")
+      ->required();
+  app.add_option("--kind", options->kind, "training or validation")
+      ->check(CLI::IsMember({"training", "validation"}));
+  app.add_option("--name", options->name, "Only this metric");
+  AddTableOptions(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return ShowMetrics(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,61 @@
+#include "cli/output.h"
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+
+void AddJsonOption(CLI::App& app, JsonOption& options) {
+  app.add_flag("--json", options.json, "Print one JSON document");
+}
+
+void AddTableOptions(CLI::App& app, TableOptions& options) {
+  auto* json = app.add_flag("--json", options.json, "Print one JSON document");
+  app.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
+}
+
+void PrintJson(const nlohmann::json& document) {
+  std::cout << DumpJson(document, /*indent=*/2) << '\n';
+}
+
+void PrintTable(const Table& table, Format format,
+                const GlobalOptions& globals) {
+  if (format == Format::kCsv) {
+    table.PrintCsv(std::cout);
+  } else {
+    table.PrintText(std::cout, ModeOf(STDOUT_FILENO, globals.color));
+  }
+}
+
+void FinishOutput() {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout.good() || errno == EPIPE) return;
+  const std::string why = errno != 0 ? std::strerror(errno) : "write error";
+  throw Error(ErrorKind::kFailed, "stdout: cannot write: " + why +
+                                      "; what was printed is incomplete");
+}
+
+void Say(const GlobalOptions& globals, const std::string& text) {
+  if (globals.quiet) return;
+  std::cerr << "dtrain: " << EscapeForTerminal(text) << '\n';
+}
+
+void SayError(const GlobalOptions& globals, const std::string& text) {
+  // What was printed before stands before it on a terminal.
+  std::cout.flush();
+  const TerminalMode mode = ModeOf(STDERR_FILENO, globals.color);
+  std::cerr << "dtrain: " << Paint(mode, Tone::kBad, "error:") << ' '
+            << EscapeForTerminal(text) << '\n';
+}
+
+}  // namespace dtrain

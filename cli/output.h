@@ -1,0 +1,48 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "engine/report/table.h"
+
+namespace dtrain {
+
+/// How a command prints its facts.
+enum class Format { kText, kJson, kCsv };
+
+/// `--json`.
+struct JsonOption {
+  bool json = false;
+};
+
+/// `--json` and `--csv`, of which one at most.
+struct TableOptions {
+  bool json = false;
+  bool csv = false;
+
+  Format format() const {
+    return json ? Format::kJson : csv ? Format::kCsv : Format::kText;
+  }
+};
+
+void AddJsonOption(CLI::App& app, JsonOption& options);
+void AddTableOptions(CLI::App& app, TableOptions& options);
+
+/// One document on stdout, in valid UTF-8.
+void PrintJson(const nlohmann::json& document);
+
+/// The table as text or CSV. REQUIRES: `format` is not JSON.
+void PrintTable(const Table& table, Format format,
+                const GlobalOptions& globals);
+
+/// Writes out what stdout still holds. Throws Error(kFailed) if anything could
+/// not be written, but not where nobody reads any more.
+void FinishOutput();
+
+/// `dtrain: TEXT` on stderr, escaped, for what is no error.
+void Say(const GlobalOptions& globals, const std::string& text);
+
+/// `dtrain: error: TEXT` on stderr, escaped.
+void SayError(const GlobalOptions& globals, const std::string& text);
+
+}  // namespace dtrain

@@ -1,0 +1,52 @@
+#include "cli/plan.h"
+
+#include <iostream>
+
+#include "cli/output.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+std::string EntrypointText(const ExperimentConfig& config) {
+  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
+    return *name;
+  }
+  return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
+}
+
+std::string LengthText(const ExperimentConfig& config) {
+  return std::to_string(config.searcher.max_length) + " " +
+         std::string(UnitName(config.length_unit));
+}
+
+}  // namespace
+
+void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
+               bool json) {
+  const SearcherConfig& searcher = config.searcher;
+  if (json) {
+    PrintJson(
+        {{"dry_run", true},
+         {"name", config.name},
+         {"entrypoint", EntrypointText(config)},
+         {"searcher", searcher.name},
+         {"metric", searcher.metric},
+         {"smaller_is_better", searcher.smaller_is_better},
+         {"max_trials", searcher.max_trials},
+         {"max_length", {{UnitName(config.length_unit), searcher.max_length}}},
+         {"slots", slots.ToString()},
+         {"config", config.effective}});
+    return;
+  }
+  const std::string text =
+      "would run '" + config.name + "': " + searcher.name + " search for the " +
+      (searcher.smaller_is_better ? "least " : "greatest ") + searcher.metric +
+      " by " + EntrypointText(config) + ", up to " +
+      std::to_string(searcher.max_trials) +
+      (searcher.max_trials == 1 ? " trial of " : " trials of ") +
+      LengthText(config) + " on " + slots.ToString();
+  std::cout << EscapeForTerminal(text) << "\n\n" << ToYaml(config.effective);
+}
+
+}  // namespace dtrain

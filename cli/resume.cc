@@ -1,0 +1,87 @@
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/run_experiment.h"
+#include "cli/run_options.h"
+#include "cli/run_report.h"
+#include "cli/secrets.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+struct ResumeOptions {
+  std::string experiment;
+  RunFlags run;
+};
+
+// What a run that has nothing left to do would have come to.
+RunResult ResultOf(const Store& store, const ExperimentRow& row) {
+  RunResult result{.experiment = row.id,
+                   .state = row.state,
+                   .error = row.error,
+                   .best = row.best,
+                   .best_trial = row.best_trial,
+                   .seconds = row.seconds};
+  if (row.best) {
+    const auto trial = store.Trial({row.id, row.best_trial});
+    if (trial) result.best_hparams = trial->hparams;
+  }
+  return result;
+}
+
+int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
+  const RunRequest request = CheckRunFlags(options.run);
+  const std::int64_t id = ParseExperimentId(options.experiment);
+  const StoreLayout layout = FindStore(globals);
+  ExperimentConfig config;
+  {
+    // Closed before anything forks.
+    const Store store = Store::OpenForReading(layout);
+    const ExperimentDetail detail = FindExperimentDetail(store, id);
+    const bool completed = detail.row.state == State::kCompleted;
+    if (IsFinal(detail.row.state) && !completed) {
+      throw Error(ErrorKind::kFailed,
+                  "experiment " + options.experiment + " is " +
+                      std::string(StateName(detail.row.state)) +
+                      ", which is final; create it anew from 'dtrain config " +
+                      options.experiment + "'");
+    }
+    config = ConfigFromJson(detail.config);
+    if (completed) {
+      Say(globals, "experiment " + options.experiment +
+                       " is COMPLETED already; there is nothing to resume");
+      return ReportResult(store, ResultOf(store, detail.row), config, request,
+                          globals);
+    }
+  }
+  for (const std::string& name : FillEnvironment(config)) {
+    Say(globals, "warning: the value of environment variable " + name +
+                     " was not recorded; set it before 'dtrain resume' if "
+                     "the trials need it");
+  }
+  return RunRecorded(
+      layout, [&](Store&) { return id; }, config, request, globals);
+}
+
+}  // namespace
+
+void SetUpResume(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ResumeOptions>();
+  app.add_option("EXP", options->experiment, "Experiment")->required();
+  AddRunFlags(app, options->run);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Resume(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

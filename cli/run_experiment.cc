@@ -1,0 +1,63 @@
+#include "cli/run_experiment.h"
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+
+#include "cli/background.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/run_report.h"
+#include "cli/store_access.h"
+#include "engine/run/runner.h"
+#include "engine/store/private_files.h"
+
+namespace dtrain {
+namespace {
+
+int RunHere(const StoreLayout& layout, const Recording& record,
+            const ExperimentConfig& config, const RunRequest& request,
+            const GlobalOptions& globals, const Departure& departure) {
+  // Whoever reads our output may go away; the experiment goes on.
+  std::signal(SIGPIPE, SIG_IGN);
+  // A limit on file sizes is an error of a write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  Store store = Store::OpenForWriting(layout);
+  const std::int64_t id = record(store);
+  MakePrivateDirectories(layout.Experiment(id));
+  std::function<void()> on_begin;
+  if (departure) {
+    on_begin = [&] { departure(id, layout.RunnerLog(id)); };
+  }
+  const auto reporter = MakeReporter(request, globals, on_begin);
+  const RunResult result =
+      RunExperiment(store, id, config,
+                    {.timeout = request.timeout, .detached = request.detach},
+                    *reporter, Clock::System());
+  return ReportResult(store, result, config, request, globals);
+}
+
+}  // namespace
+
+int RunRecorded(const StoreLayout& layout, const Recording& record,
+                const ExperimentConfig& config, const RunRequest& request,
+                const GlobalOptions& globals) {
+  if (!request.detach) {
+    return RunHere(layout, record, config, request, globals, nullptr);
+  }
+  const std::int64_t id = RunInBackground([&](const Departure& departure) {
+    return RunHere(layout, record, config, request, globals, departure);
+  });
+  if (request.json) {
+    PrintJson({{"experiment", id}, {"store", layout.root().string()}});
+  } else {
+    std::cout << id << '\n';
+  }
+  const std::string text = std::to_string(id);
+  Say(globals, "experiment " + text + " runs in the background; see " +
+                   CommandFor(globals, "logs " + text + " -f") + " or " +
+                   CommandFor(globals, "wait " + text));
+  return kExitDone;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// The store of this invocation: `--store`, else $DTRAIN_STORE, else the
+/// nearest `.dtrain` upward, else `./.dtrain`, which may not exist yet.
+/// Absolute. Creates nothing.
+StoreLayout FindStore(const GlobalOptions& globals);
+
+/// FindStore, opened for reading.
+Store OpenStore(const GlobalOptions& globals);
+
+/// What a user names: an experiment, or one of its trials.
+struct Target {
+  std::int64_t experiment = 0;
+  std::optional<std::int64_t> trial;
+};
+
+/// "3" or "3.7". Throws Error(kUsage) for anything else.
+Target ParseTarget(const std::string& text);
+/// "3". Throws Error(kUsage) for anything else.
+std::int64_t ParseExperimentId(const std::string& text);
+
+/// The row, its state as users see it (INTERRUPTED where its runner died).
+/// Throws Error(kNotFound) with what to do.
+ExperimentRow FindExperiment(const Store& store, std::int64_t id);
+ExperimentDetail FindExperimentDetail(const Store& store, std::int64_t id);
+/// FindExperiment, and its trial must be there as well if one is named.
+ExperimentRow FindTarget(const Store& store, const Target& target);
+
+/// All experiments, their states as users see them.
+std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived);
+
+/// The trials of `experiment`, their states as users see them.
+std::vector<TrialRow> ListTrials(const Store& store,
+                                 const ExperimentRow& experiment);
+
+/// "dtrain", with `--store` if that was given.
+std::string ProgramFor(const GlobalOptions& globals);
+
+/// How a user calls `arguments` on this store.
+std::string CommandFor(const GlobalOptions& globals,
+                       const std::string& arguments);
+
+}  // namespace dtrain

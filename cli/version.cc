@@ -1,0 +1,42 @@
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/library_versions.h"
+#include "cli/output.h"
+
+namespace dtrain {
+namespace {
+
+struct VersionOptions : JsonOption {};
+
+int Version(const VersionOptions& options) {
+  const auto versions = LibraryVersions();
+  if (options.json) {
+    nlohmann::json document = nlohmann::json::object();
+    for (const auto& [library, version] : versions) {
+      document[library] = version;
+    }
+    PrintJson({{"version", versions.front().second}, {"libraries", document}});
+    return kExitDone;
+  }
+  for (const auto& [library, version] : versions) {
+    std::cout << library << ' ' << version << '\n';
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpVersion(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<VersionOptions>();
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options] { return Version(*options); };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/requirements.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+namespace {
+
+// A runner that has just recorded its experiment has not locked it yet.
+constexpr int kInterruptedLooks = 5;
+
+struct WaitOptions : JsonOption {
+  std::vector<std::string> experiments;
+  std::vector<std::string> requirements;
+  std::string timeout;
+};
+
+// Looks at the experiments again and again until none will go on by itself.
+class Waiting {
+ public:
+  Waiting(const Store& store, const std::vector<std::int64_t>& ids)
+      : store_(store) {
+    for (const std::int64_t id : ids) {
+      rows_.push_back(FindExperiment(store, id));
+    }
+  }
+
+  /// False if the time was up first.
+  bool Run(std::optional<Duration> timeout) {
+    const Clock clock = Clock::System();
+    const Duration start = clock.monotonic();
+    while (!AllSettled()) {
+      if (timeout && clock.monotonic() - start >= *timeout) return false;
+      const timespec nap{.tv_sec = 0, .tv_nsec = 200'000'000};
+      nanosleep(&nap, nullptr);
+      for (ExperimentRow& row : rows_) row = FindExperiment(store_, row.id);
+    }
+    return true;
+  }
+
+  const std::vector<ExperimentRow>& rows() const { return rows_; }
+
+ private:
+  bool AllSettled() {
+    bool all = true;
+    for (const ExperimentRow& row : rows_) {
+      int& looks = interrupted_[row.id];
+      looks = row.state == State::kInterrupted ? looks + 1 : 0;
+      const bool live =
+          row.state == State::kRunning || row.state == State::kPending ||
+          (row.state == State::kInterrupted && looks < kInterruptedLooks);
+      all = all && !live;
+    }
+    return all;
+  }
+
+  const Store& store_;
+  std::vector<ExperimentRow> rows_;
+  std::map<std::int64_t, int> interrupted_;
+};
+
+// Of several codes the one that says most: a failure before a requirement
+// before what can be resumed.
+int Worst(int a, int b) {
+  constexpr std::array kOrder = {kExitDone, kExitResumable, kExitRequirement,
+                                 kExitFailed};
+  return std::ranges::find(kOrder, a) < std::ranges::find(kOrder, b) ? b : a;
+}
+
+int Judge(const Store& store, const ExperimentRow& row,
+          const std::vector<Comparison>& requirements,
+          const GlobalOptions& globals, nlohmann::json& array) {
+  const auto checks = CheckRequirements(requirements, store, row);
+  const bool met = ReportUnmet(checks, row.id, globals);
+  nlohmann::json json = ExperimentJson(row, row.seconds);
+  json["requirements"] = ChecksJson(checks);
+  array.push_back(std::move(json));
+  const std::string id = std::to_string(row.id);
+  if (row.state == State::kInterrupted || row.state == State::kPaused) {
+    SayError(globals,
+             "experiment " + id + " is " + std::string(StateName(row.state)) +
+                 "; go on with: " + CommandFor(globals, "resume " + id));
+  } else if (row.state == State::kError || row.state == State::kCanceled) {
+    SayError(globals, "experiment " + id + " is " +
+                          std::string(StateName(row.state)) +
+                          (row.error.empty() ? "" : ": " + row.error));
+  }
+  return Worst(ExitCodeOf(row.state), met ? kExitDone : kExitRequirement);
+}
+
+int Wait(const WaitOptions& options, const GlobalOptions& globals) {
+  const auto requirements = ParseRequirements(options.requirements);
+  std::optional<Duration> timeout;
+  if (!options.timeout.empty()) {
+    timeout = ParseDuration(options.timeout, "--timeout");
+  }
+  std::vector<std::int64_t> ids;
+  for (const std::string& text : options.experiments) {
+    ids.push_back(ParseExperimentId(text));
+  }
+  const Store store = OpenStore(globals);
+  Waiting waiting(store, ids);
+  if (!waiting.Run(timeout)) {
+    SayError(globals,
+             "still not ended after " + FormatDuration(*timeout) +
+                 "; wait longer, or look with: " + CommandFor(globals, "list"));
+    return kExitTimeout;
+  }
+  int code = kExitDone;
+  nlohmann::json array = nlohmann::json::array();
+  for (const ExperimentRow& row : waiting.rows()) {
+    code = Worst(code, Judge(store, row, requirements, globals, array));
+  }
+  if (options.json) PrintJson({{"experiments", std::move(array)}});
+  return code;
+}
+
+}  // namespace
+
+void SetUpWait(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<WaitOptions>();
+  app.add_option("EXP", options->experiments, "Experiments")->required();
+  app.add_option("--require", options->requirements,
+                 "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
+      ->allow_extra_args(false);
+  app.add_option("--timeout", options->timeout,
+                 "Exit 124 after this time: 90, 30m, 1.5h");
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Wait(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,170 @@
+// dtrain-bench: the figures of scripts/bench that need the engine itself.
+// Each mode prints one JSON object.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/run/local_launcher.h"
+#include "engine/run/runner.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+
+double Milliseconds(Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+double Median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values.at(values.size() / 2);
+}
+
+// When a trial, from Launcher::Start on, was constructed and had finished its
+// first step, in milliseconds.
+struct StartTimes {
+  double constructed = 0;
+  double first_step = 0;
+};
+
+StartTimes StartOnce(LocalLauncher& launcher, const TrialSpec& spec,
+                     const Clock& clock) {
+  StartTimes times;
+  const Duration start = clock.monotonic();
+  launcher.Start(spec);
+  while (true) {
+    const LaunchEvent event = launcher.Wait(seconds(10));
+    const double now = Milliseconds(clock.monotonic() - start);
+    if (std::get_if<TrialExited>(&event)) return times;
+    const auto* said = std::get_if<TrialSaid>(&event);
+    if (said == nullptr) continue;
+    if (std::get_if<Ready>(&said->message)) times.constructed = now;
+    const auto* report = std::get_if<TrainingReport>(&said->message);
+    if (report != nullptr && times.first_step == 0) {
+      times.first_step = now;
+      launcher.Kill(spec.id);
+    }
+  }
+}
+
+json StartLatency(const std::filesystem::path& scratch) {
+  const Clock clock = Clock::System();
+  ResourcesConfig resources;
+  resources.slots.kind = SlotChoice::Kind::kCpu;
+  LocalLauncher launcher(
+      {.experiment = 1,
+       .slots = PlanSlots(resources, {}, UsableCpus(), /*trials_at_once=*/1),
+       .layout = StoreLayout(scratch),
+       .host = FindTrialHost()});
+  std::vector<double> constructed;
+  std::vector<double> first_step;
+  constexpr int kStarts = 31;  // the first one waits for the host, uncounted
+  for (int i = 0; i <= kStarts; ++i) {
+    TrialSpec spec;
+    spec.id = {1, i + 1};
+    spec.entrypoint = "digits:LeNetTrial";
+    spec.hparams = {{"global_batch_size", 32},
+                    {"train_samples", 256},
+                    {"validation_samples", 64},
+                    {"data", ""}};
+    spec.directory = StoreLayout(scratch).Trial(spec.id).string();
+    spec.until = Length{.count = 1000};
+    spec.settings.scheduling_unit = 1;
+    const StartTimes times = StartOnce(launcher, spec, clock);
+    if (i == 0) continue;
+    constructed.push_back(times.constructed);
+    first_step.push_back(times.first_step);
+  }
+  return {{"starts", kStarts},
+          {"start_to_constructor_ms_median", Median(constructed)},
+          {"start_to_first_step_ms_median", Median(first_step)}};
+}
+
+json MetricRows(const std::filesystem::path& scratch) {
+  const std::string yaml =
+      "name: metric rows\n"
+      "entrypoint: builtin:FaultTrial\n"
+      "hyperparameters: {metrics: 6}\n"
+      "scheduling_unit: 1\n"
+      "searcher: {name: single, metric: loss, max_length: 50000}\n"
+      "max_restarts: 0\n";
+  const Clock clock = Clock::System();
+  const ConfigResult read = ReadConfig(yaml, {.file_name = "bench.yaml"});
+  Store store = Store::OpenForWriting(StoreLayout(scratch));
+  const std::int64_t id =
+      CreateExperiment(store, read.config.value(), yaml, json::object(), clock);
+  Reporter quiet;
+  const RunResult result =
+      RunExperiment(store, id, *read.config, {}, quiet, clock);
+  std::int64_t rows = 0;
+  store.ForEachMetric({.experiment = id}, [&](const MetricRow&) { ++rows; });
+  const double trial_seconds = store.Trials(id).at(0).seconds;
+  return {{"state", StateName(result.state)},
+          {"metric_rows", rows},
+          {"seconds", trial_seconds},
+          {"metric_rows_per_second", rows / trial_seconds}};
+}
+
+// Puts 1,000 experiments with 10 trials of 100 metric rows into a store.
+json FillStore(const std::filesystem::path& root) {
+  Store store = Store::OpenForWriting(StoreLayout(root));
+  for (int e = 0; e < 1000; ++e) {
+    store.Write(
+        [&](StoreWriter& writer) {
+          const std::int64_t id = writer.AddExperiment(
+              {.name = "experiment number " + std::to_string(e),
+               .searcher = "random",
+               .metric = "loss",
+               .config = json::object(),
+               .provenance = json::object(),
+               .created = Timestamp(1'700'000'000'000'000 + e)});
+          for (int t = 1; t <= 10; ++t) {
+            const TrialId trial{id, t};
+            writer.AddTrial({.id = trial, .hparams = {{"lr", 0.1 / t}}});
+            for (int b = 1; b <= 50; ++b) {
+              writer.AddMetrics(trial, MetricKind::kTraining, b * 100, b,
+                                {{"loss", 1.0 / b}, {"lr", 0.1}}, Timestamp(b));
+            }
+            writer.AddValidation(trial, 1.0 / t, 5000, true);
+            writer.SetTrialState(trial, State::kCompleted, Timestamp(e + t));
+          }
+          writer.SetExperimentState(id, State::kCompleted, Timestamp(e + 100));
+        },
+        /*durable=*/false);
+  }
+  return {{"experiments", 1000}, {"trials", 10000}, {"metric_rows", 1000000}};
+}
+
+int Main(const std::vector<std::string>& words) {
+  if (words.size() != 2) {
+    std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store "
+                 "EMPTY_DIRECTORY\n";
+    return 2;
+  }
+  try {
+    const std::filesystem::path directory = std::filesystem::absolute(words[1]);
+    const json result = words[0] == "start-latency" ? StartLatency(directory)
+                        : words[0] == "metric-rows" ? MetricRows(directory)
+                                                    : FillStore(directory);
+    std::cout << result.dump(2) << "\n";
+    return 0;
+  } catch (const Error& error) {
+    std::cerr << "dtrain-bench: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
+
+int main(int argc, char** argv) {
+  return dtrain::Main({argv + 1, argv + argc});
+}

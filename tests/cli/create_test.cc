@@ -1,0 +1,216 @@
+// `create` with real trials.
+
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+#include "tests/support/fault_yaml.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class CreateTest : public testing::Test {
+ protected:
+  CliResult Create(const std::string& yaml,
+                   std::vector<std::string> options = {},
+                   const CliCall& call = {}) const {
+    dtrain_.Write("fault.yaml", yaml);
+    options.insert(options.begin(), {"create", "fault.yaml"});
+    return dtrain_.Run(options, call);
+  }
+  // Whether any file in the store holds `text`.
+  bool StoreHolds(const std::string& text) const {
+    namespace fs = std::filesystem;
+    for (const auto& entry :
+         fs::recursive_directory_iterator(dtrain_.store())) {
+      if (!entry.is_regular_file()) continue;
+      std::ostringstream content;
+      content << std::ifstream(entry.path()).rdbuf();
+      if (content.str().find(text) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(CreateTest, RunsToTheBestTrial) {
+  const CliResult result = Create(FaultYaml("x: 0.3", 100), {"--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json document = result.Json();
+  EXPECT_EQ(document["experiment"], 1);
+  EXPECT_EQ(document["state"], "COMPLETED");
+  EXPECT_EQ(document["best"]["trial"], "1.1");
+  EXPECT_EQ(document["best"]["metric"], "loss");
+  EXPECT_DOUBLE_EQ(document["best"]["value"], 0.5);
+  EXPECT_EQ(document["best"]["hparams"]["x"], 0.3);
+  EXPECT_TRUE(document["best"]["checkpoint"].is_string());
+}
+
+TEST_F(CreateTest, SaysFactsOnStdoutAndTheRestOnStderr) {
+  const CliResult result = Create(FaultYaml("x: 0.3", 100));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("experiment 1 completed after "),
+                    HasSubstr("best trial 1.1: loss 0.5 at batch 100\n"),
+                    HasSubstr("dtrain trials 1")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("experiment 1 'fault': single"),
+                                HasSubstr("1.1 started: x=0.3\n"),
+                                HasSubstr("1.1 validation at batch 20"),
+                                Not(HasSubstr("\x1b"))));
+}
+
+TEST_F(CreateTest, SaysNothingButFactsWhereItIsQuiet) {
+  const CliResult result = Create(FaultYaml("", 20), {"-q"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(CreateTest, StreamsEventsAsJsonLines) {
+  const CliResult result = Create(FaultYaml("", 40), {"--jsonl"});
+  EXPECT_EQ(result.code, 0);
+  std::vector<std::string> events;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    events.push_back(json::parse(line)["event"]);
+  }
+  EXPECT_EQ(events.front(), "begin");
+  EXPECT_EQ(events.back(), "end");
+  EXPECT_THAT(events,
+              testing::IsSupersetOf({"trial_started", "training", "validation",
+                                     "checkpoint", "trial_ended"}));
+}
+
+TEST_F(CreateTest, NamesRequirementsThatAreNotMet) {
+  const CliResult result =
+      Create(FaultYaml("x: 0.3", 100),
+             {"--require", "loss<=0.5 and acc>=0.9", "--json"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err,
+              HasSubstr("dtrain: error: experiment 1: requirement not met: "
+                        "acc>=0.9 (actual: 0.5)\n"));
+  EXPECT_EQ(result.Json()["requirements"][0]["met"], true);
+}
+
+TEST_F(CreateTest, ShowsWhyATrialFailed) {
+  const CliResult result =
+      Create(FaultYaml("crash_at: 30, exit_code: 3, log_hex: 1b5b324a0a", 100));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("1.1 failed: "), HasSubstr("1.1 | \\x1b[2J"),
+                    HasSubstr("dtrain: error: experiment 1 is "
+                              "ERROR"),
+                    Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 1);
+}
+
+TEST_F(CreateTest, PausesAtItsTimeLimit) {
+  const CliResult result =
+      Create(FaultYaml("step_ms: 10", 1'000'000), {"--timeout", "500ms"});
+  EXPECT_EQ(result.code, 124) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("go on with: dtrain resume 1"));
+  EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 75);
+}
+
+TEST_F(CreateTest, RunsInTheBackground) {
+  const CliResult result = Create(FaultYaml("", 40), {"-d"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "1\n");
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "--timeout", "1m"}).code, 0);
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "-f"}).code, 0);
+}
+
+TEST_F(CreateTest, WritesAJunitReport) {
+  const CliResult result =
+      Create(FaultYaml("", 20),
+             {"--name", "<&\x1b>", "--require", "loss<0", "--junit", "r.xml"});
+  EXPECT_EQ(result.code, 4) << result.err;
+  const CliResult read = dtrain_.RunProgram(
+      {"python3", "-c",
+       "import xml.etree.ElementTree as t; s = t.parse('r.xml').getroot()[0];"
+       "print(s.get('tests'), s.get('failures'), s[0].get('name'))"});
+  EXPECT_EQ(read.out, "2 1 trial 1.1\n") << read.err;
+}
+
+TEST_F(CreateTest, RecordsNoSecrets) {
+  const CliResult result =
+      Create(FaultYaml("", 20,
+                       "environment:\n"
+                       "  environment_variables: {TOKEN: canary-in-yaml}\n"),
+             {"--set", "environment.environment_variables.T2=canary-in-set"},
+             {.environment = {{"SECRET", "canary-in-environment"}}});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_FALSE(StoreHolds("canary-in"));
+  EXPECT_TRUE(StoreHolds("fault.yaml"));
+}
+
+TEST_F(CreateTest, KeepsTheStoreToItsUser) {
+  dtrain_.Write("fault.yaml", FaultYaml("", 20));
+  const CliResult result =
+      dtrain_.RunProgram({"sh", "-c",
+                          "umask 000; dtrain create fault.yaml -q >out && "
+                          "find store -perm /077"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "");
+}
+
+TEST_F(CreateTest, TakesNamesForNothingButNames) {
+  const std::string name = "../../x$(touch canary); touch canary\n-rf";
+  const CliResult result =
+      Create(FaultYaml("", 20), {"--name", name, "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["name"], name);
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.directory() / "canary"));
+  EXPECT_TRUE(
+      std::filesystem::exists(dtrain_.store() / "experiments/1/trials/1"));
+}
+
+TEST_F(CreateTest, RecordsWhereItCameFrom) {
+  ASSERT_EQ(Create(FaultYaml("", 20), {"--label", "x"}).code, 0);
+  const json from =
+      dtrain_.Run({"describe", "1", "--json"}).Json()["provenance"];
+  EXPECT_EQ(from["argv"][1], "create");
+  EXPECT_EQ(from["argv"][4], "x");
+  EXPECT_EQ(from["cwd"], dtrain_.directory().string());
+  EXPECT_EQ(from["git"], nullptr);
+  EXPECT_TRUE(from["host"].is_string());
+  EXPECT_TRUE(from["libraries"].contains("libtorch"));
+  EXPECT_GE(from["cpu"]["count"], 1);
+}
+
+TEST_F(CreateTest, RecordsTheCommitOfTheConfiguration) {
+  dtrain_.Write("fault.yaml", FaultYaml("", 20));
+  const CliResult made = dtrain_.RunProgram(
+      {"sh", "-c",
+       "git init -q . && git add fault.yaml && git -c user.name=a -c "
+       "user.email=b commit -q -m c && echo '# more' >>fault.yaml && "
+       "dtrain create fault.yaml -q && git rev-parse HEAD"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const json git =
+      dtrain_.Run({"describe", "1", "--json"}).Json()["provenance"]["git"];
+  EXPECT_THAT(made.out, HasSubstr(git["commit"].get<std::string>() + "\n"));
+  EXPECT_EQ(git["dirty"], true);
+}
+
+TEST_F(CreateTest, DrawsOnATerminalAndGivesItBack) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 100));
+  const CliResult result = dtrain_.RunProgram(
+      {"script", "-qec", "stty cols 70 rows 20; dtrain create fault.yaml",
+       "/dev/null"},
+      {.environment = {{"TERM", "xterm"}}});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\x1b[?25l"), HasSubstr("[#"),
+                                HasSubstr("batch 50/100")));
+  EXPECT_GT(result.out.rfind("\x1b[?25h"), result.out.rfind("\x1b[?25l"));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,162 @@
+// describe, config, metrics and logs on a store that is there.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+class ReadTest : public testing::Test {
+ protected:
+  ReadTest() { FillSampleStore(dtrain_.store()); }
+
+  CliRunner dtrain_;
+};
+
+class UnknownIdTest : public testing::TestWithParam<std::vector<std::string>> {
+};
+
+TEST_P(UnknownIdTest, IsNotFound) {
+  const CliRunner dtrain;
+  FillSampleStore(dtrain.store());
+  const CliResult result = dtrain.Run(GetParam());
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("shows"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, UnknownIdTest,
+    testing::Values(std::vector<std::string>{"describe", "9"},
+                    std::vector<std::string>{"config", "9"},
+                    std::vector<std::string>{"trials", "9"},
+                    std::vector<std::string>{"best", "9"},
+                    std::vector<std::string>{"metrics", "9"},
+                    std::vector<std::string>{"metrics", "1.9"},
+                    std::vector<std::string>{"logs", "9"},
+                    std::vector<std::string>{"checkpoints", "1.9"},
+                    std::vector<std::string>{"resume", "9"},
+                    std::vector<std::string>{"wait", "9"}));
+
+TEST_F(ReadTest, DescribesTheWholeRecord) {
+  const auto document = dtrain_.Run({"describe", "1", "--json"}).Json();
+  EXPECT_EQ(document["name"], "alpha");
+  EXPECT_EQ(document["provenance"]["host"], "box");
+  EXPECT_EQ(document["config"]["name"], "alpha");
+  EXPECT_EQ(document["metrics"], json({"accuracy", "loss"}));
+  const CliResult text = dtrain_.Run({"describe", "1"});
+  EXPECT_THAT(text.out, HasSubstr("trials        2, 1 COMPLETED, 1 ERROR"));
+  EXPECT_THAT(text.out, HasSubstr("host          box"));
+}
+
+TEST_F(ReadTest, PrintsTheConfiguration) {
+  EXPECT_EQ(dtrain_.Run({"config", "1", "--original"}).out,
+            "name: alpha # as typed\n");
+  EXPECT_EQ(dtrain_.Run({"config", "1", "--json"}).Json()["name"], "alpha");
+  EXPECT_THAT(dtrain_.Run({"config", "1"}).out, HasSubstr("name: alpha"));
+}
+
+TEST_F(ReadTest, PrintsMetrics) {
+  const auto rows = dtrain_.Run({"metrics", "1", "--json"}).Json()["metrics"];
+  ASSERT_EQ(rows.size(), 7);
+  EXPECT_EQ(rows[0]["trial"], "1.1");
+  EXPECT_EQ(rows[0]["kind"], "training");
+  EXPECT_EQ(rows[6]["value"], "NaN");
+}
+
+TEST_F(ReadTest, PrintsTheMetricsAskedFor) {
+  const CliResult result = dtrain_.Run(
+      {"metrics", "1.1", "--kind", "validation", "--name", "loss", "--csv"});
+  EXPECT_EQ(result.out,
+            "trial,kind,batches,epoch,name,value,time\r\n"
+            "1.1,validation,100,0.5,loss,0.75,1970-01-01T00:00:03.000100Z\r\n");
+  EXPECT_EQ(dtrain_.Run({"metrics", "1", "--kind", "test"}).code, 2);
+}
+
+TEST_F(ReadTest, PrintsMetricsAsText) {
+  EXPECT_THAT(dtrain_.Run({"metrics", "1.2", "--name", "accuracy"}).out,
+              HasSubstr("1.2  validation        100       0.5  accuracy"
+                        "          0.75  1970-01-01T00:00:03Z\n"));
+}
+
+TEST_F(ReadTest, MergesLogsByTime) {
+  EXPECT_EQ(dtrain_.Run({"logs", "1"}).out,
+            "1.1 | first\n"
+            "1.2 | second\n"
+            "1.1 | third \x1b[2J\xff\n"
+            "1.2/1 | fourth\n");
+}
+
+TEST_F(ReadTest, ShowsLogsOnATerminalEscaped) {
+  const CliResult result = dtrain_.RunProgram(
+      {"script", "-qec", "dtrain logs 1.1 --tail 1", "/dev/null"},
+      {.environment = {{"TERM", "dumb"}}});
+  EXPECT_THAT(result.out, HasSubstr("1.1 | third \\x1b[2J\\xff"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+}
+
+struct LogSelection {
+  std::vector<std::string> options;
+  std::string out;
+};
+
+class LogSelectionTest : public testing::TestWithParam<LogSelection> {};
+
+TEST_P(LogSelectionTest, PrintsTheLinesAskedFor) {
+  const CliRunner dtrain;
+  FillSampleStore(dtrain.store());
+  std::vector<std::string> arguments = {"logs", "1"};
+  arguments.insert(arguments.end(), GetParam().options.begin(),
+                   GetParam().options.end());
+  EXPECT_EQ(dtrain.Run(arguments).out, GetParam().out);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, LogSelectionTest,
+    testing::Values(
+        LogSelection{{"--head", "2"}, "1.1 | first\n1.2 | second\n"},
+        LogSelection{{"--tail", "1"}, "1.2/1 | fourth\n"},
+        LogSelection{{"--tail", "0"}, ""},
+        LogSelection{{"--level", "warning", "--head", "1"}, "1.2 | second\n"},
+        LogSelection{{"--rank", "1"}, "1.2/1 | fourth\n"},
+        LogSelection{{"--grep", "^f[io]"}, "1.1 | first\n1.2/1 | fourth\n"},
+        LogSelection{{"--grep", "ir", "--tail", "1", "--raw"},
+                     "third \x1b[2J\xff\n"},
+        LogSelection{{"--since", "1h"}, ""},
+        LogSelection{{"-f", "--tail", "1"}, "1.2/1 | fourth\n"}));
+
+TEST_F(ReadTest, PrintsLogsAsValidJson) {
+  const auto rows = dtrain_.Run({"logs", "1", "--json"}).Json()["logs"];
+  ASSERT_EQ(rows.size(), 4);
+  EXPECT_EQ(rows[2]["text"], "third \x1b[2J\xEF\xBF\xBD");
+  EXPECT_EQ(rows[2]["level"], "error");
+  EXPECT_EQ(rows[2]["stream"], "stderr");
+  EXPECT_EQ(dtrain_.Run({"logs", "3", "--json"}).Json(),
+            json({{"logs", json::array()}}));
+}
+
+TEST_F(ReadTest, RefusesBadLogOptions) {
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "--grep", "("}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "--level", "loud"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "--since", "then"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "-f", "--json"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "--head", "1", "--tail", "1"}).code, 2);
+}
+
+TEST_F(ReadTest, RefusesADamagedStore) {
+  std::filesystem::remove(dtrain_.store() / "dtrain.db-wal");
+  dtrain_.Write("store/dtrain.db", "this is no database at all, is it?");
+  const CliResult result = dtrain_.Run({"list"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr("not a database"));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,87 @@
+// Ctrl-C, dead runners, and going on.
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/run/runner_lock.h"
+#include "engine/store/layout.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/fault_yaml.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class ResumeTest : public testing::Test {
+ protected:
+  // About two seconds of training, stopped by `signal` at its first report.
+  CliResult CreateAndSignal(int signal) const {
+    dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10, x: 0.3", 200));
+    return dtrain_.Run(
+        {"create", "fault.yaml"},
+        {.signal_when = "validation at batch 20", .signal = signal});
+  }
+  void ExpectGoesOnToTheSameEnd() const {
+    const CliResult result = dtrain_.Run({"resume", "1", "--json"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.Json()["state"], "COMPLETED");
+    EXPECT_DOUBLE_EQ(result.Json()["best"]["value"], 1.0 / 3);
+    const json trial = dtrain_.Run({"trials", "1", "--json"}).Json();
+    EXPECT_EQ(trial["trials"][0]["restarts"], 0);
+    EXPECT_EQ(trial["trials"][0]["runs"], 2);
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(ResumeTest, PausesAtCtrlCAndSaysHowToGoOn) {
+  const CliResult result = CreateAndSignal(SIGINT);
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("go on with: dtrain resume 1\n"));
+  const json row = dtrain_.Run({"list", "--json"}).Json()["experiments"][0];
+  EXPECT_EQ(row["state"], "PAUSED");
+  ExpectGoesOnToTheSameEnd();
+}
+
+TEST_F(ResumeTest, PausesAtSigtermAndSighup) {
+  EXPECT_EQ(CreateAndSignal(SIGTERM).code, 143);
+  EXPECT_EQ(CreateAndSignal(SIGHUP).code, 129);
+}
+
+TEST_F(ResumeTest, GoesOnAfterARunnerThatWasKilled) {
+  EXPECT_EQ(CreateAndSignal(SIGKILL).code, 137);
+  const json row = dtrain_.Run({"list", "--json"}).Json()["experiments"][0];
+  EXPECT_EQ(row["state"], "INTERRUPTED");
+  ExpectGoesOnToTheSameEnd();
+}
+
+TEST_F(ResumeTest, RefusesASecondRunner) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 1'000'000));
+  ASSERT_EQ(dtrain_.Run({"create", "fault.yaml", "-d"}).code, 0);
+  const auto holder =
+      RunnerLock::Holder(StoreLayout(dtrain_.store()).RunnerLock(1));
+  ASSERT_TRUE(holder.has_value());
+
+  const CliResult result = dtrain_.Run({"resume", "1"});
+
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr(std::to_string(holder->pid)));
+  kill(static_cast<pid_t>(holder->pid), SIGTERM);
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "--timeout", "30"}).code, 75);
+}
+
+TEST_F(ResumeTest, SaysThatACompletedExperimentIsOver) {
+  dtrain_.Write("fault.yaml", FaultYaml("", 20));
+  ASSERT_EQ(dtrain_.Run({"create", "fault.yaml"}).code, 0);
+  const CliResult result = dtrain_.Run({"activate", "1", "--json"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("COMPLETED already"));
+  EXPECT_EQ(result.Json()["best"]["trial"], "1.1");
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,77 @@
+#include "cli/secrets.h"
+
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+ExperimentConfig Read(const std::string& variables) {
+  const std::string yaml =
+      "entrypoint: builtin:FaultTrial\n"
+      "searcher: {name: single, metric: loss, max_length: 10}\n"
+      "environment:\n"
+      "  environment_variables: " +
+      variables + "\n";
+  const ConfigResult result = ReadConfig(yaml, {.file_name = "x.yaml"});
+  EXPECT_TRUE(result.config.has_value());
+  return result.config.value();
+}
+
+TEST(SecretsTest, KeepsATextWithoutVariablesAsItIs) {
+  EXPECT_EQ(RecordedYaml("name: x # y\n", {}), "name: x # y\n");
+}
+
+TEST(SecretsTest, HidesValuesInTheText) {
+  const ExperimentConfig config = Read("{TOKEN: canary123, N: 1}");
+  const std::string text =
+      "# canary123\nentrypoint: builtin:FaultTrial\n"
+      "searcher: {name: single, metric: loss, max_length: 10}\n"
+      "environment:\n  environment_variables: {TOKEN: canary123, N: 1}\n";
+  EXPECT_EQ(RecordedYaml(text, config),
+            "# REDACTED\nentrypoint: builtin:FaultTrial\n"
+            "searcher: {name: single, metric: loss, max_length: 10}\n"
+            "environment:\n  environment_variables: {TOKEN: REDACTED, N: "
+            "REDACTED}\n");
+}
+
+TEST(SecretsTest, RecordsTheEffectiveYamlWhereAValueIsWrittenInEscapes) {
+  const std::string variables = R"({TOKEN: "can\x61ry123"})";
+  const ExperimentConfig config = Read(variables);
+  const std::string text =
+      "entrypoint: builtin:FaultTrial\n"
+      "searcher: {name: single, metric: loss, max_length: 10}\n"
+      "environment: {environment_variables: " +
+      variables + "}\n";
+  const std::string recorded = RecordedYaml(text, config);
+  EXPECT_THAT(recorded, Not(HasSubstr("can")));
+  EXPECT_THAT(recorded, HasSubstr("TOKEN"));
+}
+
+TEST(SecretsTest, HidesOverridesOfVariables) {
+  const std::vector<std::string> argv = {
+      "dtrain", "--set", "environment.environment_variables.T=canary", "--set",
+      "hyperparameters.lr=0.1"};
+  const std::vector<std::string> expected = {
+      "dtrain", "--set", "environment.environment_variables.T=REDACTED",
+      "--set", "hyperparameters.lr=0.1"};
+  EXPECT_EQ(RecordedArgv(argv), expected);
+}
+
+TEST(SecretsTest, TakesValuesAgainFromTheEnvironment) {
+  ExperimentConfig config =
+      ConfigFromJson(Read("{HOME: x, DTRAIN_NOT_SET: y}").effective);
+  const std::vector<std::string> missing = {"DTRAIN_NOT_SET"};
+  EXPECT_EQ(FillEnvironment(config), missing);
+  ASSERT_EQ(config.environment.size(), 1);
+  EXPECT_EQ(config.environment[0].first, "HOME");
+  EXPECT_EQ(config.environment[0].second, std::getenv("HOME"));
+}
+
+}  // namespace
+}  // namespace dtrain

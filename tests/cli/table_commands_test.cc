@@ -1,0 +1,167 @@
+// list, trials, best, checkpoints, models and slots on a store that is there.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class TableCommandsTest : public testing::Test {
+ protected:
+  TableCommandsTest() { FillSampleStore(dtrain_.store()); }
+
+  CliRunner dtrain_;
+};
+
+TEST(EmptyStoreTest, IsEmptyForReadersAndNotMade) {
+  const CliRunner dtrain;
+  const CliResult result = dtrain.Run({"list", "--json"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.Json(), json({{"experiments", json::array()}}));
+  EXPECT_FALSE(std::filesystem::exists(dtrain.store()));
+}
+
+TEST_F(TableCommandsTest, ListsExperiments) {
+  const auto rows = dtrain_.Run({"list", "--json"}).Json()["experiments"];
+  ASSERT_EQ(rows.size(), 3);
+  EXPECT_EQ(rows[0]["name"], "alpha");
+  EXPECT_EQ(rows[0]["state"], "COMPLETED");
+  EXPECT_EQ(rows[0]["progress"], 1.0);
+  EXPECT_EQ(rows[0]["duration"], 5.0);
+  EXPECT_EQ(rows[0]["trials"], 2);
+  EXPECT_EQ(rows[0]["best"]["trial"], "1.2");
+  EXPECT_EQ(rows[0]["best"]["value"], 0.25);
+  EXPECT_EQ(rows[2]["error"], "every trial failed");
+}
+
+TEST_F(TableCommandsTest, SeesThatARunnerDied) {
+  const auto rows = dtrain_.Run({"list", "--json"}).Json()["experiments"];
+  EXPECT_EQ(rows[1]["state"], "INTERRUPTED");
+}
+
+TEST_F(TableCommandsTest, EscapesNamesInText) {
+  const CliResult result = dtrain_.Run({"list"});
+  EXPECT_THAT(result.out, HasSubstr("\\x1b]0;owned\\x07../../x\\x0a$(touch"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(TableCommandsTest, KeepsNamesInJson) {
+  const auto rows = dtrain_.Run({"list", "--json"}).Json()["experiments"];
+  EXPECT_EQ(rows[1]["name"], "\x1b]0;owned\x07../../x\n$(touch canary)");
+}
+
+TEST_F(TableCommandsTest, WritesCsv) {
+  const CliResult result = dtrain_.Run({"list", "--csv", "--limit", "1"});
+  EXPECT_EQ(result.out,
+            "id,name,state,progress,searcher,trials,best,started,duration\r\n"
+            "1,alpha,COMPLETED,1,random,2,0.25,1970-01-01T00:00:02.000000Z,"
+            "5\r\n");
+}
+
+struct Selection {
+  std::vector<std::string> arguments;
+  std::vector<std::int64_t> ids;
+};
+
+class ListSelectionTest : public testing::TestWithParam<Selection> {};
+
+TEST_P(ListSelectionTest, ShowsTheChosenOnesInOrder) {
+  const CliRunner dtrain;
+  FillSampleStore(dtrain.store());
+  std::vector<std::string> arguments = {"list", "--json"};
+  arguments.insert(arguments.end(), GetParam().arguments.begin(),
+                   GetParam().arguments.end());
+  std::vector<std::int64_t> ids;
+  const json document = dtrain.Run(arguments).Json();
+  for (const json& row : document["experiments"]) {
+    ids.push_back(row["id"]);
+  }
+  EXPECT_EQ(ids, GetParam().ids);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, ListSelectionTest,
+    testing::Values(Selection{{"--state", "INTERRUPTED"}, {2}},
+                    Selection{{"--label", "night", "--limit", "2"}, {1, 2}},
+                    Selection{{"--label", "day"}, {}},
+                    Selection{{"--sort", "name"}, {2, 1, 3}},
+                    Selection{{"--sort", "id", "--reverse"}, {3, 2, 1}},
+                    Selection{{"--filter", "best<0.5"}, {1}},
+                    Selection{{"--filter", "state!=COMPLETED and id>2"}, {3}}));
+
+TEST_F(TableCommandsTest, RefusesAnUnknownState) {
+  EXPECT_EQ(dtrain_.Run({"list", "--state", "SLEEPING"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"list", "--filter", "age<3"}).code, 2);
+}
+
+TEST_F(TableCommandsTest, ShowsTrials) {
+  const auto rows = dtrain_.Run({"trials", "1", "--json"}).Json()["trials"];
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_EQ(rows[0]["trial"], "1.1");
+  EXPECT_EQ(rows[0]["state"], "ERROR");
+  EXPECT_EQ(rows[0]["reason"], "exit code 1");
+  EXPECT_EQ(rows[1]["hparams"], json({{"lr", 0.25}, {"batch", 32}}));
+  EXPECT_EQ(rows[1]["best"]["value"], 0.25);
+}
+
+TEST_F(TableCommandsTest, ShowsOnlySearchedHyperparametersInText) {
+  const CliResult result = dtrain_.Run({"trials", "1"});
+  EXPECT_THAT(result.out, HasSubstr("lr=0.25"));
+  EXPECT_THAT(result.out, Not(HasSubstr("batch=32")));
+}
+
+TEST_F(TableCommandsTest, SortsTrialsBestFirst) {
+  const auto by_loss = dtrain_.Run({"trials", "1", "--sort", "loss", "--json"});
+  EXPECT_EQ(by_loss.Json()["trials"][0]["trial"], "1.2");
+  const auto by_accuracy = dtrain_.Run(
+      {"trials", "1", "--sort", "accuracy", "--limit", "1", "--json"});
+  EXPECT_EQ(by_accuracy.Json()["trials"][0]["trial"], "1.1");
+  EXPECT_EQ(by_accuracy.Json()["trials"].size(), 1);
+}
+
+TEST_F(TableCommandsTest, NamesTheMetricsThereAre) {
+  const CliResult result = dtrain_.Run({"trials", "1", "--sort", "los"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("accuracy"));
+}
+
+TEST_F(TableCommandsTest, ShowsTheBestTrials) {
+  const auto document = dtrain_.Run({"best", "1", "-n", "5", "--json"}).Json();
+  ASSERT_EQ(document["best"].size(), 2);
+  EXPECT_EQ(document["metric"], "loss");
+  EXPECT_EQ(document["best"][0]["trial"], "1.2");
+  EXPECT_EQ(document["best"][1]["value"], 0.75);
+}
+
+TEST_F(TableCommandsTest, ShowsCheckpoints) {
+  const auto rows =
+      dtrain_.Run({"checkpoints", "1", "--json"}).Json()["checkpoints"];
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_EQ(rows[0]["trial"], "1.2");
+  EXPECT_EQ(rows[0]["bytes"], 12'345'678);
+  EXPECT_THAT(dtrain_.Run({"checkpoints", "1.2"}).out, HasSubstr("12.3 MB"));
+  EXPECT_THAT(dtrain_.Run({"checkpoints", "1.1"}).out,
+              Not(HasSubstr("12.3 MB")));
+}
+
+TEST_F(TableCommandsTest, ShowsModelsAndSlots) {
+  const auto models = dtrain_.Run({"models", "--json"}).Json()["models"];
+  EXPECT_EQ(models[0]["entrypoint"], "builtin:FaultTrial");
+  EXPECT_THAT(dtrain_.Run({"models", "--csv"}).out,
+              StartsWith("entrypoint,hyperparameter,type,default,doc\r\n"));
+  const auto slots = dtrain_.Run({"slots", "--json"}).Json();
+  EXPECT_GE(slots["cpus"], 1);
+  EXPECT_TRUE(slots["slots"][0]["free"].is_boolean());
+  EXPECT_THAT(dtrain_.Run({"slots"}).out, StartsWith("SLOT "));
+}
+
+}  // namespace
+}  // namespace dtrain

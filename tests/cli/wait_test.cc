@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/run/runner_lock.h"
+#include "engine/store/layout.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+
+class WaitTest : public testing::Test {
+ protected:
+  WaitTest() { FillSampleStore(dtrain_.store()); }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(WaitTest, IsDoneWhereTheExperimentIs) {
+  EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 0);
+}
+
+TEST_F(WaitTest, FailsWhereTheExperimentFailed) {
+  const CliResult result = dtrain_.Run({"wait", "1", "3"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err,
+            "dtrain: error: experiment 3 is ERROR: every trial failed\n");
+}
+
+TEST_F(WaitTest, SaysThatADeadRunnersExperimentCanBeResumed) {
+  const CliResult result = dtrain_.Run({"wait", "2"});
+  EXPECT_EQ(result.code, 75);
+  EXPECT_THAT(result.err, HasSubstr("dtrain resume 2"));
+}
+
+TEST_F(WaitTest, JudgesRequirements) {
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "accuracy>=0.75"}).code, 0);
+  const CliResult unmet = dtrain_.Run(
+      {"wait", "1", "--require", "loss<0.3 and accuracy>0.9", "--json"});
+  EXPECT_EQ(unmet.code, 4);
+  EXPECT_EQ(unmet.err,
+            "dtrain: error: experiment 1: requirement not met: accuracy>0.9 "
+            "(actual: 0.75)\n");
+  const auto checks = unmet.Json()["experiments"][0]["requirements"];
+  EXPECT_EQ(checks[0]["met"], true);
+  EXPECT_EQ(checks[1]["met"], false);
+}
+
+TEST_F(WaitTest, NamesWhatWasReportedInsteadOfTheMetric) {
+  const CliResult result = dtrain_.Run({"wait", "1", "--require", "acc>0"});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("reported: accuracy, loss"));
+}
+
+TEST_F(WaitTest, RefusesRequirementsThatMeanNothing) {
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "accuracy"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "state==DONE"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "loss==low"}).code, 2);
+}
+
+TEST_F(WaitTest, GivesUpAfterItsTime) {
+  const RunnerLock runner =
+      RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
+  const CliResult result = dtrain_.Run({"wait", "2", "--timeout", "250ms"});
+  EXPECT_EQ(result.code, 124);
+  EXPECT_THAT(result.err, HasSubstr("still not ended after"));
+}
+
+TEST_F(WaitTest, DoesNotResumeWhatRunsElsewhere) {
+  const RunnerLock runner =
+      RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
+  EXPECT_EQ(dtrain_.Run({"list", "--state", "RUNNING", "--json"})
+                .Json()["experiments"]
+                .size(),
+            1);
+}
+
+TEST_F(WaitTest, ResumesNothingThatIsFinal) {
+  const CliResult completed = dtrain_.Run({"resume", "1"});
+  EXPECT_THAT(completed.err, HasSubstr("COMPLETED already"));
+  EXPECT_EQ(dtrain_.Run({"resume", "3"}).code, 1);
+}
+
+}  // namespace
+}  // namespace dtrain
