@@ -32,17 +32,33 @@ nlohmann::json BestTrialJson(const TrialRow& row, const std::string& metric,
   return json;
 }
 
+// The trials that have a best validation, best first, at most `count`.
+std::vector<TrialRow> BestTrials(const Store& store, const ExperimentRow& row,
+                                 std::size_t count) {
+  auto trials = ListTrials(store, row);
+  std::erase_if(trials, [](const TrialRow& trial) { return !trial.best; });
+  SortByMetric(store, row, row.metric, trials);
+  while (trials.size() > count) trials.pop_back();
+  return trials;
+}
+
+std::vector<Cell> Row(const TrialRow& row, const ExperimentDetail& detail) {
+  const nlohmann::json space =
+      detail.config.value("hyperparameters", nlohmann::json::object());
+  return {ToString(row.id),
+          detail.row.metric,
+          Cell(FormatMetric(row.best->value), FormatNumber(row.best->value)),
+          std::to_string(row.best->batches),
+          row.best->checkpoint,
+          Cell(FormatHparams(SearchedHparams(space, row.hparams)),
+               DumpJson(row.hparams))};
+}
+
 int Best(const BestOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
-  auto rows = ListTrials(store, detail.row);
-  std::erase_if(rows, [](const TrialRow& row) { return !row.best; });
-  SortByMetric(store, detail.row, detail.row.metric, rows);
-  if (rows.size() > options.count) {
-    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(options.count),
-               rows.end());
-  }
+  const auto rows = BestTrials(store, detail.row, options.count);
   if (options.json) {
     nlohmann::json array = nlohmann::json::array();
     for (const TrialRow& row : rows) {
@@ -63,16 +79,7 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
                {.name = "batches", .right = true},
                {.name = "checkpoint"},
                {.name = "hparams", .elastic = true}});
-  const nlohmann::json space =
-      detail.config.value("hyperparameters", nlohmann::json::object());
-  for (const TrialRow& row : rows) {
-    table.AddRow(
-        {ToString(row.id), detail.row.metric,
-         Cell(FormatMetric(row.best->value), FormatNumber(row.best->value)),
-         std::to_string(row.best->batches), row.best->checkpoint,
-         Cell(FormatHparams(SearchedHparams(space, row.hparams)),
-              DumpJson(row.hparams))});
-  }
+  for (const TrialRow& row : rows) table.AddRow(Row(row, detail));
   PrintTable(table, options.format(), globals);
   return kExitDone;
 }

@@ -1,11 +1,11 @@
 #include "cli/library_versions.h"
 
 #include <CLI/Version.hpp>
-#include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/build_info.h"
+#include "engine/store/store.h"
 
 namespace dtrain {
 namespace {
@@ -24,7 +24,7 @@ std::vector<std::pair<std::string, std::string>> LibraryVersions() {
       {"nlohmann_json",
        Dotted(NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
               NLOHMANN_JSON_VERSION_PATCH)},
-      {"sqlite", SQLite::getLibVersion()},
+      {"sqlite", SqliteVersion()},
       {"sqlitecpp", SQLITECPP_VERSION},
       {"yaml_cpp", kYamlCppVersion}};
   if (*kLibTorchVersion != '\0') {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iostream>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,15 @@
 #include "engine/report/json_view.h"
 
 namespace dtrain {
+namespace {
+
+// Whether stdout is a pipe whose reader has gone: no loss to anybody.
+bool NobodyReads() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&out, 1, /*timeout=*/0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+}  // namespace
 
 void AddJsonOption(CLI::App& app, JsonOption& options) {
   app.add_flag("--json", options.json, "Print one JSON document");
@@ -39,7 +49,7 @@ void PrintTable(const Table& table, Format format,
 void FinishOutput() {
   errno = 0;
   std::cout.flush();
-  if (std::cout.good() || errno == EPIPE) return;
+  if (std::cout.good() || errno == EPIPE || NobodyReads()) return;
   const std::string why = errno != 0 ? std::strerror(errno) : "write error";
   throw Error(ErrorKind::kFailed, "stdout: cannot write: " + why +
                                       "; what was printed is incomplete");

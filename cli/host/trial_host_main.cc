@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "engine/run/trial_host.h"
-#include "engine/train/run_trial.h"
+#include "models/trial_library.h"
 
 // `trial-host SOCKET [--cuda]`: executed by the runner with a socket of that
 // number, which it serves. LibTorch is opened by the dynamic linker, before.

@@ -58,9 +58,6 @@ std::string SummaryText(const RunResult& result,
   const std::string command = EscapeForTerminal(context.command);
   std::string text =
       EscapeForTerminal(HeadLine(result)) + "\n" + BestLines(result, context);
-  if (!IsFinal(result.state)) {
-    return text + "go on with: " + command + " resume " + id + "\n";
-  }
   return text + "look at it with: " + command + " trials " + id + "; " +
          command + " metrics " + id + "; " + command + " logs " + id + "\n";
 }

@@ -16,7 +16,7 @@ struct SummaryContext {
 };
 
 /// How a run ended, for people: the best trial with its metric, searched
-/// hyperparameters and checkpoint, how to look at it or go on. Escaped lines.
+/// hyperparameters and checkpoint, how to look at it. Escaped lines.
 std::string SummaryText(const RunResult& result, const SummaryContext& context);
 
 }  // namespace dtrain

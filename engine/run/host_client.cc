@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <set>
@@ -149,6 +150,13 @@ void HostClient::Start() {
   changes.emplace(changes.begin(), kExperimentVariable,
                   std::to_string(options_.experiment));
   changes.emplace(changes.begin(), kTokenVariable, token_);
+  // Threads that wait for work by spinning take the cores from other trials:
+  // ten times slower where the machine is busy. libgomp reads this when it is
+  // opened, so it must be in the host's environment.
+  if (::getenv("OMP_WAIT_POLICY") == nullptr &&
+      ::getenv("GOMP_SPINCOUNT") == nullptr) {
+    changes.emplace_back("GOMP_SPINCOUNT", "1000");
+  }
   std::vector<std::string> arguments = {options_.program.string(),
                                         std::to_string(kHostSocket)};
   if (options_.cuda) arguments.emplace_back("--cuda");

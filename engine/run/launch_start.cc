@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/run/launch_loop.h"
+#include "engine/store/private_files.h"
 
 namespace dtrain {
 namespace {
@@ -18,19 +19,6 @@ std::vector<std::pair<std::string, std::string>> DeviceVariables(
   }
   return {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
           {"CUDA_VISIBLE_DEVICES", visible}};
-}
-
-void MakeDirectory(const std::filesystem::path& directory) {
-  if (directory.empty()) return;
-  std::error_code error;
-  if (std::filesystem::create_directories(directory, error)) {
-    std::filesystem::permissions(directory, std::filesystem::perms::owner_all,
-                                 error);
-  }
-  if (error) {
-    throw Error(ErrorKind::kFailed,
-                directory.string() + ": cannot be made: " + error.message());
-  }
 }
 
 }  // namespace
@@ -59,9 +47,11 @@ void LaunchLoop::StartProcess(Waiting waiting, SlotLease lease) {
     waiting.spec.gpus.push_back(static_cast<int>(i));
   }
   try {
-    MakeDirectory(waiting.spec.directory);
+    if (!waiting.spec.directory.empty()) {
+      MakePrivateDirectories(waiting.spec.directory);
+    }
     const std::filesystem::path log = options_.layout.TrialLog(id);
-    MakeDirectory(log.parent_path());
+    MakePrivateDirectories(log.parent_path());
     const auto variables = DeviceVariables(lease.gpus);
     auto process = std::make_unique<TrialProcess>(
         std::move(waiting.spec), std::move(lease), log, options_.clock, poller_,

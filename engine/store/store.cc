@@ -209,4 +209,6 @@ void Store::MaybeCheckpointWal() {
 
 const StoreLayout& Store::layout() const { return connection_->layout; }
 
+std::string SqliteVersion() { return sqlite3_libversion(); }
+
 }  // namespace dtrain

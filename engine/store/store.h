@@ -26,6 +26,9 @@ struct MetricQuery {
   std::optional<std::string> name;
 };
 
+/// The version of the SQLite library that this process runs with.
+std::string SqliteVersion();
+
 /// The record of everything, in one SQLite database: the only SQL in the
 /// program. One thread an instance. Many processes may have it open: readers
 /// are read-only connections, and every write transaction and WAL checkpoint

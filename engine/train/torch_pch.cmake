@@ -18,6 +18,6 @@ endfunction()
 
 # A room that includes Torch: as dtrain_room, with the precompiled header.
 function(dtrain_torch_room name)
-  dtrain_room(${name} ${ARGN})
+  dtrain_room(${name} OWN_HEADERS ${ARGN})
   dtrain_use_torch(dtrain_${name})
 endfunction()

@@ -184,7 +184,6 @@ bool Trainer::Validate() try {
     LoadRandomState(random, context_.device());
     return false;
   }
-  CheckSearcherMetric(*metrics);
   state_.last_validation = {state_.batches, *metrics};
   context_.ObserveValidation(*metrics);
   ObserveForStopping(*metrics);
@@ -197,17 +196,6 @@ bool Trainer::Validate() try {
   throw Error(ErrorKind::kFailed, "validation after batch " +
                                       std::to_string(state_.batches) + ": " +
                                       TorchMessage(error));
-}
-
-void Trainer::CheckSearcherMetric(const MetricValues& metrics) const {
-  const std::string& wanted = settings().searcher_metric;
-  if (wanted.empty() || FindMetric(metrics, wanted) != nullptr) return;
-  throw Error(ErrorKind::kFailed, "the searcher's metric '" + wanted +
-                                      "' was not reported at batch " +
-                                      std::to_string(state_.batches) +
-                                      "; searcher.metric must be "
-                                      "one of those that were: " +
-                                      Names(metrics));
 }
 
 void Trainer::ObserveForStopping(const MetricValues& metrics) {
@@ -255,7 +243,6 @@ void Trainer::Complete(Length until) {
   const auto& point =
       validation_ ? state_.last_validation : state_.last_training;
   const MetricValues metrics = point ? point->metrics : MetricValues{};
-  if (!validation_) CheckSearcherMetric(metrics);
   link_.send(OperationCompleted{.length = until,
                                 .batches = state_.batches,
                                 .metrics = metrics,

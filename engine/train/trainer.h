@@ -43,7 +43,6 @@ class Trainer {
   void ReportTraining();
   void Checkpoint(bool needed);
   void ObserveForStopping(const MetricValues& metrics);
-  void CheckSearcherMetric(const MetricValues& metrics) const;
   void Complete(Length until);
   void TellProgress();
   Finished Stop();

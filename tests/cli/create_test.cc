@@ -89,6 +89,15 @@ TEST_F(CreateTest, StreamsEventsAsJsonLines) {
                                      "checkpoint", "trial_ended"}));
 }
 
+TEST_F(CreateTest, GoesOnWhereNobodyReadsItsEvents) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5", 40));
+  const CliResult result = dtrain_.RunProgram(
+      {"bash", "-c",
+       "dtrain create fault.yaml -q --jsonl | true; exit ${PIPESTATUS[0]}"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(CreateTest, NamesRequirementsThatAreNotMet) {
   const CliResult result =
       Create(FaultYaml("x: 0.3", 100),
@@ -208,7 +217,7 @@ TEST_F(CreateTest, DrawsOnATerminalAndGivesItBack) {
       {.environment = {{"TERM", "xterm"}}});
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_THAT(result.out, AllOf(HasSubstr("\x1b[?25l"), HasSubstr("[#"),
-                                HasSubstr("batch 50/100")));
+                                HasSubstr("  1.1  epoch "), HasSubstr("/100")));
   EXPECT_GT(result.out.rfind("\x1b[?25h"), result.out.rfind("\x1b[?25l"));
 }
 

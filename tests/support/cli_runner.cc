@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr auto kLimit = std::chrono::minutes(4);
+constexpr auto kLimit = std::chrono::minutes(8);
 
 struct Pipe {
   UniqueFd in;

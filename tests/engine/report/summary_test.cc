@@ -30,13 +30,14 @@ TEST_F(SummaryTest, TellsTheBestTrialAndHowToLookAtIt) {
             "3\n");
 }
 
-TEST_F(SummaryTest, TellsHowToGoOn) {
+TEST_F(SummaryTest, TellsThatItPaused) {
   result_.state = State::kPaused;
   result_.best.reset();
   context_.command = "dtrain --store s";
   EXPECT_EQ(SummaryText(result_, context_),
             "experiment 3 paused after 1m32s\n"
-            "go on with: dtrain --store s resume 3\n");
+            "look at it with: dtrain --store s trials 3; dtrain --store s "
+            "metrics 3; dtrain --store s logs 3\n");
 }
 
 TEST_F(SummaryTest, TellsWhyItFailed) {

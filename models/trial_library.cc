@@ -1,4 +1,4 @@
-#include "engine/train/run_trial.h"
+#include "models/trial_library.h"
 
 #include <csignal>
 #include <string>

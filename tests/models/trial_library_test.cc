@@ -1,7 +1,7 @@
 // Whole trials in processes of their own, through the door that the trial host
 // uses.
 
-#include "engine/train/run_trial.h"
+#include "models/trial_library.h"
 
 #include <chrono>
 #include <filesystem>

@@ -1,0 +1,27 @@
+# The headers that a file without Torch spends most of its compile time on are
+# compiled once for the rooms and once for the tests. GCC takes a precompiled
+# header only with the flags that it was made with, hence one for each.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cc CONTENT "" @ONLY)
+
+set(DTRAIN_COMMON_HEADERS
+  <algorithm> <chrono> <filesystem> <functional> <map> <memory> <optional>
+  <set> <span> <string> <string_view> <utility> <variant> <vector>
+  <nlohmann/json.hpp>)
+
+add_library(dtrain_room_pch OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
+target_link_libraries(dtrain_room_pch PRIVATE dtrain_options)
+target_precompile_headers(dtrain_room_pch PRIVATE ${DTRAIN_COMMON_HEADERS})
+
+# Tests are compiled without optimisation: they are run once a build.
+function(dtrain_test_options target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -O0)
+endfunction()
+
+if(DTRAIN_TESTS)
+  add_library(dtrain_test_pch OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
+  target_link_libraries(dtrain_test_pch PRIVATE dtrain_options GTest::gmock)
+  dtrain_test_options(dtrain_test_pch)
+  target_precompile_headers(dtrain_test_pch PRIVATE
+    ${DTRAIN_COMMON_HEADERS} <fstream> <gmock/gmock.h> <gtest/gtest.h>)
+endif()
