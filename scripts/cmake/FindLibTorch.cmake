@@ -95,7 +95,6 @@ if(NOT TARGET LibTorch::cpu)
   # Only what is used becomes NEEDED: libtorch.so would open the CUDA half.
   add_library(LibTorch::cpu INTERFACE IMPORTED GLOBAL)
   set_target_properties(LibTorch::cpu PROPERTIES
-    INTERFACE_COMPILE_DEFINITIONS _GLIBCXX_USE_CXX11_ABI=1
     INTERFACE_INCLUDE_DIRECTORIES
       "${LibTorch_PREFIX}/include;${LibTorch_PREFIX}/include/torch/csrc/api/include"
     INTERFACE_LINK_OPTIONS LINKER:--as-needed
