@@ -93,7 +93,7 @@ void CheckHyperparameters(const Node& root, const Json& searcher,
                           Findings& findings) {
   const Node* node = root.Find("hyperparameters");
   if (node == nullptr || !searcher.at("name").is_string()) return;
-  Findings unheard("", {});
+  Findings unheard = Findings::Unheard();
   ReadHyperparameters(*node, unheard);
   if (unheard.errors() > 0) return;
   CheckSearched(*node, searcher.at("name").get<std::string>(), findings);

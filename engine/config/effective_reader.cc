@@ -18,7 +18,7 @@ std::string MethodOf(const Node& root) {
   const Node* searcher = root.Find("searcher");
   const Node* name = searcher ? searcher->Find("name") : nullptr;
   if (name == nullptr) return "";
-  Findings unheard("", {});
+  Findings unheard = Findings::Unheard();
   const auto method = ReadValue(*FindKey("searcher.name"), *name, unheard);
   return method ? method->get<std::string>() : "";
 }
@@ -82,7 +82,7 @@ nlohmann::json EffectiveReader::ReadGiven(const KeySpec& key,
   const int before = findings_.errors();
   if (key.type == KeyType::kPoints) {
     // Points are checked against hyperparameters that are known to be right.
-    Findings unheard("", {});
+    Findings unheard = Findings::Unheard();
     const Node* space = root_.Find("hyperparameters");
     if (space != nullptr) ReadHyperparameters(*space, unheard);
     if (unheard.errors() == 0) value = ReadPoints(node, space, findings_);

@@ -80,9 +80,9 @@ void Findings::Add(Severity severity, Mark mark, std::string key,
   diagnostic.severity = severity;
   diagnostic.key = std::move(key);
   diagnostic.message = std::move(message);
-  if (mark.override_index >= 0) {
-    diagnostic.file =
-        overrides_.at(static_cast<std::size_t>(mark.override_index));
+  const auto index = static_cast<std::size_t>(mark.override_index);
+  if (mark.override_index >= 0 && index < overrides_.size()) {
+    diagnostic.file = overrides_[index];
   } else {
     diagnostic.file = file_;
     diagnostic.line = mark.line;

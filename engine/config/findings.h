@@ -16,6 +16,9 @@ class Findings {
   /// `overrides` are those of ReadOptions; marks refer to them by index.
   Findings(std::string file, std::span<const std::string> overrides);
 
+  /// Findings that nobody will hear: of what is read a second time.
+  static Findings Unheard() { return {"", {}}; }
+
   /// A finding at `mark` about the key with the dotted path `key`.
   void Error(Mark mark, std::string key, std::string message);
   void Warning(Mark mark, std::string key, std::string message);

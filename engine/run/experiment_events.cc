@@ -31,7 +31,9 @@ void Experiment::On(const TrialStarted& event) {
         writer.SetTrialProcess(event.trial, event.pid, event.start_ticks, boot);
       },
       Urgency::kBatched);
-  doors_.reporter.OnTrialStarted(trial.row, from);
+  outbox_.After([this, row = trial.row, from] {
+    doors_.reporter.OnTrialStarted(row, from);
+  });
 }
 
 void Experiment::On(const TrialSaid& event) {

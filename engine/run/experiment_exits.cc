@@ -91,7 +91,8 @@ void Experiment::HandleError(TrialState& trial, const std::string& reason) {
     const std::string restarts =
         trial.row.restarts == 0
             ? ""
-            : " (after " + std::to_string(trial.row.restarts) + " restarts)";
+            : " (after " + std::to_string(trial.row.restarts) +
+                  (trial.row.restarts == 1 ? " restart)" : " restarts)");
     return AbandonTrial(trial, ExitReason::kErrored, reason + restarts);
   }
   ++trial.row.restarts;

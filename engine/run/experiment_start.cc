@@ -14,10 +14,9 @@ void Experiment::Recover() {
   for (TrialRow& row : store.Trials(setup_.id)) {
     auto trial = std::make_unique<TrialState>();
     trial->ended = IsFinal(row.state);
-    if (row.best) NoteBest(*trial, row.best->value, row.best->batches);
     trial->row = std::move(row);
-    if (trial->row.best && best_trial_ == 0) {
-      best_trial_ = trial->row.id.number;
+    if (const auto& best = trial->row.best) {
+      NoteBest(*trial, best->value, best->batches);
     }
     trials_.emplace(trial->row.id.number, std::move(trial));
   }

@@ -21,11 +21,11 @@ function(dtrain_install target destination rpath)
 endfunction()
 
 dtrain_install(dtrain bin $ORIGIN/../lib)
-dtrain_install(trial-host libexec/dtrain $ORIGIN/../../lib)
+dtrain_install(trial_host libexec/dtrain $ORIGIN/../../lib)
 dtrain_install(dtrain_trial lib $ORIGIN)
 dtrain_install(dtrain_trial_cuda lib $ORIGIN)
-if(TARGET trial-host)
-  set_target_properties(trial-host PROPERTIES
+if(TARGET trial_host)
+  set_target_properties(trial_host PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec/dtrain)
 endif()
 

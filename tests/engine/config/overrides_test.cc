@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/engine/config/bad_config.h"
@@ -54,6 +55,11 @@ TEST_F(OverridesTest, UnsetsByAnEmptyValue) {
 
   ASSERT_TRUE(result.config);
   EXPECT_EQ(result.config->name, "f");
+}
+
+TEST_F(OverridesTest, RefusesValuesThatAreReadTwice) {
+  EXPECT_THAT(Error("hyperparameters.lr=.nan"),
+              testing::StartsWith("--set hyperparameters.lr: "));
 }
 
 TEST_F(OverridesTest, LetsTheLastOneWin) {

@@ -191,8 +191,8 @@ TEST_F(TrainerTest, AMissingSearcherMetricIsLeftToTheRunner) {
   FakeRunner runner;
   const Finished finished = Train(runner);
   EXPECT_EQ(finished.reason, EndReason::kCompleted);
-  EXPECT_TRUE(std::ranges::any_of(
-      runner.messages, [](const TrialMessage& message) {
+  EXPECT_TRUE(
+      std::ranges::any_of(runner.messages, [](const TrialMessage& message) {
         return std::holds_alternative<ValidationReport>(message);
       }));
 }
