@@ -10,7 +10,6 @@
 #include "cli/run_report.h"
 #include "cli/store_access.h"
 #include "engine/run/runner.h"
-#include "engine/store/private_files.h"
 
 namespace dtrain {
 namespace {
@@ -24,7 +23,6 @@ int RunHere(const StoreLayout& layout, const Recording& record,
   std::signal(SIGXFSZ, SIG_IGN);
   Store store = Store::OpenForWriting(layout);
   const std::int64_t id = record(store);
-  MakePrivateDirectories(layout.Experiment(id));
   std::function<void()> on_begin;
   if (departure) {
     on_begin = [&] { departure(id, layout.RunnerLog(id)); };

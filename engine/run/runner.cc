@@ -11,6 +11,7 @@
 #include "engine/run/local_launcher.h"
 #include "engine/run/runner_lock.h"
 #include "engine/run/slots.h"
+#include "engine/store/private_files.h"
 
 namespace dtrain {
 namespace {
@@ -95,6 +96,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                 "there is no experiment " + std::to_string(id) +
                     "; `dtrain list -a` shows those there are");
   }
+  MakePrivateDirectories(store.layout().Experiment(id));
   const RunnerLock lock = RunnerLock::Take(store.layout().RunnerLock(id));
   SlotPlan plan = PlanExperimentSlots(config);
   const nlohmann::json recorded =
