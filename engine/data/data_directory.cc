@@ -77,8 +77,7 @@ std::string DataDirectory::MissingMessage(
       looked.empty() ? "nowhere, since neither DTRAIN_DATA nor HOME is set"
                      : Join(looked, " and ");
   return "no " + set + " data; looked in " + where + " (and " + set +
-         "/ there); run `dtrain data fetch " + set + "`, or put " +
-         Join(files, ", ") +
+         "/ there); put " + Join(files, ", ") +
          " (or each with .gz) into a directory and name it in the "
          "hyperparameter 'data' or in DTRAIN_DATA";
 }

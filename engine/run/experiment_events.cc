@@ -67,6 +67,7 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
   trial.last_step = Now();
   trial.row.batches = report.batches;
   trial.training = report.metrics;
+  trial.last_failure.clear();
   changed_.insert(trial.row.id.number);
   outbox_.Add(
       [id = trial.row.id, report](StoreWriter& writer) {

@@ -81,7 +81,13 @@ void Experiment::HandleExit(TrialState& trial, const TrialExited& event) {
     return Advance(trial);
   }
   if (said(EndReason::kError)) {
-    return HandleError(trial, trial.last_word->message);
+    const std::string& why = trial.last_word->message;
+    // The same again, before any training: another start will not mend it.
+    if (why == trial.last_failure) {
+      return AbandonTrial(trial, ExitReason::kErrored, why);
+    }
+    trial.last_failure = why;
+    return HandleError(trial, why);
   }
   HandleError(trial, DescribeExit(event));
 }

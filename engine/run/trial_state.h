@@ -43,6 +43,8 @@ struct TrialState {
   StopCause stop = StopCause::kNone;
   std::string failure;
   std::optional<Finished> last_word;
+  // What the trial said when it failed, if it has not trained since.
+  std::string last_failure;
   std::optional<Duration> restart_at;  // waits until then to start again
   Duration started{0};
   Duration last_step{0};

@@ -94,7 +94,7 @@ TEST_F(DataDirectoryTest, SaysWhereItLookedAndWhatToDo) {
   variables_ = {{"DTRAIN_DATA", "/d"}, {"XDG_CACHE_HOME", "/c"}};
   EXPECT_EQ(Directory("").MissingMessage("mnist", files_),
             "no mnist data; looked in /d and /c/dtrain/data (and mnist/ "
-            "there); run `dtrain data fetch mnist`, or put images, labels (or "
+            "there); put images, labels (or "
             "each with .gz) into a directory and name it in the "
             "hyperparameter 'data' or in DTRAIN_DATA");
 }

@@ -279,6 +279,21 @@ TEST_F(ExperimentTest, DoesNotRestartInvalidHyperparameters) {
   EXPECT_EQ(launcher_.started().size(), 1u);
 }
 
+TEST_F(ExperimentTest, GivesUpATrialThatFailsTheSameWayBeforeTraining) {
+  config_.max_restarts = 5;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
+                                    .message = "no mnist data"});
+    launcher_.Exit(spec.id, 1);
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(Trial().reason, "no mnist data");
+  EXPECT_EQ(launcher_.started().size(), 2u);
+}
+
 TEST_F(ExperimentTest, KillsATrialThatHangs) {
   trials_.silent = true;
   config_.hang_timeout = 5;
