@@ -21,8 +21,7 @@ void Experiment::On(const TrialStarted& event) {
   TrialState& trial = Find(event.trial);
   trial.process = ProcessState::kRunning;
   trial.started = trial.last_step = Now();
-  const std::int64_t from =
-      trial.checkpoints.empty() ? 0 : trial.checkpoints.back().batches;
+  const std::int64_t from = trial.restart_batches();
   ++trial.row.runs;
   trial.row.pid = event.pid;
   SetState(trial, State::kRunning);

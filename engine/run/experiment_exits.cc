@@ -110,8 +110,7 @@ void Experiment::HandleError(TrialState& trial, const std::string& reason) {
         writer.SetTrialRestarts(id, restarts);
       },
       Urgency::kUrgent);
-  const std::int64_t from =
-      trial.checkpoints.empty() ? 0 : trial.checkpoints.back().batches;
+  const std::int64_t from = trial.restart_batches();
   doors_.reporter.OnNotice(
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": " + reason + "; restart " +

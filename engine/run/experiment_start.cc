@@ -58,8 +58,7 @@ void Experiment::StartTrial(TrialState& trial) {
   const TrialSpec spec = SpecOf(trial);
   if (spec.run == 0) return doors_.launcher.Start(spec);
   // What it reported beyond its checkpoint will be reported again.
-  const std::int64_t from =
-      trial.checkpoints.empty() ? 0 : trial.checkpoints.back().batches;
+  const std::int64_t from = trial.restart_batches();
   trial.row.batches = from;
   outbox_.Add(
       [id = spec.id, from,

@@ -58,6 +58,10 @@ struct TrialState {
   std::vector<CheckpointRow> checkpoints;  // COMPLETE, in order
 
   TrialIndex index() const { return row.id.number - 1; }
+  /// The batch that its next process goes on from.
+  std::int64_t restart_batches() const {
+    return checkpoints.empty() ? 0 : checkpoints.back().batches;
+  }
 };
 
 }  // namespace dtrain
