@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/config/experiment_config.h"
-#include "engine/run/slots.h"
+#include "engine/slots/slots.h"
 
 namespace dtrain {
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/run/slots.h"
+#include "engine/slots/slots.h"
 
 namespace dtrain {
 

@@ -1,4 +1,4 @@
-#include "engine/run/slots.h"
+#include "engine/slots/slots.h"
 
 #include <map>
 #include <memory>

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "engine/run/trial_host.h"
+#include "engine/process/trial_host.h"
 #include "models/trial_library.h"
 
 // `trial-host SOCKET [--cuda]`: executed by the runner with a socket of that

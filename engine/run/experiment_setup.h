@@ -5,7 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/config/experiment_config.h"
-#include "engine/run/launcher.h"
+#include "engine/process/launcher.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/store/store.h"

@@ -7,10 +7,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/process/local_launcher.h"
 #include "engine/run/experiment.h"
-#include "engine/run/local_launcher.h"
 #include "engine/run/runner_lock.h"
-#include "engine/run/slots.h"
+#include "engine/slots/slots.h"
 #include "engine/store/private_files.h"
 
 namespace dtrain {

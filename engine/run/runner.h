@@ -8,7 +8,7 @@
 
 #include "engine/config/experiment_config.h"
 #include "engine/run/reporter.h"
-#include "engine/run/slots.h"
+#include "engine/slots/slots.h"
 #include "engine/store/store.h"
 
 namespace dtrain {

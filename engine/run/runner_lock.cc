@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/run/system_error.h"
+#include "engine/base/system_error.h"
 
 namespace dtrain {
 namespace {

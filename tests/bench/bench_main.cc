@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/run/local_launcher.h"
+#include "engine/process/local_launcher.h"
 #include "engine/run/runner.h"
 
 namespace dtrain {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/run/launcher.h"
+#include "engine/process/launcher.h"
 
 namespace dtrain {
 

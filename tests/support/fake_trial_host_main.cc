@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "engine/run/trial_host.h"
+#include "engine/process/trial_host.h"
 #include "engine/wire/line_reader.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"

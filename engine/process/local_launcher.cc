@@ -1,0 +1,46 @@
+#include "engine/process/local_launcher.h"
+
+#include <system_error>
+
+#include "engine/base/error.h"
+#include "engine/process/launch_loop.h"
+
+namespace dtrain {
+
+LocalLauncher::LocalLauncher(LocalLauncherOptions options)
+    : loop_(std::make_unique<LaunchLoop>(std::move(options))) {}
+
+LocalLauncher::~LocalLauncher() = default;
+
+std::size_t LocalLauncher::FreeSlots() const { return loop_->FreeSlots(); }
+
+void LocalLauncher::Start(const TrialSpec& spec) { loop_->Start(spec); }
+
+void LocalLauncher::Send(TrialId trial, const RunnerMessage& message) {
+  loop_->Send(trial, message);
+}
+
+void LocalLauncher::RequestStop(TrialId trial) { loop_->RequestStop(trial); }
+
+void LocalLauncher::Kill(TrialId trial) { loop_->Kill(trial); }
+
+LaunchEvent LocalLauncher::Wait(Duration timeout) {
+  return loop_->Wait(timeout);
+}
+
+void LocalLauncher::Abort() { loop_->Abort(); }
+
+std::filesystem::path FindTrialHost() {
+  std::error_code error;
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  std::filesystem::path host =
+      program.parent_path().parent_path() / "libexec" / "dtrain" / "trial-host";
+  if (!error && std::filesystem::exists(host, error)) return host;
+  throw Error(ErrorKind::kFailed,
+              host.string() +
+                  ": the program that runs trials is missing; build or install "
+                  "dtrain with LibTorch");
+}
+
+}  // namespace dtrain

@@ -1,0 +1,88 @@
+#include "engine/process/process_table.h"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+namespace {
+
+std::string ProcFile(std::int64_t pid, const char* name) {
+  return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+std::string ReadAll(const std::string& path) {
+  std::string text;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return text;
+  std::array<char, 4096> chunk;
+  ssize_t count = 0;
+  while ((count = ::read(file.get(), chunk.data(), chunk.size())) > 0) {
+    text.append(chunk.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+// The name of the program, in parentheses, may have any character in it; the
+// fields that count come behind the last parenthesis.
+std::optional<Process> Parse(std::int64_t pid, const std::string& stat) {
+  const std::size_t name_end = stat.rfind(") ");
+  if (name_end == std::string::npos) return std::nullopt;
+  const char* at = stat.c_str() + name_end + 2;
+  const char state = *at++;
+  std::array<std::int64_t, 19> fields{};  // from field 4 on
+  for (std::int64_t& field : fields) {
+    char* end = nullptr;
+    field = std::strtoll(at, &end, 10);
+    at = end;
+  }
+  return Process{.pid = pid,
+                 .parent = fields[0],
+                 .session = fields[2],
+                 .start_ticks = fields[18],
+                 .zombie = state == 'Z' || state == 'X'};
+}
+
+}  // namespace
+
+std::optional<Process> ReadProcess(std::int64_t pid) {
+  return Parse(pid, ReadAll(ProcFile(pid, "stat")));
+}
+
+std::vector<Process> ReadProcesses() {
+  std::vector<Process> processes;
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"),
+                                                 ::closedir);
+  if (proc == nullptr) return processes;
+  while (const dirent* entry = ::readdir(proc.get())) {
+    const std::string_view name = entry->d_name;
+    std::int64_t pid = 0;
+    const auto [end, error] =
+        std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    if (const auto process = ReadProcess(pid)) processes.push_back(*process);
+  }
+  return processes;
+}
+
+bool WasStartedWith(std::int64_t pid, std::string_view assignment) {
+  const std::string environment = ReadAll(ProcFile(pid, "environ"));
+  std::string_view rest = environment;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\0');
+    if (rest.substr(0, end) == assignment) return true;
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return false;
+}
+
+}  // namespace dtrain

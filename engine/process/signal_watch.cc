@@ -1,0 +1,40 @@
+#include "engine/process/signal_watch.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "engine/base/system_error.h"
+
+namespace dtrain {
+
+SignalWatch::SignalWatch() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    sigaddset(&watched, signal);
+  }
+  fd_.reset(::signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!fd_) ThrowSystemError("watch for signals");
+  ::sigprocmask(SIG_BLOCK, &watched, &old_mask_);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &old_pipe_);
+  ::sigaction(SIGXFSZ, &ignore, &old_file_size_);
+  // Where it is ignored, as some shells leave it, the kernel reaps children
+  // itself and their exit codes are lost.
+  std::signal(SIGCHLD, SIG_DFL);
+}
+
+SignalWatch::~SignalWatch() {
+  ::sigaction(SIGPIPE, &old_pipe_, nullptr);
+  ::sigaction(SIGXFSZ, &old_file_size_, nullptr);
+  ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+}
+
+int SignalWatch::Read() {
+  signalfd_siginfo info{};
+  const ssize_t size = ::read(fd_.get(), &info, sizeof(info));
+  return size == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,111 @@
+#include "engine/slots/cgroup.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool Lists(const std::string& commas, const std::string& name) {
+  const std::vector<std::string> names = Split(commas, ',');
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Where the hierarchy of `controller` is mounted; for version 2, whose mounts
+// name no controllers, give an empty one.
+std::optional<fs::path> MountPoint(const std::string& controller) {
+  std::ifstream mounts("/proc/self/mounts");
+  std::string device, point, type, options, rest;
+  while (mounts >> device >> point >> type >> options &&
+         std::getline(mounts, rest)) {
+    const bool found = controller.empty()
+                           ? type == "cgroup2"
+                           : type == "cgroup" && Lists(options, controller);
+    if (found) return point;
+  }
+  return std::nullopt;
+}
+
+// `path` in the hierarchy mounted at `root`, and what is above it. In a
+// container the path may be one of outside, which is not there.
+void AddUpward(const fs::path& root, fs::path path,
+               std::vector<fs::path>& directories) {
+  path = path.relative_path();
+  while (true) {
+    std::error_code error;
+    if (fs::is_directory(root / path, error)) {
+      directories.push_back(path.empty() ? root : root / path);
+    }
+    if (path.empty()) return;
+    path = path.parent_path();
+  }
+}
+
+std::optional<std::int64_t> ReadNumber(const fs::path& file) {
+  std::ifstream stream(file);
+  std::int64_t number = 0;
+  if (stream >> number) return number;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<fs::path> CgroupDirectories(const std::string& controller) {
+  std::vector<fs::path> directories;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (!controllers.empty() && !Lists(controllers, controller)) continue;
+    const auto root = MountPoint(controllers.empty() ? "" : controller);
+    if (root) AddUpward(*root, line.substr(second + 1), directories);
+  }
+  return directories;
+}
+
+std::optional<std::int64_t> CpuLimit(const fs::path& cgroup) {
+  std::int64_t quota = 0;
+  std::int64_t period = 0;
+  std::ifstream version2(cgroup / "cpu.max");
+  if (!(version2 >> quota >> period)) {
+    quota = ReadNumber(cgroup / "cpu.cfs_quota_us").value_or(-1);
+    period = ReadNumber(cgroup / "cpu.cfs_period_us").value_or(0);
+  }
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  return (quota + period - 1) / period;
+}
+
+OutOfMemoryCounter::OutOfMemoryCounter() {
+  for (const fs::path& directory : CgroupDirectories("memory")) {
+    for (const char* name : {"memory.events", "memory.oom_control"}) {
+      std::error_code error;
+      if (fs::exists(directory / name, error)) {
+        files_.push_back(directory / name);
+        return;
+      }
+    }
+  }
+  files_.emplace_back("/proc/vmstat");
+}
+
+std::int64_t OutOfMemoryCounter::Read() const {
+  std::int64_t sum = 0;
+  for (const fs::path& file : files_) {
+    std::ifstream stream(file);
+    std::string name;
+    std::int64_t value = 0;
+    while (stream >> name >> value) {
+      if (name == "oom_kill") sum += value;
+    }
+  }
+  return sum;
+}
+
+}  // namespace dtrain

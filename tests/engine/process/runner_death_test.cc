@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+
+#include "engine/base/unique_fd.h"
+#include "engine/process/process_table.h"
+#include "tests/engine/process/launcher_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using ::testing::SizeIs;
+
+constexpr Duration kGoneWithin = std::chrono::seconds(2);
+
+/// A runner in a process of its own, which the test may kill.
+class RunnerDeathTest : public LauncherFixture {
+ protected:
+  /// Gives the runner's pid once both of its trials have said Ready.
+  pid_t StartRunner(const std::string& behaviour) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
+    const UniqueFd reader(ends[0]);
+    UniqueFd writer(ends[1]);
+    const pid_t runner = ::fork();
+    if (runner == 0) Run(behaviour, writer.get());
+    writer.reset();
+    char byte = 0;
+    return ::read(reader.get(), &byte, 1) == 1 ? runner : -1;
+  }
+
+  static void KillAndReap(pid_t runner) {
+    ::kill(runner, SIGKILL);
+    ::waitpid(runner, nullptr, 0);
+  }
+
+  static std::vector<std::int64_t> Living() {
+    return LivingProcesses(Experiment());
+  }
+
+  /// Children of trials whose environment does not say where they come from.
+  static std::vector<Process> HiddenDaemons() {
+    const std::vector<std::int64_t> marked = Living();
+    std::vector<Process> daemons;
+    for (const Process& process : ReadProcesses()) {
+      if (!process.zombie &&
+          std::count(marked.begin(), marked.end(), process.parent) > 0 &&
+          std::count(marked.begin(), marked.end(), process.pid) == 0) {
+        daemons.push_back(process);
+      }
+    }
+    return daemons;
+  }
+
+  static bool Lives(const Process& process) {
+    const auto now = ReadProcess(process.pid);
+    return now && !now->zombie && now->start_ticks == process.start_ticks;
+  }
+
+ private:
+  [[noreturn]] void Run(const std::string& behaviour, int ready) {
+    LocalLauncherOptions options = Options(2);
+    options.experiment = parent_experiment_;
+    LocalLauncher launcher(std::move(options));
+    launcher.Start(Spec(behaviour, 1));
+    launcher.Start(Spec(behaviour, 2));
+    AwaitMessage<Ready>(launcher);
+    AwaitMessage<Ready>(launcher);
+    if (::write(ready, "r", 1) != 1) ::_exit(1);
+    while (true) launcher.Wait(kLong);
+  }
+
+  const std::int64_t parent_experiment_ = Experiment();
+};
+
+TEST_F(RunnerDeathTest, TrialsThatHeedTheirSocketEndAtOnce) {
+  const pid_t runner = StartRunner("echo");
+  ASSERT_GT(runner, 0);
+  EXPECT_THAT(Living(), SizeIs(3)) << "the host and two trials";
+  KillAndReap(runner);
+  EXPECT_TRUE(
+      Within(std::chrono::milliseconds(900), [] { return Living().empty(); }));
+}
+
+TEST_F(RunnerDeathTest, TrialsThatHangAreKilled) {
+  const pid_t runner = StartRunner("hang");
+  ASSERT_GT(runner, 0);
+  KillAndReap(runner);
+  EXPECT_TRUE(Within(kGoneWithin, [] { return Living().empty(); }));
+}
+
+TEST_F(RunnerDeathTest, DaemonsOfTrialsAreKilled) {
+  const pid_t runner = StartRunner("daemons and stay");
+  ASSERT_GT(runner, 0);
+  std::vector<Process> daemons;
+  ASSERT_TRUE(Within(kGoneWithin, [&daemons] {
+    daemons = HiddenDaemons();
+    return daemons.size() == 2;
+  }));
+  KillAndReap(runner);
+  EXPECT_TRUE(Within(kGoneWithin, [&daemons] {
+    return Living().empty() &&
+           std::none_of(daemons.begin(), daemons.end(), Lives);
+  }));
+}
+
+TEST_F(RunnerDeathTest, TrialsOfAnEarlierHostAreKilled) {
+  const pid_t runner = StartRunner("hang");
+  ASSERT_GT(runner, 0);
+  const std::int64_t host = Living().front();  // It came before its trials.
+  ::kill(static_cast<pid_t>(host), SIGKILL);
+  ASSERT_TRUE(Within(kGoneWithin, [host] {
+    const std::vector<std::int64_t> living = Living();
+    return living.size() == 3 &&
+           std::count(living.begin(), living.end(), host) == 0;
+  }));
+  KillAndReap(runner);
+  EXPECT_TRUE(Within(kGoneWithin, [] { return Living().empty(); }));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,66 @@
+#include "engine/process/trial_output.h"
+
+#include <sys/resource.h>
+
+#include <gmock/gmock.h>
+
+#include "engine/store/trial_log.h"
+#include "tests/engine/process/launcher_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// In KiB. The address sanitizer keeps what is freed for a while.
+#ifdef __SANITIZE_ADDRESS__
+constexpr long kMostGrowth = 300 * 1024;
+#else
+constexpr long kMostGrowth = 20 * 1024;
+#endif
+
+/// Through the launcher, with a real trial that prints.
+class TrialOutputTest : public LauncherFixture {};
+
+TEST_F(TrialOutputTest, DoesNotWaitForDaemonsThatHoldThePipe) {
+  LocalLauncher launcher(Options());
+  launcher.Start(Spec("daemon"));
+  Await<TrialStarted>(launcher);
+  const Duration start = Clock::System().monotonic();
+  Await<TrialExited>(launcher);
+  EXPECT_LT(Clock::System().monotonic() - start, std::chrono::seconds(1));
+}
+
+TEST_F(TrialOutputTest, LogsWhatTheTrialPrints) {
+  LocalLauncherOptions options = Options();
+  options.environment = {{"GREETING", "hello"}};
+  LocalLauncher launcher(std::move(options));
+  launcher.Start(Spec("print"));
+  const TrialExited exited = Await<TrialExited>(launcher);
+  EXPECT_THAT(exited.last_lines, Contains("to stdout"));
+  EXPECT_THAT(exited.last_lines, Contains("an error"));
+  EXPECT_THAT(exited.last_lines, Contains("to stderr, no newline"));
+  EXPECT_THAT(exited.last_lines, Contains("CUDA_VISIBLE_DEVICES="));
+  EXPECT_THAT(exited.last_lines, Contains("GREETING=hello"));
+  EXPECT_THAT(Log(exited.trial), HasSubstr("to stderr, no newline"));
+}
+
+TEST_F(TrialOutputTest, FloodOfLogNeedsLittleMemory) {
+  LocalLauncher launcher(Options());
+  rusage before{};
+  ::getrusage(RUSAGE_SELF, &before);
+  launcher.Start(Spec("flood", 1, {{"lines", 500'000}}));
+  const TrialExited exited = Await<TrialExited>(launcher);
+  rusage after{};
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_EQ(exited.exit_code, 0);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, kMostGrowth);
+  TrialLogReader reader(Options().layout.TrialLog(exited.trial));
+  std::int64_t lines = 0;
+  while (reader.Next()) ++lines;
+  EXPECT_EQ(lines, 500'000);
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,40 @@
+#include "engine/slots/nvidia.h"
+
+#include <gmock/gmock.h>
+
+namespace dtrain {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class VisibleGpusTest : public ::testing::Test {
+ protected:
+  static std::vector<std::int64_t> Visible(std::string_view variable) {
+    const std::vector<Gpu> all = {{.index = 0, .uuid = "GPU-aa11"},
+                                  {.index = 1, .uuid = "GPU-bb22"},
+                                  {.index = 2, .uuid = "GPU-cc33"}};
+    std::vector<std::int64_t> indexes;
+    for (const Gpu& gpu : VisibleGpus(all, variable)) {
+      indexes.push_back(gpu.index);
+    }
+    return indexes;
+  }
+};
+
+TEST_F(VisibleGpusTest, NumbersChoose) {
+  EXPECT_THAT(Visible("2,0"), ElementsAre(2, 0));
+}
+
+TEST_F(VisibleGpusTest, BeginningsOfUuidsChoose) {
+  EXPECT_THAT(Visible("GPU-bb,GPU-aa11"), ElementsAre(1, 0));
+}
+
+TEST_F(VisibleGpusTest, WhatNamesNoGpuEndsTheList) {
+  EXPECT_THAT(Visible("1,-1,0"), ElementsAre(1));
+}
+
+TEST_F(VisibleGpusTest, EmptyHidesAll) { EXPECT_THAT(Visible(""), IsEmpty()); }
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,233 @@
+#include "engine/slots/slot_pool.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class SlotPoolTest : public ::testing::Test {
+ protected:
+  SlotPoolTest() {
+    ::setenv("DTRAIN_RUNTIME_DIR", runtime_.c_str(), /*replace=*/1);
+  }
+  ~SlotPoolTest() override { ::unsetenv("DTRAIN_RUNTIME_DIR"); }
+
+  static SlotPool CpuPool(std::int64_t tokens, std::int64_t per_trial) {
+    return SlotPool({.cpu_tokens_per_trial = per_trial, .cpu_tokens = tokens},
+                    Clock::System());
+  }
+  static SlotPool GpuPool(std::vector<std::int64_t> indexes) {
+    SlotPlan plan;
+    for (const std::int64_t index : indexes) {
+      plan.gpus.push_back({.index = index, .uuid = "GPU-x"});
+    }
+    return SlotPool(std::move(plan), Clock::System());
+  }
+  // Whether the pool is told within five seconds that it may try again.
+  static bool IsWoken(const SlotPool& pool) {
+    pollfd entry{.fd = pool.wake_fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&entry, 1, 5000) == 1;
+  }
+  static std::string Refusal() {
+    try {
+      CpuPool(1, 1);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kResources);
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryDirectory directory_;
+  std::filesystem::path runtime_ = directory_.path() / "runtime";
+};
+
+TEST_F(SlotPoolTest, GivesEachSlotOnce) {
+  SlotPool pool = CpuPool(2, 1);
+  const auto first = pool.TryTake();
+  const auto second = pool.TryTake();
+  ASSERT_TRUE(first && second);
+  EXPECT_THAT(first->slots, ElementsAre("cpu:0"));
+  EXPECT_THAT(second->slots, ElementsAre("cpu:1"));
+  EXPECT_FALSE(pool.TryTake());
+}
+
+TEST_F(SlotPoolTest, SlotComesFreeWithTheLastCopyOfItsLock) {
+  SlotPool mine = CpuPool(1, 1);
+  SlotPool other = CpuPool(1, 1);
+  auto lease = mine.TryTake();
+  const UniqueFd copy(::dup(lease->locks[0].get()));
+  lease.reset();
+  EXPECT_FALSE(other.TryTake());
+}
+
+TEST_F(SlotPoolTest, WakesWhoWaits) {
+  SlotPool mine = CpuPool(1, 1);
+  SlotPool other = CpuPool(1, 1);
+  auto lease = mine.TryTake();
+  ASSERT_FALSE(other.TryTake());
+  lease.reset();
+  ASSERT_TRUE(IsWoken(other));
+  other.OnWake();
+  EXPECT_LE(other.retry_at(), Clock::System().monotonic());
+  EXPECT_TRUE(other.TryTake());
+  EXPECT_FALSE(other.waiting());
+}
+
+TEST_F(SlotPoolTest, TriesThatFailWakeNobody) {
+  SlotPool mine = CpuPool(2, 2);
+  SlotPool other = CpuPool(2, 2);
+  const auto lease = mine.TryTake();
+  ASSERT_FALSE(other.TryTake());
+  ASSERT_FALSE(mine.TryTake());
+  other.OnWake();  // the ticket of `mine`
+  ASSERT_FALSE(other.TryTake());
+  ASSERT_FALSE(mine.TryTake());
+  other.OnWake();
+  EXPECT_GT(other.retry_at(), Clock::System().monotonic());
+}
+
+TEST_F(SlotPoolTest, TakesAllTokensOrNone) {
+  SlotPool small = CpuPool(3, 2);
+  SlotPool wide = CpuPool(3, 3);
+  const auto two = small.TryTake();
+  ASSERT_TRUE(two);
+  EXPECT_FALSE(wide.TryTake());
+  wide.StopWaiting();
+  SlotPool one = CpuPool(3, 1);
+  EXPECT_TRUE(one.TryTake()) << "the third token is still there";
+}
+
+TEST_F(SlotPoolTest, WhoWaitsLongestGoesFirst) {
+  SlotPool holder = CpuPool(2, 1);
+  SlotPool wide = CpuPool(2, 2);
+  SlotPool narrow = CpuPool(2, 1);
+  auto lease = holder.TryTake();
+  ASSERT_FALSE(wide.TryTake());
+  EXPECT_FALSE(narrow.TryTake()) << "one is free, but wide came first";
+  lease.reset();
+  EXPECT_FALSE(narrow.TryTake());
+  EXPECT_TRUE(wide.TryTake());
+}
+
+TEST_F(SlotPoolTest, ThoseThatWantOtherSlotsDoNotWait) {
+  SlotPool first = GpuPool({0});
+  SlotPool second = GpuPool({0});
+  SlotPool third = GpuPool({1});
+  const auto lease = first.TryTake();
+  ASSERT_FALSE(second.TryTake());
+  const auto other = third.TryTake();
+  ASSERT_TRUE(other);
+  EXPECT_THAT(other->slots, ElementsAre("gpu:1"));
+  EXPECT_EQ(other->gpus.at(0).uuid, "GPU-x");
+}
+
+TEST_F(SlotPoolTest, DeadWaitersVanish) {
+  SlotPool mine = CpuPool(1, 1);
+  auto lease = mine.TryTake();
+  const pid_t waiter = ::fork();
+  if (waiter == 0) {
+    SlotPool theirs = CpuPool(1, 1);
+    static_cast<void>(theirs.TryTake());
+    std::raise(SIGKILL);
+  }
+  ::waitpid(waiter, nullptr, 0);
+  // The child had a copy of the lock; it is gone with it.
+  lease.reset();
+  EXPECT_TRUE(mine.TryTake());
+}
+
+TEST_F(SlotPoolTest, StoppedWaitersArePassedOver) {
+  SlotPool holder = CpuPool(1, 1);
+  SlotPool stopped = CpuPool(1, 1);
+  auto lease = holder.TryTake();
+  ASSERT_FALSE(stopped.TryTake());
+  lease.reset();
+  EXPECT_FALSE(holder.TryTake());
+  holder.StopWaiting();
+  const timespec long_ago[2] = {{.tv_sec = 1000, .tv_nsec = 0},
+                                {.tv_sec = 1000, .tv_nsec = 0}};
+  const auto ticket = runtime_ / "wait-000000000000000001";
+  ASSERT_EQ(::utimensat(AT_FDCWD, ticket.c_str(), long_ago, 0), 0);
+  EXPECT_TRUE(holder.TryTake());
+}
+
+TEST_F(SlotPoolTest, QueueThatIsBusyIsTriedAgainSoon) {
+  SlotPool pool = CpuPool(1, 1);
+  const UniqueFd queue(
+      ::open((runtime_ / "queue").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(TryLock(queue.get()));
+  EXPECT_FALSE(pool.TryTake());
+  EXPECT_TRUE(pool.waiting());
+  EXPECT_LT(pool.retry_at() - Clock::System().monotonic(),
+            std::chrono::milliseconds(10));
+}
+
+TEST_F(SlotPoolTest, SlotOfARemovedFileIsMadeAgain) {
+  SlotPool pool = CpuPool(1, 1);
+  ASSERT_TRUE(pool.TryTake());
+  const auto held = pool.TryTake();
+  ASSERT_TRUE(held);
+  EXPECT_FALSE(pool.TryTake());
+  std::filesystem::remove(runtime_ / "cpu-0");
+  EXPECT_TRUE(pool.TryTake());
+}
+
+TEST_F(SlotPoolTest, ShowsWhoUsesWhat) {
+  SlotPool pool = CpuPool(2, 1);
+  const auto lease = pool.TryTake();
+  DescribeHolder(*lease, {.experiment = 3, .number = 7}, 4242, "/a/store");
+  const auto uses = SlotsInUse({{.index = 0}}, 2);
+  ASSERT_EQ(uses.size(), 3U);
+  EXPECT_EQ(uses[0].slot, "gpu:0");
+  EXPECT_TRUE(uses[0].free);
+  EXPECT_EQ(uses[1].slot, "cpu:0");
+  EXPECT_FALSE(uses[1].free);
+  EXPECT_EQ(uses[1].pid, 4242);
+  EXPECT_EQ(uses[1].trial, "3.7");
+  EXPECT_EQ(uses[1].store, "/a/store");
+  EXPECT_TRUE(uses[2].free);
+}
+
+TEST_F(SlotPoolTest, LookingMakesNothing) {
+  EXPECT_TRUE(SlotsInUse({}, 1).at(0).free);
+  EXPECT_FALSE(std::filesystem::exists(runtime_));
+}
+
+TEST_F(SlotPoolTest, DirectoryIsPrivate) {
+  std::filesystem::create_directory(runtime_);
+  std::filesystem::permissions(runtime_, std::filesystem::perms::all);
+  SlotPool pool = CpuPool(1, 1);
+  EXPECT_EQ(std::filesystem::status(runtime_).permissions(),
+            std::filesystem::perms::owner_all);
+}
+
+TEST_F(SlotPoolTest, FollowsNoSymlink) {
+  std::filesystem::create_directory(directory_.path() / "elsewhere");
+  std::filesystem::create_symlink(directory_.path() / "elsewhere", runtime_);
+  EXPECT_THAT(Refusal(), HasSubstr("is no directory"));
+}
+
+TEST_F(SlotPoolTest, DirectoryThatCannotBeMadeIsNamed) {
+  ::setenv("DTRAIN_RUNTIME_DIR", "/proc/none", /*replace=*/1);
+  EXPECT_THAT(Refusal(), HasSubstr("/proc/none: cannot be made"));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,155 @@
+#include "engine/slots/slots.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::int64_t kGib = std::int64_t{1} << 30;
+
+class PlanSlotsTest : public ::testing::Test {
+ protected:
+  static std::vector<Gpu> TwoGpus() {
+    return {{.index = 0,
+             .uuid = "GPU-a",
+             .name = "NVIDIA A",
+             .memory_bytes = 24 * kGib,
+             .free_bytes = 3 * kGib},
+            {.index = 1,
+             .uuid = "GPU-b",
+             .name = "NVIDIA B",
+             .memory_bytes = 16 * kGib,
+             .free_bytes = 15 * kGib}};
+  }
+  static ResourcesConfig Slots(SlotChoice::Kind kind, std::int64_t cpus = 0) {
+    ResourcesConfig resources;
+    resources.slots.kind = kind;
+    resources.slots.cpu_slots = cpus;
+    return resources;
+  }
+  static std::string Refusal(const ResourcesConfig& resources,
+                             std::vector<Gpu> gpus) {
+    try {
+      PlanSlots(resources, std::move(gpus), 4, 0);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kResources);
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(PlanSlotsTest, AutoTakesEveryGpu) {
+  const SlotPlan plan = PlanSlots({}, TwoGpus(), 8, 1);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.threads, 4);
+  EXPECT_THAT(plan.gpus, SizeIs(2));
+  EXPECT_EQ(plan.ToString(), "2 GPU slots: NVIDIA A, NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, AutoWithoutGpuHasASlotForEachTrial) {
+  const SlotPlan plan = PlanSlots({}, {}, 9, 2);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.threads, 4);
+  EXPECT_EQ(plan.cpu_tokens_per_trial, 4);
+  EXPECT_EQ(plan.cpu_tokens, 9);
+  EXPECT_EQ(plan.ToString(), "2 CPU slots, 4 threads each");
+}
+
+TEST_F(PlanSlotsTest, ASingleTrialGetsAllCpus) {
+  const SlotPlan plan = PlanSlots({}, {}, 2, 1);
+  EXPECT_EQ(plan.count, 1);
+  EXPECT_EQ(plan.ToString(), "1 CPU slot, 2 threads");
+}
+
+TEST_F(PlanSlotsTest, AutoWithoutBoundHasASlotForEachCpu) {
+  const SlotPlan plan = PlanSlots({}, {}, 2, 0);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.ToString(), "2 CPU slots, 1 thread each");
+}
+
+TEST_F(PlanSlotsTest, NoneUsesNoGpu) {
+  const SlotPlan plan =
+      PlanSlots(Slots(SlotChoice::Kind::kNone), TwoGpus(), 4, 4);
+  EXPECT_THAT(plan.gpus, IsEmpty());
+  EXPECT_EQ(plan.count, 4);
+}
+
+TEST_F(PlanSlotsTest, CpuWithNumberHasThatMany) {
+  const SlotPlan plan =
+      PlanSlots(Slots(SlotChoice::Kind::kCpu, 3), TwoGpus(), 8, 1);
+  EXPECT_EQ(plan.count, 3);
+  EXPECT_EQ(plan.threads, 2);
+  EXPECT_EQ(plan.cpu_tokens, 8);
+}
+
+TEST_F(PlanSlotsTest, MoreCpuSlotsThanCpusHaveOneThreadEach) {
+  const SlotPlan plan = PlanSlots(Slots(SlotChoice::Kind::kCpu, 5), {}, 2, 0);
+  EXPECT_EQ(plan.count, 5);
+  EXPECT_EQ(plan.threads, 1);
+  EXPECT_EQ(plan.cpu_tokens_per_trial, 1);
+  EXPECT_EQ(plan.cpu_tokens, 5);
+}
+
+TEST_F(PlanSlotsTest, MaxSlotsBoundsGpus) {
+  ResourcesConfig resources;
+  resources.max_slots = 1;
+  const SlotPlan plan = PlanSlots(resources, TwoGpus(), 8, 0);
+  EXPECT_EQ(plan.count, 1);
+  EXPECT_THAT(plan.gpus, SizeIs(2)) << "either will do";
+}
+
+TEST_F(PlanSlotsTest, MaxSlotsBoundsCpus) {
+  ResourcesConfig resources;
+  resources.max_slots = 2;
+  const SlotPlan plan = PlanSlots(resources, {}, 8, 0);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.threads, 4);
+}
+
+TEST_F(PlanSlotsTest, MostFreeTakesOneGpu) {
+  const SlotPlan plan =
+      PlanSlots(Slots(SlotChoice::Kind::kMostFree), TwoGpus(), 4, 8);
+  ASSERT_THAT(plan.gpus, SizeIs(1));
+  EXPECT_EQ(plan.gpus[0].index, 1);
+  EXPECT_EQ(plan.count, 1);
+  EXPECT_EQ(plan.ToString(), "1 GPU slot: NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, MostFreeNeedsAGpu) {
+  EXPECT_THAT(Refusal(Slots(SlotChoice::Kind::kMostFree), {}),
+              HasSubstr("this machine has no GPU"));
+}
+
+TEST_F(PlanSlotsTest, IdsChooseGpus) {
+  ResourcesConfig resources = Slots(SlotChoice::Kind::kIds);
+  resources.slots.gpus = {1, 1};
+  const SlotPlan plan = PlanSlots(resources, TwoGpus(), 4, 0);
+  ASSERT_THAT(plan.gpus, SizeIs(1));
+  EXPECT_EQ(plan.gpus[0].uuid, "GPU-b");
+}
+
+TEST_F(PlanSlotsTest, IdsThatAreNotThereAreRefused) {
+  ResourcesConfig resources = Slots(SlotChoice::Kind::kIds);
+  resources.slots.gpus = {0, 7};
+  EXPECT_EQ(Refusal(resources, TwoGpus()),
+            "resources.slots: there is no GPU 7; this machine has GPU 0 "
+            "(NVIDIA A), GPU 1 (NVIDIA B)");
+}
+
+TEST_F(PlanSlotsTest, SeveralSlotsForATrialAreRefused) {
+  ResourcesConfig resources;
+  resources.slots_per_trial = 2;
+  EXPECT_THAT(Refusal(resources, {}), HasSubstr("slots_per_trial"));
+}
+
+TEST(UsableCpusTest, IsAtLeastOne) { EXPECT_GE(UsableCpus(), 1); }
+
+}  // namespace
+}  // namespace dtrain
