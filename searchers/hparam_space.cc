@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace dtrain {
 namespace {
@@ -45,11 +46,33 @@ nlohmann::json SampleHparams(const nlohmann::json& space, Rng& rng) {
 }
 
 Sample SampleTrial(const nlohmann::json& space, Rng& rng) {
+  return Identify(SampleHparams(space, rng), rng);
+}
+
+Sample Identify(nlohmann::json hparams, Rng& rng) {
   Sample sample;
-  sample.hparams = SampleHparams(space, rng);
+  sample.hparams = std::move(hparams);
   sample.request_id = rng.Uuid();
   sample.seed = static_cast<std::uint32_t>(rng.Below(std::uint64_t{1} << 31));
   return sample;
+}
+
+nlohmann::json HparamsOfPoint(const nlohmann::json& space,
+                              const nlohmann::json& point) {
+  if (HasType(space)) {
+    const std::string type = space.at("type");
+    if (type == "const") return space.at("val");
+    // What is a real number stays one, also where the point says 1.
+    if (type == "double" || type == "log") return point.get<double>();
+    return point;
+  }
+  if (!space.is_object()) return space;
+  nlohmann::json hparams = nlohmann::json::object();
+  for (const auto& [name, value] : space.items()) {
+    hparams[name] =
+        HparamsOfPoint(value, point.value(name, nlohmann::json::object()));
+  }
+  return hparams;
 }
 
 bool IsConstant(const nlohmann::json& space) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,15 @@ nlohmann::json SampleHparams(const nlohmann::json& space, Rng& rng);
 
 /// A whole trial: hyperparameters, request id, seed, drawn in this order.
 Sample SampleTrial(const nlohmann::json& space, Rng& rng);
+
+/// The hyperparameters with the request id and seed drawn for them.
+Sample Identify(nlohmann::json hparams, Rng& rng);
+
+/// The hyperparameters of a starting point: its value for all that is searched,
+/// the constants of `space` for the rest. Draws nothing. REQUIRES: the point
+/// was checked against the space.
+nlohmann::json HparamsOfPoint(const nlohmann::json& space,
+                              const nlohmann::json& point);
 
 /// Whether every hyperparameter of `space` has but one value.
 bool IsConstant(const nlohmann::json& space);

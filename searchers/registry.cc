@@ -3,12 +3,18 @@
 #include <array>
 #include <cassert>
 
-#include "searchers/single_searcher.h"
+#include "searchers/grid_searcher.h"
+#include "searchers/halving_searcher.h"
+#include "searchers/random_searcher.h"
 
 namespace dtrain {
 namespace {
 
 constexpr std::array kTable = {
+    SearcherEntry{"adaptive_asha", MakeHalvingSearcher},
+    SearcherEntry{"async_halving", MakeHalvingSearcher},
+    SearcherEntry{"grid", MakeGridSearcher},
+    SearcherEntry{"random", MakeRandomSearcher},
     SearcherEntry{"single", MakeSingleSearcher},
 };
 

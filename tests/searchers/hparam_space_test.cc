@@ -1,42 +1,20 @@
 #include "searchers/hparam_space.h"
 
-#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "tests/support/golden.h"
 
 namespace dtrain {
 namespace {
 
 using nlohmann::json;
 
-json Golden(const std::string& name) {
-  std::ifstream file(std::string(DTRAIN_GOLDEN_DIR) + "/" + name);
-  return json::parse(file);
-}
-
-// Whether two samples agree: numbers within rounding, all else exactly.
-bool Near(const json& a, const json& b) {
-  if (a.is_number_float() || b.is_number_float()) {
-    if (!a.is_number() || !b.is_number()) return false;
-    const double x = a;
-    const double y = b;
-    return std::abs(x - y) <= 1e-12 * std::max(std::abs(x), std::abs(y));
-  }
-  if (!a.is_structured() || a.size() != b.size()) return a == b;
-  for (const auto& [key, value] : a.items()) {
-    const json* other = nullptr;
-    if (b.is_object() && b.contains(key)) other = &b.at(key);
-    if (b.is_array()) other = &b.at(std::stoul(key));
-    if (other == nullptr || !Near(value, *other)) return false;
-  }
-  return true;
-}
-
 class RecordedSamplesTest : public testing::TestWithParam<int> {};
 
 TEST_P(RecordedSamplesTest, AreDrawnAgain) {
-  const json golden = Golden("hparams_0.37.0.json").at(GetParam());
+  const json golden = ReadGolden("hparams_0.37.0.json").at(GetParam());
   const json& given = golden.at("case");
   Rng rng(given.at("seed").get<std::uint32_t>());
 

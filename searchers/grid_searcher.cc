@@ -1,0 +1,70 @@
+#include "searchers/grid_searcher.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace dtrain {
+
+GridSearcher::GridSearcher(const SearcherConfig& config,
+                           const nlohmann::json& hyperparameters,
+                           std::uint32_t seed)
+    : max_length_(config.max_length),
+      grid_(hyperparameters),
+      at_once_(config.max_concurrent_trials == 0
+                   ? grid_.size()
+                   : std::min(config.max_concurrent_trials, grid_.size())),
+      roster_(hyperparameters, {}, seed) {}
+
+std::vector<Operation> GridSearcher::Handle(const Event& event) {
+  std::vector<Operation> operations;
+  if (std::get_if<Started>(&event)) {
+    for (std::int64_t i = 0; i < at_once_; ++i) CreateTrial(operations);
+    return operations;
+  }
+  if (std::get_if<Closed>(&event)) return OnEnd(std::nullopt);
+  if (const auto* early = std::get_if<ExitedEarly>(&event)) {
+    return OnEnd(early->reason);
+  }
+  return operations;
+}
+
+void GridSearcher::CreateTrial(std::vector<Operation>& operations) {
+  const std::int64_t last = grid_.size() - 1;
+  const TrialIndex trial =
+      roster_.Create(grid_.At(last - roster_.created()), operations);
+  operations.push_back(ValidateAfter{trial, max_length_});
+  operations.push_back(Close{trial});
+}
+
+std::vector<Operation> GridSearcher::OnEnd(std::optional<ExitReason> exit) {
+  std::vector<Operation> operations;
+  roster_.End(exit);
+  if (roster_.created() < grid_.size()) CreateTrial(operations);
+  (void)roster_.ShutDownIfOver(operations);
+  return operations;
+}
+
+double GridSearcher::Progress() const {
+  return static_cast<double>(roster_.ended()) /
+         static_cast<double>(grid_.size());
+}
+
+nlohmann::json GridSearcher::Save() const {
+  return {{"trials", roster_.Save()}};
+}
+
+void GridSearcher::Load(const nlohmann::json& state) {
+  try {
+    roster_.Load(state.at("trials"));
+  } catch (const nlohmann::json::exception& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
+std::unique_ptr<Searcher> MakeGridSearcher(
+    const SearcherConfig& config, const nlohmann::json& hyperparameters,
+    std::uint32_t seed) {
+  return std::make_unique<GridSearcher>(config, hyperparameters, seed);
+}
+
+}  // namespace dtrain

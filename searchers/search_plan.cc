@@ -1,0 +1,169 @@
+#include "searchers/search_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "searchers/hparam_grid.h"
+
+namespace dtrain {
+namespace {
+
+// Rung k of n is as long as the n−1−k divisions by the divisor leave it.
+std::vector<std::int64_t> RungLengths(std::int64_t max_length, double divisor,
+                                      std::int64_t rungs) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t k = 0; k < rungs; ++k) {
+    const double rate = std::pow(divisor, static_cast<double>(rungs - 1 - k));
+    const auto length =
+        static_cast<std::int64_t>(static_cast<double>(max_length) / rate);
+    lengths.push_back(std::max<std::int64_t>(length, 1));
+  }
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  return lengths;
+}
+
+// How often `value` can be divided, plus one.
+std::int64_t RungsFor(std::int64_t value, double divisor) {
+  const double divisions =
+      std::log(static_cast<double>(value)) / std::log(divisor);
+  return static_cast<std::int64_t>(divisions) + 1;
+}
+
+// The number of rungs of each bracket, most first.
+std::vector<std::int64_t> BracketRungs(const SearcherConfig& config) {
+  std::vector<std::int64_t> rungs = config.bracket_rungs;
+  if (rungs.empty()) {
+    const std::int64_t most =
+        std::min({config.max_rungs, RungsFor(config.max_length, config.divisor),
+                  RungsFor(config.max_trials, config.divisor)});
+    const std::int64_t least = config.mode == "aggressive" ? most
+                               : config.mode == "standard" ? (most - 1) / 2 + 1
+                                                           : 1;
+    for (std::int64_t n = least; n <= most; ++n) rungs.push_back(n);
+  }
+  std::sort(rungs.begin(), rungs.end(), std::greater<>());
+  return rungs;
+}
+
+// Shares the trials out by weight divisor^(rungs−1) / rungs.
+void ShareTrials(std::int64_t max_trials, double divisor,
+                 const std::vector<std::int64_t>& rungs,
+                 std::vector<Bracket>& brackets) {
+  const auto weight = [&](std::int64_t n) {
+    return std::pow(divisor, static_cast<double>(n - 1)) /
+           static_cast<double>(n);
+  };
+  double sum = 0;
+  for (const std::int64_t n : rungs) sum += weight(n);
+  std::int64_t left = max_trials;
+  for (std::size_t i = 0; i < brackets.size(); ++i) {
+    const double share =
+        weight(rungs[i]) / sum * static_cast<double>(max_trials);
+    brackets[i].max_trials = static_cast<std::int64_t>(std::max(share, 1.0));
+    left -= brackets[i].max_trials;
+  }
+  brackets.front().max_trials += std::max<std::int64_t>(left, 0);
+}
+
+void ShareConcurrency(std::int64_t wanted, double divisor,
+                      std::vector<Bracket>& brackets) {
+  const auto count = static_cast<std::int64_t>(brackets.size());
+  if (wanted == 0) {
+    const std::int64_t each = std::max(brackets.back().max_trials,
+                                       static_cast<std::int64_t>(divisor));
+    for (Bracket& bracket : brackets) bracket.max_concurrent_trials = each;
+    return;
+  }
+  wanted = std::max(wanted, count);
+  std::int64_t one_more = wanted % count;
+  for (Bracket& bracket : brackets) {
+    bracket.max_concurrent_trials = wanted / count + (one_more-- > 0 ? 1 : 0);
+  }
+}
+
+void AddBracket(const Bracket& bracket, double divisor,
+                std::map<std::int64_t, std::int64_t>& trials_at) {
+  std::int64_t trials = bracket.max_trials;
+  for (const std::int64_t length : bracket.rungs) {
+    std::int64_t continued = 0;
+    if (length != bracket.rungs.back()) {
+      continued = std::max<std::int64_t>(
+          static_cast<std::int64_t>(static_cast<double>(trials) / divisor), 1);
+    }
+    trials_at[length] += trials - continued;
+    trials = continued;
+  }
+}
+
+}  // namespace
+
+std::vector<Bracket> PlanBrackets(const SearcherConfig& config) {
+  if (config.name == "async_halving") {
+    return {{.max_trials = config.max_trials,
+             .max_concurrent_trials = config.max_concurrent_trials,
+             .rungs = RungLengths(config.max_length, config.divisor,
+                                  config.num_rungs)}};
+  }
+  if (config.name != "adaptive_asha") return {};
+  const std::vector<std::int64_t> rungs = BracketRungs(config);
+  std::vector<Bracket> brackets(rungs.size());
+  for (std::size_t i = 0; i < rungs.size(); ++i) {
+    brackets[i].rungs =
+        RungLengths(config.max_length, config.divisor, rungs[i]);
+  }
+  ShareTrials(config.max_trials, config.divisor, rungs, brackets);
+  ShareConcurrency(config.max_concurrent_trials, config.divisor, brackets);
+  return brackets;
+}
+
+std::int64_t TrialsAtStart(const Bracket& bracket, double divisor) {
+  if (bracket.max_concurrent_trials > 0) {
+    return std::min(bracket.max_concurrent_trials, bracket.max_trials);
+  }
+  const double wanted =
+      std::pow(divisor, static_cast<double>(bracket.rungs.size()) - 1);
+  const auto most = static_cast<double>(bracket.max_trials);
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(std::min(wanted, most)), 1);
+}
+
+SearchPlan PlanSearch(const SearcherConfig& config,
+                      const nlohmann::json& hyperparameters) {
+  SearchPlan plan;
+  plan.brackets = PlanBrackets(config);
+  std::map<std::int64_t, std::int64_t> trials_at;
+  for (const Bracket& bracket : plan.brackets) {
+    AddBracket(bracket, config.divisor, trials_at);
+  }
+  if (plan.brackets.empty()) {
+    trials_at[config.max_length] =
+        config.name == "grid"     ? HparamGrid(hyperparameters).size()
+        : config.name == "single" ? 1
+                                  : config.max_trials;
+  }
+  for (const auto& [length, trials] : trials_at) {
+    plan.rows.push_back({.trials = trials, .length = length});
+    plan.total_length += trials * length;
+  }
+  return plan;
+}
+
+std::int64_t TrialsAtOnce(const SearcherConfig& config,
+                          const nlohmann::json& hyperparameters) {
+  const std::vector<Bracket> brackets = PlanBrackets(config);
+  if (!brackets.empty()) {
+    std::int64_t trials = 0;
+    for (const Bracket& bracket : brackets) {
+      trials += TrialsAtStart(bracket, config.divisor);
+    }
+    return trials;
+  }
+  const std::int64_t all =
+      PlanSearch(config, hyperparameters).rows.front().trials;
+  const std::int64_t concurrent = config.max_concurrent_trials;
+  return concurrent == 0 ? all : std::min(concurrent, all);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,147 @@
+#include "searchers/search_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+TEST(SearchPlanTest, AddsUpTheBrackets) {
+  const SearchPlan plan = PlanSearch({.name = "adaptive_asha",
+                                      .max_length = 900,
+                                      .max_trials = 10,
+                                      .divisor = 3},
+                                     json::object());
+
+  EXPECT_EQ(plan.rows, (std::vector<PlanRow>{{5, 100}, {3, 300}, {2, 900}}));
+  EXPECT_EQ(plan.total_length, 5 * 100 + 3 * 300 + 2 * 900);
+  EXPECT_EQ(plan.brackets.size(), 2u);
+}
+
+TEST(SearchPlanTest, MergesRungsOfEqualLength) {
+  const auto brackets = PlanBrackets({.name = "async_halving",
+                                      .max_length = 5,
+                                      .max_trials = 8,
+                                      .num_rungs = 5,
+                                      .divisor = 4});
+
+  ASSERT_EQ(brackets.size(), 1u);
+  EXPECT_EQ(brackets[0].rungs, (std::vector<std::int64_t>{1, 5}));
+}
+
+TEST(SearchPlanTest, KeepsRowsWithoutTrials) {
+  const SearchPlan plan = PlanSearch({.name = "async_halving",
+                                      .max_length = 16,
+                                      .max_trials = 1,
+                                      .num_rungs = 3,
+                                      .divisor = 4},
+                                     json::object());
+
+  EXPECT_EQ(plan.rows, (std::vector<PlanRow>{{0, 1}, {0, 4}, {1, 16}}));
+}
+
+TEST(SearchPlanTest, TrainsEveryTrialOfTheOthersToTheEnd) {
+  const json space = {{"lr", {{"type", "categorical"}, {"vals", {1, 2, 3}}}}};
+
+  EXPECT_EQ(PlanSearch({.name = "grid", .max_length = 10}, space).rows,
+            (std::vector<PlanRow>{{3, 10}}));
+  EXPECT_EQ(
+      PlanSearch({.name = "random", .max_length = 10, .max_trials = 7}, space)
+          .rows,
+      (std::vector<PlanRow>{{7, 10}}));
+  EXPECT_EQ(PlanSearch({.name = "single", .max_length = 10}, space).rows,
+            (std::vector<PlanRow>{{1, 10}}));
+}
+
+TEST(SearchPlanTest, SharesTheConcurrencyOut) {
+  const auto brackets = PlanBrackets({.name = "adaptive_asha",
+                                      .max_length = 900,
+                                      .max_trials = 20,
+                                      .max_concurrent_trials = 5,
+                                      .divisor = 3,
+                                      .bracket_rungs = {1, 3, 2}});
+
+  ASSERT_EQ(brackets.size(), 3u);
+  EXPECT_EQ(brackets[0].max_concurrent_trials, 2);
+  EXPECT_EQ(brackets[1].max_concurrent_trials, 2);
+  EXPECT_EQ(brackets[2].max_concurrent_trials, 1);
+  EXPECT_EQ(brackets[0].rungs, (std::vector<std::int64_t>{100, 300, 900}));
+}
+
+TEST(SearchPlanTest, KnowsHowManyTrialsRunAtOnce) {
+  const json space = {{"lr", {{"type", "categorical"}, {"vals", {1, 2, 3}}}}};
+
+  EXPECT_EQ(TrialsAtOnce({.name = "grid", .max_length = 1}, space), 3);
+  EXPECT_EQ(TrialsAtOnce({.name = "random",
+                          .max_length = 1,
+                          .max_trials = 50,
+                          .max_concurrent_trials = 0},
+                         space),
+            50);
+  EXPECT_EQ(TrialsAtOnce({.name = "async_halving",
+                          .max_length = 64,
+                          .max_trials = 50,
+                          .max_concurrent_trials = 0,
+                          .num_rungs = 3},
+                         space),
+            16);
+}
+
+struct PlanShape {
+  std::int64_t max_length;
+  std::int64_t max_trials;
+  double divisor;
+  const char* mode;
+};
+
+class BracketPropertyTest : public testing::TestWithParam<PlanShape> {
+ protected:
+  SearchPlan plan() const {
+    const PlanShape& shape = GetParam();
+    return PlanSearch({.name = "adaptive_asha",
+                       .max_length = shape.max_length,
+                       .max_trials = shape.max_trials,
+                       .divisor = shape.divisor,
+                       .mode = shape.mode},
+                      json::object());
+  }
+};
+
+TEST_P(BracketPropertyTest, ShareOutAllTrials) {
+  std::int64_t in_brackets = 0;
+  std::int64_t in_rows = 0;
+  for (const Bracket& bracket : plan().brackets) {
+    EXPECT_GE(bracket.max_trials, 1);
+    EXPECT_GE(bracket.max_concurrent_trials, 1);
+    in_brackets += bracket.max_trials;
+  }
+  for (const PlanRow& row : plan().rows) in_rows += row.trials;
+
+  EXPECT_GE(in_brackets, GetParam().max_trials);
+  EXPECT_EQ(in_rows, in_brackets);
+}
+
+TEST_P(BracketPropertyTest, RungsRiseToTheWholeLength) {
+  for (const Bracket& bracket : plan().brackets) {
+    const auto& rungs = bracket.rungs;
+
+    EXPECT_GE(rungs.front(), 1);
+    EXPECT_EQ(rungs.back(), GetParam().max_length);
+    EXPECT_EQ(
+        std::adjacent_find(rungs.begin(), rungs.end(), std::greater_equal<>()),
+        rungs.end());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BracketPropertyTest,
+    testing::Values(PlanShape{1, 1, 4, "standard"},
+                    PlanShape{1000, 1000, 10, "conservative"},
+                    PlanShape{64, 3, 4, "conservative"},
+                    PlanShape{7, 100, 1.2, "conservative"},
+                    PlanShape{900, 2, 3, "aggressive"},
+                    PlanShape{1'000'000'000, 1'000'000, 4, "standard"}));
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,328 @@
+// What every searcher keeps to, whatever happens to its trials.
+
+#include <limits>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "searchers/registry.h"
+#include "searchers/search_plan.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+struct SearchCase {
+  std::string name;
+  SearcherConfig config;
+  bool constant = false;  // nothing is searched
+};
+
+json Space(bool constant) {
+  if (constant) return {{"lr", 0.1}};
+  return json::parse(R"({
+    "lr": {"type": "log", "minval": -4, "maxval": -1, "count": 3},
+    "net": {"layers": {"type": "int", "minval": 1, "maxval": 4},
+            "act": {"type": "categorical", "vals": ["relu", "tanh"]}},
+    "batch": 64})");
+}
+
+SearcherConfig Asha(bool stop_once, std::int64_t trials, std::int64_t at_once) {
+  return {.name = "async_halving",
+          .max_length = 27,
+          .max_trials = trials,
+          .max_concurrent_trials = at_once,
+          .num_rungs = 4,
+          .divisor = 3,
+          .stop_once = stop_once};
+}
+
+SearcherConfig Adaptive(bool stop_once, const std::string& mode) {
+  return {.name = "adaptive_asha",
+          .max_length = 64,
+          .max_trials = 30,
+          .max_concurrent_trials = 6,
+          .stop_once = stop_once,
+          .mode = mode};
+}
+
+SearcherConfig With(SearcherConfig config,
+                    void (*change)(SearcherConfig& config)) {
+  change(config);
+  return config;
+}
+
+std::vector<SearchCase> Cases() {
+  const SearcherConfig single{.name = "single", .max_length = 10};
+  const SearcherConfig random{.name = "random",
+                              .max_length = 10,
+                              .max_trials = 12,
+                              .max_concurrent_trials = 3};
+  const SearcherConfig grid{
+      .name = "grid", .max_length = 10, .max_concurrent_trials = 5};
+  return {
+      {"Single", single},
+      {"SingleConstant", single, true},
+      {"Random", random},
+      {"RandomConstant", random, true},
+      {"RandomAllAtOnce",
+       With(random, [](auto& c) { c.max_concurrent_trials = 0; })},
+      {"RandomWithPoints",
+       With(random,
+            [](auto& c) {
+              c.points = {json::parse(
+                  R"({"lr": 0.1, "net": {"layers": 1, "act": "relu"}})")};
+            })},
+      {"Grid", grid},
+      {"GridAllAtOnce",
+       With(grid, [](auto& c) { c.max_concurrent_trials = 0; })},
+      {"Promotion", Asha(false, 20, 4)},
+      {"PromotionOne", Asha(false, 1, 16)},
+      {"PromotionUnbounded", Asha(false, 40, 0)},
+      {"PromotionConstant", Asha(false, 20, 4), true},
+      {"PromotionLargerIsBetter",
+       With(Asha(false, 20, 4), [](auto& c) { c.smaller_is_better = false; })},
+      {"PromotionEqualRungs",
+       With(Asha(false, 20, 4), [](auto& c) { c.max_length = 3; })},
+      {"Stopping", Asha(true, 20, 4)},
+      {"StoppingUnbounded", Asha(true, 40, 0)},
+      {"StoppingConstant", Asha(true, 20, 4), true},
+      {"AdaptiveConservative", Adaptive(false, "conservative")},
+      {"AdaptiveStandard", Adaptive(false, "standard")},
+      {"AdaptiveAggressive", Adaptive(true, "aggressive")},
+      {"AdaptiveStopping", Adaptive(true, "conservative")},
+      {"AdaptiveBracketRungs", With(Adaptive(false, "standard"),
+                                    [](auto& c) {
+                                      c.bracket_rungs = {1, 3, 9, 2};
+                                    })},
+  };
+}
+
+// Plays a search with results, failures and an order drawn from a seed, and
+// checks what must hold at every step.
+class Play {
+ public:
+  Play(const SearchCase& search, std::uint32_t seed)
+      : search_(search), space_(Space(search.constant)), dice_(seed) {
+    searcher_ = NewSearcher();
+    at_once_ = TrialsAtOnce(search.config, space_);
+  }
+
+  std::unique_ptr<Searcher> NewSearcher() const {
+    return MakeSearcher(search_.config, space_, /*seed=*/5);
+  }
+
+  bool save_at_every_event = false;
+  unsigned failing = 0;  // in 100 operations
+
+  void Run() {
+    Tell(Started{});
+    for (int step = 0; step < 100'000 && !over_; ++step) {
+      ASSERT_FALSE(busy_.empty()) << "the search waits for nothing";
+      auto next = busy_.begin();
+      std::advance(next, dice_() % busy_.size());
+      Step(*next);
+    }
+    ASSERT_TRUE(over_) << "the search does not end";
+    EXPECT_EQ(progress_, 1);
+    EXPECT_EQ(live_.size(), 0u);
+  }
+
+  const json& transcript() const { return transcript_; }
+  std::size_t created() const { return lengths_.size(); }
+  std::size_t invalid() const { return invalid_; }
+  std::size_t errored() const { return errored_; }
+  bool failed() const { return failed_; }
+
+ private:
+  void Step(TrialIndex trial) {
+    std::vector<std::int64_t>& todo = todo_[trial];
+    const bool fails = dice_() % 100 < failing;
+    if (fails) return Fail(trial);
+    if (todo.empty()) {
+      busy_.erase(trial);
+      live_.erase(trial);
+      return Tell(Closed{trial});
+    }
+    const std::int64_t length = todo.front();
+    todo.erase(todo.begin());
+    if (todo.empty() && !closing_.contains(trial)) busy_.erase(trial);
+    Tell(ValidationCompleted{trial, length, Metric()});
+  }
+
+  void Fail(TrialIndex trial) {
+    const auto reason = static_cast<ExitReason>(dice_() % 3);
+    busy_.erase(trial);
+    live_.erase(trial);
+    todo_[trial].clear();
+    invalid_ += reason == ExitReason::kInvalidHp;
+    errored_ += reason == ExitReason::kErrored;
+    Tell(ExitedEarly{trial, reason});
+  }
+
+  double Metric() {
+    const unsigned kind = dice_() % 20;
+    if (kind == 0) return std::numeric_limits<double>::quiet_NaN();
+    if (kind == 1) return -std::numeric_limits<double>::infinity();
+    return static_cast<double>(dice_() % 50);
+  }
+
+  void Tell(const Event& event) {
+    const auto operations = searcher_->Handle(event);
+    transcript_.push_back(ToJson(event));
+    for (const Operation& operation : operations) {
+      transcript_.push_back(ToJson(operation));
+      Take(operation);
+    }
+    EXPECT_GE(searcher_->Progress(), progress_);
+    EXPECT_LE(searcher_->Progress(), 1);
+    progress_ = searcher_->Progress();
+    EXPECT_LE(static_cast<std::int64_t>(busy_.size()), at_once_ + closes_);
+    if (!save_at_every_event) return;
+    const json state = json::parse(searcher_->Save().dump());
+    searcher_ = NewSearcher();
+    searcher_->Load(state);
+    EXPECT_EQ(searcher_->Save(), state);
+  }
+
+  void Take(const Operation& operation) {
+    ASSERT_FALSE(over_) << "an operation after Shutdown";
+    if (const auto* create = std::get_if<Create>(&operation)) {
+      EXPECT_EQ(create->trial, static_cast<TrialIndex>(lengths_.size()));
+      lengths_.push_back(0);
+      live_.insert(create->trial);
+    } else if (const auto* more = std::get_if<ValidateAfter>(&operation)) {
+      EXPECT_TRUE(live_.contains(more->trial));
+      EXPECT_FALSE(closing_.contains(more->trial));
+      EXPECT_GT(more->length, lengths_.at(more->trial));
+      EXPECT_LE(more->length, search_.config.max_length);
+      lengths_.at(more->trial) = more->length;
+      todo_[more->trial].push_back(more->length);
+      busy_.insert(more->trial);
+    } else if (const auto* close = std::get_if<Close>(&operation)) {
+      EXPECT_TRUE(live_.contains(close->trial));
+      EXPECT_TRUE(closing_.insert(close->trial).second);
+      busy_.insert(close->trial);
+      ++closes_;
+    } else {
+      over_ = true;
+      failed_ = std::get<Shutdown>(operation).failed;
+    }
+  }
+
+  SearchCase search_;
+  json space_;
+  std::mt19937 dice_;
+  std::unique_ptr<Searcher> searcher_;
+  std::int64_t at_once_ = 0;
+  json transcript_ = json::array();
+  std::vector<std::int64_t> lengths_;  // the last asked for, by trial
+  std::map<TrialIndex, std::vector<std::int64_t>> todo_;
+  std::set<TrialIndex> busy_;     // have an operation
+  std::set<TrialIndex> live_;     // have not ended
+  std::set<TrialIndex> closing_;  // have a Close
+  std::int64_t closes_ = 0;
+  double progress_ = 0;
+  std::size_t invalid_ = 0;
+  std::size_t errored_ = 0;
+  bool over_ = false;
+  bool failed_ = false;
+};
+
+using SuiteParameter = std::tuple<int, std::uint32_t>;
+
+class SearcherSuiteTest : public testing::TestWithParam<SuiteParameter> {
+ protected:
+  SearchCase search() const { return Cases().at(std::get<0>(GetParam())); }
+  std::uint32_t seed() const { return std::get<1>(GetParam()); }
+
+  // How many trials there are, but for those found invalid.
+  std::size_t Planned() const {
+    const SearchPlan plan =
+        PlanSearch(search().config, Space(search().constant));
+    std::int64_t trials = 0;
+    for (const PlanRow& row : plan.rows) trials += row.trials;
+    return static_cast<std::size_t>(trials);
+  }
+};
+
+TEST_P(SearcherSuiteTest, EndsWithAllItsTrials) {
+  Play play(search(), seed());
+
+  play.Run();
+
+  EXPECT_EQ(play.created(), Planned());
+  EXPECT_FALSE(play.failed());
+}
+
+TEST_P(SearcherSuiteTest, NeverExceedsItsTrialsWhereSomeFail) {
+  Play play(search(), seed());
+  play.failing = 30;
+
+  play.Run();
+
+  EXPECT_LE(play.created(), Planned() + play.invalid());
+  EXPECT_EQ(play.failed(), play.created() == play.errored() + play.invalid());
+}
+
+TEST_P(SearcherSuiteTest, EndsWhereAllFail) {
+  Play play(search(), seed());
+  play.failing = 100;
+
+  play.Run();
+}
+
+TEST_P(SearcherSuiteTest, IsDeterministic) {
+  Play first(search(), seed());
+  Play second(search(), seed());
+  first.failing = second.failing = 20;
+
+  first.Run();
+  second.Run();
+
+  EXPECT_EQ(first.transcript(), second.transcript());
+}
+
+TEST_P(SearcherSuiteTest, SavingAndLoadingChangesNothing) {
+  Play plain(search(), seed());
+  Play saved(search(), seed());
+  plain.failing = saved.failing = 20;
+  saved.save_at_every_event = true;
+
+  plain.Run();
+  saved.Run();
+
+  EXPECT_EQ(plain.transcript(), saved.transcript());
+}
+
+TEST_P(SearcherSuiteTest, RefusesAStateThatIsNone) {
+  const auto searcher = Play(search(), seed()).NewSearcher();
+
+  EXPECT_THROW(searcher->Load({{"trials", 5}}), std::invalid_argument);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SearcherSuiteTest,
+    testing::Combine(testing::Range(0, static_cast<int>(Cases().size())),
+                     testing::Values(1u, 2u, 3u)),
+    [](const auto& info) {
+      return Cases().at(std::get<0>(info.param)).name + "_" +
+             std::to_string(std::get<1>(info.param));
+    });
+
+TEST(RegistryTest, EveryMethodIsInTheSuite) {
+  std::set<std::string> played;
+  for (const SearchCase& search : Cases()) played.insert(search.config.name);
+
+  for (const SearcherEntry& entry : SearcherTable()) {
+    EXPECT_TRUE(played.contains(std::string(entry.name))) << entry.name;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,79 @@
+#include "searchers/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include "searchers/registry.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+const json kSpace = {{"x", {{"type", "double"}, {"minval", 0}, {"maxval", 1}}}};
+
+Simulation PlayRandom(std::int64_t trials, const SimulationOptions& options) {
+  const auto searcher = MakeSearcher(
+      {.name = "random", .max_length = 10, .max_trials = trials}, kSpace, 1);
+  return Simulate(*searcher, options);
+}
+
+TEST(SimulationTest, ComputesTheMadeUpMetrics) {
+  EXPECT_EQ(FindSimulatedMetric("constant")(3, 100), 1);
+  EXPECT_EQ(FindSimulatedMetric("trial_index")(3, 100), 3);
+  EXPECT_EQ(FindSimulatedMetric("neg_trial_index")(3, 100), -3);
+  EXPECT_DOUBLE_EQ(FindSimulatedMetric("hash")(1, 100), 649.0 / 1009);
+  EXPECT_DOUBLE_EQ(FindSimulatedMetric("hash_step")(0, 100), 875.0 / 1009);
+  EXPECT_EQ(FindSimulatedMetric("loss"), nullptr);
+}
+
+TEST(SimulationTest, NamesItsMetrics) {
+  EXPECT_EQ(SimulatedMetricNames(),
+            (std::vector<std::string>{"constant", "trial_index",
+                                      "neg_trial_index", "hash", "hash_step"}));
+}
+
+TEST(SimulationTest, TrainsAndClosesEveryTrial) {
+  const Simulation played =
+      PlayRandom(3, {.metric = FindSimulatedMetric("hash")});
+
+  ASSERT_EQ(played.trials.size(), 3u);
+  EXPECT_EQ(played.trials[2].lengths, std::vector<std::int64_t>{10});
+  EXPECT_EQ(played.trials[2].final_length(), 10);
+  EXPECT_FALSE(played.trials[2].exit);
+  EXPECT_FALSE(played.failed);
+}
+
+TEST(SimulationTest, MakesATrialExitEarly) {
+  const Simulation played = PlayRandom(
+      2, {.metric = FindSimulatedMetric("hash"),
+          .exits = {{.trial = 0, .after = 0}, {.trial = 1, .after = 1}}});
+
+  EXPECT_EQ(played.trials[0].exit, ExitReason::kErrored);
+  EXPECT_EQ(played.trials[0].final_length(), 0);
+  // It had only a Close left.
+  EXPECT_FALSE(played.trials[1].exit);
+}
+
+TEST(SimulationTest, FailsIfEveryTrialErrored) {
+  const Simulation played = PlayRandom(
+      1, {.metric = FindSimulatedMetric("hash"), .exits = {{.trial = 0}}});
+
+  EXPECT_TRUE(played.failed);
+}
+
+TEST(SimulationTest, PlaysALargeSearch) {
+  const auto searcher = MakeSearcher({.name = "async_halving",
+                                      .max_length = 81,
+                                      .max_trials = 20'000,
+                                      .num_rungs = 5,
+                                      .divisor = 3},
+                                     kSpace, 1);
+
+  const Simulation played =
+      Simulate(*searcher, {.metric = FindSimulatedMetric("hash_step")});
+
+  EXPECT_EQ(played.trials.size(), 20'000u);
+}
+
+}  // namespace
+}  // namespace dtrain
