@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "searchers/hparam_grid.h"
@@ -47,12 +48,23 @@ std::vector<std::int64_t> BracketRungs(const SearcherConfig& config) {
   return rungs;
 }
 
+// a·b + c, or the largest number there is.
+std::int64_t MultiplyAdd(std::int64_t a, std::int64_t b, std::int64_t c) {
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result) ||
+      __builtin_add_overflow(result, c, &result)) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  return result;
+}
+
 // Shares the trials out by weight divisor^(rungs−1) / rungs.
 void ShareTrials(std::int64_t max_trials, double divisor,
                  const std::vector<std::int64_t>& rungs,
                  std::vector<Bracket>& brackets) {
   const auto weight = [&](std::int64_t n) {
-    return std::pow(divisor, static_cast<double>(n - 1)) /
+    // Bounded, so that the sum of all is a number.
+    return std::min(std::pow(divisor, static_cast<double>(n - 1)), 1e300) /
            static_cast<double>(n);
   };
   double sum = 0;
@@ -145,7 +157,7 @@ SearchPlan PlanSearch(const SearcherConfig& config,
   }
   for (const auto& [length, trials] : trials_at) {
     plan.rows.push_back({.trials = trials, .length = length});
-    plan.total_length += trials * length;
+    plan.total_length = MultiplyAdd(trials, length, plan.total_length);
   }
   return plan;
 }

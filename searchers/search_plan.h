@@ -30,7 +30,8 @@ struct PlanRow {
 struct SearchPlan {
   std::vector<PlanRow> rows;      // by length, ascending; rows of 0 stay
   std::vector<Bracket> brackets;  // of the ASHA family; empty for the others
-  std::int64_t total_length = 0;  // trained by all trials together
+  // Trained by all trials together; the largest number where it is beyond it.
+  std::int64_t total_length = 0;
 };
 
 /// The brackets of async_halving (one) and adaptive_asha, in their order; none

@@ -1,5 +1,7 @@
 #include "searchers/search_plan.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 namespace dtrain {
@@ -86,6 +88,27 @@ TEST(SearchPlanTest, KnowsHowManyTrialsRunAtOnce) {
                           .num_rungs = 3},
                          space),
             16);
+}
+
+TEST(SearchPlanTest, StaysFiniteWhereTheWeightsDoNot) {
+  const SearchPlan plan = PlanSearch({.name = "adaptive_asha",
+                                      .max_length = 1'000'000'000'000'000,
+                                      .max_trials = 1'000'000,
+                                      .divisor = 1'000'000,
+                                      .bracket_rungs = {64, 1}},
+                                     json::object());
+
+  EXPECT_EQ(plan.brackets.at(0).max_trials, 1'000'000);
+  EXPECT_EQ(plan.brackets.at(1).max_trials, 1);
+}
+
+TEST(SearchPlanTest, DoesNotOverflow) {
+  const SearchPlan plan = PlanSearch({.name = "random",
+                                      .max_length = 1'000'000'000'000'000,
+                                      .max_trials = 1'000'000},
+                                     json::object());
+
+  EXPECT_EQ(plan.total_length, std::numeric_limits<std::int64_t>::max());
 }
 
 struct PlanShape {

@@ -57,7 +57,7 @@ SearcherConfig With(SearcherConfig config,
   return config;
 }
 
-std::vector<SearchCase> Cases() {
+std::vector<SearchCase> MakeCases() {
   const SearcherConfig single{.name = "single", .max_length = 10};
   const SearcherConfig random{.name = "random",
                               .max_length = 10,
@@ -101,6 +101,12 @@ std::vector<SearchCase> Cases() {
                                       c.bracket_rungs = {1, 3, 9, 2};
                                     })},
   };
+}
+
+// Made once: every test's process names all tests by them.
+const std::vector<SearchCase>& Cases() {
+  static const std::vector<SearchCase> cases = MakeCases();
+  return cases;
 }
 
 // Plays a search with results, failures and an order drawn from a seed, and
