@@ -5,39 +5,42 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "searchers/registry.h"
 
 namespace dtrain {
 namespace {
 
 using std::chrono::milliseconds;
+using Urgency = Outbox::Urgency;
 
 constexpr Duration kStatusPeriod = milliseconds(100);
 // The loop looks around at least this often.
 constexpr Duration kLongestWait = milliseconds(200);
 // How long trials may take to checkpoint when the store has failed.
 constexpr Duration kLastGrace = std::chrono::seconds(5);
+// Of the events that have come by now, so many are recorded together.
+constexpr int kMostAtOnce = 256;
 
 }  // namespace
 
 Experiment::Experiment(ExperimentSetup setup, ExperimentDoors doors)
-    : setup_(std::move(setup)),
-      doors_(std::move(doors)),
-      search_(MakeSearcher(setup_.config.searcher,
-                           setup_.config.hyperparameters, setup_.seed),
-              setup_.id) {}
+    : state_(std::move(setup), std::move(doors)),
+      driver_(state_),
+      starter_(state_),
+      listener_(state_, driver_, starter_) {}
 
 RunResult Experiment::Run() {
-  start_ = Now();
+  start_ = state_.Now();
   Recover();
-  doors_.reporter.Begin(setup_.info);
-  outbox_.Add(
-      [id = setup_.id, now = doors_.clock.now()](StoreWriter& writer) {
+  state_.doors.reporter.Begin(state_.setup.info);
+  state_.outbox.Add(
+      [id = state_.setup.id,
+       now = state_.doors.clock.now()](StoreWriter& writer) {
         writer.SetExperimentState(id, State::kRunning, now);
       },
       Urgency::kUrgent);
   try {
-    if (search_.seq() == 0) Feed(Started{});
+    if (state_.search.seq() == 0) driver_.Post(Started{});
+    driver_.FeedAll();
     Tick();
     while (!Over()) Step();
     return Finish();
@@ -48,151 +51,136 @@ RunResult Experiment::Run() {
 }
 
 void Experiment::Step() {
-  const Duration now = Now();
+  const Duration now = state_.Now();
   Duration wait = kLongestWait;
-  if (const auto due = outbox_.due(now)) wait = std::min(wait, *due - now);
-  for (const auto& [number, trial] : trials_) {
-    if (trial->restart_at) wait = std::min(wait, *trial->restart_at - now);
+  if (const auto due = state_.outbox.due(now))
+    wait = std::min(wait, *due - now);
+  if (const auto wake = state_.queue.next_wake()) {
+    wait = std::min(wait, *wake - now);
   }
-  const LaunchEvent event = doors_.launcher.Wait(std::max(wait, Duration(0)));
-  std::visit([this](const auto& e) { On(e); }, event);
+  wait = std::max(wait, Duration(0));
+  // What has come already is recorded in one transaction.
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    const LaunchEvent event = state_.doors.launcher.Wait(wait);
+    std::visit([this](const auto& e) { listener_.On(e); }, event);
+    driver_.FeedAll();
+    if (std::get_if<Idle>(&event) != nullptr) break;
+    wait = Duration(0);
+  }
   Tick();
 }
 
 void Experiment::Tick() {
-  while (!events_.empty()) {
-    const Event event = std::move(events_.front());
-    events_.pop_front();
-    Feed(event);
-  }
   Flush();
-  if (!outbox_.urgent()) Schedule();
-  const Duration now = Now();
+  if (!state_.outbox.urgent()) starter_.Schedule();
+  state_.trials.Sweep();
+  CheckStall();
+  const Duration now = state_.Now();
   if (now - last_status_ < kStatusPeriod) return;
   last_status_ = now;
   CheckHangs();
   CheckTimeLimit();
-  doors_.reporter.OnStatus(Status());
-  doors_.store.MaybeCheckpointWal();
+  state_.doors.reporter.OnStatus(Status());
+  state_.doors.store.MaybeCheckpointWal();
 }
 
 void Experiment::Flush(bool all) {
-  const Duration now = Now();
-  if (const auto due = outbox_.due(now); due && (all || *due <= now)) {
-    for (const std::int64_t number : std::exchange(changed_, {})) {
-      const TrialState& trial = *trials_.at(number);
-      outbox_.Add(
-          [id = trial.row.id, batches = trial.row.batches](
-              StoreWriter& writer) { writer.SetTrialBatches(id, batches); },
-          Urgency::kBatched);
-    }
-    const double progress = TotalProgress();
-    if (progress != progress_) {
-      progress_ = progress;
-      outbox_.Add(
-          [id = setup_.id, progress](StoreWriter& w) {
-            w.SetExperimentProgress(id, progress);
-          },
-          Urgency::kBatched);
-    }
+  const Duration now = state_.Now();
+  const auto due = state_.outbox.due(now);
+  if (!due || (!all && *due > now)) return;
+  for (const std::int64_t number : std::exchange(state_.changed, {})) {
+    const TrialState* trial = state_.trials.Find(number);
+    if (trial == nullptr) continue;
+    state_.outbox.Add(
+        [id = trial->row.id, batches = trial->row.batches](
+            StoreWriter& writer) { writer.SetTrialBatches(id, batches); },
+        Urgency::kBatched);
   }
-  outbox_.Flush(doors_.store, now, all);
-}
-
-void Experiment::Schedule() {
-  if (stopping_) return;
-  const Duration now = Now();
-  for (auto& [number, trial] : trials_) {
-    if (trial->restart_at && *trial->restart_at <= now) {
-      trial->restart_at.reset();
-      Enqueue(*trial);
-    }
+  const double progress = TotalProgress();
+  if (progress != progress_) {
+    progress_ = progress;
+    state_.outbox.Add(
+        [id = state_.setup.id, progress](StoreWriter& writer) {
+          writer.SetExperimentProgress(id, progress);
+        },
+        Urgency::kBatched);
   }
-  while (!ready_.empty() && doors_.launcher.FreeSlots() > 0 &&
-         !outbox_.urgent()) {
-    TrialState& trial = *trials_.at(ready_.front());
-    ready_.pop_front();
-    StartTrial(trial);
-  }
-  if (ready_.empty() || doors_.launcher.FreeSlots() > 0) return;
-  // A trial without an operation gives its slot to one that has work.
-  for (auto& [number, trial] : trials_) {
-    const bool has_work = !trial->operations.empty() || trial->close_sent;
-    if (trial->process != ProcessState::kRunning || has_work) continue;
-    if (trial->stop == StopCause::kPause) return;
-    if (trial->stop != StopCause::kNone) continue;
-    trial->stop = StopCause::kPause;
-    doors_.launcher.RequestStop(trial->row.id);
-    return;
-  }
+  state_.outbox.Flush(state_.doors.store, now, all);
 }
 
 void Experiment::CheckHangs() {
-  const Duration now = Now();
-  const std::chrono::duration<double> limit(setup_.config.hang_timeout);
-  for (auto& [number, trial] : trials_) {
-    const bool busy = trial->process == ProcessState::kRunning &&
-                      !trial->operations.empty() && trial->unacknowledged == 0;
-    if (!busy || trial->stop != StopCause::kNone) continue;
-    if (now - trial->last_step < limit) continue;
-    Fail(*trial, StopCause::kHang,
-         "timeout: no step for " +
-             FormatDuration(std::chrono::duration_cast<Duration>(limit)) +
-             " (hang_timeout)");
+  const Duration now = state_.Now();
+  const std::chrono::duration<double> limit(state_.setup.config.hang_timeout);
+  for (const auto& [number, trial] : state_.trials.live()) {
+    const ProcessState& process = *trial->process;
+    // Waiting for the store is no hang.
+    const bool busy = process.running && trial->has_work() &&
+                      process.unacknowledged == 0 &&
+                      process.stop == StopCause::kNone;
+    if (!busy || now - process.last_step < limit) continue;
+    listener_.Fail(
+        *trial, StopCause::kHang,
+        "timeout: no step for " +
+            FormatDuration(std::chrono::duration_cast<Duration>(limit)) +
+            " (hang_timeout)");
   }
 }
 
 void Experiment::CheckTimeLimit() {
-  std::optional<Duration> limit = setup_.options.timeout;
-  if (setup_.config.time_limit) {
+  std::optional<Duration> limit = state_.setup.options.timeout;
+  if (state_.setup.config.time_limit) {
     const auto own = std::chrono::duration_cast<Duration>(
-        std::chrono::duration<double>(*setup_.config.time_limit));
+        std::chrono::duration<double>(*state_.setup.config.time_limit));
     limit = limit ? std::min(*limit, own) : own;
   }
-  if (stopping_ || !limit || Now() - start_ < *limit) return;
+  if (state_.stopping || !limit || state_.Now() - start_ < *limit) return;
   timed_out_ = true;
-  StopAll();
+  starter_.StopAll();
 }
 
-void Experiment::StopAll() {
-  stopping_ = true;
-  ready_.clear();
-  for (auto& [number, trial] : trials_) {
-    trial->restart_at.reset();
-    if (trial->process == ProcessState::kNone) continue;
-    if (trial->stop == StopCause::kNone) trial->stop = StopCause::kRunner;
-    doors_.launcher.RequestStop(trial->row.id);
-  }
-}
-
-bool Experiment::Alive() const {
-  return std::ranges::any_of(trials_, [](const auto& entry) {
-    return entry.second->process != ProcessState::kNone;
-  });
+// A search that can never go on must not wait for ever without a word.
+void Experiment::CheckStall() const {
+  const bool waits = !state_.trials.live().empty() || !state_.queue.empty() ||
+                     !state_.outbox.empty();
+  if (waits || state_.stopping || state_.shutdown) return;
+  throw Error(
+      ErrorKind::kFailed,
+      "experiment " + std::to_string(state_.setup.id) +
+          ": the searcher waits for trials that are not there; the store is "
+          "damaged, or this is a bug of dtrain: please report it");
 }
 
 bool Experiment::Over() const {
-  if (!events_.empty() || Alive()) return false;
-  return stopping_ || shutdown_;
+  return state_.trials.live().empty() && (state_.stopping || state_.shutdown);
 }
 
 RunResult Experiment::Finish() {
-  const bool paused = !shutdown_;
-  if (paused) {
-    for (auto& [number, trial] : trials_) {
-      if (!trial->ended) SetState(*trial, State::kPaused);
-    }
-  }
-  RunResult result{.experiment = setup_.id,
-                   .state = paused    ? State::kPaused
-                            : failed_ ? State::kError
-                                      : State::kCompleted,
-                   .error = failed_ ? last_error_ : "",
-                   .signal = paused ? signal_ : 0,
+  const bool paused = !state_.shutdown;
+  RunResult result{.experiment = state_.setup.id,
+                   .state = paused          ? State::kPaused
+                            : state_.failed ? State::kError
+                                            : State::kCompleted,
+                   .error = state_.failed ? state_.last_error : "",
+                   .signal = paused ? state_.signal : 0,
                    .timed_out = paused && timed_out_};
-  result.seconds = std::chrono::duration<double>(Now() - start_).count();
-  outbox_.Add(
-      [result, now = doors_.clock.now(),
+  result.seconds = std::chrono::duration<double>(state_.Now() - start_).count();
+  RecordEnd(result);
+  const RunStatus status = Status();
+  result.best = status.best;
+  result.best_trial = status.best_trial;
+  result.best_hparams = status.best_hparams;
+  state_.doors.reporter.OnStatus(status);
+  state_.doors.reporter.End(result);
+  return result;
+}
+
+void Experiment::RecordEnd(const RunResult& result) {
+  for (const auto& [number, trial] : state_.trials.trials()) {
+    if (trial->row.state == State::kPaused) continue;
+    state_.SetState(*trial, State::kPaused, driver_.Remarks(*trial));
+  }
+  state_.outbox.Add(
+      [result, now = state_.doors.clock.now(),
        progress = TotalProgress()](StoreWriter& writer) {
         writer.SetExperimentProgress(result.experiment, progress);
         writer.SetExperimentState(result.experiment, result.state, now,
@@ -200,33 +188,29 @@ RunResult Experiment::Finish() {
         writer.AddExperimentSeconds(result.experiment, result.seconds);
       },
       Urgency::kDurable);
-  while (!outbox_.empty()) {
+  while (!state_.outbox.empty()) {
     Flush(/*all=*/true);
     // Another runner writes: wait a moment for it.
-    if (!outbox_.empty()) (void)doors_.launcher.Wait(milliseconds(2));
+    if (!state_.outbox.empty()) {
+      (void)state_.doors.launcher.Wait(milliseconds(2));
+    }
   }
-  const RunStatus status = Status();
-  result.best = status.best;
-  result.best_trial = status.best_trial;
-  result.best_hparams = status.best_hparams;
-  doors_.reporter.OnStatus(status);
-  doors_.reporter.End(result);
-  return result;
 }
 
 void Experiment::StopAfterFailure() {
-  for (const auto& [number, trial] : trials_) {
-    if (trial->process == ProcessState::kNone) continue;
-    doors_.launcher.RequestStop(trial->row.id);
+  std::vector<TrialId> alive;
+  for (const auto& [number, trial] : state_.trials.live()) {
+    alive.push_back(trial->row.id);
+    state_.doors.launcher.RequestStop(trial->row.id);
   }
-  const Duration deadline = Now() + kLastGrace;
-  while (Alive() && Now() < deadline) {
-    const LaunchEvent event = doors_.launcher.Wait(milliseconds(100));
+  const Duration deadline = state_.Now() + kLastGrace;
+  while (!alive.empty() && state_.Now() < deadline) {
+    const LaunchEvent event = state_.doors.launcher.Wait(milliseconds(100));
     if (const auto* exited = std::get_if<TrialExited>(&event)) {
-      Find(exited->trial).process = ProcessState::kNone;
+      std::erase(alive, exited->trial);
     }
   }
-  doors_.launcher.Abort();
+  state_.doors.launcher.Abort();
 }
 
 }  // namespace dtrain

@@ -6,6 +6,7 @@
 #include "engine/base/clock.h"
 #include "engine/config/experiment_config.h"
 #include "engine/process/launcher.h"
+#include "engine/run/outbox.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/store/store.h"
@@ -30,6 +31,7 @@ struct ExperimentSetup {
   int threads = 1;  // intra-op threads of a trial
   std::int64_t slots = 1;
   std::string boot_id;  // of this machine, recorded beside pids
+  Outbox::Sync sync = Outbox::Sync::kWhereDurable;
 };
 
 }  // namespace dtrain

@@ -11,15 +11,29 @@ double SecondsBetween(Duration from, Duration to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+TrialStatus StatusOf(const TrialState& trial, Duration now) {
+  const ProcessState& process = *trial.process;
+  return {.id = trial.row.id,
+          .hparams = trial.row.hparams,
+          .batches = std::max(trial.row.batches, process.progress.batches),
+          .total_batches = process.progress.total,
+          .batches_per_epoch = process.progress.batches_per_epoch,
+          .rung = trial.row.rung,
+          .training = process.training,
+          .validation = process.validation,
+          .seconds = SecondsBetween(process.started, now)};
+}
+
 }  // namespace
 
 double Experiment::TotalProgress() const {
-  double progress = search_.progress();
+  double progress = state_.search.progress();
   // With one trial the searcher knows nothing until all is done; its batches
   // tell more.
-  if (trials_.size() == 1 && setup_.config.searcher.name == "single") {
-    const TrialState& trial = *trials_.begin()->second;
-    const Progress& at = trial.progress;
+  const auto& live = state_.trials.live();
+  if (state_.searcher().name == "single" && !live.empty()) {
+    const TrialState& trial = *live.begin()->second;
+    const Progress& at = trial.process->progress;
     if (at.total > 0) {
       progress = std::max(progress, static_cast<double>(trial.row.batches) /
                                         static_cast<double>(at.total));
@@ -29,40 +43,26 @@ double Experiment::TotalProgress() const {
 }
 
 RunStatus Experiment::Status() const {
-  const Duration now = Now();
+  const Duration now = state_.Now();
   RunStatus status;
   status.progress = TotalProgress();
-  status.trials = static_cast<std::int64_t>(trials_.size());
-  status.waiting = static_cast<std::int64_t>(ready_.size());
-  status.slots = setup_.slots;
-  status.best = best_;
-  status.best_trial = best_trial_;
+  status.trials = state_.trials.created();
+  status.trials_ended = state_.trials.ended();
+  status.waiting = static_cast<std::int64_t>(state_.queue.size());
+  status.slots = state_.setup.slots;
+  status.best = state_.best.validation();
+  status.best_trial = state_.best.trial();
+  status.best_hparams = state_.best.hparams();
   status.seconds = SecondsBetween(start_, now);
-  for (const auto& [number, trial] : trials_) {
-    status.trials_ended += trial->ended ? 1 : 0;
-    if (number == best_trial_) {
-      status.best_hparams = trial->row.hparams;
-      for (const CheckpointRow& row : trial->checkpoints) {
-        if (row.batches == best_->batches) status.best->checkpoint = row.uuid;
-      }
-    }
-    if (trial->process == ProcessState::kNone) continue;
-    if (trial->process == ProcessState::kQueued) {
+  status.rungs = state_.rungs.Status(state_.trials.live());
+  for (const auto& [number, trial] : state_.trials.live()) {
+    if (trial->process->running) {
+      status.running.push_back(StatusOf(*trial, now));
+    } else {
       ++status.waiting;
-      continue;
     }
-    ++status.slots_in_use;
-    status.running.push_back(
-        {.id = trial->row.id,
-         .hparams = trial->row.hparams,
-         .batches = std::max(trial->row.batches, trial->progress.batches),
-         .total_batches = trial->progress.total,
-         .batches_per_epoch = trial->progress.batches_per_epoch,
-         .rung = trial->row.rung,
-         .training = trial->training,
-         .validation = trial->validation,
-         .seconds = SecondsBetween(trial->started, now)});
   }
+  status.slots_in_use = static_cast<std::int64_t>(status.running.size());
   return status;
 }
 

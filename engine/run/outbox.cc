@@ -38,11 +38,15 @@ void Outbox::Flush(Store& store, Duration now, bool all) {
     const auto write = [&](StoreWriter& writer) {
       for (const Record& record : records_) record(writer);
     };
-    if (!store.TryWrite(write, urgency_ == Urgency::kDurable)) {
+    const bool durable =
+        sync_ == Sync::kAlways ||
+        (sync_ == Sync::kWhereDurable && urgency_ == Urgency::kDurable);
+    if (!store.TryWrite(write, durable)) {
       retry_at_ = now + kRetryTime;
       return;
     }
     last_flush_ = now;
+    ++transactions_;
   }
   retry_at_.reset();
   records_.clear();

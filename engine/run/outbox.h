@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -24,6 +25,11 @@ class Outbox {
     kDurable,  // at once, and on the disk before anything follows from it
   };
 
+  /// When a transaction waits for the disk. A benchmark asks what that costs.
+  enum class Sync { kNever, kWhereDurable, kAlways };
+
+  explicit Outbox(Sync sync = Sync::kWhereDurable) : sync_(sync) {}
+
   void Add(Record record, Urgency urgency);
   /// Runs `effect` after all that was added so far is recorded.
   void After(Effect effect);
@@ -33,6 +39,8 @@ class Outbox {
   /// Error(kStore).
   void Flush(Store& store, Duration now, bool all = false);
 
+  /// Transactions so far.
+  std::int64_t transactions() const { return transactions_; }
   bool empty() const { return records_.empty() && effects_.empty(); }
   /// Something waits that must be recorded before the search goes on.
   bool urgent() const { return urgency_ != Urgency::kBatched; }
@@ -43,6 +51,8 @@ class Outbox {
   std::vector<Record> records_;
   std::vector<Effect> effects_;
   Urgency urgency_ = Urgency::kBatched;
+  Sync sync_;
+  std::int64_t transactions_ = 0;
   std::optional<Duration> last_flush_;
   std::optional<Duration> retry_at_;  // the write lock was held by another
 };

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/clock.h"
+#include "engine/base/length.h"
 #include "engine/store/rows.h"
 #include "engine/store/trial_log.h"
 #include "engine/wire/message.h"
@@ -22,7 +22,8 @@ struct RunInfo {
   bool smaller_is_better = true;
   std::uint32_t seed = 0;
   bool resumed = false;
-  std::string slots;  // for people: "2 CPU slots, 1 thread each"
+  std::string slots;               // for people: "2 CPU slots, 1 thread each"
+  nlohmann::json hyperparameters;  // of the configuration: what is searched
 };
 
 /// A trial that has a process, as the display shows it.
@@ -38,6 +39,13 @@ struct TrialStatus {
   double seconds = 0;       // since its process started
 };
 
+/// Trials at one length of a search that has several.
+struct RungStatus {
+  Length length;             // training in all
+  std::int64_t done = 0;     // trials that were validated at it
+  std::int64_t running = 0;  // trials that train towards it now
+};
+
 /// Where the whole experiment is.
 struct RunStatus {
   double progress = 0;
@@ -51,6 +59,7 @@ struct RunStatus {
   nlohmann::json best_hparams;
   double seconds = 0;  // of this run
   std::vector<TrialStatus> running;
+  std::vector<RungStatus> rungs;  // ascending; empty for fewer than two lengths
 };
 
 /// How a run ended.

@@ -1,6 +1,5 @@
 #include "engine/run/runner.h"
 
-#include <algorithm>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -12,20 +11,12 @@
 #include "engine/run/runner_lock.h"
 #include "engine/slots/slots.h"
 #include "engine/store/private_files.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
 
 constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
-
-// How many trials the searcher may run at once; 0: no bound.
-std::int64_t TrialsAtOnce(const SearcherConfig& searcher) {
-  if (searcher.name == "single") return 1;
-  const std::int64_t concurrent = searcher.max_concurrent_trials;
-  if (concurrent == 0) return searcher.max_trials;
-  return searcher.max_trials > 0 ? std::min(concurrent, searcher.max_trials)
-                                 : concurrent;
-}
 
 std::string BootId() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -51,7 +42,7 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
     gpus = FindGpus(kGpuSearchLimit, &problem);
   }
   return PlanSlots(config.resources, std::move(gpus), UsableCpus(),
-                   TrialsAtOnce(config.searcher));
+                   TrialsAtOnce(config.searcher, config.hyperparameters));
 }
 
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
@@ -124,7 +115,8 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                .smaller_is_better = row.smaller_is_better,
                .seed = row.seed,
                .resumed = row.started.has_value(),
-               .slots = plan.ToString()},
+               .slots = plan.ToString(),
+               .hyperparameters = config.hyperparameters},
       .threads = static_cast<int>(plan.threads),
       .slots = plan.count,
       .boot_id = BootId(),

@@ -1,5 +1,6 @@
 #include "engine/run/search.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -8,8 +9,9 @@
 namespace dtrain {
 namespace {
 
-// A snapshot now and then bounds the replay; one an event would cost O(trials)
-// each time.
+// A snapshot bounds the replay, but is as large as the search: they come at
+// distances that grow with it, so that an event costs the same however many
+// trials there are.
 constexpr std::int64_t kSnapshotEvery = 256;
 
 nlohmann::json OperationsToJson(const std::vector<Operation>& operations) {
@@ -36,9 +38,12 @@ void Search::Recover(const std::optional<Store::Snapshot>& snapshot,
   try {
     if (snapshot) {
       searcher_->Load(snapshot->state);
-      seq_ = snapshot->seq;
+      seq_ = snapshot_ = snapshot->seq;
     }
     for (const SearcherEventRow& row : events) {
+      for (const nlohmann::json& operation : row.operations) {
+        Count(OperationFromJson(operation));
+      }
       if (row.seq <= seq_) continue;
       const auto operations = searcher_->Handle(EventFromJson(row.event));
       if (OperationsToJson(operations) != row.operations) {
@@ -53,24 +58,32 @@ void Search::Recover(const std::optional<Store::Snapshot>& snapshot,
 
 std::vector<Operation> Search::Handle(const Event& event, Outbox& outbox) {
   std::vector<Operation> operations = searcher_->Handle(event);
+  for (const Operation& operation : operations) Count(operation);
   SearcherEventRow row{.seq = ++seq_,
                        .event = ToJson(event),
                        .operations = OperationsToJson(operations)};
-  const auto experiment = experiment_;
   outbox.Add(
-      [experiment, row = std::move(row)](StoreWriter& writer) {
+      [experiment = experiment_, row = std::move(row)](StoreWriter& writer) {
         writer.AddSearcherEvent(experiment, row);
       },
       Outbox::Urgency::kUrgent);
-  if (seq_ % kSnapshotEvery == 0) {
-    outbox.Add(
-        [experiment, seq = seq_,
-         state = searcher_->Save()](StoreWriter& writer) {
-          writer.AddSearcherSnapshot(experiment, seq, state);
-        },
-        Outbox::Urgency::kUrgent);
-  }
+  SaveNowAndThen(outbox);
   return operations;
+}
+
+void Search::Count(const Operation& operation) {
+  if (std::get_if<Create>(&operation) != nullptr) ++created_;
+}
+
+void Search::SaveNowAndThen(Outbox& outbox) {
+  if (seq_ - snapshot_ < std::max(kSnapshotEvery, created_)) return;
+  snapshot_ = seq_;
+  outbox.Add(
+      [experiment = experiment_, seq = seq_,
+       state = searcher_->Save()](StoreWriter& writer) {
+        writer.AddSearcherSnapshot(experiment, seq, state);
+      },
+      Outbox::Urgency::kUrgent);
 }
 
 }  // namespace dtrain

@@ -31,9 +31,14 @@ class Search {
   std::int64_t seq() const { return seq_; }
 
  private:
+  void Count(const Operation& operation);
+  void SaveNowAndThen(Outbox& outbox);
+
   std::unique_ptr<Searcher> searcher_;
   std::int64_t experiment_;
   std::int64_t seq_ = 0;
+  std::int64_t created_ = 0;   // trials
+  std::int64_t snapshot_ = 0;  // the event of the newest snapshot
 };
 
 }  // namespace dtrain

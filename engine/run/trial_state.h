@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +13,6 @@
 
 namespace dtrain {
 
-enum class ProcessState { kNone, kQueued, kRunning };
-
 /// Why a trial's process was asked to end.
 enum class StopCause {
   kNone,
@@ -24,28 +22,14 @@ enum class StopCause {
   kHang,     // no step for too long
 };
 
-/// What a runner knows of one trial. A plain record: Experiment changes it.
-struct TrialState {
-  TrialRow row;  // as recorded, and ahead of it by what is in the outbox
-
-  // What the searcher wants of it.
-  std::deque<std::int64_t> operations;  // absolute lengths, first is current
-  bool close_requested = false;
-  bool ended = false;        // state is final
-  bool ended_early = false;  // by itself, with success
-  bool exit_told = false;    // the searcher knows of an early exit
-  std::int64_t trained = 0;  // longest operation completed
-
-  // Its process.
-  ProcessState process = ProcessState::kNone;
-  bool operation_sent = false;  // the process works on operations.front()
+/// A trial's process, from the moment it waits for its slot.
+struct ProcessState {
+  bool running = false;         // it has its slot
+  bool operation_sent = false;  // it works on the trial's first operation
   bool close_sent = false;
   StopCause stop = StopCause::kNone;
   std::string failure;
   std::optional<Finished> last_word;
-  // What the trial said when it failed, if it has not trained since.
-  std::string last_failure;
-  std::optional<Duration> restart_at;  // waits until then to start again
   Duration started{0};
   Duration last_step{0};
   Progress progress;
@@ -54,13 +38,37 @@ struct TrialState {
   // What it reported last.
   MetricValues training;
   MetricValues validation;
-  std::int64_t validated_batches = -1;
-  std::vector<CheckpointRow> checkpoints;  // COMPLETE, in order
+};
+
+/// What a runner knows of a trial that has not ended. A plain record, changed
+/// by Experiment and its TrialTable. A search may have a hundred thousand
+/// trials that are paused: what only a process needs is in `process`.
+struct TrialState {
+  TrialRow row;  // as recorded, and ahead of it by what is in the outbox
+
+  // What the searcher wants of it.
+  std::vector<std::int64_t> operations;  // absolute lengths, first is current
+  std::int64_t turn = 0;                 // place in the queue for slots
+  std::int64_t trained = 0;              // longest operation completed
+  bool close_requested = false;
+  bool ended_early = false;  // by itself, with success
+  bool exit_told = false;    // the searcher knows of an early exit
+  // NaN or infinite, if an operation ended with such a metric.
+  std::optional<double> bad_metric;
+
+  std::unique_ptr<ProcessState> process;  // none: it has no process
+  bool ended = false;                     // its state is final
+  // What the trial said when it failed, if it has not trained since.
+  std::string last_failure;
+  std::vector<std::string> last_lines;  // of the log of its last process
 
   TrialIndex index() const { return row.id.number - 1; }
-  /// The batch that its next process goes on from.
-  std::int64_t restart_batches() const {
-    return checkpoints.empty() ? 0 : checkpoints.back().batches;
+  bool has_work() const { return !operations.empty(); }
+  /// It has a process that nothing was asked of: the process can go on with
+  /// the next operation, or give its slot away.
+  bool idle() const {
+    return process && process->running && !has_work() && !process->close_sent &&
+           process->stop == StopCause::kNone;
   }
 };
 

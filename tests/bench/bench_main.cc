@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/process/local_launcher.h"
 #include "engine/run/runner.h"
+#include "tests/bench/search_store.h"
 
 namespace dtrain {
 namespace {
@@ -144,16 +146,22 @@ json FillStore(const std::filesystem::path& root) {
 }
 
 int Main(const std::vector<std::string>& words) {
-  if (words.size() != 2) {
+  const bool search = !words.empty() && words[0] == "search-store";
+  const bool counted =
+      search && words.size() == 3 && std::atoll(words[2].c_str()) > 0;
+  if (words.size() != 2 && !counted) {
     std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store "
-                 "EMPTY_DIRECTORY\n";
+                 "EMPTY_DIRECTORY\n"
+                 "       dtrain-bench search-store EMPTY_DIRECTORY [TRIALS]\n";
     return 2;
   }
   try {
     const std::filesystem::path directory = std::filesystem::absolute(words[1]);
-    const json result = words[0] == "start-latency" ? StartLatency(directory)
-                        : words[0] == "metric-rows" ? MetricRows(directory)
-                                                    : FillStore(directory);
+    const std::int64_t trials = counted ? std::atoll(words[2].c_str()) : 1000;
+    const json result = search ? SearchStore(directory, trials)
+                        : words[0] == "start-latency" ? StartLatency(directory)
+                        : words[0] == "metric-rows"   ? MetricRows(directory)
+                                                      : FillStore(directory);
     std::cout << result.dump(2) << "\n";
     return 0;
   } catch (const Error& error) {

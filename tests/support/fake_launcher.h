@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <deque>
 #include <functional>
 #include <string>
@@ -18,50 +17,15 @@ class FakeLauncher : public Launcher {
  public:
   explicit FakeLauncher(std::size_t slots = 1) : slots_(slots) {}
 
-  std::size_t FreeSlots() const override {
-    return slots_ > running_.size() ? slots_ - running_.size() : 0;
-  }
+  std::size_t FreeSlots() const override;
+  void Start(const TrialSpec& spec) override;
+  void Send(TrialId trial, const RunnerMessage& message) override;
+  void RequestStop(TrialId trial) override;
+  void Kill(TrialId trial) override;
+  LaunchEvent Wait(Duration timeout) override;
+  void Abort() override;
 
-  void Start(const TrialSpec& spec) override {
-    calls_.push_back("start " + ToString(spec.id));
-    started_.push_back(spec);
-    running_.push_back(spec.id);
-    if (on_start) on_start(spec);
-  }
-
-  void Send(TrialId trial, const RunnerMessage& message) override {
-    std::string line = Encode(message);
-    line.pop_back();
-    calls_.push_back("send " + ToString(trial) + " " + line);
-    if (on_send && IsRunning(trial)) on_send(trial, message);
-  }
-
-  void RequestStop(TrialId trial) override {
-    calls_.push_back("stop " + ToString(trial));
-    if (on_stop && IsRunning(trial)) on_stop(trial);
-  }
-
-  void Kill(TrialId trial) override {
-    calls_.push_back("kill " + ToString(trial));
-    if (IsRunning(trial)) PushKilled(trial);
-  }
-
-  LaunchEvent Wait(Duration) override {
-    if (on_wait) on_wait();
-    if (events_.empty()) return Idle{};
-    LaunchEvent event = std::move(events_.front());
-    events_.pop_front();
-    if (const auto* exited = std::get_if<TrialExited>(&event)) {
-      std::erase(running_, exited->trial);
-    }
-    return event;
-  }
-
-  void Abort() override {
-    calls_.push_back("abort");
-    for (const TrialId trial : running_) PushKilled(trial);
-  }
-
+  void set_slots(std::size_t slots) { slots_ = slots; }
   /// Queues an event for Wait.
   void Push(LaunchEvent event) { events_.push_back(std::move(event)); }
   /// Queues what the trial says.
@@ -73,12 +37,17 @@ class FakeLauncher : public Launcher {
     Push(TrialExited{.trial = trial, .exit_code = exit_code});
   }
 
-  bool IsRunning(TrialId trial) const {
-    return std::find(running_.begin(), running_.end(), trial) != running_.end();
-  }
+  bool IsRunning(TrialId trial) const;
   /// "start 1.1", "send 1.1 {...}", "stop 1.1", "kill 1.1", "abort".
   const std::vector<std::string>& calls() const { return calls_; }
   const std::vector<TrialSpec>& started() const { return started_; }
+  /// The most processes that there were at once.
+  std::size_t most_running() const { return most_running_; }
+
+  /// Events come one by one: never two before the caller has waited.
+  bool one_at_a_time = false;
+  /// Off for a benchmark, where `calls` and `started` would fill the memory.
+  bool notes_calls = true;
 
   std::function<void(const TrialSpec&)> on_start;
   std::function<void(TrialId, const RunnerMessage&)> on_send;
@@ -86,12 +55,11 @@ class FakeLauncher : public Launcher {
   std::function<void()> on_wait;
 
  private:
-  void PushKilled(TrialId trial) {
-    Push(TrialExited{
-        .trial = trial, .exit_code = -1, .signal = 9, .killed_by_us = true});
-  }
+  void Note(std::string call);
+  void PushKilled(TrialId trial);
 
   std::size_t slots_;
+  std::size_t most_running_ = 0;
   std::vector<TrialId> running_;
   std::deque<LaunchEvent> events_;
   std::vector<std::string> calls_;

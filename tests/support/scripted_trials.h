@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "tests/support/fake_launcher.h"
@@ -14,74 +16,36 @@ namespace dtrain {
 /// A test changes what it needs otherwise.
 class ScriptedTrials {
  public:
-  explicit ScriptedTrials(FakeLauncher& launcher) : launcher_(launcher) {
-    launcher.on_start = [this](const TrialSpec& spec) { Begin(spec); };
-    launcher.on_send = [this](TrialId trial, const RunnerMessage& message) {
-      Hear(trial, message);
-    };
-    launcher.on_stop = [this](TrialId trial) {
-      End(trial, EndReason::kStopped);
-    };
-  }
+  explicit ScriptedTrials(FakeLauncher& launcher);
+
+  /// A number in [0, 1) that differs from trial to trial and length to length,
+  /// for `loss`.
+  static double Hash(std::int64_t trial, std::int64_t batches);
 
   /// The validation metrics that operations end with.
   MetricValues metrics = {{"loss", 0.5}, {"acc", 0.9}};
+  /// `loss` by trial and batches, in place of `metrics`.
+  std::function<double(std::int64_t trial, std::int64_t batches)> loss;
+  /// This many training reports an operation.
+  int reports = 1;
   /// This many processes crash before they have done anything.
   int crashes = 0;
   /// Processes start and then say nothing.
   bool silent = false;
+  /// Trials, by number, that crash at every start, that find their
+  /// hyperparameters invalid, and that end early at their first operation.
+  std::set<std::int64_t> failing;
+  std::set<std::int64_t> invalid;
+  std::set<std::int64_t> early;
+
+  // What trials do of themselves, for a test that decides when.
+  void Begin(const TrialSpec& spec);
+  void Work(TrialId trial, Length until);
+  void End(TrialId trial, EndReason reason);
 
  private:
-  void Begin(const TrialSpec& spec) {
-    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 4711});
-    if (crashes > 0) {
-      --crashes;
-      return launcher_.Exit(spec.id, 3);
-    }
-    if (silent) return;
-    launcher_.Say(spec.id, Ready{});
-    seq_[spec.id] = 0;
-    if (spec.until) Work(spec.id, *spec.until);
-  }
-
-  void Work(TrialId trial, Length until) {
-    const std::int64_t batches = until.count;
-    std::int64_t& seq = seq_[trial];
-    launcher_.Say(trial, TrainingReport{.seq = ++seq,
-                                        .batches = batches,
-                                        .metrics = {{"loss", 1.5}}});
-    launcher_.Say(
-        trial,
-        ValidationReport{.seq = ++seq, .batches = batches, .metrics = metrics});
-    launcher_.Say(trial, CheckpointSaved{.seq = ++seq,
-                                         .uuid = Uuid(trial, batches),
-                                         .batches = batches,
-                                         .bytes = 10});
-    launcher_.Say(trial, OperationCompleted{.seq = ++seq,
-                                            .length = until,
-                                            .batches = batches,
-                                            .metrics = metrics});
-  }
-
-  void Hear(TrialId trial, const RunnerMessage& message) {
-    if (const auto* run = std::get_if<RunOperation>(&message)) {
-      Work(trial, run->until);
-    } else if (std::get_if<CloseTrial>(&message)) {
-      End(trial, EndReason::kCompleted);
-    } else if (std::get_if<StopTrial>(&message)) {
-      End(trial, EndReason::kStopped);
-    }
-  }
-
-  void End(TrialId trial, EndReason reason) {
-    launcher_.Say(trial, Finished{.reason = reason});
-    launcher_.Exit(trial);
-  }
-
-  static std::string Uuid(TrialId trial, std::int64_t batches) {
-    return "0000000" + std::to_string(trial.number) + "-0000-4000-8000-" +
-           std::to_string(100000000000 + batches);
-  }
+  MetricValues Measured(TrialId trial, std::int64_t batches) const;
+  void Hear(TrialId trial, const RunnerMessage& message);
 
   FakeLauncher& launcher_;
   std::map<TrialId, std::int64_t> seq_;

@@ -3,89 +3,22 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <memory>
+#include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "engine/base/error.h"
-#include "tests/support/fake_launcher.h"
-#include "tests/support/scripted_trials.h"
+#include "engine/base/unique_fd.h"
+#include "tests/engine/run/experiment_fixture.h"
 
 namespace dtrain {
 namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
-
-class RecordingReporter : public Reporter {
- public:
-  void OnTrialEnded(const TrialRow& row,
-                    const std::vector<std::string>& lines) override {
-    ended.push_back(row);
-    last_lines = lines;
-  }
-  void OnNotice(LogLevel, const std::string& text) override {
-    notices.push_back(text);
-  }
-
-  std::vector<TrialRow> ended;
-  std::vector<std::string> last_lines;
-  std::vector<std::string> notices;
-};
-
-class ExperimentTest : public testing::Test {
- protected:
-  ExperimentTest() : store_(Store::OpenForWriting(StoreLayout(":memory:"))) {
-    config_.name = "test";
-    config_.entrypoint = std::string("builtin:FaultTrial");
-    config_.searcher = {.name = "single", .metric = "loss", .max_length = 100};
-    config_.max_restarts = 0;
-    Record();
-  }
-
-  void Record() {
-    store_.Write([this](StoreWriter& writer) {
-      id_ = writer.AddExperiment({.name = "test",
-                                  .searcher = "single",
-                                  .metric = "loss",
-                                  .seed = 7,
-                                  .config = nlohmann::json::object(),
-                                  .provenance = nlohmann::json::object()});
-    });
-  }
-
-  Experiment Make() {
-    ExperimentSetup setup{.id = id_, .config = config_, .seed = 7};
-    setup.options.timeout = timeout_;
-    return {std::move(setup),
-            {.store = store_,
-             .launcher = launcher_,
-             .reporter = reporter_,
-             .clock = clock_}};
-  }
-  RunResult Run() { return Make().Run(); }
-
-  TrialRow Trial() { return store_.Trials(id_).at(0); }
-
-  // Time passes by itself, a tenth of a second each time somebody looks.
-  Duration time_{0};
-  Clock clock_{
-      .now = [] { return Timestamp(1'000'000); },
-      .monotonic = [this] { return time_ += std::chrono::milliseconds(100); }};
-  Store store_;
-  std::int64_t id_ = 0;
-  ExperimentConfig config_;
-  std::optional<Duration> timeout_;
-  FakeLauncher launcher_;
-  ScriptedTrials trials_{launcher_};
-  RecordingReporter reporter_;
-};
 
 TEST_F(ExperimentTest, RunsATrialToItsEnd) {
   const RunResult result = Run();
@@ -141,50 +74,6 @@ TEST_F(ExperimentTest, AcknowledgesNothingThatIsNotRecorded) {
   EXPECT_EQ(experiment.Run().state, State::kCompleted);
   EXPECT_GT(waits, 50);
   std::filesystem::remove_all(root);
-}
-
-TEST_F(ExperimentTest, FailsWhereItsOnlyTrialFails) {
-  trials_.crashes = 1;
-
-  const RunResult result = Run();
-
-  EXPECT_EQ(result.state, State::kError);
-  EXPECT_THAT(result.error, HasSubstr("trial 1.1: exited with code 3"));
-  EXPECT_EQ(Trial().state, State::kError);
-  EXPECT_EQ(Trial().reason, "exited with code 3");
-}
-
-TEST_F(ExperimentTest, RestartsAFailedTrial) {
-  config_.max_restarts = 2;
-  trials_.crashes = 2;
-
-  const RunResult result = Run();
-
-  EXPECT_EQ(result.state, State::kCompleted);
-  EXPECT_EQ(Trial().restarts, 2);
-  EXPECT_EQ(Trial().runs, 3);
-  EXPECT_THAT(reporter_.notices, Contains(HasSubstr("restart 2 of 2")));
-}
-
-TEST_F(ExperimentTest, StartsATrialAtMostOncePlusMaxRestarts) {
-  config_.max_restarts = 2;
-  trials_.crashes = 100;
-
-  EXPECT_EQ(Run().state, State::kError);
-
-  EXPECT_EQ(launcher_.started().size(), 3u);
-}
-
-TEST_F(ExperimentTest, FailsATrialThatLacksTheSearcherMetric) {
-  config_.max_restarts = 5;
-  config_.searcher.metric = "los";
-
-  const RunResult result = Run();
-
-  EXPECT_EQ(result.state, State::kError);
-  EXPECT_THAT(result.error, HasSubstr("'los' was not reported; reported: "
-                                      "loss, acc"));
-  EXPECT_EQ(launcher_.started().size(), 1u);
 }
 
 TEST_F(ExperimentTest, NeverCountsNanAsBest) {
@@ -263,46 +152,32 @@ TEST_F(ExperimentTest, GoesOnFromTheLatestCheckpoint) {
   EXPECT_EQ(rows, 0);  // what lay beyond the checkpoint is forgotten
 }
 
-TEST_F(ExperimentTest, DoesNotRestartInvalidHyperparameters) {
-  config_.max_restarts = 5;
-  launcher_.on_start = [this](const TrialSpec& spec) {
+TEST_F(ExperimentTest, TakesWhatIsReportedAgainForWhatItWas) {
+  config_.max_restarts = 1;
+  const ValidationReport old{.seq = 1, .batches = 20, .metrics = {{"loss", 9}}};
+  const CheckpointSaved before{.seq = 2, .uuid = "aaaa-20", .batches = 20};
+  launcher_.on_start = [&](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kInvalidHp,
-                                    .message = "too wide"});
-    launcher_.Exit(spec.id);
-  };
-
-  const RunResult result = Run();
-
-  EXPECT_EQ(result.state, State::kError);
-  EXPECT_EQ(Trial().reason, "invalid hyperparameters: too wide");
-  EXPECT_EQ(launcher_.started().size(), 1u);
-}
-
-TEST_F(ExperimentTest, GivesUpATrialThatFailsTheSameWayBeforeTraining) {
-  config_.max_restarts = 5;
-  launcher_.on_start = [this](const TrialSpec& spec) {
-    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
-    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
-                                    .message = "no mnist data"});
+    launcher_.Say(spec.id, old);
+    launcher_.Say(spec.id, before);
+    if (spec.run > 0) return;  // it trains on
+    launcher_.Say(
+        spec.id,
+        ValidationReport{.seq = 3, .batches = 40, .metrics = {{"loss", 1}}});
+    launcher_.Say(spec.id,
+                  CheckpointSaved{.seq = 4, .uuid = "aaaa-40", .batches = 40});
     launcher_.Exit(spec.id, 1);
   };
+  launcher_.on_wait = [this, waits = 0]() mutable {
+    if (++waits == 60) launcher_.Push(Interrupted{.signal = 2});
+  };
 
-  EXPECT_EQ(Run().state, State::kError);
+  EXPECT_EQ(Run().state, State::kPaused);
 
-  EXPECT_EQ(Trial().reason, "no mnist data");
-  EXPECT_EQ(launcher_.started().size(), 2u);
-}
-
-TEST_F(ExperimentTest, KillsATrialThatHangs) {
-  trials_.silent = true;
-  config_.hang_timeout = 5;
-
-  const RunResult result = Run();
-
-  EXPECT_EQ(result.state, State::kError);
-  EXPECT_THAT(Trial().reason, HasSubstr("timeout: no step for 5.0s"));
-  EXPECT_THAT(launcher_.calls(), Contains("kill 1.1"));
+  EXPECT_EQ(launcher_.started().at(1).restore, "aaaa-40");
+  EXPECT_EQ(Trial().batches, 40);
+  EXPECT_EQ(Trial().latest->batches, 40);
+  EXPECT_EQ(Trial().latest_checkpoint, "aaaa-40");
 }
 
 TEST_F(ExperimentTest, PausesAtItsTimeLimit) {
@@ -321,6 +196,16 @@ TEST_F(ExperimentTest, RefusesASearchThatWasRecordedOtherwise) {
                                   .event = {{"event", "started"}},
                                   .operations = nlohmann::json::array()});
   });
+
+  EXPECT_THROW(Run(), Error);
+}
+
+TEST_F(ExperimentTest, DoesNotWaitForTrialsThatAreNotThere) {
+  (void)Run();
+  const SearcherEventRow started = store_.SearcherEvents(id_, 0).front();
+  Record();
+  store_.Write(
+      [&](StoreWriter& writer) { writer.AddSearcherEvent(id_, started); });
 
   EXPECT_THROW(Run(), Error);
 }

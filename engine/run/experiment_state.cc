@@ -1,0 +1,54 @@
+#include "engine/run/experiment_state.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "searchers/registry.h"
+
+namespace dtrain {
+
+ExperimentState::ExperimentState(ExperimentSetup with, ExperimentDoors through)
+    : setup(std::move(with)),
+      doors(std::move(through)),
+      search(MakeSearcher(searcher(), setup.config.hyperparameters, setup.seed),
+             setup.id),
+      outbox(setup.sync),
+      keeper(setup.config.checkpoints, searcher().smaller_is_better),
+      best(searcher().smaller_is_better),
+      rungs(searcher(), setup.config.length_unit) {}
+
+void ExperimentState::SetState(TrialState& trial, State state,
+                               const std::string& reason) {
+  trial.row.state = state;
+  trial.row.reason = reason;
+  outbox.Add(
+      [id = trial.row.id, state, reason,
+       now = doors.clock.now()](StoreWriter& writer) {
+        writer.SetTrialState(id, state, now, reason);
+      },
+      IsFinal(state) ? Outbox::Urgency::kDurable : Outbox::Urgency::kBatched);
+}
+
+void ExperimentState::Tell(const TrialState& trial) {
+  outbox.After([this, row = trial.row, lines = trial.last_lines] {
+    doors.reporter.OnTrialEnded(row, lines);
+  });
+}
+
+void ExperimentState::Delete(const CheckpointKeeper::Rows& checkpoints) {
+  for (const CheckpointRow& row : checkpoints) {
+    best.NoteDeleted(row.uuid);
+    outbox.Add(
+        [uuid = row.uuid](StoreWriter& writer) {
+          writer.SetCheckpointState(uuid, "DELETED");
+        },
+        Outbox::Urgency::kUrgent);
+    const auto path = doors.store.layout().Checkpoint(row.trial, row.uuid);
+    outbox.After([path] {
+      std::error_code ignored;  // what stays is found by `dtrain gc`
+      std::filesystem::remove_all(path, ignored);
+    });
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "engine/run/best_trial.h"
+#include "engine/run/checkpoint_keeper.h"
+#include "engine/run/experiment_setup.h"
+#include "engine/run/outbox.h"
+#include "engine/run/rungs.h"
+#include "engine/run/search.h"
+#include "engine/run/start_queue.h"
+#include "engine/run/trial_table.h"
+
+namespace dtrain {
+
+/// What the parts of a running experiment share: Experiment (the loop),
+/// SearchDriver, TrialStarter and TrialListener. One thread. Nothing that they
+/// do for one message or event takes longer the more trials there are.
+struct ExperimentState {
+  ExperimentState(ExperimentSetup setup, ExperimentDoors doors);
+  ExperimentState(const ExperimentState&) = delete;
+  ExperimentState& operator=(const ExperimentState&) = delete;
+
+  Duration Now() const { return doors.clock.monotonic(); }
+  const SearcherConfig& searcher() const { return setup.config.searcher; }
+
+  /// Changes a trial's state, in the record too.
+  void SetState(TrialState& trial, State state, const std::string& reason);
+  /// Has the reporter told that a trial's process or the trial ended.
+  void Tell(const TrialState& trial);
+  /// Records checkpoints as deleted, and then deletes them.
+  void Delete(const CheckpointKeeper::Rows& checkpoints);
+
+  ExperimentSetup setup;
+  ExperimentDoors doors;
+  Search search;
+  Outbox outbox;
+  TrialTable trials;
+  StartQueue queue;
+  CheckpointKeeper keeper;
+  BestTrial best;
+  Rungs rungs;
+  std::set<std::int64_t> changed;  // trials whose batches are not recorded
+  bool shutdown = false;           // the searcher is done
+  bool failed = false;             // … because every trial errored
+  bool stopping = false;           // everything is being paused
+  int signal = 0;                  // … because of this one
+  std::string last_error;          // of a trial
+};
+
+}  // namespace dtrain

@@ -1,0 +1,168 @@
+// How TrialListener takes the end of a process.
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/text.h"
+#include "engine/run/trial_listener.h"
+
+namespace dtrain {
+namespace {
+
+using Urgency = Outbox::Urgency;
+
+std::string DescribeExit(const TrialExited& event) {
+  if (event.out_of_memory) return "out of memory: killed by the kernel";
+  if (event.signal == 0) {
+    return "exited with code " + std::to_string(event.exit_code);
+  }
+  const char* name = ::sigabbrev_np(event.signal);
+  return "killed by signal " + std::to_string(event.signal) +
+         (name == nullptr ? "" : " (SIG" + std::string(name) + ")");
+}
+
+// How long to wait before start number `restarts` + 1 of a trial.
+Duration BackOff(std::int64_t restarts) {
+  const std::int64_t doublings = std::min<std::int64_t>(restarts - 1, 9);
+  return std::chrono::milliseconds(100) * (std::int64_t{1} << doublings);
+}
+
+bool Said(const ProcessState& process, EndReason reason) {
+  return process.last_word && process.last_word->reason == reason;
+}
+
+bool WasAsked(const ProcessState& process) {
+  return process.stop == StopCause::kRunner ||
+         process.stop == StopCause::kPause;
+}
+
+}  // namespace
+
+void TrialListener::Fail(TrialState& trial, StopCause cause,
+                         const std::string& why) {
+  ProcessState& process = *trial.process;
+  if (process.stop == StopCause::kFailure || process.stop == StopCause::kHang) {
+    return;
+  }
+  process.stop = cause;
+  process.failure = why;
+  state_.doors.launcher.Kill(trial.row.id);
+}
+
+void TrialListener::On(const TrialExited& event) {
+  TrialState* trial = state_.trials.Find(event.trial.number);
+  if (trial == nullptr || !trial->process) return;
+  const auto process = state_.trials.EndProcess(*trial);
+  trial->last_lines = event.last_lines;
+  trial->row.pid = 0;
+  trial->row.seconds += event.seconds;
+  state_.outbox.Add(
+      [id = event.trial, seconds = event.seconds](StoreWriter& writer) {
+        writer.ClearTrialProcess(id, seconds);
+      },
+      Urgency::kBatched);
+  HandleExit(*trial, *process, event);
+  if (!trial->ended) state_.Tell(*trial);
+  trial->last_lines = {};  // many trials may be paused
+}
+
+void TrialListener::HandleExit(TrialState& trial, const ProcessState& process,
+                               const TrialExited& event) {
+  if (process.stop == StopCause::kFailure) {
+    return driver_.Abandon(trial, ExitReason::kErrored, process.failure);
+  }
+  if (!trial.has_work()) return HandleIdleExit(trial, process, event);
+  if (process.stop == StopCause::kHang) {
+    return HandleError(trial, process.failure);
+  }
+  if (Said(process, EndReason::kInvalidHp)) {
+    return driver_.Abandon(
+        trial, ExitReason::kInvalidHp,
+        "invalid hyperparameters: " + process.last_word->message);
+  }
+  if (Said(process, EndReason::kUserStop)) return driver_.EndEarly(trial);
+  if (Said(process, EndReason::kStopped) || state_.stopping ||
+      WasAsked(process)) {
+    return Pause(trial);
+  }
+  if (!Said(process, EndReason::kError)) {
+    return HandleError(trial, DescribeExit(event));
+  }
+  const std::string& why = process.last_word->message;
+  // The same again, before any training: another start will not mend it.
+  if (why == trial.last_failure) {
+    return driver_.Abandon(trial, ExitReason::kErrored, why);
+  }
+  trial.last_failure = why;
+  HandleError(trial, why);
+}
+
+// All that was asked of it is done, recorded, and in its checkpoint: however
+// the process ended, nothing is lost.
+void TrialListener::HandleIdleExit(TrialState& trial,
+                                   const ProcessState& process,
+                                   const TrialExited& event) {
+  const bool orderly =
+      WasAsked(process) || state_.stopping ||
+      (process.last_word ? process.last_word->reason != EndReason::kError
+                         : event.exit_code == 0);
+  if (!orderly) {
+    state_.doors.reporter.OnNotice(
+        LogLevel::kWarning, "trial " + ToString(trial.row.id) + ": " +
+                                DescribeExit(event) +
+                                " when it had done its work; it goes on from "
+                                "its checkpoint if there is more to do");
+  }
+  Pause(trial);
+}
+
+void TrialListener::Pause(TrialState& trial) {
+  if (trial.has_work() || !trial.close_requested) {
+    state_.SetState(trial, State::kPaused, driver_.Remarks(trial));
+  }
+  driver_.Advance(trial);
+}
+
+void TrialListener::HandleError(TrialState& trial, const std::string& reason) {
+  const std::int64_t most = state_.setup.config.max_restarts;
+  if (trial.row.restarts >= most) {
+    const std::string restarts =
+        trial.row.restarts == 0
+            ? ""
+            : " (after " + std::to_string(trial.row.restarts) +
+                  (trial.row.restarts == 1 ? " restart)" : " restarts)");
+    return driver_.Abandon(trial, ExitReason::kErrored, reason + restarts);
+  }
+  ++trial.row.restarts;
+  const Duration wait = BackOff(trial.row.restarts);
+  if (!state_.stopping) {
+    state_.queue.PutOff(state_.Now() + wait, trial.turn, trial.row.id.number);
+  }
+  state_.SetState(trial, State::kPending, reason);
+  state_.outbox.Add(
+      [id = trial.row.id, restarts = trial.row.restarts](StoreWriter& writer) {
+        writer.SetTrialRestarts(id, restarts);
+      },
+      Urgency::kUrgent);
+  const CheckpointRow* latest = state_.keeper.Latest(trial.row.id);
+  state_.doors.reporter.OnNotice(
+      LogLevel::kWarning,
+      "trial " + ToString(trial.row.id) + ": " + reason + "; restart " +
+          std::to_string(trial.row.restarts) + " of " + std::to_string(most) +
+          " from batch " +
+          std::to_string(latest == nullptr ? 0 : latest->batches) + " in " +
+          FormatDuration(wait));
+}
+
+void TrialListener::On(const Interrupted& event) {
+  if (state_.stopping && state_.signal != 0) {
+    return state_.doors.launcher.Abort();
+  }
+  state_.signal = event.signal;
+  state_.doors.reporter.OnNotice(
+      LogLevel::kInfo,
+      "stopping: trials checkpoint; once more to kill them now");
+  starter_.StopAll();
+}
+
+}  // namespace dtrain

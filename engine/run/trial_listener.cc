@@ -1,0 +1,198 @@
+// What trials say; how they end is in trial_exits.cc.
+
+#include "engine/run/trial_listener.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+using Urgency = Outbox::Urgency;
+
+std::string NamesOf(const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  return names.empty() ? "none" : Join(names, ", ");
+}
+
+}  // namespace
+
+void TrialListener::On(const TrialStarted& event) {
+  TrialState* trial = state_.trials.Find(event.trial.number);
+  if (trial == nullptr || !trial->process) return;
+  ProcessState& process = *trial->process;
+  process.running = true;
+  process.started = process.last_step = state_.Now();
+  const CheckpointRow* latest = state_.keeper.Latest(event.trial);
+  const std::int64_t from = latest == nullptr ? 0 : latest->batches;
+  ++trial->row.runs;
+  trial->row.pid = event.pid;
+  state_.SetState(*trial, State::kRunning, driver_.Remarks(*trial));
+  state_.outbox.Add(
+      [event, boot = state_.setup.boot_id](StoreWriter& writer) {
+        writer.SetTrialProcess(event.trial, event.pid, event.start_ticks, boot);
+      },
+      Urgency::kBatched);
+  state_.outbox.After([this, row = trial->row, from] {
+    state_.doors.reporter.OnTrialStarted(row, from);
+  });
+}
+
+void TrialListener::On(const TrialSaid& event) {
+  TrialState* trial = state_.trials.Find(event.trial.number);
+  if (trial == nullptr || !trial->process) return;
+  std::visit([&](const auto& message) { On(*trial, message); }, event.message);
+}
+
+void TrialListener::Acknowledge(TrialState& trial, std::int64_t seq) {
+  std::int64_t& waiting = trial.process->unacknowledged;
+  // One message acknowledges all that a transaction made durable.
+  if (waiting == 0) {
+    state_.outbox.After([this, id = trial.row.id] {
+      TrialState* sender = state_.trials.Find(id.number);
+      if (sender == nullptr || !sender->process) return;  // it has ended
+      const std::int64_t recorded =
+          std::exchange(sender->process->unacknowledged, 0);
+      if (recorded == 0) return;
+      state_.doors.launcher.Send(id, dtrain::Acknowledge{recorded});
+    });
+  }
+  waiting = std::max(waiting, seq);
+}
+
+void TrialListener::On(TrialState& trial, const Ready&) {
+  trial.process->last_step = state_.Now();
+}
+
+void TrialListener::On(TrialState& trial, const Progress& progress) {
+  ProcessState& process = *trial.process;
+  if (progress.batches != process.progress.batches) {
+    process.last_step = state_.Now();
+  }
+  process.progress = progress;
+}
+
+// What was reported before may come again after a restart.
+void TrialListener::NoteBatches(TrialState& trial, std::int64_t batches) {
+  if (batches <= trial.row.batches) return;
+  trial.row.batches = batches;
+  state_.changed.insert(trial.row.id.number);
+}
+
+void TrialListener::On(TrialState& trial, const TrainingReport& report) {
+  trial.process->last_step = state_.Now();
+  trial.process->training = report.metrics;
+  NoteBatches(trial, report.batches);
+  trial.last_failure.clear();
+  state_.outbox.Add(
+      [id = trial.row.id, report](StoreWriter& writer) {
+        writer.AddMetrics(id, MetricKind::kTraining, report.batches,
+                          report.epoch, report.metrics, report.time);
+      },
+      Urgency::kBatched);
+  Acknowledge(trial, report.seq);
+  state_.outbox.After([this, id = trial.row.id, report] {
+    state_.doors.reporter.OnTraining(id, report);
+  });
+}
+
+void TrialListener::On(TrialState& trial, const ValidationReport& report) {
+  trial.process->last_step = state_.Now();
+  trial.process->validation = report.metrics;
+  NoteBatches(trial, report.batches);
+  state_.outbox.Add(
+      [id = trial.row.id, report](StoreWriter& writer) {
+        writer.AddMetrics(id, MetricKind::kValidation, report.batches,
+                          report.epoch, report.metrics, report.time);
+      },
+      Urgency::kBatched);
+  Acknowledge(trial, report.seq);
+  const auto value = SearcherMetric(trial, report.metrics);
+  const bool best = value && RecordValidation(trial, *value, report.batches);
+  state_.outbox.After([this, id = trial.row.id, report, best] {
+    state_.doors.reporter.OnValidation(id, report, best);
+  });
+}
+
+void TrialListener::On(TrialState& trial, const CheckpointSaved& saved) {
+  trial.process->last_step = state_.Now();
+  CheckpointRow row{.uuid = saved.uuid,
+                    .trial = trial.row.id,
+                    .state = "COMPLETED",
+                    .batches = saved.batches,
+                    .epoch = saved.epoch,
+                    .bytes = saved.bytes,
+                    .files = saved.files,
+                    .time = saved.time};
+  const auto& latest = trial.row.latest;
+  if (latest && latest->batches == saved.batches) row.metric = latest->value;
+  state_.best.NoteSaved(row.trial, row.batches, row.uuid);
+  state_.outbox.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
+                    Urgency::kDurable);
+  Acknowledge(trial, saved.seq);
+  state_.Delete(state_.keeper.Add(std::move(row)));
+  trial.row.latest_checkpoint = state_.keeper.Latest(trial.row.id)->uuid;
+  state_.outbox.After([this, id = trial.row.id, saved] {
+    state_.doors.reporter.OnCheckpoint(id, saved);
+  });
+}
+
+void TrialListener::On(TrialState& trial, const OperationCompleted& completed) {
+  Acknowledge(trial, completed.seq);
+  const bool expected =
+      trial.has_work() && trial.operations.front() == completed.length.count;
+  if (!expected || trial.process->stop == StopCause::kFailure) return;
+  const auto metric = SearcherMetric(trial, completed.metrics);
+  if (!metric) return;
+  const auto& latest = trial.row.latest;
+  if (!latest || latest->batches != completed.batches) {
+    RecordValidation(trial, *metric, completed.batches);
+  }
+  trial.ended_early = completed.early;
+  driver_.Post(
+      ValidationCompleted{trial.index(), completed.length.count, *metric});
+}
+
+void TrialListener::On(TrialState& trial, const Finished& finished) {
+  trial.process->last_word = finished;
+}
+
+std::optional<double> TrialListener::SearcherMetric(
+    TrialState& trial, const MetricValues& metrics) {
+  const std::string& wanted = state_.searcher().metric;
+  for (const auto& [name, value] : metrics) {
+    if (name == wanted) return value;
+  }
+  Fail(trial, StopCause::kFailure,
+       "searcher.metric '" + wanted + "' was not reported; reported: " +
+           NamesOf(metrics) + "; set searcher.metric to one of these");
+  return std::nullopt;
+}
+
+bool TrialListener::RecordValidation(TrialState& trial, double value,
+                                     std::int64_t batches) {
+  auto& latest = trial.row.latest;
+  if (!latest || latest->batches <= batches) {
+    latest = BestValidation{.value = value, .batches = batches};
+  }
+  NoteBatches(trial, batches);
+  state_.outbox.Add(
+      [id = trial.row.id, value, batches,
+       smaller = state_.searcher().smaller_is_better](StoreWriter& writer) {
+        writer.AddValidation(id, value, batches, smaller);
+      },
+      Urgency::kBatched);
+  const bool best = state_.best.Offer(trial.row, value, batches);
+  const CheckpointRow* there = state_.keeper.At(trial.row.id, batches);
+  if (there != nullptr) {
+    state_.best.NoteSaved(trial.row.id, batches, there->uuid);
+    state_.Delete(state_.keeper.SetMetric(trial.row.id, batches, value));
+  }
+  return best;
+}
+
+}  // namespace dtrain

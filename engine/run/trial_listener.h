@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/process/launcher.h"
+#include "engine/run/search_driver.h"
+#include "engine/run/trial_starter.h"
+
+namespace dtrain {
+
+/// Records what trials say and how their processes end, and tells the searcher
+/// what concerns it.
+class TrialListener {
+ public:
+  TrialListener(ExperimentState& state, SearchDriver& driver,
+                TrialStarter& starter)
+      : state_(state), driver_(driver), starter_(starter) {}
+
+  void On(const TrialStarted& event);
+  void On(const TrialSaid& event);
+  void On(const TrialExited& event);
+  void On(const Interrupted& event);
+  void On(const Idle&) {}
+
+  /// Kills the trial's process; what becomes of the trial depends on `cause`.
+  void Fail(TrialState& trial, StopCause cause, const std::string& why);
+
+ private:
+  // trial_listener.cc
+  void On(TrialState& trial, const Ready&);
+  void On(TrialState& trial, const TrainingReport& report);
+  void On(TrialState& trial, const ValidationReport& report);
+  void On(TrialState& trial, const CheckpointSaved& saved);
+  void On(TrialState& trial, const OperationCompleted& completed);
+  void On(TrialState& trial, const Progress& progress);
+  void On(TrialState& trial, const Finished& finished);
+  void Acknowledge(TrialState& trial, std::int64_t seq);
+  void NoteBatches(TrialState& trial, std::int64_t batches);
+  bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
+  std::optional<double> SearcherMetric(TrialState& trial,
+                                       const MetricValues& metrics);
+
+  // trial_exits.cc
+  void HandleExit(TrialState& trial, const ProcessState& process,
+                  const TrialExited& event);
+  void HandleIdleExit(TrialState& trial, const ProcessState& process,
+                      const TrialExited& event);
+  void HandleError(TrialState& trial, const std::string& reason);
+  void Pause(TrialState& trial);
+
+  ExperimentState& state_;
+  SearchDriver& driver_;
+  TrialStarter& starter_;
+};
+
+}  // namespace dtrain

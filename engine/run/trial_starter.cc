@@ -1,0 +1,129 @@
+#include "engine/run/trial_starter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "searchers/search_plan.h"
+
+namespace dtrain {
+
+TrialStarter::TrialStarter(ExperimentState& state)
+    : state_(state),
+      most_at_once_(static_cast<std::size_t>(TrialsAtOnce(
+          state.searcher(), state.setup.config.hyperparameters))) {}
+
+std::size_t TrialStarter::FreeSlots() const {
+  const std::size_t live = state_.trials.live().size();
+  const std::size_t allowed = most_at_once_ > live ? most_at_once_ - live : 0;
+  return std::min(allowed, state_.doors.launcher.FreeSlots());
+}
+
+void TrialStarter::Schedule() {
+  if (state_.stopping) return;
+  StartQueue& queue = state_.queue;
+  queue.Wake(state_.Now());
+  while (queue.size() > 0 && FreeSlots() > 0 && !state_.outbox.urgent()) {
+    TrialState* trial = state_.trials.Find(queue.Pop());
+    if (trial != nullptr && trial->has_work()) Start(*trial);
+  }
+  if (queue.size() > 0 && !state_.outbox.urgent()) MakeRoom();
+}
+
+// Trials without an operation give their slots to those that have work.
+void TrialStarter::MakeRoom() {
+  std::size_t wanted = state_.queue.size();
+  for (const auto& [number, trial] : state_.trials.live()) {
+    const ProcessState& process = *trial->process;
+    // Its slot will be free in a moment anyway.
+    const bool ending = process.stop != StopCause::kNone || process.close_sent;
+    if (ending && wanted > 0) --wanted;
+  }
+  for (const auto& [number, trial] : state_.trials.live()) {
+    if (wanted == 0) return;
+    if (!trial->idle()) continue;
+    --wanted;
+    trial->process->stop = StopCause::kPause;
+    state_.doors.launcher.RequestStop(trial->row.id);
+  }
+}
+
+void TrialStarter::Start(TrialState& trial) {
+  state_.trials.StartProcess(trial);
+  trial.process->operation_sent = true;
+  const TrialSpec spec = SpecOf(trial);
+  const CheckpointRow* latest = state_.keeper.Latest(trial.row.id);
+  const std::int64_t from = latest == nullptr ? 0 : latest->batches;
+  if (trial.row.batches > from) ForgetBeyond(trial, from);
+  if (!state_.outbox.urgent()) return state_.doors.launcher.Start(spec);
+  state_.outbox.After([this, spec] { state_.doors.launcher.Start(spec); });
+}
+
+// What it reported beyond its checkpoint will be reported again.
+void TrialStarter::ForgetBeyond(TrialState& trial, std::int64_t batches) {
+  trial.row.batches = batches;
+  state_.outbox.Add(
+      [id = trial.row.id, batches,
+       &config = state_.searcher()](StoreWriter& writer) {
+        writer.TruncateMetrics(id, batches, config.metric,
+                               config.smaller_is_better);
+        writer.SetTrialBatches(id, batches);
+      },
+      Outbox::Urgency::kUrgent);
+  // Its best, and the best of all, may have lain beyond: they are as the
+  // record has them now.
+  state_.outbox.After([this, id = trial.row.id] {
+    const Store& store = state_.doors.store;
+    TrialState* again = state_.trials.Find(id.number);
+    const auto row = store.Trial(id);
+    const auto experiment = store.Experiment(id.experiment);
+    if (again == nullptr || !row || !experiment) return;
+    again->row.best = row->best;
+    again->row.latest = row->latest;
+    if (state_.best.trial() != id.number) return;
+    state_.best.Clear();
+    if (!experiment->row.best) return;
+    const auto holder =
+        store.Trial({id.experiment, experiment->row.best_trial});
+    if (holder) state_.best.Set(*experiment->row.best, *holder);
+  });
+}
+
+TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
+  const ExperimentConfig& config = state_.setup.config;
+  const StoreLayout& layout = state_.doors.store.layout();
+  TrialSpec spec;
+  spec.id = trial.row.id;
+  spec.run = trial.row.runs;
+  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
+    spec.entrypoint = *name;
+  }
+  spec.hparams = trial.row.hparams;
+  spec.data = config.data;
+  spec.seed = trial.row.seed;
+  spec.threads = state_.setup.threads;
+  spec.directory = layout.Trial(trial.row.id).string();
+  if (const CheckpointRow* latest = state_.keeper.Latest(trial.row.id)) {
+    spec.restore = latest->uuid;
+  } else if (!config.source_checkpoint_uuid.empty()) {
+    const CheckpointRow row =
+        state_.doors.store.CheckpointByPrefix(config.source_checkpoint_uuid);
+    spec.warm_start = layout.Checkpoint(row.trial, row.uuid).string();
+  }
+  spec.until = Length{trial.operations.front(), config.length_unit};
+  spec.settings = config.training;
+  spec.settings.searcher_metric = config.searcher.metric;
+  spec.settings.smaller_is_better = config.searcher.smaller_is_better;
+  return spec;
+}
+
+void TrialStarter::StopAll() {
+  state_.stopping = true;
+  state_.queue.Clear();
+  for (const auto& [number, trial] : state_.trials.live()) {
+    StopCause& stop = trial->process->stop;
+    if (stop == StopCause::kNone) stop = StopCause::kRunner;
+    state_.doors.launcher.RequestStop(trial->row.id);
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/run/experiment_state.h"
+
+namespace dtrain {
+
+/// Gives the slots to the trials that wait for one, in turn: starts their
+/// processes, and pauses trials without an operation where a slot is wanted.
+class TrialStarter {
+ public:
+  explicit TrialStarter(ExperimentState& state);
+
+  /// Starts what can be started. REQUIRES: nothing urgent waits to be recorded.
+  void Schedule();
+  /// Asks every process to end; nothing is started any more.
+  void StopAll();
+
+ private:
+  std::size_t FreeSlots() const;
+  void MakeRoom();
+  void Start(TrialState& trial);
+  void ForgetBeyond(TrialState& trial, std::int64_t batches);
+  TrialSpec SpecOf(const TrialState& trial) const;
+
+  ExperimentState& state_;
+  std::size_t most_at_once_;  // processes: what the searcher's limit allows
+};
+
+}  // namespace dtrain

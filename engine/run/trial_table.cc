@@ -1,0 +1,84 @@
+#include "engine/run/trial_table.h"
+
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace dtrain {
+
+TrialState* TrialTable::Add(TrialRow row) {
+  ++created_;
+  if (IsFinal(row.state)) {
+    ++ended_;
+    return nullptr;
+  }
+  auto trial = std::make_unique<TrialState>();
+  trial->row = std::move(row);
+  const std::int64_t number = trial->row.id.number;
+  return trials_.emplace(number, std::move(trial)).first->second.get();
+}
+
+TrialState* TrialTable::Find(std::int64_t number) {
+  const auto found = trials_.find(number);
+  return found == trials_.end() ? nullptr : found->second.get();
+}
+
+void TrialTable::Take(const Event& event) {
+  if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
+    TrialState* trial = Find(done->trial + 1);
+    if (trial == nullptr) return;
+    trial->trained = done->length;
+    ++trial->row.rung;
+    if (trial->has_work()) trial->operations.erase(trial->operations.begin());
+    if (trial->process) trial->process->operation_sent = false;
+    if (!std::isfinite(done->metric)) trial->bad_metric = done->metric;
+  } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
+    if (TrialState* trial = Find(early->trial + 1)) {
+      trial->exit_told = true;
+      trial->close_requested = true;
+      trial->operations.clear();
+    }
+  }
+}
+
+TrialState* TrialTable::Give(const Event& cause, const Operation& operation) {
+  if (const auto* more = std::get_if<ValidateAfter>(&operation)) {
+    TrialState* trial = Find(more->trial + 1);
+    if (trial == nullptr || trial->exit_told) return nullptr;
+    // Who goes on at once keeps its slot, and so its place in the queue: after
+    // a crash it must not find itself behind those that waited.
+    const auto* done = std::get_if<ValidationCompleted>(&cause);
+    const bool goes_on = done != nullptr && done->trial == more->trial;
+    if (!trial->has_work() && !goes_on) trial->turn = ++turns_;
+    trial->operations.push_back(more->length);
+    return trial;
+  }
+  if (const auto* close = std::get_if<Close>(&operation)) {
+    TrialState* trial = Find(close->trial + 1);
+    if (trial != nullptr) trial->close_requested = true;
+    return trial;
+  }
+  return nullptr;
+}
+
+void TrialTable::StartProcess(TrialState& trial) {
+  assert(!trial.process && "it has one");
+  trial.process = std::make_unique<ProcessState>();
+  live_.emplace(trial.row.id.number, &trial);
+}
+
+std::unique_ptr<ProcessState> TrialTable::EndProcess(TrialState& trial) {
+  live_.erase(trial.row.id.number);
+  return std::move(trial.process);
+}
+
+void TrialTable::End(TrialState& trial) {
+  assert(!trial.process && "its process has ended before");
+  trial.ended = true;
+  ++ended_;
+  const auto found = trials_.find(trial.row.id.number);
+  swept_.push_back(std::move(found->second));
+  trials_.erase(found);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,127 @@
+// Why the trials of a search end.
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/engine/run/experiment_search_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+
+class ExperimentEndsTest : public ExperimentSearchTest {};
+
+TEST_F(ExperimentEndsTest, StopsATrialAtItsRung) {
+  Asha(/*trials=*/3, /*concurrent=*/1, /*stop_once=*/true);
+  Losses({0.5, 0.9, 0.1});
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Started(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(
+      Ends(),
+      ElementsAre("COMPLETED: ", "STOPPED: stopped at rung 1 of 2 (50 batches)",
+                  "COMPLETED: "));
+}
+
+TEST_F(ExperimentEndsTest, EndsAPausedTrialWithoutStartingIt) {
+  Asha(/*trials=*/4, /*concurrent=*/1);
+  Losses({0.4, 0.3, 0.2, 0.1});
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(std::ranges::count(Started(), 1), 1);
+  EXPECT_EQ(Trial(1).state, State::kStopped);
+  EXPECT_THAT(reporter_.ended,
+              Contains(Field(&TrialRow::reason, HasSubstr("not promoted"))));
+}
+
+TEST_F(ExperimentEndsTest, GoesOnWithoutAFailedTrial) {
+  Grid();
+  trials_.failing = {2};
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kCompleted);
+  EXPECT_EQ(Ends().at(1), "ERROR: exited with code 3");
+  EXPECT_EQ(Ends().at(2), "COMPLETED: ");
+}
+
+TEST_F(ExperimentEndsTest, FailsWhereEveryTrialFails) {
+  Grid();
+  trials_.failing = {1, 2, 3, 4};
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_THAT(result.error, HasSubstr("trial 1.4: exited with code 3"));
+}
+
+TEST_F(ExperimentEndsTest, MarksATrialWhoseLossWasNan) {
+  Asha(/*trials=*/2, /*concurrent=*/1);
+  Losses({NAN, 0.5});
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Ends().at(0),
+            "STOPPED: not promoted from rung 1 of 2 (50 batches); validation "
+            "loss was NaN");
+  EXPECT_EQ(Ends().at(1), "COMPLETED: ");
+}
+
+TEST_F(ExperimentEndsTest, ReplacesATrialThatEndedEarlyAndIsPromoted) {
+  Asha(/*trials=*/3, /*concurrent=*/1);
+  Losses({0.1, 0.5, 0.9});
+  trials_.early = {1};
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Ends().at(0), "COMPLETED: ended early by itself");
+  EXPECT_EQ(Trial(1).rung, 1);
+}
+
+TEST_F(ExperimentEndsTest, ReplacesATrialWithInvalidHyperparameters) {
+  Asha(/*trials=*/2, /*concurrent=*/1);
+  trials_.invalid = {1};
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Ends().at(0), "ERROR: invalid hyperparameters: bad x");
+  EXPECT_EQ(store_.Trials(id_).size(), 3u);
+}
+
+TEST_F(ExperimentEndsTest, TakesATrialsOwnEndForASuccess) {
+  Grid();
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    trials_.End(spec.id, EndReason::kUserStop);
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Ends(), Each("COMPLETED: ended early by itself"));
+}
+
+TEST_F(ExperimentEndsTest, LosesNothingWhenAnIdleTrialCrashes) {
+  Asha(/*trials=*/2, /*concurrent=*/1);
+  Losses({0.1, 0.5});
+  launcher_.on_stop = [this](TrialId trial) { launcher_.Exit(trial, 9); };
+  launcher_.on_send = [this](TrialId trial, const RunnerMessage& message) {
+    if (std::get_if<CloseTrial>(&message)) launcher_.Exit(trial, 9);
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Trial(1).state, State::kCompleted);
+  EXPECT_EQ(Trial(1).restarts, 0);
+  EXPECT_THAT(reporter_.notices,
+              Contains(HasSubstr("exited with code 9 when it had done")));
+}
+
+}  // namespace
+}  // namespace dtrain

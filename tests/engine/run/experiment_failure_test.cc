@@ -1,0 +1,122 @@
+// How Experiment takes trials that fail.
+
+#include <string>
+
+#include "tests/engine/run/experiment_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class ExperimentFailureTest : public ExperimentTest {};
+
+TEST_F(ExperimentFailureTest, FailsWhereItsOnlyTrialFails) {
+  trials_.crashes = 1;
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_THAT(result.error, HasSubstr("trial 1.1: exited with code 3"));
+  EXPECT_EQ(Trial().state, State::kError);
+  EXPECT_EQ(Trial().reason, "exited with code 3");
+}
+
+TEST_F(ExperimentFailureTest, RestartsAFailedTrial) {
+  config_.max_restarts = 2;
+  trials_.crashes = 2;
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kCompleted);
+  EXPECT_EQ(Trial().restarts, 2);
+  EXPECT_EQ(Trial().runs, 3);
+  EXPECT_THAT(reporter_.notices, Contains(HasSubstr("restart 2 of 2")));
+}
+
+TEST_F(ExperimentFailureTest, StartsATrialAtMostOncePlusMaxRestarts) {
+  config_.max_restarts = 2;
+  trials_.crashes = 100;
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(launcher_.started().size(), 3u);
+}
+
+TEST_F(ExperimentFailureTest, FailsATrialThatLacksTheSearcherMetric) {
+  config_.max_restarts = 5;
+  config_.searcher.metric = "los";
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_THAT(result.error, HasSubstr("'los' was not reported; reported: "
+                                      "loss, acc"));
+  EXPECT_EQ(launcher_.started().size(), 1u);
+}
+
+TEST_F(ExperimentFailureTest, DoesNotRestartInvalidHyperparameters) {
+  config_.max_restarts = 5;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kInvalidHp,
+                                    .message = "too wide"});
+    launcher_.Exit(spec.id);
+  };
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_EQ(Trial().reason, "invalid hyperparameters: too wide");
+  EXPECT_EQ(launcher_.started().size(), 1u);
+}
+
+TEST_F(ExperimentFailureTest, GivesUpATrialThatFailsTheSameWayBeforeTraining) {
+  config_.max_restarts = 5;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kError,
+                                    .message = "no mnist data"});
+    launcher_.Exit(spec.id, 1);
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(Trial().reason, "no mnist data");
+  EXPECT_EQ(launcher_.started().size(), 2u);
+}
+
+TEST_F(ExperimentFailureTest, KillsATrialThatHangs) {
+  trials_.silent = true;
+  config_.hang_timeout = 5;
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_THAT(Trial().reason, HasSubstr("timeout: no step for 5.0s"));
+  EXPECT_THAT(launcher_.calls(), Contains("kill 1.1"));
+}
+
+TEST_F(ExperimentFailureTest, FailsAnOperationThatEndsWithoutTheMetric) {
+  config_.max_restarts = 5;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(spec.id, OperationCompleted{.seq = 1,
+                                              .length = *spec.until,
+                                              .batches = 100,
+                                              .metrics = {{"speed", 1}}});
+  };
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_THAT(Trial().reason, HasSubstr("'loss' was not reported; reported: "
+                                        "speed"));
+  EXPECT_EQ(Trial().restarts, 0);
+  EXPECT_EQ(Trial().rung, 0);
+  EXPECT_EQ(launcher_.started().size(), 1u);
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/run/experiment.h"
+#include "tests/support/fake_launcher.h"
+#include "tests/support/scripted_trials.h"
+
+namespace dtrain {
+
+class RecordingReporter : public Reporter {
+ public:
+  void OnTrialEnded(const TrialRow& row,
+                    const std::vector<std::string>& lines) override {
+    ended.push_back(row);
+    last_lines = lines;
+  }
+  void OnNotice(LogLevel, const std::string& text) override {
+    notices.push_back(text);
+  }
+  void OnStatus(const RunStatus& now) override { status = now; }
+
+  std::vector<TrialRow> ended;
+  std::vector<std::string> last_lines;
+  std::vector<std::string> notices;
+  RunStatus status;  // the last
+};
+
+/// An Experiment with a store in memory and trials that are scripted.
+class ExperimentTest : public testing::Test {
+ protected:
+  ExperimentTest() : store_(Store::OpenForWriting(StoreLayout(":memory:"))) {
+    config_.name = "test";
+    config_.entrypoint = std::string("builtin:FaultTrial");
+    config_.searcher = {.name = "single", .metric = "loss", .max_length = 100};
+    config_.max_restarts = 0;
+    Record();
+  }
+
+  void Record() {
+    store_.Write([this](StoreWriter& writer) {
+      id_ = writer.AddExperiment({.name = "test",
+                                  .searcher = "single",
+                                  .metric = "loss",
+                                  .seed = 7,
+                                  .config = nlohmann::json::object(),
+                                  .provenance = nlohmann::json::object()});
+    });
+  }
+
+  Experiment Make() {
+    ExperimentSetup setup{.id = id_, .config = config_, .seed = 7};
+    setup.options.timeout = timeout_;
+    return {std::move(setup),
+            {.store = store_,
+             .launcher = launcher_,
+             .reporter = reporter_,
+             .clock = clock_}};
+  }
+  RunResult Run() { return Make().Run(); }
+
+  TrialRow Trial(std::size_t number = 1) {
+    return store_.Trials(id_).at(number - 1);
+  }
+
+  // Time passes by itself, by a tick each time somebody looks.
+  Duration time_{0};
+  Duration tick_ = std::chrono::milliseconds(100);
+  Clock clock_{.now = [] { return Timestamp(1'000'000); },
+               .monotonic = [this] { return time_ += tick_; }};
+  Store store_;
+  std::int64_t id_ = 0;
+  ExperimentConfig config_;
+  std::optional<Duration> timeout_;
+  FakeLauncher launcher_;
+  ScriptedTrials trials_{launcher_};
+  RecordingReporter reporter_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,165 @@
+// How Experiment shares the slots among the trials of a search.
+
+#include <algorithm>
+
+#include "tests/engine/run/experiment_search_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST_F(ExperimentSearchTest, ServesTrialsInTheOrderOfTheirCreation) {
+  Grid();
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Started(), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(Ends(), Each("COMPLETED: "));
+  EXPECT_EQ(launcher_.most_running(), 1u);
+}
+
+TEST_F(ExperimentSearchTest, FillsTheSlots) {
+  Grid();
+  Slots(3);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.most_running(), 3u);
+}
+
+TEST_F(ExperimentSearchTest, HoldsMaxConcurrentTrials) {
+  Grid(/*concurrent=*/2);
+  Slots(8);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.most_running(), 2u);
+}
+
+TEST_F(ExperimentSearchTest, CountsTrialsThatWaitAsConcurrent) {
+  Asha(/*trials=*/8, /*concurrent=*/2);
+  Slots(8);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.most_running(), 2u);
+}
+
+TEST_F(ExperimentSearchTest, PausesAnIdleTrialAndGoesOnFromItsCheckpoint) {
+  Asha(/*trials=*/2, /*concurrent=*/1);
+  Losses({0.1, 0.5});
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Started(), ElementsAre(1, 2, 1));
+  EXPECT_THAT(launcher_.calls(), Contains("stop 1.1"));
+  EXPECT_EQ(launcher_.started()[2].run, 1);
+  EXPECT_THAT(launcher_.started()[2].restore, HasSubstr("100000000050"));
+  EXPECT_EQ(launcher_.started()[2].until->count, 100);
+  EXPECT_THAT(Ends(), ElementsAre("COMPLETED: ",
+                                  "STOPPED: not promoted from rung 1 of 2 "
+                                  "(50 batches)"));
+  EXPECT_EQ(Trial(1).rung, 2);
+}
+
+TEST_F(ExperimentSearchTest, LeavesATrialItsProcessWhileNobodyWantsItsSlot) {
+  Asha(/*trials=*/2, /*concurrent=*/2);
+  Losses({0.1, 0.5});
+  Slots(2);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Started(), ElementsAre(1, 2));
+  EXPECT_THAT(launcher_.calls(),
+              Contains(HasSubstr("send 1.1 {\"type\":\"run\"")));
+}
+
+TEST_F(ExperimentSearchTest, ForgetsNoOperationOfATrialThatIsBeingPaused) {
+  // Trial 1 was asked to pause, since trial 3 wants its slot; before it has
+  // gone the result of trial 2 promotes it.
+  Asha(/*trials=*/3, /*concurrent=*/2);
+  Losses({0.1, 0.5, 0.9});
+  Slots(2);
+  launcher_.one_at_a_time = true;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    if (spec.id.number != 2) return trials_.Begin(spec);
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+  };
+  launcher_.on_stop = [this](TrialId trial) {
+    if (trial.number == 1) trials_.Work({id_, 2}, {.count = 50});
+    trials_.End(trial, EndReason::kStopped);
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(std::ranges::count(Started(), 1), 2);
+  EXPECT_EQ(Trial(1).state, State::kCompleted);
+  EXPECT_EQ(Trial(1).rung, 2);
+}
+
+TEST_F(ExperimentSearchTest, LetsOthersRunWhileAFailedTrialWaits) {
+  Grid();
+  config_.max_restarts = 1;
+  trials_.crashes = 1;
+  tick_ = std::chrono::milliseconds(1);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Started().at(0), 1);
+  EXPECT_EQ(Started().at(1), 2);
+  EXPECT_EQ(std::ranges::count(Started(), 1), 2);
+  EXPECT_EQ(Trial(1).restarts, 1);
+}
+
+TEST_F(ExperimentSearchTest, GoesOnAfterAPauseOfTheWhole) {
+  Asha(/*trials=*/8, /*concurrent=*/3);
+  int waits = 0;
+  launcher_.on_wait = [this, &waits] {
+    if (++waits == 40) launcher_.Push(Interrupted{.signal = 2});
+  };
+  EXPECT_EQ(Run().state, State::kPaused);
+  EXPECT_THAT(Ends(), Contains("PAUSED: "));
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+  EXPECT_EQ(store_.Trials(id_).size(), 8u);
+  EXPECT_THAT(Ends(),
+              Each(testing::AnyOf("COMPLETED: ", HasSubstr("not promoted"))));
+}
+
+TEST_F(ExperimentSearchTest, TellsWhereTheTrialsAre) {
+  Asha(/*trials=*/4, /*concurrent=*/1);
+  Losses({0.4, 0.3, 0.2, 0.1});
+
+  const RunResult result = Run();
+
+  const RunStatus& status = reporter_.status;
+  ASSERT_EQ(status.rungs.size(), 2u);
+  EXPECT_EQ(status.rungs[0].length.count, 50);
+  EXPECT_EQ(status.rungs[0].done, 4);
+  EXPECT_EQ(status.rungs[1].done, 3);
+  EXPECT_EQ(status.trials, 4);
+  EXPECT_EQ(status.trials_ended, 4);
+  EXPECT_THAT(status.running, IsEmpty());
+  EXPECT_EQ(status.best_hparams, Trial(4).hparams);
+  EXPECT_EQ(result.best_trial, 4);
+}
+
+TEST_F(ExperimentSearchTest, NeedsFewTransactionsForATrial) {
+  config_.searcher = {
+      .name = "random", .metric = "loss", .max_length = 100, .max_trials = 50};
+  launcher_.one_at_a_time = true;
+  tick_ = std::chrono::microseconds(1);
+  Experiment experiment = Make();
+
+  EXPECT_EQ(experiment.Run().state, State::kCompleted);
+
+  EXPECT_LE(experiment.transactions(), 50 * 4);
+}
+
+}  // namespace
+}  // namespace dtrain
