@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/listing.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/trial_order.h"
@@ -25,6 +26,10 @@ nlohmann::json BestTrialJson(const TrialRow& row, const std::string& metric,
   nlohmann::json json = BestJson(row.best, metric, row.id);
   const std::string& checkpoint = row.best->checkpoint;
   json["hparams"] = row.hparams;
+  json["state"] = StateName(row.state);
+  json["rung"] = row.rung;
+  json["reason"] =
+      row.reason.empty() ? nlohmann::json(nullptr) : nlohmann::json(row.reason);
   json["path"] = nullptr;
   if (!checkpoint.empty()) {
     json["path"] = layout.Checkpoint(row.id, checkpoint).string();
@@ -37,21 +42,43 @@ std::vector<TrialRow> BestTrials(const Store& store, const ExperimentRow& row,
                                  std::size_t count) {
   auto trials = ListTrials(store, row);
   std::erase_if(trials, [](const TrialRow& trial) { return !trial.best; });
-  SortByMetric(store, row, row.metric, trials);
-  while (trials.size() > count) trials.pop_back();
+  SortTrials(store, row, "best", trials);
+  KeepFirst(count, trials);
   return trials;
 }
 
 std::vector<Cell> Row(const TrialRow& row, const ExperimentDetail& detail) {
   const nlohmann::json space =
       detail.config.value("hyperparameters", nlohmann::json::object());
+  const std::string state(StateName(row.state));
   return {ToString(row.id),
-          detail.row.metric,
           Cell(FormatMetric(row.best->value), FormatNumber(row.best->value)),
-          std::to_string(row.best->batches),
+          HparamsCell(space, row.hparams),
+          std::to_string(row.rung),
+          Cell(state, state, ToneOf(row.state)),
           row.best->checkpoint,
-          Cell(FormatHparams(SearchedHparams(space, row.hparams)),
-               DumpJson(row.hparams))};
+          std::to_string(row.best->batches),
+          row.reason,
+          detail.row.metric};
+}
+
+Listing<TrialRow> BestListing(const ExperimentDetail& detail,
+                              const StoreLayout& layout) {
+  return {.name = "best",
+          .columns = {{.name = "trial", .right = true},
+                      {.name = "value", .right = true},
+                      {.name = "hparams", .elastic = true, .least = 24},
+                      {.name = "rung", .right = true},
+                      {.name = "state"},
+                      {.name = "checkpoint", .elastic = true, .least = 9},
+                      {.name = "batches", .right = true, .optional = true},
+                      {.name = "reason", .elastic = true, .least = 24},
+                      {.name = "metric", .optional = true}},
+          .json =
+              [&detail, &layout](const TrialRow& row) {
+                return BestTrialJson(row, detail.row.metric, layout);
+              },
+          .cells = [&detail](const TrialRow& row) { return Row(row, detail); }};
 }
 
 int Best(const BestOptions& options, const GlobalOptions& globals) {
@@ -59,28 +86,13 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   const ExperimentDetail detail =
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
   const auto rows = BestTrials(store, detail.row, options.count);
-  if (options.json) {
-    nlohmann::json array = nlohmann::json::array();
-    for (const TrialRow& row : rows) {
-      array.push_back(BestTrialJson(row, detail.row.metric, store.layout()));
-    }
-    PrintJson({{"experiment", detail.row.id},
-               {"metric", detail.row.metric},
-               {"best", std::move(array)}});
-    return kExitDone;
-  }
-  if (rows.empty()) {
+  if (rows.empty() && !options.json) {
     Say(globals, "experiment " + options.experiment + " has no validation of " +
                      detail.row.metric + " yet");
   }
-  Table table({{.name = "trial", .right = true},
-               {.name = "metric"},
-               {.name = "value", .right = true},
-               {.name = "batches", .right = true},
-               {.name = "checkpoint"},
-               {.name = "hparams", .elastic = true}});
-  for (const TrialRow& row : rows) table.AddRow(Row(row, detail));
-  PrintTable(table, options.format(), globals);
+  PrintListing(BestListing(detail, store.layout()), rows, options.format(),
+               globals,
+               {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   return kExitDone;
 }
 

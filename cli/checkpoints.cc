@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/listing.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
@@ -18,6 +19,36 @@ struct CheckpointsOptions : TableOptions {
   bool deleted = false;
 };
 
+std::vector<Cell> Row(const CheckpointRow& row) {
+  return {row.uuid,
+          ToString(row.trial),
+          row.state,
+          std::to_string(row.batches),
+          Cell(FormatMetric(row.epoch), FormatNumber(row.epoch)),
+          Cell(FormatBytes(row.bytes), std::to_string(row.bytes)),
+          Cell(row.metric ? FormatMetric(*row.metric) : "-",
+               row.metric ? FormatNumber(*row.metric) : ""),
+          Cell(FormatTime(row.time), FormatTimestamp(row.time))};
+}
+
+Listing<CheckpointRow> CheckpointListing(const StoreLayout& layout) {
+  return {.name = "checkpoints",
+          .columns = {{.name = "uuid"},
+                      {.name = "trial", .right = true},
+                      {.name = "state"},
+                      {.name = "batches", .right = true},
+                      {.name = "epoch", .right = true},
+                      {.name = "bytes", .right = true},
+                      {.name = "metric", .right = true},
+                      {.name = "time"}},
+          .json =
+              [&layout](const CheckpointRow& row) {
+                const auto path = layout.Checkpoint(row.trial, row.uuid);
+                return CheckpointJson(row, path.string());
+              },
+          .cells = Row};
+}
+
 int ListCheckpoints(const CheckpointsOptions& options,
                     const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
@@ -27,34 +58,8 @@ int ListCheckpoints(const CheckpointsOptions& options,
   std::erase_if(rows, [&](const CheckpointRow& row) {
     return target.trial && row.trial.number != *target.trial;
   });
-  const StoreLayout& layout = store.layout();
-  if (options.json) {
-    nlohmann::json array = nlohmann::json::array();
-    for (const CheckpointRow& row : rows) {
-      const auto path = layout.Checkpoint(row.trial, row.uuid);
-      array.push_back(CheckpointJson(row, path.string()));
-    }
-    PrintJson({{"checkpoints", std::move(array)}});
-    return kExitDone;
-  }
-  Table table({{.name = "uuid"},
-               {.name = "trial", .right = true},
-               {.name = "state"},
-               {.name = "batches", .right = true},
-               {.name = "epoch", .right = true},
-               {.name = "bytes", .right = true},
-               {.name = "metric", .right = true},
-               {.name = "time"}});
-  for (const CheckpointRow& row : rows) {
-    table.AddRow({row.uuid, ToString(row.trial), row.state,
-                  std::to_string(row.batches),
-                  Cell(FormatMetric(row.epoch), FormatNumber(row.epoch)),
-                  Cell(FormatBytes(row.bytes), std::to_string(row.bytes)),
-                  Cell(row.metric ? FormatMetric(*row.metric) : "-",
-                       row.metric ? FormatNumber(*row.metric) : ""),
-                  Cell(FormatTime(row.time), FormatTimestamp(row.time))});
-  }
-  PrintTable(table, options.format(), globals);
+  PrintListing(CheckpointListing(store.layout()), rows, options.format(),
+               globals);
   return kExitDone;
 }
 

@@ -16,7 +16,7 @@
 namespace dtrain {
 namespace {
 
-constexpr std::size_t kNameColumn = 14;
+constexpr std::size_t kNameColumn = 18;
 
 // CLI11's, without its words on what is required, repeated or excluded: they
 // make the help long, and the errors say them.

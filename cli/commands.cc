@@ -9,6 +9,8 @@ constexpr std::array kCommands = {
     Command{"create", "", "Run an experiment from a YAML file", SetUpCreate},
     Command{"validate", "", "Check an experiment YAML without running it",
             SetUpValidate},
+    Command{"preview-search", "", "Show the trials that a search would run",
+            SetUpPreviewSearch},
     Command{"resume", "activate",
             "Go on with a paused or interrupted experiment", SetUpResume},
     Command{"wait", "", "Wait until experiments end", SetUpWait},

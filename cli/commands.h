@@ -52,6 +52,7 @@ void SetUpList(CLI::App& app, Invocation& invocation);
 void SetUpLogs(CLI::App& app, Invocation& invocation);
 void SetUpMetrics(CLI::App& app, Invocation& invocation);
 void SetUpModels(CLI::App& app, Invocation& invocation);
+void SetUpPreviewSearch(CLI::App& app, Invocation& invocation);
 void SetUpResume(CLI::App& app, Invocation& invocation);
 void SetUpSlots(CLI::App& app, Invocation& invocation);
 void SetUpTrials(CLI::App& app, Invocation& invocation);

@@ -11,6 +11,8 @@
 #include "engine/config/experiment_config.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
+#include "engine/report/search_preview.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -51,6 +53,40 @@ void PrintRow(const ExperimentRow& row, double seconds) {
   Line("duration", FormatSeconds(seconds));
 }
 
+// "5 to 100, 3 to 300, 2 to 900 batches".
+std::string PlanText(const SearchPlan& plan, Unit unit) {
+  std::vector<std::string> parts;
+  for (const PlanRow& row : plan.rows) {
+    parts.push_back(std::to_string(row.trials) + " to " +
+                    std::to_string(row.length));
+  }
+  return Join(parts, ", ") + " " + std::string(UnitName(unit));
+}
+
+// How many trials were validated at the end of each rung, from the first.
+std::vector<std::int64_t> TrialsByRung(const std::vector<TrialRow>& trials) {
+  std::vector<std::int64_t> counts;
+  for (const TrialRow& trial : trials) {
+    const auto rungs = static_cast<std::size_t>(trial.rung);
+    if (counts.size() < rungs) counts.resize(rungs);
+    for (std::size_t i = 0; i < rungs; ++i) ++counts[i];
+  }
+  return counts;
+}
+
+void PrintSearch(const ExperimentConfig& config,
+                 const std::vector<TrialRow>& trials) {
+  if (config.searcher.name == "single") return;
+  Line("plan", PlanText(PlanSearch(config.searcher, config.hyperparameters),
+                        config.length_unit));
+  std::vector<std::string> parts;
+  for (const std::int64_t count : TrialsByRung(trials)) {
+    parts.push_back(std::to_string(parts.size() + 1) + ": " +
+                    std::to_string(count));
+  }
+  Line("by rung", Join(parts, ", "));
+}
+
 void PrintTrialStates(const std::vector<TrialRow>& trials) {
   std::map<std::string, int> states;
   for (const TrialRow& trial : trials) {
@@ -69,17 +105,22 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
   const double seconds = ElapsedSeconds(detail.row, Clock::System().now());
   const auto trials = ListTrials(store, detail.row);
+  const ExperimentConfig config = ConfigFromJson(detail.config);
   if (options.json) {
     nlohmann::json document = ExperimentJson(detail.row, seconds);
     document["config"] = detail.config;
     document["yaml"] = detail.yaml;
     document["provenance"] = detail.provenance;
+    document["search"] =
+        PlanJson(PlanSearch(config.searcher, config.hyperparameters));
+    document["trials_by_rung"] = TrialsByRung(trials);
     document["metrics"] = store.MetricNames(detail.row.id);
     document["directory"] = store.layout().Experiment(detail.row.id).string();
     PrintJson(document);
     return kExitDone;
   }
   PrintRow(detail.row, seconds);
+  PrintSearch(config, trials);
   PrintTrialStates(trials);
   Line("metrics", Join(store.MetricNames(detail.row.id), ", "));
   Line("directory", store.layout().Experiment(detail.row.id).string());

@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/listing.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/validators.h"
@@ -147,39 +148,37 @@ std::vector<Cell> Row(const ExperimentRow& row, Timestamp now) {
           Cell(FormatSeconds(seconds), FormatNumber(seconds))};
 }
 
+Listing<ExperimentRow> ExperimentListing(Timestamp now) {
+  return {.name = "experiments",
+          .columns = {{.name = "id", .right = true},
+                      {.name = "name", .elastic = true},
+                      {.name = "state"},
+                      {.name = "progress", .right = true},
+                      {.name = "searcher"},
+                      {.name = "trials", .right = true},
+                      {.name = "best", .elastic = true, .least = 18},
+                      {.name = "started", .optional = true},
+                      {.name = "duration", .right = true, .optional = true}},
+          .json =
+              [now](const ExperimentRow& row) {
+                return ExperimentJson(row, ElapsedSeconds(row, now));
+              },
+          .cells = [now](const ExperimentRow& row) { return Row(row, now); }};
+}
+
 int List(const ListOptions& options, const GlobalOptions& globals) {
   const Timestamp now = Clock::System().now();
   const Store store = OpenStore(globals);
   auto rows = ListExperiments(store, options.all);
   Filter(options, now, rows);
   Sort(options, now, rows);
-  if (options.limit > 0 && rows.size() > options.limit) {
-    rows.resize(options.limit);
-  }
-  if (options.json) {
-    nlohmann::json array = nlohmann::json::array();
-    for (const ExperimentRow& row : rows) {
-      array.push_back(ExperimentJson(row, ElapsedSeconds(row, now)));
-    }
-    PrintJson({{"experiments", std::move(array)}});
-    return kExitDone;
-  }
-  if (rows.empty() && !options.csv) {
+  KeepFirst(options.limit, rows);
+  if (rows.empty() && options.format() == Format::kText) {
     Say(globals, "no experiments to show in " + store.layout().root().string() +
                      "; 'dtrain create CONFIG' makes one");
     return kExitDone;
   }
-  Table table({{.name = "id", .right = true},
-               {.name = "name", .elastic = true},
-               {.name = "state"},
-               {.name = "progress", .right = true},
-               {.name = "searcher"},
-               {.name = "trials", .right = true},
-               {.name = "best", .elastic = true},
-               {.name = "started"},
-               {.name = "duration", .right = true}});
-  for (const ExperimentRow& row : rows) table.AddRow(Row(row, now));
-  PrintTable(table, options.format(), globals);
+  PrintListing(ExperimentListing(now), rows, options.format(), globals);
   return kExitDone;
 }
 

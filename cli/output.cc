@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/report/format.h"
 #include "engine/report/json_view.h"
 
 namespace dtrain {
@@ -31,6 +32,11 @@ void AddJsonOption(CLI::App& app, JsonOption& options) {
 void AddTableOptions(CLI::App& app, TableOptions& options) {
   auto* json = app.add_flag("--json", options.json, "Print one JSON document");
   app.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
+}
+
+Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams) {
+  return {FormatHparamsBriefly(SearchedHparams(space, hparams)),
+          DumpJson(hparams)};
 }
 
 void PrintJson(const nlohmann::json& document) {

@@ -28,6 +28,10 @@ struct TableOptions {
 void AddJsonOption(CLI::App& app, JsonOption& options);
 void AddTableOptions(CLI::App& app, TableOptions& options);
 
+/// Those of a trial's hyperparameters that `space` left open, briefly; all of
+/// them where programs read.
+Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams);
+
 /// One document on stdout, in valid UTF-8.
 void PrintJson(const nlohmann::json& document);
 

@@ -4,6 +4,7 @@
 
 #include "cli/output.h"
 #include "engine/base/text.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -20,11 +21,19 @@ std::string LengthText(const ExperimentConfig& config) {
          std::string(UnitName(config.length_unit));
 }
 
+std::int64_t TrialsOf(const SearchPlan& plan) {
+  std::int64_t trials = 0;
+  for (const PlanRow& row : plan.rows) trials += row.trials;
+  return trials;
+}
+
 }  // namespace
 
 void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
                bool json) {
   const SearcherConfig& searcher = config.searcher;
+  const std::int64_t trials =
+      TrialsOf(PlanSearch(searcher, config.hyperparameters));
   if (json) {
     PrintJson(
         {{"dry_run", true},
@@ -33,7 +42,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
          {"searcher", searcher.name},
          {"metric", searcher.metric},
          {"smaller_is_better", searcher.smaller_is_better},
-         {"max_trials", searcher.max_trials},
+         {"max_trials", trials},
          {"max_length", {{UnitName(config.length_unit), searcher.max_length}}},
          {"slots", slots.ToString()},
          {"config", config.effective}});
@@ -42,10 +51,9 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
   const std::string text =
       "would run '" + config.name + "': " + searcher.name + " search for the " +
       (searcher.smaller_is_better ? "least " : "greatest ") + searcher.metric +
-      " by " + EntrypointText(config) + ", up to " +
-      std::to_string(searcher.max_trials) +
-      (searcher.max_trials == 1 ? " trial of " : " trials of ") +
-      LengthText(config) + " on " + slots.ToString();
+      " by " + EntrypointText(config) + ", up to " + std::to_string(trials) +
+      (trials == 1 ? " trial of " : " trials of ") + LengthText(config) +
+      " on " + slots.ToString();
   std::cout << EscapeForTerminal(text) << "\n\n" << ToYaml(config.effective);
 }
 

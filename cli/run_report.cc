@@ -40,6 +40,13 @@ Verbosity VerbosityOf(const GlobalOptions& globals) {
   return globals.verbose ? Verbosity::kVerbose : Verbosity::kNormal;
 }
 
+std::map<State, std::int64_t> CountStates(const Store& store,
+                                          const ExperimentRow& row) {
+  std::map<State, std::int64_t> states;
+  for (const TrialRow& trial : ListTrials(store, row)) ++states[trial.state];
+  return states;
+}
+
 // Both are JSON documents that end a run.
 nlohmann::json FinalDocument(const Store& store, const RunResult& result,
                              const ExperimentRow& row,
@@ -47,6 +54,10 @@ nlohmann::json FinalDocument(const Store& store, const RunResult& result,
   nlohmann::json document = ResultJson(result, row.metric);
   document["name"] = row.name;
   document["trials"] = row.trials;
+  document["trials_by_state"] = nlohmann::json::object();
+  for (const auto& [state, count] : CountStates(store, row)) {
+    document["trials_by_state"][std::string(StateName(state))] = count;
+  }
   document["requirements"] = ChecksJson(checks);
   document["store"] = store.layout().root().string();
   return document;
@@ -120,6 +131,7 @@ int ReportResult(const Store& store, const RunResult& result,
   } else {
     std::cout << SummaryText(result, {.metric = row.metric,
                                       .hyperparameters = config.hyperparameters,
+                                      .trials = CountStates(store, row),
                                       .command = ProgramFor(globals)});
   }
   Explain(result, globals);

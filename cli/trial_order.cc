@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -47,7 +48,8 @@ Values OtherValues(const Store& store, const ExperimentRow& experiment,
   throw Error(ErrorKind::kNotFound,
               "--sort: experiment " + std::to_string(experiment.id) +
                   " has no validation metric '" + metric + "'; reported: " +
-                  (names.empty() ? "none yet" : Join(names, ", ")));
+                  (names.empty() ? "none yet" : Join(names, ", ")) +
+                  "; or sort by best or rung");
 }
 
 }  // namespace
@@ -71,6 +73,15 @@ void SortByMetric(const Store& store, const ExperimentRow& experiment,
     }
     return ascending ? left < right : left > right;
   });
+}
+
+void SortTrials(const Store& store, const ExperimentRow& experiment,
+                const std::string& key, std::vector<TrialRow>& trials) {
+  const bool by_rung = key == "rung";
+  const bool by_best = by_rung || key == "best";
+  SortByMetric(store, experiment, by_best ? experiment.metric : key, trials);
+  if (!by_rung) return;
+  std::ranges::stable_sort(trials, std::greater<>(), &TrialRow::rung);
 }
 
 }  // namespace dtrain

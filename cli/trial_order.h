@@ -14,4 +14,9 @@ namespace dtrain {
 void SortByMetric(const Store& store, const ExperimentRow& experiment,
                   const std::string& metric, std::vector<TrialRow>& trials);
 
+/// Sorts them by `key`: "best" (by the searcher's metric), "rung" (the highest
+/// first, then the best), or else a metric. Throws as SortByMetric.
+void SortTrials(const Store& store, const ExperimentRow& experiment,
+                const std::string& key, std::vector<TrialRow>& trials);
+
 }  // namespace dtrain

@@ -1,11 +1,10 @@
-#include <algorithm>
-#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/listing.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/trial_order.h"
@@ -34,56 +33,52 @@ std::vector<Cell> Row(const TrialRow& row, const nlohmann::json& space,
   const std::string state(StateName(row.state));
   return {ToString(row.id),
           Cell(state, state, ToneOf(row.state)),
-          std::to_string(row.batches),
-          std::to_string(row.rung),
+          HparamsCell(space, row.hparams),
           BestCell(row.best),
+          std::to_string(row.rung),
+          std::to_string(row.batches),
+          row.reason,
+          Cell(FormatSeconds(seconds), FormatNumber(seconds)),
           BestCell(row.latest),
           std::to_string(row.restarts),
           Cell(row.pid == 0 ? "-" : std::to_string(row.pid),
-               row.pid == 0 ? "" : std::to_string(row.pid)),
-          Cell(FormatSeconds(seconds), FormatNumber(seconds)),
-          Cell(FormatHparams(SearchedHparams(space, row.hparams)),
-               DumpJson(row.hparams)),
-          row.reason};
+               row.pid == 0 ? "" : std::to_string(row.pid))};
+}
+
+Listing<TrialRow> TrialListing(const ExperimentDetail& detail, Timestamp now) {
+  const nlohmann::json space =
+      detail.config.value("hyperparameters", nlohmann::json::object());
+  return {.name = "trials",
+          .columns = {{.name = "id", .right = true},
+                      {.name = "state"},
+                      {.name = "hparams", .elastic = true, .least = 24},
+                      {.name = "best", .right = true},
+                      {.name = "rung", .right = true},
+                      {.name = "batches", .right = true, .optional = true},
+                      {.name = "reason", .elastic = true, .least = 32},
+                      {.name = "duration", .right = true, .optional = true},
+                      {.name = "latest", .right = true, .optional = true},
+                      {.name = "restarts", .right = true, .optional = true},
+                      {.name = "pid", .right = true, .optional = true}},
+          .json =
+              [now, metric = detail.row.metric](const TrialRow& row) {
+                return TrialJson(row, metric, ElapsedSeconds(row, now));
+              },
+          .cells = [now, space](
+                       const TrialRow& row) { return Row(row, space, now); }};
 }
 
 int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
-  const Timestamp now = Clock::System().now();
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
   auto rows = ListTrials(store, detail.row);
   if (!options.sort.empty()) {
-    SortByMetric(store, detail.row, options.sort, rows);
+    SortTrials(store, detail.row, options.sort, rows);
   }
-  if (options.limit > 0 && rows.size() > options.limit) {
-    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(options.limit),
-               rows.end());
-  }
-  if (options.json) {
-    nlohmann::json array = nlohmann::json::array();
-    for (const TrialRow& row : rows) {
-      array.push_back(
-          TrialJson(row, detail.row.metric, ElapsedSeconds(row, now)));
-    }
-    PrintJson({{"trials", std::move(array)}});
-    return kExitDone;
-  }
-  Table table({{.name = "id", .right = true},
-               {.name = "state"},
-               {.name = "batches", .right = true},
-               {.name = "rung", .right = true},
-               {.name = "best", .right = true},
-               {.name = "latest", .right = true},
-               {.name = "restarts", .right = true},
-               {.name = "pid", .right = true},
-               {.name = "duration", .right = true},
-               {.name = "hparams", .elastic = true},
-               {.name = "reason", .elastic = true}});
-  const nlohmann::json space =
-      detail.config.value("hyperparameters", nlohmann::json::object());
-  for (const TrialRow& row : rows) table.AddRow(Row(row, space, now));
-  PrintTable(table, options.format(), globals);
+  KeepFirst(options.limit, rows);
+  PrintListing(TrialListing(detail, Clock::System().now()), rows,
+               options.format(), globals);
   return kExitDone;
 }
 
@@ -92,7 +87,8 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
 void SetUpTrials(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<TrialsOptions>();
   app.add_option("EXP", options->experiment, "Experiment")->required();
-  app.add_option("--sort", options->sort, "Metric to sort by, best first");
+  app.add_option("--sort", options->sort,
+                 "What to sort by: best, rung, or a metric");
   app.add_option("--limit", options->limit, "At most so many (0: all)")
       ->check(WholeNumber(0))
       ->capture_default_str();

@@ -26,26 +26,12 @@ Length ToLength(const Json& json) {
   return {};
 }
 
-SearcherConfig BuildSearcher(const Json& json) {
-  SearcherConfig searcher;
-  searcher.name = json.at("name").get<std::string>();
-  searcher.metric = json.at("metric").get<std::string>();
-  searcher.smaller_is_better = json.at("smaller_is_better").get<bool>();
-  const Json& length = json.at("max_length");
-  searcher.max_length = length.is_null()
-                            ? json.at("max_time").get<std::int64_t>()
-                            : ToLength(length).count;
-  searcher.max_trials = json.value("max_trials", searcher.max_trials);
-  searcher.max_concurrent_trials =
-      json.value("max_concurrent_trials", searcher.max_concurrent_trials);
-  searcher.num_rungs = json.value("num_rungs", searcher.num_rungs);
-  searcher.divisor = json.value("divisor", searcher.divisor);
-  searcher.stop_once = json.value("stop_once", searcher.stop_once);
-  searcher.mode = json.value("mode", searcher.mode);
-  searcher.max_rungs = json.value("max_rungs", searcher.max_rungs);
-  searcher.bracket_rungs = json.value("bracket_rungs", searcher.bracket_rungs);
-  searcher.points = json.value("points", searcher.points);
-  return searcher;
+// max_length, or the max_time that stands for it.
+Length MaxLength(const Json& searcher) {
+  const Json& length = searcher.at("max_length");
+  if (!length.is_null()) return ToLength(length);
+  const auto unit = searcher.at("time_metric").get<std::string>();
+  return ToLength(Json::object({{unit, searcher.at("max_time")}}));
 }
 
 EarlyStopping BuildEarlyStopping(const Json& json) {
@@ -122,6 +108,25 @@ CheckpointConfig BuildCheckpoints(const Json& json) {
 
 }  // namespace
 
+SearcherConfig BuildSearcher(const Json& json) {
+  SearcherConfig searcher;
+  searcher.name = json.at("name").get<std::string>();
+  searcher.metric = json.at("metric").get<std::string>();
+  searcher.smaller_is_better = json.at("smaller_is_better").get<bool>();
+  searcher.max_length = MaxLength(json).count;
+  searcher.max_trials = json.value("max_trials", searcher.max_trials);
+  searcher.max_concurrent_trials =
+      json.value("max_concurrent_trials", searcher.max_concurrent_trials);
+  searcher.num_rungs = json.value("num_rungs", searcher.num_rungs);
+  searcher.divisor = json.value("divisor", searcher.divisor);
+  searcher.stop_once = json.value("stop_once", searcher.stop_once);
+  searcher.mode = json.value("mode", searcher.mode);
+  searcher.max_rungs = json.value("max_rungs", searcher.max_rungs);
+  searcher.bracket_rungs = json.value("bracket_rungs", searcher.bracket_rungs);
+  searcher.points = json.value("points", searcher.points);
+  return searcher;
+}
+
 ExperimentConfig BuildConfig(nlohmann::json effective) {
   ExperimentConfig config;
   config.name = effective.at("name").get<std::string>();
@@ -137,7 +142,7 @@ ExperimentConfig BuildConfig(nlohmann::json effective) {
   config.data = effective.at("data");
   const Json& searcher = effective.at("searcher");
   config.searcher = BuildSearcher(searcher);
-  config.length_unit = ToLength(searcher.at("max_length")).unit;
+  config.length_unit = MaxLength(searcher).unit;
   config.source_checkpoint_uuid =
       TextOrEmpty(searcher.at("source_checkpoint_uuid"));
   config.training = BuildTraining(effective);

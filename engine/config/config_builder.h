@@ -10,4 +10,8 @@ namespace dtrain {
 /// REQUIRES: `effective` is checked and has its defaults.
 ExperimentConfig BuildConfig(nlohmann::json effective);
 
+/// The part of it that searchers see. REQUIRES: as BuildConfig, of the
+/// section `searcher`.
+SearcherConfig BuildSearcher(const nlohmann::json& searcher);
+
 }  // namespace dtrain

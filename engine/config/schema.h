@@ -54,6 +54,7 @@ struct KeySpec {
   bool required = false;     // where its section is given
   // Of kWord: what is allowed, with spaces between; `a=b`: a stands for b.
   std::string_view words = {};
+  std::string_view instead = {};  // what to do about another word
   // The searchers that the key belongs to; empty: all.
   std::string_view searchers = {};
   // A JSON list of the values that this version can run; empty: all of them.

@@ -2,8 +2,11 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine/config/config_builder.h"
 #include "engine/config/config_check.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -52,12 +55,10 @@ void CheckDirection(const Node& root, const Json& searcher,
   }
 }
 
-void CheckLength(const Node& root, const Json& searcher, Findings& findings) {
+void CheckLength(const Node& root, Findings& findings) {
   const bool length = IsGiven(root, "searcher.max_length");
-  // Where they belong to another searcher, that is said already.
-  const bool timed = searcher.contains("max_time");
-  const bool time = timed && IsGiven(root, "searcher.max_time");
-  const bool time_metric = timed && IsGiven(root, "searcher.time_metric");
+  const bool time = IsGiven(root, "searcher.max_time");
+  const bool time_metric = IsGiven(root, "searcher.time_metric");
   if (length && time) {
     findings.Error(MarkOf(root, "searcher.max_time"), "searcher.max_time",
                    "stands for max_length; remove one of them");
@@ -66,19 +67,49 @@ void CheckLength(const Node& root, const Json& searcher, Findings& findings) {
     findings.Error(MarkOf(root, "searcher"), "searcher.max_length",
                    "required but missing; add it, such as {epochs: 10}");
   }
-  if (time != time_metric) {
-    const std::string key = time ? "searcher.time_metric" : "searcher.max_time";
-    findings.Error(MarkOf(root, "searcher"), key,
+  if (time && !time_metric) {
+    findings.Error(MarkOf(root, "searcher"), "searcher.time_metric",
                    "required but missing; max_time and time_metric go "
                    "together");
   }
+  if (time_metric && !time) {
+    const std::string key = "searcher.time_metric";
+    findings.Error(MarkOf(root, key), key,
+                   length ? "is of use with max_time only; remove it"
+                          : "says what max_time counts, which is missing; add "
+                            "max_time");
+  }
+}
+
+// Lengths of rungs are whole: a short search has no room for many of them.
+// REQUIRES: nothing is wrong with the searcher.
+void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
+  const SearcherConfig config = BuildSearcher(searcher);
+  std::string key = "searcher.num_rungs";
+  std::int64_t asked = config.num_rungs;
+  if (!config.bracket_rungs.empty()) {
+    key = "searcher.bracket_rungs";
+    asked = *std::ranges::max_element(config.bracket_rungs);
+  }
+  const std::vector<Bracket> brackets = PlanBrackets(config);
+  if (brackets.empty() || asked == 0) return;
+  const auto longest = std::ranges::max_element(
+      brackets, {},
+      [](const Bracket& bracket) { return bracket.rungs.size(); });
+  const auto rungs = static_cast<std::int64_t>(longest->rungs.size());
+  if (rungs >= asked) return;
+  findings.Warning(
+      MarkOf(root, key), key,
+      "asks for " + std::to_string(asked) + " rungs, but a length of " +
+          std::to_string(config.max_length) + " has room for " +
+          std::to_string(rungs) + ": rungs of equal length are merged");
 }
 
 }  // namespace
 
 void CheckSearcher(const Node& root, const Json& searcher, Findings& findings) {
   CheckDirection(root, searcher, findings);
-  CheckLength(root, searcher, findings);
+  CheckLength(root, findings);
   if (!searcher.at("source_trial_id").is_null() &&
       !searcher.at("source_checkpoint_uuid").is_null()) {
     const std::string key = "searcher.source_checkpoint_uuid";
@@ -91,6 +122,7 @@ void CheckSearcher(const Node& root, const Json& searcher, Findings& findings) {
     findings.Error(MarkOf(root, "searcher.points"), "searcher.points",
                    "has more points than max_trials; remove some");
   }
+  if (findings.errors() == 0) CheckRungs(root, searcher, findings);
 }
 
 }  // namespace dtrain

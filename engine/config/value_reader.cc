@@ -69,8 +69,10 @@ Json ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
     if (!node.is_string() || node.text != allowed.back()) continue;
     return equals == word.npos ? word : word.substr(equals + 1);
   }
-  const std::string hint =
-      node.is_string() ? DidYouMean(node.text, allowed) : "";
+  std::string hint = node.is_string() ? DidYouMean(node.text, allowed) : "";
+  if (hint.empty() && !key.instead.empty()) {
+    hint = "; " + std::string(key.instead);
+  }
   findings.Error(node.mark, std::string(key.path),
                  "expected one of " + Join(allowed, ", ") + ", got " +
                      Describe(node) + hint);

@@ -11,6 +11,28 @@ std::string At(std::int64_t batches, double epoch) {
          ")";
 }
 
+std::string StartText(StartKind kind, std::int64_t from_batches) {
+  const std::string from = " from batch " + std::to_string(from_batches);
+  switch (kind) {
+    case StartKind::kStarted:
+      return " started";
+    case StartKind::kResumed:
+      return " goes on" + from;
+    case StartKind::kPromoted:
+      return " promoted, goes on" + from;
+  }
+  return "";
+}
+
+// Why it ended, or what it waits for.
+std::string WhyEnded(const TrialRow& trial) {
+  const bool all_done =
+      trial.rung > 0 && trial.latest && trial.latest->batches == trial.batches;
+  if (trial.state != State::kPaused || !all_done) return trial.reason;
+  const std::string why = "its slot is free for another trial";
+  return trial.reason.empty() ? why : trial.reason + "; " + why;
+}
+
 }  // namespace
 
 std::string BeginLine(const RunInfo& info) {
@@ -22,12 +44,21 @@ std::string BeginLine(const RunInfo& info) {
       " on " + info.slots + ", seed " + std::to_string(info.seed));
 }
 
-std::string StartedLine(const TrialRow& trial, std::int64_t from_batches) {
-  const std::string hparams = FormatHparams(trial.hparams);
-  const std::string how =
-      from_batches > 0 ? " goes on from batch " + std::to_string(from_batches)
-                       : " started";
-  return EscapeForTerminal(ToString(trial.id) + how +
+void PausedTrials::NoteEnd(const TrialRow& trial) {
+  if (trial.state == State::kPaused) paused_.insert(trial.id);
+}
+
+StartKind PausedTrials::NoteStart(TrialId trial, std::int64_t from_batches) {
+  const bool promoted = paused_.erase(trial) > 0;
+  if (from_batches == 0) return StartKind::kStarted;
+  return promoted ? StartKind::kPromoted : StartKind::kResumed;
+}
+
+std::string StartedLine(const RunInfo& info, const TrialRow& trial,
+                        StartKind kind, std::int64_t from_batches) {
+  const std::string hparams = FormatHparamsBriefly(
+      SearchedHparams(info.hyperparameters, trial.hparams));
+  return EscapeForTerminal(ToString(trial.id) + StartText(kind, from_batches) +
                            (hparams.empty() ? "" : ": " + hparams));
 }
 
@@ -55,7 +86,8 @@ bool IsFailure(const TrialRow& trial) {
 }
 
 std::vector<std::string> EndedLines(
-    const TrialRow& trial, const std::vector<std::string>& last_lines) {
+    const RunInfo& info, const TrialRow& trial,
+    const std::vector<std::string>& last_lines) {
   const std::string id = ToString(trial.id);
   std::string line = id;
   if (trial.state == State::kError) {
@@ -67,8 +99,12 @@ std::vector<std::string> EndedLines(
     std::string state(StateName(trial.state));
     for (char& c : state) c = static_cast<char>(c | 0x20);
     line += " " + state + " at batch " + std::to_string(trial.batches);
+    if (IsSearch(info) && trial.latest) {
+      line += ", " + info.metric + " " + FormatMetric(trial.latest->value);
+    }
   }
-  if (!trial.reason.empty()) line += ": " + trial.reason;
+  const std::string why = WhyEnded(trial);
+  if (!why.empty()) line += ": " + why;
   std::vector<std::string> lines = {EscapeForTerminal(line)};
   if (!IsFailure(trial)) return lines;
   for (const std::string& log : last_lines) {
@@ -76,5 +112,7 @@ std::vector<std::string> EndedLines(
   }
   return lines;
 }
+
+bool IsSearch(const RunInfo& info) { return info.searcher != "single"; }
 
 }  // namespace dtrain

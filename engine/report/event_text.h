@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,30 @@ namespace dtrain {
 
 /// "experiment 3 'digits': single search of accuracy on 2 CPU slots, seed 12".
 std::string BeginLine(const RunInfo& info);
-/// "3.1 started: lr=0.01", or "3.1 goes on from batch 6000: …".
-std::string StartedLine(const TrialRow& trial, std::int64_t from_batches);
+/// How a trial came to its process.
+enum class StartKind {
+  kStarted,   // for the first time, or from nothing
+  kResumed,   // from a checkpoint
+  kPromoted,  // from a checkpoint, as the searcher wants more of it
+};
+
+/// Tells promotions from other starts: what was paused in this run had done
+/// all that was asked of it, and starts again only if the searcher wants more.
+class PausedTrials {
+ public:
+  void NoteEnd(const TrialRow& trial);
+  StartKind NoteStart(TrialId trial, std::int64_t from_batches);
+  /// Whether the trial, which was just stopped, had been paused.
+  bool NoteStop(TrialId trial) { return paused_.erase(trial) > 0; }
+
+ private:
+  std::set<TrialId> paused_;
+};
+
+/// "3.1 started: lr=0.01", or "3.1 goes on from batch 6000: …". The
+/// hyperparameters that `info` says are searched.
+std::string StartedLine(const RunInfo& info, const TrialRow& trial,
+                        StartKind kind, std::int64_t from_batches);
 std::string TrainingLine(TrialId trial, const TrainingReport& report);
 std::string ValidationLine(TrialId trial, const ValidationReport& report,
                            bool best);
@@ -21,8 +44,12 @@ std::string CheckpointLine(TrialId trial, const CheckpointSaved& saved);
 
 /// Whether the trial ended in a way that a user must see.
 bool IsFailure(const TrialRow& trial);
-/// How it ended; for a failure also the last lines of its log.
-std::vector<std::string> EndedLines(const TrialRow& trial,
+/// How it ended and why, of a search with its last validation; for a failure
+/// also the last lines of its log.
+std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
                                     const std::vector<std::string>& last_lines);
+
+/// Whether the run has many trials, whose every validation would be too much.
+bool IsSearch(const RunInfo& info);
 
 }  // namespace dtrain

@@ -24,17 +24,25 @@ bool NeedsQuotes(const std::string& text) {
          text.find_first_of(" \t\n\r\"'=,:{}[]#") != std::string::npos;
 }
 
+using ValueFormat = std::string (*)(const json& value);
+
 void AppendHparams(const std::string& prefix, const json& value,
-                   std::string& out) {
+                   ValueFormat format, std::string& out) {
   if (value.is_object() && !value.empty()) {
     for (const auto& [name, inner] : value.items()) {
-      AppendHparams(prefix.empty() ? name : prefix + "." + name, inner, out);
+      AppendHparams(prefix.empty() ? name : prefix + "." + name, inner, format,
+                    out);
     }
     return;
   }
   if (prefix.empty()) return;
   if (!out.empty()) out += ' ';
-  out += prefix + "=" + FormatValue(value);
+  out += prefix + "=" + format(value);
+}
+
+std::string FormatBriefly(const json& value) {
+  if (!value.is_number_float()) return FormatValue(value);
+  return Print("%.4g", value.get<double>());
 }
 
 bool IsSearched(const json& space) {
@@ -54,6 +62,20 @@ json Searched(const json& space, const json& hparams) {
     }
   }
   return searched;
+}
+
+// What is in `all` and not in `part`.
+json Rest(const json& all, const json& part) {
+  json rest = json::object();
+  for (const auto& [name, value] : all.items()) {
+    if (!part.contains(name)) {
+      rest[name] = value;
+    } else if (value.is_object() && part.at(name).is_object()) {
+      json inner = Rest(value, part.at(name));
+      if (!inner.empty()) rest[name] = std::move(inner);
+    }
+  }
+  return rest;
 }
 
 template <typename Row>
@@ -111,7 +133,13 @@ std::string FormatValue(const json& value) {
 
 std::string FormatHparams(const json& hparams) {
   std::string text;
-  AppendHparams("", hparams, text);
+  AppendHparams("", hparams, FormatValue, text);
+  return text;
+}
+
+std::string FormatHparamsBriefly(const json& hparams) {
+  std::string text;
+  AppendHparams("", hparams, FormatBriefly, text);
   return text;
 }
 
@@ -133,6 +161,11 @@ std::string FormatBest(const std::optional<BestValidation>& best) {
 json SearchedHparams(const json& space, const json& hparams) {
   json searched = Searched(space, hparams);
   return searched.empty() ? hparams : searched;
+}
+
+json ConstantHparams(const json& space, const json& hparams) {
+  if (!hparams.is_object()) return json::object();
+  return Rest(hparams, SearchedHparams(space, hparams));
 }
 
 double ElapsedSeconds(const ExperimentRow& row, Timestamp now) {

@@ -34,6 +34,8 @@ std::string FormatValue(const nlohmann::json& value);
 
 /// "lr=0.01 optimizer.name=adam": nested names are joined by dots.
 std::string FormatHparams(const nlohmann::json& hparams);
+/// The same with fractions to four digits, where many are shown.
+std::string FormatHparamsBriefly(const nlohmann::json& hparams);
 
 /// "loss 0.0312, accuracy 0.984".
 std::string FormatMetrics(const MetricValues& values);
@@ -44,6 +46,10 @@ std::string FormatBest(const std::optional<BestValidation>& best);
 /// Those of `hparams` that `space`, the configuration's hyperparameters, left
 /// open; all of them where nothing was searched.
 nlohmann::json SearchedHparams(const nlohmann::json& space,
+                               const nlohmann::json& hparams);
+
+/// The rest of `hparams`; none where nothing was searched.
+nlohmann::json ConstantHparams(const nlohmann::json& space,
                                const nlohmann::json& hparams);
 
 /// Seconds that the row's processes have run; for one that runs and was never

@@ -22,9 +22,21 @@ json ReportJson(TrialId trial, const Report& report) {
           {"time", TimeJson(report.time)}};
 }
 
+json RungsJson(const std::vector<RungStatus>& rungs) {
+  json array = json::array();
+  for (const RungStatus& rung : rungs) {
+    array.push_back(
+        {{"length", {{UnitName(rung.length.unit), rung.length.count}}},
+         {"done", rung.done},
+         {"running", rung.running}});
+  }
+  return array;
+}
+
 }  // namespace
 
 void JsonLinesReporter::Begin(const RunInfo& info) {
+  experiment_ = info.experiment;
   metric_ = info.metric;
   Write("begin", {{"experiment", info.experiment},
                   {"name", info.name},
@@ -41,6 +53,8 @@ void JsonLinesReporter::OnTrialStarted(const TrialRow& trial,
                                        std::int64_t from_batches) {
   json object = TrialJson(trial, metric_, trial.seconds);
   object["from_batches"] = from_batches;
+  object["promoted"] =
+      paused_.NoteStart(trial.id, from_batches) == StartKind::kPromoted;
   Write("trial_started", std::move(object));
 }
 
@@ -70,6 +84,7 @@ void JsonLinesReporter::OnCheckpoint(TrialId trial,
 
 void JsonLinesReporter::OnTrialEnded(
     const TrialRow& trial, const std::vector<std::string>& last_lines) {
+  paused_.NoteEnd(trial);
   json object = TrialJson(trial, metric_, trial.seconds);
   json lines = json::array();
   for (const std::string& line : last_lines) {
@@ -95,6 +110,11 @@ void JsonLinesReporter::OnStatus(const RunStatus& status) {
                      {"trials_ended", status.trials_ended},
                      {"running", status.running.size()},
                      {"waiting", status.waiting},
+                     {"slots_in_use", status.slots_in_use},
+                     {"slots", status.slots},
+                     {"rungs", RungsJson(status.rungs)},
+                     {"best", BestJson(status.best, metric_,
+                                       {experiment_, status.best_trial})},
                      {"duration", JsonNumber(status.seconds)}});
 }
 

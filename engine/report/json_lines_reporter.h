@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
+#include "engine/report/event_text.h"
 #include "engine/run/reporter.h"
 
 namespace dtrain {
@@ -36,9 +37,11 @@ class JsonLinesReporter : public Reporter {
  private:
   std::ostream& out_;
   Clock clock_;
+  std::int64_t experiment_ = 0;
   std::string metric_;
   Duration last_status_{-1};
   double last_progress_ = -1;
+  PausedTrials paused_;
 };
 
 }  // namespace dtrain

@@ -14,6 +14,8 @@ constexpr Duration kPeriod = std::chrono::milliseconds(95);
 // An estimate from less than this is a guess.
 constexpr double kLeastSeconds = 2;
 constexpr double kLeastProgress = 0.005;
+// A trial that has its slot starts within this.
+constexpr Duration kStartLimit = std::chrono::seconds(5);
 
 constexpr char kHideCursor[] = "\x1b[?25l";
 constexpr char kShowCursor[] = "\x1b[?25h";
@@ -23,22 +25,26 @@ constexpr char kEraseBelow[] = "\x1b[J";
 
 void LiveDisplay::Begin(const RunInfo& info) {
   info_ = info;
+  slots_changed_ = clock_.monotonic();
   Print(Tone::kPlain, BeginLine(info));
 }
 
 void LiveDisplay::OnTrialStarted(const TrialRow& trial,
                                  std::int64_t from_batches) {
-  // A start from nothing is seen in the frame.
-  if (from_batches == 0 && verbosity_ != Verbosity::kVerbose) return;
-  Print(Tone::kPlain, StartedLine(trial, from_batches));
+  const StartKind kind = paused_.NoteStart(trial.id, from_batches);
+  // What goes as it should is seen in the frame.
+  const bool usual = kind != StartKind::kResumed;
+  if (usual && verbosity_ != Verbosity::kVerbose) return;
+  Print(Tone::kPlain, StartedLine(info_, trial, kind, from_batches));
 }
 
 void LiveDisplay::OnTrialEnded(const TrialRow& trial,
                                const std::vector<std::string>& last_lines) {
+  paused_.NoteEnd(trial);
   const bool failure = IsFailure(trial);
   if (!failure && verbosity_ != Verbosity::kVerbose) return;
   Tone tone = failure ? Tone::kBad : Tone::kPlain;
-  for (const std::string& line : EndedLines(trial, last_lines)) {
+  for (const std::string& line : EndedLines(info_, trial, last_lines)) {
     Print(tone, line);
     tone = Tone::kPlain;
   }
@@ -69,7 +75,8 @@ void LiveDisplay::Draw(const RunStatus& status) {
   const LiveFrame frame{.info = info_,
                         .status = status,
                         .speeds = speeds_,
-                        .seconds_left = SecondsLeft(status)};
+                        .seconds_left = SecondsLeft(status),
+                        .without_slot = TrialsWithoutSlot(status)};
   const auto lines = FrameLines(frame, mode);
   // One write, so that no half of a frame is ever seen.
   std::string text = kHideCursor + EraseSequence(mode.width);
@@ -97,6 +104,19 @@ std::string LiveDisplay::EraseSequence(std::size_t width) const {
         width == 0 ? 1 : std::max<std::size_t>(1, (drawn + width - 1) / width);
   }
   return "\r\x1b[" + std::to_string(rows) + "A" + kEraseBelow;
+}
+
+std::int64_t LiveDisplay::TrialsWithoutSlot(const RunStatus& status) {
+  const Duration now = clock_.monotonic();
+  const std::int64_t free = status.slots - status.slots_in_use;
+  if (status.slots_in_use != slots_in_use_ || status.waiting == 0) {
+    slots_changed_ = now;
+  }
+  slots_in_use_ = status.slots_in_use;
+  // A free slot that is not had for long belongs to another experiment now.
+  if (now - slots_changed_ > kStartLimit) return status.waiting;
+  return std::max<std::int64_t>(
+      status.waiting - std::max<std::int64_t>(free, 0), 0);
 }
 
 std::optional<double> LiveDisplay::SecondsLeft(const RunStatus& status) {

@@ -44,6 +44,7 @@ class LiveDisplay : public Reporter {
   void Erase();
   std::string EraseSequence(std::size_t width) const;
   std::optional<double> SecondsLeft(const RunStatus& status);
+  std::int64_t TrialsWithoutSlot(const RunStatus& status);
 
   std::ostream& out_;
   std::function<TerminalMode()> mode_;
@@ -51,10 +52,13 @@ class LiveDisplay : public Reporter {
   Clock clock_;
   RunInfo info_;
   SpeedMeter speeds_;
+  PausedTrials paused_;
   std::vector<std::size_t> drawn_;  // widths of the lines on the screen
   std::optional<Duration> last_draw_;
   std::optional<double> first_progress_;
   double first_seconds_ = 0;
+  std::int64_t slots_in_use_ = 0;
+  Duration slots_changed_{0};  // when a trial got or left its slot last
 };
 
 }  // namespace dtrain

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <span>
 
 #include "engine/base/text.h"
 #include "engine/report/format.h"
@@ -13,15 +14,20 @@ namespace {
 
 constexpr std::size_t kDefaultWidth = 80;
 constexpr std::size_t kDefaultHeight = 24;
+constexpr std::size_t kLeastWidth = 4;
 constexpr std::size_t kBarWidth = 22;
 constexpr std::size_t kNameWidth = 24;
-// The frame's other lines, and one for the cursor.
-constexpr std::size_t kOtherLines = 4;
 
 std::string Fixed(const char* format, double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), format, value);
   return text.data();
+}
+
+// "2 paused", if there is one.
+void AddCount(std::int64_t count, const char* what,
+              std::vector<std::string>& parts) {
+  if (count > 0) parts.push_back(std::to_string(count) + " " + what);
 }
 
 std::string HeadLine(const LiveFrame& frame) {
@@ -34,14 +40,50 @@ std::string HeadLine(const LiveFrame& frame) {
   if (frame.seconds_left) {
     line += ", " + FormatSeconds(*frame.seconds_left) + " left";
   }
-  if (status.trials > 1) {
-    line += ", trials " + std::to_string(status.trials_ended) + "/" +
-            std::to_string(status.trials);
-  }
-  if (status.waiting > 0) {
-    line += ", " + std::to_string(status.waiting) + " waiting for a slot";
+  if (status.trials > 1) return line;
+  if (frame.without_slot > 0) {
+    line += ", waiting for a slot";
+  } else if (status.waiting > 0) {
+    line += ", starting";
   }
   return line;
+}
+
+std::string TrialsLine(const LiveFrame& frame) {
+  const RunStatus& status = frame.status;
+  const auto running = static_cast<std::int64_t>(status.running.size());
+  const std::int64_t paused =
+      status.trials - status.trials_ended - running - status.waiting;
+  // The slots stand first: the rest may be cut off.
+  std::vector<std::string> parts = {std::to_string(running) + " running on " +
+                                    std::to_string(status.slots_in_use) + "/" +
+                                    std::to_string(status.slots) + " slots"};
+  AddCount(status.trials_ended, "ended", parts);
+  AddCount(status.waiting - frame.without_slot, "starting", parts);
+  AddCount(paused, "paused", parts);
+  AddCount(frame.without_slot, "waiting for a slot", parts);
+  return "  trials  " + Join(parts, ", ");
+}
+
+std::string RungsLine(const LiveFrame& frame, std::size_t width) {
+  const auto& rungs = frame.status.rungs;
+  std::string line = "  rungs   ";
+  const Unit unit = rungs.front().length.unit;
+  if (unit != Unit::kBatches) line += "in " + std::string(UnitName(unit)) + " ";
+  const std::size_t used = DisplayWidth(line);
+  return line + RungsText(rungs, width > used ? width - used : 0);
+}
+
+std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
+  std::string text = "  batch " + std::to_string(trial.batches);
+  if (trial.total_batches > 0) {
+    text += "/" + std::to_string(trial.total_batches);
+  }
+  const double speed = frame.speeds.BatchesPerSecond(trial.id);
+  if (speed > 0)
+    text += "  " + Fixed(speed < 10 ? "%.1f" : "%.0f", speed) + "/s";
+  if (trial.batches == 0 && speed == 0) text += "  starting";
+  return text;
 }
 
 std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
@@ -51,15 +93,7 @@ std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
             Fixed("%.2f", static_cast<double>(trial.batches) /
                               static_cast<double>(trial.batches_per_epoch));
   }
-  line += "  batch " + std::to_string(trial.batches);
-  if (trial.total_batches > 0) {
-    line += "/" + std::to_string(trial.total_batches);
-  }
-  const double speed = frame.speeds.BatchesPerSecond(trial.id);
-  if (speed > 0) {
-    line += "  " + Fixed(speed < 10 ? "%.1f" : "%.0f", speed) + "/s";
-  }
-  if (trial.batches == 0 && speed == 0) line += "  starting";
+  line += BatchText(frame, trial);
   if (!trial.training.empty()) {
     line += "  training: " + FormatMetrics(trial.training);
   }
@@ -69,17 +103,85 @@ std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
   return line;
 }
 
-std::string BestLine(const LiveFrame& frame) {
-  const RunStatus& status = frame.status;
-  if (!status.best) {
-    return "  best  none yet: waits for a validation of " + frame.info.metric;
+// One trial of many: what tells it from the others.
+std::string SearchTrialLine(const LiveFrame& frame, const TrialStatus& trial) {
+  std::string line = "  " + ToString(trial.id) + BatchText(frame, trial);
+  for (const auto& [name, value] : trial.validation) {
+    if (name != frame.info.metric) continue;
+    line += "  " + name + " " + FormatMetric(value);
   }
-  return "  best  " +
-         ToString(TrialId{frame.info.experiment, status.best_trial}) + "  " +
-         frame.info.metric + " " + FormatBest(status.best);
+  line += "  " + FormatHparamsBriefly(SearchedHparams(
+                     frame.info.hyperparameters, trial.hparams));
+  if (trial.training.empty()) return line;
+  return line + "  training: " + FormatMetrics(trial.training);
+}
+
+std::string BestLine(const LiveFrame& frame, std::size_t width) {
+  const RunStatus& status = frame.status;
+  const bool search = status.trials > 1;
+  const std::string label = search ? "  best    " : "  best  ";
+  if (!status.best) {
+    return label + "none yet: waits for a validation of " + frame.info.metric;
+  }
+  std::string line =
+      label + ToString(TrialId{frame.info.experiment, status.best_trial}) +
+      "  " + frame.info.metric + " " + FormatBest(status.best);
+  if (!search) return line;
+  const auto& space = frame.info.hyperparameters;
+  line +=
+      "  " + FormatHparamsBriefly(SearchedHparams(space, status.best_hparams));
+  const std::string constants =
+      FormatHparamsBriefly(ConstantHparams(space, status.best_hparams));
+  const std::string whole = line + " " + constants;
+  return constants.empty() || DisplayWidth(whole) > width ? line : whole;
+}
+
+// The lines for running trials, at most `room` of them.
+void AddTrialLines(const LiveFrame& frame, std::size_t room,
+                   std::vector<std::string>& lines) {
+  const auto& running = frame.status.running;
+  const bool all = running.size() <= room;
+  const std::size_t shown =
+      all ? running.size() : std::max<std::size_t>(room, 1) - 1;
+  for (std::size_t i = 0; i < shown; ++i) {
+    lines.push_back(frame.status.trials > 1 ? SearchTrialLine(frame, running[i])
+                                            : TrialLine(frame, running[i]));
+  }
+  if (all || room == 0) return;
+  lines.push_back("  … and " + std::to_string(running.size() - shown) +
+                  " more trials");
+}
+
+// One rung, in words or as "12+2".
+std::string RungText(const RungStatus& rung, bool wordy) {
+  const std::string length = std::to_string(rung.length.count) + ": ";
+  const std::string done = std::to_string(rung.done);
+  const std::string running = std::to_string(rung.running);
+  if (!wordy) return length + done + (rung.running > 0 ? "+" + running : "");
+  std::vector<std::string> parts;
+  AddCount(rung.done, "done", parts);
+  AddCount(rung.running, "running", parts);
+  return length + (parts.empty() ? "-" : Join(parts, ", "));
+}
+
+std::string JoinRungs(std::span<const RungStatus> rungs, bool wordy) {
+  std::vector<std::string> parts;
+  for (const RungStatus& rung : rungs) parts.push_back(RungText(rung, wordy));
+  return Join(parts, " · ");
 }
 
 }  // namespace
+
+std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width) {
+  std::string text = JoinRungs(rungs, /*wordy=*/true);
+  if (DisplayWidth(text) <= width) return text;
+  text = JoinRungs(rungs, /*wordy=*/false);
+  for (std::size_t first = 1;
+       first < rungs.size() && DisplayWidth(text) > width; ++first) {
+    text = "… · " + JoinRungs(std::span(rungs).subspan(first), /*wordy=*/false);
+  }
+  return text;
+}
 
 std::string ProgressBar(double progress, std::size_t width) {
   const std::size_t inner = width - 2;
@@ -91,23 +193,22 @@ std::string ProgressBar(double progress, std::size_t width) {
 
 std::vector<std::string> FrameLines(const LiveFrame& frame,
                                     const TerminalMode& mode) {
-  const std::size_t width = mode.width > 0 ? mode.width : kDefaultWidth;
-  const std::size_t height = mode.height > 0 ? mode.height : kDefaultHeight;
-  const auto& running = frame.status.running;
-  const std::size_t room =
-      height > kOtherLines ? height - kOtherLines : std::size_t{1};
+  // A line as wide as the terminal would wrap on some, and the cursor stands
+  // below the last one.
+  const std::size_t width =
+      std::max(mode.width > 0 ? mode.width : kDefaultWidth, kLeastWidth) - 1;
+  const std::size_t height =
+      std::max<std::size_t>(mode.height > 0 ? mode.height : kDefaultHeight, 2) -
+      1;
   std::vector<std::string> lines = {HeadLine(frame)};
-  for (std::size_t i = 0; i < std::min(room, running.size()); ++i) {
-    lines.push_back(TrialLine(frame, running[i]));
-  }
-  if (running.size() > room) {
-    lines.push_back("  … and " + std::to_string(running.size() - room) +
-                    " more trials");
-  }
-  lines.push_back(BestLine(frame));
-  // A line as wide as the terminal would wrap on some.
+  if (frame.status.trials > 1) lines.push_back(TrialsLine(frame));
+  if (!frame.status.rungs.empty()) lines.push_back(RungsLine(frame, width));
+  const std::size_t used = lines.size() + 1;
+  AddTrialLines(frame, height > used ? height - used : 0, lines);
+  lines.push_back(BestLine(frame, width));
+  if (lines.size() > height) lines.resize(height);
   for (std::string& line : lines) {
-    line = Truncate(EscapeForTerminal(line), std::max(width, kOtherLines) - 1);
+    line = Truncate(EscapeForTerminal(line), width);
   }
   return lines;
 }

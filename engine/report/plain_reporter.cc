@@ -7,12 +7,15 @@
 namespace dtrain {
 
 void PlainReporter::Begin(const RunInfo& info) {
+  info_ = info;
   Say(Verbosity::kNormal, Tone::kPlain, BeginLine(info));
 }
 
 void PlainReporter::OnTrialStarted(const TrialRow& trial,
                                    std::int64_t from_batches) {
-  Say(Verbosity::kNormal, Tone::kPlain, StartedLine(trial, from_batches));
+  const StartKind kind = paused_.NoteStart(trial.id, from_batches);
+  Say(Verbosity::kNormal, Tone::kPlain,
+      StartedLine(info_, trial, kind, from_batches));
 }
 
 void PlainReporter::OnTraining(TrialId trial, const TrainingReport& report) {
@@ -21,7 +24,9 @@ void PlainReporter::OnTraining(TrialId trial, const TrainingReport& report) {
 
 void PlainReporter::OnValidation(TrialId trial, const ValidationReport& report,
                                  bool best) {
-  Say(Verbosity::kNormal, Tone::kPlain, ValidationLine(trial, report, best));
+  const bool minor = IsSearch(info_) && !best;
+  Say(minor ? Verbosity::kVerbose : Verbosity::kNormal, Tone::kPlain,
+      ValidationLine(trial, report, best));
 }
 
 void PlainReporter::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
@@ -30,13 +35,27 @@ void PlainReporter::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
 
 void PlainReporter::OnTrialEnded(const TrialRow& trial,
                                  const std::vector<std::string>& last_lines) {
+  paused_.NoteEnd(trial);
+  if (trial.state == State::kStopped && paused_.NoteStop(trial.id)) {
+    ++stopped_;
+    if (verbosity_ != Verbosity::kVerbose) return;
+  }
   const bool failure = IsFailure(trial);
   const Verbosity least = failure ? Verbosity::kQuiet : Verbosity::kNormal;
   Tone tone = failure ? Tone::kBad : Tone::kPlain;
-  for (const std::string& line : EndedLines(trial, last_lines)) {
+  for (const std::string& line : EndedLines(info_, trial, last_lines)) {
     Say(least, tone, line);
     tone = Tone::kPlain;
   }
+}
+
+void PlainReporter::End(const RunResult&) {
+  if (stopped_ == 0) return;
+  const bool one = stopped_ == 1;
+  Say(Verbosity::kNormal, Tone::kPlain,
+      std::to_string(stopped_) +
+          (one ? " paused trial was" : " paused trials were") +
+          " not promoted to the end, and stopped");
 }
 
 void PlainReporter::OnNotice(LogLevel level, const std::string& text) {

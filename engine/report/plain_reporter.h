@@ -2,6 +2,7 @@
 
 #include <ostream>
 
+#include "engine/report/event_text.h"
 #include "engine/report/terminal.h"
 #include "engine/run/reporter.h"
 
@@ -11,7 +12,9 @@ namespace dtrain {
 enum class Verbosity { kQuiet, kNormal, kVerbose };
 
 /// Says a line for each event of a run, for logs and for terminals that cannot
-/// redraw. Training reports only where it is verbose; failures always.
+/// redraw. Training reports only where it is verbose; failures always. Of a
+/// search, whose trials are many, only validations that are the best so far:
+/// how a trial did stands in the line that says how it ended.
 class PlainReporter : public Reporter {
  public:
   PlainReporter(std::ostream& out, TerminalMode mode, Verbosity verbosity)
@@ -27,6 +30,8 @@ class PlainReporter : public Reporter {
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
   void OnNotice(LogLevel level, const std::string& text) override;
+  /// Says of the paused trials of a search at once that they were stopped.
+  void End(const RunResult& result) override;
 
  private:
   void Say(Verbosity least, Tone tone, const std::string& line);
@@ -34,6 +39,9 @@ class PlainReporter : public Reporter {
   std::ostream& out_;
   TerminalMode mode_;
   Verbosity verbosity_;
+  RunInfo info_;
+  PausedTrials paused_;
+  std::int64_t stopped_ = 0;  // of those
 };
 
 /// How a notice of `level` is shown: "warning: …", escaped.

@@ -50,14 +50,34 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
   return text;
 }
 
+// As a summary says it: STOPPED is how most trials of a search end.
+std::string StateWord(State state) {
+  if (state == State::kError) return "failed";
+  std::string word(StateName(state));
+  for (char& c : word) c = static_cast<char>(c | 0x20);
+  return word;
+}
+
+// "16 trials: 5 completed, 1 failed, 10 stopped"; nothing of a single one.
+std::string TrialsLine(const std::map<State, std::int64_t>& trials) {
+  std::int64_t all = 0;
+  std::vector<std::string> parts;
+  for (const auto& [state, count] : trials) {
+    all += count;
+    parts.push_back(std::to_string(count) + " " + StateWord(state));
+  }
+  if (all <= 1) return "";
+  return std::to_string(all) + " trials: " + Join(parts, ", ") + "\n";
+}
+
 }  // namespace
 
 std::string SummaryText(const RunResult& result,
                         const SummaryContext& context) {
   const std::string id = std::to_string(result.experiment);
   const std::string command = EscapeForTerminal(context.command);
-  std::string text =
-      EscapeForTerminal(HeadLine(result)) + "\n" + BestLines(result, context);
+  std::string text = EscapeForTerminal(HeadLine(result)) + "\n";
+  text += TrialsLine(context.trials) + BestLines(result, context);
   return text + "look at it with: " + command + " trials " + id + "; " +
          command + " metrics " + id + "; " + command + " logs " + id + "\n";
 }

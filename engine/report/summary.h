@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -12,11 +14,13 @@ namespace dtrain {
 struct SummaryContext {
   std::string metric;
   nlohmann::json hyperparameters;  // of the configuration: what was searched
-  std::string command;             // "dtrain" or "dtrain --store DIR"
+  std::map<State, std::int64_t> trials;  // how many there are of each state
+  std::string command;                   // "dtrain" or "dtrain --store DIR"
 };
 
-/// How a run ended, for people: the best trial with its metric, searched
-/// hyperparameters and checkpoint, how to look at it. Escaped lines.
+/// How a run ended, for people: what became of its trials where there are
+/// several, the best one with its metric, searched hyperparameters and
+/// checkpoint, how to look at it. Escaped lines.
 std::string SummaryText(const RunResult& result, const SummaryContext& context);
 
 }  // namespace dtrain

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cctype>
-#include <numeric>
 
 #include "engine/base/text.h"
 
@@ -11,7 +10,6 @@ namespace dtrain {
 namespace {
 
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kLeastElastic = 8;
 
 std::string UpperCase(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) {
@@ -37,6 +35,21 @@ void Table::AddRow(std::vector<Cell> row) {
   rows_.push_back(std::move(row));
 }
 
+void Table::LeaveOut(std::size_t limit,
+                     std::vector<std::size_t>& widths) const {
+  const auto least = [&](std::size_t i) {
+    return columns_[i].elastic ? std::min(widths[i], columns_[i].least)
+                               : widths[i];
+  };
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) total += least(i) + kGap;
+  for (std::size_t i = widths.size(); i-- > 0 && total > limit + kGap;) {
+    if (!columns_[i].optional) continue;
+    total -= least(i) + kGap;
+    widths[i] = 0;
+  }
+}
+
 std::vector<std::size_t> Table::Widths(std::size_t limit) const {
   std::vector<std::size_t> widths;
   for (const Column& column : columns_) widths.push_back(column.name.size());
@@ -46,12 +59,13 @@ std::vector<std::size_t> Table::Widths(std::size_t limit) const {
     }
   }
   if (limit == 0) return widths;
-  const std::size_t gaps = kGap * (columns_.size() - 1);
-  std::size_t total = std::accumulate(widths.begin(), widths.end(), gaps);
-  while (total > limit) {
+  LeaveOut(limit, widths);
+  std::size_t total = 0;
+  for (const std::size_t width : widths) total += width > 0 ? width + kGap : 0;
+  while (total > limit + kGap) {
     std::size_t* widest = nullptr;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const bool gives = columns_[i].elastic && widths[i] > kLeastElastic;
+      const bool gives = columns_[i].elastic && widths[i] > columns_[i].least;
       if (gives && (widest == nullptr || widths[i] > *widest)) {
         widest = &widths[i];
       }
@@ -63,37 +77,35 @@ std::vector<std::size_t> Table::Widths(std::size_t limit) const {
   return widths;
 }
 
+void Table::PrintLine(std::ostream& out, const TerminalMode& mode,
+                      const std::vector<std::size_t>& widths,
+                      const std::vector<Cell>& cells) const {
+  std::string line;
+  std::size_t left = mode.width == 0 ? std::string::npos : mode.width;
+  for (std::size_t i = 0; i < columns_.size() && left > 0; ++i) {
+    if (widths[i] == 0) continue;
+    const std::size_t gap = line.empty() ? 0 : std::min(kGap, left);
+    line.append(gap, ' ');
+    left -= left == std::string::npos ? 0 : gap;
+    const std::size_t width = std::min(widths[i], left);
+    line += Padded(mode, Truncate(cells[i].text, width), width,
+                   columns_[i].right, cells[i].tone);
+    left -= left == std::string::npos ? 0 : width;
+  }
+  // Empty cells at the end leave no blanks.
+  line.erase(line.find_last_not_of(' ') + 1);
+  out << line << '\n';
+}
+
 void Table::PrintText(std::ostream& out, const TerminalMode& mode) const {
   const std::vector<std::size_t> widths = Widths(mode.width);
-  const auto print = [&](const auto& cell_at, Tone (*tone_of)(const Cell&)) {
-    std::string line;
-    std::size_t left = mode.width == 0 ? std::string::npos : mode.width;
-    for (std::size_t i = 0; i < columns_.size() && left > 0; ++i) {
-      const Cell& cell = cell_at(i);
-      const std::size_t width = std::min(widths[i], left);
-      const bool last = i + 1 == columns_.size() && !columns_[i].right;
-      line += Padded(mode, Truncate(cell.text, width), last ? 0 : width,
-                     columns_[i].right, tone_of(cell));
-      left -= left == std::string::npos ? 0 : width;
-      if (i + 1 == columns_.size()) break;
-      const std::size_t gap = std::min(kGap, left);
-      line.append(gap, ' ');
-      left -= left == std::string::npos ? 0 : gap;
-    }
-    // Empty cells at the end leave no blanks.
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << '\n';
-  };
   std::vector<Cell> header;
   for (const Column& column : columns_) {
-    header.emplace_back(UpperCase(column.name));
+    const std::string name = UpperCase(column.name);
+    header.emplace_back(name, name, Tone::kStrong);
   }
-  print([&](std::size_t i) -> const Cell& { return header[i]; },
-        [](const Cell&) { return Tone::kStrong; });
-  for (const auto& row : rows_) {
-    print([&](std::size_t i) -> const Cell& { return row[i]; },
-          [](const Cell& cell) { return cell.tone; });
-  }
+  PrintLine(out, mode, widths, header);
+  for (const auto& row : rows_) PrintLine(out, mode, widths, row);
 }
 
 void Table::PrintCsv(std::ostream& out) const {

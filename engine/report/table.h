@@ -24,7 +24,9 @@ struct Cell {
 struct Column {
   std::string name;  // snake_case, the name in CSV
   bool right = false;
-  bool elastic = false;  // gives way where the terminal is too narrow
+  bool elastic = false;   // gives way where the terminal is too narrow
+  std::size_t least = 8;  // columns that it keeps, if elastic
+  bool optional = false;  // not for people where it is narrower still
 };
 
 /// Rows under named columns, printed for people or as CSV. Keeps every row:
@@ -37,7 +39,8 @@ class Table {
   void AddRow(std::vector<Cell> row);
 
   /// Aligned columns, two blanks between them. Every cell is escaped; where
-  /// the terminal has a width, no line is longer.
+  /// the terminal has a width, no line is longer: the last optional columns
+  /// are left out first, then elastic ones are cut.
   void PrintText(std::ostream& out, const TerminalMode& mode) const;
   /// RFC 4180: a header line, lines that end with CR LF, in valid UTF-8.
   void PrintCsv(std::ostream& out) const;
@@ -45,7 +48,12 @@ class Table {
   bool empty() const { return rows_.empty(); }
 
  private:
+  // How wide each column is; 0: left out.
   std::vector<std::size_t> Widths(std::size_t limit) const;
+  void LeaveOut(std::size_t limit, std::vector<std::size_t>& widths) const;
+  void PrintLine(std::ostream& out, const TerminalMode& mode,
+                 const std::vector<std::size_t>& widths,
+                 const std::vector<Cell>& cells) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;

@@ -19,7 +19,7 @@ class CommandLineTest : public testing::Test {
 TEST_F(CommandLineTest, ShowsShortHelpWithoutArguments) {
   const CliResult result = dtrain_.Run({});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, HasSubstr("create      Run an experiment"));
+  EXPECT_THAT(result.out, HasSubstr("create          Run an experiment"));
   EXPECT_LT(std::ranges::count(result.out, '\n'), 25);
 }
 
@@ -91,10 +91,11 @@ TEST_P(HelpTest, IsShorterThan25Lines) {
 
 INSTANTIATE_TEST_SUITE_P(Commands, HelpTest,
                          testing::Values("create", "validate", "resume",
-                                         "activate", "wait", "list", "describe",
-                                         "config", "trials", "best", "metrics",
-                                         "logs", "checkpoints", "models",
-                                         "slots", "version"));
+                                         "activate", "preview-search", "wait",
+                                         "list", "describe", "config", "trials",
+                                         "best", "metrics", "logs",
+                                         "checkpoints", "models", "slots",
+                                         "version"));
 
 TEST_F(CommandLineTest, NoticesThatItsOutputIsLost) {
   const CliResult result =

@@ -8,6 +8,7 @@
 
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_yaml.h"
+#include "tests/support/search_yaml.h"
 
 namespace dtrain {
 namespace {
@@ -66,6 +67,20 @@ TEST_F(CreateTest, SaysFactsOnStdoutAndTheRestOnStderr) {
                                 HasSubstr("1.1 started: x=0.3\n"),
                                 HasSubstr("1.1 validation at batch 20"),
                                 Not(HasSubstr("\x1b"))));
+}
+
+TEST_F(CreateTest, SaysHowASearchWent) {
+  const CliResult result =
+      Create(SearchYaml("name: asha, max_trials: 4, num_rungs: 2, divisor: 2, "
+                        "max_length: 18, max_concurrent_trials: 2"));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("\n4 trials: "), HasSubstr(" completed, "),
+                    HasSubstr(" stopped\nbest trial 1.")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("1.4 started: "),
+                                HasSubstr("its slot is free for another trial"),
+                                HasSubstr("(best so far)"),
+                                HasSubstr(" not promoted to the end")));
 }
 
 TEST_F(CreateTest, SaysNothingButFactsWhereItIsQuiet) {

@@ -51,8 +51,12 @@ TEST_F(ReadTest, DescribesTheWholeRecord) {
   EXPECT_EQ(document["provenance"]["host"], "box");
   EXPECT_EQ(document["config"]["name"], "alpha");
   EXPECT_EQ(document["metrics"], json({"accuracy", "loss"}));
+  EXPECT_EQ(document["search"]["total_length"], 20);
+  EXPECT_EQ(document["trials_by_rung"], json({2, 1}));
   const CliResult text = dtrain_.Run({"describe", "1"});
   EXPECT_THAT(text.out, HasSubstr("trials        2, 1 COMPLETED, 1 ERROR"));
+  EXPECT_THAT(text.out, HasSubstr("plan          2 to 10 batches"));
+  EXPECT_THAT(text.out, HasSubstr("by rung       1: 2, 2: 1"));
   EXPECT_THAT(text.out, HasSubstr("host          box"));
 }
 

@@ -127,6 +127,26 @@ TEST_F(TableCommandsTest, SortsTrialsBestFirst) {
   EXPECT_EQ(by_accuracy.Json()["trials"].size(), 1);
 }
 
+TEST_F(TableCommandsTest, SortsTrialsByBestAndByRung) {
+  const auto by_best = dtrain_.Run({"trials", "1", "--sort", "best", "--json"});
+  EXPECT_EQ(by_best.Json()["trials"][0]["trial"], "1.2");
+  const auto by_rung = dtrain_.Run({"trials", "1", "--sort", "rung", "--json"});
+  EXPECT_EQ(by_rung.Json()["trials"][0]["trial"], "1.1");
+  EXPECT_EQ(by_rung.Json()["trials"][0]["rung"], 2);
+}
+
+TEST_F(TableCommandsTest, ShowsWhyTrialsEndedAndTheirRungs) {
+  const CliResult text = dtrain_.Run({"trials", "1"});
+  EXPECT_THAT(
+      text.out,
+      StartsWith(" ID  STATE      HPARAMS  BEST  RUNG  BATCHES  REASON"));
+  EXPECT_THAT(text.out, HasSubstr("lr=0.5   0.75     2        0  exit code 1"));
+  const CliResult csv = dtrain_.Run({"trials", "1", "--csv", "--limit", "1"});
+  EXPECT_THAT(csv.out, StartsWith("id,state,hparams,best,rung,batches,reason,"
+                                  "duration,latest,restarts,pid\r\n"
+                                  "1.1,ERROR,\"{\"\"batch\"\":32"));
+}
+
 TEST_F(TableCommandsTest, NamesTheMetricsThereAre) {
   const CliResult result = dtrain_.Run({"trials", "1", "--sort", "los"});
   EXPECT_EQ(result.code, 3);
@@ -139,6 +159,11 @@ TEST_F(TableCommandsTest, ShowsTheBestTrials) {
   EXPECT_EQ(document["metric"], "loss");
   EXPECT_EQ(document["best"][0]["trial"], "1.2");
   EXPECT_EQ(document["best"][1]["value"], 0.75);
+  EXPECT_EQ(document["best"][1]["rung"], 2);
+  EXPECT_EQ(document["best"][1]["state"], "ERROR");
+  EXPECT_EQ(document["best"][1]["reason"], "exit code 1");
+  EXPECT_THAT(dtrain_.Run({"best", "1"}).out,
+              StartsWith("TRIAL  VALUE  HPARAMS  RUNG  STATE"));
 }
 
 TEST_F(TableCommandsTest, ShowsCheckpoints) {

@@ -49,7 +49,7 @@ class Conversation {
     std::array<pollfd, 2> ends = {pollfd{.fd = out, .events = POLLIN},
                                   pollfd{.fd = err, .events = POLLIN}};
     while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-      poll(ends.data(), ends.size(), /*timeout=*/20);
+      poll(ends.data(), ends.size(), /*timeout=*/10);
       Take(ends[0], result.out);
       Take(ends[1], result.err);
       SignalIfDue(result.err);
@@ -77,7 +77,9 @@ class Conversation {
   void SignalIfDue(const std::string& err) {
     const bool said = !call_.signal_when.empty() &&
                       err.find(call_.signal_when) != std::string::npos;
-    if (!said || signalled_) return;
+    const bool due = call_.signal_after.count() > 0 &&
+                     Elapsed() >= call_.signal_after;
+    if (signalled_ || (!said && !due)) return;
     signalled_ = true;
     kill(pid_, call_.signal);
   }

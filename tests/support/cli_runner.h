@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -28,6 +29,8 @@ struct CliCall {
   std::string input;                               // stdin
   std::string stdout_file;                         // instead of being read
   std::string signal_when;  // send `signal` once stderr says this
+  // … or so long after its start; 0: never.
+  std::chrono::milliseconds signal_after{0};
   int signal = SIGINT;
 };
 

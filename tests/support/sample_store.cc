@@ -18,7 +18,7 @@ nlohmann::json Config() {
       "hyperparameters:\n"
       "  lr: {type: double, minval: 0, maxval: 1}\n"
       "  batch: 32\n"
-      "searcher: {name: single, metric: loss, max_length: 10}\n",
+      "searcher: {name: random, metric: loss, max_length: 10, max_trials: 2}\n",
       {.file_name = "sample.yaml"});
   return result.config.value().effective;
 }
@@ -74,6 +74,8 @@ void FillAlpha(StoreWriter& w) {
                {{"loss", std::numeric_limits<double>::quiet_NaN()}},
                Timestamp(5'000'000));
   Checkpoint(w, {id, 2}, "0a1b2c3d-0000-4000-8000-000000000001");
+  w.SetTrialRung({id, 1}, 2);
+  w.SetTrialRung({id, 2}, 1);
   w.SetTrialState({id, 1}, State::kError, Timestamp(6'000'000), "exit code 1");
   w.SetTrialState({id, 2}, State::kCompleted, Timestamp(6'000'000));
   w.SetExperimentProgress(id, 1);

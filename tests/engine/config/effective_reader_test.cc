@@ -164,28 +164,13 @@ INSTANTIATE_TEST_SUITE_P(
                   "profiling.enabled", ""}),
     CaseName);
 
-INSTANTIATE_TEST_SUITE_P(
-    Searchers, NotYetTest,
-    testing::Values(
-        BadConfig{"Random",
-                  kSearcher + "  name: random\n  max_trials: 5\n"
-                              "  max_length: 9\n",
-                  4, 9, "searcher.name", ""},
-        BadConfig{"Grid", kSearcher + "  name: grid\n  max_length: 9\n", 4, 9,
-                  "searcher.name", ""},
-        BadConfig{"Asha",
-                  kSearcher + "  name: asha\n  max_trials: 5\n  num_rungs: 2\n"
-                              "  max_length: 9\n",
-                  4, 9, "searcher.name", ""},
-        BadConfig{"AdaptiveAsha",
-                  kSearcher + "  name: adaptive_asha\n  max_trials: 5\n"
-                              "  max_length: 9\n",
-                  4, 9, "searcher.name", ""},
-        BadConfig{"SourceTrial",
-                  kSearcher + "  name: single\n  max_length: 9\n"
-                              "  source_trial_id: 3.10\n",
-                  6, 20, "searcher.source_trial_id", ""}),
-    CaseName);
+INSTANTIATE_TEST_SUITE_P(Searchers, NotYetTest,
+                         testing::Values(BadConfig{
+                             "SourceTrial",
+                             kSearcher + "  name: single\n  max_length: 9\n"
+                                         "  source_trial_id: 3.10\n",
+                             6, 20, "searcher.source_trial_id", ""}),
+                         CaseName);
 
 class EffectiveReaderTest : public testing::Test {
  protected:

@@ -74,10 +74,12 @@ TEST(SchemaTest, KnowsPartsOfAPath) {
 
 TEST(SchemaTest, TellsWhatThisVersionRuns) {
   const KeySpec& name = *FindKey("searcher.name");
+  const KeySpec& executor = *FindKey("resources.executor");
   const KeySpec& entrypoint = *FindKey("entrypoint");
 
-  EXPECT_TRUE(IsReady(name, "single"));
-  EXPECT_FALSE(IsReady(name, "no_such_searcher"));
+  EXPECT_TRUE(IsReady(name, "adaptive_asha"));
+  EXPECT_TRUE(IsReady(executor, "local"));
+  EXPECT_FALSE(IsReady(executor, "slurm"));
   EXPECT_TRUE(IsReady(entrypoint, "digits:LeNetTrial"));
 }
 

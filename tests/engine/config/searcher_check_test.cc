@@ -58,6 +58,36 @@ INSTANTIATE_TEST_SUITE_P(
                   kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
                               "  max_trials: 1\n  divisor: .inf\n",
                   7, 12, "searcher.divisor", "above 1"},
+        BadConfig{"DivisorZero",
+                  kSearcher + "  name: asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  num_rungs: 1\n  divisor: 0\n",
+                  8, 12, "searcher.divisor", "above 1"},
+        BadConfig{"DivisorAsText",
+                  kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  divisor: '4'\n",
+                  7, 12, "searcher.divisor", "remove the quotes"},
+        BadConfig{"UnknownMode",
+                  kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  mode: agressive\n",
+                  7, 9, "searcher.mode", "did you mean 'aggressive'?"},
+        BadConfig{"ZeroRungs",
+                  kSearcher + "  name: asha\n  max_length: 1\n"
+                              "  max_trials: 1\n  num_rungs: 0\n",
+                  7, 14, "searcher.num_rungs", "from 1 to 64"},
+        BadConfig{"HalvingKeyOfRandom",
+                  kSearcher + "  name: random\n  max_length: 1\n"
+                              "  max_trials: 1\n  divisor: 3\n",
+                  7, 3, "searcher.divisor",
+                  "belongs to the searcher async_halving, adaptive_asha, not "
+                  "to random"},
+        BadConfig{"PointsOfSingle",
+                  kSearcher + "  name: single\n  max_length: 1\n"
+                              "  points: [{a: 1}]\n",
+                  6, 3, "searcher.points", "not to single"},
+        BadConfig{"PointsOfGrid",
+                  kSearcher + "  name: grid\n  max_length: 1\n"
+                              "  points: [{a: 1}]\n",
+                  6, 3, "searcher.points", "not to grid"},
         BadConfig{"ZeroTrials",
                   kSearcher + "  name: random\n  max_length: 1\n"
                               "  max_trials: 0\n",
@@ -88,6 +118,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"ZeroEpochs",
                   kSearcher + "  name: single\n  max_length: {epochs: 0}\n", 5,
                   24, "searcher.max_length.epochs", "at least 1"},
+        BadConfig{"ZeroRecords",
+                  kSearcher + "  name: single\n  max_length: {records: 0}\n", 5,
+                  25, "searcher.max_length.records", "at least 1"},
         BadConfig{"Negative", kSearcher + "  name: single\n  max_length: -5\n",
                   5, 15, "searcher.max_length", "at least 1"},
         BadConfig{"Overflow",
@@ -111,17 +144,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"LengthAndTime",
                   kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
                               "  max_length: 1\n  max_time: 5\n"
-                              "  time_metric: t\n",
+                              "  time_metric: epochs\n",
                   7, 13, "searcher.max_time", "stands for max_length"},
         BadConfig{"TimeWithoutMetric",
                   kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
                               "  max_time: 5\n",
                   2, 1, "searcher.time_metric", "go together"},
-        BadConfig{"TimeForSingle",
-                  kSearcher + "  name: single\n"
-                              "  max_length: 1\n"
-                              "  max_time: 5\n",
-                  6, 3, "searcher.max_time", "not to single"}),
+        BadConfig{"LengthWithTimeMetric",
+                  kSearcher + "  name: single\n  max_length: 1\n"
+                              "  time_metric: epochs\n",
+                  6, 16, "searcher.time_metric", "with max_time only"},
+        BadConfig{"MetricOfTheTrialAsTime",
+                  kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
+                              "  max_time: 5\n  time_metric: minutes\n",
+                  7, 16, "searcher.time_metric",
+                  "dtrain counts nothing else: give the length by max_length"},
+        BadConfig{"ZeroTime",
+                  kSearcher + "  name: single\n  max_time: 0\n"
+                              "  time_metric: epochs\n",
+                  5, 13, "searcher.max_time", "at least 1"}),
     CaseName);
 
 class SearcherCheckTest : public testing::Test {};
@@ -158,12 +199,47 @@ TEST_F(SearcherCheckTest, IsSilentAboutAnErrorThatShallShrink) {
 
 TEST_F(SearcherCheckTest, TakesTimeInPlaceOfLength) {
   const auto result = ReadConfig(kSearcher +
-                                     "  name: adaptive_asha\n  max_trials: 1\n"
-                                     "  max_time: 50\n  time_metric: t\n",
+                                     "  name: single\n  max_time: 50\n"
+                                     "  time_metric: epochs\n",
                                  {});
 
   ASSERT_TRUE(result.config);
   EXPECT_EQ(result.config->searcher.max_length, 50);
+  EXPECT_EQ(result.config->length_unit, Unit::kEpochs);
+}
+
+TEST_F(SearcherCheckTest, WarnsOfRungsThatTheLengthHasNoRoomFor) {
+  const Diagnostics warnings = FindingsOf(
+      kSearcher +
+          "  name: asha\n  max_trials: 9\n  max_length: 9\n  divisor: 3\n"
+          "  num_rungs: 5\n",
+      Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].line, 8);
+  EXPECT_EQ(warnings[0].key, "searcher.num_rungs");
+  EXPECT_THAT(warnings[0].message,
+              testing::HasSubstr("5 rungs, but a length of 9 has room for 3"));
+}
+
+TEST_F(SearcherCheckTest, WarnsOfABracketThatTheLengthHasNoRoomFor) {
+  const Diagnostics warnings =
+      FindingsOf(kSearcher +
+                     "  name: adaptive_asha\n  max_trials: 9\n  max_length: 9\n"
+                     "  divisor: 3\n  bracket_rungs: [1, 4, 2]\n",
+                 Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].key, "searcher.bracket_rungs");
+}
+
+TEST_F(SearcherCheckTest, IsSilentAboutRungsThatFit) {
+  EXPECT_TRUE(FindingsOf(kSearcher +
+                             "  name: asha\n  max_trials: 4\n"
+                             "  max_length: 9\n  divisor: 3\n"
+                             "  num_rungs: 3\n  max_concurrent_trials: 99\n",
+                         Severity::kWarning)
+                  .empty());
 }
 
 }  // namespace

@@ -7,8 +7,33 @@ namespace {
 
 TEST(EventTextTest, SaysHowATrialBegins) {
   const TrialRow trial{.id = {3, 1}, .hparams = {{"lr", 0.1}}};
-  EXPECT_EQ(StartedLine(trial, 0), "3.1 started: lr=0.1");
-  EXPECT_EQ(StartedLine(trial, 6000), "3.1 goes on from batch 6000: lr=0.1");
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kStarted, 0),
+            "3.1 started: lr=0.1");
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kResumed, 6000),
+            "3.1 goes on from batch 6000: lr=0.1");
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, 300),
+            "3.1 promoted, goes on from batch 300: lr=0.1");
+}
+
+TEST(EventTextTest, NamesSearchedHyperparametersBriefly) {
+  const RunInfo info{
+      .hyperparameters = {{"lr", {{"type", "log"}}}, {"batch", 32}}};
+  const TrialRow trial{.id = {3, 1},
+                       .hparams = {{"lr", 0.0031622776601}, {"batch", 32}}};
+  EXPECT_EQ(StartedLine(info, trial, StartKind::kStarted, 0),
+            "3.1 started: lr=0.003162");
+}
+
+TEST(EventTextTest, SaysHowATrialOfASearchDidAndWhyItEnded) {
+  const RunInfo info{.searcher = "async_halving", .metric = "loss"};
+  const TrialRow trial{.id = {3, 1},
+                       .state = State::kStopped,
+                       .reason = "stopped by the searcher",
+                       .batches = 100,
+                       .latest = BestValidation{.value = 0.25, .batches = 100}};
+  const std::vector<std::string> expected = {
+      "3.1 stopped at batch 100, loss 0.25: stopped by the searcher"};
+  EXPECT_EQ(EndedLines(info, trial, {"bye"}), expected);
 }
 
 TEST(EventTextTest, SaysWhatWasValidated) {
@@ -23,7 +48,7 @@ TEST(EventTextTest, ShowsTheLogOfATrialThatFailed) {
       .id = {3, 1}, .state = State::kError, .reason = "exit code 1"};
   const std::vector<std::string> expected = {"3.1 failed: exit code 1",
                                              "3.1 | cannot open\\x1b[2J data"};
-  EXPECT_EQ(EndedLines(trial, {"cannot open\x1b[2J data"}), expected);
+  EXPECT_EQ(EndedLines({}, trial, {"cannot open\x1b[2J data"}), expected);
   EXPECT_TRUE(IsFailure(trial));
 }
 
@@ -32,7 +57,7 @@ TEST(EventTextTest, CountsRestarts) {
                        .state = State::kRunning,
                        .reason = "signal 9",
                        .restarts = 2};
-  EXPECT_EQ(EndedLines(trial, {}).at(0),
+  EXPECT_EQ(EndedLines({}, trial, {}).at(0),
             "3.1 failed and starts again (restart 2): signal 9");
 }
 
@@ -40,7 +65,7 @@ TEST(EventTextTest, SaysNothingOfTheLogOfATrialThatSucceeded) {
   const TrialRow trial{
       .id = {3, 1}, .state = State::kCompleted, .batches = 100};
   const std::vector<std::string> expected = {"3.1 completed at batch 100"};
-  EXPECT_EQ(EndedLines(trial, {"bye"}), expected);
+  EXPECT_EQ(EndedLines({}, trial, {"bye"}), expected);
   EXPECT_FALSE(IsFailure(trial));
 }
 

@@ -79,5 +79,19 @@ TEST(FormatTest, HasNoNegativeDurationWhereTheClockJumps) {
   EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(0)), 0);
 }
 
+TEST(FormatTest, TellsSearchedHyperparametersFromConstants) {
+  const nlohmann::json space = {
+      {"lr", {{"type", "log"}}},
+      {"net", {{"act", "relu"}, {"units", {{"type", "int"}}}}},
+      {"batch", 32}};
+  const nlohmann::json hparams = {{"lr", 0.012345678},
+                                  {"net", {{"act", "relu"}, {"units", 8}}},
+                                  {"batch", 32}};
+  EXPECT_EQ(FormatHparamsBriefly(SearchedHparams(space, hparams)),
+            "lr=0.01235 net.units=8");
+  EXPECT_EQ(FormatHparamsBriefly(ConstantHparams(space, hparams)),
+            "batch=32 net.act=relu");
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -58,5 +58,32 @@ TEST_F(JsonLinesReporterTest, WritesProgressOnceASecond) {
   EXPECT_EQ(lines[1]["progress"], 0.3);
 }
 
+TEST_F(JsonLinesReporterTest, TellsAPromotionFromAnotherStart) {
+  reporter_.OnTrialEnded({.id = {3, 1}, .state = State::kPaused}, {});
+  reporter_.OnTrialStarted({.id = {3, 1}}, /*from_batches=*/9);
+  reporter_.OnTrialStarted({.id = {3, 2}}, /*from_batches=*/9);
+
+  EXPECT_EQ(Lines()[1]["promoted"], true);
+  EXPECT_EQ(Lines()[2]["promoted"], false);
+}
+
+TEST_F(JsonLinesReporterTest, WritesTheRungsOfASearch) {
+  reporter_.Begin({.experiment = 3, .metric = "loss"});
+  reporter_.OnStatus(
+      {.progress = 0.5,
+       .slots_in_use = 1,
+       .slots = 2,
+       .best = BestValidation{.value = 0.25, .batches = 9},
+       .best_trial = 4,
+       .rungs = {{.length = {1, Unit::kEpochs}, .done = 2, .running = 1}}});
+
+  const json line = Lines().back();
+  EXPECT_EQ(line["rungs"],
+            json::array(
+                {{{"length", {{"epochs", 1}}}, {"done", 2}, {"running", 1}}}));
+  EXPECT_EQ(line["best"]["trial"], "3.4");
+  EXPECT_EQ(line["slots_in_use"], 1);
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -68,5 +68,32 @@ TEST_F(LiveDisplayTest, GivesTheCursorBackWhenItGoes) {
   EXPECT_EQ(Taken(), "\r\x1b[2A\x1b[J\x1b[?25h");
 }
 
+TEST_F(LiveDisplayTest, PrintsAResumedTrialButNoPromotion) {
+  display_->OnTrialEnded({.id = {1, 1}, .state = State::kPaused}, {});
+  display_->OnTrialStarted({.id = {1, 1}}, /*from_batches=*/9);
+  EXPECT_EQ(Taken(), "");
+  display_->OnTrialStarted({.id = {1, 2}}, /*from_batches=*/9);
+  EXPECT_EQ(Taken(), "1.2 goes on from batch 9\n");
+}
+
+TEST_F(LiveDisplayTest, SaysThatATrialWaitsOnlyWhereNoSlotIsFree) {
+  RunStatus status{.trials = 1, .waiting = 1, .slots = 1};
+  display_->OnStatus(status);
+  EXPECT_NE(Taken().find(", starting"), std::string::npos);
+  status.slots_in_use = 1;
+  now_ = milliseconds(100);
+  display_->OnStatus(status);
+  EXPECT_NE(Taken().find(", waiting for a slot"), std::string::npos);
+}
+
+TEST_F(LiveDisplayTest, SaysThatATrialWaitsWhereAnotherExperimentHasTheSlot) {
+  const RunStatus status{.trials = 1, .waiting = 1, .slots = 1};
+  display_->OnStatus(status);
+  Taken();
+  now_ = std::chrono::seconds(6);
+  display_->OnStatus(status);
+  EXPECT_NE(Taken().find(", waiting for a slot"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -55,6 +55,70 @@ TEST_F(LiveFrameTest, FitsTheNumberOfTrialsToTheTerminal) {
   EXPECT_EQ(lines[5], "  … and 6 more trials");
 }
 
+class SearchFrameTest : public LiveFrameTest {
+ protected:
+  SearchFrameTest() {
+    info_.hyperparameters = {{"lr", {{"type", "log"}}}, {"batch", 32}};
+    status_.trials = 20;
+    status_.trials_ended = 12;
+    status_.waiting = 3;
+    status_.slots_in_use = 1;
+    status_.slots = 2;
+    status_.running[0].hparams = {{"lr", 0.0123456}, {"batch", 32}};
+    status_.rungs = {{.length = {100}, .done = 12, .running = 2},
+                     {.length = {300}, .done = 4},
+                     {.length = {900}, .running = 1}};
+    status_.best = BestValidation{.value = 0.875, .batches = 400};
+    status_.best_trial = 7;
+    status_.best_hparams = {{"lr", 0.1}, {"batch", 32}};
+  }
+};
+
+TEST_F(SearchFrameTest, ShowsTrialsRungsAndTheBestHyperparameters) {
+  const std::vector<std::string> lines = FrameLines(
+      {.info = info_, .status = status_, .speeds = speeds_, .without_slot = 2},
+      {.width = 120, .height = 24});
+  EXPECT_EQ(
+      lines,
+      (std::vector<std::string>{
+          "experiment 3 digits  [##########..........] 50%  41s",
+          "  trials  1 running on 1/2 slots, 12 ended, 1 starting, 4 paused, "
+          "2 waiting for a slot",
+          "  rungs   100: 12 done, 2 running · 300: 4 done · 900: 1 "
+          "running",
+          "  3.1  batch 500/1000  accuracy 0.875  lr=0.01235  training: loss "
+          "0.25",
+          "  best    3.7  accuracy 0.875 at batch 400  lr=0.1 "
+          "batch=32"}));
+}
+
+TEST_F(SearchFrameTest, ShowsConstantsOnlyWhereTheyFit) {
+  EXPECT_EQ(Lines(56).back(),
+            "  best    3.7  accuracy 0.875 at batch 400  lr=0.1");
+}
+
+TEST_F(SearchFrameTest, TellsTheUnitOfRungs) {
+  status_.rungs = {{.length = {1, Unit::kEpochs}, .done = 2},
+                   {.length = {3, Unit::kEpochs}}};
+  EXPECT_EQ(Lines(80)[2], "  rungs   in epochs 1: 2 done · 3: -");
+}
+
+TEST_F(SearchFrameTest, ShortensRungsAndKeepsTheTopOnes) {
+  EXPECT_EQ(RungsText(status_.rungs, 60),
+            "100: 12 done, 2 running · 300: 4 done · 900: 1 running");
+  EXPECT_EQ(RungsText(status_.rungs, 40), "100: 12+2 · 300: 4 · 900: 0+1");
+  EXPECT_EQ(RungsText(status_.rungs, 24), "… · 300: 4 · 900: 0+1");
+  EXPECT_EQ(RungsText(status_.rungs, 14), "… · 900: 0+1");
+}
+
+TEST_F(SearchFrameTest, StaysOnATerminalOfAnyHeight) {
+  status_.running.assign(200, status_.running[0]);
+  EXPECT_EQ(Lines(80, /*height=*/24).size(), 23);
+  EXPECT_EQ(Lines(80, /*height=*/6).size(), 5);
+  EXPECT_EQ(Lines(80, /*height=*/3).size(), 2);
+  EXPECT_EQ(Lines(80, /*height=*/1).size(), 1);
+}
+
 TEST_F(LiveFrameTest, ObeysNothingInNames) {
   info_.name = "\x1b[2Jname";
   EXPECT_NE(Lines(80)[0].find("\\x1b[2Jname"), std::string::npos);

@@ -30,6 +30,15 @@ TEST_F(SummaryTest, TellsTheBestTrialAndHowToLookAtIt) {
             "3\n");
 }
 
+TEST_F(SummaryTest, CountsTheTrialsOfASearch) {
+  context_.trials = {
+      {State::kCompleted, 5}, {State::kError, 1}, {State::kStopped, 10}};
+  EXPECT_TRUE(SummaryText(result_, context_)
+                  .starts_with("experiment 3 completed after 1m32s\n"
+                               "16 trials: 5 completed, 1 failed, 10 stopped\n"
+                               "best trial 3.2"));
+}
+
 TEST_F(SummaryTest, TellsThatItPaused) {
   result_.state = State::kPaused;
   result_.best.reset();

@@ -51,6 +51,23 @@ TEST_F(TableTest, NeverPrintsALineWiderThanTheTerminal) {
             " 7  a name …  I…\n");
 }
 
+TEST_F(TableTest, LeavesOutTheLastOptionalColumnsWhereItIsNarrow) {
+  Table table({{.name = "id"},
+               {.name = "one", .optional = true},
+               {.name = "name", .elastic = true, .least = 4},
+               {.name = "two", .optional = true}});
+  table.AddRow({"7", "1", "a long name", "2"});
+  std::ostringstream out;
+  table.PrintText(out, {.width = 14});
+  table.PrintCsv(out);
+
+  EXPECT_EQ(out.str(),
+            "ID  ONE  NAME\n"
+            "7   1    a lo…\n"
+            "id,one,name,two\r\n"
+            "7,1,a long name,2\r\n");
+}
+
 TEST_F(TableTest, ShowsWhatATerminalWouldObey) {
   table_.AddRow({"7", "evil\x1b]0;title\x07\nname", "ok"});
 

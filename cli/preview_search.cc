@@ -1,0 +1,212 @@
+#include <array>
+#include <charconv>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <random>
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/report/search_preview.h"
+#include "searchers/registry.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::int64_t kMostSeed = 0x7FFFFFFF;
+
+struct PreviewSearchOptions : JsonOption {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::optional<std::string> metric;  // none: only the plan is shown
+  std::string order = "round_robin";
+  std::optional<std::string> seed;
+  std::vector<std::string> exits;
+};
+
+std::optional<std::int64_t> WholeNumberFrom(std::string_view text,
+                                            std::int64_t most) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const bool valid =
+      error == std::errc() && rest == end && value >= 0 && value <= most;
+  return valid ? std::optional(value) : std::nullopt;
+}
+
+SimulatedMetric MetricFrom(const std::string& name) {
+  if (const SimulatedMetric metric = FindSimulatedMetric(name)) return metric;
+  throw Error(ErrorKind::kUsage, "--simulate: there is no metric '" + name +
+                                     "'; there are " +
+                                     Join(SimulatedMetricNames(), ", "));
+}
+
+SimulationOrder OrderFrom(const std::string& name) {
+  if (name == "round_robin") return SimulationOrder::kRoundRobin;
+  if (name == "sequential") return SimulationOrder::kSequential;
+  throw Error(ErrorKind::kUsage, "--order: there is no order '" + name +
+                                     "'; there are round_robin, sequential");
+}
+
+SimulatedExit ExitFrom(const std::string& text) {
+  const std::vector<std::string> parts = Split(text, ':');
+  if (parts.size() == 3) {
+    const auto trial = WholeNumberFrom(parts[0], kMostSeed);
+    const auto after = WholeNumberFrom(parts[1], kMostSeed);
+    const bool errored = parts[2] == "errored";
+    if (trial && after && (errored || parts[2] == "invalid_hp")) {
+      return {
+          .trial = *trial,
+          .after = *after,
+          .reason = errored ? ExitReason::kErrored : ExitReason::kInvalidHp};
+    }
+  }
+  throw Error(ErrorKind::kUsage,
+              "--fail: wants TRIAL:AFTER:errored or TRIAL:AFTER:invalid_hp "
+              "with whole numbers from 0, such as 3:1:errored, not '" +
+                  text + "'");
+}
+
+std::uint32_t SeedFrom(const std::string& text) {
+  if (const auto seed = WholeNumberFrom(text, kMostSeed)) {
+    return static_cast<std::uint32_t>(*seed);
+  }
+  throw Error(ErrorKind::kUsage, "--seed: wants a whole number from 0 to " +
+                                     std::to_string(kMostSeed) + ", not '" +
+                                     text + "'");
+}
+
+SimulationOptions SimulationFrom(const PreviewSearchOptions& options) {
+  SimulationOptions simulation{.metric = MetricFrom(*options.metric),
+                               .order = OrderFrom(options.order)};
+  for (const std::string& exit : options.exits) {
+    simulation.exits.push_back(ExitFrom(exit));
+  }
+  return simulation;
+}
+
+// The configuration, or an Error with every finding said before it. What only
+// matters to a run is let pass.
+ExperimentConfig CheckedConfig(const PreviewSearchOptions& options,
+                               const GlobalOptions& globals) {
+  ConfigResult result = ParseConfigText(ReadConfigFile(options.config),
+                                        options.config, options.overrides);
+  PrintDiagnostics(result.diagnostics, globals);
+  const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/false);
+  if (result.config && refusal.empty()) return *std::move(result.config);
+  throw Error(ErrorKind::kUsage, options.config + ": " + refusal);
+}
+
+// A seed that nobody chose is said, so that the search can be had again.
+std::uint32_t DrawSeed(bool json) {
+  const std::uint32_t seed = std::random_device{}() & kMostSeed;
+  if (json) std::cerr << "dtrain: drew the seed " << seed << '\n';
+  return seed;
+}
+
+void WarnOfIdleExits(const SimulationOptions& options,
+                     const Simulation& simulation,
+                     const GlobalOptions& globals) {
+  const auto trials = static_cast<TrialIndex>(simulation.trials.size());
+  for (const SimulatedExit& exit : options.exits) {
+    const std::string trial = std::to_string(exit.trial);
+    if (exit.trial >= trials) {
+      Say(globals, "warning: --fail: the search made no trial " + trial +
+                       "; its last one is " + std::to_string(trials - 1));
+    } else if (!simulation.trials[static_cast<std::size_t>(exit.trial)].exit) {
+      Say(globals, "warning: --fail: trial " + trial + " was closed before " +
+                       std::to_string(exit.after) +
+                       " validations and another operation");
+    }
+  }
+}
+
+void Play(const PreviewSearchOptions& options, const ExperimentConfig& config,
+          const SimulationOptions& simulation_options, std::uint32_t seed,
+          const GlobalOptions& globals) {
+  const auto searcher =
+      MakeSearcher(config.searcher, config.hyperparameters, seed);
+  const Simulation simulation = Simulate(*searcher, simulation_options);
+  WarnOfIdleExits(simulation_options, simulation, globals);
+  if (options.json) return WriteSimulationJson(simulation, std::cout);
+  std::cout << "\nsimulated with " << *options.metric << ", " << options.order
+            << ", seed " << seed << '\n';
+  PrintSimulation({.config = config.searcher,
+                   .hyperparameters = config.hyperparameters,
+                   .unit = config.length_unit,
+                   .simulation = simulation,
+                   .metric = simulation_options.metric},
+                  ModeOf(STDOUT_FILENO, globals.color), std::cout);
+}
+
+int PreviewSearch(const PreviewSearchOptions& options,
+                  const GlobalOptions& globals) {
+  std::optional<std::uint32_t> seed;
+  if (options.seed) seed = SeedFrom(*options.seed);
+  SimulationOptions simulation;
+  if (options.metric) simulation = SimulationFrom(options);
+  const ExperimentConfig config = CheckedConfig(options, globals);
+  if (!options.metric || !options.json) {
+    const SearchPlan plan = PlanSearch(config.searcher, config.hyperparameters);
+    if (options.json) {
+      PrintJson(PlanJson(plan));
+    } else {
+      PrintSearchPlan(
+          {.config = config.searcher, .unit = config.length_unit, .plan = plan},
+          ModeOf(STDOUT_FILENO, globals.color), std::cout);
+    }
+  }
+  if (!options.metric) return kExitDone;
+  if (!seed) seed = config.experiment_seed;
+  if (!seed) seed = DrawSeed(options.json);
+  Play(options, config, simulation, *seed, globals);
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpPreviewSearch(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<PreviewSearchOptions>();
+  app.add_option("CONFIG", options->config, "Experiment YAML, - for stdin")
+      ->required();
+  app.add_option("--set", options->overrides,
+                 "Value instead of the one in the file")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  auto* simulate =
+      app.add_option("--simulate", options->metric,
+                     "Play it with a made-up metric: constant, trial_index, "
+                     "neg_trial_index, hash, hash_step")
+          ->type_name("METRIC");
+  app.add_option("--order", options->order,
+                 "Whose turn it is: round_robin or sequential")
+      ->type_name("ORDER")
+      ->capture_default_str()
+      ->needs(simulate);
+  app.add_option("--seed", options->seed,
+                 "Seed instead of the one in the file (neither: drawn)")
+      ->type_name("N")
+      ->needs(simulate);
+  app.add_option("--fail", options->exits,
+                 "Trial (from 0) that fails after so many validations: "
+                 "3:1:errored, 3:1:invalid_hp")
+      ->type_name("TRIAL:AFTER:END")
+      ->allow_extra_args(false)
+      ->needs(simulate);
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return PreviewSearch(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,212 @@
+#include "engine/report/search_preview.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+#include "engine/report/table.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kBestShown = 5;
+
+std::string LengthText(std::int64_t length, Unit unit) {
+  return std::to_string(length) + " " + std::string(UnitName(unit));
+}
+
+std::string RungsText(const std::vector<std::int64_t>& rungs) {
+  std::vector<std::string> lengths;
+  for (const std::int64_t rung : rungs) lengths.push_back(std::to_string(rung));
+  return Join(lengths, ", ");
+}
+
+std::int64_t TrialsOf(const SearchPlan& plan) {
+  std::int64_t trials = 0;
+  for (const PlanRow& row : plan.rows) trials += row.trials;
+  return trials;
+}
+
+std::string EndName(const std::optional<ExitReason>& exit) {
+  if (!exit) return "closed";
+  switch (*exit) {
+    case ExitReason::kErrored:
+      return "errored";
+    case ExitReason::kInvalidHp:
+      return "invalid_hp";
+    case ExitReason::kUserStop:
+      return "user_stop";
+  }
+  return "errored";
+}
+
+std::map<std::int64_t, std::int64_t> TrialsByFinalLength(
+    const Simulation& simulation) {
+  std::map<std::int64_t, std::int64_t> trials;
+  for (const SimulatedTrial& trial : simulation.trials) {
+    ++trials[trial.final_length()];
+  }
+  return trials;
+}
+
+json TrialJson(const SimulatedTrial& trial) {
+  return {{"trial", trial.created.trial},
+          {"request_id", trial.created.request_id},
+          {"trial_seed", trial.created.seed},
+          {"hparams", trial.created.hparams},
+          {"ops", trial.lengths},
+          {"final_length", trial.final_length()},
+          {"end", EndName(trial.exit)}};
+}
+
+// The best validation of one trial.
+struct Best {
+  const SimulatedTrial* trial = nullptr;
+  double value = 0;
+  std::int64_t length = 0;
+};
+
+std::vector<Best> BestTrials(const PlayedSearch& search) {
+  const bool smaller = search.config.smaller_is_better;
+  const auto better = [&](double a, double b) {
+    return smaller ? a < b : a > b;
+  };
+  std::vector<Best> best;
+  for (const SimulatedTrial& trial : search.simulation.trials) {
+    std::optional<Best> own;
+    for (const std::int64_t length : trial.lengths) {
+      const double value = search.metric(trial.created.trial, length);
+      if (!own || better(value, own->value)) own = {&trial, value, length};
+    }
+    if (own) best.push_back(*own);
+  }
+  const auto first = best.begin() + static_cast<std::ptrdiff_t>(
+                                        std::min(kBestShown, best.size()));
+  std::partial_sort(best.begin(), first, best.end(),
+                    [&](const Best& a, const Best& b) {
+                      if (a.value != b.value) return better(a.value, b.value);
+                      return a.trial->created.trial < b.trial->created.trial;
+                    });
+  best.erase(first, best.end());
+  return best;
+}
+
+void PrintBest(const PlayedSearch& search, const TerminalMode& mode,
+               std::ostream& out) {
+  Table table({{.name = "trial", .right = true},
+               {.name = "best", .right = true},
+               {.name = "at", .right = true},
+               {.name = "ended_at", .right = true},
+               {.name = "end"},
+               {.name = "hparams", .elastic = true}});
+  for (const Best& best : BestTrials(search)) {
+    const SimulatedTrial& trial = *best.trial;
+    table.AddRow({std::to_string(trial.created.trial), FormatMetric(best.value),
+                  std::to_string(best.length),
+                  std::to_string(trial.final_length()), EndName(trial.exit),
+                  FormatHparamsBriefly(SearchedHparams(
+                      search.hyperparameters, trial.created.hparams))});
+  }
+  if (!table.empty()) table.PrintText(out, mode);
+}
+
+}  // namespace
+
+json PlanJson(const SearchPlan& plan) {
+  json rows = json::array();
+  for (const PlanRow& row : plan.rows) {
+    rows.push_back({{"trials", row.trials}, {"length", row.length}});
+  }
+  json brackets = json::array();
+  for (const Bracket& bracket : plan.brackets) {
+    brackets.push_back(
+        {{"max_trials", bracket.max_trials},
+         {"max_concurrent_trials", bracket.max_concurrent_trials},
+         {"rungs", bracket.rungs}});
+  }
+  return {{"plan", std::move(rows)},
+          {"brackets", std::move(brackets)},
+          {"total_length", plan.total_length}};
+}
+
+void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
+                     std::ostream& out) {
+  const SearcherConfig& config = search.config;
+  const std::int64_t trials = TrialsOf(search.plan);
+  out << EscapeForTerminal(config.name + " search of " +
+                           std::to_string(trials) +
+                           (trials == 1 ? " trial" : " trials") + " for the " +
+                           (config.smaller_is_better ? "least " : "greatest ") +
+                           config.metric + ", up to " +
+                           LengthText(config.max_length, search.unit) + " each")
+      << "\n\n";
+  Table rows(
+      {{.name = "trials", .right = true}, {.name = "length", .right = true}});
+  for (const PlanRow& row : search.plan.rows) {
+    rows.AddRow(
+        {std::to_string(row.trials), LengthText(row.length, search.unit)});
+  }
+  rows.PrintText(out, mode);
+  out << "in all " << LengthText(search.plan.total_length, search.unit) << '\n';
+  if (search.plan.brackets.empty()) return;
+  Table brackets({{.name = "bracket", .right = true},
+                  {.name = "trials", .right = true},
+                  {.name = "at_once", .right = true},
+                  {.name = "rungs", .elastic = true}});
+  for (const Bracket& bracket : search.plan.brackets) {
+    const std::int64_t at_once = TrialsAtStart(bracket, config.divisor);
+    const auto number = &bracket - search.plan.brackets.data() + 1;
+    brackets.AddRow({std::to_string(number), std::to_string(bracket.max_trials),
+                     std::to_string(at_once), RungsText(bracket.rungs)});
+  }
+  out << '\n';
+  brackets.PrintText(out, mode);
+}
+
+void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
+                     std::ostream& out) {
+  const Simulation& simulation = search.simulation;
+  std::map<std::string, std::int64_t> ends;
+  for (const SimulatedTrial& trial : simulation.trials) {
+    ++ends[EndName(trial.exit)];
+  }
+  std::vector<std::string> parts = {std::to_string(simulation.trials.size()) +
+                                    " trials"};
+  for (const auto& [name, count] : ends) {
+    parts.push_back(std::to_string(count) + " " + name);
+  }
+  out << Join(parts, ", ") << (simulation.failed ? "; the search failed" : "")
+      << "\n\n";
+  Table table({{.name = "trials", .right = true},
+               {.name = "final_length", .right = true}});
+  for (const auto& [length, count] : TrialsByFinalLength(simulation)) {
+    table.AddRow({std::to_string(count), LengthText(length, search.unit)});
+  }
+  table.PrintText(out, mode);
+  out << '\n';
+  PrintBest(search, mode, out);
+}
+
+void WriteSimulationJson(const Simulation& simulation, std::ostream& out) {
+  out << "{\"n_trials\": " << simulation.trials.size()
+      << ",\n \"trials_by_final_length\": {";
+  const char* between = "";
+  for (const auto& [length, trials] : TrialsByFinalLength(simulation)) {
+    out << between << '"' << length << "\": " << trials;
+    between = ", ";
+  }
+  out << "},\n \"trials\": [";
+  between = "\n  ";
+  for (const SimulatedTrial& trial : simulation.trials) {
+    out << between << DumpJson(TrialJson(trial));
+    between = ",\n  ";
+  }
+  out << "]}\n";
+}
+
+}  // namespace dtrain

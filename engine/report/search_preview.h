@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/length.h"
+#include "engine/report/terminal.h"
+#include "searchers/search_plan.h"
+#include "searchers/searcher_config.h"
+#include "searchers/simulation.h"
+
+namespace dtrain {
+
+// What a search would do, without training: for `dtrain preview-search`.
+
+/// {"plan": […], "brackets": […], "total_length": …}.
+nlohmann::json PlanJson(const SearchPlan& plan);
+
+/// A search that is planned.
+struct PlannedSearch {
+  const SearcherConfig& config;
+  Unit unit = Unit::kBatches;  // of every length
+  const SearchPlan& plan;
+};
+
+/// How many trials end at which length, the brackets, the length of all
+/// trials together.
+void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
+                     std::ostream& out);
+
+/// A search that was played with a made-up metric.
+struct PlayedSearch {
+  const SearcherConfig& config;
+  const nlohmann::json& hyperparameters;  // of the configuration
+  Unit unit = Unit::kBatches;
+  const Simulation& simulation;
+  SimulatedMetric metric = nullptr;
+};
+
+/// How many trials ended at which length, and the best few of them.
+void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
+                     std::ostream& out);
+
+/// {"n_trials": …, "trials_by_final_length": {…}, "trials": […]}, a trial a
+/// line: written as it goes, for a search may have very many.
+void WriteSimulationJson(const Simulation& simulation, std::ostream& out);
+
+}  // namespace dtrain

@@ -1,0 +1,227 @@
+// `preview-search`: what a search would do, without any training.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/text.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/golden.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr char kSearch[] =
+    "entrypoint: builtin:FaultTrial\n"
+    "hyperparameters:\n"
+    "  global_batch_size: 64\n"
+    "  lr: {type: log, minval: -4, maxval: -1}\n"
+    "searcher:\n"
+    "  name: adaptive_asha\n"
+    "  metric: loss\n"
+    "  max_trials: 10\n"
+    "  divisor: 3\n"
+    "  max_length: {epochs: 900}\n";
+
+class PreviewSearchTest : public testing::Test {
+ protected:
+  CliResult Preview(const std::vector<std::string>& arguments,
+                    const std::string& yaml = kSearch) const {
+    dtrain_.Write("search.yaml", yaml);
+    std::vector<std::string> all = {"preview-search", "search.yaml"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return dtrain_.Run(all);
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(PreviewSearchTest, GivesThePlanAsJson) {
+  const json document = Preview({"--json"}).Json();
+  EXPECT_EQ(document["plan"], json::array({{{"trials", 5}, {"length", 100}},
+                                           {{"trials", 3}, {"length", 300}},
+                                           {{"trials", 2}, {"length", 900}}}));
+  EXPECT_EQ(document["brackets"][0]["rungs"], json({100, 300, 900}));
+  EXPECT_EQ(document["total_length"], 5 * 100 + 3 * 300 + 2 * 900);
+  EXPECT_EQ(document.size(), 3);
+}
+
+TEST_F(PreviewSearchTest, ShowsThePlanAndCreatesNothing) {
+  const CliResult result = Preview({"--set", "searcher.max_trials=1"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out,
+              HasSubstr("search of 1 trial for the least loss, up to 900 "
+                        "epochs each\n"));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+TEST_F(PreviewSearchTest, RepeatsASimulationOfTheSameSeed) {
+  const std::vector<std::string> arguments = {"--simulate", "hash", "--seed",
+                                              "7", "--json"};
+  const CliResult result = Preview(arguments);
+  EXPECT_EQ(result.Json()["n_trials"], 10);
+  EXPECT_EQ(result.out, Preview(arguments).out);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(PreviewSearchTest, SaysTheSeedThatItDrew) {
+  const CliResult result = Preview({"--simulate", "hash", "--json"});
+  EXPECT_THAT(result.err, testing::StartsWith("dtrain: drew the seed "));
+  const CliResult text =
+      Preview({"--simulate", "hash", "--order", "sequential"});
+  EXPECT_THAT(text.out, HasSubstr("simulated with hash, sequential, seed "));
+}
+
+TEST_F(PreviewSearchTest, TakesTheSeedOfTheFileUnlessOneIsGiven) {
+  const std::string yaml =
+      std::string(kSearch) + "reproducibility: {experiment_seed: 3}\n";
+  EXPECT_THAT(Preview({"--simulate", "hash"}, yaml).out, HasSubstr("seed 3\n"));
+  EXPECT_THAT(Preview({"--simulate", "hash", "--seed", "4"}, yaml).out,
+              HasSubstr("seed 4\n"));
+}
+
+TEST_F(PreviewSearchTest, MakesTrialsExitEarly) {
+  const json document =
+      Preview({"--simulate", "constant", "--seed", "1", "--json", "--fail",
+               "0:0:errored", "--fail", "1:0:invalid_hp"})
+          .Json();
+  EXPECT_EQ(document["trials"][0]["end"], "errored");
+  EXPECT_EQ(document["trials"][1]["end"], "invalid_hp");
+  EXPECT_EQ(document["trials"][2]["end"], "closed");
+}
+
+TEST_F(PreviewSearchTest, WarnsOfFailuresThatNeverCome) {
+  const CliResult result =
+      Preview({"--simulate", "constant", "--seed", "1", "--fail",
+               "99:0:errored", "--fail", "0:50:errored"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("warning: --fail: the search made no trial "
+                                    "99; its last one is 9\n"));
+  EXPECT_THAT(result.err, HasSubstr("warning: --fail: trial 0 was closed"));
+}
+
+TEST_F(PreviewSearchTest, LetsPassWhatOnlyMattersToARun) {
+  const CliResult result = Preview({"--set", "entrypoint=nowhere:Trial",
+                                    "--set", "resources.executor=slurm"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("nowhere:Trial"));
+}
+
+TEST_F(PreviewSearchTest, RefusesAConfigurationWithAllFindings) {
+  const CliResult result =
+      Preview({"--set", "searcher.divisor=1", "--set", "searcher.mode=odd"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("searcher.divisor"));
+  EXPECT_THAT(result.err, HasSubstr("searcher.mode"));
+  EXPECT_THAT(result.err, HasSubstr("search.yaml: 2 errors\n"));
+}
+
+struct BadOption {
+  std::vector<std::string> arguments;
+  std::string message;
+};
+
+class BadPreviewOptionTest : public testing::TestWithParam<BadOption> {};
+
+TEST_P(BadPreviewOptionTest, IsRefusedInOneLine) {
+  const CliRunner dtrain;
+  dtrain.Write("search.yaml", kSearch);
+  std::vector<std::string> all = {"preview-search", "search.yaml"};
+  all.insert(all.end(), GetParam().arguments.begin(),
+             GetParam().arguments.end());
+  const CliResult result = dtrain.Run(all);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, BadPreviewOptionTest,
+    testing::Values(
+        BadOption{{"--simulate", "los"},
+                  "--simulate: there is no metric 'los'; there are constant, "
+                  "trial_index, neg_trial_index, hash, hash_step"},
+        BadOption{{"--simulate", "hash", "--order", "random"},
+                  "--order: there is no order 'random'; there are round_robin, "
+                  "sequential"},
+        BadOption{{"--order", "sequential"}, "--order requires --simulate"},
+        BadOption{{"--seed", "3"}, "--seed requires --simulate"},
+        BadOption{{"--fail", "1:1:errored"}, "--fail requires --simulate"},
+        BadOption{{"--simulate", "hash", "--seed", "-1"},
+                  "--seed: wants a whole number from 0 to 2147483647"},
+        BadOption{{"--simulate", "hash", "--seed", "2147483648"},
+                  "--seed: wants a whole number from 0 to 2147483647"},
+        BadOption{{"--simulate", "hash", "--fail", "3"}, "such as 3:1:errored"},
+        BadOption{{"--simulate", "hash", "--fail", "-1:0:errored"},
+                  "such as 3:1:errored, not '-1:0:errored'"},
+        BadOption{{"--simulate", "hash", "--fail", "1:0:user_stop"},
+                  "TRIAL:AFTER:errored or TRIAL:AFTER:invalid_hp"}));
+
+const json& RecordedSearches() {
+  static const json searches = ReadGolden("searcher_0.37.0.json");
+  return searches;
+}
+
+// The recorded search as a configuration; JSON is YAML.
+std::string RecordedYaml(const json& recorded) {
+  return json({{"entrypoint", "builtin:FaultTrial"},
+               {"hyperparameters", recorded.at("hyperparameters")},
+               {"searcher", recorded.at("searcher")},
+               {"reproducibility",
+                {{"experiment_seed", recorded.at("experiment_seed")}}}})
+      .dump();
+}
+
+std::string LowerCase(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(c));
+  return text;
+}
+
+class RecordedPreviewTest : public PreviewSearchTest,
+                            public testing::WithParamInterface<int> {
+ protected:
+  // The trials as they were recorded, in the form of the command.
+  json Expected() {
+    json trials = golden_.at("trials");
+    for (json& trial : trials) {
+      if (!trial.contains("ops")) trial["ops"] = json::array();
+    }
+    for (const json& exit : exits_) {
+      json& end = trials.at(exit.at("trial").get<std::size_t>())["end"];
+      if (end == "early_exit") end = LowerCase(exit.at("reason"));
+    }
+    return trials;
+  }
+
+  const json& golden_ =
+      RecordedSearches().at(static_cast<std::size_t>(GetParam()));
+  const json& case_ = golden_.at("case");
+  const json exits_ = case_.value("early_exits", json::array());
+};
+
+TEST_P(RecordedPreviewTest, IsPlayedAsItWasRecorded) {
+  std::vector<std::string> arguments = {"--json", "--simulate",
+                                        case_.at("metric_function"), "--order",
+                                        case_.at("driver")};
+  for (const json& exit : exits_) {
+    arguments.push_back("--fail");
+    arguments.push_back(exit.at("trial").dump() + ":" +
+                        exit.at("after_validations").dump() + ":" +
+                        LowerCase(exit.at("reason")));
+  }
+  const json document = Preview(arguments, RecordedYaml(case_)).Json();
+  EXPECT_EQ(document.size(), 3);
+  EXPECT_EQ(document["n_trials"], golden_.at("n_trials"));
+  EXPECT_EQ(document["trials_by_final_length"],
+            golden_.at("trials_by_final_length"));
+  EXPECT_TRUE(Near(document["trials"], Expected())) << case_.at("name");
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, RecordedPreviewTest, testing::Range(0, 36));
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,210 @@
+// Searches on real trials.
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+#include "tests/support/search_yaml.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string Bytes(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class SearchTest : public testing::Test {
+ protected:
+  CliResult Create(const std::string& yaml) const {
+    dtrain_.Write("search.yaml", yaml);
+    return dtrain_.Run({"create", "search.yaml", "--jsonl"});
+  }
+
+  json Trials(const std::string& experiment = "1") const {
+    return dtrain_.Run({"trials", experiment, "--json"}).Json().at("trials");
+  }
+
+  // The events of `create --jsonl`.
+  static std::vector<json> Events(const CliResult& result) {
+    std::vector<json> events;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) {
+      events.push_back(json::parse(line));
+    }
+    return events;
+  }
+
+  // The most trials that had a process at one time.
+  static std::size_t MostAtOnce(const CliResult& result) {
+    std::set<std::string> running;
+    std::size_t most = 0;
+    for (const json& event : Events(result)) {
+      const std::string kind = event.value("event", "");
+      if (kind == "trial_started") running.insert(event.at("trial"));
+      if (kind == "trial_ended") running.erase(event.at("trial"));
+      most = std::max(most, running.size());
+    }
+    return most;
+  }
+
+  std::filesystem::path LatestCheckpoint(const std::string& experiment) const {
+    const json rows = dtrain_.Run({"checkpoints", experiment + ".1", "--json"})
+                          .Json()
+                          .at("checkpoints");
+    json latest = rows.at(0);
+    for (const json& row : rows) {
+      if (row.at("batches") > latest.at("batches")) latest = row;
+    }
+    EXPECT_EQ(latest.at("batches"), 48);
+    return dtrain_.store() / "experiments" / experiment / "trials/1" /
+           "checkpoints" / latest.at("uuid").get<std::string>();
+  }
+
+  CliRunner dtrain_;
+};
+
+// Its first trial is the best: by promotion it is paused at each rung and goes
+// on later, by stopping it trains through. Seed, slots and threads are equal.
+std::string LeNetYaml(const std::string& stop_once) {
+  return "name: lenet\n"
+         "entrypoint: digits:LeNetTrial\n"
+         "hyperparameters:\n"
+         "  dataset: strokes\n"
+         "  training_samples: 640\n"
+         "  global_batch_size: 32\n"
+         "  optimizer: adam\n"
+         "  lr: {type: log, minval: -6, maxval: -2}\n"
+         "searcher:\n"
+         "  {name: asha, metric: val_loss, max_trials: 4, num_rungs: 3,\n"
+         "   divisor: 2, max_length: 48, max_concurrent_trials: 1,\n"
+         "   points: [{lr: 1e-3}, {lr: 1e-6}, {lr: 1e-6}, {lr: 1e-6}],\n"
+         "   stop_once: " +
+         stop_once +
+         "}\n"
+         "reproducibility: {experiment_seed: 3}\n"
+         "resources: {slots: cpu:1}\n";
+}
+
+TEST_F(SearchTest, APausedTrialEndsBitIdentical) {
+  ASSERT_EQ(Create(LeNetYaml("false")).code, 0);
+  ASSERT_EQ(Create(LeNetYaml("true")).code, 0);
+  const json paused = Trials("1").at(0);
+  const json straight = Trials("2").at(0);
+  ASSERT_GT(paused.at("runs"), 1);
+  ASSERT_EQ(straight.at("runs"), 1);
+  const auto first = LatestCheckpoint("1");
+  const auto second = LatestCheckpoint("2");
+
+  EXPECT_EQ(paused.at("latest").at("value"), straight.at("latest").at("value"));
+  EXPECT_FALSE(Bytes(first / "model.safetensors").empty());
+  EXPECT_EQ(Bytes(first / "model.safetensors"),
+            Bytes(second / "model.safetensors"));
+  EXPECT_EQ(Bytes(first / "optimizer.safetensors"),
+            Bytes(second / "optimizer.safetensors"));
+}
+
+TEST_F(SearchTest, PromotionGivesTheSlotOfAPausedTrialToAnother) {
+  const CliResult result =
+      Create(SearchYaml("name: asha, max_trials: 9, num_rungs: 3, divisor: 3, "
+                        "max_length: 18, max_concurrent_trials: 3"));
+  ASSERT_EQ(result.code, 0) << result.err;
+
+  std::map<std::int64_t, int> by_rung;
+  bool promoted_after_pause = false;
+  for (const json& trial : Trials()) {
+    ++by_rung[trial.at("rung").get<std::int64_t>()];
+    promoted_after_pause |= trial.at("rung") > 1 && trial.at("runs") > 1;
+  }
+
+  EXPECT_EQ(MostAtOnce(result), 1u);
+  EXPECT_TRUE(promoted_after_pause);
+  EXPECT_GE(by_rung[3], 1);
+  EXPECT_EQ(by_rung[1] + by_rung[2] + by_rung[3], 9);
+}
+
+TEST_F(SearchTest, StoppingEndsATrialAtItsRung) {
+  const CliResult result =
+      Create(SearchYaml("name: asha, max_trials: 9, num_rungs: 2, divisor: 3, "
+                        "max_length: 18, stop_once: true"));
+  ASSERT_EQ(result.code, 0) << result.err;
+
+  for (const json& trial : Trials()) {
+    const bool whole = trial.at("state") == "COMPLETED";
+    EXPECT_EQ(trial.at("batches"), whole ? 18 : 6) << trial;
+    EXPECT_EQ(trial.at("runs"), 1) << trial;
+    EXPECT_EQ(trial.at("reason").is_null(), whole) << trial;
+  }
+}
+
+TEST_F(SearchTest, KeepsToItsSlotsAndConcurrency) {
+  const std::string random = "name: random, max_trials: 6, max_length: 20";
+  const CliResult slots = Create(SearchYaml(random, "cpu:2"));
+  const CliResult concurrent =
+      Create(SearchYaml(random + ", max_concurrent_trials: 1", "cpu:2"));
+  std::string bounded = SearchYaml(random, "cpu:3");
+  bounded.insert(bounded.rfind('}'), ", max_slots: 1");
+  const CliResult max_slots = Create(bounded);
+
+  EXPECT_EQ(MostAtOnce(slots), 2u);
+  EXPECT_EQ(MostAtOnce(concurrent), 1u);
+  EXPECT_EQ(MostAtOnce(max_slots), 1u) << max_slots.err;
+}
+
+TEST_F(SearchTest, FailsWhereNoTrialReportsTheMetric) {
+  dtrain_.Write("search.yaml",
+                SearchYaml("name: random, max_trials: 2, max_length: 20"));
+
+  const CliResult result =
+      dtrain_.Run({"create", "search.yaml", "--set", "searcher.metric=f1",
+                   "--set", "max_restarts=5"});
+
+  EXPECT_EQ(result.code, 1);
+  for (const json& trial : Trials()) {
+    EXPECT_EQ(trial.at("state"), "ERROR");
+    EXPECT_EQ(trial.at("restarts"), 0);
+    EXPECT_THAT(trial.at("reason").get<std::string>(),
+                HasSubstr("'f1' was not reported; reported: acc, loss"));
+  }
+}
+
+TEST_F(SearchTest, TriesThePointsFirst) {
+  ASSERT_EQ(Create(SearchYaml("name: random, max_trials: 3, max_length: 4, "
+                              "points: [{x: 0.3}, {x: 1}]"))
+                .code,
+            0);
+
+  const json trials = Trials();
+
+  EXPECT_EQ(trials.at(0).at("hparams").at("x"), 0.3);
+  EXPECT_EQ(trials.at(1).at("hparams").at("x"), 1.0);
+  EXPECT_NE(trials.at(2).at("hparams").at("x"), 1.0);
+}
+
+TEST_F(SearchTest, GoesOnWhereATrialsMetricIsNoNumber) {
+  dtrain_.Write("search.yaml",
+                SearchYaml("name: asha, max_trials: 4, num_rungs: 2, "
+                           "divisor: 2, max_length: 8"));
+
+  const CliResult result = dtrain_.Run(
+      {"create", "search.yaml", "--set", "hyperparameters.nan_at=4"});
+
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Trials().size(), 4u);
+  for (const json& trial : Trials()) {
+    EXPECT_THAT(trial.at("reason").get<std::string>(), HasSubstr("NaN"));
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
