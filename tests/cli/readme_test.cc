@@ -56,8 +56,8 @@ double UntunedAccuracy(const CliRunner& dtrain) {
 // How many trials of experiment 1 gave their slot away and went on later.
 int PausedAndPromoted(const CliRunner& dtrain) {
   int trials = 0;
-  for (const json& trial :
-       dtrain.Run({"trials", "1", "--json"}).Json()["trials"]) {
+  const json listed = dtrain.Run({"trials", "1", "--json"}).Json();
+  for (const json& trial : listed["trials"]) {
     trials += trial["rung"] > 1 && trial["runs"] > 1;
   }
   return trials;
