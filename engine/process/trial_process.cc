@@ -85,7 +85,6 @@ TrialStarted TrialProcess::OnForked(std::int64_t pid,
   poller_.Add(pidfd_.get(), token_ + kExit);
   for (UniqueFd& fd : handed_) fd.reset();
   DescribeHolder(lease_, spec_.id, pid, store);
-  lease_.locks.clear();
   const std::string spec = spec_.ToJson().dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
   Write(spec + "\n" + std::exchange(unsent_, {}));

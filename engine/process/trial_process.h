@@ -76,6 +76,8 @@ class TrialProcess {
   void CloseOutput(TrialOutput::Stream stream);
 
   TrialSpec spec_;
+  // Held until the trial is reaped, and by the trial itself: a process that
+  // ends closes its files one by one, its slot's lock maybe before its GPU.
   SlotLease lease_;
   Clock clock_;
   Poller& poller_;
