@@ -46,6 +46,11 @@ class Columns {
     if (column.isNull()) return std::nullopt;
     return Timestamp(column.getInt64());
   }
+  std::optional<std::int64_t> MaybeInt() {
+    const SQLite::Column column = Next();
+    if (column.isNull()) return std::nullopt;
+    return column.getInt64();
+  }
   std::optional<double> MaybeNumber() {
     const SQLite::Column column = Next();
     if (column.isNull()) return std::nullopt;

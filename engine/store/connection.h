@@ -30,11 +30,12 @@ struct Store::Connection {
   std::optional<WriteLock> lock;  // none in memory and for readers
   // Destroyed last but for the lock: statements must go before it.
   std::unique_ptr<SQLite::Database> database;
-  std::optional<Statements> statements;  // none for readers
-  bool full_sync = false;                // as `synchronous` is set now
-  bool busy = false;                     // the last try could not begin
-  int wal_frames = 0;                    // at the last commit of ours
-  int checkpoint_at = 0;                 // try when there are so many frames
+  std::optional<Statements> statements;      // none for readers
+  std::optional<std::int64_t> data_version;  // as ChangedByOthers saw it
+  bool full_sync = false;                    // as `synchronous` is set now
+  bool busy = false;                         // the last try could not begin
+  int wal_frames = 0;                        // at the last commit of ours
+  int checkpoint_at = 0;  // try when there are so many frames
 };
 
 }  // namespace dtrain

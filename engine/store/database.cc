@@ -6,10 +6,12 @@
 
 #include <sys/statvfs.h>
 
+#include <SQLiteCpp/Backup.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 
 #include "engine/base/error.h"
+#include "engine/store/runner_probe.h"
 
 namespace dtrain {
 namespace {
@@ -153,11 +155,12 @@ std::unique_ptr<SQLite::Database> OpenReadWrite(const fs::path& path) {
   return database;
 }
 
-std::unique_ptr<SQLite::Database> OpenReadOnly(const fs::path& path) {
+std::unique_ptr<SQLite::Database> OpenReadOnly(const StoreLayout& layout) {
+  const fs::path path = layout.Database();
   try {
     return OpenAndRead(path, SQLite::OPEN_READONLY);
   } catch (const SQLite::Exception& error) {
-    if (!IsForLackOfRoom(error)) throw;
+    if (!IsForLackOfRoom(error) || HasRunner(layout)) throw;
     const fs::path wal = path.string() + "-wal";
     std::error_code none;
     const bool has_wal = fs::file_size(wal, none) > 0 && !none;
@@ -168,6 +171,16 @@ std::unique_ptr<SQLite::Database> OpenReadOnly(const fs::path& path) {
     if (!database) throw;
     return database;
   }
+}
+
+std::unique_ptr<SQLite::Database> CopyToMemory(SQLite::Database& from) {
+  auto copy = OpenInMemory();
+  SQLite::Backup backup(*copy, from);
+  const int code = backup.executeStep();
+  if (code != SQLITE_DONE) {
+    throw SQLite::Exception("cannot copy the database", code);
+  }
+  return copy;
 }
 
 std::unique_ptr<SQLite::Database> OpenInMemory() {

@@ -33,9 +33,12 @@ std::unique_ptr<SQLite::Database> OpenReadWrite(
 
 /// As above, read-only. Where a full disk or a read-only medium forbids what
 /// SQLite needs beside the file, reads the file as it lies, or a copy of it
-/// with its write-ahead log, so that nothing that was committed is missed.
-std::unique_ptr<SQLite::Database> OpenReadOnly(
-    const std::filesystem::path& path);
+/// with its write-ahead log, so that nothing that was committed is missed; but
+/// not while a runner of the store may change it.
+std::unique_ptr<SQLite::Database> OpenReadOnly(const StoreLayout& layout);
+
+/// A copy of `from`, which lives as long as the connection.
+std::unique_ptr<SQLite::Database> CopyToMemory(SQLite::Database& from);
 
 /// A database that lives as long as the connection.
 std::unique_ptr<SQLite::Database> OpenInMemory();

@@ -3,7 +3,7 @@
 namespace dtrain {
 
 std::filesystem::path StoreLayout::Experiment(std::int64_t experiment) const {
-  return root_ / "experiments" / std::to_string(experiment);
+  return Experiments() / std::to_string(experiment);
 }
 
 std::filesystem::path StoreLayout::RunnerLock(std::int64_t experiment) const {

@@ -18,6 +18,8 @@ class StoreLayout {
   std::filesystem::path Database() const { return root_ / "dtrain.db"; }
   /// The flock of every write transaction and WAL checkpoint.
   std::filesystem::path WriteLock() const { return root_ / "dtrain.db.lock"; }
+  /// Holds a directory for each experiment, named by its id.
+  std::filesystem::path Experiments() const { return root_ / "experiments"; }
   std::filesystem::path Experiment(std::int64_t experiment) const;
   /// Held by the experiment's runner (an OFD lock) as long as it lives.
   std::filesystem::path RunnerLock(std::int64_t experiment) const;

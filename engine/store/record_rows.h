@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -34,6 +35,20 @@ struct CheckpointRow {
   std::optional<double> metric;  // searcher metric validated at `batches`
   Timestamp time{0};
 };
+
+/// What a user asks of a running experiment from another process.
+enum class RequestKind { kPause, kCancel, kKill };
+
+struct RequestRow {
+  std::int64_t id = 0;
+  std::int64_t experiment = 0;
+  std::optional<std::int64_t> trial;  // its number; none: all of them
+  RequestKind kind = RequestKind::kPause;
+  Timestamp created{0};
+};
+
+/// "pause", "cancel" or "kill".
+std::string_view RequestName(RequestKind kind);
 
 /// One searcher event with the operations it gave.
 struct SearcherEventRow {

@@ -51,6 +51,7 @@ struct ExperimentDetail {
   std::string yaml;           // as the user wrote it
   nlohmann::json config;      // ExperimentConfig::effective
   nlohmann::json provenance;  // where it came from
+  std::string note;           // what the user wrote of it, or empty
 };
 
 struct NewExperiment {

@@ -146,9 +146,28 @@ CREATE TABLE searcher_snapshots (
 ) STRICT;
 )sql";
 
+// What another process asks of a runner stands in `requests` before anyone is
+// signalled; `trial` is the number of one, or NULL for the whole experiment.
+// The index by best trial is what deleting a trial looks its parents up by.
+constexpr const char* kVersion2 = R"sql(
+CREATE TABLE requests (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  experiment INTEGER NOT NULL REFERENCES experiments (id),
+  trial INTEGER CHECK (trial > 0),
+  kind TEXT NOT NULL CHECK (kind IN ('pause', 'cancel', 'kill')),
+  created INTEGER NOT NULL,
+  done INTEGER NOT NULL DEFAULT 0 CHECK (done IN (0, 1))
+) STRICT;
+CREATE INDEX requests_by_experiment ON requests (experiment, done);
+
+ALTER TABLE experiment_details ADD COLUMN note TEXT NOT NULL DEFAULT '';
+
+CREATE INDEX experiments_by_best_trial ON experiments (best_trial_id);
+)sql";
+
 // The migration at index i makes version i + 1. Those that were released are
 // never changed.
-constexpr std::array kMigrations = {kVersion1};
+constexpr std::array kMigrations = {kVersion1, kVersion2};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -14,6 +14,13 @@ SQLite::Statement& Statements::operator()(const char* sql) {
   return *statement;
 }
 
+void Statements::RequireExperiment(int rows, std::int64_t experiment) {
+  if (rows > 0) return;
+  throw Error(ErrorKind::kNotFound,
+              "experiment " + std::to_string(experiment) +
+                  " is not in the store; was it deleted?");
+}
+
 std::int64_t Statements::TrialKey(TrialId trial) {
   const auto known = trials_.find(trial);
   if (known != trials_.end()) return known->second;

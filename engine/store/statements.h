@@ -58,6 +58,8 @@ class Statements {
   }
   std::int64_t LastInsertId() const { return database_.getLastInsertRowid(); }
 
+  /// Throws Error(kNotFound) if a change of the experiment changed no `rows`.
+  static void RequireExperiment(int rows, std::int64_t experiment);
   /// The row id of a trial. Throws Error(kNotFound).
   std::int64_t TrialKey(TrialId trial);
   /// The row id of a metric's name, which is added where it is new, for this

@@ -9,6 +9,7 @@
 #include <sqlite3.h>
 
 #include "engine/base/error.h"
+#include "engine/store/backup.h"
 #include "engine/store/connection.h"
 #include "engine/store/private_files.h"
 #include "engine/store/schema.h"
@@ -38,20 +39,59 @@ bool IsWal(SQLite::Database& database) {
   return database.execAndGet("PRAGMA journal_mode").getString() == "wal";
 }
 
+std::unique_ptr<SQLite::Database> NewInMemory() {
+  auto database = OpenInMemory();
+  Migrate(*database);
+  return database;
+}
+
+// Beside the database: what it was before it was migrated.
+std::filesystem::path OldDatabase(SQLite::Database& database,
+                                  const StoreLayout& layout) {
+  const std::string version =
+      database.execAndGet("PRAGMA user_version").getString();
+  return layout.Database().string() + ".v" + version + ".bak";
+}
+
 // Creates and migrates. REQUIRES: the write lock.
 std::unique_ptr<SQLite::Database> OpenLocked(const StoreLayout& layout) {
   MakePrivateFile(layout.Database());
   auto database = OpenReadWrite(layout.Database());
   const SchemaState state = CheckSchema(*database, layout.Database());
   if (!IsWal(*database)) database->exec("PRAGMA journal_mode = WAL");
+  if (state == SchemaState::kOlder) {
+    // Whoever finds the new schema wanting can go back to the old program.
+    CopyDatabase(*database, OldDatabase(*database, layout), Overwrite::kAlways);
+  }
   if (state != SchemaState::kCurrent) Migrate(*database);
   return database;
 }
 
-std::unique_ptr<SQLite::Database> NewInMemory() {
-  auto database = OpenInMemory();
-  Migrate(*database);
-  return database;
+// Whether the store could be brought to the schema of this program in place.
+bool MigrateInPlace(const StoreLayout& layout) {
+  try {
+    Store::OpenForWriting(layout);
+    return true;
+  } catch (const Error&) {
+    return false;  // a full or read-only disk, or somebody else's store
+  }
+}
+
+std::unique_ptr<SQLite::Database> OpenForQueries(const StoreLayout& layout) {
+  auto database = OpenReadOnly(layout);
+  // A store that is being created at this moment is still an empty one.
+  switch (CheckSchema(*database, layout.Database())) {
+    case SchemaState::kEmpty:
+      return NewInMemory();
+    case SchemaState::kCurrent:
+      return database;
+    case SchemaState::kOlder:
+      break;
+  }
+  if (MigrateInPlace(layout)) return OpenReadOnly(layout);
+  auto copy = CopyToMemory(*database);
+  Migrate(*copy);
+  return copy;
 }
 
 }  // namespace
@@ -112,13 +152,8 @@ Store Store::OpenForWriting(const StoreLayout& layout) {
 Store Store::OpenForReading(const StoreLayout& layout) {
   auto connection = std::make_unique<Connection>(layout);
   const bool empty = IsInMemory(layout) || !HasContent(layout.Database());
-  connection->database = connection->Guard([&] {
-    if (empty) return NewInMemory();
-    auto database = OpenReadOnly(layout.Database());
-    // A store that is being created at this moment is still an empty one.
-    const SchemaState state = CheckSchema(*database, layout.Database());
-    return state == SchemaState::kEmpty ? NewInMemory() : std::move(database);
-  });
+  connection->database = connection->Guard(
+      [&] { return empty ? NewInMemory() : OpenForQueries(layout); });
   return Store(std::move(connection));
 }
 

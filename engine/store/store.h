@@ -8,41 +8,29 @@
 #include <vector>
 
 #include "engine/store/layout.h"
+#include "engine/store/queries.h"
 #include "engine/store/rows.h"
 #include "engine/store/store_writer.h"
 
 namespace dtrain {
-
-/// Filters of `Experiments`.
-struct ExperimentQuery {
-  bool archived = false;  // include archived ones
-  std::optional<std::int64_t> id;
-};
-
-struct MetricQuery {
-  std::int64_t experiment = 0;
-  std::optional<std::int64_t> trial;
-  std::optional<MetricKind> kind;
-  std::optional<std::string> name;
-};
 
 /// The version of the SQLite library that this process runs with.
 std::string SqliteVersion();
 
 /// The record of everything, in one SQLite database: the only SQL in the
 /// program. One thread an instance. Many processes may have it open: readers
-/// are read-only connections, and every write transaction and WAL checkpoint
-/// is taken under an exclusive flock beside the database, so that there is
-/// never a second writer and no SQLITE_BUSY.
+/// are read-only connections, and every write transaction and WAL checkpoint is
+/// taken under an exclusive flock beside the database: never two writers.
 class Store {
  public:
-  /// Creates (mode 0700) and migrates as needed. ":memory:" as root is a
-  /// store in memory, for tests. Throws Error(kStore): not a database, of a
-  /// newer schema, of another application, on a read-only or full disk.
+  /// Creates (mode 0700) and migrates as needed, a copy of the old database
+  /// beside it as dtrain.db.vN.bak. ":memory:" as root is a store in memory,
+  /// for tests. Throws Error(kStore): not a database, of a newer schema, of
+  /// another application, on a read-only or full disk.
   static Store OpenForWriting(const StoreLayout& layout);
-  /// Opens read-only; a missing or empty store is an empty one. Falls back to
-  /// reading an immutable file where a disk is full or read-only and no runner
-  /// is alive.
+  /// Opens read-only; a missing or empty store is an empty one. An older one is
+  /// migrated, or where that cannot be, a copy in memory is. Falls back to an
+  /// immutable file where a disk is full or read-only and no runner is alive.
   static Store OpenForReading(const StoreLayout& layout);
 
   Store(Store&&) noexcept;
@@ -55,13 +43,12 @@ class Store {
   /// checkpoints and ends. What `body` throws undoes the transaction.
   [[nodiscard]] bool TryWrite(const std::function<void(StoreWriter&)>& body,
                               bool durable = false);
-  /// As `TryWrite`, but tries again every millisecond or so for up to 30 s;
-  /// then throws Error(kStore) that names the holder. For commands, not for
-  /// the event loop.
+  /// As `TryWrite`, but tries again for up to 30 s, then throws Error(kStore)
+  /// that names the holder. For commands, not for the event loop.
   void Write(const std::function<void(StoreWriter&)>& body,
              bool durable = true);
-  /// Moves the WAL into the database if it has grown and the lock is free.
-  /// Call it after writes; the destructor does what is left.
+  /// Moves the WAL into the database if it has grown and the lock is free:
+  /// after writes. The destructor does what is left.
   void MaybeCheckpointWal();
 
   // Queries. Rows come by id unless it says otherwise.
@@ -86,8 +73,19 @@ class Store {
     nlohmann::json state;
   };
   std::optional<Snapshot> LatestSnapshot(std::int64_t experiment) const;
+  /// What was asked of the experiment's runner and is not done yet.
+  std::vector<RequestRow> OpenRequests(std::int64_t experiment) const;
+  /// The highest id that was ever given to an experiment; 0: none.
+  std::int64_t LastExperimentId() const;
   /// Changes whenever another connection commits (PRAGMA data_version).
   std::int64_t DataVersion() const;
+  /// Whether it has changed since the last call; true at the first. Cheap.
+  [[nodiscard]] bool ChangedByOthers();
+
+  /// What the database's own checks of all of it find, a line each.
+  std::vector<std::string> Problems() const;
+  /// Copies the database to `file`, as CopyDatabase does; gives its bytes.
+  std::int64_t BackUp(const std::filesystem::path& file) const;
 
   const StoreLayout& layout() const;
 

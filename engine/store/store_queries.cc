@@ -134,7 +134,7 @@ std::optional<ExperimentDetail> Store::Experiment(std::int64_t id) const {
   if (rows.empty()) return std::nullopt;
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database,
-                            "SELECT yaml, config, provenance FROM "
+                            "SELECT yaml, config, provenance, note FROM "
                             "experiment_details WHERE experiment = ?1");
     BindAll(query, id);
     query.executeStep();
@@ -142,7 +142,8 @@ std::optional<ExperimentDetail> Store::Experiment(std::int64_t id) const {
     return std::optional(ExperimentDetail{.row = std::move(rows.front()),
                                           .yaml = columns.Text(),
                                           .config = columns.Json(),
-                                          .provenance = columns.Json()});
+                                          .provenance = columns.Json(),
+                                          .note = columns.Text()});
   });
 }
 

@@ -13,13 +13,6 @@
 namespace dtrain {
 namespace {
 
-void RequireExperiment(int rows, std::int64_t experiment) {
-  if (rows > 0) return;
-  throw Error(ErrorKind::kNotFound,
-              "experiment " + std::to_string(experiment) +
-                  " is not in the store; was it deleted?");
-}
-
 std::string Name(State state) {
   assert(state != State::kInterrupted && "derived, never stored");
   return std::string(StateName(state));
@@ -36,9 +29,11 @@ std::int64_t StoreWriter::AddExperiment(const NewExperiment& experiment) {
       experiment.searcher, experiment.metric, experiment.smaller_is_better,
       experiment.seed, experiment.created);
   const std::int64_t id = statements_.LastInsertId();
-  statements_.Run("INSERT INTO experiment_details VALUES (?1, ?2, ?3, ?4)", id,
-                  experiment.yaml, JsonText(experiment.config),
-                  JsonText(experiment.provenance));
+  statements_.Run(
+      "INSERT INTO experiment_details (experiment, yaml, config, provenance) "
+      "VALUES (?1, ?2, ?3, ?4)",
+      id, experiment.yaml, JsonText(experiment.config),
+      JsonText(experiment.provenance));
   return id;
 }
 
@@ -50,12 +45,12 @@ void StoreWriter::SetExperimentState(std::int64_t experiment, State state,
       "ended = CASE WHEN ?4 THEN ?5 END, error = ?6 WHERE id = ?1",
       experiment, Name(state), state == State::kRunning, IsFinal(state), time,
       state == State::kError ? error : std::string());
-  RequireExperiment(rows, experiment);
+  statements_.RequireExperiment(rows, experiment);
 }
 
 void StoreWriter::SetExperimentProgress(std::int64_t experiment,
                                         double progress) {
-  RequireExperiment(
+  statements_.RequireExperiment(
       statements_.Run("UPDATE experiments SET progress = ?2 WHERE id = ?1",
                       experiment, FiniteOrZero(progress)),
       experiment);
@@ -63,7 +58,7 @@ void StoreWriter::SetExperimentProgress(std::int64_t experiment,
 
 void StoreWriter::AddExperimentSeconds(std::int64_t experiment,
                                        double seconds) {
-  RequireExperiment(
+  statements_.RequireExperiment(
       statements_.Run(
           "UPDATE experiments SET seconds = seconds + ?2 WHERE id = ?1",
           experiment, FiniteOrZero(seconds)),
@@ -71,7 +66,7 @@ void StoreWriter::AddExperimentSeconds(std::int64_t experiment,
 }
 
 void StoreWriter::AddTrial(const TrialRow& trial) {
-  RequireExperiment(
+  statements_.RequireExperiment(
       statements_.Run("UPDATE experiments SET trials = trials + 1, "
                       "trials_ended = trials_ended + ?2 WHERE id = ?1",
                       trial.id.experiment, IsFinal(trial.state)),

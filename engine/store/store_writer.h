@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -26,6 +28,12 @@ class StoreWriter {
                           const std::string& error = "");
   void SetExperimentProgress(std::int64_t experiment, double progress);
   void AddExperimentSeconds(std::int64_t experiment, double seconds);
+  void SetArchived(std::int64_t experiment, bool archived);
+  void SetLabels(std::int64_t experiment,
+                 const std::vector<std::string>& labels);
+  void SetNote(std::int64_t experiment, const std::string& note);
+  /// With all that is recorded of it. REQUIRES: it has no runner.
+  void DeleteExperiment(std::int64_t experiment);
 
   void AddTrial(const TrialRow& trial);
   /// Sets state, reason, started/ended; a state that is final clears the pid.
@@ -57,6 +65,15 @@ class StoreWriter {
 
   void AddCheckpoint(const CheckpointRow& checkpoint);
   void SetCheckpointState(const std::string& uuid, const std::string& state);
+  /// The same unless it is DELETED meanwhile; false, with nothing done, then.
+  [[nodiscard]] bool SetCheckpointFound(const std::string& uuid,
+                                        const std::string& state);
+
+  /// Gives the request's id, which is that of an open one that asks the same.
+  std::int64_t AddRequest(std::int64_t experiment,
+                          std::optional<std::int64_t> trial, RequestKind kind,
+                          Timestamp time);
+  void FinishRequest(std::int64_t request);
 
   /// `seq` must follow the last one without a gap.
   void AddSearcherEvent(std::int64_t experiment, const SearcherEventRow& row);

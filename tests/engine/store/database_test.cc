@@ -2,7 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <sstream>
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -13,6 +16,7 @@
 #include <sqlite3.h>
 
 #include "engine/base/error.h"
+#include "engine/base/unique_fd.h"
 #include "engine/store/store.h"
 #include "tests/engine/store/sample_rows.h"
 #include "tests/support/temporary_directory.h"
@@ -68,7 +72,7 @@ TEST_F(DatabaseTest, ConnectionsAreSetUpAsPromised) {
 
 TEST_F(DatabaseTest, ReadersCannotWrite) {
   Store::OpenForWriting(layout_);
-  const auto database = OpenReadOnly(layout_.Database());
+  const auto database = OpenReadOnly(layout_);
 
   EXPECT_THROW(database->exec("DELETE FROM experiments"), SQLite::Exception);
 }
@@ -166,6 +170,63 @@ TEST_F(SmallDiskTest, ReadOnlyMediumIsReadButNotWritten) {
       return error.kind() == ErrorKind::kStore ? 0 : 2;
     }
     return 3;
+  });
+
+  if (result == kNotAllowed) GTEST_SKIP() << "may not mount here";
+  EXPECT_EQ(result, 0);
+}
+
+TEST_F(SmallDiskTest, OlderStoreOnAReadOnlyMediumIsReadAsACopy) {
+  const int result = OnSmallDisk([&] {
+    fs::create_directories(layout_.root());
+    {
+      std::ostringstream sql;
+      sql << std::ifstream(DTRAIN_GOLDEN_DIR "/store_version1.sql").rdbuf();
+      SQLite::Database database(layout_.Database(),
+                                SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+      database.exec("PRAGMA journal_mode = WAL");
+      database.exec(sql.str());
+    }
+    if (::mount(nullptr, disk_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY,
+                nullptr) != 0) {
+      return kNotAllowed;
+    }
+    const Store store = Store::OpenForReading(layout_);
+    if (store.Trials(1).size() != 2) return 1;
+    return store.Experiment(1)->note.empty() ? 0 : 2;
+  });
+
+  if (result == kNotAllowed) GTEST_SKIP() << "may not mount here";
+  EXPECT_EQ(result, 0);
+}
+
+// Through a read-only view of a disk that somebody else may write to.
+TEST_F(SmallDiskTest, FileIsNotTakenForStillWhileARunnerMayWrite) {
+  const int result = OnSmallDisk([&] {
+    AddSample(*std::make_unique<Store>(Store::OpenForWriting(layout_)), 1);
+    fs::remove(layout_.Database().string() + "-shm");
+    fs::create_directories(layout_.Experiment(1));
+    const fs::path view = directory_.path() / "view";
+    fs::create_directories(view);
+    if (::mount(disk_.c_str(), view.c_str(), nullptr, MS_BIND, nullptr) != 0 ||
+        ::mount(nullptr, view.c_str(), nullptr,
+                MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) {
+      return kNotAllowed;
+    }
+    UniqueFd lock(
+        ::open(layout_.RunnerLock(1).c_str(), O_RDWR | O_CREAT, 0600));
+    struct flock range {};
+    range.l_type = F_WRLCK;
+    if (::fcntl(lock.get(), F_OFD_SETLK, &range) != 0) return 1;
+    const StoreLayout read_only(view / "store");
+    try {
+      Store::OpenForReading(read_only);
+      return 2;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kStore) return 3;
+    }
+    lock.reset();
+    return Store::OpenForReading(read_only).Trials(1).size() == 1 ? 0 : 4;
   });
 
   if (result == kNotAllowed) GTEST_SKIP() << "may not mount here";

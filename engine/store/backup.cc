@@ -1,0 +1,151 @@
+#include "engine/store/backup.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <SQLiteCpp/Backup.h>
+#include <SQLiteCpp/Statement.h>
+#include <sqlite3.h>
+
+#include "engine/base/error.h"
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void Fail(const fs::path& file, const std::string& why) {
+  throw Error(ErrorKind::kFailed,
+              file.string() + ": cannot write the copy of the database: " +
+                  why + "; choose another place, or free some space");
+}
+
+[[noreturn]] void FailBySystem(const fs::path& file, int error) {
+  Fail(file, std::generic_category().message(error));
+}
+
+[[noreturn]] void IsThere(const fs::path& file) {
+  throw Error(ErrorKind::kUsage,
+              file.string() +
+                  ": is there already and is not overwritten; "
+                  "give another name, or remove it first");
+}
+
+// A new file beside the one to be, removed unless it got its name.
+class TemporaryFile {
+ public:
+  TemporaryFile(const fs::path& file, Overwrite overwrite)
+      : path_(file.string() + ".tmp") {
+    // Who may overwrite is alone here: this is what a crash left.
+    if (overwrite == Overwrite::kAlways) ::unlink(path_.c_str());
+    const UniqueFd created(
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!created) FailBySystem(file, errno);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (named_) return;
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+    fs::remove(path_.string() + "-journal", ignored);
+  }
+
+  // The file is durable under its own name when this returns.
+  void Name(const fs::path& file, Overwrite overwrite) {
+    Sync(file, path_, O_RDONLY);
+    const unsigned flags =
+        overwrite == Overwrite::kNever ? RENAME_NOREPLACE : 0U;
+    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, file.c_str(), flags) !=
+        0) {
+      if (errno == EEXIST) IsThere(file);
+      FailBySystem(file, errno);
+    }
+    named_ = true;
+    const fs::path parent = file.parent_path();
+    Sync(file, parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY);
+  }
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  static void Sync(const fs::path& file, const fs::path& what, int flags) {
+    const UniqueFd open(::open(what.c_str(), flags | O_CLOEXEC));
+    if (!open || ::fsync(open.get()) != 0) FailBySystem(file, errno);
+  }
+
+  fs::path path_;
+  bool named_ = false;
+};
+
+// What goes wrong with the copy is told of the copy, not of the store.
+void Fill(SQLite::Database& from, const fs::path& path, const fs::path& file) {
+  try {
+    SQLite::Database copy(path.string(), SQLite::OPEN_READWRITE);
+    SQLite::Backup backup(copy, from);
+    const int code = backup.executeStep();
+    if (code != SQLITE_DONE) Fail(file, sqlite3_errstr(code));
+  } catch (const SQLite::Exception& error) {
+    Fail(file, error.what());
+  }
+}
+
+// One file, and as whole as the database it was made of.
+void Finish(const fs::path& path, const fs::path& file) {
+  try {
+    SQLite::Database copy(path.string(), SQLite::OPEN_READWRITE);
+    copy.exec("PRAGMA synchronous = FULL; PRAGMA journal_mode = DELETE");
+    const auto problems = DatabaseProblems(copy);
+    if (!problems.empty()) {
+      throw Error(ErrorKind::kStore,
+                  file.string() + ": not written: the database is damaged (" +
+                      problems.front() + "); see what 'dtrain doctor' says");
+    }
+  } catch (const SQLite::Exception& error) {
+    Fail(file, error.what());
+  }
+}
+
+}  // namespace
+
+std::int64_t CopyDatabase(SQLite::Database& from, const fs::path& file,
+                          Overwrite overwrite) {
+  std::error_code error;
+  if (overwrite == Overwrite::kNever &&
+      fs::exists(fs::symlink_status(file, error))) {
+    IsThere(file);
+  }
+  TemporaryFile temporary(file, overwrite);
+  Fill(from, temporary.path(), file);
+  Finish(temporary.path(), file);
+  const auto bytes =
+      static_cast<std::int64_t>(fs::file_size(temporary.path(), error));
+  temporary.Name(file, overwrite);
+  return bytes;
+}
+
+std::vector<std::string> DatabaseProblems(SQLite::Database& database) {
+  std::vector<std::string> problems;
+  SQLite::Statement integrity(database, "PRAGMA integrity_check");
+  while (integrity.executeStep()) {
+    const std::string line = integrity.getColumn(0).getString();
+    if (line != "ok") problems.push_back(line);
+  }
+  SQLite::Statement keys(database, "PRAGMA foreign_key_check");
+  while (keys.executeStep() && problems.size() < 200) {
+    problems.push_back("table " + keys.getColumn(0).getString() + ", row " +
+                       keys.getColumn(1).getString() +
+                       ": names a row of table " +
+                       keys.getColumn(2).getString() + " that is not there");
+  }
+  return problems;
+}
+
+}  // namespace dtrain

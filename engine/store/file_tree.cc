@@ -1,0 +1,59 @@
+#include "engine/store/file_tree.h"
+
+#include <string>
+#include <system_error>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void Fail(const fs::path& path, const std::error_code& error) {
+  throw Error(ErrorKind::kFailed,
+              path.string() + ": cannot be removed: " + error.message() +
+                  "; check its permissions, then run 'dtrain gc'");
+}
+
+void RemoveAll(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) Fail(path, error);
+}
+
+}  // namespace
+
+std::int64_t TreeBytes(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (fs::is_regular_file(status)) {
+    const auto size = fs::file_size(path, error);
+    return error ? 0 : static_cast<std::int64_t>(size);
+  }
+  if (!fs::is_directory(status)) return 0;
+  std::int64_t bytes = 0;
+  fs::directory_iterator entry(path, error);
+  for (const fs::directory_iterator end; !error && entry != end;
+       entry.increment(error)) {
+    bytes += TreeBytes(entry->path());
+  }
+  return bytes;
+}
+
+std::int64_t RemoveTree(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error))) return 0;
+  const std::int64_t bytes = TreeBytes(path);
+  fs::path trash = path;
+  if (!path.filename().string().ends_with(kTrashSuffix)) {
+    trash += kTrashSuffix;
+    RemoveAll(trash);  // an earlier attempt
+    fs::rename(path, trash, error);
+    if (error) Fail(path, error);
+  }
+  RemoveAll(trash);
+  return bytes;
+}
+
+}  // namespace dtrain

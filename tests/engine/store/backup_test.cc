@@ -1,0 +1,132 @@
+#include "engine/store/backup.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/store/store.h"
+#include "tests/engine/store/sample_rows.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class BackupTest : public testing::Test {
+ protected:
+  static void AddReport(Store& store, std::int64_t batch) {
+    store.Write(
+        [&](StoreWriter& writer) {
+          writer.AddMetrics({1, 1}, MetricKind::kTraining, batch, 0,
+                            {{"loss", 1}}, Timestamp(1));
+        },
+        /*durable=*/false);
+  }
+  ErrorKind KindOfRefusal(const fs::path& file) {
+    try {
+      Store::OpenForReading(layout_).BackUp(file);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(file.string()));
+      return error.kind();
+    }
+    return ErrorKind::kNotFound;
+  }
+
+  TemporaryDirectory directory_;
+  StoreLayout layout_{directory_.path() / "store"};
+  Store store_ = Store::OpenForWriting(layout_);
+  fs::path copy_ = directory_.path() / "copy.db";
+};
+
+TEST_F(BackupTest, HoldsAllThatWasCommittedInOneFile) {
+  AddSample(store_, 1);
+  AddReport(store_, 1);
+  const Store reader = Store::OpenForReading(layout_);
+
+  const std::int64_t bytes = reader.BackUp(copy_);
+
+  EXPECT_EQ(bytes, static_cast<std::int64_t>(fs::file_size(copy_)));
+  EXPECT_FALSE(fs::exists(copy_.string() + "-wal"));
+  EXPECT_FALSE(fs::exists(copy_.string() + ".tmp"));
+  struct stat status {};
+  ASSERT_EQ(::stat(copy_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_F(BackupTest, RestoredCopyIsAStoreThatIsWrittenTo) {
+  AddSample(store_, 1);
+  Store::OpenForReading(layout_).BackUp(copy_);
+  const StoreLayout restored(directory_.path() / "restored");
+  fs::create_directories(restored.root());
+  fs::rename(copy_, restored.Database());
+
+  Store store = Store::OpenForWriting(restored);
+
+  EXPECT_EQ(store.Trials(1).size(), 1u);
+  EXPECT_EQ(AddSample(store, 2), 2);
+}
+
+TEST_F(BackupTest, IsWholeWhileAnotherProcessWrites) {
+  AddSample(store_, 1);
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    Store store = Store::OpenForWriting(layout_);
+    for (std::int64_t batch = 1; batch <= 2000; ++batch) {
+      AddReport(store, batch);
+    }
+    ::_exit(0);
+  }
+  const Store reader = Store::OpenForReading(layout_);
+  reader.BackUp(directory_.path() / "1.db");
+  reader.BackUp(directory_.path() / "2.db");
+  int status = -1;
+  ASSERT_EQ(::waitpid(writer, &status, 0), writer);
+  reader.BackUp(directory_.path() / "3.db");
+
+  EXPECT_EQ(status, 0);
+  SQLite::Database last(directory_.path() / "3.db", SQLite::OPEN_READONLY);
+  EXPECT_EQ(last.execAndGet("SELECT count(*) FROM metrics").getInt(), 2000);
+}
+
+TEST_F(BackupTest, OverwritesNothing) {
+  std::ofstream(copy_) << "mine";
+  EXPECT_EQ(KindOfRefusal(copy_), ErrorKind::kUsage);
+  EXPECT_EQ(fs::file_size(copy_), 4u);
+
+  fs::remove(copy_);
+  fs::create_symlink("nowhere", copy_);
+  EXPECT_EQ(KindOfRefusal(copy_), ErrorKind::kUsage);
+}
+
+TEST_F(BackupTest, SaysWhereItCannotWrite) {
+  EXPECT_EQ(KindOfRefusal("/proc/no/such"), ErrorKind::kFailed);
+}
+
+TEST_F(BackupTest, FindsNothingWrongWithASoundDatabase) {
+  AddSample(store_, 1);
+  EXPECT_THAT(store_.Problems(), SizeIs(0));
+}
+
+TEST_F(BackupTest, FindsRowsThatNameMissingOnes) {
+  AddSample(store_, 1);
+  {
+    SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
+    database.exec("PRAGMA foreign_keys = OFF; DELETE FROM experiments");
+  }
+  EXPECT_THAT(store_.Problems(),
+              testing::Contains(HasSubstr("table trials, row 1: names a row "
+                                          "of table experiments")));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,159 @@
+// A store that an older dtrain wrote, brought to the schema of this one.
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <SQLiteCpp/Database.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "engine/base/error.h"
+#include "engine/store/store.h"
+#include "tests/engine/store/sample_rows.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+int KillSelf(void* database) {
+  const std::string file =
+      sqlite3_db_filename(static_cast<sqlite3*>(database), "main");
+  if (file.ends_with("/dtrain.db")) ::kill(::getpid(), SIGKILL);
+  return 0;
+}
+
+// Whatever connection of this process first commits a change of a store dies
+// with it.
+int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
+  sqlite3_commit_hook(database, KillSelf, database);
+  return SQLITE_OK;
+}
+
+class SchemaMigrationTest : public testing::Test {
+ protected:
+  SchemaMigrationTest() {
+    fs::create_directories(layout_.root());
+    fs::permissions(layout_.root(), fs::perms::owner_all);
+    std::ostringstream sql;
+    sql << std::ifstream(DTRAIN_GOLDEN_DIR "/store_version1.sql").rdbuf();
+    SQLite::Database database(layout_.Database(),
+                              SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    database.exec("PRAGMA journal_mode = WAL");
+    database.exec(sql.str());
+  }
+
+  static std::int64_t Version(const fs::path& file) {
+    SQLite::Database database(file, SQLite::OPEN_READWRITE);
+    EXPECT_EQ(database.execAndGet("PRAGMA integrity_check").getString(), "ok");
+    return database.execAndGet("PRAGMA user_version").getInt64();
+  }
+  fs::path Old() const { return layout_.Database().string() + ".v1.bak"; }
+  // What the recorded store says, whatever its version.
+  static void ExpectContent(const Store& store) {
+    const auto detail = store.Experiment(1);
+    ASSERT_TRUE(detail.has_value());
+    EXPECT_EQ(detail->row.name, "version one");
+    EXPECT_EQ(detail->row.state, State::kCompleted);
+    EXPECT_EQ(detail->note, "");
+    EXPECT_EQ(store.Trials(1).size(), 2u);
+    EXPECT_EQ(store.Checkpoints(1).size(), 2u);
+    EXPECT_EQ(CountMetrics(store, 1), 16);
+    EXPECT_TRUE(store.OpenRequests(1).empty());
+  }
+
+  TemporaryDirectory directory_;
+  StoreLayout layout_{directory_.path() / "store"};
+};
+
+TEST_F(SchemaMigrationTest, WriterMigratesAndKeepsWhatWas) {
+  ExpectContent(Store::OpenForWriting(layout_));
+
+  EXPECT_EQ(Version(layout_.Database()), 2);
+  EXPECT_EQ(Version(Old()), 1);
+  struct stat status {};
+  ASSERT_EQ(::stat(Old().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_F(SchemaMigrationTest, ReaderMigratesToo) {
+  ExpectContent(Store::OpenForReading(layout_));
+
+  EXPECT_EQ(Version(layout_.Database()), 2);
+  EXPECT_TRUE(fs::exists(Old()));
+}
+
+TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {
+  Store store = Store::OpenForWriting(layout_);
+  store.Write([](StoreWriter& writer) {
+    writer.SetNote(1, "kept");
+    writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(5));
+  });
+
+  EXPECT_EQ(store.Experiment(1)->note, "kept");
+  EXPECT_EQ(AddSample(store, 1), 2);
+}
+
+TEST_F(SchemaMigrationTest, FailureInBetweenLeavesItAsItWas) {
+  {
+    SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
+    database.exec("CREATE INDEX experiments_by_best_trial ON trials (id)");
+  }
+  try {
+    Store::OpenForWriting(layout_);
+    FAIL() << "migrated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kStore);
+    EXPECT_THAT(error.what(), HasSubstr("experiments_by_best_trial"));
+  }
+
+  SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
+  EXPECT_EQ(database.execAndGet("PRAGMA user_version").getInt(), 1);
+  EXPECT_FALSE(database.tableExists("requests"));
+}
+
+TEST_F(SchemaMigrationTest, KilledMigrationLeavesItAsItWas) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sqlite3_auto_extension(reinterpret_cast<void (*)()>(DieAtCommit));
+    Store::OpenForWriting(layout_);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  ASSERT_TRUE(fs::exists(Old())) << "killed before it began";
+
+  EXPECT_EQ(Version(layout_.Database()), 1);
+  ExpectContent(Store::OpenForWriting(layout_));
+  EXPECT_EQ(Version(layout_.Database()), 2);
+}
+
+TEST_F(SchemaMigrationTest, EightReadersMigrateAtOnce) {
+  std::vector<pid_t> children(8);
+  for (pid_t& child : children) {
+    child = ::fork();
+    if (child == 0) {
+      ::_exit(Store::OpenForReading(layout_).Trials(1).size() == 2 ? 0 : 1);
+    }
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(Version(layout_.Database()), 2);
+}
+
+}  // namespace
+}  // namespace dtrain
