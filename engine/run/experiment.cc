@@ -26,7 +26,8 @@ Experiment::Experiment(ExperimentSetup setup, ExperimentDoors doors)
     : state_(std::move(setup), std::move(doors)),
       driver_(state_),
       starter_(state_),
-      listener_(state_, driver_, starter_) {}
+      listener_(state_, driver_, starter_),
+      requests_(state_, driver_, starter_) {}
 
 RunResult Experiment::Run() {
   start_ = state_.Now();
@@ -40,6 +41,7 @@ RunResult Experiment::Run() {
       Urgency::kUrgent);
   try {
     if (state_.search.seq() == 0) driver_.Post(Started{});
+    requests_.Recover();
     driver_.FeedAll();
     Tick();
     while (!Over()) Step();
@@ -80,6 +82,8 @@ void Experiment::Tick() {
   last_status_ = now;
   CheckHangs();
   CheckTimeLimit();
+  requests_.Look();
+  driver_.FeedAll();
   state_.doors.reporter.OnStatus(Status());
   state_.doors.store.MaybeCheckpointWal();
 }
@@ -154,15 +158,18 @@ bool Experiment::Over() const {
   return state_.trials.live().empty() && (state_.stopping || state_.shutdown);
 }
 
+State Experiment::EndState() const {
+  if (state_.shutdown) return state_.failed ? State::kError : State::kCompleted;
+  return state_.canceled ? State::kCanceled : State::kPaused;
+}
+
 RunResult Experiment::Finish() {
-  const bool paused = !state_.shutdown;
-  RunResult result{.experiment = state_.setup.id,
-                   .state = paused          ? State::kPaused
-                            : state_.failed ? State::kError
-                                            : State::kCompleted,
-                   .error = state_.failed ? state_.last_error : "",
-                   .signal = paused ? state_.signal : 0,
-                   .timed_out = paused && timed_out_};
+  RunResult result{.experiment = state_.setup.id, .state = EndState()};
+  if (result.state == State::kError) result.error = state_.last_error;
+  if (result.state == State::kPaused) {
+    result.signal = state_.signal;
+    result.timed_out = timed_out_;
+  }
   result.seconds = std::chrono::duration<double>(state_.Now() - start_).count();
   RecordEnd(result);
   const RunStatus status = Status();
@@ -175,10 +182,14 @@ RunResult Experiment::Finish() {
 }
 
 void Experiment::RecordEnd(const RunResult& result) {
+  const bool canceled = result.state == State::kCanceled;
+  const State left = canceled ? State::kCanceled : State::kPaused;
   for (const auto& [number, trial] : state_.trials.trials()) {
-    if (trial->row.state == State::kPaused) continue;
-    state_.SetState(*trial, State::kPaused, driver_.Remarks(*trial));
+    if (trial->row.state == left) continue;
+    state_.SetState(*trial, left,
+                    canceled ? "canceled" : driver_.Remarks(*trial));
   }
+  requests_.RecordDone();
   state_.outbox.Add(
       [result, now = state_.doors.clock.now(),
        progress = TotalProgress()](StoreWriter& writer) {

@@ -2,6 +2,7 @@
 
 #include "engine/run/experiment_setup.h"
 #include "engine/run/experiment_state.h"
+#include "engine/run/requests.h"
 #include "engine/run/search_driver.h"
 #include "engine/run/trial_listener.h"
 #include "engine/run/trial_starter.h"
@@ -36,6 +37,7 @@ class Experiment {
   void CheckTimeLimit();
   void CheckStall() const;
   bool Over() const;
+  State EndState() const;
   RunResult Finish();
   void RecordEnd(const RunResult& result);
   void StopAfterFailure();
@@ -48,6 +50,7 @@ class Experiment {
   SearchDriver driver_;
   TrialStarter starter_;
   TrialListener listener_;
+  Requests requests_;
   bool timed_out_ = false;
   double progress_ = 0;
   Duration start_{0};

@@ -46,6 +46,7 @@ struct ExperimentState {
   bool shutdown = false;           // the searcher is done
   bool failed = false;             // … because every trial errored
   bool stopping = false;           // everything is being paused
+  bool canceled = false;           // … for good
   int signal = 0;                  // … because of this one
   std::string last_error;          // of a trial
 };

@@ -161,6 +161,13 @@ void SearchDriver::Abandon(TrialState& trial, ExitReason why,
   End(trial, State::kError, reason);
 }
 
+void SearchDriver::Cancel(TrialState& trial) {
+  if (!trial.exit_told) {
+    Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
+  }
+  End(trial, State::kCanceled, "killed by request");
+}
+
 void SearchDriver::EndEarly(TrialState& trial) {
   trial.ended_early = true;
   if (!trial.exit_told) {

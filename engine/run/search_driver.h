@@ -28,6 +28,8 @@ class SearchDriver {
   void Advance(TrialState& trial);
   /// The trial ended without doing all that was wanted.
   void Abandon(TrialState& trial, ExitReason why, const std::string& reason);
+  /// A user wants the trial to end. REQUIRES: it has no process.
+  void Cancel(TrialState& trial);
   /// The trial asked to end, with success.
   void EndEarly(TrialState& trial);
   /// What a user should know of the trial, whatever comes of it.

@@ -41,7 +41,8 @@ bool WasAsked(const ProcessState& process) {
 void TrialListener::Fail(TrialState& trial, StopCause cause,
                          const std::string& why) {
   ProcessState& process = *trial.process;
-  if (process.stop == StopCause::kFailure || process.stop == StopCause::kHang) {
+  if (process.stop == StopCause::kFailure || process.stop == StopCause::kHang ||
+      process.stop == StopCause::kCancel) {
     return;
   }
   process.stop = cause;
@@ -71,6 +72,7 @@ void TrialListener::HandleExit(TrialState& trial, const ProcessState& process,
   if (process.stop == StopCause::kFailure) {
     return driver_.Abandon(trial, ExitReason::kErrored, process.failure);
   }
+  if (process.stop == StopCause::kCancel) return driver_.Cancel(trial);
   if (!trial.has_work()) return HandleIdleExit(trial, process, event);
   if (process.stop == StopCause::kHang) {
     return HandleError(trial, process.failure);

@@ -20,6 +20,7 @@ enum class StopCause {
   kRunner,   // the runner ends: Ctrl-C, a time limit
   kFailure,  // it broke the rules; `failure` says how
   kHang,     // no step for too long
+  kCancel,   // a user wants it killed
 };
 
 /// A trial's process, from the moment it waits for its slot.
