@@ -72,10 +72,26 @@ std::vector<std::string> CommandNames() {
   return names;
 }
 
-// The subcommand that was named, or the program itself.
+// The subcommand that was named, the innermost, or the program itself.
 const CLI::App& Selected(const CLI::App& app) {
   const auto subcommands = app.get_subcommands();
-  return subcommands.empty() ? app : *subcommands.front();
+  return subcommands.empty() ? app : Selected(*subcommands.front());
+}
+
+// "checkpoint show "; empty for the program itself.
+std::string SelectedWords(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  if (subcommands.empty()) return "";
+  const CLI::App& sub = *subcommands.front();
+  return sub.get_name() + " " + SelectedWords(sub);
+}
+
+std::vector<std::string> SubcommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+    names.push_back(sub->get_name());
+  }
+  return names;
 }
 
 std::vector<std::string> LongOptions(const CLI::App& app) {
@@ -91,9 +107,14 @@ std::vector<std::string> LongOptions(const CLI::App& app) {
 }
 
 std::string HelpHint(const CLI::App& app) {
-  const CLI::App& selected = Selected(app);
-  const bool sub = &selected != &app;
-  return "'dtrain " + (sub ? selected.get_name() + " " : "") + "--help'";
+  return "'dtrain " + SelectedWords(app) + "--help'";
+}
+
+// "checkpoint show: "; empty for the program itself.
+std::string Where(const CLI::App& app) {
+  std::string words = SelectedWords(app);
+  if (!words.empty()) words.replace(words.size() - 1, 1, ": ");
+  return words;
 }
 
 std::string ExplainExtra(const CLI::App& app) {
@@ -111,8 +132,12 @@ std::string ExplainExtra(const CLI::App& app) {
     return "unknown command " + shown +
            (guess.empty() ? "; 'dtrain --help' lists them all" : guess);
   }
-  return Selected(app).get_name() + ": unexpected argument " + shown +
-         "; see " + HelpHint(app);
+  const auto subcommands = SubcommandNames(Selected(app));
+  if (!subcommands.empty()) {
+    return "unknown command '" + SelectedWords(app) + word + "'; there are " +
+           Join(subcommands, ", ");
+  }
+  return Where(app) + "unexpected argument " + shown + "; see " + HelpHint(app);
 }
 
 // CLI11's own words, as one lowercase line.
@@ -124,9 +149,7 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   text.erase(std::min(text.find('\n'), text.size()));
   const bool word = text.size() > 1 && std::islower(text[1]) != 0;
   if (word) text[0] = static_cast<char>(std::tolower(text[0]));
-  const CLI::App& selected = Selected(app);
-  const std::string where = &selected == &app ? "" : selected.get_name() + ": ";
-  return where + text + "; see " + HelpHint(app);
+  return Where(app) + text + "; see " + HelpHint(app);
 }
 
 std::function<int()> Print(std::string text) {
@@ -136,6 +159,15 @@ std::function<int()> Print(std::string text) {
   };
 }
 
+// Of what was named before --help.
+std::string Help(const CLI::App& app) {
+  const CLI::App& selected = Selected(app);
+  if (&selected == &app) return MainHelp();
+  std::string words = "dtrain " + SelectedWords(app);
+  words.resize(words.size() - selected.get_name().size() - 2);
+  return selected.help(words);
+}
+
 }  // namespace
 
 std::string MainHelp() {
@@ -143,12 +175,22 @@ std::string MainHelp() {
       "dtrain runs experiments and searches hyperparameters.\n"
       "Usage: dtrain [--store DIR] [--color auto|always|never] [-v|-q] "
       "COMMAND\n\n";
+  std::string line = "\nmore:";
+  std::string more;
   for (const Command& command : Commands()) {
     std::string name = "  " + std::string(command.name);
+    if (command.rare) {
+      if (line.size() + name.size() > 79) {
+        more += line + "\n";
+        line = "     ";
+      }
+      line += name;
+      continue;
+    }
     name.resize(std::max(name.size() + 1, kNameColumn), ' ');
     text += name + std::string(command.summary) + "\n";
   }
-  return text +
+  return text + more + line + "\n" +
          "\n'dtrain COMMAND --help' says more; 'dtrain --version' the "
          "version.\n";
 }
@@ -169,9 +211,7 @@ void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   } catch (const CLI::CallForVersion& version) {
     invocation.run = Print(std::string(version.what()) + "\n");
   } catch (const CLI::CallForHelp&) {
-    const CLI::App& selected = Selected(app);
-    invocation.run =
-        Print(&selected == &app ? MainHelp() : selected.help("dtrain"));
+    invocation.run = Print(Help(app));
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorKind::kUsage, Explain(app, error));
   }

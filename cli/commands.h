@@ -38,24 +38,37 @@ struct Command {
   // Adds the command's options to `app` and a callback that fills in
   // `invocation.run`.
   void (*set_up)(CLI::App& app, Invocation& invocation);
+  bool rare = false;  // only its name is in the program's help
 };
 
 /// Every subcommand, in the order of the help.
 std::span<const Command> Commands();
 
+void SetUpArchive(CLI::App& app, Invocation& invocation);
+void SetUpBackup(CLI::App& app, Invocation& invocation);
 void SetUpBest(CLI::App& app, Invocation& invocation);
+void SetUpCancel(CLI::App& app, Invocation& invocation);
+void SetUpCheckpoint(CLI::App& app, Invocation& invocation);
 void SetUpCheckpoints(CLI::App& app, Invocation& invocation);
 void SetUpConfig(CLI::App& app, Invocation& invocation);
 void SetUpCreate(CLI::App& app, Invocation& invocation);
+void SetUpDelete(CLI::App& app, Invocation& invocation);
 void SetUpDescribe(CLI::App& app, Invocation& invocation);
+void SetUpDoctor(CLI::App& app, Invocation& invocation);
+void SetUpGc(CLI::App& app, Invocation& invocation);
+void SetUpKill(CLI::App& app, Invocation& invocation);
+void SetUpLabel(CLI::App& app, Invocation& invocation);
 void SetUpList(CLI::App& app, Invocation& invocation);
 void SetUpLogs(CLI::App& app, Invocation& invocation);
 void SetUpMetrics(CLI::App& app, Invocation& invocation);
 void SetUpModels(CLI::App& app, Invocation& invocation);
+void SetUpNote(CLI::App& app, Invocation& invocation);
+void SetUpPause(CLI::App& app, Invocation& invocation);
 void SetUpPreviewSearch(CLI::App& app, Invocation& invocation);
 void SetUpResume(CLI::App& app, Invocation& invocation);
 void SetUpSlots(CLI::App& app, Invocation& invocation);
 void SetUpTrials(CLI::App& app, Invocation& invocation);
+void SetUpUnarchive(CLI::App& app, Invocation& invocation);
 void SetUpValidate(CLI::App& app, Invocation& invocation);
 void SetUpVersion(CLI::App& app, Invocation& invocation);
 void SetUpWait(CLI::App& app, Invocation& invocation);

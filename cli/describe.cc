@@ -110,6 +110,7 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
     nlohmann::json document = ExperimentJson(detail.row, seconds);
     document["config"] = detail.config;
     document["yaml"] = detail.yaml;
+    document["note"] = detail.note;
     document["provenance"] = detail.provenance;
     document["search"] =
         PlanJson(PlanSearch(config.searcher, config.hyperparameters));
@@ -120,6 +121,7 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   PrintRow(detail.row, seconds);
+  Line("note", detail.note);
   PrintSearch(config, trials);
   PrintTrialStates(trials);
   Line("metrics", Join(store.MetricNames(detail.row.id), ", "));

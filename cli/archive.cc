@@ -1,0 +1,62 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_change.h"
+
+namespace dtrain {
+namespace {
+
+struct ArchiveOptions : JsonOption {
+  std::vector<std::string> experiments;
+};
+
+int Archive(const ArchiveOptions& options, bool archived,
+            const GlobalOptions& globals) {
+  const auto ids = ParseExperimentIds(options.experiments);
+  Store store = OpenStoreToChange(globals, ids);
+  for (const std::int64_t id : ids) {
+    // What runs must not be out of sight.
+    if (archived) {
+      RequireNoRunner(store, id, "archive it when it has ended, or pause it");
+    }
+  }
+  store.Write([&](StoreWriter& writer) {
+    for (const std::int64_t id : ids) writer.SetArchived(id, archived);
+  });
+  nlohmann::json array = nlohmann::json::array();
+  for (const std::int64_t id : ids) {
+    array.push_back({{"experiment", id}, {"archived", archived}});
+    Say(globals, "experiment " + std::to_string(id) +
+                     (archived ? " is archived; 'dtrain list -a' shows it"
+                               : " is in the list again"));
+  }
+  if (options.json) PrintJson({{"experiments", std::move(array)}});
+  return kExitDone;
+}
+
+void SetUp(CLI::App& app, Invocation& invocation, bool archived) {
+  auto options = std::make_shared<ArchiveOptions>();
+  app.add_option("EXP", options->experiments, "Experiments")->required();
+  AddJsonOption(app, *options);
+  app.callback([options, archived, &invocation] {
+    invocation.run = [options, archived, &invocation] {
+      return Archive(*options, archived, invocation.globals);
+    };
+  });
+}
+
+}  // namespace
+
+void SetUpArchive(CLI::App& app, Invocation& invocation) {
+  SetUp(app, invocation, /*archived=*/true);
+}
+
+void SetUpUnarchive(CLI::App& app, Invocation& invocation) {
+  SetUp(app, invocation, /*archived=*/false);
+}
+
+}  // namespace dtrain

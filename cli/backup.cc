@@ -1,0 +1,57 @@
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/report/format.h"
+
+namespace dtrain {
+namespace {
+
+struct BackupOptions : JsonOption {
+  std::string file;
+};
+
+int Backup(const BackupOptions& options, const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const auto& layout = store.layout();
+  std::error_code error;
+  if (!std::filesystem::exists(layout.Database(), error)) {
+    throw Error(ErrorKind::kNotFound,
+                "store " + layout.root().string() +
+                    ": there is no dtrain.db to back up; name the store with "
+                    "--store");
+  }
+  const std::int64_t bytes = store.BackUp(options.file);
+  if (options.json) {
+    PrintJson({{"file", std::filesystem::absolute(options.file).string()},
+               {"bytes", bytes},
+               {"store", layout.root().string()}});
+  } else {
+    Say(globals, options.file + ": " + FormatBytes(bytes) +
+                     ", checked; the checkpoints and logs in " +
+                     layout.Experiments().string() +
+                     " are files, copy them as such");
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpBackup(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<BackupOptions>();
+  app.add_option("FILE", options->file, "A new file for the copy")->required();
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Backup(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,110 @@
+#include "cli/checkpoint_check.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <sstream>
+#include <system_error>
+
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/train/checkpoint_reader.h"
+#include "engine/train/checkpoint_writer.h"
+#include "engine/train/sha256.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t kMaxManifest = std::uintmax_t{1} << 20;
+
+FileReport Bad(const fs::path& path, const std::string& what) {
+  return {FileState::kBad, "checkpoint " + path.string() + ": " + what};
+}
+
+bool IsForbidden(const fs::path& path, int how) {
+  return ::access(path.c_str(), how) != 0 &&
+         (errno == EACCES || errno == EPERM);
+}
+
+// The directory or a file of it that this user may not read, or empty.
+fs::path Forbidden(const fs::path& directory) {
+  if (IsForbidden(directory, R_OK | X_OK)) return directory;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (const fs::directory_iterator end; !error && entry != end;
+       entry.increment(error)) {
+    if (IsForbidden(entry->path(), R_OK)) return entry->path();
+  }
+  return {};
+}
+
+std::string ReadManifest(const fs::path& path) {
+  std::error_code error;
+  const fs::path file = path / kManifestName;
+  const bool plain = fs::is_regular_file(fs::symlink_status(file, error)) &&
+                     fs::file_size(file, error) <= kMaxManifest;
+  std::ostringstream text;
+  if (plain) text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// Whether the manifest is the one whose checksum was recorded, if one was.
+bool IsRecorded(const std::string& manifest, const CheckpointRow& checkpoint) {
+  if (!checkpoint.files.is_object()) return true;
+  const auto known = checkpoint.files.find(kManifestName);
+  if (known == checkpoint.files.end()) return true;
+  return *known == Sha256Of(std::as_bytes(std::span(manifest)));
+}
+
+}  // namespace
+
+FileReport VerifyCheckpoint(const StoreLayout& layout,
+                            const CheckpointRow& checkpoint) {
+  const fs::path path = layout.Checkpoint(checkpoint.trial, checkpoint.uuid);
+  const fs::path forbidden = Forbidden(path);
+  if (!forbidden.empty()) {
+    return {FileState::kUnreadable,
+            forbidden.string() + ": may not be read; check its permissions"};
+  }
+  try {
+    CheckpointFiles::Read(path);
+  } catch (const Error& error) {
+    return {FileState::kBad, error.what()};
+  }
+  if (IsRecorded(ReadManifest(path), checkpoint)) return {};
+  return Bad(path, std::string("'") + kManifestName +
+                       "' is not the one that was recorded; it is damaged: go "
+                       "on from another one");
+}
+
+FileReport GlanceAtCheckpoint(const StoreLayout& layout,
+                              const CheckpointRow& checkpoint) {
+  const fs::path path = layout.Checkpoint(checkpoint.trial, checkpoint.uuid);
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(path, error))) {
+    return Bad(path, "there is no such directory");
+  }
+  const std::string text = ReadManifest(path);
+  const auto manifest =
+      nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool readable = manifest.is_object() && manifest.contains("files") &&
+                        manifest["files"].is_object() &&
+                        IsRecorded(text, checkpoint);
+  if (!readable) {
+    return Bad(path, std::string("'") + kManifestName + "' is not readable");
+  }
+  for (const auto& [name, entry] : manifest["files"].items()) {
+    const fs::path file = path / fs::path(name).filename();
+    const auto size = fs::file_size(file, error);
+    const bool right = !error && entry.is_object() &&
+                       entry.value("bytes", std::uintmax_t{0}) == size;
+    if (!right) return Bad(path, "'" + name + "' is missing or cut");
+  }
+  return {};
+}
+
+}  // namespace dtrain

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// How a checkpoint's files are.
+enum class FileState { kGood, kBad, kUnreadable };
+
+struct FileReport {
+  FileState state = FileState::kGood;
+  std::string problem;  // in words that name the file; empty if good
+};
+
+/// Reads all files of the checkpoint and compares each with its SHA-256 in the
+/// manifest, and the manifest with the record. kUnreadable: this user may not
+/// read them, so nothing is known.
+FileReport VerifyCheckpoint(const StoreLayout& layout,
+                            const CheckpointRow& checkpoint);
+
+/// Looks at the directory and the manifest, and at the size of each file: a
+/// moment even for large ones.
+FileReport GlanceAtCheckpoint(const StoreLayout& layout,
+                              const CheckpointRow& checkpoint);
+
+}  // namespace dtrain

@@ -1,0 +1,82 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/checkpoint.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/report/format.h"
+#include "engine/store/file_tree.h"
+
+namespace dtrain {
+namespace {
+
+struct DeleteOptions : JsonOption {
+  std::vector<std::string> uuids;
+};
+
+// An unfinished trial goes on from its latest one.
+void RequireUnused(const Store& store, const CheckpointRow& row) {
+  if (row.state == "DELETED") {
+    throw Error(
+        ErrorKind::kNotFound,
+        "checkpoint " + row.uuid + " is deleted already; 'dtrain checkpoints " +
+            std::to_string(row.trial.experiment) + "' shows those there are");
+  }
+  const auto trial = store.Trial(row.trial);
+  if (!trial || IsFinal(trial->state)) return;
+  if (trial->latest_checkpoint != row.uuid) return;
+  const std::string id = std::to_string(row.trial.experiment);
+  throw Error(ErrorKind::kFailed,
+              "checkpoint " + row.uuid + " is the latest of trial " +
+                  ToString(row.trial) +
+                  ", which goes on from it; 'dtrain cancel " + id +
+                  "' ends the experiment, then delete it");
+}
+
+int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
+  const StoreLayout layout = FindStore(globals);
+  std::vector<CheckpointRow> rows;
+  {
+    // A store that is not there is not made.
+    const Store reader = Store::OpenForReading(layout);
+    for (const std::string& uuid : options.uuids) {
+      rows.push_back(reader.CheckpointByPrefix(uuid));
+      RequireUnused(reader, rows.back());
+    }
+  }
+  Store store = Store::OpenForWriting(layout);
+  store.Write([&](StoreWriter& writer) {
+    for (const CheckpointRow& row : rows) {
+      RequireUnused(store, row);
+      writer.SetCheckpointState(row.uuid, "DELETED");
+    }
+  });
+  nlohmann::json array = nlohmann::json::array();
+  for (const CheckpointRow& row : rows) {
+    const auto bytes = RemoveTree(layout.Checkpoint(row.trial, row.uuid));
+    array.push_back({{"uuid", row.uuid}, {"bytes", bytes}});
+    Say(globals, "checkpoint " + row.uuid + " is deleted, " +
+                     FormatBytes(bytes) + " freed");
+  }
+  if (options.json) PrintJson({{"deleted", std::move(array)}});
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpCheckpointDelete(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<DeleteOptions>();
+  app.add_option("UUID", options->uuids, "At least 4 characters of each")
+      ->required();
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Delete(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

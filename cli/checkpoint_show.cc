@@ -1,0 +1,68 @@
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/checkpoint.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+namespace {
+
+struct ShowOptions : JsonOption {
+  std::string uuid;
+};
+
+void Line(const std::string& name, const std::string& value) {
+  std::string label = "  " + name;
+  label.resize(16, ' ');
+  std::cout << label << EscapeForTerminal(value) << '\n';
+}
+
+int Show(const ShowOptions& options, const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const CheckpointRow row = store.CheckpointByPrefix(options.uuid);
+  const std::string path =
+      store.layout().Checkpoint(row.trial, row.uuid).string();
+  if (options.json) {
+    PrintJson(CheckpointJson(row, path));
+    return kExitDone;
+  }
+  std::cout << "checkpoint " << EscapeForTerminal(row.uuid) << '\n';
+  Line("trial", ToString(row.trial));
+  Line("state", row.state);
+  Line("batches", std::to_string(row.batches));
+  Line("epoch", FormatMetric(row.epoch));
+  Line("size", FormatBytes(row.bytes));
+  Line("metric", row.metric ? FormatMetric(*row.metric) : "-");
+  Line("saved", FormatTime(row.time));
+  Line("directory", path);
+  std::cout << "\nfiles and their SHA-256\n";
+  for (const auto& [name, sum] : row.files.items()) {
+    std::string label = "  " + EscapeForTerminal(name);
+    label.resize(std::max<std::size_t>(label.size() + 2, 26), ' ');
+    std::cout << label << EscapeForTerminal(FormatValue(sum)) << '\n';
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpCheckpointShow(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ShowOptions>();
+  app.add_option("UUID", options->uuid, "At least 4 characters of it")
+      ->required();
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Show(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

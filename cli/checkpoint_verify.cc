@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/checkpoint.h"
+#include "cli/checkpoint_check.h"
+#include "cli/exit_code.h"
+#include "cli/listing.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+
+namespace dtrain {
+namespace {
+
+struct VerifyOptions : TableOptions {
+  std::vector<std::string> targets;
+};
+
+struct Verified {
+  CheckpointRow row;
+  FileReport report;
+};
+
+// "3" and "3.7" are an experiment and a trial; what else there is, a UUID. It
+// may be that of a prefix without letters, where there is no such experiment.
+bool IsTarget(const Store& store, const std::string& text) {
+  if (text.find_first_not_of("0123456789.") != std::string::npos) return false;
+  if (text.size() < 4 || text.find('.') != std::string::npos) return true;
+  if (text.front() == '0' || text.size() > 18) return false;
+  const std::int64_t id = ParseExperimentId(text);
+  return !store.Experiments({.archived = true, .id = id}).empty();
+}
+
+void AddTarget(const Store& store, const std::string& text,
+               std::vector<CheckpointRow>& rows) {
+  if (!IsTarget(store, text)) {
+    rows.push_back(store.CheckpointByPrefix(text));
+    if (rows.back().state != "DELETED") return;
+    throw Error(ErrorKind::kNotFound,
+                "checkpoint " + rows.back().uuid +
+                    " is deleted; 'dtrain checkpoints EXP' shows those there "
+                    "are");
+  }
+  const Target target = ParseTarget(text);
+  FindTarget(store, target);
+  for (CheckpointRow& row : store.Checkpoints(target.experiment)) {
+    if (target.trial && row.trial.number != *target.trial) continue;
+    rows.push_back(std::move(row));
+  }
+}
+
+std::vector<CheckpointRow> Asked(const Store& store,
+                                 const VerifyOptions& options) {
+  std::vector<CheckpointRow> rows;
+  for (const std::string& text : options.targets) AddTarget(store, text, rows);
+  if (options.targets.empty()) {
+    for (const ExperimentRow& experiment : ListExperiments(store, true)) {
+      for (CheckpointRow& row : store.Checkpoints(experiment.id)) {
+        rows.push_back(std::move(row));
+      }
+    }
+  }
+  return rows;
+}
+
+// Verifies each. One that its runner deletes meanwhile is left out.
+std::vector<Verified> Verify(const Store& store,
+                             std::vector<CheckpointRow> rows) {
+  std::vector<Verified> results;
+  for (CheckpointRow& row : rows) {
+    FileReport report = VerifyCheckpoint(store.layout(), row);
+    if (report.state != FileState::kGood &&
+        store.CheckpointByPrefix(row.uuid).state == "DELETED") {
+      continue;
+    }
+    results.push_back({std::move(row), std::move(report)});
+  }
+  return results;
+}
+
+// What was found and is not in the record yet.
+bool IsNews(const Verified& result) {
+  return (result.report.state == FileState::kBad &&
+          result.row.state == "COMPLETED") ||
+         (result.report.state == FileState::kGood &&
+          result.row.state == "CORRUPT");
+}
+
+// Notes what is news, as it is shown; gives the UUIDs.
+std::vector<std::string> NoteNews(std::vector<Verified>& results) {
+  std::vector<std::string> uuids;
+  for (Verified& result : results) {
+    if (!IsNews(result)) continue;
+    const bool good = result.report.state == FileState::kGood;
+    result.row.state = good ? "COMPLETED" : "CORRUPT";
+    uuids.push_back(result.row.uuid);
+  }
+  return uuids;
+}
+
+void Record(const StoreLayout& layout, const std::vector<Verified>& results,
+            const std::vector<std::string>& news) {
+  if (news.empty()) return;
+  Store store = Store::OpenForWriting(layout);
+  store.Write([&](StoreWriter& writer) {
+    for (const Verified& result : results) {
+      if (std::ranges::count(news, result.row.uuid) == 0) continue;
+      // One that was deleted meanwhile stays so.
+      static_cast<void>(
+          writer.SetCheckpointFound(result.row.uuid, result.row.state));
+    }
+  });
+}
+
+Listing<Verified> VerifiedListing() {
+  return {.name = "checkpoints",
+          .columns = {{.name = "uuid"},
+                      {.name = "trial", .right = true},
+                      {.name = "batches", .right = true},
+                      {.name = "bytes", .right = true},
+                      {.name = "state"},
+                      {.name = "problem", .elastic = true}},
+          .json = [](const Verified& result) -> nlohmann::json {
+            const bool good = result.report.state == FileState::kGood;
+            nlohmann::json problem;
+            if (!good) problem = result.report.problem;
+            return {{"uuid", result.row.uuid},
+                    {"trial", ToString(result.row.trial)},
+                    {"batches", result.row.batches},
+                    {"bytes", result.row.bytes},
+                    {"state", result.row.state},
+                    {"ok", good},
+                    {"problem", std::move(problem)}};
+          },
+          .cells = [](const Verified& result) -> std::vector<Cell> {
+            const bool good = result.report.state == FileState::kGood;
+            const std::string& state = result.row.state;
+            return {result.row.uuid,
+                    ToString(result.row.trial),
+                    std::to_string(result.row.batches),
+                    Cell(FormatBytes(result.row.bytes),
+                         std::to_string(result.row.bytes)),
+                    Cell(state, state, good ? Tone::kGood : Tone::kBad),
+                    result.report.problem};
+          }};
+}
+
+int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
+  const StoreLayout layout = FindStore(globals);
+  std::vector<Verified> results;
+  {
+    const Store store = Store::OpenForReading(layout);
+    results = Verify(store, Asked(store, options));
+  }
+  const auto news = NoteNews(results);
+  // Where the store cannot be written to, what was found is told all the same.
+  PrintListing(VerifiedListing(), results, options.format(), globals);
+  Record(layout, results, news);
+  const auto bad = std::ranges::count_if(results, [](const Verified& result) {
+    return result.report.state != FileState::kGood;
+  });
+  if (bad == 0) return kExitDone;
+  SayError(globals, std::to_string(bad) + " of " +
+                        std::to_string(results.size()) +
+                        " checkpoints are not good; 'dtrain resume' goes on "
+                        "from the newest that is");
+  return kExitFailed;
+}
+
+}  // namespace
+
+void SetUpCheckpointVerify(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<VerifyOptions>();
+  app.add_option("WHAT", options->targets,
+                 "UUIDs, experiments or trials; none: all there are");
+  AddTableOptions(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Verify(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

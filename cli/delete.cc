@@ -1,0 +1,89 @@
+#include <iostream>
+#include <memory>
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_change.h"
+#include "engine/base/error.h"
+#include "engine/report/format.h"
+#include "engine/store/file_tree.h"
+
+namespace dtrain {
+namespace {
+
+struct DeleteOptions : JsonOption {
+  std::vector<std::string> experiments;
+  bool yes = false;
+};
+
+constexpr char kRemedy[] =
+    "pause or cancel it, wait until it has ended, then delete it";
+
+// Whether the user, at a terminal, wants it.
+bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
+  if (isatty(STDIN_FILENO) == 0) {
+    throw Error(ErrorKind::kUsage,
+                "delete: would ask first, but stdin is no terminal; give --yes "
+                "to delete without being asked");
+  }
+  for (const std::int64_t id : ids) {
+    const ExperimentRow row = FindExperiment(store, id);
+    Say({}, "experiment " + std::to_string(id) + " '" + row.name + "', " +
+                std::string(StateName(row.state)) +
+                ", trials: " + std::to_string(row.trials) + ", " +
+                FormatBytes(TreeBytes(store.layout().Experiment(id))));
+  }
+  std::cerr << "delete with all metrics, logs and checkpoints? [y/N] "
+            << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+// Rows first: what stays of the files after a crash is found by `gc`.
+std::int64_t DeleteOne(Store& store, std::int64_t id) {
+  const auto lock = LockExperiment(store, id);
+  store.Write([&](StoreWriter& writer) { writer.DeleteExperiment(id); });
+  return RemoveTree(store.layout().Experiment(id));
+}
+
+int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
+  const auto ids = ParseExperimentIds(options.experiments);
+  Store store = OpenStoreToChange(globals, ids);
+  for (const std::int64_t id : ids) RequireNoRunner(store, id, kRemedy);
+  if (!options.yes && !Confirm(store, ids)) {
+    Say(globals, "nothing was deleted");
+    return kExitFailed;
+  }
+  nlohmann::json array = nlohmann::json::array();
+  for (const std::int64_t id : ids) {
+    const std::int64_t bytes = DeleteOne(store, id);
+    store.MaybeCheckpointWal();
+    array.push_back({{"experiment", id}, {"bytes", bytes}});
+    Say(globals, "experiment " + std::to_string(id) + " is deleted, " +
+                     FormatBytes(bytes) + " freed");
+  }
+  if (options.json) PrintJson({{"deleted", std::move(array)}});
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpDelete(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<DeleteOptions>();
+  app.add_option("EXP", options->experiments, "Experiments")->required();
+  app.add_flag("-y,--yes", options->yes, "Do not ask");
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Delete(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/doctor_checks.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+
+namespace {
+
+struct DoctorOptions : JsonOption {};
+
+void Append(Findings& all, Findings more) {
+  std::ranges::move(more, std::back_inserter(all));
+}
+
+bool HasDamage(const Findings& findings) {
+  return std::ranges::any_of(findings, [](const Finding& finding) {
+    return finding.kind == Finding::Kind::kDamage;
+  });
+}
+
+void CheckStore(const StoreLayout& layout, const GlobalOptions& globals,
+                Findings& all) {
+  std::error_code error;
+  if (!std::filesystem::exists(layout.Database(), error)) {
+    all.push_back(
+        {"database", Finding::Kind::kWell,
+         layout.root().string() + ": no store yet; 'dtrain create' makes one"});
+    return;
+  }
+  try {
+    const Store store = Store::OpenForReading(layout);
+    Append(all, CheckDatabase(store));
+    if (!HasDamage(all)) Append(all, CheckExperiments(store, globals));
+  } catch (const Error& damage) {
+    all.push_back({"database", Finding::Kind::kDamage, damage.what()});
+  }
+  Append(all, CheckSurroundings(layout));
+}
+
+std::string_view KindName(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kWell:
+      return "ok";
+    case Finding::Kind::kRemark:
+      return "finding";
+    case Finding::Kind::kDamage:
+      return "damage";
+  }
+  return "";
+}
+
+void Print(const Findings& findings, const GlobalOptions& globals) {
+  const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
+  for (const Finding& finding : findings) {
+    const Tone tone = finding.kind == Finding::Kind::kWell     ? Tone::kGood
+                      : finding.kind == Finding::Kind::kRemark ? Tone::kWarning
+                                                               : Tone::kBad;
+    std::string kind(KindName(finding.kind));
+    kind.resize(9, ' ');
+    std::string check = finding.check;
+    check.resize(13, ' ');
+    std::cout << Paint(mode, tone, kind) << check
+              << EscapeForTerminal(finding.text) << '\n';
+  }
+}
+
+int Doctor(const DoctorOptions& options, const GlobalOptions& globals) {
+  const StoreLayout layout = FindStore(globals);
+  Findings findings;
+  CheckStore(layout, globals, findings);
+  Append(findings, CheckMachine());
+  const bool well = std::ranges::all_of(findings, [](const Finding& finding) {
+    return finding.kind == Finding::Kind::kWell;
+  });
+  if (options.json) {
+    nlohmann::json checks = nlohmann::json::array();
+    for (const Finding& finding : findings) {
+      checks.push_back({{"check", finding.check},
+                        {"status", KindName(finding.kind)},
+                        {"text", finding.text}});
+    }
+    PrintJson({{"store", layout.root().string()},
+               {"ok", well},
+               {"checks", std::move(checks)}});
+  } else {
+    Print(findings, globals);
+  }
+  if (HasDamage(findings)) return kExitStore;
+  return well ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+void SetUpDoctor(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<DoctorOptions>();
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Doctor(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

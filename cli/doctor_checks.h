@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+struct GlobalOptions;
+
+/// What one check of `dtrain doctor` found.
+struct Finding {
+  enum class Kind {
+    kWell,
+    kRemark,  // to be looked after; nothing is lost
+    kDamage,  // the database itself
+  };
+  std::string check;  // "database", "disk", …
+  Kind kind = Kind::kWell;
+  std::string text;  // one line: where, what, what to do
+};
+
+using Findings = std::vector<Finding>;
+
+/// The checks of the database itself; what else is recorded is only to be
+/// trusted where they find no damage.
+Findings CheckDatabase(const Store& store);
+/// Checkpoints, directories and runners against what is recorded of them.
+Findings CheckExperiments(const Store& store, const GlobalOptions& globals);
+/// The library, the disk, file modes, the write lock, the write-ahead log.
+Findings CheckSurroundings(const StoreLayout& layout);
+/// GPUs and slots of this machine.
+Findings CheckMachine();
+
+}  // namespace dtrain

@@ -1,0 +1,146 @@
+// The record itself, and what `dtrain doctor` compares with it.
+
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "cli/checkpoint_check.h"
+#include "cli/doctor_checks.h"
+#include "cli/store_access.h"
+#include "engine/store/file_tree.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostLines = 20;
+
+Finding Remark(const std::string& check, const std::string& text) {
+  return {check, Finding::Kind::kRemark, text};
+}
+
+void CheckCheckpoints(const Store& store, std::int64_t experiment,
+                      std::size_t& good, Findings& findings) {
+  const std::string command =
+      "'dtrain checkpoint verify " + std::to_string(experiment) + "'";
+  for (const CheckpointRow& row : store.Checkpoints(experiment)) {
+    if (row.state == "CORRUPT") {
+      findings.push_back(Remark(
+          "checkpoints", "checkpoint " + row.uuid + " of trial " +
+                             ToString(row.trial) +
+                             " is CORRUPT and is not gone on from; delete it "
+                             "with 'dtrain checkpoint delete " +
+                             row.uuid.substr(0, 8) + "'"));
+      continue;
+    }
+    const FileReport report = GlanceAtCheckpoint(store.layout(), row);
+    if (report.state == FileState::kGood) {
+      ++good;
+    } else {
+      findings.push_back(
+          Remark("checkpoints", report.problem + "; " + command + " marks it"));
+    }
+  }
+}
+
+void CheckExperiment(const Store& store, const ExperimentRow& row,
+                     const GlobalOptions& globals, Findings& findings) {
+  const std::string id = std::to_string(row.id);
+  if (row.state == State::kInterrupted) {
+    findings.push_back(Remark(
+        "experiments", "experiment " + id +
+                           " is INTERRUPTED, its runner died; go on with '" +
+                           CommandFor(globals, "resume " + id) + "'"));
+  }
+  std::error_code error;
+  const fs::path directory = store.layout().Experiment(row.id);
+  if (row.started && !fs::is_directory(directory, error)) {
+    findings.push_back(Remark(
+        "experiments", directory.string() + ": missing, so experiment " + id +
+                           " has neither logs nor checkpoints; restore it, or "
+                           "delete the experiment with '" +
+                           CommandFor(globals, "delete " + id) + "'"));
+  }
+}
+
+// Directories that no experiment of the record has.
+void CheckDirectories(const Store& store,
+                      const std::vector<ExperimentRow>& rows,
+                      Findings& findings) {
+  std::set<std::string> known;
+  for (const ExperimentRow& row : rows) known.insert(std::to_string(row.id));
+  const std::int64_t last = store.LastExperimentId();
+  std::error_code error;
+  fs::directory_iterator entry(store.layout().Experiments(), error);
+  for (const fs::directory_iterator end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (known.contains(name)) continue;
+    std::int64_t id = 0;
+    std::from_chars(name.data(), name.data() + name.size(), id);
+    const bool ours = id > 0 && id <= last;
+    findings.push_back(Remark(
+        "experiments",
+        entry->path().string() +
+            (ours ? ": its experiment is deleted; 'dtrain gc' removes it"
+                  : ": belongs to no experiment of this database; move it "
+                    "away, or restore the database it belongs to")));
+  }
+}
+
+// At most so many of a kind, and how many there are.
+void Shorten(const std::string& check, Findings& findings) {
+  if (findings.size() <= kMostLines) return;
+  const std::size_t more = findings.size() - kMostLines;
+  findings.resize(kMostLines);
+  findings.push_back(Remark(check, "and " + std::to_string(more) + " more"));
+}
+
+void Conclude(const std::string& check, const std::string& well, Findings& part,
+              Findings& all) {
+  if (part.empty()) part.push_back({check, Finding::Kind::kWell, well});
+  Shorten(check, part);
+  all.insert(all.end(), part.begin(), part.end());
+}
+
+}  // namespace
+
+Findings CheckDatabase(const Store& store) {
+  Findings findings;
+  for (const std::string& problem : store.Problems()) {
+    findings.push_back({"database", Finding::Kind::kDamage,
+                        store.layout().Database().string() + ": " + problem +
+                            "; keep a copy of the directory, then restore a "
+                            "backup or try sqlite3's .recover"});
+    if (findings.size() == kMostLines) break;
+  }
+  if (findings.empty()) {
+    findings.push_back({"database", Finding::Kind::kWell,
+                        "passes integrity_check and foreign_key_check"});
+  }
+  return findings;
+}
+
+Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
+  const auto rows = ListExperiments(store, /*archived=*/true);
+  Findings experiments;
+  Findings checkpoints;
+  std::size_t good = 0;
+  for (const ExperimentRow& row : rows) {
+    CheckExperiment(store, row, globals, experiments);
+    CheckCheckpoints(store, row.id, good, checkpoints);
+  }
+  CheckDirectories(store, rows, experiments);
+  Findings all;
+  Conclude("experiments", std::to_string(rows.size()) + " experiments",
+           experiments, all);
+  Conclude("checkpoints",
+           std::to_string(good) +
+               " checkpoints are there; 'dtrain checkpoint verify' reads them",
+           checkpoints, all);
+  return all;
+}
+
+}  // namespace dtrain

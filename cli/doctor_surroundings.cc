@@ -1,0 +1,151 @@
+// What `dtrain doctor` finds around the record.
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "cli/doctor_checks.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/slots/slots.h"
+#include "engine/store/write_lock.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kLittleSpace = std::int64_t{1} << 30;
+constexpr std::int64_t kLongWal = std::int64_t{128} << 20;
+
+Finding Well(const std::string& check, const std::string& text) {
+  return {check, Finding::Kind::kWell, text};
+}
+
+Finding Remark(const std::string& check, const std::string& text) {
+  return {check, Finding::Kind::kRemark, text};
+}
+
+// "3.40.1" as 3040001.
+int VersionNumber(const std::string& version) {
+  int number = 0;
+  for (const std::string& part : Split(version, '.')) {
+    number = number * 1000 + std::atoi(part.c_str());
+  }
+  return number;
+}
+
+Finding CheckSqlite() {
+  const std::string version = SqliteVersion();
+  const bool affected = VersionNumber(version) < 3051003;
+  return Well("sqlite",
+              "SQLite " + version +
+                  (affected ? " has the WAL-reset bug (before 3.51.3), which "
+                              "needs two writers at once: dtrain never has "
+                              "them, so let no other program write to the "
+                              "store"
+                            : ""));
+}
+
+Finding CheckDisk(const fs::path& root) {
+  struct statvfs state {};
+  if (::statvfs(root.c_str(), &state) != 0) {
+    return Remark("disk", root.string() + ": cannot be looked at");
+  }
+  const auto free = static_cast<std::int64_t>(state.f_bavail * state.f_frsize);
+  const std::string text = root.string() + ": " + FormatBytes(free) + " free";
+  if ((state.f_flag & ST_RDONLY) != 0) {
+    return Remark("disk", text + ", read-only; nothing can be recorded here");
+  }
+  if (free >= kLittleSpace) return Well("disk", text);
+  return Remark("disk", text + "; free some, 'dtrain gc' says what can go");
+}
+
+void CheckMode(const fs::path& path, Findings& findings) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || (status.st_mode & 077) == 0) return;
+  std::array<char, 16> mode{};
+  std::snprintf(mode.data(), mode.size(), "%04o", status.st_mode & 07777);
+  findings.push_back(Remark(
+      "modes", path.string() + ": mode " + mode.data() +
+                   ", so others may look into it; 'chmod go= " + path.string() +
+                   "' keeps it yours"));
+}
+
+Findings CheckModes(const StoreLayout& layout) {
+  Findings findings;
+  CheckMode(layout.root(), findings);
+  CheckMode(layout.Database(), findings);
+  CheckMode(layout.WriteLock(), findings);
+  CheckMode(layout.Experiments(), findings);
+  if (findings.empty()) {
+    findings.push_back(Well("modes", "the store is readable by you alone"));
+  }
+  return findings;
+}
+
+// A writer has the lock for some milliseconds at a time.
+Finding CheckWriteLock(const StoreLayout& layout) {
+  try {
+    WriteLock lock(layout.WriteLock());
+    for (int tries = 0; tries < 100; ++tries) {
+      if (lock.TryAcquire()) {
+        lock.Release();
+        return Well("write lock", "free");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return Remark("write lock",
+                  layout.WriteLock().string() + ": held for two seconds by " +
+                      lock.Holder() + "; see what that process does");
+  } catch (const Error& error) {
+    return Remark("write lock", error.what());
+  }
+}
+
+Finding CheckWal(const StoreLayout& layout) {
+  std::error_code error;
+  const auto size = fs::file_size(layout.Database().string() + "-wal", error);
+  const auto bytes = error ? 0 : static_cast<std::int64_t>(size);
+  const std::string text = "write-ahead log of " + FormatBytes(bytes);
+  if (bytes < kLongWal) return Well("wal", text);
+  return Remark("wal", text +
+                           ": a reader that does not end keeps it from "
+                           "shrinking; 'fuser " +
+                           layout.Database().string() + "' names those");
+}
+
+}  // namespace
+
+Findings CheckSurroundings(const StoreLayout& layout) {
+  Findings findings = {CheckSqlite(), CheckDisk(layout.root())};
+  for (Finding& finding : CheckModes(layout)) {
+    findings.push_back(std::move(finding));
+  }
+  findings.push_back(CheckWriteLock(layout));
+  findings.push_back(CheckWal(layout));
+  return findings;
+}
+
+Findings CheckMachine() {
+  std::string problem;
+  const auto gpus = FindGpus(std::chrono::seconds(10), &problem);
+  const std::int64_t cpus = UsableCpus();
+  std::size_t free = 0;
+  const auto uses = SlotsInUse(gpus, cpus);
+  for (const SlotUse& use : uses) free += use.free ? 1 : 0;
+  Findings findings = {Well(
+      "slots", std::to_string(gpus.size()) + " GPUs, " + std::to_string(cpus) +
+                   " CPUs; " + std::to_string(free) + " of " +
+                   std::to_string(uses.size()) + " slots are free")};
+  if (!problem.empty()) findings.push_back(Remark("slots", problem));
+  return findings;
+}
+
+}  // namespace dtrain

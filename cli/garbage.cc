@@ -1,0 +1,162 @@
+#include "cli/garbage.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include "cli/store_change.h"
+#include "engine/process/process_table.h"
+#include "engine/run/checkpoint_policy.h"
+#include "engine/store/file_tree.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Names in `directory`, none where it is no directory or a link to one.
+std::vector<std::string> Names(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(directory, error))) return names;
+  fs::directory_iterator entry(directory, error);
+  for (const fs::directory_iterator end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::optional<std::int64_t> Number(std::string_view name) {
+  std::int64_t number = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, number);
+  if (error != std::errc() || rest != end || number < 1) return std::nullopt;
+  return number;
+}
+
+bool IsUuid(const std::string& name) {
+  return name.size() == 36 &&
+         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
+}
+
+// A trial outlives its runner by the moment in which it saves what it has.
+bool HasProcess(const TrialRow& trial) {
+  if (trial.pid == 0) return false;
+  const auto process = ReadProcess(trial.pid);
+  return process && !process->zombie && process->start_ticks == trial.pid_start;
+}
+
+// Why an entry among a trial's checkpoints is not needed; empty if it is.
+std::string WhyUseless(const std::string& name,
+                       const std::vector<CheckpointRow>& checkpoints) {
+  if (name.ends_with(".tmp")) return "was not finished";
+  if (name.ends_with(kTrashSuffix)) return "was being deleted";
+  if (!IsUuid(name)) return "";
+  const auto row = std::ranges::find(checkpoints, name, &CheckpointRow::uuid);
+  if (row == checkpoints.end()) return "is not in the record";
+  return row->state == "DELETED" ? "is deleted in the record" : "";
+}
+
+}  // namespace
+
+bool GarbageCollection::Collect(const ExperimentRow& experiment) {
+  const std::int64_t id = experiment.id;
+  const fs::path lock_file = store_.layout().RunnerLock(id);
+  if (RunnerLock::Holder(lock_file)) return false;
+  if (std::ranges::any_of(store_.Trials(id), HasProcess)) return false;
+  std::optional<RunnerLock> lock;
+  if (!dry_) lock = LockExperiment(store_, id);
+  // As it is now that nobody can change it.
+  const auto rows = store_.Experiments({.archived = true, .id = id});
+  if (rows.empty()) return true;
+  if (IsFinal(rows.front().state)) ApplyPolicy(rows.front());
+  RemoveLeftovers(id);
+  return true;
+}
+
+void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
+  const auto detail = store_.Experiment(experiment.id);
+  if (!detail) return;
+  auto checkpoints = store_.Checkpoints(experiment.id);
+  std::erase_if(checkpoints, [](const CheckpointRow& row) {
+    return row.state != "COMPLETED";
+  });
+  const auto keep = CheckpointsToKeep(
+      ConfigFromJson(detail->config).checkpoints, experiment.smaller_is_better,
+      checkpoints, /*unfinished=*/{});
+  std::erase_if(checkpoints, [&](const CheckpointRow& row) {
+    return keep.contains(row.uuid);
+  });
+  if (!dry_ && !checkpoints.empty()) {
+    store_.Write([&](StoreWriter& writer) {
+      for (const CheckpointRow& row : checkpoints) {
+        writer.SetCheckpointState(row.uuid, "DELETED");
+      }
+    });
+  }
+  for (const CheckpointRow& row : checkpoints) {
+    Remove({.experiment = experiment.id,
+            .kind = "checkpoint",
+            .path = store_.layout().Checkpoint(row.trial, row.uuid),
+            .why = "the checkpoint policy does not keep it"});
+  }
+}
+
+void GarbageCollection::RemoveLeftovers(std::int64_t experiment) {
+  const auto checkpoints = store_.Checkpoints(experiment, /*deleted=*/true);
+  const fs::path trials = store_.layout().Experiment(experiment) / "trials";
+  for (const std::string& name : Names(trials)) {
+    const auto number = Number(name);
+    if (number) RemoveLeftoversOf({experiment, *number}, checkpoints);
+  }
+}
+
+void GarbageCollection::RemoveLeftoversOf(
+    TrialId trial, const std::vector<CheckpointRow>& checkpoints) {
+  const fs::path directory = store_.layout().Checkpoints(trial);
+  for (const std::string& name : Names(directory)) {
+    const fs::path path = directory / name;
+    const bool known = std::ranges::find(removed_, path, &Garbage::path) !=
+                       removed_.end();  // by its policy, in a dry run
+    const std::string why = WhyUseless(name, checkpoints);
+    if (known || why.empty()) continue;
+    Remove({.experiment = trial.experiment,
+            .kind = "leftover",
+            .path = path,
+            .why = why});
+  }
+}
+
+void GarbageCollection::CollectDeleted() {
+  const fs::path root = store_.layout().Experiments();
+  // Looked at before the rows: a directory comes after its row.
+  const std::vector<std::string> names = Names(root);
+  const std::int64_t last = store_.LastExperimentId();
+  std::set<std::int64_t> known;
+  for (const ExperimentRow& row : store_.Experiments({.archived = true})) {
+    known.insert(row.id);
+  }
+  for (const std::string& name : names) {
+    const bool trash = name.ends_with(kTrashSuffix);
+    const auto id = Number(trash ? std::string_view(name).substr(
+                                       0, name.size() - kTrashSuffix.size())
+                                 : std::string_view(name));
+    if (!id || *id > last || (!trash && known.contains(*id))) continue;
+    if (RunnerLock::Holder(root / name / "runner.lock")) continue;
+    Remove({.experiment = *id,
+            .kind = "leftover",
+            .path = root / name,
+            .why = "its experiment is deleted"});
+  }
+}
+
+void GarbageCollection::Remove(Garbage garbage) {
+  garbage.bytes = dry_ ? TreeBytes(garbage.path) : RemoveTree(garbage.path);
+  removed_.push_back(std::move(garbage));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// One thing that a collection removes, or would.
+struct Garbage {
+  std::int64_t experiment = 0;
+  std::string kind;  // "checkpoint" or "leftover"
+  std::filesystem::path path;
+  std::int64_t bytes = 0;
+  std::string why;
+};
+
+/// Removes from a store what nobody needs, and nothing of an experiment that
+/// has a runner: checkpoints of ended experiments that the configuration does
+/// not keep, and what crashes left. Where it is dry it only tells.
+class GarbageCollection {
+ public:
+  GarbageCollection(Store& store, bool dry) : store_(store), dry_(dry) {}
+
+  /// False, with nothing done, where a runner or a trial is still at work.
+  [[nodiscard]] bool Collect(const ExperimentRow& experiment);
+  /// Directories of experiments that were deleted. One whose id was never given
+  /// out by this database belongs to another one, and stays.
+  void CollectDeleted();
+
+  const std::vector<Garbage>& removed() const { return removed_; }
+
+ private:
+  void ApplyPolicy(const ExperimentRow& experiment);
+  void RemoveLeftovers(std::int64_t experiment);
+  void RemoveLeftoversOf(TrialId trial,
+                         const std::vector<CheckpointRow>& checkpoints);
+  void Remove(Garbage garbage);
+
+  Store& store_;
+  bool dry_;
+  std::vector<Garbage> removed_;
+};
+
+}  // namespace dtrain

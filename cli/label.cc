@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_change.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+struct LabelOptions : JsonOption {
+  std::vector<std::string> experiments;
+  std::vector<std::string> add;
+  std::vector<std::string> remove;
+};
+
+void Check(const LabelOptions& options) {
+  for (const std::string& label : options.add) {
+    if (!label.empty() && IsValidUtf8(label)) continue;
+    throw Error(ErrorKind::kUsage,
+                "--add: '" + label + "' is no label; give some UTF-8 text");
+  }
+  if (!options.add.empty() || !options.remove.empty()) return;
+  throw Error(ErrorKind::kUsage,
+              "label: nothing to change; give --add LABEL or --remove LABEL");
+}
+
+std::vector<std::string> Changed(std::vector<std::string> labels,
+                                 const LabelOptions& options) {
+  std::erase_if(labels, [&](const std::string& label) {
+    return std::ranges::count(options.remove, label) > 0;
+  });
+  for (const std::string& label : options.add) {
+    if (std::ranges::count(labels, label) == 0) labels.push_back(label);
+  }
+  return labels;
+}
+
+int Label(const LabelOptions& options, const GlobalOptions& globals) {
+  Check(options);
+  const auto ids = ParseExperimentIds(options.experiments);
+  Store store = OpenStoreToChange(globals, ids);
+  std::map<std::int64_t, std::vector<std::string>> labels;
+  store.Write([&](StoreWriter& writer) {
+    for (const std::int64_t id : ids) {
+      // Read inside the transaction: nobody changes them in between.
+      labels[id] = Changed(FindExperiment(store, id).labels, options);
+      writer.SetLabels(id, labels[id]);
+    }
+  });
+  nlohmann::json array = nlohmann::json::array();
+  for (const std::int64_t id : ids) {
+    if (options.json) {
+      array.push_back({{"experiment", id}, {"labels", labels[id]}});
+    } else {
+      std::cout << "experiment " << id << ": "
+                << EscapeForTerminal(Join(labels[id], ", ")) << '\n';
+    }
+  }
+  if (options.json) PrintJson({{"experiments", std::move(array)}});
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpLabel(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<LabelOptions>();
+  app.add_option("EXP", options->experiments, "Experiments")->required();
+  app.add_option("--add", options->add, "A label to add (repeatable)")
+      ->allow_extra_args(false);
+  app.add_option("--remove", options->remove, "One to remove (repeatable)")
+      ->allow_extra_args(false);
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Label(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

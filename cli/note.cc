@@ -1,0 +1,68 @@
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "cli/store_change.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kMaxNote = 64 << 10;
+
+struct NoteOptions : JsonOption {
+  std::string experiment;
+  std::string text;
+  bool clear = false;
+};
+
+void Check(const NoteOptions& options) {
+  if (options.text.empty() != options.clear) {
+    throw Error(ErrorKind::kUsage, options.clear
+                                       ? "note: give either a text or --clear"
+                                       : "note: give the text, or --clear");
+  }
+  if (options.text.size() > kMaxNote || !IsValidUtf8(options.text)) {
+    throw Error(ErrorKind::kUsage,
+                "note: the text must be UTF-8 of at most 64 KiB; shorten it, "
+                "or keep it in a file");
+  }
+}
+
+int Note(const NoteOptions& options, const GlobalOptions& globals) {
+  Check(options);
+  const std::int64_t id = ParseExperimentId(options.experiment);
+  Store store = OpenStoreToChange(globals, {id});
+  store.Write([&](StoreWriter& writer) { writer.SetNote(id, options.text); });
+  if (options.json) {
+    PrintJson({{"experiment", id}, {"note", options.text}});
+  } else {
+    Say(globals, "experiment " + options.experiment +
+                     (options.clear ? " has no note any more"
+                                    : " has the note; 'dtrain describe " +
+                                          options.experiment + "' shows it"));
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpNote(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<NoteOptions>();
+  app.add_option("EXP", options->experiment, "Experiment")->required();
+  app.add_option("TEXT", options->text, "What to note; replaces what was");
+  app.add_flag("--clear", options->clear, "Remove the note");
+  AddJsonOption(app, *options);
+  app.callback([options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Note(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

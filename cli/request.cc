@@ -1,0 +1,212 @@
+#include "cli/request.h"
+
+#include <algorithm>
+#include <ctime>
+#include <iostream>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/exit_code.h"
+#include "cli/store_change.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+// One target, and how far it has come.
+struct Asked {
+  Target target;
+  State state = State::kPending;  // of the trial if one is named
+  bool running = false;           // somebody holds the experiment
+  std::int64_t request = 0;       // 0: none was made
+  bool failed = false;
+
+  std::string Name() const {
+    const std::string id = std::to_string(target.experiment);
+    return target.trial ? "trial " + id + "." + std::to_string(*target.trial)
+                        : "experiment " + id;
+  }
+};
+
+void Look(const Store& store, Asked& asked) {
+  const std::int64_t id = asked.target.experiment;
+  // The runner's last word is there before it goes.
+  asked.running = RunnerLock::Holder(store.layout().RunnerLock(id)).has_value();
+  const ExperimentRow row = FindTarget(store, asked.target);
+  asked.state = row.state;
+  if (!asked.target.trial) return;
+  const auto trial = store.Trial({id, *asked.target.trial});
+  if (trial) asked.state = trial->state;
+  if (!asked.running && !IsFinal(asked.state)) asked.state = row.state;
+}
+
+bool IsSettled(const Asked& asked) {
+  return !asked.running || (asked.target.trial && IsFinal(asked.state));
+}
+
+// The states of every unfinished trial and of the experiment, which nobody can
+// start to run meanwhile.
+void CancelHere(Store& store, std::int64_t id) {
+  const auto lock = LockExperiment(store, id);
+  if (IsFinal(FindExperiment(store, id).state)) return;  // it ended just now
+  const Timestamp now = Clock::System().now();
+  store.Write([&](StoreWriter& writer) {
+    for (const TrialRow& trial : store.Trials(id)) {
+      if (IsFinal(trial.state)) continue;
+      writer.SetTrialState(trial.id, State::kCanceled, now, "canceled");
+    }
+    writer.SetExperimentState(id, State::kCanceled, now);
+    for (const RequestRow& request : store.OpenRequests(id)) {
+      writer.FinishRequest(request.id);
+    }
+  });
+}
+
+void Refuse(Asked& asked, const std::string& remedy,
+            const GlobalOptions& globals) {
+  asked.failed = true;
+  SayError(globals, asked.Name() + " is " +
+                        std::string(StateName(asked.state)) +
+                        ", nobody runs it; " + remedy);
+}
+
+// For one that nobody runs.
+void ActHere(RequestKind kind, const RequestOptions& options, Asked& asked,
+             const GlobalOptions& globals) {
+  const std::string id = std::to_string(asked.target.experiment);
+  const State wanted =
+      kind == RequestKind::kPause ? State::kPaused : State::kCanceled;
+  if (asked.state == wanted && kind != RequestKind::kKill) {
+    Say(globals,
+        asked.Name() + " is " + std::string(StateName(wanted)) + " already");
+  } else if (IsFinal(asked.state)) {
+    Refuse(asked, "there is nothing to " + std::string(RequestName(kind)),
+           globals);
+  } else if (kind == RequestKind::kCancel) {
+    Store store = OpenStoreToChange(globals, {asked.target.experiment});
+    CancelHere(store, asked.target.experiment);
+    Look(store, asked);
+    if (options.json) return;
+    std::cout << asked.Name() << " is " << StateName(asked.state) << '\n';
+  } else {
+    Refuse(asked,
+           "go on with '" + CommandFor(globals, "resume " + id) +
+               "', or end it with '" + CommandFor(globals, "cancel " + id) +
+               "'",
+           globals);
+  }
+}
+
+// All that is asked, before anyone waits.
+void Record(RequestKind kind, std::vector<Asked>& all,
+            const GlobalOptions& globals) {
+  if (std::ranges::none_of(all, &Asked::running)) return;
+  Store store = OpenStoreToChange(globals, {});
+  const Timestamp now = Clock::System().now();
+  store.Write([&](StoreWriter& writer) {
+    for (Asked& asked : all) {
+      if (!asked.running) continue;
+      asked.request = writer.AddRequest(asked.target.experiment,
+                                        asked.target.trial, kind, now);
+    }
+  });
+}
+
+// False if the time was up first.
+bool WaitFor(const Store& store, std::vector<Asked>& all, Duration timeout) {
+  const Clock clock = Clock::System();
+  const Duration start = clock.monotonic();
+  const auto unsettled = [](const Asked& asked) {
+    return asked.request != 0 && !IsSettled(asked);
+  };
+  while (true) {
+    for (Asked& asked : all) {
+      if (unsettled(asked)) Look(store, asked);
+    }
+    if (std::ranges::none_of(all, unsettled)) return true;
+    if (clock.monotonic() - start >= timeout) return false;
+    const timespec nap{.tv_sec = 0, .tv_nsec = 100'000'000};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+nlohmann::json Json(const Asked& asked) {
+  using nlohmann::json;
+  const Target& target = asked.target;
+  return {{"experiment", target.experiment},
+          {"trial", target.trial ? json(std::to_string(target.experiment) +
+                                        "." + std::to_string(*target.trial))
+                                 : json(nullptr)},
+          {"state", StateName(asked.state)},
+          {"requested", asked.request != 0}};
+}
+
+// What became of one that was asked; the exit code.
+int Tell(RequestKind kind, const Asked& asked, const RequestOptions& options,
+         const GlobalOptions& globals) {
+  if (asked.request == 0) return asked.failed ? kExitFailed : kExitDone;
+  const std::string state(StateName(asked.state));
+  if (!options.json) std::cout << asked.Name() << " is " << state << '\n';
+  if (asked.state == State::kInterrupted) {
+    SayError(globals, asked.Name() + ": its runner died before it could " +
+                          std::string(RequestName(kind)) +
+                          "; 'dtrain cancel' ends it, 'dtrain resume' goes "
+                          "on");
+    return kExitFailed;
+  }
+  return asked.state == State::kError ? kExitFailed : kExitDone;
+}
+
+std::vector<Asked> Parse(RequestKind kind, const RequestOptions& options,
+                         const Store& store) {
+  std::vector<Asked> all;
+  for (const std::string& text : options.targets) {
+    Asked asked;
+    if (kind == RequestKind::kKill) {
+      asked.target = ParseTarget(text);
+    } else {
+      asked.target.experiment = ParseExperimentId(text);
+    }
+    Look(store, asked);
+    all.push_back(asked);
+  }
+  return all;
+}
+
+}  // namespace
+
+void AddRequestOptions(CLI::App& app, RequestOptions& options) {
+  app.add_option("--timeout", options.timeout,
+                 "Exit 124 if it takes longer: 90, 30m")
+      ->capture_default_str();
+  app.add_flag("--no-wait", options.no_wait, "Ask, and do not wait for it");
+  AddJsonOption(app, options);
+}
+
+int Request(RequestKind kind, const RequestOptions& options,
+            const GlobalOptions& globals) {
+  const Duration timeout = ParseDuration(options.timeout, "--timeout");
+  const Store store = OpenStore(globals);
+  std::vector<Asked> all = Parse(kind, options, store);
+  Record(kind, all, globals);
+  for (Asked& asked : all) {
+    if (!asked.running) ActHere(kind, options, asked, globals);
+  }
+  const bool done = options.no_wait || WaitFor(store, all, timeout);
+  int code = kExitDone;
+  nlohmann::json array = nlohmann::json::array();
+  for (const Asked& asked : all) {
+    code = std::max(code, Tell(kind, asked, options, globals));
+    array.push_back(Json(asked));
+  }
+  if (options.json) PrintJson({{"experiments", std::move(array)}});
+  if (done) return code;
+  SayError(globals, "not done after " + FormatDuration(timeout) +
+                        ", but asked for; see 'dtrain list', or wait longer "
+                        "with --timeout");
+  return kExitTimeout;
+}
+
+}  // namespace dtrain

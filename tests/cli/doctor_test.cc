@@ -1,0 +1,151 @@
+// doctor, and reading where nothing can be written.
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/clock.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_checkpoints.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+class DoctorTest : public testing::Test {
+ protected:
+  DoctorTest() {
+    FillSampleStore(dtrain_.store());
+    AddCheckpoint(layout_, {1, 2}, 200, 'c');
+    // The rest of the sample is as no real store would be.
+    Store store = Store::OpenForWriting(layout_);
+    store.Write([](StoreWriter& writer) {
+      writer.SetCheckpointState("0a1b2c3d-0000-4000-8000-000000000001",
+                                "DELETED");
+      writer.SetExperimentState(2, State::kPaused, Timestamp(1));
+    });
+    fs::permissions(layout_.Experiments(), fs::perms::owner_all);
+  }
+  // The texts of a check that are no good news.
+  json Findings(const std::string& check) const {
+    json texts = json::array();
+    const json document = dtrain_.Run({"doctor", "--json"}).Json();
+    for (const json& row : document["checks"]) {
+      if (row["check"] == check && row["status"] != "ok") {
+        texts.push_back(row["text"]);
+      }
+    }
+    return texts;
+  }
+
+  CliRunner dtrain_;
+  StoreLayout layout_{dtrain_.store()};
+};
+
+TEST_F(DoctorTest, FindsNothingWhereAllIsWell) {
+  const CliResult result = dtrain_.Run({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("passes integrity_check"));
+  EXPECT_THAT(result.out, HasSubstr("SQLite 3."));
+  EXPECT_THAT(result.out, HasSubstr("slots are free"));
+  EXPECT_EQ(dtrain_.Run({"doctor", "--json"}).Json()["ok"], true);
+}
+
+TEST_F(DoctorTest, IsContentWithoutAStore) {
+  const CliResult result =
+      dtrain_.Run({"--store", dtrain_.directory() / "none", "doctor"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "none"));
+}
+
+TEST_F(DoctorTest, SaysHowToGoOnAfterARunnerThatDied) {
+  Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
+    writer.SetExperimentState(2, State::kRunning, Timestamp(1));
+  });
+  EXPECT_EQ(dtrain_.Run({"doctor"}).code, 1);
+  EXPECT_EQ(Findings("experiments"),
+            json({"experiment 2 is INTERRUPTED, its runner died; go on with "
+                  "'dtrain resume 2'"}));
+}
+
+TEST_F(DoctorTest, MissesDirectoriesAndFindsStrangeOnes) {
+  fs::remove_all(layout_.Experiment(2));
+  fs::create_directories(layout_.Experiment(9));
+  const json texts = Findings("experiments");
+  ASSERT_EQ(texts.size(), 2);
+  EXPECT_THAT(texts[0], HasSubstr("neither logs nor checkpoints"));
+  EXPECT_THAT(texts[1], HasSubstr("belongs to no experiment"));
+}
+
+TEST_F(DoctorTest, MissesFilesOfCheckpoints) {
+  const fs::path path =
+      layout_.Checkpoint({1, 2}, "cccccccc-0000-4000-8000-000000000000");
+  fs::resize_file(path / "model.safetensors", 10);
+  EXPECT_THAT(Findings("checkpoints")[0],
+              HasSubstr("'model.safetensors' is missing or cut; 'dtrain "
+                        "checkpoint verify 1' marks it"));
+  std::ofstream(path / "MANIFEST.json") << "{";
+  EXPECT_THAT(Findings("checkpoints")[0],
+              HasSubstr("'MANIFEST.json' is not readable"));
+  fs::remove_all(path);
+  EXPECT_THAT(Findings("checkpoints")[0], HasSubstr("no such directory"));
+}
+
+TEST_F(DoctorTest, SeesWhoElseMayRead) {
+  fs::permissions(layout_.Database(), fs::perms::others_read,
+                  fs::perm_options::add);
+  EXPECT_THAT(Findings("modes")[0], HasSubstr("dtrain.db: mode 0604"));
+}
+
+TEST_F(DoctorTest, SeesDamage) {
+  std::fstream file(layout_.Database(),
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(3 * 4096 + 8);
+  file << std::string(4000, '\xa5') << std::flush;
+
+  const CliResult result = dtrain_.Run({"doctor", "--json"});
+
+  EXPECT_EQ(result.code, 5);
+  EXPECT_EQ(result.Json()["ok"], false);
+  EXPECT_THAT(result.out, HasSubstr("\"damage\""));
+}
+
+TEST_F(DoctorTest, SeesThatItIsNoDatabase) {
+  std::ofstream(layout_.Database()) << std::string(8192, 'x');
+  const CliResult result = dtrain_.Run({"doctor"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.out, HasSubstr("restore it from a backup"));
+}
+
+// On a read-only file system of its own, in a namespace of its own.
+TEST_F(DoctorTest, ReadOnlyMediumIsReadAndNotWritten) {
+  const fs::path disk = dtrain_.directory() / "disk";
+  fs::create_directories(disk);
+  const std::string user = geteuid() == 0 ? "" : "-U -r";
+  const std::string script =
+      "mount -t tmpfs tmpfs " + disk.string() + " && cp -a " +
+      dtrain_.store().string() + " " + disk.string() + "/store && rm -f " +
+      disk.string() + "/store/dtrain.db-shm && mount -o remount,ro " +
+      disk.string() + " || exit 77; export DTRAIN_STORE=" + disk.string() +
+      "/store; dtrain list --csv && dtrain metrics 1 --csv && dtrain logs 1 &&"
+      " dtrain describe 1 && dtrain checkpoint verify 1; echo reads $?; "
+      "dtrain label 1 --add x; echo writes $?";
+  const CliResult result = dtrain_.RunProgram(
+      {"sh", "-c", "unshare -m " + user + " sh -c '" + script + "'"});
+
+  if (result.code == 77 || result.code == 1) {
+    GTEST_SKIP() << "may not mount here: " << result.err;
+  }
+  EXPECT_THAT(result.out, HasSubstr("reads 0\n")) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("1,alpha,COMPLETED"));
+  EXPECT_THAT(result.out, HasSubstr("writes 5\n"));
+}
+
+}  // namespace
+}  // namespace dtrain

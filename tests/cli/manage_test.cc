@@ -1,0 +1,223 @@
+// archive, label, note, delete and backup.
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/run/runner_lock.h"
+#include "engine/store/layout.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+class ManageTest : public testing::Test {
+ protected:
+  ManageTest() { FillSampleStore(dtrain_.store()); }
+
+  json Described(const std::string& id) const {
+    return dtrain_.Run({"describe", id, "--json"}).Json();
+  }
+  std::size_t Listed() const {
+    return dtrain_.Run({"list", "--json"}).Json()["experiments"].size();
+  }
+
+  CliRunner dtrain_;
+  StoreLayout layout_{dtrain_.store()};
+};
+
+class UnknownExperimentTest
+    : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(UnknownExperimentTest, IsNotFoundAndNoStoreIsMade) {
+  const CliRunner dtrain;
+  const CliResult result = dtrain.Run(GetParam());
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("dtrain: error: "));
+  EXPECT_FALSE(fs::exists(dtrain.store()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, UnknownExperimentTest,
+    testing::Values(std::vector<std::string>{"archive", "9"},
+                    std::vector<std::string>{"unarchive", "9"},
+                    std::vector<std::string>{"label", "9", "--add", "x"},
+                    std::vector<std::string>{"note", "9", "text"},
+                    std::vector<std::string>{"delete", "9", "--yes"},
+                    std::vector<std::string>{"gc", "9"},
+                    std::vector<std::string>{"pause", "9"},
+                    std::vector<std::string>{"cancel", "9"},
+                    std::vector<std::string>{"kill", "9.1"},
+                    std::vector<std::string>{"backup", "copy.db"},
+                    std::vector<std::string>{"checkpoint", "show", "abcd"},
+                    std::vector<std::string>{"checkpoint", "verify", "9"},
+                    std::vector<std::string>{"checkpoint", "delete", "abcd"}));
+
+struct Misuse {
+  std::vector<std::string> arguments;
+  std::string message;
+};
+
+class MisuseTest : public testing::TestWithParam<Misuse> {};
+
+TEST_P(MisuseTest, SaysWhatToDoAndChangesNothing) {
+  const CliRunner dtrain;
+  FillSampleStore(dtrain.store());
+  const CliResult result = dtrain.Run(GetParam().arguments);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+  EXPECT_EQ(dtrain.Run({"list", "--json"}).Json()["experiments"].size(), 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CommandLines, MisuseTest,
+    testing::Values(
+        Misuse{{"archive", "x"}, "'x' is no experiment"},
+        Misuse{{"archive", "1.1"}, "'1.1' is no experiment"},
+        Misuse{{"label", "1"}, "give --add LABEL or --remove LABEL"},
+        Misuse{{"label", "1", "--add", ""}, "'' is no label"},
+        Misuse{{"label", "1", "--add", "\xff"}, "'\\xff' is no label"},
+        Misuse{{"note", "1"}, "give the text, or --clear"},
+        Misuse{{"note", "1", "x", "--clear"}, "either a text or --clear"},
+        Misuse{{"note", "1", std::string(70'000, 'x')}, "at most 64 KiB"},
+        Misuse{{"delete", "1"}, "stdin is no terminal; give --yes"},
+        Misuse{{"pause", "1.1"}, "'1.1' is no experiment"},
+        Misuse{{"kill", "1", "--timeout", "soon"}, "--timeout"},
+        Misuse{{"checkpoint"}, "see 'dtrain checkpoint --help'"},
+        Misuse{{"checkpoint", "shwo"},
+               "unknown command 'checkpoint shwo'; there are show, verify, "
+               "delete"},
+        Misuse{{"checkpoint", "show", "0a"}, "give at least 4 characters"},
+        Misuse{{"checkpoint", "show"}, "checkpoint show: "}));
+
+TEST_F(ManageTest, ArchivesAndBringsBack) {
+  EXPECT_EQ(dtrain_.Run({"archive", "1", "3", "1", "--json"}).Json(),
+            json({{"experiments",
+                   {{{"experiment", 1}, {"archived", true}},
+                    {{"experiment", 3}, {"archived", true}}}}}));
+  EXPECT_EQ(Listed(), 1);
+  EXPECT_EQ(dtrain_.Run({"list", "-a", "--json"}).Json()["experiments"].size(),
+            3);
+  EXPECT_EQ(Described("1")["archived"], true);
+
+  EXPECT_EQ(dtrain_.Run({"unarchive", "1", "3"}).code, 0);
+
+  EXPECT_EQ(Listed(), 3);
+}
+
+TEST_F(ManageTest, ArchivesNothingIfOneIsNotThere) {
+  EXPECT_EQ(dtrain_.Run({"archive", "1", "9"}).code, 3);
+  EXPECT_EQ(Listed(), 3);
+}
+
+TEST_F(ManageTest, ChangesLabels) {
+  const CliResult result = dtrain_.Run(
+      {"label", "1", "3", "--add", "a b", "--add", "x", "--remove", "night"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "experiment 1: a b, x\nexperiment 3: a b, x\n");
+  EXPECT_EQ(Described("1")["labels"], json({"a b", "x"}));
+  EXPECT_EQ(Described("2")["labels"], json({"night"}));
+  EXPECT_EQ(dtrain_.Run({"list", "--label", "x", "--json"})
+                .Json()["experiments"]
+                .size(),
+            2);
+}
+
+TEST_F(ManageTest, NotesAndClears) {
+  EXPECT_EQ(dtrain_.Run({"note", "1", "too \x1b[2J late"}).code, 0);
+  EXPECT_EQ(Described("1")["note"], "too \x1b[2J late");
+  EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
+              HasSubstr("note          too \\x1b[2J late\n"));
+
+  EXPECT_EQ(dtrain_.Run({"note", "1", "--clear"}).code, 0);
+
+  EXPECT_EQ(Described("1")["note"], "");
+}
+
+TEST_F(ManageTest, DeletesRowsAndFiles) {
+  const CliResult result = dtrain_.Run({"delete", "1", "--yes", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_GT(result.Json()["deleted"][0]["bytes"], 0);
+  EXPECT_FALSE(fs::exists(layout_.Experiment(1)));
+  EXPECT_FALSE(fs::exists(layout_.Experiment(1).string() + ".trash"));
+  EXPECT_EQ(dtrain_.Run({"describe", "1"}).code, 3);
+  EXPECT_EQ(Listed(), 2);
+}
+
+TEST_F(ManageTest, DeletingFollowsNoLinks) {
+  const fs::path mine = dtrain_.Write("mine", "precious");
+  fs::create_directory_symlink(dtrain_.directory(),
+                               layout_.Trial({1, 1}) / "link");
+  fs::create_directory_symlink(dtrain_.directory(), layout_.Experiment(3));
+
+  const CliResult result = dtrain_.Run({"delete", "1", "3", "--yes"});
+
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(fs::exists(mine));
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "runner.lock"));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(layout_.Experiment(3))));
+}
+
+TEST_F(ManageTest, TouchesNothingThatHasARunner) {
+  const RunnerLock lock = RunnerLock::Take(layout_.RunnerLock(2));
+  const std::string who =
+      "is run by process " + std::to_string(getpid()) + " on ";
+
+  const CliResult deleted = dtrain_.Run({"delete", "1", "2", "--yes"});
+  const CliResult archived = dtrain_.Run({"archive", "2"});
+
+  EXPECT_EQ(deleted.code, 5);
+  EXPECT_THAT(deleted.err, HasSubstr(who));
+  EXPECT_EQ(archived.code, 5);
+  EXPECT_THAT(archived.err, HasSubstr(who));
+  EXPECT_EQ(Listed(), 3);
+  EXPECT_EQ(dtrain_.Run({"label", "2", "--add", "x"}).code, 0);
+}
+
+TEST_F(ManageTest, AsksOnATerminal) {
+  const auto answer = [&](const std::string& text) {
+    return dtrain_.RunProgram(
+        {"sh", "-c",
+         "echo " + text + " | script -qec 'dtrain delete 1' /dev/null"},
+        {.environment = {{"TERM", "dumb"}}});
+  };
+  const CliResult no = answer("n");
+  EXPECT_EQ(no.code, 1);
+  EXPECT_THAT(no.out, HasSubstr("experiment 1 'alpha', COMPLETED, trials: 2"));
+  EXPECT_THAT(no.out, HasSubstr("nothing was deleted"));
+  EXPECT_EQ(Listed(), 3);
+
+  EXPECT_EQ(answer("y").code, 0);
+
+  EXPECT_EQ(Listed(), 2);
+}
+
+TEST_F(ManageTest, BacksUpWithoutOverwriting) {
+  const CliResult first = dtrain_.Run({"backup", "copy.db", "--json"});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.Json()["file"], (dtrain_.directory() / "copy.db").string());
+  const CliResult second = dtrain_.Run({"backup", "copy.db"});
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.err, HasSubstr("copy.db: is there already"));
+  EXPECT_EQ(dtrain_.Run({"backup", "none/copy.db"}).code, 1);
+
+  const fs::path restored = dtrain_.directory() / "restored";
+  fs::create_directories(restored);
+  fs::rename(dtrain_.directory() / "copy.db", restored / "dtrain.db");
+  EXPECT_EQ(dtrain_.Run({"--store", restored, "list", "--json"})
+                .Json()["experiments"]
+                .size(),
+            3);
+}
+
+}  // namespace
+}  // namespace dtrain

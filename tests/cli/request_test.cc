@@ -1,0 +1,165 @@
+// pause, cancel and kill: what happens where nobody runs the experiment, and
+// what is recorded for one who does. The lock is held by the test itself.
+
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/run/runner_lock.h"
+#include "engine/store/store.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RequestTest : public testing::Test {
+ protected:
+  RequestTest() {
+    FillSampleStore(dtrain_.store());
+    Write([](StoreWriter& writer) {
+      writer.AddTrial({.id = {2, 1}, .request_id = "r"});
+      writer.AddTrial({.id = {2, 2}, .request_id = "s"});
+      writer.SetTrialState({2, 1}, State::kCompleted, Timestamp(1));
+      writer.SetTrialState({2, 2}, State::kRunning, Timestamp(1));
+    });
+  }
+  void Write(const std::function<void(StoreWriter&)>& body) const {
+    Store::OpenForWriting(layout_).Write(body);
+  }
+  std::vector<RequestRow> OpenRequests() const {
+    return Store::OpenForReading(layout_).OpenRequests(2);
+  }
+  RunnerLock Run() const { return RunnerLock::Take(layout_.RunnerLock(2)); }
+
+  CliRunner dtrain_;
+  StoreLayout layout_{dtrain_.store()};
+};
+
+TEST_F(RequestTest, CancelsWhatNobodyRuns) {
+  Write([](StoreWriter& writer) {
+    writer.AddRequest(2, std::nullopt, RequestKind::kPause, Timestamp(1));
+  });
+
+  const CliResult result = dtrain_.Run({"cancel", "2"});
+
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "experiment 2 is CANCELED\n");
+  const json trials = dtrain_.Run({"trials", "2", "--json"}).Json()["trials"];
+  EXPECT_EQ(trials[0]["state"], "COMPLETED");
+  EXPECT_EQ(trials[1]["state"], "CANCELED");
+  EXPECT_THAT(OpenRequests(), IsEmpty());
+  EXPECT_EQ(dtrain_.Run({"resume", "2"}).code, 1);
+  EXPECT_EQ(dtrain_.Run({"cancel", "2"}).code, 0);
+}
+
+TEST_F(RequestTest, SaysWhatIsOver) {
+  const CliResult result = dtrain_.Run({"cancel", "1", "--json"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err,
+            "dtrain: error: experiment 1 is COMPLETED, nobody runs it; there "
+            "is nothing to cancel\n");
+  EXPECT_EQ(result.Json()["experiments"][0]["state"], "COMPLETED");
+}
+
+TEST_F(RequestTest, PausesNothingThatDoesNotRun) {
+  const CliResult result = dtrain_.Run({"pause", "2"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("experiment 2 is INTERRUPTED, nobody runs it; go on "
+                        "with 'dtrain resume 2'"));
+  EXPECT_THAT(dtrain_.Run({"kill", "2.2"}).err,
+              HasSubstr("trial 2.2 is INTERRUPTED, nobody runs it"));
+  EXPECT_EQ(dtrain_.Run({"kill", "2.3"}).code, 3);
+}
+
+TEST_F(RequestTest, PausedIsPaused) {
+  Write([](StoreWriter& writer) {
+    writer.SetExperimentState(2, State::kPaused, Timestamp(1));
+  });
+  const CliResult result = dtrain_.Run({"pause", "2"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("experiment 2 is PAUSED already"));
+  EXPECT_EQ(dtrain_.Run({"kill", "2"}).code, 1);
+}
+
+TEST_F(RequestTest, RecordsWhatARunnerIsAsked) {
+  const RunnerLock lock = Run();
+  EXPECT_EQ(dtrain_.Run({"pause", "2", "--no-wait"}).code, 0);
+  EXPECT_EQ(dtrain_.Run({"kill", "2.2", "--no-wait"}).code, 0);
+  EXPECT_EQ(dtrain_.Run({"kill", "2.2", "--no-wait"}).code, 0);
+
+  const auto requests = OpenRequests();
+
+  ASSERT_EQ(requests.size(), 2);
+  EXPECT_EQ(requests[0].kind, RequestKind::kPause);
+  EXPECT_EQ(requests[0].trial, std::nullopt);
+  EXPECT_EQ(requests[1].kind, RequestKind::kKill);
+  EXPECT_EQ(requests[1].trial, 2);
+}
+
+TEST_F(RequestTest, WaitsUntilTheRunnerHasDoneIt) {
+  std::optional<RunnerLock> lock = Run();
+  std::thread runner([&] {
+    while (OpenRequests().empty()) std::this_thread::yield();
+    Write([&](StoreWriter& writer) {
+      writer.SetExperimentState(2, State::kPaused, Timestamp(1));
+    });
+    lock.reset();
+  });
+
+  const CliResult result = dtrain_.Run({"pause", "2", "--json"});
+
+  runner.join();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["experiments"][0], json({{"experiment", 2},
+                                                   {"trial", nullptr},
+                                                   {"state", "PAUSED"},
+                                                   {"requested", true}}));
+}
+
+TEST_F(RequestTest, WaitsForOneTrial) {
+  const RunnerLock lock = Run();
+  std::thread runner([&] {
+    while (OpenRequests().empty()) std::this_thread::yield();
+    Write([&](StoreWriter& writer) {
+      writer.SetTrialState({2, 2}, State::kCanceled, Timestamp(1));
+    });
+  });
+
+  const CliResult result = dtrain_.Run({"kill", "2.2"});
+
+  runner.join();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "trial 2.2 is CANCELED\n");
+}
+
+TEST_F(RequestTest, SaysThatTheRunnerDied) {
+  std::optional<RunnerLock> lock = Run();
+  std::thread runner([&] {
+    while (OpenRequests().empty()) std::this_thread::yield();
+    lock.reset();
+  });
+
+  const CliResult result = dtrain_.Run({"cancel", "2"});
+
+  runner.join();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("its runner died before it could cancel"));
+}
+
+TEST_F(RequestTest, GivesUpInTime) {
+  const RunnerLock lock = Run();
+  const CliResult result = dtrain_.Run({"cancel", "2", "--timeout", "200ms"});
+  EXPECT_EQ(result.code, 124);
+  EXPECT_THAT(result.err, HasSubstr("but asked for"));
+  EXPECT_EQ(OpenRequests().size(), 1);
+}
+
+}  // namespace
+}  // namespace dtrain

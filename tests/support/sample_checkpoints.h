@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/store/store.h"
+#include "engine/train/checkpoint_writer.h"
+
+namespace dtrain {
+
+/// Adds a COMPLETED checkpoint to the store at `layout`, its files too; `digit`
+/// begins its UUID, which is given.
+inline std::string AddCheckpoint(const StoreLayout& layout, TrialId trial,
+                                 std::int64_t batches, char digit) {
+  const std::string uuid =
+      std::string(8, digit) + "-0000-4000-8000-000000000000";
+  std::filesystem::create_directories(layout.Trial(trial));
+  CheckpointWriter files(layout.Checkpoint(trial, uuid));
+  files.Write("model.safetensors", std::string(1000, 'm'));
+  files.Write("state.json", "{}");
+  const WrittenCheckpoint written = files.Commit();
+  Store store = Store::OpenForWriting(layout);
+  store.Write([&](StoreWriter& writer) {
+    writer.AddCheckpoint({.uuid = uuid,
+                          .trial = trial,
+                          .state = "COMPLETED",
+                          .batches = batches,
+                          .bytes = written.bytes,
+                          .files = written.files,
+                          .time = Timestamp(1)});
+  });
+  return uuid;
+}
+
+}  // namespace dtrain
