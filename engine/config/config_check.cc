@@ -46,6 +46,12 @@ void SettleStoragePath(const Node& root, Json& storage, Findings& findings) {
 void CheckResources(const Node& root, const Json& resources,
                     Findings& findings) {
   const Json& per_trial = resources.at("slots_per_trial");
+  if (per_trial.is_number_float()) {
+    const std::string key = "resources.slots_per_trial";
+    findings.NotYet(
+        MarkOf(root, key), key,
+        "valid, but this version cannot run a share of a GPU; use 1");
+  }
   if (!per_trial.is_number_integer()) return;
   const Json& most = resources.at("max_slots");
   if (!most.is_null() && most < per_trial) {

@@ -62,7 +62,8 @@ RunStatus Experiment::Status() const {
       ++status.waiting;
     }
   }
-  status.slots_in_use = static_cast<std::int64_t>(status.running.size());
+  status.slots_in_use = static_cast<std::int64_t>(status.running.size()) *
+                        state_.setup.slots_per_trial;
   return status;
 }
 

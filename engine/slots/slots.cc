@@ -79,46 +79,74 @@ SlotPlan PlanGpuSlots(std::vector<Gpu> gpus, std::int64_t cpus) {
           .cpu_tokens = cpus};
 }
 
-SlotPlan PlanCpuSlots(std::int64_t count, std::int64_t cpus) {
-  const std::int64_t threads = std::max<std::int64_t>(cpus / count, 1);
-  return {.count = count,
-          .threads = threads,
-          .cpu_tokens_per_trial = threads,
-          .cpu_tokens = std::max(cpus, count)};
+// How many of `slots` a trial takes.
+std::int64_t SlotsOfATrial(const ResourcesConfig& resources,
+                           std::int64_t slots) {
+  if (resources.all_slots) return slots;
+  const auto wanted = static_cast<std::int64_t>(resources.slots_per_trial);
+  if (wanted <= slots) return std::max<std::int64_t>(wanted, 1);
+  Fail("resources.slots_per_trial: a trial takes " + std::to_string(wanted) +
+       " slots, and there are " + std::to_string(slots) +
+       "; lower it, or set resources.slots to cpu:" + std::to_string(wanted));
+}
+
+// A CPU slot has its share of the cores; `most` of them are used.
+SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
+                      std::int64_t most, std::int64_t cpus) {
+  const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
+  const std::int64_t per_trial = SlotsOfATrial(resources, usable);
+  const std::int64_t share = std::max<std::int64_t>(cpus / slots, 1);
+  return {.count = usable / per_trial,
+          .slots_per_trial = per_trial,
+          .threads = std::min(share * per_trial, cpus),
+          .cpu_tokens_per_trial = share * per_trial,
+          .cpu_tokens = std::max(cpus, slots)};
+}
+
+void RefuseSeveralGpus(const ResourcesConfig& resources, std::size_t gpus) {
+  const bool one =
+      resources.all_slots ? gpus == 1 : resources.slots_per_trial == 1;
+  if (one) return;
+  Fail(
+      "resources.slots_per_trial: a trial has exactly one GPU as yet; set it "
+      "to 1, or resources.slots to cpu");
 }
 
 }  // namespace
 
 SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
                    std::int64_t cpus, std::int64_t trials_at_once) {
-  if (resources.all_slots || resources.slots_per_trial != 1) {
-    Fail(
-        "resources.slots_per_trial: a trial has exactly one slot as yet; set "
-        "it to 1");
-  }
   cpus = std::max<std::int64_t>(cpus, 1);
   const std::int64_t most =
       resources.max_slots.value_or(std::numeric_limits<std::int64_t>::max());
   gpus = ChosenGpus(resources.slots, std::move(gpus));
-  SlotPlan plan;
   if (!gpus.empty()) {
-    plan = PlanGpuSlots(std::move(gpus), cpus);
-  } else if (resources.slots.cpu_slots > 0) {
-    plan = PlanCpuSlots(resources.slots.cpu_slots, cpus);
-  } else {
-    // Fewer trials at once have more threads each.
-    const std::int64_t wanted = trials_at_once > 0 ? trials_at_once : cpus;
-    plan = PlanCpuSlots(
-        std::max<std::int64_t>(std::min({cpus, wanted, most}), 1), cpus);
+    RefuseSeveralGpus(resources, gpus.size());
+    SlotPlan plan = PlanGpuSlots(std::move(gpus), cpus);
+    plan.count = std::max<std::int64_t>(std::min(plan.count, most), 1);
+    return plan;
   }
-  plan.count = std::max<std::int64_t>(std::min(plan.count, most), 1);
-  return plan;
+  std::int64_t slots = resources.slots.cpu_slots;
+  if (slots == 0) {
+    // Fewer trials at once have more threads each.
+    const bool bounded = trials_at_once > 0 && !resources.all_slots;
+    const double wanted =
+        static_cast<double>(trials_at_once) * resources.slots_per_trial;
+    slots = std::min(cpus, most);
+    if (bounded && wanted < static_cast<double>(slots)) {
+      slots = std::max<std::int64_t>(static_cast<std::int64_t>(wanted), 1);
+    }
+  }
+  return PlanCpuSlots(resources, slots, most, cpus);
 }
 
 std::string SlotPlan::ToString() const {
   if (gpus.empty()) {
-    return Counted(count, "CPU slot") + ", " + Counted(threads, "thread") +
-           (count == 1 ? "" : " each");
+    const std::string share =
+        slots_per_trial == 1 ? ""
+                             : std::to_string(slots_per_trial) + " a trial, ";
+    return Counted(count * slots_per_trial, "CPU slot") + ", " + share +
+           Counted(threads, "thread") + (count == 1 ? "" : " each");
   }
   std::vector<std::string> names;
   for (const Gpu& gpu : gpus) {

@@ -27,10 +27,11 @@ std::vector<Gpu> FindGpus(Duration limit, std::string* problem);
 /// The CPUs this process may use (its affinity mask and cgroup quota).
 std::int64_t UsableCpus();
 
-/// What slots an experiment has: `count` trials run at once, each on `gpu`
-/// slots or with `threads` intra-op threads.
+/// What slots an experiment has: `count` trials run at once, each on one GPU
+/// or, on CPU slots, with the cores of `slots_per_trial` of them.
 struct SlotPlan {
   std::int64_t count = 1;
+  std::int64_t slots_per_trial = 1;
   std::int64_t threads = 1;               // a trial's; fixed for the experiment
   std::vector<Gpu> gpus;                  // empty: CPU slots
   std::int64_t cpu_tokens_per_trial = 1;  // CPUs of the machine a trial takes

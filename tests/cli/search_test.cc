@@ -156,6 +156,11 @@ TEST_F(SearchTest, KeepsToItsSlotsAndConcurrency) {
   bounded.insert(bounded.rfind('}'), ", max_slots: 1");
   const CliResult max_slots = Create(bounded);
 
+  std::string pairs = SearchYaml(random, "cpu:4");
+  pairs.insert(pairs.rfind('}'), ", slots_per_trial: 2");
+  const CliResult two_each = Create(pairs);
+
+  EXPECT_EQ(MostAtOnce(two_each), 2u) << two_each.err;
   EXPECT_EQ(MostAtOnce(slots), 2u);
   EXPECT_EQ(MostAtOnce(concurrent), 1u);
   EXPECT_EQ(MostAtOnce(max_slots), 1u) << max_slots.err;

@@ -143,10 +143,44 @@ TEST_F(PlanSlotsTest, IdsThatAreNotThereAreRefused) {
             "(NVIDIA A), GPU 1 (NVIDIA B)");
 }
 
-TEST_F(PlanSlotsTest, SeveralSlotsForATrialAreRefused) {
+TEST_F(PlanSlotsTest, SeveralGpusForATrialAreRefused) {
   ResourcesConfig resources;
   resources.slots_per_trial = 2;
-  EXPECT_THAT(Refusal(resources, {}), HasSubstr("slots_per_trial"));
+  EXPECT_THAT(Refusal(resources, TwoGpus()),
+              HasSubstr("a trial has exactly one GPU as yet"));
+}
+
+TEST_F(PlanSlotsTest, ATrialOfSeveralCpuSlotsHasTheirCores) {
+  ResourcesConfig resources = Slots(SlotChoice::Kind::kCpu, 4);
+  resources.slots_per_trial = 2;
+  const SlotPlan plan = PlanSlots(resources, {}, 8, 16);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.threads, 4);
+  EXPECT_EQ(plan.cpu_tokens_per_trial, 4);
+  EXPECT_EQ(plan.ToString(), "4 CPU slots, 2 a trial, 4 threads each");
+}
+
+TEST_F(PlanSlotsTest, AllSlotsAreOneTrials) {
+  ResourcesConfig resources;
+  resources.all_slots = true;
+  const SlotPlan plan = PlanSlots(resources, {}, 8, 16);
+  EXPECT_EQ(plan.count, 1);
+  EXPECT_EQ(plan.threads, 8);
+}
+
+TEST_F(PlanSlotsTest, SlotsThatAreLeftOverStayFree) {
+  ResourcesConfig resources = Slots(SlotChoice::Kind::kCpu, 8);
+  resources.slots_per_trial = 3;
+  resources.max_slots = 7;
+  EXPECT_EQ(PlanSlots(resources, {}, 8, 16).count, 2);
+}
+
+TEST_F(PlanSlotsTest, MoreSlotsThanThereAreAreRefused) {
+  ResourcesConfig resources = Slots(SlotChoice::Kind::kCpu, 2);
+  resources.slots_per_trial = 4;
+  EXPECT_EQ(Refusal(resources, {}),
+            "resources.slots_per_trial: a trial takes 4 slots, and there are "
+            "2; lower it, or set resources.slots to cpu:4");
 }
 
 TEST(UsableCpusTest, IsAtLeastOne) { EXPECT_GE(UsableCpus(), 1); }
