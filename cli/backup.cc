@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 
 namespace dtrain {

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/train/checkpoint_reader.h"
-#include "engine/train/checkpoint_writer.h"
-#include "engine/train/sha256.h"
+#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/sha256.h"
 
 namespace dtrain {
 namespace {

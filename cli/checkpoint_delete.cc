@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/store/file_tree.h"
 
@@ -47,7 +48,7 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
       RequireUnused(reader, rows.back());
     }
   }
-  Store store = Store::OpenForWriting(layout);
+  Store store = OpenStoreForWriting(layout, globals);
   store.Write([&](StoreWriter& writer) {
     for (const CheckpointRow& row : rows) {
       RequireUnused(store, row);

@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 
@@ -103,9 +104,10 @@ std::vector<std::string> NoteNews(std::vector<Verified>& results) {
 }
 
 void Record(const StoreLayout& layout, const std::vector<Verified>& results,
-            const std::vector<std::string>& news) {
+            const std::vector<std::string>& news,
+            const GlobalOptions& globals) {
   if (news.empty()) return;
-  Store store = Store::OpenForWriting(layout);
+  Store store = OpenStoreForWriting(layout, globals);
   store.Write([&](StoreWriter& writer) {
     for (const Verified& result : results) {
       if (std::ranges::count(news, result.row.uuid) == 0) continue;
@@ -159,7 +161,7 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
   const auto news = NoteNews(results);
   // Where the store cannot be written to, what was found is told all the same.
   PrintListing(VerifiedListing(), results, options.format(), globals);
-  Record(layout, results, news);
+  Record(layout, results, news, globals);
   const auto bad = std::ranges::count_if(results, [](const Verified& result) {
     return result.report.state != FileState::kGood;
   });

@@ -51,6 +51,9 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
   auto* verbose = app.add_flag("-v,--verbose", globals.verbose, "Say more");
   app.add_flag("-q,--quiet", globals.quiet, "Say only facts and errors")
       ->excludes(verbose);
+  app.add_flag("--allow-network-fs", globals.allow_network_fs,
+               "Write to a store on a network file system")
+      ->envname("DTRAIN_ALLOW_NETWORK_FS");
 }
 
 void AddCommands(CLI::App& app, Invocation& invocation) {

@@ -20,6 +20,7 @@ struct GlobalOptions {
   ColorChoice color = ColorChoice::kAuto;
   bool verbose = false;
   bool quiet = false;
+  bool allow_network_fs = false;
   std::vector<std::string> argv;  // as it was typed, for the record
 };
 

@@ -20,8 +20,8 @@ struct ConfigOptions : JsonOption {
   bool original = false;
 };
 
-// To a file as it was given, to a terminal so that it obeys nothing in it.
-void PrintOriginal(const std::string& yaml, const GlobalOptions& globals) {
+// To a file as it is, to a terminal so that it obeys nothing in it.
+void PrintYaml(const std::string& yaml, const GlobalOptions& globals) {
   if (!ModeOf(STDOUT_FILENO, globals.color).terminal) {
     std::cout << yaml;
     return;
@@ -38,9 +38,9 @@ int Config(const ConfigOptions& options, const GlobalOptions& globals) {
   if (options.json) {
     PrintJson(detail.config);
   } else if (options.original) {
-    PrintOriginal(detail.yaml, globals);
+    PrintYaml(detail.yaml, globals);
   } else {
-    std::cout << ToYaml(detail.config);
+    PrintYaml(ToYaml(detail.config), globals);
   }
   return kExitDone;
 }

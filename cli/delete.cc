@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/store/file_tree.h"
 

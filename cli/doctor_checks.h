@@ -28,6 +28,10 @@ using Findings = std::vector<Finding>;
 Findings CheckDatabase(const Store& store);
 /// Checkpoints, directories and runners against what is recorded of them.
 Findings CheckExperiments(const Store& store, const GlobalOptions& globals);
+/// The recorded events of each search, fed to a fresh searcher, against the
+/// operations and the snapshot that were recorded with them.
+Findings CheckSearches(const Store& store,
+                       const std::vector<ExperimentRow>& rows);
 /// The library, the disk, file modes, the write lock, the write-ahead log.
 Findings CheckSurroundings(const StoreLayout& layout);
 /// GPUs and slots of this machine.

@@ -133,9 +133,12 @@ Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
     CheckCheckpoints(store, row.id, good, checkpoints);
   }
   CheckDirectories(store, rows, experiments);
+  Findings searches = CheckSearches(store, rows);
   Findings all;
   Conclude("experiments", std::to_string(rows.size()) + " experiments",
            experiments, all);
+  Conclude("search", "what was recorded of searches replays to the same",
+           searches, all);
   Conclude("checkpoints",
            std::to_string(good) +
                " checkpoints are there; 'dtrain checkpoint verify' reads them",

@@ -14,6 +14,7 @@
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/slots/slots.h"
+#include "engine/store/file_system.h"
 #include "engine/store/write_lock.h"
 
 namespace dtrain {
@@ -65,6 +66,25 @@ Finding CheckDisk(const fs::path& root) {
   }
   if (free >= kLittleSpace) return Well("disk", text);
   return Remark("disk", text + "; free some, 'dtrain gc' says what can go");
+}
+
+Finding CheckFileSystem(const fs::path& root) {
+  const FileSystem system = FileSystemOf(root);
+  switch (system.kind) {
+    case FileSystem::Kind::kLocal:
+      return Well("file system", "no network that is known of");
+    case FileSystem::Kind::kPerhaps:
+      return Remark("file system",
+                    root.string() + ": lies on " + system.name +
+                        "; if that leads to a network, let only one machine "
+                        "write to it");
+    case FileSystem::Kind::kNetworked:
+      break;
+  }
+  return Remark("file system",
+                root.string() + ": lies on " + system.name +
+                    ", where writers on two machines damage a database; move "
+                    "it to a local disk, or let only one machine write to it");
 }
 
 void CheckMode(const fs::path& path, Findings& findings) {
@@ -124,7 +144,8 @@ Finding CheckWal(const StoreLayout& layout) {
 }  // namespace
 
 Findings CheckSurroundings(const StoreLayout& layout) {
-  Findings findings = {CheckSqlite(), CheckDisk(layout.root())};
+  Findings findings = {CheckSqlite(), CheckDisk(layout.root()),
+                       CheckFileSystem(layout.root())};
   for (Finding& finding : CheckModes(layout)) {
     findings.push_back(std::move(finding));
   }

@@ -9,9 +9,11 @@ int ExitCodeOf(ErrorKind kind) {
     case ErrorKind::kNotFound:
       return kExitNotFound;
     case ErrorKind::kStore:
+    case ErrorKind::kDiskFull:
       return kExitStore;
     case ErrorKind::kResources:
       return kExitResources;
+    case ErrorKind::kDamaged:
     case ErrorKind::kFailed:
       return kExitFailed;
   }
@@ -39,6 +41,7 @@ int ExitCodeOf(const RunResult& result) {
   if (IsFinal(result.state)) return ExitCodeOf(result.state);
   if (result.signal != 0) return 128 + result.signal;
   if (result.timed_out) return kExitTimeout;
+  if (!result.error.empty()) return ExitCodeOf(result.error_kind);
   return ExitCodeOf(result.state);
 }
 

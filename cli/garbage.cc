@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cli/store_change.h"
+#include "engine/checkpoint/uuid.h"
 #include "engine/process/process_table.h"
 #include "engine/run/checkpoint_policy.h"
 #include "engine/store/file_tree.h"
@@ -16,31 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names in `directory`, none where it is no directory or a link to one.
-std::vector<std::string> Names(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  if (!fs::is_directory(fs::symlink_status(directory, error))) return names;
-  fs::directory_iterator entry(directory, error);
-  for (const fs::directory_iterator end; !error && entry != end;
-       entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
 std::optional<std::int64_t> Number(std::string_view name) {
   std::int64_t number = 0;
   const char* end = name.data() + name.size();
   const auto [rest, error] = std::from_chars(name.data(), end, number);
   if (error != std::errc() || rest != end || number < 1) return std::nullopt;
   return number;
-}
-
-bool IsUuid(const std::string& name) {
-  return name.size() == 36 &&
-         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
 }
 
 // A trial outlives its runner by the moment in which it saves what it has.
@@ -109,7 +91,7 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
 void GarbageCollection::RemoveLeftovers(std::int64_t experiment) {
   const auto checkpoints = store_.Checkpoints(experiment, /*deleted=*/true);
   const fs::path trials = store_.layout().Experiment(experiment) / "trials";
-  for (const std::string& name : Names(trials)) {
+  for (const std::string& name : NamesIn(trials)) {
     const auto number = Number(name);
     if (number) RemoveLeftoversOf({experiment, *number}, checkpoints);
   }
@@ -118,7 +100,7 @@ void GarbageCollection::RemoveLeftovers(std::int64_t experiment) {
 void GarbageCollection::RemoveLeftoversOf(
     TrialId trial, const std::vector<CheckpointRow>& checkpoints) {
   const fs::path directory = store_.layout().Checkpoints(trial);
-  for (const std::string& name : Names(directory)) {
+  for (const std::string& name : NamesIn(directory)) {
     const fs::path path = directory / name;
     const bool known = std::ranges::find(removed_, path, &Garbage::path) !=
                        removed_.end();  // by its policy, in a dry run
@@ -134,7 +116,7 @@ void GarbageCollection::RemoveLeftoversOf(
 void GarbageCollection::CollectDeleted() {
   const fs::path root = store_.layout().Experiments();
   // Looked at before the rows: a directory comes after its row.
-  const std::vector<std::string> names = Names(root);
+  const std::vector<std::string> names = NamesIn(root);
   const std::int64_t last = store_.LastExperimentId();
   std::set<std::int64_t> known;
   for (const ExperimentRow& row : store_.Experiments({.archived = true})) {

@@ -8,6 +8,7 @@
 #include "cli/listing.h"
 #include "cli/output.h"
 #include "cli/store_change.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 
 namespace dtrain {

@@ -21,7 +21,7 @@ int RunHere(const StoreLayout& layout, const Recording& record,
   std::signal(SIGPIPE, SIG_IGN);
   // A limit on file sizes is an error of a write, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  Store store = Store::OpenForWriting(layout);
+  Store store = OpenStoreForWriting(layout, globals);
   const std::int64_t id = record(store);
   std::function<void()> on_begin;
   if (departure) {

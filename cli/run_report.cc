@@ -79,6 +79,9 @@ void Explain(const RunResult& result, const GlobalOptions& globals) {
                           std::string(StateName(result.state)) +
                           (result.error.empty() ? "" : ": " + result.error) +
                           "; see " + CommandFor(globals, "logs " + id));
+  } else if (!result.error.empty()) {
+    SayError(globals, "experiment " + id + " is paused: " + result.error +
+                          "; to go on: " + CommandFor(globals, "resume " + id));
   } else if (!IsFinal(result.state)) {
     std::cerr << "dtrain: experiment " << id << " is paused"
               << (result.timed_out ? " at its time limit" : "")

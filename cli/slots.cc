@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "engine/base/text.h"
 #include "engine/report/format.h"
 
 namespace dtrain {

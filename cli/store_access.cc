@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/run/runner_lock.h"
@@ -73,6 +74,20 @@ StoreLayout FindStore(const GlobalOptions& globals) {
 
 Store OpenStore(const GlobalOptions& globals) {
   return Store::OpenForReading(FindStore(globals));
+}
+
+Store OpenStoreForWriting(const StoreLayout& layout,
+                          const GlobalOptions& globals) {
+  const FileSystem system = FileSystemOf(layout.root());
+  if (system.kind == FileSystem::Kind::kPerhaps && !globals.allow_network_fs) {
+    Say(globals, "warning: store " + layout.root().string() + " lies on " +
+                     system.name +
+                     "; if that leads to a network, let only this machine "
+                     "write to it (--allow-network-fs says that you know)");
+  }
+  return Store::OpenForWriting(layout, globals.allow_network_fs
+                                           ? NetworkWrites::kAllowed
+                                           : NetworkWrites::kRefused);
 }
 
 Target ParseTarget(const std::string& text) {

@@ -18,6 +18,11 @@ StoreLayout FindStore(const GlobalOptions& globals);
 /// FindStore, opened for reading.
 Store OpenStore(const GlobalOptions& globals);
 
+/// The store at `layout`, opened for writing; on a network file system only
+/// where that is allowed.
+Store OpenStoreForWriting(const StoreLayout& layout,
+                          const GlobalOptions& globals);
+
 /// What a user names: an experiment, or one of its trials.
 struct Target {
   std::int64_t experiment = 0;

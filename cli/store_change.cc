@@ -24,7 +24,7 @@ Store OpenStoreToChange(const GlobalOptions& globals,
     const Store reader = Store::OpenForReading(layout);
     for (const std::int64_t id : experiments) FindExperiment(reader, id);
   }
-  return Store::OpenForWriting(layout);
+  return OpenStoreForWriting(layout, globals);
 }
 
 void RequireNoRunner(const Store& store, std::int64_t experiment,

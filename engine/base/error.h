@@ -11,6 +11,8 @@ enum class ErrorKind {
   kNotFound,   // an experiment, trial or checkpoint that does not exist
   kStore,      // the store is damaged, read-only, full or held by another
   kResources,  // the slots asked for can never be had
+  kDiskFull,   // no space left, or next to none; nothing that stood is lost
+  kDamaged,    // a file is not, to the bit, what was once written
   kFailed,     // anything else that ends the command
 };
 

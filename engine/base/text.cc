@@ -197,6 +197,20 @@ std::string FormatTimestamp(Timestamp time) {
   return text.data();
 }
 
+std::string FormatBytes(std::int64_t bytes) {
+  if (bytes < 1000) return std::to_string(bytes) + " B";
+  constexpr std::array kUnits = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  double value = static_cast<double>(bytes) / 1000;
+  std::size_t unit = 0;
+  while (value >= 999.95 && unit + 1 < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %s", value, kUnits[unit]);
+  return text.data();
+}
+
 std::string FormatDuration(Duration duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
   std::array<char, 64> text{};

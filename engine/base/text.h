@@ -44,6 +44,9 @@ std::string FormatTimestamp(Timestamp time);
 /// A duration for people: "0.8s", "12s", "3m05s", "2h10m", "4d03h".
 std::string FormatDuration(Duration duration);
 
+/// "12.3 MB", in powers of 1000.
+std::string FormatBytes(std::int64_t bytes);
+
 /// The shortest decimal text that reads back as `value`; "NaN", "Infinity" and
 /// "-Infinity" for the rest.
 std::string FormatNumber(double value);

@@ -102,7 +102,7 @@ std::string DefaultText(const KeySpec& key) {
   if (key.ignored() || key.type == KeyType::kSection) return "";
   if (key.required) return "required";
   if (key.type == KeyType::kPeriod) return "0";
-  const nlohmann::json value = key.Default();
+  const nlohmann::json value = nlohmann::json::parse(key.fallback);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -118,7 +118,13 @@ std::string_view KeySpec::section() const {
 }
 
 nlohmann::json KeySpec::Default() const {
-  return nlohmann::json::parse(fallback);
+  auto value = nlohmann::json::parse(fallback);
+  // As one that is given is read: else the default, written out and read again,
+  // would be another text.
+  if (type == KeyType::kDuration && value.is_number()) {
+    value = value.get<double>();
+  }
+  return value;
 }
 
 std::span<const KeySpec> Schema() {

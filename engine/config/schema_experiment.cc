@@ -69,7 +69,8 @@ constexpr KeySpec kKeys[] = {
     {.path = "max_restarts",
      .type = kInt,
      .fallback = "5",
-     .doc = "How often a trial that crashed is started again.",
+     .doc = "How often a trial is started again that crashes without getting "
+            "further.",
      .most = 1'000'000},
     {.path = "time_limit",
      .type = kDuration,

@@ -35,6 +35,14 @@ bool HasTabIndent(std::string_view text, int line) {
   return first != text.npos && text[first] == '\t';
 }
 
+// Where yaml-cpp found an error; it counts on behind the end of the text.
+Mark PlaceOf(const YAML::Exception& error, std::string_view text,
+             const YamlTreeBuilder& builder, Mark origin) {
+  const bool behind = error.mark.pos > static_cast<int>(text.size());
+  if (behind && origin.override_index < 0) return MarkAt(text, text.size());
+  return builder.ToMark(error.mark);
+}
+
 // What to do about a message of yaml-cpp.
 std::string Explain(const YAML::Exception& error, std::string_view text) {
   if (HasTabIndent(text, error.mark.line)) {
@@ -68,7 +76,8 @@ std::optional<Node> ReadYaml(std::string_view text, Mark origin,
     }
   } catch (const YAML::Exception& error) {
     if (!builder.stopped()) {
-      findings.Error(builder.ToMark(error.mark), "", Explain(error, text));
+      findings.Error(PlaceOf(error, text, builder, origin), "",
+                     Explain(error, text));
     }
     return std::nullopt;
   }

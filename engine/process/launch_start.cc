@@ -59,14 +59,20 @@ void LaunchLoop::StartProcess(Waiting waiting, SlotLease lease) {
     for (const RunnerMessage& message : waiting.messages) {
       process->Send(message);
     }
-    forker_.Fork(process->HandedFds(), variables);
+    std::vector<int> handed = process->HandedFds();
+    if (options_.inherited >= 0) handed.push_back(options_.inherited);
+    forker_.Fork(std::move(handed), variables);
     forking_ = token;
     trials_[token] = {.process = std::move(process),
                       .oom_kills = oom_counter_.Read()};
     TakeForkOutcome();
   } catch (const Error& error) {
     events_.push_back(
-        TrialExited{.trial = id, .exit_code = 1, .last_lines = {error.what()}});
+        TrialExited{.trial = id,
+                    .exit_code = 1,
+                    .not_started = std::string("cannot start trial ") +
+                                   ToString(id) + ": " + error.what(),
+                    .last_lines = {error.what()}});
   }
 }
 

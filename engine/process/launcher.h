@@ -33,6 +33,7 @@ struct TrialExited {
   int signal = 0;
   bool killed_by_us = false;  // after Kill, Abort or a grace that ran out
   bool out_of_memory = false;
+  std::string not_started;              // why it never ran, or empty
   double seconds = 0;                   // since TrialStarted
   std::vector<std::string> last_lines;  // of its log, oldest first
 };

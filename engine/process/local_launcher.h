@@ -20,6 +20,7 @@ struct LocalLauncherOptions {
   StoreLayout layout;          // for the logs
   std::filesystem::path host;  // the trial-host program
   std::vector<std::pair<std::string, std::string>> environment;  // of trials
+  int inherited = -1;  // a descriptor that every trial keeps open, or -1
   Duration grace = std::chrono::seconds(30);  // from stop to SIGTERM
   Clock clock = Clock::System();
   bool ignore_hangup = false;  // detached: SIGHUP is no Interrupted

@@ -90,11 +90,11 @@ void CloseAllBut(std::vector<int> kept) {
   ::dup2(request.standard_output.get(), STDOUT_FILENO);
   ::dup2(request.standard_error.get(), STDERR_FILENO);
   std::vector<int> kept = {request.control.get()};
-  for (const UniqueFd& slot : request.slots) {
+  for (const UniqueFd& lock : request.locks) {
     // Held by whatever the trial executes, too: a slot is free only when all
     // that used it is gone.
-    ::fcntl(slot.get(), F_SETFD, 0);
-    kept.push_back(slot.get());
+    ::fcntl(lock.get(), F_SETFD, 0);
+    kept.push_back(lock.get());
   }
   CloseAllBut(std::move(kept));
   for (const auto& [name, value] : request.environment) {

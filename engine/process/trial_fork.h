@@ -14,7 +14,7 @@ struct TrialForkRequest {
   UniqueFd control;
   UniqueFd standard_output;
   UniqueFd standard_error;
-  std::vector<UniqueFd> slots;  // locks, held until the trial's end
+  std::vector<UniqueFd> locks;  // of its slots and others, held to its end
   std::vector<std::pair<std::string, std::string>> environment;
 };
 

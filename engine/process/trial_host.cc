@@ -49,7 +49,7 @@ TrialForkRequest RequestFrom(Packet packet) {
                            .standard_output = std::move(packet.fds[1]),
                            .standard_error = std::move(packet.fds[2])};
   std::move(packet.fds.begin() + 3, packet.fds.end(),
-            std::back_inserter(request.slots));
+            std::back_inserter(request.locks));
   for (const auto& [name, value] : object.at("env").items()) {
     request.environment.emplace_back(name, value.get<std::string>());
   }

@@ -119,7 +119,8 @@ void TrialProcess::Write(const std::string& lines) {
 }
 
 void TrialProcess::FailToStart(const std::string& reason) {
-  output_->Note("cannot start trial " + ToString(spec_.id) + ": " + reason);
+  not_started_ = "cannot start trial " + ToString(spec_.id) + ": " + reason;
+  output_->Note(not_started_);
   exit_code_ = 1;
 }
 
@@ -271,6 +272,7 @@ TrialExited TrialProcess::Result(bool out_of_memory) {
           .killed_by_us = killed_by_us_,
           .out_of_memory = out_of_memory && signal_ == SIGKILL &&
                            !killed_by_us_ && !punished_,
+          .not_started = not_started_,
           .seconds = seconds_,
           .last_lines = output_->last_lines()};
 }

@@ -86,6 +86,7 @@ class TrialProcess {
   std::optional<ControlChannel> control_;
   std::optional<TrialOutput> output_;
   std::string unsent_;  // lines that wait for the process
+  std::string not_started_;
   std::int64_t pid_ = 0;
   UniqueFd pidfd_;
   Duration started_at_{0};

@@ -94,18 +94,6 @@ std::string FormatMetric(double value) {
   return Print("%.6g", value);
 }
 
-std::string FormatBytes(std::int64_t bytes) {
-  if (bytes < 1000) return std::to_string(bytes) + " B";
-  constexpr std::array kUnits = {"kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = static_cast<double>(bytes) / 1000;
-  std::size_t unit = 0;
-  while (value >= 999.95 && unit + 1 < kUnits.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  return Print("%.1f ", value) + kUnits[unit];
-}
-
 std::string FormatPercent(double progress) {
   const double percent = std::floor(progress * 100 + 1e-9);
   return Print("%.0f%%", std::isfinite(percent) ? percent : 0.0);

@@ -17,9 +17,6 @@ namespace dtrain {
 /// A metric's value for people: six significant digits.
 std::string FormatMetric(double value);
 
-/// "12.3 MB", in powers of 1000.
-std::string FormatBytes(std::int64_t bytes);
-
 /// "42%"; 100 only where `progress` is 1.
 std::string FormatPercent(double progress);
 

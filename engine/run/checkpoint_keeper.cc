@@ -53,6 +53,16 @@ CheckpointKeeper::Rows CheckpointKeeper::SetMetric(TrialId trial,
   return dropped;
 }
 
+void CheckpointKeeper::Forget(TrialId trial, const std::string& uuid) {
+  const auto found = unfinished_.find(trial);
+  if (found == unfinished_.end()) return;
+  std::erase_if(found->second, [&](const CheckpointRow& row) {
+    if (row.uuid != uuid) return false;
+    if (IsBest(row)) best_.erase(RankOf(row));
+    return true;
+  });
+}
+
 CheckpointKeeper::Rows CheckpointKeeper::End(TrialId trial) {
   Rows dropped;
   const auto found = unfinished_.find(trial);

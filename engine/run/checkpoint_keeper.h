@@ -27,6 +27,8 @@ class CheckpointKeeper {
   /// The searcher's metric was measured where the trial has a checkpoint.
   [[nodiscard]] Rows SetMetric(TrialId trial, std::int64_t batches,
                                double metric);
+  /// The checkpoint is of no use any more, whatever the policy says.
+  void Forget(TrialId trial, const std::string& uuid);
   /// The trial has ended: it goes on from no checkpoint any more.
   [[nodiscard]] Rows End(TrialId trial);
 

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/store/reserve_file.h"
 
 namespace dtrain {
 namespace {
@@ -15,6 +16,8 @@ using Urgency = Outbox::Urgency;
 constexpr Duration kStatusPeriod = milliseconds(100);
 // The loop looks around at least this often.
 constexpr Duration kLongestWait = milliseconds(200);
+// A turn of the loop takes no longer unless the process stood still.
+constexpr Duration kLongestDelay = std::chrono::seconds(1);
 // How long trials may take to checkpoint when the store has failed.
 constexpr Duration kLastGrace = std::chrono::seconds(5);
 // Of the events that have come by now, so many are recorded together.
@@ -64,12 +67,22 @@ void Experiment::Step() {
   // What has come already is recorded in one transaction.
   for (int i = 0; i < kMostAtOnce; ++i) {
     const LaunchEvent event = state_.doors.launcher.Wait(wait);
+    if (i == 0) ForgiveDelay(state_.Now() - now - wait);
     std::visit([this](const auto& e) { listener_.On(e); }, event);
     driver_.FeedAll();
     if (std::get_if<Idle>(&event) != nullptr) break;
     wait = Duration(0);
   }
   Tick();
+}
+
+// Was this process stopped for a while (SIGSTOP, a frozen cgroup), then what
+// the trials said meanwhile is still to be read: they are no later than it is.
+void Experiment::ForgiveDelay(Duration delay) {
+  if (delay < kLongestDelay) return;
+  for (const auto& [number, trial] : state_.trials.live()) {
+    trial->process->last_step += delay;
+  }
 }
 
 void Experiment::Tick() {
@@ -85,20 +98,15 @@ void Experiment::Tick() {
   requests_.Look();
   driver_.FeedAll();
   state_.doors.reporter.OnStatus(Status());
-  state_.doors.store.MaybeCheckpointWal();
 }
 
 void Experiment::Flush(bool all) {
   const Duration now = state_.Now();
   const auto due = state_.outbox.due(now);
   if (!due || (!all && *due > now)) return;
-  for (const std::int64_t number : std::exchange(state_.changed, {})) {
-    const TrialState* trial = state_.trials.Find(number);
-    if (trial == nullptr) continue;
-    state_.outbox.Add(
-        [id = trial->row.id, batches = trial->row.batches](
-            StoreWriter& writer) { writer.SetTrialBatches(id, batches); },
-        Urgency::kBatched);
+  while (!state_.changed.empty()) {
+    const TrialState* trial = state_.trials.Find(*state_.changed.begin());
+    state_.RecordBatches(*trial);
   }
   const double progress = TotalProgress();
   if (progress != progress_) {
@@ -109,7 +117,17 @@ void Experiment::Flush(bool all) {
         },
         Urgency::kBatched);
   }
-  state_.outbox.Flush(state_.doors.store, now, all);
+  Record(all);
+}
+
+// Where the disk is full the reserve makes room for the last words.
+void Experiment::Record(bool all) try {
+  state_.outbox.Flush(state_.doors.store, state_.Now(), all);
+  state_.doors.store.MaybeCheckpointWal();
+} catch (const Error& error) {
+  if (error.kind() != ErrorKind::kDiskFull) throw;
+  if (!GiveUpReserve(state_.doors.store.layout())) throw;
+  starter_.StopBecauseOf(error);
 }
 
 void Experiment::CheckHangs() {
@@ -139,7 +157,7 @@ void Experiment::CheckTimeLimit() {
   }
   if (state_.stopping || !limit || state_.Now() - start_ < *limit) return;
   timed_out_ = true;
-  starter_.StopAll();
+  starter_.StopAll("stopped at its time limit");
 }
 
 // A search that can never go on must not wait for ever without a word.
@@ -169,6 +187,10 @@ RunResult Experiment::Finish() {
   if (result.state == State::kPaused) {
     result.signal = state_.signal;
     result.timed_out = timed_out_;
+    if (state_.problem) {
+      result.error = state_.problem->what();
+      result.error_kind = state_.problem->kind();
+    }
   }
   result.seconds = std::chrono::duration<double>(state_.Now() - start_).count();
   RecordEnd(result);
@@ -187,7 +209,7 @@ void Experiment::RecordEnd(const RunResult& result) {
   for (const auto& [number, trial] : state_.trials.trials()) {
     if (trial->row.state == left) continue;
     state_.SetState(*trial, left,
-                    canceled ? "canceled" : driver_.Remarks(*trial));
+                    canceled ? "canceled" : driver_.WhyPaused(*trial));
   }
   requests_.RecordDone();
   state_.outbox.Add(

@@ -28,11 +28,15 @@ class Experiment {
   void Recover();
   void RecoverBest();
   void RecoverCheckpoints();
+  void RecoverFiles(const std::vector<CheckpointRow>& recorded);
+  void Adopt(TrialId trial, const std::string& uuid);
 
   // experiment.cc: the loop.
   void Step();
+  void ForgiveDelay(Duration delay);
   void Tick();
   void Flush(bool all = false);
+  void Record(bool all);
   void CheckHangs();
   void CheckTimeLimit();
   void CheckStall() const;

@@ -1,8 +1,12 @@
 // How Experiment goes on from the record. Takes O(events).
 
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/run/checkpoint_files.h"
 #include "engine/run/experiment.h"
 
 namespace dtrain {
@@ -46,17 +50,67 @@ void Experiment::RecoverBest() {
 }
 
 void Experiment::RecoverCheckpoints() {
+  const auto recorded =
+      state_.doors.store.Checkpoints(state_.setup.id, /*deleted=*/true);
   std::vector<TrialId> ended;
-  for (CheckpointRow& row : state_.doors.store.Checkpoints(state_.setup.id)) {
+  for (const CheckpointRow& row : recorded) {
     if (row.state != "COMPLETED") continue;
     const TrialId trial = row.trial;
     const bool is_ended = state_.trials.Find(trial.number) == nullptr;
     if (is_ended && (ended.empty() || ended.back() != trial)) {
       ended.push_back(trial);
     }
-    state_.Delete(state_.keeper.Add(std::move(row)));
+    state_.Delete(state_.keeper.Add(row));
   }
   for (const TrialId trial : ended) state_.Delete(state_.keeper.End(trial));
+  RecoverFiles(recorded);
+}
+
+// A trial that outlived its runner for a moment may have finished a checkpoint
+// that nobody recorded, or left one half done.
+void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
+  std::set<std::string> known;
+  for (const CheckpointRow& row : recorded) {
+    if (row.state != "DELETED") known.insert(row.uuid);
+  }
+  std::set<std::string> deleted;
+  for (const CheckpointRow& row : recorded) {
+    if (row.state == "DELETED") deleted.insert(row.uuid);
+  }
+  const StoreLayout& layout = state_.doors.store.layout();
+  for (const auto& [number, trial] : state_.trials.trials()) {
+    const TrialId id = trial->row.id;
+    for (const std::string& uuid : TidyCheckpoints(layout.Checkpoints(id))) {
+      if (deleted.contains(uuid)) {
+        RemoveQuietly(layout.Checkpoint(id, uuid));
+      } else if (!known.contains(uuid)) {
+        Adopt(id, uuid);
+      }
+    }
+  }
+}
+
+void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
+  const CheckpointSummary found = SummarizeCheckpoint(
+      state_.doors.store.layout().Checkpoint(trial, uuid).string());
+  CheckpointRow row{.uuid = uuid,
+                    .trial = trial,
+                    .state = "COMPLETED",
+                    .batches = found.batches,
+                    .epoch = found.epoch,
+                    .bytes = found.bytes,
+                    .files = found.files,
+                    .time = state_.doors.clock.now()};
+  state_.outbox.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
+                    Outbox::Urgency::kDurable);
+  state_.doors.reporter.OnNotice(
+      LogLevel::kInfo, "trial " + ToString(trial) +
+                           ": has a checkpoint at batch " +
+                           std::to_string(row.batches) +
+                           " from after the end of its runner, " + uuid);
+  state_.Delete(state_.keeper.Add(std::move(row)));
+} catch (const Error&) {
+  // Not whole: of no use, and `dtrain gc` removes it.
 }
 
 }  // namespace dtrain

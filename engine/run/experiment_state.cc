@@ -1,8 +1,8 @@
 #include "engine/run/experiment_state.h"
 
-#include <filesystem>
 #include <utility>
 
+#include "engine/run/checkpoint_files.h"
 #include "searchers/registry.h"
 
 namespace dtrain {
@@ -29,6 +29,13 @@ void ExperimentState::SetState(TrialState& trial, State state,
       IsFinal(state) ? Outbox::Urgency::kDurable : Outbox::Urgency::kBatched);
 }
 
+void ExperimentState::RecordBatches(const TrialState& trial) {
+  if (changed.erase(trial.row.id.number) == 0) return;
+  outbox.Add([id = trial.row.id, batches = trial.row.batches](
+                 StoreWriter& writer) { writer.SetTrialBatches(id, batches); },
+             Outbox::Urgency::kBatched);
+}
+
 void ExperimentState::Tell(const TrialState& trial) {
   outbox.After([this, row = trial.row, lines = trial.last_lines] {
     doors.reporter.OnTrialEnded(row, lines);
@@ -44,10 +51,7 @@ void ExperimentState::Delete(const CheckpointKeeper::Rows& checkpoints) {
         },
         Outbox::Urgency::kUrgent);
     const auto path = doors.store.layout().Checkpoint(row.trial, row.uuid);
-    outbox.After([path] {
-      std::error_code ignored;  // what stays is found by `dtrain gc`
-      std::filesystem::remove_all(path, ignored);
-    });
+    outbox.After([path] { RemoveQuietly(path); });
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "engine/base/error.h"
 #include "engine/run/best_trial.h"
 #include "engine/run/checkpoint_keeper.h"
 #include "engine/run/experiment_setup.h"
@@ -28,6 +30,8 @@ struct ExperimentState {
 
   /// Changes a trial's state, in the record too.
   void SetState(TrialState& trial, State state, const std::string& reason);
+  /// Records how far the trial is, if that has changed.
+  void RecordBatches(const TrialState& trial);
   /// Has the reporter told that a trial's process or the trial ended.
   void Tell(const TrialState& trial);
   /// Records checkpoints as deleted, and then deletes them.
@@ -46,9 +50,13 @@ struct ExperimentState {
   bool shutdown = false;           // the searcher is done
   bool failed = false;             // … because every trial errored
   bool stopping = false;           // everything is being paused
+  std::string why_stopping;        // … because of what
   bool canceled = false;           // … for good
   int signal = 0;                  // … because of this one
-  std::string last_error;          // of a trial
+  // … because of this, not by anybody's wish.
+  std::optional<Error> problem;
+  int failed_starts = 0;   // of processes, one after the other
+  std::string last_error;  // of a trial
 };
 
 }  // namespace dtrain

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/base/length.h"
 #include "engine/store/rows.h"
 #include "engine/store/trial_log.h"
@@ -66,7 +67,10 @@ struct RunStatus {
 struct RunResult {
   std::int64_t experiment = 0;
   State state = State::kCompleted;
-  std::string error;       // why, where state is kError
+  // Why, where the state is kError, or kPaused by nobody's wish; then its kind
+  // tells what was lacking.
+  std::string error;
+  ErrorKind error_kind = ErrorKind::kFailed;
   int signal = 0;          // it was paused by this signal
   bool timed_out = false;  // it was paused by its time limit
   std::optional<BestValidation> best;

@@ -36,7 +36,7 @@ void Requests::Take(const RequestRow& request) {
                            " from another process");
   switch (request.kind) {
     case RequestKind::kPause:
-      if (!state_.stopping) starter_.StopAll();
+      if (!state_.stopping) starter_.StopAll("paused by request");
       return;
     case RequestKind::kCancel:
       return CancelAll(/*now=*/false);
@@ -47,7 +47,7 @@ void Requests::Take(const RequestRow& request) {
 
 void Requests::CancelAll(bool now) {
   state_.canceled = true;
-  if (!state_.stopping) starter_.StopAll();
+  if (!state_.stopping) starter_.StopAll("canceled");
   if (now) state_.doors.launcher.Abort();
 }
 

@@ -9,13 +9,17 @@
 #include "engine/process/local_launcher.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"
+#include "engine/run/trials_lock.h"
 #include "engine/slots/slots.h"
 #include "engine/store/private_files.h"
+#include "engine/store/reserve_file.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
 
+// A trial whose runner died ends within two seconds, its host sees to that.
+constexpr Duration kSurvivorsLimit = std::chrono::seconds(4);
 constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
 
 std::string BootId() {
@@ -89,6 +93,11 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   }
   MakePrivateDirectories(store.layout().Experiment(id));
   const RunnerLock lock = RunnerLock::Take(store.layout().RunnerLock(id));
+  const std::string boot_id = BootId();
+  const TrialsLock trials =
+      TrialsLock::Take(store.layout().TrialsLock(id), store.Trials(id), boot_id,
+                       kSurvivorsLimit);
+  KeepReserve(store.layout());
   SlotPlan plan = PlanExperimentSlots(config);
   const nlohmann::json recorded =
       detail->provenance.value("slots", nlohmann::json::object());
@@ -99,6 +108,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                           .layout = store.layout(),
                           .host = FindTrialHost(),
                           .environment = config.environment,
+                          .inherited = trials.fd(),
                           .clock = clock,
                           .ignore_hangup = options.detached});
   const ExperimentRow& row = detail->row;
@@ -120,7 +130,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .threads = static_cast<int>(plan.threads),
       .slots = plan.count * plan.slots_per_trial,
       .slots_per_trial = plan.slots_per_trial,
-      .boot_id = BootId(),
+      .boot_id = boot_id,
   };
   Experiment experiment(std::move(setup), {.store = store,
                                            .launcher = launcher,

@@ -53,7 +53,8 @@ void WriteIdentity(int file, const std::string& path) {
   // must not keep an experiment from being resumed.
   if (!written && errno != ENOSPC && errno != EDQUOT) {
     throw Error(ErrorKind::kStore, path + ": cannot write: " +
-                                       std::generic_category().message(errno));
+                                       std::generic_category().message(errno) +
+                                       "; check the disk and its permissions");
   }
 }
 

@@ -142,11 +142,11 @@ void SearchDriver::Instruct(TrialState& trial) {
 }
 
 void SearchDriver::Close(TrialState& trial) {
-  const bool whole = trial.trained >= state_.searcher().max_length;
+  const bool whole = trial.trained() >= state_.searcher().max_length;
   std::string reason = Remarks(trial);
   if (!whole && !trial.ended_early) {
     const std::string why =
-        state_.rungs.WhyStopped(trial.row.rung, trial.trained);
+        state_.rungs.WhyStopped(trial.row.rung, trial.trained());
     reason = reason.empty() ? why : why + "; " + reason;
   }
   if (!trial.exit_told) Post(Closed{trial.index()});
@@ -180,6 +180,7 @@ void SearchDriver::EndEarly(TrialState& trial) {
 void SearchDriver::End(TrialState& trial, State state,
                        const std::string& reason) {
   trial.operations.clear();
+  state_.RecordBatches(trial);
   state_.SetState(trial, state, reason);
   state_.Delete(state_.keeper.End(trial.row.id));
   state_.Tell(trial);
@@ -195,6 +196,14 @@ std::string SearchDriver::Remarks(const TrialState& trial) const {
                       metric + " was " + FormatNumber(*trial.bad_metric));
   }
   return Join(remarks, "; ");
+}
+
+std::string SearchDriver::WhyPaused(const TrialState& trial) const {
+  const std::string remarks = Remarks(trial);
+  // One without work has no more than to wait for the others.
+  if (!trial.has_work() || state_.why_stopping.empty()) return remarks;
+  return remarks.empty() ? state_.why_stopping
+                         : remarks + "; " + state_.why_stopping;
 }
 
 }  // namespace dtrain

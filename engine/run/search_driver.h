@@ -34,6 +34,8 @@ class SearchDriver {
   void EndEarly(TrialState& trial);
   /// What a user should know of the trial, whatever comes of it.
   std::string Remarks(const TrialState& trial) const;
+  /// The same and, where everything is being paused, because of what.
+  std::string WhyPaused(const TrialState& trial) const;
 
  private:
   void Feed(const Event& event);

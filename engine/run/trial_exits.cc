@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/base/text.h"
+#include "engine/run/checkpoint_files.h"
 #include "engine/run/trial_listener.h"
 
 namespace dtrain {
@@ -11,19 +12,27 @@ namespace {
 
 using Urgency = Outbox::Urgency;
 
+std::string SignalName(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal)
+                         : "SIG" + std::string(name);
+}
+
 std::string DescribeExit(const TrialExited& event) {
   if (event.out_of_memory) return "out of memory: killed by the kernel";
   if (event.signal == 0) {
     return "exited with code " + std::to_string(event.exit_code);
   }
-  const char* name = ::sigabbrev_np(event.signal);
-  return "killed by signal " + std::to_string(event.signal) +
-         (name == nullptr ? "" : " (SIG" + std::string(name) + ")");
+  return "killed by signal " + std::to_string(event.signal) + " (" +
+         SignalName(event.signal) + ")";
 }
 
-// How long to wait before start number `restarts` + 1 of a trial.
-Duration BackOff(std::int64_t restarts) {
-  const std::int64_t doublings = std::min<std::int64_t>(restarts - 1, 9);
+// So often in a row may a process fail to start.
+constexpr int kMostFailedStarts = 5;
+
+// How long to wait before a trial is started that has failed so often in a row.
+Duration BackOff(std::int64_t failures) {
+  const std::int64_t doublings = std::min<std::int64_t>(failures - 1, 9);
   return std::chrono::milliseconds(100) * (std::int64_t{1} << doublings);
 }
 
@@ -62,6 +71,10 @@ void TrialListener::On(const TrialExited& event) {
         writer.ClearTrialProcess(id, seconds);
       },
       Urgency::kBatched);
+  // One that crashed may have been at a checkpoint.
+  if (!process->last_word) {
+    TidyCheckpoints(state_.doors.store.layout().Checkpoints(event.trial));
+  }
   HandleExit(*trial, *process, event);
   if (!trial->ended) state_.Tell(*trial);
   trial->last_lines = {};  // many trials may be paused
@@ -73,22 +86,53 @@ void TrialListener::HandleExit(TrialState& trial, const ProcessState& process,
     return driver_.Abandon(trial, ExitReason::kErrored, process.failure);
   }
   if (process.stop == StopCause::kCancel) return driver_.Cancel(trial);
+  if (!event.not_started.empty()) return HandleNoStart(trial, event);
   if (!trial.has_work()) return HandleIdleExit(trial, process, event);
   if (process.stop == StopCause::kHang) {
-    return HandleError(trial, process.failure);
+    return HandleError(trial, process, process.failure);
   }
+  HandleLastWord(trial, process, event);
+}
+
+// No fault of the trial's: the machine has no room for a process. That may
+// pass.
+void TrialListener::HandleNoStart(TrialState& trial, const TrialExited& event) {
+  state_.SetState(trial, State::kPending, event.not_started);
+  if (state_.stopping) return;
+  if (++state_.failed_starts > kMostFailedStarts) {
+    return starter_.StopBecauseOf(
+        Error(ErrorKind::kResources,
+              event.not_started +
+                  "; see to what it lacks, then go on with `dtrain resume`"));
+  }
+  const Duration wait = BackOff(state_.failed_starts);
+  state_.queue.PutOff(state_.Now() + wait, trial.turn, trial.row.id.number);
+  state_.doors.reporter.OnNotice(
+      LogLevel::kWarning,
+      event.not_started + "; trying again in " + FormatDuration(wait));
+}
+
+void TrialListener::HandleLastWord(TrialState& trial,
+                                   const ProcessState& process,
+                                   const TrialExited& event) {
   if (Said(process, EndReason::kInvalidHp)) {
     return driver_.Abandon(
         trial, ExitReason::kInvalidHp,
         "invalid hyperparameters: " + process.last_word->message);
   }
   if (Said(process, EndReason::kUserStop)) return driver_.EndEarly(trial);
+  if (Said(process, EndReason::kDamaged)) return FallBack(trial, process);
+  if (Said(process, EndReason::kDiskFull)) {
+    starter_.StopBecauseOf(
+        Error(ErrorKind::kDiskFull, process.last_word->message));
+    return Pause(trial);
+  }
   if (Said(process, EndReason::kStopped) || state_.stopping ||
       WasAsked(process)) {
     return Pause(trial);
   }
   if (!Said(process, EndReason::kError)) {
-    return HandleError(trial, DescribeExit(event));
+    return HandleError(trial, process, DescribeExit(event));
   }
   const std::string& why = process.last_word->message;
   // The same again, before any training: another start will not mend it.
@@ -96,7 +140,33 @@ void TrialListener::HandleExit(TrialState& trial, const ProcessState& process,
     return driver_.Abandon(trial, ExitReason::kErrored, why);
   }
   trial.last_failure = why;
-  HandleError(trial, why);
+  HandleError(trial, process, why);
+}
+
+// The checkpoint that it began from is marked, and it begins from the next
+// older one: no fault of the trial's, and so no restart.
+void TrialListener::FallBack(TrialState& trial, const ProcessState& process) {
+  const std::string& uuid = process.restored;
+  state_.keeper.Forget(trial.row.id, uuid);
+  state_.best.NoteDeleted(uuid);
+  state_.outbox.Add(
+      [uuid](StoreWriter& writer) {
+        (void)writer.SetCheckpointFound(uuid, "CORRUPT");
+      },
+      Urgency::kUrgent);
+  const CheckpointRow* next = state_.keeper.Latest(trial.row.id);
+  trial.row.latest_checkpoint = next == nullptr ? "" : next->uuid;
+  const std::string from = next == nullptr
+                               ? "the beginning"
+                               : "checkpoint " + next->uuid + " at batch " +
+                                     std::to_string(next->batches);
+  state_.doors.reporter.OnNotice(
+      LogLevel::kWarning,
+      "trial " + ToString(trial.row.id) + ": " + process.last_word->message +
+          "; marked CORRUPT, the trial goes on from " + from);
+  if (state_.stopping) return Pause(trial);
+  state_.SetState(trial, State::kPending, driver_.Remarks(trial));
+  driver_.Advance(trial);
 }
 
 // All that was asked of it is done, recorded, and in its checkpoint: however
@@ -120,14 +190,19 @@ void TrialListener::HandleIdleExit(TrialState& trial,
 
 void TrialListener::Pause(TrialState& trial) {
   if (trial.has_work() || !trial.close_requested) {
-    state_.SetState(trial, State::kPaused, driver_.Remarks(trial));
+    state_.SetState(trial, State::kPaused, driver_.WhyPaused(trial));
   }
   driver_.Advance(trial);
 }
 
-void TrialListener::HandleError(TrialState& trial, const std::string& reason) {
+void TrialListener::HandleError(TrialState& trial, const ProcessState& process,
+                                const std::string& reason) {
+  const CheckpointRow* latest = state_.keeper.Latest(trial.row.id);
+  const std::int64_t reached = latest == nullptr ? 0 : latest->batches;
+  // Who gets further is not stuck, however often it fails.
+  if (reached > process.from) trial.row.failures = 0;
   const std::int64_t most = state_.setup.config.max_restarts;
-  if (trial.row.restarts >= most) {
+  if (trial.row.failures >= most) {
     const std::string restarts =
         trial.row.restarts == 0
             ? ""
@@ -136,23 +211,22 @@ void TrialListener::HandleError(TrialState& trial, const std::string& reason) {
     return driver_.Abandon(trial, ExitReason::kErrored, reason + restarts);
   }
   ++trial.row.restarts;
-  const Duration wait = BackOff(trial.row.restarts);
+  ++trial.row.failures;
+  const Duration wait = BackOff(trial.row.failures);
   if (!state_.stopping) {
     state_.queue.PutOff(state_.Now() + wait, trial.turn, trial.row.id.number);
   }
   state_.SetState(trial, State::kPending, reason);
   state_.outbox.Add(
-      [id = trial.row.id, restarts = trial.row.restarts](StoreWriter& writer) {
-        writer.SetTrialRestarts(id, restarts);
+      [row = trial.row](StoreWriter& writer) {
+        writer.SetTrialRestarts(row.id, row.restarts, row.failures);
       },
       Urgency::kUrgent);
-  const CheckpointRow* latest = state_.keeper.Latest(trial.row.id);
   state_.doors.reporter.OnNotice(
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": " + reason + "; restart " +
-          std::to_string(trial.row.restarts) + " of " + std::to_string(most) +
-          " from batch " +
-          std::to_string(latest == nullptr ? 0 : latest->batches) + " in " +
+          std::to_string(trial.row.failures) + " of " + std::to_string(most) +
+          " from batch " + std::to_string(reached) + " in " +
           FormatDuration(wait));
 }
 
@@ -164,7 +238,7 @@ void TrialListener::On(const Interrupted& event) {
   state_.doors.reporter.OnNotice(
       LogLevel::kInfo,
       "stopping: trials checkpoint; once more to kill them now");
-  starter_.StopAll();
+  starter_.StopAll("stopped by " + SignalName(event.signal));
 }
 
 }  // namespace dtrain

@@ -25,10 +25,9 @@ void TrialListener::On(const TrialStarted& event) {
   TrialState* trial = state_.trials.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
   ProcessState& process = *trial->process;
+  state_.failed_starts = 0;
   process.running = true;
   process.started = process.last_step = state_.Now();
-  const CheckpointRow* latest = state_.keeper.Latest(event.trial);
-  const std::int64_t from = latest == nullptr ? 0 : latest->batches;
   ++trial->row.runs;
   trial->row.pid = event.pid;
   state_.SetState(*trial, State::kRunning, driver_.Remarks(*trial));
@@ -37,7 +36,7 @@ void TrialListener::On(const TrialStarted& event) {
         writer.SetTrialProcess(event.trial, event.pid, event.start_ticks, boot);
       },
       Urgency::kBatched);
-  state_.outbox.After([this, row = trial->row, from] {
+  state_.outbox.After([this, row = trial->row, from = process.from] {
     state_.doors.reporter.OnTrialStarted(row, from);
   });
 }

@@ -47,7 +47,12 @@ class TrialListener {
                   const TrialExited& event);
   void HandleIdleExit(TrialState& trial, const ProcessState& process,
                       const TrialExited& event);
-  void HandleError(TrialState& trial, const std::string& reason);
+  void HandleError(TrialState& trial, const ProcessState& process,
+                   const std::string& reason);
+  void HandleNoStart(TrialState& trial, const TrialExited& event);
+  void HandleLastWord(TrialState& trial, const ProcessState& process,
+                      const TrialExited& event);
+  void FallBack(TrialState& trial, const ProcessState& process);
   void Pause(TrialState& trial);
 
   ExperimentState& state_;

@@ -53,9 +53,15 @@ void TrialStarter::Start(TrialState& trial) {
   const TrialSpec spec = SpecOf(trial);
   const CheckpointRow* latest = state_.keeper.Latest(trial.row.id);
   const std::int64_t from = latest == nullptr ? 0 : latest->batches;
+  trial.process->restored = spec.restore;
+  trial.process->from = from;
   if (trial.row.batches > from) ForgetBeyond(trial, from);
   if (!state_.outbox.urgent()) return state_.doors.launcher.Start(spec);
-  state_.outbox.After([this, spec] { state_.doors.launcher.Start(spec); });
+  state_.outbox.After([this, spec] {
+    state_.doors.launcher.Start(spec);
+    // Everything may have been asked to stop since.
+    if (state_.stopping) state_.doors.launcher.RequestStop(spec.id);
+  });
 }
 
 // What it reported beyond its checkpoint will be reported again.
@@ -109,6 +115,9 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
         state_.doors.store.CheckpointByPrefix(config.source_checkpoint_uuid);
     spec.warm_start = layout.Checkpoint(row.trial, row.uuid).string();
   }
+  for (const std::int64_t length : trial.completed) {
+    spec.completed.push_back({length, config.length_unit});
+  }
   spec.until = Length{trial.operations.front(), config.length_unit};
   spec.settings = config.training;
   spec.settings.searcher_metric = config.searcher.metric;
@@ -116,8 +125,18 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
   return spec;
 }
 
-void TrialStarter::StopAll() {
+void TrialStarter::StopBecauseOf(const Error& problem) {
+  if (state_.problem) return;
+  state_.problem = problem;
+  state_.doors.reporter.OnNotice(
+      LogLevel::kError,
+      std::string(problem.what()) + "; pausing the experiment");
+  if (!state_.stopping) StopAll("stopped: " + std::string(problem.what()));
+}
+
+void TrialStarter::StopAll(const std::string& why) {
   state_.stopping = true;
+  state_.why_stopping = why;
   state_.queue.Clear();
   for (const auto& [number, trial] : state_.trials.live()) {
     StopCause& stop = trial->process->stop;

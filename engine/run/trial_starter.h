@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "engine/run/experiment_state.h"
 
@@ -15,8 +16,11 @@ class TrialStarter {
 
   /// Starts what can be started. REQUIRES: nothing urgent waits to be recorded.
   void Schedule();
-  /// Asks every process to end; nothing is started any more.
-  void StopAll();
+  /// Asks every process to end; nothing is started any more. `why` becomes the
+  /// reason of the trials that are left: "stopped by SIGTERM".
+  void StopAll(const std::string& why);
+  /// The same, and the user is told why: the machine lacks what is needed.
+  void StopBecauseOf(const Error& problem);
 
  private:
   std::size_t FreeSlots() const;

@@ -35,6 +35,8 @@ struct ProcessState {
   Duration last_step{0};
   Progress progress;
   std::int64_t unacknowledged = 0;  // highest seq to acknowledge; 0: none
+  std::string restored;             // the checkpoint it began from, or empty
+  std::int64_t from = 0;            // the batches of that
 
   // What it reported last.
   MetricValues training;
@@ -50,7 +52,7 @@ struct TrialState {
   // What the searcher wants of it.
   std::vector<std::int64_t> operations;  // absolute lengths, first is current
   std::int64_t turn = 0;                 // place in the queue for slots
-  std::int64_t trained = 0;              // longest operation completed
+  std::vector<std::int64_t> completed;   // lengths of operations, ascending
   bool close_requested = false;
   bool ended_early = false;  // by itself, with success
   bool exit_told = false;    // the searcher knows of an early exit
@@ -63,6 +65,10 @@ struct TrialState {
   std::string last_failure;
   std::vector<std::string> last_lines;  // of the log of its last process
 
+  /// The longest operation completed.
+  std::int64_t trained() const {
+    return completed.empty() ? 0 : completed.back();
+  }
   TrialIndex index() const { return row.id.number - 1; }
   bool has_work() const { return !operations.empty(); }
   /// It has a process that nothing was asked of: the process can go on with

@@ -27,7 +27,7 @@ void TrialTable::Take(const Event& event) {
   if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
     TrialState* trial = Find(done->trial + 1);
     if (trial == nullptr) return;
-    trial->trained = done->length;
+    trial->completed.push_back(done->length);
     ++trial->row.rung;
     if (trial->has_work()) trial->operations.erase(trial->operations.begin());
     if (trial->process) trial->process->operation_sent = false;

@@ -143,8 +143,9 @@ void ThrowStoreError(const StoreLayout& layout,
     code = SQLITE_FULL;
     what = sqlite3_errstr(code);
   }
-  throw Error(ErrorKind::kStore, "store " + layout.root().string() + ": " +
-                                     what + "; " + Remedy(code));
+  throw Error(
+      code == SQLITE_FULL ? ErrorKind::kDiskFull : ErrorKind::kStore,
+      "store " + layout.root().string() + ": " + what + "; " + Remedy(code));
 }
 
 std::unique_ptr<SQLite::Database> OpenReadWrite(const fs::path& path) {

@@ -1,6 +1,6 @@
 #include "engine/store/file_tree.h"
 
-#include <string>
+#include <algorithm>
 #include <system_error>
 
 #include "engine/base/error.h"
@@ -23,6 +23,19 @@ void RemoveAll(const fs::path& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> NamesIn(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(directory, error))) return names;
+  fs::directory_iterator entry(directory, error);
+  for (const fs::directory_iterator end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
 
 std::int64_t TreeBytes(const fs::path& path) {
   std::error_code error;

@@ -2,12 +2,18 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace dtrain {
 
 /// What the name of a directory ends with that is being deleted.
 inline constexpr std::string_view kTrashSuffix = ".trash";
+
+/// The names in `directory` in order; none where it is no directory, or a link
+/// to one.
+std::vector<std::string> NamesIn(const std::filesystem::path& directory);
 
 /// The bytes of the files in `path`, or of the file that it is; links are not
 /// followed. What cannot be looked at counts as nothing.

@@ -10,6 +10,10 @@ std::filesystem::path StoreLayout::RunnerLock(std::int64_t experiment) const {
   return Experiment(experiment) / "runner.lock";
 }
 
+std::filesystem::path StoreLayout::TrialsLock(std::int64_t experiment) const {
+  return Experiment(experiment) / "trials.lock";
+}
+
 std::filesystem::path StoreLayout::RunnerLog(std::int64_t experiment) const {
   return Experiment(experiment) / "runner.log";
 }

@@ -18,11 +18,16 @@ class StoreLayout {
   std::filesystem::path Database() const { return root_ / "dtrain.db"; }
   /// The flock of every write transaction and WAL checkpoint.
   std::filesystem::path WriteLock() const { return root_ / "dtrain.db.lock"; }
+  /// Space that is given up where the disk is full, for the last words.
+  std::filesystem::path Reserve() const { return root_ / "dtrain.reserve"; }
   /// Holds a directory for each experiment, named by its id.
   std::filesystem::path Experiments() const { return root_ / "experiments"; }
   std::filesystem::path Experiment(std::int64_t experiment) const;
   /// Held by the experiment's runner (an OFD lock) as long as it lives.
   std::filesystem::path RunnerLock(std::int64_t experiment) const;
+  /// Held by the experiment's runner and by all its trials as long as one
+  /// lives.
+  std::filesystem::path TrialsLock(std::int64_t experiment) const;
   /// What a detached runner prints.
   std::filesystem::path RunnerLog(std::int64_t experiment) const;
   std::filesystem::path Trial(TrialId trial) const;

@@ -42,6 +42,9 @@ void MakePrivateFile(const std::filesystem::path& file) {
   const UniqueFd created(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!created && errno != EEXIST) Fail(file, errno);
+  // What a planted link leads to is not ours to write to.
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(file, ignored)) Fail(file, ELOOP);
 }
 
 }  // namespace dtrain

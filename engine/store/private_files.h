@@ -9,7 +9,7 @@ namespace dtrain {
 void MakePrivateDirectories(const std::filesystem::path& directory);
 
 /// Creates an empty file for this user alone (0600) unless there is one.
-/// Throws Error(kStore).
+/// Throws Error(kStore), for a symbolic link in its place too.
 void MakePrivateFile(const std::filesystem::path& file);
 
 }  // namespace dtrain

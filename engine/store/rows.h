@@ -80,11 +80,12 @@ struct TrialRow {
   std::optional<BestValidation> best;
   std::optional<BestValidation> latest;
   std::string latest_checkpoint;  // newest COMPLETE one, or empty
-  std::int64_t restarts = 0;
-  std::int64_t runs = 0;       // processes started so far, pauses included
-  std::int64_t pid = 0;        // 0: no process
-  std::int64_t pid_start = 0;  // its start, clock ticks as in /proc/PID/stat
-  std::string boot_id;         // the boot in which it had that pid
+  std::int64_t restarts = 0;      // after failures
+  std::int64_t failures = 0;      // since it last made a checkpoint further on
+  std::int64_t runs = 0;          // processes started so far, pauses included
+  std::int64_t pid = 0;           // 0: no process
+  std::int64_t pid_start = 0;     // its start, clock ticks as in /proc/PID/stat
+  std::string boot_id;            // the boot in which it had that pid
   Timestamp created{0};
   std::optional<Timestamp> started;
   std::optional<Timestamp> ended;

@@ -165,9 +165,14 @@ ALTER TABLE experiment_details ADD COLUMN note TEXT NOT NULL DEFAULT '';
 CREATE INDEX experiments_by_best_trial ON experiments (best_trial_id);
 )sql";
 
+// How often a trial has failed since it last got further.
+constexpr const char* kVersion3 = R"sql(
+ALTER TABLE trials ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+)sql";
+
 // The migration at index i makes version i + 1. Those that were released are
 // never changed.
-constexpr std::array kMigrations = {kVersion1, kVersion2};
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -53,16 +53,40 @@ std::filesystem::path OldDatabase(SQLite::Database& database,
   return layout.Database().string() + ".v" + version + ".bak";
 }
 
+// Whoever finds the new schema wanting can go back to the old program.
+void KeepOldDatabase(SQLite::Database& database, const StoreLayout& layout) {
+  try {
+    CopyDatabase(database, OldDatabase(database, layout), Overwrite::kAlways);
+  } catch (const Error& error) {
+    // The user asked for no copy: what is wrong is that the store cannot be
+    // written to.
+    throw Error(
+        ErrorKind::kStore,
+        "store " + layout.root().string() +
+            ": was written by an older dtrain and cannot be migrated: " +
+            error.what());
+  }
+}
+
+// SQLite's locks and shared memory are of one machine. Where they are ignored,
+// two writers damage the database, and nobody is told.
+void RefuseNetwork(const StoreLayout& layout) {
+  const FileSystem system = FileSystemOf(layout.root());
+  if (system.kind != FileSystem::Kind::kNetworked) return;
+  throw Error(ErrorKind::kStore,
+              "store " + layout.root().string() + ": lies on " + system.name +
+                  ", where writers on two machines damage a database; choose a "
+                  "local disk with --store, or, if only this machine writes to "
+                  "it, give --allow-network-fs");
+}
+
 // Creates and migrates. REQUIRES: the write lock.
 std::unique_ptr<SQLite::Database> OpenLocked(const StoreLayout& layout) {
   MakePrivateFile(layout.Database());
   auto database = OpenReadWrite(layout.Database());
   const SchemaState state = CheckSchema(*database, layout.Database());
   if (!IsWal(*database)) database->exec("PRAGMA journal_mode = WAL");
-  if (state == SchemaState::kOlder) {
-    // Whoever finds the new schema wanting can go back to the old program.
-    CopyDatabase(*database, OldDatabase(*database, layout), Overwrite::kAlways);
-  }
+  if (state == SchemaState::kOlder) KeepOldDatabase(*database, layout);
   if (state != SchemaState::kCurrent) Migrate(*database);
   return database;
 }
@@ -129,7 +153,9 @@ Store::~Store() {
   connection_->lock->Release();
 }
 
-Store Store::OpenForWriting(const StoreLayout& layout) {
+Store Store::OpenForWriting(const StoreLayout& layout,
+                            NetworkWrites on_network) {
+  if (on_network == NetworkWrites::kRefused) RefuseNetwork(layout);
   auto connection = std::make_unique<Connection>(layout);
   Connection& made = *connection;
   if (IsInMemory(layout)) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/store/file_system.h"
 #include "engine/store/layout.h"
 #include "engine/store/queries.h"
 #include "engine/store/rows.h"
@@ -14,23 +15,24 @@
 
 namespace dtrain {
 
-/// The version of the SQLite library that this process runs with.
+/// That of the library that this process runs with.
 std::string SqliteVersion();
 
-/// The record of everything, in one SQLite database: the only SQL in the
-/// program. One thread an instance. Many processes may have it open: readers
-/// are read-only connections, and every write transaction and WAL checkpoint is
+/// The record of everything, in one SQLite database: the program's only SQL.
+/// One thread an instance. Many processes may have it open: readers are
+/// read-only connections, and every write transaction and WAL checkpoint is
 /// taken under an exclusive flock beside the database: never two writers.
 class Store {
  public:
   /// Creates (mode 0700) and migrates as needed, a copy of the old database
-  /// beside it as dtrain.db.vN.bak. ":memory:" as root is a store in memory,
-  /// for tests. Throws Error(kStore): not a database, of a newer schema, of
-  /// another application, on a read-only or full disk.
-  static Store OpenForWriting(const StoreLayout& layout);
+  /// beside it as dtrain.db.vN.bak. Root ":memory:" is for tests. Throws
+  /// Error(kStore): no database, of a newer schema, of another application, on
+  /// a read-only or full disk, on a network.
+  static Store OpenForWriting(const StoreLayout& layout,
+                              NetworkWrites = NetworkWrites::kRefused);
   /// Opens read-only; a missing or empty store is an empty one. An older one is
   /// migrated, or where that cannot be, a copy in memory is. Falls back to an
-  /// immutable file where a disk is full or read-only and no runner is alive.
+  /// immutable file where a disk is full or read-only and no runner lives.
   static Store OpenForReading(const StoreLayout& layout);
 
   Store(Store&&) noexcept;
@@ -47,8 +49,7 @@ class Store {
   /// that names the holder. For commands, not for the event loop.
   void Write(const std::function<void(StoreWriter&)>& body,
              bool durable = true);
-  /// Moves the WAL into the database if it has grown and the lock is free:
-  /// after writes. The destructor does what is left.
+  /// Moves a WAL that has grown into the database if the lock is free.
   void MaybeCheckpointWal();
 
   // Queries. Rows come by id unless it says otherwise.
@@ -73,7 +74,7 @@ class Store {
     nlohmann::json state;
   };
   std::optional<Snapshot> LatestSnapshot(std::int64_t experiment) const;
-  /// What was asked of the experiment's runner and is not done yet.
+  /// What its runner was asked for and has not done yet.
   std::vector<RequestRow> OpenRequests(std::int64_t experiment) const;
   /// The highest id that was ever given to an experiment; 0: none.
   std::int64_t LastExperimentId() const;
@@ -81,10 +82,9 @@ class Store {
   std::int64_t DataVersion() const;
   /// Whether it has changed since the last call; true at the first. Cheap.
   [[nodiscard]] bool ChangedByOthers();
-
   /// What the database's own checks of all of it find, a line each.
   std::vector<std::string> Problems() const;
-  /// Copies the database to `file`, as CopyDatabase does; gives its bytes.
+  /// As CopyDatabase.
   std::int64_t BackUp(const std::filesystem::path& file) const;
 
   const StoreLayout& layout() const;

@@ -70,6 +70,7 @@ TrialRow TrialOf(SQLite::Statement& statement) {
           .latest = Latest(columns),
           .latest_checkpoint = columns.Text(),
           .restarts = columns.Int(),
+          .failures = columns.Int(),
           .runs = columns.Int(),
           .pid = columns.Int(),
           .pid_start = columns.Int(),
@@ -99,8 +100,9 @@ constexpr const char* kTrials =
     "c.state = 'COMPLETED' ORDER BY c.id DESC LIMIT 1), "
     "(SELECT uuid FROM checkpoints c WHERE c.trial = t.id AND "
     "c.state = 'COMPLETED' ORDER BY c.batches DESC, c.id DESC LIMIT 1), "
-    "restarts, runs, pid, pid_start, boot_id, created, started, ended, seconds "
-    "FROM trials t WHERE experiment = ?1 AND number BETWEEN ?2 AND ?3 "
+    "restarts, failures, runs, pid, pid_start, boot_id, created, started, "
+    "ended, seconds FROM trials t WHERE experiment = ?1 AND number BETWEEN ?2 "
+    "AND ?3 "
     "ORDER BY number";
 
 constexpr const char* kExperiments =

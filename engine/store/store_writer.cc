@@ -44,7 +44,8 @@ void StoreWriter::SetExperimentState(std::int64_t experiment, State state,
       "started = CASE WHEN ?3 THEN coalesce(started, ?5) ELSE started END, "
       "ended = CASE WHEN ?4 THEN ?5 END, error = ?6 WHERE id = ?1",
       experiment, Name(state), state == State::kRunning, IsFinal(state), time,
-      state == State::kError ? error : std::string());
+      state == State::kError || state == State::kPaused ? error
+                                                        : std::string());
   statements_.RequireExperiment(rows, experiment);
 }
 
@@ -111,9 +112,11 @@ void StoreWriter::ClearTrialProcess(TrialId trial, double seconds) {
       statements_.TrialKey(trial), FiniteOrZero(seconds));
 }
 
-void StoreWriter::SetTrialRestarts(TrialId trial, std::int64_t restarts) {
-  statements_.Run("UPDATE trials SET restarts = ?2 WHERE id = ?1",
-                  statements_.TrialKey(trial), restarts);
+void StoreWriter::SetTrialRestarts(TrialId trial, std::int64_t restarts,
+                                   std::int64_t failures) {
+  statements_.Run(
+      "UPDATE trials SET restarts = ?2, failures = ?3 WHERE id = ?1",
+      statements_.TrialKey(trial), restarts, failures);
 }
 
 void StoreWriter::SetTrialRung(TrialId trial, std::int64_t rung) {

@@ -23,7 +23,8 @@ class StoreWriter {
   /// Gives the new experiment's id.
   std::int64_t AddExperiment(const NewExperiment& experiment);
   /// `started` or `ended` is set from `time` as the state asks for it;
-  /// `error` is kept where the state is ERROR.
+  /// `error` is kept where the state is ERROR, or PAUSED against the user's
+  /// will.
   void SetExperimentState(std::int64_t experiment, State state, Timestamp time,
                           const std::string& error = "");
   void SetExperimentProgress(std::int64_t experiment, double progress);
@@ -45,7 +46,9 @@ class StoreWriter {
                        std::int64_t start_ticks, const std::string& boot_id);
   /// The process ended; `seconds` it had run.
   void ClearTrialProcess(TrialId trial, double seconds);
-  void SetTrialRestarts(TrialId trial, std::int64_t restarts);
+  /// `failures` of them since the trial last got further.
+  void SetTrialRestarts(TrialId trial, std::int64_t restarts,
+                        std::int64_t failures);
   void SetTrialRung(TrialId trial, std::int64_t rung);
   void SetTrialBatches(TrialId trial, std::int64_t batches);
 

@@ -44,7 +44,8 @@ std::string Note() {
 WriteLock::WriteLock(std::filesystem::path path)
     : path_(std::move(path)),
       note_(Note()),
-      file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+      file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                   0600)) {
   if (!file_) Fail(path_, errno);
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/train/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/random_state.h"
 #include "engine/train/tensor_file.h"
@@ -19,7 +19,6 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kExtraFile[] = "extra.safetensors";
-constexpr char kStateFile[] = "state.json";
 constexpr char kGradient[] = "gradient/";
 constexpr char kTrial[] = "trial/";
 constexpr int kVersion = 1;
@@ -47,10 +46,10 @@ NamedTensors ExtraTensors(const TrainerContext& context, Trial& trial) {
   return extra;
 }
 
-// Writes the optimizers' tensors; the rest of their state is what it returns.
-json WriteOptimizers(CheckpointWriter& writer, const TrainedObjects& objects) {
+// The optimizers' tensors go to `tensors`, the rest of their state is the
+// result.
+json SaveOptimizers(const TrainedObjects& objects, NamedTensors& tensors) {
   const ParameterNames names = NamesOf(objects.models);
-  NamedTensors tensors;
   json facts = json::array();
   for (const NamedOptimizer& entry : objects.optimizers) {
     OptimizerState saved = SaveOptimizer(entry, names);
@@ -59,13 +58,20 @@ json WriteOptimizers(CheckpointWriter& writer, const TrainedObjects& objects) {
     saved.facts["schedules"] = SchedulesToJson(entry);
     facts.push_back(std::move(saved.facts));
   }
-  WriteTensors(writer, kOptimizerFile, tensors);
   return facts;
+}
+
+std::int64_t BytesOf(const NamedTensors& tensors) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) {
+    bytes += static_cast<std::int64_t>(tensor.nbytes());
+  }
+  return bytes;
 }
 
 // Parses what a verified file holds: it can only be from another version.
 json ParseState(const CheckpointFiles& files) {
-  const auto bytes = files[kStateFile];
+  const auto bytes = files[kStateName];
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   json state = json::parse(text, text + bytes.size(), nullptr, false);
   if (!state.is_object() || state.value("version", 0) != kVersion) {
@@ -169,13 +175,16 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
 WrittenCheckpoint SaveCheckpoint(const std::string& path,
                                  const TrainerContext& context, Trial& trial,
                                  const TrainingState& state, double epoch) {
-  CheckpointWriter writer(path);
   const TrainedObjects& objects = context.objects();
   NamedTensors models = StateOf(objects.models);
   const Ties ties = TakeOutTies(models);
-  WriteTensors(writer, kModelFile, models);
-  json optimizers = WriteOptimizers(writer, objects);
+  NamedTensors moments;
+  json optimizers = SaveOptimizers(objects, moments);
   const NamedTensors extra = ExtraTensors(context, trial);
+  CheckpointWriter writer(path);
+  writer.RequireSpace(BytesOf(models) + BytesOf(moments) + BytesOf(extra));
+  WriteTensors(writer, kModelFile, models);
+  WriteTensors(writer, kOptimizerFile, moments);
   if (!extra.empty()) WriteTensors(writer, kExtraFile, extra);
   const json facts = {{"version", kVersion},
                       {"batches", state.batches},
@@ -188,7 +197,7 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                       {"hparams", context.hparams()},
                       {"entrypoint", context.spec().entrypoint}};
   // Names may hold what is no UTF-8; they are for people.
-  writer.Write(kStateFile,
+  writer.Write(kStateName,
                facts.dump(-1, ' ', false, json::error_handler_t::replace));
   return writer.Commit();
 }

@@ -8,7 +8,7 @@
 #include <ATen/Context.h>
 
 #include "engine/base/error.h"
-#include "engine/train/hex.h"
+#include "engine/checkpoint/hex.h"
 
 namespace dtrain {
 

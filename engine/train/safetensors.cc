@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 
 namespace dtrain {
 
@@ -47,6 +48,11 @@ constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kTypes{{
               what + ": no valid safetensors file: " + fault);
 }
 
+// How a message names a tensor, whatever it is called.
+std::string Named(const std::string& name) {
+  return "tensor '" + Truncate(EscapeForTerminal(name), 60) + "'";
+}
+
 // A number that may be an index into the file.
 std::optional<std::uint64_t> Unsigned(const json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
@@ -81,13 +87,13 @@ std::vector<std::int64_t> ParseShape(const json& entry, const std::string& name,
                                      const std::string& what) {
   const auto shape = entry.find("shape");
   if (shape == entry.end() || !shape->is_array()) {
-    Fail(what, "tensor '" + name + "' has no shape");
+    Fail(what, Named(name) + " has no shape");
   }
   std::vector<std::int64_t> sizes;
   for (const json& size : *shape) {
     const auto value = Unsigned(size);
     if (!value || !std::in_range<std::int64_t>(*value)) {
-      Fail(what, "tensor '" + name + "' has an impossible shape");
+      Fail(what, Named(name) + " has an impossible shape");
     }
     sizes.push_back(static_cast<std::int64_t>(*value));
   }
@@ -111,7 +117,7 @@ TensorBytes ParseTensor(const std::string& name, const json& entry,
                         std::span<const std::byte> data,
                         const std::string& what) {
   const auto fail = [&](const char* fault) {
-    Fail(what, "tensor '" + name + "' " + fault);
+    Fail(what, Named(name) + " " + fault);
   };
   if (!entry.is_object()) fail("is no object");
   TensorBytes tensor{.name = name, .shape = ParseShape(entry, name, what)};
@@ -180,7 +186,7 @@ std::vector<TensorBytes> ReadSafetensors(std::span<const std::byte> file,
   const std::byte* expected = data.data();
   for (const TensorBytes& tensor : tensors) {
     if (tensor.bytes.data() != expected) {
-      Fail(what, "tensor '" + tensor.name + "' overlaps or leaves a hole");
+      Fail(what, Named(tensor.name) + " overlaps or leaves a hole");
     }
     expected += tensor.bytes.size();
   }

@@ -7,7 +7,7 @@
 
 #include <torch/types.h>
 
-#include "engine/train/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/train/trained_objects.h"
 
 namespace dtrain {

@@ -20,6 +20,14 @@ Finished Failed(EndReason reason, const std::string& message) {
   return {.reason = reason, .message = message};
 }
 
+EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
+  if (error.kind() == ErrorKind::kDiskFull) return EndReason::kDiskFull;
+  // Only where there is another one to go on from instead.
+  const bool is_own =
+      error.kind() == ErrorKind::kDamaged && !spec.restore.empty();
+  return is_own ? EndReason::kDamaged : EndReason::kError;
+}
+
 }  // namespace
 
 Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
@@ -34,6 +42,8 @@ Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
   return trainer.Run();
 } catch (const InvalidHyperparameters& error) {
   return Failed(EndReason::kInvalidHp, error.what());
+} catch (const Error& error) {
+  return Failed(ReasonOf(error, spec), error.what());
 } catch (const c10::Error& error) {
   return Failed(EndReason::kError, TorchMessage(error));
 } catch (const std::bad_alloc&) {

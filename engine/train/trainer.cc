@@ -6,12 +6,12 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/uuid.h"
 #include "engine/train/batch_length.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
 #include "engine/train/torch_error.h"
-#include "engine/train/uuid.h"
 #include "engine/train/validation.h"
 
 namespace dtrain {
@@ -88,6 +88,7 @@ Finished Trainer::Run() {
       state_.batches == 0 && !Validate()) {
     return Stop();
   }
+  if (!Repeat()) return Stop();
   const auto& until = context_.spec().until;
   RunnerMessage order = until ? RunOperation{*until} : link_.next();
   while (const auto* operation = std::get_if<RunOperation>(&order)) {
@@ -99,6 +100,20 @@ Finished Trainer::Run() {
 }
 
 bool Trainer::Operate(Length until) {
+  if (!TrainUntil(until)) return false;
+  Complete(until);
+  return true;
+}
+
+bool Trainer::Repeat() {
+  for (const Length& length : context_.spec().completed) {
+    const bool is_past = Batches(length) <= state_.batches;
+    if (!is_past && !TrainUntil(length)) return false;
+  }
+  return true;
+}
+
+bool Trainer::TrainUntil(Length until) {
   target_ = Batches(until);
   TellProgress();
   while (true) {
@@ -110,7 +125,6 @@ bool Trainer::Operate(Length until) {
     if (link_.stop_requested()) return false;
     TrainBatch();
   }
-  Complete(until);
   return true;
 }
 

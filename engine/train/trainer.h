@@ -36,6 +36,8 @@ class Trainer {
  private:
   // False: the trial was asked to stop, and is to be left at this boundary.
   bool Operate(Length until);
+  bool Repeat();
+  bool TrainUntil(Length until);
   bool AtBoundary(bool done);
   bool Validate();
 

@@ -1,5 +1,7 @@
 #include "engine/train/training_state.h"
 
+#include "engine/base/error.h"
+#include "engine/base/json_depth.h"
 #include "engine/base/json_number.h"
 
 namespace dtrain {
@@ -58,6 +60,9 @@ json TrainingState::ToJson() const {
 }
 
 TrainingState TrainingState::FromJson(const json& json) {
+  if (NestsDeeperThan(json)) {
+    throw Error(ErrorKind::kFailed, "training state: nested too deep");
+  }
   TrainingState state;
   state.batches = json.at("batches").get<std::int64_t>();
   for (const auto& [name, sum] : json.at("sums").items()) {

@@ -57,7 +57,21 @@ std::string JsonFields::String(const char* name) const {
 }
 
 Length JsonFields::LengthOf(const char* name) const {
+  return ToLength(name, At(name));
+}
+
+std::vector<Length> JsonFields::Lengths(const char* name) const {
   const nlohmann::json& field = At(name);
+  if (!field.is_array()) Fail(name, "a list of lengths");
+  std::vector<Length> lengths;
+  for (const nlohmann::json& item : field) {
+    lengths.push_back(ToLength(name, item));
+  }
+  return lengths;
+}
+
+Length JsonFields::ToLength(const char* name,
+                            const nlohmann::json& field) const {
   if (field.is_object() && field.size() == 1) {
     const JsonFields length(field, what_ + "." + name);
     const std::string& unit = field.begin().key();

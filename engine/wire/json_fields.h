@@ -31,11 +31,15 @@ class JsonFields {
   std::string String(const char* name) const;
   /// As `LengthToJson` writes it.
   Length LengthOf(const char* name) const;
+  /// A list of such.
+  std::vector<Length> Lengths(const char* name) const;
 
   /// Throws Error(kFailed): the field is not `expected`.
   [[noreturn]] void Fail(const char* name, const std::string& expected) const;
 
  private:
+  Length ToLength(const char* name, const nlohmann::json& field) const;
+
   const nlohmann::json& object_;
   std::string what_;
 };

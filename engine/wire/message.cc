@@ -212,6 +212,10 @@ std::string_view EndReasonName(EndReason reason) {
       return "invalid_hp";
     case EndReason::kUserStop:
       return "user_stop";
+    case EndReason::kDamaged:
+      return "damaged";
+    case EndReason::kDiskFull:
+      return "disk_full";
     case EndReason::kError:
       return "error";
   }

@@ -40,7 +40,8 @@ std::string Encode(const RunnerMessage& message);
 TrialMessage DecodeTrialMessage(std::string_view line);
 RunnerMessage DecodeRunnerMessage(std::string_view line);
 
-/// "completed", "stopped", "invalid_hp", "user_stop", "error".
+/// "completed", "stopped", "invalid_hp", "user_stop", "damaged", "disk_full",
+/// "error".
 std::string_view EndReasonName(EndReason reason);
 
 }  // namespace dtrain

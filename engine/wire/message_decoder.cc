@@ -86,7 +86,8 @@ EndReason Reason(MessageFields& fields) {
   const std::string name = Text(fields, Field::kReason);
   static constexpr std::array kReasons = {
       EndReason::kCompleted, EndReason::kStopped, EndReason::kInvalidHp,
-      EndReason::kUserStop, EndReason::kError};
+      EndReason::kUserStop,  EndReason::kDamaged, EndReason::kDiskFull,
+      EndReason::kError};
   for (const EndReason reason : kReasons) {
     if (name == EndReasonName(reason)) return reason;
   }

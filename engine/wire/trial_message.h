@@ -78,6 +78,8 @@ enum class EndReason {
   kStopped,    // stopped on request, checkpointed
   kInvalidHp,  // the hyperparameters make no sense together
   kUserStop,   // the trial asked to end
+  kDamaged,    // the checkpoint it was to go on from is not what was written
+  kDiskFull,   // no space for a checkpoint that it needs
   kError,      // anything else; `message` says what
 };
 

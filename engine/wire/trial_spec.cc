@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/base/json_depth.h"
 #include "engine/wire/json_fields.h"
 
 namespace dtrain {
@@ -23,9 +24,19 @@ std::vector<int> Gpus(const JsonFields& fields) {
   return gpus;
 }
 
+json ToJsonArray(const std::vector<Length>& lengths) {
+  json array = json::array();
+  for (const Length& length : lengths) array.push_back(LengthToJson(length));
+  return array;
+}
+
 json ObjectOf(const JsonFields& fields, const char* name) {
   const json& object = fields.At(name);
   if (!object.is_object()) fields.Fail(name, "an object");
+  if (NestsDeeperThan(object)) {
+    fields.Fail(name, "nested at most " + std::to_string(kMostJsonLevels) +
+                          " levels deep");
+  }
   return object;
 }
 
@@ -50,6 +61,7 @@ json TrialSpec::ToJson() const {
           {"directory", directory},
           {"restore", restore},
           {"warm_start", warm_start},
+          {"completed", ToJsonArray(completed)},
           {"until", until ? LengthToJson(*until) : json(nullptr)},
           {"settings", settings.ToJson()}};
 }
@@ -72,6 +84,7 @@ TrialSpec TrialSpec::FromJson(const json& object) {
       .restore = fields.String("restore"),
       .warm_start = fields.String("warm_start"),
       .settings = TrainerSettings::FromJson(fields.At("settings"))};
+  spec.completed = fields.Lengths("completed");
   if (!fields.At("until").is_null()) spec.until = fields.LengthOf("until");
   return spec;
 }

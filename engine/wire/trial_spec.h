@@ -40,6 +40,10 @@ struct TrialSpec {
   std::string restore;    // UUID of the checkpoint to go on from, or empty
   // Directory of a checkpoint to begin from with counters at 0, or empty.
   std::string warm_start;
+  // Operations completed before, ascending. Those beyond `restore` are carried
+  // out again, as they were and untold: what they reported is lost with the
+  // checkpoints that came after it.
+  std::vector<Length> completed;
   // The operation to begin with: train to this absolute length.
   std::optional<Length> until;
   TrainerSettings settings;

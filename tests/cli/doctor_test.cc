@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/clock.h"
+#include "engine/config/experiment_config.h"
+#include "engine/run/search.h"
+#include "searchers/registry.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_checkpoints.h"
 #include "tests/support/sample_store.h"
@@ -42,6 +45,29 @@ class DoctorTest : public testing::Test {
       }
     }
     return texts;
+  }
+
+  // The sample's search as its runner would have recorded it.
+  void RecordSearch() {
+    Store store = Store::OpenForWriting(layout_);
+    const auto detail = store.Experiment(1);
+    const ExperimentConfig config = ConfigFromJson(detail->config);
+    Search search(
+        MakeSearcher(config.searcher, config.hyperparameters, detail->row.seed),
+        /*experiment=*/1);
+    Outbox outbox;
+    const std::vector<Event> events = {
+        Started{},  Created{0},
+        Created{1}, ValidationCompleted{0, 10, 0.5},
+        Closed{0},  ValidationCompleted{1, 10, 0.25},
+        Closed{1}};
+    for (const Event& event : events) (void)search.Handle(event, outbox);
+    outbox.Flush(store, Duration(0), /*all=*/true);
+  }
+  // The search's next event, with operations that a searcher never gave.
+  void AddEvent(std::int64_t experiment, const SearcherEventRow& row) {
+    Store::OpenForWriting(layout_).Write(
+        [&](StoreWriter& writer) { writer.AddSearcherEvent(experiment, row); });
   }
 
   CliRunner dtrain_;
@@ -95,6 +121,57 @@ TEST_F(DoctorTest, MissesFilesOfCheckpoints) {
               HasSubstr("'MANIFEST.json' is not readable"));
   fs::remove_all(path);
   EXPECT_THAT(Findings("checkpoints")[0], HasSubstr("no such directory"));
+}
+
+TEST_F(DoctorTest, ReplaysSearches) {
+  RecordSearch();
+  EXPECT_EQ(Findings("search"), json::array());
+  EXPECT_EQ(dtrain_.Run({"doctor"}).code, 0);
+}
+
+TEST_F(DoctorTest, SeesThatASearchWouldGoAnotherWay) {
+  RecordSearch();
+  AddEvent(1, {.seq = 8,
+               .event = ToJson(Event(Closed{1})),
+               .operations = json::array({ToJson(Operation(Close{0}))})});
+  EXPECT_EQ(dtrain_.Run({"doctor"}).code, 1);
+  EXPECT_THAT(Findings("search")[0],
+              HasSubstr("experiment 1: at event 8 other operations follow"));
+}
+
+TEST_F(DoctorTest, SeesEventsOfTrialsThatNoSearcherCreated) {
+  RecordSearch();
+  AddEvent(1, {.seq = 8,
+               .event = ToJson(Event(Closed{7})),
+               .operations = json::array()});
+  EXPECT_THAT(Findings("search")[0],
+              HasSubstr("at event 8 there is a trial that was not created"));
+}
+
+TEST_F(DoctorTest, SeesASnapshotOfAnotherSearch) {
+  RecordSearch();
+  Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
+    writer.AddSearcherSnapshot(1, 7, {{"not", "it"}});
+  });
+  EXPECT_THAT(Findings("search")[0],
+              HasSubstr("at event 7 its snapshot is of another search"));
+  Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
+    writer.AddSearcherSnapshot(1, 9, json::object());
+  });
+  EXPECT_THAT(Findings("search")[0], HasSubstr("event 8 is gone"));
+}
+
+TEST_F(DoctorTest, SaysWhichConfigurationItCannotRead) {
+  Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
+    const std::int64_t id = writer.AddExperiment(
+        {.name = "old", .config = {{"searcher", {{"name", "hyperband"}}}}});
+    writer.SetExperimentState(id, State::kPaused, Timestamp(1));
+    writer.AddSearcherEvent(id, {.seq = 1,
+                                 .event = ToJson(Event(Started{})),
+                                 .operations = json::array()});
+  });
+  EXPECT_THAT(Findings("search")[0],
+              HasSubstr("experiment 4: its configuration cannot be read: "));
 }
 
 TEST_F(DoctorTest, SeesWhoElseMayRead) {

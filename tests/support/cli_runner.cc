@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
@@ -77,8 +78,8 @@ class Conversation {
   void SignalIfDue(const std::string& err) {
     const bool said = !call_.signal_when.empty() &&
                       err.find(call_.signal_when) != std::string::npos;
-    const bool due = call_.signal_after.count() > 0 &&
-                     Elapsed() >= call_.signal_after;
+    const bool due =
+        call_.signal_after.count() > 0 && Elapsed() >= call_.signal_after;
     if (signalled_ || (!said && !due)) return;
     signalled_ = true;
     kill(pid_, call_.signal);
@@ -111,9 +112,18 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
   const std::string home = directory().string();
   const auto bin = std::filesystem::path(DTRAIN_BINARY).parent_path();
   std::vector<std::string> environment = {
-      "PATH=" + bin.string() + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home,
-      "TMPDIR=/tmp", "XDG_CACHE_HOME=" + home + "/cache",
-      "DTRAIN_STORE=" + store().string()};
+      "PATH=" + bin.string() + ":/usr/local/bin:/usr/bin:/bin",
+      "HOME=" + home,
+      "TMPDIR=/tmp",
+      "XDG_CACHE_HOME=" + home + "/cache",
+      "DTRAIN_STORE=" + store().string(),
+      "DTRAIN_RUNTIME_DIR=" + home + "/slots"};
+  // How a sanitizer reports is for who called the tests to say.
+  for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || call.environment.contains(name)) continue;
+    environment.push_back(std::string(name) + "=" + value);
+  }
   for (const auto& [name, value] : call.environment) {
     environment.push_back(name + "=" + value);
   }

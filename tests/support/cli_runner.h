@@ -35,8 +35,8 @@ struct CliCall {
 };
 
 /// Calls the real `dtrain` in a directory of its own, with a bare environment
-/// whose store, caches and home are in there. A call that takes longer than
-/// four minutes is killed.
+/// whose store, slots, caches and home are in there. A call that takes longer
+/// than four minutes is killed.
 class CliRunner {
  public:
   /// `dtrain ARGUMENTS…`.

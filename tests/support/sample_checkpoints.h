@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/store/store.h"
-#include "engine/train/checkpoint_writer.h"
 
 namespace dtrain {
 

@@ -141,5 +141,12 @@ TEST(JoinTest, PutsSeparatorsBetween) {
   EXPECT_EQ(Join(std::vector<std::string>{}, ", "), "");
 }
 
+TEST(FormatBytesTest, WritesPowersOf1000) {
+  EXPECT_EQ(FormatBytes(999), "999 B");
+  EXPECT_EQ(FormatBytes(1000), "1.0 kB");
+  EXPECT_EQ(FormatBytes(999'960), "1.0 MB");
+  EXPECT_EQ(FormatBytes(12'345'678'901), "12.3 GB");
+}
+
 }  // namespace
 }  // namespace dtrain

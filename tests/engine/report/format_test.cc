@@ -17,13 +17,6 @@ TEST(FormatTest, ShortensMetrics) {
             "-Infinity");
 }
 
-TEST(FormatTest, WritesBytesInPowersOf1000) {
-  EXPECT_EQ(FormatBytes(999), "999 B");
-  EXPECT_EQ(FormatBytes(1000), "1.0 kB");
-  EXPECT_EQ(FormatBytes(999'960), "1.0 MB");
-  EXPECT_EQ(FormatBytes(12'345'678'901), "12.3 GB");
-}
-
 TEST(FormatTest, Says100PercentOnlyAtTheEnd) {
   EXPECT_EQ(FormatPercent(0), "0%");
   EXPECT_EQ(FormatPercent(0.29), "29%");

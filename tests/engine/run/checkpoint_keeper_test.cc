@@ -187,5 +187,24 @@ TEST(CheckpointKeeperTest, DropsTheBestOfAnEndedTrialWhenItIsBeaten) {
   EXPECT_THAT(Uuids(keeper.Add(Row(2, 10, 0.4))), ElementsAre("1@10"));
 }
 
+TEST(CheckpointKeeperTest, ForgetsWhatIsOfNoUse) {
+  CheckpointKeeper keeper({.policy = "best",
+                           .save_experiment_best = 1,
+                           .save_trial_best = 1,
+                           .save_trial_latest = 1},
+                          /*smaller_is_better=*/true);
+  EXPECT_THAT(keeper.Add(Row(1, 10, 0.1)), IsEmpty());
+  EXPECT_THAT(keeper.Add(Row(1, 20, 0.2)), IsEmpty());
+
+  keeper.Forget({1, 1}, "1@20");
+  EXPECT_EQ(keeper.Latest({1, 1})->uuid, "1@10");
+  keeper.Forget({1, 1}, "1@10");
+  EXPECT_EQ(keeper.Latest({1, 1}), nullptr);
+
+  // The place among the best is free again.
+  EXPECT_THAT(keeper.Add(Row(2, 10, 0.5)), IsEmpty());
+  EXPECT_THAT(keeper.End({1, 2}), IsEmpty());
+}
+
 }  // namespace
 }  // namespace dtrain

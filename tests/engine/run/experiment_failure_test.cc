@@ -98,6 +98,21 @@ TEST_F(ExperimentFailureTest, KillsATrialThatHangs) {
   EXPECT_THAT(launcher_.calls(), Contains("kill 1.1"));
 }
 
+TEST_F(ExperimentFailureTest, ForgivesATrialWhatTheRunnerMissed) {
+  config_.hang_timeout = 5;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+  };
+  // The runner stands still for an hour; then it hears of the trial again.
+  int waits = 0;
+  launcher_.on_wait = [&] {
+    if (++waits == 3) time_ += std::chrono::hours(1);
+    if (waits == 5) trials_.Work({id_, 1}, Length{100});
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+}
+
 TEST_F(ExperimentFailureTest, FailsAnOperationThatEndsWithoutTheMetric) {
   config_.max_restarts = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {
@@ -116,6 +131,38 @@ TEST_F(ExperimentFailureTest, FailsAnOperationThatEndsWithoutTheMetric) {
   EXPECT_EQ(Trial().restarts, 0);
   EXPECT_EQ(Trial().rung, 0);
   EXPECT_EQ(launcher_.started().size(), 1u);
+}
+
+TEST_F(ExperimentFailureTest, TriesAgainWhatCouldNotBeStarted) {
+  int failures = 3;
+  launcher_.on_start = [&](const TrialSpec& spec) {
+    if (failures-- <= 0) return trials_.Begin(spec);
+    launcher_.Push(TrialExited{.trial = spec.id,
+                               .exit_code = 1,
+                               .not_started = "cannot start trial: no room"});
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Trial().restarts, 0);
+  EXPECT_THAT(reporter_.notices,
+              Contains("cannot start trial: no room; trying again in 0.1s"));
+}
+
+TEST_F(ExperimentFailureTest, PausesWhereNothingCanBeStarted) {
+  launcher_.on_start = [&](const TrialSpec& spec) {
+    launcher_.Push(TrialExited{.trial = spec.id,
+                               .exit_code = 1,
+                               .not_started = "cannot start trial: no room"});
+  };
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kPaused);
+  EXPECT_EQ(result.error_kind, ErrorKind::kResources);
+  EXPECT_THAT(result.error, HasSubstr("no room; see to what it lacks"));
+  EXPECT_EQ(Trial().restarts, 0);
+  EXPECT_EQ(launcher_.started().size(), 6u);
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ TEST_F(ExperimentTest, PausesWhenInterrupted) {
   EXPECT_EQ(result.signal, 2);
   EXPECT_THAT(launcher_.calls(), Contains("stop 1.1"));
   EXPECT_EQ(Trial().state, State::kPaused);
+  EXPECT_EQ(Trial().reason, "stopped by SIGINT");
   EXPECT_EQ(store_.Experiment(id_)->row.state, State::kPaused);
 }
 
@@ -122,6 +123,7 @@ TEST_F(ExperimentTest, GoesOnAfterAPause) {
   EXPECT_EQ(result.state, State::kCompleted);
   EXPECT_EQ(launcher_.started().size(), 2u);
   EXPECT_EQ(launcher_.started()[1].run, 1);
+  EXPECT_EQ(Trial().reason, "");
   EXPECT_EQ(store_.SearcherEvents(id_, 0).size(), 4u);
 }
 

@@ -68,7 +68,7 @@ TEST_F(TrialTableTest, CountsCompletedOperations) {
   table_.Take(ValidationCompleted{.trial = 0, .length = 10, .metric = NAN});
 
   EXPECT_EQ(trial_->row.rung, 1);
-  EXPECT_EQ(trial_->trained, 10);
+  EXPECT_EQ(trial_->trained(), 10);
   EXPECT_THAT(trial_->operations, IsEmpty());
   EXPECT_TRUE(trial_->bad_metric.has_value());
 }

@@ -40,13 +40,17 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
+constexpr std::int64_t kVersion = 3;  // of the schema of today
+
 class SchemaMigrationTest : public testing::Test {
  protected:
-  SchemaMigrationTest() {
+  SchemaMigrationTest() { Fill(DTRAIN_GOLDEN_DIR "/store_version1.sql"); }
+
+  void Fill(const char* recorded) {
     fs::create_directories(layout_.root());
     fs::permissions(layout_.root(), fs::perms::owner_all);
     std::ostringstream sql;
-    sql << std::ifstream(DTRAIN_GOLDEN_DIR "/store_version1.sql").rdbuf();
+    sql << std::ifstream(recorded).rdbuf();
     SQLite::Database database(layout_.Database(),
                               SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     database.exec("PRAGMA journal_mode = WAL");
@@ -79,7 +83,7 @@ class SchemaMigrationTest : public testing::Test {
 TEST_F(SchemaMigrationTest, WriterMigratesAndKeepsWhatWas) {
   ExpectContent(Store::OpenForWriting(layout_));
 
-  EXPECT_EQ(Version(layout_.Database()), 2);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_EQ(Version(Old()), 1);
   struct stat status {};
   ASSERT_EQ(::stat(Old().c_str(), &status), 0);
@@ -89,8 +93,20 @@ TEST_F(SchemaMigrationTest, WriterMigratesAndKeepsWhatWas) {
 TEST_F(SchemaMigrationTest, ReaderMigratesToo) {
   ExpectContent(Store::OpenForReading(layout_));
 
-  EXPECT_EQ(Version(layout_.Database()), 2);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_TRUE(fs::exists(Old()));
+}
+
+TEST_F(SchemaMigrationTest, StoreOfVersionTwoIsMigrated) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version2.sql");
+  const Store store = Store::OpenForWriting(layout_);
+
+  EXPECT_EQ(store.Experiment(1)->note, "of version two");
+  EXPECT_EQ(store.Trials(1).size(), 2u);
+  EXPECT_EQ(store.Trials(1).front().failures, 0);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
+  EXPECT_EQ(Version(layout_.Database().string() + ".v2.bak"), 2);
 }
 
 TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {
@@ -136,7 +152,7 @@ TEST_F(SchemaMigrationTest, KilledMigrationLeavesItAsItWas) {
 
   EXPECT_EQ(Version(layout_.Database()), 1);
   ExpectContent(Store::OpenForWriting(layout_));
-  EXPECT_EQ(Version(layout_.Database()), 2);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
 }
 
 TEST_F(SchemaMigrationTest, EightReadersMigrateAtOnce) {
@@ -152,7 +168,7 @@ TEST_F(SchemaMigrationTest, EightReadersMigrateAtOnce) {
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
   }
-  EXPECT_EQ(Version(layout_.Database()), 2);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
 }
 
 }  // namespace

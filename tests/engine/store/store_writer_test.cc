@@ -154,7 +154,7 @@ TEST_F(StoreWriterTest, TrialsProcessIsKnownUntilItEnds) {
 TEST_F(StoreWriterTest, TrialsCountersAreKept) {
   AddSample(store_, 1);
   Write([](StoreWriter& writer) {
-    writer.SetTrialRestarts({1, 1}, 2);
+    writer.SetTrialRestarts({1, 1}, 2, 1);
     writer.SetTrialRung({1, 1}, 3);
     writer.SetTrialBatches({1, 1}, 400);
   });

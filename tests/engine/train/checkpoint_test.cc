@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
-#include "engine/train/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/train/tensor_file.h"
 #include "tests/engine/train/small_trial.h"
 
@@ -104,6 +104,38 @@ TEST_F(ResumeTest, EndsBitIdenticalAfterAStopInTheMiddleOfAReport) {
             whole.All<CheckpointSaved>().back().files.at("model.safetensors"));
 }
 
+std::vector<std::int64_t> Beyond(std::int64_t batches,
+                                 std::vector<std::int64_t> all) {
+  std::erase_if(all, [&](std::int64_t one) { return one <= batches; });
+  return all;
+}
+
+TEST_F(ResumeTest, RepeatsTheOperationsBeyondAnOlderCheckpoint) {
+  spec_.until = Length{7};  // where nothing else is due
+  FakeRunner whole{.orders = {RunOperation{Length{23}}}};
+  ASSERT_EQ(Train(whole).reason, EndReason::kCompleted);
+  const CheckpointSaved first = whole.All<CheckpointSaved>().front();
+  ASSERT_EQ(first.batches, 4);
+  spec_.restore = first.uuid;
+  spec_.completed = {Length{3}, Length{7}};
+  spec_.until = Length{23};
+
+  FakeRunner again;
+  ASSERT_EQ(Train(again).reason, EndReason::kCompleted);
+
+  EXPECT_EQ(again.BatchesOf<TrainingReport>(),
+            Beyond(4, whole.BatchesOf<TrainingReport>()));
+  EXPECT_EQ(again.BatchesOf<ValidationReport>(),
+            Beyond(4, whole.BatchesOf<ValidationReport>()));
+  EXPECT_EQ(again.BatchesOf<CheckpointSaved>(),
+            Beyond(4, whole.BatchesOf<CheckpointSaved>()));
+  EXPECT_EQ(again.All<OperationCompleted>().size(), 1u);
+  EXPECT_EQ(again.All<ValidationReport>().front().metrics,
+            whole.All<ValidationReport>().front().metrics);
+  EXPECT_EQ(again.All<CheckpointSaved>().back().files.at("state.json"),
+            whole.All<CheckpointSaved>().back().files.at("state.json"));
+}
+
 class CheckpointTest : public SmallTrialTest {
  protected:
   CheckpointSaved TrainAndSave() {
@@ -150,10 +182,18 @@ TEST_F(CheckpointTest, ADamagedOneIsRefusedByName) {
   file.put('!');
   file.close();
   const Finished finished = TrainFrom(checkpoint);
-  EXPECT_EQ(finished.reason, EndReason::kError);
+  EXPECT_EQ(finished.reason, EndReason::kDamaged);
   EXPECT_THAT(finished.message, HasSubstr(checkpoint.uuid));
   EXPECT_THAT(finished.message,
               HasSubstr("'optimizer.safetensors' does not match its checksum"));
+}
+
+TEST_F(CheckpointTest, ADamagedOneToWarmStartFromIsAnError) {
+  const CheckpointSaved checkpoint = TrainAndSave();
+  std::filesystem::remove(PathOf(checkpoint) + "/model.safetensors");
+  spec_.warm_start = PathOf(checkpoint);
+  FakeRunner runner;
+  EXPECT_EQ(Train(runner).reason, EndReason::kError);
 }
 
 TEST_F(CheckpointTest, AnotherOptimizerIsRefused) {

@@ -94,6 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"Array", File("[]", ""), "no JSON object"},
         BadFile{"Deep", File(std::string(100'000, '['), ""), "no JSON object"},
         BadFile{"NoObject", File(R"({"t":1})", ""), "is no object"},
+        BadFile{"NameThatATerminalObeys", File(R"({"a\u001b[2J\nb":1})", ""),
+                R"(tensor 'a\x1b[2J\x0ab' is no object)"},
         BadFile{"NoShape", File(R"({"t":{"dtype":"F32"}})", ""), "no shape"},
         BadFile{"NoType", File(R"({"t":{"shape":[]}})", ""), "has no type"},
         BadFile{"OtherType", File(R"({"t":{"dtype":"Q4","shape":[]}})", ""),

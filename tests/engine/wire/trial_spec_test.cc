@@ -25,6 +25,7 @@ TrialSpec Sample() {
           .directory = "/store/experiments/3/trials/7",
           .restore = "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e",
           .warm_start = "/elsewhere",
+          .completed = {{1, Unit::kEpochs}},
           .until = Length{2, Unit::kEpochs}};
 }
 
@@ -36,6 +37,7 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.id, (TrialId{3, 7}));
   EXPECT_EQ(read.seed, 4'000'000'000u);
   EXPECT_THAT(read.gpus, ElementsAre(0, 3));
+  EXPECT_THAT(read.completed, ElementsAre(Length{1, Unit::kEpochs}));
   EXPECT_EQ(read.until, (Length{2, Unit::kEpochs}));
 }
 
@@ -55,8 +57,11 @@ TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
   odd_seed["seed"] = 4'294'967'296;
   nlohmann::json odd_hparams = Sample().ToJson();
   odd_hparams["hparams"] = "lr";
+  nlohmann::json odd_completed = Sample().ToJson();
+  odd_completed["completed"] = {1};
 
   EXPECT_THROW(TrialSpec::FromJson(no_trial), Error);
+  EXPECT_THROW(TrialSpec::FromJson(odd_completed), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_gpus), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_seed), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_hparams), Error);
@@ -72,6 +77,15 @@ TEST(TrialSpecTest, MessagesNameTheField) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("trial spec: field 'threads'"));
   }
+}
+
+TEST(TrialSpecTest, RefusesWhatNestsDeeperThanAStackHolds) {
+  auto json = Sample().ToJson();
+  json["hparams"]["x"] = nlohmann::json::parse(std::string(100'000, '[') +
+                                               std::string(100'000, ']'));
+  EXPECT_THAT(
+      [&] { TrialSpec::FromJson(json); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("'hparams' must be")));
 }
 
 TEST(TrialSpecTest, TrialsAreNamedAsUsersKnowThem) {

@@ -14,9 +14,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/train/checkpoint_reader.h"
-#include "engine/train/checkpoint_writer.h"
-#include "engine/train/uuid.h"
+#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/uuid.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -1,4 +1,4 @@
-#include "engine/train/hex.h"
+#include "engine/checkpoint/hex.h"
 
 namespace dtrain {
 

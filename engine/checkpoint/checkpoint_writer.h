@@ -15,6 +15,8 @@ namespace dtrain {
 
 /// The name of a checkpoint's table of contents.
 inline constexpr char kManifestName[] = "MANIFEST.json";
+/// The name of the file that says where in its training the trial was.
+inline constexpr char kStateName[] = "state.json";
 
 /// What a finished checkpoint is made of.
 struct WrittenCheckpoint {
@@ -22,10 +24,14 @@ struct WrittenCheckpoint {
   std::int64_t bytes = 0;
 };
 
+/// The text of the manifest of `files`: for each name {"bytes", "sha256"}.
+std::string ManifestText(const nlohmann::json& files);
+
 /// Writes one checkpoint directory so that it is there either whole and durable
 /// or not at all: into `<path>.tmp`, each file synced, the manifest last, then
-/// renamed. Every member throws Error(kFailed) that names the file and the
-/// cause; what was written is removed unless `Commit` returned.
+/// renamed. Every member throws Error(kFailed), or Error(kDiskFull), that names
+/// the file and the cause; what was written is removed unless `Commit`
+/// returned.
 class CheckpointWriter {
  public:
   /// Makes the directory, and the one it lies in if that is missing. REQUIRES:
@@ -34,6 +40,10 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();
+
+  /// Refuses early, Error(kDiskFull), where the file system has less free than
+  /// twice the `bytes` that are to be written: the record needs some, too.
+  void RequireSpace(std::int64_t bytes) const;
 
   /// Writes the file `name` from `pieces`, one behind the other.
   void Write(const std::string& name,
@@ -53,6 +63,7 @@ class CheckpointWriter {
   UniqueFd directory_;
   nlohmann::json entries_ = nlohmann::json::object();
   WrittenCheckpoint written_;
+  bool renamed_ = false;
   bool committed_ = false;
 };
 

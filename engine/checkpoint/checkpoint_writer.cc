@@ -1,4 +1,4 @@
-#include "engine/train/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 
 #include <cerrno>
 #include <filesystem>
@@ -7,12 +7,14 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <stdio.h>
 
 #include "engine/base/error.h"
-#include "engine/train/sha256.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/sha256.h"
 
 namespace dtrain {
 
@@ -65,9 +67,22 @@ CheckpointWriter::CheckpointWriter(std::string path)
 
 CheckpointWriter::~CheckpointWriter() {
   if (committed_ || !directory_) return;
-  // Best effort: what stays behind has the suffix .tmp and is no checkpoint.
+  // Best effort: what stays behind has the suffix .tmp and is no checkpoint, or
+  // is whole and has no row.
   std::error_code ignored;
-  std::filesystem::remove_all(temporary_, ignored);
+  std::filesystem::remove_all(renamed_ ? path_ : temporary_, ignored);
+}
+
+void CheckpointWriter::RequireSpace(std::int64_t bytes) const {
+  struct statvfs system {};
+  if (::fstatvfs(directory_.get(), &system) != 0) Fail("", errno);
+  const auto free = static_cast<std::int64_t>(system.f_bavail) *
+                    static_cast<std::int64_t>(system.f_frsize);
+  if (free / 2 >= bytes) return;
+  throw Error(ErrorKind::kDiskFull,
+              "checkpoint " + path_ + ": needs " + FormatBytes(bytes) +
+                  " and half as much again as a margin; only " +
+                  FormatBytes(free) + " are free there" + Remedy(ENOSPC));
 }
 
 void CheckpointWriter::Write(
@@ -97,10 +112,14 @@ void CheckpointWriter::Write(const std::string& name, std::string_view text) {
   Write(name, std::span(&piece, 1));
 }
 
-WrittenCheckpoint CheckpointWriter::Commit() {
+std::string ManifestText(const nlohmann::json& files) {
   const nlohmann::json manifest = {
-      {"format", "dtrain-checkpoint"}, {"version", 1}, {"files", entries_}};
-  Write(kManifestName, manifest.dump());
+      {"format", "dtrain-checkpoint"}, {"version", 1}, {"files", files}};
+  return manifest.dump();
+}
+
+WrittenCheckpoint CheckpointWriter::Commit() {
+  Write(kManifestName, ManifestText(entries_));
   Sync(directory_.get(), "");
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(),
                   RENAME_NOREPLACE) != 0) {
@@ -109,8 +128,9 @@ WrittenCheckpoint CheckpointWriter::Commit() {
       Fail("", errno);
     }
   }
-  committed_ = true;
+  renamed_ = true;
   Sync(parent_.get(), "");
+  committed_ = true;
   return written_;
 }
 
@@ -121,7 +141,8 @@ void CheckpointWriter::Sync(int fd, const std::string& name) const {
 
 void CheckpointWriter::Fail(const std::string& name, int error) const {
   const std::string file = name.empty() ? "" : "/" + name;
-  throw Error(ErrorKind::kFailed,
+  const bool is_full = error == ENOSPC || error == EDQUOT;
+  throw Error(is_full ? ErrorKind::kDiskFull : ErrorKind::kFailed,
               "checkpoint " + path_ + file + ": cannot be written: " +
                   std::generic_category().message(error) + Remedy(error));
 }

@@ -1,11 +1,11 @@
-#include "engine/train/sha256.h"
+#include "engine/checkpoint/sha256.h"
 
 #include <array>
 
 #include <openssl/evp.h>
 
 #include "engine/base/error.h"
-#include "engine/train/hex.h"
+#include "engine/checkpoint/hex.h"
 
 namespace dtrain {
 

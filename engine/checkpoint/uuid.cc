@@ -1,12 +1,13 @@
-#include "engine/train/uuid.h"
+#include "engine/checkpoint/uuid.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
 #include <sys/random.h>
 
 #include "engine/base/error.h"
-#include "engine/train/hex.h"
+#include "engine/checkpoint/hex.h"
 
 namespace dtrain {
 
@@ -24,6 +25,15 @@ std::string RandomUuid() {
     text.insert(position, 1, '-');
   }
   return text;
+}
+
+bool IsUuid(std::string_view text) {
+  constexpr std::string_view kForm = "00000000-0000-0000-0000-000000000000";
+  const auto fits = [](char c, char form) {
+    const bool is_digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    return form == '-' ? c == '-' : is_digit;
+  };
+  return std::ranges::equal(text, kForm, fits);
 }
 
 }  // namespace dtrain

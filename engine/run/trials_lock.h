@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/unique_fd.h"
+#include "engine/store/rows.h"
+
+namespace dtrain {
+
+/// Held by an experiment's runner and, since they inherit it, by all processes
+/// of its trials: whoever takes it knows that none of an earlier run lives. A
+/// flock on a file of the experiment.
+class TrialsLock {
+ public:
+  /// Waits for what is left of an earlier run, which has a moment to save what
+  /// it has. What stays after `patience` and is one of `trials`, as recorded,
+  /// is killed. Throws Error(kStore), naming processes, if some live even then.
+  static TrialsLock Take(const std::filesystem::path& path,
+                         const std::vector<TrialRow>& trials,
+                         const std::string& boot_id, Duration patience);
+
+  /// To be inherited by the trials.
+  int fd() const { return file_.get(); }
+
+ private:
+  explicit TrialsLock(UniqueFd file) : file_(std::move(file)) {}
+
+  UniqueFd file_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,126 @@
+// A disk of a few megabytes that fills up under a run.
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+#include "tests/support/fault_yaml.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+
+class FullDiskTest : public testing::Test {
+ protected:
+  // Runs `script` where ./disk is a file system of `size`; $STORE lies on it.
+  CliResult OnDisk(const std::string& size, const std::string& script) const {
+    return dtrain_.RunProgram(
+        {"unshare", "-m", "bash", "-c",
+         "mkdir disk && mount -t tmpfs -o size=" + size +
+             " tmpfs disk || exit 77\n"
+             "export DTRAIN_STORE=$PWD/disk/store STORE=$PWD/disk/store\n"
+             "fill() { cat /dev/zero >disk/ballast 2>/dev/null; }\n"
+             "await() { for i in $(seq 600); do grep -q \"$1\" err && return; "
+             "sleep 0.05; done; }\n" +
+             script});
+  }
+  static bool Forbidden(const CliResult& result) { return result.code == 77; }
+
+  CliRunner dtrain_;
+};
+
+#define SKIP_WHERE_FORBIDDEN(result)                              \
+  if (Forbidden(result)) {                                        \
+    GTEST_SKIP() << "mounting is forbidden here: " << result.err; \
+  }
+
+TEST_F(FullDiskTest, PausesAndGoesOnWhenThereIsSpaceAgain) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 400,
+                                        "min_checkpoint_period: 20\n"));
+  const CliResult result = OnDisk("12m", R"(
+dtrain create fault.yaml 2>err >out & runner=$!
+await 'validation at batch 60'
+fill
+wait $runner; echo "code $?"
+dtrain list --json >list.json || echo "list fails"
+sqlite3 -readonly $STORE/dtrain.db 'PRAGMA integrity_check; PRAGMA foreign_key_check'
+find $STORE -name '*.tmp'
+rm disk/ballast
+dtrain resume 1 >out2 2>err2; echo "code $?"
+dtrain checkpoint verify 1 >/dev/null && echo verified
+dtrain metrics 1 --kind validation --name loss --json >metrics.json
+cat err >&2
+)");
+  SKIP_WHERE_FORBIDDEN(result);
+  EXPECT_EQ(result.out, "code 5\nok\ncode 0\nverified\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("free some space"));
+  EXPECT_THAT(result.err, HasSubstr("dtrain resume 1"));
+  EXPECT_THAT(result.err, Not(HasSubstr("terminate")));
+  const auto read = [&](const char* name) {
+    return dtrain_.RunProgram({"cat", name}).Json();
+  };
+  const json row = read("list.json")["experiments"][0];
+  EXPECT_EQ(row["state"], "PAUSED");
+  EXPECT_THAT(row["error"].get<std::string>(), HasSubstr("free"));
+  const json values = read("metrics.json")["metrics"];
+  ASSERT_EQ(values.size(), 20u);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(values[i]["batches"], 20 * (i + 1));
+  }
+}
+
+TEST_F(FullDiskTest, RecordIsKeptWhereOnlyTheRecordHasNoSpace) {
+  // No checkpoint before the end: what fails first is the database.
+  dtrain_.Write("fault.yaml",
+                "name: fault\nentrypoint: builtin:FaultTrial\n"
+                "hyperparameters: {step_ms: 1, x: 0.3}\n"
+                "searcher: {name: single, metric: loss, max_length: 20000}\n"
+                "scheduling_unit: 1\nmin_validation_period: 20\n"
+                "resources: {slots: cpu}\n");
+  const CliResult result = OnDisk("4m", R"(
+dtrain create fault.yaml 2>err >out & runner=$!
+await 'validation at batch 60'
+fill
+wait $runner; echo "code $?"
+dtrain list --json >list.json || echo "list fails"
+sqlite3 -readonly $STORE/dtrain.db 'PRAGMA integrity_check'
+ls $STORE/dtrain.reserve 2>/dev/null
+rm disk/ballast
+timeout --preserve-status -s INT 2 dtrain resume 1 >out2 2>err2; echo "code $?"
+ls $STORE/dtrain.reserve >/dev/null && echo "set aside again"
+cat err >&2
+)");
+  SKIP_WHERE_FORBIDDEN(result);
+  EXPECT_THAT(result.out, MatchesRegex("code 5\nok\ncode (0|130)\n"
+                                       "set aside again\n"))
+      << result.err;
+  const json row =
+      dtrain_.RunProgram({"cat", "list.json"}).Json()["experiments"][0];
+  EXPECT_EQ(row["state"], "PAUSED");
+}
+
+TEST_F(FullDiskTest, DoesNotBeginWhereThereIsNoSpace) {
+  dtrain_.Write("fault.yaml", FaultYaml("", 20));
+  const CliResult result = OnDisk("4m", R"(
+dtrain create fault.yaml >/dev/null || exit 1
+rm $STORE/dtrain.reserve
+dd if=/dev/zero of=disk/ballast bs=1k count=3200 2>/dev/null
+dtrain create fault.yaml 2>err; echo "code $?"
+rm disk/ballast
+dtrain resume 2 >/dev/null 2>&1; echo "code $?"
+cat err >&2
+)");
+  SKIP_WHERE_FORBIDDEN(result);
+  EXPECT_EQ(result.out, "code 5\ncode 0\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("not even for a reserve of 1.0 MB; free "
+                                    "some space"));
+}
+
+}  // namespace
+}  // namespace dtrain

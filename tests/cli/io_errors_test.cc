@@ -1,0 +1,137 @@
+// Errors of the disk below a run: strace makes a system call fail, libfiu
+// makes it write or read less than was asked for, a tmpfs runs out of inodes.
+
+#include <gmock/gmock.h>
+
+#include "tests/support/fault_run.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr char kYaml[] = "min_checkpoint_period: 20\n";
+
+class IoErrorsTest : public FaultRun {
+ protected:
+  // `what` is strace's, of the runner and, if `trials`, of what it starts.
+  CliResult CreateUnderStrace(const std::string& what, bool trials) const {
+    dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5", 100, kYaml));
+    const std::string call = what.substr(0, what.find(':'));
+    return Shell(
+        "strace -o /dev/null true || exit 77; exec strace -qq -o "
+        "/dev/null " +
+        std::string(trials ? "-f " : "") + "-e trace=" + call +
+        " -e inject=" + what + " dtrain create fault.yaml");
+  }
+  // Nothing is listed that is not there, nothing lies about.
+  void ExpectSound() const {
+    EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
+    EXPECT_THAT(Run({"doctor"}).out, HasSubstr("passes integrity_check"));
+    EXPECT_EQ(Shell("find store -name '*.tmp' -o -name '*.trash'").out, "");
+    EXPECT_THAT(Processes(), IsEmpty());
+  }
+};
+
+TEST_F(IoErrorsTest, CheckpointThatCannotBeSyncedIsNotSaved) {
+  const CliResult result =
+      CreateUnderStrace("fsync:error=EIO", /*trials=*/true);
+  if (result.code == 77)
+    GTEST_SKIP() << "strace is not there, or may not trace";
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("cannot be written: Input/output error"));
+  EXPECT_EQ(State(), "ERROR");
+  EXPECT_EQ(Run({"checkpoints", "1", "--json"}).Json().at("checkpoints"),
+            json::array());
+  ExpectSound();
+}
+
+TEST_F(IoErrorsTest, CheckpointThatFailedOnceIsMadeAnew) {
+  const CliResult result =
+      CreateUnderStrace("fsync:error=EIO:when=1", /*trials=*/true);
+  if (result.code == 77)
+    GTEST_SKIP() << "strace is not there, or may not trace";
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Trial().at("batches"), 100);
+  ExpectSound();
+}
+
+class StoreErrorTest : public IoErrorsTest,
+                       public testing::WithParamInterface<const char*> {};
+
+TEST_P(StoreErrorTest, EndsTheRunAndLosesNothing) {
+  const CliResult result = CreateUnderStrace(GetParam(), /*trials=*/false);
+  if (result.code == 77)
+    GTEST_SKIP() << "strace is not there, or may not trace";
+  EXPECT_EQ(result.code, 5) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("dtrain: error: store "));
+  EXPECT_THAT(result.err, Not(HasSubstr("terminate called")));
+  EXPECT_TRUE(Within(Seconds(3), [&] { return Processes().empty(); }));
+  EXPECT_THAT(State(), AnyOf("INTERRUPTED", "PAUSED"));
+
+  ExpectResumes();
+  EXPECT_EQ(Values("training", "loss").size(), 10);
+  EXPECT_EQ(Values("validation", "loss").size(), 5);
+  ExpectSound();
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, StoreErrorTest,
+                         testing::Values("fdatasync:error=EIO:when=8+",
+                                         "pwrite64:error=EIO:when=80+",
+                                         "pwrite64:error=EDQUOT:when=80+",
+                                         "pwrite64:error=EROFS:when=80+",
+                                         "pwrite64:error=ENOSPC:when=80+"));
+
+class PartialIoTest : public IoErrorsTest,
+                      public testing::WithParamInterface<const char*> {};
+
+// Random, but of a fixed chance: whatever comes of it, nothing may be lost.
+TEST_P(PartialIoTest, IsCarriedOn) {
+  dtrain_.Write("fault.yaml", FaultYaml("ckpt_mb: 1", 60, kYaml));
+  const CliResult result = Shell(
+      "command -v fiu-run >/dev/null || exit 77; exec fiu-run -f '' -x -c "
+      "'enable_random " +
+      std::string(GetParam()) + ",probability=0.1' dtrain create fault.yaml");
+  if (result.code == 77) GTEST_SKIP() << "libfiu (fiu-run) is not there";
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Values("training", "loss").size(), 6);
+  EXPECT_EQ(Trial().at("restarts"), 0);
+  ExpectSound();
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, PartialIoTest,
+                         testing::Values("name=posix/io/rw/write/reduce",
+                                         "name=posix/io/rw/pwrite/reduce",
+                                         "name=posix/io/rw/read/reduce",
+                                         "name=posix/io/rw/write,failinfo=4",
+                                         "name=posix/io/rw/read,failinfo=4"));
+
+TEST_F(IoErrorsTest, NoInodeLeftForACheckpointPausesTheRun) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 200, kYaml));
+  dtrain_.Write("script",
+                "mount -t tmpfs -o size=40m,nr_inodes=100 tmpfs disk || exit "
+                "77; export DTRAIN_STORE=$PWD/disk/store; dtrain create "
+                "fault.yaml 2>err & p=$!; until grep -q 'batch 40' err; do "
+                "sleep 0.05; done; i=0; while : >disk/f$((i++)); do :; done "
+                "2>/dev/null; wait $p; echo create $?; cat err >&2; dtrain "
+                "checkpoint verify >/dev/null; echo verify $?; rm disk/f*; "
+                "dtrain resume 1 -q; echo resume $?; dtrain list --csv; find "
+                "disk -name '*.tmp'");
+  const std::string user = geteuid() == 0 ? "" : "-U -r ";
+  const CliResult result =
+      Shell("mkdir disk; exec unshare -m " + user + "bash script");
+  if (result.code == 77) GTEST_SKIP() << "may not mount here: " << result.err;
+  EXPECT_THAT(result.out, HasSubstr("create 5\n")) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(result.out, HasSubstr("verify 0\n"));
+  EXPECT_THAT(result.out, HasSubstr("resume 0\n"));
+  EXPECT_THAT(result.out, HasSubstr(",COMPLETED,"));
+  EXPECT_THAT(result.out, Not(HasSubstr(".tmp")));
+}
+
+}  // namespace
+}  // namespace dtrain

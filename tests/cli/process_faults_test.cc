@@ -1,0 +1,179 @@
+// Trials that die, hang, come back, or leave others behind.
+
+#include <csignal>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "tests/support/fault_run.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr char kCheckpoints[] = "min_checkpoint_period: 20\n";
+
+std::string Restarts(int most, std::string yaml) {
+  const std::string none = "max_restarts: 0";
+  return yaml.replace(yaml.find(none), none.size(),
+                      "max_restarts: " + std::to_string(most));
+}
+
+class ProcessFaultsTest : public FaultRun {
+ protected:
+  void ExpectEveryMetricOnce() const {
+    std::set<std::string> keys;
+    const json rows = Run({"metrics", "1", "--json"}).Json().at("metrics");
+    for (const json& row : rows) {
+      keys.insert(row.at("trial").dump() + row.at("kind").dump() +
+                  row.at("batches").dump() + row.at("name").dump());
+    }
+    EXPECT_EQ(keys.size(), rows.size());
+    EXPECT_GT(rows.size(), 0);
+  }
+};
+
+TEST_F(ProcessFaultsTest, KilledTrialGoesOnFromItsCheckpointAloneInThat) {
+  Start(Restarts(2,
+                 "entrypoint: builtin:FaultTrial\n"
+                 "hyperparameters: {step_ms: 10, x: {type: categorical, vals: "
+                 "[0.1, 0.3]}}\n"
+                 "searcher: {name: grid, metric: loss, max_length: 150}\n"
+                 "scheduling_unit: 10\nmin_validation_period: 20\n"
+                 "min_checkpoint_period: 20\nmax_restarts: 0\n"
+                 "resources: {slots: 'cpu:2'}\n"));
+  ::kill(AwaitBatches(60), SIGKILL);
+
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
+
+  EXPECT_EQ(Trial(1).at("restarts"), 1);
+  EXPECT_EQ(Trial(1).at("runs"), 2);
+  EXPECT_EQ(Trial(2).at("restarts"), 0);
+  EXPECT_EQ(Trial(2).at("runs"), 1);
+  EXPECT_EQ(Values("validation", "loss").size(), 8);
+  EXPECT_EQ(Values("training", "loss").size(), 15);
+  ExpectEveryMetricOnce();
+  EXPECT_THAT(Shell("cat store/experiments/1/runner.log").out,
+              testing::ContainsRegex(
+                  "killed by signal 9 .SIGKILL.; restart 1 of 2 from batch "
+                  "[1-9]"));
+}
+
+TEST_F(ProcessFaultsTest, HangingTrialIsEndedAndStartedAgain) {
+  const CliResult result =
+      Create(Restarts(1, FaultYaml("step_ms: 5, hang_at: 30, ignore_term: true",
+                                   60, "hang_timeout: 1s\n")));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("timeout: no step for 1.0s"));
+  EXPECT_EQ(Trial().at("restarts"), 1);
+}
+
+TEST_F(ProcessFaultsTest, HangIsTheReasonWhereNoRestartIsLeft) {
+  const CliResult result =
+      Create(FaultYaml("hang_at: 30", 60, "hang_timeout: 1s\n"));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(Trial().at("state"), "ERROR");
+  EXPECT_THAT(Trial().at("reason").get<std::string>(),
+              HasSubstr("timeout: no step for 1.0s (hang_timeout)"));
+}
+
+TEST_F(ProcessFaultsTest, StoppedTrialCountsAsHanging) {
+  Start(Restarts(1, FaultYaml("step_ms: 5", 200, "hang_timeout: 1s\n")));
+  ::kill(AwaitBatches(20), SIGSTOP);
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
+  EXPECT_EQ(Trial().at("restarts"), 1);
+}
+
+TEST_F(ProcessFaultsTest, OutOfMemoryIsToldApartFromAKill) {
+  dtrain_.Write("fault.yaml", Restarts(1, FaultYaml("rss_mb: 300", 60)));
+  const CliResult result = Shell(
+      "c=/sys/fs/cgroup/memory/dtrain-test-$$; mkdir $c 2>/dev/null || exit "
+      "77; trap 'echo $$ >/sys/fs/cgroup/memory/cgroup.procs; rmdir $c' EXIT; "
+      "echo 200M >$c/memory.limit_in_bytes; echo $$ >$c/cgroup.procs; dtrain "
+      "create fault.yaml");
+  if (result.code == 77) {
+    GTEST_SKIP() << "no memory cgroup (version 1) may be made here";
+  }
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("out of memory: killed by the kernel"));
+  EXPECT_EQ(Trial().at("restarts"), 1);
+}
+
+TEST_F(ProcessFaultsTest, DaemonsEndWithTheirTrial) {
+  ASSERT_EQ(Create(FaultYaml("spawn_daemon: true", 20)).code, 0);
+  EXPECT_THAT(Processes(), IsEmpty());
+}
+
+TEST_F(ProcessFaultsTest, DaemonsEndWithACanceledExperiment) {
+  Start(FaultYaml("spawn_daemon: true, step_ms: 10", 1'000'000));
+  AwaitBatches(10);
+  ASSERT_THAT(Processes(), SizeIs(4)) << "runner, host, trial, daemon";
+  EXPECT_EQ(Run({"cancel", "1"}).code, 0);
+  EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
+}
+
+TEST_F(ProcessFaultsTest, EverythingEndsWithinTwoSecondsOfTheRunnersDeath) {
+  const pid_t runner =
+      Start(FaultYaml("spawn_daemon: true, step_ms: 10", 1'000'000));
+  AwaitBatches(10);
+  ASSERT_THAT(Processes(), SizeIs(4)) << "runner, host, trial, daemon";
+  ::kill(runner, SIGKILL);
+  EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
+  EXPECT_EQ(State(), "INTERRUPTED");
+  EXPECT_EQ(Trial().at("state"), "INTERRUPTED");
+  EXPECT_EQ(Run({"cancel", "1"}).code, 0);
+}
+
+struct Loop {
+  const char* name;
+  const char* hparams;
+  const char* reason;
+};
+
+class CrashLoopTest : public ProcessFaultsTest,
+                      public testing::WithParamInterface<Loop> {};
+
+TEST_P(CrashLoopTest, EndsAfterItsRestartsWithTheReason) {
+  const std::string hparams = std::string(GetParam().hparams) + ", once: false";
+  const CliResult result =
+      Create(Restarts(2, FaultYaml(hparams, 60, kCheckpoints)));
+
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(State(), "ERROR");
+  EXPECT_EQ(Trial().at("runs"), 3);
+  EXPECT_EQ(Trial().at("restarts"), 2);
+  EXPECT_EQ(Trial().at("reason"),
+            std::string(GetParam().reason) + " (after 2 restarts)");
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("terminate called")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, CrashLoopTest,
+    testing::Values(
+        Loop{"BeforeTraining", "crash_at: 0, exit_code: 3",
+             "exited with code 3"},
+        Loop{"AfterACheckpoint", "crash_at: 30", "exited with code 1"},
+        Loop{"Abort", "abort_at: 30", "killed by signal 6 (SIGABRT)"},
+        Loop{"ExitThatLooksLikeAKill", "crash_at: 30, exit_code: 137",
+             "exited with code 137"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(ProcessFaultsTest, SearchGoesOnWithoutATrialThatCrashes) {
+  const CliResult result = Create(
+      "entrypoint: builtin:FaultTrial\n"
+      "hyperparameters: {once: false, crash_at: {type: categorical, vals: "
+      "[-1, 5]}}\n"
+      "searcher: {name: grid, metric: loss, max_length: 20}\n"
+      "scheduling_unit: 10\nmax_restarts: 0\nresources: {slots: cpu}\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(State(), "COMPLETED");
+  EXPECT_EQ(Trial(1).at("state"), "ERROR");
+  EXPECT_EQ(Trial(2).at("state"), "COMPLETED");
+}
+
+}  // namespace
+}  // namespace dtrain

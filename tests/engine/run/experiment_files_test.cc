@@ -1,0 +1,100 @@
+// What a trial left on disk when its runner was dead already.
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "engine/checkpoint/checkpoint_writer.h"
+#include "tests/engine/run/experiment_fixture.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::IsEmpty;
+
+constexpr const char* kUuid = "cccccccc-0000-4000-8000-000000000000";
+
+class ExperimentFilesTest : public ExperimentTest {
+ protected:
+  ExperimentFilesTest() {
+    store_ = Store::OpenForWriting(StoreLayout(directory_.path() / "store"));
+    Record();
+    // The runner died with its one trial at work.
+    launcher_.set_slots(2);
+    launcher_.on_start = [this](const TrialSpec& spec) {
+      if (!std::exchange(died_, true)) throw Killed();
+      trials_.Begin(spec);
+    };
+    EXPECT_THROW(Run(), Killed);
+    store_.Write([this](StoreWriter& writer) {
+      writer.SetTrialState({id_, 1}, State::kRunning, Timestamp(1));
+    });
+  }
+
+  struct Killed {};
+
+  fs::path Checkpoints() const { return store_.layout().Checkpoints({id_, 1}); }
+  void WriteCheckpoint(const std::string& state) const {
+    fs::create_directories(Checkpoints().parent_path());
+    CheckpointWriter files(Checkpoints() / kUuid);
+    files.Write("model.safetensors", std::string(100, 'm'));
+    files.Write("state.json", state);
+    (void)files.Commit();
+  }
+
+  TemporaryDirectory directory_;
+  bool died_ = false;
+};
+
+TEST_F(ExperimentFilesTest, AdoptsACheckpointThatNobodyRecorded) {
+  WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.started().back().restore, kUuid);
+  const CheckpointRow row = store_.CheckpointByPrefix(kUuid);
+  EXPECT_EQ(row.batches, 40);
+  EXPECT_EQ(row.epoch, 1.5);
+  EXPECT_EQ(row.files.size(), 3u);
+  EXPECT_GT(row.bytes, 100);
+}
+
+TEST_F(ExperimentFilesTest, LeavesADamagedOneAlone) {
+  WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
+  fs::resize_file(Checkpoints() / kUuid / "state.json", 3);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.started().back().restore, "");
+  EXPECT_TRUE(fs::exists(Checkpoints() / kUuid));
+}
+
+TEST_F(ExperimentFilesTest, RemovesWhatWasNotFinished) {
+  const fs::path half = Checkpoints() / (std::string(kUuid) + ".tmp");
+  const fs::path trash = Checkpoints() / (std::string(kUuid) + ".trash");
+  fs::create_directories(half);
+  fs::create_directories(trash / "below");
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_FALSE(fs::exists(half));
+  EXPECT_FALSE(fs::exists(trash));
+}
+
+TEST_F(ExperimentFilesTest, RemovesWhatTheRecordHasDeleted) {
+  WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
+  store_.Write([this](StoreWriter& writer) {
+    writer.AddCheckpoint(
+        {.uuid = kUuid, .trial = {id_, 1}, .state = "DELETED", .batches = 40});
+  });
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.started().back().restore, "");
+  EXPECT_FALSE(fs::exists(Checkpoints() / kUuid));
+}
+
+}  // namespace
+}  // namespace dtrain

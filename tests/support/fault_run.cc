@@ -1,0 +1,107 @@
+#include "tests/support/fault_run.h"
+
+#include <csignal>
+#include <thread>
+
+#include "engine/process/process_table.h"
+#include "engine/run/runner_lock.h"
+#include "engine/store/layout.h"
+
+namespace dtrain {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+// Generous: the machine may be busy with other tests.
+constexpr auto kPatience = std::chrono::seconds(60);
+
+FaultRun::~FaultRun() {
+  // A test that failed may have left its runner behind.
+  for (const pid_t pid : Processes()) ::kill(pid, SIGKILL);
+}
+
+CliResult FaultRun::Create(const std::string& yaml,
+                           std::vector<std::string> options) const {
+  dtrain_.Write("fault.yaml", yaml);
+  options.insert(options.begin(), {"create", "fault.yaml"});
+  return dtrain_.Run(options);
+}
+
+pid_t FaultRun::Start(const std::string& yaml) const {
+  const CliResult result = Create(yaml, {"-d"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const auto holder =
+      RunnerLock::Holder(StoreLayout(dtrain_.store()).RunnerLock(1));
+  EXPECT_TRUE(holder.has_value());
+  return holder ? static_cast<pid_t>(holder->pid) : -1;
+}
+
+CliResult FaultRun::Shell(const std::string& script) const {
+  return dtrain_.RunProgram({"bash", "-c", script});
+}
+
+std::string FaultRun::State() const {
+  return Run({"describe", "1", "--json"}).Json().at("state");
+}
+
+json FaultRun::Trials() const {
+  return Run({"trials", "1", "--json"}).Json().at("trials");
+}
+
+json FaultRun::Trial(std::size_t number) const {
+  return Trials().at(number - 1);
+}
+
+json FaultRun::Values(const std::string& kind, const std::string& name) const {
+  json values = json::array();
+  const json rows =
+      Run({"metrics", "1.1", "--kind", kind, "--name", name, "--json"}).Json();
+  for (const json& row : rows.at("metrics")) values.push_back(row.at("value"));
+  return values;
+}
+
+pid_t FaultRun::AwaitBatches(std::int64_t batches, std::size_t trial) const {
+  pid_t pid = 0;
+  EXPECT_TRUE(Within(kPatience, [&] {
+    const json trials = Trials();
+    if (trials.size() < trial) return false;
+    const json& row = trials.at(trial - 1);
+    pid = row.at("pid").is_number() ? row.at("pid").get<pid_t>() : 0;
+    return pid > 0 && row.at("batches") >= batches;
+  }));
+  return pid;
+}
+
+void FaultRun::ExpectResumes() const {
+  const CliResult result = Run({"resume", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(State(), "COMPLETED");
+  EXPECT_EQ(Trial().at("state"), "COMPLETED");
+}
+
+bool FaultRun::Within(std::chrono::milliseconds limit,
+                      const std::function<bool()>& condition) {
+  const auto end = steady_clock::now() + limit;
+  while (!condition()) {
+    if (steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+std::vector<pid_t> FaultRun::Processes() const {
+  std::vector<pid_t> pids;
+  const std::string mark = "HOME=" + dtrain_.directory().string();
+  for (const Process& process : ReadProcesses()) {
+    if (process.zombie || !WasStartedWith(process.pid, mark)) continue;
+    pids.push_back(static_cast<pid_t>(process.pid));
+  }
+  return pids;
+}
+
+bool FaultRun::Lives(pid_t pid) {
+  const auto process = ReadProcess(pid);
+  return process && !process->zombie;
+}
+
+}  // namespace dtrain
