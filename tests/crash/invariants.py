@@ -1,0 +1,246 @@
+"""What must hold after every fault, and again after `resume`: I1 to I9.
+
+Each check gives the violations it found; a new one is a function and a line in `after_fault`
+or `at_the_end`."""
+
+import json
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import processes
+import record
+from experiment import Event, Result, Store
+from record import Key, Record, Value
+
+# Trials have a second to checkpoint once their runner is dead. What this machine does beside may
+# make it longer; the longest of a run is printed.
+LONGEST_SURVIVAL = 20.0
+MOST_RUNNER_KIB = 400 * 1024
+# Traces of a C++ program that went down without a word of its own.
+_RUDE = ("terminate called", "Backtrace", "frame #", "Sanitizer", "runtime error:", "what():")
+
+
+@dataclass(frozen=True)
+class Violation:
+    invariant: str
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.evidence}"
+
+
+@dataclass
+class Acknowledged:
+    """What runners have printed of an experiment, and so promised."""
+
+    metrics: dict[Key, Value] = field(default_factory=dict)
+    # Of those, what no restart has taken back for a while.
+    firm: set[Key] = field(default_factory=set)
+    checkpoints: dict[str, int] = field(default_factory=dict)  # the batches of each
+    ended: dict[int, str] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)
+
+    def add(self, events: list[Event]) -> list[Violation]:
+        """Takes in what one runner printed; a metric that came twice came equal."""
+        violations = []
+        for event in events:
+            kind = event["event"]
+            if kind in ("training", "validation"):
+                violations += self._add_metrics(kind, event)
+            elif kind == "trial_started":
+                number = _number(event["id"])
+                self.starts[number] = self.starts.get(number, 0) + 1
+                start = event["from_batches"]
+                self.firm = {it for it in self.firm if it[0] != number or it[2] <= start}
+            elif kind == "checkpoint":
+                self.checkpoints[event["uuid"]] = event["batches"]
+            elif kind == "trial_ended" and event["state"] in record.FINAL:
+                self.ended[_number(event["id"])] = event["state"]
+        return violations
+
+    def _add_metrics(self, kind: str, event: Event) -> list[Violation]:
+        violations = []
+        for name, value in event["metrics"].items():
+            key = (_number(event["trial"]), kind, event["batches"], name)
+            if self.metrics.get(key, value) != value:
+                text = f"{key} was printed as {self.metrics[key]!r}, then as {value!r}"
+                violations.append(Violation("I2", text))
+            self.metrics[key] = value
+            self.firm.add(key)
+        return violations
+
+
+def _number(trial: str) -> int:
+    return int(trial.partition(".")[2])
+
+
+def few(items: list[Any]) -> str:
+    """The first of many, for a message."""
+    text = ", ".join(str(item) for item in items[:4])
+    return text if len(items) <= 4 else f"{text} and {len(items) - 4} more"
+
+
+def check_database(store: Store) -> list[Violation]:
+    """I1: SQLite finds nothing wrong."""
+    if not store.database.exists():
+        return []
+    try:
+        with record.connection(store) as database:
+            integrity = [row[0] for row in database.execute("PRAGMA integrity_check")]
+            foreign = [tuple(row) for row in database.execute("PRAGMA foreign_key_check")]
+    except sqlite3.Error as error:
+        return [Violation("I1", f"the database cannot be checked: {error}")]
+    violations = []
+    if integrity != ["ok"]:
+        violations.append(Violation("I1", f"integrity_check: {few(integrity)}"))
+    if foreign:
+        violations.append(Violation("I1", f"foreign_key_check: {few(foreign)}"))
+    return violations
+
+
+def check_acknowledged(known: Acknowledged, now: Record, is_end: bool) -> list[Violation]:
+    """I2: what was printed is there, with the same value. One row for each trial, kind, batches
+    and name is the primary key's doing."""
+    restarted = {number for number in now.trials if _has_gone_back(number, known, now)}
+    violations = []
+    for key, value in known.metrics.items():
+        if key not in now.metrics:
+            if is_end or (key in known.firm and key[0] not in restarted):
+                violations.append(Violation("I2", f"{key} was printed and is not in the store"))
+        elif now.metrics[key] != value:
+            text = f"{key} was printed as {value!r} and is stored as {now.metrics[key]!r}"
+            violations.append(Violation("I2", text))
+    stored = {checkpoint["uuid"] for checkpoint in now.checkpoints}
+    for uuid in known.checkpoints.keys() - stored:
+        violations.append(Violation("I2", f"checkpoint {uuid} was printed and is not stored"))
+    for number, state in known.ended.items():
+        stored_state = now.trials[number]["state"]
+        if stored_state != state:
+            text = f"trial {number} was printed as {state} and is stored as {stored_state}"
+            violations.append(Violation("I2", text))
+    return violations
+
+
+def _has_gone_back(number: int, known: Acknowledged, now: Record) -> bool:
+    """A start takes back all that lies beyond the trial's checkpoint, before it is printed."""
+    trial = now.trials[number]
+    if trial["runs"] > known.starts.get(number, 0) or trial["restarts"] > 0:
+        return True
+    latest = max(
+        (it["batches"] for it in now.checkpoints
+         if it["number"] == number and it["state"] == "COMPLETED"),
+        default=0,
+    )
+    return not any(key[0] == number and key[2] > latest for key in now.metrics)
+
+
+def check_checkpoints(store: Store, now: Record, damaged: set[str]) -> list[Violation]:
+    """I3: what is listed as COMPLETED is there and whole, to us and to dtrain."""
+    violations = []
+    for checkpoint in now.checkpoints:
+        if checkpoint["state"] != "COMPLETED" or checkpoint["uuid"] in damaged:
+            continue
+        try:
+            violations += _check_files(store, checkpoint)
+        except (OSError, ValueError, KeyError) as error:
+            violations.append(Violation("I3", f"checkpoint {checkpoint['uuid']}: {error}"))
+    if not damaged:
+        result = store.command("checkpoint", "verify")
+        if result.code != 0:
+            violations.append(Violation("I3", f"{result} {result.out.strip()[-400:]}"))
+    return violations
+
+
+def _check_files(store: Store, checkpoint: dict[str, Any]) -> list[Violation]:
+    directory = record.directory_of(store, checkpoint)
+    manifest = json.loads((directory / "MANIFEST.json").read_text(encoding="utf-8"))
+    recorded = json.loads(checkpoint["files"])
+    found = {path.name: record.sha256(path) for path in directory.iterdir()}
+    listed = {name: entry["sha256"] for name, entry in manifest["files"].items()}
+    listed["MANIFEST.json"] = found["MANIFEST.json"]
+    if found == listed == recorded:
+        return []
+    text = f"{directory}: has {found}, its manifest {listed}, the store {recorded}"
+    return [Violation("I3", text)]
+
+
+def check_leftovers(store: Store, now: Record, since: float) -> list[Violation]:
+    """I4: nothing half-written is older than the last runner, and no checkpoint is unlisted. What
+    was to be deleted when its runner died may wait for `gc`."""
+    known = {checkpoint["uuid"] for checkpoint in now.checkpoints}
+    return [
+        Violation("I4", f"{path} is left over")
+        for path in _checkpoint_paths(store)
+        if path.name.removesuffix(".trash") not in known and path.stat().st_mtime < since
+    ]
+
+
+def check_garbage(store: Store) -> list[Violation]:
+    """I4: after `gc` there is nothing but what is listed."""
+    result = store.command("gc")
+    now = record.read(store)
+    if result.code != 0 or now is None:
+        return [Violation("I4", str(result))]
+    listed = {it["uuid"] for it in now.checkpoints if it["state"] != "DELETED"}
+    found = [path for path in _checkpoint_paths(store) if path.name not in listed]
+    return [Violation("I4", f"{path} is left over after gc") for path in found]
+
+
+def _checkpoint_paths(store: Store) -> list[Path]:
+    found = [path for it in store.trial_directories() for path in it.glob("checkpoints/*")]
+    return sorted(found)
+
+
+def check_processes(store: Store, spares_daemons: bool) -> tuple[float, list[Violation]]:
+    """I5: nothing of the experiment lives; and how long that took."""
+    passed, left = processes.wait_until_gone(store.mark, LONGEST_SURVIVAL, spares_daemons)
+    if not left:
+        return passed, []
+    text = f"alive {passed:.0f} s after their runner ended: {few(left)}"
+    return passed, [Violation("I5", text)]
+
+
+def check_states(store: Store) -> list[Violation]:
+    """I7: nothing is said to run, as nobody runs it."""
+    listed = store.facts("list", "-a")
+    if listed is None:
+        return [Violation("I7", str(store.command("list", "-a")))]
+    violations = []
+    for row in listed["experiments"]:
+        trials = store.facts("trials", str(row["id"]))
+        if trials is None:
+            violations.append(Violation("I7", str(store.command("trials", str(row["id"])))))
+            continue
+        states = {"experiment " + str(row["id"]): row["state"]}
+        states |= {f"trial {trial['trial']}": trial["state"] for trial in trials["trials"]}
+        violations += [
+            Violation("I7", f"{name} is {state}, and there is no runner")
+            for name, state in states.items()
+            if state in ("RUNNING",) or (state == "PENDING" and name.startswith("experiment"))
+        ]
+    return violations
+
+
+def check_words(result: Result) -> list[Violation]:
+    """I8: no stack trace; an error says its cause, and what to do."""
+    violations = [
+        Violation("I8", f"{result}") for words in _RUDE if words in result.err
+    ]
+    errors = [line for line in result.err.splitlines() if line.startswith("dtrain: error:")]
+    if result.code in (2, 3, 5, 6) and not errors:
+        violations.append(Violation("I8", f"no line 'dtrain: error: …': {result}"))
+    for line in errors:
+        if ";" not in line:
+            violations.append(Violation("I8", f"does not say what to do: {line}"))
+    return violations
+
+
+def check_bounds(result: Result, peak_kib: int = 0) -> list[Violation]:
+    """I9: it ended in time and in little memory."""
+    if result.code is None:
+        return [Violation("I9", f"did not end within {result.seconds:.0f} s: {result}")]
+    if peak_kib > MOST_RUNNER_KIB:
+        return [Violation("I9", f"took {peak_kib >> 10} MiB: {result}")]
+    return []

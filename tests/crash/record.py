@@ -1,0 +1,157 @@
+"""What a store holds of an experiment, read past dtrain with SQLite alone."""
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiment import Store
+
+# A metric's trial, kind ("training" or "validation"), batches and name.
+Key = tuple[int, str, int, str]
+# Finite, or "NaN", "Infinity", "-Infinity", as the command line has them.
+Value = float | str
+
+_KINDS = {0: "training", 1: "validation"}
+_SPECIAL = {1: "NaN", 2: "Infinity", 3: "-Infinity"}
+FINAL = ("COMPLETED", "CANCELED", "ERROR", "STOPPED")
+
+
+def _copy_with_journal(database: Path, place: str) -> Path | None:
+    """A journal that is to be rolled back keeps readers out: they look at a copy. None if there is
+    no such journal, or no more."""
+    journal = database.with_name(database.name + "-journal")
+    try:
+        shutil.copy(journal, place)
+    except FileNotFoundError:
+        return None
+    return Path(shutil.copy(database, place))
+
+
+@contextmanager
+def connection(store: Store) -> Iterator[sqlite3.Connection]:
+    with tempfile.TemporaryDirectory() as place:
+        copy = _copy_with_journal(store.database, place)
+        uri = f"file:{copy}" if copy else f"file:{store.database}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as database:
+            database.row_factory = sqlite3.Row
+            yield database
+
+
+@dataclass(frozen=True)
+class Record:
+    experiment: dict[str, Any]
+    trials: dict[int, dict[str, Any]]
+    metrics: dict[Key, Value]
+    validations: dict[tuple[int, int], Value]
+    events: list[tuple[str, str]]  # with their operations
+    checkpoints: list[dict[str, Any]]  # in the order in which they were recorded
+
+    @property
+    def state(self) -> str:
+        """As stored: RUNNING is what a dead runner leaves."""
+        return str(self.experiment["state"])
+
+
+def _value(row: sqlite3.Row) -> Value:
+    return row["value"] if row["special"] == 0 else _SPECIAL[row["special"]]
+
+
+def read(store: Store, experiment: int = 1) -> Record | None:
+    """None if the experiment was never recorded."""
+    if not store.database.exists():
+        return None
+    with connection(store) as database:
+        if not database.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+            return None
+        database.execute("BEGIN")  # all of one moment
+        found = database.execute(
+            "SELECT * FROM experiments WHERE id = ?", (experiment,)
+        ).fetchone()
+        if found is None:
+            return None
+        rows = database.execute("SELECT * FROM trials WHERE experiment = ?", (experiment,))
+        trials = {row["number"]: dict(row) for row in rows}
+        return Record(
+            experiment=dict(found),
+            trials=trials,
+            metrics=_metrics(database, experiment),
+            validations=_validations(database, experiment),
+            events=_events(database, experiment),
+            checkpoints=_checkpoints(database, experiment),
+        )
+
+
+def _metrics(database: sqlite3.Connection, experiment: int) -> dict[Key, Value]:
+    rows = database.execute(
+        "SELECT t.number, m.kind, m.batches, n.name, m.value, m.special FROM metrics m "
+        "JOIN trials t ON t.id = m.trial JOIN metric_names n ON n.id = m.name "
+        "WHERE t.experiment = ?",
+        (experiment,),
+    )
+    return {
+        (row["number"], _KINDS[row["kind"]], row["batches"], row["name"]): _value(row)
+        for row in rows
+    }
+
+
+def _validations(database: sqlite3.Connection, experiment: int) -> dict[tuple[int, int], Value]:
+    rows = database.execute(
+        "SELECT t.number, v.batches, v.value, v.special FROM validations v "
+        "JOIN trials t ON t.id = v.trial WHERE t.experiment = ?",
+        (experiment,),
+    )
+    return {(row["number"], row["batches"]): _value(row) for row in rows}
+
+
+def _events(database: sqlite3.Connection, experiment: int) -> list[tuple[str, str]]:
+    rows = database.execute(
+        "SELECT event, operations FROM searcher_events WHERE experiment = ? ORDER BY seq",
+        (experiment,),
+    )
+    return [(row["event"], row["operations"]) for row in rows]
+
+
+def _checkpoints(database: sqlite3.Connection, experiment: int) -> list[dict[str, Any]]:
+    rows = database.execute(
+        "SELECT c.*, t.number FROM checkpoints c JOIN trials t ON t.id = c.trial "
+        "WHERE t.experiment = ? ORDER BY c.id",
+        (experiment,),
+    )
+    return [dict(row) for row in rows]
+
+
+def directory_of(store: Store, checkpoint: dict[str, Any], experiment: int = 1) -> Path:
+    trial = store.root / "experiments" / str(experiment) / "trials" / str(checkpoint["number"])
+    return trial / "checkpoints" / checkpoint["uuid"]
+
+
+def sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def weights(store: Store, record: Record, experiment: int = 1) -> dict[int, dict[str, str]]:
+    """What each trial's last checkpoint holds, where it is of the trial's last batch: the
+    SHA-256 of its tensors and of its random states."""
+    found: dict[int, dict[str, str]] = {}
+    for checkpoint in record.checkpoints:
+        number = checkpoint["number"]
+        is_last = checkpoint["batches"] == record.trials[number]["batches"]
+        if checkpoint["state"] != "COMPLETED" or not is_last:
+            continue
+        directory = directory_of(store, checkpoint, experiment)
+        try:
+            state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # not whole, which check_checkpoints tells
+        random = json.dumps(state["random"], sort_keys=True).encode()
+        found[number] = {path.name: sha256(path) for path in directory.glob("*.safetensors")}
+        found[number]["random"] = hashlib.sha256(random).hexdigest()
+    return found

@@ -1,0 +1,309 @@
+"""One round: an experiment, faults while it runs and is resumed, and what must hold then."""
+
+import json
+import shutil
+import sqlite3
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+import invariants
+import processes
+import record
+import tools
+from compare import compare, outcome_of
+from configurations import Configuration
+from experiment import Runner, Store
+from faults import Fault
+from invariants import Acknowledged, Violation
+from record import Record
+from scene import Launch, Scene, draw_moment, wait_for
+from undisturbed import Undisturbed
+
+# Resumes that must be enough once there are no more faults.
+MOST_RESUMES = 3
+_STATES_OF_CODES = {
+    0: {"COMPLETED"},
+    1: {"ERROR", "CANCELED"},
+    5: {"PENDING", "RUNNING", "PAUSED", "COMPLETED", "ERROR"},
+    75: {"PAUSED"},
+    129: {"PAUSED"},
+    130: {"PAUSED"},
+    143: {"PAUSED"},
+}
+
+
+@dataclass
+class Report:
+    """What a round did and found."""
+
+    configuration: str
+    made: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    resumes: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+    longest_survival: float = 0.0
+    peak_kib: int = 0
+
+
+class Round:
+    def __init__(
+        self,
+        store: Store,
+        configuration: Configuration,
+        undisturbed: Undisturbed,
+        faults: list[Fault],
+        rng: Random,
+    ) -> None:
+        self.undisturbed = undisturbed
+        self.faults = faults
+        self.known = Acknowledged()
+        self.report = Report(configuration.name)
+        self.scene = Scene(store, configuration, undisturbed.seconds, rng)
+        self.scene.violations += undisturbed.violations
+        self.was_ended = False  # by a fault that nothing is resumed after
+
+    def play(self) -> Report:
+        store = self.scene.store
+        on_tmpfs = any(fault.needs == "tmpfs" for fault in self.faults)
+        if on_tmpfs:
+            tools.mount_small(store.home / "disk")
+        try:
+            store.write_yaml(self.scene.configuration.yaml)
+            self._play()
+        except (LookupError, OSError, ValueError, sqlite3.Error) as error:
+            self._violate("I1", f"cannot be looked at: {traceback.format_exc(limit=-2)}{error!r}")
+        finally:
+            processes.kill_all(store.mark)
+            if on_tmpfs:
+                self._save_from_tmpfs()
+        # What holds on is found after each fault.
+        self.report.violations = list(dict.fromkeys(self.scene.violations))
+        return self.report
+
+    def _save_from_tmpfs(self) -> None:
+        disk = self.scene.store.home / "disk"
+        saved = self.scene.store.home / "saved"
+        if self.scene.violations:
+            shutil.copytree(disk, saved, symlinks=True)
+        tools.unmount(disk)
+        if self.scene.violations:
+            disk.rmdir()
+            saved.rename(disk)
+
+    def _play(self) -> None:
+        for fault in self.faults:
+            if not self._disturb(fault):
+                break
+        for _ in range(MOST_RESUMES):
+            if self._is_over():
+                break
+            self._attempt(None)
+        else:
+            if not self._is_over():
+                text = f"not at its end after {MOST_RESUMES} resumes without a fault"
+                self._violate("I6", text)
+        self._check_the_end()
+
+    def _disturb(self, fault: Fault) -> bool:
+        """False if there is nothing left to disturb."""
+        if self._is_over():
+            self.report.missed[fault.name] += 1
+            return False
+        if fault.between is None:
+            return self._attempt(fault)
+        self._count(fault, fault.between(self.scene), "")
+        return True
+
+    def _count(self, fault: Fault, was_made: bool, when: str) -> None:
+        (self.report.made if was_made else self.report.missed)[fault.name] += 1
+        self.scene.is_reordered |= was_made and fault.restarts_trials
+        text = f"{fault.name} {when}".strip()
+        self.report.story.append(text if was_made else f"({text}: missed)")
+
+    def _is_over(self) -> bool:
+        if self.was_ended:
+            return True
+        now = record.read(self.scene.store)
+        return now is not None and now.state in record.FINAL
+
+    def _violate(self, invariant: str, evidence: str) -> None:
+        self.scene.violations.append(Violation(invariant, evidence))
+
+    def _attempt(self, fault: Fault | None) -> bool:
+        """One `create` or `resume`, with a fault or to its end."""
+        scene = self.scene
+        is_recorded = record.read(scene.store) is not None
+        yaml = str(scene.store.home / "experiment.yaml")
+        words = ("resume", "1") if is_recorded else ("create", yaml)
+        self.report.resumes += is_recorded
+        launch = fault.launch(scene) if fault and fault.launch else Launch()
+        scene.runner = scene.store.start(
+            *words, wrapper=launch.wrapper, variables=launch.variables, quiet=launch.quiet
+        )
+        was_made = fault is not None and self._strike(fault)
+        self._end(scene.runner)
+        if fault is None or not fault.is_mute:
+            scene.violations += invariants.check_words(scene.runner.result())
+        if fault is not None and fault.was_made is not None:
+            was_made = fault.was_made(scene)
+            self._count(fault, was_made, launch.when)
+        self.was_ended = fault is not None and fault.is_final and was_made
+        self._check_code(scene.runner, fault, was_made)
+        scene.violations += self.known.add(scene.runner.events())
+        self._end_those_beside()
+        self._check_after_fault(fault is not None and fault.spares_daemons)
+        return True
+
+    def _strike(self, fault: Fault) -> bool:
+        scene = self.scene
+        if fault.strike is None:
+            return False  # `launch` did it, and `was_made` will tell
+        moment = fault.moment
+        if moment is None:
+            moment = draw_moment(scene.rng, scene.seconds, self.undisturbed.counts)
+        was_made = wait_for(moment, scene) and fault.strike(scene)
+        if fault.was_made is None:
+            self._count(fault, was_made, str(moment))
+        return was_made
+
+    def _end(self, runner: Runner) -> None:
+        """Waits for the end of a runner, whose trials and readers end with it."""
+        scene = self.scene
+        code = runner.wait(120 + 20 * scene.seconds)
+        result = runner.result()
+        scene.violations += invariants.check_bounds(result, runner.peak_kib)
+        if code is None:
+            processes.kill_all(scene.store.mark)
+            runner.wait()
+        for undo in scene.undo:
+            undo()
+        scene.undo.clear()
+        self.report.peak_kib = max(self.report.peak_kib, runner.peak_kib)
+
+    def _check_code(self, runner: Runner, fault: Fault | None, was_made: bool) -> None:
+        allowed = {self.undisturbed.code}
+        if fault is not None and (was_made or fault.strike is not None):
+            allowed |= fault.exits
+        if runner.code is None:
+            return  # reported as I9
+        if runner.code not in allowed:
+            name = fault.name if fault else "no fault"
+            self._violate("I8", f"{name}: {runner.result()}, not with one of {sorted(allowed)}")
+        if fault is not None and fault.is_mute:
+            return  # its code tells of its words, not of the experiment
+        now = record.read(self.scene.store)
+        states = _STATES_OF_CODES.get(runner.code)
+        if now is not None and states is not None and now.state not in states:
+            self._violate("I8", f"exit code {runner.code}, but the experiment is {now.state}")
+
+    def _check_after_fault(self, spares_daemons: bool) -> None:
+        scene = self.scene
+        passed, left = invariants.check_processes(scene.store, spares_daemons)
+        processes.kill_all(scene.store.mark)
+        self.report.longest_survival = max(self.report.longest_survival, passed)
+        found = left + invariants.check_database(scene.store)
+        now = record.read(scene.store)
+        if now is None:
+            if self.known.metrics:
+                found.append(Violation("I2", "metrics were printed, and nothing is recorded"))
+        else:
+            found += invariants.check_acknowledged(self.known, now, is_end=False)
+            found += invariants.check_checkpoints(scene.store, now, scene.damaged)
+            found += invariants.check_states(scene.store)
+        scene.violations += found
+
+    def _end_those_beside(self) -> None:
+        """Experiments that were created beside this one came to its end as well."""
+        scene = self.scene
+        for runner in scene.beside:
+            code = runner.wait()
+            begins = [line for line in runner.events() if line["event"] == "begin"]
+            now = record.read(scene.store, begins[0]["experiment"]) if begins else None
+            if now is None or code != self.undisturbed.code:
+                self._violate("D8", f"beside another experiment: {runner.result()}")
+                continue
+            outcome = outcome_of(scene.store, now, begins[0]["experiment"])
+            found = compare(
+                scene.configuration, self.undisturbed.outcome, outcome, set(), scene.is_reordered
+            )
+            scene.violations += [Violation("D8", f"beside another: {it}") for it in found]
+        scene.beside.clear()
+
+    def _check_the_end(self) -> None:
+        scene = self.scene
+        self._check_damaged()
+        now = record.read(scene.store)
+        if now is None or now.state not in record.FINAL:
+            if self.was_ended:
+                self._violate("I7", f"was ended, and is {now.state if now else 'nothing'}")
+            return  # otherwise reported where it did not come to its end
+        is_end = not self.was_ended
+        scene.violations += invariants.check_acknowledged(self.known, now, is_end)
+        if scene.runner is not None:
+            since = scene.runner.started_at
+            scene.violations += invariants.check_leftovers(scene.store, now, since)
+        self._check_doctor()
+        if now.state == "CANCELED":
+            self._check_canceled(now)
+        else:
+            self._compare(now)
+        scene.violations += invariants.check_garbage(scene.store)
+
+    def _compare(self, now: Record) -> None:
+        scene = self.scene
+        outcome = outcome_of(scene.store, now)
+        # Of a trial that had nothing left to do, a damaged checkpoint was the last.
+        lost = {
+            it["number"] for it in now.checkpoints
+            if it["uuid"] in scene.damaged and it["number"] not in outcome.weights
+        }
+        for number in lost:
+            outcome.weights[number] = self.undisturbed.outcome.weights.get(number, {})
+        scene.violations += compare(
+            scene.configuration,
+            self.undisturbed.outcome,
+            outcome,
+            scene.canceled,
+            scene.is_reordered,
+        )
+
+    def _check_damaged(self) -> None:
+        """D4: what was damaged is found, by whoever goes on from it or by `verify`."""
+        scene = self.scene
+        if not scene.damaged:
+            return
+        result = scene.store.command("checkpoint", "verify")
+        if result.code not in (0, 1):
+            self._violate("D4", str(result))
+        now = record.read(scene.store)
+        for checkpoint in now.checkpoints if now else []:
+            if checkpoint["uuid"] in scene.damaged and checkpoint["state"] == "COMPLETED":
+                self._violate("D4", f"{checkpoint['uuid']} is damaged and still COMPLETED")
+
+    def _check_doctor(self) -> None:
+        """Among others it replays the search and compares its operations with the record."""
+        result = self.scene.store.command("doctor", "--json")
+        if result.code not in (0, 1):
+            self._violate("I6", str(result))
+            return
+        for row in json.loads(result.out)["checks"]:
+            if row["status"] != "ok" and row["check"] in ("database", "experiments", "search"):
+                self._violate("I6", f"doctor: {row['check']}: {row['text']}")
+
+    def _check_canceled(self, now: Record) -> None:
+        if not self.was_ended:
+            self._violate("I6", "the experiment is CANCELED, and nobody asked for it")
+        result = self.scene.store.command("resume", "1")
+        self.scene.violations += invariants.check_words(result)
+        if result.code != 1:
+            self._violate("I8", f"a canceled experiment was resumed: {result}")
+        unfinished = {
+            number: trial["state"]
+            for number, trial in now.trials.items()
+            if trial["state"] not in record.FINAL
+        }
+        if unfinished:
+            self._violate("I7", f"the experiment is CANCELED, and its trials are {unfinished}")

@@ -1,0 +1,112 @@
+"""What a fault acts on: a store, its runner, and when to act."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from configurations import Configuration
+from experiment import PATIENCE, Result, Runner, Store
+from invariants import Violation, check_bounds, check_words
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a runner is started where the fault has to be there from its first moment."""
+
+    wrapper: Sequence[str] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    quiet: bool = False  # prints nothing, so acknowledges nothing
+    when: str = ""  # for people
+
+
+@dataclass
+class Scene:
+    store: Store
+    configuration: Configuration
+    seconds: float  # that the undisturbed run took
+    rng: Random
+    runner: Runner | None = None
+    violations: list[Violation] = field(default_factory=list)
+    damaged: set[str] = field(default_factory=set)  # UUIDs of checkpoints
+    canceled: set[int] = field(default_factory=set)  # trials that were killed by request
+    is_reordered: bool = False  # trials were started later than their turn was
+    # Experiments that run beside, to be compared when they end.
+    beside: list[Runner] = field(default_factory=list)
+    # What is undone when the runner has ended.
+    undo: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def alive(self) -> bool:
+        return self.runner is not None and self.runner.poll() is None
+
+    def nap(self, most: float) -> None:
+        """Some time up to `most`, or until the runner has ended."""
+        deadline = time.monotonic() + self.rng.uniform(0, most)
+        while time.monotonic() < deadline and self.alive:
+            time.sleep(0.001)
+
+    def call(self, *words: str, codes: set[int], limit: float = PATIENCE) -> Result:
+        """A command beside the runner, which must end well or as `codes` say."""
+        result = self.store.command(*words, limit=limit)
+        self.violations += check_bounds(result) + check_words(result)
+        if result.code is not None and result.code not in codes:
+            self.violations.append(Violation("I8", f"{result}, not with one of {codes}"))
+        return result
+
+
+# What a moment may wait for: so many lines of a kind printed, or checkpoints on the disk.
+_EVENTS = ("trial_started", "training", "validation", "checkpoint", "trial_ended", "directory")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """So many seconds after the start, or upon the k-th event of a kind, whichever is given."""
+
+    seconds: float
+    event: str = ""
+    count: int = 0
+
+    def __str__(self) -> str:
+        after = f"{self.seconds:.3f} s"
+        return f"{after} after {self.event} {self.count}" if self.event else after
+
+
+def draw_moment(rng: Random, seconds: float, counts: dict[str, int]) -> Moment:
+    """Uniformly over the undisturbed run, or just after something has happened in it."""
+    kinds = [event for event in _EVENTS if counts.get(event, 0) > 0]
+    if rng.random() < 0.6 or not kinds:
+        return Moment(rng.uniform(0, seconds))
+    event = rng.choice(kinds)
+    count = rng.randint(1, counts[event])
+    return Moment(rng.choice([0.0, 0.0, rng.uniform(0, 0.02)]), event, count)
+
+
+def _directories(store: Store) -> set[Path]:
+    found: set[Path] = set()
+    for trial in store.trial_directories():
+        found.update(trial.glob("checkpoints/*"))
+    return found
+
+
+def wait_for(moment: Moment, scene: Scene) -> bool:
+    """False if the runner ended before."""
+    runner = scene.runner
+    assert runner is not None
+    seen: set[Path] = _directories(scene.store) if moment.event == "directory" else set()
+    known = len(seen)
+    deadline = runner.started + (0 if moment.event else moment.seconds)
+    while scene.alive:
+        if moment.event == "directory":
+            seen |= _directories(scene.store)
+            has_come = len(seen) - known >= moment.count
+        elif moment.event:
+            has_come = runner.count(moment.event) >= moment.count
+        else:
+            has_come = time.monotonic() >= deadline
+        if has_come:
+            time.sleep(moment.seconds if moment.event else 0)
+            return scene.alive
+        time.sleep(0.001)
+    return False

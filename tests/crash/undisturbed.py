@@ -1,0 +1,45 @@
+"""Experiments that nothing happens to: what all others are compared with."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import invariants
+import processes
+import record
+from compare import Outcome, compare, outcome_of
+from configurations import Configuration
+from experiment import Store
+from invariants import Violation
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    outcome: Outcome
+    code: int
+    seconds: float
+    counts: dict[str, int]  # of what was printed, and of checkpoint directories
+    violations: list[Violation]
+
+
+def run_undisturbed(configuration: Configuration, store: Store) -> Undisturbed:
+    """What everything is compared with; itself checked as what is disturbed."""
+    yaml = store.write_yaml(configuration.yaml)
+    runner = store.start("create", str(yaml))
+    try:
+        saw_processes = False
+        while runner.wait(0.02) is None:
+            if not saw_processes:
+                saw_processes = any(it.of_experiment for it in processes.living(store.mark))
+        _, violations = invariants.check_processes(store, spares_daemons=False)
+    finally:
+        processes.kill_all(store.mark)
+    now = record.read(store)
+    if runner.code is None or now is None or now.state not in record.FINAL:
+        raise RuntimeError(f"{configuration.name} does not run at all: {runner.result()}")
+    if not saw_processes:
+        raise RuntimeError("no process carries the mark: survivors would not be seen")
+    counts = Counter(line["event"] for line in runner.events())
+    counts["directory"] = counts["checkpoint"]
+    result, outcome = runner.result(), outcome_of(store, now)
+    violations += compare(configuration, outcome, outcome, set(), is_reordered=False)
+    return Undisturbed(outcome, runner.code, result.seconds, dict(counts), violations)
