@@ -12,14 +12,6 @@
 namespace dtrain {
 namespace {
 
-nlohmann::json OperationsToJson(const std::vector<Operation>& operations) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const Operation& operation : operations) {
-    json.push_back(ToJson(operation));
-  }
-  return json;
-}
-
 // Plays the events of one search again, from the first.
 class Replay {
  public:
@@ -55,7 +47,7 @@ class Replay {
       const Operation recorded = OperationFromJson(operation);
       if (std::get_if<Create>(&recorded) != nullptr) ++created_;
     }
-    if (OperationsToJson(searcher_->Handle(event)) != row.operations) {
+    if (ToJson(searcher_->Handle(event)) != row.operations) {
       return "other operations follow from it than were recorded";
     }
     if (snapshot_ && snapshot_->seq == seq_ &&

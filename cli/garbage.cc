@@ -7,9 +7,10 @@
 #include <system_error>
 
 #include "cli/store_change.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/uuid.h"
-#include "engine/process/process_table.h"
 #include "engine/run/checkpoint_policy.h"
+#include "engine/run/trials_lock.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
@@ -25,17 +26,10 @@ std::optional<std::int64_t> Number(std::string_view name) {
   return number;
 }
 
-// A trial outlives its runner by the moment in which it saves what it has.
-bool HasProcess(const TrialRow& trial) {
-  if (trial.pid == 0) return false;
-  const auto process = ReadProcess(trial.pid);
-  return process && !process->zombie && process->start_ticks == trial.pid_start;
-}
-
 // Why an entry among a trial's checkpoints is not needed; empty if it is.
 std::string WhyUseless(const std::string& name,
                        const std::vector<CheckpointRow>& checkpoints) {
-  if (name.ends_with(".tmp")) return "was not finished";
+  if (name.ends_with(kUnfinishedSuffix)) return "was not finished";
   if (name.ends_with(kTrashSuffix)) return "was being deleted";
   if (!IsUuid(name)) return "";
   const auto row = std::ranges::find(checkpoints, name, &CheckpointRow::uuid);
@@ -49,7 +43,12 @@ bool GarbageCollection::Collect(const ExperimentRow& experiment) {
   const std::int64_t id = experiment.id;
   const fs::path lock_file = store_.layout().RunnerLock(id);
   if (RunnerLock::Holder(lock_file)) return false;
-  if (std::ranges::any_of(store_.Trials(id), HasProcess)) return false;
+  // A trial outlives its runner by the moment in which it saves what it has.
+  const bool lives = std::ranges::any_of(
+      store_.Trials(id), [boot = BootId()](const TrialRow& trial) {
+        return LivingProcess(trial, boot).has_value();
+      });
+  if (lives) return false;
   std::optional<RunnerLock> lock;
   if (!dry_) lock = LockExperiment(store_, id);
   // As it is now that nobody can change it.

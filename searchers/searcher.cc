@@ -122,6 +122,13 @@ json ToJson(const Operation& operation) {
   return std::visit(OperationToJson{}, operation);
 }
 
+json ToJson(const std::vector<Operation>& operations) {
+  json all = json::array();
+  for (const Operation& operation : operations)
+    all.push_back(ToJson(operation));
+  return all;
+}
+
 Event EventFromJson(const json& json) {
   try {
     return ReadEvent(json);

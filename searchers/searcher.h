@@ -107,6 +107,7 @@ class Searcher {
 /// std::invalid_argument for what is not one.
 nlohmann::json ToJson(const Event& event);
 nlohmann::json ToJson(const Operation& operation);
+nlohmann::json ToJson(const std::vector<Operation>& operations);
 Event EventFromJson(const nlohmann::json& json);
 Operation OperationFromJson(const nlohmann::json& json);
 

@@ -54,7 +54,8 @@ bool WriteBytes(int fd, std::span<const std::byte> bytes) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(std::string path)
-    : path_(std::move(path)), temporary_(path_ + ".tmp") {
+    : path_(std::move(path)),
+      temporary_(path_ + std::string(kUnfinishedSuffix)) {
   const auto parent = std::filesystem::path(path_).parent_path();
   if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("", errno);
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;

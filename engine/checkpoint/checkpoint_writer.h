@@ -17,6 +17,9 @@ namespace dtrain {
 inline constexpr char kManifestName[] = "MANIFEST.json";
 /// The name of the file that says where in its training the trial was.
 inline constexpr char kStateName[] = "state.json";
+/// What the directory of a checkpoint is called beyond its name until it is
+/// whole.
+inline constexpr std::string_view kUnfinishedSuffix = ".tmp";
 
 /// What a finished checkpoint is made of.
 struct WrittenCheckpoint {

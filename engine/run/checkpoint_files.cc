@@ -1,6 +1,7 @@
 #include "engine/run/checkpoint_files.h"
 
 #include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/uuid.h"
 #include "engine/store/file_tree.h"
 
@@ -12,7 +13,8 @@ std::vector<std::string> TidyCheckpoints(
   for (const std::string& name : NamesIn(directory)) {
     if (IsUuid(name)) {
       finished.push_back(name);
-    } else if (name.ends_with(".tmp") || name.ends_with(kTrashSuffix)) {
+    } else if (name.ends_with(kUnfinishedSuffix) ||
+               name.ends_with(kTrashSuffix)) {
       RemoveQuietly(directory / name);
     }
   }

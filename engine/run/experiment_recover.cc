@@ -1,6 +1,6 @@
 // How Experiment goes on from the record. Takes O(events).
 
-#include <set>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -69,22 +69,17 @@ void Experiment::RecoverCheckpoints() {
 // A trial that outlived its runner for a moment may have finished a checkpoint
 // that nobody recorded, or left one half done.
 void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
-  std::set<std::string> known;
-  for (const CheckpointRow& row : recorded) {
-    if (row.state != "DELETED") known.insert(row.uuid);
-  }
-  std::set<std::string> deleted;
-  for (const CheckpointRow& row : recorded) {
-    if (row.state == "DELETED") deleted.insert(row.uuid);
-  }
+  std::map<std::string, std::string> states;
+  for (const CheckpointRow& row : recorded) states[row.uuid] = row.state;
   const StoreLayout& layout = state_.doors.store.layout();
   for (const auto& [number, trial] : state_.trials.trials()) {
     const TrialId id = trial->row.id;
     for (const std::string& uuid : TidyCheckpoints(layout.Checkpoints(id))) {
-      if (deleted.contains(uuid)) {
-        RemoveQuietly(layout.Checkpoint(id, uuid));
-      } else if (!known.contains(uuid)) {
+      const auto state = states.find(uuid);
+      if (state == states.end()) {
         Adopt(id, uuid);
+      } else if (state->second == "DELETED") {
+        RemoveQuietly(layout.Checkpoint(id, uuid));
       }
     }
   }

@@ -1,6 +1,5 @@
 #include "engine/run/runner.h"
 
-#include <fstream>
 #include <random>
 #include <sstream>
 
@@ -21,13 +20,6 @@ namespace {
 // A trial whose runner died ends within two seconds, its host sees to that.
 constexpr Duration kSurvivorsLimit = std::chrono::seconds(4);
 constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
-
-std::string BootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
 
 std::string EntrypointText(const ExperimentConfig& config) {
   if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {

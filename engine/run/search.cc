@@ -14,14 +14,6 @@ namespace {
 // trials there are.
 constexpr std::int64_t kSnapshotEvery = 256;
 
-nlohmann::json OperationsToJson(const std::vector<Operation>& operations) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const Operation& operation : operations) {
-    json.push_back(ToJson(operation));
-  }
-  return json;
-}
-
 Error Damaged(std::int64_t experiment, std::int64_t seq, const char* what) {
   return Error(ErrorKind::kStore,
                "experiment " + std::to_string(experiment) +
@@ -46,7 +38,7 @@ void Search::Recover(const std::optional<Store::Snapshot>& snapshot,
       }
       if (row.seq <= seq_) continue;
       const auto operations = searcher_->Handle(EventFromJson(row.event));
-      if (OperationsToJson(operations) != row.operations) {
+      if (ToJson(operations) != row.operations) {
         throw std::invalid_argument("it gives other operations now");
       }
       seq_ = row.seq;
@@ -59,9 +51,8 @@ void Search::Recover(const std::optional<Store::Snapshot>& snapshot,
 std::vector<Operation> Search::Handle(const Event& event, Outbox& outbox) {
   std::vector<Operation> operations = searcher_->Handle(event);
   for (const Operation& operation : operations) Count(operation);
-  SearcherEventRow row{.seq = ++seq_,
-                       .event = ToJson(event),
-                       .operations = OperationsToJson(operations)};
+  SearcherEventRow row{
+      .seq = ++seq_, .event = ToJson(event), .operations = ToJson(operations)};
   outbox.Add(
       [experiment = experiment_, row = std::move(row)](StoreWriter& writer) {
         writer.AddSearcherEvent(experiment, row);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fstream>
 #include <system_error>
 #include <thread>
 
@@ -11,7 +12,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/process/process_table.h"
 
 namespace dtrain {
 namespace {
@@ -42,22 +42,33 @@ bool AwaitLock(int file, const std::filesystem::path& path, Duration limit) {
   return true;
 }
 
-// The trials' processes that live, by all that names a process: a pid alone
-// may be another one's by now.
 std::vector<Process> Survivors(const std::vector<TrialRow>& trials,
                                const std::string& boot_id) {
   std::vector<Process> survivors;
   for (const TrialRow& trial : trials) {
-    if (trial.pid == 0 || trial.boot_id != boot_id) continue;
-    const auto process = ReadProcess(trial.pid);
-    const bool is_it =
-        process && !process->zombie && process->start_ticks == trial.pid_start;
-    if (is_it) survivors.push_back(*process);
+    const auto process = LivingProcess(trial, boot_id);
+    if (process) survivors.push_back(*process);
   }
   return survivors;
 }
 
 }  // namespace
+
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::optional<Process> LivingProcess(const TrialRow& trial,
+                                     const std::string& boot_id) {
+  if (trial.pid == 0 || trial.boot_id != boot_id) return std::nullopt;
+  auto process = ReadProcess(trial.pid);
+  const bool is_it =
+      process && !process->zombie && process->start_ticks == trial.pid_start;
+  return is_it ? process : std::nullopt;
+}
 
 TrialsLock TrialsLock::Take(const std::filesystem::path& path,
                             const std::vector<TrialRow>& trials,

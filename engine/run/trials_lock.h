@@ -1,14 +1,25 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/unique_fd.h"
+#include "engine/process/process_table.h"
 #include "engine/store/rows.h"
 
 namespace dtrain {
+
+/// What tells the boots of this machine apart; empty where the kernel does not
+/// say.
+std::string BootId();
+
+/// The process of `trial` if it lives: by all that names one, since a pid alone
+/// may be another's by now.
+std::optional<Process> LivingProcess(const TrialRow& trial,
+                                     const std::string& boot_id);
 
 /// Held by an experiment's runner and, since they inherit it, by all processes
 /// of its trials: whoever takes it knows that none of an earlier run lives. A
