@@ -1,9 +1,8 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_change.h"
 
@@ -40,9 +39,9 @@ int Archive(const ArchiveOptions& options, bool archived,
 
 void SetUp(CLI::App& app, Invocation& invocation, bool archived) {
   auto options = std::make_shared<ArchiveOptions>();
-  app.add_option("EXP", options->experiments, "Experiments")->required();
+  AddOption(app, "EXP", options->experiments, "Experiments").Required();
   AddJsonOption(app, *options);
-  app.callback([options, archived, &invocation] {
+  OnParsed(app, [options, archived, &invocation] {
     invocation.run = [options, archived, &invocation] {
       return Archive(*options, archived, invocation.globals);
     };

@@ -1,10 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
@@ -46,9 +45,9 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
 
 void SetUpBackup(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<BackupOptions>();
-  app.add_option("FILE", options->file, "A new file for the copy")->required();
+  AddOption(app, "FILE", options->file, "A new file for the copy").Required();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Backup(*options, invocation.globals);
     };

@@ -1,14 +1,12 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/trial_order.h"
-#include "cli/validators.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -100,12 +98,12 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
 
 void SetUpBest(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<BestOptions>();
-  app.add_option("EXP", options->experiment, "Experiment")->required();
-  app.add_option("-n", options->count, "How many trials")
-      ->check(WholeNumber(1))
-      ->capture_default_str();
+  AddOption(app, "EXP", options->experiment, "Experiment").Required();
+  AddOption(app, "-n", options->count, "How many trials")
+      .AtLeast(1)
+      .ShowDefault();
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Best(*options, invocation.globals);
     };

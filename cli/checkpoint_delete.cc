@@ -1,9 +1,8 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/checkpoint.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
@@ -70,10 +69,10 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
 
 void SetUpCheckpointDelete(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DeleteOptions>();
-  app.add_option("UUID", options->uuids, "At least 4 characters of each")
-      ->required();
+  AddOption(app, "UUID", options->uuids, "At least 4 characters of each")
+      .Required();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Delete(*options, invocation.globals);
     };

@@ -1,10 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/checkpoint.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
@@ -55,10 +54,10 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
 
 void SetUpCheckpointShow(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ShowOptions>();
-  app.add_option("UUID", options->uuid, "At least 4 characters of it")
-      ->required();
+  AddOption(app, "UUID", options->uuid, "At least 4 characters of it")
+      .Required();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Show(*options, invocation.globals);
     };

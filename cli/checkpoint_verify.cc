@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/checkpoint.h"
 #include "cli/checkpoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
@@ -177,10 +176,10 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
 
 void SetUpCheckpointVerify(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<VerifyOptions>();
-  app.add_option("WHAT", options->targets,
-                 "UUIDs, experiments or trials; none: all there are");
+  AddOption(app, "WHAT", options->targets,
+            "UUIDs, experiments or trials; none: all there are");
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Verify(*options, invocation.globals);
     };

@@ -1,10 +1,9 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
@@ -46,7 +45,7 @@ Listing<CheckpointRow> CheckpointListing(const StoreLayout& layout) {
                 const auto path = layout.Checkpoint(row.trial, row.uuid);
                 return CheckpointJson(row, path.string());
               },
-          .cells = Row};
+          .cells = [](const CheckpointRow& row) { return Row(row); }};
 }
 
 int ListCheckpoints(const CheckpointsOptions& options,
@@ -67,11 +66,11 @@ int ListCheckpoints(const CheckpointsOptions& options,
 
 void SetUpCheckpoints(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<CheckpointsOptions>();
-  app.add_option("EXP", options->target, "Experiment, or trial as EXP.N")
-      ->required();
-  app.add_flag("--deleted", options->deleted, "Deleted ones too");
+  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+      .Required();
+  AddFlag(app, "--deleted", options->deleted, "Deleted ones too");
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return ListCheckpoints(*options, invocation.globals);
     };

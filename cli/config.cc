@@ -3,10 +3,9 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
@@ -49,11 +48,11 @@ int Config(const ConfigOptions& options, const GlobalOptions& globals) {
 
 void SetUpConfig(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ConfigOptions>();
-  app.add_option("EXP", options->experiment, "Experiment")->required();
+  AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddJsonOption(app, *options);
-  app.add_flag("--original", options->original,
-               "The file as it was given, not as it was run");
-  app.callback([options, &invocation] {
+  AddFlag(app, "--original", options->original,
+          "The file as it was given, not as it was run");
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Config(*options, invocation.globals);
     };

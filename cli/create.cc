@@ -2,11 +2,10 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/plan.h"
 #include "cli/provenance.h"
@@ -108,7 +107,7 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
   return *std::move(result.config);
 }
 
-int Create(const CreateOptions& options, const GlobalOptions& globals) {
+int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   const RunRequest request = CheckRunFlags(options.run);
   const std::string text = ReadConfigFile(options.config);
   const ExperimentConfig config = CheckedConfig(options, text, globals);
@@ -132,25 +131,24 @@ int Create(const CreateOptions& options, const GlobalOptions& globals) {
 
 void SetUpCreate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<CreateOptions>();
-  app.add_option("CONFIG", options->config, "Experiment YAML, - for stdin")
-      ->required();
-  app.add_option("CONTEXT", options->context, "Directory of its other files");
-  app.add_option("--set", options->overrides,
-                 "Value instead of the one in the file")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--name", options->name,
-                 "Name instead of the one in the file");
-  app.add_option("--label", options->labels, "One more label")
-      ->allow_extra_args(false);
-  app.add_option("--slots", options->slots,
-                 "auto, none, cpu[:N], most_free, or GPU ids: [0,1]");
-  app.add_flag("--dry-run", options->dry_run,
-               "Say what would run, create nothing");
+  AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
+      .Required();
+  AddOption(app, "CONTEXT", options->context, "Directory of its other files");
+  AddOption(app, "--set", options->overrides,
+            "Value instead of the one in the file")
+      .TypeName("KEY=VALUE")
+      .OneEach();
+  AddOption(app, "--name", options->name,
+            "Name instead of the one in the file");
+  AddOption(app, "--label", options->labels, "One more label").OneEach();
+  AddOption(app, "--slots", options->slots,
+            "auto, none, cpu[:N], most_free, or GPU ids: [0,1]");
+  AddFlag(app, "--dry-run", options->dry_run,
+          "Say what would run, create nothing");
   AddRunFlags(app, options->run);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
-      return Create(*options, invocation.globals);
+      return CreateAndRun(*options, invocation.globals);
     };
   });
 }

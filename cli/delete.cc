@@ -3,10 +3,9 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/error.h"
@@ -77,10 +76,10 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
 
 void SetUpDelete(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DeleteOptions>();
-  app.add_option("EXP", options->experiments, "Experiments")->required();
-  app.add_flag("-y,--yes", options->yes, "Do not ask");
+  AddOption(app, "EXP", options->experiments, "Experiments").Required();
+  AddFlag(app, "-y,--yes", options->yes, "Do not ask");
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Delete(*options, invocation.globals);
     };

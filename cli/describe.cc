@@ -1,10 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
@@ -142,9 +141,9 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
 
 void SetUpDescribe(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DescribeOptions>();
-  app.add_option("EXP", options->experiment, "Experiment")->required();
+  AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Describe(*options, invocation.globals);
     };

@@ -6,11 +6,10 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/doctor_checks.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
@@ -108,7 +107,7 @@ int Doctor(const DoctorOptions& options, const GlobalOptions& globals) {
 void SetUpDoctor(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DoctorOptions>();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Doctor(*options, invocation.globals);
     };

@@ -23,6 +23,10 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
+inline Finding Remark(const std::string& check, const std::string& text) {
+  return {check, Finding::Kind::kRemark, text};
+}
+
 /// The checks of the database itself; what else is recorded is only to be
 /// trusted where they find no damage.
 Findings CheckDatabase(const Store& store);

@@ -17,10 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostLines = 20;
 
-Finding Remark(const std::string& check, const std::string& text) {
-  return {check, Finding::Kind::kRemark, text};
-}
-
 void CheckCheckpoints(const Store& store, std::int64_t experiment,
                       std::size_t& good, Findings& findings) {
   const std::string command =

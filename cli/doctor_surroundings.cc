@@ -29,10 +29,6 @@ Finding Well(const std::string& check, const std::string& text) {
   return {check, Finding::Kind::kWell, text};
 }
 
-Finding Remark(const std::string& check, const std::string& text) {
-  return {check, Finding::Kind::kRemark, text};
-}
-
 // "3.40.1" as 3040001.
 int VersionNumber(const std::string& version) {
   int number = 0;

@@ -1,11 +1,10 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/garbage.h"
 #include "cli/listing.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/text.h"
@@ -91,10 +90,10 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
 
 void SetUpGc(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<GcOptions>();
-  app.add_option("EXP", options->experiments, "Experiments; none: all");
-  app.add_flag("--dry-run", options->dry_run, "Only say what would go");
+  AddOption(app, "EXP", options->experiments, "Experiments; none: all");
+  AddFlag(app, "--dry-run", options->dry_run, "Only say what would go");
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Gc(*options, invocation.globals);
     };

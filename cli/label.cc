@@ -3,10 +3,9 @@
 #include <map>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/error.h"
@@ -21,7 +20,7 @@ struct LabelOptions : JsonOption {
   std::vector<std::string> remove;
 };
 
-void Check(const LabelOptions& options) {
+void CheckLabelOptions(const LabelOptions& options) {
   for (const std::string& label : options.add) {
     if (!label.empty() && IsValidUtf8(label)) continue;
     throw Error(ErrorKind::kUsage,
@@ -44,7 +43,7 @@ std::vector<std::string> Changed(std::vector<std::string> labels,
 }
 
 int Label(const LabelOptions& options, const GlobalOptions& globals) {
-  Check(options);
+  CheckLabelOptions(options);
   const auto ids = ParseExperimentIds(options.experiments);
   Store store = OpenStoreToChange(globals, ids);
   std::map<std::int64_t, std::vector<std::string>> labels;
@@ -72,13 +71,13 @@ int Label(const LabelOptions& options, const GlobalOptions& globals) {
 
 void SetUpLabel(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<LabelOptions>();
-  app.add_option("EXP", options->experiments, "Experiments")->required();
-  app.add_option("--add", options->add, "A label to add (repeatable)")
-      ->allow_extra_args(false);
-  app.add_option("--remove", options->remove, "One to remove (repeatable)")
-      ->allow_extra_args(false);
+  AddOption(app, "EXP", options->experiments, "Experiments").Required();
+  AddOption(app, "--add", options->add, "A label to add (repeatable)")
+      .OneEach();
+  AddOption(app, "--remove", options->remove, "One to remove (repeatable)")
+      .OneEach();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Label(*options, invocation.globals);
     };

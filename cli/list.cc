@@ -2,14 +2,12 @@
 #include <array>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
-#include "cli/validators.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/expression.h"
@@ -186,20 +184,19 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
 
 void SetUpList(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ListOptions>();
-  app.add_flag("-a,--all", options->all, "Archived experiments too");
-  app.add_option("--state", options->state, "Only those in this state");
-  app.add_option("--label", options->labels, "Only those with this label")
-      ->allow_extra_args(false);
-  app.add_option("--sort", options->sort, "Field to sort by")
-      ->capture_default_str();
-  app.add_flag("--reverse", options->reverse, "Greatest first");
-  app.add_option("--filter", options->filter,
-                 "Only those it holds for: best<0.1 and state==COMPLETED");
-  app.add_option("--limit", options->limit, "At most so many (0: all)")
-      ->check(WholeNumber(0))
-      ->capture_default_str();
+  AddFlag(app, "-a,--all", options->all, "Archived experiments too");
+  AddOption(app, "--state", options->state, "Only those in this state");
+  AddOption(app, "--label", options->labels, "Only those with this label")
+      .OneEach();
+  AddOption(app, "--sort", options->sort, "Field to sort by").ShowDefault();
+  AddFlag(app, "--reverse", options->reverse, "Greatest first");
+  AddOption(app, "--filter", options->filter,
+            "Only those it holds for: best<0.1 and state==COMPLETED");
+  AddOption(app, "--limit", options->limit, "At most so many (0: all)")
+      .AtLeast(0)
+      .ShowDefault();
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return List(*options, invocation.globals);
     };

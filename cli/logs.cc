@@ -6,14 +6,12 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/log_printer.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
-#include "cli/validators.h"
 #include "engine/base/error.h"
 #include "engine/report/log_filter.h"
 #include "engine/report/log_merger.h"
@@ -156,27 +154,30 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
 
 void SetUpLogs(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<LogsOptions>();
-  app.add_option("EXP", options->target, "Experiment, or trial as EXP.N")
-      ->required();
-  app.add_flag("-f,--follow", options->follow,
-               "Go on until the experiment ends");
-  auto* head = app.add_option("--head", options->head, "The first N lines");
-  auto* tail = app.add_option("--tail", options->tail, "The last N lines");
-  head->check(WholeNumber(0))->type_name("N");
-  tail->check(WholeNumber(0))->type_name("N")->excludes(head);
-  app.add_option("--level", options->level,
-                 "Least level: debug, info, warning, error");
-  app.add_option("--rank", options->rank, "Only this rank")
-      ->check(WholeNumber(0));
-  app.add_option("--since", options->since, "10m ago, or a time as RFC 3339");
-  app.add_option("--grep", options->grep, "Lines that match this expression");
-  app.add_flag("-t,--timestamps", options->timestamps, "With the time");
-  auto* raw = app.add_flag("--raw", options->raw, "The bytes as written");
-  auto* json = app.add_flag("--json", options->json, "One JSON document");
-  app.add_flag("--jsonl", options->jsonl, "A JSON object a line")
-      ->excludes(json)
-      ->excludes(raw);
-  app.callback([options, &invocation] {
+  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+      .Required();
+  AddFlag(app, "-f,--follow", options->follow,
+          "Go on until the experiment ends");
+  const CliOption head =
+      AddOption(app, "--head", options->head, "The first N lines");
+  const CliOption tail =
+      AddOption(app, "--tail", options->tail, "The last N lines");
+  head.AtLeast(0).TypeName("N");
+  tail.AtLeast(0).TypeName("N").Excludes(head);
+  AddOption(app, "--level", options->level,
+            "Least level: debug, info, warning, error");
+  AddOption(app, "--rank", options->rank, "Only this rank").AtLeast(0);
+  AddOption(app, "--since", options->since, "10m ago, or a time as RFC 3339");
+  AddOption(app, "--grep", options->grep, "Lines that match this expression");
+  AddFlag(app, "-t,--timestamps", options->timestamps, "With the time");
+  const CliOption raw =
+      AddFlag(app, "--raw", options->raw, "The bytes as written");
+  const CliOption json =
+      AddFlag(app, "--json", options->json, "One JSON document");
+  AddFlag(app, "--jsonl", options->jsonl, "A JSON object a line")
+      .Excludes(json)
+      .Excludes(raw);
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Logs(*options, invocation.globals);
     };

@@ -3,10 +3,9 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
@@ -95,13 +94,13 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
 
 void SetUpMetrics(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<MetricsOptions>();
-  app.add_option("EXP", options->target, "Experiment, or trial as EXP.N")
-      ->required();
-  app.add_option("--kind", options->kind, "training or validation")
-      ->check(CLI::IsMember({"training", "validation"}));
-  app.add_option("--name", options->name, "Only this metric");
+  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+      .Required();
+  AddOption(app, "--kind", options->kind, "training or validation")
+      .OneOf({"training", "validation"});
+  AddOption(app, "--name", options->name, "Only this metric");
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return ShowMetrics(*options, invocation.globals);
     };

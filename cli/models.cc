@@ -1,10 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "models/table.h"
 
@@ -90,7 +89,7 @@ int Models(const ModelsOptions& options, const GlobalOptions& globals) {
 void SetUpModels(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ModelsOptions>();
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Models(*options, invocation.globals);
     };

@@ -1,10 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/error.h"
@@ -21,7 +20,7 @@ struct NoteOptions : JsonOption {
   bool clear = false;
 };
 
-void Check(const NoteOptions& options) {
+void CheckNoteOptions(const NoteOptions& options) {
   if (options.text.empty() != options.clear) {
     throw Error(ErrorKind::kUsage, options.clear
                                        ? "note: give either a text or --clear"
@@ -35,7 +34,7 @@ void Check(const NoteOptions& options) {
 }
 
 int Note(const NoteOptions& options, const GlobalOptions& globals) {
-  Check(options);
+  CheckNoteOptions(options);
   const std::int64_t id = ParseExperimentId(options.experiment);
   Store store = OpenStoreToChange(globals, {id});
   store.Write([&](StoreWriter& writer) { writer.SetNote(id, options.text); });
@@ -54,11 +53,11 @@ int Note(const NoteOptions& options, const GlobalOptions& globals) {
 
 void SetUpNote(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<NoteOptions>();
-  app.add_option("EXP", options->experiment, "Experiment")->required();
-  app.add_option("TEXT", options->text, "What to note; replaces what was");
-  app.add_flag("--clear", options->clear, "Remove the note");
+  AddOption(app, "EXP", options->experiment, "Experiment").Required();
+  AddOption(app, "TEXT", options->text, "What to note; replaces what was");
+  AddFlag(app, "--clear", options->clear, "Remove the note");
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Note(*options, invocation.globals);
     };

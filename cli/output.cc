@@ -7,8 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/options.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
@@ -26,12 +25,13 @@ bool NobodyReads() {
 }  // namespace
 
 void AddJsonOption(CLI::App& app, JsonOption& options) {
-  app.add_flag("--json", options.json, "Print one JSON document");
+  AddFlag(app, "--json", options.json, "Print one JSON document");
 }
 
 void AddTableOptions(CLI::App& app, TableOptions& options) {
-  auto* json = app.add_flag("--json", options.json, "Print one JSON document");
-  app.add_flag("--csv", options.csv, "Print CSV (RFC 4180)")->excludes(json);
+  const CliOption json =
+      AddFlag(app, "--json", options.json, "Print one JSON document");
+  AddFlag(app, "--csv", options.csv, "Print CSV (RFC 4180)").Excludes(json);
 }
 
 Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams) {

@@ -1,17 +1,16 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/request.h"
 
 namespace dtrain {
 
 void SetUpPause(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<RequestOptions>();
-  app.add_option("EXP", options->targets, "Experiments")->required();
+  AddOption(app, "EXP", options->targets, "Experiments").Required();
   AddRequestOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Request(RequestKind::kPause, *options, invocation.globals);
     };

@@ -7,11 +7,10 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -175,34 +174,34 @@ int PreviewSearch(const PreviewSearchOptions& options,
 
 void SetUpPreviewSearch(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<PreviewSearchOptions>();
-  app.add_option("CONFIG", options->config, "Experiment YAML, - for stdin")
-      ->required();
-  app.add_option("--set", options->overrides,
-                 "Value instead of the one in the file")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  auto* simulate =
-      app.add_option("--simulate", options->metric,
-                     "Play it with a made-up metric: constant, trial_index, "
-                     "neg_trial_index, hash, hash_step")
-          ->type_name("METRIC");
-  app.add_option("--order", options->order,
-                 "Whose turn it is: round_robin or sequential")
-      ->type_name("ORDER")
-      ->capture_default_str()
-      ->needs(simulate);
-  app.add_option("--seed", options->seed,
-                 "Seed instead of the one in the file (neither: drawn)")
-      ->type_name("N")
-      ->needs(simulate);
-  app.add_option("--fail", options->exits,
-                 "Trial (from 0) that fails after so many validations: "
-                 "3:1:errored, 3:1:invalid_hp")
-      ->type_name("TRIAL:AFTER:END")
-      ->allow_extra_args(false)
-      ->needs(simulate);
+  AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
+      .Required();
+  AddOption(app, "--set", options->overrides,
+            "Value instead of the one in the file")
+      .TypeName("KEY=VALUE")
+      .OneEach();
+  const CliOption simulate =
+      AddOption(app, "--simulate", options->metric,
+                "Play it with a made-up metric: constant, trial_index, "
+                "neg_trial_index, hash, hash_step")
+          .TypeName("METRIC");
+  AddOption(app, "--order", options->order,
+            "Whose turn it is: round_robin or sequential")
+      .TypeName("ORDER")
+      .ShowDefault()
+      .Needs(simulate);
+  AddOption(app, "--seed", options->seed,
+            "Seed instead of the one in the file (neither: drawn)")
+      .TypeName("N")
+      .Needs(simulate);
+  AddOption(app, "--fail", options->exits,
+            "Trial (from 0) that fails after so many validations: "
+            "3:1:errored, 3:1:invalid_hp")
+      .TypeName("TRIAL:AFTER:END")
+      .OneEach()
+      .Needs(simulate);
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return PreviewSearch(*options, invocation.globals);
     };

@@ -5,9 +5,8 @@
 #include <iostream>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/store_change.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -178,10 +177,10 @@ std::vector<Asked> Parse(RequestKind kind, const RequestOptions& options,
 }  // namespace
 
 void AddRequestOptions(CLI::App& app, RequestOptions& options) {
-  app.add_option("--timeout", options.timeout,
-                 "Exit 124 if it takes longer: 90, 30m")
-      ->capture_default_str();
-  app.add_flag("--no-wait", options.no_wait, "Ask, and do not wait for it");
+  AddOption(app, "--timeout", options.timeout,
+            "Exit 124 if it takes longer: 90, 30m")
+      .ShowDefault();
+  AddFlag(app, "--no-wait", options.no_wait, "Ask, and do not wait for it");
   AddJsonOption(app, options);
 }
 

@@ -1,10 +1,9 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/run_experiment.h"
 #include "cli/run_options.h"
@@ -75,9 +74,9 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
 
 void SetUpResume(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ResumeOptions>();
-  app.add_option("EXP", options->experiment, "Experiment")->required();
+  AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddRunFlags(app, options->run);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Resume(*options, invocation.globals);
     };

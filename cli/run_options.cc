@@ -5,8 +5,7 @@
 
 #include <fcntl.h>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/options.h"
 #include "cli/requirements.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -26,23 +25,24 @@ void CheckWritable(const std::string& path) {
 }  // namespace
 
 void AddRunFlags(CLI::App& app, RunFlags& flags) {
-  auto* detach = app.add_flag("-d,--detach", flags.detach,
-                              "Run in the background, print the id");
-  app.add_option("--require", flags.require,
-                 "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
-      ->type_name("EXPR")
-      ->allow_extra_args(false)
-      ->excludes(detach);
-  app.add_option("--timeout", flags.timeout_text,
-                 "Pause after this time, exit 124: 90, 30m, 1.5h")
-      ->type_name("TIME");
-  auto* json = app.add_flag("--json", flags.json, "End with one JSON document");
-  app.add_flag("--jsonl", flags.jsonl, "Every event as a line of JSON")
-      ->excludes(json)
-      ->excludes(detach);
-  app.add_option("--junit", flags.junit, "Write a JUnit report")
-      ->type_name("FILE")
-      ->excludes(detach);
+  const CliOption detach = AddFlag(app, "-d,--detach", flags.detach,
+                                   "Run in the background, print the id");
+  AddOption(app, "--require", flags.require,
+            "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
+      .TypeName("EXPR")
+      .OneEach()
+      .Excludes(detach);
+  AddOption(app, "--timeout", flags.timeout_text,
+            "Pause after this time, exit 124: 90, 30m, 1.5h")
+      .TypeName("TIME");
+  const CliOption json =
+      AddFlag(app, "--json", flags.json, "End with one JSON document");
+  AddFlag(app, "--jsonl", flags.jsonl, "Every event as a line of JSON")
+      .Excludes(json)
+      .Excludes(detach);
+  AddOption(app, "--junit", flags.junit, "Write a JUnit report")
+      .TypeName("FILE")
+      .Excludes(detach);
 }
 
 RunRequest CheckRunFlags(const RunFlags& flags) {

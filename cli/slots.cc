@@ -3,10 +3,9 @@
 #include <map>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
@@ -86,7 +85,7 @@ int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
 void SetUpSlots(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<SlotsOptions>();
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Slots(*options, invocation.globals);
     };

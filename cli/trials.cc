@@ -1,14 +1,12 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/trial_order.h"
-#include "cli/validators.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -86,14 +84,14 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
 
 void SetUpTrials(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<TrialsOptions>();
-  app.add_option("EXP", options->experiment, "Experiment")->required();
-  app.add_option("--sort", options->sort,
-                 "What to sort by: best, rung, or a metric");
-  app.add_option("--limit", options->limit, "At most so many (0: all)")
-      ->check(WholeNumber(0))
-      ->capture_default_str();
+  AddOption(app, "EXP", options->experiment, "Experiment").Required();
+  AddOption(app, "--sort", options->sort,
+            "What to sort by: best, rung, or a metric");
+  AddOption(app, "--limit", options->limit, "At most so many (0: all)")
+      .AtLeast(0)
+      .ShowDefault();
   AddTableOptions(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Trials(*options, invocation.globals);
     };

@@ -1,11 +1,10 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -44,14 +43,14 @@ int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
 
 void SetUpValidate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ValidateOptions>();
-  app.add_option("CONFIG", options->config, "Experiment YAML, - for stdin")
-      ->required();
-  app.add_option("--set", options->overrides,
-                 "Value instead of the one in the file")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
+      .Required();
+  AddOption(app, "--set", options->overrides,
+            "Value instead of the one in the file")
+      .TypeName("KEY=VALUE")
+      .OneEach();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Validate(*options, invocation.globals);
     };

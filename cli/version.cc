@@ -1,11 +1,10 @@
 #include <iostream>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/library_versions.h"
+#include "cli/options.h"
 #include "cli/output.h"
 
 namespace dtrain {
@@ -34,7 +33,7 @@ int Version(const VersionOptions& options) {
 void SetUpVersion(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<VersionOptions>();
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options] { return Version(*options); };
   });
 }

@@ -5,10 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/requirements.h"
 #include "cli/store_access.h"
@@ -133,14 +132,14 @@ int Wait(const WaitOptions& options, const GlobalOptions& globals) {
 
 void SetUpWait(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<WaitOptions>();
-  app.add_option("EXP", options->experiments, "Experiments")->required();
-  app.add_option("--require", options->requirements,
-                 "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
-      ->allow_extra_args(false);
-  app.add_option("--timeout", options->timeout,
-                 "Exit 124 after this time: 90, 30m, 1.5h");
+  AddOption(app, "EXP", options->experiments, "Experiments").Required();
+  AddOption(app, "--require", options->requirements,
+            "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
+      .OneEach();
+  AddOption(app, "--timeout", options->timeout,
+            "Exit 124 after this time: 90, 30m, 1.5h");
   AddJsonOption(app, *options);
-  app.callback([options, &invocation] {
+  OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Wait(*options, invocation.globals);
     };

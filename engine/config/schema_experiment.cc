@@ -10,7 +10,7 @@ namespace {
 
 using enum KeyType;
 
-constexpr KeySpec kKeys[] = {
+constexpr KeySpec kExperimentKeys[] = {
     {.path = "name",
      .type = kText,
      .doc = "What lists call the experiment, a label of at most 1,000 bytes; "
@@ -181,6 +181,6 @@ constexpr KeySpec kKeys[] = {
 
 }  // namespace
 
-std::span<const KeySpec> ExperimentKeys() { return kKeys; }
+std::span<const KeySpec> ExperimentKeys() { return kExperimentKeys; }
 
 }  // namespace dtrain

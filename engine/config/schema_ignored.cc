@@ -6,7 +6,7 @@
 namespace dtrain {
 namespace {
 
-constexpr KeySpec kKeys[] = {
+constexpr KeySpec kIgnoredKeys[] = {
     {.path = "bind_mounts",
      .doc = "containers are not run; use paths of this machine"},
     {.path = "data_layer", .doc = "data sources cache on their own"},
@@ -68,6 +68,6 @@ constexpr KeySpec kKeys[] = {
 
 }  // namespace
 
-std::span<const KeySpec> IgnoredKeys() { return kKeys; }
+std::span<const KeySpec> IgnoredKeys() { return kIgnoredKeys; }
 
 }  // namespace dtrain

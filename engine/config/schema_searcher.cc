@@ -12,7 +12,7 @@ constexpr std::string_view kParallel =
     "random grid async_halving adaptive_asha";
 constexpr std::string_view kSampling = "random async_halving adaptive_asha";
 
-constexpr KeySpec kKeys[] = {
+constexpr KeySpec kSearcherKeys[] = {
     {.path = "searcher",
      .type = kSection,
      .doc = "Which trials are run, and for how long.",
@@ -116,6 +116,6 @@ constexpr KeySpec kKeys[] = {
 
 }  // namespace
 
-std::span<const KeySpec> SearcherKeys() { return kKeys; }
+std::span<const KeySpec> SearcherKeys() { return kSearcherKeys; }
 
 }  // namespace dtrain

@@ -14,12 +14,12 @@
 namespace dtrain {
 namespace {
 
-using Json = std::optional<nlohmann::json>;
+using MaybeJson = std::optional<nlohmann::json>;
 
 constexpr std::int64_t kMostSlots = 1024;
 
 // `{epochs: 10}`, or a plain integer of batches.
-Json ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
   const std::string path(key.path);
   const std::int64_t least = key.type == KeyType::kPeriod ? 0 : 1;
   if (!node.is_map()) {
@@ -72,7 +72,8 @@ std::optional<double> Seconds(std::string_view text) {
   return std::nullopt;
 }
 
-Json ReadDuration(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadDuration(const KeySpec& key, const Node& node,
+                       Findings& findings) {
   std::optional<double> seconds;
   if (node.IsNumber()) seconds = node.number;
   if (node.is_string()) seconds = Seconds(node.text);
@@ -85,7 +86,8 @@ Json ReadDuration(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-Json ReadLossScale(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadLossScale(const KeySpec& key, const Node& node,
+                        Findings& findings) {
   if (node.is_string() && node.text == "dynamic") return "dynamic";
   if (node.IsNumber() && node.number > 0) return ToJson(node);
   ReportType(node, std::string(key.path), "dynamic or a number above 0",
@@ -93,7 +95,8 @@ Json ReadLossScale(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-Json ReadGpus(const Node& node, const std::string& path, Findings& findings) {
+MaybeJson ReadGpus(const Node& node, const std::string& path,
+                   Findings& findings) {
   auto gpus = nlohmann::json::array();
   for (const Node& item : node.items) {
     const std::string place = path + '[' + std::to_string(gpus.size()) + ']';
@@ -111,7 +114,7 @@ Json ReadGpus(const Node& node, const std::string& path, Findings& findings) {
   return std::nullopt;
 }
 
-Json ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
   const std::string path(key.path);
   if (node.is_list()) return ReadGpus(node, path, findings);
   if (node.kind == Node::Kind::kInt) {
@@ -140,8 +143,8 @@ Json ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
 }
 
 // Shares of a GPU are quarters: DESIGN 10.
-Json ReadSlotsPerTrial(const KeySpec& key, const Node& node,
-                       Findings& findings) {
+MaybeJson ReadSlotsPerTrial(const KeySpec& key, const Node& node,
+                            Findings& findings) {
   if (node.is_string() && node.text == "all") return "all";
   if (node.IsNumber()) {
     const double value = node.number;
@@ -160,7 +163,8 @@ Json ReadSlotsPerTrial(const KeySpec& key, const Node& node,
 }
 
 // `3.10` looks like a number: the text as it is written counts.
-Json ReadTrialId(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadTrialId(const KeySpec& key, const Node& node,
+                      Findings& findings) {
   const std::size_t dot = node.text.find('.');
   const auto digits = [](std::string_view text) {
     return !text.empty() && text.size() <= 15 && text[0] != '0' &&
@@ -176,7 +180,7 @@ Json ReadTrialId(const KeySpec& key, const Node& node, Findings& findings) {
 }
 
 // The beginning of a UUID may look like a number too.
-Json ReadUuid(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadUuid(const KeySpec& key, const Node& node, Findings& findings) {
   const std::size_t size = node.text.size();
   if (node.IsScalar() && size >= 4 && size <= 36 &&
       node.text.find_first_not_of("0123456789abcdef-") == node.text.npos) {

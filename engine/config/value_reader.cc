@@ -11,7 +11,7 @@
 namespace dtrain {
 namespace {
 
-using Json = std::optional<nlohmann::json>;
+using MaybeJson = std::optional<nlohmann::json>;
 
 std::string BoundsText(std::int64_t least, std::int64_t most) {
   if (most >= kMostCount && least > -kMostCount) {
@@ -20,13 +20,14 @@ std::string BoundsText(std::int64_t least, std::int64_t most) {
   return "from " + std::to_string(least) + " to " + std::to_string(most);
 }
 
-Json ReadBool(const Node& node, const std::string& path, Findings& findings) {
+MaybeJson ReadBool(const Node& node, const std::string& path,
+                   Findings& findings) {
   if (node.kind == Node::Kind::kBool) return node.boolean;
   ReportType(node, path, "true or false", findings);
   return std::nullopt;
 }
 
-Json ReadNumber(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadNumber(const KeySpec& key, const Node& node, Findings& findings) {
   const auto least = static_cast<double>(key.least);
   const auto most = static_cast<double>(key.most);
   const bool valid =
@@ -41,8 +42,8 @@ Json ReadNumber(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-Json ReadText(const KeySpec& key, const Node& node, const std::string& path,
-              Findings& findings) {
+MaybeJson ReadText(const KeySpec& key, const Node& node,
+                   const std::string& path, Findings& findings) {
   if (!node.is_string()) {
     ReportType(node, path, "a string", findings);
     return std::nullopt;
@@ -61,7 +62,7 @@ Json ReadText(const KeySpec& key, const Node& node, const std::string& path,
   return node.text;
 }
 
-Json ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
   std::vector<std::string> allowed;
   for (const std::string& word : Split(key.words, ' ')) {
     const std::size_t equals = word.find('=');
@@ -79,7 +80,7 @@ Json ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-Json ReadSwitch(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadSwitch(const KeySpec& key, const Node& node, Findings& findings) {
   if (node.is_string() && node.text == "auto") return "auto";
   if (node.kind == Node::Kind::kBool) return node.boolean;
   ReportType(node, std::string(key.path), "auto, true or false", findings);
@@ -88,8 +89,8 @@ Json ReadSwitch(const KeySpec& key, const Node& node, Findings& findings) {
 
 // A list whose items `read` takes, each with its own path.
 template <typename Read>
-Json ReadList(const KeySpec& key, const Node& node, const std::string& what,
-              Findings& findings, Read read) {
+MaybeJson ReadList(const KeySpec& key, const Node& node,
+                   const std::string& what, Findings& findings, Read read) {
   const std::string path(key.path);
   if (!node.is_list()) {
     ReportType(node, path, "a list of " + what, findings);
@@ -97,29 +98,30 @@ Json ReadList(const KeySpec& key, const Node& node, const std::string& what,
   }
   auto list = nlohmann::json::array();
   for (std::size_t i = 0; i < node.items.size(); ++i) {
-    const Json item = read(node.items[i], path + '[' + std::to_string(i) + ']');
+    const MaybeJson item =
+        read(node.items[i], path + '[' + std::to_string(i) + ']');
     if (!item) return std::nullopt;
     list.push_back(*item);
   }
   return list;
 }
 
-Json ReadInts(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadInts(const KeySpec& key, const Node& node, Findings& findings) {
   return ReadList(key, node, "integers", findings,
-                  [&](const Node& item, const std::string& path) -> Json {
+                  [&](const Node& item, const std::string& path) -> MaybeJson {
                     return ReadInteger(item, path, key.least, key.most,
                                        findings);
                   });
 }
 
-Json ReadTexts(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadTexts(const KeySpec& key, const Node& node, Findings& findings) {
   return ReadList(key, node, "strings", findings,
                   [&](const Node& item, const std::string& path) {
                     return ReadText(key, item, path, findings);
                   });
 }
 
-Json ReadMap(const KeySpec& key, const Node& node, Findings& findings) {
+MaybeJson ReadMap(const KeySpec& key, const Node& node, Findings& findings) {
   const std::string path(key.path);
   if (node.is_map()) return ReadFreeValue(node, path, findings);
   ReportType(node, path, "a map", findings);

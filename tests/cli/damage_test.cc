@@ -69,7 +69,7 @@ class DamagedCheckpointTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-struct Damage {
+struct FileDamage {
   const char* name;
   std::function<void(const fs::path&)> inflict;
 };
@@ -84,7 +84,7 @@ void Change(const fs::path& path, std::streamoff at, std::string bytes) {
   file << bytes;
 }
 
-const Damage kDamages[] = {
+const FileDamage kDamages[] = {
     {"BitFlip",
      [](const fs::path& path) { Change(path / "extra.safetensors", 300, ""); }},
     {"BitFlipInTheManifest",
@@ -106,7 +106,7 @@ const Damage kDamages[] = {
 };
 
 class AnyDamageTest : public DamagedCheckpointTest,
-                      public testing::WithParamInterface<Damage> {};
+                      public testing::WithParamInterface<FileDamage> {};
 
 TEST_P(AnyDamageTest, GoesOnFromTheCheckpointBefore) {
   ASSERT_EQ(Create(SIGINT).code, 130);

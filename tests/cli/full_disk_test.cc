@@ -7,6 +7,7 @@
 
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_yaml.h"
+#include "tests/support/mounting.h"
 
 namespace dtrain {
 namespace {
@@ -18,27 +19,23 @@ using testing::Not;
 
 class FullDiskTest : public testing::Test {
  protected:
+  void SetUp() override { SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_); }
+
   // Runs `script` where ./disk is a file system of `size`; $STORE lies on it.
   CliResult OnDisk(const std::string& size, const std::string& script) const {
-    return dtrain_.RunProgram(
-        {"unshare", "-m", "bash", "-c",
-         "mkdir disk && mount -t tmpfs -o size=" + size +
-             " tmpfs disk || exit 77\n"
-             "export DTRAIN_STORE=$PWD/disk/store STORE=$PWD/disk/store\n"
-             "fill() { cat /dev/zero >disk/ballast 2>/dev/null; }\n"
-             "await() { for i in $(seq 600); do grep -q \"$1\" err && return; "
-             "sleep 0.05; done; }\n" +
-             script});
+    return RunInOwnMounts(
+        dtrain_,
+        "mkdir disk && mount -t tmpfs -o size=" + size +
+            " tmpfs disk\n"
+            "export DTRAIN_STORE=$PWD/disk/store STORE=$PWD/disk/store\n"
+            "fill() { cat /dev/zero >disk/ballast 2>/dev/null; }\n"
+            "await() { for i in $(seq 600); do grep -q \"$1\" err && return; "
+            "sleep 0.05; done; }\n" +
+            script);
   }
-  static bool Forbidden(const CliResult& result) { return result.code == 77; }
 
   CliRunner dtrain_;
 };
-
-#define SKIP_WHERE_FORBIDDEN(result)                              \
-  if (Forbidden(result)) {                                        \
-    GTEST_SKIP() << "mounting is forbidden here: " << result.err; \
-  }
 
 TEST_F(FullDiskTest, PausesAndGoesOnWhenThereIsSpaceAgain) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 400,
@@ -57,7 +54,6 @@ dtrain checkpoint verify 1 >/dev/null && echo verified
 dtrain metrics 1 --kind validation --name loss --json >metrics.json
 cat err >&2
 )");
-  SKIP_WHERE_FORBIDDEN(result);
   EXPECT_EQ(result.out, "code 5\nok\ncode 0\nverified\n") << result.err;
   EXPECT_THAT(result.err, HasSubstr("free some space"));
   EXPECT_THAT(result.err, HasSubstr("dtrain resume 1"));
@@ -96,7 +92,6 @@ timeout --preserve-status -s INT 2 dtrain resume 1 >out2 2>err2; echo "code $?"
 ls $STORE/dtrain.reserve >/dev/null && echo "set aside again"
 cat err >&2
 )");
-  SKIP_WHERE_FORBIDDEN(result);
   EXPECT_THAT(result.out, MatchesRegex("code 5\nok\ncode (0|130)\n"
                                        "set aside again\n"))
       << result.err;
@@ -116,7 +111,6 @@ rm disk/ballast
 dtrain resume 2 >/dev/null 2>&1; echo "code $?"
 cat err >&2
 )");
-  SKIP_WHERE_FORBIDDEN(result);
   EXPECT_EQ(result.out, "code 5\ncode 0\n") << result.err;
   EXPECT_THAT(result.err, HasSubstr("not even for a reserve of 1.0 MB; free "
                                     "some space"));

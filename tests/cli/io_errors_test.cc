@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/fault_run.h"
+#include "tests/support/mounting.h"
 
 namespace dtrain {
 namespace {
@@ -111,20 +112,18 @@ INSTANTIATE_TEST_SUITE_P(Calls, PartialIoTest,
                                          "name=posix/io/rw/read,failinfo=4"));
 
 TEST_F(IoErrorsTest, NoInodeLeftForACheckpointPausesTheRun) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 200, kYaml));
-  dtrain_.Write("script",
-                "mount -t tmpfs -o size=40m,nr_inodes=100 tmpfs disk || exit "
-                "77; export DTRAIN_STORE=$PWD/disk/store; dtrain create "
-                "fault.yaml 2>err & p=$!; until grep -q 'batch 40' err; do "
-                "sleep 0.05; done; i=0; while : >disk/f$((i++)); do :; done "
-                "2>/dev/null; wait $p; echo create $?; cat err >&2; dtrain "
-                "checkpoint verify >/dev/null; echo verify $?; rm disk/f*; "
-                "dtrain resume 1 -q; echo resume $?; dtrain list --csv; find "
-                "disk -name '*.tmp'");
-  const std::string user = geteuid() == 0 ? "" : "-U -r ";
-  const CliResult result =
-      Shell("mkdir disk; exec unshare -m " + user + "bash script");
-  if (result.code == 77) GTEST_SKIP() << "may not mount here: " << result.err;
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mkdir disk; mount -t tmpfs -o size=40m,nr_inodes=100 tmpfs "
+      "disk; export DTRAIN_STORE=$PWD/disk/store; dtrain create "
+      "fault.yaml 2>err & p=$!; until grep -q 'batch 40' err; do "
+      "sleep 0.05; done; i=0; while : >disk/f$((i++)); do :; done "
+      "2>/dev/null; wait $p; echo create $?; cat err >&2; dtrain "
+      "checkpoint verify >/dev/null; echo verify $?; rm disk/f*; "
+      "dtrain resume 1 -q; echo resume $?; dtrain list --csv; find "
+      "disk -name '*.tmp'");
   EXPECT_THAT(result.out, HasSubstr("create 5\n")) << result.err;
   EXPECT_THAT(result.err, HasSubstr("No space left on device"));
   EXPECT_THAT(result.out, HasSubstr("verify 0\n"));

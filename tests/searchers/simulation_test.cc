@@ -9,11 +9,13 @@ namespace {
 
 using nlohmann::json;
 
-const json kSpace = {{"x", {{"type", "double"}, {"minval", 0}, {"maxval", 1}}}};
+const json kOneDimension = {
+    {"x", {{"type", "double"}, {"minval", 0}, {"maxval", 1}}}};
 
 Simulation PlayRandom(std::int64_t trials, const SimulationOptions& options) {
-  const auto searcher = MakeSearcher(
-      {.name = "random", .max_length = 10, .max_trials = trials}, kSpace, 1);
+  const auto searcher =
+      MakeSearcher({.name = "random", .max_length = 10, .max_trials = trials},
+                   kOneDimension, 1);
   return Simulate(*searcher, options);
 }
 
@@ -67,7 +69,7 @@ TEST(SimulationTest, PlaysALargeSearch) {
                                       .max_trials = 20'000,
                                       .num_rungs = 5,
                                       .divisor = 3},
-                                     kSpace, 1);
+                                     kOneDimension, 1);
 
   const Simulation played =
       Simulate(*searcher, {.metric = FindSimulatedMetric("hash_step")});

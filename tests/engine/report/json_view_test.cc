@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 TEST(JsonViewTest, NamesTheFieldsOfAnExperiment) {
   const ExperimentRow row{
@@ -52,10 +52,10 @@ TEST(JsonViewTest, HasNullWhereATrialHasNoBestOrProcess) {
 }
 
 TEST(JsonViewTest, WritesNaNAsAString) {
-  const MetricRow row{.trial = {1, 1}, .name = "loss", .value = kNaN};
+  const MetricRow row{.trial = {1, 1}, .name = "loss", .value = kNotANumber};
 
   EXPECT_EQ(MetricJson(row)["value"], "NaN");
-  EXPECT_EQ(MetricsJson({{"loss", kNaN}}), json({{"loss", "NaN"}}));
+  EXPECT_EQ(MetricsJson({{"loss", kNotANumber}}), json({{"loss", "NaN"}}));
 }
 
 TEST(JsonViewTest, DumpsValidUtf8) {
