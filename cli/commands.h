@@ -56,6 +56,7 @@ void SetUpCreate(CLI::App& app, Invocation& invocation);
 void SetUpDelete(CLI::App& app, Invocation& invocation);
 void SetUpDescribe(CLI::App& app, Invocation& invocation);
 void SetUpDoctor(CLI::App& app, Invocation& invocation);
+void SetUpEvaluate(CLI::App& app, Invocation& invocation);
 void SetUpGc(CLI::App& app, Invocation& invocation);
 void SetUpKill(CLI::App& app, Invocation& invocation);
 void SetUpLabel(CLI::App& app, Invocation& invocation);

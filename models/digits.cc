@@ -5,15 +5,11 @@
 #include <utility>
 
 #include "engine/train/log_line.h"
+#include "models/classification.h"
 #include "models/optimizers.h"
 
 namespace dtrain {
 namespace {
-
-torch::Tensor Accuracy(const torch::Tensor& logits,
-                       const torch::Tensor& target) {
-  return logits.argmax(/*dim=*/1).eq(target).to(torch::kFloat).mean();
-}
 
 DigitOptions OptionsOf(const TrialContext& context) {
   return {.dataset = context.Get<std::string>("dataset", "auto"),

@@ -22,7 +22,8 @@ InvalidHyperparameters Unknown(const std::string& name,
 }
 
 LrSchedule::Kind MakeKind(const TrialContext& context,
-                          const std::string& schedule, double epoch_batches) {
+                          const std::string& schedule, double epoch_batches,
+                          double default_lr) {
   const auto batches = [&](const char* name, double fallback) {
     const double epochs = context.Get<double>(name, fallback);
     return std::max<std::int64_t>(1, std::llround(epochs * epoch_batches));
@@ -43,7 +44,7 @@ LrSchedule::Kind MakeKind(const TrialContext& context,
     return CosineLr{.steps = batches("schedule_epochs", 10)};
   }
   if (schedule == "one_cycle") {
-    return OneCycleLr{.maximum = context.Get<double>("lr", kDefaultLr),
+    return OneCycleLr{.maximum = context.Get<double>("lr", default_lr),
                       .steps = batches("schedule_epochs", 10)};
   }
   if (schedule == "plateau") {
@@ -59,16 +60,18 @@ LrSchedule::Kind MakeKind(const TrialContext& context,
 }  // namespace
 
 std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
-    const TrialContext& context, std::vector<torch::Tensor> parameters) {
-  const auto optimizer = context.Get<std::string>("optimizer", "sgd");
-  const auto lr = context.Get<double>("lr", kDefaultLr);
-  const auto decay = context.Get<double>("weight_decay", 0);
+    const TrialContext& context, std::vector<torch::Tensor> parameters,
+    const OptimizerDefaults& defaults) {
+  const auto optimizer =
+      context.Get<std::string>("optimizer", defaults.optimizer);
+  const auto lr = context.Get<double>("lr", defaults.lr);
+  const auto decay = context.Get<double>("weight_decay", defaults.weight_decay);
   try {
     if (optimizer == "sgd") {
       return std::make_shared<torch::optim::SGD>(
           std::move(parameters),
           torch::optim::SGDOptions(lr)
-              .momentum(context.Get<double>("momentum", kDefaultMomentum))
+              .momentum(context.Get<double>("momentum", defaults.momentum))
               .weight_decay(decay));
     }
     if (optimizer == "adam") {
@@ -89,7 +92,8 @@ std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
 }
 
 std::optional<LrSchedule> MakeSchedule(const TrialContext& context,
-                                       std::int64_t epoch_batches) {
+                                       std::int64_t epoch_batches,
+                                       const OptimizerDefaults& defaults) {
   const auto schedule = context.Get<std::string>("schedule", "none");
   const double per_epoch = static_cast<double>(epoch_batches);
   const auto warmup = context.Get<double>("warmup_epochs", 0);
@@ -98,7 +102,8 @@ std::optional<LrSchedule> MakeSchedule(const TrialContext& context,
   if (schedule == "none" && linear.steps == 0) return std::nullopt;
   try {
     if (schedule == "none") return LrSchedule(ExponentialLr{1}, linear);
-    return LrSchedule(MakeKind(context, schedule, per_epoch), linear);
+    return LrSchedule(MakeKind(context, schedule, per_epoch, defaults.lr),
+                      linear);
   } catch (const std::invalid_argument& error) {
     throw InvalidHyperparameters(error.what());
   }

@@ -13,20 +13,26 @@
 
 namespace dtrain {
 
-/// What `lr` and `momentum` are where the hyperparameters do not say.
-inline constexpr double kDefaultLr = 0.05;
-inline constexpr double kDefaultMomentum = 0.9;
+/// What the hyperparameters are where a trial's configuration does not say.
+struct OptimizerDefaults {
+  const char* optimizer = "sgd";
+  double lr = 0.05;
+  double momentum = 0.9;
+  double weight_decay = 0;
+};
 
 /// The optimizer that the hyperparameters `optimizer` (sgd, adam, adamw), `lr`,
 /// `momentum` and `weight_decay` ask for. Throws InvalidHyperparameters for
 /// values that make no sense.
 std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
-    const TrialContext& context, std::vector<torch::Tensor> parameters);
+    const TrialContext& context, std::vector<torch::Tensor> parameters,
+    const OptimizerDefaults& defaults = {});
 
 /// The schedule that `schedule` and its companions ask for (models/table.cc
 /// lists them), counted in batches, of which an epoch has `epoch_batches`; none
 /// for `schedule: none`. Throws InvalidHyperparameters likewise.
 std::optional<LrSchedule> MakeSchedule(const TrialContext& context,
-                                       std::int64_t epoch_batches);
+                                       std::int64_t epoch_batches,
+                                       const OptimizerDefaults& defaults = {});
 
 }  // namespace dtrain

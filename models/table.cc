@@ -6,10 +6,34 @@ namespace dtrain {
 
 // Weak: the trial library has them; `dtrain` links this file without them, and
 // their addresses are null.
+[[gnu::weak]] std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeFaultTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context);
+[[gnu::weak]] std::unique_ptr<Trial> MakeXceptionTrial(TrialContext& context);
 
 namespace {
+
+constexpr HparamDoc kCNNHparams[] = {
+    {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
+    {"data", "string", "''",
+     "directory with CIFAR-10's .bin files, else DTRAIN_DATA or the cache"},
+    {"split", "list", "[0.8, 0.2]",
+     "fractions of the 50,000 to train and to validate on; sum 1"},
+    {"split_seed", "int", "0", "of that split"},
+    {"optimizer", "string", "adam", "sgd, adam or adamw"},
+    {"lr", "float", "0.001", "learning rate"},
+    {"momentum", "float", "0.9", "of sgd"},
+    {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
+    {"schedule", "string", "none",
+     "none, step, exponential, cosine, one_cycle or plateau"},
+    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
+    {"step_epochs", "float", "1", "epochs between steps of `step`"},
+    {"gamma", "float", "0.1",
+     "factor of step, plateau and, each epoch, exponential"},
+    {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
+    {"workers", "int", "4", "carried and not needed: the set is in memory"},
+};
 
 constexpr HparamDoc kFaultHparams[] = {
     {"x", "float", "0.0", "loss is (x - 0.3)^2 + 1/(1 + step/100)"},
@@ -60,12 +84,26 @@ constexpr HparamDoc kLeNetHparams[] = {
     {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
 };
 
+constexpr HparamDoc kXceptionHparams[] = {
+    {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
+    {"num_classes", "int", "1000", "classes"},
+    {"dataset_seed", "int", "0", "of the batch that is drawn"},
+    {"optimizer", "string", "sgd", "sgd, adam or adamw"},
+    {"lr", "float", "0.1", "learning rate; adam wants about 0.001"},
+    {"momentum", "float", "0.9", "of sgd"},
+    {"weight_decay", "float", "1e-5", "L2 penalty; adamw: decoupled decay"},
+};
+
 // In the order of their names.
 const ModelEntry kModels[] = {
     {"builtin:FaultTrial", "fails on request: for tests and benchmarks",
      kFaultHparams, MakeFaultTrial},
+    {"cifar10:CNNTrial", "a small convolutional network on CIFAR-10",
+     kCNNHparams, MakeCNNTrial},
     {"digits:LeNetTrial", "LeNet-5 on handwritten digits", kLeNetHparams,
      MakeLeNetTrial},
+    {"xception:XceptionTrial", "Xception on one made-up batch",
+     kXceptionHparams, MakeXceptionTrial},
 };
 
 }  // namespace

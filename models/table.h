@@ -14,7 +14,7 @@ class TrialContext;
 /// A hyperparameter that a trial reads.
 struct HparamDoc {
   std::string_view name;
-  std::string_view type;           // int, float, bool, string
+  std::string_view type;           // int, float, bool, string, list
   std::string_view default_value;  // as YAML; empty: required
   std::string_view doc;            // one line
 };

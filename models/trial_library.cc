@@ -10,6 +10,7 @@
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "engine/train/device.h"
+#include "engine/train/evaluate_trial.h"
 #include "engine/train/log_line.h"
 #include "engine/train/torch_error.h"
 #include "engine/train/train_trial.h"
@@ -43,8 +44,9 @@ Finished TrainOn(TrialChannel& channel) try {
                 "set slots_per_trial: 1 and mixed_precision: none");
   }
   const torch::Device device = OpenDevice(spec);
-  return TrainTrial(spec, MakerOf(spec.entrypoint), channel.Link(), device,
-                    Clock::System());
+  const auto run = spec.task == Task::kTrain ? TrainTrial : EvaluateTrial;
+  return run(spec, MakerOf(spec.entrypoint), channel.Link(), device,
+             Clock::System());
 } catch (const c10::Error& error) {
   return Failed(TorchMessage(error));
 } catch (const std::exception& error) {

@@ -57,6 +57,7 @@ TrainerSettings BuildTraining(const Json& json) {
   training.average_training_metrics =
       steps.at("average_training_metrics").get<bool>();
   training.mixed_precision = steps.at("mixed_precision").get<std::string>();
+  training.update_in_backward = steps.at("update_in_backward").get<bool>();
   const Json& clip = steps.at("clip_gradients");
   if (!clip.is_null()) {
     training.clip_norm = Optional<double>(clip.at("norm"));

@@ -7,7 +7,7 @@ namespace {
 
 using enum KeyType;
 
-constexpr KeySpec kKeys[] = {
+constexpr KeySpec kTrainingKeys[] = {
     {.path = "optimizations",
      .type = kSection,
      .doc = "How the trainer steps."},
@@ -67,8 +67,7 @@ constexpr KeySpec kKeys[] = {
      .type = kBool,
      .fallback = "false",
      .doc = "Step each parameter as soon as its gradient is there, which "
-            "saves the memory of the gradients.",
-     .ready = "[false]"},
+            "saves the memory of the gradients."},
     {.path = "early_stopping",
      .type = kOptionalSection,
      .doc = "Ends a trial whose metric has stopped getting better."},
@@ -95,6 +94,6 @@ constexpr KeySpec kKeys[] = {
 
 }  // namespace
 
-std::span<const KeySpec> TrainingKeys() { return kKeys; }
+std::span<const KeySpec> TrainingKeys() { return kTrainingKeys; }
 
 }  // namespace dtrain

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/data/shuffled_range.h"
 
 namespace dtrain {
 namespace {
@@ -80,17 +81,9 @@ void BatchSampler::EnterPass(std::int64_t pass) {
     for (; pass_ + 1 < pass; ++pass_) {
       for (std::uint64_t n = order_.size(); n > 1; --n) rng_.Below(n);
     }
-    Shuffle();
+    ShuffledRange(order_, rng_);
   }
   pass_ = pass;
-}
-
-// As numpy's RandomState.shuffle of range(n).
-void BatchSampler::Shuffle() {
-  std::iota(order_.begin(), order_.end(), 0);
-  for (std::size_t i = order_.size() - 1; i > 0; --i) {
-    std::swap(order_[i], order_[rng_.Below(i + 1)]);
-  }
 }
 
 }  // namespace dtrain

@@ -55,7 +55,6 @@ class BatchSampler {
 
  private:
   void EnterPass(std::int64_t pass);
-  void Shuffle();
 
   SamplerOptions options_;
   std::int64_t batches_ = 0;  // of a pass, over all ranks

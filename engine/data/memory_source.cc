@@ -24,10 +24,16 @@ void CheckSet(const ImageSet& set, const Normalization& normalization) {
       set.images.dim() == 4 && set.labels.defined() &&
       set.labels.scalar_type() == torch::kInt64 && set.labels.dim() == 1 &&
       set.labels.size(0) == set.images.size(0);
-  if (!good) {
-    throw Error(ErrorKind::kFailed,
-                "an image set is bytes [samples, channels, height, width] and "
-                "int64 labels [samples]; give MemorySource such tensors");
+  const bool good_choice =
+      !set.samples.defined() ||
+      (set.samples.scalar_type() == torch::kInt64 && set.samples.dim() == 1 &&
+       set.samples.is_cpu() && set.samples.is_contiguous());
+  if (!good || !good_choice) {
+    throw Error(
+        ErrorKind::kFailed,
+        "an image set is bytes [images, channels, height, width], int64 "
+        "labels [images] and, on the CPU, int64 samples [samples]; "
+        "give MemorySource such tensors");
   }
   const auto channels = static_cast<std::size_t>(set.images.size(1));
   if (normalization.mean.size() != channels ||
@@ -51,7 +57,7 @@ std::vector<ChannelScale> Scales(const Normalization& normalization) {
 }
 
 SamplerOptions WithSamples(SamplerOptions options, const ImageSet& set) {
-  options.samples = set.labels.size(0);
+  options.samples = set.size();
   return options;
 }
 
@@ -85,6 +91,7 @@ MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
       scales_(Scales(normalization)) {
   set_.images = set.images.to(device).contiguous();
   set_.labels = set.labels.to(device).contiguous();
+  set_.samples = set.samples;
   if (device.is_cpu()) return;
   device_scales_ =
       torch::from_blob(scales_.data(),
@@ -126,9 +133,19 @@ MemorySource::Tensors MemorySource::NewTensors(std::int64_t count) const {
       .target = torch::empty({count}, set_.labels.options())};
 }
 
+// The images that these samples are. Valid until the next call.
+std::span<const std::int64_t> MemorySource::ImagesOf(
+    std::span<const std::int64_t> samples) {
+  if (!set_.samples.defined()) return samples;
+  const std::int64_t* images = set_.samples.const_data_ptr<std::int64_t>();
+  chosen_.clear();
+  for (const std::int64_t sample : samples) chosen_.push_back(images[sample]);
+  return chosen_;
+}
+
 Batch MemorySource::GatherOnHost(const BatchSampler::Indices& indices) {
   Tensors& to = FreeTensors(static_cast<std::int64_t>(indices.samples.size()));
-  GatherJob job = Job(to, indices.samples.data());
+  GatherJob job = Job(to, ImagesOf(indices.samples).data());
   job.scales = scales_.data();
   for (std::int64_t row = 0; row < job.batch; ++row) GatherRow(job, row);
   return {.data = to.data, .target = to.target};
@@ -139,7 +156,7 @@ Batch MemorySource::GatherOnHost(const BatchSampler::Indices& indices) {
 torch::Tensor MemorySource::SamplesOnDevice(
     const BatchSampler::Indices& indices) {
   if (indices.pass != order_pass_) {
-    const std::span<const std::int64_t> order = sampler_.order();
+    const std::span<const std::int64_t> order = ImagesOf(sampler_.order());
     const auto size = static_cast<std::int64_t>(order.size());
     const torch::Tensor host = torch::empty({size}, torch::kInt64);
     std::ranges::copy(order, host.mutable_data_ptr<std::int64_t>());

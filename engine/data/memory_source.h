@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <torch/types.h>
@@ -11,10 +12,17 @@
 
 namespace dtrain {
 
-/// A set of images in memory.
+/// A set of images in memory, all of `images` or some.
 struct ImageSet {
-  torch::Tensor images;  // uint8 [samples, channels, height, width]
-  torch::Tensor labels;  // int64 [samples]
+  torch::Tensor images;  // uint8 [images, channels, height, width]
+  torch::Tensor labels;  // int64 [images]
+  // int64 [samples], on the CPU: which images the set has; undefined: all.
+  torch::Tensor samples;
+
+  /// How many samples there are.
+  std::int64_t size() const {
+    return samples.defined() ? samples.size(0) : labels.size(0);
+  }
 };
 
 /// What pixels are brought to: (x/255 − mean)/std, by channel.
@@ -48,12 +56,14 @@ class MemorySource final : public DataSource {
 
   Tensors& FreeTensors(std::int64_t count);
   Tensors NewTensors(std::int64_t count) const;
+  std::span<const std::int64_t> ImagesOf(std::span<const std::int64_t> samples);
   Batch GatherOnHost(const BatchSampler::Indices& indices);
   torch::Tensor SamplesOnDevice(const BatchSampler::Indices& indices);
   Batch GatherOnDevice(const torch::Tensor& samples);
   GatherJob Job(const Tensors& to, const std::int64_t* samples) const;
 
-  ImageSet set_;  // on the device
+  ImageSet set_;                      // on the device, but for `samples`
+  std::vector<std::int64_t> chosen_;  // of a batch, where not all images are
   BatchSampler sampler_;
   std::vector<ChannelScale> scales_;
   torch::Tensor device_scales_;   // float [channels, 2]

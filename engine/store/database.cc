@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "engine/base/error.h"
+#include "engine/base/scratch_directory.h"
 #include "engine/store/runner_probe.h"
 
 namespace dtrain {
@@ -72,30 +73,11 @@ std::string ImmutableUri(const fs::path& path) {
   return uri + "?immutable=1";
 }
 
-// A directory that goes with its contents; SQLite keeps the files it has open.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string name = fs::temp_directory_path() / "dtrain-XXXXXX";
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ScratchDirectory(const ScratchDirectory&) = delete;
-  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 // Had another process the store open, SQLite's files beside it would be there
 // and ours would not have failed: nobody writes while this copies.
 std::unique_ptr<SQLite::Database> OpenCopy(const fs::path& path,
                                            const fs::path& wal) {
+  // SQLite keeps the files it has open when the directory goes.
   const ScratchDirectory scratch;
   const fs::path copy = scratch.path() / "dtrain.db";
   std::error_code error;

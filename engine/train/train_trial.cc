@@ -30,16 +30,9 @@ EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
 
 }  // namespace
 
-Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
-                    const TrialLink& link, torch::Device device,
-                    const Clock& clock) try {
-  SeedRandom(std::uint64_t{spec.seed} + spec.rank, device);
-  TrainerContext context(spec, device);
-  const std::unique_ptr<Trial> trial = make(context);
-  link.send(Ready{});
-  Trainer trainer(context, *trial, link, clock);
-  trainer.Restore();
-  return trainer.Run();
+Finished FinishedWithin(const TrialSpec& spec,
+                        const std::function<Finished()>& work) try {
+  return work();
 } catch (const InvalidHyperparameters& error) {
   return Failed(EndReason::kInvalidHp, error.what());
 } catch (const Error& error) {
@@ -51,6 +44,20 @@ Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
                 "out of memory; use a smaller batch or model");
 } catch (const std::exception& error) {
   return Failed(EndReason::kError, error.what());
+}
+
+Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
+                    const TrialLink& link, torch::Device device,
+                    const Clock& clock) {
+  return FinishedWithin(spec, [&] {
+    SeedRandom(std::uint64_t{spec.seed} + spec.rank, device);
+    TrainerContext context(spec, device);
+    const std::unique_ptr<Trial> trial = make(context);
+    link.send(Ready{});
+    Trainer trainer(context, *trial, link, clock);
+    trainer.Restore();
+    return trainer.Run();
+  });
 }
 
 }  // namespace dtrain

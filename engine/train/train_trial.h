@@ -21,4 +21,9 @@ using MakeTrial = std::function<std::unique_ptr<Trial>(TrialContext& context)>;
                                   const TrialLink& link, torch::Device device,
                                   const Clock& clock);
 
+/// What `work` gives, or what it throws as one line of Finished, which is in
+/// the log as well.
+[[nodiscard]] Finished FinishedWithin(const TrialSpec& spec,
+                                      const std::function<Finished()>& work);
+
 }  // namespace dtrain

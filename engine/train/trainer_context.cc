@@ -73,6 +73,9 @@ void TrainerContext::Add(
     }
   }
   objects_.optimizers.push_back(std::move(entry));
+  if (spec_.settings.update_in_backward) {
+    updates_.push_back(std::make_unique<BackwardUpdate>(*optimizer));
+  }
 }
 
 void TrainerContext::Add(LrSchedule schedule,
@@ -97,15 +100,7 @@ void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
   const TrainerSettings& settings = spec_.settings;
   if ((batches_ + 1) % settings.aggregation_frequency != 0) return;
   NamedOptimizer& entry = Find(optimizer);
-  if (settings.average_aggregated_gradients) {
-    DivideGradients(optimizer, settings.aggregation_frequency);
-  }
-  if (!clip.norm && !clip.value) {
-    clip = {.norm = settings.clip_norm, .value = settings.clip_value};
-  }
-  ClipGradients(optimizer, clip);
-  optimizer.step();
-  ResetGradients(optimizer);
+  StepOptimizer(optimizer, clip);
   ++entry.steps;
   bool stepped = false;
   for (auto& [schedule, pace] : entry.schedules) {
@@ -115,6 +110,29 @@ void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
     stepped = true;
   }
   if (stepped) Apply(entry);
+}
+
+void TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
+                                   Clip clip) {
+  const TrainerSettings& settings = spec_.settings;
+  const bool clips = clip.norm || clip.value;
+  if (settings.update_in_backward) {
+    if (clips) {
+      Fail(
+          "this trial clips gradients, so 'optimizations.update_in_backward' "
+          "cannot be had; turn it off");
+    }
+    return;  // it is done
+  }
+  if (settings.average_aggregated_gradients) {
+    DivideGradients(optimizer, settings.aggregation_frequency);
+  }
+  if (!clips) {
+    clip = {.norm = settings.clip_norm, .value = settings.clip_value};
+  }
+  ClipGradients(optimizer, clip);
+  optimizer.step();
+  ResetGradients(optimizer);
 }
 
 void TrainerContext::StepSchedules() {

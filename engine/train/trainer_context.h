@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <torch/types.h>
 
+#include "engine/train/backward_update.h"
 #include "engine/train/trained_objects.h"
 #include "engine/train/trial_context.h"
 #include "engine/wire/message.h"
@@ -64,10 +66,13 @@ class TrainerContext final : public TrialContext {
 
  private:
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
+  void StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
 
   const TrialSpec& spec_;
   const torch::Device device_;
   TrainedObjects objects_;
+  // With update_in_backward, of each optimizer.
+  std::vector<std::unique_ptr<BackwardUpdate>> updates_;
   std::int64_t batches_ = 0;
   std::string stop_reason_;
 };

@@ -6,6 +6,8 @@ namespace dtrain {
 
 torch::Tensor Trial::Predict(const Batch&) { return {}; }
 
+torch::Tensor Trial::Features(const Batch&) { return {}; }
+
 void Trial::Load(const std::map<std::string, torch::Tensor>& state) {
   if (state.empty()) return;
   throw Error(ErrorKind::kFailed,

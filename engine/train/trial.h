@@ -73,6 +73,10 @@ class Trial {
   /// probabilities of shape [samples, classes]. Undefined: cannot predict.
   virtual torch::Tensor Predict(const Batch& batch);
 
+  /// What the model makes of a batch before it judges it, for `dtrain predict
+  /// --features`: a tensor [samples, …]. Undefined: it has no such thing.
+  virtual torch::Tensor Features(const Batch& batch);
+
   /// State of the trial's own that a checkpoint must carry: tensors by name,
   /// given back to Load when the trial goes on. Models, optimizers, schedulers
   /// and random states are saved without it.

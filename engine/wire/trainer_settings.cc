@@ -47,6 +47,7 @@ json TrainerSettings::ToJson() const {
                  {"mixed_precision", mixed_precision},
                  {"clip_norm", OptionalNumber(clip_norm)},
                  {"clip_value", OptionalNumber(clip_value)},
+                 {"update_in_backward", update_in_backward},
                  {"early_stopping", nullptr},
                  {"searcher_metric", searcher_metric},
                  {"smaller_is_better", smaller_is_better}};
@@ -71,6 +72,7 @@ TrainerSettings TrainerSettings::FromJson(const json& object) {
       .mixed_precision = fields.String("mixed_precision"),
       .clip_norm = OptionalNumber(fields, "clip_norm"),
       .clip_value = OptionalNumber(fields, "clip_value"),
+      .update_in_backward = fields.Bool("update_in_backward"),
       .searcher_metric = fields.String("searcher_metric"),
       .smaller_is_better = fields.Bool("smaller_is_better")};
   const json& stopping = fields.At("early_stopping");

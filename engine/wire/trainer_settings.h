@@ -32,6 +32,7 @@ struct TrainerSettings {
   std::string mixed_precision = "none";  // none, bf16, fp16
   std::optional<double> clip_norm;
   std::optional<double> clip_value;
+  bool update_in_backward = false;
   std::optional<EarlyStopping> early_stopping;
   std::string searcher_metric;
   bool smaller_is_better = true;

@@ -30,6 +30,13 @@ json ToJsonArray(const std::vector<Length>& lengths) {
   return array;
 }
 
+Task TaskOf(const JsonFields& fields) {
+  const std::string name = fields.String("task");
+  if (name == "train") return Task::kTrain;
+  if (name != "evaluate") fields.Fail("task", "train or evaluate");
+  return Task::kEvaluate;
+}
+
 json ObjectOf(const JsonFields& fields, const char* name) {
   const json& object = fields.At(name);
   if (!object.is_object()) fields.Fail(name, "an object");
@@ -49,6 +56,8 @@ std::string ToString(TrialId id) {
 json TrialSpec::ToJson() const {
   return {{"experiment", id.experiment},
           {"trial", id.number},
+          {"task", task == Task::kTrain ? "train" : "evaluate"},
+          {"split", split},
           {"run", run},
           {"entrypoint", entrypoint},
           {"hparams", hparams},
@@ -70,6 +79,8 @@ TrialSpec TrialSpec::FromJson(const json& object) {
   const JsonFields fields(object, "trial spec");
   TrialSpec spec{
       .id = {fields.Int("experiment", 1), fields.Int("trial", 1)},
+      .task = TaskOf(fields),
+      .split = fields.String("split"),
       .run = fields.Int("run"),
       .entrypoint = fields.String("entrypoint"),
       .hparams = ObjectOf(fields, "hparams"),

@@ -23,10 +23,20 @@ struct TrialId {
 /// "EXP.N".
 std::string ToString(TrialId id);
 
+/// What a trial process is started for.
+enum class Task {
+  kTrain,
+  // To measure the model of `warm_start` on one of its sets: it sends Progress,
+  // one ValidationReport, and is finished.
+  kEvaluate,
+};
+
 /// All that a trial process is told when it starts: the first line on its
 /// control socket.
 struct TrialSpec {
   TrialId id;
+  Task task = Task::kTrain;
+  std::string split;     // kEvaluate: "validation" or "test"
   std::int64_t run = 0;  // 0 in the trial's first process; restarts count up
   std::string entrypoint;
   nlohmann::json hparams = nlohmann::json::object();

@@ -12,7 +12,8 @@ using ::testing::ElementsAre;
 
 TEST(ModelTableTest, ListsEntrypointsInTheOrderOfTheirNames) {
   EXPECT_THAT(Entrypoints(),
-              ElementsAre("builtin:FaultTrial", "digits:LeNetTrial"));
+              ElementsAre("builtin:FaultTrial", "cifar10:CNNTrial",
+                          "digits:LeNetTrial", "xception:XceptionTrial"));
 }
 
 TEST(ModelTableTest, FindsARowByItsEntrypoint) {

@@ -56,6 +56,18 @@ TEST_F(MemorySourceTest, GivesTheSameBatchesAfterASeek) {
   EXPECT_TRUE(torch::equal(first.target, second.target));
 }
 
+TEST_F(MemorySourceTest, GivesOnlyTheSamplesOfTheSet) {
+  ImageSet set = set_;
+  set.samples = torch::tensor({4, 1, 2}, torch::kInt64);
+  MemorySource source(set, {.batch_size = 2}, normalization_, torch::kCPU);
+  EXPECT_EQ(source.SamplesPerEpoch(), 3);
+  EXPECT_TRUE(torch::equal(source.Read().target, torch::tensor({40, 10})));
+  const Batch last = source.Read();
+  EXPECT_TRUE(torch::equal(last.target, torch::tensor({20})));
+  MemorySource all = Source({.batch_size = 5});
+  EXPECT_TRUE(torch::equal(last.data, all.Read().data.narrow(0, 2, 1)));
+}
+
 TEST_F(MemorySourceTest, UsesTensorsAgainThatNobodyHolds) {
   MemorySource source = Source({.batch_size = 2});
   const void* first = source.Read().data.data_ptr();

@@ -20,6 +20,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
       .mixed_precision = "bf16",
       .clip_norm = 1.5,
       .clip_value = 0.25,
+      .update_in_backward = true,
       .early_stopping = EarlyStopping{.metric = "acc",
                                       .smaller_is_better = false,
                                       .patience = 3,
@@ -33,6 +34,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
   EXPECT_EQ(read.ToJson(), settings.ToJson());
   EXPECT_EQ(read.min_validation_period, (Length{1, Unit::kEpochs}));
   EXPECT_EQ(read.clip_norm, 1.5);
+  EXPECT_TRUE(read.update_in_backward);
   ASSERT_TRUE(read.early_stopping);
   EXPECT_EQ(read.early_stopping->min_delta, 1e-3);
   EXPECT_FALSE(read.smaller_is_better);

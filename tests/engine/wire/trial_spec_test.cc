@@ -13,6 +13,8 @@ using testing::HasSubstr;
 
 TrialSpec Sample() {
   return {.id = {3, 7},
+          .task = Task::kEvaluate,
+          .split = "test",
           .run = 2,
           .entrypoint = "digits:LeNetTrial",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
@@ -35,6 +37,8 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
 
   EXPECT_EQ(read.ToJson(), Sample().ToJson());
   EXPECT_EQ(read.id, (TrialId{3, 7}));
+  EXPECT_EQ(read.task, Task::kEvaluate);
+  EXPECT_EQ(read.split, "test");
   EXPECT_EQ(read.seed, 4'000'000'000u);
   EXPECT_THAT(read.gpus, ElementsAre(0, 3));
   EXPECT_THAT(read.completed, ElementsAre(Length{1, Unit::kEpochs}));
@@ -51,6 +55,8 @@ TEST(TrialSpecTest, NoOperationStaysNone) {
 TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
   nlohmann::json no_trial = Sample().ToJson();
   no_trial["trial"] = 0;
+  nlohmann::json odd_task = Sample().ToJson();
+  odd_task["task"] = "dream";
   nlohmann::json odd_gpus = Sample().ToJson();
   odd_gpus["gpus"] = {-1};
   nlohmann::json odd_seed = Sample().ToJson();
@@ -63,6 +69,7 @@ TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
   EXPECT_THROW(TrialSpec::FromJson(no_trial), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_completed), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_gpus), Error);
+  EXPECT_THROW(TrialSpec::FromJson(odd_task), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_seed), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_hparams), Error);
   EXPECT_THROW(TrialSpec::FromJson("x"), Error);

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace dtrain {
+
+/// The side of a CIFAR-10 image, and the values of one: 3 planes (red, green,
+/// blue) of 32×32.
+inline constexpr std::int64_t kCifar10Side = 32;
+inline constexpr std::int64_t kCifar10Values = 3 * kCifar10Side * kCifar10Side;
+inline constexpr int kCifar10Classes = 10;
+
+/// Images of CIFAR-10 and their classes, 0 to 9.
+struct Cifar10Batch {
+  std::vector<std::uint8_t> labels;  // [images]
+  std::vector<std::uint8_t> images;  // [images, 3, 32, 32]
+};
+
+/// Reads one file of CIFAR-10's binary version, plain or gzipped: records of a
+/// class and an image (https://www.cs.toronto.edu/~kriz/cifar.html). Throws
+/// Error(kFailed) that names the file if it cannot be read, is empty, does not
+/// consist of whole records, or has a class above 9.
+Cifar10Batch ReadCifar10(const std::filesystem::path& path);
+
+}  // namespace dtrain

@@ -1,0 +1,93 @@
+#include "engine/run/evaluation.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kWait = std::chrono::seconds(1);
+
+// One process from its start to its end.
+class Run {
+ public:
+  Run(Launcher& launcher, const TrialSpec& spec,
+      const std::function<void(const Progress&)>& on_progress)
+      : launcher_(launcher), trial_(spec.id), on_progress_(on_progress) {
+    launcher_.Start(spec);
+  }
+
+  Evaluation Finish() {
+    while (!over_) {
+      std::visit([this](const auto& event) { On(event); },
+                 launcher_.Wait(kWait));
+    }
+    if (signal_ != 0) {
+      throw Error(ErrorKind::kFailed, "interrupted by signal " +
+                                          std::to_string(signal_) +
+                                          "; nothing was changed");
+    }
+    if (!failure_.empty()) throw Error(ErrorKind::kFailed, failure_);
+    return std::move(result_);
+  }
+
+ private:
+  void On(const TrialStarted& started) { result_.slots = started.slots; }
+  void On(const TrialSaid& said) {
+    std::visit([this](const auto& message) { Take(message); }, said.message);
+  }
+  void On(const Interrupted& interrupted) {
+    signal_ = interrupted.signal;
+    launcher_.Kill(trial_);
+  }
+  void On(const Idle&) {}
+  void On(const TrialExited& exited) {
+    over_ = true;
+    result_.seconds = exited.seconds;
+    result_.last_lines = exited.last_lines;
+    if (!exited.not_started.empty()) {
+      throw Error(ErrorKind::kResources, exited.not_started);
+    }
+    if (finished_ || !failure_.empty()) return;
+    failure_ = exited.signal != 0
+                   ? "it died of signal " + std::to_string(exited.signal)
+                   : "it exited with code " + std::to_string(exited.exit_code);
+    if (exited.out_of_memory) failure_ += ", out of memory";
+    if (!exited.last_lines.empty()) failure_ += ": " + exited.last_lines.back();
+  }
+
+  void Take(const Progress& progress) { on_progress_(progress); }
+  void Take(const ValidationReport& report) {
+    result_.metrics = report.metrics;
+    launcher_.Send(trial_, Acknowledge{report.seq});
+  }
+  void Take(const Finished& finished) {
+    finished_ = finished.reason == EndReason::kCompleted;
+    if (!finished_) failure_ = finished.message;
+  }
+  // A trial that trains says the rest.
+  template <typename Other>
+  void Take(const Other&) {}
+
+  Launcher& launcher_;
+  const TrialId trial_;
+  const std::function<void(const Progress&)>& on_progress_;
+  Evaluation result_;
+  std::string failure_;
+  int signal_ = 0;
+  bool finished_ = false;
+  bool over_ = false;
+};
+
+}  // namespace
+
+Evaluation RunEvaluation(
+    Launcher& launcher, const TrialSpec& spec,
+    const std::function<void(const Progress&)>& on_progress) {
+  return Run(launcher, spec, on_progress).Finish();
+}
+
+}  // namespace dtrain

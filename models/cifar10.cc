@@ -1,0 +1,160 @@
+#include "models/cifar10.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/data/cifar10_reader.h"
+#include "engine/data/random_split.h"
+#include "engine/train/log_line.h"
+#include "models/classification.h"
+#include "models/optimizers.h"
+
+namespace dtrain {
+namespace {
+
+constexpr char kEpochLoss[] = "epoch_loss";
+constexpr std::int64_t kHeldBatch = 2048;
+// Adam's own.
+constexpr OptimizerDefaults kDefaults = {
+    .optimizer = "adam", .lr = 1e-3, .momentum = 0.9};
+
+std::vector<double> Fractions(const TrialContext& context) {
+  const auto split =
+      context.Get<nlohmann::json>("split", nlohmann::json::array({0.8, 0.2}));
+  std::vector<double> fractions;
+  const bool is_list = split.is_array() && !split.empty();
+  for (const nlohmann::json& fraction : is_list ? split : nlohmann::json()) {
+    if (fraction.is_number()) fractions.push_back(fraction.get<double>());
+  }
+  if (!is_list || fractions.size() != split.size()) {
+    throw InvalidHyperparameters(
+        "hyperparameter 'split': expected a list of fractions such as [0.8, "
+        "0.2], to train and to validate on");
+  }
+  return fractions;
+}
+
+ImageSet Subset(const ImageSet& set, const std::vector<std::int64_t>& samples) {
+  return {.images = set.images,
+          .labels = set.labels,
+          .samples = torch::tensor(samples, torch::kInt64)};
+}
+
+}  // namespace
+
+CNNTrial::CNNTrial(TrialContext& context)
+    : context_(context),
+      data_(LoadCifar10(context.Get<std::string>("data", ""))),
+      split_(SplitTraining()),
+      net_(std::make_shared<CifarCnn>(kCifar10Classes)),
+      epoch_loss_(BatchSampler(TrainingSamples()).BatchesPerEpoch()) {
+  LogLine(LogLevel::kInfo,
+          "data: " + data_.description + "; " +
+              std::to_string(split_.training.size()) + " to train on, " +
+              std::to_string(split_.validation.size()) + " to validate");
+  context.Add(net_);  // moves it to the device: before the optimizer
+  optimizer_ = MakeOptimizer(context, net_->parameters(), kDefaults);
+  context.Add(optimizer_);
+  const BatchSampler sampler(TrainingSamples());
+  if (std::optional<LrSchedule> schedule =
+          MakeSchedule(context, sampler.BatchesPerEpoch(), kDefaults)) {
+    context.Add(*std::move(schedule), *optimizer_, StepMode::kEveryBatch);
+  }
+}
+
+CNNTrial::Split CNNTrial::SplitTraining() const try {
+  const auto subsets =
+      RandomSplit(data_.training.size(), Fractions(context_),
+                  context_.Get<std::uint32_t>("split_seed", 0));
+  Split split{.training = Subset(data_.training, subsets[0])};
+  // A third set and others are left alone.
+  if (subsets.size() > 1) {
+    split.validation = Subset(data_.training, subsets[1]);
+  }
+  return split;
+} catch (const Error& error) {
+  throw InvalidHyperparameters(std::string("hyperparameter 'split': ") +
+                               error.what());
+}
+
+std::unique_ptr<DataSource> CNNTrial::TrainingData() {
+  return Source(split_.training, TrainingSamples());
+}
+
+std::unique_ptr<DataSource> CNNTrial::ValidationData() {
+  return split_.validation.images.defined() ? Held(split_.validation) : nullptr;
+}
+
+std::unique_ptr<DataSource> CNNTrial::TestData() {
+  if (data_.test.size() == 0) return nullptr;
+  if (!data_.whole_test) {
+    LogLine(LogLevel::kWarning,
+            "the test set is incomplete: the first " +
+                std::to_string(data_.test.size()) +
+                " of its 10,000 images; what follows is no CIFAR-10 test "
+                "result");
+  }
+  return Held(data_.test);
+}
+
+Metrics CNNTrial::TrainBatch(const Batch& batch, BatchIndex index) {
+  const torch::Tensor loss = torch::nn::functional::cross_entropy(
+      net_->forward(batch.data), batch.target);
+  context_.Backward(loss);
+  context_.Step(*optimizer_);
+  return {{"micro_train_loss", loss.detach()},
+          {"train_loss", epoch_loss_.Add(loss, index)}};
+}
+
+Metrics CNNTrial::EvaluateBatch(const Batch& batch) {
+  const torch::Tensor logits = net_->forward(batch.data);
+  return {
+      {"val_loss", torch::nn::functional::cross_entropy(logits, batch.target)},
+      {"val_accuracy", Accuracy(logits, batch.target)}};
+}
+
+torch::Tensor CNNTrial::Predict(const Batch& batch) {
+  return net_->forward(batch.data).softmax(/*dim=*/1);
+}
+
+std::map<std::string, torch::Tensor> CNNTrial::Save() {
+  return {{kEpochLoss, epoch_loss_.Save()}};
+}
+
+void CNNTrial::Load(const std::map<std::string, torch::Tensor>& state) {
+  const auto found = state.find(kEpochLoss);
+  if (found != state.end()) epoch_loss_.Load(found->second, context_.device());
+}
+
+SamplerOptions CNNTrial::TrainingSamples() const {
+  return {.samples = split_.training.size(),
+          .batch_size = context_.batch_size(),
+          .shuffle = true,
+          .seed = context_.seed(),
+          .rank = context_.rank(),
+          .ranks = context_.world_size()};
+}
+
+std::unique_ptr<DataSource> CNNTrial::Held(const ImageSet& set) const {
+  return Source(set, {.batch_size = kHeldBatch,
+                      .wrap = false,
+                      .rank = context_.rank(),
+                      .ranks = context_.world_size()});
+}
+
+std::unique_ptr<DataSource> CNNTrial::Source(
+    const ImageSet& set, const SamplerOptions& samples) const {
+  // Pixels are divided by 255, which the source does anyway.
+  return std::make_unique<MemorySource>(
+      set, samples, Normalization{.mean = {0, 0, 0}, .std = {1, 1, 1}},
+      context_.device());
+}
+
+std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context) {
+  return std::make_unique<CNNTrial>(context);
+}
+
+}  // namespace dtrain

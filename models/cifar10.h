@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+
+#include "engine/train/trial.h"
+#include "engine/train/trial_context.h"
+#include "models/cifar10_data.h"
+#include "models/epoch_mean.h"
+#include "models/nets/cifar_cnn.h"
+
+namespace dtrain {
+
+/// The classifier of PyBlaze's training guide: a small convolutional network on
+/// CIFAR-10, pixels divided by 255 and nothing else, training and validation
+/// images split at random. Metrics: micro_train_loss of each batch, train_loss
+/// of each epoch, val_loss, val_accuracy.
+class CNNTrial final : public Trial {
+ public:
+  explicit CNNTrial(TrialContext& context);
+
+  std::unique_ptr<DataSource> TrainingData() override;
+  std::unique_ptr<DataSource> ValidationData() override;
+  std::unique_ptr<DataSource> TestData() override;
+  Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  Metrics EvaluateBatch(const Batch& batch) override;
+  torch::Tensor Predict(const Batch& batch) override;
+  std::map<std::string, torch::Tensor> Save() override;
+  void Load(const std::map<std::string, torch::Tensor>& state) override;
+
+ private:
+  // The sets of the split: to train on, to validate on (may be empty).
+  struct Split {
+    ImageSet training;
+    ImageSet validation;
+  };
+
+  Split SplitTraining() const;
+  SamplerOptions TrainingSamples() const;
+  std::unique_ptr<DataSource> Held(const ImageSet& set) const;
+  std::unique_ptr<DataSource> Source(const ImageSet& set,
+                                     const SamplerOptions& samples) const;
+
+  TrialContext& context_;
+  Cifar10Sets data_;
+  Split split_;
+  std::shared_ptr<CifarCnn> net_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  EpochMean epoch_loss_;
+};
+
+/// The row of models/table.cc.
+std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context);
+
+}  // namespace dtrain

@@ -1,0 +1,84 @@
+#include "models/cifar10_data.h"
+
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/data/cifar10_reader.h"
+#include "models/prepared_sets.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSet[] = "cifar-10-batches-bin";
+const std::array<std::string, 5> kTrainingFiles = {
+    "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+    "data_batch_4.bin", "data_batch_5.bin"};
+const std::array<std::string, 2> kTestFiles = {"test_batch.bin",
+                                               "test_first1000.bin"};
+constexpr std::int64_t kWholeTest = 10'000;
+
+LabeledBytes ReadAll(std::span<const fs::path> files) {
+  LabeledBytes all;
+  for (const fs::path& file : files) {
+    const Cifar10Batch batch = ReadCifar10(file);
+    all.labels.insert(all.labels.end(), batch.labels.begin(),
+                      batch.labels.end());
+    all.images.insert(all.images.end(), batch.images.begin(),
+                      batch.images.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+Cifar10Sets LoadCifar10(const std::string& data, const ReadVariable& variable) {
+  const DataDirectory places(data, variable);
+  const auto directory = places.Find(kSet, kTrainingFiles);
+  if (!directory) {
+    throw Error(ErrorKind::kFailed,
+                places.MissingMessage(kSet, kTrainingFiles));
+  }
+  std::vector<fs::path> files;
+  for (const std::string& name : kTrainingFiles) {
+    files.push_back(*PlainOrGzip(*directory / name));
+  }
+  for (const std::string& name : kTestFiles) {
+    const auto test = PlainOrGzip(*directory / name);
+    if (!test) continue;
+    files.push_back(*test);
+    break;
+  }
+  const auto all = std::span<const fs::path>(files);
+  const SetPair sets = OpenSetPair(
+      {.name = "cifar10-1-" + FilesKey(all),
+       .channels = 3,
+       .side = kCifar10Side,
+       .read =
+           [&] {
+             return std::pair(ReadAll(all.first(kTrainingFiles.size())),
+                              ReadAll(all.subspan(kTrainingFiles.size())));
+           }},
+      variable);
+  Cifar10Sets result{
+      .training = sets.first,
+      .test = sets.second,
+      .whole_test = sets.second.size() == kWholeTest,
+      .description = "CIFAR-10 from " + EscapeForTerminal(directory->string())};
+  if (result.test.size() == 0) {
+    result.description += ", without its test set";
+  } else if (!result.whole_test) {
+    result.description += ", of whose test set only the first " +
+                          std::to_string(result.test.size()) +
+                          " images are there";
+  }
+  return result;
+}
+
+}  // namespace dtrain
