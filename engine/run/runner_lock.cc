@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <thread>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -42,13 +45,35 @@ RunnerIdentity ReadIdentity(int file) {
           .host = host.is_string() ? host.get<std::string>() : ""};
 }
 
+// The same, once a holder that has just come has written it. On a full disk it
+// never will.
+RunnerIdentity AwaitIdentity(int file) {
+  RunnerIdentity holder = ReadIdentity(file);
+  for (int i = 0; i < 20 && holder.pid == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    holder = ReadIdentity(file);
+  }
+  return holder;
+}
+
+// A write may be done in parts.
+bool WriteFromStart(int file, std::string_view text) {
+  off_t at = 0;
+  while (!text.empty()) {
+    const ssize_t written = ::pwrite(file, text.data(), text.size(), at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+    at += written;
+  }
+  return true;
+}
+
 void WriteIdentity(int file, const std::string& path) {
   const json identity = {{"pid", ::getpid()}, {"host", HostName()}};
   const std::string text =
       identity.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const bool written = ::ftruncate(file, 0) == 0 &&
-                       ::pwrite(file, text.data(), text.size(), 0) ==
-                           static_cast<ssize_t>(text.size());
+  const bool written = ::ftruncate(file, 0) == 0 && WriteFromStart(file, text);
   // The lock is what counts; the text is for messages only, and a full disk
   // must not keep an experiment from being resumed.
   if (!written && errno != ENOSPC && errno != EDQUOT) {
@@ -82,7 +107,7 @@ RunnerLock RunnerLock::Take(const std::filesystem::path& path) {
   struct flock range = WholeFile();
   if (::fcntl(file.get(), F_OFD_SETLK, &range) != 0) {
     if (errno == EAGAIN || errno == EACCES) {
-      ThrowHeld(path.string(), ReadIdentity(file.get()));
+      ThrowHeld(path.string(), AwaitIdentity(file.get()));
     }
     throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
                                        std::generic_category().message(errno));

@@ -105,7 +105,9 @@ TEST_F(MetricFaultsTest, AshaTakesNanForTheWorst) {
 }
 
 TEST_F(MetricFaultsTest, MisspeltMetricFailsAtTheFirstValidation) {
-  const CliResult result = Create(Yaml("x: 0", SingleSearch("los", "true")));
+  // Slow enough to be stopped before the second one.
+  const CliResult result =
+      Create(Yaml("step_ms: 50", SingleSearch("los", "true")));
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("searcher.metric 'los' was not reported; "
                                     "reported: acc, loss;"));

@@ -44,7 +44,8 @@ class FaultRun : public testing::Test {
   /// `resume` that must come to the end of a single search.
   void ExpectResumes() const;
 
-  /// Whether `condition` comes true in time.
+  /// Whether `condition` comes true in time: `limit`, or as much longer as the
+  /// machine has more to do than it has cores.
   static bool Within(std::chrono::milliseconds limit,
                      const std::function<bool()>& condition);
   /// The runner, its host, its trials, and all that these started.
