@@ -13,7 +13,7 @@
 namespace dtrain {
 namespace {
 
-struct DeleteOptions : JsonOption {
+struct CheckpointDeleteOptions : JsonOption {
   std::vector<std::string> uuids;
 };
 
@@ -36,7 +36,8 @@ void RequireUnused(const Store& store, const CheckpointRow& row) {
                   "' ends the experiment, then delete it");
 }
 
-int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
+int Delete(const CheckpointDeleteOptions& options,
+           const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
   std::vector<CheckpointRow> rows;
   {
@@ -68,7 +69,7 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
 }  // namespace
 
 void SetUpCheckpointDelete(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<DeleteOptions>();
+  auto options = std::make_shared<CheckpointDeleteOptions>();
   AddOption(app, "UUID", options->uuids, "At least 4 characters of each")
       .Required();
   AddJsonOption(app, *options);

@@ -17,7 +17,7 @@ struct ShowOptions : JsonOption {
   std::string uuid;
 };
 
-void Line(const std::string& name, const std::string& value) {
+void FactLine(const std::string& name, const std::string& value) {
   std::string label = "  " + name;
   label.resize(16, ' ');
   std::cout << label << EscapeForTerminal(value) << '\n';
@@ -33,14 +33,14 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   std::cout << "checkpoint " << EscapeForTerminal(row.uuid) << '\n';
-  Line("trial", ToString(row.trial));
-  Line("state", row.state);
-  Line("batches", std::to_string(row.batches));
-  Line("epoch", FormatMetric(row.epoch));
-  Line("size", FormatBytes(row.bytes));
-  Line("metric", row.metric ? FormatMetric(*row.metric) : "-");
-  Line("saved", FormatTime(row.time));
-  Line("directory", path);
+  FactLine("trial", ToString(row.trial));
+  FactLine("state", row.state);
+  FactLine("batches", std::to_string(row.batches));
+  FactLine("epoch", FormatMetric(row.epoch));
+  FactLine("size", FormatBytes(row.bytes));
+  FactLine("metric", row.metric ? FormatMetric(*row.metric) : "-");
+  FactLine("saved", FormatTime(row.time));
+  FactLine("directory", path);
   std::cout << "\nfiles and their SHA-256\n";
   for (const auto& [name, sum] : row.files.items()) {
     std::string label = "  " + EscapeForTerminal(name);

@@ -53,8 +53,8 @@ void AddTarget(const Store& store, const std::string& text,
   }
 }
 
-std::vector<CheckpointRow> Asked(const Store& store,
-                                 const VerifyOptions& options) {
+std::vector<CheckpointRow> AskedFor(const Store& store,
+                                    const VerifyOptions& options) {
   std::vector<CheckpointRow> rows;
   for (const std::string& text : options.targets) AddTarget(store, text, rows);
   if (options.targets.empty()) {
@@ -102,9 +102,10 @@ std::vector<std::string> NoteNews(std::vector<Verified>& results) {
   return uuids;
 }
 
-void Record(const StoreLayout& layout, const std::vector<Verified>& results,
-            const std::vector<std::string>& news,
-            const GlobalOptions& globals) {
+void RecordStates(const StoreLayout& layout,
+                  const std::vector<Verified>& results,
+                  const std::vector<std::string>& news,
+                  const GlobalOptions& globals) {
   if (news.empty()) return;
   Store store = OpenStoreForWriting(layout, globals);
   store.Write([&](StoreWriter& writer) {
@@ -155,12 +156,12 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
   std::vector<Verified> results;
   {
     const Store store = Store::OpenForReading(layout);
-    results = Verify(store, Asked(store, options));
+    results = Verify(store, AskedFor(store, options));
   }
   const auto news = NoteNews(results);
   // Where the store cannot be written to, what was found is told all the same.
   PrintListing(VerifiedListing(), results, options.format(), globals);
-  Record(layout, results, news, globals);
+  RecordStates(layout, results, news, globals);
   const auto bad = std::ranges::count_if(results, [](const Verified& result) {
     return result.report.state != FileState::kGood;
   });

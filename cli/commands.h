@@ -66,6 +66,8 @@ void SetUpMetrics(CLI::App& app, Invocation& invocation);
 void SetUpModels(CLI::App& app, Invocation& invocation);
 void SetUpNote(CLI::App& app, Invocation& invocation);
 void SetUpPause(CLI::App& app, Invocation& invocation);
+void SetUpPlot(CLI::App& app, Invocation& invocation);
+void SetUpPredict(CLI::App& app, Invocation& invocation);
 void SetUpPreviewSearch(CLI::App& app, Invocation& invocation);
 void SetUpResume(CLI::App& app, Invocation& invocation);
 void SetUpSlots(CLI::App& app, Invocation& invocation);

@@ -94,8 +94,8 @@ SimulationOptions SimulationFrom(const PreviewSearchOptions& options) {
 
 // The configuration, or an Error with every finding said before it. What only
 // matters to a run is let pass.
-ExperimentConfig CheckedConfig(const PreviewSearchOptions& options,
-                               const GlobalOptions& globals) {
+ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
+                                 const GlobalOptions& globals) {
   ConfigResult result = ParseConfigText(ReadConfigFile(options.config),
                                         options.config, options.overrides);
   PrintDiagnostics(result.diagnostics, globals);
@@ -152,7 +152,7 @@ int PreviewSearch(const PreviewSearchOptions& options,
   if (options.seed) seed = SeedFrom(*options.seed);
   SimulationOptions simulation;
   if (options.metric) simulation = SimulationFrom(options);
-  const ExperimentConfig config = CheckedConfig(options, globals);
+  const ExperimentConfig config = PreviewedConfig(options, globals);
   if (!options.metric || !options.json) {
     const SearchPlan plan = PlanSearch(config.searcher, config.hyperparameters);
     if (options.json) {

@@ -72,7 +72,7 @@ void WriteJunit(const std::string& path, const std::string& xml) {
                                       "; the experiment itself is recorded");
 }
 
-void Explain(const RunResult& result, const GlobalOptions& globals) {
+void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
   const std::string id = std::to_string(result.experiment);
   if (result.state == State::kError || result.state == State::kCanceled) {
     SayError(globals, "experiment " + id + " is " +
@@ -137,7 +137,7 @@ int ReportResult(const Store& store, const RunResult& result,
                                       .trials = CountStates(store, row),
                                       .command = ProgramFor(globals)});
   }
-  Explain(result, globals);
+  ExplainResult(result, globals);
   const bool met = ReportUnmet(checks, result.experiment, globals);
   if (!request.junit.empty()) {
     WriteJunit(request.junit, JunitReport(store, row, checks));

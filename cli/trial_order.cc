@@ -14,24 +14,24 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-using Values = std::map<TrialId, double>;
+using TrialValues = std::map<TrialId, double>;
 
-Values SearcherValues(const std::vector<TrialRow>& trials) {
-  Values values;
+TrialValues SearcherValues(const std::vector<TrialRow>& trials) {
+  TrialValues values;
   for (const TrialRow& trial : trials) {
     if (trial.best) values[trial.id] = trial.best->value;
   }
   return values;
 }
 
-Values OtherValues(const Store& store, const ExperimentRow& experiment,
-                   const std::string& metric,
-                   const std::vector<TrialRow>& trials) {
+TrialValues OtherValues(const Store& store, const ExperimentRow& experiment,
+                        const std::string& metric,
+                        const std::vector<TrialRow>& trials) {
   std::map<TrialId, std::int64_t> best_batches;
   for (const TrialRow& trial : trials) {
     if (trial.best) best_batches[trial.id] = trial.best->batches;
   }
-  Values values;
+  TrialValues values;
   store.ForEachMetric({.experiment = experiment.id,
                        .kind = MetricKind::kValidation,
                        .name = metric},
@@ -57,9 +57,9 @@ Values OtherValues(const Store& store, const ExperimentRow& experiment,
 void SortByMetric(const Store& store, const ExperimentRow& experiment,
                   const std::string& metric, std::vector<TrialRow>& trials) {
   const bool searched = metric == experiment.metric;
-  const Values values = searched
-                            ? SearcherValues(trials)
-                            : OtherValues(store, experiment, metric, trials);
+  const TrialValues values =
+      searched ? SearcherValues(trials)
+               : OtherValues(store, experiment, metric, trials);
   const bool ascending = !searched || experiment.smaller_is_better;
   const auto value_of = [&](const TrialRow& trial) {
     const auto found = values.find(trial.id);

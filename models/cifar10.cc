@@ -1,11 +1,14 @@
 #include "models/cifar10.h"
 
+#include <array>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/data/cifar10_reader.h"
 #include "engine/data/random_split.h"
 #include "engine/train/log_line.h"
@@ -118,6 +121,29 @@ Metrics CNNTrial::EvaluateBatch(const Batch& batch) {
 
 torch::Tensor CNNTrial::Predict(const Batch& batch) {
   return net_->forward(batch.data).softmax(/*dim=*/1);
+}
+
+// The lines of the guide's BatchProgressLogger.
+void CNNTrial::OnValidationReport(const ReportPoint& point,
+                                  const MetricValues& training,
+                                  const MetricValues& validation) {
+  const auto now = std::chrono::steady_clock::now();
+  std::string line = "  [Elapsed " + FormatElapsed(now - epoch_began_) + "]";
+  epoch_began_ = now;
+  const char* separator = " ";
+  const auto add = [&](const std::string& name, double value) {
+    std::array<char, 32> digits{};
+    std::snprintf(digits.data(), digits.size(), "%.5f", value);
+    line += separator + name + ": " + digits.data();
+    separator = ", ";
+  };
+  for (const auto& [name, value] : training) {
+    if (name == "train_loss") add(name, value);
+  }
+  for (const auto& [name, value] : validation) add(name, value);
+  LogLine(LogLevel::kInfo, "Epoch " + std::to_string(point.epoch) + "/" +
+                               std::to_string(point.epochs) + ":");
+  LogLine(LogLevel::kInfo, line);
 }
 
 std::map<std::string, torch::Tensor> CNNTrial::Save() {

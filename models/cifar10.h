@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "engine/train/trial.h"
@@ -24,6 +25,9 @@ class CNNTrial final : public Trial {
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
+  void OnValidationReport(const ReportPoint& point,
+                          const MetricValues& training,
+                          const MetricValues& validation) override;
   std::map<std::string, torch::Tensor> Save() override;
   void Load(const std::map<std::string, torch::Tensor>& state) override;
 
@@ -46,6 +50,8 @@ class CNNTrial final : public Trial {
   std::shared_ptr<CifarCnn> net_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   EpochMean epoch_loss_;
+  std::chrono::steady_clock::time_point epoch_began_ =
+      std::chrono::steady_clock::now();
 };
 
 /// The row of models/table.cc.

@@ -66,25 +66,52 @@ LabeledBytes ReadMnist(const fs::path& directory, std::size_t first) {
           .images = std::move(images.values)};
 }
 
-DigitSets OpenDigits(
-    const std::string& name,
-    std::function<std::pair<LabeledBytes, LabeledBytes>()> read,
-    const ReadVariable& variable) {
-  const SetPair sets = OpenSetPair({.name = name,
-                                    .channels = 1,
-                                    .side = kDigitSide,
-                                    .read = std::move(read)},
-                                   variable);
+// Bytes again, as an image library's bilinear resize gives them: pixel centres
+// at halves, rounded.
+void Resize(std::int64_t side, LabeledBytes& set) {
+  const auto samples = static_cast<std::int64_t>(set.labels.size());
+  const torch::Tensor from =
+      torch::from_blob(set.images.data(), {samples, 1, kDigitSide, kDigitSide},
+                       torch::kUInt8)
+          .to(torch::kFloat);
+  const torch::Tensor to =
+      at::upsample_bilinear2d(from, {side, side}, /*align_corners=*/false)
+          .round_()
+          .to(torch::kUInt8);
+  const auto* bytes = to.const_data_ptr<std::uint8_t>();
+  set.images.assign(bytes, bytes + to.numel());
+}
+
+using ReadPair = std::function<std::pair<LabeledBytes, LabeledBytes>()>;
+
+DigitSets OpenDigits(const std::string& name, std::int64_t side,
+                     const ReadPair& read, const ReadVariable& variable) {
+  const bool as_it_is = side == kDigitSide;
+  const SetPair sets =
+      OpenSetPair({.name = as_it_is ? name : name + "-" + std::to_string(side),
+                   .channels = 1,
+                   .side = side,
+                   .read =
+                       [&] {
+                         auto pair = read();
+                         if (!as_it_is) {
+                           Resize(side, pair.first);
+                           Resize(side, pair.second);
+                         }
+                         return pair;
+                       }},
+                  variable);
   return {.training = sets.first, .validation = sets.second};
 }
 
-DigitSets OpenMnist(const fs::path& directory, const ReadVariable& variable) {
+DigitSets OpenMnist(const fs::path& directory, std::int64_t side,
+                    const ReadVariable& variable) {
   std::vector<fs::path> files;
   for (const std::string& file : kMnistFiles) {
     files.push_back(*PlainOrGzip(directory / file));
   }
   DigitSets sets = OpenDigits(
-      "mnist-1-" + FilesKey(files),
+      "mnist-1-" + FilesKey(files), side,
       [&] {
         return std::pair(ReadMnist(directory, 0), ReadMnist(directory, 2));
       },
@@ -107,7 +134,8 @@ std::string StrokesKey(std::uint32_t seed) {
 DigitSets OpenStrokes(const DigitOptions& options,
                       const ReadVariable& variable) {
   DigitSets sets = OpenDigits(
-      StrokesKey(options.seed), [&] { return DrawSets(options); }, variable);
+      StrokesKey(options.seed), options.side, [&] { return DrawSets(options); },
+      variable);
   sets.normalization = {.mean = {0.108F}, .std = {0.2277F}};
   sets.description =
       "dtrain's own handwritten digits, seed " + std::to_string(options.seed);
@@ -127,7 +155,7 @@ DigitSets LoadDigits(const DigitOptions& options,
   }
   const DataDirectory places(options.data, variable);
   if (const auto found = places.Find("mnist", kMnistFiles)) {
-    return OpenMnist(*found, variable);
+    return OpenMnist(*found, options.side, variable);
   }
   if (automatic && options.data.empty()) return OpenStrokes(options, variable);
   throw Error(ErrorKind::kFailed, places.MissingMessage("mnist", kMnistFiles));

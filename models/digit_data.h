@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-/// Handwritten digits, grey 28×28, classes 0 to 9.
+/// Handwritten digits, grey and square, classes 0 to 9.
 struct DigitSets {
   ImageSet training;
   ImageSet validation;
@@ -21,6 +21,7 @@ struct DigitOptions {
   std::string dataset = "auto";  // auto, mnist, strokes
   std::string data;              // directory with MNIST; empty: as usual
   std::uint32_t seed = 0;        // of the strokes
+  std::int64_t side = 28;        // what they are resized to, bilinearly
   int threads = 1;               // that draw them
 };
 

@@ -1,6 +1,8 @@
 #include "models/table.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 namespace dtrain {
 
@@ -9,11 +11,36 @@ namespace dtrain {
 [[gnu::weak]] std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeFaultTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context);
+[[gnu::weak]] std::unique_ptr<Trial> MakeMNISTTrial(TrialContext& context);
+[[gnu::weak]] std::unique_ptr<Trial> MakeReluReduceMeanDenseTrial(
+    TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeXceptionTrial(TrialContext& context);
 
 namespace {
 
-constexpr HparamDoc kCNNHparams[] = {
+// Two lists as one.
+template <std::size_t A, std::size_t B>
+constexpr std::array<HparamDoc, A + B> Joined(const HparamDoc (&a)[A],
+                                              const HparamDoc (&b)[B]) {
+  std::array<HparamDoc, A + B> all{};
+  std::copy_n(a, A, all.begin());
+  std::copy_n(b, B, all.begin() + A);
+  return all;
+}
+
+// What MakeSchedule of models/optimizers.h reads.
+constexpr HparamDoc kScheduleHparams[] = {
+    {"schedule", "string", "none",
+     "none, step, exponential, cosine, one_cycle or plateau"},
+    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
+    {"step_epochs", "float", "1", "epochs between steps of `step`"},
+    {"gamma", "float", "0.1",
+     "factor of step, plateau and, each epoch, exponential"},
+    {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
+};
+
+constexpr HparamDoc kOwnCNNHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
     {"data", "string", "''",
      "directory with CIFAR-10's .bin files, else DTRAIN_DATA or the cache"},
@@ -24,16 +51,9 @@ constexpr HparamDoc kCNNHparams[] = {
     {"lr", "float", "0.001", "learning rate"},
     {"momentum", "float", "0.9", "of sgd"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
-    {"schedule", "string", "none",
-     "none, step, exponential, cosine, one_cycle or plateau"},
-    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
-    {"step_epochs", "float", "1", "epochs between steps of `step`"},
-    {"gamma", "float", "0.1",
-     "factor of step, plateau and, each epoch, exponential"},
-    {"plateau_patience", "int", "2", "validations that plateau waits"},
-    {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
     {"workers", "int", "4", "carried and not needed: the set is in memory"},
 };
+constexpr auto kCNNHparams = Joined(kOwnCNNHparams, kScheduleHparams);
 
 constexpr HparamDoc kFaultHparams[] = {
     {"x", "float", "0.0", "loss is (x - 0.3)^2 + 1/(1 + step/100)"},
@@ -62,7 +82,7 @@ constexpr HparamDoc kFaultHparams[] = {
     {"batches_per_epoch", "int", "100", "batches that make an epoch"},
 };
 
-constexpr HparamDoc kLeNetHparams[] = {
+constexpr HparamDoc kOwnLeNetHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
     {"dataset", "string", "auto",
      "mnist, strokes (drawn by dtrain), or auto: mnist if it is there"},
@@ -74,14 +94,33 @@ constexpr HparamDoc kLeNetHparams[] = {
     {"lr", "float", "0.05", "learning rate; adam wants about 0.001"},
     {"momentum", "float", "0.9", "of sgd"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
-    {"schedule", "string", "none",
-     "none, step, exponential, cosine, one_cycle or plateau"},
-    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
-    {"step_epochs", "float", "1", "epochs between steps of `step`"},
-    {"gamma", "float", "0.1",
-     "factor of step, plateau and, each epoch, exponential"},
-    {"plateau_patience", "int", "2", "validations that plateau waits"},
-    {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
+};
+constexpr auto kLeNetHparams = Joined(kOwnLeNetHparams, kScheduleHparams);
+
+constexpr HparamDoc kMNISTHparams[] = {
+    {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
+    {"dataset", "string", "mnist",
+     "mnist, strokes (drawn by dtrain), or auto: mnist if it is there"},
+    {"data", "string", "''",
+     "directory with MNIST's idx files, else DTRAIN_DATA or the cache"},
+    {"dataset_seed", "int", "0", "of the digits that dtrain draws"},
+    {"shuffle_buffer", "int", "10000", "samples to shuffle among; 0: all"},
+    {"optimizer", "string", "sgd", "sgd, adam or adamw"},
+    {"lr", "float", "0.01", "learning rate; adam wants about 0.001"},
+    {"momentum", "float", "0.9", "of sgd"},
+    {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
+    {"sens", "float", "1.0", "multiplies the gradients, and stays there"},
+    {"custom_loop", "bool", "false", "log losses as the guide's own loop does"},
+};
+
+constexpr HparamDoc kReluReduceMeanDenseHparams[] = {
+    {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
+    {"dataset_seed", "int", "0", "of the batch that is drawn"},
+    {"optimizer", "string", "sgd", "sgd, adam or adamw"},
+    {"lr", "float", "0.1", "learning rate"},
+    {"momentum", "float", "0.1", "of sgd"},
+    {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
+    {"sens", "float", "1.0", "multiplies the gradients, and stays there"},
 };
 
 constexpr HparamDoc kXceptionHparams[] = {
@@ -102,6 +141,10 @@ const ModelEntry kModels[] = {
      kCNNHparams, MakeCNNTrial},
     {"digits:LeNetTrial", "LeNet-5 on handwritten digits", kLeNetHparams,
      MakeLeNetTrial},
+    {"lenet:MNISTTrial", "LeNet-5 on MNIST at 32x32, made to be sunk",
+     kMNISTHparams, MakeMNISTTrial},
+    {"lenet:ReLUReduceMeanDenseTrial", "a network of one dense layer of ones",
+     kReluReduceMeanDenseHparams, MakeReluReduceMeanDenseTrial},
     {"xception:XceptionTrial", "Xception on one made-up batch",
      kXceptionHparams, MakeXceptionTrial},
 };

@@ -10,11 +10,11 @@
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "engine/train/device.h"
-#include "engine/train/evaluate_trial.h"
 #include "engine/train/log_line.h"
 #include "engine/train/torch_error.h"
 #include "engine/train/train_trial.h"
 #include "engine/train/trial_channel.h"
+#include "engine/train/use_checkpoint.h"
 #include "models/table.h"
 
 namespace dtrain {
@@ -44,7 +44,7 @@ Finished TrainOn(TrialChannel& channel) try {
                 "set slots_per_trial: 1 and mixed_precision: none");
   }
   const torch::Device device = OpenDevice(spec);
-  const auto run = spec.task == Task::kTrain ? TrainTrial : EvaluateTrial;
+  const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
   return run(spec, MakerOf(spec.entrypoint), channel.Link(), device,
              Clock::System());
 } catch (const c10::Error& error) {

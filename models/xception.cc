@@ -6,6 +6,7 @@
 
 #include "engine/data/fixed_source.h"
 #include "models/classification.h"
+#include "models/ops/softmax_cross_entropy.h"
 #include "models/optimizers.h"
 
 namespace dtrain {
@@ -49,8 +50,7 @@ std::unique_ptr<DataSource> XceptionTrial::TrainingData() {
 
 Metrics XceptionTrial::TrainBatch(const Batch& batch, BatchIndex) {
   const torch::Tensor logits = net_->forward(batch.data);
-  const torch::Tensor loss =
-      torch::nn::functional::cross_entropy(logits, batch.target);
+  const torch::Tensor loss = SoftmaxCrossEntropy(logits, batch.target);
   context_.Backward(loss);
   context_.Step(*optimizer_);
   return {{"loss", loss.detach()},

@@ -211,6 +211,15 @@ std::string FormatBytes(std::int64_t bytes) {
   return text.data();
 }
 
+std::string FormatElapsed(Duration duration) {
+  const auto whole = std::max<std::int64_t>(
+      0, std::chrono::duration_cast<std::chrono::seconds>(duration).count());
+  const auto two = [](std::int64_t number) {
+    return (number < 10 ? ":0" : ":") + std::to_string(number);
+  };
+  return std::to_string(whole / 3600) + two(whole / 60 % 60) + two(whole % 60);
+}
+
 std::string FormatDuration(Duration duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
   std::array<char, 64> text{};

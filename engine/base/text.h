@@ -44,6 +44,9 @@ std::string FormatTimestamp(Timestamp time);
 /// A duration for people: "0.8s", "12s", "3m05s", "2h10m", "4d03h".
 std::string FormatDuration(Duration duration);
 
+/// "1:02:03": hours, minutes and whole seconds; "0:00:00" for less than none.
+std::string FormatElapsed(Duration duration);
+
 /// "12.3 MB", in powers of 1000.
 std::string FormatBytes(std::int64_t bytes);
 

@@ -58,6 +58,10 @@ TrainerSettings BuildTraining(const Json& json) {
       steps.at("average_training_metrics").get<bool>();
   training.mixed_precision = steps.at("mixed_precision").get<std::string>();
   training.update_in_backward = steps.at("update_in_backward").get<bool>();
+  // Configurations that were recorded earlier have no such key.
+  if (steps.value("dataset_sink_mode", true)) {
+    training.sink_size = steps.at("sink_size").get<std::int64_t>();
+  }
   const Json& clip = steps.at("clip_gradients");
   if (!clip.is_null()) {
     training.clip_norm = Optional<double>(clip.at("norm"));

@@ -84,6 +84,13 @@ void CheckOptimizations(const Node& root, const Json& optimizations,
                    "optimizations.loss_scale",
                    "is of use with mixed_precision: fp16 only; remove it");
   }
+  if (optimizations.at("sink_size") != 0 &&
+      optimizations.at("dataset_sink_mode") == false) {
+    findings.Warning(MarkOf(root, "optimizations.sink_size"),
+                     "optimizations.sink_size",
+                     "has no effect, since dataset_sink_mode is false; remove "
+                     "one of them");
+  }
   if (optimizations.at("update_in_backward") == true &&
       (!clip.is_null() || fp16 ||
        optimizations.at("aggregation_frequency") != 1)) {

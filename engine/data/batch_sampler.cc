@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/data/batch_seed.h"
 #include "engine/data/shuffled_range.h"
 
 namespace dtrain {
@@ -73,7 +74,12 @@ std::int64_t BatchSampler::SamplesPerEpoch() const {
 // its numbers all the same, and going back starts from the seed.
 void BatchSampler::EnterPass(std::int64_t pass) {
   if (pass == pass_) return;
-  if (options_.shuffle) {
+  if (options_.shuffle && options_.shuffle_buffer > 0) {
+    // A generator for each pass: none has to be replayed.
+    Rng rng(
+        static_cast<std::uint32_t>(BatchSeed(options_.seed, /*rank=*/0, pass)));
+    BufferShuffledRange(order_, options_.shuffle_buffer, rng);
+  } else if (options_.shuffle) {
     if (pass < pass_) {
       rng_ = Rng(options_.seed);
       pass_ = -1;

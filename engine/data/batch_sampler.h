@@ -14,6 +14,10 @@ struct SamplerOptions {
   std::int64_t batch_size = 0;  // of one rank
   bool shuffle = false;         // a new order every pass, by `seed`
   std::uint32_t seed = 0;       // the same on every rank
+  // Shuffle as a stream with a buffer of so many samples does: the next one is
+  // any of the buffer, the first that is not yet in it takes its place. 0: any
+  // of the set.
+  std::int64_t shuffle_buffer = 0;
   // A pass leaves out a last batch that is not full, unless it is the only one.
   bool drop_last = false;
   // True, for training: passes follow each other without a seam and are dealt

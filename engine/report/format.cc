@@ -111,16 +111,6 @@ std::string FormatSeconds(double seconds) {
       std::chrono::duration<double>(std::isfinite(seconds) ? seconds : 0)));
 }
 
-std::string FormatElapsed(double seconds) {
-  const auto whole = std::isfinite(seconds) && seconds > 0
-                         ? static_cast<std::int64_t>(seconds)
-                         : std::int64_t{0};
-  const auto two = [](std::int64_t number) {
-    return (number < 10 ? ":0" : ":") + std::to_string(number);
-  };
-  return std::to_string(whole / 3600) + two(whole / 60 % 60) + two(whole % 60);
-}
-
 std::string FormatValue(const json& value) {
   if (value.is_number_float()) return FormatNumber(value.get<double>());
   if (value.is_string() && !NeedsQuotes(value.get_ref<const std::string&>())) {

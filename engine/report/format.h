@@ -25,9 +25,6 @@ std::string FormatTime(const std::optional<Timestamp>& time);
 
 std::string FormatSeconds(double seconds);
 
-/// "1:02:03" for 3723 seconds and a part: hours, minutes, seconds.
-std::string FormatElapsed(double seconds);
-
 /// A JSON value as one would write it in YAML's flow style: strings without
 /// quotes where they need none.
 std::string FormatValue(const nlohmann::json& value);

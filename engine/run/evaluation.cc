@@ -25,12 +25,9 @@ class Run {
       std::visit([this](const auto& event) { On(event); },
                  launcher_.Wait(kWait));
     }
-    if (signal_ != 0) {
-      throw Error(ErrorKind::kFailed, "interrupted by signal " +
-                                          std::to_string(signal_) +
-                                          "; nothing was changed");
+    if (result_.signal == 0 && !failure_.empty()) {
+      throw Error(ErrorKind::kFailed, failure_);
     }
-    if (!failure_.empty()) throw Error(ErrorKind::kFailed, failure_);
     return std::move(result_);
   }
 
@@ -40,7 +37,7 @@ class Run {
     std::visit([this](const auto& message) { Take(message); }, said.message);
   }
   void On(const Interrupted& interrupted) {
-    signal_ = interrupted.signal;
+    result_.signal = interrupted.signal;
     launcher_.Kill(trial_);
   }
   void On(const Idle&) {}
@@ -77,7 +74,6 @@ class Run {
   const std::function<void(const Progress&)>& on_progress_;
   Evaluation result_;
   std::string failure_;
-  int signal_ = 0;
   bool finished_ = false;
   bool over_ = false;
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/train/safetensors.h"
+#include "engine/checkpoint/safetensors.h"
 
 namespace dtrain {
 

@@ -1,5 +1,6 @@
 #include "engine/train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -29,6 +30,13 @@ const double* FindMetric(const MetricValues& metrics, const std::string& name) {
   return nullptr;
 }
 
+// How many batches are trained in one go.
+std::int64_t SinkBatches(const TrainerSettings& settings,
+                         std::int64_t batches_per_pass) {
+  if (settings.sink_size == 0) return 1;
+  return settings.sink_size < 0 ? batches_per_pass : settings.sink_size;
+}
+
 std::string Names(const MetricValues& metrics) {
   std::vector<std::string> names;
   for (const auto& metric : metrics) names.push_back(metric.first);
@@ -45,7 +53,9 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
       clock_(std::move(clock)),
       training_(trial.TrainingData()),
       validation_(trial.ValidationData()),
-      batches_per_epoch_(training_->BatchesPerEpoch()),
+      sink_(SinkBatches(settings(), training_->BatchesPerEpoch())),
+      batches_per_epoch_(
+          settings().sink_size == 0 ? training_->BatchesPerEpoch() : sink_),
       sums_(!settings().average_training_metrics) {
   if (settings().early_stopping)
     early_stop_.emplace(*settings().early_stopping);
@@ -123,14 +133,18 @@ bool Trainer::TrainUntil(Length until) {
     if (done) break;
     if (!state_.ended.empty()) continue;
     if (link_.stop_requested()) return false;
-    TrainBatch();
+    do {
+      TrainBatch();
+    } while (!IsBoundary() && state_.batches < target_);
   }
   return true;
 }
 
 bool Trainer::AtBoundary(bool done) {
   const std::int64_t batches = state_.batches;
-  if (done || batches % settings().scheduling_unit == 0) ReportTraining();
+  const std::int64_t unit =
+      settings().sink_size == 0 ? settings().scheduling_unit : sink_;
+  if (done || batches % unit == 0) ReportTraining();
   const bool is_validated =
       state_.last_validation && state_.last_validation->batches == batches;
   if (validation_ && !is_validated &&
@@ -179,6 +193,7 @@ void Trainer::ReportTraining() {
   rates_.clear();
   state_.last_training = {state_.batches, metrics};
   if (!validation_) ObserveForStopping(metrics);
+  trial_.OnTrainingReport(Point());
   link_.send(TrainingReport{.batches = state_.batches,
                             .epoch = Epoch(),
                             .metrics = std::move(metrics),
@@ -199,6 +214,10 @@ bool Trainer::Validate() try {
     return false;
   }
   state_.last_validation = {state_.batches, *metrics};
+  trial_.OnValidationReport(
+      Point(),
+      state_.last_training ? state_.last_training->metrics : MetricValues{},
+      *metrics);
   context_.ObserveValidation(*metrics);
   ObserveForStopping(*metrics);
   link_.send(ValidationReport{.batches = state_.batches,
@@ -277,11 +296,21 @@ void Trainer::TellProgress() {
 
 bool Trainer::IsDue(Length period) const {
   const std::int64_t batches = Batches(period);
-  return batches > 0 && state_.batches > 0 && state_.batches % batches == 0;
+  // With sinking, also where it would have been due since the last boundary.
+  return batches > 0 && state_.batches > 0 && state_.batches % batches < sink_;
 }
 
 std::int64_t Trainer::Batches(Length length) const {
   return LengthInBatches(length, batches_per_epoch_, context_.hparams());
+}
+
+ReportPoint Trainer::Point() const {
+  // The last batch that was trained; none before the first.
+  const std::int64_t last = std::max<std::int64_t>(state_.batches - 1, 0);
+  return {
+      .epoch = last / batches_per_epoch_ + 1,
+      .epochs = std::max<std::int64_t>(target_ - 1, 0) / batches_per_epoch_ + 1,
+      .step = last % batches_per_epoch_ + 1};
 }
 
 double Trainer::Epoch() const {

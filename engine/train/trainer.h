@@ -50,8 +50,10 @@ class Trainer {
   Finished Stop();
 
   bool IsDue(Length period) const;
+  bool IsBoundary() const { return state_.batches % sink_ == 0; }
   std::int64_t Batches(Length length) const;
   double Epoch() const;
+  ReportPoint Point() const;
   const TrainerSettings& settings() const { return context_.spec().settings; }
 
   TrainerContext& context_;
@@ -60,6 +62,7 @@ class Trainer {
   const Clock clock_;
   std::unique_ptr<DataSource> training_;
   std::unique_ptr<DataSource> validation_;  // may be null
+  const std::int64_t sink_;                 // batches in one go; 1: no sinking
   const std::int64_t batches_per_epoch_;
 
   TrainingState state_;

@@ -94,7 +94,10 @@ NamedOptimizer& TrainerContext::Find(const torch::optim::Optimizer& optimizer) {
   Fail("this optimizer was not added; call Add(optimizer) first");
 }
 
-void TrainerContext::Backward(const torch::Tensor& loss) { loss.backward(); }
+void TrainerContext::Backward(const torch::Tensor& loss,
+                              const torch::Tensor& gradient) {
+  loss.backward(gradient.defined() ? gradient : torch::ones_like(loss));
+}
 
 void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
   const TrainerSettings& settings = spec_.settings;

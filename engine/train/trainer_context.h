@@ -37,7 +37,8 @@ class TrainerContext final : public TrialContext {
            const std::string& name) override;
   void Add(LrSchedule schedule, torch::optim::Optimizer& optimizer,
            StepMode mode, std::int64_t frequency) override;
-  void Backward(const torch::Tensor& loss) override;
+  void Backward(const torch::Tensor& loss,
+                const torch::Tensor& gradient) override;
   void Step(torch::optim::Optimizer& optimizer, Clip clip) override;
   void StepSchedules() override;
   void RequestStop(const std::string& why) override { stop_reason_ = why; }

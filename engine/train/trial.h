@@ -12,6 +12,7 @@
 
 #include "engine/data/batch.h"
 #include "engine/data/data_source.h"
+#include "engine/wire/trial_message.h"
 
 namespace dtrain {
 
@@ -24,6 +25,13 @@ using Metrics = std::map<std::string, torch::Tensor>;
 struct BatchIndex {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;  // over all epochs
+};
+
+/// Where a training report comes, as people count.
+struct ReportPoint {
+  std::int64_t epoch = 0;   // from 1; with sinking, a sink is one
+  std::int64_t epochs = 0;  // of this operation
+  std::int64_t step = 0;    // of the epoch, from 1: the last one trained
 };
 
 /// How a validation metric is made from those of the batches.
@@ -61,6 +69,15 @@ class Trial {
   /// are off. Values are means over the batch's samples; the trainer weights
   /// them by the batch's size.
   virtual Metrics EvaluateBatch(const Batch& batch) = 0;
+
+  /// Called where a training report is made, for what a trial wants to say in
+  /// its log.
+  virtual void OnTrainingReport(const ReportPoint&) {}
+  /// The same where a validation is done, with its metrics and those of the
+  /// last training report.
+  virtual void OnValidationReport(const ReportPoint&,
+                                  const MetricValues& /*training*/,
+                                  const MetricValues& /*validation*/) {}
 
   /// How validation metrics are reduced; those not named are means weighted by
   /// samples.

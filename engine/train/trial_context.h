@@ -55,8 +55,11 @@ class TrialContext {
   virtual void Add(LrSchedule schedule, torch::optim::Optimizer& optimizer,
                    StepMode mode, std::int64_t frequency = 1) = 0;
 
-  /// loss.backward(), scaled for gradient accumulation.
-  virtual void Backward(const torch::Tensor& loss) = 0;
+  /// loss.backward(`gradient`), which has the shape of the loss; undefined:
+  /// ones. So a loss need not be one number. Accumulated gradients are divided
+  /// by Step.
+  virtual void Backward(const torch::Tensor& loss,
+                        const torch::Tensor& gradient = {}) = 0;
   /// Steps the optimizer and zeroes its gradients, once every
   /// `aggregation_frequency` batches; `clip` in place of the YAML's.
   virtual void Step(torch::optim::Optimizer& optimizer, Clip clip = {}) = 0;

@@ -4,11 +4,13 @@
 
 namespace dtrain {
 
-/// Measures the model of a checkpoint, `spec.warm_start`, on the set that
-/// `spec.split` names: seeds, constructor, weights, one pass. Sends Progress
-/// and one ValidationReport; Finished itself is not sent. Everything that goes
+/// Applies the model of a checkpoint, `spec.warm_start`, to the set that
+/// `spec.split` names: seeds, constructor, weights, one pass. Under
+/// Task::kEvaluate it sends one ValidationReport; under kPredict and kFeatures
+/// it writes what the model says of the first `spec.limit` samples (0: all).
+/// Sends Progress in between; Finished itself is not sent. Everything that goes
 /// wrong comes back as Finished, with one line that says what.
-[[nodiscard]] Finished EvaluateTrial(const TrialSpec& spec,
+[[nodiscard]] Finished UseCheckpoint(const TrialSpec& spec,
                                      const MakeTrial& make,
                                      const TrialLink& link,
                                      torch::Device device, const Clock& clock);

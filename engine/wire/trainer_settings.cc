@@ -48,6 +48,7 @@ json TrainerSettings::ToJson() const {
                  {"clip_norm", OptionalNumber(clip_norm)},
                  {"clip_value", OptionalNumber(clip_value)},
                  {"update_in_backward", update_in_backward},
+                 {"sink_size", sink_size},
                  {"early_stopping", nullptr},
                  {"searcher_metric", searcher_metric},
                  {"smaller_is_better", smaller_is_better}};
@@ -73,6 +74,7 @@ TrainerSettings TrainerSettings::FromJson(const json& object) {
       .clip_norm = OptionalNumber(fields, "clip_norm"),
       .clip_value = OptionalNumber(fields, "clip_value"),
       .update_in_backward = fields.Bool("update_in_backward"),
+      .sink_size = fields.Int("sink_size", -1),
       .searcher_metric = fields.String("searcher_metric"),
       .smaller_is_better = fields.Bool("smaller_is_better")};
   const json& stopping = fields.At("early_stopping");

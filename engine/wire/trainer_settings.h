@@ -33,6 +33,8 @@ struct TrainerSettings {
   std::optional<double> clip_norm;
   std::optional<double> clip_value;
   bool update_in_backward = false;
+  // Steps in one go, which then are an epoch; −1: the whole set; 0: no sinking.
+  std::int64_t sink_size = 0;
   std::optional<EarlyStopping> early_stopping;
   std::string searcher_metric;
   bool smaller_is_better = true;

@@ -1,5 +1,7 @@
 #include "engine/wire/trial_spec.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "engine/base/json_depth.h"
@@ -30,11 +32,15 @@ json ToJsonArray(const std::vector<Length>& lengths) {
   return array;
 }
 
+// In the order of Task.
+constexpr std::array kTasks = {"train", "evaluate", "predict", "features"};
+
 Task TaskOf(const JsonFields& fields) {
-  const std::string name = fields.String("task");
-  if (name == "train") return Task::kTrain;
-  if (name != "evaluate") fields.Fail("task", "train or evaluate");
-  return Task::kEvaluate;
+  const auto found = std::ranges::find(kTasks, fields.String("task"));
+  if (found == kTasks.end()) {
+    fields.Fail("task", "train, evaluate, predict or features");
+  }
+  return static_cast<Task>(found - kTasks.begin());
 }
 
 json ObjectOf(const JsonFields& fields, const char* name) {
@@ -56,8 +62,9 @@ std::string ToString(TrialId id) {
 json TrialSpec::ToJson() const {
   return {{"experiment", id.experiment},
           {"trial", id.number},
-          {"task", task == Task::kTrain ? "train" : "evaluate"},
+          {"task", kTasks[static_cast<std::size_t>(task)]},
           {"split", split},
+          {"limit", limit},
           {"run", run},
           {"entrypoint", entrypoint},
           {"hparams", hparams},
@@ -81,6 +88,7 @@ TrialSpec TrialSpec::FromJson(const json& object) {
       .id = {fields.Int("experiment", 1), fields.Int("trial", 1)},
       .task = TaskOf(fields),
       .split = fields.String("split"),
+      .limit = fields.Int("limit"),
       .run = fields.Int("run"),
       .entrypoint = fields.String("entrypoint"),
       .hparams = ObjectOf(fields, "hparams"),

@@ -26,9 +26,12 @@ std::string ToString(TrialId id);
 /// What a trial process is started for.
 enum class Task {
   kTrain,
-  // To measure the model of `warm_start` on one of its sets: it sends Progress,
-  // one ValidationReport, and is finished.
+  // To apply the model of `warm_start` to one of its sets: it sends Progress
+  // and, to evaluate, one ValidationReport; to predict, it writes what the
+  // model says or, of features, what it makes of each sample.
   kEvaluate,
+  kPredict,
+  kFeatures,
 };
 
 /// All that a trial process is told when it starts: the first line on its
@@ -36,7 +39,10 @@ enum class Task {
 struct TrialSpec {
   TrialId id;
   Task task = Task::kTrain;
-  std::string split;     // kEvaluate: "validation" or "test"
+  // Of all but kTrain: "training", "validation" or "test", and how many samples
+  // of it at most; 0: all.
+  std::string split;
+  std::int64_t limit = 0;
   std::int64_t run = 0;  // 0 in the trial's first process; restarts count up
   std::string entrypoint;
   nlohmann::json hparams = nlohmann::json::object();

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train/safetensors.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/fuzz/fuzz_checks.h"
 
 namespace dtrain {

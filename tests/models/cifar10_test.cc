@@ -188,6 +188,18 @@ TEST_F(Cifar10Test, ValidatesOnTheOtherImages) {
   EXPECT_THAT(names, ElementsAre("val_accuracy", "val_loss"));
 }
 
+TEST_F(Cifar10Test, SaysEachEpochAsTheGuideDoes) {
+  spec_.settings.min_validation_period = {1, Unit::kEpochs};
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(Train(2).reason, EndReason::kCompleted);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("Epoch 1/2:\n"));
+  EXPECT_THAT(log, testing::ContainsRegex(
+                       "Epoch 2/2:\n.*  \\[Elapsed 0:00:00\\] train_loss: "
+                       "2\\.[0-9]{5}, val_accuracy: [01]\\.[0-9]{5}, "
+                       "val_loss: 2\\.[0-9]{5}\n"));
+}
+
 TEST_F(Cifar10Test, TakesAnotherSplit) {
   spec_.hparams["split"] = {0.5, 0.25, 0.25};
   ASSERT_EQ(Train(1).reason, EndReason::kCompleted);

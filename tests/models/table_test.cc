@@ -13,7 +13,9 @@ using ::testing::ElementsAre;
 TEST(ModelTableTest, ListsEntrypointsInTheOrderOfTheirNames) {
   EXPECT_THAT(Entrypoints(),
               ElementsAre("builtin:FaultTrial", "cifar10:CNNTrial",
-                          "digits:LeNetTrial", "xception:XceptionTrial"));
+                          "digits:LeNetTrial", "lenet:MNISTTrial",
+                          "lenet:ReLUReduceMeanDenseTrial",
+                          "xception:XceptionTrial"));
 }
 
 TEST(ModelTableTest, FindsARowByItsEntrypoint) {

@@ -89,6 +89,13 @@ TEST(FormatTimestampTest, IsRfc3339) {
   EXPECT_EQ(FormatTimestamp(Timestamp(-1)), "1969-12-31T23:59:59.999999Z");
 }
 
+TEST(FormatElapsedTest, IsHoursMinutesSeconds) {
+  EXPECT_EQ(FormatElapsed(seconds(0)), "0:00:00");
+  EXPECT_EQ(FormatElapsed(milliseconds(10'900)), "0:00:10");
+  EXPECT_EQ(FormatElapsed(seconds(3723)), "1:02:03");
+  EXPECT_EQ(FormatElapsed(seconds(-1)), "0:00:00");
+}
+
 TEST(FormatDurationTest, SuitsTheSize) {
   EXPECT_EQ(FormatDuration(milliseconds(840)), "0.8s");
   EXPECT_EQ(FormatDuration(seconds(12)), "12s");

@@ -1,4 +1,4 @@
-#include "engine/train/safetensors.h"
+#include "engine/checkpoint/safetensors.h"
 
 #include <cstring>
 #include <random>

@@ -141,8 +141,6 @@ INSTANTIATE_TEST_SUITE_P(
                   3, 34, "optimizations.mixed_precision", ""},
         BadConfig{"O1", kValid + "optimizations: {mixed_precision: O1}\n", 3,
                   34, "optimizations.mixed_precision", ""},
-        BadConfig{"SinkSize", kValid + "optimizations: {sink_size: -1}\n", 3,
-                  28, "optimizations.sink_size", ""},
         BadConfig{"ChannelsLast",
                   kValid + "optimizations: {channels_last: true}\n", 3, 32,
                   "optimizations.channels_last", ""},

@@ -1,5 +1,6 @@
 #include "engine/data/batch_sampler.h"
 
+#include <algorithm>
 #include <fstream>
 #include <vector>
 
@@ -121,6 +122,38 @@ TEST_F(ShuffledSamplerTest, SeesEverySampleOnceInAPass) {
   Next(sampler_, 4);
   EXPECT_THAT(sampler_.order(),
               testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+TEST(BatchSamplerTest, ShufflesThroughABuffer) {
+  BatchSampler sampler({.samples = 1000,
+                        .batch_size = 1000,
+                        .shuffle = true,
+                        .seed = 5,
+                        .shuffle_buffer = 10});
+  const auto first = Next(sampler);
+  // Sample i cannot come before i − 9: only ten are in the buffer.
+  for (std::int64_t i = 0; i < 1000; ++i) EXPECT_LT(first[i], i + 10);
+  EXPECT_NE(first, Next(sampler));
+  auto sorted = first;
+  std::ranges::sort(sorted);
+  for (std::int64_t i = 0; i < 1000; ++i) EXPECT_EQ(sorted[i], i);
+}
+
+TEST(BatchSamplerTest, SeeksInABufferedShuffle) {
+  const SamplerOptions options = {.samples = 100,
+                                  .batch_size = 7,
+                                  .shuffle = true,
+                                  .seed = 5,
+                                  .shuffle_buffer = 30};
+  BatchSampler read(options);
+  const Batches all = Next(read, 60);
+  for (const std::int64_t index : {59, 3, 31, 15}) {
+    BatchSampler sampler(options);
+    sampler.Seek(index);
+    EXPECT_EQ(Next(sampler), all[index]);
+  }
+  read.Seek(20);
+  EXPECT_EQ(Next(read), all[20]);
 }
 
 TEST(BatchSamplerTest, DropsTheLastBatchOnlyIfItIsNotFull) {

@@ -86,12 +86,5 @@ TEST(FormatTest, TellsSearchedHyperparametersFromConstants) {
             "batch=32 net.act=relu");
 }
 
-TEST(FormatTest, ElapsedIsHoursMinutesSeconds) {
-  EXPECT_EQ(FormatElapsed(0), "0:00:00");
-  EXPECT_EQ(FormatElapsed(10.9), "0:00:10");
-  EXPECT_EQ(FormatElapsed(3723.5), "1:02:03");
-  EXPECT_EQ(FormatElapsed(-1), "0:00:00");
-}
-
 }  // namespace
 }  // namespace dtrain

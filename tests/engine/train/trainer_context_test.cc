@@ -42,7 +42,7 @@ class TrainerContextTest : public testing::Test {
 
   // One batch with the gradient `gradient`.
   void Train(double gradient, Clip clip = {}) {
-    context_.Backward(net_->weight.sum() * gradient);
+    context_.Backward(net_->weight.sum() * gradient, {});
     context_.Step(*optimizer_, clip);
     context_.EndBatch(/*batches_per_epoch=*/4);
   }
@@ -60,6 +60,14 @@ TEST_F(TrainerContextTest, StepTakesTheGradientAndGivesItBack) {
   Train(0.25);
   EXPECT_EQ(Weight(), 0.75);
   EXPECT_FALSE(net_->weight.grad().defined());
+}
+
+TEST_F(TrainerContextTest, BackwardTakesALossOfSeveralValues) {
+  const torch::Tensor losses = net_->weight.flatten().repeat({3});
+  context_.Backward(losses, {});
+  EXPECT_EQ(net_->weight.grad().item<double>(), 3);
+  context_.Backward(losses, torch::tensor({0.5, 0.0, 0.25}));
+  EXPECT_EQ(net_->weight.grad().item<double>(), 3.75);
 }
 
 TEST_F(TrainerContextTest, AggregationStepsWithTheMeanGradient) {

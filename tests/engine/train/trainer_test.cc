@@ -241,5 +241,57 @@ TEST_F(TrainerTest, AFailedLastCheckpointIsAnError) {
   EXPECT_THAT(runner.All<OperationCompleted>(), IsEmpty());
 }
 
+TEST_F(TrainerTest, SinkingReportsOnceASink) {
+  spec_.settings.sink_size = 3;
+  spec_.settings.scheduling_unit = 1;
+  spec_.settings.min_validation_period = {4};
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(3, 6, 9, 10));
+  // Where the batches 4 and 8 are behind it, and at the end.
+  EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(6, 9, 10));
+}
+
+TEST_F(TrainerTest, ASinkIsAnEpoch) {
+  spec_.settings.sink_size = 3;
+  spec_.until = Length{2, Unit::kEpochs};
+  std::vector<std::int64_t> epochs;
+  options_.on_batch = [&](TrialContext&, BatchIndex index) {
+    epochs.push_back(index.epoch);
+  };
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(epochs, ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_EQ(runner.All<TrainingReport>().back().epoch, 2);
+}
+
+TEST_F(TrainerTest, SinkingOfTheWholeSetIsAnEpochOfTheData) {
+  spec_.settings.sink_size = -1;
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(5, 10));
+}
+
+TEST_F(TrainerTest, AStopWaitsForTheEndOfTheSink) {
+  spec_.settings.sink_size = 4;
+  FakeRunner runner;
+  options_.on_batch = [&](TrialContext&, BatchIndex index) {
+    if (index.batch == 1) runner.stop = true;
+  };
+  ASSERT_EQ(Train(runner).reason, EndReason::kStopped);
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(4));
+}
+
+// The data go on where the last sink ended, whatever was sunk.
+TEST_F(TrainerTest, SinkingChangesNothingThatIsLearned) {
+  FakeRunner plain;
+  ASSERT_EQ(Train(plain).reason, EndReason::kCompleted);
+  spec_.settings.sink_size = 3;
+  FakeRunner sunk;
+  ASSERT_EQ(Train(sunk).reason, EndReason::kCompleted);
+  EXPECT_EQ(sunk.All<ValidationReport>().back().metrics,
+            plain.All<ValidationReport>().back().metrics);
+}
+
 }  // namespace
 }  // namespace dtrain

@@ -21,6 +21,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
       .clip_norm = 1.5,
       .clip_value = 0.25,
       .update_in_backward = true,
+      .sink_size = -1,
       .early_stopping = EarlyStopping{.metric = "acc",
                                       .smaller_is_better = false,
                                       .patience = 3,
@@ -35,6 +36,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
   EXPECT_EQ(read.min_validation_period, (Length{1, Unit::kEpochs}));
   EXPECT_EQ(read.clip_norm, 1.5);
   EXPECT_TRUE(read.update_in_backward);
+  EXPECT_EQ(read.sink_size, -1);
   ASSERT_TRUE(read.early_stopping);
   EXPECT_EQ(read.early_stopping->min_delta, 1e-3);
   EXPECT_FALSE(read.smaller_is_better);

@@ -13,8 +13,9 @@ using testing::HasSubstr;
 
 TrialSpec Sample() {
   return {.id = {3, 7},
-          .task = Task::kEvaluate,
+          .task = Task::kFeatures,
           .split = "test",
+          .limit = 5,
           .run = 2,
           .entrypoint = "digits:LeNetTrial",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
@@ -37,7 +38,8 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
 
   EXPECT_EQ(read.ToJson(), Sample().ToJson());
   EXPECT_EQ(read.id, (TrialId{3, 7}));
-  EXPECT_EQ(read.task, Task::kEvaluate);
+  EXPECT_EQ(read.task, Task::kFeatures);
+  EXPECT_EQ(read.limit, 5);
   EXPECT_EQ(read.split, "test");
   EXPECT_EQ(read.seed, 4'000'000'000u);
   EXPECT_THAT(read.gpus, ElementsAre(0, 3));

@@ -1,0 +1,146 @@
+#include "cli/checkpoint_use.h"
+
+#include <chrono>
+#include <iostream>
+#include <variant>
+#include <vector>
+
+#include <unistd.h>
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/process/local_launcher.h"
+#include "engine/run/runner.h"
+
+namespace dtrain {
+namespace {
+
+// The configuration of the experiment, for one process on these slots.
+ExperimentConfig ConfigOf(const ExperimentDetail& detail,
+                          const std::string& slots) {
+  ExperimentConfig config = ConfigFromJson(detail.config);
+  std::vector<std::string> overrides = {"resources.slots_per_trial=1"};
+  if (!slots.empty()) overrides.push_back("resources.slots=" + slots);
+  const ConfigResult read =
+      ReadConfig(ToYaml(detail.config),
+                 {.file_name = "experiment " + std::to_string(detail.row.id),
+                  .overrides = overrides});
+  if (read.config) {
+    config.resources = read.config->resources;
+    return config;
+  }
+  throw Error(ErrorKind::kUsage,
+              "--slots: '" + slots +
+                  "' makes no sense here; say auto, none, cpu, cpu:N, "
+                  "most_free, or GPUs as [0, 1]");
+}
+
+CheckpointRow FindCheckpoint(const Store& store, const std::string& uuid) {
+  const CheckpointRow checkpoint = store.CheckpointByPrefix(uuid);
+  if (checkpoint.state != "DELETED") return checkpoint;
+  throw Error(ErrorKind::kNotFound,
+              "checkpoint " + checkpoint.uuid +
+                  " is deleted; 'dtrain checkpoints " +
+                  std::to_string(checkpoint.trial.experiment) +
+                  "' shows those there are");
+}
+
+TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
+                 const ExperimentConfig& config,
+                 const CheckpointUseOptions& options) {
+  const auto trial = store.Trial(checkpoint.trial);
+  const auto* entrypoint = std::get_if<std::string>(&config.entrypoint);
+  if (!trial || entrypoint == nullptr) {
+    throw Error(ErrorKind::kUsage,
+                "checkpoint " + checkpoint.uuid +
+                    " is of a command, which dtrain cannot load; call the "
+                    "command itself");
+  }
+  TrialSpec spec{.id = checkpoint.trial,
+                 .split = options.split,
+                 .entrypoint = *entrypoint,
+                 .hparams = trial->hparams,
+                 .data = config.data,
+                 .seed = trial->seed};
+  if (!options.data.empty()) spec.hparams["data"] = options.data;
+  spec.warm_start =
+      store.layout().Checkpoint(checkpoint.trial, checkpoint.uuid).string();
+  spec.settings = config.training;
+  return spec;
+}
+
+// "[Elapsed 0:00:02] batch 3 of 5", over and over on a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool shown) : shown_(shown) {}
+  ~ProgressLine() {
+    if (width_ > 0) std::cerr << '\r' << std::string(width_, ' ') << '\r';
+  }
+
+  void Show(const Progress& progress) {
+    if (!shown_) return;
+    const auto elapsed = std::chrono::steady_clock::now() - begin_;
+    const std::string line = "[Elapsed " + FormatElapsed(elapsed) + "] batch " +
+                             std::to_string(progress.batches) + " of " +
+                             std::to_string(progress.total);
+    std::cerr << '\r' << line << std::flush;
+    width_ = line.size();
+  }
+
+ private:
+  const bool shown_;
+  const std::chrono::steady_clock::time_point begin_ =
+      std::chrono::steady_clock::now();
+  std::size_t width_ = 0;
+};
+
+}  // namespace
+
+void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
+  AddOption(app, "CHECKPOINT", options.uuid, "At least 4 characters of it")
+      .Required();
+  AddOption(app, "--split", options.split, "training, validation or test")
+      .OneOf({"training", "validation", "test"})
+      .ShowDefault();
+  AddOption(app, "--data", options.data,
+            "Directory of the data, instead of where the trial found it")
+      .TypeName("DIR");
+  AddOption(app, "--slots", options.slots,
+            "Where: auto, none, cpu, most_free, or GPUs by number");
+}
+
+CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
+                               std::int64_t limit,
+                               const std::filesystem::path& directory,
+                               const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  CheckpointUse use{.checkpoint = FindCheckpoint(store, options.uuid)};
+  ExperimentConfig config =
+      ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
+               options.slots);
+  // All the cores for this one, whatever a search shared them out to.
+  config.searcher = {.name = "single", .max_trials = 1};
+  TrialSpec spec = SpecOf(store, use.checkpoint, config, options);
+  spec.task = task;
+  spec.limit = limit;
+  spec.directory = directory.string();
+  SlotPlan slots = PlanExperimentSlots(config);
+  slots.count = 1;
+  spec.threads = static_cast<int>(slots.threads);
+  LocalLauncher launcher({.experiment = spec.id.experiment,
+                          .slots = slots,
+                          .layout = StoreLayout(directory),
+                          .host = FindTrialHost()});
+  {
+    ProgressLine line(!globals.quiet && ::isatty(STDERR_FILENO) == 1);
+    use.evaluation = RunEvaluation(
+        launcher, spec, [&](const Progress& progress) { line.Show(progress); });
+  }
+  for (const std::string& line : use.evaluation.last_lines) Say(globals, line);
+  return use;
+}
+
+}  // namespace dtrain

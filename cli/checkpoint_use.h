@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cli/commands.h"
+#include "engine/run/evaluation.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// What commands take that apply a checkpoint's model to data.
+struct CheckpointUseOptions {
+  std::string uuid;
+  std::string split = "validation";
+  std::string data;
+  std::string slots;
+};
+
+/// CHECKPOINT, --split, --data and --slots.
+void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options);
+
+/// Runs `task` with the checkpoint that `options` name, on a process of its
+/// own that is gone afterwards. The checkpoint says its own trial and
+/// hyperparameters. What the trial writes is in `directory`. Shows progress on
+/// a terminal, and what the trial logged. Throws Error as the commands do.
+struct CheckpointUse {
+  CheckpointRow checkpoint;
+  Evaluation evaluation;
+};
+CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
+                               std::int64_t limit,
+                               const std::filesystem::path& directory,
+                               const GlobalOptions& globals);
+
+}  // namespace dtrain

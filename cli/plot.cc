@@ -1,0 +1,137 @@
+#include "engine/report/plot.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kWidth = 72;
+constexpr std::size_t kHeight = 18;
+
+struct PlotOptions {
+  std::string target;
+  std::vector<std::string> metrics;
+  std::string x = "batches";
+  std::string out;
+};
+
+// The metrics as they are recorded, a curve for each trial and name.
+std::vector<PlotSeries> ReadSeries(const Store& store, const Target& target,
+                                   const std::vector<std::string>& metrics,
+                                   bool over_epochs) {
+  std::map<std::pair<std::string, std::int64_t>, PlotSeries> series;
+  for (const std::string& name : metrics) {
+    const MetricQuery query{
+        .experiment = target.experiment, .trial = target.trial, .name = name};
+    store.ForEachMetric(query, [&](const MetricRow& row) {
+      PlotSeries& one = series[{name, row.trial.number}];
+      one.name = ToString(row.trial) + " " + name;
+      one.points.emplace_back(
+          over_epochs ? row.epoch : static_cast<double>(row.batches),
+          row.value);
+    });
+  }
+  std::vector<PlotSeries> all;
+  for (auto& [key, one] : series) {
+    std::ranges::stable_sort(one.points, {}, &std::pair<double, double>::first);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+// Those that were named and are recorded, or the one that is searched on.
+std::vector<std::string> CheckedMetrics(const Store& store,
+                                        const ExperimentRow& experiment,
+                                        const PlotOptions& options) {
+  const auto names = store.MetricNames(experiment.id);
+  const std::set<std::string> known(names.begin(), names.end());
+  std::vector<std::string> wanted = options.metrics;
+  if (wanted.empty()) wanted.push_back(experiment.metric);
+  for (const std::string& name : wanted) {
+    if (known.contains(name)) continue;
+    throw Error(ErrorKind::kNotFound,
+                "experiment " + std::to_string(experiment.id) +
+                    " has no values of '" + name + "'" +
+                    (names.empty() ? std::string("; it has no metrics yet")
+                                   : "; it has " + Join(names, ", ")));
+  }
+  return wanted;
+}
+
+void WriteSvg(const std::string& path, const std::string& svg) {
+  if (!path.ends_with(".svg")) {
+    throw Error(ErrorKind::kUsage, "--out: '" + path +
+                                       "' is no name for an SVG file; let it "
+                                       "end in .svg");
+  }
+  std::ofstream file(path, std::ios::trunc | std::ios::binary);
+  file << svg << std::flush;
+  if (file) return;
+  throw Error(ErrorKind::kFailed, "--out: cannot write '" + path +
+                                      "': " + std::strerror(errno) +
+                                      "; name a file in a directory that is "
+                                      "yours");
+}
+
+int Plot(const PlotOptions& options, const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const Target target = ParseTarget(options.target);
+  const ExperimentRow experiment = FindTarget(store, target);
+  const auto metrics = CheckedMetrics(store, experiment, options);
+  const auto series = ReadSeries(store, target, metrics, options.x == "epochs");
+  const PlotLabels labels{.title = "experiment " +
+                                   std::to_string(experiment.id) + ", " +
+                                   experiment.name + ": " + Join(metrics, ", "),
+                          .x = options.x};
+  if (options.out.empty()) {
+    const std::size_t width = ModeOf(STDOUT_FILENO, globals.color).width;
+    std::cout << DrawText(
+        series, labels, width > 20 ? std::min(width - 14, 2 * kWidth) : kWidth,
+        kHeight);
+  } else {
+    WriteSvg(options.out, DrawSvg(series, labels));
+    Say(globals, "wrote " + options.out);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpPlot(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<PlotOptions>();
+  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+      .Required();
+  AddOption(app, "--metric", options->metrics,
+            "What to draw (repeatable); the searcher's metric if none is named")
+      .TypeName("NAME")
+      .OneEach();
+  AddOption(app, "--x", options->x, "batches or epochs")
+      .OneOf({"batches", "epochs"})
+      .ShowDefault();
+  AddOption(app, "--out", options->out, "Draw into this SVG file")
+      .TypeName("FILE");
+  OnParsed(app, [options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Plot(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

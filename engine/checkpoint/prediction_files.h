@@ -1,0 +1,12 @@
+#pragma once
+
+namespace dtrain {
+
+/// What a trial that predicts leaves in its directory: a directory as that of a
+/// checkpoint, and in it a safetensors file with the model's `output` [samples,
+/// …] as floats and, where the data have targets of one number, `target`
+/// [samples].
+inline constexpr char kPredictionDirectory[] = "predictions";
+inline constexpr char kPredictionFile[] = "predictions.safetensors";
+
+}  // namespace dtrain

@@ -1,0 +1,174 @@
+#include "models/lenet.h"
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "engine/data/fixed_source.h"
+#include "engine/train/log_line.h"
+#include "models/classification.h"
+#include "models/optimizers.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::int64_t kSide = 32;
+constexpr std::int64_t kShuffleBuffer = 10'000;
+constexpr OptimizerDefaults kMomentum = {
+    .optimizer = "sgd", .lr = 0.01, .momentum = 0.9};
+
+constexpr std::int64_t kChannels = 2048;
+constexpr std::int64_t kClasses = 1000;
+constexpr OptimizerDefaults kDenseMomentum = {
+    .optimizer = "sgd", .lr = 0.1, .momentum = 0.1};
+
+// As Python prints a float, so far as eyes can tell.
+std::string Number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.16g", value);
+  return text.data();
+}
+
+// As numpy prints floats, up to 24 of them a line.
+void LogArray(const std::string& before, const torch::Tensor& values) {
+  constexpr std::int64_t kPerLine = 24;
+  const torch::Tensor host = values.to(torch::kCPU, torch::kDouble);
+  std::string line = before + "[";
+  for (std::int64_t i = 0; i < host.size(0); ++i) {
+    if (i > 0 && i % kPerLine == 0) {
+      LogLine(LogLevel::kInfo, line);
+      line.clear();
+    }
+    const double value = host[i].item<double>();
+    // A zero has no sign worth showing.
+    std::string text = Number(value == 0 ? 0 : value);
+    if (text.find_first_of(".en") == std::string::npos) text += '.';
+    if (i > 0) line += ' ';
+    line += text;
+  }
+  LogLine(LogLevel::kInfo, line + "]");
+}
+
+}  // namespace
+
+MNISTTrial::MNISTTrial(TrialContext& context)
+    : context_(context),
+      custom_loop_(context.Get<bool>("custom_loop", false)),
+      digits_(
+          LoadDigits({.dataset = context.Get<std::string>("dataset", "mnist"),
+                      .data = context.Get<std::string>("data", ""),
+                      .seed = context.Get<std::uint32_t>("dataset_seed", 0),
+                      .side = kSide,
+                      .threads = torch::get_num_threads()})),
+      net_(std::make_shared<LeNet5>(/*classes=*/10)) {
+  // The guide's, whatever the digits are.
+  digits_.normalization = {.mean = {0.1307F}, .std = {0.3081F}};
+  LogLine(LogLevel::kInfo,
+          "data: " + digits_.description + "; " +
+              std::to_string(digits_.training.size()) + " to train on, " +
+              std::to_string(digits_.validation.size()) + " to validate");
+  context.Add(net_);  // moves it to the device: before the optimizer
+  optimizer_ = MakeOptimizer(context, net_->parameters(), kMomentum);
+  context.Add(optimizer_);
+  cell_ = std::make_unique<OneStepCell>(context, *optimizer_,
+                                        context.Get<double>("sens", 1.0));
+}
+
+std::unique_ptr<DataSource> MNISTTrial::TrainingData() {
+  return Source(digits_.training, {.batch_size = context_.batch_size(),
+                                   .shuffle = true,
+                                   .seed = context_.seed(),
+                                   .shuffle_buffer = context_.Get<std::int64_t>(
+                                       "shuffle_buffer", kShuffleBuffer),
+                                   .drop_last = true,
+                                   .rank = context_.rank(),
+                                   .ranks = context_.world_size()});
+}
+
+std::unique_ptr<DataSource> MNISTTrial::ValidationData() {
+  return Source(digits_.validation, {.batch_size = 1000,
+                                     .wrap = false,
+                                     .rank = context_.rank(),
+                                     .ranks = context_.world_size()});
+}
+
+std::unique_ptr<DataSource> MNISTTrial::TestData() { return ValidationData(); }
+
+Metrics MNISTTrial::TrainBatch(const Batch& batch, BatchIndex) {
+  const torch::Tensor loss = torch::nn::functional::cross_entropy(
+      net_->forward(batch.data), batch.target);
+  last_loss_ = cell_->Step(loss);
+  return {{"loss", last_loss_}};
+}
+
+// The lines of LossMonitor, or of the guide's own loop.
+void MNISTTrial::OnTrainingReport(const ReportPoint& point) {
+  if (!last_loss_.defined()) return;
+  const std::string loss = Number(last_loss_.item<float>());
+  const std::string epoch = std::to_string(point.epoch);
+  LogLine(LogLevel::kInfo,
+          custom_loop_ ? "epoch: " + epoch + "/" +
+                             std::to_string(point.epochs) + ", losses: " + loss
+                       : "epoch: " + epoch + " step: " +
+                             std::to_string(point.step) + ", loss is " + loss);
+}
+
+Metrics MNISTTrial::EvaluateBatch(const Batch& batch) {
+  const torch::Tensor logits = net_->forward(batch.data);
+  return {
+      {"val_loss", torch::nn::functional::cross_entropy(logits, batch.target)},
+      {"val_accuracy", Accuracy(logits, batch.target)}};
+}
+
+torch::Tensor MNISTTrial::Predict(const Batch& batch) {
+  return net_->forward(batch.data).softmax(/*dim=*/1);
+}
+
+std::unique_ptr<DataSource> MNISTTrial::Source(
+    const ImageSet& set, const SamplerOptions& samples) const {
+  return std::make_unique<MemorySource>(set, samples, digits_.normalization,
+                                        context_.device());
+}
+
+ReluReduceMeanDenseTrial::ReluReduceMeanDenseTrial(TrialContext& context)
+    : context_(context),
+      net_(std::make_shared<ReluReduceMeanDense>(kChannels, kClasses)) {
+  context.Add(net_);  // moves it to the device: before the optimizer
+  optimizer_ = MakeOptimizer(context, net_->parameters(), kDenseMomentum);
+  context.Add(optimizer_);
+  cell_ = std::make_unique<OneStepCell>(context, *optimizer_,
+                                        context.Get<double>("sens", 1.0));
+}
+
+std::unique_ptr<DataSource> ReluReduceMeanDenseTrial::TrainingData() {
+  const auto generator = at::detail::createCPUGenerator(
+      context_.Get<std::uint32_t>("dataset_seed", 0));
+  const std::int64_t samples = context_.batch_size();
+  return std::make_unique<FixedSource>(
+      Batch{.data = torch::randn({samples, kChannels, 7, 7}, generator),
+            .target = torch::zeros({samples, kClasses})}
+          .To(context_.device()));
+}
+
+Metrics ReluReduceMeanDenseTrial::TrainBatch(const Batch& batch, BatchIndex) {
+  // Cross entropy of one-hot labels, a value for each sample.
+  const torch::Tensor losses =
+      -(batch.target * net_->forward(batch.data).log_softmax(/*dim=*/1))
+           .sum(/*dim=*/1);
+  LogArray("-------loss------ ", cell_->Step(losses));
+  return {{"loss", losses.detach().mean()}};
+}
+
+Metrics ReluReduceMeanDenseTrial::EvaluateBatch(const Batch&) { return {}; }
+
+std::unique_ptr<Trial> MakeMNISTTrial(TrialContext& context) {
+  return std::make_unique<MNISTTrial>(context);
+}
+
+std::unique_ptr<Trial> MakeReluReduceMeanDenseTrial(TrialContext& context) {
+  return std::make_unique<ReluReduceMeanDenseTrial>(context);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+
+#include "engine/train/trial.h"
+#include "engine/train/trial_context.h"
+#include "models/digit_data.h"
+#include "models/nets/lenet5.h"
+#include "models/one_step_cell.h"
+
+namespace dtrain {
+
+/// MindSpore's guide to training: LeNet-5 on MNIST, resized to 32×32, shuffled
+/// through a buffer of 10,000, made to be sunk (`optimizations.sink_size`).
+/// Metrics: loss in training, val_loss and val_accuracy in validation.
+class MNISTTrial final : public Trial {
+ public:
+  explicit MNISTTrial(TrialContext& context);
+
+  std::unique_ptr<DataSource> TrainingData() override;
+  std::unique_ptr<DataSource> ValidationData() override;
+  std::unique_ptr<DataSource> TestData() override;
+  Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  Metrics EvaluateBatch(const Batch& batch) override;
+  torch::Tensor Predict(const Batch& batch) override;
+  void OnTrainingReport(const ReportPoint& point) override;
+
+ private:
+  std::unique_ptr<DataSource> Source(const ImageSet& set,
+                                     const SamplerOptions& samples) const;
+
+  TrialContext& context_;
+  const bool custom_loop_;  // says its losses as the guide's own loop does
+  DigitSets digits_;
+  std::shared_ptr<LeNet5> net_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<OneStepCell> cell_;
+  torch::Tensor last_loss_;
+};
+
+/// The guide's network of one's own: ReLU, mean, dense, all weights 1, on one
+/// made-up batch with labels of zeros, so that each of the 32 losses is 0.
+class ReluReduceMeanDenseTrial final : public Trial {
+ public:
+  explicit ReluReduceMeanDenseTrial(TrialContext& context);
+
+  std::unique_ptr<DataSource> TrainingData() override;
+  std::unique_ptr<DataSource> ValidationData() override { return nullptr; }
+  Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  Metrics EvaluateBatch(const Batch& batch) override;
+
+ private:
+  TrialContext& context_;
+  std::shared_ptr<ReluReduceMeanDense> net_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  std::unique_ptr<OneStepCell> cell_;
+};
+
+/// The rows of models/table.cc.
+std::unique_ptr<Trial> MakeMNISTTrial(TrialContext& context);
+std::unique_ptr<Trial> MakeReluReduceMeanDenseTrial(TrialContext& context);
+
+}  // namespace dtrain

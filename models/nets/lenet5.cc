@@ -1,0 +1,56 @@
+#include "models/nets/lenet5.h"
+
+#include <cmath>
+
+namespace dtrain {
+
+namespace nn = torch::nn;
+
+namespace {
+
+constexpr double kSigma = 0.02;
+
+nn::Conv2d Convolution(std::int64_t in, std::int64_t out) {
+  return nn::Conv2d(nn::Conv2dOptions(in, out, /*kernel_size=*/5).bias(false));
+}
+
+}  // namespace
+
+void FillTruncatedNormal(torch::Tensor tensor, double sigma) {
+  const torch::NoGradGuard guard;
+  // By the inverse of the distribution function, between −2 and 2 deviations.
+  const double most = std::erf(2 / std::sqrt(2.0));
+  tensor.uniform_(-most, most).erfinv_().mul_(sigma * std::sqrt(2.0));
+  tensor.clamp_(-2 * sigma, 2 * sigma);
+}
+
+LeNet5::LeNet5(std::int64_t classes)
+    : conv1_(register_module("conv1", Convolution(1, 6))),
+      conv2_(register_module("conv2", Convolution(6, 16))),
+      fc1_(register_module("fc1", nn::Linear(16 * 5 * 5, 120))),
+      fc2_(register_module("fc2", nn::Linear(120, 84))),
+      fc3_(register_module("fc3", nn::Linear(84, classes))) {
+  for (const torch::Tensor& parameter : parameters()) {
+    FillTruncatedNormal(parameter, kSigma);
+  }
+}
+
+torch::Tensor LeNet5::forward(const torch::Tensor& images) {
+  torch::Tensor x = torch::max_pool2d(torch::relu(conv1_(images)), 2);
+  x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
+  x = torch::relu(fc1_(x.flatten(/*start_dim=*/1)));
+  x = torch::relu(fc2_(x));
+  return fc3_(x);
+}
+
+ReluReduceMeanDense::ReluReduceMeanDense(std::int64_t channels,
+                                         std::int64_t classes)
+    : dense_(register_module("dense", nn::Linear(channels, classes))) {
+  for (torch::Tensor& parameter : parameters()) nn::init::ones_(parameter);
+}
+
+torch::Tensor ReluReduceMeanDense::forward(const torch::Tensor& x) {
+  return dense_(torch::relu(x).mean({2, 3}));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <torch/nn.h>
+
+namespace dtrain {
+
+/// Fills `tensor` with a normal distribution around 0 of deviation `sigma` that
+/// is cut off at two deviations, as MindSpore's TruncatedNormal has it.
+void FillTruncatedNormal(torch::Tensor tensor, double sigma);
+
+/// The LeNet-5 of MindSpore's guide to training, for grey images of 32×32: no
+/// bias in the convolutions, everything else TruncatedNormal(0.02); 61,684
+/// parameters with ten classes. Make it with std::make_shared.
+class LeNet5 final : public torch::nn::Module {
+ public:
+  explicit LeNet5(std::int64_t classes);
+
+  /// Logits [samples, classes] of `images` [samples, 1, 32, 32].
+  torch::Tensor forward(const torch::Tensor& images);
+
+ private:
+  torch::nn::Conv2d conv1_;
+  torch::nn::Conv2d conv2_;
+  torch::nn::Linear fc1_;
+  torch::nn::Linear fc2_;
+  torch::nn::Linear fc3_;
+};
+
+/// ReLU, mean over height and width, a dense layer: MindSpore's example of a
+/// network of one's own. All its weights and biases are 1 at first.
+class ReluReduceMeanDense final : public torch::nn::Module {
+ public:
+  ReluReduceMeanDense(std::int64_t channels, std::int64_t classes);
+
+  /// Logits [samples, classes] of `x` [samples, channels, height, width].
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  torch::nn::Linear dense_;
+};
+
+}  // namespace dtrain

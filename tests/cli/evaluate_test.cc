@@ -1,0 +1,127 @@
+// `dtrain evaluate` with a model that was really trained.
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class EvaluateTest : public testing::Test {
+ protected:
+  // Experiment 1, of five batches; gives its checkpoint.
+  std::string Train() {
+    dtrain_.Write("digits.yaml",
+                  "entrypoint: digits:LeNetTrial\n"
+                  "hyperparameters: {dataset: strokes, global_batch_size: 16}\n"
+                  "searcher: {name: single, metric: val_loss, max_length: 5}\n"
+                  "resources: {slots: cpu}\n");
+    const CliResult result = dtrain_.Run({"create", "digits.yaml"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    return dtrain_.Run({"checkpoints", "1", "--json"})
+        .Json()["checkpoints"][0]["uuid"];
+  }
+
+  const CliRunner dtrain_;
+};
+
+TEST_F(EvaluateTest, MeasuresWhatTheTrialMeasured) {
+  const std::string uuid = Train();
+  const CliResult result =
+      dtrain_.Run({"evaluate", uuid.substr(0, 8), "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json evaluation = result.Json();
+  EXPECT_EQ(evaluation["checkpoint"], uuid);
+  EXPECT_EQ(evaluation["trial"], "1.1");
+  EXPECT_EQ(evaluation["split"], "validation");
+  const json metrics =
+      dtrain_.Run({"metrics", "1", "--kind", "validation", "--json"})
+          .Json()["metrics"];
+  ASSERT_EQ(metrics.size(), 2);
+  for (const json& metric : metrics) {
+    EXPECT_NEAR(evaluation["metrics"][metric["name"]].get<double>(),
+                metric["value"].get<double>(), 1e-6);
+  }
+  // It leaves no trace.
+  EXPECT_EQ(dtrain_.Run({"metrics", "1", "--kind", "validation", "--json"})
+                .Json()["metrics"],
+            metrics);
+
+  const CliResult text =
+      dtrain_.Run({"evaluate", uuid, "--split", "test", "--slots", "none"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("of trial 1.1, test set\n"));
+  EXPECT_THAT(text.out, HasSubstr("  val_loss  "));
+  EXPECT_THAT(text.out, HasSubstr("[Elapsed 0:00:"));
+  EXPECT_THAT(text.err, HasSubstr("own handwritten digits"));
+
+  const CliResult slots = dtrain_.Run({"evaluate", uuid, "--slots", "many"});
+  EXPECT_EQ(slots.code, 2);
+  EXPECT_THAT(slots.err, HasSubstr("--slots: 'many' makes no sense"));
+
+  const CliResult damaged = dtrain_.RunProgram(
+      {"bash", "-c",
+       "echo x >>store/experiments/1/trials/1/checkpoints/" + uuid +
+           "/model.safetensors; dtrain --store store evaluate " + uuid});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("model.safetensors"));
+}
+
+TEST_F(EvaluateTest, PredictsClasses) {
+  const std::string uuid = Train();
+  const CliResult result =
+      dtrain_.Run({"predict", uuid, "--limit", "3", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json predictions = result.Json()["predictions"];
+  ASSERT_EQ(predictions.size(), 3);
+  double sum = 0;
+  for (const json& value : predictions[0]["probabilities"]) {
+    sum += value.get<double>();
+  }
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_EQ(predictions[2]["sample"], 2);
+  EXPECT_EQ(predictions[0]["probabilities"][predictions[0]["class"].get<int>()],
+            predictions[0]["probability"]);
+  EXPECT_TRUE(predictions[0].contains("target"));
+
+  const CliResult table =
+      dtrain_.Run({"predict", uuid, "--limit", "3", "--csv"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out,
+              testing::StartsWith("sample,class,probability,target\r\n0,"));
+  EXPECT_THAT(table.err, HasSubstr(" of 3 are of the class"));
+
+  const CliResult file =
+      dtrain_.Run({"predict", uuid, "--out", "p.safetensors"});
+  EXPECT_EQ(file.code, 0) << file.err;
+  EXPECT_THAT(file.err, HasSubstr("output [10000, 10], target"));
+  EXPECT_GT(std::filesystem::file_size(dtrain_.directory() / "p.safetensors"),
+            10'000 * (10 * 4 + 8));
+
+  const CliResult features =
+      dtrain_.Run({"predict", uuid, "--features", "--out", "f.safetensors"});
+  EXPECT_EQ(features.code, 1);
+  EXPECT_THAT(features.err, HasSubstr("this trial has no Features"));
+}
+
+TEST_F(EvaluateTest, SaysThatThereIsNoSuchCheckpoint) {
+  const CliResult result = dtrain_.Run({"evaluate", "0123abcd"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("0123abcd"));
+}
+
+TEST_F(EvaluateTest, RefusesASplitThatIsNone) {
+  const CliResult result =
+      dtrain_.Run({"evaluate", "0123abcd", "--split", "holdout"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("holdout"));
+}
+
+}  // namespace
+}  // namespace dtrain
