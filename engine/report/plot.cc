@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "engine/base/text.h"
 #include "engine/report/format.h"
@@ -25,8 +26,11 @@ constexpr std::array kColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                 "#e69f00", "#56b4e9", "#000000", "#999933"};
 constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
+// Beyond it, the size of a range is no number any more.
+constexpr double kMost = 1e300;
+
 bool IsShown(const std::pair<double, double>& point) {
-  return std::isfinite(point.first) && std::isfinite(point.second);
+  return std::abs(point.first) < kMost && std::abs(point.second) < kMost;
 }
 
 // A range of values, never empty.
@@ -190,6 +194,7 @@ char LetterOf(std::size_t index) {
 std::vector<double> AxisTicks(double low, double high, int wanted) {
   if (low == high) return {low};
   const double rough = (high - low) / wanted;
+  if (rough < std::numeric_limits<double>::min()) return {low};
   const double power = std::pow(10, std::floor(std::log10(rough)));
   double step = power;
   for (const double factor : {2.0, 5.0, 10.0}) {

@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-/// One curve: its points in the order of x. Those whose y is no finite number
-/// are left out and break the line.
+/// One curve: its points in the order of x. Those that are no finite numbers,
+/// or beyond 1e300, are left out and break the line.
 struct PlotSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;

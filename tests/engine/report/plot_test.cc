@@ -59,6 +59,14 @@ TEST(DrawSvgTest, DrawsNothingOfNothing) {
   EXPECT_THAT(DrawSvg({{"x", {{INFINITY, 1}}}}, {}), HasSubstr("</svg>"));
 }
 
+TEST(DrawSvgTest, BearsTheLargestAndTheSmallestNumbers) {
+  const std::string svg = DrawSvg(
+      {{"x", {{0, -1e308}, {1, 1e308}, {2, 5e-324}, {3, 0}, {4, 1e-300}}}}, {});
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  EXPECT_THAT(AxisTicks(0, 5e-324, 6), ElementsAre(0));
+}
+
 TEST(DrawTextTest, PutsALetterWhereTheCurveIs) {
   EXPECT_EQ(DrawText({{"loss", {{0, 2}, {4, 1}}}},
                      {.title = "T", .x = "batches"}, /*width=*/5, /*height=*/3),
