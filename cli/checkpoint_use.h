@@ -20,14 +20,16 @@ struct CheckpointUseOptions {
 /// CHECKPOINT, --split, --data and --slots.
 void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options);
 
-/// Runs `task` with the checkpoint that `options` name, on a process of its
-/// own that is gone afterwards. The checkpoint says its own trial and
-/// hyperparameters. What the trial writes is in `directory`. Shows progress on
-/// a terminal, and what the trial logged. Throws Error as the commands do.
+/// What came of applying a checkpoint's model.
 struct CheckpointUse {
   CheckpointRow checkpoint;
   Evaluation evaluation;
 };
+
+/// Runs `task` with the checkpoint that `options` name, on a process of its
+/// own that is gone afterwards. The checkpoint says its own trial and
+/// hyperparameters. What the trial writes is in `directory`. Shows progress on
+/// a terminal, and what the trial logged. Throws Error as the commands do.
 CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
                                std::int64_t limit,
                                const std::filesystem::path& directory,

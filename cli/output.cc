@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 
 #include <poll.h>
@@ -50,6 +51,15 @@ void PrintTable(const Table& table, Format format,
   } else {
     table.PrintText(std::cout, ModeOf(STDOUT_FILENO, globals.color));
   }
+}
+
+void WriteNamedFile(const std::string& option, const std::string& path,
+                    const std::string& text, const std::string& remedy) {
+  std::ofstream file(path, std::ios::trunc | std::ios::binary);
+  file << text << std::flush;
+  if (file) return;
+  throw Error(ErrorKind::kFailed, option + ": cannot write '" + path + "': " +
+                                      std::strerror(errno) + "; " + remedy);
 }
 
 void FinishOutput() {

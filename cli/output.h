@@ -39,6 +39,11 @@ void PrintJson(const nlohmann::json& document);
 void PrintTable(const Table& table, Format format,
                 const GlobalOptions& globals);
 
+/// Writes `text` to the file that `option` ("--out") named. Throws
+/// Error(kFailed) that ends with `remedy` if it cannot be written.
+void WriteNamedFile(const std::string& option, const std::string& path,
+                    const std::string& text, const std::string& remedy);
+
 /// Writes out what stdout still holds. Throws Error(kFailed) if anything could
 /// not be written, but not where nobody reads any more.
 void FinishOutput();

@@ -1,9 +1,6 @@
 #include "engine/report/plot.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -81,13 +78,8 @@ void WriteSvg(const std::string& path, const std::string& svg) {
                                        "' is no name for an SVG file; let it "
                                        "end in .svg");
   }
-  std::ofstream file(path, std::ios::trunc | std::ios::binary);
-  file << svg << std::flush;
-  if (file) return;
-  throw Error(ErrorKind::kFailed, "--out: cannot write '" + path +
-                                      "': " + std::strerror(errno) +
-                                      "; name a file in a directory that is "
-                                      "yours");
+  WriteNamedFile("--out", path, svg,
+                 "name a file in a directory that is yours");
 }
 
 int Plot(const PlotOptions& options, const GlobalOptions& globals) {

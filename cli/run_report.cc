@@ -1,8 +1,5 @@
 #include "cli/run_report.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <utility>
 
@@ -64,12 +61,7 @@ nlohmann::json FinalDocument(const Store& store, const RunResult& result,
 }
 
 void WriteJunit(const std::string& path, const std::string& xml) {
-  std::ofstream file(path, std::ios::trunc | std::ios::binary);
-  file << xml << std::flush;
-  if (file) return;
-  throw Error(ErrorKind::kFailed, "--junit: cannot write '" + path +
-                                      "': " + std::strerror(errno) +
-                                      "; the experiment itself is recorded");
+  WriteNamedFile("--junit", path, xml, "the experiment itself is recorded");
 }
 
 void ExplainResult(const RunResult& result, const GlobalOptions& globals) {

@@ -32,7 +32,7 @@ class Run {
   }
 
  private:
-  void On(const TrialStarted& started) { result_.slots = started.slots; }
+  void On(const TrialStarted&) {}
   void On(const TrialSaid& said) {
     std::visit([this](const auto& message) { Take(message); }, said.message);
   }

@@ -13,7 +13,6 @@ namespace dtrain {
 struct Evaluation {
   MetricValues metrics;
   double seconds = 0;                   // from the start of the process
-  std::vector<std::string> slots;       // "gpu:0", "cpu:1"
   std::vector<std::string> last_lines;  // of what it logged
   int signal = 0;  // that this process was sent; then it was broken off
 };
