@@ -5,18 +5,16 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
 
 using testing::HasSubstr;
 
-// The address sanitizer needs several times as much of both.
-#ifdef __SANITIZE_ADDRESS__
-constexpr const char* kLimits[] = {"20", "2000"};
-#else
-constexpr const char* kLimits[] = {"2", "200"};
-#endif
+// Seconds and MiB. The sanitizers need several times as much of both.
+constexpr const char* kSeconds = kSanitized ? "20" : "2";
+constexpr const char* kMebibytes = kSanitized ? "2000" : "200";
 
 struct Hostile {
   const char* name;
@@ -52,7 +50,7 @@ sys.stderr.buffer.write(done.stderr)
 
 TEST_P(HostileYamlTest, IsRefusedInLittleTimeAndMemory) {
   const CliResult result = dtrain_.RunProgram(
-      {"python3", "-c", kMeasure, GetParam().python, kLimits[0], kLimits[1]});
+      {"python3", "-c", kMeasure, GetParam().python, kSeconds, kMebibytes});
   EXPECT_EQ(result.out, "code 2\n");
   EXPECT_THAT(result.err, HasSubstr(GetParam().message));
   EXPECT_LT(result.err.size(), 20'000);

@@ -1,6 +1,5 @@
 #include "tests/support/fault_run.h"
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -8,6 +7,7 @@
 #include "engine/process/process_table.h"
 #include "engine/run/runner_lock.h"
 #include "engine/store/layout.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 
@@ -83,10 +83,7 @@ void FaultRun::ExpectResumes() const {
 
 bool FaultRun::Within(std::chrono::milliseconds limit,
                       const std::function<bool()>& condition) {
-  double load = 0;
-  ::getloadavg(&load, 1);
-  const double share = load / std::thread::hardware_concurrency();
-  const auto end = steady_clock::now() + limit * std::max(1.0, share);
+  const auto end = steady_clock::now() + Patient(limit);
   while (!condition()) {
     if (steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

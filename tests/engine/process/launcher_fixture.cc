@@ -11,6 +11,7 @@
 
 #include "engine/process/process_table.h"
 #include "engine/process/trial_host.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 
@@ -60,7 +61,7 @@ std::vector<std::int64_t> LivingProcesses(std::int64_t experiment) {
 }
 
 bool Within(Duration limit, const std::function<bool()>& condition) {
-  const Duration deadline = Clock::System().monotonic() + limit;
+  const Duration deadline = Clock::System().monotonic() + Patient(limit);
   while (!condition()) {
     if (Clock::System().monotonic() >= deadline) return false;
     ::poll(nullptr, 0, /*milliseconds=*/5);
