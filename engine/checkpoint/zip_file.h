@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dtrain {
+
+/// The directory of a ZIP archive that lies in memory, with or without ZIP64,
+/// as PKWARE's APPNOTE 6.3 describes it. For archives whose entries are stored
+/// as they are, which is how PyTorch writes them; it inflates nothing, and
+/// leaves checksums alone, since PyTorch may be told not to write any.
+class ZipFile {
+ public:
+  /// REQUIRES: `file` outlives this. Throws Error(kFailed) that names `what`
+  /// and the fault: no archive, an entry beyond its end, two of one name.
+  ZipFile(std::span<const std::byte> file, const std::string& what);
+
+  /// The bytes of the entry `name`, or nothing if there is none. Throws
+  /// Error(kFailed) if it is compressed or encrypted.
+  std::optional<std::span<const std::byte>> Find(std::string_view name) const;
+  /// The names that begin with `prefix`, sorted.
+  std::vector<std::string_view> Names(std::string_view prefix = {}) const;
+
+ private:
+  struct Entry {
+    std::span<const std::byte> bytes;
+    bool is_plain = false;
+  };
+
+  std::string what_;
+  std::map<std::string_view, Entry> entries_;
+};
+
+}  // namespace dtrain

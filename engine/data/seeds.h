@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+namespace dtrain {
+
+/// One step of splitmix64 (Steele, Lea and Flood, 2014): spreads the bits of
+/// `value` so that neighbours have nothing in common.
+constexpr std::uint64_t SpreadBits(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
+  return value ^ (value >> 31);
+}
+
+/// The seed of whatever is random in one pass over a set, on every rank.
+constexpr std::uint64_t PassSeed(std::uint32_t seed, std::int64_t pass) {
+  return SpreadBits(SpreadBits(std::uint64_t{seed} << 32) ^
+                    static_cast<std::uint64_t>(pass));
+}
+
+/// The seed of one sample in that pass, whatever rank and batch it falls to.
+constexpr std::uint64_t SampleSeed(std::uint64_t pass_seed,
+                                   std::int64_t sample) {
+  return SpreadBits(pass_seed + static_cast<std::uint64_t>(sample));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,135 @@
+#include "engine/checkpoint/zip_file.h"
+
+#include <cstdint>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::span<const std::byte> ZipBytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string TextOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// `value` as so many little-endian bytes.
+std::string Little(std::uint64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) {
+    text += static_cast<char>(value >> (8 * i) & 0xFF);
+  }
+  return text;
+}
+
+std::string Zeros(std::size_t count) { return std::string(count, '\0'); }
+
+struct ZipOptions {
+  int method = 0;
+  int flags = 0;
+  bool zip64 = false;
+  std::uint64_t offset = 0;  // where the directory says the entry lies
+  std::uint64_t size = 2;
+  std::uint64_t entries = 1;
+  std::string local_name = "a/b";
+};
+
+// An archive whose one entry is "a/b", holding "hi".
+std::string Zip(const ZipOptions& o) {
+  const std::string local = "PK\3\4" + Little(0, 2) + Little(o.flags, 2) +
+                            Little(o.method, 2) + Zeros(16) + Little(3, 2) +
+                            Little(4, 2) + o.local_name + "pad!hi";
+  const auto number = [&](std::uint64_t value) {
+    return Little(o.zip64 ? 0xFFFFFFFF : value, 4);
+  };
+  const std::string extra =
+      o.zip64
+          ? Little(7, 2) + Little(1, 2) + "x" + Little(1, 2) + Little(24, 2) +
+                Little(o.size, 8) + Little(o.size, 8) + Little(o.offset, 8)
+          : "";
+  const std::string directory =
+      "PK\1\2" + Little(0, 4) + Little(o.flags, 2) + Little(o.method, 2) +
+      Little(0, 8) + number(o.size) + number(o.size) + Little(3, 2) +
+      Little(extra.size(), 2) + Little(1, 2) + Little(0, 8) + number(o.offset) +
+      "a/b" + extra + "c";
+  std::string end64;
+  if (o.zip64) {
+    end64 = "PK\6\6" + Little(44, 8) + Zeros(12) + Little(o.entries, 8) +
+            Little(o.entries, 8) + Little(directory.size(), 8) +
+            Little(local.size(), 8) + "PK\6\7" + Little(0, 4) +
+            Little(local.size() + directory.size(), 8) + Little(1, 4);
+  }
+  return local + directory + end64 + "PK\5\6" + Little(0, 4) +
+         Little(o.entries, 2) + Little(o.zip64 ? 0xFFFF : o.entries, 2) +
+         number(directory.size()) + number(local.size()) + Little(5, 2) +
+         "notes";
+}
+
+// What is wrong with it, or the contents of its "a/b".
+std::string ZipOutcome(const std::string& file) {
+  try {
+    const ZipFile zip(ZipBytes(file), "x.zip");
+    return TextOf(zip.Find("a/b").value());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(ZipFileTest, FindsStoredEntriesByName) {
+  const std::string file = Zip({});
+  const ZipFile zip(ZipBytes(file), "x.zip");
+  EXPECT_EQ(TextOf(zip.Find("a/b").value()), "hi");
+  EXPECT_FALSE(zip.Find("b"));
+  EXPECT_THAT(zip.Names("a/"), ElementsAre("a/b"));
+  EXPECT_THAT(zip.Names("b"), ElementsAre());
+}
+
+TEST(ZipFileTest, ReadsZip64) {
+  EXPECT_EQ(ZipOutcome(Zip({.zip64 = true})), "hi");
+}
+
+struct BadZip {
+  const char* name;
+  std::string file;
+  const char* fault;
+};
+
+class BadZipTest : public testing::TestWithParam<BadZip> {};
+
+TEST_P(BadZipTest, IsRefusedWithTheReason) {
+  EXPECT_THAT(ZipOutcome(GetParam().file), HasSubstr(GetParam().fault));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Format, BadZipTest,
+    testing::Values(
+        BadZip{"Empty", "", "its end is missing"},
+        BadZip{"NoArchive", std::string(99, 'x'), "its end is missing"},
+        BadZip{"Cut", Zip({}).substr(0, 60), "its end is missing"},
+        BadZip{"Deflated", Zip({.method = 8}), "'a/b' is compressed"},
+        BadZip{"Encrypted", Zip({.flags = 1}), "'a/b' is compressed or encr"},
+        BadZip{"Beyond", Zip({.size = 2000}), "'a/b' goes beyond its end"},
+        BadZip{"Huge", Zip({.zip64 = true, .size = ~std::uint64_t{0}}),
+               "'a/b' goes beyond its end"},
+        BadZip{"FarAway", Zip({.zip64 = true, .offset = ~std::uint64_t{7}}),
+               "goes beyond its end"},
+        BadZip{"Elsewhere", Zip({.offset = 1}), "not where the directory says"},
+        BadZip{"OtherName", Zip({.local_name = "a/c"}), "not where the direct"},
+        BadZip{"MoreEntries", Zip({.entries = 2}), "directory is garbled"},
+        BadZip{"EndlessEntries",
+               Zip({.zip64 = true, .entries = ~std::uint64_t{0}}),
+               "directory is garbled"},
+        BadZip{"FewerEntries", Zip({.entries = 0}), "not as long as it says"}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace dtrain
