@@ -1,0 +1,90 @@
+#include "engine/checkpoint/weights_file.h"
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/system_error.h"
+#include "engine/base/text.h"
+#include "engine/base/unique_fd.h"
+#include "engine/checkpoint/torch_file.h"
+
+namespace dtrain {
+
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+[[noreturn]] void FailWeights(const std::string& what,
+                              const std::string& fault) {
+  throw Error(ErrorKind::kFailed, what + ": " + fault);
+}
+
+Bytes Map(const std::filesystem::path& path, const std::string& what) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    ThrowSystemError("read the weights in " + what);
+  }
+  if (!S_ISREG(status.st_mode)) FailWeights(what, "not a file of weights");
+  if (status.st_size == 0)
+    FailWeights(what, "the file is empty; fetch it anew");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* start =
+      ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), /*offset=*/0);
+  if (start == MAP_FAILED) ThrowSystemError("read the weights in " + what);
+  return {static_cast<const std::byte*>(start), size};
+}
+
+// A header of JSON behind its length.
+bool IsSafetensors(Bytes file) {
+  constexpr std::size_t kHeader = sizeof(std::uint64_t);
+  return file.size() > kHeader && file[kHeader] == std::byte{'{'};
+}
+
+}  // namespace
+
+WeightsFile::WeightsFile(WeightsFile&& other) noexcept
+    : mapped_(std::exchange(other.mapped_, {})),
+      safetensors_(std::move(other.safetensors_)),
+      state_dict_(std::move(other.state_dict_)) {}
+
+WeightsFile& WeightsFile::operator=(WeightsFile&& other) noexcept {
+  std::swap(mapped_, other.mapped_);
+  std::swap(safetensors_, other.safetensors_);
+  std::swap(state_dict_, other.state_dict_);
+  return *this;
+}
+
+WeightsFile::~WeightsFile() {
+  if (mapped_.empty()) return;
+  ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
+}
+
+const std::vector<TensorBytes>& WeightsFile::tensors() const {
+  return state_dict_ ? state_dict_->tensors() : safetensors_;
+}
+
+WeightsFile OpenWeights(const std::filesystem::path& path) {
+  const std::string what = EscapeForTerminal(path.string());
+  WeightsFile weights(Map(path, what));
+  if (IsSafetensors(weights.mapped_)) {
+    weights.safetensors_ = ReadSafetensors(weights.mapped_, what);
+  } else if (TorchFile::Is(weights.mapped_)) {
+    weights.state_dict_.emplace(weights.mapped_, what);
+  } else {
+    FailWeights(
+        what,
+        "neither safetensors nor a file of torch.save; write the weights "
+        "with one of them");
+  }
+  return weights;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,74 @@
+#include "engine/checkpoint/weights_file.h"
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::filesystem::path kGolden = DTRAIN_GOLDEN_DIR "/state_dicts";
+
+class WeightsFileTest : public testing::Test {
+ protected:
+  std::filesystem::path Write(const std::string& name,
+                              const std::string& bytes) {
+    std::ofstream(directory_.path() / name, std::ios::binary) << bytes;
+    return directory_.path() / name;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+std::string Fault(const std::filesystem::path& path) {
+  try {
+    (void)OpenWeights(path);
+    return "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kFailed);
+    return error.what();
+  }
+}
+
+TEST_F(WeightsFileTest, ReadsEachFormatByItsContent) {
+  EXPECT_EQ(OpenWeights(kGolden / "safetensors.weights").tensors().size(), 1u);
+  EXPECT_EQ(OpenWeights(kGolden / "network.weights").tensors().size(), 9u);
+  EXPECT_EQ(OpenWeights(kGolden / "network_old.weights").tensors().size(), 9u);
+}
+
+TEST_F(WeightsFileTest, KeepsItsTensorsWhenItMoves) {
+  WeightsFile first = OpenWeights(kGolden / "views.weights");
+  WeightsFile second = OpenWeights(kGolden / "safetensors.weights");
+  second = std::move(first);
+  ASSERT_EQ(second.tensors().size(), 11u);
+  EXPECT_EQ(second.tensors()[4].bytes.size(), 4u * 2 * sizeof(float));
+  float number = 0;
+  std::memcpy(&number, second.tensors()[4].bytes.data(), sizeof number);
+  EXPECT_EQ(number, 2.0F);
+}
+
+TEST_F(WeightsFileTest, ErrorsNameTheFileAndWhatToDo) {
+  EXPECT_THAT(Fault(directory_.path() / "none.pth"),
+              EndsWith("none.pth: No such file or directory"));
+  EXPECT_THAT(Fault(directory_.path()), EndsWith("not a file of weights"));
+  EXPECT_THAT(Fault(Write("empty", "")), EndsWith("empty; fetch it anew"));
+  EXPECT_THAT(Fault(Write("page.pth", "<!DOCTYPE html>")),
+              HasSubstr("page.pth: neither safetensors nor a file of torch."));
+  EXPECT_THAT(Fault(Write("cut.pth", "PK\3\4")),
+              HasSubstr("cut.pth: no valid"));
+  EXPECT_THAT(Fault(Write("a\x1b[2J", "x")),
+              HasSubstr("/a\\x1b[2J: neither safetensors"));
+}
+
+}  // namespace
+}  // namespace dtrain
