@@ -30,7 +30,7 @@ if(TARGET trial_host)
 endif()
 
 if(TARGET dtrain_trial)
-  install(DIRECTORY engine/base engine/data engine/train engine/wire
+  install(DIRECTORY engine/base engine/data engine/image engine/train engine/wire
     DESTINATION include/dtrain/engine FILES_MATCHING PATTERN "*.h")
   install(DIRECTORY models DESTINATION include/dtrain FILES_MATCHING PATTERN "*.h")
 endif()
