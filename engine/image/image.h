@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dtrain {
+
+/// A picture in memory, eight bits a channel. [height, width, 3], RGB.
+struct Image {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::vector<std::uint8_t> pixels;
+
+  /// The bytes of one row, and where row `y` begins.
+  std::size_t stride() const { return static_cast<std::size_t>(width) * 3; }
+  const std::uint8_t* row(std::int64_t y) const {
+    return pixels.data() + static_cast<std::size_t>(y) * stride();
+  }
+  std::uint8_t* row(std::int64_t y) {
+    return pixels.data() + static_cast<std::size_t>(y) * stride();
+  }
+};
+
+/// A part of an image.
+struct Box {
+  std::int64_t top = 0;
+  std::int64_t left = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  bool operator==(const Box&) const = default;
+};
+
+/// An image of zeros.
+inline Image BlackImage(std::int64_t height, std::int64_t width) {
+  return {height, width,
+          std::vector<std::uint8_t>(static_cast<std::size_t>(height) *
+                                    static_cast<std::size_t>(width) * 3)};
+}
+
+}  // namespace dtrain
