@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/image/channel_scale.h"
+#include "engine/image/image.h"
+
+namespace dtrain {
+
+class Rng;
+
+/// The bounds that RandomResizedCrop draws a crop's share of the area and its
+/// width/height between.
+struct CropRange {
+  double least_scale = 0.08;
+  double most_scale = 1;
+  double least_ratio = 3.0 / 4;
+  double most_ratio = 4.0 / 3;
+};
+
+/// The crop that torchvision's RandomResizedCrop takes of an image of `height`
+/// × `width`, but with our random numbers. REQUIRES: height and width ≥ 1.
+Box RandomResizedCropBox(std::int64_t height, std::int64_t width, Rng& rng,
+                         const CropRange& range = {});
+
+/// What torchvision's Resize(resize_size) and then CenterCrop(crop_size) make
+/// of the image: its shorter side resized, the middle taken, black where it is
+/// too small. REQUIRES: the image is not empty; both sizes ≥ 1.
+[[nodiscard]] Image CenterCropped(const Image& image, std::int64_t resize_size,
+                                  std::int64_t crop_size);
+
+/// Writes the image, mirrored if `flip`, as numbers: planes [3, height, width]
+/// at `chw`. REQUIRES: three scales; room for as many numbers.
+void NormalizeInto(const Image& image, bool flip,
+                   std::span<const ChannelScale> scales, float* chw);
+
+}  // namespace dtrain
