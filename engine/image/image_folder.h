@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace dtrain {
+
+struct ImageSample {
+  std::filesystem::path path;
+  std::int64_t label = 0;  // index into the classes
+};
+
+/// A directory of images as torchvision's ImageFolder sees it: one directory
+/// for each class.
+struct ImageFolder {
+  std::vector<std::string> classes;  // sorted by their bytes
+  std::vector<ImageSample> samples;  // by class, directory, name
+  std::int64_t ignored = 0;          // files in them of other kinds
+};
+
+/// Lists the .jpg, .jpeg and .png files of `root`, in either case and at any
+/// depth below its classes, following links but not in circles. Opens none of
+/// them. Throws Error(kFailed) that names the directory if one cannot be read,
+/// there are no classes, or a class has no image.
+[[nodiscard]] ImageFolder ListImageFolder(const std::filesystem::path& root);
+
+}  // namespace dtrain
