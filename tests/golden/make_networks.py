@@ -6,8 +6,11 @@ import json
 import math
 from pathlib import Path
 
+import zlib
+
 import numpy as np
 import torch
+import torchvision
 from torch import nn
 
 MASK = np.uint64(0xFFFFFFFF)
@@ -51,6 +54,7 @@ def record(net: nn.Module, shape: list) -> dict:
     with torch.no_grad():
         result = {"images": shape, "eval": numbers(net(images))}
     net.train()
+    torch.manual_seed(0)  # of dropout
     optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, weight_decay=1e-4)
     target = torch.arange(shape[0])
     losses = []
@@ -168,6 +172,38 @@ class CifarCnn(nn.Module):
         return self.fc3(torch.relu(self.fc2(x)))
 
 
+def signature(arch: str) -> int:
+    """The CRC-32 of the names and shapes of a state dict, in their order."""
+    with torch.device("meta"):
+        state = torchvision.models.__dict__[arch]().state_dict()
+    lines = [f"{name} {list(tensor.shape)}\n" for name, tensor in state.items()]
+    return zlib.crc32("".join(lines).encode())
+
+
+# The networks of torchvision that ImageNetTrial has; those with a shape of images are recorded.
+ARCHS = {
+    "alexnet": [2, 3, 64, 64],
+    "resnet18": [4, 3, 64, 64],
+    "resnet34": None,
+    "resnet50": [4, 3, 64, 64],
+    "resnet101": None,
+    "resnet152": None,
+    "resnext50_32x4d": [4, 3, 64, 64],
+    "resnext101_32x8d": None,
+    "resnext101_64x4d": None,
+    "vgg11": None,
+    "vgg11_bn": [4, 3, 32, 32],
+    "vgg13": None,
+    "vgg13_bn": None,
+    "vgg16": None,
+    "vgg16_bn": None,
+    "vgg19": None,
+    "vgg19_bn": None,
+    "wide_resnet50_2": [4, 3, 64, 64],
+    "wide_resnet101_2": None,
+}
+
+
 def main() -> None:
     torch.set_num_threads(1)
     networks = {
@@ -175,6 +211,9 @@ def main() -> None:
         "cifar_cnn": record(CifarCnn(), [4, 3, 32, 32]),
         "cifar_cnn_training": record_training(CifarCnn(), [32, 3, 32, 32], 100),
     }
+    for arch, shape in ARCHS.items():
+        recorded = record(torchvision.models.__dict__[arch](), shape) if shape else {}
+        networks[arch] = {"signature": signature(arch)} | recorded
     text = json.dumps({"torch": torch.__version__.split("+")[0]} | networks, indent=1)
     Path(__file__).with_name("networks.json").write_text(text + "\n")
 

@@ -100,6 +100,7 @@ inline void ExpectAsRecorded(
     ExpectClose(logits(), recorded.at("eval"), 1e-4, name + " evaluating");
   }
   net.train();
+  torch::manual_seed(0);  // of dropout
   std::vector<torch::Tensor> parameters = net.parameters();
   torch::optim::SGD optimizer(
       parameters,
