@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/data/batch_seed.h"
+#include "engine/data/seeds.h"
 #include "engine/data/idx_reader.h"
 #include "engine/train/trial_context.h"
 #include "models/digit_strokes.h"

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/data/batch_seed.h"
+#include "engine/data/seeds.h"
 #include "engine/data/set_cache.h"
 
 namespace dtrain {

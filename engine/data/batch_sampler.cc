@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/data/batch_seed.h"
+#include "engine/data/seeds.h"
 #include "engine/data/shuffled_range.h"
 
 namespace dtrain {
@@ -76,8 +76,7 @@ void BatchSampler::EnterPass(std::int64_t pass) {
   if (pass == pass_) return;
   if (options_.shuffle && options_.shuffle_buffer > 0) {
     // A generator for each pass: none has to be replayed.
-    Rng rng(
-        static_cast<std::uint32_t>(BatchSeed(options_.seed, /*rank=*/0, pass)));
+    Rng rng(static_cast<std::uint32_t>(PassSeed(options_.seed, pass)));
     BufferShuffledRange(order_, options_.shuffle_buffer, rng);
   } else if (options_.shuffle) {
     if (pass < pass_) {

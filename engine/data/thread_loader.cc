@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include "engine/data/batch_seed.h"
+#include "engine/data/seeds.h"
 
 namespace dtrain {
 
@@ -97,14 +97,14 @@ ThreadLoader::Order ThreadLoader::TakeOrder() {
   ++ordered_;
   return {.era = era_,
           .batch = indices.batch,
+          .pass = indices.pass,
           .samples = {indices.samples.begin(), indices.samples.end()}};
 }
 
 ThreadLoader::Loaded ThreadLoader::Load(const Order& order) const {
   Loaded loaded;
   try {
-    loaded.batch = load_(order.samples,
-                         BatchSeed(options_.seed, options_.rank, order.batch));
+    loaded.batch = load_(order.samples, PassSeed(options_.seed, order.pass));
   } catch (...) {
     loaded.failure = std::current_exception();
   }

@@ -16,12 +16,12 @@
 
 namespace dtrain {
 
-/// Makes the batch of these samples, in their order. Whatever is random in it
-/// comes from `seed`, which depends only on the trial's seed, the rank and the
-/// batch: so the batches are the same with any number of workers. Called from
-/// several threads at once.
+/// Makes the batch of these samples, in their order. Whatever is random in a
+/// sample comes from SampleSeed(`pass_seed`, sample) of engine/data/seeds.h: so
+/// it is the same with any number of workers and of ranks. Called from several
+/// threads at once.
 using LoadBatch = std::function<Batch(std::span<const std::int64_t> samples,
-                                      std::uint64_t seed)>;
+                                      std::uint64_t pass_seed)>;
 
 struct LoaderOptions {
   int workers = 0;   // threads; 0: the caller's thread loads when it reads
@@ -46,11 +46,12 @@ class ThreadLoader final : public DataSource {
   Batch Read() override;
 
  private:
-  // What a worker takes: the batch's samples and number. A Seek makes what is
-  // under way void by counting `era` up.
+  // What a worker takes: the batch's samples, number and pass. A Seek makes
+  // what is under way void by counting `era` up.
   struct Order {
     std::int64_t era = 0;
     std::int64_t batch = 0;
+    std::int64_t pass = 0;
     std::vector<std::int64_t> samples;
   };
   struct Loaded {

@@ -60,6 +60,17 @@ TEST_P(ThreadLoaderTest, KeepsItsPlaceWhenSoughtToIt) {
   EXPECT_TRUE(SameNext(loader_, plain_, 5));
 }
 
+// Kept by any number of ranks: a pass is the same one on all of them.
+TEST_P(ThreadLoaderTest, SeedsEveryPassAnew) {
+  const auto seed = [this] {
+    return loader_.Read().target.item<std::int64_t>();
+  };
+  const std::int64_t first = seed();
+  EXPECT_EQ(seed(), first);
+  loader_.Seek(loader_.BatchesPerEpoch());
+  EXPECT_NE(seed(), first);
+}
+
 TEST_P(ThreadLoaderTest, CarriesWhatALoadThrowsToItsRead) {
   const LoadBatch load = [](std::span<const std::int64_t> samples,
                             std::uint64_t seed) {
