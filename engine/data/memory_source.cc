@@ -45,17 +45,6 @@ void CheckSet(const ImageSet& set, const Normalization& normalization) {
   }
 }
 
-std::vector<ChannelScale> Scales(const Normalization& normalization) {
-  std::vector<ChannelScale> scales;
-  for (std::size_t c = 0; c < normalization.mean.size(); ++c) {
-    const double mean = normalization.mean[c];
-    const double std = normalization.std[c];
-    scales.push_back({.scale = static_cast<float>(1 / (255 * std)),
-                      .bias = static_cast<float>(-mean / std)});
-  }
-  return scales;
-}
-
 SamplerOptions WithSamples(SamplerOptions options, const ImageSet& set) {
   options.samples = set.size();
   return options;
@@ -84,11 +73,22 @@ void GatherRow(const GatherJob& job, std::int64_t row) {
 
 }  // namespace
 
+std::vector<ChannelScale> ChannelScales(const Normalization& normalization) {
+  std::vector<ChannelScale> scales;
+  for (std::size_t c = 0; c < normalization.mean.size(); ++c) {
+    const double mean = normalization.mean[c];
+    const double std = normalization.std[c];
+    scales.push_back({.scale = static_cast<float>(1 / (255 * std)),
+                      .bias = static_cast<float>(-mean / std)});
+  }
+  return scales;
+}
+
 MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
                            const Normalization& normalization,
                            torch::Device device)
     : sampler_((CheckSet(set, normalization), WithSamples(samples, set))),
-      scales_(Scales(normalization)) {
+      scales_(ChannelScales(normalization)) {
   set_.images = set.images.to(device).contiguous();
   set_.labels = set.labels.to(device).contiguous();
   set_.samples = set.samples;

@@ -31,6 +31,9 @@ struct Normalization {
   std::vector<float> std;
 };
 
+/// The same as a factor and a summand for each channel.
+std::vector<ChannelScale> ChannelScales(const Normalization& normalization);
+
 /// A DataSource without a loader: the set stays in memory as bytes, on the
 /// trial's device, and a batch is gathered and normalised in one pass over it,
 /// straight into float tensors. On a GPU by our kernel where it was built, by

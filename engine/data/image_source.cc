@@ -1,0 +1,119 @@
+#include "engine/data/image_source.h"
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "engine/base/error.h"
+#include "engine/data/seeds.h"
+#include "engine/image/image_file.h"
+#include "engine/image/resize.h"
+#include "engine/image/transforms.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kMostNamed = 10;
+
+// Makes batches; called by several threads at once, which share it.
+class ImageLoader {
+ public:
+  ImageLoader(std::shared_ptr<const ImageFolder> folder,
+              const ImageSteps& steps, std::shared_ptr<SkippedFiles> skipped)
+      : folder_(std::move(folder)),
+        steps_(steps),
+        scales_(ChannelScales(steps.normalization)),
+        skipped_(std::move(skipped)) {}
+
+  Batch operator()(std::span<const std::int64_t> samples,
+                   std::uint64_t pass_seed) const {
+    const auto size = static_cast<std::int64_t>(samples.size());
+    const torch::Tensor data =
+        torch::empty({size, 3, steps_.crop, steps_.crop}, torch::kFloat);
+    const torch::Tensor target = torch::empty({size}, torch::kInt64);
+    std::int64_t kept = 0;
+    for (const std::int64_t sample : samples) {
+      kept += Load(sample, pass_seed, kept, data, target) ? 1 : 0;
+    }
+    // A batch is never empty: the next image of the folder stands in.
+    for (std::int64_t i = 1; kept == 0 && i < folder_size(); ++i) {
+      const std::int64_t sample = (samples.back() + i) % folder_size();
+      kept += Load(sample, pass_seed, kept, data, target) ? 1 : 0;
+    }
+    if (kept == 0) {
+      throw Error(ErrorKind::kFailed,
+                  "none of " + std::to_string(folder_size()) +
+                      " images could be read; the log names the first ones");
+    }
+    return {.data = data.narrow(0, 0, kept),
+            .target = target.narrow(0, 0, kept)};
+  }
+
+ private:
+  std::int64_t folder_size() const {
+    return static_cast<std::int64_t>(folder_->samples.size());
+  }
+
+  // Puts the sample into row `row`. Whether it could be read.
+  bool Load(std::int64_t sample, std::uint64_t pass_seed, std::int64_t row,
+            const torch::Tensor& data, const torch::Tensor& target) const {
+    const ImageSample& file =
+        folder_->samples[static_cast<std::size_t>(sample)];
+    try {
+      const Image image = ReadImage(file.path);
+      Rng rng(static_cast<std::uint32_t>(SampleSeed(pass_seed, sample)));
+      const Image cropped = Crop(image, rng);
+      const bool flip = steps_.augment && rng.Uniform() < 0.5;
+      NormalizeInto(
+          cropped, flip, scales_,
+          data.mutable_data_ptr<float>() + row * 3 * steps_.crop * steps_.crop);
+    } catch (const Error& error) {
+      skipped_->Add(file.path.string(), error.what());
+      return false;
+    }
+    target.mutable_data_ptr<std::int64_t>()[row] = file.label;
+    return true;
+  }
+
+  Image Crop(const Image& image, Rng& rng) const {
+    if (!steps_.augment) {
+      return CenterCropped(image, steps_.resize, steps_.crop);
+    }
+    return ResizeBilinear(image,
+                          RandomResizedCropBox(image.height, image.width, rng),
+                          steps_.crop, steps_.crop);
+  }
+
+  std::shared_ptr<const ImageFolder> folder_;
+  ImageSteps steps_;
+  std::vector<ChannelScale> scales_;
+  std::shared_ptr<SkippedFiles> skipped_;
+};
+
+}  // namespace
+
+void SkippedFiles::Add(const std::string& file, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (!files_.insert(file).second || files_.size() > kMostNamed) return;
+  say_("left out: " + why);
+  if (files_.size() == kMostNamed) say_("further ones are only counted");
+}
+
+std::size_t SkippedFiles::count() const {
+  const std::lock_guard lock(mutex_);
+  return files_.size();
+}
+
+std::unique_ptr<DataSource> MakeImageSource(
+    std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
+    const ImageSteps& steps, int workers,
+    std::shared_ptr<SkippedFiles> skipped) {
+  samples.samples = static_cast<std::int64_t>(folder->samples.size());
+  return std::make_unique<ThreadLoader>(
+      samples, ImageLoader(std::move(folder), steps, std::move(skipped)),
+      LoaderOptions{.workers = workers});
+}
+
+}  // namespace dtrain

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "engine/data/data_source.h"
+#include "engine/data/memory_source.h"
+#include "engine/data/thread_loader.h"
+#include "engine/image/image_folder.h"
+
+namespace dtrain {
+
+/// Image files that could not be read and were left out. Any thread.
+class SkippedFiles {
+ public:
+  /// `say` is called with a line for each of the first ten.
+  explicit SkippedFiles(std::function<void(const std::string&)> say)
+      : say_(std::move(say)) {}
+
+  /// Counts `file` once, however often it is met.
+  void Add(const std::string& file, const std::string& why);
+  /// How many there are.
+  std::size_t count() const;
+
+ private:
+  const std::function<void(const std::string&)> say_;
+  mutable std::mutex mutex_;
+  std::set<std::string> files_;
+};
+
+/// What becomes of an image on its way into a batch.
+struct ImageSteps {
+  std::int64_t crop = 224;    // the side of what the network sees
+  std::int64_t resize = 256;  // the shorter side before a central crop
+  bool augment = false;       // a random crop, flipped or not, in place of that
+  Normalization normalization;
+};
+
+/// A DataSource of image files, decoded and transformed by `workers` threads as
+/// torchvision does with Pillow: RandomResizedCrop and RandomHorizontalFlip, or
+/// Resize and CenterCrop; then ToTensor and Normalize. Batches are float
+/// [samples, 3, crop, crop] and int64 [samples], the same with any number of
+/// workers. A file that cannot be read is left out of its batch; where that
+/// leaves none, the next image of the folder stands in. Read throws
+/// Error(kFailed) if no image of the folder can be read.
+std::unique_ptr<DataSource> MakeImageSource(
+    std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
+    const ImageSteps& steps, int workers,
+    std::shared_ptr<SkippedFiles> skipped);
+
+}  // namespace dtrain

@@ -1,0 +1,120 @@
+#include "engine/data/image_source.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A folder of two classes with four images each.
+class ImageSourceTest : public ::testing::Test {
+ protected:
+  ImageSourceTest() {
+    int number = 0;
+    for (const char* name : {"420.jpg", "444.jpg", "gray.jpg", "rgb.png"}) {
+      Put("a/" + std::to_string(number) + name, name);
+      Put("b/" + std::to_string(number++) + name, name);
+    }
+  }
+  void Put(const std::string& to, const std::string& image) const {
+    fs::create_directories((root_ / to).parent_path());
+    fs::copy_file(fs::path(DTRAIN_GOLDEN_DIR) / "images" / image, root_ / to);
+  }
+  std::unique_ptr<DataSource> Source(SamplerOptions samples,
+                                     int workers = 0) const {
+    return MakeImageSource(
+        std::make_shared<const ImageFolder>(ListImageFolder(root_)), samples,
+        {.crop = 16,
+         .resize = 20,
+         .augment = augment_,
+         .normalization = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}}},
+        workers, skipped_);
+  }
+
+  const TemporaryDirectory directory_;
+  const fs::path root_ = directory_.path();
+  bool augment_ = true;
+  std::vector<std::string> said_;
+  const std::shared_ptr<SkippedFiles> skipped_ = std::make_shared<SkippedFiles>(
+      [this](const std::string& line) { said_.push_back(line); });
+};
+
+TEST_F(ImageSourceTest, GivesNormalizedImagesAndTheirClasses) {
+  const Batch batch = Source({.batch_size = 8})->Read();
+  EXPECT_EQ(batch.data.sizes(), torch::IntArrayRef({8, 3, 16, 16}));
+  EXPECT_LE(batch.data.abs().max().item<float>(), 1.0001F);
+  EXPECT_TRUE(
+      torch::equal(batch.target, torch::tensor({0, 0, 0, 0, 1, 1, 1, 1})));
+}
+
+TEST_F(ImageSourceTest, GivesTheSamePixelsWithAnyNumberOfWorkers) {
+  const SamplerOptions samples = {.batch_size = 3, .shuffle = true, .seed = 7};
+  const auto alone = Source(samples);
+  const auto threads = Source(samples, /*workers=*/3);
+  EXPECT_TRUE(torch::equal(alone->Read().data, threads->Read().data));
+  EXPECT_TRUE(torch::equal(alone->Read().data, threads->Read().data));
+}
+
+TEST_F(ImageSourceTest, GivesTwoRanksThePixelsOfOne) {
+  const Batch one = Source({.batch_size = 4})->Read();
+  const Batch first = Source({.batch_size = 2, .ranks = 2})->Read();
+  const Batch second = Source({.batch_size = 2, .rank = 1, .ranks = 2})->Read();
+  EXPECT_TRUE(torch::equal(one.data, torch::cat({first.data, second.data}, 0)));
+}
+
+TEST_F(ImageSourceTest, CropsAnewInEveryPass) {
+  const auto source = Source({.batch_size = 8});
+  const torch::Tensor first = source->Read().data;
+  EXPECT_FALSE(torch::equal(first, source->Read().data));
+}
+
+TEST_F(ImageSourceTest, CropsTheMiddleAlikeWithoutAugmentation) {
+  augment_ = false;
+  const auto source = Source({.batch_size = 8});
+  const torch::Tensor first = source->Read().data;
+  EXPECT_TRUE(torch::equal(first, source->Read().data));
+  EXPECT_TRUE(torch::equal(first[0], first[4])) << "the same file";
+}
+
+TEST_F(ImageSourceTest, LeavesOutWhatItCannotReadAndSaysSoOnce) {
+  std::ofstream(root_ / "a/torn.jpg") << "\xff\xd8\xff";
+  const auto source = Source({.batch_size = 9});
+  EXPECT_EQ(source->Read().size(), 8);
+  EXPECT_EQ(source->Read().size(), 8);
+  EXPECT_EQ(skipped_->count(), 1);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("a/torn.jpg")));
+}
+
+TEST_F(ImageSourceTest, GivesAnotherImageWhereABatchWouldBeEmpty) {
+  std::ofstream(root_ / "b/torn.jpg") << "\xff\xd8\xff";
+  const auto source = Source({.batch_size = 1});
+  source->Seek(8);
+  const Batch batch = source->Read();
+  EXPECT_EQ(batch.size(), 1);
+  EXPECT_EQ(batch.target.item<int>(), 0) << "the first one of the folder";
+}
+
+TEST_F(ImageSourceTest, RefusesAFolderOfDamagedFiles) {
+  fs::remove_all(root_ / "a");
+  fs::remove_all(root_ / "b");
+  fs::create_directories(root_ / "c");
+  std::ofstream(root_ / "c/torn.jpg") << "\xff\xd8\xff";
+  EXPECT_THAT([this] { Source({.batch_size = 1})->Read(); },
+              testing::ThrowsMessage<Error>(
+                  HasSubstr("none of 1 images could be read")));
+}
+
+}  // namespace
+}  // namespace dtrain
