@@ -17,6 +17,7 @@
 #include "engine/base/text.h"
 #include "engine/run/runner.h"
 #include "models/table.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -92,6 +93,18 @@ void CheckEntrypoint(const std::string& file, const ExperimentConfig& config) {
                   Join(Entrypoints(), ", ") + " ('dtrain models' says more)");
 }
 
+// What can never run on this machine is not made.
+void CheckOnThisMachine(const std::string& file,
+                        const ExperimentConfig& config) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  const ModelEntry* model = name == nullptr ? nullptr : FindModel(*name);
+  if (model == nullptr || model->check == nullptr) return;
+  const auto problem = model->check(ConstantHparams(config.hyperparameters));
+  if (!problem) return;
+  throw Error(ErrorKind::kUsage,
+              file + ": " + *problem + "; nothing was created");
+}
+
 // The configuration, or an Error with every finding said before it.
 ExperimentConfig CheckedConfig(const CreateOptions& options,
                                const std::string& text,
@@ -118,6 +131,7 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
     PrintPlan(config, slots, request.json || request.jsonl);
     return kExitDone;
   }
+  CheckOnThisMachine(options.config, config);
   const auto provenance =
       Provenance(RecordedArgv(globals.argv), context, slots.gpus);
   const Recording record = [&](Store& store) {

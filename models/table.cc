@@ -4,12 +4,15 @@
 #include <array>
 #include <cstddef>
 
+#include "models/imagenet_files.h"
+
 namespace dtrain {
 
 // Weak: the trial library has them; `dtrain` links this file without them, and
 // their addresses are null.
 [[gnu::weak]] std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeFaultTrial(TrialContext& context);
+[[gnu::weak]] std::unique_ptr<Trial> MakeImageNetTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeMNISTTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeReluReduceMeanDenseTrial(
@@ -133,6 +136,38 @@ constexpr HparamDoc kXceptionHparams[] = {
     {"weight_decay", "float", "1e-5", "L2 penalty; adamw: decoupled decay"},
 };
 
+constexpr HparamDoc kImageNetHparams[] = {
+    {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
+    {"dataset", "string", "imagefolder", "imagefolder, cifar10 or fake"},
+    {"data", "string", "''",
+     "directory with train/ and val/, else DTRAIN_DATA or the cache"},
+    {"arch", "string", "resnet18",
+     "a network of torchvision: resnet, resnext, wide_resnet, vgg, alexnet"},
+    {"pretrained", "bool", "false", "begin from torchvision's weights"},
+    {"num_classes", "int", "1000", "outputs; others than 1000: a new head"},
+    {"crop_size", "int", "224", "side of the images that it sees"},
+    {"resize_size", "int", "256",
+     "shorter side before the central crop of validation"},
+    {"drop_last", "bool", "false",
+     "leave out an epoch's last batch if it is not full"},
+    {"workers", "int", "4", "threads that load images; 0: none of their own"},
+    {"fake_samples", "int", "1024", "images of `dataset: fake`"},
+    {"start-epoch", "int", "0", "epochs that the schedule counts as done"},
+    {"dense1", "int", "128", "carried and not used, as in the tutorial"},
+    {"optimizer", "string", "sgd", "sgd, adam or adamw"},
+    {"lr", "float", "0.1", "learning rate"},
+    {"momentum", "float", "0.9", "of sgd"},
+    {"weight_decay", "float", "1e-4", "L2 penalty; adamw: decoupled decay"},
+    {"schedule", "string", "step",
+     "none, step, exponential, cosine, one_cycle or plateau"},
+    {"step_epochs", "int", "2", "epochs between steps of `step`"},
+    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
+    {"gamma", "float", "0.1",
+     "factor of step, plateau and, each epoch, exponential"},
+    {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"warmup_epochs", "float", "0", "of linear warm-up, but for `step`"},
+};
+
 // In the order of their names.
 const ModelEntry kModels[] = {
     {"builtin:FaultTrial", "fails on request: for tests and benchmarks",
@@ -145,6 +180,9 @@ const ModelEntry kModels[] = {
      kMNISTHparams, MakeMNISTTrial},
     {"lenet:ReLUReduceMeanDenseTrial", "a network of one dense layer of ones",
      kReluReduceMeanDenseHparams, MakeReluReduceMeanDenseTrial},
+    {"model_def:ImageNetTrial", "ResNet, VGG and AlexNet on folders of images",
+     kImageNetHparams, MakeImageNetTrial,
+     [](const nlohmann::json& hparams) { return CheckImageNet(hparams); }},
     {"xception:XceptionTrial", "Xception on one made-up batch",
      kXceptionHparams, MakeXceptionTrial},
 };

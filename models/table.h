@@ -1,10 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace dtrain {
 
@@ -27,6 +30,9 @@ struct ModelEntry {
   std::span<const HparamDoc> hparams;
   // Makes the trial; null in the `dtrain` executable, which has no Torch.
   std::unique_ptr<Trial> (*make)(TrialContext& context);
+  // What is wrong with these values of hyperparameters (not all need be there)
+  // on this machine: asked before an experiment is made. Null: nothing to ask.
+  std::optional<std::string> (*check)(const nlohmann::json& hparams) = nullptr;
 };
 
 /// Every trial of this build, by entrypoint.

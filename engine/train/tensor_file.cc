@@ -1,5 +1,6 @@
 #include "engine/train/tensor_file.h"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <tuple>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/safetensors.h"
 
 namespace dtrain {
 
@@ -96,15 +96,19 @@ void WriteTensors(CheckpointWriter& writer, const std::string& name,
   writer.Write(name, pieces);
 }
 
+// Copied: the bytes need not be aligned for their type.
+torch::Tensor TensorOf(const TensorBytes& bytes, const std::string& what) {
+  torch::Tensor tensor = torch::empty(bytes.shape, TypeOf(what, bytes));
+  std::ranges::copy(bytes.bytes,
+                    static_cast<std::byte*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
+
 std::map<std::string, torch::Tensor> ReadTensors(
     std::span<const std::byte> file, const std::string& what) {
   std::map<std::string, torch::Tensor> tensors;
   for (const TensorBytes& entry : ReadSafetensors(file, what)) {
-    // Copied: the bytes need not be aligned for their type.
-    torch::Tensor tensor = torch::empty(entry.shape, TypeOf(what, entry));
-    std::copy(entry.bytes.begin(), entry.bytes.end(),
-              static_cast<std::byte*>(tensor.mutable_data_ptr()));
-    tensors.emplace(entry.name, std::move(tensor));
+    tensors.emplace(entry.name, TensorOf(entry, what));
   }
   return tensors;
 }

@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/safetensors.h"
 #include "engine/train/trained_objects.h"
 
 namespace dtrain {
@@ -23,8 +24,12 @@ Ties TakeOutTies(NamedTensors& tensors);
 void WriteTensors(CheckpointWriter& writer, const std::string& name,
                   const NamedTensors& tensors);
 
-/// The tensors of a safetensors file, on the CPU; they refer to `file`. Throws
-/// Error(kFailed) that names `what`.
+/// A copy of one tensor of a file, on the CPU. Throws Error(kFailed) that names
+/// `what` for a type that Torch does not have.
+torch::Tensor TensorOf(const TensorBytes& bytes, const std::string& what);
+
+/// The tensors of a safetensors file, on the CPU. Throws Error(kFailed) that
+/// names `what`.
 std::map<std::string, torch::Tensor> ReadTensors(
     std::span<const std::byte> file, const std::string& what);
 

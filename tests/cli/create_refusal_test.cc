@@ -59,6 +59,20 @@ TEST_F(CreateRefusalTest, RefusesAnUnregisteredTrialWithTheNearest) {
                 "did you mean 'builtin:FaultTrial'?");
 }
 
+TEST_F(CreateRefusalTest, RefusesATrialWhoseFilesAreMissing) {
+  dtrain_.Write("images.yaml",
+                "name: images\n"
+                "entrypoint: model_def:ImageNetTrial\n"
+                "hyperparameters: {global_batch_size: 4, pretrained: true}\n"
+                "searcher: {name: single, metric: val_loss, max_length: 10}\n");
+  ExpectRefused({"images.yaml"}, "'dataset: fake' for made-up images");
+  ExpectRefused({"images.yaml", "--set", "hyperparameters.dataset=fake"},
+                "no weights of resnet18; looked for resnet18.safetensors");
+  ExpectRefused({"images.yaml", "--set", "hyperparameters.arch=resnet81"},
+                "did you mean 'resnet18'");
+  EXPECT_EQ(dtrain_.Run({"create", "images.yaml", "--dry-run"}).code, 0);
+}
+
 TEST_F(CreateRefusalTest, RefusesBadOptionsBeforeAnythingIsThere) {
   dtrain_.Write("good.yaml", kGood);
   ExpectRefused({"good.yaml", "--require", "loss"}, "--require: 'loss'");

@@ -11,11 +11,11 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(ModelTableTest, ListsEntrypointsInTheOrderOfTheirNames) {
-  EXPECT_THAT(Entrypoints(),
-              ElementsAre("builtin:FaultTrial", "cifar10:CNNTrial",
-                          "digits:LeNetTrial", "lenet:MNISTTrial",
-                          "lenet:ReLUReduceMeanDenseTrial",
-                          "xception:XceptionTrial"));
+  EXPECT_THAT(
+      Entrypoints(),
+      ElementsAre("builtin:FaultTrial", "cifar10:CNNTrial", "digits:LeNetTrial",
+                  "lenet:MNISTTrial", "lenet:ReLUReduceMeanDenseTrial",
+                  "model_def:ImageNetTrial", "xception:XceptionTrial"));
 }
 
 TEST(ModelTableTest, FindsARowByItsEntrypoint) {

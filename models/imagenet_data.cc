@@ -1,0 +1,214 @@
+#include "models/imagenet_data.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/data/cifar10_reader.h"
+#include "engine/data/image_source.h"
+#include "engine/data/memory_source.h"
+#include "engine/data/seeds.h"
+#include "engine/data/thread_loader.h"
+#include "engine/train/log_line.h"
+#include "models/cifar10_data.h"
+#include "models/imagenet_files.h"
+
+namespace dtrain {
+namespace {
+
+// Of ImageNet, as the original script has them.
+const Normalization kImageNetNormalization = {.mean = {0.485F, 0.456F, 0.406F},
+                                              .std = {0.229F, 0.224F, 0.225F}};
+const Normalization kCifarNormalization = {.mean = {0.5F, 0.5F, 0.5F},
+                                           .std = {0.5F, 0.5F, 0.5F}};
+
+std::string Counts(std::int64_t training, std::int64_t validation,
+                   std::int64_t classes) {
+  return std::to_string(training) + " images to train on, " +
+         std::to_string(validation) + " to validate, " +
+         std::to_string(classes) + " classes";
+}
+
+// The integer hyperparameter `name`, which must be at least `least`.
+std::int64_t AtLeast(std::int64_t least, const TrialContext& context,
+                     const char* name, std::int64_t fallback) {
+  const auto value = context.Get<std::int64_t>(name, fallback);
+  if (value >= least) return value;
+  throw InvalidHyperparameters(std::string("hyperparameter '") + name +
+                               "' is " + std::to_string(value) + "; at least " +
+                               std::to_string(least));
+}
+
+int Workers(const TrialContext& context) {
+  constexpr std::int64_t kMost = 256;
+  return static_cast<int>(std::min(kMost, AtLeast(0, context, "workers", 4)));
+}
+
+class FolderData final : public ImageNetData {
+ public:
+  explicit FolderData(const TrialContext& context)
+      : workers_(Workers(context)),
+        steps_{.crop = AtLeast(1, context, "crop_size", 224),
+               .resize = AtLeast(1, context, "resize_size", 256),
+               .normalization = kImageNetNormalization},
+        skipped_(std::make_shared<SkippedFiles>([](const std::string& line) {
+          LogLine(LogLevel::kWarning, line);
+        })) {
+    const ImageNetFiles files(context.Get<std::string>("data", ""));
+    const auto directory = files.Folders();
+    if (!directory) throw Error(ErrorKind::kFailed, files.MissingFolders());
+    directory_ = directory->string();
+    training_ = List(*directory / "train");
+    validation_ = List(*directory / "val");
+    if (training_->classes != validation_->classes) {
+      throw Error(ErrorKind::kFailed,
+                  EscapeForTerminal(directory_) +
+                      ": train/ and val/ have other classes; give both the "
+                      "same directories");
+    }
+  }
+
+  std::int64_t classes() const override {
+    return static_cast<std::int64_t>(training_->classes.size());
+  }
+  std::string description() const override {
+    return EscapeForTerminal(directory_) + ": " +
+           Counts(Size(*training_), Size(*validation_), classes());
+  }
+  std::size_t skipped() const override { return skipped_->count(); }
+
+  std::unique_ptr<DataSource> Training(SamplerOptions samples) override {
+    ImageSteps steps = steps_;
+    steps.augment = true;
+    return MakeImageSource(training_, samples, steps, workers_, skipped_);
+  }
+  std::unique_ptr<DataSource> Validation(SamplerOptions samples) override {
+    return MakeImageSource(validation_, samples, steps_, workers_, skipped_);
+  }
+
+ private:
+  static std::shared_ptr<const ImageFolder> List(
+      const std::filesystem::path& directory) {
+    return std::make_shared<const ImageFolder>(ListImageFolder(directory));
+  }
+  static std::int64_t Size(const ImageFolder& folder) {
+    return static_cast<std::int64_t>(folder.samples.size());
+  }
+
+  int workers_;
+  ImageSteps steps_;
+  std::shared_ptr<SkippedFiles> skipped_;
+  std::string directory_;
+  std::shared_ptr<const ImageFolder> training_;
+  std::shared_ptr<const ImageFolder> validation_;
+};
+
+class Cifar10Data final : public ImageNetData {
+ public:
+  explicit Cifar10Data(const TrialContext& context)
+      : device_(context.device()),
+        sets_(LoadCifar10(context.Get<std::string>("data", ""))) {
+    if (sets_.test.size() == 0) {
+      throw Error(
+          ErrorKind::kFailed,
+          sets_.description +
+              ", which validates; put test_batch.bin beside the others");
+    }
+  }
+
+  std::int64_t classes() const override { return kCifar10Classes; }
+  std::string description() const override {
+    return sets_.description + ": " +
+           Counts(sets_.training.size(), sets_.test.size(), classes());
+  }
+
+  std::unique_ptr<DataSource> Training(SamplerOptions samples) override {
+    return Source(sets_.training, samples);
+  }
+  std::unique_ptr<DataSource> Validation(SamplerOptions samples) override {
+    return Source(sets_.test, samples);
+  }
+
+ private:
+  std::unique_ptr<DataSource> Source(const ImageSet& set,
+                                     const SamplerOptions& samples) const {
+    return std::make_unique<MemorySource>(set, samples, kCifarNormalization,
+                                          device_);
+  }
+
+  torch::Device device_;
+  Cifar10Sets sets_;
+};
+
+// Noise, a quarter of it to validate on, as FakeData of torchvision: to debug
+// and to measure.
+class FakeData final : public ImageNetData {
+ public:
+  explicit FakeData(const TrialContext& context)
+      : workers_(Workers(context)),
+        side_(AtLeast(1, context, "crop_size", 224)),
+        classes_(AtLeast(1, context, "num_classes", 1000)),
+        training_(AtLeast(4, context, "fake_samples", 1024)) {}
+
+  std::int64_t classes() const override { return classes_; }
+  std::string description() const override {
+    return "made-up images of " + std::to_string(side_) + "x" +
+           std::to_string(side_) + ": " +
+           Counts(training_, training_ / 4, classes_);
+  }
+
+  std::unique_ptr<DataSource> Training(SamplerOptions samples) override {
+    samples.samples = training_;
+    return Source(samples, /*seed=*/0);
+  }
+  std::unique_ptr<DataSource> Validation(SamplerOptions samples) override {
+    samples.samples = training_ / 4;
+    return Source(samples, /*seed=*/1);
+  }
+
+ private:
+  std::unique_ptr<DataSource> Source(const SamplerOptions& samples,
+                                     std::uint32_t seed) const {
+    const auto load = [side = side_, classes = classes_, seed](
+                          std::span<const std::int64_t> of, std::uint64_t) {
+      std::vector<torch::Tensor> images;
+      std::vector<std::int64_t> labels;
+      for (const std::int64_t sample : of) {
+        const std::uint64_t bits = SampleSeed(PassSeed(seed, 0), sample);
+        images.push_back(torch::randn({3, side, side},
+                                      at::detail::createCPUGenerator(bits)));
+        labels.push_back(static_cast<std::int64_t>(
+            bits % static_cast<std::uint64_t>(classes)));
+      }
+      return Batch{.data = torch::stack(images),
+                   .target = torch::tensor(labels, torch::kInt64)};
+    };
+    return std::make_unique<ThreadLoader>(samples, load,
+                                          LoaderOptions{.workers = workers_});
+  }
+
+  int workers_;
+  std::int64_t side_;
+  std::int64_t classes_;
+  std::int64_t training_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageNetData> OpenImageNetData(const TrialContext& context) {
+  const auto dataset = context.Get<std::string>("dataset", "imagefolder");
+  if (dataset == "imagefolder") return std::make_unique<FolderData>(context);
+  if (dataset == "cifar10") return std::make_unique<Cifar10Data>(context);
+  if (dataset == "fake") return std::make_unique<FakeData>(context);
+  throw InvalidHyperparameters(
+      "hyperparameter 'dataset': '" + EscapeForTerminal(dataset) +
+      "' is unknown; say imagefolder, cifar10 or fake");
+}
+
+}  // namespace dtrain

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/data/batch_sampler.h"
+#include "engine/data/data_source.h"
+#include "engine/train/trial_context.h"
+
+namespace dtrain {
+
+/// What ImageNetTrial is trained on.
+class ImageNetData {
+ public:
+  virtual ~ImageNetData() = default;
+
+  virtual std::int64_t classes() const = 0;
+  /// For the log: what it is and how many images there are.
+  virtual std::string description() const = 0;
+  /// How many image files could not be read so far.
+  virtual std::size_t skipped() const { return 0; }
+
+  /// `samples` says all but how many there are.
+  virtual std::unique_ptr<DataSource> Training(SamplerOptions samples) = 0;
+  virtual std::unique_ptr<DataSource> Validation(SamplerOptions samples) = 0;
+};
+
+/// The data that the hyperparameter `dataset` names: imagefolder (train/ and
+/// val/ under `data`, cropped to `crop_size`), cifar10 (32×32), or fake
+/// (`fake_samples` made-up images of `crop_size`, `num_classes` classes).
+/// Throws Error or InvalidHyperparameters that say what is missing or wrong.
+std::unique_ptr<ImageNetData> OpenImageNetData(const TrialContext& context);
+
+}  // namespace dtrain

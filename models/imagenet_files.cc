@@ -1,0 +1,167 @@
+#include "models/imagenet_files.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "engine/base/text.h"
+#include "models/image_archs.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In the order in which they are preferred.
+constexpr std::array<const char*, 2> kEndings = {".safetensors", ".pth"};
+
+bool IsDirectory(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+// Whether torchvision could have named a file so: "resnet18-f37072fd".
+bool IsNameOf(const std::string& arch, const std::string& stem) {
+  if (stem == arch) return true;
+  return stem.starts_with(arch + "-") &&
+         std::ranges::all_of(stem.substr(arch.size() + 1), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+std::optional<fs::path> WeightsIn(const fs::path& directory,
+                                  const std::string& arch) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end;
+       !error && entry != end; entry.increment(error)) {
+    if (IsNameOf(arch, entry->path().stem().string())) {
+      found.push_back(entry->path());
+    }
+  }
+  std::ranges::sort(found);
+  for (const char* ending : kEndings) {
+    const auto with = std::ranges::find(
+        found, fs::path(ending),
+        [](const fs::path& path) { return path.extension(); });
+    if (with != found.end()) return *with;
+  }
+  return std::nullopt;
+}
+
+// Where torch.hub puts what it downloads.
+fs::path HubDirectory(const ReadVariable& variable) {
+  if (const auto home = variable("TORCH_HOME")) {
+    return fs::path(*home) / "hub/checkpoints";
+  }
+  if (const auto cache = variable("XDG_CACHE_HOME"); cache && !cache->empty()) {
+    return fs::path(*cache) / "torch/hub/checkpoints";
+  }
+  const auto home = variable("HOME");
+  return home ? fs::path(*home) / ".cache/torch/hub/checkpoints" : fs::path();
+}
+
+std::string List(const std::vector<fs::path>& places) {
+  std::vector<std::string> names;
+  for (const fs::path& place : places) {
+    names.push_back(EscapeForTerminal(place.string()));
+  }
+  return names.empty() ? "nowhere, since neither DTRAIN_DATA nor HOME is set"
+                       : Join(names, ", ");
+}
+
+// The text `name`, `fallback` where it is missing, nothing where it is no text.
+std::optional<std::string> Text(const nlohmann::json& hparams, const char* name,
+                                const char* fallback) {
+  if (!hparams.contains(name)) return fallback;
+  const nlohmann::json& value = hparams.at(name);
+  if (!value.is_string()) return std::nullopt;
+  return value.get<std::string>();
+}
+
+}  // namespace
+
+ImageNetFiles::ImageNetFiles(std::string data, const ReadVariable& variable)
+    : data_(std::move(data)), places_(DataDirectory(data_, variable).places()) {
+  weight_places_ = places_;
+  if (!data_.empty()) {
+    const DataDirectory usual("", variable);
+    weight_places_.insert(weight_places_.end(), usual.places().begin(),
+                          usual.places().end());
+  }
+  const std::vector<fs::path> parents = weight_places_;
+  for (const fs::path& place : parents) {
+    weight_places_.push_back(place / "pretrained");
+  }
+  if (const fs::path hub = HubDirectory(variable); !hub.empty()) {
+    weight_places_.push_back(hub);
+  }
+}
+
+std::optional<fs::path> ImageNetFiles::Folders() const {
+  for (const fs::path& place : places_) {
+    for (const fs::path& directory : {place, place / "imagenet"}) {
+      if (IsDirectory(directory / "train") && IsDirectory(directory / "val")) {
+        return directory;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string ImageNetFiles::MissingFolders() const {
+  return "no images to train on; looked for the directories train/ and val/, "
+         "with a directory of images for each class, in " +
+         List(places_) +
+         " (and imagenet/ there); name such a directory in the hyperparameter "
+         "'data' or in DTRAIN_DATA, or train on other data: 'dataset: "
+         "cifar10', or 'dataset: fake' for made-up images that need no files";
+}
+
+std::optional<fs::path> ImageNetFiles::Weights(const std::string& arch) const {
+  for (const fs::path& place : weight_places_) {
+    if (auto found = WeightsIn(place, arch)) return found;
+  }
+  return std::nullopt;
+}
+
+std::string ImageNetFiles::MissingWeights(const std::string& arch) const {
+  const fs::path to = weight_places_.empty() ? "." : weight_places_.front();
+  const std::string file = EscapeForTerminal((to / (arch + ".pth")).string());
+  return "pretrained: no weights of " + arch + "; looked for " + arch +
+         ".safetensors, " + arch + ".pth and " + arch + "-HASH.pth in " +
+         List(weight_places_) +
+         "; with torchvision installed, python3 -c "
+         "\"import torch, torchvision as tv; torch.save(tv.models." +
+         arch + "(weights='IMAGENET1K_V1').state_dict(), '" + file +
+         "')\" gets them; or say 'pretrained: false' to begin from random "
+         "weights";
+}
+
+std::optional<std::string> CheckImageNet(const nlohmann::json& hparams,
+                                         const ReadVariable& variable) {
+  const auto arch = Text(hparams, "arch", "resnet18");
+  const auto data = Text(hparams, "data", "");
+  const auto dataset = Text(hparams, "dataset", "imagefolder");
+  if (arch && std::ranges::find(kImageArchs, *arch) == kImageArchs.end()) {
+    const std::vector<std::string> known(kImageArchs.begin(),
+                                         kImageArchs.end());
+    return "hyperparameter 'arch': no network '" + EscapeForTerminal(*arch) +
+           "'" + DidYouMean(*arch, known) + "; there are " + Join(known, ", ");
+  }
+  if (!data) return std::nullopt;  // searched, or refused by the trial
+  const ImageNetFiles files(*data, variable);
+  if (dataset == "imagefolder" && !files.Folders()) {
+    return files.MissingFolders();
+  }
+  const bool pretrained =
+      hparams.contains("pretrained") && hparams.at("pretrained") == true;
+  if (pretrained && arch && !files.Weights(*arch)) {
+    return files.MissingWeights(*arch);
+  }
+  return std::nullopt;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,236 @@
+#include "models/imagenet.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/train/train_trial.h"
+#include "models/pretrained.h"
+#include "models/table.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Writes every parameter and buffer of `net` as torchvision would name it.
+void WriteWeights(const torch::nn::Module& net, const fs::path& file) {
+  std::vector<TensorBytes> tensors;
+  const auto add = [&](const auto& entries) {
+    for (const auto& entry : entries) {
+      const torch::Tensor& tensor = entry.value();
+      tensors.push_back(
+          {.name = entry.key(),
+           .dtype = tensor.is_floating_point() ? "F32" : "I64",
+           .shape = tensor.sizes().vec(),
+           .bytes = {static_cast<const std::byte*>(tensor.const_data_ptr()),
+                     tensor.nbytes()}});
+    }
+  };
+  add(net.named_parameters());
+  add(net.named_buffers());
+  std::ofstream out(file, std::ios::binary);
+  out << SafetensorsHeader(tensors);
+  for (const TensorBytes& tensor : tensors) {
+    out.write(reinterpret_cast<const char*>(tensor.bytes.data()),
+              static_cast<std::streamsize>(tensor.bytes.size()));
+  }
+}
+
+class PretrainedTest : public testing::Test {
+ protected:
+  PretrainedTest() { torch::set_num_threads(1); }
+  static std::shared_ptr<ImageClassifier> Net(std::int64_t classes = 5) {
+    return MakeImageClassifier("resnet18", classes);
+  }
+  std::string Load(ImageClassifier& net) const {
+    return LoadPretrained(net, file_);
+  }
+
+  const TemporaryDirectory directory_;
+  const fs::path file_ = directory_.path() / "resnet18.safetensors";
+};
+
+TEST_F(PretrainedTest, CopiesEveryWeight) {
+  const auto from = Net();
+  WriteWeights(*from, file_);
+  const auto to = Net();
+  EXPECT_EQ(Load(*to), "pretrained: weights from " + file_.string());
+  for (const auto& entry : from->named_parameters()) {
+    EXPECT_TRUE(
+        torch::equal(entry.value(), to->named_parameters()[entry.key()]))
+        << entry.key();
+  }
+}
+
+TEST_F(PretrainedTest, KeepsAHeadForAnotherNumberOfClasses) {
+  const auto from = Net(8);
+  WriteWeights(*from, file_);
+  const auto to = Net(5);
+  const torch::Tensor head = to->named_parameters()["fc.weight"].clone();
+  EXPECT_THAT(Load(*to), HasSubstr("but for fc, which"));
+  EXPECT_TRUE(torch::equal(head, to->named_parameters()["fc.weight"]));
+  EXPECT_TRUE(torch::equal(from->named_parameters()["conv1.weight"],
+                           to->named_parameters()["conv1.weight"]));
+}
+
+TEST_F(PretrainedTest, RefusesAnotherNetworksWeights) {
+  WriteWeights(*MakeImageClassifier("resnet34", 5), file_);
+  EXPECT_THAT([this] { Load(*Net()); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(file_.string()),
+                                         HasSubstr("which the network lacks"),
+                                         HasSubstr("check 'arch'"))));
+}
+
+TEST_F(PretrainedTest, RefusesHalfANetwork) {
+  WriteWeights(*Net()->named_children()["layer1"], file_);
+  EXPECT_THROW(Load(*Net()), Error);
+}
+
+// The trial as it is trained, on images that it makes up.
+class ImageNetTrialTest : public testing::Test {
+ protected:
+  ImageNetTrialTest() {
+    torch::set_num_threads(1);
+    spec_.hparams = {{"dataset", "fake"},      {"fake_samples", 10},
+                     {"num_classes", 6},       {"crop_size", 32},
+                     {"global_batch_size", 4}, {"workers", 0}};
+    spec_.settings.scheduling_unit = 1;
+  }
+  Finished Train(std::int64_t epochs) {
+    fs::create_directories(directory_.path() / "checkpoints");
+    spec_.directory = directory_.path();
+    spec_.until = Length{.count = epochs, .unit = Unit::kEpochs};
+    const TrialLink link = {
+        .send = [this](TrialMessage message) { sent_.push_back(message); },
+        .next = [] { return CloseTrial(); },
+        .stop_requested = [] { return false; },
+        .unacknowledged = [] { return std::vector<TrialMessage>(); }};
+    return TrainTrial(spec_, FindModel("model_def:ImageNetTrial")->make, link,
+                      torch::kCPU, Clock::System());
+  }
+  // The names of what reports of this type hold.
+  template <typename Report>
+  std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const TrialMessage& message : sent_) {
+      const auto* report = std::get_if<Report>(&message);
+      if (report == nullptr) continue;
+      for (const auto& [name, value] : report->metrics) names.insert(name);
+    }
+    return names;
+  }
+  std::ptrdiff_t Reports() const {
+    return std::ranges::count_if(sent_, [](const TrialMessage& message) {
+      return std::holds_alternative<TrainingReport>(message);
+    });
+  }
+
+  const TemporaryDirectory directory_;
+  TrialSpec spec_;
+  std::vector<TrialMessage> sent_;
+};
+
+TEST_F(ImageNetTrialTest, MeasuresAsTheTutorialDoes) {
+  const Finished finished = Train(1);
+  ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
+  EXPECT_THAT(Names<TrainingReport>(),
+              testing::IsSupersetOf({"loss", "top1", "top5"}));
+  EXPECT_THAT(Names<ValidationReport>(),
+              testing::IsSupersetOf({"val_loss", "val_top1", "val_top5"}));
+  EXPECT_EQ(Reports(), 3) << "10 images, four a batch";
+}
+
+TEST_F(ImageNetTrialTest, LeavesOutAShortLastBatchIfAsked) {
+  spec_.hparams["drop_last"] = true;
+  ASSERT_EQ(Train(1).reason, EndReason::kCompleted);
+  EXPECT_EQ(Reports(), 2);
+}
+
+TEST_F(ImageNetTrialTest, NeverLeavesAnEpochWithoutABatch) {
+  spec_.hparams["drop_last"] = true;
+  spec_.hparams["global_batch_size"] = 64;
+  ASSERT_EQ(Train(1).reason, EndReason::kCompleted);
+  EXPECT_EQ(Reports(), 1);
+}
+
+TEST_F(ImageNetTrialTest, RefusesUnknownData) {
+  spec_.hparams["dataset"] = "imagenet21k";
+  const Finished finished = Train(1);
+  EXPECT_EQ(finished.reason, EndReason::kInvalidHp);
+  EXPECT_THAT(finished.message, HasSubstr("say imagefolder, cifar10 or fake"));
+}
+
+// On a folder of the recorded images, two classes.
+class ImageFolderTrialTest : public ImageNetTrialTest {
+ protected:
+  ImageFolderTrialTest() {
+    spec_.hparams["dataset"] = "imagefolder";
+    spec_.hparams["data"] = root_.string();
+    spec_.hparams["num_classes"] = 2;
+    for (const char* part : {"train", "val"}) {
+      Put(std::string(part) + "/ant", "420.jpg");
+      Put(std::string(part) + "/ant", "gray.jpg");
+      Put(std::string(part) + "/bee", "cmyk.jpg");
+      Put(std::string(part) + "/bee", "rgba.png");
+    }
+  }
+  void Put(const std::string& directory, const std::string& image) const {
+    fs::create_directories(root_ / directory);
+    fs::copy_file(fs::path(DTRAIN_GOLDEN_DIR) / "images" / image,
+                  root_ / directory / image);
+  }
+
+  const fs::path root_ = directory_.path() / "data";
+};
+
+TEST_F(ImageFolderTrialTest, TrainsOnImagesOfAllKinds) {
+  const Finished finished = Train(1);
+  ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
+  EXPECT_EQ(Reports(), 1) << "four images, four a batch";
+}
+
+TEST_F(ImageFolderTrialTest, LeavesOutDamagedImagesAndNamesThem) {
+  spec_.hparams["global_batch_size"] = 5;
+  std::ofstream(root_ / "train/bee/torn.jpg") << "\xff\xd8\xff";
+  testing::internal::CaptureStderr();
+  const Finished finished = Train(1);
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
+  EXPECT_THAT(log, HasSubstr("train/bee/torn.jpg"));
+  EXPECT_THAT(log, HasSubstr("1 image files could not be read"));
+}
+
+TEST_F(ImageFolderTrialTest, RefusesFewerOutputsThanClasses) {
+  spec_.hparams["num_classes"] = 1;
+  const Finished finished = Train(1);
+  EXPECT_EQ(finished.reason, EndReason::kInvalidHp);
+  EXPECT_THAT(finished.message, HasSubstr("the data have 2 classes"));
+}
+
+TEST_F(ImageFolderTrialTest, RefusesOtherClassesInValidation) {
+  Put("val/cow", "420.jpg");
+  EXPECT_THAT(Train(1).message, HasSubstr("have other classes"));
+}
+
+TEST_F(ImageNetTrialTest, RefusesToBeginWithoutTheWeightsAskedFor) {
+  spec_.hparams["pretrained"] = true;
+  spec_.hparams["data"] = directory_.path().string();
+  const Finished finished = Train(1);
+  EXPECT_EQ(finished.reason, EndReason::kError);
+  EXPECT_THAT(finished.message, HasSubstr("no weights of resnet18"));
+}
+
+}  // namespace
+}  // namespace dtrain
