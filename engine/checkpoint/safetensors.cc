@@ -100,19 +100,6 @@ std::vector<std::int64_t> ParseShape(const json& entry, const std::string& name,
   return sizes;
 }
 
-// How many bytes the tensor must have; nothing if that is no number.
-std::optional<std::size_t> SizeOf(const TensorBytes& tensor) {
-  auto total = ElementSize(tensor.dtype);
-  for (const std::int64_t size : tensor.shape) {
-    std::size_t product = 0;
-    if (!total || __builtin_mul_overflow(*total, size, &product)) {
-      return std::nullopt;
-    }
-    total = product;
-  }
-  return total;
-}
-
 TensorBytes ParseTensor(const std::string& name, const json& entry,
                         std::span<const std::byte> data,
                         const std::string& what) {
@@ -135,7 +122,7 @@ TensorBytes ParseTensor(const std::string& name, const json& entry,
     fail("lies outside of the file");
   }
   tensor.bytes = data.subspan(*begin, *end - *begin);
-  if (SizeOf(tensor) != tensor.bytes.size()) {
+  if (TensorSize(tensor.dtype, tensor.shape) != tensor.bytes.size()) {
     fail("has another size than its shape and type");
   }
   return tensor;
@@ -149,6 +136,19 @@ std::optional<std::size_t> ElementSize(std::string_view dtype) {
                    [&](const auto& type) { return type.first == dtype; });
   if (found == kTypes.end()) return std::nullopt;
   return found->second;
+}
+
+std::optional<std::size_t> TensorSize(std::string_view dtype,
+                                      std::span<const std::int64_t> shape) {
+  auto total = ElementSize(dtype);
+  for (const std::int64_t size : shape) {
+    std::size_t product = 0;
+    if (!total || __builtin_mul_overflow(*total, size, &product)) {
+      return std::nullopt;
+    }
+    total = product;
+  }
+  return total;
 }
 
 std::string SafetensorsHeader(std::span<const TensorBytes> tensors) {

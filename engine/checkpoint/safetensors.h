@@ -22,6 +22,10 @@ struct TensorBytes {
 /// Bytes of one element of `dtype`, or nothing if the format has no such type.
 std::optional<std::size_t> ElementSize(std::string_view dtype);
 
+/// Bytes of a tensor of that type and shape; nothing if that is no number.
+std::optional<std::size_t> TensorSize(std::string_view dtype,
+                                      std::span<const std::int64_t> shape);
+
 /// The length and the JSON header of a file of `tensors`; their bytes follow it
 /// in the order given. REQUIRES: names differ, and every tensor has as many
 /// bytes as its shape and type ask for.

@@ -95,19 +95,6 @@ std::optional<UtilsCall> RebuildCallAt(const Pickle& pickle,
   return call;
 }
 
-// Elements times their size, or nothing if that is no number.
-std::optional<std::size_t> SizeOf(const StridedTensor& tensor) {
-  auto total = ElementSize(tensor.storage.dtype);
-  for (const std::int64_t size : tensor.shape) {
-    std::size_t product = 0;
-    if (!total || __builtin_mul_overflow(*total, size, &product)) {
-      return std::nullopt;
-    }
-    total = product;
-  }
-  return total;
-}
-
 // Sums up `offset` and where the last element lies behind it; nothing if that
 // is no number.
 std::optional<std::int64_t> LastElement(const StridedTensor& tensor) {
@@ -211,7 +198,7 @@ std::optional<StridedTensor> TensorOf(const Pickle& pickle, PickleIndex index) {
 std::optional<std::size_t> SizeInside(const StridedTensor& tensor,
                                       Bytes storage) {
   const auto& reference = tensor.storage;
-  const auto size = SizeOf(tensor);
+  const auto size = TensorSize(tensor.storage.dtype, tensor.shape);
   if (size == 0) return 0;
   const auto last = LastElement(tensor);
   if (!size || !last || *last >= reference.numel) return std::nullopt;
