@@ -1,6 +1,6 @@
 #include "models/nets/alexnet.h"
 
-#include "models/nets/dense_classifier.h"
+#include "models/nets/feature_classifier.h"
 
 namespace dtrain {
 
@@ -35,23 +35,12 @@ nn::Sequential AlexNetFeatures() {
 
 }  // namespace
 
-AlexNet::AlexNet(std::int64_t classes)
-    : features_(register_module("features", AlexNetFeatures())),
-      classifier_(register_module(
-          "classifier",
-          nn::Sequential(nn::Dropout(0.5), nn::Linear(256 * 6 * 6, 4096),
-                         InPlaceRelu(), nn::Dropout(0.5),
-                         nn::Linear(4096, 4096), InPlaceRelu(),
-                         nn::Linear(4096, classes)))) {}
-
-torch::Tensor AlexNet::Features(const torch::Tensor& images) {
-  const torch::Tensor maps =
-      torch::adaptive_avg_pool2d(features_->forward(images), {6, 6});
-  return ForwardBeforeLast(*classifier_, maps.flatten(/*start_dim=*/1));
-}
-
-torch::Tensor AlexNet::Classify(const torch::Tensor& features) {
-  return ForwardLast(*classifier_, features);
+std::shared_ptr<ImageClassifier> MakeAlexNet(std::int64_t classes) {
+  return std::make_shared<FeatureClassifier>(
+      AlexNetFeatures(), /*side=*/6,
+      nn::Sequential(nn::Dropout(0.5), nn::Linear(256 * 6 * 6, 4096),
+                     InPlaceRelu(), nn::Dropout(0.5), nn::Linear(4096, 4096),
+                     InPlaceRelu(), nn::Linear(4096, classes)));
 }
 
 }  // namespace dtrain

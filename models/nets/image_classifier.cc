@@ -20,8 +20,8 @@ std::shared_ptr<ImageClassifier> MakeResNet(std::int64_t classes) {
 }
 
 template <int layers, bool batch_norm>
-std::shared_ptr<ImageClassifier> MakeVgg(std::int64_t classes) {
-  return std::make_shared<Vgg>(layers, batch_norm, classes);
+std::shared_ptr<ImageClassifier> MakeVggOf(std::int64_t classes) {
+  return MakeVgg(layers, batch_norm, classes);
 }
 
 constexpr ResNetShape k18 = {.blocks = {2, 2, 2, 2}};
@@ -40,10 +40,7 @@ const struct {
   const char* name;
   Make make;
 } kArchs[] = {
-    {"alexnet",
-     [](std::int64_t classes) -> std::shared_ptr<ImageClassifier> {
-       return std::make_shared<AlexNet>(classes);
-     }},
+    {"alexnet", MakeAlexNet},
     {"resnet18", MakeResNet<k18>},
     {"resnet34", MakeResNet<k34>},
     {"resnet50", MakeResNet<k50>},
@@ -52,14 +49,14 @@ const struct {
     {"resnext50_32x4d", MakeResNet<Grouped(k50, 32, 4)>},
     {"resnext101_32x8d", MakeResNet<Grouped(k101, 32, 8)>},
     {"resnext101_64x4d", MakeResNet<Grouped(k101, 64, 4)>},
-    {"vgg11", MakeVgg<11, false>},
-    {"vgg11_bn", MakeVgg<11, true>},
-    {"vgg13", MakeVgg<13, false>},
-    {"vgg13_bn", MakeVgg<13, true>},
-    {"vgg16", MakeVgg<16, false>},
-    {"vgg16_bn", MakeVgg<16, true>},
-    {"vgg19", MakeVgg<19, false>},
-    {"vgg19_bn", MakeVgg<19, true>},
+    {"vgg11", MakeVggOf<11, false>},
+    {"vgg11_bn", MakeVggOf<11, true>},
+    {"vgg13", MakeVggOf<13, false>},
+    {"vgg13_bn", MakeVggOf<13, true>},
+    {"vgg16", MakeVggOf<16, false>},
+    {"vgg16_bn", MakeVggOf<16, true>},
+    {"vgg19", MakeVggOf<19, false>},
+    {"vgg19_bn", MakeVggOf<19, true>},
     {"wide_resnet50_2", MakeResNet<Grouped(k50, 1, 128)>},
     {"wide_resnet101_2", MakeResNet<Grouped(k101, 1, 128)>},
 };

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "models/nets/dense_classifier.h"
+#include "models/nets/feature_classifier.h"
 
 namespace dtrain {
 
@@ -46,15 +46,14 @@ nn::Sequential VggFeatures(int layers, bool batch_norm) {
 
 }  // namespace
 
-Vgg::Vgg(int layers, bool batch_norm, std::int64_t classes)
-    : features_(register_module("features", VggFeatures(layers, batch_norm))),
-      classifier_(register_module(
-          "classifier",
-          nn::Sequential(nn::Linear(512 * 7 * 7, 4096), InPlaceRelu(),
-                         nn::Dropout(0.5), nn::Linear(4096, 4096),
-                         InPlaceRelu(), nn::Dropout(0.5),
-                         nn::Linear(4096, classes)))) {
-  for (const auto& module : modules(/*include_self=*/false)) {
+std::shared_ptr<ImageClassifier> MakeVgg(int layers, bool batch_norm,
+                                         std::int64_t classes) {
+  auto net = std::make_shared<FeatureClassifier>(
+      VggFeatures(layers, batch_norm), /*side=*/7,
+      nn::Sequential(nn::Linear(512 * 7 * 7, 4096), InPlaceRelu(),
+                     nn::Dropout(0.5), nn::Linear(4096, 4096), InPlaceRelu(),
+                     nn::Dropout(0.5), nn::Linear(4096, classes)));
+  for (const auto& module : net->modules(/*include_self=*/false)) {
     if (const auto* conv = module->as<nn::Conv2d>()) {
       nn::init::kaiming_normal_(conv->weight, /*a=*/0, torch::kFanOut,
                                 torch::kReLU);
@@ -64,16 +63,7 @@ Vgg::Vgg(int layers, bool batch_norm, std::int64_t classes)
       nn::init::zeros_(linear->bias);
     }
   }
-}
-
-torch::Tensor Vgg::Features(const torch::Tensor& images) {
-  const torch::Tensor maps =
-      torch::adaptive_avg_pool2d(features_->forward(images), {7, 7});
-  return ForwardBeforeLast(*classifier_, maps.flatten(/*start_dim=*/1));
-}
-
-torch::Tensor Vgg::Classify(const torch::Tensor& features) {
-  return ForwardLast(*classifier_, features);
+  return net;
 }
 
 }  // namespace dtrain

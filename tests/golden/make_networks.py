@@ -4,13 +4,11 @@ names and indices, as tests/support/recorded_network.h makes them too. Needs tor
 
 import json
 import math
-from pathlib import Path
-
 import zlib
+from pathlib import Path
 
 import numpy as np
 import torch
-import torchvision
 from torch import nn
 
 MASK = np.uint64(0xFFFFFFFF)
@@ -174,6 +172,8 @@ class CifarCnn(nn.Module):
 
 def signature(arch: str) -> int:
     """The CRC-32 of the names and shapes of a state dict, in their order."""
+    import torchvision
+
     with torch.device("meta"):
         state = torchvision.models.__dict__[arch]().state_dict()
     lines = [f"{name} {list(tensor.shape)}\n" for name, tensor in state.items()]
@@ -205,6 +205,8 @@ ARCHS = {
 
 
 def main() -> None:
+    import torchvision  # not at the top: the benchmarks' twins do without it
+
     torch.set_num_threads(1)
     networks = {
         "xception": record(Xception(), [2, 3, 299, 299]),
