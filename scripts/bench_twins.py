@@ -1,6 +1,7 @@
 """The reference workloads in plain PyTorch, as their documents have them: eager, data in memory.
 
-  bench_twins.py NAME BATCHES WARM THREADS DATA   seconds of the steps behind the first WARM
+  bench_twins.py NAME BATCHES WARM THREADS DATA    seconds of the steps behind the first WARM
+  bench_twins.py learn EPOCHS SEED THREADS DATA    val_accuracy of CIFAR-10's network
 
 Run by scripts/bench with the interpreter that has torch.
 """
@@ -27,14 +28,18 @@ def endless(dataset: TensorDataset, batch: int):
         yield from loader
 
 
-def cifar10(data: str):
+def cifar10_set(data: str) -> TensorDataset:
     folder = os.path.join(data, "cifar-10-batches-bin")
     records = [numpy.fromfile(os.path.join(folder, f"data_batch_{i}.bin"), numpy.uint8)
                for i in range(1, 6)]
-    records = torch.from_numpy(numpy.concatenate(records).reshape(-1, 3073))[:40000]
+    records = torch.from_numpy(numpy.concatenate(records).reshape(-1, 3073))
     images = records[:, 1:].reshape(-1, 3, 32, 32).float() / 255
+    return TensorDataset(images, records[:, 0].long())
+
+
+def cifar10(data: str):
+    dataset = TensorDataset(*cifar10_set(data)[:40000])
     net = CifarCnn()
-    dataset = TensorDataset(images, records[:, 0].long())
     return net, torch.optim.Adam(net.parameters()), endless(dataset, 256)
 
 
@@ -66,9 +71,29 @@ def xception(_: str):
     return net, optimizer, iter(lambda: batch, None)
 
 
+def learn(epochs: int, seed: int, data: str) -> None:
+    """As configs/cifar10.yaml, without early stopping."""
+    torch.manual_seed(seed)
+    training, validation = torch.utils.data.random_split(cifar10_set(data), [40000, 10000])
+    net = CifarCnn()
+    optimizer = torch.optim.Adam(net.parameters())
+    for _ in range(epochs):
+        for images, target in DataLoader(training, batch_size=256, shuffle=True):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(images), target).backward()
+            optimizer.step()
+    with torch.no_grad():
+        hits = [(net(images).argmax(1) == target).sum().item()
+                for images, target in DataLoader(validation, batch_size=2048)]
+    json.dump({"val_accuracy": sum(hits) / len(validation)}, sys.stdout)
+
+
 def main() -> None:
     name, batches, warm, threads, data = sys.argv[1:]
     torch.set_num_threads(int(threads))
+    if name == "learn":
+        learn(epochs=int(batches), seed=int(warm), data=data)
+        return
     torch.manual_seed(1)
     net, optimizer, source = {"cifar10": cifar10, "lenet": lenet, "xception": xception}[name](data)
     start = 0.0
