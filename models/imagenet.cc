@@ -56,7 +56,10 @@ std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
   }
   if (!context_.Get<bool>("pretrained", false)) return net;
   const ImageNetFiles files(context_.Get<std::string>("data", ""));
-  LogLine(LogLevel::kInfo, LoadPretrained(*net, *files.Weights(arch)));
+  LogLine(LogLevel::kInfo,
+          LoadPretrained(*net, *files.Weights(arch),
+                         classes == kImageNetClasses ? OtherHead::kError
+                                                     : OtherHead::kKeepNew));
   return net;
 }
 

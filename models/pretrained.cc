@@ -33,18 +33,32 @@ std::string Shape(const torch::Tensor& tensor) {
   return "[" + Join(sizes, ", ") + "]";
 }
 
+constexpr char kNotThese[] =
+    "these are not the weights of this network: check 'arch', or remove the "
+    "file";
+
+Error Fault(const std::string& file, const std::string& what,
+            const std::string& advice) {
+  return Error(ErrorKind::kFailed, file + ": " + what + "; " + advice);
+}
+
+// Whether that is of the last layer and differs in the number of classes alone.
+bool IsHeadOfOtherClasses(const ImageClassifier& net, const std::string& name,
+                          const torch::Tensor& value,
+                          const torch::Tensor& target) {
+  const bool is_head =
+      name == net.head() + ".weight" || name == net.head() + ".bias";
+  return is_head && value.dim() == target.dim() && value.dim() > 0 &&
+         value.sizes().slice(1) == target.sizes().slice(1);
+}
+
 }  // namespace
 
 std::string LoadPretrained(ImageClassifier& net,
-                           const std::filesystem::path& file) {
+                           const std::filesystem::path& file,
+                           OtherHead other_head) {
   const std::string name = EscapeForTerminal(file.string());
   const WeightsFile weights = OpenWeights(file);
-  const auto fail = [&name](const std::string& what) {
-    return Error(ErrorKind::kFailed,
-                 name + ": " + what +
-                     "; these are not the weights of this network: check "
-                     "'arch', or remove the file");
-  };
   std::map<std::string, torch::Tensor> state = State(net);
   bool new_head = false;
   const torch::NoGradGuard guard;
@@ -52,28 +66,33 @@ std::string LoadPretrained(ImageClassifier& net,
     const torch::Tensor value = TensorOf(bytes, name);
     const auto found = state.find(bytes.name);
     if (found == state.end()) {
-      throw fail("has '" + EscapeForTerminal(bytes.name) +
-                 "', which the network lacks");
+      throw Fault(name,
+                  "has '" + EscapeForTerminal(bytes.name) +
+                      "', which the network lacks",
+                  kNotThese);
     }
     torch::Tensor target = found->second;
     state.erase(found);
     if (value.sizes() == target.sizes()) {
       target.copy_(value);
-      continue;
+    } else if (!IsHeadOfOtherClasses(net, bytes.name, value, target)) {
+      throw Fault(name,
+                  "'" + bytes.name + "' has the shape " + Shape(value) +
+                      ", the network's is " + Shape(target),
+                  kNotThese);
+    } else if (other_head == OtherHead::kError) {
+      throw Fault(name,
+                  "is for " + std::to_string(value.size(0)) +
+                      " classes, and '" + "num_classes' is " +
+                      std::to_string(target.size(0)),
+                  "say num_classes: " + std::to_string(value.size(0)));
+    } else {
+      new_head = true;
     }
-    // Another number of classes, and nothing else.
-    const bool is_head = bytes.name == net.head() + ".weight" ||
-                         bytes.name == net.head() + ".bias";
-    if (!is_head || value.dim() != target.dim() ||
-        value.sizes().slice(1) != target.sizes().slice(1)) {
-      throw fail("'" + bytes.name + "' has the shape " + Shape(value) +
-                 ", the network's is " + Shape(target));
-    }
-    new_head = true;
   }
   for (const auto& [missing, tensor] : state) {
     if (!missing.ends_with("num_batches_tracked")) {
-      throw fail("lacks '" + missing + "'");
+      throw Fault(name, "lacks '" + missing + "'", kNotThese);
     }
   }
   return "pretrained: weights from " + name +

@@ -54,8 +54,9 @@ class PretrainedTest : public testing::Test {
   static std::shared_ptr<ImageClassifier> Net(std::int64_t classes = 5) {
     return MakeImageClassifier("resnet18", classes);
   }
-  std::string Load(ImageClassifier& net) const {
-    return LoadPretrained(net, file_);
+  std::string Load(ImageClassifier& net,
+                   OtherHead other_head = OtherHead::kKeepNew) const {
+    return LoadPretrained(net, file_, other_head);
   }
 
   const TemporaryDirectory directory_;
@@ -83,6 +84,13 @@ TEST_F(PretrainedTest, KeepsAHeadForAnotherNumberOfClasses) {
   EXPECT_TRUE(torch::equal(head, to->named_parameters()["fc.weight"]));
   EXPECT_TRUE(torch::equal(from->named_parameters()["conv1.weight"],
                            to->named_parameters()["conv1.weight"]));
+}
+
+TEST_F(PretrainedTest, RefusesAnotherNumberOfClassesIfNoneWasAskedFor) {
+  WriteWeights(*Net(8), file_);
+  EXPECT_THAT([this] { Load(*Net(5), OtherHead::kError); },
+              ThrowsMessage<Error>(
+                  HasSubstr("is for 8 classes, and 'num_classes' is 5")));
 }
 
 TEST_F(PretrainedTest, RefusesAnotherNetworksWeights) {
