@@ -14,7 +14,7 @@ import time
 import numpy
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "tests/golden")
 sys.path.insert(0, GOLDEN)
@@ -22,10 +22,23 @@ sys.dont_write_bytecode = True
 from make_networks import CifarCnn, Xception  # noqa: E402
 
 
-def endless(dataset: TensorDataset, batch: int):
-    loader = DataLoader(dataset, batch_size=batch, shuffle=True, drop_last=True)
+def endless(dataset: Dataset, batch: int, workers: int = 0):
+    loader = DataLoader(dataset, batch_size=batch, shuffle=True, drop_last=True,
+                        num_workers=workers)
     while True:
         yield from loader
+
+
+def imagenet(data: str):
+    from torchvision import datasets, models, transforms
+
+    steps = transforms.Compose([
+        transforms.RandomResizedCrop(64), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+        transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
+    dataset = datasets.ImageFolder(os.path.join(data, "tiny-imagenet-20/train"), steps)
+    net = models.resnet18(num_classes=20)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, weight_decay=1e-4)
+    return net, optimizer, endless(dataset, 64, workers=2)
 
 
 def cifar10_set(data: str) -> TensorDataset:
@@ -95,7 +108,8 @@ def main() -> None:
         learn(epochs=int(batches), seed=int(warm), data=data)
         return
     torch.manual_seed(1)
-    net, optimizer, source = {"cifar10": cifar10, "lenet": lenet, "xception": xception}[name](data)
+    net, optimizer, source = {"cifar10": cifar10, "imagenet": imagenet, "lenet": lenet,
+                              "xception": xception}[name](data)
     start = 0.0
     for step in range(int(batches)):
         if step == int(warm):

@@ -13,6 +13,8 @@ TWINS = os.path.join(HERE, "bench_twins.py")
 # Of each: its configuration, what is changed of it, samples in a batch, the batches that are trained
 # and how many of them, the first ones, do not count, and the folder of the data it needs.
 WORKLOADS = {
+    "imagenet": ("imagenet_tiny.yaml", ["hyperparameters.data={data}/tiny-imagenet-20"], 64, 35, 5,
+                 "tiny-imagenet-20"),
     "cifar10": ("cifar10.yaml", [], 256, 300, 50, "cifar-10-batches-bin"),
     "lenet": ("lenet.yaml", ["optimizations.sink_size=100"], 32, 2000, 200, "mnist"),
     "xception": ("xception.yaml", ["optimizations.update_in_backward=false"], 16, 4, 1, None),
@@ -29,7 +31,7 @@ def _seconds_of_dtrain(build: str, name: str, data: str) -> float:
         words = [program, "create", path, "-q", "--slots", "none"]
         for change in [f"searcher.max_length={batches}", f"scheduling_unit={warm}",
                        "min_validation_period=0", *changes]:
-            words += ["--set", change]
+            words += ["--set", change.format(data=data)]
         if name == "cifar10":
             words += ["--set", "early_stopping=null"]
         subprocess.run(words, env=environment, check=True, stdout=subprocess.DEVNULL)
