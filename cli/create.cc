@@ -17,7 +17,6 @@
 #include "engine/base/text.h"
 #include "engine/run/runner.h"
 #include "models/table.h"
-#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -99,7 +98,7 @@ void CheckOnThisMachine(const std::string& file,
   const auto* name = std::get_if<std::string>(&config.entrypoint);
   const ModelEntry* model = name == nullptr ? nullptr : FindModel(*name);
   if (model == nullptr || model->check == nullptr) return;
-  const auto problem = model->check(ConstantHparams(config.hyperparameters));
+  const auto problem = model->check(config.hyperparameters);
   if (!problem) return;
   throw Error(ErrorKind::kUsage,
               file + ": " + *problem + "; nothing was created");

@@ -8,8 +8,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/data/seeds.h"
 #include "engine/data/idx_reader.h"
+#include "engine/data/seeds.h"
 #include "engine/train/trial_context.h"
 #include "models/digit_strokes.h"
 #include "models/prepared_sets.h"

@@ -20,4 +20,8 @@ inline constexpr std::array<std::string_view, 19> kImageArchs = {
     "wide_resnet101_2",
 };
 
+/// What it trains them on: the values of its hyperparameter `dataset`.
+inline constexpr std::array<std::string_view, 3> kImageDatasets = {
+    "imagefolder", "cifar10", "fake"};
+
 }  // namespace dtrain

@@ -1,5 +1,6 @@
 #include "models/imagenet.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "engine/base/text.h"
 #include "engine/train/log_line.h"
 #include "models/classification.h"
+#include "models/image_archs.h"
 #include "models/imagenet_files.h"
 #include "models/optimizers.h"
 #include "models/pretrained.h"
@@ -24,6 +26,18 @@ Metrics Measure(const torch::Tensor& logits, const torch::Tensor& target,
           {prefix + "top5", TopKAccuracy(logits, target, 5)}};
 }
 
+// Smaller images have nothing left after the last pooling.
+void CheckSide(const std::string& arch, std::int64_t side) {
+  std::int64_t least = 1;
+  if (arch == "alexnet") least = 63;
+  if (arch.starts_with("vgg")) least = 32;
+  if (side >= least) return;
+  throw InvalidHyperparameters(arch + " needs images of at least " +
+                               std::to_string(least) + " pixels a side, and " +
+                               "these have " + std::to_string(side) +
+                               "; take another 'arch' or a larger 'crop_size'");
+}
+
 }  // namespace
 
 ImageNetTrial::ImageNetTrial(TrialContext& context)
@@ -36,9 +50,11 @@ ImageNetTrial::ImageNetTrial(TrialContext& context)
 }
 
 std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
-  if (const auto problem = CheckImageNet(context_.hparams())) {
-    throw Error(ErrorKind::kFailed, *problem);
+  const auto arch = context_.Get<std::string>("arch", "resnet18");
+  if (std::ranges::find(kImageArchs, arch) == kImageArchs.end()) {
+    throw InvalidHyperparameters(UnknownArch(arch));
   }
+  CheckSide(arch, data_->side());
   const auto classes =
       context_.Get<std::int64_t>("num_classes", kImageNetClasses);
   if (classes < data_->classes()) {
@@ -47,17 +63,21 @@ std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
         ", and the data have " + std::to_string(data_->classes()) +
         " classes; set it to that or more");
   }
-  const auto arch = context_.Get<std::string>("arch", "resnet18");
   auto net = MakeImageClassifier(arch, classes);
   if (classes != kImageNetClasses) {
     LogLine(LogLevel::kInfo,
             "num_classes: " + arch + " has a head of its own, " + net->head() +
                 ", with " + std::to_string(classes) + " classes");
   }
-  if (!context_.Get<bool>("pretrained", false)) return net;
+  // A checkpoint has all weights itself.
+  if (!context_.Get<bool>("pretrained", false) || context_.continues()) {
+    return net;
+  }
   const ImageNetFiles files(context_.Get<std::string>("data", ""));
+  const auto weights = files.Weights(arch);
+  if (!weights) throw Error(ErrorKind::kFailed, files.MissingWeights(arch));
   LogLine(LogLevel::kInfo,
-          LoadPretrained(*net, *files.Weights(arch),
+          LoadPretrained(*net, *weights,
                          classes == kImageNetClasses ? OtherHead::kError
                                                      : OtherHead::kKeepNew));
   return net;
@@ -66,7 +86,12 @@ std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
 // StepLR(step_size=2, gamma=0.1), stepped every epoch, unless `schedule` asks
 // for another.
 void ImageNetTrial::AddSchedule() {
+  const auto start = context_.Get<std::int64_t>("start-epoch", 0);
   if (context_.Get<std::string>("schedule", "step") != "step") {
+    if (start != 0) {
+      throw InvalidHyperparameters(
+          "hyperparameter 'start-epoch' is for 'schedule: step' only");
+    }
     const auto source = data_->Training(TrainingSamples());
     if (auto schedule = MakeSchedule(context_, source->BatchesPerEpoch(),
                                      kImageNetDefaults)) {
@@ -74,13 +99,13 @@ void ImageNetTrial::AddSchedule() {
     }
     return;
   }
-  const auto start = context_.Get<std::int64_t>("start-epoch", 0);
   const auto every = context_.Get<std::int64_t>("step_epochs", 2);
   const auto gamma = context_.Get<double>("gamma", 0.1);
-  if (start < 0 || every < 1 || !(gamma > 0)) {
+  constexpr std::int64_t kMostEpochs = 1'000'000;
+  if (start < 0 || start > kMostEpochs || every < 1 || !(gamma > 0)) {
     throw InvalidHyperparameters(
-        "hyperparameters 'start-epoch', 'step_epochs' and 'gamma' must be at "
-        "least 0, at least 1 and above 0");
+        "hyperparameters 'start-epoch', 'step_epochs' and 'gamma' must be from "
+        "0 to 1000000, at least 1 and above 0");
   }
   LrSchedule schedule(StepLr{.step_size = every, .gamma = gamma});
   for (std::int64_t epoch = 0; epoch < start; ++epoch) schedule.Step();

@@ -35,27 +35,43 @@ std::string Counts(std::int64_t training, std::int64_t validation,
          std::to_string(classes) + " classes";
 }
 
-// The integer hyperparameter `name`, which must be at least `least`.
-std::int64_t AtLeast(std::int64_t least, const TrialContext& context,
-                     const char* name, std::int64_t fallback) {
+constexpr std::int64_t kMostSide = 16'384;
+constexpr std::int64_t kMostWorkers = 256;
+constexpr std::int64_t kMostCount = 1'000'000'000;  // of classes or samples
+
+// The integer hyperparameter `name`, which must be in that range.
+std::int64_t InRange(std::int64_t least, std::int64_t most,
+                     const TrialContext& context, const char* name,
+                     std::int64_t fallback) {
   const auto value = context.Get<std::int64_t>(name, fallback);
-  if (value >= least) return value;
-  throw InvalidHyperparameters(std::string("hyperparameter '") + name +
-                               "' is " + std::to_string(value) + "; at least " +
-                               std::to_string(least));
+  if (value >= least && value <= most) return value;
+  throw InvalidHyperparameters(
+      std::string("hyperparameter '") + name + "' is " + std::to_string(value) +
+      "; give an integer from " + std::to_string(least) + " to " +
+      std::to_string(most));
+}
+
+std::int64_t CropSize(const TrialContext& context) {
+  return InRange(1, kMostSide, context, "crop_size", 224);
+}
+
+// What leaves the usual margin around the crop.
+std::int64_t ResizeSize(const TrialContext& context) {
+  const std::int64_t usual =
+      std::min(kMostSide, (CropSize(context) * 256 + 112) / 224);
+  return InRange(1, kMostSide, context, "resize_size", usual);
 }
 
 int Workers(const TrialContext& context) {
-  constexpr std::int64_t kMost = 256;
-  return static_cast<int>(std::min(kMost, AtLeast(0, context, "workers", 4)));
+  return static_cast<int>(InRange(0, kMostWorkers, context, "workers", 4));
 }
 
 class FolderData final : public ImageNetData {
  public:
   explicit FolderData(const TrialContext& context)
       : workers_(Workers(context)),
-        steps_{.crop = AtLeast(1, context, "crop_size", 224),
-               .resize = AtLeast(1, context, "resize_size", 256),
+        steps_{.crop = CropSize(context),
+               .resize = ResizeSize(context),
                .normalization = kImageNetNormalization},
         skipped_(std::make_shared<SkippedFiles>([](const std::string& line) {
           LogLine(LogLevel::kWarning, line);
@@ -77,9 +93,14 @@ class FolderData final : public ImageNetData {
   std::int64_t classes() const override {
     return static_cast<std::int64_t>(training_->classes.size());
   }
+  std::int64_t side() const override { return steps_.crop; }
   std::string description() const override {
+    const std::int64_t ignored = training_->ignored + validation_->ignored;
     return EscapeForTerminal(directory_) + ": " +
-           Counts(Size(*training_), Size(*validation_), classes());
+           Counts(Size(*training_), Size(*validation_), classes()) +
+           (ignored == 0 ? ""
+                         : "; left out: " + std::to_string(ignored) +
+                               " files that are neither .jpg, .jpeg nor .png");
   }
   std::size_t skipped() const override { return skipped_->count(); }
 
@@ -123,6 +144,7 @@ class Cifar10Data final : public ImageNetData {
   }
 
   std::int64_t classes() const override { return kCifar10Classes; }
+  std::int64_t side() const override { return kCifar10Side; }
   std::string description() const override {
     return sets_.description + ": " +
            Counts(sets_.training.size(), sets_.test.size(), classes());
@@ -132,6 +154,11 @@ class Cifar10Data final : public ImageNetData {
     return Source(sets_.training, samples);
   }
   std::unique_ptr<DataSource> Validation(SamplerOptions samples) override {
+    if (!sets_.whole_test) {
+      LogLine(LogLevel::kWarning,
+              "the test set is incomplete: val_loss, val_top1 and val_top5 are "
+              "no CIFAR-10 test results");
+    }
     return Source(sets_.test, samples);
   }
 
@@ -152,11 +179,12 @@ class FakeData final : public ImageNetData {
  public:
   explicit FakeData(const TrialContext& context)
       : workers_(Workers(context)),
-        side_(AtLeast(1, context, "crop_size", 224)),
-        classes_(AtLeast(1, context, "num_classes", 1000)),
-        training_(AtLeast(4, context, "fake_samples", 1024)) {}
+        side_(CropSize(context)),
+        classes_(InRange(1, kMostCount, context, "num_classes", 1000)),
+        training_(InRange(4, kMostCount, context, "fake_samples", 1024)) {}
 
   std::int64_t classes() const override { return classes_; }
+  std::int64_t side() const override { return side_; }
   std::string description() const override {
     return "made-up images of " + std::to_string(side_) + "x" +
            std::to_string(side_) + ": " +
@@ -206,9 +234,7 @@ std::unique_ptr<ImageNetData> OpenImageNetData(const TrialContext& context) {
   if (dataset == "imagefolder") return std::make_unique<FolderData>(context);
   if (dataset == "cifar10") return std::make_unique<Cifar10Data>(context);
   if (dataset == "fake") return std::make_unique<FakeData>(context);
-  throw InvalidHyperparameters(
-      "hyperparameter 'dataset': '" + EscapeForTerminal(dataset) +
-      "' is unknown; say imagefolder, cifar10 or fake");
+  throw InvalidHyperparameters(UnknownDataset(dataset));
 }
 
 }  // namespace dtrain

@@ -16,6 +16,8 @@ class ImageNetData {
   virtual ~ImageNetData() = default;
 
   virtual std::int64_t classes() const = 0;
+  /// The side of an image, in pixels.
+  virtual std::int64_t side() const = 0;
   /// For the log: what it is and how many images there are.
   virtual std::string description() const = 0;
   /// How many image files could not be read so far.

@@ -41,7 +41,10 @@ std::optional<fs::path> WeightsIn(const fs::path& directory,
       found.push_back(entry->path());
     }
   }
-  std::ranges::sort(found);
+  // The plain name first, then those with a hash.
+  std::ranges::sort(found, {}, [&arch](const fs::path& path) {
+    return std::pair(path.stem() != arch, path);
+  });
   for (const char* ending : kEndings) {
     const auto with = std::ranges::find(
         found, fs::path(ending),
@@ -72,13 +75,34 @@ std::string List(const std::vector<fs::path>& places) {
                        : Join(names, ", ");
 }
 
-// The text `name`, `fallback` where it is missing, nothing where it is no text.
-std::optional<std::string> Text(const nlohmann::json& hparams, const char* name,
-                                const char* fallback) {
-  if (!hparams.contains(name)) return fallback;
-  const nlohmann::json& value = hparams.at(name);
-  if (!value.is_string()) return std::nullopt;
-  return value.get<std::string>();
+// Every value that the hyperparameter `name` can have; none where they are
+// drawn from a range.
+std::vector<nlohmann::json> Values(const nlohmann::json& space,
+                                   const char* name,
+                                   const nlohmann::json& fallback) {
+  const auto found = space.find(name);
+  if (found == space.end() || found->is_null()) return {fallback};
+  if (!found->is_object() || !found->contains("type")) return {*found};
+  if (found->contains("val")) return {found->at("val")};
+  std::vector<nlohmann::json> values;
+  if (!found->contains("vals")) return values;
+  for (const nlohmann::json& value : found->at("vals")) values.push_back(value);
+  return values;
+}
+
+// Those of them that are texts: of others the trial itself will say more.
+std::vector<std::string> Texts(const nlohmann::json& space, const char* name,
+                               const char* fallback) {
+  std::vector<std::string> texts;
+  for (const nlohmann::json& value : Values(space, name, fallback)) {
+    if (value.is_string()) texts.push_back(value);
+  }
+  return texts;
+}
+
+template <typename Range, typename Value>
+bool Contains(const Range& range, const Value& value) {
+  return std::ranges::find(range, value) != std::ranges::end(range);
 }
 
 }  // namespace
@@ -129,37 +153,50 @@ std::optional<fs::path> ImageNetFiles::Weights(const std::string& arch) const {
 
 std::string ImageNetFiles::MissingWeights(const std::string& arch) const {
   const fs::path to = weight_places_.empty() ? "." : weight_places_.front();
-  const std::string file = EscapeForTerminal((to / (arch + ".pth")).string());
+  const std::string directory = EscapeForTerminal(to.string());
   return "pretrained: no weights of " + arch + "; looked for " + arch +
          ".safetensors, " + arch + ".pth and " + arch + "-HASH.pth in " +
-         List(weight_places_) +
-         "; with torchvision installed, python3 -c "
-         "\"import torch, torchvision as tv; torch.save(tv.models." +
-         arch + "(weights='IMAGENET1K_V1').state_dict(), '" + file +
-         "')\" gets them; or say 'pretrained: false' to begin from random "
+         List(weight_places_) + "; with torchvision installed, mkdir -p '" +
+         directory +
+         "' && python3 -c \"import torch, torchvision as tv; "
+         "torch.save(tv.models." +
+         arch + "(weights='IMAGENET1K_V1').state_dict(), '" + directory + "/" +
+         arch +
+         ".pth')\" gets them; or say 'pretrained: false' to begin from random "
          "weights";
 }
 
-std::optional<std::string> CheckImageNet(const nlohmann::json& hparams,
+std::string UnknownArch(const std::string& arch) {
+  const std::vector<std::string> known(kImageArchs.begin(), kImageArchs.end());
+  return "hyperparameter 'arch': no network '" + EscapeForTerminal(arch) + "'" +
+         DidYouMean(arch, known) + "; there are " + Join(known, ", ");
+}
+
+std::string UnknownDataset(const std::string& dataset) {
+  return "hyperparameter 'dataset': '" + EscapeForTerminal(dataset) +
+         "' is unknown; say imagefolder, cifar10 or fake";
+}
+
+std::optional<std::string> CheckImageNet(const nlohmann::json& space,
                                          const ReadVariable& variable) {
-  const auto arch = Text(hparams, "arch", "resnet18");
-  const auto data = Text(hparams, "data", "");
-  const auto dataset = Text(hparams, "dataset", "imagefolder");
-  if (arch && std::ranges::find(kImageArchs, *arch) == kImageArchs.end()) {
-    const std::vector<std::string> known(kImageArchs.begin(),
-                                         kImageArchs.end());
-    return "hyperparameter 'arch': no network '" + EscapeForTerminal(*arch) +
-           "'" + DidYouMean(*arch, known) + "; there are " + Join(known, ", ");
+  const auto archs = Texts(space, "arch", "resnet18");
+  for (const std::string& arch : archs) {
+    if (!Contains(kImageArchs, arch)) return UnknownArch(arch);
   }
-  if (!data) return std::nullopt;  // searched, or refused by the trial
-  const ImageNetFiles files(*data, variable);
-  if (dataset == "imagefolder" && !files.Folders()) {
-    return files.MissingFolders();
+  const auto datasets = Texts(space, "dataset", "imagefolder");
+  for (const std::string& dataset : datasets) {
+    if (!Contains(kImageDatasets, dataset)) return UnknownDataset(dataset);
   }
   const bool pretrained =
-      hparams.contains("pretrained") && hparams.at("pretrained") == true;
-  if (pretrained && arch && !files.Weights(*arch)) {
-    return files.MissingWeights(*arch);
+      Contains(Values(space, "pretrained", false), nlohmann::json(true));
+  for (const std::string& data : Texts(space, "data", "")) {
+    const ImageNetFiles files(data, variable);
+    if (Contains(datasets, "imagefolder") && !files.Folders()) {
+      return files.MissingFolders();
+    }
+    for (const std::string& arch : archs) {
+      if (pretrained && !files.Weights(arch)) return files.MissingWeights(arch);
+    }
   }
   return std::nullopt;
 }

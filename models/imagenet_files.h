@@ -40,11 +40,16 @@ class ImageNetFiles {
   std::vector<std::filesystem::path> weight_places_;  // of weights
 };
 
-/// What is wrong with the hyperparameters of a `model_def:ImageNetTrial` on
-/// this machine, of those that are in `hparams`: an unknown network, missing
-/// images, missing weights.
+/// What to say of a network, or of data, that there are not.
+std::string UnknownArch(const std::string& arch);
+std::string UnknownDataset(const std::string& dataset);
+
+/// What is wrong on this machine with the hyperparameters of a
+/// `model_def:ImageNetTrial`, of searched ones with any of their values: an
+/// unknown network or set of data, missing images, missing weights. `space`: as
+/// searchers take it.
 std::optional<std::string> CheckImageNet(
-    const nlohmann::json& hparams,
+    const nlohmann::json& space,
     const ReadVariable& variable = ProcessVariable);
 
 }  // namespace dtrain

@@ -30,9 +30,10 @@ struct ModelEntry {
   std::span<const HparamDoc> hparams;
   // Makes the trial; null in the `dtrain` executable, which has no Torch.
   std::unique_ptr<Trial> (*make)(TrialContext& context);
-  // What is wrong with these values of hyperparameters (not all need be there)
-  // on this machine: asked before an experiment is made. Null: nothing to ask.
-  std::optional<std::string> (*check)(const nlohmann::json& hparams) = nullptr;
+  // What is wrong on this machine with the `hyperparameters` of a YAML,
+  // searched ones included: asked before an experiment is made. Null: nothing
+  // to ask.
+  std::optional<std::string> (*check)(const nlohmann::json& space) = nullptr;
 };
 
 /// Every trial of this build, by entrypoint.

@@ -75,15 +75,6 @@ nlohmann::json HparamsOfPoint(const nlohmann::json& space,
   return hparams;
 }
 
-nlohmann::json ConstantHparams(const nlohmann::json& space) {
-  nlohmann::json constants = nlohmann::json::object();
-  Rng unused(0);
-  for (const auto& [name, value] : space.items()) {
-    if (IsConstant(value)) constants[name] = SampleHparams(value, unused);
-  }
-  return constants;
-}
-
 bool IsConstant(const nlohmann::json& space) {
   if (HasType(space)) return space.at("type") == "const";
   if (!space.is_object()) return true;

@@ -35,10 +35,6 @@ Sample Identify(nlohmann::json hparams, Rng& rng);
 nlohmann::json HparamsOfPoint(const nlohmann::json& space,
                               const nlohmann::json& point);
 
-/// The hyperparameters of `space` that are not searched. REQUIRES: it was
-/// checked.
-nlohmann::json ConstantHparams(const nlohmann::json& space);
-
 /// Whether every hyperparameter of `space` has but one value.
 bool IsConstant(const nlohmann::json& space);
 

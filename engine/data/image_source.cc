@@ -1,5 +1,6 @@
 #include "engine/data/image_source.h"
 
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <torch/types.h>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/data/seeds.h"
 #include "engine/image/image_file.h"
 #include "engine/image/resize.h"
@@ -37,8 +39,10 @@ class ImageLoader {
     for (const std::int64_t sample : samples) {
       kept += Load(sample, pass_seed, kept, data, target) ? 1 : 0;
     }
-    // A batch is never empty: the next image of the folder stands in.
-    for (std::int64_t i = 1; kept == 0 && i < folder_size(); ++i) {
+    // No batch is empty, and none to train on shrinks to one image, of which
+    // batch normalisation could learn nothing: the next of the folder stand in.
+    const std::int64_t least = steps_.augment && size > 1 ? 2 : 1;
+    for (std::int64_t i = 1; kept < least && i < folder_size(); ++i) {
       const std::int64_t sample = (samples.back() + i) % folder_size();
       kept += Load(sample, pass_seed, kept, data, target) ? 1 : 0;
     }
@@ -72,6 +76,11 @@ class ImageLoader {
     } catch (const Error& error) {
       skipped_->Add(file.path.string(), error.what());
       return false;
+    } catch (const std::bad_alloc&) {
+      skipped_->Add(file.path.string(),
+                    EscapeForTerminal(file.path.string()) +
+                        ": there is not memory enough to decode it");
+      return false;
     }
     target.mutable_data_ptr<std::int64_t>()[row] = file.label;
     return true;
@@ -93,6 +102,11 @@ class ImageLoader {
 };
 
 }  // namespace
+
+SkippedFiles::~SkippedFiles() {
+  if (files_.size() <= kMostNamed) return;
+  say_("left out: " + std::to_string(files_.size()) + " files in all");
+}
 
 void SkippedFiles::Add(const std::string& file, const std::string& why) {
   const std::lock_guard lock(mutex_);

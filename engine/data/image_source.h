@@ -18,9 +18,13 @@ namespace dtrain {
 /// Image files that could not be read and were left out. Any thread.
 class SkippedFiles {
  public:
-  /// `say` is called with a line for each of the first ten.
+  /// `say` is called with a line for each of the first ten, and at the end with
+  /// how many there were if there were more.
   explicit SkippedFiles(std::function<void(const std::string&)> say)
       : say_(std::move(say)) {}
+  ~SkippedFiles();
+  SkippedFiles(const SkippedFiles&) = delete;
+  SkippedFiles& operator=(const SkippedFiles&) = delete;
 
   /// Counts `file` once, however often it is met.
   void Add(const std::string& file, const std::string& why);
@@ -46,8 +50,8 @@ struct ImageSteps {
 /// Resize and CenterCrop; then ToTensor and Normalize. Batches are float
 /// [samples, 3, crop, crop] and int64 [samples], the same with any number of
 /// workers. A file that cannot be read is left out of its batch; where that
-/// leaves none, the next image of the folder stands in. Read throws
-/// Error(kFailed) if no image of the folder can be read.
+/// leaves none, or one of several to train on, the next of the folder stand in.
+/// Read throws Error(kFailed) if no image of the folder can be read.
 std::unique_ptr<DataSource> MakeImageSource(
     std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
     const ImageSteps& steps, int workers,

@@ -42,7 +42,7 @@ void ThreadLoader::Seek(std::int64_t index) {
     ++era_;
     loaded_.clear();
     sampler_.Seek(index);
-    ordered_ = read_ = index;
+    ordered_ = read_ = asked_ = index;
   }
   work_.notify_all();
 }
@@ -57,6 +57,8 @@ Batch ThreadLoader::Read() {
   } else {
     if (threads_.empty()) StartWorkers();
     std::unique_lock lock(mutex_);
+    asked_ = read_;
+    work_.notify_all();
     done_.wait(lock, [&] { return loaded_.contains(read_); });
     loaded = std::move(loaded_.extract(read_).mapped());
     ++read_;
@@ -80,7 +82,7 @@ void ThreadLoader::StartWorkers() {
 void ThreadLoader::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [&] { return stop_ || ordered_ < read_ + depth_; });
+    work_.wait(lock, [this] { return stop_ || MayOrder(); });
     if (stop_) return;
     const Order order = TakeOrder();
     lock.unlock();
@@ -90,6 +92,15 @@ void ThreadLoader::Work() {
     loaded_[order.batch] = std::move(loaded);
     done_.notify_one();
   }
+}
+
+// Passes of a set that does not wrap are read one by one, with a Seek between:
+// what is loaded beyond the end of one would be thrown away.
+bool ThreadLoader::MayOrder() const {
+  if (ordered_ >= read_ + depth_) return false;
+  if (options_.wrap) return true;
+  const std::int64_t pass = std::max<std::int64_t>(BatchesPerEpoch(), 1);
+  return ordered_ < (asked_ / pass + 1) * pass;
 }
 
 ThreadLoader::Order ThreadLoader::TakeOrder() {

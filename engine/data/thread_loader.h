@@ -29,7 +29,8 @@ struct LoaderOptions {
 };
 
 /// A DataSource that loads batches in threads, ahead of the reader and in
-/// order. Threads start at the first Read, never in the constructor. What
+/// order; of a set that does not wrap, no further than to the end of the pass.
+/// Threads start at the first Read, never in the constructor. What
 /// `load` throws comes out of the Read of that batch; the next Read goes on
 /// with the next batch. The destructor waits for batches being loaded.
 class ThreadLoader final : public DataSource {
@@ -63,6 +64,7 @@ class ThreadLoader final : public DataSource {
   void Work();
   Loaded Load(const Order& order) const;
   Order TakeOrder();
+  bool MayOrder() const;
 
   const SamplerOptions options_;
   const LoadBatch load_;
@@ -76,6 +78,7 @@ class ThreadLoader final : public DataSource {
   std::int64_t era_ = 0;
   std::int64_t ordered_ = 0;  // the next batch that a worker takes
   std::int64_t read_ = 0;     // the next batch that Read gives
+  std::int64_t asked_ = 0;    // the last one that Read was called for
   std::map<std::int64_t, Loaded> loaded_;
   bool stop_ = false;
   std::vector<std::thread> threads_;

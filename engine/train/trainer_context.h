@@ -29,6 +29,9 @@ class TrainerContext final : public TrialContext {
   int world_size() const override { return spec_.world_size; }
   std::uint32_t seed() const override { return spec_.seed; }
   std::int64_t run() const override { return spec_.run; }
+  bool continues() const override {
+    return !spec_.restore.empty() || !spec_.warm_start.empty();
+  }
   std::int64_t batches() const override { return batches_; }
 
   void Add(const std::shared_ptr<torch::nn::Module>& model,

@@ -38,6 +38,9 @@ class TrialContext {
   virtual std::uint32_t seed() const = 0;
   /// 0 in the trial's first process; restarts count up.
   virtual std::int64_t run() const = 0;
+  /// Whether a checkpoint's weights will replace those that the constructor
+  /// makes.
+  virtual bool continues() const = 0;
   /// Batches trained so far.
   virtual std::int64_t batches() const = 0;
 

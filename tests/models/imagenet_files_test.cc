@@ -100,6 +100,32 @@ TEST_F(ImageNetFilesTest, RefusesUnknownNetworks) {
                              HasSubstr("did you mean 'resnet18'"))));
 }
 
+TEST_F(ImageNetFilesTest, ChecksEveryValueThatIsSearched) {
+  MakeFolders();
+  Touch("data/resnet50.pth");
+  const auto archs = [](const char* other) {
+    return nlohmann::json{{"type", "categorical"},
+                          {"vals", {"resnet50", other}}};
+  };
+  EXPECT_EQ(Check({{"arch", archs("resnet50")}, {"pretrained", true}}),
+            std::nullopt);
+  EXPECT_THAT(Check({{"arch", archs("vgg11")}, {"pretrained", true}}),
+              Optional(HasSubstr("no weights of vgg11")));
+  EXPECT_THAT(Check({{"arch", archs("vgg12")}}),
+              Optional(HasSubstr("no network 'vgg12'")));
+}
+
+TEST_F(ImageNetFilesTest, TakesNullForTheDefault) {
+  MakeFolders();
+  EXPECT_THAT(Check({{"arch", nullptr}, {"pretrained", true}}),
+              Optional(HasSubstr("no weights of resnet18")));
+}
+
+TEST_F(ImageNetFilesTest, RefusesUnknownData) {
+  EXPECT_THAT(Check({{"dataset", "imagnet"}}),
+              Optional(HasSubstr("say imagefolder, cifar10 or fake")));
+}
+
 TEST_F(ImageNetFilesTest, AsksForNoFilesOfMadeUpImages) {
   EXPECT_EQ(Check({{"dataset", "fake"}}), std::nullopt);
 }

@@ -1,6 +1,7 @@
 #include "models/imagenet.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "engine/train/train_trial.h"
 #include "models/pretrained.h"
 #include "models/table.h"
+#include "tests/support/recorded_network.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -20,15 +22,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// Writes every parameter and buffer of `net` as torchvision would name it.
-void WriteWeights(const torch::nn::Module& net, const fs::path& file) {
+// Writes every parameter and buffer of `net` but one, named as in torchvision.
+void WriteWeights(const torch::nn::Module& net, const fs::path& file,
+                  const std::string& without = "") {
   std::vector<TensorBytes> tensors;
   const auto add = [&](const auto& entries) {
     for (const auto& entry : entries) {
+      if (entry.key() == without) continue;
       const torch::Tensor& tensor = entry.value();
       tensors.push_back(
           {.name = entry.key(),
@@ -65,6 +70,7 @@ class PretrainedTest : public testing::Test {
 
 TEST_F(PretrainedTest, CopiesEveryWeight) {
   const auto from = Net();
+  FillByName(*from);
   WriteWeights(*from, file_);
   const auto to = Net();
   EXPECT_EQ(Load(*to), "pretrained: weights from " + file_.string());
@@ -73,6 +79,8 @@ TEST_F(PretrainedTest, CopiesEveryWeight) {
         torch::equal(entry.value(), to->named_parameters()[entry.key()]))
         << entry.key();
   }
+  EXPECT_TRUE(torch::equal(from->named_buffers()["bn1.running_var"],
+                           to->named_buffers()["bn1.running_var"]));
 }
 
 TEST_F(PretrainedTest, KeepsAHeadForAnotherNumberOfClasses) {
@@ -102,8 +110,14 @@ TEST_F(PretrainedTest, RefusesAnotherNetworksWeights) {
 }
 
 TEST_F(PretrainedTest, RefusesHalfANetwork) {
-  WriteWeights(*Net()->named_children()["layer1"], file_);
-  EXPECT_THROW(Load(*Net()), Error);
+  WriteWeights(*Net(), file_, /*without=*/"fc.bias");
+  EXPECT_THAT([this] { Load(*Net()); },
+              ThrowsMessage<Error>(HasSubstr("lacks 'fc.bias'")));
+}
+
+TEST_F(PretrainedTest, NeedsNoCountersOfBatchNormalisation) {
+  WriteWeights(*Net(), file_, /*without=*/"bn1.num_batches_tracked");
+  EXPECT_THAT(Load(*Net()), HasSubstr("pretrained: weights from"));
 }
 
 // The trial as it is trained, on images that it makes up.
@@ -111,6 +125,11 @@ class ImageNetTrialTest : public testing::Test {
  protected:
   ImageNetTrialTest() {
     torch::set_num_threads(1);
+    // What else lies on this machine must not matter.
+    for (const char* name : {"HOME", "XDG_CACHE_HOME", "TORCH_HOME"}) {
+      ::setenv(name, directory_.path().c_str(), 1);
+    }
+    ::unsetenv("DTRAIN_DATA");
     spec_.hparams = {{"dataset", "fake"},      {"fake_samples", 10},
                      {"num_classes", 6},       {"crop_size", 32},
                      {"global_batch_size", 4}, {"workers", 0}};
@@ -139,6 +158,18 @@ class ImageNetTrialTest : public testing::Test {
     }
     return names;
   }
+  // The learning rates of the training reports.
+  std::vector<double> Rates() const {
+    std::vector<double> rates;
+    for (const TrialMessage& message : sent_) {
+      const auto* report = std::get_if<TrainingReport>(&message);
+      if (report == nullptr) continue;
+      for (const auto& [name, value] : report->metrics) {
+        if (name == "lr") rates.push_back(value);
+      }
+    }
+    return rates;
+  }
   std::ptrdiff_t Reports() const {
     return std::ranges::count_if(sent_, [](const TrialMessage& message) {
       return std::holds_alternative<TrainingReport>(message);
@@ -158,6 +189,37 @@ TEST_F(ImageNetTrialTest, MeasuresAsTheTutorialDoes) {
   EXPECT_THAT(Names<ValidationReport>(),
               testing::IsSupersetOf({"val_loss", "val_top1", "val_top5"}));
   EXPECT_EQ(Reports(), 3) << "10 images, four a batch";
+}
+
+TEST_F(ImageNetTrialTest, LowersTheRateEveryTwoEpochs) {
+  spec_.hparams["fake_samples"] = 4;
+  ASSERT_EQ(Train(3).reason, EndReason::kCompleted);
+  EXPECT_THAT(Rates(), ElementsAre(0.1, 0.1, DoubleNear(0.01, 1e-9)));
+}
+
+TEST_F(ImageNetTrialTest, CountsEpochsBeforeItsOwn) {
+  spec_.hparams["fake_samples"] = 4;
+  spec_.hparams["start-epoch"] = 3;
+  ASSERT_EQ(Train(2).reason, EndReason::kCompleted);
+  EXPECT_THAT(Rates(),
+              ElementsAre(DoubleNear(0.01, 1e-9), DoubleNear(0.001, 1e-9)));
+}
+
+TEST_F(ImageNetTrialTest, RefusesImagesTooSmallForTheNetwork) {
+  spec_.hparams["arch"] = "alexnet";
+  const Finished finished = Train(1);
+  EXPECT_EQ(finished.reason, EndReason::kInvalidHp);
+  EXPECT_THAT(finished.message, HasSubstr("at least 63 pixels a side"));
+}
+
+TEST_F(ImageNetTrialTest, TakesEveryWeightFromACheckpointThatItGoesOnFrom) {
+  ASSERT_EQ(Train(1).reason, EndReason::kCompleted);
+  const fs::path saved =
+      fs::directory_iterator(directory_.path() / "checkpoints")->path();
+  spec_.hparams["pretrained"] = true;
+  spec_.warm_start = saved.string();
+  const Finished finished = Train(1);
+  EXPECT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
 }
 
 TEST_F(ImageNetTrialTest, LeavesOutAShortLastBatchIfAsked) {

@@ -50,15 +50,6 @@ TEST(HparamSpaceTest, SamplesInsideNestedMaps) {
   EXPECT_FALSE(IsConstant(space));
 }
 
-TEST(HparamSpaceTest, TellsConstantsFromWhatIsSearched) {
-  const auto space = nlohmann::json::parse(R"({
-    "a": 1, "b": {"type": "const", "val": [2]},
-    "c": {"type": "double", "minval": 0, "maxval": 1},
-    "d": {"e": {"type": "categorical", "vals": [1, 2]}}})");
-  EXPECT_EQ(ConstantHparams(space), nlohmann::json::parse(R"({
-    "a": 1, "b": [2]})"));
-}
-
 TEST(HparamSpaceTest, TakesTheValueOfAConst) {
   Rng rng(1);
 

@@ -106,6 +106,30 @@ TEST(ThreadLoaderThreadsTest, StartsNoThreadBeforeTheFirstRead) {
   EXPECT_EQ(loads, 0);
 }
 
+TEST(ThreadLoaderThreadsTest, LoadsNothingBeyondAPassThatDoesNotWrap) {
+  std::atomic<int> loads = 0;
+  const LoadBatch load = [&](std::span<const std::int64_t> samples,
+                             std::uint64_t seed) {
+    ++loads;
+    return LoadNumbers(samples, seed);
+  };
+  {
+    ThreadLoader loader({.samples = 4, .batch_size = 2, .wrap = false}, load,
+                        {.workers = 2});
+    loader.Read();
+    loader.Read();
+  }
+  EXPECT_EQ(loads, 2);
+}
+
+TEST(ThreadLoaderThreadsTest, ReadsOnIntoTheNextPassIfAsked) {
+  ThreadLoader loader({.samples = 4, .batch_size = 2, .wrap = false},
+                      LoadNumbers, {.workers = 2});
+  loader.Read();
+  loader.Read();
+  EXPECT_EQ(loader.Read().data[0].item<std::int64_t>(), 0);
+}
+
 TEST(ThreadLoaderThreadsTest, LoadsAsManyBatchesAtOnceAsThereAreWorkers) {
   // Nobody passes before two are there, so one worker alone would hang.
   std::latch both(2);
