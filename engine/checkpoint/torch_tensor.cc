@@ -141,6 +141,13 @@ std::vector<std::byte> Gather(const StridedTensor& tensor, Bytes storage,
 
 }  // namespace
 
+std::optional<std::string_view> StorageName(std::string_view dtype) {
+  const auto* found = std::ranges::find(
+      kStorages, dtype, &std::pair<std::string_view, std::string_view>::second);
+  if (found == kStorages.end()) return std::nullopt;
+  return found->first;
+}
+
 std::optional<StorageReference> StorageOf(const Pickle& pickle,
                                           PickleIndex index) {
   const auto* id = pickle.Get<PicklePersistentId>(index);

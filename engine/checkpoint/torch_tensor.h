@@ -28,6 +28,10 @@ struct StridedTensor {
   std::vector<std::int64_t> strides;
 };
 
+/// PyTorch's name for storages of `dtype`, as safetensors spells it:
+/// "FloatStorage" for "F32"; nothing if dtrain knows none.
+std::optional<std::string_view> StorageName(std::string_view dtype);
+
 /// The storage that the persistent id at `index` stands for; nothing if it
 /// stands for none whose elements dtrain has a type for.
 std::optional<StorageReference> StorageOf(const Pickle& pickle,
