@@ -152,6 +152,7 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   text.erase(std::min(text.find('\n'), text.size()));
   const bool word = text.size() > 1 && std::islower(text[1]) != 0;
   if (word) text[0] = static_cast<char>(std::tolower(text[0]));
+  if (text.ends_with('?')) return Where(app) + text;
   return Where(app) + text + "; see " + HelpHint(app);
 }
 

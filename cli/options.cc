@@ -1,11 +1,14 @@
 #include "cli/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
 #include <CLI/CLI.hpp>
+
+#include "engine/base/text.h"
 
 namespace dtrain {
 namespace {
@@ -21,6 +24,23 @@ CLI::Validator WholeNumber(std::int64_t least) {
            ", not '" + text + "'";
   };
   return {check, /*description=*/"", "whole number"};
+}
+
+// "a, b or c". REQUIRES: there is a word.
+std::string Alternatives(std::vector<std::string> words) {
+  const std::string last = std::move(words.back());
+  words.pop_back();
+  return words.empty() ? last : Join(words, ", ") + " or " + last;
+}
+
+CLI::Validator OneWord(const std::vector<std::string>& words) {
+  const std::string all = Join(words, ",");
+  const auto check = [words](const std::string& text) -> std::string {
+    if (std::ranges::find(words, text) != words.end()) return "";
+    return "wants " + Alternatives(words) + ", not '" + text + "'" +
+           DidYouMean(text, words);
+  };
+  return {check, "{" + all + "}", "word"};
 }
 
 }  // namespace
@@ -51,7 +71,7 @@ const CliOption& CliOption::AtLeast(std::int64_t least) const {
 }
 
 const CliOption& CliOption::OneOf(const std::vector<std::string>& words) const {
-  option_->check(CLI::IsMember(words));
+  option_->check(OneWord(words));
   return *this;
 }
 

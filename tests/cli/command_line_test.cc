@@ -68,6 +68,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"list", "--limit", "-1"},
                 "list: --limit: wants a whole number of at least 0, not '-1'; "
                 "see 'dtrain list --help'"},
+        Mistake{{"plot", "1", "--x", "epoch"},
+                "plot: --x: wants batches or epochs, not 'epoch'; did you mean "
+                "'epochs'?"},
+        Mistake{{"plot", "1", "--x", "time"},
+                "plot: --x: wants batches or epochs, not 'time'; see 'dtrain "
+                "plot --help'"},
         Mistake{{"--color", "pink", "list"},
                 "--color: wants auto, always or never, not 'pink'"},
         Mistake{{"trials", "3.1"},
