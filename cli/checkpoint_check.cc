@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/sha256.h"
 
@@ -62,23 +61,32 @@ bool IsRecorded(const std::string& manifest, const CheckpointRow& checkpoint) {
 
 }  // namespace
 
-FileReport VerifyCheckpoint(const StoreLayout& layout,
-                            const CheckpointRow& checkpoint) {
+CheckpointFiles ReadCheckpoint(const StoreLayout& layout,
+                               const CheckpointRow& checkpoint) {
   const fs::path path = layout.Checkpoint(checkpoint.trial, checkpoint.uuid);
   const fs::path forbidden = Forbidden(path);
   if (!forbidden.empty()) {
-    return {FileState::kUnreadable,
-            forbidden.string() + ": may not be read; check its permissions"};
+    throw Error(
+        ErrorKind::kFailed,
+        forbidden.string() + ": may not be read; check its permissions");
   }
+  CheckpointFiles files = CheckpointFiles::Read(path);
+  if (IsRecorded(ReadManifest(path), checkpoint)) return files;
+  throw Error(ErrorKind::kDamaged,
+              "checkpoint " + path.string() + ": '" + kManifestName +
+                  "' is not the one that was recorded; it is damaged: go on "
+                  "from another one");
+}
+
+FileReport VerifyCheckpoint(const StoreLayout& layout,
+                            const CheckpointRow& checkpoint) {
   try {
-    CheckpointFiles::Read(path);
+    static_cast<void>(ReadCheckpoint(layout, checkpoint));
+    return {};
   } catch (const Error& error) {
-    return {FileState::kBad, error.what()};
+    const bool is_bad = error.kind() == ErrorKind::kDamaged;
+    return {is_bad ? FileState::kBad : FileState::kUnreadable, error.what()};
   }
-  if (IsRecorded(ReadManifest(path), checkpoint)) return {};
-  return Bad(path, std::string("'") + kManifestName +
-                       "' is not the one that was recorded; it is damaged: go "
-                       "on from another one");
 }
 
 FileReport GlanceAtCheckpoint(const StoreLayout& layout,

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -14,9 +15,14 @@ struct FileReport {
   std::string problem;  // in words that name the file; empty if good
 };
 
-/// Reads all files of the checkpoint and compares each with its SHA-256 in the
-/// manifest, and the manifest with the record. kUnreadable: this user may not
-/// read them, so nothing is known.
+/// All files of the checkpoint, each compared with its SHA-256 in the manifest,
+/// and the manifest with the record. Throws Error(kDamaged) that names what is
+/// not as it was, Error(kFailed) if this user may not read it.
+CheckpointFiles ReadCheckpoint(const StoreLayout& layout,
+                               const CheckpointRow& checkpoint);
+
+/// Whether ReadCheckpoint reads it. kUnreadable: this user may not, so nothing
+/// is known.
 FileReport VerifyCheckpoint(const StoreLayout& layout,
                             const CheckpointRow& checkpoint);
 

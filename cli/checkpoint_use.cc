@@ -38,16 +38,6 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
                   "most_free, or GPUs as [0, 1]");
 }
 
-CheckpointRow FindCheckpoint(const Store& store, const std::string& uuid) {
-  const CheckpointRow checkpoint = store.CheckpointByPrefix(uuid);
-  if (checkpoint.state != "DELETED") return checkpoint;
-  throw Error(ErrorKind::kNotFound,
-              "checkpoint " + checkpoint.uuid +
-                  " is deleted; 'dtrain checkpoints " +
-                  std::to_string(checkpoint.trial.experiment) +
-                  "' shows those there are");
-}
-
 TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
                  const ExperimentConfig& config,
                  const CheckpointUseOptions& options) {

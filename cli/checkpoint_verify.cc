@@ -38,12 +38,8 @@ bool IsTarget(const Store& store, const std::string& text) {
 void AddTarget(const Store& store, const std::string& text,
                std::vector<CheckpointRow>& rows) {
   if (!IsTarget(store, text)) {
-    rows.push_back(store.CheckpointByPrefix(text));
-    if (rows.back().state != "DELETED") return;
-    throw Error(ErrorKind::kNotFound,
-                "checkpoint " + rows.back().uuid +
-                    " is deleted; 'dtrain checkpoints EXP' shows those there "
-                    "are");
+    rows.push_back(FindCheckpoint(store, text));
+    return;
   }
   const Target target = ParseTarget(text);
   FindTarget(store, target);

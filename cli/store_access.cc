@@ -144,6 +144,16 @@ ExperimentRow FindTarget(const Store& store, const Target& target) {
   return row;
 }
 
+CheckpointRow FindCheckpoint(const Store& store, const std::string& prefix) {
+  CheckpointRow checkpoint = store.CheckpointByPrefix(prefix);
+  if (checkpoint.state != "DELETED") return checkpoint;
+  throw Error(ErrorKind::kNotFound,
+              "checkpoint " + checkpoint.uuid +
+                  " is deleted; 'dtrain checkpoints " +
+                  std::to_string(checkpoint.trial.experiment) +
+                  "' shows those there are");
+}
+
 std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived) {
   auto rows = store.Experiments({.archived = archived});
   for (ExperimentRow& row : rows) DeriveState(store.layout(), row);

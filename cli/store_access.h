@@ -41,6 +41,10 @@ ExperimentDetail FindExperimentDetail(const Store& store, std::int64_t id);
 /// FindExperiment, and its trial must be there as well if one is named.
 ExperimentRow FindTarget(const Store& store, const Target& target);
 
+/// The checkpoint whose UUID begins so, in at least 4 characters. Throws
+/// Error(kNotFound) with what to do if there is none, or its files are deleted.
+CheckpointRow FindCheckpoint(const Store& store, const std::string& prefix);
+
 /// All experiments, their states as users see them.
 std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived);
 
