@@ -11,14 +11,17 @@ void SetUpCheckpoint(CLI::App& app, Invocation& invocation) {
   OnParsed(app, [&app] {
     if (HasNamedSubcommand(app)) return;
     throw Error(ErrorKind::kUsage,
-                "checkpoint: what of it? give show, verify or delete; see "
-                "'dtrain checkpoint --help'");
+                "checkpoint: what of it? give show, verify, export or "
+                "delete; see 'dtrain checkpoint --help'");
   });
   SetUpCheckpointShow(
       AddSubcommand(app, "show", "Show one checkpoint and its files"),
       invocation);
   SetUpCheckpointVerify(
       AddSubcommand(app, "verify", "Compare files with their checksums"),
+      invocation);
+  SetUpCheckpointExport(
+      AddSubcommand(app, "export", "Write its weights for PyTorch and others"),
       invocation);
   SetUpCheckpointDelete(
       AddSubcommand(app, "delete", "Delete checkpoints with their files"),

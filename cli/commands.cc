@@ -38,7 +38,7 @@ constexpr std::array kCommands = {
             /*rare=*/true},
     Command{"predict", "", "Print what a checkpoint's model says of samples",
             SetUpPredict, /*rare=*/true},
-    Command{"checkpoint", "", "Show, verify or delete checkpoints",
+    Command{"checkpoint", "", "Show, verify, export or delete checkpoints",
             SetUpCheckpoint, /*rare=*/true},
     Command{"label", "", "Change the labels of experiments", SetUpLabel,
             /*rare=*/true},

@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/checkpoint.h"
+#include "cli/checkpoint_check.h"
+#include "cli/exit_code.h"
+#include "cli/new_file.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/state_dict_writer.h"
+#include "engine/report/format.h"
+
+namespace dtrain {
+namespace {
+
+constexpr char kWeights[] = "model.safetensors";
+constexpr char kSafetensors[] = "safetensors";
+constexpr char kStateDict[] = "state_dict";
+constexpr std::size_t kShownModels = 6;
+
+struct ExportOptions : JsonOption {
+  std::string uuid;
+  std::string to;
+  std::string out;
+  std::string model;
+  bool force = false;
+};
+
+std::filesystem::path FileFor(const ExportOptions& options,
+                              const CheckpointRow& checkpoint) {
+  if (!options.out.empty()) return options.out;
+  return checkpoint.uuid.substr(0, 8) +
+         (options.to == kSafetensors ? ".safetensors" : ".pth");
+}
+
+// What two names have in common is saved once, and state.json says so.
+void AddTies(const CheckpointFiles& files, std::vector<TensorBytes>& tensors) {
+  const auto bytes = files[kStateName];
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const auto state = nlohmann::json::parse(text, text + bytes.size(), nullptr,
+                                           /*allow_exceptions=*/false);
+  if (!state.is_object() || !state.contains("ties")) return;
+  for (const auto& [name, first] : state["ties"].items()) {
+    const auto found =
+        first.is_string() ? std::ranges::find(tensors, first.get<std::string>(),
+                                              &TensorBytes::name)
+                          : tensors.end();
+    if (found == tensors.end()) {
+      throw Error(ErrorKind::kFailed,
+                  "checkpoint " + files.path() + ": '" + kStateName +
+                      "' is of another version; use the dtrain that wrote it");
+    }
+    TensorBytes tied = *found;
+    tied.name = name;
+    tensors.push_back(std::move(tied));
+  }
+}
+
+// What stands before the first dot of each name, briefly.
+std::string ModelsOf(const std::vector<TensorBytes>& tensors) {
+  std::set<std::string> names;
+  for (const TensorBytes& tensor : tensors) {
+    names.insert(tensor.name.substr(0, tensor.name.find('.')));
+  }
+  std::vector<std::string> shown(names.begin(), names.end());
+  if (shown.size() > kShownModels) {
+    shown.resize(kShownModels);
+    shown.emplace_back("…");
+  }
+  return Join(shown, ", ");
+}
+
+// Leaves those of the model of this name, under the names they have in it.
+void KeepModel(const std::string& model, std::vector<TensorBytes>& tensors) {
+  const std::string prefix = model + ".";
+  std::vector<TensorBytes> kept;
+  for (const TensorBytes& tensor : tensors) {
+    if (!tensor.name.starts_with(prefix)) continue;
+    kept.push_back(tensor);
+    kept.back().name.erase(0, prefix.size());
+  }
+  if (kept.empty()) {
+    throw Error(ErrorKind::kNotFound,
+                "--model: the checkpoint has no tensors of a model '" + model +
+                    "'; their names begin with " + ModelsOf(tensors) +
+                    "; leave --model out for all of them");
+  }
+  tensors = std::move(kept);
+}
+
+std::vector<TensorBytes> TensorsOf(const CheckpointFiles& files,
+                                   const std::string& model) {
+  if (!files.Has(kWeights)) {
+    throw Error(ErrorKind::kFailed, "checkpoint " + files.path() +
+                                        ": has no '" + kWeights +
+                                        "', so no weights to export");
+  }
+  auto tensors =
+      ReadSafetensors(files[kWeights], files.path() + "/" + kWeights);
+  AddTies(files, tensors);
+  if (!model.empty()) KeepModel(model, tensors);
+  return tensors;
+}
+
+void WriteTensors(const std::vector<TensorBytes>& tensors,
+                  const std::string& format, NewFile& file) {
+  if (format == kStateDict) {
+    WriteStateDict(
+        tensors, [&](std::span<const std::byte> bytes) { file.Write(bytes); });
+    return;
+  }
+  const std::string header = SafetensorsHeader(tensors);
+  file.Write(std::as_bytes(std::span(header)));
+  for (const TensorBytes& tensor : tensors) file.Write(tensor.bytes);
+}
+
+int Export(const ExportOptions& options, const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  const CheckpointRow checkpoint = FindCheckpoint(store, options.uuid);
+  const std::filesystem::path path = FileFor(options, checkpoint);
+  // Refuses a bad name before it reads the weights.
+  NewFile file(path, options.force);
+  const CheckpointFiles files = ReadCheckpoint(store.layout(), checkpoint);
+  const auto tensors = TensorsOf(files, options.model);
+  WriteTensors(tensors, options.to, file);
+  file.Keep();
+  if (options.json) {
+    PrintJson({{"checkpoint", checkpoint.uuid},
+               {"file", std::filesystem::absolute(path).string()},
+               {"tensors", tensors.size()},
+               {"bytes", file.bytes()},
+               {"format", options.to}});
+  } else {
+    Say(globals, "wrote " + path.string() + ": " +
+                     std::to_string(tensors.size()) + " tensors, " +
+                     FormatBytes(file.bytes()));
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpCheckpointExport(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ExportOptions>();
+  AddOption(app, "CHECKPOINT", options->uuid, "At least 4 characters of it")
+      .Required();
+  AddOption(app, "--to", options->to, "The format of the file")
+      .OneOf({kSafetensors, kStateDict})
+      .Required();
+  AddOption(app, "--out", options->out,
+            "To this file, else to its first 8 characters .pth or .safetensors")
+      .TypeName("FILE");
+  AddOption(app, "--model", options->model,
+            "Only the model that the trial added under this name")
+      .TypeName("NAME");
+  AddFlag(app, "--force", options->force, "Replace a file that is there");
+  AddJsonOption(app, *options);
+  OnParsed(app, [options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Export(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain
