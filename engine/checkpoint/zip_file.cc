@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/byte_reader.h"
+#include "engine/checkpoint/zip_format.h"
 
 namespace dtrain {
 
@@ -18,18 +19,10 @@ static_assert(std::endian::native == std::endian::little,
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::uint32_t kEntrySignature = 0x04034b50;
-constexpr std::uint32_t kDirectorySignature = 0x02014b50;
 constexpr std::string_view kEndSignature = "PK\5\6";
-constexpr std::uint32_t kEnd64Signature = 0x06064b50;
-constexpr std::uint32_t kLocator64Signature = 0x07064b50;
 constexpr std::size_t kEndSize = 22;
 constexpr std::size_t kLocator64Size = 20;
 constexpr std::size_t kMaxComment = 0xFFFF;
-// What stands in a field whose number is in the ZIP64 record.
-constexpr std::uint32_t kElsewhere = 0xFFFFFFFF;
-constexpr std::uint16_t kElsewhere16 = 0xFFFF;
-constexpr std::uint16_t kZip64Extra = 1;
 constexpr std::uint16_t kEncrypted = 1;
 
 struct Directory {
@@ -84,12 +77,12 @@ std::size_t FindEnd(Bytes file, const std::string& what) {
 Directory ReadEnd64(Bytes file, std::size_t end, const std::string& what) {
   if (end < kLocator64Size) FailZip(what, "its ZIP64 locator is missing");
   auto locator = ReaderAt(file, end - kLocator64Size, what);
-  if (locator.Number<std::uint32_t>() != kLocator64Signature) {
+  if (locator.Number<std::uint32_t>() != kZip64LocatorSignature) {
     FailZip(what, "its ZIP64 locator is missing");
   }
   locator.Bytes(4);  // the number of the disk
   auto record = ReaderAt(file, locator.Number<std::uint64_t>(), what);
-  if (record.Number<std::uint32_t>() != kEnd64Signature) {
+  if (record.Number<std::uint32_t>() != kZip64EndSignature) {
     FailZip(what, "its ZIP64 record is missing");
   }
   record.Bytes(28);  // its size, versions, disks, entries on this disk
@@ -108,8 +101,8 @@ Directory FindDirectory(Bytes file, const std::string& what) {
   directory.entries = reader.Number<std::uint16_t>();
   directory.size = reader.Number<std::uint32_t>();
   directory.offset = reader.Number<std::uint32_t>();
-  if (directory.entries == kElsewhere16 || directory.size == kElsewhere ||
-      directory.offset == kElsewhere) {
+  if (directory.entries == kZipElsewhere16 || directory.size == kZipElsewhere ||
+      directory.offset == kZipElsewhere) {
     return ReadEnd64(file, end, what);
   }
   return directory;
@@ -124,18 +117,18 @@ void ReadExtra(DirectoryEntry& entry, Bytes extra, const std::string& what) {
     const auto id = reader.Number<std::uint16_t>();
     const auto size = reader.Number<std::uint16_t>();
     const Bytes field = reader.Bytes(size);
-    if (id != kZip64Extra) continue;
+    if (id != kZip64Field) continue;
     ByteReader numbers(field, what + ": no valid ZIP archive: " +
                                   Named(entry.name) + " lacks a ZIP64 size");
     for (std::uint64_t* number : {&entry.size, &entry.packed, &entry.offset}) {
-      if (*number == kElsewhere) *number = numbers.Number<std::uint64_t>();
+      if (*number == kZipElsewhere) *number = numbers.Number<std::uint64_t>();
     }
     return;
   }
 }
 
 DirectoryEntry ReadEntry(ByteReader& directory, const std::string& what) {
-  if (directory.Number<std::uint32_t>() != kDirectorySignature) {
+  if (directory.Number<std::uint32_t>() != kZipDirectorySignature) {
     FailZip(what, "its directory is garbled");
   }
   DirectoryEntry entry;
@@ -165,7 +158,7 @@ bool IsPlain(const DirectoryEntry& entry) {
 Bytes BytesOf(const DirectoryEntry& entry, Bytes file,
               const std::string& what) {
   auto reader = ReaderAt(file, entry.offset, what);
-  if (reader.Number<std::uint32_t>() != kEntrySignature) {
+  if (reader.Number<std::uint32_t>() != kZipEntrySignature) {
     FailZip(what, Named(entry.name) + " is not where the directory says");
   }
   reader.Bytes(22);  // what the directory has, too

@@ -7,6 +7,8 @@
 
 #include <zlib.h>
 
+#include "engine/checkpoint/zip_format.h"
+
 namespace dtrain {
 
 namespace {
@@ -14,17 +16,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "numbers are written as they lie in memory");
 
-constexpr std::uint32_t kEntryStart = 0x04034b50;
-constexpr std::uint32_t kDirectoryStart = 0x02014b50;
-constexpr std::uint32_t kEndStart = 0x06054b50;
-constexpr std::uint32_t kEnd64Start = 0x06064b50;
-constexpr std::uint32_t kLocator64Start = 0x07064b50;
 constexpr std::size_t kEntryHeaderSize = 30;
 constexpr std::uint64_t kEnd64Rest = 44;  // of the record, behind its size
-// What stands in a field whose number is in the ZIP64 record.
-constexpr std::uint32_t kSeeZip64 = 0xFFFFFFFF;
-constexpr std::uint16_t kSeeZip64Short = 0xFFFF;
-constexpr std::uint16_t kZip64Field = 1;
 constexpr std::uint16_t kPaddingField = 0x4246;  // under which PyTorch pads
 constexpr std::size_t kFieldHeaderSize = 4;
 constexpr std::uint16_t kVersion = 20;
@@ -38,14 +31,15 @@ void Append(std::string& text, std::type_identity_t<T> number) {
 }
 
 std::uint32_t Field32(std::uint64_t number) {
-  return number < kSeeZip64 ? static_cast<std::uint32_t>(number) : kSeeZip64;
+  return number < kZipElsewhere ? static_cast<std::uint32_t>(number)
+                                : kZipElsewhere;
 }
 
 // The numbers that their fields have no room for, as an extra field.
 std::string Zip64Field(std::initializer_list<std::uint64_t> numbers) {
   std::string large;
   for (const std::uint64_t number : numbers) {
-    if (number >= kSeeZip64) Append<std::uint64_t>(large, number);
+    if (number >= kZipElsewhere) Append<std::uint64_t>(large, number);
   }
   if (large.empty()) return large;
   std::string field;
@@ -84,7 +78,7 @@ std::string CommonFields(std::uint64_t size, std::uint32_t checksum,
 std::string End64(std::uint64_t entries, std::uint64_t size,
                   std::uint64_t offset) {
   std::string end;
-  Append<std::uint32_t>(end, kEnd64Start);
+  Append<std::uint32_t>(end, kZip64EndSignature);
   Append<std::uint64_t>(end, kEnd64Rest);
   Append<std::uint16_t>(end, kVersion64);
   Append<std::uint16_t>(end, kVersion64);
@@ -94,7 +88,7 @@ std::string End64(std::uint64_t entries, std::uint64_t size,
   Append<std::uint64_t>(end, entries);
   Append<std::uint64_t>(end, size);
   Append<std::uint64_t>(end, offset);
-  Append<std::uint32_t>(end, kLocator64Start);
+  Append<std::uint32_t>(end, kZip64LocatorSignature);
   Append<std::uint32_t>(end, 0);  // disk of the record
   Append<std::uint64_t>(end, offset + size);
   Append<std::uint32_t>(end, 1);  // disks
@@ -118,7 +112,7 @@ void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
   const std::string own =
       own64 + Padding(offset + kEntryHeaderSize + name.size() + own64.size());
   std::string header;
-  Append<std::uint32_t>(header, kEntryStart);
+  Append<std::uint32_t>(header, kZipEntrySignature);
   header += CommonFields(size, checksum, name.size(), own64.size());
   Append<std::uint16_t>(header, static_cast<std::uint16_t>(own.size()));
   Put(header.append(name).append(own));
@@ -126,7 +120,7 @@ void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
   position_ += size;
 
   const std::string listed = Zip64Field({size, size, offset});
-  Append<std::uint32_t>(directory_, kDirectoryStart);
+  Append<std::uint32_t>(directory_, kZipDirectorySignature);
   Append<std::uint16_t>(directory_, kVersion64);  // of what wrote it
   directory_ += CommonFields(size, checksum, name.size(), listed.size());
   Append<std::uint16_t>(directory_, static_cast<std::uint16_t>(listed.size()));
@@ -143,13 +137,14 @@ void ZipWriter::Finish() {
   const std::uint64_t offset = position_;
   const std::uint64_t size = directory_.size();
   Put(directory_);
-  if (entries_ >= kSeeZip64Short || size >= kSeeZip64 || offset >= kSeeZip64) {
+  if (entries_ >= kZipElsewhere16 || size >= kZipElsewhere ||
+      offset >= kZipElsewhere) {
     Put(End64(entries_, size, offset));
   }
   const auto entries = static_cast<std::uint16_t>(
-      std::min<std::uint64_t>(entries_, kSeeZip64Short));
+      std::min<std::uint64_t>(entries_, kZipElsewhere16));
   std::string end;
-  Append<std::uint32_t>(end, kEndStart);
+  Append<std::uint32_t>(end, kZipEndSignature);
   Append<std::uint32_t>(end, 0);  // disk, disk of the directory
   Append<std::uint16_t>(end, entries);
   Append<std::uint16_t>(end, entries);
