@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/text.h"
 #include "engine/train/log_line.h"
 #include "models/classification.h"
 #include "models/image_archs.h"
@@ -32,10 +31,10 @@ void CheckSide(const std::string& arch, std::int64_t side) {
   if (arch == "alexnet") least = 63;
   if (arch.starts_with("vgg")) least = 32;
   if (side >= least) return;
-  throw InvalidHyperparameters(arch + " needs images of at least " +
-                               std::to_string(least) + " pixels a side, and " +
-                               "these have " + std::to_string(side) +
-                               "; take another 'arch' or a larger 'crop_size'");
+  throw InvalidHyperparameters(
+      arch + " needs images of at least " + std::to_string(least) +
+      " pixels a side, and these have " + std::to_string(side) +
+      "; take another 'arch' or a larger 'crop_size'");
 }
 
 }  // namespace

@@ -107,10 +107,11 @@ bool Contains(const Range& range, const Value& value) {
 
 }  // namespace
 
-ImageNetFiles::ImageNetFiles(std::string data, const ReadVariable& variable)
-    : data_(std::move(data)), places_(DataDirectory(data_, variable).places()) {
+ImageNetFiles::ImageNetFiles(const std::string& data,
+                             const ReadVariable& variable)
+    : places_(DataDirectory(data, variable).places()) {
   weight_places_ = places_;
-  if (!data_.empty()) {
+  if (!data.empty()) {
     const DataDirectory usual("", variable);
     weight_places_.insert(weight_places_.end(), usual.places().begin(),
                           usual.places().end());

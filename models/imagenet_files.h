@@ -17,7 +17,7 @@ namespace dtrain {
 class ImageNetFiles {
  public:
   /// `data`: the hyperparameter of this name.
-  explicit ImageNetFiles(std::string data,
+  explicit ImageNetFiles(const std::string& data,
                          const ReadVariable& variable = ProcessVariable);
 
   /// The first place with the directories train/ and val/, itself or in its
@@ -35,7 +35,6 @@ class ImageNetFiles {
   std::string MissingWeights(const std::string& arch) const;
 
  private:
-  std::string data_;
   std::vector<std::filesystem::path> places_;         // of data
   std::vector<std::filesystem::path> weight_places_;  // of weights
 };

@@ -1,9 +1,8 @@
 #include "models/pretrained.h"
 
 #include <map>
-#include <set>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -83,7 +82,7 @@ std::string LoadPretrained(ImageClassifier& net,
     } else if (other_head == OtherHead::kError) {
       throw Fault(name,
                   "is for " + std::to_string(value.size(0)) +
-                      " classes, and '" + "num_classes' is " +
+                      " classes, and 'num_classes' is " +
                       std::to_string(target.size(0)),
                   "say num_classes: " + std::to_string(value.size(0)));
     } else {
