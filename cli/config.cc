@@ -1,15 +1,24 @@
+#include <cerrno>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <span>
+#include <system_error>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/context_record.h"
 #include "cli/exit_code.h"
+#include "cli/new_file.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
+#include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
+#include "engine/context/context_copy.h"
 
 namespace dtrain {
 namespace {
@@ -17,6 +26,7 @@ namespace {
 struct ConfigOptions : JsonOption {
   std::string experiment;
   bool original = false;
+  std::string export_to;
 };
 
 // To a file as it is, to a terminal so that it obeys nothing in it.
@@ -30,16 +40,52 @@ void PrintYaml(const std::string& yaml, const GlobalOptions& globals) {
   }
 }
 
+std::string YamlOf(const ExperimentDetail& detail, bool original) {
+  return original ? detail.yaml : ToYaml(detail.config);
+}
+
+// All that the experiment runs from, in a directory that is not there yet.
+void Export(const ConfigOptions& options, const Store& store,
+            const ExperimentDetail& detail, const GlobalOptions& globals) {
+  const std::filesystem::path to = options.export_to;
+  struct Undo {
+    ~Undo() {
+      std::error_code ignored;
+      if (!made.empty()) std::filesystem::remove_all(made, ignored);
+    }
+    std::filesystem::path made;
+  } undo;
+  const auto context = StoredContextOf(store.layout(), detail);
+  if (::mkdir(to.c_str(), 0700) != 0) {
+    throw Error(ErrorKind::kUsage,
+                "--export: cannot make '" + to.string() +
+                    "': " + std::generic_category().message(errno) +
+                    "; name a new directory");
+  }
+  undo.made = to;
+  const std::size_t files =
+      context ? CopyContext(*context, to).files.size() : 0;
+  const std::string name =
+      "experiment-" + std::to_string(detail.row.id) + ".yaml";
+  NewFile yaml(to / name, /*replace=*/false);
+  const std::string text = YamlOf(detail, options.original);
+  yaml.Write(std::as_bytes(std::span(text)));
+  yaml.Keep();
+  undo.made.clear();
+  Say(globals, "wrote " + (to / name).string() + " and the " +
+                   std::to_string(files) + " files of its context");
+}
+
 int Config(const ConfigOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
-  if (options.json) {
+  if (!options.export_to.empty()) {
+    Export(options, store, detail, globals);
+  } else if (options.json) {
     PrintJson(detail.config);
-  } else if (options.original) {
-    PrintYaml(detail.yaml, globals);
   } else {
-    PrintYaml(ToYaml(detail.config), globals);
+    PrintYaml(YamlOf(detail, options.original), globals);
   }
   return kExitDone;
 }
@@ -50,6 +96,9 @@ void SetUpConfig(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ConfigOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddJsonOption(app, *options);
+  AddOption(app, "--export", options->export_to,
+            "Write it and the stored context into this new directory")
+      .TypeName("DIR");
   AddFlag(app, "--original", options->original,
           "The file as it was given, not as it was run");
   OnParsed(app, [options, &invocation] {

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "cli/context_record.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -15,7 +16,6 @@
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/run/runner.h"
 #include "models/table.h"
 
 namespace dtrain {
@@ -123,19 +123,20 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   const RunRequest request = CheckRunFlags(options.run);
   const std::string text = ReadConfigFile(options.config);
   const ExperimentConfig config = CheckedConfig(options, text, globals);
-  const auto context = ContextDirectory(options);
+  const auto directory = ContextDirectory(options);
+  const auto context = FindContext(config, directory, options.config, globals);
   // Before the store: what can never run leaves no trace.
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
-    PrintPlan(config, slots, request.json || request.jsonl);
+    PrintPlan(config, slots, context, request.json || request.jsonl);
     return kExitDone;
   }
   CheckOnThisMachine(options.config, config);
   const auto provenance =
-      Provenance(RecordedArgv(globals.argv), context, slots.gpus);
+      Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
   const Recording record = [&](Store& store) {
-    return CreateExperiment(store, config, RecordedYaml(text, config),
-                            provenance, Clock::System());
+    return RecordExperiment(store, config, RecordedYaml(text, config),
+                            provenance, context);
   };
   return RunRecorded(FindStore(globals), record, config, request, globals);
 }

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/context_record.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -98,6 +99,19 @@ void PrintTrialStates(const std::vector<TrialRow>& trials) {
   Line("trials", text);
 }
 
+void PrintProvenance(const nlohmann::json& provenance) {
+  std::cout << "\nwhere it came from\n";
+  const nlohmann::json context = ContextJson(provenance);
+  if (!context.is_null()) {
+    Line("context", ContextSize(context["files"], context["bytes"]) + ", " +
+                        context["hash"].get<std::string>());
+  }
+  for (const auto& [name, value] : provenance.items()) {
+    if (name.starts_with("context_")) continue;
+    Line(name, value.is_object() ? FormatHparams(value) : FormatValue(value));
+  }
+}
+
 int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
@@ -111,6 +125,7 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
     document["yaml"] = detail.yaml;
     document["note"] = detail.note;
     document["provenance"] = detail.provenance;
+    document["context"] = ContextJson(detail.provenance);
     document["search"] =
         PlanJson(PlanSearch(config.searcher, config.hyperparameters));
     document["trials_by_rung"] = TrialsByRung(trials);
@@ -125,10 +140,7 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
   PrintTrialStates(trials);
   Line("metrics", Join(store.MetricNames(detail.row.id), ", "));
   Line("directory", store.layout().Experiment(detail.row.id).string());
-  std::cout << "\nwhere it came from\n";
-  for (const auto& [name, value] : detail.provenance.items()) {
-    Line(name, value.is_object() ? FormatHparams(value) : FormatValue(value));
-  }
+  PrintProvenance(detail.provenance);
   std::cout << "\nconfiguration ('dtrain config " << detail.row.id
             << "' prints it alone)\n";
   for (const std::string& line : Split(ToYaml(detail.config), '\n')) {

@@ -9,6 +9,7 @@
 #include "cli/store_change.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/uuid.h"
+#include "engine/context/staged_context.h"
 #include "engine/run/checkpoint_policy.h"
 #include "engine/run/trials_lock.h"
 #include "engine/store/file_tree.h"
@@ -132,6 +133,14 @@ void GarbageCollection::CollectDeleted() {
             .kind = "leftover",
             .path = root / name,
             .why = "its experiment is deleted"});
+  }
+}
+
+void GarbageCollection::CollectContexts() {
+  for (const fs::path& path : AbandonedContexts(store_.layout())) {
+    Remove({.kind = "leftover",
+            .path = path,
+            .why = "its experiment was never recorded"});
   }
 }
 

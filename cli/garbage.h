@@ -11,8 +11,8 @@ namespace dtrain {
 
 /// One thing that a collection removes, or would.
 struct Garbage {
-  std::int64_t experiment = 0;
-  std::string kind;  // "checkpoint" or "leftover"
+  std::int64_t experiment = 0;  // 0: none has it
+  std::string kind;             // "checkpoint" or "leftover"
   std::filesystem::path path;
   std::int64_t bytes = 0;
   std::string why;
@@ -30,6 +30,9 @@ class GarbageCollection {
   /// Directories of experiments that were deleted. One whose id was never given
   /// out by this database belongs to another one, and stays.
   void CollectDeleted();
+
+  /// Copies of contexts whose maker died.
+  void CollectContexts();
 
   const std::vector<Garbage>& removed() const { return removed_; }
 

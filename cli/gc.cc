@@ -19,25 +19,29 @@ struct GcOptions : TableOptions {
 };
 
 Listing<Garbage> GarbageListing() {
-  return {.name = "removed",
-          .columns = {{.name = "experiment", .right = true},
-                      {.name = "kind"},
-                      {.name = "bytes", .right = true},
-                      {.name = "why"},
-                      {.name = "path", .elastic = true}},
-          .json = [](const Garbage& garbage) -> nlohmann::json {
-            return {{"experiment", garbage.experiment},
-                    {"kind", garbage.kind},
-                    {"path", garbage.path.string()},
-                    {"bytes", garbage.bytes},
-                    {"why", garbage.why}};
-          },
-          .cells = [](const Garbage& garbage) -> std::vector<Cell> {
-            return {
-                std::to_string(garbage.experiment), garbage.kind,
+  return {
+      .name = "removed",
+      .columns = {{.name = "experiment", .right = true},
+                  {.name = "kind"},
+                  {.name = "bytes", .right = true},
+                  {.name = "why"},
+                  {.name = "path", .elastic = true}},
+      .json = [](const Garbage& garbage) -> nlohmann::json {
+        const nlohmann::json id = garbage.experiment;
+        return {{"experiment", garbage.experiment == 0 ? nlohmann::json() : id},
+                {"kind", garbage.kind},
+                {"path", garbage.path.string()},
+                {"bytes", garbage.bytes},
+                {"why", garbage.why}};
+      },
+      .cells = [](const Garbage& garbage) -> std::vector<Cell> {
+        return {garbage.experiment == 0
+                    ? Cell("-")
+                    : Cell(std::to_string(garbage.experiment)),
+                garbage.kind,
                 Cell(FormatBytes(garbage.bytes), std::to_string(garbage.bytes)),
                 garbage.why, garbage.path.string()};
-          }};
+      }};
 }
 
 void Print(const std::vector<Garbage>& removed,
@@ -81,6 +85,7 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
   if (ids.empty()) {
     for (const ExperimentRow& row : ListExperiments(store, true)) collect(row);
     collection.CollectDeleted();
+    collection.CollectContexts();
   }
   Print(collection.removed(), skipped, options, globals);
   return kExitDone;

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "cli/context_record.h"
 #include "cli/output.h"
 #include "engine/base/text.h"
 #include "searchers/search_plan.h"
@@ -21,6 +22,18 @@ std::string LengthText(const ExperimentConfig& config) {
          std::string(UnitName(config.length_unit));
 }
 
+nlohmann::json ContextPlanJson(const std::optional<ContextList>& context) {
+  if (!context) return nullptr;
+  return {{"files", context->files.size()}, {"bytes", context->bytes}};
+}
+
+std::string ContextText(const std::optional<ContextList>& context) {
+  if (!context) return "";
+  return ", and store " +
+         ContextSize(std::ssize(context->files), context->bytes) + " of " +
+         context->directory.string();
+}
+
 std::int64_t TrialsOf(const SearchPlan& plan) {
   std::int64_t trials = 0;
   for (const PlanRow& row : plan.rows) trials += row.trials;
@@ -30,7 +43,7 @@ std::int64_t TrialsOf(const SearchPlan& plan) {
 }  // namespace
 
 void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
-               bool json) {
+               const std::optional<ContextList>& context, bool json) {
   const SearcherConfig& searcher = config.searcher;
   const std::int64_t trials =
       TrialsOf(PlanSearch(searcher, config.hyperparameters));
@@ -45,6 +58,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
          {"max_trials", trials},
          {"max_length", {{UnitName(config.length_unit), searcher.max_length}}},
          {"slots", slots.ToString()},
+         {"context", ContextPlanJson(context)},
          {"config", config.effective}});
     return;
   }
@@ -53,7 +67,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       (searcher.smaller_is_better ? "least " : "greatest ") + searcher.metric +
       " by " + EntrypointText(config) + ", up to " + std::to_string(trials) +
       (trials == 1 ? " trial of " : " trials of ") + LengthText(config) +
-      " on " + slots.ToString();
+      " on " + slots.ToString() + ContextText(context);
   std::cout << EscapeForTerminal(text) << "\n\n" << ToYaml(config.effective);
 }
 

@@ -28,6 +28,20 @@ std::string EntrypointText(const ExperimentConfig& config) {
   return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
 }
 
+// It was whole when the experiment was recorded.
+void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
+  const std::filesystem::path context = layout.Context(detail.row.id);
+  std::error_code error;
+  if (!detail.provenance.contains("context_hash") ||
+      std::filesystem::is_directory(context, error)) {
+    return;
+  }
+  throw Error(ErrorKind::kStore,
+              context.string() +
+                  ": is missing, and the experiment's trials need it; restore "
+                  "it from a backup, or create the experiment anew");
+}
+
 }  // namespace
 
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
@@ -43,7 +57,8 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
 
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const std::string& yaml,
-                              const nlohmann::json& provenance, Clock clock) {
+                              const nlohmann::json& provenance, Clock clock,
+                              const std::function<void(std::int64_t)>& place) {
   const SlotPlan plan = PlanExperimentSlots(config);
   // Draws from the system are the one thing that no seed can repeat, so the
   // seed drawn is recorded.
@@ -69,7 +84,10 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                                     {"threads", plan.threads},
                                     {"gpus", plan.gpus.size()}};
   std::int64_t id = 0;
-  store.Write([&](StoreWriter& w) { id = w.AddExperiment(experiment); });
+  store.Write([&](StoreWriter& w) {
+    id = w.AddExperiment(experiment);
+    if (place) place(id);
+  });
   return id;
 }
 
@@ -83,6 +101,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                 "there is no experiment " + std::to_string(id) +
                     "; `dtrain list -a` shows those there are");
   }
+  CheckContext(store.layout(), *detail);
   MakePrivateDirectories(store.layout().Experiment(id));
   const RunnerLock lock = RunnerLock::Take(store.layout().RunnerLock(id));
   const std::string boot_id = BootId();

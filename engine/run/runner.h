@@ -18,10 +18,12 @@ namespace dtrain {
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
 /// Records a new experiment, PENDING, and gives its id. Draws the seed if the
-/// configuration has none. `yaml` is the text as the user wrote it.
-std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
-                              const std::string& yaml,
-                              const nlohmann::json& provenance, Clock clock);
+/// configuration has none. `yaml` is the text as the user wrote it; `place` is
+/// called with the id while it is being recorded, and what it throws undoes it.
+std::int64_t CreateExperiment(
+    Store& store, const ExperimentConfig& config, const std::string& yaml,
+    const nlohmann::json& provenance, Clock clock,
+    const std::function<void(std::int64_t)>& place = {});
 
 struct RunOptions {
   std::optional<Duration> timeout;  // pause after this time

@@ -18,6 +18,15 @@ std::filesystem::path StoreLayout::RunnerLog(std::int64_t experiment) const {
   return Experiment(experiment) / "runner.log";
 }
 
+std::filesystem::path StoreLayout::Context(std::int64_t experiment) const {
+  return Experiment(experiment) / "context";
+}
+
+std::filesystem::path StoreLayout::ContextListFile(
+    std::int64_t experiment) const {
+  return Experiment(experiment) / "context.list";
+}
+
 std::filesystem::path StoreLayout::Trial(TrialId trial) const {
   return Experiment(trial.experiment) / "trials" / std::to_string(trial.number);
 }

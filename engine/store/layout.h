@@ -30,6 +30,12 @@ class StoreLayout {
   std::filesystem::path TrialsLock(std::int64_t experiment) const;
   /// What a detached runner prints.
   std::filesystem::path RunnerLog(std::int64_t experiment) const;
+  /// What it needs of its user's files to run, as they were when it was made;
+  /// its trials may write there too. There only if its provenance has a
+  /// context_hash.
+  std::filesystem::path Context(std::int64_t experiment) const;
+  /// The files of that, as a ContextManifest.
+  std::filesystem::path ContextListFile(std::int64_t experiment) const;
   std::filesystem::path Trial(TrialId trial) const;
   std::filesystem::path TrialLog(TrialId trial) const;
   std::filesystem::path Checkpoints(TrialId trial) const;

@@ -1,0 +1,90 @@
+#include "cli/context_record.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/text.h"
+#include "engine/context/context_need.h"
+#include "engine/context/staged_context.h"
+#include "engine/run/runner.h"
+
+namespace dtrain {
+namespace {
+
+constexpr char kHash[] = "context_hash";
+constexpr char kFiles[] = "context_files";
+constexpr char kBytes[] = "context_bytes";
+constexpr std::size_t kMostSaid = 10;
+
+void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
+  const std::size_t said = std::min(list.left_out.size(), kMostSaid);
+  for (std::size_t i = 0; i < said; ++i) {
+    Say(globals, "warning: context " + list.directory.string() + ": " +
+                     list.left_out[i] +
+                     ", so it is not stored; name it in .detignore if it is "
+                     "not needed");
+  }
+  if (said == list.left_out.size()) return;
+  Say(globals,
+      "warning: and " + std::to_string(list.left_out.size() - said) + " more");
+}
+
+}  // namespace
+
+std::optional<ContextList> FindContext(const ExperimentConfig& config,
+                                       const std::filesystem::path& directory,
+                                       const std::string& config_file,
+                                       const GlobalOptions& globals) {
+  if (!NeedsContext(config, directory)) return std::nullopt;
+  std::vector<std::filesystem::path> excluded = {FindStore(globals).root()};
+  if (!config.environment.empty()) excluded.emplace_back(config_file);
+  ContextList list = ListContext(directory, excluded);
+  SayLeftOut(list, globals);
+  return list;
+}
+
+std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              nlohmann::json provenance,
+                              const std::optional<ContextList>& context) {
+  std::optional<StagedContext> staged;
+  if (context) {
+    staged.emplace(store.layout(), *context);
+    const ContextManifest& manifest = staged->manifest();
+    provenance[kHash] = manifest.Hash();
+    provenance[kFiles] = manifest.files.size();
+    provenance[kBytes] = manifest.bytes();
+  }
+  const auto place = [&](std::int64_t id) {
+    if (staged) return staged->Place(id);
+    RemoveContext(store.layout(), id);
+  };
+  const std::int64_t id =
+      CreateExperiment(store, config, yaml, provenance, Clock::System(), place);
+  if (staged) staged->Keep();
+  return id;
+}
+
+std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
+                                           const ExperimentDetail& detail) {
+  if (!detail.provenance.contains(kHash)) return std::nullopt;
+  return ListStoredContext(layout, detail.row.id,
+                           detail.provenance.at(kHash).get<std::string>());
+}
+
+nlohmann::json ContextJson(const nlohmann::json& provenance) {
+  if (!provenance.contains(kHash)) return nullptr;
+  return {{"files", provenance.value(kFiles, 0)},
+          {"bytes", provenance.value(kBytes, std::int64_t{0})},
+          {"hash", provenance.at(kHash)}};
+}
+
+std::string ContextSize(std::int64_t files, std::int64_t bytes) {
+  return std::to_string(files) + (files == 1 ? " file, " : " files, ") +
+         FormatBytes(bytes);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "engine/config/experiment_config.h"
+#include "engine/context/context_list.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// The files of `directory` that are to be stored with the experiment; none if
+/// it runs without them. Neither the store of this invocation is among them
+/// nor, where it has values of environment variables, `config_file`. Says what
+/// was left out. Throws Error(kUsage) as ListContext.
+std::optional<ContextList> FindContext(const ExperimentConfig& config,
+                                       const std::filesystem::path& directory,
+                                       const std::string& config_file,
+                                       const GlobalOptions& globals);
+
+/// CreateExperiment, `context` stored with it, what of it belongs there added
+/// to `provenance`: an experiment that is recorded has all of its context.
+std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              nlohmann::json provenance,
+                              const std::optional<ContextList>& context);
+
+/// The stored context of the experiment, or none if it has none. Throws
+/// Error(kDamaged) if it is not as it was recorded.
+std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
+                                           const ExperimentDetail& detail);
+
+/// {"files", "bytes", "hash"} of a recorded context; null without one.
+nlohmann::json ContextJson(const nlohmann::json& provenance);
+
+/// "12 files, 34.1 KB".
+std::string ContextSize(std::int64_t files, std::int64_t bytes);
+
+}  // namespace dtrain

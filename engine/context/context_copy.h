@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+
+#include "engine/context/context_list.h"
+#include "engine/context/context_manifest.h"
+
+namespace dtrain {
+
+/// Copies the files of `list` into the empty directory `to`, for this user
+/// alone (0600, 0700 if they are programs), and has them and their directories
+/// on the disk when it returns. Throws Error(kUsage) for one that is not as it
+/// was listed, or was stored; Error(kDiskFull), Error(kStore) if it cannot be
+/// written.
+ContextManifest CopyContext(const ContextList& list,
+                            const std::filesystem::path& to);
+
+}  // namespace dtrain

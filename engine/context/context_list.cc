@@ -1,0 +1,247 @@
+#include "engine/context/context_list.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <dirent.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/context/ignore_rules.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kLargestIgnoreFile = 1'000'000;
+constexpr std::size_t kLargestShown = 3;
+
+std::string Shown(const fs::path& directory) {
+  return directory.empty() ? "." : directory.string();
+}
+
+bool IsSame(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool IsIn(const std::vector<struct stat>& all, const struct stat& one) {
+  return std::ranges::any_of(
+      all, [&](const struct stat& other) { return IsSame(other, one); });
+}
+
+bool IsNeverStored(const std::string& name) {
+  return name == ".git" || name == ".dtrain" || name == "__pycache__";
+}
+
+// Whether `path`, both without links, lies in `root`.
+bool IsInside(const fs::path& path, const fs::path& root) {
+  return std::ranges::mismatch(path, root).in2 == root.end();
+}
+
+class Walk {
+ public:
+  Walk(const fs::path& directory, const std::vector<fs::path>& excluded,
+       const ContextLimits& limits);
+
+  ContextList Run();
+
+ private:
+  // A directory on the way to where the walk is.
+  void Enter(const fs::path& real, const std::string& prefix,
+             const struct stat& status);
+  void Visit(const fs::path& directory, const std::string& prefix,
+             const std::string& name);
+  void Follow(const fs::path& link, const std::string& path);
+  void Add(const fs::path& source, const std::string& path,
+           const struct stat& status);
+  std::vector<std::string> Names(const fs::path& directory);
+  void AddRules(const fs::path& directory, const char* name,
+                const std::string& prefix);
+  void LeaveOut(const std::string& path, const std::string& why);
+  [[noreturn]] void Fail(const std::string& path, int error) const;
+  [[noreturn]] void RefuseSize(const std::string& what) const;
+  std::string Largest() const;
+
+  fs::path given_;
+  fs::path root_;  // without links
+  const ContextLimits& limits_;
+  std::vector<struct stat> excluded_;
+  std::vector<struct stat> stack_;
+  IgnoreRules rules_;
+  std::int64_t entries_ = 0;
+  ContextList list_;
+};
+
+Walk::Walk(const fs::path& directory, const std::vector<fs::path>& excluded,
+           const ContextLimits& limits)
+    : given_(Shown(directory)), limits_(limits) {
+  std::error_code error;
+  root_ = fs::canonical(given_, error);
+  if (error) Fail("", error.value());
+  for (const fs::path& path : excluded) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) excluded_.push_back(status);
+  }
+}
+
+ContextList Walk::Run() {
+  struct stat status {};
+  if (::stat(root_.c_str(), &status) != 0) Fail("", errno);
+  list_.directory = given_;
+  Enter(root_, "", status);
+  std::ranges::sort(list_.files, {}, &ContextFile::path);
+  return std::move(list_);
+}
+
+void Walk::Enter(const fs::path& real, const std::string& prefix,
+                 const struct stat& status) {
+  const std::size_t rules = rules_.size();
+  stack_.push_back(status);
+  AddRules(real, ".gitignore", prefix);
+  if (prefix.empty()) AddRules(real, ".detignore", prefix);
+  for (const std::string& name : Names(real)) Visit(real, prefix, name);
+  stack_.pop_back();
+  rules_.Truncate(rules);
+}
+
+void Walk::Visit(const fs::path& directory, const std::string& prefix,
+                 const std::string& name) {
+  const std::string path = prefix + name;
+  const fs::path source = directory / name;
+  struct stat link {};
+  if (::lstat(source.c_str(), &link) != 0) Fail(path, errno);
+  struct stat status = link;
+  const bool dangles =
+      S_ISLNK(link.st_mode) && ::stat(source.c_str(), &status) != 0;
+  const bool is_directory = !dangles && S_ISDIR(status.st_mode);
+  if (IsNeverStored(name) || rules_.IsIgnored(path, is_directory)) return;
+  if (dangles) return LeaveOut(path, "a link to nothing");
+  if (IsIn(excluded_, status)) return;
+  if (S_ISLNK(link.st_mode)) return Follow(source, path);
+  if (is_directory) return Enter(source, path + "/", status);
+  if (S_ISREG(status.st_mode)) return Add(source, path, status);
+  LeaveOut(path, "no plain file");
+}
+
+void Walk::Follow(const fs::path& link, const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(link, error);
+  struct stat status {};
+  if (error || ::stat(real.c_str(), &status) != 0) {
+    return LeaveOut(path, "a link to nothing");
+  }
+  if (!IsInside(real, root_)) {
+    return LeaveOut(path, "a link that leads out of the directory");
+  }
+  if (S_ISREG(status.st_mode)) return Add(real, path, status);
+  if (!S_ISDIR(status.st_mode)) return LeaveOut(path, "no plain file");
+  if (IsIn(stack_, status)) {
+    return LeaveOut(path, "a link to a directory that it lies in");
+  }
+  Enter(real, path + "/", status);
+}
+
+void Walk::Add(const fs::path& source, const std::string& path,
+               const struct stat& status) {
+  list_.files.push_back({.path = path,
+                         .source = source,
+                         .bytes = status.st_size,
+                         .executable = (status.st_mode & S_IXUSR) != 0,
+                         .status = status});
+  list_.bytes += status.st_size;
+  if (list_.bytes > limits_.bytes) RefuseSize(FormatBytes(limits_.bytes));
+  if (std::ssize(list_.files) > limits_.files) {
+    RefuseSize(std::to_string(limits_.files) + " files");
+  }
+}
+
+std::vector<std::string> Walk::Names(const fs::path& directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()),
+                                                 ::closedir);
+  const std::string path = directory.lexically_relative(root_).string();
+  if (!open) Fail(path, errno);
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(open.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (++entries_ > limits_.entries) {
+      RefuseSize(std::to_string(limits_.entries) +
+                 " files and directories, ignored ones included, the last in " +
+                 path);
+    }
+    names.push_back(name);
+  }
+  if (errno != 0) Fail(path, errno);
+  std::ranges::sort(names);
+  return names;
+}
+
+void Walk::AddRules(const fs::path& directory, const char* name,
+                    const std::string& prefix) {
+  const fs::path file = directory / name;
+  struct stat status {};
+  // As with git, a link is not followed.
+  if (::lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (status.st_size > kLargestIgnoreFile) Fail(prefix + name, EFBIG);
+  std::ifstream in(file, std::ios::binary);
+  if (!in) Fail(prefix + name, errno);
+  std::ostringstream text;
+  text << in.rdbuf();
+  rules_.Add(text.str(), prefix);
+}
+
+void Walk::LeaveOut(const std::string& path, const std::string& why) {
+  list_.left_out.push_back("'" + path + "' is " + why);
+}
+
+void Walk::Fail(const std::string& path, int error) const {
+  throw Error(ErrorKind::kUsage,
+              "context " + given_.string() + ": " +
+                  (path.empty() ? "" : "'" + path + "' ") +
+                  "cannot be read: " + std::generic_category().message(error) +
+                  "; put it right, or name it in .detignore");
+}
+
+void Walk::RefuseSize(const std::string& what) const {
+  throw Error(ErrorKind::kUsage, "context " + given_.string() +
+                                     ": has more than " + what + Largest() +
+                                     "; name what is not needed to run in " +
+                                     (given_ / ".detignore").string());
+}
+
+// " (the largest: data/ 1.2 GB, data/train.bin 1.2 GB)", of what was seen.
+std::string Walk::Largest() const {
+  std::map<std::string, std::int64_t> sizes;
+  for (const ContextFile& file : list_.files) {
+    sizes[file.path] = file.bytes;
+    const std::size_t slash = file.path.find('/');
+    if (slash != file.path.npos) {
+      sizes[file.path.substr(0, slash + 1)] += file.bytes;
+    }
+  }
+  std::vector<std::pair<std::int64_t, std::string>> order;
+  for (const auto& [path, bytes] : sizes) order.emplace_back(-bytes, path);
+  std::ranges::sort(order);
+  if (order.size() > kLargestShown) order.resize(kLargestShown);
+  std::vector<std::string> parts;
+  for (const auto& [bytes, path] : order) {
+    parts.push_back(path + " " + FormatBytes(-bytes));
+  }
+  return parts.empty() ? "" : " (the largest: " + Join(parts, ", ") + ")";
+}
+
+}  // namespace
+
+ContextList ListContext(const fs::path& directory,
+                        const std::vector<fs::path>& excluded,
+                        const ContextLimits& limits) {
+  return Walk(directory, excluded, limits).Run();
+}
+
+}  // namespace dtrain

@@ -1,0 +1,164 @@
+#include "engine/context/context_list.h"
+
+#include <fstream>
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ContextListTest : public testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text = "x") const {
+    fs::create_directories((root() / name).parent_path());
+    std::ofstream(root() / name) << text;
+  }
+  std::vector<std::string> Paths(const ContextLimits& limits = {}) const {
+    std::vector<std::string> paths;
+    for (const ContextFile& file : ListContext(root(), {}, limits).files) {
+      paths.push_back(file.path);
+    }
+    return paths;
+  }
+  // What is said of a context that cannot be stored.
+  std::string Refusal(const ContextLimits& limits = {}) const {
+    try {
+      ListContext(root(), {}, limits);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      return error.what();
+    }
+    return "";
+  }
+  fs::path root() const { return directory_.path() / "context"; }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(ContextListTest, RefusesADirectoryThatIsNotThere) {
+  EXPECT_THAT(Refusal(), HasSubstr("cannot be read: No such file"));
+}
+
+TEST_F(ContextListTest, NamesWhatTakesTheRoom) {
+  Write("data/a.bin", std::string(600, 'a'));
+  Write("data/b.bin", std::string(500, 'b'));
+  Write("train.py");
+  EXPECT_THAT(Refusal({.bytes = 1000}),
+              AllOf(HasSubstr("has more than 1.0 kB"),
+                    HasSubstr("(the largest: data/ 1.1 kB, data/a.bin 600 B"),
+                    HasSubstr("name what is not needed to run in "),
+                    HasSubstr("context/.detignore")));
+  EXPECT_THAT(Paths({.bytes = 1101}), testing::SizeIs(3));
+}
+
+TEST_F(ContextListTest, RefusesTooManyFilesAndEntries) {
+  Write("a");
+  Write("b");
+  Write(".gitignore", "b\n");
+  EXPECT_THAT(Refusal({.files = 1}), HasSubstr("has more than 1 files"));
+  EXPECT_THAT(Refusal({.files = 2}), IsEmpty());
+  EXPECT_THAT(Refusal({.entries = 2}), HasSubstr("ignored ones included"));
+}
+
+TEST_F(ContextListTest, RefusesWhatMayNotBeRead) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  Write("closed/a");
+  fs::permissions(root() / "closed", fs::perms::none);
+  EXPECT_THAT(Refusal(), HasSubstr("'closed' cannot be read: Permission"));
+  fs::permissions(root() / "closed", fs::perms::owner_all);
+}
+
+TEST_F(ContextListTest, ListsFilesByPath) {
+  Write("b/c.py", "12345");
+  Write("a.py");
+  Write("b.py");
+  fs::permissions(root() / "a.py", fs::perms::owner_all);
+  const ContextList list = ListContext(root());
+  EXPECT_THAT(Paths(), ElementsAre("a.py", "b.py", "b/c.py"));
+  EXPECT_EQ(list.bytes, 7);
+  EXPECT_TRUE(list.files[0].executable);
+  EXPECT_FALSE(list.files[1].executable);
+  EXPECT_THAT(list.left_out, IsEmpty());
+}
+
+TEST_F(ContextListTest, LeavesOutWhatIsIgnored) {
+  Write(".gitignore", "*.bin\nout/\n");
+  Write(".detignore", "!keep.bin\n/local\n");
+  Write("sub/.gitignore", "!own.bin\n");
+  for (const char* name : {"a.bin", "keep.bin", "local", "out/x", "sub/own.bin",
+                           "sub/local", "sub/.detignore"}) {
+    Write(name);
+  }
+  EXPECT_THAT(Paths(), ElementsAre(".detignore", ".gitignore", "keep.bin",
+                                   "sub/.detignore", "sub/.gitignore",
+                                   "sub/local", "sub/own.bin"));
+}
+
+TEST_F(ContextListTest, LeavesOutWhatIsNeverNeeded) {
+  Write(".git/config");
+  Write(".dtrain/dtrain.db");
+  Write("pkg/__pycache__/a.pyc");
+  Write("pkg/a.py");
+  Write("runs/dtrain.db");
+  const ContextList list = ListContext(root(), {root() / "runs"});
+  ASSERT_EQ(list.files.size(), 1);
+  EXPECT_EQ(list.files[0].path, "pkg/a.py");
+}
+
+TEST_F(ContextListTest, FollowsLinksInside) {
+  Write("real/a.py", "123");
+  fs::create_symlink("real/a.py", root() / "b.py");
+  fs::create_directory_symlink("real", root() / "linked");
+  const ContextList list = ListContext(root());
+  EXPECT_THAT(Paths(), ElementsAre("b.py", "linked/a.py", "real/a.py"));
+  EXPECT_EQ(list.bytes, 9);
+}
+
+TEST_F(ContextListTest, LeavesOutLinksThatLeadOut) {
+  Write("a.py");
+  std::ofstream(directory_.path() / "secret") << "x";
+  fs::create_directories(directory_.path() / "context-too");
+  fs::create_symlink("../secret", root() / "out");
+  fs::create_directory_symlink("../context-too", root() / "beside");
+  fs::create_symlink("nowhere", root() / "dangling");
+  fs::create_directory_symlink(".", root() / "self");
+  EXPECT_THAT(Paths(), ElementsAre("a.py"));
+  EXPECT_THAT(ListContext(root()).left_out,
+              ElementsAre("'beside' is a link that leads out of the directory",
+                          "'dangling' is a link to nothing",
+                          "'out' is a link that leads out of the directory",
+                          "'self' is a link to a directory that it lies in"));
+  Write(".detignore", "/out\n/beside/\ndangling\nself\n");
+  EXPECT_THAT(ListContext(root()).left_out, IsEmpty());
+}
+
+TEST_F(ContextListTest, EndsWhereLinksLeadInCircles) {
+  Write("a/1");
+  Write("b/2");
+  fs::create_directory_symlink("../b", root() / "a/b");
+  fs::create_directory_symlink("../a", root() / "b/a");
+  EXPECT_THAT(Paths(), ElementsAre("a/1", "a/b/2", "b/2", "b/a/1"));
+}
+
+TEST_F(ContextListTest, LeavesOutWhatIsNoFile) {
+  Write("a.py");
+  ASSERT_EQ(::mkfifo((root() / "pipe").c_str(), 0600), 0);
+  const ContextList list = ListContext(root());
+  EXPECT_EQ(list.files.size(), 1);
+  EXPECT_THAT(list.left_out, ElementsAre("'pipe' is no plain file"));
+}
+
+}  // namespace
+}  // namespace dtrain
