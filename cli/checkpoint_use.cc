@@ -9,6 +9,7 @@
 
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/own_model.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -40,7 +41,8 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
 
 TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
                  const ExperimentConfig& config,
-                 const CheckpointUseOptions& options) {
+                 const CheckpointUseOptions& options,
+                 const GlobalOptions& globals) {
   const auto trial = store.Trial(checkpoint.trial);
   const auto* entrypoint = std::get_if<std::string>(&config.entrypoint);
   if (!trial || entrypoint == nullptr) {
@@ -59,6 +61,9 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
   spec.warm_start =
       store.layout().Checkpoint(checkpoint.trial, checkpoint.uuid).string();
   spec.settings = config.training;
+  const auto own = CompileOwnModel(
+      config, store.layout().Context(checkpoint.trial.experiment), globals);
+  if (own) spec.library = own->file.string();
   return spec;
 }
 
@@ -113,8 +118,9 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
                options.slots);
   // All the cores for this one, whatever a search shared them out to.
   config.searcher = {.name = "single", .max_trials = 1};
-  TrialSpec spec = SpecOf(store, use.checkpoint, config, options);
+  TrialSpec spec = SpecOf(store, use.checkpoint, config, options, globals);
   spec.task = task;
+  spec.images = options.images;
   spec.limit = limit;
   spec.directory = directory.string();
   SlotPlan slots = PlanExperimentSlots(config);

@@ -15,6 +15,7 @@ struct CheckpointUseOptions {
   std::string split = "validation";
   std::string data;
   std::string slots;
+  std::string images;  // a file, as TrialSpec has it; no option
 };
 
 /// CHECKPOINT, --split, --data and --slots.

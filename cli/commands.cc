@@ -7,6 +7,8 @@ namespace {
 
 constexpr std::array kCommands = {
     Command{"create", "", "Run an experiment from a YAML file", SetUpCreate},
+    Command{"init", "", "Begin a model of your own in a new directory",
+            SetUpInit},
     Command{"validate", "", "Check an experiment YAML without running it",
             SetUpValidate},
     Command{"preview-search", "", "Show the trials that a search would run",

@@ -58,6 +58,7 @@ void SetUpDescribe(CLI::App& app, Invocation& invocation);
 void SetUpDoctor(CLI::App& app, Invocation& invocation);
 void SetUpEvaluate(CLI::App& app, Invocation& invocation);
 void SetUpGc(CLI::App& app, Invocation& invocation);
+void SetUpInit(CLI::App& app, Invocation& invocation);
 void SetUpKill(CLI::App& app, Invocation& invocation);
 void SetUpLabel(CLI::App& app, Invocation& invocation);
 void SetUpList(CLI::App& app, Invocation& invocation);

@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
+#include "engine/plugin/model_sources.h"
 #include "models/table.h"
 
 namespace dtrain {
@@ -71,10 +72,19 @@ std::string ReadConfigFile(const std::string& path) {
 }
 
 ConfigResult ParseConfigText(const std::string& text, const std::string& path,
-                             const std::vector<std::string>& overrides) {
+                             const std::vector<std::string>& overrides,
+                             const std::filesystem::path& context) {
+  std::vector<std::string> known = Entrypoints();
+  const std::string own = "model_def:*";
+  if (HasOwnModel(own, context)) known.push_back(own);
   return ReadConfig(text, {.file_name = path == "-" ? "stdin" : path,
                            .overrides = overrides,
-                           .known_entrypoints = Entrypoints()});
+                           .known_entrypoints = std::move(known)});
+}
+
+std::filesystem::path DirectoryOf(const std::string& path) {
+  const auto directory = std::filesystem::path(path).parent_path();
+  return directory.empty() ? "." : directory;
 }
 
 void PrintDiagnostics(const Diagnostics& diagnostics,

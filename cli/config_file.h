@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,14 @@ namespace dtrain {
 std::string ReadConfigFile(const std::string& path);
 
 /// Reads the text as the configuration file `path` would be, with the trials
-/// of this build as the known ones.
+/// of this build as the known ones, and those of the model_def.cpp in
+/// `context`, if there is one.
 ConfigResult ParseConfigText(const std::string& text, const std::string& path,
-                             const std::vector<std::string>& overrides);
+                             const std::vector<std::string>& overrides,
+                             const std::filesystem::path& context);
+
+/// The directory that `path` is in: the context, where no other is named.
+std::filesystem::path DirectoryOf(const std::string& path);
 
 /// Every finding as a line on stderr, escaped. Notes are left out if `globals`
 /// is quiet.

@@ -8,14 +8,18 @@
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/own_model.h"
 #include "cli/plan.h"
 #include "cli/provenance.h"
+#include "cli/rehearsal.h"
 #include "cli/run_experiment.h"
 #include "cli/run_options.h"
 #include "cli/secrets.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/plugin/model_sources.h"
+#include "engine/run/runner.h"
 #include "models/table.h"
 
 namespace dtrain {
@@ -29,6 +33,7 @@ struct CreateOptions {
   std::vector<std::string> labels;
   std::string slots;
   bool dry_run = false;
+  bool test = false;
   RunFlags run;
 };
 
@@ -61,18 +66,8 @@ std::string LabelOverride(const ExperimentConfig& config,
   return "labels=[" + list + "]";
 }
 
-ConfigResult Parse(const CreateOptions& options, const std::string& text) {
-  std::vector<std::string> overrides = Overrides(options);
-  ConfigResult result = ParseConfigText(text, options.config, overrides);
-  if (!result.config || options.labels.empty()) return result;
-  overrides.push_back(LabelOverride(*result.config, options.labels));
-  return ParseConfigText(text, options.config, overrides);
-}
-
 std::filesystem::path ContextDirectory(const CreateOptions& options) {
-  if (options.context.empty()) {
-    return std::filesystem::path(options.config).parent_path();
-  }
+  if (options.context.empty()) return DirectoryOf(options.config);
   std::error_code ignored;
   if (std::filesystem::is_directory(options.context, ignored)) {
     return options.context;
@@ -83,9 +78,22 @@ std::filesystem::path ContextDirectory(const CreateOptions& options) {
                   "of the experiment's files");
 }
 
-void CheckEntrypoint(const std::string& file, const ExperimentConfig& config) {
+ConfigResult Parse(const CreateOptions& options, const std::string& text) {
+  std::vector<std::string> overrides = Overrides(options);
+  const auto context = ContextDirectory(options);
+  ConfigResult result =
+      ParseConfigText(text, options.config, overrides, context);
+  if (!result.config || options.labels.empty()) return result;
+  overrides.push_back(LabelOverride(*result.config, options.labels));
+  return ParseConfigText(text, options.config, overrides, context);
+}
+
+// There must be such a trial in this build, if it is not the user's own.
+void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
+                     const std::filesystem::path& context) {
   const auto* name = std::get_if<std::string>(&config.entrypoint);
-  if (name == nullptr || FindModel(*name) != nullptr) return;
+  if (name == nullptr || HasOwnModel(*name, context)) return;
+  if (FindModel(*name) != nullptr) return;
   throw Error(ErrorKind::kUsage,
               file + ": entrypoint: this build has no trial '" + *name + "'" +
                   DidYouMean(*name, Entrypoints()) + "; it has " +
@@ -93,10 +101,11 @@ void CheckEntrypoint(const std::string& file, const ExperimentConfig& config) {
 }
 
 // What can never run on this machine is not made.
-void CheckOnThisMachine(const std::string& file,
-                        const ExperimentConfig& config) {
+void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
+                        const std::filesystem::path& context) {
   const auto* name = std::get_if<std::string>(&config.entrypoint);
-  const ModelEntry* model = name == nullptr ? nullptr : FindModel(*name);
+  if (name == nullptr || HasOwnModel(*name, context)) return;
+  const ModelEntry* model = FindModel(*name);
   if (model == nullptr || model->check == nullptr) return;
   const auto problem = model->check(config.hyperparameters);
   if (!problem) return;
@@ -115,23 +124,41 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
     throw Error(ErrorKind::kUsage,
                 options.config + ": " + refusal + "; nothing was created");
   }
-  CheckEntrypoint(options.config, *result.config);
+  CheckEntrypoint(options.config, *result.config, ContextDirectory(options));
   return *std::move(result.config);
 }
 
+// A test has no experiment to detach, time or judge.
+void CheckTestFlags(const CreateOptions& options) {
+  const RunFlags& run = options.run;
+  const bool other = options.dry_run || run.detach || run.jsonl ||
+                     !run.require.empty() || !run.timeout_text.empty() ||
+                     !run.junit.empty();
+  if (!options.test || !other) return;
+  throw Error(ErrorKind::kUsage,
+              "--test keeps no experiment, so it goes with none of --dry-run, "
+              "--detach, --jsonl, --require, --timeout and --junit");
+}
+
 int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
+  CheckTestFlags(options);
   const RunRequest request = CheckRunFlags(options.run);
   const std::string text = ReadConfigFile(options.config);
   const ExperimentConfig config = CheckedConfig(options, text, globals);
   const auto directory = ContextDirectory(options);
   const auto context = FindContext(config, directory, options.config, globals);
   // Before the store: what can never run leaves no trace.
+  const auto own = CompileOwnModel(config, directory, globals);
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
     PrintPlan(config, slots, context, request.json || request.jsonl);
     return kExitDone;
   }
-  CheckOnThisMachine(options.config, config);
+  CheckOnThisMachine(options.config, config, directory);
+  if (options.test) {
+    return Rehearse(config, own ? own->file.string() : "", request.json,
+                    globals);
+  }
   const auto provenance =
       Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
   const Recording record = [&](Store& store) {
@@ -159,6 +186,8 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
             "auto, none, cpu[:N], most_free, or GPU ids: [0,1]");
   AddFlag(app, "--dry-run", options->dry_run,
           "Say what would run, create nothing");
+  AddFlag(app, "--test", options->test,
+          "Try a few batches of everything, keep nothing");
   AddRunFlags(app, options->run);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <system_error>
@@ -14,6 +15,7 @@
 #include "cli/checkpoint_use.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/image_inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
@@ -31,6 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct PredictOptions : TableOptions, CheckpointUseOptions {
+  std::vector<std::string> inputs;
   bool features = false;
   std::int64_t limit = 0;
   std::string out;
@@ -48,8 +51,9 @@ class Predictions {
         output_.resize(tensor.bytes.size() / sizeof(float));
         std::memcpy(output_.data(), tensor.bytes.data(), tensor.bytes.size());
       } else if (tensor.dtype == "I64") {
-        target_.resize(tensor.bytes.size() / sizeof(std::int64_t));
-        std::memcpy(target_.data(), tensor.bytes.data(), tensor.bytes.size());
+        auto& numbers = tensor.name == "target" ? target_ : images_;
+        numbers.resize(tensor.bytes.size() / sizeof(std::int64_t));
+        std::memcpy(numbers.data(), tensor.bytes.data(), tensor.bytes.size());
       }
     }
   }
@@ -62,6 +66,11 @@ class Predictions {
     return std::span(output_).subspan(static_cast<std::size_t>(sample) * size,
                                       size);
   }
+  // Which of the images that were named a sample is; of a set, its own number.
+  std::int64_t Image(std::int64_t sample) const {
+    const auto index = static_cast<std::size_t>(sample);
+    return index < images_.size() ? images_[index] : sample;
+  }
   std::optional<std::int64_t> Target(std::int64_t sample) const {
     const auto index = static_cast<std::size_t>(sample);
     return index < target_.size() ? std::optional(target_[index])
@@ -73,6 +82,38 @@ class Predictions {
   std::vector<std::int64_t> shape_;
   std::vector<float> output_;
   std::vector<std::int64_t> target_;
+  std::vector<std::int64_t> images_;
+};
+
+// What was predicted on: images, or the samples of a set.
+class Samples {
+ public:
+  Samples(const Predictions& all, std::vector<fs::path> images)
+      : images_(std::move(images)) {
+    std::set<std::int64_t> seen;
+    for (std::int64_t i = 0; i < all.samples(); ++i) {
+      // One that stood in for others which could not be read comes again.
+      if (seen.insert(all.Image(i)).second) rows_.push_back(i);
+    }
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      if (!seen.contains(static_cast<std::int64_t>(i))) {
+        unread_.push_back(images_[i].string());
+      }
+    }
+  }
+
+  bool images() const { return !images_.empty(); }
+  const std::vector<std::int64_t>& rows() const { return rows_; }
+  const std::vector<std::string>& unread() const { return unread_; }
+  std::string Name(std::int64_t number) const {
+    return images() ? images_[static_cast<std::size_t>(number)].string()
+                    : std::to_string(number);
+  }
+
+ private:
+  std::vector<fs::path> images_;
+  std::vector<std::int64_t> rows_;
+  std::vector<std::string> unread_;
 };
 
 struct Prediction {
@@ -85,26 +126,35 @@ struct Prediction {
 Prediction PredictionOf(const Predictions& all, std::int64_t sample) {
   const auto row = all.Row(sample);
   const auto best = std::ranges::max_element(row);
-  return {.sample = sample,
+  return {.sample = all.Image(sample),
           .label = best - row.begin(),
           .probability = *best,
           .target = all.Target(sample)};
 }
 
-void PrintJsonDocument(const Predictions& all, const CheckpointRow& checkpoint,
+void PrintJsonDocument(const Predictions& all, const Samples& samples,
+                       const CheckpointRow& checkpoint,
                        const PredictOptions& options) {
   nlohmann::json document = {{"checkpoint", checkpoint.uuid},
                              {"trial", ToString(checkpoint.trial)},
-                             {"split", options.split},
                              {"predictions", nlohmann::json::array()}};
-  for (std::int64_t i = 0; i < all.samples(); ++i) {
+  if (samples.images()) {
+    document["unread"] = samples.unread();
+  } else {
+    document["split"] = options.split;
+  }
+  for (const std::int64_t i : samples.rows()) {
     const Prediction one = PredictionOf(all, i);
-    nlohmann::json row = {{"sample", i},
-                          {"class", one.label},
+    nlohmann::json row = {{"class", one.label},
                           {"probability", JsonNumber(one.probability)},
                           {"probabilities", nlohmann::json::array()}};
     for (const float value : all.Row(i)) {
       row["probabilities"].push_back(JsonNumber(value));
+    }
+    if (samples.images()) {
+      row["image"] = ToValidUtf8(samples.Name(one.sample));
+    } else {
+      row["sample"] = one.sample;
     }
     if (one.target) row["target"] = *one.target;
     document["predictions"].push_back(std::move(row));
@@ -112,22 +162,27 @@ void PrintJsonDocument(const Predictions& all, const CheckpointRow& checkpoint,
   PrintJson(document);
 }
 
-void PrintRows(const Predictions& all, const PredictOptions& options,
-               const GlobalOptions& globals) {
-  Table table({{.name = "sample", .right = true},
-               {.name = "class", .right = true},
-               {.name = "probability", .right = true},
-               {.name = "target", .right = true}});
+void PrintRows(const Predictions& all, const Samples& samples,
+               const PredictOptions& options, const GlobalOptions& globals) {
+  std::vector<Column> columns = {{.name = samples.images() ? "image" : "sample",
+                                  .right = !samples.images()},
+                                 {.name = "class", .right = true},
+                                 {.name = "probability", .right = true}};
+  if (!samples.images()) columns.push_back({.name = "target", .right = true});
+  Table table(std::move(columns));
   std::int64_t right = 0;
   std::int64_t judged = 0;
-  for (std::int64_t i = 0; i < all.samples(); ++i) {
+  for (const std::int64_t i : samples.rows()) {
     const Prediction one = PredictionOf(all, i);
-    judged += one.target.has_value();
-    right += one.target == one.label;
-    table.AddRow(
-        {std::to_string(i), std::to_string(one.label),
-         Cell(FormatMetric(one.probability), FormatNumber(one.probability)),
-         one.target ? std::to_string(*one.target) : ""});
+    std::vector<Cell> row = {
+        samples.Name(one.sample), std::to_string(one.label),
+        Cell(FormatMetric(one.probability), FormatNumber(one.probability))};
+    if (!samples.images()) {
+      judged += one.target.has_value();
+      right += one.target == one.label;
+      row.push_back(one.target ? std::to_string(*one.target) : "");
+    }
+    table.AddRow(std::move(row));
   }
   PrintTable(table, options.format(), globals);
   if (judged == 0) return;
@@ -151,13 +206,29 @@ std::string ShapeText(const std::vector<std::int64_t>& shape) {
   return "[" + Join(sizes, ", ") + "]";
 }
 
-int PredictWith(const PredictOptions& options, const GlobalOptions& globals) {
+// The paths for the trial, each ended by a zero byte.
+std::string WriteImages(const std::vector<fs::path>& images,
+                        const fs::path& directory) {
+  const fs::path file = directory / "images";
+  std::ofstream out(file, std::ios::binary);
+  for (const fs::path& image : images) {
+    out << fs::absolute(image).string() << '\0';
+  }
+  if (out << std::flush) return file.string();
+  throw Error(ErrorKind::kDiskFull,
+              file.string() + ": cannot write; free some space");
+}
+
+int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
+  PredictOptions options = given;
   if (options.features && options.out.empty()) {
     throw Error(ErrorKind::kUsage,
                 "predict --features: they are too many to print; name a file "
                 "for them with --out FILE.safetensors");
   }
   const ScratchDirectory scratch;
+  std::vector<fs::path> images = FindImages(options.inputs);
+  if (!images.empty()) options.images = WriteImages(images, scratch.path());
   const Task task = options.features ? Task::kFeatures : Task::kPredict;
   const CheckpointUse use =
       RunCheckpointUse(options, task, options.limit, scratch.path(), globals);
@@ -176,10 +247,11 @@ int PredictWith(const PredictOptions& options, const GlobalOptions& globals) {
                     " and no probabilities of classes; write it to a file with "
                     "--out FILE.safetensors");
   }
+  const Samples samples(all, std::move(images));
   if (options.json) {
-    PrintJsonDocument(all, use.checkpoint, options);
+    PrintJsonDocument(all, samples, use.checkpoint, options);
   } else {
-    PrintRows(all, options, globals);
+    PrintRows(all, samples, options, globals);
   }
   return kExitDone;
 }
@@ -189,6 +261,8 @@ int PredictWith(const PredictOptions& options, const GlobalOptions& globals) {
 void SetUpPredict(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<PredictOptions>();
   AddCheckpointUseOptions(app, *options);
+  AddOption(app, "INPUT", options->inputs,
+            "Images and folders of them, instead of a set");
   AddOption(app, "--limit", options->limit, "At most so many samples (0: all)")
       .AtLeast(0);
   AddOption(app, "--out", options->out,

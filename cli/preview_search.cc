@@ -96,8 +96,9 @@ SimulationOptions SimulationFrom(const PreviewSearchOptions& options) {
 // matters to a run is let pass.
 ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
                                  const GlobalOptions& globals) {
-  ConfigResult result = ParseConfigText(ReadConfigFile(options.config),
-                                        options.config, options.overrides);
+  ConfigResult result =
+      ParseConfigText(ReadConfigFile(options.config), options.config,
+                      options.overrides, DirectoryOf(options.config));
   PrintDiagnostics(result.diagnostics, globals);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/false);
   if (result.config && refusal.empty()) return *std::move(result.config);

@@ -7,6 +7,7 @@
 #include "cli/background.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "cli/own_model.h"
 #include "cli/run_report.h"
 #include "cli/store_access.h"
 #include "engine/run/runner.h"
@@ -27,10 +28,14 @@ int RunHere(const StoreLayout& layout, const Recording& record,
   if (departure) {
     on_begin = [&] { departure(id, layout.RunnerLog(id)); };
   }
+  // As it is kept, whatever has become of the directory that it came from.
+  const auto own = CompileOwnModel(config, layout.Context(id), globals);
   const auto reporter = MakeReporter(request, globals, on_begin);
   const RunResult result =
       RunExperiment(store, id, config,
-                    {.timeout = request.timeout, .detached = request.detach},
+                    {.timeout = request.timeout,
+                     .detached = request.detach,
+                     .library = own ? own->file.string() : ""},
                     *reporter, Clock::System());
   return ReportResult(store, result, config, request, globals);
 }

@@ -19,8 +19,8 @@ struct ValidateOptions : JsonOption {
 
 int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
   const std::string text = ReadConfigFile(options.config);
-  const ConfigResult result =
-      ParseConfigText(text, options.config, options.overrides);
+  const ConfigResult result = ParseConfigText(
+      text, options.config, options.overrides, DirectoryOf(options.config));
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/false);
   PrintDiagnostics(result.diagnostics, globals);
   if (options.json) {

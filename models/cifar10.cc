@@ -46,6 +46,9 @@ ImageSet Subset(const ImageSet& set, const std::vector<std::int64_t>& samples) {
           .samples = torch::tensor(samples, torch::kInt64)};
 }
 
+// Pixels are divided by 255, which a source does anyway.
+const Normalization kOnlyScaled = {.mean = {0, 0, 0}, .std = {1, 1, 1}};
+
 }  // namespace
 
 CNNTrial::CNNTrial(TrialContext& context)
@@ -155,6 +158,12 @@ void CNNTrial::Load(const std::map<std::string, torch::Tensor>& state) {
   if (found != state.end()) epoch_loss_.Load(found->second, context_.device());
 }
 
+std::optional<ImageSteps> CNNTrial::ImagePreparation() {
+  return ImageSteps{.crop = kCifar10Side,
+                    .resize = kCifar10Side,
+                    .normalization = kOnlyScaled};
+}
+
 SamplerOptions CNNTrial::TrainingSamples() const {
   return {.samples = split_.training.size(),
           .batch_size = context_.batch_size(),
@@ -173,10 +182,8 @@ std::unique_ptr<DataSource> CNNTrial::Held(const ImageSet& set) const {
 
 std::unique_ptr<DataSource> CNNTrial::Source(
     const ImageSet& set, const SamplerOptions& samples) const {
-  // Pixels are divided by 255, which the source does anyway.
-  return std::make_unique<MemorySource>(
-      set, samples, Normalization{.mean = {0, 0, 0}, .std = {1, 1, 1}},
-      context_.device());
+  return std::make_unique<MemorySource>(set, samples, kOnlyScaled,
+                                        context_.device());
 }
 
 std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context) {

@@ -25,6 +25,7 @@ class CNNTrial final : public Trial {
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
+  std::optional<ImageSteps> ImagePreparation() override;
   void OnValidationReport(const ReportPoint& point,
                           const MetricValues& training,
                           const MetricValues& validation) override;

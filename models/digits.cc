@@ -85,6 +85,14 @@ Metrics LeNetTrial::EvaluateBatch(const Batch& batch) {
       {"val_accuracy", Accuracy(logits, batch.target)}};
 }
 
+std::optional<ImageSteps> LeNetTrial::ImagePreparation() {
+  const std::int64_t side = digits_.training.images.size(2);
+  return ImageSteps{.crop = side,
+                    .resize = side,
+                    .channels = 1,
+                    .normalization = digits_.normalization};
+}
+
 torch::Tensor LeNetTrial::Predict(const Batch& batch) {
   return net_->forward(batch.data).softmax(/*dim=*/1);
 }

@@ -21,6 +21,7 @@ class LeNetTrial final : public Trial {
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
+  std::optional<ImageSteps> ImagePreparation() override;
 
  private:
   SamplerOptions TrainingSamples() const;

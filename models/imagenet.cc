@@ -154,6 +154,10 @@ torch::Tensor ImageNetTrial::Predict(const Batch& batch) {
   return net_->forward(batch.data).softmax(/*dim=*/1);
 }
 
+std::optional<ImageSteps> ImageNetTrial::ImagePreparation() {
+  return data_->steps();
+}
+
 torch::Tensor ImageNetTrial::Features(const Batch& batch) {
   return net_->Features(batch.data);
 }

@@ -25,6 +25,7 @@ class ImageNetTrial final : public Trial {
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
   torch::Tensor Features(const Batch& batch) override;
+  std::optional<ImageSteps> ImagePreparation() override;
   void OnValidationReport(const ReportPoint& point,
                           const MetricValues& training,
                           const MetricValues& validation) override;

@@ -94,6 +94,7 @@ class FolderData final : public ImageNetData {
     return static_cast<std::int64_t>(training_->classes.size());
   }
   std::int64_t side() const override { return steps_.crop; }
+  ImageSteps steps() const override { return steps_; }
   std::string description() const override {
     const std::int64_t ignored = training_->ignored + validation_->ignored;
     return EscapeForTerminal(directory_) + ": " +
@@ -145,6 +146,11 @@ class Cifar10Data final : public ImageNetData {
 
   std::int64_t classes() const override { return kCifar10Classes; }
   std::int64_t side() const override { return kCifar10Side; }
+  ImageSteps steps() const override {
+    return {.crop = kCifar10Side,
+            .resize = kCifar10Side,
+            .normalization = kCifarNormalization};
+  }
   std::string description() const override {
     return sets_.description + ": " +
            Counts(sets_.training.size(), sets_.test.size(), classes());
@@ -185,6 +191,11 @@ class FakeData final : public ImageNetData {
 
   std::int64_t classes() const override { return classes_; }
   std::int64_t side() const override { return side_; }
+  ImageSteps steps() const override {
+    return {.crop = side_,
+            .resize = side_,
+            .normalization = kImageNetNormalization};
+  }
   std::string description() const override {
     return "made-up images of " + std::to_string(side_) + "x" +
            std::to_string(side_) + ": " +

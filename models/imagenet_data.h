@@ -6,6 +6,7 @@
 
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
+#include "engine/data/image_source.h"
 #include "engine/train/trial_context.h"
 
 namespace dtrain {
@@ -20,6 +21,8 @@ class ImageNetData {
   virtual std::int64_t side() const = 0;
   /// For the log: what it is and how many images there are.
   virtual std::string description() const = 0;
+  /// What becomes of an image before the network sees it.
+  virtual ImageSteps steps() const = 0;
   /// How many image files could not be read so far.
   virtual std::size_t skipped() const { return 0; }
 

@@ -122,6 +122,13 @@ Metrics MNISTTrial::EvaluateBatch(const Batch& batch) {
       {"val_accuracy", Accuracy(logits, batch.target)}};
 }
 
+std::optional<ImageSteps> MNISTTrial::ImagePreparation() {
+  return ImageSteps{.crop = kSide,
+                    .resize = kSide,
+                    .channels = 1,
+                    .normalization = digits_.normalization};
+}
+
 torch::Tensor MNISTTrial::Predict(const Batch& batch) {
   return net_->forward(batch.data).softmax(/*dim=*/1);
 }

@@ -23,6 +23,7 @@ class MNISTTrial final : public Trial {
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
+  std::optional<ImageSteps> ImagePreparation() override;
   void OnTrainingReport(const ReportPoint& point) override;
 
  private:

@@ -8,6 +8,7 @@
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
+#include "engine/base/api.h"
 #include "engine/train/lr_schedule.h"
 #include "engine/train/trial_context.h"
 
@@ -24,15 +25,15 @@ struct OptimizerDefaults {
 /// The optimizer that the hyperparameters `optimizer` (sgd, adam, adamw), `lr`,
 /// `momentum` and `weight_decay` ask for. Throws InvalidHyperparameters for
 /// values that make no sense.
-std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
+DTRAIN_API std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
     const TrialContext& context, std::vector<torch::Tensor> parameters,
     const OptimizerDefaults& defaults = {});
 
 /// The schedule that `schedule` and its companions ask for (models/table.cc
 /// lists them), counted in batches, of which an epoch has `epoch_batches`; none
 /// for `schedule: none`. Throws InvalidHyperparameters likewise.
-std::optional<LrSchedule> MakeSchedule(const TrialContext& context,
-                                       std::int64_t epoch_batches,
-                                       const OptimizerDefaults& defaults = {});
+DTRAIN_API std::optional<LrSchedule> MakeSchedule(
+    const TrialContext& context, std::int64_t epoch_batches,
+    const OptimizerDefaults& defaults = {});
 
 }  // namespace dtrain

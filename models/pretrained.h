@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 
+#include "engine/base/api.h"
 #include "models/nets/image_classifier.h"
 
 namespace dtrain {
@@ -17,8 +18,8 @@ enum class OtherHead { kError, kKeepNew };
 /// be missing, as in files of PyTorch before 0.4.1. Returns what was loaded,
 /// for the log. Throws Error(kFailed) that names the file and the first
 /// difference.
-std::string LoadPretrained(ImageClassifier& net,
-                           const std::filesystem::path& file,
-                           OtherHead other_head);
+DTRAIN_API std::string LoadPretrained(ImageClassifier& net,
+                                      const std::filesystem::path& file,
+                                      OtherHead other_head);
 
 }  // namespace dtrain

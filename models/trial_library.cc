@@ -15,13 +15,18 @@
 #include "engine/train/train_trial.h"
 #include "engine/train/trial_channel.h"
 #include "engine/train/use_checkpoint.h"
+#include "models/own/loader.h"
 #include "models/table.h"
 
 namespace dtrain {
 
 namespace {
 
-MakeTrial MakerOf(const std::string& entrypoint) {
+MakeTrial MakerOf(const TrialSpec& spec) {
+  const std::string& entrypoint = spec.entrypoint;
+  if (!spec.library.empty()) {
+    return MakerFromLibrary(spec.library, entrypoint);
+  }
   const ModelEntry* entry = FindModel(entrypoint);
   if (entry != nullptr && entry->make != nullptr) return entry->make;
   const auto known = Entrypoints();
@@ -45,8 +50,7 @@ Finished TrainOn(TrialChannel& channel) try {
   }
   const torch::Device device = OpenDevice(spec);
   const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
-  return run(spec, MakerOf(spec.entrypoint), channel.Link(), device,
-             Clock::System());
+  return run(spec, MakerOf(spec), channel.Link(), device, Clock::System());
 } catch (const c10::Error& error) {
   return Failed(TorchMessage(error));
 } catch (const std::exception& error) {
@@ -82,6 +86,14 @@ int OpenCuda() {
   return 1;
 }
 
+int ListTrials(const std::string& library, void (*say)(const char*)) try {
+  say(nlohmann::json(TrialsOfLibrary(library)).dump().c_str());
+  return 0;
+} catch (const Error& error) {
+  say(error.what());
+  return 1;
+}
+
 }  // namespace
 
 }  // namespace dtrain
@@ -91,3 +103,7 @@ int DtrainRunTrial(int control_fd) {
 }
 
 int DtrainOpenCuda() { return dtrain::OpenCuda(); }
+
+int DtrainListTrials(const char* library, void (*say)(const char*)) {
+  return dtrain::ListTrials(library, say);
+}

@@ -13,4 +13,9 @@ extern "C" {
 /// before any trial, so that all children have it. Touches no GPU. 0 if that
 /// worked; else the reason is logged, and trials can only have the CPU.
 [[gnu::visibility("default")]] int DtrainOpenCuda();
+
+/// Opens a library of a user's models and passes the names of its trials to
+/// `say`, as a JSON list, or why it cannot be used; then it gives 1.
+[[gnu::visibility("default")]] int DtrainListTrials(const char* library,
+                                                    void (*say)(const char*));
 }

@@ -64,6 +64,14 @@ Metrics XceptionTrial::EvaluateBatch(const Batch& batch) {
       {"val_accuracy", Accuracy(logits, batch.target)}};
 }
 
+// As those who trained it on photographs: pixels from -1 to 1.
+std::optional<ImageSteps> XceptionTrial::ImagePreparation() {
+  return ImageSteps{
+      .crop = kSide,
+      .resize = kSide,
+      .normalization = {.mean = {0.5F, 0.5F, 0.5F}, .std = {0.5F, 0.5F, 0.5F}}};
+}
+
 torch::Tensor XceptionTrial::Predict(const Batch& batch) {
   return net_->forward(batch.data).softmax(/*dim=*/1);
 }

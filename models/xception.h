@@ -19,6 +19,7 @@ class XceptionTrial final : public Trial {
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
+  std::optional<ImageSteps> ImagePreparation() override;
   torch::Tensor Features(const Batch& batch) override;
 
  private:

@@ -6,6 +6,7 @@
 #include "searchers/grid_searcher.h"
 #include "searchers/halving_searcher.h"
 #include "searchers/random_searcher.h"
+#include "searchers/rehearsal_searcher.h"
 
 namespace dtrain {
 namespace {
@@ -25,6 +26,9 @@ std::span<const SearcherEntry> SearcherTable() { return kTable; }
 std::unique_ptr<Searcher> MakeSearcher(const SearcherConfig& config,
                                        const nlohmann::json& hyperparameters,
                                        std::uint32_t seed) {
+  if (config.name == kRehearsal) {
+    return MakeRehearsalSearcher(config, hyperparameters, seed);
+  }
   for (const SearcherEntry& entry : kTable) {
     if (entry.name == config.name) {
       return entry.make(config, hyperparameters, seed);

@@ -7,9 +7,13 @@
 
 // `trial-host SOCKET [--cuda]`: executed by the runner with a socket of that
 // number, which it serves. LibTorch is opened by the dynamic linker, before.
+// `trial-host --trials LIBRARY` prints the names of the trials in it.
 int main(int argc, char** argv) {
   int socket = -1;
   const std::string_view number = argc > 1 ? argv[1] : "";
+  if (argc == 3 && number == "--trials") {
+    return DtrainListTrials(argv[2], [](const char* text) { std::puts(text); });
+  }
   std::from_chars(number.data(), number.data() + number.size(), socket);
   const bool cuda = argc == 3 && std::string_view(argv[2]) == "--cuda";
   if (socket < 0 || argc > 3 || (argc == 3 && !cuda)) {

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// What kind of mistake or mishap an `Error` is; `cli` maps it to an exit code.
@@ -19,7 +21,7 @@ enum class ErrorKind {
 /// The one exception of dtrain, thrown for what a user can cause and caught
 /// only in `main`. Its text is one lowercase line: where, what, what to do.
 /// Expected outcomes (a trial that crashes, no rows) are return values.
-class Error : public std::runtime_error {
+class DTRAIN_API Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message)
       : std::runtime_error(message), kind_(kind) {}

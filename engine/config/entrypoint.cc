@@ -122,7 +122,11 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
                      std::span<const std::string> known, Findings& findings) {
   if (known.empty() || !entrypoint.is_string()) return;
   const auto name = entrypoint.get<std::string>();
-  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  const std::string all = name.substr(0, name.find(':')) + ":*";
+  const auto is_it = [&](const std::string& one) {
+    return one == name || one == all;
+  };
+  if (std::any_of(known.begin(), known.end(), is_it)) return;
   const std::string hint = DidYouMean(name, known);
   findings.Warning(mark, std::string(kPath),
                    "no trial '" + name + "' is registered" +

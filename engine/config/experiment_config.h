@@ -62,6 +62,7 @@ struct ReadOptions {
   std::string file_name;               // for messages, and the default name
   std::vector<std::string> overrides;  // `a.b=VALUE`, as `--set` takes them
   // Registered trials; an entrypoint that is not among them gets a warning.
+  // "model_def:*" stands for all of that module.
   std::vector<std::string> known_entrypoints;
 };
 

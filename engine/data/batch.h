@@ -6,11 +6,13 @@
 
 #include <torch/types.h>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// One batch of samples as named tensors; `data` and `target` are the usual
 /// two. The first dimension of each is the sample.
-struct Batch {
+struct DTRAIN_API Batch {
   torch::Tensor data;
   torch::Tensor target;
   std::map<std::string, torch::Tensor> extra;

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/api.h"
 #include "searchers/rng.h"
 
 namespace dtrain {
@@ -31,7 +32,7 @@ struct SamplerOptions {
 
 /// Deals the samples of a set out as batches: an endless sequence of which any
 /// position can be sought. A pass is one walk through the set. One thread.
-class BatchSampler {
+class DTRAIN_API BatchSampler {
  public:
   /// The samples of one batch, valid until the next call.
   struct Indices {

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// The side of a CIFAR-10 image, and the values of one: 3 planes (red, green,
@@ -22,6 +24,6 @@ struct Cifar10Batch {
 /// class and an image (https://www.cs.toronto.edu/~kriz/cifar.html). Throws
 /// Error(kFailed) that names the file if it cannot be read, is empty, does not
 /// consist of whole records, or has a class above 9.
-Cifar10Batch ReadCifar10(const std::filesystem::path& path);
+DTRAIN_API Cifar10Batch ReadCifar10(const std::filesystem::path& path);
 
 }  // namespace dtrain

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// What an environment variable holds, or nothing: the door to the environment,
@@ -14,12 +16,12 @@ namespace dtrain {
 using ReadVariable = std::function<std::optional<std::string>(const char*)>;
 
 /// The environment of this process.
-std::optional<std::string> ProcessVariable(const char* name);
+DTRAIN_API std::optional<std::string> ProcessVariable(const char* name);
 
 /// Where the data sets of a trial may be. Its `data` hyperparameter (`~` is the
 /// home directory) is the only place if it is not empty; else $DTRAIN_DATA and
 /// $XDG_CACHE_HOME/dtrain/data, which is ~/.cache/dtrain/data by default.
-class DataDirectory {
+class DTRAIN_API DataDirectory {
  public:
   explicit DataDirectory(const std::string& data,
                          const ReadVariable& variable = ProcessVariable);
@@ -41,7 +43,7 @@ class DataDirectory {
 };
 
 /// `file`, or `file`.gz where only that exists; nothing where neither does.
-std::optional<std::filesystem::path> PlainOrGzip(
+DTRAIN_API std::optional<std::filesystem::path> PlainOrGzip(
     const std::filesystem::path& file);
 
 }  // namespace dtrain

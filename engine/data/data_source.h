@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "engine/base/api.h"
 #include "engine/data/batch.h"
 
 namespace dtrain {
@@ -11,7 +12,7 @@ namespace dtrain {
 /// batches it would have seen. Within an epoch no two ranks see one sample, but
 /// for the wrap-around that gives every rank the same number of batches. One
 /// thread calls it; it may have threads of its own.
-class DataSource {
+class DTRAIN_API DataSource {
  public:
   virtual ~DataSource() = default;
 

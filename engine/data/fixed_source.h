@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "engine/base/api.h"
 #include "engine/data/data_source.h"
 
 namespace dtrain {
@@ -10,7 +11,7 @@ namespace dtrain {
 /// A DataSource that gives one batch again and again: made-up data, to measure
 /// a model or to see whether it can learn a batch by heart. An epoch is one
 /// batch.
-class FixedSource final : public DataSource {
+class DTRAIN_API FixedSource final : public DataSource {
  public:
   explicit FixedSource(Batch batch) : batch_(std::move(batch)) {}
 

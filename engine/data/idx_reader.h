@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// An array of unsigned bytes, last dimension fastest.
@@ -17,6 +19,7 @@ struct IdxArray {
 /// read, is no array of `dimensions` dimensions of unsigned bytes, or does not
 /// hold exactly what its header says. Takes no more memory than the file's
 /// contents, whatever the header says.
-IdxArray ReadIdx(const std::filesystem::path& path, std::size_t dimensions);
+DTRAIN_API IdxArray ReadIdx(const std::filesystem::path& path,
+                            std::size_t dimensions);
 
 }  // namespace dtrain

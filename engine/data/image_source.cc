@@ -1,5 +1,7 @@
 #include "engine/data/image_source.h"
 
+#include <algorithm>
+#include <array>
 #include <new>
 #include <span>
 #include <utility>
@@ -32,27 +34,35 @@ class ImageLoader {
   Batch operator()(std::span<const std::int64_t> samples,
                    std::uint64_t pass_seed) const {
     const auto size = static_cast<std::int64_t>(samples.size());
-    const torch::Tensor data =
-        torch::empty({size, 3, steps_.crop, steps_.crop}, torch::kFloat);
+    const torch::Tensor data = torch::empty(
+        {size, steps_.channels, steps_.crop, steps_.crop}, torch::kFloat);
     const torch::Tensor target = torch::empty({size}, torch::kInt64);
+    std::vector<std::int64_t> kept_samples;
     std::int64_t kept = 0;
-    for (const std::int64_t sample : samples) {
-      kept += Load(sample, pass_seed, kept, data, target) ? 1 : 0;
-    }
+    const auto keep = [&](std::int64_t sample) {
+      if (!Load(sample, pass_seed, kept, data, target)) return;
+      kept_samples.push_back(sample);
+      ++kept;
+    };
+    for (const std::int64_t sample : samples) keep(sample);
     // No batch is empty, and none to train on shrinks to one image, of which
     // batch normalisation could learn nothing: the next of the folder stand in.
     const std::int64_t least = steps_.augment && size > 1 ? 2 : 1;
     for (std::int64_t i = 1; kept < least && i < folder_size(); ++i) {
-      const std::int64_t sample = (samples.back() + i) % folder_size();
-      kept += Load(sample, pass_seed, kept, data, target) ? 1 : 0;
+      keep((samples.back() + i) % folder_size());
     }
     if (kept == 0) {
       throw Error(ErrorKind::kFailed,
                   "none of " + std::to_string(folder_size()) +
                       " images could be read; the log names the first ones");
     }
-    return {.data = data.narrow(0, 0, kept),
-            .target = target.narrow(0, 0, kept)};
+    Batch batch{.data = data.narrow(0, 0, kept),
+                .target = target.narrow(0, 0, kept)};
+    if (!steps_.augment) {
+      batch.extra.emplace(kSampleNumbers,
+                          torch::tensor(kept_samples, torch::kInt64));
+    }
+    return batch;
   }
 
  private:
@@ -70,9 +80,9 @@ class ImageLoader {
       Rng rng(static_cast<std::uint32_t>(SampleSeed(pass_seed, sample)));
       const Image cropped = Crop(image, rng);
       const bool flip = steps_.augment && rng.Uniform() < 0.5;
-      NormalizeInto(
-          cropped, flip, scales_,
-          data.mutable_data_ptr<float>() + row * 3 * steps_.crop * steps_.crop);
+      Normalize(cropped, flip,
+                data.mutable_data_ptr<float>() +
+                    row * steps_.channels * steps_.crop * steps_.crop);
     } catch (const Error& error) {
       skipped_->Add(file.path.string(), error.what());
       return false;
@@ -84,6 +94,16 @@ class ImageLoader {
     }
     target.mutable_data_ptr<std::int64_t>()[row] = file.label;
     return true;
+  }
+
+  void Normalize(const Image& image, bool flip, float* to) const {
+    if (steps_.channels == 3) return NormalizeInto(image, flip, scales_, to);
+    const auto plane = static_cast<std::size_t>(image.height * image.width);
+    std::vector<float> planes(3 * plane);
+    const std::array<ChannelScale, 3> scales = {scales_[0], scales_[0],
+                                                scales_[0]};
+    NormalizeInto(Grayed(image), flip, scales, planes.data());
+    std::copy_n(planes.begin(), plane, to);
   }
 
   Image Crop(const Image& image, Rng& rng) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/api.h"
 #include "engine/data/data_source.h"
 #include "engine/data/memory_source.h"
 #include "engine/data/thread_loader.h"
@@ -16,7 +17,7 @@
 namespace dtrain {
 
 /// Image files that could not be read and were left out. Any thread.
-class SkippedFiles {
+class DTRAIN_API SkippedFiles {
  public:
   /// `say` is called with a line for each of the first ten, and at the end with
   /// how many there were if there were more.
@@ -37,10 +38,14 @@ class SkippedFiles {
   std::set<std::string> files_;
 };
 
+/// What the numbers of a batch's samples are called in it.
+inline constexpr const char* kSampleNumbers = "sample";
+
 /// What becomes of an image on its way into a batch.
 struct ImageSteps {
   std::int64_t crop = 224;    // the side of what the network sees
   std::int64_t resize = 256;  // the shorter side before a central crop
+  std::int64_t channels = 3;  // 1: in shades of gray
   bool augment = false;       // a random crop, flipped or not, in place of that
   Normalization normalization;
 };
@@ -48,11 +53,12 @@ struct ImageSteps {
 /// A DataSource of image files, decoded and transformed by `workers` threads as
 /// torchvision does with Pillow: RandomResizedCrop and RandomHorizontalFlip, or
 /// Resize and CenterCrop; then ToTensor and Normalize. Batches are float
-/// [samples, 3, crop, crop] and int64 [samples], the same with any number of
-/// workers. A file that cannot be read is left out of its batch; where that
+/// [samples, channels, crop, crop] and int64 [samples], the same with any
+/// number of workers; without augmentation "sample" says which of the folder's
+/// they are. A file that cannot be read is left out of its batch; where that
 /// leaves none, or one of several to train on, the next of the folder stand in.
 /// Read throws Error(kFailed) if no image of the folder can be read.
-std::unique_ptr<DataSource> MakeImageSource(
+DTRAIN_API std::unique_ptr<DataSource> MakeImageSource(
     std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
     const ImageSteps& steps, int workers,
     std::shared_ptr<SkippedFiles> skipped);

@@ -6,6 +6,7 @@
 
 #include <torch/types.h>
 
+#include "engine/base/api.h"
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 #include "engine/data/gather_normalize.h"
@@ -32,14 +33,15 @@ struct Normalization {
 };
 
 /// The same as a factor and a summand for each channel.
-std::vector<ChannelScale> ChannelScales(const Normalization& normalization);
+DTRAIN_API std::vector<ChannelScale> ChannelScales(
+    const Normalization& normalization);
 
 /// A DataSource without a loader: the set stays in memory as bytes, on the
 /// trial's device, and a batch is gathered and normalised in one pass over it,
 /// straight into float tensors. On a GPU by our kernel where it was built, by
 /// ATen otherwise. Tensors of a batch that nobody holds any more are used
 /// again.
-class MemorySource final : public DataSource {
+class DTRAIN_API MemorySource final : public DataSource {
  public:
   /// `samples.samples` is taken from the set. Throws Error(kFailed) for a set
   /// of other types or shapes than ImageSet says.

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/api.h"
 #include "engine/data/data_directory.h"
 
 namespace dtrain {
@@ -30,10 +31,10 @@ struct CachedSet {
 /// The bytes of `set`: from its file, else built, and then written there. A
 /// file that cannot be written is no error, the next trial just builds again.
 /// Processes may do this at once: a file appears whole or not at all.
-SharedBytes OpenSet(const CachedSet& set);
+DTRAIN_API SharedBytes OpenSet(const CachedSet& set);
 
 /// Where dtrain keeps what it can make again: $XDG_CACHE_HOME/dtrain, which is
 /// ~/.cache/dtrain by default. Empty where neither variable is set.
-std::filesystem::path CacheDirectory(const ReadVariable& variable);
+DTRAIN_API std::filesystem::path CacheDirectory(const ReadVariable& variable);
 
 }  // namespace dtrain

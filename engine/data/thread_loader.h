@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/api.h"
 #include "engine/data/batch.h"
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
@@ -33,7 +34,7 @@ struct LoaderOptions {
 /// Threads start at the first Read, never in the constructor. What
 /// `load` throws comes out of the Read of that batch; the next Read goes on
 /// with the next batch. The destructor waits for batches being loaded.
-class ThreadLoader final : public DataSource {
+class DTRAIN_API ThreadLoader final : public DataSource {
  public:
   ThreadLoader(const SamplerOptions& samples, LoadBatch load,
                LoaderOptions options = {});

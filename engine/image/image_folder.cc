@@ -12,6 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/image/image_name.h"
 
 namespace dtrain {
 namespace {
@@ -47,15 +48,6 @@ Entries ReadEntries(const fs::path& path) {
   std::sort(entries.directories.begin(), entries.directories.end());
   std::sort(entries.files.begin(), entries.files.end());
   return entries;
-}
-
-bool IsImageName(const std::string& name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower.ends_with(".jpg") || lower.ends_with(".jpeg") ||
-         lower.ends_with(".png");
 }
 
 // The directories of one class, by their whole paths' bytes: so torchvision's

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 struct ImageSample {
@@ -24,6 +26,7 @@ struct ImageFolder {
 /// depth below its classes, following links but not in circles. Opens none of
 /// them. Throws Error(kFailed) that names the directory if one cannot be read,
 /// there are no classes, or a class has no image.
-[[nodiscard]] ImageFolder ListImageFolder(const std::filesystem::path& root);
+[[nodiscard]] DTRAIN_API ImageFolder
+ListImageFolder(const std::filesystem::path& root);
 
 }  // namespace dtrain

@@ -102,6 +102,16 @@ Image CenterCropped(const Image& image, std::int64_t resize_size,
   return padded;
 }
 
+Image Grayed(Image image) {
+  for (std::size_t i = 0; i + 2 < image.pixels.size(); i += 3) {
+    std::uint8_t* rgb = image.pixels.data() + i;
+    const std::uint32_t luma =
+        rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 0x8000U;
+    rgb[0] = rgb[1] = rgb[2] = static_cast<std::uint8_t>(luma >> 16);
+  }
+  return image;
+}
+
 void NormalizeInto(const Image& image, bool flip,
                    std::span<const ChannelScale> scales, float* chw) {
   assert(scales.size() == 3);

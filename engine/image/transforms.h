@@ -30,6 +30,10 @@ Box RandomResizedCropBox(std::int64_t height, std::int64_t width, Rng& rng,
 [[nodiscard]] Image CenterCropped(const Image& image, std::int64_t resize_size,
                                   std::int64_t crop_size);
 
+/// The image in shades of gray, as Pillow's convert("L") has them (ITU-R
+/// 601-2), each thrice.
+[[nodiscard]] Image Grayed(Image image);
+
 /// Writes the image, mirrored if `flip`, as numbers: planes [3, height, width]
 /// at `chw`. REQUIRES: three scales; room for as many numbers.
 void NormalizeInto(const Image& image, bool flip,

@@ -35,6 +35,9 @@ class ReporterGroup : public Reporter {
                     const std::vector<std::string>& lines) override {
     for (const auto& r : reporters_) r->OnTrialEnded(trial, lines);
   }
+  void OnUnread(TrialId trial, const std::vector<std::string>& names) override {
+    for (const auto& r : reporters_) r->OnUnread(trial, names);
+  }
   void OnNotice(LogLevel level, const std::string& text) override {
     for (const auto& r : reporters_) r->OnNotice(level, text);
   }

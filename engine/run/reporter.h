@@ -94,6 +94,8 @@ class Reporter {
   /// The trial ended, was paused, or will be restarted (state kRunning).
   virtual void OnTrialEnded(const TrialRow&,
                             const std::vector<std::string>& /*last_lines*/) {}
+  /// Hyperparameters that a trial which is done never asked for.
+  virtual void OnUnread(TrialId, const std::vector<std::string>& /*names*/) {}
   /// Something a user should know, one line.
   virtual void OnNotice(LogLevel, const std::string&) {}
   /// Called several times a second.

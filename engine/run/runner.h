@@ -28,6 +28,7 @@ std::int64_t CreateExperiment(
 struct RunOptions {
   std::optional<Duration> timeout;  // pause after this time
   bool detached = false;            // SIGHUP is ignored
+  std::string library;  // of the user's own model; empty: one of this build's
 };
 
 /// Runs experiment `id` until it ends, is paused or interrupted: takes its

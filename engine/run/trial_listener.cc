@@ -158,6 +158,9 @@ void TrialListener::On(TrialState& trial, const OperationCompleted& completed) {
 
 void TrialListener::On(TrialState& trial, const Finished& finished) {
   trial.process->last_word = finished;
+  if (!finished.unread.empty()) {
+    state_.doors.reporter.OnUnread(trial.row.id, finished.unread);
+  }
 }
 
 std::optional<double> TrialListener::SearcherMetric(

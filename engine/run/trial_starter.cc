@@ -102,6 +102,7 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
   spec.run = trial.row.runs;
   if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
     spec.entrypoint = *name;
+    spec.library = state_.setup.options.library;
   }
   spec.hparams = trial.row.hparams;
   spec.data = config.data;

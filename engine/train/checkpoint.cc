@@ -160,6 +160,8 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
   json state = ParseState(files);
   TrainedObjects& objects = context.objects();
   LoadModels(files, state.at("ties").get<Ties>(), objects);
+  // One that was imported has weights and nothing else.
+  if (state.value("imported", false)) return state;
   LoadOptimizers(files, state.at("optimizers"), objects, goes_on);
   LoadExtra(files, objects, trial);
   LoadRandomState(state.at("random"), context.device());
@@ -194,7 +196,7 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                       {"optimizers", std::move(optimizers)},
                       {"ties", ties},
                       {"random", SaveRandomState(context.device())},
-                      {"hparams", context.hparams()},
+                      {"hparams", context.spec().hparams},
                       {"entrypoint", context.spec().entrypoint}};
   // Names may hold what is no UTF-8; they are for people.
   writer.Write(kStateName,

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// Levels of log lines, as sd-daemon numbers them.
@@ -9,6 +11,6 @@ enum class LogLevel { kError = 3, kWarning = 4, kInfo = 6 };
 
 /// Writes one line to standard error, where the runner collects it: "<6>text".
 /// Newlines in `text` become spaces. Any thread.
-void LogLine(LogLevel level, std::string_view text);
+DTRAIN_API void LogLine(LogLevel level, std::string_view text);
 
 }  // namespace dtrain

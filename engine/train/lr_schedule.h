@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// When a schedule takes a step: after every batch, every epoch (of data, as
@@ -70,7 +72,7 @@ struct LinearWarmup {
 
 /// A learning-rate schedule: a value, the state of which is the number of
 /// steps (and, for plateaus, what was seen).
-class LrSchedule {
+class DTRAIN_API LrSchedule {
  public:
   using Kind = std::variant<StepLr, MultiStepLr, ExponentialLr, CosineLr,
                             OneCycleLr, ReduceOnPlateau>;

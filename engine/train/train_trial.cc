@@ -56,7 +56,9 @@ Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
     link.send(Ready{});
     Trainer trainer(context, *trial, link, clock);
     trainer.Restore();
-    return trainer.Run();
+    Finished finished = trainer.Run();
+    finished.unread = context.UnreadHparams();
+    return finished;
   });
 }
 

@@ -204,10 +204,13 @@ bool Trainer::Validate() try {
   // A validation that is broken off leaves no trace.
   const nlohmann::json random = SaveRandomState(context_.device());
   context_.SetTraining(false);
-  auto metrics = RunValidation(trial_, *validation_, context_.device(), [this] {
-    if (clock_.monotonic() - told_ >= kProgressInterval) TellProgress();
-    return !link_.stop_requested();
-  });
+  auto metrics =
+      RunValidation(trial_, *validation_, context_.device(),
+                    settings().validation_batches, [this] {
+                      if (clock_.monotonic() - told_ >= kProgressInterval)
+                        TellProgress();
+                      return !link_.stop_requested();
+                    });
   context_.SetTraining(true);
   if (!metrics) {
     LoadRandomState(random, context_.device());
@@ -301,7 +304,7 @@ bool Trainer::IsDue(Length period) const {
 }
 
 std::int64_t Trainer::Batches(Length length) const {
-  return LengthInBatches(length, batches_per_epoch_, context_.hparams());
+  return LengthInBatches(length, batches_per_epoch_, context_.spec().hparams);
 }
 
 ReportPoint Trainer::Point() const {

@@ -22,7 +22,6 @@ class TrainerContext final : public TrialContext {
   /// REQUIRES: `spec` outlives it.
   TrainerContext(const TrialSpec& spec, torch::Device device);
 
-  const nlohmann::json& hparams() const override { return spec_.hparams; }
   const nlohmann::json& data() const override { return spec_.data; }
   torch::Device device() const override { return device_; }
   int rank() const override { return spec_.rank; }
@@ -69,6 +68,8 @@ class TrainerContext final : public TrialContext {
   const TrialSpec& spec() const { return spec_; }
 
  private:
+  const nlohmann::json& AllHparams() const override { return spec_.hparams; }
+
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
   void StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
 

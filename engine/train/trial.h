@@ -4,14 +4,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include <torch/types.h>
 
+#include "engine/base/api.h"
 #include "engine/data/batch.h"
 #include "engine/data/data_source.h"
+#include "engine/data/image_source.h"
 #include "engine/wire/trial_message.h"
 
 namespace dtrain {
@@ -50,7 +53,7 @@ using Reducer = std::variant<Reduction, WholeSet>;
 /// What a model author writes: a constructor that takes a TrialContext&, and
 /// four functions. The trainer owns the loop, the device, the checkpoints and
 /// the reports. Every function is called from one thread.
-class Trial {
+class DTRAIN_API Trial {
  public:
   virtual ~Trial() = default;
 
@@ -93,6 +96,10 @@ class Trial {
   /// What the model makes of a batch before it judges it, for `dtrain predict
   /// --features`: a tensor [samples, …]. Undefined: it has no such thing.
   virtual torch::Tensor Features(const Batch& batch);
+
+  /// What becomes of an image file before the model sees it, for `dtrain
+  /// predict` on images; nothing: the trial is none of images.
+  virtual std::optional<ImageSteps> ImagePreparation() { return std::nullopt; }
 
   /// State of the trial's own that a checkpoint must carry: tensors by name,
   /// given back to Load when the trial goes on. Models, optimizers, schedulers

@@ -1,5 +1,6 @@
 #include "engine/train/trial_context.h"
 
+#include <algorithm>
 #include <string>
 
 #include "engine/base/error.h"
@@ -7,8 +8,43 @@
 
 namespace dtrain {
 
+namespace {
+
+// Names of all that is no map itself, `prefix` in front.
+void AppendNames(const nlohmann::json& map, const std::string& prefix,
+                 std::vector<std::string>& names) {
+  for (const auto& [name, value] : map.items()) {
+    if (value.is_object()) {
+      AppendNames(value, prefix + name + '.', names);
+    } else {
+      names.push_back(prefix + name);
+    }
+  }
+}
+
+}  // namespace
+
+const nlohmann::json& TrialContext::hparams() const {
+  const nlohmann::json& all = AllHparams();
+  for (const auto& [name, value] : all.items()) NoteRead(name);
+  return all;
+}
+
+std::vector<std::string> TrialContext::UnreadHparams() const {
+  std::vector<std::string> names;
+  AppendNames(AllHparams(), "", names);
+  // Who reads a map reads what is in it.
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::any_of(read_, [&](const std::string& read) {
+      return name == read || name.starts_with(read + '.');
+    });
+  });
+  return names;
+}
+
 const nlohmann::json* TrialContext::Find(const std::string& name) const {
-  const nlohmann::json* map = &hparams();
+  NoteRead(name);
+  const nlohmann::json* map = &AllHparams();
   std::string rest = name;
   while (true) {
     // A name may hold dots itself.
@@ -25,8 +61,9 @@ const nlohmann::json* TrialContext::Find(const std::string& name) const {
 }
 
 std::int64_t TrialContext::batch_size() const {
+  NoteRead("global_batch_size");
   const std::int64_t global =
-      GlobalBatchSize(hparams(), "the trial asks for its batch size");
+      GlobalBatchSize(AllHparams(), "the trial asks for its batch size");
   const std::int64_t size = global / world_size();
   if (size >= 1) return size;
   throw Error(ErrorKind::kFailed,

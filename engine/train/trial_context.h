@@ -3,14 +3,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
+#include "engine/base/api.h"
 #include "engine/train/lr_schedule.h"
 
 namespace dtrain {
@@ -23,12 +26,12 @@ struct Clip {
 
 /// A trial's view of dtrain. What is added here is moved to the device,
 /// checkpointed and, with several ranks, kept equal on them. One thread.
-class TrialContext {
+class DTRAIN_API TrialContext {
  public:
   virtual ~TrialContext() = default;
 
   /// The whole map of hyperparameters of this trial, constants only.
-  virtual const nlohmann::json& hparams() const = 0;
+  const nlohmann::json& hparams() const;
   /// The `data` section of the YAML.
   virtual const nlohmann::json& data() const = 0;
   virtual torch::Device device() const = 0;
@@ -85,13 +88,23 @@ class TrialContext {
   /// Error(kFailed) where that is missing or 0.
   std::int64_t batch_size() const;
 
+  /// Hyperparameters that nobody has asked for yet, sorted; dots reach into
+  /// nested maps. None where the trial has asked for the whole map.
+  std::vector<std::string> UnreadHparams() const;
+
  private:
+  /// What hparams() gives.
+  virtual const nlohmann::json& AllHparams() const = 0;
+
   const nlohmann::json* Find(const std::string& name) const;
+  void NoteRead(const std::string& name) const { read_.insert(name); }
+
+  mutable std::set<std::string> read_;
 };
 
 /// Thrown by a trial whose hyperparameters make no sense together: it ends as
 /// invalid, without restarts, and the search replaces it.
-class InvalidHyperparameters : public std::runtime_error {
+class DTRAIN_API InvalidHyperparameters : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/train/checkpoint.h"
 #include "engine/checkpoint/prediction_files.h"
+#include "engine/data/image_source.h"
+#include "engine/image/image_folder.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/trainer_context.h"
@@ -19,7 +24,8 @@
 namespace dtrain {
 namespace {
 
-constexpr Duration kProgressInterval = std::chrono::milliseconds(200);
+constexpr std::int64_t kImageBatch = 64;
+constexpr Duration kTellInterval = std::chrono::milliseconds(200);
 
 std::unique_ptr<DataSource> SourceOf(Trial& trial, const std::string& split) {
   auto source = split == "training" ? trial.TrainingData()
@@ -31,6 +37,29 @@ std::unique_ptr<DataSource> SourceOf(Trial& trial, const std::string& split) {
                                         "another with --split or --data");
   }
   return source;
+}
+
+// The images whose paths `file` holds, all as of one class.
+std::shared_ptr<const ImageFolder> ImagesIn(const std::string& file) {
+  auto folder = std::make_shared<ImageFolder>();
+  std::ifstream in(file, std::ios::binary);
+  std::string path;
+  while (std::getline(in, path, '\0')) folder->samples.push_back({path, 0});
+  return folder;
+}
+
+std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec) {
+  const std::optional<ImageSteps> steps = trial.ImagePreparation();
+  if (!steps) {
+    throw Error(ErrorKind::kFailed,
+                "this trial does not say how images come to its model; give "
+                "it an ImagePreparation, or predict on its data with --split");
+  }
+  auto skipped = std::make_shared<SkippedFiles>(
+      [](const std::string& line) { LogLine(LogLevel::kWarning, line); });
+  return MakeImageSource(ImagesIn(spec.images),
+                         {.batch_size = kImageBatch, .wrap = false}, *steps,
+                         spec.threads, std::move(skipped));
 }
 
 // A model as it was, and a set to apply it to.
@@ -46,15 +75,17 @@ class Use {
         trial_(make(context_)) {
     link.send(Ready{});
     WarmStart(spec.warm_start, context_, *trial_);
-    source_ = SourceOf(*trial_, spec.split);
+    if (spec.task == Task::kLoad) return;
+    source_ = spec.images.empty() ? SourceOf(*trial_, spec.split)
+                                  : ImageSourceOf(*trial_, spec);
     context_.SetTraining(false);
     progress_.total = progress_.batches_per_epoch = source_->BatchesPerEpoch();
     link.send(progress_);
   }
 
   Finished Evaluate() {
-    auto metrics =
-        RunValidation(*trial_, *source_, device_, [this] { return GoOn(); });
+    auto metrics = RunValidation(*trial_, *source_, device_, /*most_batches=*/0,
+                                 [this] { return GoOn(); });
     if (!metrics) return {.reason = EndReason::kStopped};
     link_.send(
         ValidationReport{.metrics = *std::move(metrics), .time = clock_.now()});
@@ -64,19 +95,25 @@ class Use {
   Finished Predict() {
     std::vector<torch::Tensor> outputs;
     std::vector<torch::Tensor> targets;
+    std::vector<torch::Tensor> numbers;  // of the images that could be read
     std::int64_t samples = 0;
     source_->Seek(0);
     while (progress_.batches < progress_.total && !Enough(samples)) {
       if (!GoOn()) return {.reason = EndReason::kStopped};
       const Batch batch = source_->Read().To(device_);
       outputs.push_back(OutputOf(batch));
-      if (batch.target.defined() && batch.target.dim() == 1) {
+      if (!spec_.images.empty()) {
+        numbers.push_back(batch[kSampleNumbers].to(torch::kCPU));
+      } else if (batch.target.defined() && batch.target.dim() == 1) {
         targets.push_back(batch.target.to(torch::kCPU));
       }
       samples += batch.size();
     }
     NamedTensors tensors = {{"output", FirstOf(outputs)}};
     if (!targets.empty()) tensors.emplace_back("target", FirstOf(targets));
+    if (!numbers.empty()) {
+      tensors.emplace_back(kSampleNumbers, FirstOf(numbers));
+    }
     CheckpointWriter writer(spec_.directory + "/" + kPredictionDirectory);
     WriteTensors(writer, kPredictionFile, tensors);
     (void)writer.Commit();
@@ -86,7 +123,7 @@ class Use {
  private:
   bool GoOn() {
     ++progress_.batches;
-    if (clock_.monotonic() - told_ >= kProgressInterval) {
+    if (clock_.monotonic() - told_ >= kTellInterval) {
       told_ = clock_.monotonic();
       link_.send(progress_);
     }
@@ -136,6 +173,7 @@ Finished UseCheckpoint(const TrialSpec& spec, const MakeTrial& make,
                        const Clock& clock) {
   return FinishedWithin(spec, [&] {
     Use use(spec, make, link, device, clock);
+    if (spec.task == Task::kLoad) return Finished{};
     return spec.task == Task::kEvaluate ? use.Evaluate() : use.Predict();
   });
 }

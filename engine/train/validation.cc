@@ -70,12 +70,15 @@ std::map<std::string, Reduction> Reductions(
 
 std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
                                           torch::Device device,
+                                          std::int64_t most_batches,
                                           const std::function<bool()>& go_on) {
   const std::map<std::string, Reducer> reducers = trial.Reducers();
   Gathered gathered(reducers);
   MetricSums sums(/*last_only=*/false, Reductions(reducers));
   source.Seek(0);
-  for (std::int64_t i = 0; i < source.BatchesPerEpoch(); ++i) {
+  std::int64_t batches = source.BatchesPerEpoch();
+  if (most_batches > 0) batches = std::min(batches, most_batches);
+  for (std::int64_t i = 0; i < batches; ++i) {
     if (!go_on()) return std::nullopt;
     // Read outside of the guard: what a source keeps may be trained on.
     const Batch batch = source.Read().To(device);

@@ -8,11 +8,12 @@
 
 namespace dtrain {
 
-/// One pass over `source`, weighted and reduced as the trial says. `go_on` is
-/// asked before each batch; nothing comes back if it says no. REQUIRES: the
-/// models are in evaluation mode.
+/// One pass over `source`, or `most_batches` of it (0: all), weighted and
+/// reduced as the trial says. `go_on` is asked before each batch; nothing comes
+/// back if it says no. REQUIRES: the models are in evaluation mode.
 std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
                                           torch::Device device,
+                                          std::int64_t most_batches,
                                           const std::function<bool()>& go_on);
 
 }  // namespace dtrain

@@ -178,6 +178,7 @@ struct Encoder {
     return Line("finished")
         .Field("reason", EndReasonName(finished.reason))
         .Field("message", std::string_view(finished.message))
+        .Field("unread", std::string_view(Join(finished.unread, "\n")))
         .End();
   }
   std::string operator()(const RunOperation& operation) const {

@@ -122,6 +122,13 @@ OperationCompleted CompletedFrom(MessageFields& fields) {
           .early = fields.early};
 }
 
+// One that has none need not say so.
+std::vector<std::string> Unread(const MessageFields& fields) {
+  const std::string& text = fields.strings[static_cast<int>(Field::kUnread)];
+  if (text.empty()) return {};
+  return Split(text, '\n');
+}
+
 TrialMessage TrialMessageFrom(MessageFields& fields) {
   Require(fields, Field::kType);
   const std::string& type = fields.strings[0];
@@ -138,7 +145,8 @@ TrialMessage TrialMessageFrom(MessageFields& fields) {
   }
   if (type == "finished") {
     return Finished{.reason = Reason(fields),
-                    .message = Text(fields, Field::kMessage)};
+                    .message = Text(fields, Field::kMessage),
+                    .unread = Unread(fields)};
   }
   Fail("unknown type " + Shortened(type));
 }

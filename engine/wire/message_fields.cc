@@ -13,11 +13,12 @@ namespace dtrain {
 namespace {
 
 constexpr std::array<std::string_view, MessageFields::kCount> kNames = {
-    "type",    "uuid",  "reason", "message",           "seq",
-    "batches", "bytes", "total",  "batches_per_epoch", "time",
-    "epoch",   "early", "length", "metrics",           "files"};
+    "type", "uuid",    "reason", "message", "unread",
+    "seq",  "batches", "bytes",  "total",   "batches_per_epoch",
+    "time", "epoch",   "early",  "length",  "metrics",
+    "files"};
 
-bool IsString(Field field) { return field <= Field::kMessage; }
+bool IsString(Field field) { return field <= Field::kUnread; }
 
 bool IsInteger(Field field) {
   return field >= Field::kSeq && field <= Field::kTime;

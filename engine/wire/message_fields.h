@@ -17,6 +17,7 @@ enum class Field : std::uint8_t {
   kUuid,
   kReason,
   kMessage,
+  kUnread,
   kSeq,
   kBatches,
   kBytes,

@@ -40,6 +40,7 @@ json TrainerSettings::ToJson() const {
                  {"min_validation_period", LengthToJson(min_validation_period)},
                  {"min_checkpoint_period", LengthToJson(min_checkpoint_period)},
                  {"perform_initial_validation", perform_initial_validation},
+                 {"validation_batches", validation_batches},
                  {"records_per_epoch", records_per_epoch},
                  {"aggregation_frequency", aggregation_frequency},
                  {"average_aggregated_gradients", average_aggregated_gradients},
@@ -65,6 +66,7 @@ TrainerSettings TrainerSettings::FromJson(const json& object) {
       .min_validation_period = fields.LengthOf("min_validation_period"),
       .min_checkpoint_period = fields.LengthOf("min_checkpoint_period"),
       .perform_initial_validation = fields.Bool("perform_initial_validation"),
+      .validation_batches = fields.Int("validation_batches"),
       .records_per_epoch = fields.Int("records_per_epoch"),
       .aggregation_frequency = fields.Int("aggregation_frequency", 1),
       .average_aggregated_gradients =

@@ -25,6 +25,8 @@ struct TrainerSettings {
   Length min_validation_period;
   Length min_checkpoint_period;
   bool perform_initial_validation = false;
+  // Batches of a validation at most; 0: the whole set.
+  std::int64_t validation_batches = 0;
   std::int64_t records_per_epoch = 0;  // 0: as the loader yields
   std::int64_t aggregation_frequency = 1;
   bool average_aggregated_gradients = true;

@@ -88,6 +88,8 @@ enum class EndReason {
 struct Finished {
   EndReason reason = EndReason::kCompleted;
   std::string message;
+  // Hyperparameters that the trial never asked for.
+  std::vector<std::string> unread;
 };
 
 using TrialMessage =

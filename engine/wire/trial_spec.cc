@@ -33,12 +33,13 @@ json ToJsonArray(const std::vector<Length>& lengths) {
 }
 
 // In the order of Task.
-constexpr std::array kTasks = {"train", "evaluate", "predict", "features"};
+constexpr std::array kTasks = {"train", "evaluate", "predict", "features",
+                               "load"};
 
 Task TaskOf(const JsonFields& fields) {
   const auto found = std::ranges::find(kTasks, fields.String("task"));
   if (found == kTasks.end()) {
-    fields.Fail("task", "train, evaluate, predict or features");
+    fields.Fail("task", "train, evaluate, predict, features or load");
   }
   return static_cast<Task>(found - kTasks.begin());
 }
@@ -65,8 +66,10 @@ json TrialSpec::ToJson() const {
           {"task", kTasks[static_cast<std::size_t>(task)]},
           {"split", split},
           {"limit", limit},
+          {"images", images},
           {"run", run},
           {"entrypoint", entrypoint},
+          {"library", library},
           {"hparams", hparams},
           {"data", data},
           {"seed", seed},
@@ -89,8 +92,10 @@ TrialSpec TrialSpec::FromJson(const json& object) {
       .task = TaskOf(fields),
       .split = fields.String("split"),
       .limit = fields.Int("limit"),
+      .images = fields.String("images"),
       .run = fields.Int("run"),
       .entrypoint = fields.String("entrypoint"),
+      .library = fields.String("library"),
       .hparams = ObjectOf(fields, "hparams"),
       .data = ObjectOf(fields, "data"),
       .seed = static_cast<std::uint32_t>(

@@ -32,6 +32,8 @@ enum class Task {
   kEvaluate,
   kPredict,
   kFeatures,
+  // Only to see that the model takes the weights of `warm_start`.
+  kLoad,
 };
 
 /// All that a trial process is told when it starts: the first line on its
@@ -43,8 +45,14 @@ struct TrialSpec {
   // of it at most; 0: all.
   std::string split;
   std::int64_t limit = 0;
+  // Images to predict on in place of a split: a file that holds their paths,
+  // each ended by a zero byte. Or empty.
+  std::string images;
   std::int64_t run = 0;  // 0 in the trial's first process; restarts count up
   std::string entrypoint;
+  // The library that the entrypoint is in, absolute; empty: it is one of the
+  // compiled-in trials.
+  std::string library;
   nlohmann::json hparams = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   std::uint32_t seed = 0;

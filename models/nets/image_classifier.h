@@ -6,12 +6,14 @@
 
 #include <torch/nn.h>
 
+#include "engine/base/api.h"
+
 namespace dtrain {
 
 /// A network that tells classes of colour images apart, named and ordered as
 /// torchvision's, so that weights go in both directions. Make it with
 /// std::make_shared.
-class ImageClassifier : public torch::nn::Module {
+class DTRAIN_API ImageClassifier : public torch::nn::Module {
  public:
   /// Logits [samples, classes] of `images` [samples, 3, height, width].
   torch::Tensor forward(const torch::Tensor& images) {
@@ -28,7 +30,7 @@ class ImageClassifier : public torch::nn::Module {
 
 /// One of kImageArchs (models/image_archs.h), its weights drawn as torchvision
 /// draws them. Throws Error(kFailed) for any other name.
-std::shared_ptr<ImageClassifier> MakeImageClassifier(const std::string& arch,
-                                                     std::int64_t classes);
+DTRAIN_API std::shared_ptr<ImageClassifier> MakeImageClassifier(
+    const std::string& arch, std::int64_t classes);
 
 }  // namespace dtrain

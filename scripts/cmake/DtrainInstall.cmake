@@ -4,7 +4,8 @@
 # LibTorch stays where it is.
 #
 #   P/bin/dtrain   P/libexec/dtrain/trial-host   P/lib/libdtrain_trial*.so
-#   P/include/dtrain   what a model author includes, as engine/train/trial.h
+#   P/include/dtrain, P/lib/dtrain   what a model_def.cpp is compiled with
+#                      (DtrainOwnModels.cmake)
 #   P/share/dtrain/configs
 # `program` is what a user runs: everything but the tests.
 add_custom_target(program)
@@ -29,11 +30,6 @@ if(TARGET trial_host)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec/dtrain)
 endif()
 
-if(TARGET dtrain_trial)
-  install(DIRECTORY engine/base engine/data engine/image engine/train engine/wire
-    DESTINATION include/dtrain/engine FILES_MATCHING PATTERN "*.h")
-  install(DIRECTORY models DESTINATION include/dtrain FILES_MATCHING PATTERN "*.h")
-endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/configs)
   install(DIRECTORY configs DESTINATION share/dtrain FILES_MATCHING PATTERN "*.yaml")
 endif()

@@ -67,7 +67,7 @@ TEST(ValidationTest, ReducesAsTheTrialSays) {
                           }}}});
   UnevenSource source;
   const auto values =
-      RunValidation(trial, source, torch::kCPU, [] { return true; });
+      RunValidation(trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; });
   ASSERT_TRUE(values);
   EXPECT_EQ(*values, (MetricValues{{"max", 3},
                                    {"mean", (3 * 3 + 1 * 1) / 4.0},
@@ -80,14 +80,14 @@ TEST(ValidationTest, ReducesAsTheTrialSays) {
 TEST(ValidationTest, StopsBetweenBatches) {
   SizeTrial trial({{"x", WholeSet{}}});
   UnevenSource source;
-  EXPECT_FALSE(RunValidation(trial, source, torch::kCPU, [] { return false; }));
+  EXPECT_FALSE(RunValidation(trial, source, torch::kCPU, /*most_batches=*/0, [] { return false; }));
 }
 
 TEST(ValidationTest, MissingInputOfAReducerIsTold) {
   SizeTrial trial({{"auc", WholeSet{.inputs = {"scores"}}}});
   UnevenSource source;
   try {
-    (void)RunValidation(trial, source, torch::kCPU, [] { return true; });
+    (void)RunValidation(trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; });
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("no 'scores'"));

@@ -1,0 +1,110 @@
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <sys/stat.h>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/new_file.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/skeleton.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InitOptions : JsonOption {
+  std::string directory;
+};
+
+struct SkeletonFile {
+  const char* name;
+  std::string_view text;
+  mode_t mode;
+};
+
+constexpr std::array kSkeleton = {
+    SkeletonFile{"model_def.cpp", kSkeletonModel, 0644},
+    SkeletonFile{"const.yaml", kSkeletonConfig, 0644},
+    SkeletonFile{"test.sh", kSkeletonTest, 0755},
+};
+
+// Nothing of a user's is written over, and of the new files all come or none.
+void RequireFree(const fs::path& directory) {
+  std::error_code ignored;
+  for (const SkeletonFile& file : kSkeleton) {
+    if (!fs::exists(fs::symlink_status(directory / file.name, ignored))) {
+      continue;
+    }
+    throw Error(ErrorKind::kUsage, (directory / file.name).string() +
+                                       ": is there already; name a directory "
+                                       "without it");
+  }
+}
+
+void MakeDirectory(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (fs::is_directory(directory)) return;
+  throw Error(ErrorKind::kUsage,
+              directory.string() + ": cannot be made a directory: " +
+                  (error ? error.message() : "there is a file of that name") +
+                  "; name another one");
+}
+
+void Write(const fs::path& directory, const SkeletonFile& file) {
+  NewFile out(directory / file.name, /*replace=*/false);
+  out.Write(std::as_bytes(std::span(file.text)));
+  out.Keep();
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::chmod((directory / file.name).c_str(), file.mode & ~mask);
+}
+
+int Init(const InitOptions& options, const GlobalOptions& globals) {
+  const fs::path directory(options.directory);
+  MakeDirectory(directory);
+  RequireFree(directory);
+  nlohmann::json files = nlohmann::json::array();
+  for (const SkeletonFile& file : kSkeleton) {
+    Write(directory, file);
+    files.push_back((directory / file.name).string());
+  }
+  if (options.json) {
+    PrintJson({{"directory", directory.string()}, {"files", files}});
+    return kExitDone;
+  }
+  for (const std::string file : files) {
+    std::cout << EscapeForTerminal(file) << '\n';
+  }
+  Say(globals, "'dtrain create " + (directory / "const.yaml").string() +
+                   " --test' tries it, without --test trains it");
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpInit(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<InitOptions>();
+  AddOption(app, "DIR", options->directory,
+            "Directory to make; existing files stay")
+      .Required();
+  AddJsonOption(app, *options);
+  OnParsed(app, [options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Init(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "engine/base/api.h"
+#include "engine/data/batch_sampler.h"
+#include "engine/data/data_source.h"
+
+namespace dtrain {
+
+/// A DataSource of tensors in memory: batch i is rows of them, gathered on the
+/// device where they are. For whatever fits there and needs no decoding.
+class DTRAIN_API TensorSource final : public DataSource {
+ public:
+  /// The first dimension of every tensor of `set` is the sample; moved to
+  /// `device`. `samples.samples` is taken from the set. Throws Error(kFailed)
+  /// where the tensors have different numbers of samples.
+  TensorSource(const Batch& set, SamplerOptions samples, torch::Device device);
+
+  std::int64_t BatchesPerEpoch() const override;
+  std::int64_t SamplesPerEpoch() const override;
+  void Seek(std::int64_t index) override { sampler_.Seek(index); }
+  Batch Read() override;
+
+ private:
+  Batch set_;
+  BatchSampler sampler_;
+};
+
+}  // namespace dtrain

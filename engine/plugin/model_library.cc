@@ -1,0 +1,228 @@
+#include "engine/plugin/model_library.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/base/unique_fd.h"
+#include "engine/checkpoint/sha256.h"
+#include "engine/plugin/commands.h"
+#include "engine/plugin/dependencies.h"
+#include "engine/plugin/model_sources.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kLibrary = "model_def.so";
+constexpr const char* kTrials = "trials.json";  // last: so all of it is there
+
+[[noreturn]] void Refuse(const fs::path& where, const std::string& why) {
+  throw Error(ErrorKind::kUsage, where.string() + ": " + why);
+}
+
+// Another compiler under the same name is another one.
+std::string CompilerMark(const fs::path& compiler) {
+  struct stat status {};
+  if (::stat(compiler.c_str(), &status) != 0) return compiler.string();
+  return compiler.string() + '\n' + std::to_string(status.st_size) + '\n' +
+         std::to_string(status.st_mtim.tv_sec);
+}
+
+std::string Key(const ModelSources& sources, const ModelBuild& build,
+                const fs::path& compiler) {
+  const std::string text =
+      Join(std::array{build.abi, CompilerMark(compiler),
+                      Join(build.flags, "\n"), ContentHash(sources)},
+           "\n\n");
+  return Sha256Of(std::as_bytes(std::span(text))).substr(0, 40);
+}
+
+std::optional<ModelLibrary> Cached(const fs::path& directory) {
+  std::ifstream in(directory / kTrials);
+  const json trials = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!trials.is_array()) return std::nullopt;
+  return ModelLibrary{.file = directory / kLibrary, .trials = trials};
+}
+
+// Held while one process compiles; the others then find what it made.
+UniqueFd Lock(const fs::path& file) {
+  UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  while (lock && ::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  if (!lock) Refuse(file, std::string("cannot write: ") + strerror(errno));
+  return lock;
+}
+
+// One compilation, in a directory of its own.
+class Compilation {
+ public:
+  Compilation(const ModelSources& sources, const ModelTools& tools,
+              fs::path compiler, fs::path directory)
+      : sources_(sources),
+        tools_(tools),
+        compiler_(std::move(compiler)),
+        directory_(std::move(directory)) {}
+
+  std::vector<std::string> Run() {
+    CompileSources();
+    CheckDependencies();
+    Link();
+    RemoveScratch();
+    return ListTrials();
+  }
+
+ private:
+  fs::path Scratch(std::size_t i, const char* extension) const {
+    return directory_ / (std::to_string(i) + extension);
+  }
+
+  void CompileSources() {
+    std::vector<ProgramRun> runs;
+    for (std::size_t i = 0; i < sources_.sources.size(); ++i) {
+      runs.push_back({.argv = CompileCommand(i), .output = Scratch(i, ".txt")});
+    }
+    bool failed = false;
+    for (const ProgramEnd& end : RunPrograms(runs, tools_.jobs)) {
+      failed |= !Succeeded(end);
+    }
+    if (failed) Refuse(MainFile(), "does not compile, see above");
+  }
+
+  std::vector<std::string> CompileCommand(std::size_t i) const {
+    std::vector<std::string> command = {compiler_.string()};
+    const ModelBuild& build = tools_.build;
+    if (!build.precompiled.empty()) {
+      command.insert(command.end(), {"-include", build.precompiled.string()});
+    }
+    command.insert(command.end(), build.flags.begin(), build.flags.end());
+    if (tools_.color) command.push_back("-fdiagnostics-color=always");
+    command.insert(command.end(),
+                   {"-I", sources_.directory.string(), "-MMD", "-MF",
+                    Scratch(i, ".d").string(), "-o", Scratch(i, ".o").string(),
+                    "-c", (sources_.directory / sources_.sources[i]).string()});
+    return command;
+  }
+
+  // What is not in the directory is not kept with the experiment, either.
+  void CheckDependencies() const {
+    for (std::size_t i = 0; i < sources_.sources.size(); ++i) {
+      const auto outside = FirstOutside(Scratch(i, ".d"), sources_.real_paths,
+                                        tools_.build.precompiled);
+      if (outside.empty()) continue;
+      Refuse(sources_.directory / sources_.sources[i],
+             "includes " + outside.string() +
+                 ", which is not among the files that are kept with the "
+                 "experiment; have it in the directory of model_def.cpp, not "
+                 "named by .gitignore or .detignore, as a .h or .hpp file");
+    }
+  }
+
+  void Link() {
+    std::vector<std::string> command = {compiler_.string(), "-shared", "-o",
+                                        (directory_ / kLibrary).string(),
+                                        "-Wl,-z,defs"};
+    for (std::size_t i = 0; i < sources_.sources.size(); ++i) {
+      command.push_back(Scratch(i, ".o").string());
+    }
+    const auto& flags = tools_.build.link_flags;
+    command.insert(command.end(), flags.begin(), flags.end());
+    if (!Succeeded(RunOne(std::move(command), "link.txt"))) {
+      Refuse(MainFile(), "does not link, see above");
+    }
+  }
+
+  void RemoveScratch() const {
+    std::error_code ignored;
+    for (std::size_t i = 0; i < sources_.sources.size(); ++i) {
+      for (const char* extension : {".o", ".d", ".txt"}) {
+        fs::remove(Scratch(i, extension), ignored);
+      }
+    }
+  }
+
+  // Opens the library as a trial will.
+  std::vector<std::string> ListTrials() {
+    const ProgramEnd end = RunOne({tools_.trial_host.string(), "--trials",
+                                   (directory_ / kLibrary).string()},
+                                  "trials.txt");
+    const json trials = json::parse(end.output, nullptr, false);
+    if (!end.success() || !trials.is_array()) {
+      Refuse(MainFile(), end.output.empty() ? "cannot be opened"
+                                            : EscapeForTerminal(end.output));
+    }
+    std::ofstream out(directory_ / kTrials);
+    if (!(out << trials.dump() << std::flush)) {
+      Refuse(directory_, "cannot write there; is the disk full?");
+    }
+    return trials;
+  }
+
+  ProgramEnd RunOne(std::vector<std::string> command, const char* output) {
+    const std::vector<ProgramRun> run = {
+        {.argv = std::move(command), .output = directory_ / output}};
+    return RunPrograms(run, 1).front();
+  }
+
+  // Passes on what the compiler said, warnings too.
+  bool Succeeded(const ProgramEnd& end) const {
+    if (!end.output.empty()) tools_.say_output(end.output);
+    if (!end.not_started.empty()) {
+      Refuse(compiler_, "cannot be run: " + end.not_started);
+    }
+    if (end.signal != 0) {
+      Refuse(MainFile(), "the compiler was killed by signal " +
+                             std::to_string(end.signal) +
+                             "; it needs about 1.5 GB of memory a file");
+    }
+    return end.success();
+  }
+
+  fs::path MainFile() const { return sources_.directory / "model_def.cpp"; }
+
+  const ModelSources& sources_;
+  const ModelTools& tools_;
+  const fs::path compiler_;
+  const fs::path directory_;
+};
+
+}  // namespace
+
+ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
+  const fs::path compiler = FindCompiler(tools.build);
+  const ModelSources sources = FindModelSources(directory);
+  const std::string key = Key(sources, tools.build, compiler);
+  const fs::path made = tools.cache / key;
+  if (auto library = Cached(made)) return *std::move(library);
+  std::error_code error;
+  fs::create_directories(tools.cache, error);
+  const UniqueFd lock = Lock(tools.cache / (key + ".lock"));
+  if (auto library = Cached(made)) return *std::move(library);
+
+  tools.say_progress(
+      "compiling " + (sources.directory / "model_def.cpp").string() +
+      (tools.build.precompiled.empty() ? " (about a minute)" : ""));
+  const fs::path scratch = tools.cache / (key + ".partial");
+  fs::remove_all(scratch, error);  // of one that was killed
+  fs::create_directories(scratch, error);
+  if (error) Refuse(scratch, "cannot write: " + error.message());
+  Compilation(sources, tools, compiler, scratch).Run();
+  fs::remove_all(made, error);
+  fs::rename(scratch, made, error);
+  if (error) Refuse(made, "cannot write: " + error.message());
+  return Cached(made).value();
+}
+
+}  // namespace dtrain

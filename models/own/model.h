@@ -1,0 +1,39 @@
+#pragma once
+
+/// All that a model_def.cpp needs: `#include <dtrain/model.h>`. A model is a
+/// class derived from dtrain::Trial, with a constructor and four functions:
+///
+///   MyTrial(TrialContext&)   makes network and optimizer and adds them to the
+///                            context, which hands out the hyperparameters
+///   TrainingData()           the batches to train on
+///   ValidationData()         the batches to validate on
+///   TrainBatch(batch, i)     forward, context.Backward, context.Step; metrics
+///   EvaluateBatch(batch)     forward; metrics
+///
+/// and DTRAIN_TRIALS(MyTrial) at the end, which makes it known as
+/// `entrypoint: model_def:MyTrial`. `dtrain init DIR` writes one to begin with.
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <dtrain/abi.h>
+#include "engine/base/error.h"
+#include "engine/data/data_directory.h"
+#include "engine/data/fixed_source.h"
+#include "engine/data/image_source.h"
+#include "engine/data/memory_source.h"
+#include "engine/data/seeds.h"
+#include "engine/data/tensor_source.h"
+#include "engine/data/thread_loader.h"
+#include "engine/image/image_folder.h"
+#include "engine/train/log_line.h"
+#include "engine/train/samples.h"
+#include "engine/train/trial.h"
+#include "engine/train/trial_context.h"
+#include "engine/train/trial_export.h"
+#include "models/classification.h"
+#include "models/nets/image_classifier.h"
+#include "models/optimizers.h"

@@ -1,0 +1,15 @@
+# Writes OUTPUT, a header with DTRAIN_ABI: a hash over the headers that LIST
+# names, a path a line, and over the text ALSO. Not touched if it would stay
+# the same.
+file(STRINGS "${LIST}" headers)
+set(text "${ALSO}")
+foreach(header IN LISTS headers)
+  file(SHA256 "${header}" hash)
+  string(APPEND text "\n${hash}")
+endforeach()
+string(SHA256 hash "${text}")
+file(CONFIGURE OUTPUT "${OUTPUT}" @ONLY CONTENT [[#pragma once
+
+/// What a library of models and dtrain must have been compiled with alike.
+#define DTRAIN_ABI "@hash@"
+]])

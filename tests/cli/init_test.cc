@@ -1,0 +1,66 @@
+// dtrain init.
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class InitTest : public testing::Test {
+ protected:
+  const CliRunner dtrain_;
+};
+
+TEST_F(InitTest, WritesAModelItsYamlAndATest) {
+  const CliResult result = dtrain_.Run({"init", "a/mine"});
+
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "a/mine/model_def.cpp\na/mine/const.yaml\na/mine/test.sh\n");
+  EXPECT_THAT(result.err, HasSubstr("dtrain create a/mine/const.yaml --test"));
+  const fs::path test = dtrain_.directory() / "a/mine/test.sh";
+  EXPECT_NE(fs::status(test).permissions() & fs::perms::owner_exec,
+            fs::perms::none);
+  // It is known there, and nowhere else.
+  const CliResult valid = dtrain_.Run({"validate", "a/mine/const.yaml"});
+  EXPECT_EQ(valid.code, 0);
+  EXPECT_EQ(valid.err, "");
+  fs::remove(dtrain_.directory() / "a/mine/model_def.cpp");
+  EXPECT_THAT(dtrain_.Run({"validate", "a/mine/const.yaml"}).err,
+              HasSubstr("no trial 'model_def:MyTrial' is registered"));
+}
+
+TEST_F(InitTest, PrintsJson) {
+  const auto json = dtrain_.Run({"init", "mine", "--json"}).Json();
+  EXPECT_EQ(json["directory"], "mine");
+  EXPECT_EQ(json["files"].size(), 3u);
+}
+
+TEST_F(InitTest, WritesNothingOver) {
+  dtrain_.Write("const.yaml", "mine");
+  const CliResult result = dtrain_.Run({"init", "."});
+
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("const.yaml: is there already"));
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "model_def.cpp"));
+}
+
+TEST_F(InitTest, RefusesWhatCannotBeADirectory) {
+  dtrain_.Write("file", "");
+  const CliResult file = dtrain_.Run({"init", "file"});
+  EXPECT_EQ(file.code, 2);
+  EXPECT_THAT(file.err, HasSubstr("file: cannot be made a directory"));
+  EXPECT_EQ(dtrain_.Run({"init", "file/below"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"init"}).code, 2);
+}
+
+}  // namespace
+}  // namespace dtrain

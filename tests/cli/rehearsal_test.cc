@@ -1,0 +1,95 @@
+// `dtrain create --test`.
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class RehearsalTest : public testing::Test {
+ protected:
+  CliResult Test(const std::string& hparams,
+                 const std::vector<std::string>& more = {}) const {
+    dtrain_.Write("test.yaml",
+                  "entrypoint: digits:LeNetTrial\n"
+                  "hyperparameters: " +
+                      hparams +
+                      "\n"
+                      "searcher: {name: asha, metric: val_loss, "
+                      "max_length: {epochs: 50}, num_rungs: 2, "
+                      "max_trials: 50}\n"
+                      "resources: {slots: cpu}\n");
+    std::vector<std::string> arguments = {"create", "test.yaml", "--test"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return dtrain_.Run(arguments);
+  }
+
+  const CliRunner dtrain_;
+};
+
+TEST_F(RehearsalTest, TrainsValidatesRestoresAndKeepsNothing) {
+  const CliResult result = Test(
+      "{dataset: strokes, global_batch_size: 16, lr: {type: double, minval: "
+      "0.01, maxval: 0.1}, hidden_size: 5, nested: {unused: 1}}",
+      {"--json"});
+
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto json = result.Json();
+  EXPECT_EQ(json["passed"], true);
+  EXPECT_EQ(json["error"], nullptr);
+  EXPECT_EQ(json["restored"], true);
+  EXPECT_EQ(json["validations"], 3);
+  EXPECT_GT(json["checkpoint_bytes"], 1000);
+  EXPECT_THAT(json["unread_hyperparameters"],
+              ElementsAre("hidden_size", "nested.unused"));
+  EXPECT_THAT(result.err, HasSubstr("the trial never read the hyperparameters "
+                                    "hidden_size, nested.unused"));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+TEST_F(RehearsalTest, SaysWhatPassed) {
+  const CliResult result =
+      Test("{dataset: strokes, global_batch_size: 16, lr: 0.1}");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(": trained, validated, checkpointed ("));
+  EXPECT_THAT(result.out, HasSubstr("), restored\n"));
+}
+
+TEST_F(RehearsalTest, SaysWhatFailed) {
+  const CliResult result = Test("{dataset: strokes, lr: 0.1}", {"--json"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.Json()["passed"], false);
+  EXPECT_THAT(result.err, HasSubstr("the test failed: "));
+  EXPECT_THAT(result.err, HasSubstr("global_batch_size"));
+
+  const CliResult metric =
+      Test("{dataset: strokes, global_batch_size: 16}",
+           {"--set", "searcher.metric=accuracy_of_validation"});
+  EXPECT_EQ(metric.code, 1);
+  EXPECT_THAT(metric.err, HasSubstr("'accuracy_of_validation' was not "
+                                    "reported; reported: val_"));
+}
+
+TEST_F(RehearsalTest, GoesWithNothingThatWantsAnExperiment) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--dry-run"},
+        {"-d"},
+        {"--jsonl"},
+        {"--require", "loss<1"},
+        {"--timeout", "5"},
+        {"--junit", "x.xml"}}) {
+    const CliResult result = Test("{global_batch_size: 16}", flags);
+    EXPECT_EQ(result.code, 2) << flags[0];
+    EXPECT_THAT(result.err, HasSubstr("--test keeps no experiment"));
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
