@@ -19,15 +19,6 @@ std::optional<std::string> Set(const ReadVariable& variable, const char* name) {
   return value;
 }
 
-// `~` and `~/…` as a shell reads them; what a YAML says no shell has seen.
-fs::path ExpandHome(const std::string& path, const ReadVariable& variable) {
-  const bool home = path == "~" || path.starts_with("~/");
-  const std::optional<std::string> directory = Set(variable, "HOME");
-  if (!home || !directory) return path;
-  return fs::path(*directory) /
-         path.substr(std::min<std::size_t>(2, path.size()));
-}
-
 bool IsFile(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
@@ -40,10 +31,28 @@ std::optional<std::string> ProcessVariable(const char* name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+fs::path ExpandHome(const std::string& path, const ReadVariable& variable) {
+  const bool home = path == "~" || path.starts_with("~/");
+  const std::optional<std::string> directory = Set(variable, "HOME");
+  if (!home || !directory) return path;
+  return fs::path(*directory) /
+         path.substr(std::min<std::size_t>(2, path.size()));
+}
+
+std::string NamePlaces(std::span<const fs::path> places) {
+  std::vector<std::string> names;
+  for (const fs::path& place : places) {
+    names.push_back(EscapeForTerminal(place.string()));
+  }
+  return names.empty() ? "nowhere, since neither DTRAIN_DATA nor HOME is set"
+                       : Join(names, ", ");
+}
+
 DataDirectory::DataDirectory(const std::string& data,
                              const ReadVariable& variable) {
   if (!data.empty()) {
     places_.push_back(ExpandHome(data, variable));
+    fetch_to_ = " --to " + EscapeForTerminal(places_.front().string());
     return;
   }
   if (const auto named = Set(variable, "DTRAIN_DATA")) {
@@ -52,6 +61,7 @@ DataDirectory::DataDirectory(const std::string& data,
   if (const fs::path cache = CacheDirectory(variable); !cache.empty()) {
     places_.push_back(cache / "data");
   }
+  if (places_.empty()) fetch_to_ = " --to DIRECTORY";
 }
 
 std::optional<fs::path> DataDirectory::Find(
@@ -67,19 +77,20 @@ std::optional<fs::path> DataDirectory::Find(
   return std::nullopt;
 }
 
-std::string DataDirectory::MissingMessage(
-    const std::string& set, std::span<const std::string> files) const {
-  std::vector<std::string> looked;
-  for (const fs::path& place : places_) {
-    looked.push_back(EscapeForTerminal(place.string()));
-  }
-  const std::string where =
-      looked.empty() ? "nowhere, since neither DTRAIN_DATA nor HOME is set"
-                     : Join(looked, " and ");
-  return "no " + set + " data; looked in " + where + " (and " + set +
-         "/ there); put " + Join(files, ", ") +
+std::string DataDirectory::MissingMessage(const std::string& set,
+                                          std::span<const std::string> files,
+                                          const std::string& fetched) const {
+  return "no " + set + " data; looked in " + NamePlaces(places_) + " (and " +
+         set + "/ there); " +
+         (fetched.empty() ? ""
+                          : "'" + FetchCommand(fetched) + "' gets it; or ") +
+         "put " + Join(files, ", ") +
          " (or each with .gz) into a directory and name it in the "
          "hyperparameter 'data' or in DTRAIN_DATA";
+}
+
+std::string DataDirectory::FetchCommand(const std::string& fetched) const {
+  return "dtrain data fetch " + fetched + fetch_to_;
 }
 
 std::optional<fs::path> PlainOrGzip(const fs::path& file) {

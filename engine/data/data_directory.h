@@ -18,6 +18,14 @@ using ReadVariable = std::function<std::optional<std::string>(const char*)>;
 /// The environment of this process.
 DTRAIN_API std::optional<std::string> ProcessVariable(const char* name);
 
+/// `path` with the home directory for a `~` at its beginning, as a shell reads
+/// it: what a YAML or --to=~/x says no shell has seen.
+std::filesystem::path ExpandHome(const std::string& path,
+                                 const ReadVariable& variable);
+
+/// `places` for a message, with commas; where there are none, why.
+std::string NamePlaces(std::span<const std::filesystem::path> places);
+
 /// Where the data sets of a trial may be. Its `data` hyperparameter (`~` is the
 /// home directory) is the only place if it is not empty; else $DTRAIN_DATA and
 /// $XDG_CACHE_HOME/dtrain/data, which is ~/.cache/dtrain/data by default.
@@ -32,14 +40,21 @@ class DTRAIN_API DataDirectory {
       const std::string& set, std::span<const std::string> files) const;
 
   /// What to say where `Find` found nothing: the places, the files that belong
-  /// there, and the command that gets them.
+  /// there and, where they are published as `fetched` ("cifar10", of
+  /// `dtrain data list`), the command that gets them.
   std::string MissingMessage(const std::string& set,
-                             std::span<const std::string> files) const;
+                             std::span<const std::string> files,
+                             const std::string& fetched = "") const;
+
+  /// The command that gets what is published as `fetched` to where `Find` looks
+  /// first.
+  std::string FetchCommand(const std::string& fetched) const;
 
   const std::vector<std::filesystem::path>& places() const { return places_; }
 
  private:
   std::vector<std::filesystem::path> places_;
+  std::string fetch_to_;  // how `dtrain data fetch` is told the first of them
 };
 
 /// `file`, or `file`.gz where only that exists; nothing where neither does.

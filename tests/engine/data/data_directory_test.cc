@@ -93,10 +93,21 @@ TEST_F(DataDirectoryTest, PrefersThePlainFile) {
 TEST_F(DataDirectoryTest, SaysWhereItLookedAndWhatToDo) {
   variables_ = {{"DTRAIN_DATA", "/d"}, {"XDG_CACHE_HOME", "/c"}};
   EXPECT_EQ(Directory("").MissingMessage("mnist", files_),
-            "no mnist data; looked in /d and /c/dtrain/data (and mnist/ "
+            "no mnist data; looked in /d, /c/dtrain/data (and mnist/ "
             "there); put images, labels (or "
             "each with .gz) into a directory and name it in the "
             "hyperparameter 'data' or in DTRAIN_DATA");
+}
+
+TEST_F(DataDirectoryTest, NamesTheCommandThatGetsWhatIsPublished) {
+  variables_ = {{"DTRAIN_DATA", "/d"}};
+  EXPECT_THAT(Directory("").MissingMessage("mnist", files_, "mnist"),
+              HasSubstr("; 'dtrain data fetch mnist' gets it; or put images"));
+  EXPECT_THAT(Directory("/sets").MissingMessage("batches", files_, "cifar10"),
+              HasSubstr("'dtrain data fetch cifar10 --to /sets' gets it"));
+  variables_ = {};
+  EXPECT_EQ(Directory("").FetchCommand("mnist"),
+            "dtrain data fetch mnist --to DIRECTORY");
 }
 
 }  // namespace

@@ -1,0 +1,251 @@
+#include "engine/fetch/fetch_set.h"
+
+#include <algorithm>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/fetch/fetch_lock.h"
+#include "engine/fetch/placement.h"
+#include "engine/fetch/unpack.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Fetcher {
+ public:
+  Fetcher(const DataSet& set, const FetchOptions& options)
+      : set_(set),
+        options_(options),
+        place_(options.places.front()),
+        partial_(PartialDirectory(set, place_)),
+        whole_(partial_ / "whole") {}
+
+  FetchResult Run();
+
+ private:
+  // What is there already, if that will do; nothing: it has to be fetched.
+  std::optional<FetchResult> AsItIs();
+  FetchResult Fetch();
+  void Prepare();
+  std::int64_t BytesWanted() const;
+  bool DownloadAll();
+  bool Assemble();
+  void RequireContents() const;
+  void TidyUp() const;
+  void DropLeftovers() const;
+  std::vector<std::string> Addresses(const KnownFile& file) const;
+  fs::path LockFile() const {
+    return place_ / ("." + std::string(set_.name) + ".lock");
+  }
+  fs::path Part(const KnownFile& file) const {
+    return partial_ / (std::string(file.name) + ".part");
+  }
+  void Say(const std::string& text) const {
+    if (options_.say) options_.say(std::string(set_.name) + ": " + text);
+  }
+
+  const DataSet& set_;
+  const FetchOptions& options_;
+  fs::path place_;
+  fs::path partial_;
+  fs::path whole_;  // what becomes the set's directory
+  std::vector<FileSum> files_;
+};
+
+std::optional<FetchResult> Fetcher::AsItIs() {
+  const auto found = VerifySet(set_, options_.places, options_.stop);
+  if (!found) return FetchResult{.end = FetchResult::End::kStopped};
+  if (found->Complete())
+    return FetchResult{.end = FetchResult::End::kThere, .found = *found};
+  if (!found->directory.empty()) {
+    Say(found->directory.string() + ": " + found->problem +
+        "; fetching it again");
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Fetcher::Addresses(const KnownFile& file) const {
+  const std::string name(file.name);
+  std::vector<std::string> addresses;
+  if (options_.from.empty()) {
+    for (const std::string_view directory : set_.addresses) {
+      addresses.push_back(std::string(directory) + name);
+    }
+  } else if (options_.from.ends_with("/" + name)) {
+    addresses.push_back(options_.from);
+  } else {
+    addresses.push_back(options_.from + "/" + name);
+    addresses.push_back(options_.from + "/" + std::string(set_.directory) +
+                        "/" + name);
+  }
+  return addresses;
+}
+
+// What the last fetch had ready but did not place is a download again.
+void Fetcher::Prepare() {
+  MakeOwnDirectory(partial_);
+  std::error_code ignored;
+  for (const KnownFile& file : set_.files) {
+    if (!set_.packed()) {
+      fs::rename(whole_ / PlacedName(set_, file), Part(file), ignored);
+    }
+  }
+  fs::remove_all(whole_, ignored);
+  RequireSpace(place_, BytesWanted());
+}
+
+std::int64_t Fetcher::BytesWanted() const {
+  std::int64_t bytes = set_.unpacked_bytes;
+  for (const KnownFile& file : set_.files) {
+    std::error_code error;
+    const auto there = fs::file_size(Part(file), error);
+    bytes += std::max<std::int64_t>(
+        0, file.bytes - (error ? 0 : static_cast<std::int64_t>(there)));
+  }
+  return bytes;
+}
+
+bool Fetcher::DownloadAll() {
+  for (const KnownFile& file : set_.files) {
+    const FetchListener listener{
+        .progress =
+            [&](std::int64_t bytes) {
+              if (!options_.progress) return;
+              options_.progress({file.name, bytes, file.bytes});
+            },
+        .say = [&](const std::string& text) { Say(text); },
+        .stop = options_.stop};
+    try {
+      const std::string sha256 = Download({.addresses = Addresses(file),
+                                           .part = Part(file),
+                                           .bytes = file.bytes,
+                                           .approximate = set_.approximate,
+                                           .sha256 = std::string(file.sha256),
+                                           .patience = options_.patience},
+                                          listener);
+      if (sha256.empty()) return false;
+      const auto bytes = static_cast<std::int64_t>(fs::file_size(Part(file)));
+      files_.push_back({PlacedName(set_, file), bytes, sha256});
+      if (options_.progress) options_.progress({file.name, bytes, bytes});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kFailed) throw;
+      throw Error(error.kind(), std::string(set_.name) + ": " +
+                                    std::string(file.name) + ": " +
+                                    error.what());
+    }
+  }
+  return true;
+}
+
+// The published sums of what is in an archive, where there are any.
+void Fetcher::RequireContents() const {
+  for (const KnownFile& known : set_.contents) {
+    const auto found = std::ranges::find(files_, known.name, &FileSum::name);
+    if (found != files_.end() && found->sha256 == known.sha256) continue;
+    throw Error(ErrorKind::kFailed,
+                std::string(set_.name) + ": the archive has no '" +
+                    std::string(known.name) +
+                    "' with the SHA-256 that it should have; fetch it from "
+                    "elsewhere with --from");
+  }
+}
+
+bool Fetcher::Assemble() {
+  if (!set_.packed()) {
+    MakeOwnDirectory(whole_);
+    for (const KnownFile& file : set_.files) {
+      fs::rename(Part(file), whole_ / PlacedName(set_, file));
+    }
+    return true;
+  }
+  auto files = Unpack({.archive = Part(set_.files.front()),
+                       .root = std::string(set_.archive_root),
+                       .to = whole_,
+                       .most_bytes = 2 * set_.unpacked_bytes,
+                       .stop = options_.stop});
+  if (!files) return false;
+  files_ = *std::move(files);
+  RequireContents();
+  return true;
+}
+
+// The directory goes if nothing in it is worth going on with.
+void Fetcher::TidyUp() const {
+  std::error_code ignored;
+  for (const KnownFile& file : set_.files) {
+    if (fs::file_size(Part(file), ignored) == 0)
+      fs::remove(Part(file), ignored);
+  }
+  fs::remove(partial_, ignored);
+}
+
+// What stays of a fetch that was killed when it had just placed the set.
+void Fetcher::DropLeftovers() const {
+  if (::access(partial_.c_str(), W_OK) != 0) return;
+  FetchLock lock(LockFile());
+  const FetchListener impatient{.stop = [] { return true; }};
+  if (lock.Acquire(impatient) == FetchLock::Got::kNot) return;
+  std::error_code ignored;
+  fs::remove_all(partial_, ignored);
+}
+
+FetchResult Fetcher::Fetch() {
+  Prepare();
+  if (!DownloadAll() || !Assemble()) return {.end = FetchResult::End::kStopped};
+  SyncFileSystem(partial_);
+  // First the record: without it nobody could tell half a set from a whole one.
+  WriteSetRecord(set_, place_, files_);
+  const fs::path directory = place_ / set_.directory;
+  Place(whole_, directory);
+  std::error_code ignored;
+  fs::remove_all(partial_, ignored);
+  FoundSet found{.state = SetState::kGood,
+                 .directory = directory,
+                 .files = static_cast<std::int64_t>(files_.size())};
+  for (const FileSum& file : files_) found.bytes += file.bytes;
+  return {.end = FetchResult::End::kFetched, .found = std::move(found)};
+}
+
+FetchResult Fetcher::Run() {
+  if (!options_.force) {
+    if (auto result = AsItIs()) {
+      if (result->end == FetchResult::End::kThere) DropLeftovers();
+      return *std::move(result);
+    }
+  }
+  MakeDirectories(place_);
+  FetchLock lock(LockFile());
+  switch (lock.Acquire({.say = [&](const std::string& text) { Say(text); },
+                        .stop = options_.stop})) {
+    case FetchLock::Got::kNot:
+      return {.end = FetchResult::End::kStopped};
+    case FetchLock::Got::kAfterWaiting:
+      if (auto result = AsItIs()) return *std::move(result);
+      break;
+    case FetchLock::Got::kAtOnce:
+      break;
+  }
+  try {
+    FetchResult result = Fetch();
+    if (result.end == FetchResult::End::kStopped) TidyUp();
+    return result;
+  } catch (...) {
+    TidyUp();
+    throw;
+  }
+}
+
+}  // namespace
+
+FetchResult FetchSet(const DataSet& set, const FetchOptions& options) {
+  return Fetcher(set, options).Run();
+}
+
+}  // namespace dtrain

@@ -1,0 +1,214 @@
+#include "engine/fetch/download.h"
+
+#include <atomic>
+
+#include "engine/base/error.h"
+#include "engine/fetch/address.h"
+#include "tests/engine/fetch/download_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::ThrowsMessage;
+
+TEST_F(DownloadTest, SaysThatTheServerDoesNotHaveIt) {
+  const HttpServer server(
+      [](const HttpRequest&) { return HttpAnswer{.status = "404 Not Found"}; });
+  EXPECT_THAT([&] { Get(server); },
+              ThrowsMessage<Error>(AllOf(
+                  HasSubstr(server.address() + "/file: the server says 404"),
+                  HasSubstr("--from"))));
+  EXPECT_EQ(server.Requests().size(), 1);
+}
+
+TEST_F(DownloadTest, SaysThatNobodyListens) {
+  std::string address;
+  {
+    const HttpServer gone([](const HttpRequest&) { return HttpAnswer{}; });
+    address = gone.address();
+  }
+  EXPECT_THAT([&] { Get(Request(address + "/file")); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("Failed to connect"),
+                                         HasSubstr("check the network"))));
+  EXPECT_THAT(said_, IsEmpty());
+}
+
+TEST_F(DownloadTest, SaysThatAHostIsUnknown) {
+  EXPECT_THAT([&] { Get(Request("http://no-such-host.invalid/file")); },
+              ThrowsMessage<Error>(HasSubstr("no-such-host.invalid")));
+}
+
+TEST_F(DownloadTest, KeepsPasswordsOutOfMessages) {
+  EXPECT_THAT([&] { Get(Request("http://me:secret@127.0.0.1:1/file")); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("http://127.0.0.1:1/file"),
+                                         Not(HasSubstr("secret")))));
+}
+
+TEST_F(DownloadTest, RefusesWrongBytes) {
+  std::string wrong = body_;
+  wrong[777] ^= 1;
+  const HttpServer server(
+      [&](const HttpRequest& request) { return Serve(wrong, request); });
+  EXPECT_THAT([&] { Get(server); },
+              ThrowsMessage<Error>(HasSubstr("another file there: the SHA-256 "
+                                             "begins with")));
+  EXPECT_EQ(ReadText(part_), "");
+  EXPECT_EQ(server.Requests().size(), 1);
+}
+
+TEST_F(DownloadTest, RefusesAFileOfAnotherSizeBeforeItIsSent) {
+  const HttpServer server([&](const HttpRequest& request) {
+    return Serve(body_ + "more", request);
+  });
+  EXPECT_THAT([&] { Get(server); },
+              ThrowsMessage<Error>(HasSubstr("of 200004 bytes, not 200000")));
+  EXPECT_EQ(ReadText(part_), "");
+}
+
+TEST_F(DownloadTest, RefusesALengthThatIsTooShort) {
+  const HttpServer server([&](const HttpRequest&) {
+    return HttpAnswer{.body = body_, .length = 500};
+  });
+  EXPECT_THAT([&] { Get(server); },
+              ThrowsMessage<Error>(HasSubstr("of 500 bytes, not 200000")));
+}
+
+TEST_F(DownloadTest, StopsAnEndlessBodyAtTheCap) {
+  const HttpServer server([&](const HttpRequest&) {
+    return HttpAnswer{.body = body_, .length = -2, .endless = true};
+  });
+  EXPECT_THAT(
+      [&] { Get(server); },
+      ThrowsMessage<Error>(HasSubstr("sends more than the 200000 bytes")));
+  EXPECT_LE(std::filesystem::file_size(part_), body_.size());
+}
+
+TEST_F(DownloadTest, StopsAnEndlessBodyOfApproximateSize) {
+  const HttpServer server([&](const HttpRequest&) {
+    return HttpAnswer{.body = body_, .length = -2, .endless = true};
+  });
+  DownloadRequest request = Request(server.address() + "/file");
+  request.approximate = true;
+  EXPECT_THAT([&] { Get(request); },
+              ThrowsMessage<Error>(HasSubstr("sends more than the 202000")));
+}
+
+TEST_F(DownloadTest, GivesUpAServerThatStalls) {
+  const HttpServer server([&](const HttpRequest&) {
+    return HttpAnswer{.body = body_,
+                      .length = static_cast<std::int64_t>(body_.size()),
+                      .send = 10,
+                      .stall = std::chrono::minutes(5)};
+  });
+  DownloadRequest request = Request(server.address() + "/file");
+  request.patience.stall = std::chrono::seconds(1);
+  request.patience.attempts = 1;
+  EXPECT_THAT([&] { Get(request); },
+              ThrowsMessage<Error>(HasSubstr("too slow")));
+  EXPECT_EQ(ReadText(part_), body_.substr(0, 10));
+}
+
+TEST_F(DownloadTest, FollowsNoRedirectToAFile) {
+  WriteText(directory_.path() / "secret", body_);
+  const HttpServer server([&](const HttpRequest&) {
+    return HttpAnswer{
+        .status = "302 Found",
+        .headers = {"Location: " + FileAddress(directory_.path() / "secret")}};
+  });
+  EXPECT_THAT([&] { Get(server); },
+              ThrowsMessage<Error>(HasSubstr("\"file\" not supported")));
+  EXPECT_EQ(ReadText(part_), "");
+}
+
+TEST_F(DownloadTest, FollowsFiveRedirectsAndNoMore) {
+  const HttpServer server([&](const HttpRequest& request) {
+    const std::string next = request.path + "x";
+    if (request.path == "/filexxxxx") return Serve(body_, request);
+    return HttpAnswer{.status = "301 Moved", .headers = {"Location: " + next}};
+  });
+  ExpectWhole(Get(server));
+  std::filesystem::remove(part_);
+  EXPECT_THAT([&] { Get(Request(server.address() + "/fil")); },
+              ThrowsMessage<Error>(HasSubstr("redirects")));
+}
+
+TEST_F(DownloadTest, DownloadsAWholeFile) {
+  const HttpServer server(
+      [&](const HttpRequest& request) { return Serve(body_, request); });
+  ExpectWhole(Get(server));
+  EXPECT_EQ(server.Requests().size(), 1);
+  EXPECT_EQ(server.Requests()[0].from, -1);
+}
+
+TEST_F(DownloadTest, ReadsAFileOfThisMachine) {
+  WriteText(directory_.path() / "here", body_);
+  WriteText(part_, body_.substr(0, 50));
+  ExpectWhole(Get(Request(FileAddress(directory_.path() / "here"))));
+}
+
+TEST_F(DownloadTest, AsksAgainAfterAnErrorOfTheServer) {
+  std::atomic<int> calls{0};
+  const HttpServer server([&](const HttpRequest& request) {
+    if (calls++ < 2) return HttpAnswer{.status = "503 Later"};
+    return Serve(body_, request);
+  });
+  ExpectWhole(Get(server));
+  EXPECT_THAT(said_, HasSubstr("the server says 503; trying again"));
+}
+
+TEST_F(DownloadTest, AsksNoMoreThanTheAttempts) {
+  const HttpServer server(
+      [](const HttpRequest&) { return HttpAnswer{.status = "500 Oh"}; });
+  EXPECT_THAT([&] { Get(server); },
+              ThrowsMessage<Error>(HasSubstr("the server says 500")));
+  EXPECT_EQ(server.Requests().size(), kShortPatience.attempts);
+}
+
+TEST_F(DownloadTest, TakesTheNextAddressAndNamesAllThatFailed) {
+  const HttpServer server([&](const HttpRequest& request) {
+    if (request.path == "/c") return Serve(body_, request);
+    return HttpAnswer{.status = request.path == "/a" ? "404 No" : "403 No"};
+  });
+  DownloadRequest request = Request(server.address() + "/a");
+  request.addresses.push_back(server.address() + "/b");
+  EXPECT_THAT(
+      [&] { Get(request); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("/a: the server says 404; "),
+                                 HasSubstr("/b: the server says 403"))));
+  request.addresses.push_back(server.address() + "/c");
+  ExpectWhole(Get(request));
+}
+
+TEST_F(DownloadTest, StopsWhenItIsTold) {
+  const HttpServer server([&](const HttpRequest& request) {
+    HttpAnswer answer = Serve(body_, request);
+    answer.trickle = milliseconds(20);
+    return answer;
+  });
+  std::atomic<std::int64_t> came{0};
+  const std::string sha256 =
+      Download(Request(server.address() + "/file"),
+               {.progress = [&](std::int64_t bytes) { came = bytes; },
+                .stop = [&] { return came > 0; }});
+  EXPECT_EQ(sha256, "");
+  EXPECT_GT(ReadText(part_).size(), 0);
+  EXPECT_LT(ReadText(part_).size(), body_.size());
+}
+
+TEST_F(DownloadTest, FollowsNoLinkInThePlaceOfThePart) {
+  WriteText(directory_.path() / "precious", "mine");
+  std::filesystem::create_symlink(directory_.path() / "precious", part_);
+  const HttpServer server(
+      [&](const HttpRequest& request) { return Serve(body_, request); });
+  EXPECT_THAT([&] { Get(server); },
+              ThrowsMessage<Error>(HasSubstr("cannot be written")));
+  EXPECT_EQ(ReadText(directory_.path() / "precious"), "mine");
+}
+
+}  // namespace
+}  // namespace dtrain

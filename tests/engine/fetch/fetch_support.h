@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+
+#include "engine/checkpoint/sha256.h"
+#include "engine/fetch/transfer.h"
+
+namespace dtrain {
+
+/// For servers on this machine.
+inline constexpr Patience kShortPatience = {
+    .connect = std::chrono::seconds(10),
+    .stall = std::chrono::seconds(30),
+    .attempts = 3,
+    .pause = std::chrono::milliseconds(1)};
+
+/// `size` bytes without a pattern that a shift would hide.
+inline std::string SomeText(std::size_t size) {
+  std::string text;
+  std::uint32_t state = 1;
+  while (text.size() < size) {
+    state = state * 1664525U + 1013904223U;
+    text += static_cast<char>(state >> 24);
+  }
+  return text;
+}
+
+inline std::string Sha256OfText(const std::string& text) {
+  return Sha256Of(std::as_bytes(std::span(text)));
+}
+
+inline void WriteText(const std::filesystem::path& path,
+                      const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::string ReadText(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace dtrain
