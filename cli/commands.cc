@@ -60,6 +60,8 @@ constexpr std::array kCommands = {
     Command{"models", "",
             "Show the trials of this build and their hyperparameters",
             SetUpModels, /*rare=*/true},
+    Command{"data", "", "Fetch, list and verify data sets and weights",
+            SetUpData, /*rare=*/true},
     Command{"slots", "", "Show the GPUs and CPUs and who uses them", SetUpSlots,
             /*rare=*/true},
     Command{"version", "", "Show the versions of dtrain and its libraries",

@@ -53,6 +53,7 @@ void SetUpCheckpoint(CLI::App& app, Invocation& invocation);
 void SetUpCheckpoints(CLI::App& app, Invocation& invocation);
 void SetUpConfig(CLI::App& app, Invocation& invocation);
 void SetUpCreate(CLI::App& app, Invocation& invocation);
+void SetUpData(CLI::App& app, Invocation& invocation);
 void SetUpDelete(CLI::App& app, Invocation& invocation);
 void SetUpDescribe(CLI::App& app, Invocation& invocation);
 void SetUpDoctor(CLI::App& app, Invocation& invocation);

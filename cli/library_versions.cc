@@ -2,6 +2,8 @@
 
 #include <CLI/Version.hpp>
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <archive.h>
+#include <curl/curlver.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/build_info.h"
@@ -21,6 +23,8 @@ std::vector<std::pair<std::string, std::string>> LibraryVersions() {
   std::vector<std::pair<std::string, std::string>> versions = {
       {"dtrain", kVersion},
       {"cli11", CLI11_VERSION},
+      {"libarchive", ARCHIVE_VERSION_ONLY_STRING},
+      {"libcurl", LIBCURL_VERSION},
       {"nlohmann_json",
        Dotted(NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
               NLOHMANN_JSON_VERSION_PATCH)},

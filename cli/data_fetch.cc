@@ -1,0 +1,110 @@
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/data.h"
+#include "cli/exit_code.h"
+#include "cli/fetch_display.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/fetch/address.h"
+#include "engine/fetch/fetch_set.h"
+#include "engine/process/signal_watch.h"
+
+namespace dtrain {
+namespace {
+
+struct DataFetchOptions : JsonOption {
+  std::vector<std::string> names;
+  std::string from;
+  std::string to;
+  bool force = false;
+};
+
+// All that can be wrong with what was asked for, before anything is fetched.
+FetchOptions Checked(const DataFetchOptions& options) {
+  FetchOptions fetch{.places = DataPlaces(options.to), .force = options.force};
+  if (!options.from.empty()) fetch.from = SourceAddress(options.from);
+  return fetch;
+}
+
+nlohmann::json ResultJson(const DataSet& set, const FetchResult& result) {
+  return {{"name", set.name},
+          {"directory", result.found.directory.string()},
+          {"fetched", result.end == FetchResult::End::kFetched},
+          {"files", result.found.files},
+          {"bytes", result.found.bytes}};
+}
+
+void PrintResult(const DataSet& set, const FetchResult& result) {
+  const bool fetched = result.end == FetchResult::End::kFetched;
+  std::cout << EscapeForTerminal(
+                   std::string(set.name) + ": " +
+                   (fetched ? "fetched into " : "is there already, in ") +
+                   result.found.directory.string() + " (" +
+                   std::to_string(result.found.files) +
+                   (result.found.files == 1 ? " file, " : " files, ") +
+                   FormatBytes(result.found.bytes) + ")")
+            << '\n'
+            << std::flush;
+}
+
+int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
+  FetchOptions fetch = Checked(options);
+  std::vector<const DataSet*> sets;
+  for (const std::string& name : options.names) {
+    sets.push_back(&FindDataSet(name));
+  }
+  SignalWatch signals;
+  int signal = 0;
+  FetchDisplay display(globals);
+  fetch.progress = [&](const FetchProgress& progress) {
+    display.Show(progress.file, progress.bytes, progress.expected);
+  };
+  fetch.say = [&](const std::string& text) { display.Say(text); };
+  fetch.stop = [&] {
+    if (signal == 0) signal = signals.Read();
+    return signal != 0;
+  };
+  nlohmann::json results = nlohmann::json::array();
+  for (const DataSet* set : sets) {
+    const FetchResult result = FetchSet(*set, fetch);
+    if (result.end == FetchResult::End::kStopped) {
+      display.Say(std::string(set->name) +
+                  ": stopped; what came is kept, and the same command goes "
+                  "on with it");
+      return 128 + signal;
+    }
+    // A line of the display does not stay before it.
+    display.Clear();
+    results.push_back(ResultJson(*set, result));
+    if (!options.json) PrintResult(*set, result);
+  }
+  if (options.json) PrintJson({{"sets", std::move(results)}});
+  return kExitDone;
+}
+
+}  // namespace
+
+void SetUpDataFetch(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<DataFetchOptions>();
+  AddOption(app, "NAME", options->names, "Sets, as 'dtrain data list' has them")
+      .Required();
+  AddOption(app, "--from", options->from,
+            "Get the files from this address or directory instead")
+      .TypeName("URL|DIR");
+  AddOption(app, "--to", options->to,
+            "The data directory, else $DTRAIN_DATA, else the cache")
+      .TypeName("DIR");
+  AddFlag(app, "--force", options->force, "Fetch even what is there and good");
+  AddJsonOption(app, *options);
+  OnParsed(app, [options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return DataFetch(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,234 @@
+// data fetch, list and verify; what a fetch itself does, fetch_test says.
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+#include "tests/support/http_server.h"
+#include "tests/support/mounting.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class DataTest : public testing::Test {
+ protected:
+  // Where it goes by default.
+  fs::path Cache() const { return dtrain_.directory() / "cache/dtrain/data"; }
+  void Touch(const fs::path& file, const std::string& text) const {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  // As many bytes as the real files have, and none of theirs.
+  void FakeMnist() const {
+    const fs::path mnist = Cache() / "mnist";
+    Touch(mnist / "train-images-idx3-ubyte.gz", std::string(9'912'422, 'x'));
+    Touch(mnist / "train-labels-idx1-ubyte.gz", std::string(28'881, 'x'));
+    Touch(mnist / "t10k-images-idx3-ubyte.gz", std::string(1'648'877, 'x'));
+    Touch(mnist / "t10k-labels-idx1-ubyte.gz", std::string(4'542, 'x'));
+  }
+  json Row(const std::string& name) const {
+    const json document = dtrain_.Run({"data", "list", "--json"}).Json();
+    for (const json& row : document["sets"]) {
+      if (row["name"] == name) return row;
+    }
+    return nullptr;
+  }
+
+  const CliRunner dtrain_;
+};
+
+struct DataMisuse {
+  std::vector<std::string> arguments;
+  std::string message;
+};
+
+class DataMisuseTest : public testing::TestWithParam<DataMisuse> {};
+
+TEST_P(DataMisuseTest, IsRefusedInOneLine) {
+  const CliRunner dtrain;
+  const CliResult result = dtrain.Run(GetParam().arguments);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr(GetParam().message));
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  EXPECT_FALSE(fs::exists(dtrain.directory() / "cache"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Words, DataMisuseTest,
+    testing::Values(
+        DataMisuse{{"data"}, "give fetch, list or verify"},
+        DataMisuse{{"data", "get"}, "there are fetch, list, verify"},
+        DataMisuse{{"data", "fetch"}, "data fetch: NAME is required"},
+        DataMisuse{{"data", "fetch", "mnsit"}, "did you mean 'mnist'?"},
+        DataMisuse{{"data", "fetch", "mnist", "svhn"}, "no data set 'svhn'"},
+        DataMisuse{{"data", "verify", "cifar-10"}, "did you mean 'cifar10'?"},
+        DataMisuse{{"data", "fetch", "mnist", "--from", "no/such"},
+                   "--from: 'no/such' is not there"},
+        DataMisuse{{"data", "fetch", "mnist", "--from", "ftp://host/x"},
+                   "give http, https or file"},
+        DataMisuse{{"data", "fetch", "mnist", "--from", "http://"},
+                   "is no address"}));
+
+TEST_F(DataTest, SaysThatItHasNoPlace) {
+  const CliResult result = dtrain_.RunProgram(
+      {"env", "-u", "HOME", "-u", "XDG_CACHE_HOME", "dtrain", "data", "list"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("neither DTRAIN_DATA nor HOME is set"));
+}
+
+TEST_F(DataTest, SaysWhichAddressDidNotServeAndWhatElseThereIs) {
+  const CliResult result = dtrain_.Run(
+      {"data", "fetch", "mnist", "--from", "http://127.0.0.1:1/mirror"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("http://127.0.0.1:1/mirror/train-images-idx3-ubyte.gz: "
+                      "Failed to connect"),
+            HasSubstr("--from")));
+}
+
+TEST_F(DataTest, SaysWhatCannotBeWritten) {
+  dtrain_.Write("file", "in the way");
+  const CliResult result = dtrain_.Run(
+      {"data", "fetch", "mnist", "--to", "file/data", "--from", "."});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("file/data: cannot be written: "),
+                                HasSubstr("--to")));
+}
+
+TEST_F(DataTest, RefusesAMirrorThatHasOtherFiles) {
+  Touch(dtrain_.directory() / "mirror/train-images-idx3-ubyte.gz", "short");
+  const CliResult result =
+      dtrain_.Run({"data", "fetch", "mnist", "--from", "mirror"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("of 5 bytes, not 9912422"));
+  EXPECT_FALSE(fs::exists(Cache() / "mnist"));
+}
+
+TEST_F(DataTest, BeginsNothingWhereThereIsNoSpace) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mkdir disk && mount -t tmpfs -o size=4m tmpfs disk\n"
+      "dtrain data fetch mnist --to disk --from .; echo \"code $?\"; ls disk");
+  EXPECT_EQ(result.out, "code 5\n");
+  EXPECT_THAT(result.err, AllOf(HasSubstr("disk: needs 11.6 MB, only 4."),
+                                HasSubstr("free some space")));
+}
+
+// Until the server's failure is waited for: then it is told to stop.
+TEST_F(DataTest, StopsOnCtrlCAndKeepsWhatCame) {
+  const HttpServer server([](const HttpRequest&) {
+    return HttpAnswer{
+        .body = std::string(50'000, 'w'), .length = 46'830'000, .send = 50'000};
+  });
+  const CliResult result =
+      dtrain_.Run({"data", "fetch", "resnet18", "--from", server.address()},
+                  {.signal_when = "trying again"});
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              HasSubstr("resnet18: stopped; what came is kept, and the same "
+                        "command goes on with it\n"));
+  EXPECT_EQ(
+      fs::file_size(Cache() / ".resnet18.partial/resnet18-f37072fd.pth.part"),
+      50'000);
+  EXPECT_EQ(Row("resnet18")["state"], "partial");
+}
+
+TEST_F(DataTest, SaysNothingOnTheWayWithQuiet) {
+  std::atomic<int> calls{0};
+  const HttpServer server([&](const HttpRequest&) {
+    return HttpAnswer{.status = calls++ == 0 ? "503 Later" : "404 No"};
+  });
+  const CliResult result = dtrain_.Run(
+      {"-q", "data", "fetch", "resnet18", "--from", server.address()});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, StartsWith("dtrain: error: resnet18: "));
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+}
+
+TEST_F(DataTest, ListsWhatCanBeFetched) {
+  EXPECT_EQ(Row("cifar10"),
+            json({{"name", "cifar10"},
+                  {"summary", "CIFAR-10: 60,000 photographs of 10 classes"},
+                  {"bytes", 170'052'171},
+                  {"state", "missing"},
+                  {"directory", nullptr}}));
+  const CliResult text = dtrain_.Run({"data", "list"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, AllOf(HasSubstr("mnist"), HasSubstr("11.6 MB"),
+                              HasSubstr("resnet18")));
+  EXPECT_FALSE(fs::exists(Cache()));
+}
+
+TEST_F(DataTest, ListsWhereASetIs) {
+  FakeMnist();
+  EXPECT_EQ(Row("mnist")["state"], "there");
+  EXPECT_EQ(Row("mnist")["directory"], (Cache() / "mnist").string());
+  const json elsewhere =
+      dtrain_.Run({"data", "list", "--to", "~/other", "--json"}).Json();
+  EXPECT_EQ(elsewhere["sets"][0]["state"], "missing");
+}
+
+TEST_F(DataTest, VerifiesNothingWhereNothingIs) {
+  const CliResult all = dtrain_.Run({"data", "verify", "--json"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.Json()["sets"], json::array());
+  const CliResult named = dtrain_.Run({"data", "verify", "mnist"});
+  EXPECT_EQ(named.code, 3);
+  EXPECT_THAT(named.err, HasSubstr("'dtrain data fetch mnist' gets it"));
+}
+
+TEST_F(DataTest, SeesDamageOnlyByReading) {
+  FakeMnist();
+  const CliResult result = dtrain_.Run({"data", "verify", "--json"});
+  EXPECT_EQ(result.code, 1);
+  const json row = result.Json()["sets"][0];
+  EXPECT_EQ(row["state"], "damaged");
+  EXPECT_EQ(row["files"], 4);
+  EXPECT_THAT(row["problem"].get<std::string>(),
+              HasSubstr("does not match its SHA-256"));
+  EXPECT_THAT(result.err,
+              HasSubstr("1 of 1 sets are not whole; 'dtrain data fetch mnist' "
+                        "mends the first"));
+}
+
+// With the real files: in $DTRAIN_DATA of who runs the tests.
+TEST_F(DataTest, FetchesVerifiesAndMendsMnist) {
+  const char* data = std::getenv("DTRAIN_DATA");
+  if (data == nullptr || !fs::exists(fs::path(data) / "mnist")) {
+    GTEST_SKIP() << "no mnist in DTRAIN_DATA";
+  }
+  const std::vector<std::string> fetch = {"data", "fetch", "mnist", "--from",
+                                          data};
+  const CliResult first = dtrain_.Run(fetch);
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, "mnist: fetched into " + (Cache() / "mnist").string() +
+                           " (4 files, 11.6 MB)\n");
+  EXPECT_EQ(first.err, "");
+  EXPECT_THAT(dtrain_.Run(fetch).out, StartsWith("mnist: is there already"));
+  EXPECT_EQ(dtrain_.Run({"data", "verify", "mnist"}).code, 0);
+  FakeMnist();
+  const CliResult mended = dtrain_.Run(fetch);
+  EXPECT_THAT(mended.err, HasSubstr("fetching it again"));
+  EXPECT_THAT(mended.out, StartsWith("mnist: fetched into "));
+  EXPECT_EQ(dtrain_.Run({"data", "verify"}).code, 0);
+}
+
+}  // namespace
+}  // namespace dtrain
