@@ -43,7 +43,7 @@ Cifar10Sets LoadCifar10(const std::string& data, const ReadVariable& variable) {
   const auto directory = places.Find(kSet, kTrainingFiles);
   if (!directory) {
     throw Error(ErrorKind::kFailed,
-                places.MissingMessage(kSet, kTrainingFiles));
+                places.MissingMessage(kSet, kTrainingFiles, "cifar10"));
   }
   std::vector<fs::path> files;
   for (const std::string& name : kTrainingFiles) {

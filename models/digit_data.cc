@@ -49,8 +49,9 @@ LabeledBytes ReadMnist(const fs::path& directory, std::size_t first) {
   IdxArray images = ReadIdx(image_file, /*dimensions=*/3);
   IdxArray labels = ReadIdx(label_file, /*dimensions=*/1);
   const auto fail = [](const fs::path& file, const std::string& what) {
-    return Error(ErrorKind::kFailed, EscapeForTerminal(file.string()) + ": " +
-                                         what + "; fetch MNIST again");
+    return Error(ErrorKind::kFailed,
+                 EscapeForTerminal(file.string()) + ": " + what +
+                     "; get MNIST again by 'dtrain data fetch mnist'");
   };
   if (images.shape[1] != kDigitSide || images.shape[2] != kDigitSide) {
     throw fail(image_file, "the images are not 28 by 28");
@@ -158,7 +159,8 @@ DigitSets LoadDigits(const DigitOptions& options,
     return OpenMnist(*found, options.side, variable);
   }
   if (automatic && options.data.empty()) return OpenStrokes(options, variable);
-  throw Error(ErrorKind::kFailed, places.MissingMessage("mnist", kMnistFiles));
+  throw Error(ErrorKind::kFailed,
+              places.MissingMessage("mnist", kMnistFiles, "mnist"));
 }
 
 }  // namespace dtrain

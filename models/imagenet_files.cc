@@ -66,15 +66,6 @@ fs::path HubDirectory(const ReadVariable& variable) {
   return home ? fs::path(*home) / ".cache/torch/hub/checkpoints" : fs::path();
 }
 
-std::string List(const std::vector<fs::path>& places) {
-  std::vector<std::string> names;
-  for (const fs::path& place : places) {
-    names.push_back(EscapeForTerminal(place.string()));
-  }
-  return names.empty() ? "nowhere, since neither DTRAIN_DATA nor HOME is set"
-                       : Join(names, ", ");
-}
-
 // Every value that the hyperparameter `name` can have; none where they are
 // drawn from a range.
 std::vector<nlohmann::json> Values(const nlohmann::json& space,
@@ -109,13 +100,14 @@ bool Contains(const Range& range, const Value& value) {
 
 ImageNetFiles::ImageNetFiles(const std::string& data,
                              const ReadVariable& variable)
-    : places_(DataDirectory(data, variable).places()) {
+    : places_(DataDirectory(data, variable).places()),
+      fetched_into_("", variable) {
   weight_places_ = places_;
+  const std::vector<fs::path>& usual = fetched_into_.places();
   if (!data.empty()) {
-    const DataDirectory usual("", variable);
-    weight_places_.insert(weight_places_.end(), usual.places().begin(),
-                          usual.places().end());
+    weight_places_.insert(weight_places_.end(), usual.begin(), usual.end());
   }
+  if (usual.empty()) fetched_into_ = DataDirectory(data, variable);
   const std::vector<fs::path> parents = weight_places_;
   for (const fs::path& place : parents) {
     weight_places_.push_back(place / "pretrained");
@@ -139,7 +131,7 @@ std::optional<fs::path> ImageNetFiles::Folders() const {
 std::string ImageNetFiles::MissingFolders() const {
   return "no images to train on; looked for the directories train/ and val/, "
          "with a directory of images for each class, in " +
-         List(places_) +
+         NamePlaces(places_) +
          " (and imagenet/ there); name such a directory in the hyperparameter "
          "'data' or in DTRAIN_DATA, or train on other data: 'dataset: "
          "cifar10', or 'dataset: fake' for made-up images that need no files";
@@ -153,18 +145,10 @@ std::optional<fs::path> ImageNetFiles::Weights(const std::string& arch) const {
 }
 
 std::string ImageNetFiles::MissingWeights(const std::string& arch) const {
-  const fs::path to = weight_places_.empty() ? "." : weight_places_.front();
-  const std::string directory = EscapeForTerminal(to.string());
   return "pretrained: no weights of " + arch + "; looked for " + arch +
          ".safetensors, " + arch + ".pth and " + arch + "-HASH.pth in " +
-         List(weight_places_) + "; with torchvision installed, mkdir -p '" +
-         directory +
-         "' && python3 -c \"import torch, torchvision as tv; "
-         "torch.save(tv.models." +
-         arch + "(weights='IMAGENET1K_V1').state_dict(), '" + directory + "/" +
-         arch +
-         ".pth')\" gets them; or say 'pretrained: false' to begin from random "
-         "weights";
+         NamePlaces(weight_places_) + "; '" + fetched_into_.FetchCommand(arch) +
+         "' gets them; or say 'pretrained: false' to begin from random weights";
 }
 
 std::string UnknownArch(const std::string& arch) {

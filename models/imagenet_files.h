@@ -37,6 +37,7 @@ class ImageNetFiles {
  private:
   std::vector<std::filesystem::path> places_;         // of data
   std::vector<std::filesystem::path> weight_places_;  // of weights
+  DataDirectory fetched_into_;  // where weights that are fetched go
 };
 
 /// What to say of a network, or of data, that there are not.
