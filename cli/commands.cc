@@ -17,6 +17,8 @@ constexpr std::array kCommands = {
             SetUpPause},
     Command{"resume", "activate",
             "Go on with a paused or interrupted experiment", SetUpResume},
+    Command{"continue", "", "Begin a new experiment from a checkpoint",
+            SetUpContinue, /*rare=*/true},
     Command{"cancel", "", "End experiments for good", SetUpCancel},
     Command{"kill", "", "End experiments or trials at once", SetUpKill,
             /*rare=*/true},

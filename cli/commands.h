@@ -52,6 +52,7 @@ void SetUpCancel(CLI::App& app, Invocation& invocation);
 void SetUpCheckpoint(CLI::App& app, Invocation& invocation);
 void SetUpCheckpoints(CLI::App& app, Invocation& invocation);
 void SetUpConfig(CLI::App& app, Invocation& invocation);
+void SetUpContinue(CLI::App& app, Invocation& invocation);
 void SetUpCreate(CLI::App& app, Invocation& invocation);
 void SetUpData(CLI::App& app, Invocation& invocation);
 void SetUpDelete(CLI::App& app, Invocation& invocation);

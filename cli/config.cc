@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/context_record.h"
 #include "cli/exit_code.h"
 #include "cli/new_file.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/record_experiment.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"

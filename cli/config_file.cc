@@ -87,6 +87,11 @@ std::filesystem::path DirectoryOf(const std::string& path) {
   return directory.empty() ? "." : directory;
 }
 
+std::string QuotedForYaml(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
 void PrintDiagnostics(const Diagnostics& diagnostics,
                       const GlobalOptions& globals) {
   for (const Diagnostic& diagnostic : diagnostics) {

@@ -23,6 +23,9 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
 /// The directory that `path` is in: the context, where no other is named.
 std::filesystem::path DirectoryOf(const std::string& path);
 
+/// A string as YAML reads it back, whatever is in it.
+std::string QuotedForYaml(const std::string& text);
+
 /// Every finding as a line on stderr, escaped. Notes are left out if `globals`
 /// is quiet.
 void PrintDiagnostics(const Diagnostics& diagnostics,

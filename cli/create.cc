@@ -4,13 +4,13 @@
 
 #include "cli/commands.h"
 #include "cli/config_file.h"
-#include "cli/context_record.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
 #include "cli/plan.h"
 #include "cli/provenance.h"
+#include "cli/record_experiment.h"
 #include "cli/rehearsal.h"
 #include "cli/run_experiment.h"
 #include "cli/run_options.h"
@@ -37,16 +37,10 @@ struct CreateOptions {
   RunFlags run;
 };
 
-// A string as YAML reads it back, whatever is in it.
-std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false,
-                                   nlohmann::json::error_handler_t::replace);
-}
-
 std::vector<std::string> Overrides(const CreateOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.name.empty()) {
-    overrides.push_back("name=" + Quoted(options.name));
+    overrides.push_back("name=" + QuotedForYaml(options.name));
   }
   if (!options.slots.empty()) {
     overrides.push_back("resources.slots=" + options.slots);
@@ -60,7 +54,7 @@ std::string LabelOverride(const ExperimentConfig& config,
   std::string list;
   for (const auto* part : {&config.labels, &labels}) {
     for (const std::string& label : *part) {
-      list += (list.empty() ? "" : ", ") + Quoted(label);
+      list += (list.empty() ? "" : ", ") + QuotedForYaml(label);
     }
   }
   return "labels=[" + list + "]";
@@ -144,14 +138,16 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   CheckTestFlags(options);
   const RunRequest request = CheckRunFlags(options.run);
   const std::string text = ReadConfigFile(options.config);
-  const ExperimentConfig config = CheckedConfig(options, text, globals);
+  ExperimentConfig config = CheckedConfig(options, text, globals);
   const auto directory = ContextDirectory(options);
-  const auto context = FindContext(config, directory, options.config, globals);
+  const ExperimentParts parts = {
+      .context = FindContext(config, directory, options.config, globals),
+      .source = FindSource(config, globals)};
   // Before the store: what can never run leaves no trace.
   const auto own = CompileOwnModel(config, directory, globals);
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
-    PrintPlan(config, slots, context, request.json || request.jsonl);
+    PrintPlan(config, slots, parts.context, request.json || request.jsonl);
     return kExitDone;
   }
   CheckOnThisMachine(options.config, config, directory);
@@ -163,7 +159,7 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
       Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
   const Recording record = [&](Store& store) {
     return RecordExperiment(store, config, RecordedYaml(text, config),
-                            provenance, context);
+                            provenance, parts);
   };
   return RunRecorded(FindStore(globals), record, config, request, globals);
 }

@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/context_record.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/record_experiment.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"

@@ -8,7 +8,7 @@
 #include "cli/checkpoint_check.h"
 #include "cli/doctor_checks.h"
 #include "cli/store_access.h"
-#include "engine/context/staged_context.h"
+#include "engine/context/staged_files.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
@@ -74,7 +74,7 @@ void CheckDirectories(const Store& store,
   for (const fs::directory_iterator end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (known.contains(name) || IsStagedContext(name)) continue;
+    if (known.contains(name) || IsStaged(name)) continue;
     std::int64_t id = 0;
     std::from_chars(name.data(), name.data() + name.size(), id);
     const bool ours = id > 0 && id <= last;
@@ -85,7 +85,7 @@ void CheckDirectories(const Store& store,
                   : ": belongs to no experiment of this database; move it "
                     "away, or restore the database it belongs to")));
   }
-  for (const fs::path& path : AbandonedContexts(store.layout())) {
+  for (const fs::path& path : AbandonedFiles(store.layout())) {
     findings.push_back(Remark(
         "experiments", path.string() + ": its experiment was never recorded; "
                                        "'dtrain gc' removes it"));

@@ -9,7 +9,7 @@
 #include "cli/store_change.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/uuid.h"
-#include "engine/context/staged_context.h"
+#include "engine/context/staged_files.h"
 #include "engine/run/checkpoint_policy.h"
 #include "engine/run/trials_lock.h"
 #include "engine/store/file_tree.h"
@@ -136,8 +136,8 @@ void GarbageCollection::CollectDeleted() {
   }
 }
 
-void GarbageCollection::CollectContexts() {
-  for (const fs::path& path : AbandonedContexts(store_.layout())) {
+void GarbageCollection::CollectAbandoned() {
+  for (const fs::path& path : AbandonedFiles(store_.layout())) {
     Remove({.kind = "leftover",
             .path = path,
             .why = "its experiment was never recorded"});

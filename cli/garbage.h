@@ -31,8 +31,8 @@ class GarbageCollection {
   /// out by this database belongs to another one, and stays.
   void CollectDeleted();
 
-  /// Copies of contexts whose maker died.
-  void CollectContexts();
+  /// Files of experiments that were never recorded, whose maker died.
+  void CollectAbandoned();
 
   const std::vector<Garbage>& removed() const { return removed_; }
 

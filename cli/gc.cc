@@ -85,7 +85,7 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
   if (ids.empty()) {
     for (const ExperimentRow& row : ListExperiments(store, true)) collect(row);
     collection.CollectDeleted();
-    collection.CollectContexts();
+    collection.CollectAbandoned();
   }
   Print(collection.removed(), skipped, options, globals);
   return kExitDone;

@@ -2,8 +2,8 @@
 
 #include <iostream>
 
-#include "cli/context_record.h"
 #include "cli/output.h"
+#include "cli/record_experiment.h"
 #include "engine/base/text.h"
 #include "searchers/search_plan.h"
 

@@ -8,7 +8,8 @@ namespace dtrain {
 RandomSearcher::RandomSearcher(const SearcherConfig& config,
                                const nlohmann::json& hyperparameters,
                                std::uint32_t seed)
-    : max_length_(config.max_length),
+    : stops_(config.stops),
+      max_length_(config.max_length),
       max_trials_(config.max_trials),
       at_once_(config.max_concurrent_trials == 0
                    ? config.max_trials
@@ -30,6 +31,9 @@ std::vector<Operation> RandomSearcher::Handle(const Event& event) {
 
 void RandomSearcher::CreateTrial(std::vector<Operation>& operations) {
   const TrialIndex trial = roster_.Create(operations);
+  for (const std::int64_t stop : stops_) {
+    operations.push_back(ValidateAfter{trial, stop});
+  }
   operations.push_back(ValidateAfter{trial, max_length_});
   operations.push_back(Close{trial});
 }

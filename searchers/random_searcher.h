@@ -28,6 +28,7 @@ class RandomSearcher final : public Searcher {
   void CreateTrial(std::vector<Operation>& operations);
   std::vector<Operation> OnEnd(std::optional<ExitReason> exit);
 
+  std::vector<std::int64_t> stops_;  // lengths on the way to max_length_
   std::int64_t max_length_;
   std::int64_t max_trials_;
   std::int64_t at_once_;

@@ -25,6 +25,8 @@ struct SearcherConfig {
   std::int64_t max_rungs = 5;
   std::vector<std::int64_t> bracket_rungs;
   std::vector<nlohmann::json> points;  // hyperparameters to try first
+  // Of `single`: where it is validated on its way, ascending.
+  std::vector<std::int64_t> stops;
 };
 
 }  // namespace dtrain

@@ -129,6 +129,7 @@ SearcherConfig BuildSearcher(const Json& json) {
   searcher.max_rungs = json.value("max_rungs", searcher.max_rungs);
   searcher.bracket_rungs = json.value("bracket_rungs", searcher.bracket_rungs);
   searcher.points = json.value("points", searcher.points);
+  searcher.stops = json.value("stops", searcher.stops);
   return searcher;
 }
 
@@ -148,6 +149,7 @@ ExperimentConfig BuildConfig(nlohmann::json effective) {
   const Json& searcher = effective.at("searcher");
   config.searcher = BuildSearcher(searcher);
   config.length_unit = MaxLength(searcher).unit;
+  config.source_trial_id = TextOrEmpty(searcher.at("source_trial_id"));
   config.source_checkpoint_uuid =
       TextOrEmpty(searcher.at("source_checkpoint_uuid"));
   config.training = BuildTraining(effective);
@@ -156,6 +158,8 @@ ExperimentConfig BuildConfig(nlohmann::json effective) {
   config.max_restarts = effective.at("max_restarts").get<std::int64_t>();
   config.experiment_seed = Optional<std::uint32_t>(
       effective.at("reproducibility").at("experiment_seed"));
+  config.trial_seed =
+      Optional<std::uint32_t>(effective.at("reproducibility").at("trial_seed"));
   config.time_limit = Optional<double>(effective.at("time_limit"));
   config.hang_timeout = effective.at("hang_timeout").get<double>();
   config.effective = std::move(effective);

@@ -112,6 +112,15 @@ void CheckHyperparameters(const Node& root, const Json& searcher,
   CheckSearched(*node, searcher.at("name").get<std::string>(), findings);
 }
 
+// The trials of a search must not all have one seed.
+void CheckTrialSeed(const Node& root, const Json& searcher,
+                    Findings& findings) {
+  const std::string key = "reproducibility.trial_seed";
+  if (!IsGiven(root, key) || searcher.at("name") == "single") return;
+  findings.Error(MarkOf(root, key), key,
+                 "is for the searcher single; give experiment_seed instead");
+}
+
 // Early stopping watches the searcher's metric unless told otherwise.
 void SettleEarlyStopping(const Json& searcher, Json& early_stopping) {
   if (early_stopping.is_null()) return;
@@ -152,6 +161,7 @@ void CheckConfig(const Node& root, std::span<const std::string> known_trials,
   const Json& searcher = effective.at("searcher");
   if (IsGiven(root, "searcher")) CheckSearcher(root, searcher, findings);
   CheckHyperparameters(root, searcher, findings);
+  CheckTrialSeed(root, searcher, findings);
   SettleStoragePath(root, effective["checkpoint_storage"], findings);
   CheckResources(root, effective.at("resources"), findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);

@@ -34,14 +34,16 @@ struct ExperimentConfig {
   nlohmann::json data = nlohmann::json::object();
   SearcherConfig searcher;
   Unit length_unit = Unit::kBatches;  // of the searcher's max_length
+  std::string source_trial_id;        // "3.7", or empty; not with the next one
   std::string source_checkpoint_uuid;
   TrainerSettings training;
   ResourcesConfig resources;
   CheckpointConfig checkpoints;
   std::int64_t max_restarts = 5;
   std::optional<std::uint32_t> experiment_seed;
-  std::optional<double> time_limit;  // seconds
-  double hang_timeout = 600;         // seconds without a step
+  std::optional<std::uint32_t> trial_seed;  // of a single search
+  std::optional<double> time_limit;         // seconds
+  double hang_timeout = 600;                // seconds without a step
   // Name and value; for trials only, never stored: `effective` has the names,
   // each with null.
   std::vector<std::pair<std::string, std::string>> environment;

@@ -134,6 +134,11 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kInt,
      .doc = "Seeds everything; without it one is drawn and recorded.",
      .most = 2'147'483'647},
+    {.path = "reproducibility.trial_seed",
+     .type = kInt,
+     .doc = "The seed of the trial of a single search, instead of one that "
+            "follows from experiment_seed.",
+     .most = 2'147'483'647},
     {.path = "resources",
      .type = kSection,
      .doc = "Which GPUs or CPUs the trials run on."},

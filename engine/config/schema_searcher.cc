@@ -98,6 +98,13 @@ constexpr KeySpec kSearcherKeys[] = {
      .least = 1,
      .most = 64,
      .searchers = "adaptive_asha"},
+    {.path = "searcher.stops",
+     .type = kInts,
+     .fallback = "[]",
+     .doc = "Lengths before max_length at which the trial is validated and "
+            "saved too, as one is that a search promotes.",
+     .least = 1,
+     .searchers = "single"},
     {.path = "searcher.points",
      .type = kPoints,
      .fallback = "[]",
@@ -107,8 +114,7 @@ constexpr KeySpec kSearcherKeys[] = {
     {.path = "searcher.source_trial_id",
      .type = kTrialId,
      .doc = "Begin with the weights of this trial's latest checkpoint, "
-            "counters at 0.",
-     .ready = "[null]"},
+            "counters at 0."},
     {.path = "searcher.source_checkpoint_uuid",
      .type = kUuid,
      .doc = "Begin with the weights of this checkpoint, counters at 0."},

@@ -105,6 +105,21 @@ void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
           std::to_string(rungs) + ": rungs of equal length are merged");
 }
 
+// REQUIRES: nothing is wrong with the searcher.
+void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
+  const SearcherConfig config = BuildSearcher(searcher);
+  std::vector<std::int64_t> lengths = config.stops;
+  lengths.push_back(config.max_length);
+  const auto wrong =
+      std::ranges::adjacent_find(lengths, std::ranges::greater_equal());
+  if (wrong == lengths.end()) return;
+  const std::string key = "searcher.stops";
+  findings.Error(MarkOf(root, key), key,
+                 "expected lengths that grow and stay below max_length, got " +
+                     std::to_string(*wrong) + " before " +
+                     std::to_string(*std::next(wrong)) + "; put them in order");
+}
+
 }  // namespace
 
 void CheckSearcher(const Node& root, const Json& searcher, Findings& findings) {
@@ -122,6 +137,7 @@ void CheckSearcher(const Node& root, const Json& searcher, Findings& findings) {
     findings.Error(MarkOf(root, "searcher.points"), "searcher.points",
                    "has more points than max_trials; remove some");
   }
+  if (findings.errors() == 0) CheckStops(root, searcher, findings);
   if (findings.errors() == 0) CheckRungs(root, searcher, findings);
 }
 

@@ -58,7 +58,7 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const std::string& yaml,
                               const nlohmann::json& provenance, Clock clock,
-                              const std::function<void(std::int64_t)>& place) {
+                              const RecordOptions& options) {
   const SlotPlan plan = PlanExperimentSlots(config);
   // Draws from the system are the one thing that no seed can repeat, so the
   // seed drawn is recorded.
@@ -80,13 +80,14 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
   experiment.config["reproducibility"]["experiment_seed"] = seed;
   // Another number of threads gives other sums: a resumed trial must have the
   // one it began with.
-  experiment.provenance["slots"] = {{"count", plan.count},
-                                    {"threads", plan.threads},
-                                    {"gpus", plan.gpus.size()}};
+  experiment.provenance["slots"] = {
+      {"count", plan.count},
+      {"threads", options.threads.value_or(plan.threads)},
+      {"gpus", plan.gpus.size()}};
   std::int64_t id = 0;
   store.Write([&](StoreWriter& w) {
     id = w.AddExperiment(experiment);
-    if (place) place(id);
+    if (options.place) options.place(id);
   });
   return id;
 }

@@ -17,13 +17,20 @@ namespace dtrain {
 /// Error(kResources) where what it asks for can never be had here.
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
+/// What is asked of the recording of an experiment.
+struct RecordOptions {
+  // Intra-op threads of a trial on CPU slots; none: as many as are planned.
+  std::optional<std::int64_t> threads;
+  // Called with the id while it is being recorded; what it throws undoes it.
+  std::function<void(std::int64_t)> place;
+};
+
 /// Records a new experiment, PENDING, and gives its id. Draws the seed if the
-/// configuration has none. `yaml` is the text as the user wrote it; `place` is
-/// called with the id while it is being recorded, and what it throws undoes it.
-std::int64_t CreateExperiment(
-    Store& store, const ExperimentConfig& config, const std::string& yaml,
-    const nlohmann::json& provenance, Clock clock,
-    const std::function<void(std::int64_t)>& place = {});
+/// configuration has none. `yaml` is the text as the user wrote it.
+std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              const nlohmann::json& provenance, Clock clock,
+                              const RecordOptions& options = {});
 
 struct RunOptions {
   std::optional<Duration> timeout;  // pause after this time

@@ -87,7 +87,7 @@ void SearchDriver::AddTrial(const Create& create) {
   row.id = {state_.setup.id, create.trial + 1};
   row.request_id = create.request_id;
   row.hparams = create.hparams;
-  row.seed = create.seed;
+  row.seed = state_.setup.config.trial_seed.value_or(create.seed);
   row.created = state_.doors.clock.now();
   state_.outbox.Add([row](StoreWriter& writer) { writer.AddTrial(row); },
                     Urgency::kUrgent);

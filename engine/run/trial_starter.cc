@@ -1,11 +1,27 @@
 #include "engine/run/trial_starter.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "searchers/search_plan.h"
 
 namespace dtrain {
+namespace {
+
+// The checkpoint that trials begin from: the experiment's own, which stays.
+std::filesystem::path SourceOf(const ExperimentState& state) {
+  const StoreLayout& layout = state.doors.store.layout();
+  const std::string& uuid = state.setup.config.source_checkpoint_uuid;
+  const auto own = layout.Source(state.setup.id, uuid);
+  std::error_code error;
+  if (std::filesystem::is_directory(own, error)) return own;
+  // Earlier versions kept none.
+  const CheckpointRow row = state.doors.store.CheckpointByPrefix(uuid);
+  return layout.Checkpoint(row.trial, row.uuid);
+}
+
+}  // namespace
 
 TrialStarter::TrialStarter(ExperimentState& state)
     : state_(state),
@@ -112,9 +128,7 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
   if (const CheckpointRow* latest = state_.keeper.Latest(trial.row.id)) {
     spec.restore = latest->uuid;
   } else if (!config.source_checkpoint_uuid.empty()) {
-    const CheckpointRow row =
-        state_.doors.store.CheckpointByPrefix(config.source_checkpoint_uuid);
-    spec.warm_start = layout.Checkpoint(row.trial, row.uuid).string();
+    spec.warm_start = SourceOf(state_).string();
   }
   for (const std::int64_t length : trial.completed) {
     spec.completed.push_back({length, config.length_unit});

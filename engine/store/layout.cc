@@ -27,6 +27,15 @@ std::filesystem::path StoreLayout::ContextListFile(
   return Experiment(experiment) / "context.list";
 }
 
+std::filesystem::path StoreLayout::Sources(std::int64_t experiment) const {
+  return Experiment(experiment) / "sources";
+}
+
+std::filesystem::path StoreLayout::Source(std::int64_t experiment,
+                                          const std::string& uuid) const {
+  return Sources(experiment) / uuid;
+}
+
 std::filesystem::path StoreLayout::Trial(TrialId trial) const {
   return Experiment(trial.experiment) / "trials" / std::to_string(trial.number);
 }

@@ -36,6 +36,10 @@ class StoreLayout {
   std::filesystem::path Context(std::int64_t experiment) const;
   /// The files of that, as a ContextManifest.
   std::filesystem::path ContextListFile(std::int64_t experiment) const;
+  /// Holds the checkpoint that its trials begin from, under its UUID.
+  std::filesystem::path Sources(std::int64_t experiment) const;
+  std::filesystem::path Source(std::int64_t experiment,
+                               const std::string& uuid) const;
   std::filesystem::path Trial(TrialId trial) const;
   std::filesystem::path TrialLog(TrialId trial) const;
   std::filesystem::path Checkpoints(TrialId trial) const;

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/context/staged_context.h"
+#include "engine/context/staged_files.h"
 #include "engine/store/file_tree.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"
@@ -39,8 +39,8 @@ class ContextTest : public testing::Test {
   std::string AddExperiment() const {
     FillSampleStore(dtrain_.store());
     Store store = Store::OpenForWriting(layout_);
-    StagedContext staged(layout_, ListContext(context()));
-    const std::string hash = staged.manifest().Hash();
+    StagedFiles staged(layout_);
+    const std::string hash = staged.AddContext(ListContext(context())).Hash();
     store.Write([&](StoreWriter& writer) {
       const auto id =
           writer.AddExperiment({.name = "mine",
@@ -136,7 +136,7 @@ TEST_F(ContextTest, GoesWithItsExperiment) {
 
 TEST_F(ContextTest, IsCollectedWhereItsMakerDied) {
   AddExperiment();
-  const fs::path left = layout_.Experiments() / "context-left/files";
+  const fs::path left = layout_.Experiments() / "new-left/files";
   fs::create_directories(left);
   EXPECT_THAT(dtrain_.Run({"doctor"}).out,
               HasSubstr("its experiment was never recorded"));

@@ -42,6 +42,20 @@ TEST(SingleSearcherTest, TrainsOneTrialAndShutsDown) {
   EXPECT_EQ(last, std::vector<Operation>{Shutdown{}});
 }
 
+TEST(SingleSearcherTest, StopsOnItsWay) {
+  SearcherConfig config = Single();
+  config.stops = {100, 300};
+  const auto searcher = MakeSearcher(config, {{"lr", 0.1}}, 42);
+
+  const auto first = searcher->Handle(Started{});
+
+  ASSERT_EQ(first.size(), 5u);
+  EXPECT_EQ(first[1], Operation(ValidateAfter{0, 100}));
+  EXPECT_EQ(first[2], Operation(ValidateAfter{0, 300}));
+  EXPECT_EQ(first[3], Operation(ValidateAfter{0, 900}));
+  EXPECT_TRUE(searcher->Handle(ValidationCompleted{0, 100, 0.5}).empty());
+}
+
 TEST(SingleSearcherTest, FailsWithItsTrial) {
   const auto searcher = MakeSearcher(Single(), json::object(), 42);
   (void)searcher->Handle(Started{});

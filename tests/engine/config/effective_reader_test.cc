@@ -155,14 +155,6 @@ INSTANTIATE_TEST_SUITE_P(
                   "profiling.enabled", ""}),
     CaseName);
 
-INSTANTIATE_TEST_SUITE_P(Searchers, NotYetTest,
-                         testing::Values(BadConfig{
-                             "SourceTrial",
-                             kSearcher + "  name: single\n  max_length: 9\n"
-                                         "  source_trial_id: 3.10\n",
-                             6, 20, "searcher.source_trial_id", ""}),
-                         CaseName);
-
 class EffectiveReaderTest : public testing::Test {
  protected:
   nlohmann::json Effective(const std::string& text) {

@@ -100,6 +100,26 @@ INSTANTIATE_TEST_SUITE_P(
                   kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
                               "  max_trials: 1\n  bracket_rungs: [3, 0]\n",
                   7, 22, "searcher.bracket_rungs[1]", "from 1 to 64"},
+        BadConfig{"StopsOfAnother",
+                  kSearcher + "  name: grid\n  max_length: 9\n"
+                              "  stops: [3]\n",
+                  6, 3, "searcher.stops", "not to grid"},
+        BadConfig{"StopsThatShrink",
+                  kSearcher + "  name: single\n  max_length: 9\n"
+                              "  stops: [3, 3]\n",
+                  6, 10, "searcher.stops", "got 3 before 3"},
+        BadConfig{"StopAtTheEnd",
+                  kSearcher + "  name: single\n  max_length: 9\n"
+                              "  stops: [3, 9]\n",
+                  6, 10, "searcher.stops", "got 9 before 9"},
+        BadConfig{"StopAtNothing",
+                  kSearcher + "  name: single\n  max_length: 9\n"
+                              "  stops: [0]\n",
+                  6, 11, "searcher.stops[0]", "at least 1"},
+        BadConfig{"TrialSeedOfASearch",
+                  kSearcher + "  name: grid\n  max_length: 9\n"
+                              "reproducibility: {trial_seed: 3}\n",
+                  6, 31, "reproducibility.trial_seed", "searcher single"},
         BadConfig{"TwoSources",
                   kSearcher + "  name: single\n  max_length: 1\n"
                               "  source_trial_id: 1.1\n"

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
 namespace dtrain {
 namespace {
 
@@ -33,6 +36,44 @@ TEST(RunnerTest, PlansNoMoreSlotsThanAreAllowed) {
   config.resources.max_slots = 1;
 
   EXPECT_EQ(PlanExperimentSlots(config).count, 1);
+}
+
+TEST(RunnerTest, RecordsTheThreadsThatAreAskedFor) {
+  Store store = Store::OpenForWriting(StoreLayout(":memory:"));
+  std::int64_t placed = 0;
+  const auto id = CreateExperiment(
+      store, FourPoints(), "", nlohmann::json::object(), Clock::System(),
+      {.threads = 77, .place = [&](std::int64_t given) { placed = given; }});
+  EXPECT_EQ(store.Experiment(id)->provenance["slots"]["threads"], 77);
+  EXPECT_EQ(placed, id);
+}
+
+TEST(RunnerTest, RecordsNothingWhoseFilesCannotBePlaced) {
+  Store store = Store::OpenForWriting(StoreLayout(":memory:"));
+  const auto fail = [](std::int64_t) {
+    throw Error(ErrorKind::kStore, "no room");
+  };
+  EXPECT_THROW(
+      CreateExperiment(store, FourPoints(), "", nlohmann::json::object(),
+                       Clock::System(), {.place = fail}),
+      Error);
+  EXPECT_TRUE(store.Experiments({.archived = true}).empty());
+}
+
+TEST(RunnerTest, RefusesToRunWithoutTheContextThatWasStored) {
+  const TemporaryDirectory directory;
+  Store store = Store::OpenForWriting(StoreLayout(directory.path()));
+  const auto id = CreateExperiment(store, FourPoints(), "",
+                                   {{"context_hash", "00"}}, Clock::System());
+  Reporter reporter;
+  try {
+    RunExperiment(store, id, FourPoints(), {}, reporter, Clock::System());
+    ADD_FAILURE() << "ran";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kStore);
+    EXPECT_NE(std::string(error.what()).find("context: is missing"),
+              std::string::npos);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "cli/context_record.h"
+#include "cli/record_experiment.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "cli/store_access.h"
 #include "engine/base/text.h"
 #include "engine/context/context_need.h"
-#include "engine/context/staged_context.h"
+#include "engine/context/staged_files.h"
 #include "engine/run/runner.h"
 
 namespace dtrain {
@@ -49,22 +49,23 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
 std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
                               const std::string& yaml,
                               nlohmann::json provenance,
-                              const std::optional<ContextList>& context) {
-  std::optional<StagedContext> staged;
-  if (context) {
-    staged.emplace(store.layout(), *context);
-    const ContextManifest& manifest = staged->manifest();
+                              const ExperimentParts& parts) {
+  StagedFiles files(store.layout());
+  if (parts.context) {
+    const ContextManifest manifest = files.AddContext(*parts.context);
     provenance[kHash] = manifest.Hash();
     provenance[kFiles] = manifest.files.size();
     provenance[kBytes] = manifest.bytes();
   }
-  const auto place = [&](std::int64_t id) {
-    if (staged) return staged->Place(id);
-    RemoveContext(store.layout(), id);
-  };
-  const std::int64_t id =
-      CreateExperiment(store, config, yaml, provenance, Clock::System(), place);
-  if (staged) staged->Keep();
+  if (parts.source) {
+    files.AddSource(parts.source->uuid, parts.source->directory);
+    provenance[kForkedFrom] = parts.source->origin;
+  }
+  const std::int64_t id = CreateExperiment(
+      store, config, yaml, provenance, Clock::System(),
+      {.threads = parts.threads,
+       .place = [&](std::int64_t experiment) { files.Place(experiment); }});
+  files.Keep();
   return id;
 }
 

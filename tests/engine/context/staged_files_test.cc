@@ -1,4 +1,4 @@
-#include "engine/context/staged_context.h"
+#include "engine/context/staged_files.h"
 
 #include <fstream>
 #include <sstream>
@@ -26,9 +26,9 @@ mode_t ModeOf(const fs::path& path) {
   return status.st_mode & 0777;
 }
 
-class StagedContextTest : public testing::Test {
+class StagedFilesTest : public testing::Test {
  protected:
-  StagedContextTest() {
+  StagedFilesTest() {
     fs::create_directories(source() / "sub");
     std::ofstream(source() / "train.py") << "print()";
     std::ofstream(source() / "sub/run") << "go";
@@ -36,15 +36,16 @@ class StagedContextTest : public testing::Test {
   }
   // Gives the context to experiment 1 and tells its hash.
   std::string Store() const {
-    StagedContext staged(layout_, ListContext(source()));
+    StagedFiles staged(layout_);
+    const ContextManifest manifest = staged.AddContext(ListContext(source()));
     staged.Place(1);
     staged.Keep();
-    return staged.manifest().Hash();
+    return manifest.Hash();
   }
   // What copying `list` says.
   std::string Refusal(const ContextList& list, ErrorKind kind) const {
     try {
-      StagedContext staged(layout_, list);
+      StagedFiles(layout_).AddContext(list);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), kind);
       return error.what();
@@ -57,7 +58,7 @@ class StagedContextTest : public testing::Test {
   StoreLayout layout_{directory_.path() / "store"};
 };
 
-TEST_F(StagedContextTest, RefusesAFileThatChanged) {
+TEST_F(StagedFilesTest, RefusesAFileThatChanged) {
   const ContextList list = ListContext(source());
   std::ofstream(source() / "train.py") << "print(1)";
   EXPECT_THAT(Refusal(list, ErrorKind::kUsage),
@@ -65,21 +66,21 @@ TEST_F(StagedContextTest, RefusesAFileThatChanged) {
   EXPECT_THAT(NamesIn(layout_.Experiments()), IsEmpty());
 }
 
-TEST_F(StagedContextTest, RefusesAFileThatVanished) {
+TEST_F(StagedFilesTest, RefusesAFileThatVanished) {
   const ContextList list = ListContext(source());
   fs::remove(source() / "sub/run");
   EXPECT_THAT(Refusal(list, ErrorKind::kUsage),
               HasSubstr("'sub/run' changed or vanished while it was copied"));
 }
 
-TEST_F(StagedContextTest, RefusesALinkInThePlaceOfAFile) {
+TEST_F(StagedFilesTest, RefusesALinkInThePlaceOfAFile) {
   const ContextList list = ListContext(source());
   fs::rename(source() / "train.py", directory_.path() / "elsewhere");
   fs::create_symlink("../elsewhere", source() / "train.py");
   EXPECT_THAT(Refusal(list, ErrorKind::kUsage), HasSubstr("'train.py'"));
 }
 
-TEST_F(StagedContextTest, StoresFilesForTheUserAlone) {
+TEST_F(StagedFilesTest, StoresFilesForTheUserAlone) {
   Store();
   const fs::path context = layout_.Context(1);
   EXPECT_EQ(ModeOf(context), 0700);
@@ -92,37 +93,39 @@ TEST_F(StagedContextTest, StoresFilesForTheUserAlone) {
   EXPECT_THAT(NamesIn(layout_.Experiments()), ElementsAre("1"));
 }
 
-TEST_F(StagedContextTest, LeavesNothingOfWhatWasNotRecorded) {
+TEST_F(StagedFilesTest, LeavesNothingOfWhatWasNotRecorded) {
   {
-    StagedContext staged(layout_, ListContext(source()));
+    StagedFiles staged(layout_);
+    staged.AddContext(ListContext(source()));
     staged.Place(1);
   }
   EXPECT_THAT(NamesIn(layout_.Experiments()), ElementsAre("1"));
   EXPECT_THAT(NamesIn(layout_.Experiment(1)), IsEmpty());
 }
 
-TEST_F(StagedContextTest, ReplacesWhatACrashLeft) {
+TEST_F(StagedFilesTest, ReplacesWhatACrashLeft) {
   fs::create_directories(layout_.Context(1));
   std::ofstream(layout_.Context(1) / "stale.py") << "x";
   Store();
   EXPECT_THAT(NamesIn(layout_.Context(1)), ElementsAre("sub", "train.py"));
 }
 
-TEST_F(StagedContextTest, HasTheSameHashForTheSameFiles) {
+TEST_F(StagedFilesTest, HasTheSameHashForTheSameFiles) {
   const std::string hash = Store();
   EXPECT_EQ(Store(), hash);
   std::ofstream(source() / "train.py") << "print(1)";
   EXPECT_NE(Store(), hash);
 }
 
-TEST_F(StagedContextTest, CopiesAStoredOneWithoutWhatTrialsWrote) {
+TEST_F(StagedFilesTest, CopiesAStoredOneWithoutWhatTrialsWrote) {
   const std::string hash = Store();
   std::ofstream(layout_.Context(1) / "output.txt") << "x";
-  StagedContext copy(layout_, ListStoredContext(layout_, 1, hash));
-  EXPECT_EQ(copy.manifest().Hash(), hash);
+  StagedFiles copy(layout_);
+  const auto manifest = copy.AddContext(ListStoredContext(layout_, 1, hash));
+  EXPECT_EQ(manifest.Hash(), hash);
 }
 
-TEST_F(StagedContextTest, RefusesAStoredOneThatIsNotAsItWas) {
+TEST_F(StagedFilesTest, RefusesAStoredOneThatIsNotAsItWas) {
   const std::string hash = Store();
   std::ofstream(layout_.Context(1) / "train.py") << "Print()";
   const ContextList list = ListStoredContext(layout_, 1, hash);
@@ -132,12 +135,49 @@ TEST_F(StagedContextTest, RefusesAStoredOneThatIsNotAsItWas) {
   EXPECT_THROW(ListStoredContext(layout_, 2, hash), Error);
 }
 
-TEST_F(StagedContextTest, IsAbandonedOnceItsMakerIsGone) {
-  const fs::path left = layout_.Experiments() / "context-left";
+TEST_F(StagedFilesTest, IsAbandonedOnceItsMakerIsGone) {
+  const fs::path left = layout_.Experiments() / "new-left";
   fs::create_directories(left);
-  const StagedContext staged(layout_, ListContext(source()));
+  StagedFiles staged(layout_);
+  staged.AddContext(ListContext(source()));
   EXPECT_EQ(NamesIn(layout_.Experiments()).size(), 2);
-  EXPECT_THAT(AbandonedContexts(layout_), ElementsAre(left));
+  EXPECT_THAT(AbandonedFiles(layout_), ElementsAre(left));
+}
+
+TEST_F(StagedFilesTest, KeepsASourceThatIsDeletedWhereItWas) {
+  const fs::path made = layout_.Checkpoint({7, 1}, "uuid");
+  fs::create_directories(made);
+  std::ofstream(made / "model.safetensors") << "weights";
+  fs::create_directories(made / "inner");
+  std::ofstream(made / "inner/file") << "x";
+  StagedFiles staged(layout_);
+  staged.AddSource("uuid", made);
+  staged.Place(1);
+  staged.Keep();
+  RemoveTree(layout_.Experiment(7));
+  std::ostringstream text;
+  text
+      << std::ifstream(layout_.Source(1, "uuid") / "model.safetensors").rdbuf();
+  EXPECT_EQ(text.str(), "weights");
+  EXPECT_TRUE(fs::exists(layout_.Source(1, "uuid") / "inner/file"));
+  EXPECT_EQ(ModeOf(layout_.Sources(1)), 0700);
+}
+
+TEST_F(StagedFilesTest, RefusesASourceThatIsGone) {
+  StagedFiles staged(layout_);
+  try {
+    staged.AddSource("uuid", layout_.Checkpoint({7, 1}, "uuid"));
+    ADD_FAILURE() << "added nothing";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
+  }
+}
+
+TEST_F(StagedFilesTest, ClearsThePlaceForWhoHasNone) {
+  fs::create_directories(layout_.Context(1));
+  fs::create_directories(layout_.Source(1, "uuid"));
+  StagedFiles(layout_).Place(1);
+  EXPECT_THAT(NamesIn(layout_.Experiment(1)), IsEmpty());
 }
 
 }  // namespace

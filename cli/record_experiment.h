@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -7,11 +8,26 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/source_checkpoint.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
+
+/// What a new experiment has besides its configuration.
+struct ExperimentParts {
+  std::optional<ContextList> context;
+  std::optional<SourceCheckpoint> source;
+  std::optional<std::int64_t> threads;  // of each trial; none: as planned
+};
+
+/// CreateExperiment with all these parts stored with it, what they are added
+/// to `provenance`: an experiment that is recorded has all of them.
+std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              nlohmann::json provenance,
+                              const ExperimentParts& parts);
 
 /// The files of `directory` that are to be stored with the experiment; none if
 /// it runs without them. Neither the store of this invocation is among them
@@ -21,13 +37,6 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const std::filesystem::path& directory,
                                        const std::string& config_file,
                                        const GlobalOptions& globals);
-
-/// CreateExperiment, `context` stored with it, what of it belongs there added
-/// to `provenance`: an experiment that is recorded has all of its context.
-std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
-                              const std::string& yaml,
-                              nlohmann::json provenance,
-                              const std::optional<ContextList>& context);
 
 /// The stored context of the experiment, or none if it has none. Throws
 /// Error(kDamaged) if it is not as it was recorded.

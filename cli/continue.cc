@@ -1,0 +1,103 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/options.h"
+#include "cli/record_experiment.h"
+#include "cli/run_experiment.h"
+#include "cli/run_options.h"
+#include "cli/secrets.h"
+#include "cli/single_trial.h"
+#include "cli/source_checkpoint.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+struct ContinueOptions {
+  std::string source;
+  bool best = false;
+  std::vector<std::string> overrides;
+  std::string name;
+  std::vector<std::string> labels;
+  RunFlags run;
+};
+
+// "3.7" is a trial, all else the beginning of a UUID.
+SourceCheckpoint FindSource(const Store& store, const ContinueOptions& options,
+                            const GlobalOptions& globals) {
+  if (options.source.find('.') != std::string::npos) {
+    const Target target = ParseTarget(options.source);
+    return SourceFrom(store, {target.experiment, *target.trial}, options.best,
+                      globals);
+  }
+  if (options.best) {
+    throw Error(ErrorKind::kUsage,
+                "--best: goes with a trial such as 3.7, of which it takes the "
+                "best checkpoint; leave it out");
+  }
+  return SourceFrom(store, FindCheckpoint(store, options.source));
+}
+
+std::vector<std::string> OverridesOf(const ContinueOptions& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.name.empty()) {
+    overrides.push_back("name=" + QuotedForYaml(options.name));
+  }
+  return overrides;
+}
+
+int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
+  const RunRequest request = CheckRunFlags(options.run);
+  const StoreLayout layout = FindStore(globals);
+  ExperimentConfig config;
+  ExperimentParts parts;
+  nlohmann::json provenance;
+  {
+    // Closed before anything forks.
+    const Store store = Store::OpenForReading(layout);
+    const SourceCheckpoint start = FindSource(store, options, globals);
+    const RecordedTrial trial = FindRecordedTrial(store, start.trial);
+    config =
+        ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
+                              OverridesOf(options), options.labels, globals);
+    SetSource(start, config);
+    parts = {.context = StoredContextOf(layout, trial.experiment),
+             .source = start};
+    provenance = SingleTrialProvenance(trial, config, globals);
+  }
+  const std::string yaml = ToYaml(config.effective);
+  const Recording record = [&](Store& store) {
+    return RecordExperiment(store, config, RecordedYaml(yaml, config),
+                            provenance, parts);
+  };
+  return RunRecorded(layout, record, config, request, globals);
+}
+
+}  // namespace
+
+void SetUpContinue(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ContinueOptions>();
+  AddOption(app, "SOURCE", options->source,
+            "Trial as EXP.N, or checkpoint by its first characters")
+      .Required();
+  AddFlag(app, "--best", options->best,
+          "From the trial's best checkpoint, not its latest");
+  AddOption(app, "--set", options->overrides,
+            "Value instead of the one it was run with")
+      .TypeName("KEY=VALUE")
+      .OneEach();
+  AddOption(app, "--name", options->name, "Name of the new experiment");
+  AddOption(app, "--label", options->labels, "One more label").OneEach();
+  AddRunFlags(app, options->run);
+  OnParsed(app, [options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Continue(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "engine/config/experiment_config.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// A trial with the experiment that it is of.
+struct RecordedTrial {
+  ExperimentDetail experiment;
+  TrialRow row;
+};
+
+/// Throws Error(kNotFound) with what to do.
+RecordedTrial FindRecordedTrial(const Store& store, TrialId id);
+
+/// The configuration that the trial was run with, as that of an experiment of
+/// one trial: its hyperparameters are constants, its searcher is `single`, the
+/// rest is as it was.
+nlohmann::json SingleTrialConfig(const RecordedTrial& trial);
+
+/// That configuration with the `overrides` of `--set` and more labels. Prints
+/// what is found; environment variables are taken from this process. Throws
+/// Error(kUsage) if there is an error, or where a hyperparameter is given
+/// another type than the trial had.
+ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
+                                       const nlohmann::json& effective,
+                                       std::vector<std::string> overrides,
+                                       const std::vector<std::string>& labels,
+                                       const GlobalOptions& globals);
+
+/// Where the new experiment of `effective` comes from: as Provenance, but the
+/// commit is that of the trial's experiment.
+nlohmann::json SingleTrialProvenance(const RecordedTrial& trial,
+                                     const ExperimentConfig& config,
+                                     const GlobalOptions& globals);
+
+}  // namespace dtrain

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "engine/config/experiment_config.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// What provenance calls the checkpoint that trials began from.
+inline constexpr char kForkedFrom[] = "forked_from";
+
+/// The checkpoint that a new experiment's trials begin from.
+struct SourceCheckpoint {
+  std::string uuid;
+  TrialId trial;                    // that made it
+  std::filesystem::path directory;  // where its files are now
+  nlohmann::json origin;            // {"trial", "checkpoint", "batches"}
+};
+
+/// The checkpoint `row`. Throws Error(kDamaged) unless it verifies.
+SourceCheckpoint SourceFrom(const Store& store, const CheckpointRow& row);
+
+/// The latest checkpoint of the trial that verifies, or the one with the best
+/// metric; says which were passed over. Throws Error(kNotFound) if there is
+/// none.
+SourceCheckpoint SourceFrom(const Store& store, TrialId trial, bool best,
+                            const GlobalOptions& globals);
+
+/// The one that `config` asks for, which then names it by its whole UUID; none
+/// if it asks for none. The store is opened only to look for it.
+std::optional<SourceCheckpoint> FindSource(ExperimentConfig& config,
+                                           const GlobalOptions& globals);
+
+/// The one that the recorded experiment began from: it keeps it, whatever
+/// becomes of the trial that made it. None if it began from none.
+std::optional<SourceCheckpoint> SourceOf(const Store& store,
+                                         const ExperimentDetail& experiment);
+
+/// Names it in the configuration by its whole UUID.
+void SetSource(const SourceCheckpoint& start, ExperimentConfig& config);
+
+}  // namespace dtrain

@@ -1,0 +1,190 @@
+#include "engine/context/staged_files.h"
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <span>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/sha256.h"
+#include "engine/checkpoint/uuid.h"
+#include "engine/context/context_copy.h"
+#include "engine/context/disk_write.h"
+#include "engine/store/file_tree.h"
+#include "engine/store/private_files.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What stands before the UUID in the name of files that nobody has yet.
+constexpr std::string_view kStagedPrefix = "new-";
+
+UniqueFd OpenDirectory(const fs::path& path) {
+  return UniqueFd(
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+}
+
+void WriteList(const fs::path& path, const std::string& text) {
+  MakePrivateFile(path);
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) CannotWrite(path, errno);
+  WriteBytes(file.get(), std::as_bytes(std::span(text)), path);
+  SyncFile(file.get(), path);
+}
+
+// By a link where the file system has them, else by a copy.
+void LinkFile(const fs::path& from, const fs::path& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return;
+  if (errno == ENOENT) {
+    throw Error(ErrorKind::kNotFound,
+                from.string() + ": is gone; name another checkpoint");
+  }
+  std::error_code error;
+  fs::copy_file(from, to, error);
+  if (error) CannotWrite(to, error.value());
+  const UniqueFd file(::open(to.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) CannotWrite(to, errno);
+  SyncFile(file.get(), to);
+}
+
+void LinkTree(const fs::path& from, const fs::path& to) {
+  MakePrivateDirectories(to);
+  for (const std::string& name : NamesIn(from)) {
+    std::error_code error;
+    if (fs::is_directory(fs::symlink_status(from / name, error))) {
+      LinkTree(from / name, to / name);
+    } else {
+      LinkFile(from / name, to / name);
+    }
+  }
+  SyncDirectory(to);
+}
+
+void RemoveQuietly(const fs::path& path) {
+  try {
+    RemoveTree(path);
+  } catch (const Error&) {
+    // `dtrain gc` says what is in its way.
+  }
+}
+
+// What an experiment may have from the moment it is recorded.
+std::array<fs::path, 3> PlacesOf(const StoreLayout& layout,
+                                 std::int64_t experiment) {
+  return {layout.ContextListFile(experiment), layout.Context(experiment),
+          layout.Sources(experiment)};
+}
+
+}  // namespace
+
+StagedFiles::~StagedFiles() {
+  if (!directory_.empty()) RemoveQuietly(directory_);
+  if (kept_ || experiment_ == 0) return;
+  for (const fs::path& path : PlacesOf(layout_, experiment_)) {
+    RemoveQuietly(path);
+  }
+}
+
+void StagedFiles::MakeDirectory() {
+  if (!directory_.empty()) return;
+  MakePrivateDirectories(layout_.Experiments());
+  directory_ =
+      layout_.Experiments() / (std::string(kStagedPrefix) + RandomUuid());
+  MakePrivateDirectories(directory_);
+  lock_ = OpenDirectory(directory_);
+  // Who looks for abandoned ones holds it for no more than a moment.
+  if (!lock_ || ::flock(lock_.get(), LOCK_EX) != 0) {
+    CannotWrite(directory_, errno);
+  }
+}
+
+ContextManifest StagedFiles::AddContext(const ContextList& list) {
+  MakeDirectory();
+  const fs::path files = directory_ / layout_.Context(0).filename();
+  MakePrivateDirectories(files);
+  ContextManifest manifest = CopyContext(list, files);
+  WriteList(directory_ / layout_.ContextListFile(0).filename(),
+            manifest.Text());
+  return manifest;
+}
+
+void StagedFiles::AddSource(const std::string& uuid,
+                            const fs::path& directory) {
+  MakeDirectory();
+  const fs::path sources = directory_ / layout_.Sources(0).filename();
+  const fs::path source = sources / uuid;
+  LinkTree(directory, source);
+  if (NamesIn(source).empty()) {
+    throw Error(ErrorKind::kNotFound,
+                directory.string() + ": is gone; name another checkpoint");
+  }
+  SyncDirectory(sources);
+}
+
+void StagedFiles::Place(std::int64_t experiment) {
+  const auto places = PlacesOf(layout_, experiment);
+  for (const fs::path& path : places) RemoveTree(path);
+  if (directory_.empty()) return;
+  MakePrivateDirectories(layout_.Experiment(experiment));
+  experiment_ = experiment;
+  for (const fs::path& path : places) {
+    const fs::path from = directory_ / path.filename();
+    if (::rename(from.c_str(), path.c_str()) != 0 && errno != ENOENT) {
+      CannotWrite(path, errno);
+    }
+  }
+  SyncDirectory(layout_.Experiment(experiment));
+  SyncDirectory(layout_.Experiments());
+}
+
+ContextList ListStoredContext(const StoreLayout& layout,
+                              std::int64_t experiment,
+                              const std::string& hash) {
+  const fs::path file = layout.ContextListFile(experiment);
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  if (Sha256Of(std::as_bytes(std::span(text.view()))) != hash) {
+    throw Error(ErrorKind::kDamaged,
+                file.string() +
+                    ": is missing, or not as it was stored; restore it from a "
+                    "backup");
+  }
+  ContextList list{.directory = layout.Context(experiment)};
+  for (StoredFile& stored :
+       ContextManifest::Parse(text.str(), file.string()).files) {
+    list.bytes += stored.bytes;
+    list.files.push_back({.path = stored.path,
+                          .source = list.directory / stored.path,
+                          .bytes = stored.bytes,
+                          .executable = stored.executable,
+                          .sha256 = std::move(stored.sha256)});
+  }
+  return list;
+}
+
+bool IsStaged(std::string_view name) { return name.starts_with(kStagedPrefix); }
+
+std::vector<fs::path> AbandonedFiles(const StoreLayout& layout) {
+  std::vector<fs::path> abandoned;
+  for (const std::string& name : NamesIn(layout.Experiments())) {
+    if (!IsStaged(name)) continue;
+    const fs::path path = layout.Experiments() / name;
+    const UniqueFd directory = OpenDirectory(path);
+    if (directory && ::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) {
+      abandoned.push_back(path);
+    }
+  }
+  return abandoned;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,157 @@
+// `continue` and the keys of a YAML that begin from a checkpoint: what they
+// refuse and what they record. What comes of it is continue_run_test.cc.
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_checkpoints.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+class ContinueTest : public testing::Test {
+ protected:
+  ContinueTest() { FillSampleStore(dtrain_.store()); }
+
+  // Expects that it is refused, and that nothing is recorded.
+  void ExpectRefused(std::vector<std::string> arguments, int code,
+                     const std::string& message) const {
+    arguments.insert(arguments.begin(), "continue");
+    const CliResult result = dtrain_.Run(arguments);
+    EXPECT_EQ(result.code, code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_EQ(dtrain_.Run({"describe", "4"}).code, 3);
+  }
+  json Described(const std::string& id) const {
+    return dtrain_.Run({"describe", id, "--json"}).Json();
+  }
+
+  CliRunner dtrain_;
+  StoreLayout layout_{dtrain_.store()};
+};
+
+TEST_F(ContinueTest, RefusesWhatIsNotThere) {
+  ExpectRefused({"9.1"}, 3, "no experiment 9");
+  ExpectRefused({"1.7"}, 3, "has no trial 1.7");
+  ExpectRefused({"1.1"}, 3, "trial 1.1 has no checkpoint to begin from");
+  ExpectRefused({"ffff"}, 3, "ffff");
+  ExpectRefused({"1.x"}, 2, "'1.x' is no id");
+  ExpectRefused({"0a1b", "--best"}, 2, "--best: goes with a trial");
+}
+
+TEST_F(ContinueTest, RefusesADamagedCheckpoint) {
+  const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  std::ofstream(layout_.Checkpoint({1, 2}, uuid) / "model.safetensors") << "x";
+  ExpectRefused({"cccc"}, 1, "'model.safetensors'");
+  ExpectRefused({"1.2"}, 3, "trying another one");
+}
+
+TEST_F(ContinueTest, RefusesADeletedCheckpoint) {
+  AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  ASSERT_EQ(dtrain_.Run({"checkpoint", "delete", "cccc"}).code, 0);
+  ExpectRefused({"cccc"}, 3, "is deleted");
+}
+
+TEST_F(ContinueTest, RefusesValuesThatMakeNoSense) {
+  AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  ExpectRefused({"1.2", "--set", "nmae=x"}, 2, "did you mean 'name'?");
+  ExpectRefused({"1.2", "--set", "hyperparameters.lr=fast"}, 2,
+                "hyperparameters.lr was 0.25 in trial 1.2, a number, and "
+                "\"fast\" is none");
+  ExpectRefused({"1.2", "--set", "hyperparameters.batch=[1]"}, 2,
+                "hyperparameters.batch");
+}
+
+// It can run in no build: the checkpoint's weights are none.
+TEST_F(ContinueTest, RecordsWhereItComesFrom) {
+  const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  const CliResult result =
+      dtrain_.Run({"continue", "1.2", "--set", "hyperparameters.lr=1", "--set",
+                   "max_restarts=0", "--set", "resources.slots=cpu", "--name",
+                   "again", "--label", "mine"});
+  EXPECT_NE(result.code, 0);
+  const json made = Described("4");
+  EXPECT_EQ(made["name"], "again");
+  EXPECT_EQ(made["labels"], json({"mine"}));
+  EXPECT_EQ(made["provenance"]["forked_from"],
+            json({{"trial", "1.2"}, {"checkpoint", uuid}, {"batches", 100}}));
+  EXPECT_EQ(made["config"]["searcher"]["name"], "single");
+  EXPECT_EQ(made["config"]["searcher"]["max_length"], json({{"batches", 10}}));
+  EXPECT_EQ(made["config"]["searcher"]["source_checkpoint_uuid"], uuid);
+  EXPECT_EQ(made["config"]["hyperparameters"],
+            json({{"lr", 1}, {"batch", 32}}));
+  EXPECT_THAT(dtrain_.Run({"describe", "4"}).out,
+              HasSubstr("  forked_from   "));
+}
+
+TEST_F(ContinueTest, KeepsItsSourceWhateverBecomesOfIt) {
+  const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  dtrain_.Run({"continue", "cccc", "--set", "max_restarts=0", "--set",
+               "resources.slots=cpu"});
+  ASSERT_EQ(dtrain_.Run({"delete", "1", "--yes"}).code, 0);
+  ASSERT_EQ(dtrain_.Run({"gc"}).code, 0);
+  const fs::path source = layout_.Source(4, uuid);
+  EXPECT_TRUE(fs::exists(source / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(source / "MANIFEST.json"));
+  ASSERT_EQ(dtrain_.Run({"delete", "4", "--yes"}).code, 0);
+  EXPECT_FALSE(fs::exists(source));
+}
+
+TEST_F(ContinueTest, TakesTheBestWhereItIsAskedTo) {
+  AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  AddCheckpoint(layout_, {1, 2}, 200, 'd');
+  for (const char* option : {"--quiet", "--best"}) {
+    std::vector<std::string> words = {"continue", "1.2",
+                                      "--set",    "max_restarts=0",
+                                      "--set",    "resources.slots=cpu"};
+    if (option == std::string("--best")) words.emplace_back(option);
+    dtrain_.Run(words);
+  }
+  const auto from = [&](const std::string& id) {
+    return Described(id)["provenance"]["forked_from"]["batches"];
+  };
+  EXPECT_EQ(from("4"), 200);
+  EXPECT_EQ(from("5"), 100);
+}
+
+TEST_F(ContinueTest, RefusesAYamlWhoseSourceIsNotThere) {
+  dtrain_.Write("exp.yaml",
+                "name: x\n"
+                "entrypoint: builtin:FaultTrial\n"
+                "searcher: {name: single, metric: loss, max_length: 10}\n");
+  const CliResult no_store =
+      dtrain_.Run({"--store", "new", "create", "exp.yaml", "--set",
+                   "searcher.source_trial_id=3.7"});
+  EXPECT_EQ(no_store.code, 3);
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "new"));
+  EXPECT_EQ(dtrain_
+                .Run({"create", "exp.yaml", "--set",
+                      "searcher.source_checkpoint_uuid=ffff"})
+                .code,
+            3);
+}
+
+TEST_F(ContinueTest, NamesTheCheckpointOfAYamlsTrial) {
+  const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  dtrain_.Write("exp.yaml",
+                "name: x\n"
+                "entrypoint: builtin:FaultTrial\n"
+                "searcher: {name: single, metric: loss, max_length: 10,\n"
+                "           source_trial_id: 1.2}\n");
+  const json plan =
+      dtrain_.Run({"create", "exp.yaml", "--dry-run", "--json"}).Json();
+  EXPECT_EQ(plan["config"]["searcher"]["source_checkpoint_uuid"], uuid);
+  EXPECT_EQ(plan["config"]["searcher"]["source_trial_id"], nullptr);
+}
+
+}  // namespace
+}  // namespace dtrain
