@@ -19,6 +19,8 @@ constexpr std::array kCommands = {
             "Go on with a paused or interrupted experiment", SetUpResume},
     Command{"continue", "", "Begin a new experiment from a checkpoint",
             SetUpContinue, /*rare=*/true},
+    Command{"reproduce", "", "Run a trial again and compare the metrics",
+            SetUpReproduce, /*rare=*/true},
     Command{"cancel", "", "End experiments for good", SetUpCancel},
     Command{"kill", "", "End experiments or trials at once", SetUpKill,
             /*rare=*/true},

@@ -72,6 +72,7 @@ void SetUpPause(CLI::App& app, Invocation& invocation);
 void SetUpPlot(CLI::App& app, Invocation& invocation);
 void SetUpPredict(CLI::App& app, Invocation& invocation);
 void SetUpPreviewSearch(CLI::App& app, Invocation& invocation);
+void SetUpReproduce(CLI::App& app, Invocation& invocation);
 void SetUpResume(CLI::App& app, Invocation& invocation);
 void SetUpSlots(CLI::App& app, Invocation& invocation);
 void SetUpTrials(CLI::App& app, Invocation& invocation);

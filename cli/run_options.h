@@ -1,12 +1,17 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/commands.h"
 #include "engine/base/clock.h"
 #include "engine/report/expression.h"
+#include "engine/run/reporter.h"
+#include "engine/store/store.h"
 
 namespace dtrain {
 
@@ -20,6 +25,14 @@ struct RunFlags {
   std::string junit;
 };
 
+/// What a command makes of its run once it is over.
+struct RunConclusion {
+  std::string key;  // of `document`, in the JSON that ends the run
+  nlohmann::json document;
+  std::string text;
+  bool met = true;  // else the exit code is that of --require
+};
+
 /// RunFlags, checked before anything is created.
 struct RunRequest {
   bool detach = false;
@@ -28,6 +41,9 @@ struct RunRequest {
   std::string junit;
   std::vector<Comparison> requirements;
   std::optional<Duration> timeout;
+  // None: nothing is to be said.
+  std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
+      conclude;
 };
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);

@@ -11,6 +11,7 @@
 #include "cli/requirements.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"
 #include "engine/report/live_display.h"
@@ -115,8 +116,11 @@ int ReportResult(const Store& store, const RunResult& result,
   const auto checks = IsFinal(result.state)
                           ? CheckRequirements(request.requirements, store, row)
                           : std::vector<Check>{};
+  const auto conclusion =
+      request.conclude ? request.conclude(store, result) : std::nullopt;
   if (request.json || request.jsonl) {
     nlohmann::json document = FinalDocument(store, result, row, checks);
+    if (conclusion) document[conclusion->key] = conclusion->document;
     if (request.json) {
       PrintJson(document);
     } else {
@@ -128,9 +132,11 @@ int ReportResult(const Store& store, const RunResult& result,
                                       .hyperparameters = config.hyperparameters,
                                       .trials = CountStates(store, row),
                                       .command = ProgramFor(globals)});
+    if (conclusion) std::cout << EscapeForTerminal(conclusion->text) << '\n';
   }
   ExplainResult(result, globals);
-  const bool met = ReportUnmet(checks, result.experiment, globals);
+  const bool met = ReportUnmet(checks, result.experiment, globals) &&
+                   (!conclusion || conclusion->met);
   if (!request.junit.empty()) {
     WriteJunit(request.junit, JunitReport(store, row, checks));
   }

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// The threads of each trial of a recorded experiment; none where they ran on
+/// GPUs, or it is not recorded.
+std::optional<std::int64_t> RecordedThreads(const ExperimentDetail& experiment);
+
+/// Says on stderr what may make a run of now come to other numbers than the
+/// recorded experiment did: versions, CPU, GPUs, threads. `now` is the
+/// provenance of the new run.
+void SayDifferences(const ExperimentDetail& experiment,
+                    const nlohmann::json& now, const GlobalOptions& globals);
+
+}  // namespace dtrain
