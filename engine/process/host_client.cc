@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
-#include <set>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -21,6 +20,7 @@
 #include "engine/base/system_error.h"
 #include "engine/base/text.h"
 #include "engine/process/fd_passing.h"
+#include "engine/process/spawn_texts.h"
 #include "engine/process/trial_host.h"
 
 namespace dtrain {
@@ -37,33 +37,6 @@ std::string RandomToken() {
   std::string token;
   for (int i = 0; i < 4; ++i) token += std::to_string(random());
   return token;
-}
-
-// This process's environment with `changes` made to it, as NAME=value.
-std::vector<std::string> EnvironmentWith(
-    const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::set<std::string> changed;
-  std::vector<std::string> result;
-  for (const auto& [name, value] : changes) {
-    if (changed.insert(name).second) {
-      result.push_back(std::string(name).append("=").append(value));
-    }
-  }
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (changed.count(text.substr(0, text.find('='))) == 0) {
-      result.push_back(text);
-    }
-  }
-  return result;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // What posix_spawn wants to be told, freed at the end.
@@ -97,9 +70,9 @@ class SpawnSettings {
   pid_t Execute(std::vector<std::string> arguments,
                 std::vector<std::string> environment) {
     pid_t pid = -1;
-    const int error =
-        ::posix_spawn(&pid, arguments.front().c_str(), &actions_, &attributes_,
-                      Pointers(arguments).data(), Pointers(environment).data());
+    const int error = ::posix_spawn(
+        &pid, arguments.front().c_str(), &actions_, &attributes_,
+        SpawnPointers(arguments).data(), SpawnPointers(environment).data());
     if (error != 0) ThrowSystemError("execute " + arguments.front(), error);
     return pid;
   }
