@@ -106,9 +106,10 @@ FileReport GlanceAtCheckpoint(const StoreLayout& layout,
     return Bad(path, std::string("'") + kManifestName + "' is not readable");
   }
   for (const auto& [name, entry] : manifest["files"].items()) {
-    const fs::path file = path / fs::path(name).filename();
-    const auto size = fs::file_size(file, error);
-    const bool right = !error && entry.is_object() &&
+    const fs::path inner = fs::path(name).relative_path().lexically_normal();
+    const bool leaves = inner.empty() || *inner.begin() == "..";
+    const auto size = leaves ? 0 : fs::file_size(path / inner, error);
+    const bool right = !leaves && !error && entry.is_object() &&
                        entry.value("bytes", std::uintmax_t{0}) == size;
     if (!right) return Bad(path, "'" + name + "' is missing or cut");
   }

@@ -1,10 +1,12 @@
 #include "engine/checkpoint/checkpoint_reader.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -58,34 +60,66 @@ struct Entry {
   std::string sha256;
 };
 
-// Reads the file `name` of `directory`: at most `max` bytes, exactly `exact` if
-// that is given.
-std::vector<std::byte> ReadFile(const std::string& path, int directory,
-                                const std::string& name, std::int64_t max,
-                                std::optional<std::int64_t> exact) {
-  const auto fail = [&](int error) {
-    Unreadable(path, "'" + name + "' cannot be read: ", error);
+// The file `name` of `directory`, opened, and its size: at most `max` bytes,
+// exactly `exact` if that is given.
+struct OpenFile {
+  UniqueFd fd;
+  std::int64_t bytes = 0;
+};
+
+// Opens what `name`, whose parts are joined by slashes, names inside of
+// `directory`; no part of it may be a link. Not open, with errno, if not.
+UniqueFd OpenInside(int directory, const std::string& name) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const std::vector<std::string> parts = Split(name, '/');
+  UniqueFd inner;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const int flags = i + 1 < parts.size() ? kFlags | O_DIRECTORY : kFlags;
+    const int from = inner ? inner.get() : directory;
+    UniqueFd next(::openat(from, parts[i].c_str(), flags));
+    if (!next) return {};
+    inner = std::move(next);
+  }
+  return inner;
+}
+
+OpenFile Open(const std::string& path, int directory, const std::string& name,
+              std::int64_t max, std::optional<std::int64_t> exact) {
+  UniqueFd file = OpenInside(directory, name);
+  const auto fail = [&] {
+    Unreadable(path, "'" + name + "' cannot be read: ", errno);
   };
-  const UniqueFd file(::openat(directory, name.c_str(),
-                               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file) fail(errno);
+  if (!file) fail();
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail(errno);
+  if (::fstat(file.get(), &status) != 0) fail();
   if (!S_ISREG(status.st_mode)) Damaged(path, "'" + name + "' is no file");
   if (status.st_size > max || (exact && status.st_size != *exact)) {
     Damaged(path, "'" + name + "' has " + std::to_string(status.st_size) +
                       " bytes, not " + std::to_string(exact.value_or(max)));
   }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t count =
-        ::read(file.get(), bytes.data() + done, bytes.size() - done);
+  return {std::move(file), status.st_size};
+}
+
+// Fills `bytes` from the file.
+void Fill(const std::string& path, int file, const std::string& name,
+          std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::read(file, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(errno);
+    if (count < 0) {
+      Unreadable(path, "'" + name + "' cannot be read: ", errno);
+    }
     if (count == 0) Damaged(path, "'" + name + "' got shorter");
-    done += static_cast<std::size_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
+}
+
+std::vector<std::byte> ReadFile(const std::string& path, int directory,
+                                const std::string& name, std::int64_t max,
+                                std::optional<std::int64_t> exact) {
+  const OpenFile file = Open(path, directory, name, max, exact);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.bytes));
+  Fill(path, file.fd.get(), name, bytes);
   return bytes;
 }
 
@@ -130,19 +164,53 @@ UniqueFd OpenDirectory(const std::string& path) {
   return directory;
 }
 
+// One that the file system would take for another name is none.
+void RequireName(const std::string& path, const std::string& name) {
+  bool inside = name.find('\0') == std::string::npos;
+  for (const std::string& part : Split(name, '/')) {
+    inside = inside && !part.empty() && part != "." && part != "..";
+  }
+  if (!inside) Garbled(path);
+}
+
+void RequireSum(const std::string& path, const std::string& name,
+                const std::string& sum, const Entry& entry) {
+  if (sum == entry.sha256) return;
+  Damaged(path, "'" + name + "' does not match its checksum");
+}
+
 // The file `name`, which is as the manifest says.
 std::vector<std::byte> ReadVerified(const std::string& path, int directory,
                                     const std::string& name,
                                     const Entry& entry) {
-  // One that the file system would take for another name is none.
-  if (name.find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
-    Garbled(path);
-  }
+  RequireName(path, name);
   auto bytes = ReadFile(path, directory, name, entry.bytes, entry.bytes);
-  if (Sha256Of(bytes) != entry.sha256) {
-    Damaged(path, "'" + name + "' does not match its checksum");
-  }
+  RequireSum(path, name, Sha256Of(bytes), entry);
   return bytes;
+}
+
+// The same, but nothing of the file stays in memory.
+void CheckFile(const std::string& path, int directory, const std::string& name,
+               const Entry& entry) {
+  RequireName(path, name);
+  const OpenFile file = Open(path, directory, name, entry.bytes, entry.bytes);
+  std::vector<std::byte> piece(std::size_t{1} << 20);
+  Sha256 sha;
+  for (std::int64_t left = file.bytes; left > 0;) {
+    const auto now = std::min<std::int64_t>(left, std::ssize(piece));
+    const std::span bytes =
+        std::span(piece).first(static_cast<std::size_t>(now));
+    Fill(path, file.fd.get(), name, bytes);
+    sha.Update(bytes);
+    left -= now;
+  }
+  RequireSum(path, name, sha.Finish(), entry);
+}
+
+json ParseState(std::span<const std::byte> bytes) {
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return json::parse(text, text + bytes.size(), nullptr,
+                     /*allow_exceptions=*/false);
 }
 
 }  // namespace
@@ -160,6 +228,21 @@ CheckpointFiles CheckpointFiles::Read(const std::string& path) {
   return checkpoint;
 }
 
+nlohmann::json CheckCheckpoint(const std::string& path) {
+  const UniqueFd directory = OpenDirectory(path);
+  const auto manifest = ReadFile(path, directory.get(), kManifestName,
+                                 kMaxManifest, std::nullopt);
+  const auto entries = ParseManifest(path, manifest);
+  for (const auto& [name, entry] : entries) {
+    CheckFile(path, directory.get(), name, entry);
+  }
+  const auto found = entries.find(kStateName);
+  if (found == entries.end()) Damaged(path, "it has no 'state.json'");
+  const auto bytes =
+      ReadVerified(path, directory.get(), kStateName, found->second);
+  return ParseState(bytes);
+}
+
 CheckpointSummary SummarizeCheckpoint(const std::string& path) {
   const UniqueFd directory = OpenDirectory(path);
   const auto manifest = ReadFile(path, directory.get(), kManifestName,
@@ -169,10 +252,7 @@ CheckpointSummary SummarizeCheckpoint(const std::string& path) {
   if (found == entries.end()) Damaged(path, "it has no 'state.json'");
   const auto bytes =
       ReadVerified(path, directory.get(), kStateName, found->second);
-  const json state = json::parse(
-      reinterpret_cast<const char*>(bytes.data()),
-      reinterpret_cast<const char*>(bytes.data()) + bytes.size(), nullptr,
-      /*allow_exceptions=*/false);
+  const json state = ParseState(bytes);
   CheckpointSummary summary;
   try {
     summary.batches = state.at("batches").get<std::int64_t>();

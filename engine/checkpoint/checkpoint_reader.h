@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 namespace dtrain {
 
 /// A checkpoint's files, whole and verified.
@@ -26,6 +28,11 @@ class CheckpointFiles {
   std::string path_;
   std::map<std::string, std::vector<std::byte>> files_;
 };
+
+/// Verifies the checkpoint at `path` as `CheckpointFiles::Read` does, but keeps
+/// none of it in memory beyond its `state.json`, which is given back parsed (a
+/// discarded value if it is no JSON).
+nlohmann::json CheckCheckpoint(const std::string& path);
 
 /// What the record says of a checkpoint.
 struct CheckpointSummary {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,12 +14,16 @@
 #include <stdio.h>
 
 #include "engine/base/error.h"
+#include "engine/base/system_error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/sha256.h"
 
 namespace dtrain {
 
 namespace {
+
+// So much of a file is in memory at a time.
+constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 // What one can do about it, for the causes one can do something about.
 std::string Remedy(int error) {
@@ -86,26 +91,71 @@ void CheckpointWriter::RequireSpace(std::int64_t bytes) const {
                   FormatBytes(free) + " are free there" + Remedy(ENOSPC));
 }
 
+struct CheckpointWriter::Entry {
+  std::string name;
+  UniqueFd file;
+  Sha256 sha;
+  std::int64_t bytes = 0;
+};
+
+void CheckpointWriter::MakeParents(const std::string& name) {
+  for (std::size_t slash = name.find('/'); slash != std::string::npos;
+       slash = name.find('/', slash + 1)) {
+    const std::string parent = name.substr(0, slash);
+    if (!subdirectories_.insert(parent).second) continue;
+    if (::mkdirat(directory_.get(), parent.c_str(), 0700) != 0) {
+      Fail(parent, errno);
+    }
+  }
+}
+
+void CheckpointWriter::Create(Entry& entry) {
+  const std::string& name = entry.name;
+  MakeParents(name);
+  entry.file.reset(
+      ::openat(directory_.get(), name.c_str(),
+               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!entry.file) Fail(name, errno);
+}
+
+void CheckpointWriter::Append(Entry& entry,
+                              std::span<const std::byte> bytes) const {
+  if (!WriteBytes(entry.file.get(), bytes)) Fail(entry.name, errno);
+  entry.sha.Update(bytes);
+  entry.bytes += static_cast<std::int64_t>(bytes.size());
+}
+
+void CheckpointWriter::Finish(Entry& entry) {
+  Sync(entry.file.get(), entry.name);
+  if (::close(entry.file.release()) != 0) Fail(entry.name, errno);
+  const std::string digest = entry.sha.Finish();
+  entries_[entry.name] = {{"sha256", digest}, {"bytes", entry.bytes}};
+  written_.files[entry.name] = digest;
+  written_.bytes += entry.bytes;
+}
+
 void CheckpointWriter::Write(
     const std::string& name,
     std::span<const std::span<const std::byte>> pieces) {
-  UniqueFd file(::openat(directory_.get(), name.c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                         0600));
-  if (!file) Fail(name, errno);
-  Sha256 sha;
-  std::int64_t bytes = 0;
-  for (const auto piece : pieces) {
-    if (!WriteBytes(file.get(), piece)) Fail(name, errno);
-    sha.Update(piece);
-    bytes += static_cast<std::int64_t>(piece.size());
+  Entry entry{.name = name};
+  Create(entry);
+  for (const auto piece : pieces) Append(entry, piece);
+  Finish(entry);
+}
+
+void CheckpointWriter::Copy(const std::string& name, int source,
+                            const std::string& from) {
+  Entry entry{.name = name};
+  Create(entry);
+  std::vector<std::byte> piece(kPiece);
+  while (true) {
+    const ssize_t count = ::read(source, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) ThrowSystemError("read " + from);
+    if (count == 0) break;
+    Append(entry, std::span(piece).first(static_cast<std::size_t>(count)));
   }
-  Sync(file.get(), name);
-  if (::close(file.release()) != 0) Fail(name, errno);
-  const std::string digest = sha.Finish();
-  entries_[name] = {{"sha256", digest}, {"bytes", bytes}};
-  written_.files[name] = digest;
-  written_.bytes += bytes;
+  Finish(entry);
 }
 
 void CheckpointWriter::Write(const std::string& name, std::string_view text) {
@@ -121,6 +171,12 @@ std::string ManifestText(const nlohmann::json& files) {
 
 WrittenCheckpoint CheckpointWriter::Commit() {
   Write(kManifestName, ManifestText(entries_));
+  for (const std::string& name : subdirectories_) {
+    const UniqueFd inner(::openat(directory_.get(), name.c_str(),
+                                  O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!inner) Fail(name, errno);
+    Sync(inner.get(), name);
+  }
   Sync(directory_.get(), "");
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(),
                   RENAME_NOREPLACE) != 0) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@ namespace dtrain {
 inline constexpr char kManifestName[] = "MANIFEST.json";
 /// The name of the file that says where in its training the trial was.
 inline constexpr char kStateName[] = "state.json";
+/// Where the files lie that a command saved.
+inline constexpr char kProgramFiles[] = "files";
 /// What the directory of a checkpoint is called beyond its name until it is
 /// whole.
 inline constexpr std::string_view kUnfinishedSuffix = ".tmp";
@@ -48,16 +51,29 @@ class CheckpointWriter {
   /// twice the `bytes` that are to be written: the record needs some, too.
   void RequireSpace(std::int64_t bytes) const;
 
-  /// Writes the file `name` from `pieces`, one behind the other.
+  /// Writes the file `name` from `pieces`, one behind the other. A name with
+  /// slashes lies in directories that are made as needed. REQUIRES: no part of
+  /// it is empty, "." or "..".
   void Write(const std::string& name,
              std::span<const std::span<const std::byte>> pieces);
   void Write(const std::string& name, std::string_view text);
+
+  /// Writes the file `name` from what `source`, named `from`, reads to its end,
+  /// piece by piece. Throws Error(kFailed) too if that cannot be read.
+  void Copy(const std::string& name, int source, const std::string& from);
 
   /// Writes the manifest and gives the directory its name.
   [[nodiscard]] WrittenCheckpoint Commit();
 
  private:
+  // A file that is being written.
+  struct Entry;
+
   [[noreturn]] void Fail(const std::string& name, int error) const;
+  void Create(Entry& entry);
+  void Append(Entry& entry, std::span<const std::byte> bytes) const;
+  void Finish(Entry& entry);
+  void MakeParents(const std::string& name);
   void Sync(int fd, const std::string& name) const;
 
   const std::string path_;
@@ -66,6 +82,7 @@ class CheckpointWriter {
   UniqueFd directory_;
   nlohmann::json entries_ = nlohmann::json::object();
   WrittenCheckpoint written_;
+  std::set<std::string> subdirectories_;
   bool renamed_ = false;
   bool committed_ = false;
 };
