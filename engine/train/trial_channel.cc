@@ -61,6 +61,7 @@ TrialChannel::TrialChannel(UniqueFd socket, ChannelLimits limits)
     : socket_(std::move(socket)),
       limits_(limits),
       reader_(socket_.get()),
+      news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 TrialChannel::~TrialChannel() {
@@ -134,6 +135,7 @@ void TrialChannel::Take(RunnerMessage message) {
       }
     } else {
       orders_.push_back(message);
+      Wake(news_.get());
     }
   }
   changed_.notify_all();
@@ -143,6 +145,7 @@ void TrialChannel::RequestStop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    Wake(news_.get());
   }
   changed_.notify_all();
 }
@@ -205,6 +208,17 @@ RunnerMessage TrialChannel::Next() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return stop_ || !orders_.empty(); });
   if (stop_) return StopTrial{};
+  const RunnerMessage order = orders_.front();
+  orders_.pop_front();
+  return order;
+}
+
+std::optional<RunnerMessage> TrialChannel::TryNext() {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t count = 0;
+  (void)!::read(news_.get(), &count, sizeof count);
+  if (stop_) return StopTrial{};
+  if (orders_.empty()) return std::nullopt;
   const RunnerMessage order = orders_.front();
   orders_.pop_front();
   return order;

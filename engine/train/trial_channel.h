@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +51,10 @@ class TrialChannel {
   /// See TrialLink.
   void Send(TrialMessage message);
   RunnerMessage Next();
+  /// What `Next` would give, or none yet.
+  std::optional<RunnerMessage> TryNext();
+  /// Readable once there is news for `TryNext`; `TryNext` makes it unreadable.
+  int news() const { return news_.get(); }
   bool stop_requested() const { return stop_.load(std::memory_order_relaxed); }
   std::vector<TrialMessage> Unacknowledged() const;
   /// Waits, but not for long, until all that was sent is acknowledged.
@@ -75,6 +80,7 @@ class TrialChannel {
   const UniqueFd socket_;
   const ChannelLimits limits_;
   LineReader reader_;
+  UniqueFd news_;  // an eventfd, as `wake_` is
   UniqueFd wake_;  // written to by SIGTERM and by the destructor
   std::thread listener_;
   std::atomic<bool> stop_ = false;
