@@ -102,6 +102,15 @@ void KeepModel(const std::string& model, std::vector<TensorBytes>& tensors) {
 
 std::vector<TensorBytes> TensorsOf(const CheckpointFiles& files,
                                    const std::string& model) {
+  const std::filesystem::path own =
+      std::filesystem::path(files.path()) / kProgramFiles;
+  if (std::filesystem::is_directory(own)) {
+    throw Error(ErrorKind::kFailed,
+                "checkpoint " + files.path() +
+                    ": is of a command, which alone can read it; its files are "
+                    "in " +
+                    own.string());
+  }
   if (!files.Has(kWeights)) {
     throw Error(ErrorKind::kFailed, "checkpoint " + files.path() +
                                         ": has no '" + kWeights +

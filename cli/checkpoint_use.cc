@@ -13,6 +13,7 @@
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/process/local_launcher.h"
 #include "engine/run/runner.h"
 
@@ -46,10 +47,14 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
   const auto trial = store.Trial(checkpoint.trial);
   const auto* entrypoint = std::get_if<std::string>(&config.entrypoint);
   if (!trial || entrypoint == nullptr) {
-    throw Error(ErrorKind::kUsage,
-                "checkpoint " + checkpoint.uuid +
-                    " is of a command, which dtrain cannot load; call the "
-                    "command itself");
+    throw Error(
+        ErrorKind::kUsage,
+        "checkpoint " + checkpoint.uuid + " is of the command '" +
+            EntrypointText(config) +
+            "', which alone can read it; its files are in " +
+            (store.layout().Checkpoint(checkpoint.trial, checkpoint.uuid) /
+             kProgramFiles)
+                .string());
   }
   TrialSpec spec{.id = checkpoint.trial,
                  .split = options.split,

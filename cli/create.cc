@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/plugin/model_sources.h"
+#include "engine/process/find_program.h"
 #include "engine/run/runner.h"
 #include "models/table.h"
 
@@ -107,6 +109,27 @@ void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
               file + ": " + *problem + "; nothing was created");
 }
 
+// Where a command will be looked for: as the trials will see it.
+std::string PathOfTrials(const ExperimentConfig& config) {
+  for (const auto& [name, value] : config.environment) {
+    if (name == "PATH") return value;
+  }
+  const char* path = std::getenv("PATH");
+  return path == nullptr ? "" : path;
+}
+
+void CheckCommand(const std::string& file, const ExperimentConfig& config,
+                  const std::filesystem::path& context) {
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words == nullptr) return;
+  try {
+    FindProgram(words->front(), context, PathOfTrials(config));
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUsage, file + ": entrypoint: " + error.what() +
+                                       "; nothing was created");
+  }
+}
+
 // The configuration, or an Error with every finding said before it.
 ExperimentConfig CheckedConfig(const CreateOptions& options,
                                const std::string& text,
@@ -151,6 +174,7 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   CheckOnThisMachine(options.config, config, directory);
+  CheckCommand(options.config, config, directory);
   if (options.test) {
     return Rehearse(config, own ? own->file.string() : "", request.json,
                     globals);

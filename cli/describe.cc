@@ -121,6 +121,7 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
   const ExperimentConfig config = ConfigFromJson(detail.config);
   if (options.json) {
     nlohmann::json document = ExperimentJson(detail.row, seconds);
+    document["entrypoint"] = EntrypointText(config);
     document["config"] = detail.config;
     document["yaml"] = detail.yaml;
     document["note"] = detail.note;
@@ -135,6 +136,7 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   PrintRow(detail.row, seconds);
+  Line("entrypoint", EntrypointText(config));
   Line("note", detail.note);
   PrintSearch(config, trials);
   PrintTrialStates(trials);

@@ -10,13 +10,6 @@
 namespace dtrain {
 namespace {
 
-std::string EntrypointText(const ExperimentConfig& config) {
-  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
-    return *name;
-  }
-  return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
-}
-
 std::string LengthText(const ExperimentConfig& config) {
   return std::to_string(config.searcher.max_length) + " " +
          std::string(UnitName(config.length_unit));

@@ -72,6 +72,13 @@ json GpusJson(const std::vector<Gpu>& gpus) {
   return array;
 }
 
+json ContextDirectory(const std::filesystem::path& directory) {
+  std::error_code error;
+  const auto path =
+      std::filesystem::absolute(directory.empty() ? "." : directory, error);
+  return error ? json(nullptr) : json(path.lexically_normal().string());
+}
+
 json WorkingDirectory() {
   std::error_code error;
   const auto path = std::filesystem::current_path(error);
@@ -93,6 +100,7 @@ json Provenance(const std::vector<std::string>& argv,
   uname(&system);
   return {{"argv", std::move(words)},
           {"cwd", WorkingDirectory()},
+          {"context", ContextDirectory(config_directory)},
           {"git", Git(config_directory)},
           {"host", system.nodename},
           {"user", User()},

@@ -6,6 +6,7 @@
 #include "engine/base/text.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/hyperparameters.h"
+#include "engine/config/schema.h"
 
 namespace dtrain {
 namespace {
@@ -132,6 +133,19 @@ void SettleEarlyStopping(const Json& searcher, Json& early_stopping) {
   smaller = same ? searcher.at("smaller_is_better") : Json(true);
 }
 
+// What a command does in its own way; it is told all the rest.
+void CheckCommandKeys(const Node& root, const Json& optimizations,
+                      Findings& findings) {
+  for (const auto& [name, value] : optimizations.items()) {
+    const std::string path = JoinPath("optimizations", name);
+    const KeySpec* key = FindKey(path);
+    if (key == nullptr || value == key->Default()) continue;
+    findings.Warning(MarkOf(root, path), path,
+                     "has no effect on a command, which steps in its own way; "
+                     "make it a hyperparameter");
+  }
+}
+
 }  // namespace
 
 bool IsGiven(const Node& root, std::string_view path) {
@@ -165,6 +179,9 @@ void CheckConfig(const Node& root, std::span<const std::string> known_trials,
   SettleStoragePath(root, effective["checkpoint_storage"], findings);
   CheckResources(root, effective.at("resources"), findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
+  if (effective.at("entrypoint").is_array()) {
+    CheckCommandKeys(root, effective.at("optimizations"), findings);
+  }
   SettleEarlyStopping(effective.at("searcher"), effective["early_stopping"]);
 }
 

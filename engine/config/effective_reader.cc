@@ -135,17 +135,13 @@ bool EffectiveReader::Applies(const KeySpec& key) const {
 }
 
 void EffectiveReader::Refuse(const KeySpec& key, Mark mark) {
-  std::string instead;
-  if (key.path == "entrypoint") {
-    instead = "name a registered trial";
-  } else {
-    const auto values = nlohmann::json::parse(key.ready);
-    const auto& first = values.at(0);
-    const bool unset = first.is_null() || first.empty();
-    instead = unset ? "leave it out"
-                    : "use " + (first.is_string() ? first.get<std::string>()
-                                                  : first.dump());
-  }
+  const auto values = nlohmann::json::parse(key.ready);
+  const auto& first = values.at(0);
+  const bool unset = first.is_null() || first.empty();
+  const std::string instead =
+      unset ? "leave it out"
+            : "use " +
+                  (first.is_string() ? first.get<std::string>() : first.dump());
   findings_.NotYet(mark, std::string(key.path),
                    "valid, but this version cannot run it; " + instead);
 }

@@ -64,6 +64,13 @@ std::optional<Node> ReadRoot(std::string_view text, const ReadOptions& options,
 
 }  // namespace
 
+std::string EntrypointText(const ExperimentConfig& config) {
+  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
+    return *name;
+  }
+  return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
+}
+
 ConfigResult ReadConfig(std::string_view text, const ReadOptions& options) {
   Findings findings(options.file_name, options.overrides);
   ConfigResult result;

@@ -52,6 +52,9 @@ struct ExperimentConfig {
   nlohmann::json effective = nlohmann::json::object();
 };
 
+/// The entrypoint in one text, the words of a command with blanks between.
+std::string EntrypointText(const ExperimentConfig& config);
+
 /// What came of reading a configuration: `config` unless there is an error
 /// among `diagnostics`.
 struct ConfigResult {

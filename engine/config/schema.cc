@@ -86,7 +86,6 @@ std::string TypeName(const KeySpec& key) {
 
 std::string StatusText(const KeySpec& key) {
   if (key.ignored()) return "ignored";
-  if (key.path == "entrypoint") return "trials; commands not yet";
   if (key.ready.empty()) return "yes";
   const auto values = nlohmann::json::parse(key.ready);
   std::string text;
@@ -156,8 +155,6 @@ std::vector<std::string> KeyNames(std::string_view section) {
 }
 
 bool IsReady(const KeySpec& key, const nlohmann::json& value) {
-  // A trial's name is a string, a command a list.
-  if (key.path == "entrypoint") return value.is_string();
   if (key.ready.empty()) return true;
   const auto values = nlohmann::json::parse(key.ready);
   return std::find(values.begin(), values.end(), value) != values.end();

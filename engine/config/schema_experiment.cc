@@ -30,7 +30,7 @@ constexpr KeySpec kExperimentKeys[] = {
     {.path = "entrypoint",
      .type = kEntrypoint,
      .doc = "What is trained: a registered trial (`dtrain models`), or a "
-            "command. No shell runs a command.",
+            "command ([protocol.md](protocol.md)). No shell runs a command.",
      .required = true},
     {.path = "hyperparameters",
      .type = kHyperparameters,

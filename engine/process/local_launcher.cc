@@ -6,6 +6,23 @@
 #include "engine/process/launch_loop.h"
 
 namespace dtrain {
+namespace {
+
+std::filesystem::path FindHost(const char* name, const std::string& how) {
+  std::error_code error;
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  std::filesystem::path host =
+      program.parent_path().parent_path() / "libexec" / "dtrain" / name;
+  if (!error && std::filesystem::exists(host, error)) return host;
+  throw Error(ErrorKind::kFailed,
+              host.string() +
+                  ": the program that runs trials is missing; build or install "
+                  "dtrain" +
+                  how);
+}
+
+}  // namespace
 
 LocalLauncher::LocalLauncher(LocalLauncherOptions options)
     : loop_(std::make_unique<LaunchLoop>(std::move(options))) {}
@@ -31,16 +48,9 @@ LaunchEvent LocalLauncher::Wait(Duration timeout) {
 void LocalLauncher::Abort() { loop_->Abort(); }
 
 std::filesystem::path FindTrialHost() {
-  std::error_code error;
-  const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe", error);
-  std::filesystem::path host =
-      program.parent_path().parent_path() / "libexec" / "dtrain" / "trial-host";
-  if (!error && std::filesystem::exists(host, error)) return host;
-  throw Error(ErrorKind::kFailed,
-              host.string() +
-                  ": the program that runs trials is missing; build or install "
-                  "dtrain with LibTorch");
+  return FindHost("trial-host", " with LibTorch");
 }
+
+std::filesystem::path FindCommandHost() { return FindHost("command-host", ""); }
 
 }  // namespace dtrain

@@ -55,4 +55,7 @@ class LocalLauncher : public Launcher {
 /// `dtrain` (../libexec/dtrain/trial-host). Throws Error(kFailed) if missing.
 std::filesystem::path FindTrialHost();
 
+/// The program that runs commands, beside it (command-host). Throws likewise.
+std::filesystem::path FindCommandHost();
+
 }  // namespace dtrain

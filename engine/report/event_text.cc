@@ -7,8 +7,10 @@ namespace dtrain {
 namespace {
 
 std::string At(std::int64_t batches, double epoch) {
-  return "batch " + std::to_string(batches) + " (epoch " + FormatMetric(epoch) +
-         ")";
+  const std::string at = "batch " + std::to_string(batches);
+  // A command may not know of epochs.
+  if (epoch == 0 && batches > 0) return at;
+  return at + " (epoch " + FormatMetric(epoch) + ")";
 }
 
 std::string StartText(StartKind kind, std::int64_t from_batches) {

@@ -21,11 +21,16 @@ namespace {
 constexpr Duration kSurvivorsLimit = std::chrono::seconds(4);
 constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
 
-std::string EntrypointText(const ExperimentConfig& config) {
-  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
-    return *name;
-  }
-  return Join(std::get<std::vector<std::string>>(config.entrypoint), " ");
+// Where commands are executed: in the experiment's own copy of its files, else
+// where these lay when it was created.
+std::string ContextOf(const StoreLayout& layout,
+                      const ExperimentDetail& detail) {
+  const auto copy = layout.Context(detail.row.id);
+  std::error_code error;
+  if (std::filesystem::is_directory(copy, error)) return copy.string();
+  const auto found = detail.provenance.find("context");
+  if (found == detail.provenance.end() || !found->is_string()) return ".";
+  return found->get<std::string>();
 }
 
 // It was whole when the experiment was recorded.
@@ -115,14 +120,17 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       detail->provenance.value("slots", nlohmann::json::object());
   if (plan.gpus.empty()) plan.threads = recorded.value("threads", plan.threads);
 
-  LocalLauncher launcher({.experiment = id,
-                          .slots = plan,
-                          .layout = store.layout(),
-                          .host = FindTrialHost(),
-                          .environment = config.environment,
-                          .inherited = trials.fd(),
-                          .clock = clock,
-                          .ignore_hangup = options.detached});
+  const bool is_command =
+      std::holds_alternative<std::vector<std::string>>(config.entrypoint);
+  LocalLauncher launcher(
+      {.experiment = id,
+       .slots = plan,
+       .layout = store.layout(),
+       .host = is_command ? FindCommandHost() : FindTrialHost(),
+       .environment = config.environment,
+       .inherited = trials.fd(),
+       .clock = clock,
+       .ignore_hangup = options.detached});
   const ExperimentRow& row = detail->row;
   ExperimentSetup setup{
       .id = id,
@@ -143,6 +151,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .slots = plan.count * plan.slots_per_trial,
       .slots_per_trial = plan.slots_per_trial,
       .boot_id = boot_id,
+      .context = ContextOf(store.layout(), *detail),
   };
   Experiment experiment(std::move(setup), {.store = store,
                                            .launcher = launcher,

@@ -116,9 +116,12 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
   TrialSpec spec;
   spec.id = trial.row.id;
   spec.run = trial.row.runs;
-  if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
-    spec.entrypoint = *name;
-    spec.library = state_.setup.options.library;
+  spec.entrypoint = EntrypointText(config);
+  spec.library = state_.setup.options.library;
+  if (const auto* words =
+          std::get_if<std::vector<std::string>>(&config.entrypoint)) {
+    spec.command = *words;
+    spec.context = state_.setup.context;
   }
   spec.hparams = trial.row.hparams;
   spec.data = config.data;

@@ -26,6 +26,17 @@ std::vector<int> Gpus(const JsonFields& fields) {
   return gpus;
 }
 
+std::vector<std::string> Command(const JsonFields& fields) {
+  const json& words = fields.At("command");
+  if (!words.is_array()) fields.Fail("command", "a list of strings");
+  std::vector<std::string> command;
+  for (const json& word : words) {
+    if (!word.is_string()) fields.Fail("command", "a list of strings");
+    command.push_back(word.get<std::string>());
+  }
+  return command;
+}
+
 json ToJsonArray(const std::vector<Length>& lengths) {
   json array = json::array();
   for (const Length& length : lengths) array.push_back(LengthToJson(length));
@@ -70,6 +81,8 @@ json TrialSpec::ToJson() const {
           {"run", run},
           {"entrypoint", entrypoint},
           {"library", library},
+          {"command", command},
+          {"context", context},
           {"hparams", hparams},
           {"data", data},
           {"seed", seed},
@@ -96,6 +109,8 @@ TrialSpec TrialSpec::FromJson(const json& object) {
       .run = fields.Int("run"),
       .entrypoint = fields.String("entrypoint"),
       .library = fields.String("library"),
+      .command = Command(fields),
+      .context = fields.String("context"),
       .hparams = ObjectOf(fields, "hparams"),
       .data = ObjectOf(fields, "data"),
       .seed = static_cast<std::uint32_t>(

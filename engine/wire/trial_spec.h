@@ -53,6 +53,10 @@ struct TrialSpec {
   // The library that the entrypoint is in, absolute; empty: it is one of the
   // compiled-in trials.
   std::string library;
+  // A program and its arguments, instead of a trial that is compiled in, and
+  // the directory that it is executed in.
+  std::vector<std::string> command;
+  std::string context;
   nlohmann::json hparams = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   std::uint32_t seed = 0;

@@ -81,6 +81,7 @@ TEST(SchemaTest, TellsWhatThisVersionRuns) {
   EXPECT_TRUE(IsReady(executor, "local"));
   EXPECT_FALSE(IsReady(executor, "slurm"));
   EXPECT_TRUE(IsReady(entrypoint, "digits:LeNetTrial"));
+  EXPECT_TRUE(IsReady(entrypoint, nlohmann::json({"sh", "-c", "true"})));
 }
 
 }  // namespace

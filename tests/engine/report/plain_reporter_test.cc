@@ -25,7 +25,7 @@ class PlainReporterTest : public testing::Test {
 
 TEST_F(PlainReporterTest, SaysALineForEachEvent) {
   EXPECT_EQ(Say(Verbosity::kNormal),
-            "1.1 validation at batch 9 (epoch 0): loss 1\n"
+            "1.1 validation at batch 9: loss 1\n"
             "dtrain: warning: one\\x0aline\n"
             "1.1 failed\n"
             "1.1 | why\n");
@@ -36,8 +36,8 @@ TEST_F(PlainReporterTest, SaysOnlyFailuresWhereItIsQuiet) {
 }
 
 TEST_F(PlainReporterTest, SaysTrainingReportsWhereItIsVerbose) {
-  EXPECT_TRUE(Say(Verbosity::kVerbose)
-                  .starts_with("1.1 training at batch 5 (epoch 0): \n"));
+  EXPECT_TRUE(
+      Say(Verbosity::kVerbose).starts_with("1.1 training at batch 5: \n"));
 }
 
 class SearchReporterTest : public testing::Test {
@@ -56,8 +56,7 @@ TEST_F(SearchReporterTest, SaysOnlyTheBestValidations) {
                          /*best=*/true);
   reporter_.OnValidation({1, 2}, {.batches = 9, .metrics = {{"loss", 2}}},
                          /*best=*/false);
-  EXPECT_EQ(out_.str(),
-            "1.1 validation at batch 9 (epoch 0): loss 1 (best so far)\n");
+  EXPECT_EQ(out_.str(), "1.1 validation at batch 9: loss 1 (best so far)\n");
 }
 
 TEST_F(SearchReporterTest, TellsAPromotionFromAnotherStart) {

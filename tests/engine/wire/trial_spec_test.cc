@@ -18,6 +18,8 @@ TrialSpec Sample() {
           .limit = 5,
           .run = 2,
           .entrypoint = "digits:LeNetTrial",
+          .command = {"./train.sh", "--fast"},
+          .context = "/home/me",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
           .data = {{"path", "/data"}},
           .seed = 4'000'000'000u,
@@ -41,6 +43,8 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.task, Task::kFeatures);
   EXPECT_EQ(read.limit, 5);
   EXPECT_EQ(read.split, "test");
+  EXPECT_THAT(read.command, ElementsAre("./train.sh", "--fast"));
+  EXPECT_EQ(read.context, "/home/me");
   EXPECT_EQ(read.seed, 4'000'000'000u);
   EXPECT_THAT(read.gpus, ElementsAre(0, 3));
   EXPECT_THAT(read.completed, ElementsAre(Length{1, Unit::kEpochs}));
@@ -67,7 +71,10 @@ TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
   odd_hparams["hparams"] = "lr";
   nlohmann::json odd_completed = Sample().ToJson();
   odd_completed["completed"] = {1};
+  nlohmann::json odd_command = Sample().ToJson();
+  odd_command["command"] = {1};
 
+  EXPECT_THROW(TrialSpec::FromJson(odd_command), Error);
   EXPECT_THROW(TrialSpec::FromJson(no_trial), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_completed), Error);
   EXPECT_THROW(TrialSpec::FromJson(odd_gpus), Error);

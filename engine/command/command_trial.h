@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/error.h"
+#include "engine/command/program.h"
+#include "engine/command/program_checkpoint.h"
+#include "engine/command/program_report.h"
+#include "engine/command/program_socket.h"
+#include "engine/command/report_lines.h"
+#include "engine/command/training_means.h"
+#include "engine/train/early_stop.h"
+#include "engine/train/trial_channel.h"
+#include "engine/wire/trial_spec.h"
+
+namespace dtrain {
+
+/// How long a CommandTrial waits; a test is in more of a hurry.
+struct CommandLimits {
+  // From the end of all work to SIGTERM, and from there to SIGKILL.
+  Duration ending = std::chrono::seconds(30);
+  Duration after_term = std::chrono::seconds(5);
+  // For what the program wrote when it has ended.
+  Duration drain = std::chrono::seconds(1);
+};
+
+/// How a command ended: its last word, or as the program did.
+struct CommandEnd {
+  std::optional<Finished> word;
+  ProgramExit exit;
+};
+
+/// One trial that is a program of the user's: executes it, passes the runner's
+/// operations on to it, makes messages and checkpoints of what it says
+/// (docs/protocol.md), and judges how it ended. What makes no sense is ignored,
+/// with a line in the log. One thread, and that of its channel.
+class CommandTrial {
+ public:
+  /// REQUIRES: the channel is started and outlives this.
+  CommandTrial(const TrialSpec& spec, TrialChannel& channel, Clock clock,
+               CommandLimits limits = {});
+  ~CommandTrial();
+
+  /// The whole life of the program. Throws Error for what keeps it from being
+  /// executed; kDamaged where its checkpoint is.
+  CommandEnd Run();
+
+ private:
+  // command_trial.cc: the program and the runner.
+  void Restore();
+  void Start();
+  bool Turn(Duration longest);
+  bool ReadFrom(ReportLines& lines);
+  void CloseReports();
+  void Accept();
+  void HearOperations();
+  void Hear(const RunnerMessage& message);
+  void Tell(const nlohmann::json& operation);
+
+  // command_end.cc: its end.
+  void BeginEnding(const std::string& why);
+  void SeeToEnding();
+  void Drain();
+  CommandEnd Judge();
+  void SayWhereItGoesOn() const;
+  static std::string HowItEnded(const ProgramExit& exit);
+  std::string HowFar() const;
+  std::string IgnoredText() const;
+
+  // command_reports.cc: what the program says.
+  void Take(const ReportLine& line);
+  void Ignore(const std::string& line, const std::string& why);
+  static void RequireAhead(const ProgramPoint& point, double& last,
+                           const char* what);
+  void On(const ProgramTraining& report);
+  void On(const ProgramValidation& report);
+  void On(const ProgramCheckpoint& report);
+  void On(const ProgramProgress& report);
+  void On(const ProgramEnd& report);
+  void SaveCheckpoint(const ProgramPoint& point,
+                      const std::filesystem::path& source);
+  void Advance(const ProgramPoint& point);
+  void AwaitRoom();
+  void SendMeans();
+  void ObserveForStopping(const MetricValues& metrics);
+  void CompleteIfDone();
+  void TellProgress();
+
+  const TrialSpec spec_;
+  TrialChannel& channel_;
+  const Clock clock_;
+  const CommandLimits limits_;
+  const ProgramUnits units_;
+  const std::filesystem::path scratch_;
+
+  std::optional<ProgramSocket> socket_;
+  std::optional<Program> program_;
+  std::optional<ReportLines> reports_;  // none: closed
+  // What came over the socket: read there, told there.
+  std::vector<ReportLines> connections_;
+  std::string last_operation_;  // the line, for who connects later
+
+  Length until_;
+  bool done_ = false;       // as far as `until_`, and the runner knows
+  bool untouched_ = false;  // it has said nothing since it was told `until_`
+  bool closed_ = false;     // the runner wants no more
+  bool stop_told_ = false;
+  std::optional<ProgramEnd> said_end_;
+  std::optional<Error> disk_full_;
+  std::optional<EarlyStop> early_stop_;
+  std::string ended_early_;  // why, or empty
+
+  ProgramPoint at_;  // what it said last, or where it goes on from
+  // The counts of its last reports.
+  double training_at_ = 0;
+  double validation_at_ = 0;
+  double checkpoint_at_ = 0;
+  std::optional<ProgramValidation> validation_;  // the last
+  std::optional<std::int64_t> checkpoint_;       // batches of the last
+  ReportRate rate_;
+  TrainingMeans means_;
+  bool told_of_means_ = false;
+  bool told_of_overshoot_ = false;
+  std::int64_t lines_ = 0;
+  std::int64_t ignored_ = 0;
+  std::string first_ignored_;
+  Duration progress_at_{0};
+  std::int64_t progress_ = -1;  // batches told
+
+  std::optional<Duration> end_by_;
+  std::string why_ending_;
+  bool terminated_ = false;
+};
+
+}  // namespace dtrain

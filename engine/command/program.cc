@@ -1,0 +1,157 @@
+#include "engine/command/program.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/system_error.h"
+#include "engine/process/spawn_texts.h"
+
+namespace dtrain {
+namespace {
+
+// Above the numbers that the program's own descriptors get.
+constexpr int kFirstFree = 10;
+
+struct Pipe {
+  UniqueFd reading;
+  UniqueFd writing;
+};
+
+UniqueFd Lifted(int fd) {
+  const UniqueFd low(fd);
+  UniqueFd high(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFree));
+  if (!high) ThrowSystemError("make a pipe");
+  return high;
+}
+
+Pipe MakePipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
+  UniqueFd writing(ends[1]);
+  UniqueFd reading = Lifted(ends[0]);
+  return {std::move(reading), Lifted(writing.release())};
+}
+
+// What the program is to inherit, such as the locks of its slots, makes room
+// for its own descriptors.
+void MoveAside(int fd) {
+  const int flags = ::fcntl(fd, F_GETFD);
+  if (flags < 0 || (flags & FD_CLOEXEC) != 0) return;
+  if (::fcntl(fd, F_DUPFD, kFirstFree) >= 0) ::close(fd);
+}
+
+// What posix_spawn wants to be told, freed at the end.
+class ProgramSettings {
+ public:
+  ProgramSettings(const std::filesystem::path& directory, int reports,
+                  int operations) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawnattr_init(&attributes_);
+    ::posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str());
+    ::posix_spawn_file_actions_adddup2(&actions_, reports, kReportFd);
+    ::posix_spawn_file_actions_adddup2(&actions_, operations, kOperationsFd);
+    sigset_t none;
+    sigemptyset(&none);
+    sigset_t all;
+    sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setflags(&attributes_,
+                               POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~ProgramSettings() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  ProgramSettings(const ProgramSettings&) = delete;
+  ProgramSettings& operator=(const ProgramSettings&) = delete;
+
+  const posix_spawn_file_actions_t* actions() const { return &actions_; }
+  const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+std::string HintFor(int error) {
+  if (error != ENOEXEC) return "";
+  return "; a script needs a first line such as #!/bin/sh";
+}
+
+}  // namespace
+
+Program::Program(const ProgramStart& start) {
+  MoveAside(kReportFd);
+  MoveAside(kOperationsFd);
+  Pipe reports = MakePipe();
+  Pipe operations = MakePipe();
+  ::fcntl(operations.writing.get(), F_SETFL, O_NONBLOCK);
+  Execute(start, reports.writing.get(), operations.reading.get());
+  reports_ = std::move(reports.reading);
+  operations_ = std::move(operations.writing);
+}
+
+Program::~Program() {
+  if (exit_) return;
+  Signal(SIGKILL);
+  ::waitpid(static_cast<pid_t>(pid_), nullptr, 0);
+}
+
+void Program::Execute(const ProgramStart& start, int reports, int operations) {
+  const ProgramSettings settings(start.directory, reports, operations);
+  std::vector<std::string> words = start.words;
+  std::vector<std::string> environment = EnvironmentWith(start.environment);
+  pid_t pid = -1;
+  const int error = ::posix_spawn(
+      &pid, start.file.c_str(), settings.actions(), settings.attributes(),
+      SpawnPointers(words).data(), SpawnPointers(environment).data());
+  if (error != 0) {
+    throw Error(ErrorKind::kFailed,
+                "cannot execute " + start.file.string() + " in " +
+                    start.directory.string() + ": " +
+                    std::generic_category().message(error) + HintFor(error));
+  }
+  pid_ = pid;
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (pidfd_) return;
+  const int cause = errno;
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  ThrowSystemError("watch the program", cause);
+}
+
+bool Program::Tell(std::string_view line) {
+  // Shorter than what a pipe takes whole or not at all.
+  return ::write(operations_.get(), line.data(), line.size()) >= 0 ||
+         errno == EPIPE;
+}
+
+void Program::Signal(int signal) {
+  if (!exit_) ::kill(static_cast<pid_t>(pid_), signal);
+}
+
+std::optional<ProgramExit> Program::Reap() {
+  if (exit_) return exit_;
+  int status = 0;
+  while (true) {
+    const pid_t ended = ::waitpid(-1, &status, WNOHANG);
+    if (ended < 0 && errno == EINTR) continue;
+    if (ended <= 0) return std::nullopt;
+    // What the program set loose is this process's to reap, too.
+    if (ended == static_cast<pid_t>(pid_)) break;
+  }
+  exit_ = WIFEXITED(status)
+              ? ProgramExit{.code = WEXITSTATUS(status)}
+              : ProgramExit{.code = -1, .signal = WTERMSIG(status)};
+  return exit_;
+}
+
+}  // namespace dtrain

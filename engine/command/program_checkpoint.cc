@@ -1,0 +1,141 @@
+#include "engine/command/program_checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "engine/base/error.h"
+#include "engine/base/system_error.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_reader.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+// What a manifest has room for.
+constexpr std::size_t kMostFiles = 2'000;
+constexpr std::size_t kMostNameBytes = std::size_t{256} << 10;
+
+struct SourceFile {
+  std::string name;  // in the checkpoint
+  fs::path path;
+  struct stat status {};
+};
+
+[[noreturn]] void Refuse(const fs::path& path, const std::string& why) {
+  throw Error(ErrorKind::kFailed,
+              EscapeForTerminal(path.string()) + ": " + why);
+}
+
+struct stat StatusOf(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return status;
+  Refuse(path, std::generic_category().message(errno));
+}
+
+SourceFile FileAt(const fs::path& path, const fs::path& name) {
+  SourceFile file{.name = (fs::path(kProgramFiles) / name).generic_string(),
+                  .path = path,
+                  .status = StatusOf(path)};
+  if (!S_ISREG(file.status.st_mode)) {
+    Refuse(path, "is no regular file; a checkpoint has files only");
+  }
+  if (!IsValidUtf8(file.name)) Refuse(path, "its name is no UTF-8");
+  return file;
+}
+
+std::vector<SourceFile> FilesIn(const fs::path& directory) {
+  std::vector<SourceFile> files;
+  std::size_t name_bytes = 0;
+  for (const fs::directory_entry& entry :
+       fs::recursive_directory_iterator(directory)) {
+    if (entry.is_directory() && !entry.is_symlink()) continue;
+    files.push_back(
+        FileAt(entry.path(), entry.path().lexically_relative(directory)));
+    name_bytes += files.back().name.size();
+    if (files.size() > kMostFiles || name_bytes > kMostNameBytes) {
+      Refuse(directory, "has more than " + std::to_string(kMostFiles) +
+                            " files, or their names are too long; pack them "
+                            "into one");
+    }
+  }
+  if (files.empty()) Refuse(directory, "has no files");
+  return files;
+}
+
+std::vector<SourceFile> FilesOf(const fs::path& source) try {
+  // A link to the newest one is taken for what it leads to.
+  const fs::path target = fs::canonical(source);
+  if (fs::is_directory(target)) return FilesIn(target);
+  return {FileAt(target, source.filename())};
+} catch (const fs::filesystem_error& error) {
+  Refuse(source, error.code().message());
+}
+
+bool IsSame(const struct stat& a, const struct stat& b) {
+  return a.st_size == b.st_size && a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
+         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec && a.st_ino == b.st_ino;
+}
+
+void CopyInto(CheckpointWriter& writer, const SourceFile& source) {
+  const UniqueFd file(
+      ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) ThrowSystemError("read " + source.path.string());
+  writer.Copy(source.name, file.get(), source.path.string());
+  if (IsSame(source.status, StatusOf(source.path))) return;
+  Refuse(source.path,
+         "was changed while it was copied; write each checkpoint to a path of "
+         "its own");
+}
+
+}  // namespace
+
+WrittenCheckpoint SaveProgramCheckpoint(const std::string& path,
+                                        const fs::path& source,
+                                        const ProgramState& state,
+                                        const TrialSpec& spec) {
+  const std::vector<SourceFile> files = FilesOf(source);
+  std::int64_t bytes = 0;
+  for (const SourceFile& file : files) bytes += file.status.st_size;
+  CheckpointWriter writer(path);
+  writer.RequireSpace(bytes);
+  for (const SourceFile& file : files) CopyInto(writer, file);
+  const json facts = {{"version", kVersion},
+                      {"kind", "command"},
+                      {"batches", state.trainer.batches},
+                      {"epoch", state.epoch},
+                      {"count", state.count},
+                      {"trainer", state.trainer.ToJson()},
+                      {"hparams", spec.hparams},
+                      {"entrypoint", spec.entrypoint}};
+  writer.Write(kStateName,
+               facts.dump(-1, ' ', false, json::error_handler_t::replace));
+  return writer.Commit();
+}
+
+ProgramState LoadProgramCheckpoint(const std::string& path) {
+  const json facts = CheckCheckpoint(path);
+  try {
+    if (facts.at("kind") != "command" || facts.at("version") != kVersion) {
+      throw Error(ErrorKind::kFailed,
+                  "checkpoint " + path + ": is of another version of dtrain");
+    }
+    return {.trainer = TrainingState::FromJson(facts.at("trainer")),
+            .epoch = facts.at("epoch").get<double>(),
+            .count = facts.at("count").get<double>()};
+  } catch (const json::exception& error) {
+    throw Error(ErrorKind::kFailed, "checkpoint " + path +
+                                        ": is of no command, or 'state.json' "
+                                        "makes no sense: " +
+                                        error.what());
+  }
+}
+
+}  // namespace dtrain

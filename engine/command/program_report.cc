@@ -1,0 +1,189 @@
+#include "engine/command/program_report.h"
+
+#include <cmath>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/json_number.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+// A count that a double holds to the last digit.
+constexpr double kMostCount = 1e15;
+constexpr std::size_t kMostMetrics = 1'000;
+constexpr std::size_t kMostName = 1'000;
+constexpr std::size_t kMostMessage = 2'000;
+
+[[noreturn]] void Fail(const std::string& what) {
+  throw Error(ErrorKind::kFailed, what);
+}
+
+std::string Shown(const json& value) {
+  const std::string text =
+      value.is_structured()
+          ? (value.is_array() ? "a list" : "an object")
+          : value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return Truncate(EscapeForTerminal(text), 60);
+}
+
+// Python's json writes what JSON has no numbers for as bare words. Gives the
+// line with those in quotes, as dtrain writes them.
+std::string QuoteNonFinite(std::string_view line) {
+  std::string quoted;
+  bool in_string = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (in_string && c == '\\' && i + 1 < line.size()) {
+      quoted += c;
+      quoted += line[++i];
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    bool replaced = false;
+    for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
+      if (in_string || replaced || !line.substr(i).starts_with(word)) continue;
+      quoted.append("\"").append(word).append("\"");
+      i += word.size() - 1;
+      replaced = true;
+    }
+    if (!replaced) quoted += c;
+  }
+  return quoted;
+}
+
+json ParseObject(std::string_view line) {
+  json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) {
+    object = json::parse(QuoteNonFinite(line), nullptr, false);
+  }
+  if (object.is_discarded()) Fail("is no JSON");
+  if (!object.is_object()) Fail("is no JSON object");
+  return object;
+}
+
+std::string Text(const json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end()) Fail(std::string("has no '") + name + "'");
+  if (found->is_string()) return found->get<std::string>();
+  Fail(std::string("'") + name + "' must be a string, got " + Shown(*found));
+}
+
+// A number of at least 0, or none if it is not there.
+std::optional<double> Count(const json& object, std::string_view name) {
+  const auto found = object.find(name);
+  if (found == object.end()) return std::nullopt;
+  const double count = found->is_number() ? found->get<double>() : -1;
+  if (count >= 0 && count <= kMostCount) return count;
+  Fail("'" + std::string(name) + "' must be a number from 0 to 10^15, got " +
+       Shown(*found));
+}
+
+double Whole(double count, std::string_view name) {
+  if (count == std::floor(count)) return count;
+  Fail("'" + std::string(name) + "' must be a whole number, got " +
+       FormatNumber(count));
+}
+
+ProgramPoint PointOf(const json& object, const ProgramUnits& units) {
+  const std::string_view unit = UnitName(units.unit);
+  const auto count = Count(object, unit);
+  if (!count) Fail("has no '" + std::string(unit) + "'");
+  const auto batches = Count(object, UnitName(Unit::kBatches));
+  const auto epochs = Count(object, UnitName(Unit::kEpochs));
+  const auto records = Count(object, UnitName(Unit::kRecords));
+  ProgramPoint point{.count = *count};
+  // Without batches the record counts what the search counts.
+  point.batches = static_cast<std::int64_t>(batches ? Whole(*batches, "batches")
+                                                    : Whole(*count, unit));
+  if (epochs) {
+    point.epoch = *epochs;
+  } else if (records && units.records_per_epoch > 0) {
+    point.epoch = *records / static_cast<double>(units.records_per_epoch);
+  }
+  return point;
+}
+
+double MetricOf(const std::string& name, const json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN" || value == "Infinity" || value == "-Infinity") {
+    return NumberFromJson(value);
+  }
+  Fail("metric '" + Truncate(EscapeForTerminal(name), 60) +
+       "' must be a number, got " + Shown(value));
+}
+
+MetricValues MetricsOf(const json& object) {
+  const auto found = object.find("metrics");
+  if (found == object.end()) Fail("has no 'metrics'");
+  if (!found->is_object()) {
+    Fail("'metrics' must be an object of numbers, got " + Shown(*found));
+  }
+  if (found->size() > kMostMetrics) {
+    Fail("has " + std::to_string(found->size()) + " metrics; report at most " +
+         std::to_string(kMostMetrics) + " at once");
+  }
+  MetricValues metrics;
+  for (const auto& [name, value] : found->items()) {
+    if (name.empty() || name.size() > kMostName) {
+      Fail("the name of a metric must have 1 to " + std::to_string(kMostName) +
+           " bytes");
+    }
+    metrics.emplace_back(name, MetricOf(name, value));
+  }
+  return metrics;
+}
+
+ProgramEnd EndOf(const json& object) {
+  ProgramEnd end;
+  const std::string reason = Text(object, "reason");
+  if (reason == EndReasonName(EndReason::kUserStop)) {
+    end.reason = EndReason::kUserStop;
+  } else if (reason == EndReasonName(EndReason::kInvalidHp)) {
+    end.reason = EndReason::kInvalidHp;
+  } else if (reason == EndReasonName(EndReason::kError)) {
+    end.reason = EndReason::kError;
+  } else {
+    Fail("'reason' must be user_stop, invalid_hp or error, got " +
+         Shown(reason));
+  }
+  if (object.contains("message")) {
+    end.message = Text(object, "message").substr(0, kMostMessage);
+  }
+  return end;
+}
+
+ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
+  const std::string type = Text(object, "type");
+  if (type == "end") return EndOf(object);
+  if (type == "training") {
+    return ProgramTraining{PointOf(object, units), MetricsOf(object)};
+  }
+  if (type == "validation") {
+    return ProgramValidation{PointOf(object, units), MetricsOf(object)};
+  }
+  if (type == "checkpoint") {
+    return ProgramCheckpoint{PointOf(object, units), Text(object, "path")};
+  }
+  if (type == "progress") return ProgramProgress{PointOf(object, units)};
+  Fail("has the unknown type " + Shown(type) +
+       "; there are training, validation, checkpoint, progress and end");
+}
+
+}  // namespace
+
+ProgramReport ParseProgramReport(std::string_view line,
+                                 const ProgramUnits& units) {
+  try {
+    return ReportFrom(ParseObject(line), units);
+  } catch (const json::exception& error) {
+    Fail(std::string("cannot be understood: ") + error.what());
+  }
+}
+
+}  // namespace dtrain

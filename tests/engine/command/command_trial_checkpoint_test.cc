@@ -1,0 +1,122 @@
+// Checkpoints of a program: taken over, given back, damaged.
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint_reader.h"
+#include "tests/engine/command/command_trial_fixture.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class CommandCheckpointTest : public CommandTrialTest {
+ protected:
+  // A script that reports a checkpoint of `path` at batch 5, and is done.
+  static std::string Report(const std::string& path) {
+    return "echo '{\"type\":\"checkpoint\",\"batches\":5,\"path\":\"'" + path +
+           "'\"}' >&3\n"
+           "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
+           "\"loss\":1}}' >&3\n";
+  }
+  fs::path PathOf(const std::string& uuid) const {
+    return fs::path(spec_.directory) / "checkpoints" / uuid;
+  }
+  // Of a run that saved two files.
+  std::string Save() {
+    Run("d=$DTRAIN_DIRECTORY/5; mkdir -p $d/sub; echo one > $d/a; "
+        "echo two > $d/sub/b\n" +
+        Report("$DTRAIN_DIRECTORY/5"));
+    const auto saved = Said<CheckpointSaved>();
+    return saved.size() == 1 ? saved[0].uuid : "none was saved: " + Log();
+  }
+};
+
+TEST_F(CommandCheckpointTest, ADirectoryIsTakenWithAllThatIsInIt) {
+  const std::string uuid = Save();
+  const CheckpointFiles files = CheckpointFiles::Read(PathOf(uuid));
+  EXPECT_TRUE(files.Has("files/a"));
+  EXPECT_TRUE(files.Has("files/sub/b"));
+  const CheckpointSummary summary = SummarizeCheckpoint(PathOf(uuid));
+  EXPECT_EQ(summary.batches, 5);
+  EXPECT_THAT(summary.files, SizeIs(4));
+  EXPECT_EQ(summary.files, Said<CheckpointSaved>()[0].files);
+}
+
+TEST_F(CommandCheckpointTest, IsGivenBack) {
+  spec_.restore = Save();
+  const CommandEnd end =
+      Run("cat $DTRAIN_CHECKPOINT/a $DTRAIN_CHECKPOINT/sub/b >&2\n"
+          "echo done $DTRAIN_DONE >&2\n"
+          "python3 -c 'import json, os; print(json.load(open(os.environ["
+          "\"DTRAIN_TRIAL\"]))[\"checkpoint\"][\"batches\"])' >&2\n" +
+          Report("/none"));
+  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_THAT(Log(), HasSubstr("one\ntwo\ndone 5\n5\n"));
+  EXPECT_EQ(Said<Progress>()[0].batches, 5);
+}
+
+TEST_F(CommandCheckpointTest, ReportsThatWereNotAcknowledgedAreInIt) {
+  // The runner of this test acknowledges at once, yet not before it is sent.
+  spec_.restore = Save();
+  const auto state = CheckCheckpoint(PathOf(spec_.restore));
+  EXPECT_EQ(state.at("kind"), "command");
+  EXPECT_TRUE(state.at("trainer").contains("unacknowledged"));
+}
+
+TEST_F(CommandCheckpointTest, DamageIsFound) {
+  const std::string uuid = Save();
+  spec_.restore = uuid;
+  std::ofstream(PathOf(uuid) / "files" / "sub" / "b") << "too";
+  try {
+    Run("");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kDamaged);
+    EXPECT_THAT(error.what(), HasSubstr("files/sub/b"));
+  }
+}
+
+TEST_F(CommandCheckpointTest, ALinkInItIsNotFollowed) {
+  const std::string uuid = Save();
+  spec_.restore = uuid;
+  const fs::path sub = PathOf(uuid) / "files" / "sub";
+  fs::rename(sub, directory_.path() / "sub");
+  fs::create_directory_symlink(directory_.path() / "sub", sub);
+  EXPECT_THROW(Run(""), Error);
+}
+
+TEST_F(CommandCheckpointTest, WhatIsInItsDirectoryIsRemovedOnceCopied) {
+  Run("echo x > $DTRAIN_DIRECTORY/x; echo y > y\n" +
+      Report("$DTRAIN_DIRECTORY/x") +
+      "sleep 0.3; [ -e $DTRAIN_DIRECTORY/x ] && echo still there >&2\n");
+  EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1));
+  EXPECT_THAT(Log(), testing::Not(HasSubstr("still there")));
+  Run("echo y > y\n" + Report("y"));
+  EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
+  EXPECT_TRUE(fs::exists(directory_.path() / "y"));
+}
+
+TEST_F(CommandCheckpointTest, WhatIsNoneIsRefusedAndTrainingGoesOn) {
+  for (const char* script :
+       {"P=$DTRAIN_DIRECTORY/none", "P=$DTRAIN_DIRECTORY/d; mkdir $P",
+        "P=$DTRAIN_DIRECTORY/d; mkdir $P; ln -s /etc/hostname $P/link",
+        "P=$DTRAIN_DIRECTORY/d; mkdir $P; mkfifo $P/pipe"}) {
+    const CommandEnd end = Run(std::string(script) + "\n" + Report("$P"));
+    EXPECT_EQ(Why(end), "stopped") << script;
+    EXPECT_THAT(Said<CheckpointSaved>(), IsEmpty()) << script;
+    EXPECT_THAT(Log(), HasSubstr("checkpoint at 5 of 10 batches is not kept"))
+        << script;
+  }
+  const fs::path checkpoints = fs::path(spec_.directory) / "checkpoints";
+  EXPECT_TRUE(!fs::exists(checkpoints) || fs::is_empty(checkpoints));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,79 @@
+#include "tests/engine/command/command_trial_fixture.h"
+
+#include <csignal>
+#include <fstream>
+#include <future>
+
+#include <sys/socket.h>
+
+#include "engine/wire/line_reader.h"
+
+namespace dtrain {
+namespace {
+
+std::int64_t SeqOfMessage(const TrialMessage& message) {
+  return std::visit(
+      [](const auto& kind) -> std::int64_t {
+        if constexpr (requires { kind.seq; }) return kind.seq;
+        return 0;
+      },
+      message);
+}
+
+}  // namespace
+
+CommandTrialTest::CommandTrialTest() {
+  std::signal(SIGPIPE, SIG_IGN);
+  spec_.id = {1, 1};
+  spec_.entrypoint = "sh program.sh";
+  spec_.command = {"sh", "program.sh"};
+  spec_.context = directory_.path();
+  spec_.directory = directory_.path() / "trial";
+  spec_.until = Length{10};
+  spec_.settings.searcher_metric = "loss";
+}
+
+CommandEnd CommandTrialTest::Run(const std::string& script) {
+  std::ofstream(directory_.path() / "program.sh") << script;
+  said_.clear();
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd runner(ends[0]);
+  testing::internal::CaptureStderr();
+  auto trial = std::async(std::launch::async, [&] {
+    TrialChannel channel{UniqueFd(ends[1])};
+    channel.Start();
+    const CommandEnd end =
+        CommandTrial(spec_, channel, Clock::System(), limits_).Run();
+    channel.Drain();
+    return end;
+  });
+  PlayRunner(runner.get());
+  trial.wait();
+  log_ = testing::internal::GetCapturedStderr();
+  return trial.get();
+}
+
+void CommandTrialTest::PlayRunner(int socket) {
+  LineReader reader(socket);
+  bool open = true;
+  while (open) {
+    open = reader.Fill();
+    while (const auto line = reader.Next()) {
+      const TrialMessage message = DecodeTrialMessage(*line);
+      said_.push_back(message);
+      const std::int64_t seq = SeqOfMessage(message);
+      if (seq > 0) (void)WriteAll(socket, Encode(Acknowledge{seq}));
+      const auto answer = answer_ ? answer_(message) : std::nullopt;
+      if (answer) (void)WriteAll(socket, Encode(*answer));
+    }
+  }
+}
+
+std::string CommandTrialTest::Why(const CommandEnd& end) {
+  if (!end.word) return "";
+  return std::string(EndReasonName(end.word->reason)) +
+         (end.word->message.empty() ? "" : ": " + end.word->message);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/command/command_trial.h"
+#include "engine/wire/message.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+
+/// A CommandTrial whose program is a shell script of the test, and whose runner
+/// is the test: it acknowledges all, and answers as `answer` says.
+class CommandTrialTest : public testing::Test {
+ protected:
+  CommandTrialTest();
+
+  /// Runs the script to its end, with these limits.
+  CommandEnd Run(const std::string& script);
+  /// The messages of one kind, in their order.
+  template <typename Message>
+  std::vector<Message> Said() const {
+    std::vector<Message> found;
+    for (const TrialMessage& message : said_) {
+      const auto* match = std::get_if<Message>(&message);
+      if (match != nullptr) found.push_back(*match);
+    }
+    return found;
+  }
+  /// Why the trial ended; empty for one without a last word.
+  static std::string Why(const CommandEnd& end);
+  /// What the adapter has written to the log since the test began.
+  std::string Log() const { return log_; }
+
+  TemporaryDirectory directory_;
+  TrialSpec spec_;
+  CommandLimits limits_;
+  // The runner's answer to a message, if there is one.
+  std::function<std::optional<RunnerMessage>(const TrialMessage&)> answer_;
+
+ private:
+  void PlayRunner(int socket);
+
+  std::vector<TrialMessage> said_;
+  std::string log_;
+};
+
+}  // namespace dtrain

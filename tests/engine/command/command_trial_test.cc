@@ -1,0 +1,203 @@
+// A program that does as docs/protocol.md says.
+
+#include <gmock/gmock.h>
+
+#include "tests/engine/command/command_trial_fixture.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::SizeIs;
+
+constexpr char kAtUntil[] =
+    "printf '{\"type\":\"validation\",\"batches\":%d,\"metrics\":"
+    "{\"loss\":0.5}}\\n' $DTRAIN_UNTIL >&3\n";
+
+std::optional<RunnerMessage> CloseWhenDone(const TrialMessage& message) {
+  if (!std::holds_alternative<OperationCompleted>(message)) return {};
+  return CloseTrial{};
+}
+
+TEST_F(CommandTrialTest, TheShortestProgramIsATrial) {
+  const CommandEnd end = Run(kAtUntil);
+
+  EXPECT_EQ(Why(end), "stopped") << Log();
+  EXPECT_THAT(Said<Ready>(), SizeIs(1));
+  ASSERT_THAT(Said<ValidationReport>(), SizeIs(1));
+  EXPECT_EQ(Said<ValidationReport>()[0].batches, 10);
+  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(1));
+  const OperationCompleted done = Said<OperationCompleted>()[0];
+  EXPECT_EQ(done.length, Length{10});
+  EXPECT_EQ(done.batches, 10);
+  EXPECT_FALSE(done.early);
+  EXPECT_THAT(done.metrics, ElementsAre(Pair("loss", 0.5)));
+  EXPECT_EQ(Said<Progress>()[0].total, 10);
+}
+
+TEST_F(CommandTrialTest, EndsWhenAllIsDone) {
+  answer_ = CloseWhenDone;
+  const CommandEnd end =
+      Run(std::string(kAtUntil) + "read -r order <&4; echo \"$order\"\n");
+  EXPECT_EQ(Why(end), "completed");
+}
+
+TEST_F(CommandTrialTest, TrainsOnToTheNextLength) {
+  int answers = 0;
+  answer_ = [&](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    if (!std::holds_alternative<OperationCompleted>(message)) return {};
+    if (++answers == 1) return RunOperation{{40}};
+    return CloseTrial{};
+  };
+  const CommandEnd end = Run(std::string(kAtUntil) +
+                             "read -r order <&4\n"
+                             "[ \"$order\" = '{\"type\":\"train\",\"until\":{"
+                             "\"batches\":40}}' ] || exit 9\n"
+                             "DTRAIN_UNTIL=40\n" +
+                             kAtUntil + "read -r order <&4\n");
+  EXPECT_EQ(Why(end), "completed") << end.exit.code;
+  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(2));
+  EXPECT_EQ(Said<OperationCompleted>()[1].length, Length{40});
+}
+
+TEST_F(CommandTrialTest, OneThatHasEndedIsCalledAgainForTheNextLength) {
+  answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    if (!std::holds_alternative<OperationCompleted>(message)) return {};
+    return RunOperation{{40}};
+  };
+  EXPECT_EQ(Why(Run(std::string(kAtUntil) + "sleep 0.2\n")), "stopped");
+}
+
+TEST_F(CommandTrialTest, LooksNoFurtherThanToTheLengthThatWasReached) {
+  answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    if (!std::holds_alternative<OperationCompleted>(message)) return {};
+    return RunOperation{{12}};
+  };
+  const CommandEnd end = Run(
+      "printf '{\"type\":\"validation\",\"batches\":15,\"metrics\":{\"loss\":1}"
+      "}\\n' >&3; sleep 0.3\n");
+  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_THAT(Log(), HasSubstr("was to train to 10 batches and has trained to "
+                               "15; that counts as done"));
+  EXPECT_THAT(Said<OperationCompleted>(), SizeIs(::testing::Ge(2u)));
+}
+
+TEST_F(CommandTrialTest, TellsItOfItsTrial) {
+  spec_.hparams = {{"lr", 0.1},
+                   {"name", "a b"},
+                   {"net", {{"width-2", 3}, {"deep", true}}},
+                   {"list", {1, 2}}};
+  spec_.seed = 7;
+  spec_.threads = 2;
+  spec_.until = Length{3, Unit::kEpochs};
+  const CommandEnd end = Run(
+      "env | grep -E '^(DTRAIN_(HPARAM|SEED|UNTIL|UNIT|DONE|CHECK|REP|OP)|OMP)'"
+      " | sort\n"
+      "pwd; ls -a \"$DTRAIN_DIRECTORY\" | grep -v '^[.]'\n"
+      "python3 -c 'import json, os; t = json.load(open(os.environ["
+      "\"DTRAIN_TRIAL\"])); print(t[\"protocol\"], t[\"until\"], "
+      "t[\"hyperparameters\"][\"lr\"], t[\"checkpoint\"], t[\"metric\"])' >&2\n"
+      "echo '{\"type\":\"validation\",\"epochs\":3,\"metrics\":{}}' >&3\n"
+      "env | grep -E '^DTRAIN_(HPARAM|U|S|DONE)' | sort >&2; pwd >&2\n");
+  EXPECT_EQ(Why(end), "stopped");
+  EXPECT_THAT(Log(), HasSubstr("1 {'epochs': 3} 0.1 None loss\n"));
+  EXPECT_THAT(Log(), HasSubstr("DTRAIN_DONE=0\n"
+                               "DTRAIN_HPARAM_lr=0.1\n"
+                               "DTRAIN_HPARAM_name=a b\n"
+                               "DTRAIN_HPARAM_net_deep=true\n"
+                               "DTRAIN_HPARAM_net_width_2=3\n"
+                               "DTRAIN_SEED=7\n"));
+  EXPECT_THAT(Log(), HasSubstr("DTRAIN_UNIT=epochs\nDTRAIN_UNTIL=3\n"));
+  EXPECT_THAT(Log(), HasSubstr(directory_.path().string() + "\n"));
+  EXPECT_EQ(Said<ValidationReport>()[0].epoch, 3);
+}
+
+TEST_F(CommandTrialTest, StopsAndSaysWhereItGoesOn) {
+  answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    if (!std::holds_alternative<TrainingReport>(message)) return {};
+    return StopTrial{};
+  };
+  const std::string train =
+      "echo '{\"type\":\"training\",\"batches\":5,\"metrics\":{\"loss\":1}}' "
+      ">&3\nread -r order <&4\n[ \"$order\" = '{\"type\":\"stop\"}' ] || exit 9"
+      "\n";
+  EXPECT_EQ(Why(Run(train + "exit 4")), "stopped");
+  EXPECT_THAT(Log(), HasSubstr("stopped at 5 of 10 batches; goes on from its "
+                               "beginning, for it has made no checkpoint"));
+  EXPECT_EQ(Why(Run(train +
+                    "echo x > $DTRAIN_DIRECTORY/x\n"
+                    "echo '{\"type\":\"checkpoint\",\"batches\":5,\"path\":\"'"
+                    "$DTRAIN_DIRECTORY'/x\"}' >&3\n")),
+            "stopped");
+  EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1));
+  EXPECT_THAT(Log(), HasSubstr("goes on from its checkpoint at batch 5"));
+}
+
+TEST_F(CommandTrialTest, SaysItselfWhyItEnds) {
+  const auto say = [](const std::string& reason) {
+    return "echo '{\"type\":\"end\",\"reason\":\"" + reason +
+           "\",\"message\":\"because\"}' >&3; exit 3\n";
+  };
+  EXPECT_EQ(Why(Run(say("invalid_hp"))), "invalid_hp: because");
+  EXPECT_EQ(Why(Run(say("user_stop"))), "user_stop: because");
+  EXPECT_EQ(Why(Run(say("error"))), "error: because");
+}
+
+TEST_F(CommandTrialTest, ReportsOverTheSocketToo) {
+  const CommandEnd end =
+      Run("exec 3>&- 4<&-\n"
+          "python3 - <<'P'\n"
+          "import json, os, socket\n"
+          "s = socket.socket(socket.AF_UNIX)\n"
+          "s.connect(os.environ['DTRAIN_SOCKET'])\n"
+          "s.sendall(b'{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
+          "\"loss\":2}}\\n')\n"
+          "P\n");
+  EXPECT_EQ(Why(end), "stopped") << Log();
+  EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
+}
+
+TEST_F(CommandTrialTest, HearsOperationsOverTheSocketThatWereSaidBefore) {
+  answer_ = CloseWhenDone;
+  const CommandEnd end = Run(std::string(kAtUntil) +
+                             "sleep 0.3\n"
+                             "python3 - <<'P'\n"
+                             "import os, socket\n"
+                             "s = socket.socket(socket.AF_UNIX)\n"
+                             "s.connect(os.environ['DTRAIN_SOCKET'])\n"
+                             "assert b'close' in s.recv(100)\n"
+                             "P\n");
+  EXPECT_EQ(Why(end), "completed") << Log();
+  EXPECT_EQ(end.exit.code, 0);
+}
+
+TEST_F(CommandTrialTest, ListensElsewhereWhereThePathIsTooLong) {
+  spec_.directory += "/" + std::string(100, 'd');
+  const CommandEnd end =
+      Run(std::string("[ ${#DTRAIN_SOCKET} -lt 108 ] || exit 9\n") + kAtUntil);
+  EXPECT_EQ(Why(end), "stopped") << end.exit.code;
+}
+
+TEST_F(CommandTrialTest, EarlyStoppingIsObeyed) {
+  spec_.settings.early_stopping =
+      EarlyStopping{.metric = "loss", .patience = 1};
+  const CommandEnd end =
+      Run("for i in 1 2 3; do echo '{\"type\":\"validation\",\"batches\":'$i',"
+          "\"metrics\":{\"loss\":1}}' >&3; done\nread -r order <&4\n"
+          "[ \"$order\" = '{\"type\":\"close\"}' ] || exit 9\n");
+  EXPECT_EQ(Why(end), "stopped") << end.exit.code;
+  ASSERT_THAT(Said<OperationCompleted>(), SizeIs(1));
+  EXPECT_TRUE(Said<OperationCompleted>()[0].early);
+  EXPECT_EQ(Said<OperationCompleted>()[0].batches, 2);
+}
+
+TEST_F(CommandTrialTest, LeavesNothingInItsDirectory) {
+  Run(std::string("echo x > $DTRAIN_DIRECTORY/rest\n") + kAtUntil);
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "trial/scratch"));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,141 @@
+#include "engine/command/program_report.h"
+
+#include <cmath>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+ProgramReport Parse(const std::string& line, Unit unit = Unit::kBatches) {
+  return ParseProgramReport(line, {.unit = unit, .records_per_epoch = 100});
+}
+
+struct BadLine {
+  const char* name;
+  const char* line;
+  const char* problem;
+};
+
+class BadReportTest : public testing::TestWithParam<BadLine> {};
+
+TEST_P(BadReportTest, IsRefusedWithTheReason) {
+  try {
+    Parse(GetParam().line);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kFailed);
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().problem));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lines, BadReportTest,
+    testing::Values(
+        BadLine{"Garbage", "epoch 1: loss 0.5", "is no JSON"},
+        BadLine{"Nothing", "", "is no JSON"},
+        BadLine{"Utf8", "{\"type\": \"\xff\"}", "is no JSON"},
+        BadLine{"Half", R"({"type": "training")", "is no JSON"},
+        BadLine{"List", "[1]", "is no JSON object"},
+        BadLine{"NoType", "{}", "has no 'type'"},
+        BadLine{"TypeIsNoText", R"({"type": 1})", "must be a string"},
+        BadLine{"UnknownType", R"({"type": "hello"})",
+                "unknown type \"hello\""},
+        BadLine{"NoBatches", R"({"type": "progress"})", "has no 'batches'"},
+        BadLine{"OtherUnit", R"({"type": "progress", "epochs": 1})",
+                "has no 'batches'"},
+        BadLine{"Negative", R"({"type": "progress", "batches": -1})",
+                "from 0 to 10^15, got -1"},
+        BadLine{"Huge", R"({"type": "progress", "batches": 1e16})", "10^15"},
+        BadLine{"Text", R"({"type": "progress", "batches": "5"})",
+                "must be a number"},
+        BadLine{"Part", R"({"type": "progress", "batches": 1.5})",
+                "must be a whole number, got 1.5"},
+        BadLine{"NanBatches", R"({"type": "progress", "batches": NaN})",
+                "must be a number"},
+        BadLine{"NoMetrics", R"({"type": "training", "batches": 1})",
+                "has no 'metrics'"},
+        BadLine{"MetricsAreAList",
+                R"({"type": "training", "batches": 1, "metrics": [1]})",
+                "must be an object of numbers, got a list"},
+        BadLine{"MetricIsText",
+                R"({"type": "training", "batches": 1, "metrics": {"a": "b"}})",
+                "metric 'a' must be a number, got \"b\""},
+        BadLine{"MetricIsNull",
+                R"({"type": "training", "batches": 1, "metrics": {"a": null}})",
+                "metric 'a' must be a number, got null"},
+        BadLine{"MetricWithoutName",
+                R"({"type": "training", "batches": 1, "metrics": {"": 1}})",
+                "the name of a metric"},
+        BadLine{"NoPath", R"({"type": "checkpoint", "batches": 1})",
+                "has no 'path'"},
+        BadLine{"NoReason", R"({"type": "end"})", "has no 'reason'"},
+        BadLine{"OddReason", R"({"type": "end", "reason": "tired"})",
+                "user_stop, invalid_hp or error"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(ProgramReportTest, NestedListsAreOnlyNoObject) {
+  EXPECT_THROW(Parse(std::string(500'000, '[')), Error);
+  EXPECT_THROW(Parse(std::string(100'000, '[') + std::string(100'000, ']')),
+               Error);
+}
+
+TEST(ProgramReportTest, ReadsMetricsInWhateverNumbers) {
+  const auto report = std::get<ProgramTraining>(
+      Parse(R"({"type": "training", "batches": 100.0, "metrics":)"
+            R"( {"a": 1, "b": -2.5e-3}})"));
+  EXPECT_EQ(report.point.batches, 100);
+  EXPECT_EQ(report.point.count, 100);
+  EXPECT_THAT(report.metrics, ElementsAre(Pair("a", 1), Pair("b", -0.0025)));
+}
+
+TEST(ProgramReportTest, ReadsWhatPythonWritesForNan) {
+  const auto report = std::get<ProgramValidation>(
+      Parse(R"({"type": "validation", "batches": 1, "metrics": {"a": NaN, )"
+            R"("NaN \" Infinity": -Infinity, "c": "Infinity"}})"));
+  ASSERT_EQ(report.metrics.size(), 3u);
+  EXPECT_EQ(report.metrics[0].first, "NaN \" Infinity");
+  EXPECT_EQ(report.metrics[0].second, -HUGE_VAL);
+  EXPECT_TRUE(std::isnan(report.metrics[1].second));
+  EXPECT_EQ(report.metrics[2].second, HUGE_VAL);
+}
+
+TEST(ProgramReportTest, CountsInTheUnitOfTheSearch) {
+  const auto both = std::get<ProgramProgress>(Parse(
+      R"({"type": "progress", "batches": 30, "epochs": 1.5})", Unit::kEpochs));
+  EXPECT_EQ(both.point.count, 1.5);
+  EXPECT_EQ(both.point.batches, 30);
+  EXPECT_EQ(both.point.epoch, 1.5);
+  const auto one = std::get<ProgramProgress>(
+      Parse(R"({"type": "progress", "epochs": 2})", Unit::kEpochs));
+  EXPECT_EQ(one.point.batches, 2);
+  EXPECT_THROW(Parse(R"({"type": "progress", "epochs": 2.5})", Unit::kEpochs),
+               Error);
+}
+
+TEST(ProgramReportTest, RecordsTellTheEpoch) {
+  const auto report = std::get<ProgramCheckpoint>(
+      Parse(R"({"type": "checkpoint", "records": 250, "path": "a/b"})",
+            Unit::kRecords));
+  EXPECT_EQ(report.point.count, 250);
+  EXPECT_EQ(report.point.epoch, 2.5);
+  EXPECT_EQ(report.path, "a/b");
+}
+
+TEST(ProgramReportTest, SaysWhyItEnds) {
+  const auto end = std::get<ProgramEnd>(
+      Parse(R"({"type": "end", "reason": "invalid_hp", "message": "odd"})"));
+  EXPECT_EQ(end.reason, EndReason::kInvalidHp);
+  EXPECT_EQ(end.message, "odd");
+}
+
+}  // namespace
+}  // namespace dtrain
