@@ -1,0 +1,255 @@
+// Commands that go wrong, and what is done to them.
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+
+#include "engine/store/layout.h"
+#include "tests/support/fault_run.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Trains as it should, 10 ms a batch: says where it is, and checkpoints every
+// ten batches and where it is asked to stop.
+constexpr char kTrainer[] = R"(
+import json, os, select, sys, time
+t = json.load(open(os.environ["DTRAIN_TRIAL"]))
+reports, operations = open(3, "w", buffering=1), open(4, "rb", buffering=0)
+say = lambda **report: print(json.dumps(report), file=reports)
+batches = 0
+if t["checkpoint"]:
+    batches = int(open(t["checkpoint"]["path"] + "/at").read())
+print("begins at", batches, flush=True)
+def save():
+    path = "%s/%d" % (t["directory"], batches)
+    os.makedirs(path, exist_ok=True)
+    open(path + "/at", "w").write(str(batches))
+    say(type="checkpoint", batches=batches, path=path)
+order = {"type": "train", "until": t["until"]}
+while order["type"] == "train":
+    while batches < order["until"]["batches"]:
+        time.sleep(0.01)
+        batches += 1
+        say(type="training", batches=batches, metrics={"loss": 1 / batches})
+        if select.select([operations], [], [], 0)[0]:
+            save()
+            sys.exit(0)
+        if batches % 10 == 0 and t["hyperparameters"].get("save", True):
+            save()
+    save()
+    say(type="validation", batches=batches, metrics={"loss": 1 / batches})
+    order = json.loads(operations.readline() or '{"type": "stop"}')
+)";
+
+class CommandFaultsTest : public FaultRun {
+ protected:
+  static std::string Yaml(const std::string& script, int batches,
+                          const std::string& rest = "max_restarts: 0\n") {
+    return "name: command\nentrypoint: " + script +
+           "\nsearcher: {name: single, metric: loss, max_length: " +
+           std::to_string(batches) + "}\nresources: {slots: cpu}\n" + rest;
+  }
+  CliResult CreateShell(const std::string& script,
+                        const std::string& rest = "max_restarts: 0\n") const {
+    dtrain_.Write("program.sh", script);
+    return Create(Yaml("sh program.sh", 10, rest));
+  }
+  pid_t StartTrainer(int batches,
+                     const std::string& rest = "max_restarts: 2\n") const {
+    dtrain_.Write("trainer.py", kTrainer);
+    return Start(Yaml("python3 trainer.py", batches, rest));
+  }
+  std::string Reason() const { return Trial().at("reason"); }
+  std::string Logs() const { return Run({"logs", "1"}).out; }
+};
+
+TEST_F(CommandFaultsTest, EndsWithoutAResult) {
+  const CliResult result = CreateShell("exit 0\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(Trial().at("state"), "ERROR");
+  EXPECT_THAT(Reason(), HasSubstr("ended at 0 of 10 batches without a "
+                                  "validation of 'loss' there"));
+}
+
+TEST_F(CommandFaultsTest, LacksTheMetricOfTheSearch) {
+  const CliResult result = CreateShell(
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"acc\":1}}' "
+      ">&3; sleep 100\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(Reason(), HasSubstr("searcher.metric 'loss' was not reported; "
+                                  "reported: acc"));
+  EXPECT_TRUE(Within(Seconds(5), [&] { return Processes().empty(); }));
+}
+
+TEST_F(CommandFaultsTest, ExitCodeAndLastLinesAreTold) {
+  const CliResult result =
+      CreateShell("echo 'no such data' >&2; exit 3\n", "max_restarts: 1\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(Reason(), "exited with code 3 (after 1 restart)");
+  EXPECT_THAT(result.err, HasSubstr("no such data"));
+  EXPECT_EQ(Trial().at("runs"), 2);
+}
+
+TEST_F(CommandFaultsTest, SignalsAreTold) {
+  EXPECT_EQ(CreateShell("kill -KILL $$\n").code, 1);
+  EXPECT_THAT(Reason(), HasSubstr("killed by signal 9 (SIGKILL)"));
+}
+
+TEST_F(CommandFaultsTest, GarbageIsInTheLog) {
+  const CliResult result = CreateShell(
+      "echo hello >&3\n"
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":1}}'"
+      " >&3\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Logs(), HasSubstr("line 1 is no JSON: 'hello'"));
+}
+
+TEST_F(CommandFaultsTest, NanIsAValueAsForOtherTrials) {
+  const CliResult result = CreateShell(
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":NaN}"
+      "}' >&3\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Reason(), HasSubstr("loss was NaN"));
+}
+
+TEST_F(CommandFaultsTest, SilenceIsAHang) {
+  const CliResult result =
+      CreateShell("exec sleep 100\n", "max_restarts: 0\nhang_timeout: 1s\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(Reason(), HasSubstr("timeout: no step for 1.0s"));
+  EXPECT_THAT(Processes(), IsEmpty());
+}
+
+TEST_F(CommandFaultsTest, ProgressIsNoHang) {
+  const CliResult result = CreateShell(
+      "for i in 1 2 3 4 5 6; do sleep 0.4; echo '{\"type\":\"progress\","
+      "\"batches\":'$i'}' >&3; done\n"
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":1}}'"
+      " >&3\n",
+      "max_restarts: 0\nhang_timeout: 2s\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST_F(CommandFaultsTest, WhatItLeavesBehindIsSwept) {
+  const CliResult result = CreateShell(
+      "setsid sh -c 'sleep 1000 3>&-' >/dev/null 2>&1 &\n(sleep 1000 &)\n"
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":1}}'"
+      " >&3\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Processes(), IsEmpty());
+}
+
+TEST_F(CommandFaultsTest, AFloodOfOutputAndReportsIsTaken) {
+  const CliResult result = CreateShell(
+      "awk 'BEGIN { for (i = 0; i < 300000; i++) { print \"xxxxxxxxxxxxxxxx\"; "
+      "if (i % 3 == 0) printf \"{\\\"type\\\":\\\"training\\\",\\\"batches\\\""
+      ":%d,\\\"metrics\\\":{\\\"loss\\\":1}}\\n\", i / 30000 >\"/dev/fd/3\" } "
+      "}'\n"
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":1}}'"
+      " >&3\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Values("training", "loss").size(), 10u);
+}
+
+TEST_F(CommandFaultsTest, GoesOnFromItsCheckpointAfterAPause) {
+  StartTrainer(150);
+  AwaitBatches(20);
+  EXPECT_EQ(Run({"pause", "1"}).code, 0);
+  EXPECT_EQ(State(), "PAUSED");
+  EXPECT_EQ(Trial().at("state"), "PAUSED");
+  const json batches = Trial().at("batches");
+
+  ExpectResumes();
+
+  EXPECT_EQ(Trial().at("runs"), 2);
+  EXPECT_EQ(Trial().at("restarts"), 0);
+  EXPECT_EQ(Values("training", "loss").size(), 150u);
+  EXPECT_THAT(Logs(), HasSubstr("begins at " + batches.dump()));
+}
+
+TEST_F(CommandFaultsTest, BeginsAnewWhereItNeverCheckpoints) {
+  const pid_t runner = StartTrainer(60, "hyperparameters: {save: false}\n");
+  AwaitBatches(5);
+  ::kill(runner, SIGSTOP);
+  // Its word that it stops is heard by nobody, and its checkpoint by nobody.
+  Shell("pkill -KILL -P " + std::to_string(runner) + "; kill -KILL " +
+        std::to_string(runner));
+  EXPECT_TRUE(Within(Seconds(5), [&] { return Processes().empty(); }));
+
+  ExpectResumes();
+
+  EXPECT_EQ(Values("training", "loss").size(), 60u);
+  EXPECT_THAT(Logs(), AllOf(HasSubstr("begins at 0"),
+                            testing::Not(HasSubstr("begins at 1"))));
+}
+
+TEST_F(CommandFaultsTest, OneThatIgnoresAStopIsPausedAllTheSame) {
+  dtrain_.Write("program.sh",
+                "trap '' TERM INT\ni=0; while :; do i=$((i+1)); sleep 0.1; "
+                "echo '{\"type\":\"training\",\"batches\":'$i',\"metrics\":{"
+                "\"loss\":1}}' >&3; done\n");
+  Start(Yaml("sh program.sh", 1'000'000));
+  AwaitBatches(2);
+  EXPECT_EQ(Run({"pause", "1"}).code, 0);
+  EXPECT_EQ(State(), "PAUSED");
+  EXPECT_THAT(Processes(), IsEmpty());
+  EXPECT_EQ(Trial().at("restarts"), 0);
+}
+
+TEST_F(CommandFaultsTest, KilledProgramGoesOnFromItsCheckpoint) {
+  StartTrainer(100);
+  const pid_t trial = AwaitBatches(25);
+  Shell("kill -KILL $(pgrep -P " + std::to_string(trial) + ")");
+
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
+
+  EXPECT_EQ(Trial().at("restarts"), 1);
+  EXPECT_EQ(Values("training", "loss").size(), 100u);
+  EXPECT_THAT(Logs(), testing::ContainsRegex("begins at [2-9]0"));
+}
+
+TEST_F(CommandFaultsTest, KilledTrialLeavesNoProgramBehind) {
+  StartTrainer(100);
+  ::kill(AwaitBatches(25), SIGKILL);
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
+  EXPECT_EQ(Trial().at("restarts"), 1);
+  EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
+}
+
+TEST_F(CommandFaultsTest, GoesOnAfterItsRunnerWasKilled) {
+  const pid_t runner = StartTrainer(200);
+  AwaitBatches(25);
+  ::kill(runner, SIGKILL);
+  EXPECT_TRUE(Within(Seconds(3), [&] { return Processes().empty(); }));
+  EXPECT_EQ(State(), "INTERRUPTED");
+
+  ExpectResumes();
+
+  EXPECT_EQ(Trial().at("restarts"), 0);
+  EXPECT_EQ(Values("training", "loss").size(), 200u);
+  EXPECT_EQ(Run({"doctor"}).code, 0);
+  EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
+}
+
+TEST_F(CommandFaultsTest, DamagedCheckpointIsGoneBackFrom) {
+  StartTrainer(150);
+  AwaitBatches(35);
+  EXPECT_EQ(Run({"pause", "1"}).code, 0);
+  Shell(
+      "f=$(ls -t store/experiments/1/trials/1/checkpoints/*/files/at | head "
+      "-n 1); echo x >$f");
+
+  ExpectResumes();
+
+  EXPECT_THAT(Run({"checkpoints", "1", "--json"}).out, HasSubstr("CORRUPT"));
+  EXPECT_EQ(Values("training", "loss").size(), 150u);
+}
+
+}  // namespace
+}  // namespace dtrain
