@@ -182,7 +182,8 @@ ProgramReport ParseProgramReport(std::string_view line,
   try {
     return ReportFrom(ParseObject(line), units);
   } catch (const json::exception& error) {
-    Fail(std::string("cannot be understood: ") + error.what());
+    Fail("cannot be understood: " +
+         Truncate(EscapeForTerminal(error.what()), 200));
   }
 }
 

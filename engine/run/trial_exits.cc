@@ -73,7 +73,9 @@ void TrialListener::On(const TrialExited& event) {
       Urgency::kBatched);
   // One that crashed may have been at a checkpoint.
   if (!process->last_word) {
-    TidyCheckpoints(state_.doors.store.layout().Checkpoints(event.trial));
+    const StoreLayout& layout = state_.doors.store.layout();
+    TidyCheckpoints(layout.Checkpoints(event.trial));
+    RemoveQuietly(layout.Scratch(event.trial));
   }
   HandleExit(*trial, *process, event);
   if (!trial->ended) state_.Tell(*trial);

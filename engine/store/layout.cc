@@ -44,6 +44,10 @@ std::filesystem::path StoreLayout::TrialLog(TrialId trial) const {
   return Trial(trial) / "log";
 }
 
+std::filesystem::path StoreLayout::Scratch(TrialId trial) const {
+  return Trial(trial) / "scratch";
+}
+
 std::filesystem::path StoreLayout::Checkpoints(TrialId trial) const {
   return Trial(trial) / "checkpoints";
 }

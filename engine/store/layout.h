@@ -44,6 +44,8 @@ class StoreLayout {
                                const std::string& uuid) const;
   std::filesystem::path Trial(TrialId trial) const;
   std::filesystem::path TrialLog(TrialId trial) const;
+  /// What a command may use while it runs.
+  std::filesystem::path Scratch(TrialId trial) const;
   std::filesystem::path Checkpoints(TrialId trial) const;
   std::filesystem::path Checkpoint(TrialId trial,
                                    const std::string& uuid) const;

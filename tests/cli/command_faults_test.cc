@@ -220,6 +220,8 @@ TEST_F(CommandFaultsTest, KilledTrialLeavesNoProgramBehind) {
   EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
   EXPECT_EQ(Trial().at("restarts"), 1);
   EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
+  EXPECT_FALSE(
+      std::filesystem::exists(StoreLayout(dtrain_.store()).Scratch({1, 1})));
 }
 
 TEST_F(CommandFaultsTest, GoesOnAfterItsRunnerWasKilled) {

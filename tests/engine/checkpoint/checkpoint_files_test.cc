@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -126,6 +127,54 @@ TEST_F(CheckpointFilesTest, SaysWhyItCannotWrite) {
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(fault, HasSubstr("one/a.bin: cannot be written: File too large"));
   EXPECT_TRUE(fs::is_empty(parent_));
+}
+
+TEST_F(CheckpointFilesTest, CopiesWhatIsReadIntoDirectories) {
+  const fs::path source = directory_.path() / "source";
+  WriteText(source, std::string(3'000'000, 'x'));
+  const UniqueFd file(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
+  CheckpointWriter writer(Path());
+  writer.Copy("files/deep/a", file.get(), source);
+  writer.Write("files/b", "b");
+  writer.Write(kStateName, R"({"batches":3})");
+  const WrittenCheckpoint written = writer.Commit();
+
+  const CheckpointFiles files = CheckpointFiles::Read(Path());
+  EXPECT_EQ(files["files/deep/a"].size(), 3'000'000u);
+  EXPECT_EQ(CheckCheckpoint(Path()).at("batches"), 3);
+  EXPECT_EQ(written.files.size(), 4u);
+}
+
+TEST_F(CheckpointFilesTest, CheckingFindsWhatReadingFinds) {
+  CheckpointWriter writer(Path());
+  writer.Write("files/a", "0123");
+  writer.Write(kStateName, "{}");
+  (void)writer.Commit();
+  const auto fault = [&]() -> std::string {
+    try {
+      (void)CheckCheckpoint(Path());
+      return "valid";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(fault(), "valid");
+  WriteText(Path() + "/files/a", "0124");
+  EXPECT_THAT(fault(), HasSubstr("'files/a' does not match its checksum"));
+  WriteText(Path() + "/files/a", "012");
+  EXPECT_THAT(fault(), HasSubstr("'files/a' has 3 bytes, not 4"));
+  fs::remove_all(Path() + "/files");
+  EXPECT_THAT(fault(), HasSubstr("'files/a' cannot be read"));
+}
+
+TEST_F(CheckpointFilesTest, AManifestNamesNothingOutside) {
+  Write();
+  for (const std::string name : {"../one/a.bin", "/etc/hostname", "./a.bin",
+                                 "x/../a.bin", "a.bin/", ""}) {
+    const nlohmann::json entry = {{"sha256", "0"}, {"bytes", 10}};
+    WriteText(Path() + "/" + kManifestName, ManifestText({{name, entry}}));
+    EXPECT_THAT(Fault(), HasSubstr("is garbled")) << name;
+  }
 }
 
 TEST_F(CheckpointFilesTest, MissingOneIsTold) {

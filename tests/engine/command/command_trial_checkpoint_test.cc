@@ -62,12 +62,19 @@ TEST_F(CommandCheckpointTest, IsGivenBack) {
   EXPECT_EQ(Said<Progress>()[0].batches, 5);
 }
 
-TEST_F(CommandCheckpointTest, ReportsThatWereNotAcknowledgedAreInIt) {
-  // The runner of this test acknowledges at once, yet not before it is sent.
-  spec_.restore = Save();
-  const auto state = CheckCheckpoint(PathOf(spec_.restore));
-  EXPECT_EQ(state.at("kind"), "command");
-  EXPECT_TRUE(state.at("trainer").contains("unacknowledged"));
+TEST_F(CommandCheckpointTest, ReportsThatWereNotAcknowledgedComeAgain) {
+  acknowledges_ = false;
+  Run("echo '{\"type\":\"training\",\"batches\":4,\"metrics\":{\"loss\":2}}' "
+      ">&3; echo > x\n" +
+      Report("x"));
+  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
+  spec_.restore = Said<CheckpointSaved>()[0].uuid;
+  acknowledges_ = true;
+
+  Run("exit 0");
+
+  ASSERT_THAT(Said<TrainingReport>(), SizeIs(1));
+  EXPECT_EQ(Said<TrainingReport>()[0].batches, 4);
 }
 
 TEST_F(CommandCheckpointTest, DamageIsFound) {

@@ -41,7 +41,9 @@ CommandEnd CommandTrialTest::Run(const std::string& script) {
   const UniqueFd runner(ends[0]);
   testing::internal::CaptureStderr();
   auto trial = std::async(std::launch::async, [&] {
-    TrialChannel channel{UniqueFd(ends[1])};
+    TrialChannel channel(
+        UniqueFd(ends[1]),
+        {.drain = std::chrono::milliseconds(acknowledges_ ? 5'000 : 10)});
     channel.Start();
     const CommandEnd end =
         CommandTrial(spec_, channel, Clock::System(), limits_).Run();
@@ -63,7 +65,8 @@ void CommandTrialTest::PlayRunner(int socket) {
       const TrialMessage message = DecodeTrialMessage(*line);
       said_.push_back(message);
       const std::int64_t seq = SeqOfMessage(message);
-      if (seq > 0) (void)WriteAll(socket, Encode(Acknowledge{seq}));
+      if (seq > 0 && acknowledges_)
+        (void)WriteAll(socket, Encode(Acknowledge{seq}));
       const auto answer = answer_ ? answer_(message) : std::nullopt;
       if (answer) (void)WriteAll(socket, Encode(*answer));
     }

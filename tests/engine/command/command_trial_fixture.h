@@ -33,12 +33,13 @@ class CommandTrialTest : public testing::Test {
   }
   /// Why the trial ended; empty for one without a last word.
   static std::string Why(const CommandEnd& end);
-  /// What the adapter has written to the log since the test began.
+  /// What was written to the log in the last run.
   std::string Log() const { return log_; }
 
   TemporaryDirectory directory_;
   TrialSpec spec_;
   CommandLimits limits_;
+  bool acknowledges_ = true;
   // The runner's answer to a message, if there is one.
   std::function<std::optional<RunnerMessage>(const TrialMessage&)> answer_;
 

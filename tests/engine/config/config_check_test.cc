@@ -78,6 +78,23 @@ TEST_F(ConfigCheckTest, StopsEarlyByTheSearchersMetric) {
   EXPECT_EQ(early->min_delta, 0);
 }
 
+TEST_F(ConfigCheckTest, WarnsOfWhatACommandDoesInItsOwnWay) {
+  const std::string keys =
+      "searcher: {name: single, metric: loss, max_length: 1}\n"
+      "optimizations: {sink_size: 4, aggregation_frequency: 1,\n"
+      "  clip_gradients: {norm: 1}}\n";
+
+  const Diagnostics warnings =
+      FindingsOf("entrypoint: ./train.sh\n" + keys, Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_EQ(warnings[0].key, "optimizations.sink_size");
+  EXPECT_EQ(warnings[0].line, 3);
+  EXPECT_EQ(warnings[1].key, "optimizations.clip_gradients");
+  EXPECT_TRUE(
+      FindingsOf("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
+}
+
 TEST_F(ConfigCheckTest, TellsErrorsOfAllKindsAtOnce) {
   const Diagnostics errors = FindingsOf(
       "entrypoint: 5\n"

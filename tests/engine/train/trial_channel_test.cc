@@ -4,6 +4,7 @@
 #include <future>
 #include <string>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,6 +111,21 @@ TEST_F(TrialChannelTest, StopWakesNextAndComesFirst) {
   Say(StopTrial{});
   EXPECT_TRUE(std::holds_alternative<StopTrial>(next.get()));
   EXPECT_TRUE(channel.stop_requested());
+}
+
+TEST_F(TrialChannelTest, TellsOfNewsWithoutWaiting) {
+  TrialChannel channel(std::move(trial_));
+  channel.Start();
+  EXPECT_FALSE(channel.TryNext().has_value());
+  Say(RunOperation{{100}});
+  pollfd news{.fd = channel.news(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&news, 1, /*milliseconds=*/-1), 1);
+  const auto order = channel.TryNext();
+  ASSERT_TRUE(order && std::holds_alternative<RunOperation>(*order));
+  EXPECT_EQ(::poll(&news, 1, /*milliseconds=*/0), 0);
+  Say(StopTrial{});
+  ASSERT_EQ(::poll(&news, 1, /*milliseconds=*/-1), 1);
+  EXPECT_TRUE(std::holds_alternative<StopTrial>(channel.TryNext().value()));
 }
 
 TEST_F(TrialChannelTest, SigtermIsAStop) {

@@ -1,0 +1,74 @@
+#include "engine/process/find_program.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class FindProgramTest : public testing::Test {
+ protected:
+  FindProgramTest() {
+    MakeProgram("bin/tool");
+    MakeProgram("other/tool");
+    MakeProgram("run.sh");
+    std::ofstream(directory_.path() / "bin" / "text");
+  }
+
+  void MakeProgram(const std::string& name) {
+    const fs::path path = directory_.path() / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path).flush();
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  // Where it is, from the directory on, or why it is not.
+  std::string Find(const std::string& word, const std::string& path) {
+    try {
+      return FindProgram(word, directory_.path(), path)
+          .lexically_relative(directory_.path());
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(FindProgramTest, SaysWhatIsWrong) {
+  EXPECT_THAT(Find("none", "bin:other"),
+              HasSubstr("there is no program 'none' in PATH (bin:other)"));
+  EXPECT_THAT(Find("text", "bin"), HasSubstr("there is no program 'text'"));
+  EXPECT_THAT(Find("./none", "bin"), HasSubstr("there is no such file"));
+  EXPECT_THAT(Find("bin/text", ""), HasSubstr("chmod +x"));
+  EXPECT_THAT(Find("./bin", ""), HasSubstr("is no file"));
+  EXPECT_THAT(Find("\x1b[2J", ""), HasSubstr("'\\x1b[2J'"));
+}
+
+TEST_F(FindProgramTest, TakesTheFirstOnThePath) {
+  EXPECT_EQ(Find("tool", "none:other:bin"), "other/tool");
+  EXPECT_EQ(Find("tool", (directory_.path() / "bin").string()), "bin/tool");
+}
+
+TEST_F(FindProgramTest, AnEmptyPartIsTheWorkingDirectory) {
+  EXPECT_EQ(Find("run.sh", "bin:"), "run.sh");
+  EXPECT_THAT(Find("run.sh", "bin"), HasSubstr("./run.sh"));
+}
+
+TEST_F(FindProgramTest, ASlashMakesAPathOfIt) {
+  EXPECT_EQ(Find("./run.sh", ""), "run.sh");
+  EXPECT_EQ(Find("bin/tool", "other"), "bin/tool");
+  EXPECT_EQ(Find((directory_.path() / "run.sh").string(), ""), "run.sh");
+}
+
+}  // namespace
+}  // namespace dtrain
