@@ -167,17 +167,17 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
       .context = FindContext(config, directory, options.config, globals),
       .source = FindSource(config, globals)};
   // Before the store: what can never run leaves no trace.
-  const auto own = CompileOwnModel(config, directory, globals);
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
     PrintPlan(config, slots, parts.context, request.json || request.jsonl);
     return kExitDone;
   }
+  const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory);
   CheckCommand(options.config, config, directory);
   if (options.test) {
-    return Rehearse(config, own ? own->file.string() : "", request.json,
-                    globals);
+    return Rehearse(config, own ? own->file.string() : "", directory,
+                    request.json, globals);
   }
   const auto provenance =
       Provenance(RecordedArgv(globals.argv), directory, slots.gpus);

@@ -125,7 +125,8 @@ void Explain(const Findings& findings, const RunResult& result,
 }  // namespace
 
 int Rehearse(const ExperimentConfig& config, const std::string& library,
-             bool json, const GlobalOptions& globals) {
+             const std::filesystem::path& context, bool json,
+             const GlobalOptions& globals) {
   const ScratchDirectory scratch;
   if (scratch.path().empty()) {
     throw Error(ErrorKind::kFailed,
@@ -135,7 +136,9 @@ int Rehearse(const ExperimentConfig& config, const std::string& library,
   const ExperimentConfig test = Shortened(config);
   Store store = Store::OpenForWriting(StoreLayout(scratch.path()));
   const std::int64_t id = CreateExperiment(
-      store, test, "", nlohmann::json::object(), Clock::System());
+      store, test, "",
+      {{"context", std::filesystem::absolute(context).string()}},
+      Clock::System());
   Findings findings;
   const RunResult result = RunExperiment(store, id, test, {.library = library},
                                          findings, Clock::System());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "cli/commands.h"
@@ -11,8 +12,10 @@ namespace dtrain {
 /// a few batches: constructor, training, validation, checkpoint, making room
 /// for another trial, restoring. In a store of its own, which is deleted. Says
 /// what failed, and which hyperparameters nobody read. `library`: of the user's
-/// own model, or empty. Gives the exit code: 1 if something failed.
+/// own model, or empty; `context`: where a command runs. Gives the exit code: 1
+/// if something failed.
 int Rehearse(const ExperimentConfig& config, const std::string& library,
-             bool json, const GlobalOptions& globals);
+             const std::filesystem::path& context, bool json,
+             const GlobalOptions& globals);
 
 }  // namespace dtrain

@@ -1,7 +1,6 @@
 // `dtrain create` with a model_def.cpp, compiled for real: a quarter of a
 // minute each, so the tests are few and long.
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
-#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -91,7 +89,7 @@ TEST_F(OwnModelTest, SaysWhatTheCompilerSaysAndMakesNothing) {
 TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
   const CliResult first =
       dtrain_.Run({"create", "mine/const.yaml", "--set",
-                   "entrypoint=model_def:MyTrail", "--dry-run"});
+                   "entrypoint=model_def:MyTrail"});
   EXPECT_EQ(first.code, 2);
   EXPECT_THAT(first.err, HasSubstr("mine/model_def.cpp has no trial 'MyTrail'; "
                                    "did you mean 'MyTrial'?; its "
@@ -99,13 +97,9 @@ TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
   EXPECT_FALSE(HasStore());
 
   // The second start does not compile.
-  const auto begin = std::chrono::steady_clock::now();
-  const CliResult second =
-      dtrain_.Run({"create", "mine/const.yaml", "--dry-run"});
+  const CliResult second = dtrain_.Run({"create", "mine/const.yaml", "--test"});
   EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(second.out, HasSubstr("model_def:MyTrial"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin,
-            Patient(std::chrono::milliseconds(200)));
+  EXPECT_THAT(second.err, Not(HasSubstr("compiling")));
 
   // What dtrain has itself needs no entry in the file.
   dtrain_.Write("mine/fault.yaml",
@@ -118,8 +112,7 @@ TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
 
 TEST_F(OwnModelTest, AModelWithoutTrialsIsRefused) {
   Edit("DTRAIN_TRIALS(MyTrial)", "");
-  const CliResult result =
-      dtrain_.Run({"create", "mine/const.yaml", "--dry-run"});
+  const CliResult result = dtrain_.Run({"create", "mine/const.yaml"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("exports no trial; end model_def.cpp with "
                                     "DTRAIN_TRIALS(MyTrial)"));
