@@ -97,7 +97,12 @@ CommandEnd CommandTrial::Run() {
 }
 
 void CommandTrial::Restore() {
-  if (spec_.restore.empty()) return;
+  if (spec_.restore.empty()) {
+    if (spec_.run > 0) {
+      Log(LogLevel::kInfo, "begins anew, for it has no checkpoint");
+    }
+    return;
+  }
   const fs::path path =
       fs::path(spec_.directory) / "checkpoints" / spec_.restore;
   ProgramState state = LoadProgramCheckpoint(path);

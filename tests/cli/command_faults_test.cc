@@ -189,6 +189,27 @@ TEST_F(CommandFaultsTest, BeginsAnewWhereItNeverCheckpoints) {
                             testing::Not(HasSubstr("begins at 1"))));
 }
 
+TEST_F(CommandFaultsTest, ASearchNeedsNoCheckpoints) {
+  dtrain_.Write("program.sh",
+                "printf '{\"type\":\"validation\",\"batches\":%d,\"metrics\":"
+                "{\"loss\":%s}}\\n' $DTRAIN_UNTIL $DTRAIN_HPARAM_x >&3\n");
+  const CliResult result = Create(
+      "name: command\nentrypoint: sh program.sh\n"
+      "hyperparameters: {x: {type: double, minval: 0, maxval: 1}}\n"
+      "searcher: {name: async_halving, metric: loss, max_trials: 8, divisor: "
+      "2, num_rungs: 3, max_length: 40}\n"
+      "reproducibility: {experiment_seed: 1}\nmax_restarts: 0\n"
+      "resources: {slots: 'cpu:2'}\n");
+  ASSERT_EQ(result.code, 0) << result.err;
+  int longest = 0;
+  for (const json& trial : Trials()) {
+    EXPECT_NE(trial.at("state"), "ERROR");
+    if (trial.at("batches") == 40) ++longest;
+  }
+  EXPECT_GE(longest, 1);
+  EXPECT_THAT(Logs(), HasSubstr("begins anew, for it has no checkpoint"));
+}
+
 TEST_F(CommandFaultsTest, OneThatIgnoresAStopIsPausedAllTheSame) {
   dtrain_.Write("program.sh",
                 "trap '' TERM INT\ni=0; while :; do i=$((i+1)); sleep 0.1; "
