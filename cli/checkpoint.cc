@@ -11,8 +11,8 @@ void SetUpCheckpoint(CLI::App& app, Invocation& invocation) {
   OnParsed(app, [&app] {
     if (HasNamedSubcommand(app)) return;
     throw Error(ErrorKind::kUsage,
-                "checkpoint: what of it? give show, verify, export or "
-                "delete; see 'dtrain checkpoint --help'");
+                "checkpoint: what of it? give show, verify, export, import "
+                "or delete; see 'dtrain checkpoint --help'");
   });
   SetUpCheckpointShow(
       AddSubcommand(app, "show", "Show one checkpoint and its files"),
@@ -22,6 +22,9 @@ void SetUpCheckpoint(CLI::App& app, Invocation& invocation) {
       invocation);
   SetUpCheckpointExport(
       AddSubcommand(app, "export", "Write its weights for PyTorch and others"),
+      invocation);
+  SetUpCheckpointImport(
+      AddSubcommand(app, "import", "Take weights of PyTorch and others"),
       invocation);
   SetUpCheckpointDelete(
       AddSubcommand(app, "delete", "Delete checkpoints with their files"),

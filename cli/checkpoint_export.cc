@@ -20,12 +20,12 @@
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/state_dict_writer.h"
+#include "engine/checkpoint/weights_name.h"
 #include "engine/report/format.h"
 
 namespace dtrain {
 namespace {
 
-constexpr char kWeights[] = "model.safetensors";
 constexpr char kSafetensors[] = "safetensors";
 constexpr char kStateDict[] = "state_dict";
 constexpr std::size_t kShownModels = 6;
@@ -111,13 +111,13 @@ std::vector<TensorBytes> TensorsOf(const CheckpointFiles& files,
                     "in " +
                     own.string());
   }
-  if (!files.Has(kWeights)) {
+  if (!files.Has(kWeightsName)) {
     throw Error(ErrorKind::kFailed, "checkpoint " + files.path() +
-                                        ": has no '" + kWeights +
+                                        ": has no '" + kWeightsName +
                                         "', so no weights to export");
   }
   auto tensors =
-      ReadSafetensors(files[kWeights], files.path() + "/" + kWeights);
+      ReadSafetensors(files[kWeightsName], files.path() + "/" + kWeightsName);
   AddTies(files, tensors);
   if (!model.empty()) KeepModel(model, tensors);
   return tensors;

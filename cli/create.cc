@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -18,11 +19,7 @@
 #include "cli/secrets.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
-#include "engine/base/text.h"
-#include "engine/plugin/model_sources.h"
-#include "engine/process/find_program.h"
 #include "engine/run/runner.h"
-#include "models/table.h"
 
 namespace dtrain {
 namespace {
@@ -62,72 +59,14 @@ std::string LabelOverride(const ExperimentConfig& config,
   return "labels=[" + list + "]";
 }
 
-std::filesystem::path ContextDirectory(const CreateOptions& options) {
-  if (options.context.empty()) return DirectoryOf(options.config);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(options.context, ignored)) {
-    return options.context;
-  }
-  throw Error(ErrorKind::kUsage,
-              options.context +
-                  ": is no directory; CONTEXT is the directory "
-                  "of the experiment's files");
-}
-
 ConfigResult Parse(const CreateOptions& options, const std::string& text) {
   std::vector<std::string> overrides = Overrides(options);
-  const auto context = ContextDirectory(options);
+  const auto context = ContextDirectory(options.config, options.context);
   ConfigResult result =
       ParseConfigText(text, options.config, overrides, context);
   if (!result.config || options.labels.empty()) return result;
   overrides.push_back(LabelOverride(*result.config, options.labels));
   return ParseConfigText(text, options.config, overrides, context);
-}
-
-// There must be such a trial in this build, if it is not the user's own.
-void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
-                     const std::filesystem::path& context) {
-  const auto* name = std::get_if<std::string>(&config.entrypoint);
-  if (name == nullptr || HasOwnModel(*name, context)) return;
-  if (FindModel(*name) != nullptr) return;
-  throw Error(ErrorKind::kUsage,
-              file + ": entrypoint: this build has no trial '" + *name + "'" +
-                  DidYouMean(*name, Entrypoints()) + "; it has " +
-                  Join(Entrypoints(), ", ") + " ('dtrain models' says more)");
-}
-
-// What can never run on this machine is not made.
-void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
-                        const std::filesystem::path& context) {
-  const auto* name = std::get_if<std::string>(&config.entrypoint);
-  if (name == nullptr || HasOwnModel(*name, context)) return;
-  const ModelEntry* model = FindModel(*name);
-  if (model == nullptr || model->check == nullptr) return;
-  const auto problem = model->check(config.hyperparameters);
-  if (!problem) return;
-  throw Error(ErrorKind::kUsage,
-              file + ": " + *problem + "; nothing was created");
-}
-
-// Where a command will be looked for: as the trials will see it.
-std::string PathOfTrials(const ExperimentConfig& config) {
-  for (const auto& [name, value] : config.environment) {
-    if (name == "PATH") return value;
-  }
-  const char* path = std::getenv("PATH");
-  return path == nullptr ? "" : path;
-}
-
-void CheckCommand(const std::string& file, const ExperimentConfig& config,
-                  const std::filesystem::path& context) {
-  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
-  if (words == nullptr) return;
-  try {
-    FindProgram(words->front(), context, PathOfTrials(config));
-  } catch (const Error& error) {
-    throw Error(ErrorKind::kUsage, file + ": entrypoint: " + error.what() +
-                                       "; nothing was created");
-  }
 }
 
 // The configuration, or an Error with every finding said before it.
@@ -141,7 +80,8 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
     throw Error(ErrorKind::kUsage,
                 options.config + ": " + refusal + "; nothing was created");
   }
-  CheckEntrypoint(options.config, *result.config, ContextDirectory(options));
+  CheckEntrypoint(options.config, *result.config,
+                  ContextDirectory(options.config, options.context));
   return *std::move(result.config);
 }
 
@@ -162,7 +102,7 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   const RunRequest request = CheckRunFlags(options.run);
   const std::string text = ReadConfigFile(options.config);
   ExperimentConfig config = CheckedConfig(options, text, globals);
-  const auto directory = ContextDirectory(options);
+  const auto directory = ContextDirectory(options.config, options.context);
   const ExperimentParts parts = {
       .context = FindContext(config, directory, options.config, globals),
       .source = FindSource(config, globals)};
@@ -174,7 +114,6 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   }
   const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory);
-  CheckCommand(options.config, config, directory);
   if (options.test) {
     return Rehearse(config, own ? own->file.string() : "", directory,
                     request.json, globals);

@@ -28,8 +28,6 @@ class StoreLayout {
   /// Held by the experiment's runner and by all its trials as long as one
   /// lives.
   std::filesystem::path TrialsLock(std::int64_t experiment) const;
-  /// The copy of the experiment's context directory, if there is one.
-  std::filesystem::path Context(std::int64_t experiment) const;
   /// What a detached runner prints.
   std::filesystem::path RunnerLog(std::int64_t experiment) const;
   /// What it needs of its user's files to run, as they were when it was made;

@@ -40,7 +40,9 @@ endfunction()
 string(TOUPPER "${CMAKE_BUILD_TYPE}" _type)
 separate_arguments(_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${_type}}")
 separate_arguments(_link UNIX_COMMAND "${CMAKE_SHARED_LINKER_FLAGS}")
-# Those of the precompiled header, or the compiler passes over it.
+# What a model computes, it computes in LibTorch: -O1 compiles in two thirds of
+# the time. The rest as for the precompiled header, or the compiler passes over it.
+list(TRANSFORM _flags REPLACE "^-O[23]$" "-O1")
 list(APPEND _flags -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra -Wno-missing-field-initializers
   -std=c++20)
 if(DTRAIN_SANITIZE)

@@ -41,24 +41,24 @@ TEST_F(OwnModelTest, TheNewModelPassesItsTest) {
 
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("compiling ./model_def.cpp"));
-  EXPECT_THAT(result.out, AllOf(HasSubstr("test passed in "),
-                                HasSubstr("restored"), HasSubstr("COMPLETED")));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("test passed in "), HasSubstr("restored"),
+                    HasSubstr("experiment 1 completed")));
   EXPECT_THAT(result.err, Not(HasSubstr("warning")));
 }
 
 TEST_F(OwnModelTest, GoesOnAsItWasAfterTheDirectoryHasChanged) {
-  const CliResult paused = dtrain_.Run(
-      {"create", "mine/const.yaml", "--set", "searcher.max_length=1000000"},
-      {.signal_when = "trial 1.1 started"});
-  ASSERT_EQ(paused.code, 130) << paused.err;
+  const CliResult paused =
+      dtrain_.Run({"create", "mine/const.yaml", "--timeout", "5", "--set",
+                   "searcher.max_length=10000000"});
+  ASSERT_EQ(paused.code, 124) << paused.err;
   EXPECT_THAT(paused.err, HasSubstr("compiling mine/model_def.cpp"));
   // Neither this change nor the place matters to it.
   Edit("net_->forward(batch.data)", "nonsense");
   fs::rename(dtrain_.directory() / "mine", dtrain_.directory() / "moved");
 
-  const CliResult resumed =
-      dtrain_.Run({"resume", "1"}, {.signal_when = "trial 1.1 started"});
-  EXPECT_EQ(resumed.code, 130) << resumed.err;
+  const CliResult resumed = dtrain_.Run({"resume", "1", "--timeout", "2"});
+  EXPECT_EQ(resumed.code, 124) << resumed.err;
   EXPECT_THAT(resumed.err, Not(HasSubstr("compiling")));
 
   const std::string uuid = dtrain_.Run({"checkpoints", "1", "--json"})
@@ -80,16 +80,15 @@ TEST_F(OwnModelTest, SaysWhatTheCompilerSaysAndMakesNothing) {
 
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("mine/model_def.cpp:52:"), HasSubstr("error: "),
+              AllOf(HasSubstr("mine/model_def.cpp:"), HasSubstr("error: "),
                     HasSubstr("Stap"),
                     HasSubstr("mine/model_def.cpp: does not compile")));
   EXPECT_FALSE(HasStore());
 }
 
 TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
-  const CliResult first =
-      dtrain_.Run({"create", "mine/const.yaml", "--set",
-                   "entrypoint=model_def:MyTrail"});
+  const CliResult first = dtrain_.Run(
+      {"create", "mine/const.yaml", "--set", "entrypoint=model_def:MyTrail"});
   EXPECT_EQ(first.code, 2);
   EXPECT_THAT(first.err, HasSubstr("mine/model_def.cpp has no trial 'MyTrail'; "
                                    "did you mean 'MyTrial'?; its "

@@ -45,7 +45,7 @@ TEST_F(RehearsalTest, TrainsValidatesRestoresAndKeepsNothing) {
   EXPECT_EQ(json["passed"], true);
   EXPECT_EQ(json["error"], nullptr);
   EXPECT_EQ(json["restored"], true);
-  EXPECT_EQ(json["validations"], 3);
+  EXPECT_GE(json["validations"], 3);
   EXPECT_GT(json["checkpoint_bytes"], 1000);
   EXPECT_THAT(json["unread_hyperparameters"],
               ElementsAre("hidden_size", "nested.unused"));

@@ -13,15 +13,25 @@ Batch Points(std::int64_t samples, std::uint64_t seed) {
   return {.data = points, .target = inside.to(torch::kLong)};
 }
 
+struct Net : torch::nn::Module {
+  explicit Net(std::int64_t hidden)
+      : hidden_(register_module("hidden", torch::nn::Linear(2, hidden))),
+        output_(register_module("output", torch::nn::Linear(hidden, 2))) {}
+  torch::Tensor forward(const torch::Tensor& points) {
+    return output_->forward(hidden_->forward(points).relu());
+  }
+  torch::nn::Linear hidden_;
+  torch::nn::Linear output_;
+};
+
+// The trial: a constructor and four functions.
 class MyTrial final : public Trial {
  public:
   // Network and optimizer. What is added to the context is moved to the GPU,
   // if there is one, and is in the checkpoints.
   explicit MyTrial(TrialContext& context) : context_(context) {
-    const auto hidden = context.Get<std::int64_t>("hidden");
-    net_ = torch::nn::Sequential(torch::nn::Linear(2, hidden), torch::nn::ReLU(),
-                                 torch::nn::Linear(hidden, 2));
-    context.Add(net_.ptr());
+    net_ = std::make_shared<Net>(context.Get<std::int64_t>("hidden"));
+    context.Add(net_);
     optimizer_ = MakeOptimizer(context, net_->parameters());
     context.Add(optimizer_);
   }
@@ -46,14 +56,14 @@ class MyTrial final : public Trial {
   // Means over the batch; dtrain takes them over the whole set.
   Metrics EvaluateBatch(const Batch& batch) override {
     const torch::Tensor logits = net_->forward(batch.data);
-    return {{"val_loss", torch::nn::functional::cross_entropy(logits,
-                                                              batch.target)},
+    return {{"val_loss",
+             torch::nn::functional::cross_entropy(logits, batch.target)},
             {"val_accuracy", Accuracy(logits, batch.target)}};
   }
 
  private:
   TrialContext& context_;
-  torch::nn::Sequential net_{nullptr};
+  std::shared_ptr<Net> net_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
 };
 

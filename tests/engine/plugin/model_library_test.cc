@@ -23,7 +23,7 @@ using testing::StartsWith;
 
 // Copies its last argument to what follows -o, counts its calls, and obeys
 // words in the source.
-constexpr const char* kCompiler = R"(#!/bin/sh
+constexpr const char* kCompiler = R"sh(#!/bin/sh
 echo "$*" >>"$(dirname "$0")/calls"
 for word; do
   case $previous in
@@ -42,7 +42,7 @@ grep -q DIE "$previous" && kill -9 $$
 grep -q SLOW "$previous" && sleep 0.3
 echo "x.o: $previous$(sed -n 's/^INCLUDE/ /p' "$previous")" >"$rule"
 cp "$previous" "$out"
-)";
+)sh";
 
 class ModelLibraryTest : public testing::Test {
  protected:

@@ -1,0 +1,302 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/checkpoint.h"
+#include "cli/config_file.h"
+#include "cli/entrypoint_check.h"
+#include "cli/exit_code.h"
+#include "cli/new_file.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/own_model.h"
+#include "cli/provenance.h"
+#include "cli/record_experiment.h"
+#include "cli/secrets.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/base/scratch_directory.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/safetensors.h"
+#include "engine/checkpoint/uuid.h"
+#include "engine/checkpoint/weights_file.h"
+#include "engine/checkpoint/weights_name.h"
+#include "engine/process/local_launcher.h"
+#include "engine/run/evaluation.h"
+#include "engine/run/runner.h"
+#include "engine/store/private_files.h"
+#include "searchers/hparam_space.h"
+#include "searchers/registry.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What DataParallel puts in front of every name.
+constexpr std::string_view kWrapped = "module.";
+
+struct ImportOptions : JsonOption {
+  std::string file;
+  std::string config;
+  std::string context;
+  std::vector<std::string> overrides;
+  std::string out;
+  bool force = false;
+};
+
+// The weights of a file, under the names that the model itself gives them.
+class Weights {
+ public:
+  explicit Weights(const fs::path& path)
+      : file_(OpenWeights(path)), tensors_(file_.tensors()) {
+    const auto wrapped = [](const TensorBytes& tensor) {
+      return tensor.name.starts_with(kWrapped);
+    };
+    if (!std::ranges::all_of(tensors_, wrapped)) return;
+    for (TensorBytes& tensor : tensors_) tensor.name.erase(0, kWrapped.size());
+  }
+
+  std::size_t count() const { return tensors_.size(); }
+
+  /// As a safetensors file, in pieces that are valid as long as this lives.
+  std::vector<std::span<const std::byte>> Pieces() {
+    header_ = SafetensorsHeader(tensors_);
+    std::vector<std::span<const std::byte>> pieces = {
+        std::as_bytes(std::span(header_))};
+    for (const TensorBytes& tensor : tensors_) pieces.push_back(tensor.bytes);
+    return pieces;
+  }
+
+ private:
+  WeightsFile file_;
+  std::vector<TensorBytes> tensors_;
+  std::string header_;
+};
+
+int Convert(const ImportOptions& options, Weights& weights,
+            const GlobalOptions& globals) {
+  const fs::path out =
+      options.out.empty()
+          ? fs::path(options.file).stem().string() + ".safetensors"
+          : options.out;
+  NewFile file(out, options.force);
+  for (const auto& piece : weights.Pieces()) file.Write(piece);
+  file.Keep();
+  if (options.json) {
+    PrintJson({{"file", fs::absolute(out).string()},
+               {"tensors", weights.count()},
+               {"bytes", file.bytes()}});
+  } else {
+    Say(globals, "wrote " + out.string() + ": " +
+                     std::to_string(weights.count()) + " tensors, " +
+                     FormatBytes(file.bytes()));
+  }
+  return kExitDone;
+}
+
+// A trial that has not been trained: what the configuration says of it.
+struct NewTrial {
+  ExperimentConfig config;
+  std::string text;
+  fs::path context;
+  Create create;
+  std::string library;
+};
+
+NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
+  NewTrial trial{.text = ReadConfigFile(options.config),
+                 .context = ContextDirectory(options.config, options.context)};
+  ConfigResult result = ParseConfigText(trial.text, options.config,
+                                        options.overrides, trial.context);
+  PrintDiagnostics(result.diagnostics, globals);
+  const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
+  if (!refusal.empty() || !result.config) {
+    throw Error(ErrorKind::kUsage,
+                options.config + ": " + refusal + "; nothing was imported");
+  }
+  trial.config = *std::move(result.config);
+  if (!std::holds_alternative<std::string>(trial.config.entrypoint)) {
+    throw Error(ErrorKind::kUsage,
+                options.config +
+                    ": entrypoint: is a command, which makes and reads its "
+                    "own checkpoints; name a trial");
+  }
+  for (const auto& [name, space] : trial.config.hyperparameters.items()) {
+    if (IsConstant(space)) continue;
+    throw Error(ErrorKind::kUsage,
+                options.config + ": hyperparameters." + name +
+                    ": is searched; say what the weights were trained with: "
+                    "--set hyperparameters." +
+                    name + "=VALUE");
+  }
+  CheckEntrypoint(options.config, trial.config, trial.context);
+  if (auto own = CompileOwnModel(trial.config, trial.context, globals)) {
+    trial.library = own->file.string();
+  }
+  const auto searcher = MakeSearcher({.name = "single", .max_length = 1},
+                                     trial.config.hyperparameters,
+                                     trial.config.experiment_seed.value_or(0));
+  trial.create = std::get<Create>(searcher->Handle(Started{}).front());
+  return trial;
+}
+
+std::string StateText(const NewTrial& trial) {
+  const nlohmann::json state = {
+      {"version", 1},
+      {"imported", true},
+      {"batches", 0},
+      {"epoch", 0},
+      {"ties", nlohmann::json::object()},
+      {"hparams", trial.create.hparams},
+      {"entrypoint", std::get<std::string>(trial.config.entrypoint)}};
+  return state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+WrittenCheckpoint Write(Weights& weights, const NewTrial& trial,
+                        const fs::path& directory) {
+  CheckpointWriter writer(directory.string());
+  writer.Write(kWeightsName, weights.Pieces());
+  writer.Write(kStateName, StateText(trial));
+  return writer.Commit();
+}
+
+// Has the trial load the weights: names and shapes must be those of its model.
+void RequireThatItLoads(const NewTrial& trial, const fs::path& checkpoint,
+                        const fs::path& scratch) {
+  ExperimentConfig config = trial.config;
+  config.searcher = {.name = "single", .max_trials = 1};
+  SlotPlan slots = PlanExperimentSlots(config);
+  slots.count = 1;
+  const TrialSpec spec{.id = {1, 1},
+                       .task = Task::kLoad,
+                       .entrypoint = std::get<std::string>(config.entrypoint),
+                       .library = trial.library,
+                       .hparams = trial.create.hparams,
+                       .data = config.data,
+                       .seed = trial.create.seed,
+                       .threads = static_cast<int>(slots.threads),
+                       .directory = scratch.string(),
+                       .warm_start = checkpoint.string(),
+                       .settings = config.training};
+  LocalLauncher launcher({.experiment = 1,
+                          .slots = slots,
+                          .layout = StoreLayout(scratch),
+                          .host = FindTrialHost(),
+                          .environment = config.environment});
+  const Evaluation loaded =
+      RunEvaluation(launcher, spec, [](const Progress&) {});
+  if (loaded.signal != 0) {
+    throw Error(ErrorKind::kFailed, "interrupted; nothing was imported");
+  }
+}
+
+// Records an experiment of one trial that ended before it began.
+TrialId Record(const ImportOptions& options, NewTrial& trial, Store& store,
+               const GlobalOptions& globals) {
+  nlohmann::json provenance =
+      Provenance(RecordedArgv(globals.argv), trial.context, {});
+  provenance["imported_from"] =
+      ToValidUtf8(fs::absolute(options.file).string());
+  const std::int64_t id = RecordExperiment(
+      store, trial.config, RecordedYaml(trial.text, trial.config), provenance,
+      {.context =
+           FindContext(trial.config, trial.context, options.config, globals)});
+  return {id, 1};
+}
+
+void RecordCheckpoint(const TrialId id, const NewTrial& trial,
+                      const std::string& uuid, const WrittenCheckpoint& written,
+                      Store& store) {
+  const Timestamp now = Clock::System().now();
+  store.Write([&](StoreWriter& writer) {
+    writer.SetExperimentState(id.experiment, State::kRunning, now);
+    writer.AddTrial({.id = id,
+                     .request_id = trial.create.request_id,
+                     .hparams = trial.create.hparams,
+                     .seed = trial.create.seed,
+                     .created = now});
+    writer.AddCheckpoint({.uuid = uuid,
+                          .trial = id,
+                          .state = "COMPLETED",
+                          .bytes = written.bytes,
+                          .files = written.files,
+                          .time = now});
+    writer.SetTrialState(id, State::kCompleted, now, "imported");
+    writer.SetExperimentProgress(id.experiment, 1);
+    writer.SetExperimentState(id.experiment, State::kCompleted, now);
+  });
+}
+
+int ImportInto(const ImportOptions& options, Weights& weights,
+               const GlobalOptions& globals) {
+  NewTrial trial = TrialOf(options, globals);
+  const ScratchDirectory scratch;
+  (void)Write(weights, trial, scratch.path() / "checkpoint");
+  RequireThatItLoads(trial, scratch.path() / "checkpoint", scratch.path());
+
+  Store store = OpenStoreForWriting(FindStore(globals), globals);
+  const TrialId id = Record(options, trial, store, globals);
+  const std::string uuid = RandomUuid();
+  MakePrivateDirectories(store.layout().Trial(id));
+  const WrittenCheckpoint written =
+      Write(weights, trial, store.layout().Checkpoint(id, uuid));
+  RecordCheckpoint(id, trial, uuid, written, store);
+  if (options.json) {
+    PrintJson({{"experiment", id.experiment},
+               {"trial", ToString(id)},
+               {"checkpoint", uuid},
+               {"tensors", weights.count()},
+               {"bytes", written.bytes}});
+  } else {
+    Say(globals, "imported " + std::to_string(weights.count()) +
+                     " tensors as checkpoint " + uuid + " of trial " +
+                     ToString(id) + "; go on with " +
+                     CommandFor(globals, "evaluate " + uuid.substr(0, 8)) +
+                     " or " +
+                     CommandFor(globals, "continue " + uuid.substr(0, 8)));
+  }
+  return kExitDone;
+}
+
+int Import(const ImportOptions& options, const GlobalOptions& globals) {
+  if (!options.config.empty() && (!options.out.empty() || options.force)) {
+    throw Error(ErrorKind::kUsage,
+                "checkpoint import: --out and --force write a file, CONFIG "
+                "imports into the store; give one of them");
+  }
+  Weights weights(options.file);
+  return options.config.empty() ? Convert(options, weights, globals)
+                                : ImportInto(options, weights, globals);
+}
+
+}  // namespace
+
+void SetUpCheckpointImport(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<ImportOptions>();
+  AddOption(app, "FILE", options->file, "Weights: .pth or .safetensors")
+      .Required();
+  AddOption(app, "CONFIG", options->config,
+            "YAML of the trial that they are of; else they are converted");
+  AddOption(app, "CONTEXT", options->context, "Directory of its other files");
+  AddOption(app, "--set", options->overrides,
+            "Value instead of the one in CONFIG")
+      .TypeName("KEY=VALUE")
+      .OneEach();
+  AddOption(app, "--out", options->out,
+            "Without CONFIG: to this safetensors file")
+      .TypeName("FILE");
+  AddFlag(app, "--force", options->force, "Replace a file that is there");
+  AddJsonOption(app, *options);
+  OnParsed(app, [options, &invocation] {
+    invocation.run = [options, &invocation] {
+      return Import(*options, invocation.globals);
+    };
+  });
+}
+
+}  // namespace dtrain

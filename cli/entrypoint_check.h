@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "engine/config/experiment_config.h"
+
+namespace dtrain {
+
+/// Throws Error(kUsage) that begins with `file` if this build has no such
+/// trial and the model_def.cpp of `context`, if there is one, is not where it
+/// would come from. Compiles nothing.
+void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
+                     const std::filesystem::path& context);
+
+/// Throws likewise for what can never run on this machine: data, weights or
+/// the program of a command that are not there.
+void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
+                        const std::filesystem::path& context);
+
+/// `context`, or the directory of the configuration `file` if that is empty.
+/// Throws Error(kUsage) if it is no directory.
+std::filesystem::path ContextDirectory(const std::string& file,
+                                       const std::string& context);
+
+}  // namespace dtrain
