@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "cli/entrypoint_check.h"
 #include "cli/options.h"
 #include "cli/record_experiment.h"
 #include "cli/run_experiment.h"
@@ -64,6 +65,8 @@ int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
     config =
         ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
                               OverridesOf(options), options.labels, globals);
+    CheckEntrypoint(options.source, config,
+                    layout.Context(start.trial.experiment));
     SetSource(start, config);
     parts = {.context = StoredContextOf(layout, trial.experiment),
              .source = start};

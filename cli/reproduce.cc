@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/metric_comparison.h"
 #include "cli/options.h"
@@ -177,6 +178,8 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
     config = ReadSingleTrialConfig(
         trial, ConfigOf(trial, LengthsOf(store, source), parts.source), {}, {},
         globals);
+    CheckEntrypoint(ToString(source), config,
+                    layout.Context(source.experiment));
     provenance = SingleTrialProvenance(trial, config, globals);
     provenance["reproduces"] = ToString(source);
     SayDifferences(trial.experiment, provenance, globals);

@@ -167,7 +167,7 @@ TEST_F(CommandTest, WarnsOfWhatACommandDoesItself) {
                                     "warning: has no effect"));
 }
 
-TEST_F(CommandTest, RunsWhereTheConfigurationLies) {
+TEST_F(CommandTest, RunsInItsCopyOfTheFiles) {
   dtrain_.Write("sub.txt", "");
   fs::create_directories(dtrain_.directory() / "here");
   const auto script = dtrain_.Write(
@@ -182,7 +182,7 @@ TEST_F(CommandTest, RunsWhereTheConfigurationLies) {
                 "resources: {slots: cpu}\n");
   const CliResult result = dtrain_.Run({"create", "here/run.yaml"});
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(dtrain_.Run({"logs", "1"}).out, HasSubstr("/here\n1.1 | hello"));
+  EXPECT_THAT(dtrain_.Run({"logs", "1"}).out, HasSubstr("experiments/1/context\n1.1 | hello"));
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"checkpoint"}, "see 'dtrain checkpoint --help'"},
         Misuse{{"checkpoint", "shwo"},
                "unknown command 'checkpoint shwo'; there are show, verify, "
-               "export, delete"},
+               "export, import, delete"},
         Misuse{{"checkpoint", "show", "0a"}, "give at least 4 characters"},
         Misuse{{"checkpoint", "show"}, "checkpoint show: "}));
 
