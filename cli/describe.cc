@@ -103,8 +103,8 @@ void PrintProvenance(const nlohmann::json& provenance) {
   std::cout << "\nwhere it came from\n";
   const nlohmann::json context = ContextJson(provenance);
   if (!context.is_null()) {
-    Line("context", ContextSize(context["files"], context["bytes"]) + ", " +
-                        context["hash"].get<std::string>());
+    Line("stored", ContextSize(context["files"], context["bytes"]) + ", " +
+                       context["hash"].get<std::string>());
   }
   for (const auto& [name, value] : provenance.items()) {
     if (name.starts_with("context_")) continue;

@@ -117,7 +117,7 @@ TEST_F(ContextTest, HasNeitherTheStoreNorSecrets) {
 TEST_F(ContextTest, IsPartOfTheDescription) {
   const std::string hash = AddExperiment();
   const CliResult text = dtrain_.Run({"describe", "4"});
-  EXPECT_THAT(text.out, HasSubstr("  context       2 files, 1.2 kB, " + hash));
+  EXPECT_THAT(text.out, HasSubstr("  stored        2 files, 1.2 kB, " + hash));
   EXPECT_THAT(text.out, Not(HasSubstr("context_hash")));
   const json document = dtrain_.Run({"describe", "4", "--json"}).Json();
   EXPECT_EQ(document["context"],

@@ -243,5 +243,25 @@ TEST_P(OptimizerStepTest, StepsSchedules) {
 INSTANTIATE_TEST_SUITE_P(Golden, OptimizerStepTest,
                          testing::ValuesIn(GoldenCases()));
 
+TEST_F(TrainerContextTest, KnowsWhichHyperparametersNobodyRead) {
+  spec_.hparams = {{"lr", 0.1},
+                   {"global_batch_size", 4},
+                   {"dropout", 0.5},
+                   {"net", {{"width", 3}, {"depth", 2}}},
+                   {"head", {{"size", 1}}}};
+  (void)context_.Get<double>("lr");
+  (void)context_.Get<int>("missing", 1);
+  (void)context_.batch_size();
+  (void)context_.Get<int>("net.width");
+  EXPECT_THAT(context_.UnreadHparams(),
+              testing::ElementsAre("dropout", "head.size", "net.depth"));
+
+  (void)context_.Get<nlohmann::json>("net");
+  EXPECT_THAT(context_.UnreadHparams(),
+              testing::ElementsAre("dropout", "head.size"));
+  (void)context_.hparams();
+  EXPECT_THAT(context_.UnreadHparams(), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace dtrain

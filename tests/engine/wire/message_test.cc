@@ -91,6 +91,12 @@ TEST(MessageTest, InvalidUtf8IsReplaced) {
   EXPECT_EQ(finished.message, "bad \xEF\xBF\xBD byte");
 }
 
+TEST(MessageTest, UnreadHyperparametersRoundTrip) {
+  const std::vector<std::string> names = {"dense1", "net.a, b", "x y"};
+  EXPECT_EQ(RoundTrip(Finished{.unread = names}).unread, names);
+  EXPECT_TRUE(RoundTrip(Finished{}).unread.empty());
+}
+
 TEST(MessageTest, CheckpointKeepsItsFiles) {
   const auto saved = RoundTrip(CheckpointSaved{
       .seq = 3,

@@ -13,6 +13,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
       .min_validation_period = {1, Unit::kEpochs},
       .min_checkpoint_period = {500, Unit::kRecords},
       .perform_initial_validation = true,
+      .validation_batches = 2,
       .records_per_epoch = 60'000,
       .aggregation_frequency = 4,
       .average_aggregated_gradients = false,
@@ -37,6 +38,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
   EXPECT_EQ(read.clip_norm, 1.5);
   EXPECT_TRUE(read.update_in_backward);
   EXPECT_EQ(read.sink_size, -1);
+  EXPECT_EQ(read.validation_batches, 2);
   ASSERT_TRUE(read.early_stopping);
   EXPECT_EQ(read.early_stopping->min_delta, 1e-3);
   EXPECT_FALSE(read.smaller_is_better);

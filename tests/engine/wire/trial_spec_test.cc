@@ -16,8 +16,10 @@ TrialSpec Sample() {
           .task = Task::kFeatures,
           .split = "test",
           .limit = 5,
+          .images = "/scratch/images",
           .run = 2,
           .entrypoint = "digits:LeNetTrial",
+          .library = "/cache/model_def.so",
           .command = {"./train.sh", "--fast"},
           .context = "/home/me",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
@@ -43,6 +45,8 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.task, Task::kFeatures);
   EXPECT_EQ(read.limit, 5);
   EXPECT_EQ(read.split, "test");
+  EXPECT_EQ(read.images, "/scratch/images");
+  EXPECT_EQ(read.library, "/cache/model_def.so");
   EXPECT_THAT(read.command, ElementsAre("./train.sh", "--fast"));
   EXPECT_EQ(read.context, "/home/me");
   EXPECT_EQ(read.seed, 4'000'000'000u);

@@ -1,0 +1,76 @@
+#include "engine/data/tensor_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+
+// Sample i has data [i, i], target i and weight 10·i.
+Batch Set(std::int64_t samples) {
+  const torch::Tensor numbers = torch::arange(samples, torch::kFloat);
+  return {.data = torch::stack({numbers, numbers}, 1),
+          .target = numbers.to(torch::kLong),
+          .extra = {{"weight", numbers * 10}}};
+}
+
+TEST(TensorSourceTest, GivesRowsThatBelongTogether) {
+  TensorSource source(Set(7), {.batch_size = 3, .shuffle = true, .seed = 5},
+                      torch::kCPU);
+  EXPECT_EQ(source.BatchesPerEpoch(), 3);
+  EXPECT_EQ(source.SamplesPerEpoch(), 7);
+  std::multiset<std::int64_t> seen;
+  for (int i = 0; i < 3; ++i) {
+    const Batch batch = source.Read();
+    EXPECT_EQ(batch.size(), i == 2 ? 1 : 3);
+    for (std::int64_t row = 0; row < batch.size(); ++row) {
+      const auto number = batch.target[row].item<std::int64_t>();
+      EXPECT_EQ(batch.data[row][1].item<float>(), number);
+      EXPECT_EQ(batch["weight"][row].item<float>(), 10 * number);
+      seen.insert(number);
+    }
+  }
+  EXPECT_EQ(seen, (std::multiset<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
+}
+
+TEST(TensorSourceTest, BatchIsThatOfItsNumber) {
+  const SamplerOptions samples = {.batch_size = 2, .shuffle = true, .seed = 5};
+  TensorSource source(Set(6), samples, torch::kCPU);
+  std::vector<Batch> batches;
+  for (int i = 0; i < 9; ++i) batches.push_back(source.Read());
+
+  source.Seek(7);
+  EXPECT_TRUE(source.Read().target.equal(batches[7].target));
+  source.Seek(1);
+  EXPECT_TRUE(source.Read().target.equal(batches[1].target));
+}
+
+TEST(TensorSourceTest, NeedsNoTargets) {
+  TensorSource source({.data = torch::ones({4, 2})}, {.batch_size = 4},
+                      torch::kCPU);
+  EXPECT_FALSE(source.Read().target.defined());
+}
+
+TEST(TensorSourceTest, RefusesTensorsOfOtherLengths) {
+  const auto message = [](Batch set) -> std::string {
+    try {
+      TensorSource source(set, {.batch_size = 2}, torch::kCPU);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  EXPECT_THAT(message({.data = torch::ones({4}), .target = torch::ones({3})}),
+              HasSubstr("a set of 4 samples has a tensor 'target' of 3"));
+  EXPECT_THAT(message({.data = torch::ones({4}),
+                       .extra = {{"weight", torch::ones({})}}}),
+              HasSubstr("'weight' of none"));
+  EXPECT_NE(message({}), "nothing");
+}
+
+}  // namespace
+}  // namespace dtrain
