@@ -32,10 +32,10 @@ void ControlChannel::Flush() {
                                  kept_.size() - written, MSG_NOSIGNAL);
     if (count >= 0) {
       written += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      break;
-    } else if (errno != EINTR) {
+    } else if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
       written = kept_.size();  // The trial is gone.
+    } else if (errno != EINTR) {
+      break;  // No room for it now: what is lost would be waited for.
     }
   }
   kept_.erase(0, written);
