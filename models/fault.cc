@@ -4,9 +4,9 @@
 #include <limits>
 #include <stdexcept>
 
-#include <torch/nn.h>
 #include <torch/optim.h>
 
+#include "engine/train/torch_modules.h"
 #include "models/fault_process.h"
 
 namespace dtrain {

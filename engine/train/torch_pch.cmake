@@ -6,8 +6,8 @@ target_link_libraries(dtrain_torch_pch PUBLIC
 target_precompile_headers(dtrain_torch_pch PRIVATE
   <algorithm> <cmath> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <variant> <vector>
-  <nlohmann/json.hpp> <torch/cuda.h> <torch/nn.h> <torch/optim.h>
-  <torch/types.h> <torch/utils.h>)
+  <nlohmann/json.hpp> <torch/cuda.h> <torch/optim.h> <torch/types.h>
+  <torch/utils.h> ${CMAKE_CURRENT_LIST_DIR}/torch_modules.h)
 
 # Lets `target` use that header. Its objects must be position-independent code,
 # as those of libraries are (not those of executables).

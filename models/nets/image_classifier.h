@@ -4,9 +4,8 @@
 #include <memory>
 #include <string>
 
-#include <torch/nn.h>
-
 #include "engine/base/api.h"
+#include "engine/train/torch_modules.h"
 
 namespace dtrain {
 

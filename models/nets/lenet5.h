@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/nn.h>
+#include "engine/train/torch_modules.h"
 
 namespace dtrain {
 

@@ -14,12 +14,11 @@
 /// `entrypoint: model_def:MyTrial`. `dtrain init DIR` writes one to begin with.
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/nn.h>
+#include <dtrain/abi.h>
 #include <torch/optim.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <dtrain/abi.h>
 #include "engine/base/error.h"
 #include "engine/data/data_directory.h"
 #include "engine/data/fixed_source.h"
@@ -31,6 +30,7 @@
 #include "engine/image/image_folder.h"
 #include "engine/train/log_line.h"
 #include "engine/train/samples.h"
+#include "engine/train/torch_modules.h"
 #include "engine/train/trial.h"
 #include "engine/train/trial_context.h"
 #include "engine/train/trial_export.h"

@@ -1,7 +1,7 @@
+#include "engine/train/torch_modules.h"
 #include "models/ops/softmax_cross_entropy.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
 
 namespace dtrain {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
 
+#include "engine/train/torch_modules.h"
 #include "tests/support/golden.h"
 
 namespace dtrain {

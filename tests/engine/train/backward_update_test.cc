@@ -1,10 +1,10 @@
 #include "engine/train/backward_update.h"
+#include "engine/train/torch_modules.h"
 
 #include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
 #include <torch/optim.h>
 
 namespace dtrain {

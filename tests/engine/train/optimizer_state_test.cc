@@ -1,4 +1,5 @@
 #include "engine/train/optimizer_state.h"
+#include "engine/train/torch_modules.h"
 
 #include <map>
 #include <memory>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
 #include <torch/optim.h>
 
 namespace dtrain {

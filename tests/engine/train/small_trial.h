@@ -10,9 +10,9 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <torch/nn.h>
 #include <torch/optim.h>
 
+#include "engine/train/torch_modules.h"
 #include "engine/train/train_trial.h"
 #include "engine/train/trial_context.h"
 #include "tests/support/temporary_directory.h"

@@ -1,3 +1,4 @@
+#include "engine/train/torch_modules.h"
 #include "engine/train/trainer_context.h"
 
 #include <fstream>
@@ -8,7 +9,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn.h>
 #include <torch/optim.h>
 
 #include "engine/base/error.h"
