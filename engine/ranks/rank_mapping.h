@@ -18,7 +18,7 @@ inline constexpr std::size_t kCacheLine = 64;
 
 /// Bytes that a rank stages at a time: of one buffer, of which it has two, so
 /// that it fills one while the others read the other one.
-inline constexpr std::size_t kSegmentBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kSegmentBytes = std::size_t{1} << 19;
 
 /// Written by MakeRankMemory, read by everyone.
 struct RankMemoryHeader {

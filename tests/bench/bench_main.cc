@@ -12,7 +12,9 @@
 
 #include "engine/base/error.h"
 #include "engine/process/local_launcher.h"
+#include "engine/ranks/rank_memory.h"
 #include "engine/run/runner.h"
+#include "tests/bench/all_reduce.h"
 #include "tests/bench/search_store.h"
 
 namespace dtrain {
@@ -145,23 +147,49 @@ json FillStore(const std::filesystem::path& root) {
   return {{"experiments", 1000}, {"trials", 10000}, {"metric_rows", 1000000}};
 }
 
-int Main(const std::vector<std::string>& words) {
+// `all-reduce [--ranks N] [--bytes B]`; null if that is not what `words` say.
+json AllReduce(const std::vector<std::string>& words) {
+  std::int64_t ranks = 2;
+  std::int64_t bytes = 46'800'000;  // the gradients of a ResNet-18
+  for (std::size_t i = 1; i < words.size(); i += 2) {
+    if (i + 1 == words.size()) return nullptr;
+    const std::int64_t number = std::atoll(words[i + 1].c_str());
+    if (words[i] == "--ranks" && number >= 1 && number <= kMaxRanks) {
+      ranks = number;
+    } else if (words[i] == "--bytes" && number >= 4) {
+      bytes = number;
+    } else {
+      return nullptr;
+    }
+  }
+  return AllReduceTime(static_cast<int>(ranks), bytes);
+}
+
+// What the words ask for; null if they ask for nothing that there is.
+json Measure(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "all-reduce") return AllReduce(words);
   const bool search = !words.empty() && words[0] == "search-store";
   const bool counted =
       search && words.size() == 3 && std::atoll(words[2].c_str()) > 0;
-  if (words.size() != 2 && !counted) {
-    std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store "
-                 "EMPTY_DIRECTORY\n"
-                 "       dtrain-bench search-store EMPTY_DIRECTORY [TRIALS]\n";
-    return 2;
-  }
+  if (words.size() != 2 && !counted) return nullptr;
+  const std::filesystem::path directory = std::filesystem::absolute(words[1]);
+  const std::int64_t trials = counted ? std::atoll(words[2].c_str()) : 1000;
+  return search                        ? SearchStore(directory, trials)
+         : words[0] == "start-latency" ? StartLatency(directory)
+         : words[0] == "metric-rows"   ? MetricRows(directory)
+                                       : FillStore(directory);
+}
+
+int Main(const std::vector<std::string>& words) {
   try {
-    const std::filesystem::path directory = std::filesystem::absolute(words[1]);
-    const std::int64_t trials = counted ? std::atoll(words[2].c_str()) : 1000;
-    const json result = search ? SearchStore(directory, trials)
-                        : words[0] == "start-latency" ? StartLatency(directory)
-                        : words[0] == "metric-rows"   ? MetricRows(directory)
-                                                      : FillStore(directory);
+    const json result = Measure(words);
+    if (result.is_null()) {
+      std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store "
+                   "EMPTY_DIRECTORY\n"
+                   "       dtrain-bench search-store EMPTY_DIRECTORY [TRIALS]\n"
+                   "       dtrain-bench all-reduce [--ranks N] [--bytes B]\n";
+      return 2;
+    }
     std::cout << result.dump(2) << "\n";
     return 0;
   } catch (const Error& error) {

@@ -1,0 +1,199 @@
+#include <chrono>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/ranks/shared_group.h"
+#include "tests/engine/ranks/rank_values.h"
+#include "tests/engine/ranks/run_ranks.h"
+
+namespace dtrain {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::Values;
+
+class RankFailureTest : public testing::TestWithParam<RankKind> {
+ protected:
+  std::vector<RankResult> Run(
+      int ranks, const std::function<std::string(const Seat&)>& body) {
+    return RunRanks(GetParam(), ranks, body);
+  }
+  // The last rank calls `other`, the rest `usual`; all are to be told so.
+  void ExpectDisagreement(const std::function<void(SharedGroup&)>& usual,
+                          const std::function<void(SharedGroup&)>& other,
+                          const std::string& text) {
+    const auto results = Run(3, [&](const Seat& seat) {
+      SharedGroup group = seat.Group();
+      group.Barrier();
+      (seat.rank() == 2 ? other : usual)(group);
+      return std::string("nothing was said");
+    });
+    EXPECT_THAT(results, Each(Field(&RankResult::error, HasSubstr(text))));
+  }
+};
+
+TEST_P(RankFailureTest, AllAreToldOfAnotherCall) {
+  std::vector<float> values(250);
+  ExpectDisagreement(
+      [](SharedGroup& group) { group.BroadcastText("", 1); },
+      [values](SharedGroup& group) mutable { group.AllReduce(values); },
+      "rank 0 called a broadcast of a text from rank 1, but rank 2 called an "
+      "all-reduce (sum of float32) of 1000 bytes");
+}
+
+TEST_P(RankFailureTest, AllAreToldOfAnotherSize) {
+  std::vector<double> values(250);
+  std::vector<double> fewer(249);
+  ExpectDisagreement(
+      [values](SharedGroup& group) mutable { group.AllReduce(values); },
+      [fewer](SharedGroup& group) mutable { group.AllReduce(fewer); },
+      "(sum of float64) of 2000 bytes, but rank 2 called an all-reduce (sum of "
+      "float64) of 1992 bytes");
+}
+
+TEST_P(RankFailureTest, AllAreToldOfAnotherOperation) {
+  std::vector<std::int64_t> values(1);
+  ExpectDisagreement(
+      [values](SharedGroup& group) mutable {
+        group.AllReduce(values, ReduceOp::kMin);
+      },
+      [values](SharedGroup& group) mutable {
+        group.AllReduce(values, ReduceOp::kMax);
+      },
+      "(minimum of int64) of 8 bytes, but rank 2 called an all-reduce "
+      "(maximum of int64)");
+}
+
+TEST_P(RankFailureTest, AllAreToldOfAnotherRoot) {
+  std::vector<std::byte> bytes(5);
+  ExpectDisagreement(
+      [bytes](SharedGroup& group) mutable { group.Broadcast(bytes, 0); },
+      [bytes](SharedGroup& group) mutable { group.Broadcast(bytes, 1); },
+      "a broadcast of 5 bytes from rank 0, but rank 2 called a broadcast of 5 "
+      "bytes from rank 1");
+}
+
+TEST_P(RankFailureTest, ACallThatOthersDoNotMakeWritesNothing) {
+  const auto results = Run(2, [](const Seat& seat) {
+    SharedGroup group = seat.Group();
+    std::vector<float> values(100, 1.0F);
+    try {
+      if (seat.rank() == 0) values.resize(50);
+      group.AllReduce(values);
+    } catch (const Error&) {
+    }
+    return values == std::vector<float>(values.size(), 1.0F) ? "kept" : "lost";
+  });
+
+  EXPECT_THAT(results, Each(Field(&RankResult::value, "kept")));
+}
+
+TEST_P(RankFailureTest, NothingWorksAfterADisagreement) {
+  const auto results = Run(2, [](const Seat& seat) {
+    SharedGroup group = seat.Group();
+    try {
+      seat.rank() == 0 ? group.Barrier() : (void)group.AllGatherText("");
+    } catch (const Error&) {
+    }
+    group.Barrier();
+    return std::string();
+  });
+
+  EXPECT_THAT(results, Each(Field(&RankResult::error,
+                                  HasSubstr("all-gather of texts"))));
+}
+
+TEST_P(RankFailureTest, EndsTheWaitingOfTheOthers) {
+  const auto results = Run(3, [](const Seat& seat) {
+    SharedGroup group = seat.Group();
+    group.Barrier();
+    if (seat.rank() == 1) {
+      std::this_thread::sleep_for(milliseconds(20));
+      group.SetAborted("out of memory");
+    } else {
+      group.Barrier();
+    }
+    return std::string("went on");
+  });
+
+  const RankResult told{.error = "rank 1 failed: out of memory"};
+  EXPECT_THAT(results, ElementsAre(told, RankResult{.value = "went on"}, told));
+}
+
+TEST_P(RankFailureTest, EndsTheWaitingInTheOtherLane) {
+  const auto results = Run(2, [](const Seat& seat) {
+    SharedGroup group = seat.Group({.lane = seat.rank()});
+    if (seat.rank() == 1) {
+      group.SetAborted("no loss");
+    } else {
+      group.BroadcastText("", 0);
+    }
+    return std::string();
+  });
+
+  EXPECT_EQ(results[0].error, "rank 1 failed: no loss");
+}
+
+TEST_P(RankFailureTest, TheFirstReasonCounts) {
+  const auto results = Run(1, [](const Seat& seat) {
+    SharedGroup group = seat.Group();
+    group.SetAborted("first");
+    group.SetAborted("second");
+    group.Barrier();
+    return std::string();
+  });
+
+  EXPECT_EQ(results[0].error, "rank 0 failed: first");
+}
+
+TEST_P(RankFailureTest, ALongReasonIsCut) {
+  const auto results = Run(1, [](const Seat& seat) {
+    SharedGroup group = seat.Group();
+    group.SetAborted(std::string(5000, 'x'));
+    group.Barrier();
+    return std::string();
+  });
+
+  EXPECT_EQ(results[0].error, "rank 0 failed: " + std::string(1000, 'x'));
+}
+
+TEST_P(RankFailureTest, ARankGivesUpForAllOfThem) {
+  const auto results = Run(3, [](const Seat& seat) {
+    int asked = 0;
+    SharedGroup group =
+        seat.Group({.give_up = [&asked] { return ++asked > 1; }});
+    if (seat.rank() == 2) return std::string("never came");
+    group.Barrier();
+    return std::string();
+  });
+
+  EXPECT_THAT(results[0].error,
+              HasSubstr("failed: gave up waiting for rank 2"));
+  EXPECT_EQ(results[1].error, results[0].error);
+}
+
+TEST_P(RankFailureTest, AsManyRanksAsThereMayBeMeet) {
+  const std::string sum = BytesOf(Combined<float>(kMaxRanks, 5000));
+
+  const auto results = Run(kMaxRanks, [](const Seat& seat) {
+    SharedGroup group = seat.Group();
+    std::vector<float> values = RankValues<float>(seat.rank(), 5000);
+    group.AllReduce(values);
+    return BytesOf(values);
+  });
+
+  EXPECT_TRUE(results == std::vector<RankResult>(kMaxRanks, {.value = sum}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RankFailureTest,
+                         Values(RankKind::kThreads, RankKind::kProcesses));
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,54 @@
+#include "engine/ranks/reduce.h"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+
+template <typename T>
+std::vector<T> ReduceThree(const std::vector<T>& a, const std::vector<T>& b,
+                           const std::vector<T>& c, ReduceOp op) {
+  std::vector<T> into(a.size());
+  const std::array<const T*, 3> sources = {a.data(), b.data(), c.data()};
+  Reduce<T>(sources, op, into);
+  return into;
+}
+
+TEST(ReduceTest, ANanStaysOneWhereverItIs) {
+  const float nan = std::nanf("");
+  for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kSum}) {
+    const std::vector<float> all =
+        ReduceThree<float>({nan, 1, 1, 1}, {1, nan, 1, 1}, {1, 1, nan, 1}, op);
+    EXPECT_TRUE(std::isnan(all[0]) && std::isnan(all[1]) && std::isnan(all[2]));
+    EXPECT_FALSE(std::isnan(all[3]));
+  }
+}
+
+TEST(ReduceTest, WholeNumbersWrapAround) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
+
+  EXPECT_THAT(ReduceThree<std::int64_t>({kMost}, {1}, {0}, ReduceOp::kSum),
+              ElementsAre(kLeast));
+  EXPECT_THAT(ReduceThree<std::int64_t>({kMost}, {2}, {1}, ReduceOp::kProduct),
+              ElementsAre(-2));
+}
+
+TEST(ReduceTest, GoesFromTheFirstToTheLast) {
+  EXPECT_THAT(ReduceThree<float>({1e8F}, {-1e8F}, {1}, ReduceOp::kSum),
+              ElementsAre(1));
+  EXPECT_THAT(ReduceThree<float>({1}, {1e8F}, {-1e8F}, ReduceOp::kSum),
+              ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace dtrain
