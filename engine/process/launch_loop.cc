@@ -13,7 +13,7 @@ namespace {
 // What the poller calls the descriptors that belong to no trial.
 constexpr std::uint64_t kSignals = 0;
 constexpr std::uint64_t kHost = 1;
-constexpr std::uint64_t kFirstTrial = TrialProcess::kChannels;
+constexpr std::uint64_t kFirstTrial = RankProcess::kChannels;
 
 constexpr Duration kSweepPause = std::chrono::milliseconds(2);
 
@@ -43,7 +43,7 @@ std::size_t LaunchLoop::FreeSlots() const {
 
 LaunchLoop::Trials::iterator LaunchLoop::Find(TrialId trial) {
   return std::find_if(trials_.begin(), trials_.end(), [&](const auto& entry) {
-    return entry.second.process->id() == trial;
+    return entry.second.trial->id() == trial;
   });
 }
 
@@ -61,7 +61,7 @@ void LaunchLoop::Start(const TrialSpec& spec) {
 
 void LaunchLoop::Send(TrialId trial, const RunnerMessage& message) {
   if (const auto found = Find(trial); found != trials_.end()) {
-    found->second.process->Send(message);
+    found->second.trial->Send(message);
   } else if (const auto queued = FindWaiting(trial); queued != waiting_.end()) {
     queued->messages.push_back(message);
   }
@@ -70,14 +70,13 @@ void LaunchLoop::Send(TrialId trial, const RunnerMessage& message) {
 void LaunchLoop::RequestStop(TrialId trial) {
   if (EndWithoutProcess(trial, /*killed=*/false)) return;
   const auto found = Find(trial);
-  if (found != trials_.end())
-    found->second.process->RequestStop(options_.grace);
+  if (found != trials_.end()) found->second.trial->RequestStop(options_.grace);
 }
 
 void LaunchLoop::Kill(TrialId trial) {
   if (EndWithoutProcess(trial, /*killed=*/true)) return;
   const auto found = Find(trial);
-  if (found != trials_.end()) found->second.process->Kill();
+  if (found != trials_.end()) found->second.trial->Kill();
 }
 
 bool LaunchLoop::EndWithoutProcess(TrialId trial, bool killed) {
@@ -105,7 +104,7 @@ void LaunchLoop::Abort() {
   while (!waiting_.empty()) Kill(waiting_.front().spec.id);
   std::vector<TrialId> ids;
   for (const auto& [token, running] : trials_) {
-    ids.push_back(running.process->id());
+    ids.push_back(running.trial->id());
   }
   for (const TrialId id : ids) Kill(id);
   while (!trials_.empty()) Poll(std::chrono::seconds(1));
@@ -137,7 +136,7 @@ Duration LaunchLoop::TimeToNextDeadline(Duration most) const {
   const auto add = [&earliest](std::optional<Duration> time) {
     if (time) earliest = std::min(earliest, *time);
   };
-  for (const auto& [token, running] : trials_) add(running.process->Deadline());
+  for (const auto& [token, running] : trials_) add(running.trial->Deadline());
   add(forker_.Deadline());
   if (!forker_.in_flight()) add(sweep_at_);
   if (pool_.waiting() && !forker_.busy()) add(pool_.retry_at());
@@ -153,13 +152,12 @@ void LaunchLoop::Dispatch(const Poller::Ready& ready) {
   } else if (ready.token == kSlotsToken) {
     if (pool_.waiting()) pool_.OnWake();
   } else {
-    const std::uint64_t channel = ready.token % TrialProcess::kChannels;
+    const std::uint64_t channel = ready.token % RankProcess::kChannels;
     const auto found = trials_.find(ready.token - channel);
     if (found == trials_.end()) return;
-    TrialProcess& process = *found->second.process;
-    process.OnReady(static_cast<TrialProcess::Channel>(channel), ready,
-                    events_);
-    if (channel == TrialProcess::kExit && process.dead()) {
+    LaunchedTrial& trial = *found->second.trial;
+    trial.OnReady(ready, events_);
+    if (channel == RankProcess::kExit && trial.dead()) {
       sweep_at_ = options_.clock.monotonic();
     }
   }
@@ -173,7 +171,7 @@ void LaunchLoop::OnSignal() {
 }
 
 void LaunchLoop::DoWhatIsDue() {
-  for (auto& [token, running] : trials_) running.process->OnTime();
+  for (auto& [token, running] : trials_) running.trial->OnTime();
   forker_.OnTime();
   TakeForkOutcome();
   // A host that died may have forked a trial and not told.
@@ -193,7 +191,7 @@ void LaunchLoop::SweepOrphans() {
   }
   std::set<std::int64_t> ours = {forker_.host_pid()};
   for (const auto& [token, running] : trials_) {
-    if (!running.process->dead()) ours.insert(running.process->pid());
+    if (!running.trial->dead()) ours.insert(running.trial->pid());
   }
   if (orphans_.Sweep(ours)) {
     sweep_at_.reset();
@@ -206,9 +204,9 @@ void LaunchLoop::ReportEnds() {
   if (sweep_at_) return;
   std::erase_if(trials_, [this](const auto& entry) {
     const Running& running = entry.second;
-    if (!running.process->drained()) return false;
+    if (!running.trial->drained()) return false;
     events_.push_back(
-        running.process->Result(oom_counter_.Read() > running.oom_kills));
+        running.trial->Result(oom_counter_.Read() > running.oom_kills));
     return true;
   });
 }

@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
+#include "engine/process/launched_trial.h"
 #include "engine/process/local_launcher.h"
 #include "engine/process/orphans.h"
 #include "engine/process/poller.h"
 #include "engine/process/signal_watch.h"
 #include "engine/process/trial_forker.h"
-#include "engine/process/trial_process.h"
 #include "engine/slots/cgroup.h"
 #include "engine/slots/slot_pool.h"
 
@@ -40,7 +40,7 @@ class LaunchLoop {
     std::vector<RunnerMessage> messages;
   };
   struct Running {
-    std::unique_ptr<TrialProcess> process;
+    std::unique_ptr<LaunchedTrial> trial;
     std::int64_t oom_kills = 0;  // when it started
   };
   // What the poller calls the descriptor that tells of free slots.

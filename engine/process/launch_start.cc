@@ -42,7 +42,7 @@ void LaunchLoop::StartWaiting() {
 void LaunchLoop::StartProcess(Waiting waiting, SlotLease lease) {
   const TrialId id = waiting.spec.id;
   const std::uint64_t token = next_token_;
-  next_token_ += TrialProcess::kChannels;
+  next_token_ += RankProcess::kChannels;
   for (std::size_t i = 0; i < lease.gpus.size(); ++i) {
     waiting.spec.gpus.push_back(static_cast<int>(i));
   }
@@ -53,17 +53,17 @@ void LaunchLoop::StartProcess(Waiting waiting, SlotLease lease) {
     const std::filesystem::path log = options_.layout.TrialLog(id);
     MakePrivateDirectories(log.parent_path());
     const auto variables = DeviceVariables(lease.gpus);
-    auto process = std::make_unique<TrialProcess>(
+    auto trial = std::make_unique<LaunchedTrial>(
         std::move(waiting.spec), std::move(lease), log, options_.clock, poller_,
         token);
     for (const RunnerMessage& message : waiting.messages) {
-      process->Send(message);
+      trial->Send(message);
     }
-    std::vector<int> handed = process->HandedFds();
+    std::vector<int> handed = trial->HandedFds();
     if (options_.inherited >= 0) handed.push_back(options_.inherited);
     forker_.Fork(std::move(handed), variables);
     forking_ = token;
-    trials_[token] = {.process = std::move(process),
+    trials_[token] = {.trial = std::move(trial),
                       .oom_kills = oom_counter_.Read()};
     TakeForkOutcome();
   } catch (const Error& error) {
@@ -80,11 +80,11 @@ void LaunchLoop::TakeForkOutcome() {
   std::optional<TrialForker::Outcome> outcome = forker_.TakeOutcome();
   if (!outcome) return;
   const auto found = trials_.find(*std::exchange(forking_, std::nullopt));
-  TrialProcess& process = *found->second.process;
+  LaunchedTrial& trial = *found->second.trial;
   try {
     if (outcome->pid != 0) {
       events_.push_back(
-          process.OnForked(outcome->pid, options_.layout.root().string()));
+          trial.OnForked(outcome->pid, options_.layout.root().string()));
       return;
     }
   } catch (const Error& error) {
@@ -92,8 +92,8 @@ void LaunchLoop::TakeForkOutcome() {
     outcome->error = error.what();
     sweep_at_ = options_.clock.monotonic();
   }
-  process.FailToStart(outcome->error);
-  events_.push_back(process.Result(/*out_of_memory=*/false));
+  trial.FailToStart(outcome->error);
+  events_.push_back(trial.Result(/*out_of_memory=*/false));
   trials_.erase(found);
 }
 

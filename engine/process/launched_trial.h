@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -9,10 +8,9 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/unique_fd.h"
-#include "engine/process/control_channel.h"
 #include "engine/process/launcher.h"
 #include "engine/process/poller.h"
+#include "engine/process/rank_process.h"
 #include "engine/process/trial_output.h"
 #include "engine/slots/slot_pool.h"
 
@@ -20,18 +18,13 @@ namespace dtrain {
 
 /// One trial of the local launcher from the forking of its process until
 /// nothing of that is left. One thread.
-class TrialProcess {
+class LaunchedTrial {
  public:
-  /// Its descriptors, by what is added to the trial's first token.
-  enum Channel { kStdout = 0, kStderr = 1, kControl = 2, kExit = 3 };
-  static constexpr std::uint64_t kChannels = 4;
-
   /// Makes the ends that the process is to have. Throws Error(kFailed).
-  TrialProcess(TrialSpec spec, SlotLease lease, std::filesystem::path log,
-               Clock clock, Poller& poller, std::uint64_t token);
-  ~TrialProcess();
-  TrialProcess(const TrialProcess&) = delete;
-  TrialProcess& operator=(const TrialProcess&) = delete;
+  LaunchedTrial(TrialSpec spec, SlotLease lease, std::filesystem::path log,
+                Clock clock, Poller& poller, std::uint64_t token);
+  LaunchedTrial(const LaunchedTrial&) = delete;
+  LaunchedTrial& operator=(const LaunchedTrial&) = delete;
 
   /// What is to be handed to the process.
   std::vector<int> HandedFds() const;
@@ -48,56 +41,43 @@ class TrialProcess {
   void FailToStart(const std::string& reason);
 
   /// Takes in what a descriptor has to say; messages go to `events`.
-  void OnReady(Channel channel, const Poller::Ready& ready,
-               std::deque<LaunchEvent>& events);
+  void OnReady(const Poller::Ready& ready, std::deque<LaunchEvent>& events);
   /// Does what is due.
   void OnTime();
   /// When `OnTime` is to be called next; none if nothing is to come.
   std::optional<Duration> Deadline() const;
 
   /// The process is dead and reaped.
-  bool dead() const { return dead_; }
+  bool dead() const { return rank_.dead(); }
   /// It is dead and all that it wrote is read, or has had its time.
-  bool drained() const;
+  bool drained() const { return rank_.drained(); }
   TrialExited Result(bool out_of_memory);
 
-  TrialId id() const { return spec_.id; }
-  std::int64_t pid() const { return pid_; }
+  TrialId id() const { return id_; }
+  std::int64_t pid() const { return rank_.pid(); }
 
  private:
   enum class StopStep { kNone, kAsked, kTerminated, kKilled };
 
   void Write(const std::string& lines);
   void Punish(const std::string& reason);
-  void SignalAll(int signal);
   void OnExit();
   void ReadMessages(std::deque<LaunchEvent>& events);
-  void CloseControl();
-  void CloseOutput(TrialOutput::Stream stream);
 
-  TrialSpec spec_;
+  TrialId id_;
   // Held until the trial is reaped, and by the trial itself: a process that
   // ends closes its files one by one, its slot's lock maybe before its GPU.
   SlotLease lease_;
   Clock clock_;
-  Poller& poller_;
   std::uint64_t token_;
-  std::array<UniqueFd, 3> handed_;  // control, standard output and error
-  std::optional<ControlChannel> control_;
-  std::optional<TrialOutput> output_;
-  std::string unsent_;  // lines that wait for the process
+  TrialOutput output_;
+  RankProcess rank_;
   std::string not_started_;
-  std::int64_t pid_ = 0;
-  UniqueFd pidfd_;
   Duration started_at_{0};
   StopStep stop_ = StopStep::kNone;
   std::optional<Duration> next_stop_at_;
   bool killed_by_us_ = false;
   bool punished_ = false;
-  bool dead_ = false;
-  Duration drain_until_{0};
-  int exit_code_ = 0;
-  int signal_ = 0;
   double seconds_ = 0;
 };
 

@@ -1,0 +1,165 @@
+#include "engine/process/rank_process.h"
+
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/system_error.h"
+
+namespace dtrain {
+namespace {
+
+// What is written later than this after the death can only come from processes
+// that should not have the descriptor.
+constexpr Duration kDrain = std::chrono::seconds(1);
+
+std::array<UniqueFd, 2> MakePipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
+  std::array<UniqueFd, 2> pipe = {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  ::fcntl(pipe[0].get(), F_SETFL, O_NONBLOCK);
+  return pipe;
+}
+
+std::array<UniqueFd, 2> MakeControlSockets() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    ThrowSystemError("make a control socket");
+  }
+  std::array<UniqueFd, 2> sockets = {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  ::fcntl(sockets[0].get(), F_SETFL, O_NONBLOCK);
+  return sockets;
+}
+
+}  // namespace
+
+RankProcess::RankProcess(const TrialSpec& spec, TrialOutput& output,
+                         Clock clock, Poller& poller, std::uint64_t token)
+    : rank_(spec.rank),
+      clock_(std::move(clock)),
+      poller_(poller),
+      token_(token) {
+  auto sockets = MakeControlSockets();
+  auto out = MakePipe();
+  auto err = MakePipe();
+  control_.emplace(std::move(sockets[0]));
+  handed_ = {std::move(sockets[1]), std::move(out[1]), std::move(err[1])};
+  output_.emplace(
+      output, rank_, clock_,
+      std::array<UniqueFd, 2>{std::move(out[0]), std::move(err[0])});
+  poller_.Add(output_->fd(RankOutput::kStandardOutput), token_ + kStdout);
+  poller_.Add(output_->fd(RankOutput::kStandardError), token_ + kStderr);
+  poller_.Add(control_->fd(), token_ + kControl);
+  unsent_ = spec.ToJson().dump(-1, ' ', false,
+                               nlohmann::json::error_handler_t::replace) +
+            "\n";
+}
+
+RankProcess::~RankProcess() {
+  if (pidfd_) poller_.Remove(pidfd_.get());
+  CloseControl();
+  CloseOutput();
+}
+
+std::vector<int> RankProcess::HandedFds() const {
+  std::vector<int> fds;
+  for (const UniqueFd& fd : handed_) fds.push_back(fd.get());
+  return fds;
+}
+
+void RankProcess::OnForked(std::int64_t pid) {
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd_) ThrowSystemError("watch a trial");
+  poller_.Add(pidfd_.get(), token_ + kExit);
+  for (UniqueFd& fd : handed_) fd.reset();
+  pid_ = pid;
+}
+
+void RankProcess::Write(const std::string& lines) {
+  if (!control_) return;
+  unsent_ += lines;
+  if (pid_ == 0) return;
+  const bool wanted = control_->wants_write();
+  control_->Write(std::exchange(unsent_, {}));
+  const bool wants = control_->wants_write();
+  if (wants != wanted) {
+    poller_.WantWrite(control_->fd(), token_ + kControl, wants);
+  }
+}
+
+// The process by its descriptor, for it may not yet lead a group of its own;
+// then the group, whose number nobody else has while the process is not reaped.
+void RankProcess::Signal(int signal) {
+  if (!living()) return;
+  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
+  ::kill(-static_cast<pid_t>(pid_), signal);
+}
+
+void RankProcess::DrainOutput(RankOutput::Stream stream) {
+  if (output_->fd(stream) < 0 || output_->Drain(stream)) return;
+  poller_.Remove(output_->fd(stream));
+  output_->Close(stream);
+}
+
+void RankProcess::FlushControl() {
+  if (!control_) return;
+  control_->Flush();
+  poller_.WantWrite(control_->fd(), token_ + kControl, control_->wants_write());
+}
+
+std::optional<TrialMessage> RankProcess::NextMessage() {
+  if (!control_) return std::nullopt;
+  return control_->Next();
+}
+
+bool RankProcess::Reap() {
+  if (!living()) return false;
+  siginfo_t info{};
+  // What is left of its group dies before its number is given back.
+  ::kill(-static_cast<pid_t>(pid_), SIGKILL);
+  if (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info,
+               WEXITED | WNOHANG) != 0 ||
+      info.si_pid == 0) {
+    return false;
+  }
+  dead_ = true;
+  const bool exited = info.si_code == CLD_EXITED;
+  exit_code_ = exited ? info.si_status : -1;
+  signal_ = exited ? 0 : info.si_status;
+  drain_until_ = clock_.monotonic() + kDrain;
+  poller_.Remove(pidfd_.get());
+  pidfd_.reset();
+  return true;
+}
+
+bool RankProcess::drained() const {
+  if (!dead_) return false;
+  return (!control_ && output_->ended()) || clock_.monotonic() >= drain_until_;
+}
+
+std::optional<Duration> RankProcess::Deadline() const {
+  if (!dead_ || drain_until_ <= clock_.monotonic()) return std::nullopt;
+  return drain_until_;
+}
+
+void RankProcess::CloseControl() {
+  if (!control_) return;
+  poller_.Remove(control_->fd());
+  control_.reset();
+}
+
+void RankProcess::CloseOutput() {
+  for (const auto stream :
+       {RankOutput::kStandardOutput, RankOutput::kStandardError}) {
+    if (output_->fd(stream) < 0) continue;
+    poller_.Remove(output_->fd(stream));
+    output_->Close(stream);
+  }
+}
+
+}  // namespace dtrain
