@@ -146,12 +146,14 @@ void HostClient::Start() {
   output_ = std::move(output);
 }
 
-bool HostClient::Request(
-    std::span<const int> fds,
-    const std::vector<std::pair<std::string, std::string>>& environment) {
+bool HostClient::Request(const ForkOrder& order) {
   json variables = json::object();
-  for (const auto& [name, value] : environment) variables[name] = value;
-  const json request = {{"env", std::move(variables)}};
+  for (const auto& [name, value] : order.variables) variables[name] = value;
+  std::vector<int> fds = order.fds;
+  const bool has_memory = order.rank_memory >= 0;
+  if (has_memory) fds.push_back(order.rank_memory);
+  const json request = {{"env", std::move(variables)},
+                        {"rank_memory", has_memory}};
   return SendPacket(socket_.get(), request.dump(), fds);
 }
 

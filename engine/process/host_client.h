@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +17,13 @@ struct HostOptions {
   std::int64_t experiment = 0;
   bool cuda = false;  // opens the CUDA half of LibTorch, too
   std::vector<std::pair<std::string, std::string>> environment;
+};
+
+/// What a process that is to be forked gets.
+struct ForkOrder {
+  std::vector<int> fds;  // control socket, standard output and error, locks
+  int rank_memory = -1;  // a descriptor, or −1
+  std::vector<std::pair<std::string, std::string>> variables;
 };
 
 /// What a host says: once that it is ready, and to each request the trial's
@@ -46,11 +52,8 @@ class HostClient {
   int socket() const { return socket_.get(); }
   std::int64_t pid() const { return pid_; }
 
-  /// Asks for a fork: control socket, standard output and error, slot locks.
-  /// False if the host is gone.
-  [[nodiscard]] bool Request(
-      std::span<const int> fds,
-      const std::vector<std::pair<std::string, std::string>>& environment);
+  /// Asks for a fork. False if the host is gone.
+  [[nodiscard]] bool Request(const ForkOrder& order);
   /// Waits for the next reply; none if the host is gone.
   std::optional<HostReply> ReadReply();
   /// Ends the host, if it still lives, and says how it ended, with the last

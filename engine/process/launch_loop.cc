@@ -76,7 +76,16 @@ void LaunchLoop::RequestStop(TrialId trial) {
 void LaunchLoop::Kill(TrialId trial) {
   if (EndWithoutProcess(trial, /*killed=*/true)) return;
   const auto found = Find(trial);
-  if (found != trials_.end()) found->second.trial->Kill();
+  if (found == trials_.end()) return;
+  found->second.trial->Kill();
+  if (forking_ == found->first && !forker_.in_flight()) CancelFork(found);
+}
+
+void LaunchLoop::CancelFork(Trials::iterator trial) {
+  forker_.Cancel();
+  forking_.reset();
+  trial->second.trial->CancelFork();
+  sweep_at_ = options_.clock.monotonic();  // Its other ranks may be dead.
 }
 
 bool LaunchLoop::EndWithoutProcess(TrialId trial, bool killed) {
@@ -89,7 +98,7 @@ bool LaunchLoop::EndWithoutProcess(TrialId trial, bool killed) {
       watching_slots_ = false;
     }
   } else if (found != trials_.end() && forking_ == found->first &&
-             !forker_.in_flight()) {
+             !forker_.in_flight() && !found->second.trial->forked()) {
     forker_.Cancel();
     forking_.reset();
     trials_.erase(found);
@@ -148,19 +157,23 @@ void LaunchLoop::Dispatch(const Poller::Ready& ready) {
     OnSignal();
   } else if (ready.token == kHost) {
     forker_.OnReady();
-    TakeForkOutcome();
+    TakeForkOutcomes();
   } else if (ready.token == kSlotsToken) {
     if (pool_.waiting()) pool_.OnWake();
   } else {
-    const std::uint64_t channel = ready.token % RankProcess::kChannels;
-    const auto found = trials_.find(ready.token - channel);
-    if (found == trials_.end()) return;
-    LaunchedTrial& trial = *found->second.trial;
-    trial.OnReady(ready, events_);
-    if (channel == RankProcess::kExit && trial.dead()) {
-      sweep_at_ = options_.clock.monotonic();
-    }
+    OnTrialReady(ready);
   }
+}
+
+void LaunchLoop::OnTrialReady(const Poller::Ready& ready) {
+  auto found = trials_.upper_bound(ready.token);
+  if (found == trials_.begin()) return;
+  --found;
+  LaunchedTrial& trial = *found->second.trial;
+  if (ready.token >= found->first + trial.tokens()) return;
+  const bool was_dead = trial.dead();
+  trial.OnReady(ready, events_);
+  if (!was_dead && trial.dead()) sweep_at_ = options_.clock.monotonic();
 }
 
 void LaunchLoop::OnSignal() {
@@ -173,7 +186,7 @@ void LaunchLoop::OnSignal() {
 void LaunchLoop::DoWhatIsDue() {
   for (auto& [token, running] : trials_) running.trial->OnTime();
   forker_.OnTime();
-  TakeForkOutcome();
+  TakeForkOutcomes();
   // A host that died may have forked a trial and not told.
   if (std::exchange(swept_host_, forker_.host_pid()) != forker_.host_pid()) {
     sweep_at_ = options_.clock.monotonic();
@@ -191,7 +204,7 @@ void LaunchLoop::SweepOrphans() {
   }
   std::set<std::int64_t> ours = {forker_.host_pid()};
   for (const auto& [token, running] : trials_) {
-    if (!running.trial->dead()) ours.insert(running.trial->pid());
+    running.trial->AddPids(ours);
   }
   if (orphans_.Sweep(ours)) {
     sweep_at_.reset();
@@ -205,8 +218,8 @@ void LaunchLoop::ReportEnds() {
   std::erase_if(trials_, [this](const auto& entry) {
     const Running& running = entry.second;
     if (!running.trial->drained()) return false;
-    events_.push_back(
-        running.trial->Result(oom_counter_.Read() > running.oom_kills));
+    const bool out_of_memory = oom_counter_.Read() > running.oom_kills;
+    running.trial->TellEnd(out_of_memory, events_);
     return true;
   });
 }

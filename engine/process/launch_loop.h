@@ -51,15 +51,20 @@ class LaunchLoop {
   std::deque<Waiting>::iterator FindWaiting(TrialId trial);
   // Ends a trial that has no process; false if it has one, or may have.
   bool EndWithoutProcess(TrialId trial, bool killed);
+  // Forgets a fork of it that the host was not asked for yet.
+  void CancelFork(Trials::iterator trial);
 
   void Poll(Duration timeout);
   Duration TimeToNextDeadline(Duration most) const;
   void Dispatch(const Poller::Ready& ready);
+  void OnTrialReady(const Poller::Ready& ready);
   void OnSignal();
   void DoWhatIsDue();
   void StartWaiting();
-  void StartProcess(Waiting waiting, SlotLease lease);
-  void TakeForkOutcome();
+  void StartTrial(Waiting waiting, SlotLease lease);
+  void ForkNext(Trials::iterator trial);
+  void TakeForkOutcomes();
+  void TakeForkOutcome(const TrialForker::Outcome& outcome);
   void SweepOrphans();
   void ReportEnds();
 
@@ -72,7 +77,7 @@ class LaunchLoop {
   OutOfMemoryCounter oom_counter_;
   std::deque<Waiting> waiting_;
   Trials trials_;
-  std::optional<std::uint64_t> forking_;  // token of the trial
+  std::optional<std::uint64_t> forking_;  // first token of the trial
   std::uint64_t next_token_;
   bool watching_slots_ = false;
   std::int64_t swept_host_ = 0;

@@ -2,15 +2,48 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/process/process_table.h"
+#include "engine/ranks/rank_memory.h"
 
 namespace dtrain {
 namespace {
 
 constexpr Duration kAfterTerm = std::chrono::seconds(5);
+// How long the others may live on when one rank has failed: they may be about
+// to say why, or the same.
+constexpr Duration kAfterFailure = std::chrono::seconds(2);
+// When one has ended well: the others may still wait for what they sent to be
+// recorded.
+constexpr Duration kAfterEnd = std::chrono::seconds(10);
+
+// What rank `rank` of several is told: it sees a slot of its own.
+TrialSpec SpecOf(const TrialSpec& trial, int rank, const SlotLease& lease) {
+  TrialSpec spec = trial;
+  spec.rank = rank;
+  const std::size_t gpus = trial.world_size > 1
+                               ? std::min<std::size_t>(lease.gpus.size(), 1)
+                               : lease.gpus.size();
+  for (std::size_t i = 0; i < gpus; ++i) {
+    spec.gpus.push_back(static_cast<int>(i));
+  }
+  return spec;
+}
+
+// What a process is to see of the machine's GPUs: its own, or none.
+std::vector<std::pair<std::string, std::string>> DeviceVariables(
+    std::span<const Gpu> gpus) {
+  std::string visible;
+  for (const Gpu& gpu : gpus) {
+    if (!visible.empty()) visible += ',';
+    visible += gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
+  }
+  return {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+          {"CUDA_VISIBLE_DEVICES", visible}};
+}
 
 }  // namespace
 
@@ -21,44 +54,67 @@ LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
       lease_(std::move(lease)),
       clock_(clock),
       token_(token),
-      output_(std::move(log), clock),
-      rank_(spec, output_, clock, poller, token) {}
-
-std::vector<int> LaunchedTrial::HandedFds() const {
-  std::vector<int> fds = rank_.HandedFds();
-  for (const UniqueFd& lock : lease_.locks) fds.push_back(lock.get());
-  return fds;
-}
-
-TrialStarted LaunchedTrial::OnForked(std::int64_t pid,
-                                     const std::string& store) {
-  started_at_ = clock_.monotonic();
-  rank_.OnForked(pid);
-  DescribeHolder(lease_, id_, pid, store);
-  Write({});
-  if (stop_ == StopStep::kKilled) rank_.Signal(SIGKILL);
-  const auto process = ReadProcess(pid);
-  return {.trial = id_,
-          .pid = pid,
-          .start_ticks = process ? process->start_ticks : 0,
-          .slots = lease_.slots};
-}
-
-void LaunchedTrial::Send(const RunnerMessage& message) {
-  Write(Encode(message));
-}
-
-void LaunchedTrial::Write(const std::string& lines) {
-  try {
-    rank_.Write(lines);
-  } catch (const Error& error) {
-    Punish(error.what());
+      output_(std::move(log), clock) {
+  if (spec.world_size > 1) rank_memory_ = MakeRankMemory(spec.world_size);
+  for (int rank = 0; rank < spec.world_size; ++rank) {
+    ranks_.push_back({.process = std::make_unique<RankProcess>(
+                          SpecOf(spec, rank, lease_), output_, clock, poller,
+                          token_ + tokens()),
+                      .end = {.rank = rank}});
   }
 }
 
+bool LaunchedTrial::wants_fork() const {
+  return !forking_ && next_ < ranks_.size() && stop_ != StopStep::kKilled;
+}
+
+ForkOrder LaunchedTrial::NextFork() {
+  forking_ = true;
+  ForkOrder order{.fds = ranks_[next_].process->HandedFds(),
+                  .rank_memory = rank_memory_.get()};
+  for (const UniqueFd& lock : lease_.locks) order.fds.push_back(lock.get());
+  std::span<const Gpu> gpus = lease_.gpus;
+  if (several() && !gpus.empty()) gpus = gpus.subspan(next_, 1);
+  order.variables = DeviceVariables(gpus);
+  return order;
+}
+
+std::optional<TrialStarted> LaunchedTrial::OnForked(std::int64_t pid,
+                                                    const std::string& store) {
+  Rank& rank = ranks_[next_];
+  if (next_ == 0) started_at_ = clock_.monotonic();
+  rank.process->OnForked(pid);
+  forking_ = false;
+  if (next_++ == 0) DescribeHolder(lease_, id_, pid, store);
+  Write(rank, {});
+  if (stop_ == StopStep::kKilled) SignalAll(SIGKILL);
+  if (next_ < ranks_.size()) return std::nullopt;
+  rank_memory_.reset();
+  const std::int64_t first = ranks_.front().process->pid();
+  const auto process = ReadProcess(first);
+  return TrialStarted{.trial = id_,
+                      .pid = first,
+                      .start_ticks = process ? process->start_ticks : 0,
+                      .slots = lease_.slots};
+}
+
 void LaunchedTrial::FailToStart(const std::string& reason) {
+  forking_ = false;
   not_started_ = "cannot start trial " + ToString(id_) + ": " + reason;
-  output_.Note(not_started_);
+  output_.Note(static_cast<int>(next_), not_started_);
+  KillAll();
+}
+
+void LaunchedTrial::Send(const RunnerMessage& message) {
+  Write(ranks_.front(), Encode(message));
+}
+
+void LaunchedTrial::Write(Rank& rank, const std::string& lines) {
+  try {
+    rank.process->Write(lines);
+  } catch (const Error& error) {
+    Punish(rank, error.what());
+  }
 }
 
 void LaunchedTrial::RequestStop(Duration grace) {
@@ -69,56 +125,102 @@ void LaunchedTrial::RequestStop(Duration grace) {
 }
 
 void LaunchedTrial::Kill() {
-  if (!dead() && !punished_) killed_by_us_ = true;
-  stop_ = StopStep::kKilled;
-  next_stop_at_.reset();
-  rank_.Signal(SIGKILL);
+  if (!dead() && punished_ == nullptr) killed_by_us_ = true;
+  KillAll();
 }
 
-void LaunchedTrial::Punish(const std::string& reason) {
-  if (punished_ || dead()) return;
-  punished_ = true;
-  output_.Note("trial " + ToString(id_) + " is killed: " + reason);
-  rank_.CloseControl();
+void LaunchedTrial::KillAll() {
   stop_ = StopStep::kKilled;
   next_stop_at_.reset();
-  rank_.Signal(SIGKILL);
+  others_until_.reset();
+  SignalAll(SIGKILL);
+}
+
+void LaunchedTrial::SignalAll(int signal) {
+  for (Rank& rank : ranks_) {
+    if (!rank.process->living()) continue;
+    rank.end.ended_by_us = &rank != punished_;
+    rank.process->Signal(signal);
+  }
+}
+
+void LaunchedTrial::Punish(Rank& rank, const std::string& reason) {
+  if (punished_ != nullptr || dead()) return;
+  punished_ = &rank;
+  output_.Note(rank.end.rank,
+               "trial " + ToString(id_) + " is killed: " + reason);
+  rank.process->CloseControl();
+  KillAll();
 }
 
 void LaunchedTrial::OnReady(const Poller::Ready& ready,
                             std::deque<LaunchEvent>& events) {
-  switch (static_cast<RankProcess::Channel>(ready.token - token_)) {
+  const std::uint64_t offset = ready.token - token_;
+  Rank& rank = ranks_[offset / RankProcess::kChannels];
+  switch (static_cast<RankProcess::Channel>(offset % RankProcess::kChannels)) {
     case RankProcess::kStdout:
-      return rank_.DrainOutput(RankOutput::kStandardOutput);
+      return rank.process->DrainOutput(RankOutput::kStandardOutput);
     case RankProcess::kStderr:
-      return rank_.DrainOutput(RankOutput::kStandardError);
+      return rank.process->DrainOutput(RankOutput::kStandardError);
     case RankProcess::kControl:
-      if (ready.writable) rank_.FlushControl();
-      if (ready.readable) ReadMessages(events);
+      if (ready.writable) rank.process->FlushControl();
+      if (ready.readable) ReadMessages(rank, events);
       return;
     case RankProcess::kExit:
-      return OnExit();
+      return OnExit(rank);
   }
 }
 
-void LaunchedTrial::ReadMessages(std::deque<LaunchEvent>& events) {
+void LaunchedTrial::ReadMessages(Rank& rank, std::deque<LaunchEvent>& events) {
   try {
-    const bool more = rank_.FillControl();
-    while (std::optional<TrialMessage> message = rank_.NextMessage()) {
-      events.push_back(TrialSaid{id_, *std::move(message)});
+    const bool more = rank.process->FillControl();
+    while (auto message = rank.process->NextMessage()) {
+      Take(rank, *std::move(message), events);
     }
-    if (!more) rank_.CloseControl();
+    if (!more) rank.process->CloseControl();
   } catch (const Error& error) {
-    Punish(error.what());
-    rank_.CloseControl();
+    Punish(rank, error.what());
+    rank.process->CloseControl();
   }
 }
 
-void LaunchedTrial::OnExit() {
-  if (!rank_.Reap()) return;
-  const Duration lived = clock_.monotonic() - started_at_;
-  seconds_ = std::chrono::duration<double>(lived).count();
-  next_stop_at_.reset();
+void LaunchedTrial::Take(Rank& rank, TrialMessage message,
+                         std::deque<LaunchEvent>& events) {
+  if (auto* finished = std::get_if<Finished>(&message)) {
+    rank.end.word = std::move(*finished);
+    rank.end.late_word =
+        std::any_of(dead_.begin(), dead_.end(),
+                    [this](int dead) { return ranks_[dead].end.failed(); });
+  } else if (rank.end.rank == 0) {
+    events.push_back(TrialSaid{id_, std::move(message)});
+  } else {
+    throw Error(ErrorKind::kFailed,
+                "rank " + std::to_string(rank.end.rank) +
+                    " sent a message that only rank 0 may send");
+  }
+}
+
+void LaunchedTrial::OnExit(Rank& rank) {
+  if (!rank.process->Reap()) return;
+  const Duration now = clock_.monotonic();
+  rank.end.exit_code = rank.process->exit_code();
+  rank.end.signal = rank.process->signal();
+  dead_.push_back(rank.end.rank);
+  seconds_ = std::chrono::duration<double>(now - started_at_).count();
+  if (stop_ == StopStep::kKilled || rank.end.ended_by_us) return;
+  const Duration until = now + (rank.end.failed() ? kAfterFailure : kAfterEnd);
+  others_until_ = std::min(others_until_.value_or(until), until);
+}
+
+void LaunchedTrial::EndStragglers() {
+  for (const Rank& rank : ranks_) {
+    if (!rank.process->living()) continue;
+    output_.Note(rank.end.rank, "rank " + std::to_string(rank.end.rank) +
+                                    " is killed: rank " +
+                                    std::to_string(dead_.front()) +
+                                    " has ended, and it has not");
+  }
+  KillAll();
 }
 
 void LaunchedTrial::OnTime() {
@@ -126,12 +228,14 @@ void LaunchedTrial::OnTime() {
   if (const auto flush_at = output_.flush_at(); flush_at && *flush_at <= now) {
     output_.Flush();
   }
-  if (!rank_.living() || !next_stop_at_ || *next_stop_at_ > now) return;
+  if (!living()) return;
+  if (others_until_ && *others_until_ <= now) return EndStragglers();
+  if (!next_stop_at_ || *next_stop_at_ > now) return;
   killed_by_us_ = true;
   if (stop_ == StopStep::kAsked) {
     stop_ = StopStep::kTerminated;
     next_stop_at_ = now + kAfterTerm;
-    rank_.Signal(SIGTERM);
+    SignalAll(SIGTERM);
   } else {
     Kill();
   }
@@ -142,23 +246,61 @@ std::optional<Duration> LaunchedTrial::Deadline() const {
   const auto add = [&deadline](std::optional<Duration> time) {
     if (time) deadline = std::min(deadline.value_or(*time), *time);
   };
-  if (rank_.living()) add(next_stop_at_);
-  add(rank_.Deadline());
+  if (living()) {
+    add(next_stop_at_);
+    add(others_until_);
+  }
+  for (const Rank& rank : ranks_) add(rank.process->Deadline());
   return deadline;
 }
 
-TrialExited LaunchedTrial::Result(bool out_of_memory) {
-  rank_.CloseOutput();
+bool LaunchedTrial::living() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.process->living(); });
+}
+
+bool LaunchedTrial::dead() const {
+  return !forking_ && !wants_fork() && !living();
+}
+
+bool LaunchedTrial::drained() const {
+  return dead() && std::all_of(dead_.begin(), dead_.end(), [this](int rank) {
+           return ranks_[rank].process->drained();
+         });
+}
+
+void LaunchedTrial::AddPids(std::set<std::int64_t>& pids) const {
+  for (const Rank& rank : ranks_) {
+    if (rank.process->living()) pids.insert(rank.process->pid());
+  }
+}
+
+TrialEnd LaunchedTrial::End() const {
+  if (!not_started_.empty()) {
+    return {.rank = {.rank = static_cast<int>(next_), .exit_code = 1}};
+  }
+  std::vector<RankEnd> ends;
+  for (const int rank : dead_) ends.push_back(ranks_[rank].end);
+  return JudgeEnd(ends);
+}
+
+void LaunchedTrial::TellEnd(bool out_of_memory,
+                            std::deque<LaunchEvent>& events) {
+  for (const Rank& rank : ranks_) rank.process->CloseOutput();
   output_.Flush();
-  return {.trial = id_,
-          .exit_code = not_started_.empty() ? rank_.exit_code() : 1,
-          .signal = rank_.signal(),
-          .killed_by_us = killed_by_us_,
-          .out_of_memory = out_of_memory && rank_.signal() == SIGKILL &&
-                           !killed_by_us_ && !punished_,
-          .not_started = not_started_,
-          .seconds = seconds_,
-          .last_lines = output_.last_lines()};
+  const TrialEnd end = End();
+  if (end.word) events.push_back(TrialSaid{id_, *end.word});
+  events.push_back(TrialExited{
+      .trial = id_,
+      .exit_code = end.rank.exit_code,
+      .signal = end.rank.signal,
+      .rank = several() ? end.rank.rank : -1,
+      .killed_by_us = killed_by_us_,
+      .out_of_memory = out_of_memory && end.rank.signal == SIGKILL &&
+                       !end.rank.ended_by_us && punished_ == nullptr,
+      .not_started = not_started_,
+      .seconds = seconds_,
+      .last_lines = output_.LastLines(end.rank.rank)});
 }
 
 }  // namespace dtrain

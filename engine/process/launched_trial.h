@@ -3,42 +3,55 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/unique_fd.h"
+#include "engine/process/host_client.h"
 #include "engine/process/launcher.h"
 #include "engine/process/poller.h"
 #include "engine/process/rank_process.h"
+#include "engine/process/trial_end.h"
 #include "engine/process/trial_output.h"
 #include "engine/slots/slot_pool.h"
 
 namespace dtrain {
 
-/// One trial of the local launcher from the forking of its process until
-/// nothing of that is left. One thread.
+/// One trial of the local launcher, all ranks of it, from the forking of the
+/// first until nothing of them is left. What becomes of one rank becomes of the
+/// trial: when one has ended, the others have to, soon. One thread.
 class LaunchedTrial {
  public:
-  /// Makes the ends that the process is to have. Throws Error(kFailed).
+  /// Makes the ends that the ranks are to have: one that has all of the lease
+  /// or `spec.world_size` with a slot each. Throws Error(kFailed).
   LaunchedTrial(TrialSpec spec, SlotLease lease, std::filesystem::path log,
                 Clock clock, Poller& poller, std::uint64_t token);
   LaunchedTrial(const LaunchedTrial&) = delete;
   LaunchedTrial& operator=(const LaunchedTrial&) = delete;
 
-  /// What is to be handed to the process.
-  std::vector<int> HandedFds() const;
-  /// It lives, as a child of this process: closes what was handed to it and
-  /// sends its specification. Throws Error(kFailed).
-  TrialStarted OnForked(std::int64_t pid, const std::string& store);
+  /// Whether there is a rank to be forked now.
+  bool wants_fork() const;
+  /// What that rank is to be forked with. Its outcome, by `OnForked`,
+  /// `FailToStart` or `CancelFork`, is to follow. REQUIRES: wants_fork().
+  ForkOrder NextFork();
+  /// The rank lives, as a child of this process. Tells if it was the last.
+  /// Throws Error(kFailed).
+  std::optional<TrialStarted> OnForked(std::int64_t pid,
+                                       const std::string& store);
+  /// A rank has no process and never will: kills those that live.
+  void FailToStart(const std::string& reason);
+  /// The rank will not be forked. REQUIRES: the trial is killed.
+  void CancelFork() { forking_ = false; }
 
-  /// Kept until the process lives, dropped once it is gone.
+  /// To rank 0; kept until that lives, dropped once it is gone.
   void Send(const RunnerMessage& message);
   /// Asks; SIGTERM after `grace`, then SIGKILL.
   void RequestStop(Duration grace);
   void Kill();
-  /// It has no process and never will: `Result` says why.
-  void FailToStart(const std::string& reason);
 
   /// Takes in what a descriptor has to say; messages go to `events`.
   void OnReady(const Poller::Ready& ready, std::deque<LaunchEvent>& events);
@@ -47,22 +60,41 @@ class LaunchedTrial {
   /// When `OnTime` is to be called next; none if nothing is to come.
   std::optional<Duration> Deadline() const;
 
-  /// The process is dead and reaped.
-  bool dead() const { return rank_.dead(); }
+  /// There is, or was, a process of it.
+  bool forked() const { return next_ > 0; }
+  /// No process of it lives, or will.
+  bool dead() const;
   /// It is dead and all that it wrote is read, or has had its time.
-  bool drained() const { return rank_.drained(); }
-  TrialExited Result(bool out_of_memory);
+  bool drained() const;
+  /// Its last word, if it had one, and its end. REQUIRES: drained().
+  void TellEnd(bool out_of_memory, std::deque<LaunchEvent>& events);
 
   TrialId id() const { return id_; }
-  std::int64_t pid() const { return rank_.pid(); }
+  /// How many tokens of the poller it uses, from its first.
+  std::uint64_t tokens() const {
+    return ranks_.size() * RankProcess::kChannels;
+  }
+  /// Adds the pids of its ranks that live.
+  void AddPids(std::set<std::int64_t>& pids) const;
 
  private:
   enum class StopStep { kNone, kAsked, kTerminated, kKilled };
+  struct Rank {
+    std::unique_ptr<RankProcess> process;
+    RankEnd end;
+  };
 
-  void Write(const std::string& lines);
-  void Punish(const std::string& reason);
-  void OnExit();
-  void ReadMessages(std::deque<LaunchEvent>& events);
+  bool several() const { return ranks_.size() > 1; }
+  bool living() const;
+  void Write(Rank& rank, const std::string& lines);
+  void Punish(Rank& rank, const std::string& reason);
+  void SignalAll(int signal);
+  void KillAll();
+  void ReadMessages(Rank& rank, std::deque<LaunchEvent>& events);
+  void Take(Rank& rank, TrialMessage message, std::deque<LaunchEvent>& events);
+  void OnExit(Rank& rank);
+  void EndStragglers();
+  TrialEnd End() const;
 
   TrialId id_;
   // Held until the trial is reaped, and by the trial itself: a process that
@@ -71,13 +103,18 @@ class LaunchedTrial {
   Clock clock_;
   std::uint64_t token_;
   TrialOutput output_;
-  RankProcess rank_;
+  std::vector<Rank> ranks_;
+  UniqueFd rank_memory_;   // until all are forked; none for one rank
+  std::size_t next_ = 0;   // the rank that is forked, or to be forked next
+  bool forking_ = false;   // its outcome is not known yet
+  std::vector<int> dead_;  // ranks, in the order of their deaths
   std::string not_started_;
   Duration started_at_{0};
   StopStep stop_ = StopStep::kNone;
   std::optional<Duration> next_stop_at_;
+  std::optional<Duration> others_until_;  // one has ended, the others have to
   bool killed_by_us_ = false;
-  bool punished_ = false;
+  const Rank* punished_ = nullptr;  // it broke the protocol
   double seconds_ = 0;
 };
 

@@ -11,15 +11,16 @@
 
 namespace dtrain {
 
-/// A trial got its slots and its process (rank 0's pid).
+/// A trial got its slots and its processes.
 struct TrialStarted {
   TrialId trial;
-  std::int64_t pid = 0;
+  std::int64_t pid = 0;            // of rank 0
   std::int64_t start_ticks = 0;    // field 22 of /proc/PID/stat
   std::vector<std::string> slots;  // "gpu:0", "cpu:1"
 };
 
-/// A trial sent a message.
+/// A trial sent a message: rank 0 for all of them. Its `Finished` comes when
+/// all are dead.
 struct TrialSaid {
   TrialId trial;
   TrialMessage message;
@@ -31,11 +32,12 @@ struct TrialExited {
   TrialId trial;
   int exit_code = 0;  // of the first rank that failed; −1: by `signal`
   int signal = 0;
+  int rank = -1;              // that rank; −1: the trial had but one
   bool killed_by_us = false;  // after Kill, Abort or a grace that ran out
   bool out_of_memory = false;
   std::string not_started;              // why it never ran, or empty
   double seconds = 0;                   // since TrialStarted
-  std::vector<std::string> last_lines;  // of its log, oldest first
+  std::vector<std::string> last_lines;  // of that rank's log, oldest first
 };
 
 /// The process was asked to end: SIGINT, SIGTERM or SIGHUP.
@@ -57,10 +59,10 @@ class Launcher {
   /// How many more trials can be given to Start now. Where other experiments
   /// hold the machine's slots, a started trial still waits for its turn.
   virtual std::size_t FreeSlots() const = 0;
-  /// Queues the trial; TrialStarted follows when slots are had, TrialExited in
-  /// any case. REQUIRES: it is not started.
+  /// Queues the trial, of `world_size` ranks; TrialStarted follows when slots
+  /// are had, TrialExited in any case. REQUIRES: it is not started.
   virtual void Start(const TrialSpec& spec) = 0;
-  /// Passes a message on; dropped if the trial is gone.
+  /// Passes a message on to rank 0; dropped if the trial is gone.
   virtual void Send(TrialId trial, const RunnerMessage& message) = 0;
   /// Asks the trial to checkpoint and exit; SIGTERM after the grace, SIGKILL
   /// to its session after that. A trial still queued just exits.

@@ -32,8 +32,7 @@ class RankProcess {
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
-  /// Its control socket, standard output and standard error, to be handed to
-  /// the process.
+  /// Its control socket, standard output and error, to be handed to it.
   std::vector<int> HandedFds() const;
   /// It lives, as a child of this process: closes what was handed to it. To be
   /// followed by a Write. Throws Error(kFailed).

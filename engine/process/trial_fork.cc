@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/base/system_error.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 namespace {
@@ -96,9 +98,15 @@ void CloseAllBut(std::vector<int> kept) {
     ::fcntl(lock.get(), F_SETFD, 0);
     kept.push_back(lock.get());
   }
+  // For the trial itself only: it stays close-on-exec.
+  if (request.rank_memory) kept.push_back(request.rank_memory.get());
   CloseAllBut(std::move(kept));
   for (const auto& [name, value] : request.environment) {
     ::setenv(name.c_str(), value.c_str(), /*replace=*/1);
+  }
+  if (request.rank_memory) {
+    const std::string number = std::to_string(request.rank_memory.get());
+    ::setenv(kRankMemoryVariable, number.c_str(), /*replace=*/1);
   }
   const int exit_code = run_trial(request.control.get());
   std::fflush(nullptr);

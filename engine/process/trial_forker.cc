@@ -32,10 +32,8 @@ void TrialForker::StartHost() {
   }
 }
 
-void TrialForker::Fork(
-    std::vector<int> fds,
-    std::vector<std::pair<std::string, std::string>> environment) {
-  request_ = Request{std::move(fds), std::move(environment)};
+void TrialForker::Fork(ForkOrder order) {
+  request_ = std::move(order);
   if (ready_) {
     SendRequest();
   } else if (!host_.running()) {
@@ -49,8 +47,7 @@ void TrialForker::SendRequest() {
   answer_by_ = clock_.monotonic() + kAnswer;
   try {
     // If the host is gone, its socket is readable and says so.
-    [[maybe_unused]] const bool sent =
-        host_.Request(request_->fds, request_->environment);
+    [[maybe_unused]] const bool sent = host_.Request(*request_);
   } catch (const Error& error) {
     OnFailure(error.what());
   }

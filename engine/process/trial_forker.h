@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/process/host_client.h"
@@ -25,10 +24,9 @@ class TrialForker {
   TrialForker(HostOptions options, Clock clock, Poller& poller,
               std::uint64_t token);
 
-  /// Forks with copies of `fds`, which must stay open until `TakeOutcome`
-  /// gives the outcome. REQUIRES: !busy().
-  void Fork(std::vector<int> fds,
-            std::vector<std::pair<std::string, std::string>> environment);
+  /// Forks with copies of the order's descriptors, which must stay open until
+  /// `TakeOutcome` gives the outcome. REQUIRES: !busy().
+  void Fork(ForkOrder order);
   /// There is a fork whose outcome is not known yet.
   bool busy() const { return request_.has_value(); }
   /// The host has been asked for it: there may be a child that nobody knows.
@@ -47,11 +45,6 @@ class TrialForker {
   std::int64_t host_pid() const { return host_.running() ? host_.pid() : 0; }
 
  private:
-  struct Request {
-    std::vector<int> fds;
-    std::vector<std::pair<std::string, std::string>> environment;
-  };
-
   void StartHost();
   void SendRequest();
   void OnFailure(const std::string& reason);
@@ -64,7 +57,7 @@ class TrialForker {
   bool in_flight_ = false;
   int failures_ = 0;  // of hosts in a row
   std::optional<Duration> answer_by_;
-  std::optional<Request> request_;
+  std::optional<ForkOrder> request_;
   std::optional<Outcome> outcome_;
 };
 

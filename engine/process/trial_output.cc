@@ -14,8 +14,9 @@ constexpr Duration kFlushAfter = std::chrono::milliseconds(100);
 TrialOutput::TrialOutput(std::filesystem::path log, Clock clock)
     : clock_(std::move(clock)), writer_(std::move(log)) {}
 
-void TrialOutput::Note(const std::string& text) {
+void TrialOutput::Note(int rank, const std::string& text) {
   Append({.time = clock_.now(),
+          .rank = rank,
           .from_stderr = true,
           .level = LogLevel::kError,
           .text = "dtrain: " + text});
@@ -24,8 +25,15 @@ void TrialOutput::Note(const std::string& text) {
 void TrialOutput::Append(const LogRecord& record) {
   writer_.Append(record);
   if (!flush_at_) flush_at_ = clock_.monotonic() + kFlushAfter;
-  last_lines_.push_back(record.text.substr(0, kLongestLastLine));
-  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+  std::deque<std::string>& lines = last_lines_[record.rank];
+  lines.push_back(record.text.substr(0, kLongestLastLine));
+  if (lines.size() > kLastLines) lines.pop_front();
+}
+
+std::vector<std::string> TrialOutput::LastLines(int rank) const {
+  const auto lines = last_lines_.find(rank);
+  if (lines == last_lines_.end()) return {};
+  return {lines->second.begin(), lines->second.end()};
 }
 
 void TrialOutput::Flush() {

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,23 +18,21 @@ class TrialOutput {
   TrialOutput(std::filesystem::path log, Clock clock);
 
   void Append(const LogRecord& record);
-  /// Adds a line of dtrain's own.
-  void Note(const std::string& text);
+  /// Adds a line of dtrain's own, among those of `rank`.
+  void Note(int rank, const std::string& text);
 
   /// When the log is to be flushed; none if all is written.
   std::optional<Duration> flush_at() const { return flush_at_; }
   void Flush();
 
-  /// The last lines, oldest first.
-  std::vector<std::string> last_lines() const {
-    return {last_lines_.begin(), last_lines_.end()};
-  }
+  /// The last lines of `rank`, oldest first.
+  std::vector<std::string> LastLines(int rank) const;
 
  private:
   Clock clock_;
   TrialLogWriter writer_;
   std::optional<Duration> flush_at_;
-  std::deque<std::string> last_lines_;
+  std::map<int, std::deque<std::string>> last_lines_;  // by rank
 };
 
 }  // namespace dtrain

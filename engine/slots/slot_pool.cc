@@ -65,10 +65,9 @@ SlotPool::SlotPool(SlotPlan plan, Clock clock)
       directory_(SlotDirectory::Open()),
       queue_(directory_, clock_),
       names_(FileNames(plan_)) {
-  if (plan_.gpus.empty()) {
-    needed_ = static_cast<std::size_t>(
-        std::max<std::int64_t>(plan_.cpu_tokens_per_trial, 1));
-  }
+  const std::int64_t needed = plan_.gpus.empty() ? plan_.cpu_tokens_per_trial
+                                                 : plan_.slots_per_trial;
+  needed_ = static_cast<std::size_t>(std::max<std::int64_t>(needed, 1));
 }
 
 std::optional<SlotLease> SlotPool::TryTake() {
@@ -112,7 +111,8 @@ std::optional<SlotLease> SlotPool::TryTakeLocked() {
     lease.slots.push_back(SlotName(name));
   }
   for (const Gpu& gpu : plan_.gpus) {
-    if (SlotName("gpu-" + std::to_string(gpu.index)) == lease.slots.front()) {
+    const std::string slot = SlotName("gpu-" + std::to_string(gpu.index));
+    if (std::ranges::find(lease.slots, slot) != lease.slots.end()) {
       lease.gpus.push_back(gpu);
     }
   }

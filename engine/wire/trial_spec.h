@@ -23,6 +23,10 @@ struct TrialId {
 /// "EXP.N".
 std::string ToString(TrialId id);
 
+/// In the environment of a rank of several: the number of the descriptor of the
+/// memory that it shares with the others, see engine/ranks/rank_memory.h.
+inline constexpr const char* kRankMemoryVariable = "DTRAIN_RANK_MEMORY";
+
 /// What a trial process is started for.
 enum class Task {
   kTrain,
@@ -60,6 +64,7 @@ struct TrialSpec {
   nlohmann::json hparams = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   std::uint32_t seed = 0;
+  // A trial of several ranks is that many processes; each is told of its own.
   int rank = 0;
   int world_size = 1;
   int threads = 1;        // intra-op threads

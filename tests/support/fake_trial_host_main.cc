@@ -1,4 +1,6 @@
 // A trial host without LibTorch: its trials do what their entrypoint says.
+// Where the hyperparameter `at` names a rank, only that one does it, and the
+// others what the hyperparameter `others` says.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +29,9 @@ struct Trial {
   int control;
   LineReader& lines;
 
+  // Only rank 0 speaks, but for the last word.
   void Say(const TrialMessage& message) const {
+    if (spec.rank > 0 && !std::holds_alternative<Finished>(message)) return;
     if (!WriteAll(control, Encode(message))) ::_exit(3);
   }
   // None when the runner is gone.
@@ -110,6 +114,9 @@ int Report(const Trial& trial) {
 int Print(const Trial& trial) {
   std::printf("to stdout\n<3>an error\nCUDA_VISIBLE_DEVICES=%s\nGREETING=%s\n",
               std::getenv("CUDA_VISIBLE_DEVICES"), std::getenv("GREETING"));
+  std::printf("rank %d of %d, %zu GPUs, %d threads\n", trial.spec.rank,
+              trial.spec.world_size, trial.spec.gpus.size(),
+              trial.spec.threads);
   std::fprintf(stderr, "to stderr, no newline");
   trial.Say(Ready{});
   return 0;
@@ -154,6 +161,42 @@ int BeAlone(const Trial& trial) {
   return 0;
 }
 
+// As a rank > 0 must not: speaks of what is rank 0's.
+int SpeakUp(const Trial& trial) {
+  if (!WriteAll(trial.control, Encode(Progress{.batches = 1}))) return 3;
+  SleepForever();
+}
+
+int Fail(const Trial& trial) {
+  trial.Say(
+      Finished{.reason = EndReason::kError,
+               .message = "out of luck at " + std::to_string(trial.spec.rank)});
+  return 1;
+}
+
+int Finish(const Trial& trial) {
+  trial.Say(Finished{.reason = EndReason::kCompleted});
+  return 0;
+}
+
+// Rank 0 writes to the end of the memory, rank 1 reads it. Exits with 6 if it
+// has none, with 7 if nothing comes, with 8 if programs would inherit it.
+int ShareMemory(const Trial& trial) {
+  const char* number = std::getenv(kRankMemoryVariable);
+  if (number == nullptr) return 6;
+  const int memory = std::atoi(number);
+  const off_t at = ::lseek(memory, -1, SEEK_END);
+  if (at < 0) return 6;
+  if ((::fcntl(memory, F_GETFD) & FD_CLOEXEC) == 0) return 8;
+  char byte = 'x';
+  if (trial.spec.rank == 0) return ::pwrite(memory, &byte, 1, at) == 1 ? 0 : 7;
+  for (int i = 0; i < 1000; ++i) {
+    if (::pread(memory, &byte, 1, at) == 1 && byte == 'x') return 0;
+    ::poll(nullptr, 0, /*milliseconds=*/2);
+  }
+  return 7;
+}
+
 int Exit(const Trial& trial) {
   return static_cast<int>(trial.Number("exit_code"));
 }
@@ -164,17 +207,22 @@ int RunFakeTrial(int control) {
           {"be alone", BeAlone},  {"clean daemon", ForkCleanDaemon},
           {"daemon", ForkDaemon}, {"daemons and stay", ForkDaemonAndStay},
           {"deaf", Deaf},         {"echo", Echo},
-          {"exit", Exit},         {"flood", Flood},
+          {"exit", Exit},         {"fail", Fail},
+          {"finish", Finish},     {"flood", Flood},
           {"garbage", Garbage},   {"hang", Hang},
           {"print", Print},       {"report", Report},
-          {"signal", Signal}};
+          {"share", ShareMemory}, {"signal", Signal},
+          {"speak up", SpeakUp}};
   LineReader lines(control);
   std::optional<std::string> line;
   while (!(line = lines.Next())) {
     if (!lines.Fill()) return 5;
   }
   const TrialSpec spec = TrialSpec::FromJson(nlohmann::json::parse(*line));
-  return kBehaviours.at(spec.entrypoint)(Trial{spec, control, lines});
+  const bool other = spec.rank != spec.hparams.value("at", spec.rank);
+  const std::string behaviour =
+      other ? spec.hparams.at("others").get<std::string>() : spec.entrypoint;
+  return kBehaviours.at(behaviour)(Trial{spec, control, lines});
 }
 
 }  // namespace

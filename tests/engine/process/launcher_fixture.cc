@@ -41,6 +41,25 @@ TrialSpec LauncherFixture::Spec(const std::string& behaviour,
           .directory = StoreLayout(directory.path() / "store").Trial(id)};
 }
 
+LocalLauncherOptions LauncherFixture::TwoRankOptions() const {
+  LocalLauncherOptions options = Options();
+  options.slots = {.count = 1,
+                   .slots_per_trial = 2,
+                   .cpu_tokens_per_trial = 2,
+                   .cpu_tokens = 2};
+  return options;
+}
+
+TrialSpec LauncherFixture::TwoRanks(const std::string& behaviour, int at,
+                                    const std::string& others,
+                                    nlohmann::json hparams) const {
+  if (at >= 0) hparams["at"] = at;
+  hparams["others"] = others;
+  TrialSpec spec = Spec(behaviour, 1, std::move(hparams));
+  spec.world_size = 2;
+  return spec;
+}
+
 std::string LauncherFixture::Log(TrialId trial) const {
   std::ifstream file(StoreLayout(directory.path() / "store").TrialLog(trial));
   std::ostringstream text;

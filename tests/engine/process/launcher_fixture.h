@@ -29,6 +29,12 @@ class LauncherFixture : public ::testing::Test {
   LocalLauncherOptions Options(std::int64_t count = 1) const;
   TrialSpec Spec(const std::string& behaviour, std::int64_t number = 1,
                  nlohmann::json hparams = nlohmann::json::object()) const;
+  /// One trial of two ranks on a CPU slot each, and its specification, in which
+  /// rank `at` (−1: each) has that behaviour and the others that of `others`.
+  LocalLauncherOptions TwoRankOptions() const;
+  TrialSpec TwoRanks(const std::string& behaviour, int at = -1,
+                     const std::string& others = "hang",
+                     nlohmann::json hparams = nlohmann::json::object()) const;
   std::string Log(TrialId trial) const;
 
   /// Waits for the next event of type T; those before it are kept in `seen`.

@@ -24,12 +24,18 @@ class RunnerDeathTest : public LauncherFixture {
  protected:
   /// Gives the runner's pid once both of its trials have said Ready.
   pid_t StartRunner(const std::string& behaviour) {
+    return StartRunner(Options(2),
+                       {Spec(behaviour, /*number=*/1), Spec(behaviour, 2)});
+  }
+
+  pid_t StartRunner(LocalLauncherOptions options,
+                    const std::vector<TrialSpec>& trials) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
     const UniqueFd reader(ends[0]);
     UniqueFd writer(ends[1]);
     const pid_t runner = ::fork();
-    if (runner == 0) Run(behaviour, writer.get());
+    if (runner == 0) Run(std::move(options), trials, writer.get());
     writer.reset();
     char byte = 0;
     return ::read(reader.get(), &byte, 1) == 1 ? runner : -1;
@@ -64,19 +70,16 @@ class RunnerDeathTest : public LauncherFixture {
   }
 
  private:
-  [[noreturn]] void Run(const std::string& behaviour, int ready) {
-    LocalLauncherOptions options = Options(2);
-    options.experiment = parent_experiment_;
+  [[noreturn]] void Run(LocalLauncherOptions options,
+                        const std::vector<TrialSpec>& trials, int ready) {
     LocalLauncher launcher(std::move(options));
-    launcher.Start(Spec(behaviour, 1));
-    launcher.Start(Spec(behaviour, 2));
-    AwaitMessage<Ready>(launcher);
-    AwaitMessage<Ready>(launcher);
+    for (const TrialSpec& trial : trials) launcher.Start(trial);
+    for (std::size_t i = 0; i < trials.size(); ++i) {
+      AwaitMessage<Ready>(launcher);
+    }
     if (::write(ready, "r", 1) != 1) ::_exit(1);
     while (true) launcher.Wait(kLong);
   }
-
-  const std::int64_t parent_experiment_ = Experiment();
 };
 
 TEST_F(RunnerDeathTest, TrialsThatHeedTheirSocketEndAtOnce) {
@@ -91,6 +94,15 @@ TEST_F(RunnerDeathTest, TrialsThatHeedTheirSocketEndAtOnce) {
 TEST_F(RunnerDeathTest, TrialsThatHangAreKilled) {
   const pid_t runner = StartRunner("hang");
   ASSERT_GT(runner, 0);
+  KillAndReap(runner);
+  EXPECT_TRUE(Within(kGoneWithin, [] { return Living().empty(); }));
+}
+
+TEST_F(RunnerDeathTest, AllRanksThatHangAreKilled) {
+  const pid_t runner = StartRunner(TwoRankOptions(), {TwoRanks("hang")});
+  ASSERT_GT(runner, 0);
+  ASSERT_TRUE(Within(kGoneWithin, [] { return Living().size() == 3; }))
+      << "the host and two ranks";
   KillAndReap(runner);
   EXPECT_TRUE(Within(kGoneWithin, [] { return Living().empty(); }));
 }

@@ -1,0 +1,48 @@
+#include "engine/process/trial_end.h"
+
+#include <algorithm>
+#include <string>
+
+namespace dtrain {
+namespace {
+
+// That a rank is done or was stopped says nothing of the others.
+bool HasBadNews(const RankEnd& end) {
+  return end.word && end.word->reason != EndReason::kCompleted &&
+         end.word->reason != EndReason::kStopped;
+}
+
+std::optional<Finished> WordOf(const RankEnd& end) {
+  Finished word = *end.word;
+  if (end.rank != 0) {
+    word.message = "rank " + std::to_string(end.rank) + ": " + word.message;
+  }
+  return word;
+}
+
+std::optional<Finished> JudgeWord(const std::vector<RankEnd>& ends,
+                                  const RankEnd* culprit) {
+  const bool crashed = culprit != nullptr && !HasBadNews(*culprit);
+  const auto first = std::ranges::find(ends, 0, &RankEnd::rank);
+  if (first != ends.end() && first->word) {
+    const bool misses_another =
+        first->word->reason == EndReason::kError && first->late_word && crashed;
+    if (!misses_another) return first->word;
+  }
+  if (crashed) return std::nullopt;
+  if (culprit != nullptr) return WordOf(*culprit);
+  const auto teller = std::ranges::find_if(ends, HasBadNews);
+  if (teller == ends.end()) return std::nullopt;
+  return WordOf(*teller);
+}
+
+}  // namespace
+
+TrialEnd JudgeEnd(const std::vector<RankEnd>& ends) {
+  const auto failed = std::ranges::find_if(ends, &RankEnd::failed);
+  const RankEnd* culprit = failed == ends.end() ? nullptr : &*failed;
+  return {.rank = culprit == nullptr ? ends.front() : *culprit,
+          .word = JudgeWord(ends, culprit)};
+}
+
+}  // namespace dtrain
