@@ -170,6 +170,7 @@ void RequireThatItLoads(const NewTrial& trial, const fs::path& checkpoint,
                         const fs::path& scratch) {
   ExperimentConfig config = trial.config;
   config.searcher = {.name = "single", .max_trials = 1};
+  config.resources = {.slots = config.resources.slots};  // one process
   SlotPlan slots = PlanExperimentSlots(config);
   slots.count = 1;
   const TrialSpec spec{.id = {1, 1},

@@ -64,6 +64,7 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
   const std::int64_t id = CreateExperiment(
       store, config, yaml, provenance, Clock::System(),
       {.threads = parts.threads,
+       .one_process = parts.one_process,
        .place = [&](std::int64_t experiment) { files.Place(experiment); }});
   files.Keep();
   return id;

@@ -19,7 +19,8 @@ namespace dtrain {
 struct ExperimentParts {
   std::optional<ContextList> context;
   std::optional<SourceCheckpoint> source;
-  std::optional<std::int64_t> threads;  // of each trial; none: as planned
+  std::optional<std::int64_t> threads;  // of each process; none: as planned
+  bool one_process = false;             // see RecordOptions
 };
 
 /// CreateExperiment with all these parts stored with it, what they are added

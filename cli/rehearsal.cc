@@ -31,9 +31,11 @@ ExperimentConfig Shortened(const ExperimentConfig& config) {
   test.searcher.max_length = 2 * kBatches;
   test.length_unit = Unit::kBatches;
   test.max_restarts = 0;
-  // One trial at a time, on however many GPUs.
-  test.resources.max_slots =
-      std::max<std::int64_t>(1, std::llround(test.resources.slots_per_trial));
+  // One trial at a time, on however many slots.
+  if (!test.resources.all_slots) {
+    test.resources.max_slots =
+        std::max<std::int64_t>(1, std::llround(test.resources.slots_per_trial));
+  }
   test.training.scheduling_unit = 1;
   test.training.validation_batches = kBatches;
   test.training.min_validation_period = {};

@@ -174,7 +174,8 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
     RequireEnded(trial.row, globals);
     parts = {.context = StoredContextOf(layout, trial.experiment),
              .source = SourceOf(store, trial.experiment),
-             .threads = RecordedThreads(trial.experiment)};
+             .threads = RecordedThreads(trial.experiment),
+             .one_process = RecordedOneProcess(trial.experiment)};
     config = ReadSingleTrialConfig(
         trial, ConfigOf(trial, LengthsOf(store, source), parts.source), {}, {},
         globals);

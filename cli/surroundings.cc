@@ -37,6 +37,10 @@ json GpuNames(const json& provenance) {
 
 }  // namespace
 
+bool RecordedOneProcess(const ExperimentDetail& experiment) {
+  return Member(Member(experiment.provenance, "slots"), "ranks").is_null();
+}
+
 std::optional<std::int64_t> RecordedThreads(
     const ExperimentDetail& experiment) {
   const json slots = Member(experiment.provenance, "slots");

@@ -10,7 +10,11 @@
 
 namespace dtrain {
 
-/// The threads of each trial of a recorded experiment; none where they ran on
+/// Whether each of its trials was one process, whatever its slots, as they were
+/// in earlier versions.
+bool RecordedOneProcess(const ExperimentDetail& experiment);
+
+/// The threads of each process of a recorded experiment; none where they ran on
 /// GPUs, or it is not recorded.
 std::optional<std::int64_t> RecordedThreads(const ExperimentDetail& experiment);
 

@@ -145,7 +145,8 @@ constexpr KeySpec kExperimentKeys[] = {
     {.path = "resources.slots_per_trial",
      .type = kSlotsPerTrial,
      .fallback = "1",
-     .doc = "Slots of one trial: GPUs, a share of one GPU, or all."},
+     .doc = "Slots of one trial, with a rank on each: GPUs or CPU slots, a "
+            "share of one GPU, or all."},
     {.path = "resources.max_slots",
      .type = kInt,
      .doc = "At most this many slots at once.",

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <span>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/process/process_table.h"
+#include "engine/process/rank_share.h"
 #include "engine/ranks/rank_memory.h"
 
 namespace dtrain {
@@ -20,31 +20,6 @@ constexpr Duration kAfterFailure = std::chrono::seconds(2);
 // recorded.
 constexpr Duration kAfterEnd = std::chrono::seconds(10);
 
-// What rank `rank` of several is told: it sees a slot of its own.
-TrialSpec SpecOf(const TrialSpec& trial, int rank, const SlotLease& lease) {
-  TrialSpec spec = trial;
-  spec.rank = rank;
-  const std::size_t gpus = trial.world_size > 1
-                               ? std::min<std::size_t>(lease.gpus.size(), 1)
-                               : lease.gpus.size();
-  for (std::size_t i = 0; i < gpus; ++i) {
-    spec.gpus.push_back(static_cast<int>(i));
-  }
-  return spec;
-}
-
-// What a process is to see of the machine's GPUs: its own, or none.
-std::vector<std::pair<std::string, std::string>> DeviceVariables(
-    std::span<const Gpu> gpus) {
-  std::string visible;
-  for (const Gpu& gpu : gpus) {
-    if (!visible.empty()) visible += ',';
-    visible += gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
-  }
-  return {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-          {"CUDA_VISIBLE_DEVICES", visible}};
-}
-
 }  // namespace
 
 LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
@@ -57,9 +32,12 @@ LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
       output_(std::move(log), clock) {
   if (spec.world_size > 1) rank_memory_ = MakeRankMemory(spec.world_size);
   for (int rank = 0; rank < spec.world_size; ++rank) {
-    ranks_.push_back({.process = std::make_unique<RankProcess>(
-                          SpecOf(spec, rank, lease_), output_, clock, poller,
-                          token_ + tokens()),
+    std::vector<Gpu> gpus = ShareOf(lease_.gpus, rank, spec.world_size);
+    auto process =
+        std::make_unique<RankProcess>(SpecOfRank(spec, rank, gpus), output_,
+                                      clock, poller, token_ + tokens());
+    ranks_.push_back({.process = std::move(process),
+                      .gpus = std::move(gpus),
                       .end = {.rank = rank}});
   }
 }
@@ -73,9 +51,7 @@ ForkOrder LaunchedTrial::NextFork() {
   ForkOrder order{.fds = ranks_[next_].process->HandedFds(),
                   .rank_memory = rank_memory_.get()};
   for (const UniqueFd& lock : lease_.locks) order.fds.push_back(lock.get());
-  std::span<const Gpu> gpus = lease_.gpus;
-  if (several() && !gpus.empty()) gpus = gpus.subspan(next_, 1);
-  order.variables = DeviceVariables(gpus);
+  order.variables = DeviceVariables(ranks_[next_].gpus);
   return order;
 }
 

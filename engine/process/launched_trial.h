@@ -81,6 +81,7 @@ class LaunchedTrial {
   enum class StopStep { kNone, kAsked, kTerminated, kKilled };
   struct Rank {
     std::unique_ptr<RankProcess> process;
+    std::vector<Gpu> gpus;
     RankEnd end;
   };
 

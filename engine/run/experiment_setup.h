@@ -28,7 +28,8 @@ struct ExperimentSetup {
   std::uint32_t seed = 0;
   RunOptions options;
   RunInfo info;
-  int threads = 1;         // intra-op threads of a trial
+  int ranks = 1;           // processes of a trial
+  int threads = 1;         // intra-op threads of each
   std::int64_t slots = 1;  // of all trials
   std::int64_t slots_per_trial = 1;
   std::string boot_id;  // of this machine, recorded beside pids

@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/process/local_launcher.h"
+#include "engine/ranks/rank_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"
 #include "engine/run/trials_lock.h"
@@ -33,6 +34,28 @@ std::string ContextOf(const StoreLayout& layout,
   return found->get<std::string>();
 }
 
+bool IsCommand(const ExperimentConfig& config) {
+  return std::holds_alternative<std::vector<std::string>>(config.entrypoint);
+}
+
+// The processes of a trial. A command starts those that it wants by itself.
+std::int64_t RanksOf(const ExperimentConfig& config, const SlotPlan& plan) {
+  return IsCommand(config) ? 1 : plan.slots_per_trial;
+}
+
+// Of each of so many processes, which share out the trial's slots.
+std::int64_t ThreadsOf(const SlotPlan& plan, std::int64_t ranks) {
+  return plan.threads * plan.slots_per_trial / ranks;
+}
+
+void RequireRanks(std::int64_t ranks) {
+  if (ranks <= kMaxRanks) return;
+  throw Error(ErrorKind::kResources,
+              "resources.slots_per_trial: a trial of " + std::to_string(ranks) +
+                  " slots would have a rank on each, and it can have " +
+                  std::to_string(kMaxRanks) + "; lower it");
+}
+
 // It was whole when the experiment was recorded.
 void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
   const std::filesystem::path context = layout.Context(detail.row.id);
@@ -56,8 +79,11 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
   if (kind != SlotChoice::Kind::kNone && kind != SlotChoice::Kind::kCpu) {
     gpus = FindGpus(kGpuSearchLimit, &problem);
   }
-  return PlanSlots(config.resources, std::move(gpus), UsableCpus(),
-                   TrialsAtOnce(config.searcher, config.hyperparameters));
+  SlotPlan plan =
+      PlanSlots(config.resources, std::move(gpus), UsableCpus(),
+                TrialsAtOnce(config.searcher, config.hyperparameters));
+  RequireRanks(RanksOf(config, plan));
+  return plan;
 }
 
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
@@ -83,12 +109,14 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
       .created = clock.now(),
   };
   experiment.config["reproducibility"]["experiment_seed"] = seed;
+  const std::int64_t ranks = options.one_process ? 1 : RanksOf(config, plan);
   // Another number of threads gives other sums: a resumed trial must have the
   // one it began with.
-  experiment.provenance["slots"] = {
-      {"count", plan.count},
-      {"threads", options.threads.value_or(plan.threads)},
-      {"gpus", plan.gpus.size()}};
+  nlohmann::json& slots = experiment.provenance["slots"];
+  slots = {{"count", plan.count},
+           {"threads", options.threads.value_or(ThreadsOf(plan, ranks))},
+           {"gpus", plan.gpus.size()}};
+  if (!options.one_process) slots["ranks"] = ranks;
   std::int64_t id = 0;
   store.Write([&](StoreWriter& w) {
     id = w.AddExperiment(experiment);
@@ -115,18 +143,20 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       TrialsLock::Take(store.layout().TrialsLock(id), store.Trials(id), boot_id,
                        kSurvivorsLimit);
   KeepReserve(store.layout());
-  SlotPlan plan = PlanExperimentSlots(config);
+  const SlotPlan plan = PlanExperimentSlots(config);
   const nlohmann::json recorded =
       detail->provenance.value("slots", nlohmann::json::object());
-  if (plan.gpus.empty()) plan.threads = recorded.value("threads", plan.threads);
+  // An experiment of an earlier version goes on with the processes it had.
+  const std::int64_t ranks =
+      recorded.contains("ranks") ? RanksOf(config, plan) : 1;
+  std::int64_t threads = ThreadsOf(plan, ranks);
+  if (plan.gpus.empty()) threads = recorded.value("threads", threads);
 
-  const bool is_command =
-      std::holds_alternative<std::vector<std::string>>(config.entrypoint);
   LocalLauncher launcher(
       {.experiment = id,
        .slots = plan,
        .layout = store.layout(),
-       .host = is_command ? FindCommandHost() : FindTrialHost(),
+       .host = IsCommand(config) ? FindCommandHost() : FindTrialHost(),
        .environment = config.environment,
        .inherited = trials.fd(),
        .clock = clock,
@@ -147,7 +177,8 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                .resumed = row.started.has_value(),
                .slots = plan.ToString(),
                .hyperparameters = config.hyperparameters},
-      .threads = static_cast<int>(plan.threads),
+      .ranks = static_cast<int>(ranks),
+      .threads = static_cast<int>(threads),
       .slots = plan.count * plan.slots_per_trial,
       .slots_per_trial = plan.slots_per_trial,
       .boot_id = boot_id,

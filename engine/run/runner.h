@@ -19,8 +19,10 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
 /// What is asked of the recording of an experiment.
 struct RecordOptions {
-  // Intra-op threads of a trial on CPU slots; none: as many as are planned.
+  // Intra-op threads of a process on CPU slots; none: as many as are planned.
   std::optional<std::int64_t> threads;
+  // A trial is one process, whatever its slots, as it was in earlier versions.
+  bool one_process = false;
   // Called with the id while it is being recorded; what it throws undoes it.
   std::function<void(std::int64_t)> place;
 };

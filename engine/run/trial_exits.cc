@@ -19,11 +19,13 @@ std::string SignalName(int signal) {
 }
 
 std::string DescribeExit(const TrialExited& event) {
-  if (event.out_of_memory) return "out of memory: killed by the kernel";
+  const std::string who =
+      event.rank < 0 ? "" : "rank " + std::to_string(event.rank) + ": ";
+  if (event.out_of_memory) return who + "out of memory: killed by the kernel";
   if (event.signal == 0) {
-    return "exited with code " + std::to_string(event.exit_code);
+    return who + "exited with code " + std::to_string(event.exit_code);
   }
-  return "killed by signal " + std::to_string(event.signal) + " (" +
+  return who + "killed by signal " + std::to_string(event.signal) + " (" +
          SignalName(event.signal) + ")";
 }
 

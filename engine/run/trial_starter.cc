@@ -126,6 +126,7 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
   spec.hparams = trial.row.hparams;
   spec.data = config.data;
   spec.seed = trial.row.seed;
+  spec.world_size = state_.setup.ranks;
   spec.threads = state_.setup.threads;
   spec.directory = layout.Trial(trial.row.id).string();
   if (const CheckpointRow* latest = state_.keeper.Latest(trial.row.id)) {

@@ -70,15 +70,6 @@ std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
   return {};
 }
 
-SlotPlan PlanGpuSlots(std::vector<Gpu> gpus, std::int64_t cpus) {
-  const auto count = static_cast<std::int64_t>(gpus.size());
-  return {.count = count,
-          .threads = std::max<std::int64_t>(cpus / count, 1),
-          .gpus = std::move(gpus),
-          .cpu_tokens_per_trial = 0,
-          .cpu_tokens = cpus};
-}
-
 // How many of `slots` a trial takes.
 std::int64_t SlotsOfATrial(const ResourcesConfig& resources,
                            std::int64_t slots) {
@@ -90,6 +81,44 @@ std::int64_t SlotsOfATrial(const ResourcesConfig& resources,
        "; lower it, or set resources.slots to cpu:" + std::to_string(wanted));
 }
 
+void RefuseShareOfGpu(const ResourcesConfig& resources) {
+  if (resources.all_slots || resources.slots_per_trial >= 1) return;
+  Fail(
+      "resources.slots_per_trial: a trial cannot have a share of a GPU as yet; "
+      "set it to 1, or resources.slots to cpu");
+}
+
+// At most `most` of the GPUs are used at a time, whichever are free.
+SlotPlan PlanGpuSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
+                      std::int64_t most, std::int64_t cpus) {
+  RefuseShareOfGpu(resources);
+  const auto slots = static_cast<std::int64_t>(gpus.size());
+  const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
+  const std::int64_t per_trial = SlotsOfATrial(resources, usable);
+  return {.count = usable / per_trial,
+          .slots_per_trial = per_trial,
+          .threads = std::max<std::int64_t>(cpus / slots, 1),
+          .gpus = std::move(gpus),
+          .cpu_tokens_per_trial = 0,
+          .cpu_tokens = cpus};
+}
+
+// How many CPU slots are of use: fewer trials at once have more threads each,
+// and so have trials that leave no slot over.
+std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
+                            std::int64_t slots, std::int64_t trials_at_once) {
+  if (resources.all_slots) return slots;
+  const double per_trial = std::max(resources.slots_per_trial, 1.0);
+  if (trials_at_once > 0) {
+    const double wanted = static_cast<double>(trials_at_once) * per_trial;
+    if (wanted < static_cast<double>(slots)) {
+      slots = static_cast<std::int64_t>(wanted);
+    }
+  }
+  const auto whole = static_cast<std::int64_t>(per_trial);
+  return slots > whole ? slots - slots % whole : slots;
+}
+
 // A CPU slot has its share of the cores; `most` of them are used.
 SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
                       std::int64_t most, std::int64_t cpus) {
@@ -98,18 +127,9 @@ SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
   const std::int64_t share = std::max<std::int64_t>(cpus / slots, 1);
   return {.count = usable / per_trial,
           .slots_per_trial = per_trial,
-          .threads = std::min(share * per_trial, cpus),
+          .threads = share,
           .cpu_tokens_per_trial = share * per_trial,
           .cpu_tokens = std::max(cpus, slots)};
-}
-
-void RefuseSeveralGpus(const ResourcesConfig& resources, std::size_t gpus) {
-  const bool one =
-      resources.all_slots ? gpus == 1 : resources.slots_per_trial == 1;
-  if (one) return;
-  Fail(
-      "resources.slots_per_trial: a trial has exactly one GPU as yet; set it "
-      "to 1, or resources.slots to cpu");
 }
 
 }  // namespace
@@ -121,32 +141,24 @@ SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
       resources.max_slots.value_or(std::numeric_limits<std::int64_t>::max());
   gpus = ChosenGpus(resources.slots, std::move(gpus));
   if (!gpus.empty()) {
-    RefuseSeveralGpus(resources, gpus.size());
-    SlotPlan plan = PlanGpuSlots(std::move(gpus), cpus);
-    plan.count = std::max<std::int64_t>(std::min(plan.count, most), 1);
-    return plan;
+    return PlanGpuSlots(resources, std::move(gpus), most, cpus);
   }
   std::int64_t slots = resources.slots.cpu_slots;
   if (slots == 0) {
-    // Fewer trials at once have more threads each.
-    const bool bounded = trials_at_once > 0 && !resources.all_slots;
-    const double wanted =
-        static_cast<double>(trials_at_once) * resources.slots_per_trial;
-    slots = std::min(cpus, most);
-    if (bounded && wanted < static_cast<double>(slots)) {
-      slots = std::max<std::int64_t>(static_cast<std::int64_t>(wanted), 1);
-    }
+    slots = UsefulCpuSlots(resources, std::min(cpus, most), trials_at_once);
   }
   return PlanCpuSlots(resources, slots, most, cpus);
 }
 
 std::string SlotPlan::ToString() const {
+  const std::int64_t slots = count * slots_per_trial;
+  const std::string share =
+      slots_per_trial == 1
+          ? ""
+          : ", " + std::to_string(slots_per_trial) + " a trial";
   if (gpus.empty()) {
-    const std::string share =
-        slots_per_trial == 1 ? ""
-                             : std::to_string(slots_per_trial) + " a trial, ";
-    return Counted(count * slots_per_trial, "CPU slot") + ", " + share +
-           Counted(threads, "thread") + (count == 1 ? "" : " each");
+    return Counted(slots, "CPU slot") + share + ", " +
+           Counted(threads, "thread") + (slots == 1 ? "" : " each");
   }
   std::vector<std::string> names;
   for (const Gpu& gpu : gpus) {
@@ -154,7 +166,7 @@ std::string SlotPlan::ToString() const {
       names.push_back(gpu.name);
     }
   }
-  return Counted(count, "GPU slot") + ": " + Join(names, ", ");
+  return Counted(slots, "GPU slot") + share + ": " + Join(names, ", ");
 }
 
 }  // namespace dtrain

@@ -27,17 +27,17 @@ std::vector<Gpu> FindGpus(Duration limit, std::string* problem);
 /// The CPUs this process may use (its affinity mask and cgroup quota).
 std::int64_t UsableCpus();
 
-/// What slots an experiment has: `count` trials run at once, each on one GPU
-/// or, on CPU slots, with the cores of `slots_per_trial` of them.
+/// What slots an experiment has: `count` trials run at once, each on
+/// `slots_per_trial` of them, and a slot is a GPU or a share of the cores.
 struct SlotPlan {
   std::int64_t count = 1;
   std::int64_t slots_per_trial = 1;
-  std::int64_t threads = 1;               // a trial's; fixed for the experiment
+  std::int64_t threads = 1;               // a slot's; fixed for the experiment
   std::vector<Gpu> gpus;                  // empty: CPU slots
   std::int64_t cpu_tokens_per_trial = 1;  // CPUs of the machine a trial takes
   std::int64_t cpu_tokens = 1;            // CPUs that are shared out
 
-  /// "2 CPU slots, 1 thread each" or "1 GPU slot: NVIDIA H200".
+  /// "4 CPU slots, 2 a trial, 1 thread each" or "1 GPU slot: NVIDIA H200".
   std::string ToString() const;
 };
 

@@ -1,5 +1,6 @@
 // How Experiment takes trials that fail.
 
+#include <csignal>
 #include <string>
 
 #include "tests/engine/run/experiment_fixture.h"
@@ -21,6 +22,20 @@ TEST_F(ExperimentFailureTest, FailsWhereItsOnlyTrialFails) {
   EXPECT_THAT(result.error, HasSubstr("trial 1.1: exited with code 3"));
   EXPECT_EQ(Trial().state, State::kError);
   EXPECT_EQ(Trial().reason, "exited with code 3");
+}
+
+TEST_F(ExperimentFailureTest, NamesTheRankThatFailed) {
+  ranks_ = 2;
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    EXPECT_EQ(spec.world_size, 2);
+    launcher_.Push(TrialStarted{.trial = spec.id});
+    launcher_.Push(TrialExited{
+        .trial = spec.id, .exit_code = -1, .signal = SIGSEGV, .rank = 1});
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(Trial().reason, "rank 1: killed by signal 11 (SIGSEGV)");
 }
 
 TEST_F(ExperimentFailureTest, RestartsAFailedTrial) {

@@ -55,7 +55,8 @@ class ExperimentTest : public testing::Test {
   }
 
   Experiment Make() {
-    ExperimentSetup setup{.id = id_, .config = config_, .seed = 7};
+    ExperimentSetup setup{
+        .id = id_, .config = config_, .seed = 7, .ranks = ranks_};
     setup.options.timeout = timeout_;
     return {std::move(setup),
             {.store = store_,
@@ -77,6 +78,7 @@ class ExperimentTest : public testing::Test {
   Store store_;
   std::int64_t id_ = 0;
   ExperimentConfig config_;
+  int ranks_ = 1;
   std::optional<Duration> timeout_;
   FakeLauncher launcher_;
   ScriptedTrials trials_{launcher_};

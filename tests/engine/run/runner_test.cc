@@ -19,6 +19,22 @@ ExperimentConfig FourPoints() {
   return config;
 }
 
+// At least as many slots as cores, and so a thread each, wherever this runs.
+ExperimentConfig TwoSlotsOfMany() {
+  ExperimentConfig config = FourPoints();
+  config.resources.slots.cpu_slots = std::max<std::int64_t>(UsableCpus(), 3);
+  config.resources.slots_per_trial = 2;
+  return config;
+}
+
+nlohmann::json RecordedSlots(const ExperimentConfig& config,
+                             const RecordOptions& options = {}) {
+  Store store = Store::OpenForWriting(StoreLayout(":memory:"));
+  const auto id = CreateExperiment(store, config, "", nlohmann::json::object(),
+                                   Clock::System(), options);
+  return store.Experiment(id)->provenance["slots"];
+}
+
 TEST(RunnerTest, PlansASlotForEveryPointOfAGridThatTheMachineHasRoomFor) {
   EXPECT_EQ(PlanExperimentSlots(FourPoints()).count,
             std::min<std::int64_t>(UsableCpus(), 4));
@@ -46,6 +62,42 @@ TEST(RunnerTest, RecordsTheThreadsThatAreAskedFor) {
       {.threads = 77, .place = [&](std::int64_t given) { placed = given; }});
   EXPECT_EQ(store.Experiment(id)->provenance["slots"]["threads"], 77);
   EXPECT_EQ(placed, id);
+}
+
+TEST(RunnerTest, RecordsTheRanksOfATrialAndTheThreadsOfEach) {
+  EXPECT_EQ(RecordedSlots(TwoSlotsOfMany())["ranks"], 2);
+  EXPECT_EQ(RecordedSlots(TwoSlotsOfMany())["threads"], 1);
+}
+
+TEST(RunnerTest, ACommandIsOneProcessWithTheThreadsOfItsSlots) {
+  ExperimentConfig config = TwoSlotsOfMany();
+  config.entrypoint = std::vector<std::string>{"./train"};
+  EXPECT_EQ(RecordedSlots(config)["ranks"], 1);
+  EXPECT_EQ(RecordedSlots(config)["threads"], 2);
+}
+
+TEST(RunnerTest, RecordsNoRanksOfATrialThatIsOneProcess) {
+  const nlohmann::json slots =
+      RecordedSlots(TwoSlotsOfMany(), {.one_process = true});
+  EXPECT_FALSE(slots.contains("ranks"));
+  EXPECT_EQ(slots["threads"], 2);
+}
+
+TEST(RunnerTest, RefusesMoreRanksThanATrialCanHave) {
+  ExperimentConfig config = TwoSlotsOfMany();
+  config.resources.slots.cpu_slots = 65;
+  config.resources.slots_per_trial = 65;
+  try {
+    PlanExperimentSlots(config);
+    ADD_FAILURE() << "planned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResources);
+    EXPECT_STREQ(error.what(),
+                 "resources.slots_per_trial: a trial of 65 slots would have a "
+                 "rank on each, and it can have 64; lower it");
+  }
+  config.entrypoint = std::vector<std::string>{"./train"};
+  EXPECT_EQ(PlanExperimentSlots(config).slots_per_trial, 65);
 }
 
 TEST(RunnerTest, RecordsNothingWhoseFilesCannotBePlaced) {

@@ -32,8 +32,9 @@ class SlotPoolTest : public ::testing::Test {
     return SlotPool({.cpu_tokens_per_trial = per_trial, .cpu_tokens = tokens},
                     Clock::System());
   }
-  static SlotPool GpuPool(std::vector<std::int64_t> indexes) {
-    SlotPlan plan;
+  static SlotPool GpuPool(std::vector<std::int64_t> indexes,
+                          std::int64_t per_trial = 1) {
+    SlotPlan plan{.slots_per_trial = per_trial};
     for (const std::int64_t index : indexes) {
       plan.gpus.push_back({.index = index, .uuid = "GPU-x"});
     }
@@ -112,6 +113,21 @@ TEST_F(SlotPoolTest, TakesAllTokensOrNone) {
   wide.StopWaiting();
   SlotPool one = CpuPool(3, 1);
   EXPECT_TRUE(one.TryTake()) << "the third token is still there";
+}
+
+TEST_F(SlotPoolTest, TakesAllGpusOfATrialOrNone) {
+  SlotPool one = GpuPool({1});
+  SlotPool two = GpuPool({0, 1, 2}, /*per_trial=*/2);
+  SlotPool three = GpuPool({0, 1, 2}, /*per_trial=*/3);
+  const auto single = one.TryTake();
+  EXPECT_FALSE(three.TryTake());
+  three.StopWaiting();
+  const auto pair = two.TryTake();
+  ASSERT_TRUE(pair);
+  EXPECT_THAT(pair->slots, ElementsAre("gpu:0", "gpu:2"));
+  ASSERT_EQ(pair->gpus.size(), 2u);
+  EXPECT_EQ(pair->gpus[0].index, 0);
+  EXPECT_EQ(pair->gpus[1].index, 2);
 }
 
 TEST_F(SlotPoolTest, WhoWaitsLongestGoesFirst) {

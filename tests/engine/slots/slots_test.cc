@@ -33,10 +33,15 @@ class PlanSlotsTest : public ::testing::Test {
     resources.slots.cpu_slots = cpus;
     return resources;
   }
+  static ResourcesConfig PerTrial(double slots,
+                                  ResourcesConfig resources = {}) {
+    resources.slots_per_trial = slots;
+    return resources;
+  }
   static std::string Refusal(const ResourcesConfig& resources,
-                             std::vector<Gpu> gpus) {
+                             std::vector<Gpu> gpus, std::int64_t cpus = 4) {
     try {
-      PlanSlots(resources, std::move(gpus), 4, 0);
+      PlanSlots(resources, std::move(gpus), cpus, 0);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kResources);
       return error.what();
@@ -143,42 +148,86 @@ TEST_F(PlanSlotsTest, IdsThatAreNotThereAreRefused) {
             "(NVIDIA A), GPU 1 (NVIDIA B)");
 }
 
-TEST_F(PlanSlotsTest, SeveralGpusForATrialAreRefused) {
+TEST_F(PlanSlotsTest, AShareOfAGpuIsRefused) {
   ResourcesConfig resources;
-  resources.slots_per_trial = 2;
+  resources.slots_per_trial = 0.5;
   EXPECT_THAT(Refusal(resources, TwoGpus()),
-              HasSubstr("a trial has exactly one GPU as yet"));
+              HasSubstr("cannot have a share of a GPU as yet"));
 }
 
-TEST_F(PlanSlotsTest, ATrialOfSeveralCpuSlotsHasTheirCores) {
-  ResourcesConfig resources = Slots(SlotChoice::Kind::kCpu, 4);
-  resources.slots_per_trial = 2;
-  const SlotPlan plan = PlanSlots(resources, {}, 8, 16);
-  EXPECT_EQ(plan.count, 2);
+TEST_F(PlanSlotsTest, MoreGpusThanThereAreAreRefused) {
+  EXPECT_EQ(Refusal(PerTrial(4), TwoGpus()),
+            "resources.slots_per_trial: a trial takes 4 slots, and there are "
+            "2; lower it, or set resources.slots to cpu:4");
+}
+
+TEST_F(PlanSlotsTest, ATrialOfSeveralGpusHasTheThreadsOfEach) {
+  const SlotPlan plan = PlanSlots(PerTrial(2), TwoGpus(), 8, 16);
+  EXPECT_EQ(plan.count, 1);
+  EXPECT_EQ(plan.slots_per_trial, 2);
   EXPECT_EQ(plan.threads, 4);
+  EXPECT_EQ(plan.ToString(), "2 GPU slots, 2 a trial: NVIDIA A, NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, MoreSlotsThanCpusAreRefusedUnlessAskedFor) {
+  EXPECT_EQ(Refusal(PerTrial(3), {}, /*cpus=*/2),
+            "resources.slots_per_trial: a trial takes 3 slots, and there are "
+            "2; lower it, or set resources.slots to cpu:3");
+  const SlotPlan plan =
+      PlanSlots(PerTrial(3, Slots(SlotChoice::Kind::kCpu, 3)), {}, 2, 1);
+  EXPECT_EQ(plan.slots_per_trial, 3);
+  EXPECT_EQ(plan.threads, 1);
+  EXPECT_EQ(plan.cpu_tokens_per_trial, 3);
+  EXPECT_EQ(plan.cpu_tokens, 3);
+}
+
+TEST_F(PlanSlotsTest, AutoWithoutGpuHasASlotForEachRank) {
+  const SlotPlan two_cores = PlanSlots(PerTrial(2), {}, 2, 1);
+  EXPECT_EQ(two_cores.count, 1);
+  EXPECT_EQ(two_cores.ToString(), "2 CPU slots, 2 a trial, 1 thread each");
+  const SlotPlan eight_cores = PlanSlots(PerTrial(2), {}, 8, 1);
+  EXPECT_EQ(eight_cores.count, 1);
+  EXPECT_EQ(eight_cores.threads, 4);
+  EXPECT_EQ(eight_cores.cpu_tokens_per_trial, 8);
+}
+
+TEST_F(PlanSlotsTest, AutoLeavesNoSlotOver) {
+  ResourcesConfig resources = PerTrial(3);
+  resources.max_slots = 7;
+  const SlotPlan plan = PlanSlots(resources, {}, 12, 16);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.threads, 2);
+}
+
+TEST_F(PlanSlotsTest, ATrialOfSeveralCpuSlotsHasTheThreadsOfEach) {
+  const SlotPlan plan =
+      PlanSlots(PerTrial(2, Slots(SlotChoice::Kind::kCpu, 4)), {}, 8, 16);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.threads, 2);
   EXPECT_EQ(plan.cpu_tokens_per_trial, 4);
-  EXPECT_EQ(plan.ToString(), "4 CPU slots, 2 a trial, 4 threads each");
+  EXPECT_EQ(plan.ToString(), "4 CPU slots, 2 a trial, 2 threads each");
 }
 
 TEST_F(PlanSlotsTest, AllSlotsAreOneTrials) {
   ResourcesConfig resources;
   resources.all_slots = true;
-  const SlotPlan plan = PlanSlots(resources, {}, 8, 16);
-  EXPECT_EQ(plan.count, 1);
-  EXPECT_EQ(plan.threads, 8);
+  const SlotPlan cpus = PlanSlots(resources, {}, 8, 16);
+  EXPECT_EQ(cpus.count, 1);
+  EXPECT_EQ(cpus.slots_per_trial, 8);
+  EXPECT_EQ(cpus.threads, 1);
+  const SlotPlan gpus = PlanSlots(resources, TwoGpus(), 8, 16);
+  EXPECT_EQ(gpus.count, 1);
+  EXPECT_EQ(gpus.slots_per_trial, 2);
 }
 
 TEST_F(PlanSlotsTest, SlotsThatAreLeftOverStayFree) {
-  ResourcesConfig resources = Slots(SlotChoice::Kind::kCpu, 8);
-  resources.slots_per_trial = 3;
+  ResourcesConfig resources = PerTrial(3, Slots(SlotChoice::Kind::kCpu, 8));
   resources.max_slots = 7;
   EXPECT_EQ(PlanSlots(resources, {}, 8, 16).count, 2);
 }
 
 TEST_F(PlanSlotsTest, MoreSlotsThanThereAreAreRefused) {
-  ResourcesConfig resources = Slots(SlotChoice::Kind::kCpu, 2);
-  resources.slots_per_trial = 4;
-  EXPECT_EQ(Refusal(resources, {}),
+  EXPECT_EQ(Refusal(PerTrial(4, Slots(SlotChoice::Kind::kCpu, 2)), {}),
             "resources.slots_per_trial: a trial takes 4 slots, and there are "
             "2; lower it, or set resources.slots to cpu:4");
 }
