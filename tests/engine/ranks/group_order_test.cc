@@ -118,7 +118,7 @@ TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseALaneEach) {
 
   ExpectOfAll(sums + RankText(0, 30'000, 199), [](const Seat& seat) {
     std::string reduced;
-    std::thread gradients([&] {
+    std::jthread gradients([&] {
       SharedGroup group = seat.Group({.lane = 1});
       const auto mine = RankValues<float>(seat.rank(), 150'000);
       for (int i = 0; i < 20; ++i) {
