@@ -57,21 +57,30 @@ ForkOrder LaunchedTrial::NextFork() {
 
 std::optional<TrialStarted> LaunchedTrial::OnForked(std::int64_t pid,
                                                     const std::string& store) {
-  Rank& rank = ranks_[next_];
   if (next_ == 0) started_at_ = clock_.monotonic();
-  rank.process->OnForked(pid);
+  ranks_[next_].process->OnForked(pid);
   forking_ = false;
   if (next_++ == 0) DescribeHolder(lease_, id_, pid, store);
-  Write(rank, {});
   if (stop_ == StopStep::kKilled) SignalAll(SIGKILL);
   if (next_ < ranks_.size()) return std::nullopt;
   rank_memory_.reset();
+  Begin();
   const std::int64_t first = ranks_.front().process->pid();
   const auto process = ReadProcess(first);
   return TrialStarted{.trial = id_,
                       .pid = first,
                       .start_ticks = process ? process->start_ticks : 0,
                       .slots = lease_.slots};
+}
+
+void LaunchedTrial::Begin() {
+  for (Rank& rank : ranks_) {
+    try {
+      rank.process->Begin();
+    } catch (const Error& error) {
+      Punish(rank, error.what());
+    }
+  }
 }
 
 void LaunchedTrial::FailToStart(const std::string& reason) {
@@ -82,14 +91,10 @@ void LaunchedTrial::FailToStart(const std::string& reason) {
 }
 
 void LaunchedTrial::Send(const RunnerMessage& message) {
-  Write(ranks_.front(), Encode(message));
-}
-
-void LaunchedTrial::Write(Rank& rank, const std::string& lines) {
   try {
-    rank.process->Write(lines);
+    ranks_.front().process->Write(Encode(message));
   } catch (const Error& error) {
-    Punish(rank, error.what());
+    Punish(ranks_.front(), error.what());
   }
 }
 

@@ -38,8 +38,8 @@ class LaunchedTrial {
   /// What that rank is to be forked with. Its outcome, by `OnForked`,
   /// `FailToStart` or `CancelFork`, is to follow. REQUIRES: wants_fork().
   ForkOrder NextFork();
-  /// The rank lives, as a child of this process. Tells if it was the last.
-  /// Throws Error(kFailed).
+  /// The rank lives, as a child of this process. With the last of them, the
+  /// trial begins. Throws Error(kFailed).
   std::optional<TrialStarted> OnForked(std::int64_t pid,
                                        const std::string& store);
   /// A rank has no process and never will: kills those that live.
@@ -47,7 +47,7 @@ class LaunchedTrial {
   /// The rank will not be forked. REQUIRES: the trial is killed.
   void CancelFork() { forking_ = false; }
 
-  /// To rank 0; kept until that lives, dropped once it is gone.
+  /// To rank 0; kept until the trial begins, dropped once that rank is gone.
   void Send(const RunnerMessage& message);
   /// Asks; SIGTERM after `grace`, then SIGKILL.
   void RequestStop(Duration grace);
@@ -87,7 +87,7 @@ class LaunchedTrial {
 
   bool several() const { return ranks_.size() > 1; }
   bool living() const;
-  void Write(Rank& rank, const std::string& lines);
+  void Begin();
   void Punish(Rank& rank, const std::string& reason);
   void SignalAll(int signal);
   void KillAll();

@@ -80,10 +80,15 @@ void RankProcess::OnForked(std::int64_t pid) {
   pid_ = pid;
 }
 
+void RankProcess::Begin() {
+  begun_ = true;
+  Write({});
+}
+
 void RankProcess::Write(const std::string& lines) {
   if (!control_) return;
   unsent_ += lines;
-  if (pid_ == 0) return;
+  if (!begun_) return;
   const bool wanted = control_->wants_write();
   control_->Write(std::exchange(unsent_, {}));
   const bool wants = control_->wants_write();

@@ -34,13 +34,14 @@ class RankProcess {
 
   /// Its control socket, standard output and error, to be handed to it.
   std::vector<int> HandedFds() const;
-  /// It lives, as a child of this process: closes what was handed to it. To be
-  /// followed by a Write. Throws Error(kFailed).
+  /// It lives, as a child of this process, and waits for its specification:
+  /// closes what was handed to it. Throws Error(kFailed).
   void OnForked(std::int64_t pid);
-
-  /// Writes its specification, if that was not done, and lines; kept until the
-  /// process lives, dropped once it is gone. Throws Error(kFailed) if it does
-  /// not read them.
+  /// Writes its specification and the lines that wait. REQUIRES: it was forked.
+  /// Throws Error(kFailed) as Write.
+  void Begin();
+  /// Writes lines; kept until it has begun, dropped once it is gone. Throws
+  /// Error(kFailed) if it does not read them.
   void Write(const std::string& lines);
   /// To the process and its group. Does nothing unless it lives.
   void Signal(int signal);
@@ -81,7 +82,8 @@ class RankProcess {
   std::array<UniqueFd, 3> handed_;  // control, standard output and error
   std::optional<ControlChannel> control_;
   std::optional<RankOutput> output_;
-  std::string unsent_;  // lines that wait for the process
+  std::string unsent_;  // lines that wait for the process to begin
+  bool begun_ = false;
   std::int64_t pid_ = 0;
   UniqueFd pidfd_;
   bool dead_ = false;

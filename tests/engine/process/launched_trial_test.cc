@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -60,6 +61,19 @@ TEST_F(LaunchedTrialTest, HandsTheSameMemoryToEachRank) {
   EXPECT_FALSE(trial_.wants_fork());
   trial_.Kill();
   EXPECT_TRUE(End().killed_by_us);
+}
+
+TEST_F(LaunchedTrialTest, NoRankBeginsBeforeAllAreForked) {
+  const UniqueFd control(::dup(trial_.NextFork().fds.at(0)));
+  trial_.Send(StopTrial{});
+  trial_.OnForked(ForkSleeper(), "");
+  pollfd entry{.fd = control.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&entry, 1, /*milliseconds=*/0), 0);
+  trial_.NextFork();
+  trial_.OnForked(ForkSleeper(), "");
+  EXPECT_EQ(::poll(&entry, 1, /*milliseconds=*/0), 1);
+  trial_.Kill();
+  End();
 }
 
 TEST_F(LaunchedTrialTest, FailsToStartWhereARankCannotBeForked) {

@@ -14,6 +14,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Le;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
@@ -28,7 +29,8 @@ class RankLaunchTest : public LauncherFixture {
   }
   TrialExited AwaitEnd(LocalLauncher& launcher) {
     TrialExited exited = Await<TrialExited>(launcher);
-    EXPECT_THAT(LivingProcesses(Experiment()), SizeIs(1)) << "only the host";
+    EXPECT_THAT(LivingProcesses(Experiment()), SizeIs(Le(1)))
+        << "only the host, if it can be seen by now";
     for (const SlotUse& use : SlotsInUse({}, 2)) EXPECT_TRUE(use.free);
     return exited;
   }
