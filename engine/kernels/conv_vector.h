@@ -1,0 +1,133 @@
+#pragma once
+
+// Vectors of one float for each image of a block, and blocks from images and
+// back. Included by conv_avx2.cc and conv_portable.cc alone, each with its own
+// DTRAIN_CONV_LANES and flags; all names are theirs alone.
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DTRAIN_INLINE [[gnu::always_inline]] inline
+
+namespace dtrain {
+namespace {
+
+constexpr ptrdiff_t kLanes = DTRAIN_CONV_LANES;
+
+using Floats [[gnu::vector_size(4 * DTRAIN_CONV_LANES)]] = float;
+using Integers [[gnu::vector_size(4 * DTRAIN_CONV_LANES)]] = int32_t;
+using Bytes [[gnu::vector_size(DTRAIN_CONV_LANES)]] = uint8_t;
+
+DTRAIN_INLINE Floats Load(const float* from) {
+  Floats vector;
+  memcpy(&vector, from, sizeof(vector));
+  return vector;
+}
+
+DTRAIN_INLINE void Store(Floats vector, float* to) {
+  memcpy(to, &vector, sizeof(vector));
+}
+
+// In a block, all vectors are aligned.
+DTRAIN_INLINE Floats LoadBlock(const float* from) {
+  return *reinterpret_cast<const Floats*>(from);
+}
+
+DTRAIN_INLINE void StoreBlock(Floats vector, float* to) {
+  *reinterpret_cast<Floats*>(to) = vector;
+}
+
+#if DTRAIN_CONV_LANES == 8
+DTRAIN_INLINE void Transpose(Floats (&row)[8]) {
+  Floats pair[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    pair[i] =
+        __builtin_shufflevector(row[i], row[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    pair[i + 1] =
+        __builtin_shufflevector(row[i], row[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  Floats four[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 4) {
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      four[i + 2 * j] = __builtin_shufflevector(pair[i + j], pair[i + 2 + j], 0,
+                                                1, 8, 9, 4, 5, 12, 13);
+      four[i + 2 * j + 1] = __builtin_shufflevector(
+          pair[i + j], pair[i + 2 + j], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    row[i] =
+        __builtin_shufflevector(four[i], four[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    row[i + 4] = __builtin_shufflevector(four[i], four[i + 4], 4, 5, 6, 7, 12,
+                                         13, 14, 15);
+  }
+}
+#else
+DTRAIN_INLINE void Transpose(Floats (&row)[4]) {
+  const Floats a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+  const Floats b = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+  const Floats c = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+  const Floats d = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+  row[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+  row[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+  row[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+  row[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+#endif
+
+// `count` floats of each of `images` images, `stride` floats from one image to
+// the next, side by side; images that a block has too few of are zeros.
+void Interleave(const float* from, ptrdiff_t stride, ptrdiff_t images,
+                ptrdiff_t count, float* to) {
+  if (images < kLanes || count < kLanes) {
+    for (ptrdiff_t i = 0; i < count; ++i) {
+      for (ptrdiff_t n = 0; n < kLanes; ++n) {
+        to[i * kLanes + n] = n < images ? from[n * stride + i] : 0.0F;
+      }
+    }
+    return;
+  }
+  for (ptrdiff_t i = 0; i < count; i += kLanes) {
+    if (i > count - kLanes) i = count - kLanes;  // the last ones, some again
+    Floats row[kLanes];
+#pragma GCC unroll 8
+    for (ptrdiff_t n = 0; n < kLanes; ++n) row[n] = Load(from + n * stride + i);
+    Transpose(row);
+#pragma GCC unroll 8
+    for (ptrdiff_t n = 0; n < kLanes; ++n) {
+      StoreBlock(row[n], to + (i + n) * kLanes);
+    }
+  }
+}
+
+// The way back.
+void Separate(const float* from, ptrdiff_t count, ptrdiff_t images,
+              ptrdiff_t stride, float* to) {
+  if (images < kLanes || count < kLanes) {
+    for (ptrdiff_t n = 0; n < images; ++n) {
+      for (ptrdiff_t i = 0; i < count; ++i) {
+        to[n * stride + i] = from[i * kLanes + n];
+      }
+    }
+    return;
+  }
+  for (ptrdiff_t i = 0; i < count; i += kLanes) {
+    if (i > count - kLanes) i = count - kLanes;
+    Floats row[kLanes];
+#pragma GCC unroll 8
+    for (ptrdiff_t n = 0; n < kLanes; ++n) {
+      row[n] = LoadBlock(from + (i + n) * kLanes);
+    }
+    Transpose(row);
+#pragma GCC unroll 8
+    for (ptrdiff_t n = 0; n < kLanes; ++n) Store(row[n], to + n * stride + i);
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
