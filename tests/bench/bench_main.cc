@@ -15,6 +15,7 @@
 #include "engine/ranks/rank_memory.h"
 #include "engine/run/runner.h"
 #include "tests/bench/all_reduce.h"
+#include "tests/bench/conv_bench.h"
 #include "tests/bench/search_store.h"
 
 namespace dtrain {
@@ -168,6 +169,7 @@ json AllReduce(const std::vector<std::string>& words) {
 // What the words ask for; null if they ask for nothing that there is.
 json Measure(const std::vector<std::string>& words) {
   if (!words.empty() && words[0] == "all-reduce") return AllReduce(words);
+  if (words == std::vector<std::string>{"conv"}) return ConvTimes();
   const bool search = !words.empty() && words[0] == "search-store";
   const bool counted =
       search && words.size() == 3 && std::atoll(words[2].c_str()) > 0;
@@ -187,7 +189,8 @@ int Main(const std::vector<std::string>& words) {
       std::cerr << "usage: dtrain-bench start-latency|metric-rows|fill-store "
                    "EMPTY_DIRECTORY\n"
                    "       dtrain-bench search-store EMPTY_DIRECTORY [TRIALS]\n"
-                   "       dtrain-bench all-reduce [--ranks N] [--bytes B]\n";
+                   "       dtrain-bench all-reduce [--ranks N] [--bytes B]\n"
+                   "       dtrain-bench conv\n";
       return 2;
     }
     std::cout << result.dump(2) << "\n";
