@@ -59,20 +59,16 @@ constexpr int kClosed = 4;
 
 DTRAIN_INLINE void Finish(bool relu, Floats value, Integers which,
                           float* output, uint8_t* kept) {
-  if (relu) {
-    const Integers closed = value <= Floats{};
-    value = closed ? Floats{} : value;
-    which = closed ? Integers{} + kClosed : which;
-  }
-  StoreBlock(value, output);
+  const Integers closed = (value <= Floats{}) & -static_cast<int>(relu);
+  StoreBlock(closed ? Floats{} : value, output);
   if (kept == nullptr) return;
-  const Bytes bytes = __builtin_convertvector(which, Bytes);
+  const Bytes bytes = Narrow(closed ? Integers{} + kClosed : which);
   memcpy(kept, &bytes, sizeof(bytes));
 }
 
 // A tile's sums become output: one pixel of each channel with pooling, else
 // those of the four that are there.
-template <int kChannels>
+template <int kChannels, bool kPool>
 DTRAIN_INLINE void FinishTile(const ConvSizes& sizes, ptrdiff_t channel,
                               ptrdiff_t y, ptrdiff_t x,
                               const Floats (&sum)[kChannels][4], float* output,
@@ -81,7 +77,7 @@ DTRAIN_INLINE void FinishTile(const ConvSizes& sizes, ptrdiff_t channel,
   for (int c = 0; c < kChannels; ++c) {
     const ptrdiff_t plane =
         (channel + c) * sizes.output_height * sizes.output_width;
-    if (sizes.pool) {
+    if (kPool) {
       const ptrdiff_t at =
           (plane + y / 2 * sizes.output_width + x / 2) * kLanes;
       Integers which;
@@ -94,15 +90,14 @@ DTRAIN_INLINE void FinishTile(const ConvSizes& sizes, ptrdiff_t channel,
       if (y + p / 2 >= sizes.rows || x + p % 2 >= sizes.columns) continue;
       const ptrdiff_t at =
           (plane + (y + p / 2) * sizes.columns + x + p % 2) * kLanes;
-      const bool keeps = kept != nullptr && sizes.relu;
       Finish(sizes.relu, sum[c][p], Integers{}, output + at,
-             keeps ? kept + at : nullptr);
+             kept ? kept + at : kept);
     }
   }
 }
 
 // Two rows of kChannels channels.
-template <int kChannels>
+template <int kChannels, bool kPool>
 void ForwardRows(const ConvForwardCall& call, const TileSource& source,
                  ptrdiff_t channel, ptrdiff_t y, uint8_t* kept) {
   const ptrdiff_t length = source.channels * source.kernel * source.kernel;
@@ -112,14 +107,21 @@ void ForwardRows(const ConvForwardCall& call, const TileSource& source,
 #pragma GCC unroll 3
     for (int c = 0; c < kChannels; ++c) {
       const Floats start =
-          Floats{} + (call.bias != nullptr ? call.bias[channel + c] : 0.0F);
+          Spread(call.bias != nullptr ? call.bias[channel + c] : 0.0F);
 #pragma GCC unroll 4
       for (int p = 0; p < 4; ++p) sum[c][p] = start;
     }
     AddTile(source, y, x, weight, sum);
-    FinishTile(call.sizes, channel, y, x, sum, call.output_block, kept);
+    FinishTile<kChannels, kPool>(call.sizes, channel, y, x, sum,
+                                 call.output_block, kept);
   }
 }
+
+using ForwardRowsFunction = void (*)(const ConvForwardCall&, const TileSource&,
+                                     ptrdiff_t, ptrdiff_t, uint8_t*);
+constexpr ForwardRowsFunction kForwardRows[2][3] = {
+    {ForwardRows<1, false>, ForwardRows<2, false>, ForwardRows<3, false>},
+    {ForwardRows<1, true>, ForwardRows<2, true>, ForwardRows<3, true>}};
 
 TileSource ForwardSource(const ConvSizes& sizes, const float* block) {
   const ptrdiff_t row_step = sizes.padded_width * kLanes;
@@ -140,13 +142,7 @@ void ForwardBlock(const ConvForwardCall& call, uint8_t* kept) {
   for (ptrdiff_t y = 0; y < sizes.rows; y += 2) {
     for (ptrdiff_t channel = 0; channel < sizes.out_channels;) {
       const ptrdiff_t group = ChannelGroup(sizes.out_channels - channel);
-      if (group == 3) {
-        ForwardRows<3>(call, source, channel, y, kept);
-      } else if (group == 2) {
-        ForwardRows<2>(call, source, channel, y, kept);
-      } else {
-        ForwardRows<1>(call, source, channel, y, kept);
-      }
+      kForwardRows[sizes.pool][group - 1](call, source, channel, y, kept);
       channel += group;
     }
   }
@@ -157,12 +153,13 @@ void Forward(const ConvForwardCall& call) {
   const ptrdiff_t in_floats = sizes.in_channels * sizes.height * sizes.width;
   const ptrdiff_t out_floats =
       sizes.out_channels * sizes.output_height * sizes.output_width;
+  const bool keeps = call.kept != nullptr && (sizes.relu || sizes.pool);
   PackWeight(sizes, call.weight, call.packed_weight);
   for (ptrdiff_t first = call.first; first < call.last; first += kLanes) {
     const ptrdiff_t left = call.last - first;
     const ptrdiff_t images = left < kLanes ? left : kLanes;
     LoadInput(sizes, call.input + first * in_floats, images, call.input_block);
-    ForwardBlock(call, call.kept ? call.kept + first * out_floats : nullptr);
+    ForwardBlock(call, keeps ? call.kept + first * out_floats : nullptr);
     Separate(call.output_block, out_floats, images, out_floats,
              call.output + first * out_floats);
   }

@@ -51,12 +51,17 @@ DTRAIN_INLINE void AddRow(const float* upper, const float* lower,
                           const float* weight, ptrdiff_t count,
                           Floats (&sum)[kChannels][4]) {
   for (ptrdiff_t i = 0; i < count; ++i) {
-    const Floats pixel[4] = {LoadBlock(upper), LoadBlock(upper + kLanes),
-                             LoadBlock(lower), LoadBlock(lower + kLanes)};
+    // Else the compiler carries pixels from one round to the next, for which
+    // there are no registers left.
+    asm("" : "+r"(upper), "+r"(lower));
+    Floats factor[kChannels];
 #pragma GCC unroll 3
-    for (int c = 0; c < kChannels; ++c) {
+    for (int c = 0; c < kChannels; ++c) factor[c] = Spread(weight[c]);
 #pragma GCC unroll 4
-      for (int p = 0; p < 4; ++p) sum[c][p] += pixel[p] * weight[c];
+    for (int p = 0; p < 4; ++p) {
+      const Floats pixel = LoadBlock((p < 2 ? upper : lower) + p % 2 * kLanes);
+#pragma GCC unroll 3
+      for (int c = 0; c < kChannels; ++c) sum[c][p] += pixel * factor[c];
     }
     upper += kLanes;
     lower += kLanes;

@@ -29,6 +29,9 @@ DTRAIN_INLINE void Store(Floats vector, float* to) {
   memcpy(to, &vector, sizeof(vector));
 }
 
+// The same in all lanes. A sum with zero would be computed, as it changes -0.
+DTRAIN_INLINE Floats Spread(float value) { return value - Floats{}; }
+
 // In a block, all vectors are aligned.
 DTRAIN_INLINE Floats LoadBlock(const float* from) {
   return *reinterpret_cast<const Floats*>(from);
@@ -39,6 +42,20 @@ DTRAIN_INLINE void StoreBlock(Floats vector, float* to) {
 }
 
 #if DTRAIN_CONV_LANES == 8
+// The lowest byte of each.
+DTRAIN_INLINE Bytes Narrow(Integers values) {
+  using AllBytes [[gnu::vector_size(32)]] = uint8_t;
+  using Fours [[gnu::vector_size(32)]] = int32_t;
+  using Pairs [[gnu::vector_size(8)]] = int32_t;
+  const AllBytes all = reinterpret_cast<AllBytes>(values);
+  const AllBytes lows = __builtin_shufflevector(
+      all, all, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 16, 20, 24,
+      28, 16, 20, 24, 28, 16, 20, 24, 28, 16, 20, 24, 28);
+  const Fours fours = reinterpret_cast<Fours>(lows);
+  const Pairs pair = {fours[0], fours[4]};
+  return reinterpret_cast<Bytes>(pair);
+}
+
 DTRAIN_INLINE void Transpose(Floats (&row)[8]) {
   Floats pair[8];
 #pragma GCC unroll 4
@@ -68,6 +85,10 @@ DTRAIN_INLINE void Transpose(Floats (&row)[8]) {
   }
 }
 #else
+DTRAIN_INLINE Bytes Narrow(Integers values) {
+  return __builtin_convertvector(values, Bytes);
+}
+
 DTRAIN_INLINE void Transpose(Floats (&row)[4]) {
   const Floats a = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
   const Floats b = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
