@@ -226,7 +226,9 @@ void ConvBackward(const ConvShape& shape, const ConvBackwardData& data,
   call.last = range.last;
   Divide(scratch.Floats(Divide(nullptr, call)), call);
   std::fill_n(call.input_block, InputBlockFloats(call.sizes), 0.0F);
-  std::fill_n(call.grad_block, GradBlockFloats(call.sizes), 0.0F);
+  if (call.grad_input != nullptr) {
+    std::fill_n(call.grad_block, GradBlockFloats(call.sizes), 0.0F);
+  }
   std::fill_n(call.weight_sums, WeightFloats(call.sizes) * kImagesPerBlock,
               0.0F);
   std::fill_n(call.bias_sums, BlockFloats(call.sizes.out_channels, 1, 1), 0.0F);

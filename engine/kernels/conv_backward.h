@@ -17,41 +17,32 @@ DTRAIN_INLINE ptrdiff_t GradChannelStep(const ConvSizes& sizes) {
   return (sizes.rows + 2) * GradRowStep(sizes);
 }
 
-// One channel's rows [y, y + rows) of the output's gradient back through
-// pooling and ReLU. Returns their sum.
+// Rows [y, y + rows) of the gradient of one output channel, back through
+// pooling and ReLU, to the pixels from `to` on. Returns their sum.
+template <bool kPool>
 Floats OpenRows(const ConvBackwardCall& call, const uint8_t* kept,
-                ptrdiff_t channel, ptrdiff_t y, ptrdiff_t rows) {
+                ptrdiff_t channel, ptrdiff_t y, ptrdiff_t rows, float* to) {
+  constexpr ptrdiff_t kWindow = kPool ? 2 : 1;
   const ConvSizes& sizes = call.sizes;
-  const ptrdiff_t pool = sizes.pool ? 2 : 1;
-  const bool masked = sizes.pool || sizes.relu;
   const ptrdiff_t row_step = GradRowStep(sizes);
   Floats sum = {};
-  for (ptrdiff_t row = y / pool; row < (y + rows) / pool; ++row) {
+  for (ptrdiff_t row = y / kWindow; row < (y + rows) / kWindow; ++row) {
     const ptrdiff_t from =
         (channel * sizes.output_height + row) * sizes.output_width * kLanes;
-    float* to = call.grad_block + channel * GradChannelStep(sizes) +
-                (row * pool + 1) * row_step + kLanes;
     for (ptrdiff_t x = 0; x < sizes.output_width * kLanes; x += kLanes) {
-      const Floats gradient = LoadBlock(call.grad_output_block + from + x);
+      Floats gradient = LoadBlock(call.grad_output_block + from + x);
       Integers which = {};
-      if (masked) {
-        Bytes bytes;
-        memcpy(&bytes, kept + from + x, sizeof(bytes));
-        which = __builtin_convertvector(bytes, Integers);
-      }
-      const Integers open = which != kClosed;
-      sum += open ? gradient : Floats{};
-      if (!sizes.pool) {
-        StoreBlock(open ? gradient : Floats{}, to + x);
-        continue;
-      }
+      if (kPool || sizes.relu) which = Widen(kept + from + x);
+      gradient = which == kClosed ? Floats{} : gradient;
+      sum += gradient;
 #pragma GCC unroll 4
-      for (ptrdiff_t p = 0; p < 4; ++p) {
+      for (ptrdiff_t p = 0; p < kWindow * kWindow; ++p) {
         const Integers here = which == static_cast<int>(p);
-        StoreBlock(here ? gradient : Floats{},
-                   to + 2 * x + p / 2 * row_step + p % 2 * kLanes);
+        StoreBlock(kPool ? (here ? gradient : Floats{}) : gradient,
+                   to + kWindow * x + p / 2 * row_step + p % 2 * kLanes);
       }
     }
+    to += kWindow * row_step;
   }
   return sum;
 }
@@ -63,34 +54,50 @@ DTRAIN_INLINE ptrdiff_t RowsAtOnce(const ConvSizes& sizes) {
   return rows < 2 ? 2 : rows;
 }
 
-// Fills grad_block and adds to the sums.
+// Some rows of some channels of the gradient, by which to add to the sums. All
+// of grad_block is filled if it is needed later, else its beginning again and
+// again.
+void WeightRows(const ConvBackwardCall& call, const uint8_t* kept,
+                ptrdiff_t channel, ptrdiff_t channels, ptrdiff_t y,
+                ptrdiff_t rows) {
+  const ConvSizes& sizes = call.sizes;
+  const bool whole = call.grad_input != nullptr;
+  const ptrdiff_t row_step = GradRowStep(sizes);
+  const ptrdiff_t channel_step =
+      whole ? GradChannelStep(sizes) : rows * row_step;
+  float* grad =
+      call.grad_block +
+      (whole ? channel * channel_step + (y + 1) * row_step + kLanes : 0);
+  const auto open = sizes.pool ? OpenRows<true> : OpenRows<false>;
+  for (ptrdiff_t c = 0; c < channels; ++c) {
+    float* sum = call.bias_sums + (channel + c) * kLanes;
+    const Floats added =
+        open(call, kept, channel + c, y, rows, grad + c * channel_step);
+    StoreBlock(LoadBlock(sum) + added, sum);
+  }
+  if (call.grad_weight == nullptr) return;
+  AddWeightGradient(call,
+                    {.grad = grad,
+                     .grad_row_step = row_step,
+                     .grad_channel_step = channel_step,
+                     .input = nullptr,
+                     .input_row_step = sizes.padded_width * kLanes,
+                     .rows = rows,
+                     .columns = sizes.columns},
+                    channel, channels, y);
+}
+
 void WeightBlock(const ConvBackwardCall& call, const uint8_t* kept) {
   const ConvSizes& sizes = call.sizes;
   const ptrdiff_t most = kChannelsWith[Places(sizes.kernel)];
-  const ptrdiff_t row_step = GradRowStep(sizes);
   const ptrdiff_t at_once = RowsAtOnce(sizes);
   for (ptrdiff_t channel = 0; channel < sizes.out_channels; channel += most) {
     const ptrdiff_t left = sizes.out_channels - channel;
-    const ptrdiff_t group = left < most ? left : most;
+    const ptrdiff_t channels = left < most ? left : most;
     for (ptrdiff_t y = 0; y < sizes.rows; y += at_once) {
       const ptrdiff_t rows =
           sizes.rows - y < at_once ? sizes.rows - y : at_once;
-      for (ptrdiff_t c = channel; c < channel + group; ++c) {
-        float* bias_sum = call.bias_sums + c * kLanes;
-        StoreBlock(LoadBlock(bias_sum) + OpenRows(call, kept, c, y, rows),
-                   bias_sum);
-      }
-      if (call.grad_weight == nullptr) continue;
-      const SumSource source = {.grad = call.grad_block +
-                                        channel * GradChannelStep(sizes) +
-                                        (y + 1) * row_step + kLanes,
-                                .grad_row_step = row_step,
-                                .grad_channel_step = GradChannelStep(sizes),
-                                .input = nullptr,
-                                .input_row_step = sizes.padded_width * kLanes,
-                                .rows = rows,
-                                .columns = sizes.columns};
-      AddWeightGradient(call, source, channel, group, y);
+      WeightRows(call, kept, channel, channels, y, rows);
     }
   }
 }

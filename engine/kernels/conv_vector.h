@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if DTRAIN_CONV_LANES == 8
+#include <immintrin.h>
+#endif
 
 #define DTRAIN_INLINE [[gnu::always_inline]] inline
 
@@ -56,6 +59,12 @@ DTRAIN_INLINE Bytes Narrow(Integers values) {
   return reinterpret_cast<Bytes>(pair);
 }
 
+// Bytes to integers; from what is portable, GCC makes each lane by itself.
+DTRAIN_INLINE Integers Widen(const uint8_t* from) {
+  return reinterpret_cast<Integers>(_mm256_cvtepu8_epi32(
+      _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+}
+
 DTRAIN_INLINE void Transpose(Floats (&row)[8]) {
   Floats pair[8];
 #pragma GCC unroll 4
@@ -87,6 +96,12 @@ DTRAIN_INLINE void Transpose(Floats (&row)[8]) {
 #else
 DTRAIN_INLINE Bytes Narrow(Integers values) {
   return __builtin_convertvector(values, Bytes);
+}
+
+DTRAIN_INLINE Integers Widen(const uint8_t* from) {
+  Bytes bytes;
+  memcpy(&bytes, from, sizeof(bytes));
+  return __builtin_convertvector(bytes, Integers);
 }
 
 DTRAIN_INLINE void Transpose(Floats (&row)[4]) {
