@@ -126,10 +126,11 @@ void InputRows(const ConvBackwardCall& call, const TileSource& source,
   const ptrdiff_t length = sizes.out_channels * sizes.kernel * sizes.kernel;
   // Where the turned kernel's first place lies, in the bordered gradient.
   const ptrdiff_t shift = sizes.padding - sizes.kernel + 2;
+  const TileRows rows = RowsOfTile(
+      source, y + shift, call.packed_weight + channel * length, kChannels);
   for (ptrdiff_t x = 0; x < sizes.width; x += 2) {
     Floats sum[kChannels][4] = {};
-    AddTile(source, y + shift, x + shift, call.packed_weight + channel * length,
-            sum);
+    AddTile(source, rows, x + shift, sum);
 #pragma GCC unroll 3
     for (int c = 0; c < kChannels; ++c) {
 #pragma GCC unroll 4

@@ -66,32 +66,58 @@ DTRAIN_INLINE void Finish(bool relu, Floats value, Integers which,
   memcpy(kept, &bytes, sizeof(bytes));
 }
 
-// A tile's sums become output: one pixel of each channel with pooling, else
-// those of the four that are there.
-template <int kChannels, bool kPool>
-DTRAIN_INLINE void FinishTile(const ConvSizes& sizes, ptrdiff_t channel,
-                              ptrdiff_t y, ptrdiff_t x,
-                              const Floats (&sum)[kChannels][4], float* output,
-                              uint8_t* kept) {
+// Where the output of two rows of some channels goes.
+struct OutputRows {
+  float* output;  // of the first channel
+  uint8_t* kept;  // may be null
+  ptrdiff_t channel_step;
+  ptrdiff_t row_step;
+  bool relu;
+};
+
+OutputRows RowsOfOutput(const ConvForwardCall& call, ptrdiff_t channel,
+                        ptrdiff_t y, uint8_t* kept) {
+  const ConvSizes& sizes = call.sizes;
+  const ptrdiff_t row_step = sizes.output_width * kLanes;
+  const ptrdiff_t channel_step = sizes.output_height * row_step;
+  const ptrdiff_t at =
+      channel * channel_step + (sizes.pool ? y / 2 : y) * row_step;
+  return {.output = call.output_block + at,
+          .kept = kept != nullptr ? kept + at : nullptr,
+          .channel_step = channel_step,
+          .row_step = row_step,
+          .relu = sizes.relu};
+}
+
+// A tile's sums become one pixel of each channel.
+template <int kChannels>
+DTRAIN_INLINE void PoolTile(const OutputRows& to, ptrdiff_t x,
+                            const Floats (&sum)[kChannels][4]) {
+  ptrdiff_t at = x / 2 * kLanes;
 #pragma GCC unroll 3
   for (int c = 0; c < kChannels; ++c) {
-    const ptrdiff_t plane =
-        (channel + c) * sizes.output_height * sizes.output_width;
-    if (kPool) {
-      const ptrdiff_t at =
-          (plane + y / 2 * sizes.output_width + x / 2) * kLanes;
-      Integers which;
-      const Floats best = Largest(sum[c], which);
-      Finish(sizes.relu, best, which, output + at, kept ? kept + at : kept);
-      continue;
-    }
+    Integers which;
+    const Floats best = Largest(sum[c], which);
+    Finish(to.relu, best, which, to.output + at,
+           to.kept != nullptr ? to.kept + at : nullptr);
+    at += to.channel_step;
+  }
+}
+
+// Those of a tile's sums that are in the image become output.
+template <int kChannels>
+DTRAIN_INLINE void CopyTile(const OutputRows& to, ptrdiff_t rows,
+                            ptrdiff_t columns, ptrdiff_t x,
+                            const Floats (&sum)[kChannels][4]) {
+#pragma GCC unroll 3
+  for (int c = 0; c < kChannels; ++c) {
 #pragma GCC unroll 4
     for (int p = 0; p < 4; ++p) {
-      if (y + p / 2 >= sizes.rows || x + p % 2 >= sizes.columns) continue;
+      if (p / 2 >= rows || x + p % 2 >= columns) continue;
       const ptrdiff_t at =
-          (plane + (y + p / 2) * sizes.columns + x + p % 2) * kLanes;
-      Finish(sizes.relu, sum[c][p], Integers{}, output + at,
-             kept ? kept + at : kept);
+          c * to.channel_step + p / 2 * to.row_step + (x + p % 2) * kLanes;
+      Finish(to.relu, sum[c][p], Integers{}, to.output + at,
+             to.kept != nullptr ? to.kept + at : nullptr);
     }
   }
 }
@@ -100,20 +126,28 @@ DTRAIN_INLINE void FinishTile(const ConvSizes& sizes, ptrdiff_t channel,
 template <int kChannels, bool kPool>
 void ForwardRows(const ConvForwardCall& call, const TileSource& source,
                  ptrdiff_t channel, ptrdiff_t y, uint8_t* kept) {
+  const ConvSizes& sizes = call.sizes;
   const ptrdiff_t length = source.channels * source.kernel * source.kernel;
-  const float* weight = call.packed_weight + channel * length;
-  for (ptrdiff_t x = 0; x < call.sizes.columns; x += 2) {
+  const TileRows rows =
+      RowsOfTile(source, y, call.packed_weight + channel * length, kChannels);
+  const OutputRows to = RowsOfOutput(call, channel, y, kept);
+  Floats start[kChannels];
+  for (int c = 0; c < kChannels; ++c) {
+    start[c] = Spread(call.bias != nullptr ? call.bias[channel + c] : 0.0F);
+  }
+  for (ptrdiff_t x = 0; x < sizes.columns; x += 2) {
     Floats sum[kChannels][4];
 #pragma GCC unroll 3
     for (int c = 0; c < kChannels; ++c) {
-      const Floats start =
-          Spread(call.bias != nullptr ? call.bias[channel + c] : 0.0F);
 #pragma GCC unroll 4
-      for (int p = 0; p < 4; ++p) sum[c][p] = start;
+      for (int p = 0; p < 4; ++p) sum[c][p] = start[c];
     }
-    AddTile(source, y, x, weight, sum);
-    FinishTile<kChannels, kPool>(call.sizes, channel, y, x, sum,
-                                 call.output_block, kept);
+    AddTile(source, rows, x, sum);
+    if (kPool) {
+      PoolTile(to, x, sum);
+    } else {
+      CopyTile(to, sizes.rows - y, sizes.columns, x, sum);
+    }
   }
 }
 

@@ -44,50 +44,75 @@ DTRAIN_INLINE Span Overlap(ptrdiff_t start, ptrdiff_t first, ptrdiff_t end,
   return {low > 0 ? low : 0, high < kernel ? high : kernel};
 }
 
-// Adds the products along one row of the kernel. Sums are of the pixels in
+// Adds the products of one place of the kernel. Sums are of the pixels in
 // reading order.
+template <int kChannels>
+DTRAIN_INLINE void AddPlace(const float*& upper, const float*& lower,
+                            const float*& weight, Floats (&sum)[kChannels][4]) {
+  // Else the compiler carries pixels from one place to the next, for which
+  // there are no registers left.
+  asm("" : "+r"(upper), "+r"(lower));
+  Floats factor[kChannels];
+#pragma GCC unroll 3
+  for (int c = 0; c < kChannels; ++c) factor[c] = Spread(weight[c]);
+#pragma GCC unroll 4
+  for (int p = 0; p < 4; ++p) {
+    const Floats pixel = LoadBlock((p < 2 ? upper : lower) + p % 2 * kLanes);
+#pragma GCC unroll 3
+    for (int c = 0; c < kChannels; ++c) sum[c][p] += pixel * factor[c];
+  }
+  upper += kLanes;
+  lower += kLanes;
+  weight += kChannels;
+}
+
+// The same along one row of the kernel.
 template <int kChannels>
 DTRAIN_INLINE void AddRow(const float* upper, const float* lower,
                           const float* weight, ptrdiff_t count,
                           Floats (&sum)[kChannels][4]) {
-  for (ptrdiff_t i = 0; i < count; ++i) {
-    // Else the compiler carries pixels from one round to the next, for which
-    // there are no registers left.
-    asm("" : "+r"(upper), "+r"(lower));
-    Floats factor[kChannels];
-#pragma GCC unroll 3
-    for (int c = 0; c < kChannels; ++c) factor[c] = Spread(weight[c]);
-#pragma GCC unroll 4
-    for (int p = 0; p < 4; ++p) {
-      const Floats pixel = LoadBlock((p < 2 ? upper : lower) + p % 2 * kLanes);
-#pragma GCC unroll 3
-      for (int c = 0; c < kChannels; ++c) sum[c][p] += pixel * factor[c];
-    }
-    upper += kLanes;
-    lower += kLanes;
-    weight += kChannels;
-  }
+  for (; count > 0; --count) AddPlace(upper, lower, weight, sum);
 }
 
-// Adds what the kernel at (y, x) and its neighbours makes of all channels.
-// `weight` is [source channel][row][column][kChannels].
+// What all tiles of a row share.
+struct TileRows {
+  const float* data;    // under the kernel's first row that matters
+  const float* weight;  // of that row
+  ptrdiff_t count;      // how many rows matter
+};
+
+// `weight` is [source channel][row][column][one of `channels`].
+TileRows RowsOfTile(const TileSource& source, ptrdiff_t y, const float* weight,
+                    ptrdiff_t channels) {
+  const Span rows =
+      Overlap(y, source.first_row, source.rows_end, source.kernel);
+  return {.data = source.data + (y + rows.first) * source.row_step,
+          .weight = weight + rows.first * source.kernel * channels,
+          .count = rows.end - rows.first};
+}
+
+// Adds what the kernel at x and its neighbours makes of all channels.
 template <int kChannels>
-DTRAIN_INLINE void AddTile(const TileSource& source, ptrdiff_t y, ptrdiff_t x,
-                           const float* weight, Floats (&sum)[kChannels][4]) {
+DTRAIN_INLINE void AddTile(const TileSource& source, const TileRows& rows,
+                           ptrdiff_t x, Floats (&sum)[kChannels][4]) {
   const ptrdiff_t kernel = source.kernel;
-  const Span rows = Overlap(y, source.first_row, source.rows_end, kernel);
   const Span columns =
       Overlap(x, source.first_column, source.columns_end, kernel);
-  for (ptrdiff_t c = 0; c < source.channels; ++c) {
-    for (ptrdiff_t i = rows.first; i < rows.end; ++i) {
-      const float* upper = source.data + c * source.channel_step +
-                           (y + i) * source.row_step +
-                           (x + columns.first) * kLanes;
-      const float* row =
-          weight + ((c * kernel + i) * kernel + columns.first) * kChannels;
-      AddRow(upper, upper + source.row_step, row, columns.end - columns.first,
-             sum);
+  const ptrdiff_t count = columns.end - columns.first;
+  const ptrdiff_t row_step = source.row_step;
+  const ptrdiff_t weight_step = kernel * kChannels;
+  const float* channel = rows.data + (x + columns.first) * kLanes;
+  const float* weight = rows.weight + columns.first * kChannels;
+  for (ptrdiff_t c = source.channels; c > 0; --c) {
+    const float* upper = channel;
+    const float* row = weight;
+    for (ptrdiff_t i = rows.count; i > 0; --i) {
+      AddRow(upper, upper + row_step, row, count, sum);
+      upper += row_step;
+      row += weight_step;
     }
+    channel += source.channel_step;
+    weight += kernel * weight_step;
   }
 }
 
