@@ -1,6 +1,7 @@
 #include "models/trial_library.h"
 
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -40,17 +41,49 @@ Finished Failed(const std::string& message) {
   return {.reason = EndReason::kError, .message = message};
 }
 
+// The memory that this rank shares with the others.
+UniqueFd RankMemory() {
+  const char* number = std::getenv(kRankMemoryVariable);
+  if (number != nullptr) return UniqueFd(std::atoi(number));
+  throw Error(ErrorKind::kFailed,
+              "this rank was given no memory to meet the others in; this is a "
+              "fault of dtrain");
+}
+
+// Trains as one of several ranks. No rank leaves before rank 0 has said all
+// that is to be recorded; one that fails tells the others.
+Finished TrainRanked(TrialChannel& channel, const TrialSpec& spec,
+                     torch::Device device) {
+  RankGroup ranks(RankMemory(), spec.rank, spec.world_size);
+  Finished finished = TrainTrial(spec, MakerOf(spec), channel.Link(), device,
+                                 Clock::System(), &ranks);
+  const bool is_done = finished.reason == EndReason::kCompleted ||
+                       finished.reason == EndReason::kStopped;
+  if (!is_done) {
+    ranks.Fail(finished.message);
+    return finished;
+  }
+  if (ranks.is_first()) channel.Drain();
+  ranks.Barrier();
+  return finished;
+}
+
 Finished TrainOn(TrialChannel& channel) try {
   const TrialSpec spec = channel.ReadSpec();
   channel.Start();
-  if (spec.world_size != 1 || spec.settings.mixed_precision != "none") {
+  if (spec.settings.mixed_precision != "none") {
     throw Error(ErrorKind::kFailed,
-                "this dtrain trains on one rank and in full precision only; "
-                "set slots_per_trial: 1 and mixed_precision: none");
+                "this dtrain trains in full precision only; set "
+                "mixed_precision: none");
   }
   const torch::Device device = OpenDevice(spec);
-  const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
-  return run(spec, MakerOf(spec), channel.Link(), device, Clock::System());
+  if (spec.world_size > 1) return TrainRanked(channel, spec, device);
+  if (spec.task != Task::kTrain) {
+    return UseCheckpoint(spec, MakerOf(spec), channel.Link(), device,
+                         Clock::System());
+  }
+  return TrainTrial(spec, MakerOf(spec), channel.Link(), device,
+                    Clock::System());
 } catch (const c10::Error& error) {
   return Failed(TorchMessage(error));
 } catch (const std::exception& error) {

@@ -18,10 +18,15 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
-constexpr char kExtraFile[] = "extra.safetensors";
+constexpr char kExtraFile[] = "extra.safetensors";  // of rank 0
 constexpr char kGradient[] = "gradient/";
 constexpr char kTrial[] = "trial/";
 constexpr int kVersion = 1;
+
+std::string ExtraFileOf(int rank) {
+  return rank == 0 ? kExtraFile
+                   : "extra_" + std::to_string(rank) + ".safetensors";
+}
 
 json SchedulesToJson(const NamedOptimizer& entry) {
   json schedules = json::array();
@@ -131,16 +136,19 @@ void LoadOptimizers(const CheckpointFiles& files, const json& facts,
   }
 }
 
+// `rank` is whose state it is. `has_share`: if not, the trial's own state is
+// that of rank 0, and nobody's gradients are loaded.
 void LoadExtra(const CheckpointFiles& files, const TrainedObjects& objects,
-               Trial& trial) {
+               Trial& trial, int rank, bool has_share) {
+  const std::string file = ExtraFileOf(has_share ? rank : 0);
   TensorMap own;
   TensorMap gradients;
-  if (files.Has(kExtraFile)) {
-    for (auto& [name, tensor] : ReadTensors(files[kExtraFile], kExtraFile)) {
+  if (files.Has(file)) {
+    for (auto& [name, tensor] : ReadTensors(files[file], file)) {
       if (name.starts_with(kTrial)) {
         own.emplace(name.substr(std::char_traits<char>::length(kTrial)),
                     tensor);
-      } else {
+      } else if (has_share) {
         gradients.emplace(name, tensor);
       }
     }
@@ -153,7 +161,16 @@ void LoadExtra(const CheckpointFiles& files, const TrainedObjects& objects,
   trial.Load(own);
 }
 
-// Loads the checkpoint and gives its state.json back.
+// What `state` has of a rank alone, or null.
+const json* ShareOf(const json& state, int rank) {
+  if (rank == 0) return &state;
+  const auto shares = state.find("ranks");
+  const auto index = static_cast<std::size_t>(rank) - 1;
+  if (shares == state.end() || index >= shares->size()) return nullptr;
+  return &shares->at(index);
+}
+
+// Loads the checkpoint and gives its state.json back, with this rank's sums.
 json Load(const std::string& path, TrainerContext& context, Trial& trial,
           bool goes_on) try {
   const CheckpointFiles files = CheckpointFiles::Read(path);
@@ -163,8 +180,16 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
   // One that was imported has weights and nothing else.
   if (state.value("imported", false)) return state;
   LoadOptimizers(files, state.at("optimizers"), objects, goes_on);
-  LoadExtra(files, objects, trial);
-  LoadRandomState(state.at("random"), context.device());
+  const int rank = context.rank();
+  const json* share = ShareOf(state, rank);
+  LoadExtra(files, objects, trial, rank, share != nullptr);
+  // Its own seed stays with a rank that the checkpoint does not know.
+  if (share != nullptr) {
+    LoadRandomState(share->at("random"), context.device());
+    if (rank > 0) state["trainer"]["sums"] = share->at("sums");
+  } else {
+    state["trainer"]["sums"] = json::object();
+  }
   return state;
 } catch (const json::exception& error) {
   throw Error(
@@ -174,20 +199,48 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
 
 }  // namespace
 
+std::vector<RankShare> GatherShares(
+    const TrainerContext& context, Trial& trial,
+    const std::map<std::string, MetricSum>& sums, RankGroup& ranks) {
+  if (ranks.is_alone()) return {};
+  const NamedTensors extra = ExtraTensors(context, trial);
+  const json facts = {{"random", SaveRandomState(context.device())},
+                      {"sums", SumsToJson(sums)}};
+  const auto all_facts = ranks.Gather(facts.dump());
+  auto all_tensors = ranks.Gather(extra.empty() ? "" : TensorFile(extra));
+  std::vector<RankShare> shares;
+  for (std::size_t rank = 1; rank < all_facts.size(); ++rank) {
+    shares.push_back({.facts = json::parse(all_facts[rank]),
+                      .tensors = std::move(all_tensors[rank])});
+  }
+  return shares;
+}
+
 WrittenCheckpoint SaveCheckpoint(const std::string& path,
                                  const TrainerContext& context, Trial& trial,
-                                 const TrainingState& state, double epoch) {
+                                 const TrainingState& state, double epoch,
+                                 const std::vector<RankShare>& shares) {
   const TrainedObjects& objects = context.objects();
   NamedTensors models = StateOf(objects.models);
   const Ties ties = TakeOutTies(models);
   NamedTensors moments;
   json optimizers = SaveOptimizers(objects, moments);
   const NamedTensors extra = ExtraTensors(context, trial);
+  std::int64_t bytes = BytesOf(models) + BytesOf(moments) + BytesOf(extra);
+  json others = json::array();
+  for (const RankShare& share : shares) {
+    bytes += static_cast<std::int64_t>(share.tensors.size());
+    others.push_back(share.facts);
+  }
   CheckpointWriter writer(path);
-  writer.RequireSpace(BytesOf(models) + BytesOf(moments) + BytesOf(extra));
+  writer.RequireSpace(bytes);
   WriteTensors(writer, kModelFile, models);
   WriteTensors(writer, kOptimizerFile, moments);
   if (!extra.empty()) WriteTensors(writer, kExtraFile, extra);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i].tensors.empty()) continue;
+    writer.Write(ExtraFileOf(static_cast<int>(i) + 1), shares[i].tensors);
+  }
   const json facts = {{"version", kVersion},
                       {"batches", state.batches},
                       {"epoch", epoch},
@@ -196,6 +249,7 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                       {"optimizers", std::move(optimizers)},
                       {"ties", ties},
                       {"random", SaveRandomState(context.device())},
+                      {"ranks", std::move(others)},
                       {"hparams", context.spec().hparams},
                       {"entrypoint", context.spec().entrypoint}};
   // Names may hold what is no UTF-8; they are for people.

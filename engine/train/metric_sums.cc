@@ -111,6 +111,23 @@ MetricValues MetricSums::Values() {
   return values;
 }
 
+void MetricSums::Merge(RankGroup& ranks) {
+  if (ranks.is_alone()) return;
+  // In the order of ranks, so that all of them come to the same bits.
+  const auto texts = ranks.Gather(SumsToJson(Save()).dump());
+  entries_.clear();
+  for (const std::string& text : texts) {
+    for (const auto& [name, sum] : SumsFromJson(nlohmann::json::parse(text))) {
+      const bool is_first = !entries_.contains(name);
+      Entry& entry = EntryOf(name);
+      if (last_only_ && !is_first) continue;
+      // It is weighted already.
+      entry.sum.total = Fold(entry, sum.total, /*weight=*/1);
+      entry.sum.weight += sum.weight;
+    }
+  }
+}
+
 std::map<std::string, MetricSum> MetricSums::Save() {
   Fetch();
   std::map<std::string, MetricSum> sums;

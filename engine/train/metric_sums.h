@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "engine/train/rank_group.h"
 #include "engine/train/training_state.h"
 #include "engine/train/trial.h"
 
@@ -28,6 +29,10 @@ class MetricSums {
   /// The reduced values by name, in the order of names.
   MetricValues Values();
   void Clear() { entries_.clear(); }
+
+  /// Makes the sums of every rank those of all; of a metric of the last batch,
+  /// that of the first rank that has it. Collective.
+  void Merge(RankGroup& ranks);
 
   /// For checkpoints.
   std::map<std::string, MetricSum> Save();

@@ -52,6 +52,36 @@ torch::ScalarType TypeOf(const std::string& what, const TensorBytes& tensor) {
                                       ", which is not supported");
 }
 
+// A safetensors file, its tensors where they are as far as they are on the CPU.
+class FileInPieces {
+ public:
+  explicit FileInPieces(const NamedTensors& tensors) {
+    std::vector<TensorBytes> entries;
+    for (const auto& [name, tensor] : tensors) {
+      const auto& flat =
+          on_cpu_.emplace_back(tensor.detach().to(torch::kCPU).contiguous());
+      entries.push_back(
+          {.name = name,
+           .dtype = TypeName(name, flat),
+           .shape = flat.sizes().vec(),
+           .bytes = {static_cast<const std::byte*>(flat.const_data_ptr()),
+                     flat.nbytes()}});
+    }
+    header_ = SafetensorsHeader(entries);
+    pieces_.push_back(std::as_bytes(std::span(header_)));
+    for (const TensorBytes& entry : entries) pieces_.push_back(entry.bytes);
+  }
+
+  const std::vector<std::span<const std::byte>>& pieces() const {
+    return pieces_;
+  }
+
+ private:
+  std::vector<torch::Tensor> on_cpu_;  // keeps the bytes alive
+  std::string header_;
+  std::vector<std::span<const std::byte>> pieces_;
+};
+
 }  // namespace
 
 Ties TakeOutTies(NamedTensors& tensors) {
@@ -74,26 +104,17 @@ Ties TakeOutTies(NamedTensors& tensors) {
   return ties;
 }
 
+std::string TensorFile(const NamedTensors& tensors) {
+  std::string file;
+  for (const auto piece : FileInPieces(tensors).pieces()) {
+    file.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  return file;
+}
+
 void WriteTensors(CheckpointWriter& writer, const std::string& name,
                   const NamedTensors& tensors) {
-  std::vector<torch::Tensor> on_cpu;  // keeps the bytes alive
-  std::vector<TensorBytes> entries;
-  on_cpu.reserve(tensors.size());
-  for (const auto& [key, tensor] : tensors) {
-    const auto& flat =
-        on_cpu.emplace_back(tensor.detach().to(torch::kCPU).contiguous());
-    entries.push_back(
-        {.name = key,
-         .dtype = TypeName(key, flat),
-         .shape = flat.sizes().vec(),
-         .bytes = {static_cast<const std::byte*>(flat.const_data_ptr()),
-                   flat.nbytes()}});
-  }
-  const std::string header = SafetensorsHeader(entries);
-  std::vector<std::span<const std::byte>> pieces;
-  pieces.push_back(std::as_bytes(std::span(header)));
-  for (const TensorBytes& entry : entries) pieces.push_back(entry.bytes);
-  writer.Write(name, pieces);
+  writer.Write(name, FileInPieces(tensors).pieces());
 }
 
 // Copied: the bytes need not be aligned for their type.

@@ -19,8 +19,11 @@ using Ties = std::map<std::string, std::string>;
 /// Takes tensors out of `tensors` that are the same memory as an earlier one.
 Ties TakeOutTies(NamedTensors& tensors);
 
-/// Writes `tensors` as the safetensors file `name`. Throws Error(kFailed) for
-/// a type the format does not have.
+/// `tensors` as a safetensors file. Throws Error(kFailed) for a type that the
+/// format does not have.
+std::string TensorFile(const NamedTensors& tensors);
+
+/// Writes that file as `name`. Throws likewise.
 void WriteTensors(CheckpointWriter& writer, const std::string& name,
                   const NamedTensors& tensors);
 

@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
+#include "engine/train/ranked_link.h"
 #include "engine/train/torch_error.h"
 #include "engine/train/trainer.h"
 #include "engine/train/trainer_context.h"
@@ -48,13 +49,14 @@ Finished FinishedWithin(const TrialSpec& spec,
 
 Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
                     const TrialLink& link, torch::Device device,
-                    const Clock& clock) {
+                    const Clock& clock, RankGroup* ranks) {
   return FinishedWithin(spec, [&] {
     SeedRandom(std::uint64_t{spec.seed} + spec.rank, device);
-    TrainerContext context(spec, device);
+    TrainerContext context(spec, device, ranks);
     const std::unique_ptr<Trial> trial = make(context);
-    link.send(Ready{});
-    Trainer trainer(context, *trial, link, clock);
+    const TrialLink ranked = RankedLink(link, context.ranks());
+    ranked.send(Ready{});
+    Trainer trainer(context, *trial, ranked, clock);
     trainer.Restore();
     Finished finished = trainer.Run();
     finished.unread = context.UnreadHparams();

@@ -48,6 +48,7 @@ std::string Names(const MetricValues& metrics) {
 Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
                  Clock clock)
     : context_(context),
+      ranks_(context.ranks()),
       trial_(trial),
       link_(link),
       clock_(std::move(clock)),
@@ -89,6 +90,7 @@ void Trainer::Restore() {
     WarmStart(spec.warm_start, context_, trial_);
     LogLine(LogLevel::kInfo, "began from checkpoint " + spec.warm_start);
   }
+  ranks_.ShareModels(context_.objects());
   training_->Seek(state_.batches);
 }
 
@@ -127,6 +129,7 @@ bool Trainer::TrainUntil(Length until) {
   target_ = Batches(until);
   TellProgress();
   while (true) {
+    AgreeOnEnd();
     const bool done = state_.batches >= target_ || !state_.ended.empty();
     if (!AtBoundary(done)) return false;
     // The validation may have ended the training: then it is looked at again.
@@ -138,6 +141,15 @@ bool Trainer::TrainUntil(Length until) {
     } while (!IsBoundary() && state_.batches < target_);
   }
   return true;
+}
+
+void Trainer::AgreeOnEnd() {
+  if (!ranks_.Any(!state_.ended.empty())) return;
+  for (std::string& reason : ranks_.Gather(state_.ended)) {
+    if (reason.empty()) continue;
+    state_.ended = std::move(reason);
+    return;
+  }
 }
 
 bool Trainer::AtBoundary(bool done) {
@@ -183,6 +195,7 @@ void Trainer::TrainBatch() try {
 
 void Trainer::ReportTraining() {
   if (sums_.empty() && rates_.empty()) return;
+  sums_.Merge(ranks_);
   MetricValues metrics = sums_.Values();
   sums_.Clear();
   if (rates_.empty()) context_.AppendLearningRates(rates_);
@@ -193,7 +206,7 @@ void Trainer::ReportTraining() {
   rates_.clear();
   state_.last_training = {state_.batches, metrics};
   if (!validation_) ObserveForStopping(metrics);
-  trial_.OnTrainingReport(Point());
+  if (ranks_.is_first()) trial_.OnTrainingReport(Point());
   link_.send(TrainingReport{.batches = state_.batches,
                             .epoch = Epoch(),
                             .metrics = std::move(metrics),
@@ -201,26 +214,29 @@ void Trainer::ReportTraining() {
 }
 
 bool Trainer::Validate() try {
+  ranks_.ShareBuffers(context_.objects());
   // A validation that is broken off leaves no trace.
   const nlohmann::json random = SaveRandomState(context_.device());
   context_.SetTraining(false);
-  auto metrics =
-      RunValidation(trial_, *validation_, context_.device(),
-                    settings().validation_batches, [this] {
-                      if (clock_.monotonic() - told_ >= kProgressInterval)
-                        TellProgress();
-                      return !link_.stop_requested();
-                    });
+  auto metrics = RunValidation(
+      trial_, *validation_, context_.device(), settings().validation_batches,
+      [this] {
+        if (clock_.monotonic() - told_ >= kProgressInterval) TellProgress();
+        return !link_.stop_requested();
+      },
+      ranks_);
   context_.SetTraining(true);
   if (!metrics) {
     LoadRandomState(random, context_.device());
     return false;
   }
   state_.last_validation = {state_.batches, *metrics};
-  trial_.OnValidationReport(
-      Point(),
-      state_.last_training ? state_.last_training->metrics : MetricValues{},
-      *metrics);
+  if (ranks_.is_first()) {
+    trial_.OnValidationReport(
+        Point(),
+        state_.last_training ? state_.last_training->metrics : MetricValues{},
+        *metrics);
+  }
   context_.ObserveValidation(*metrics);
   ObserveForStopping(*metrics);
   link_.send(ValidationReport{.batches = state_.batches,
@@ -250,29 +266,39 @@ void Trainer::ObserveForStopping(const MetricValues& metrics) {
 }
 
 void Trainer::Checkpoint(bool needed) {
+  ranks_.ShareBuffers(context_.objects());
   TrainingState state = state_;
   state.sums = sums_.Save();
   if (early_stop_) state.early_stop = early_stop_->Save();
+  const auto shares = GatherShares(context_, trial_, state.sums, ranks_);
+  const bool written =
+      !ranks_.is_first() || WriteCheckpoint(std::move(state), shares, needed);
+  if (!ranks_.Any(!written)) last_checkpoint_ = state_.batches;
+}
+
+bool Trainer::WriteCheckpoint(TrainingState state,
+                              const std::vector<RankShare>& shares,
+                              bool needed) {
   state.unacknowledged = link_.unacknowledged();
   const std::string uuid = RandomUuid();
   const std::string path = context_.spec().directory + "/checkpoints/" + uuid;
   WrittenCheckpoint written;
   try {
-    written = SaveCheckpoint(path, context_, trial_, state, Epoch());
+    written = SaveCheckpoint(path, context_, trial_, state, Epoch(), shares);
   } catch (const Error& error) {
     // The next one may work, and the last one still stands.
     if (needed) throw;
     LogLine(LogLevel::kWarning,
             std::string(error.what()) + "; training goes on without it");
-    return;
+    return false;
   }
-  last_checkpoint_ = state_.batches;
   link_.send(CheckpointSaved{.uuid = uuid,
                              .batches = state_.batches,
                              .epoch = Epoch(),
                              .bytes = written.bytes,
                              .files = std::move(written.files),
                              .time = clock_.now()});
+  return true;
 }
 
 void Trainer::Complete(Length until) {

@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/train/checkpoint.h"
 #include "engine/train/early_stop.h"
 #include "engine/train/metric_sums.h"
 #include "engine/train/trainer_context.h"
@@ -21,7 +23,8 @@ namespace dtrain {
 /// validation and the checkpoint of the same batch. One thread.
 class Trainer {
  public:
-  /// Takes the trial's data. REQUIRES: all references outlive it.
+  /// Takes the trial's data. `link` is that of all ranks (RankedLink).
+  /// REQUIRES: all references outlive it.
   Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
           Clock clock);
 
@@ -44,9 +47,13 @@ class Trainer {
   void TrainBatch();
   void ReportTraining();
   void Checkpoint(bool needed);
+  bool WriteCheckpoint(TrainingState state,
+                       const std::vector<RankShare>& shares, bool needed);
   void ObserveForStopping(const MetricValues& metrics);
   void Complete(Length until);
   void TellProgress();
+  // Takes in that another rank's trial asked to end.
+  void AgreeOnEnd();
   Finished Stop();
 
   bool IsDue(Length period) const;
@@ -57,6 +64,7 @@ class Trainer {
   const TrainerSettings& settings() const { return context_.spec().settings; }
 
   TrainerContext& context_;
+  RankGroup& ranks_;
   Trial& trial_;
   const TrialLink& link_;
   const Clock clock_;

@@ -39,8 +39,15 @@ void Apply(NamedOptimizer& entry) {
 
 }  // namespace
 
-TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device)
-    : spec_(spec), device_(device) {}
+TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device,
+                               RankGroup* ranks)
+    : spec_(spec), device_(device), ranks_(ranks == nullptr ? alone_ : *ranks) {
+  if (spec.settings.update_in_backward && !ranks_.is_alone()) {
+    Fail(
+        "'optimizations.update_in_backward' frees gradients that the ranks "
+        "have to exchange; turn it off, or set slots_per_trial: 1");
+  }
+}
 
 void TrainerContext::Add(const std::shared_ptr<torch::nn::Module>& model,
                          const std::string& name) {
@@ -73,6 +80,10 @@ void TrainerContext::Add(
     }
   }
   objects_.optimizers.push_back(std::move(entry));
+  if (!ranks_.is_alone()) {
+    syncs_.push_back(
+        std::make_unique<GradientSync>(*optimizer, ranks_.Tensors(device_)));
+  }
   if (spec_.settings.update_in_backward) {
     updates_.push_back(std::make_unique<BackwardUpdate>(*optimizer));
   }
@@ -96,13 +107,23 @@ NamedOptimizer& TrainerContext::Find(const torch::optim::Optimizer& optimizer) {
 
 void TrainerContext::Backward(const torch::Tensor& loss,
                               const torch::Tensor& gradient) {
+  // Gradients that accumulate are exchanged once they are complete.
+  for (const auto& sync : syncs_) sync->SetOverlap(IsLastOfAggregation());
   loss.backward(gradient.defined() ? gradient : torch::ones_like(loss));
 }
 
+bool TrainerContext::IsLastOfAggregation() const {
+  return (batches_ + 1) % spec_.settings.aggregation_frequency == 0;
+}
+
 void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
-  const TrainerSettings& settings = spec_.settings;
-  if ((batches_ + 1) % settings.aggregation_frequency != 0) return;
+  if (!IsLastOfAggregation()) return;
   NamedOptimizer& entry = Find(optimizer);
+  for (std::size_t i = 0; i < syncs_.size(); ++i) {
+    if (objects_.optimizers[i].optimizer.get() == &optimizer) {
+      syncs_[i]->Finish();
+    }
+  }
   StepOptimizer(optimizer, clip);
   ++entry.steps;
   bool stepped = false;

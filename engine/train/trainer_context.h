@@ -8,6 +8,8 @@
 #include <torch/types.h>
 
 #include "engine/train/backward_update.h"
+#include "engine/train/gradient_sync.h"
+#include "engine/train/rank_group.h"
 #include "engine/train/trained_objects.h"
 #include "engine/train/trial_context.h"
 #include "engine/wire/message.h"
@@ -19,8 +21,9 @@ namespace dtrain {
 /// what the trial added to it.
 class TrainerContext final : public TrialContext {
  public:
-  /// REQUIRES: `spec` outlives it.
-  TrainerContext(const TrialSpec& spec, torch::Device device);
+  /// REQUIRES: `spec` and `ranks` outlive it; null: the only rank.
+  TrainerContext(const TrialSpec& spec, torch::Device device,
+                 RankGroup* ranks = nullptr);
 
   const nlohmann::json& data() const override { return spec_.data; }
   torch::Device device() const override { return device_; }
@@ -63,6 +66,7 @@ class TrainerContext final : public TrialContext {
   /// Why the trial asked to end, or empty.
   const std::string& stop_reason() const { return stop_reason_; }
 
+  RankGroup& ranks() { return ranks_; }
   TrainedObjects& objects() { return objects_; }
   const TrainedObjects& objects() const { return objects_; }
   const TrialSpec& spec() const { return spec_; }
@@ -70,12 +74,17 @@ class TrainerContext final : public TrialContext {
  private:
   const nlohmann::json& AllHparams() const override { return spec_.hparams; }
 
+  bool IsLastOfAggregation() const;
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
   void StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
 
   const TrialSpec& spec_;
   const torch::Device device_;
+  RankGroup alone_;
+  RankGroup& ranks_;
   TrainedObjects objects_;
+  // With several ranks, of each optimizer.
+  std::vector<std::unique_ptr<GradientSync>> syncs_;
   // With update_in_backward, of each optimizer.
   std::vector<std::unique_ptr<BackwardUpdate>> updates_;
   std::int64_t batches_ = 0;

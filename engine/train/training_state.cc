@@ -38,11 +38,24 @@ bool IsReport(const TrialMessage& message) {
 
 }  // namespace
 
-json TrainingState::ToJson() const {
-  json sums_json = json::object();
+json SumsToJson(const std::map<std::string, MetricSum>& sums) {
+  json object = json::object();
   for (const auto& [name, sum] : sums) {
-    sums_json[name] = {JsonNumber(sum.total), sum.weight};
+    object[name] = {JsonNumber(sum.total), sum.weight};
   }
+  return object;
+}
+
+std::map<std::string, MetricSum> SumsFromJson(const json& json) {
+  std::map<std::string, MetricSum> sums;
+  for (const auto& [name, sum] : json.items()) {
+    sums[name] = {.total = NumberFromJson(sum.at(0)),
+                  .weight = sum.at(1).get<double>()};
+  }
+  return sums;
+}
+
+json TrainingState::ToJson() const {
   json lines = json::array();
   for (const TrialMessage& message : unacknowledged) {
     if (!IsReport(message)) continue;
@@ -51,7 +64,7 @@ json TrainingState::ToJson() const {
     lines.push_back(std::move(line));
   }
   return {{"batches", batches},
-          {"sums", std::move(sums_json)},
+          {"sums", SumsToJson(sums)},
           {"last_training", PointToJson(last_training)},
           {"last_validation", PointToJson(last_validation)},
           {"ended", ended},
@@ -65,10 +78,7 @@ TrainingState TrainingState::FromJson(const json& json) {
   }
   TrainingState state;
   state.batches = json.at("batches").get<std::int64_t>();
-  for (const auto& [name, sum] : json.at("sums").items()) {
-    state.sums[name] = {.total = NumberFromJson(sum.at(0)),
-                        .weight = sum.at(1).get<double>()};
-  }
+  state.sums = SumsFromJson(json.at("sums"));
   state.last_training = PointFromJson(json.at("last_training"));
   state.last_validation = PointFromJson(json.at("last_validation"));
   state.ended = json.at("ended").get<std::string>();

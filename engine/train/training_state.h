@@ -18,6 +18,10 @@ struct MetricSum {
   double weight = 0;
 };
 
+/// To JSON and back, to the bit. Throws nlohmann::json::exception.
+nlohmann::json SumsToJson(const std::map<std::string, MetricSum>& sums);
+std::map<std::string, MetricSum> SumsFromJson(const nlohmann::json& json);
+
 /// Metrics, and after how many batches they were taken.
 struct MetricPoint {
   std::int64_t batches = 0;

@@ -84,8 +84,10 @@ class Use {
   }
 
   Finished Evaluate() {
-    auto metrics = RunValidation(*trial_, *source_, device_, /*most_batches=*/0,
-                                 [this] { return GoOn(); });
+    RankGroup alone;
+    auto metrics = RunValidation(
+        *trial_, *source_, device_, /*most_batches=*/0,
+        [this] { return GoOn(); }, alone);
     if (!metrics) return {.reason = EndReason::kStopped};
     link_.send(
         ValidationReport{.metrics = *std::move(metrics), .time = clock_.now()});

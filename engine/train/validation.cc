@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/train/metric_sums.h"
+#include "engine/train/tensor_file.h"
 
 namespace dtrain {
 
@@ -37,6 +39,23 @@ class Gathered {
       tensors.push_back(found->second.dim() == 0 ? found->second.unsqueeze(0)
                                                  : std::move(found->second));
       metrics.erase(found);
+    }
+  }
+
+  // Adds what the other ranks have gathered, in the order of ranks.
+  void Merge(RankGroup& ranks) {
+    if (ranks.is_alone() || parts_.empty()) return;
+    NamedTensors mine;
+    for (const auto& [name, tensors] : parts_) {
+      if (!tensors.empty()) mine.emplace_back(name, torch::cat(tensors));
+    }
+    const auto files = ranks.Gather(TensorFile(mine));
+    for (auto& [name, tensors] : parts_) tensors.clear();
+    for (const std::string& file : files) {
+      for (auto& [name, tensor] :
+           ReadTensors(std::as_bytes(std::span(file)), "a rank's outputs")) {
+        parts_[name].push_back(std::move(tensor));
+      }
     }
   }
 
@@ -71,15 +90,19 @@ std::map<std::string, Reduction> Reductions(
 std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
                                           torch::Device device,
                                           std::int64_t most_batches,
-                                          const std::function<bool()>& go_on) {
+                                          const std::function<bool()>& go_on,
+                                          RankGroup& ranks) {
   const std::map<std::string, Reducer> reducers = trial.Reducers();
   Gathered gathered(reducers);
   MetricSums sums(/*last_only=*/false, Reductions(reducers));
   source.Seek(0);
   std::int64_t batches = source.BatchesPerEpoch();
   if (most_batches > 0) batches = std::min(batches, most_batches);
-  for (std::int64_t i = 0; i < batches; ++i) {
+  // Ranks may differ by a batch, but none goes ahead.
+  const std::int64_t most = ranks.Most(batches);
+  for (std::int64_t i = 0; i < most; ++i) {
     if (!go_on()) return std::nullopt;
+    if (i >= batches) continue;
     // Read outside of the guard: what a source keeps may be trained on.
     const Batch batch = source.Read().To(device);
     const c10::InferenceMode inference;
@@ -90,6 +113,8 @@ std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
     sums.Add(metrics, static_cast<double>(samples));
   }
   const c10::InferenceMode inference;
+  sums.Merge(ranks);
+  gathered.Merge(ranks);
   MetricValues values = sums.Values();
   gathered.ComputeInto(values);
   return values;

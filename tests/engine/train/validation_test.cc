@@ -66,8 +66,10 @@ TEST(ValidationTest, ReducesAsTheTrialSays) {
                             return all[0].sum().template item<double>();
                           }}}});
   UnevenSource source;
-  const auto values =
-      RunValidation(trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; });
+  RankGroup alone;
+  const auto values = RunValidation(
+      trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; },
+      alone);
   ASSERT_TRUE(values);
   EXPECT_EQ(*values, (MetricValues{{"max", 3},
                                    {"mean", (3 * 3 + 1 * 1) / 4.0},
@@ -80,14 +82,20 @@ TEST(ValidationTest, ReducesAsTheTrialSays) {
 TEST(ValidationTest, StopsBetweenBatches) {
   SizeTrial trial({{"x", WholeSet{}}});
   UnevenSource source;
-  EXPECT_FALSE(RunValidation(trial, source, torch::kCPU, /*most_batches=*/0, [] { return false; }));
+  RankGroup alone;
+  EXPECT_FALSE(RunValidation(
+      trial, source, torch::kCPU, /*most_batches=*/0, [] { return false; },
+      alone));
 }
 
 TEST(ValidationTest, MissingInputOfAReducerIsTold) {
   SizeTrial trial({{"auc", WholeSet{.inputs = {"scores"}}}});
   UnevenSource source;
+  RankGroup alone;
   try {
-    (void)RunValidation(trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; });
+    (void)RunValidation(
+        trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; },
+        alone);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("no 'scores'"));

@@ -1,0 +1,112 @@
+#include "engine/train/rank_group.h"
+
+#include <sstream>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "engine/base/error.h"
+#include "engine/train/shared_memory_backend.h"
+#include "engine/train/trained_objects.h"
+
+namespace dtrain {
+
+namespace {
+
+// Control and tensors have a lane each: tensors are exchanged by a thread of
+// their own.
+constexpr int kControlLane = 0;
+constexpr int kTensorLane = 1;
+
+// Names, types and shapes, to be compared.
+std::string Describe(const NamedTensors& tensors) {
+  std::ostringstream text;
+  for (const auto& [name, tensor] : tensors) {
+    text << name << ' ' << tensor.scalar_type() << tensor.sizes() << '\n';
+  }
+  return std::move(text).str();
+}
+
+}  // namespace
+
+RankGroup::RankGroup(UniqueFd memory, int rank, int ranks)
+    : memory_(std::move(memory)) {
+  control_.emplace(memory_.get(), rank, ranks,
+                   SharedGroupOptions{.lane = kControlLane});
+}
+
+RankGroup::RankGroup() = default;
+
+RankGroup::~RankGroup() = default;
+
+bool RankGroup::Any(bool mine) { return Most(mine ? 1 : 0) != 0; }
+
+std::int64_t RankGroup::Most(std::int64_t mine) {
+  if (control_) control_->AllReduce(std::span(&mine, 1), ReduceOp::kMax);
+  return mine;
+}
+
+std::string RankGroup::FromFirst(std::string text) {
+  return control_ ? control_->BroadcastText(std::move(text), /*root=*/0) : text;
+}
+
+std::vector<std::string> RankGroup::Gather(std::string_view mine) {
+  if (!control_) return {std::string(mine)};
+  return control_->AllGatherText(mine);
+}
+
+void RankGroup::Barrier() {
+  if (control_) control_->Barrier();
+}
+
+void RankGroup::Fail(std::string_view why) {
+  if (control_) control_->SetAborted(why);
+}
+
+void RankGroup::ShareModels(const TrainedObjects& objects) {
+  if (is_alone()) return;
+  const NamedTensors state = StateOf(objects.models);
+  const std::string mine = Describe(state);
+  if (Any(FromFirst(mine) != mine)) {
+    throw Error(ErrorKind::kFailed,
+                "the ranks of this trial have made different models; a model "
+                "must not depend on the rank");
+  }
+  std::vector<torch::Tensor> tensors;
+  for (const auto& [name, tensor] : state) tensors.push_back(tensor);
+  Share(tensors);
+}
+
+void RankGroup::ShareBuffers(const TrainedObjects& objects) {
+  if (is_alone()) return;
+  std::vector<torch::Tensor> buffers;
+  for (const NamedModel& entry : objects.models) {
+    for (const torch::Tensor& buffer : entry.model->buffers()) {
+      buffers.push_back(buffer);
+    }
+  }
+  Share(buffers);
+}
+
+void RankGroup::Share(const std::vector<torch::Tensor>& tensors) {
+  const torch::NoGradGuard no_grad;
+  for (const torch::Tensor& tensor : tensors) {
+    std::vector<torch::Tensor> one = {tensor.contiguous()};
+    Tensors(tensor.device()).broadcast(one, c10d::BroadcastOptions())->wait();
+    if (!one[0].is_same(tensor)) torch::Tensor(tensor).copy_(one[0]);
+  }
+}
+
+c10d::Backend& RankGroup::Tensors(torch::Device device) {
+  if (tensors_) return *tensors_;
+  if (!device.is_cpu()) {
+    throw Error(ErrorKind::kFailed,
+                "several GPUs for one trial need NCCL, which this dtrain was "
+                "built without; set slots_per_trial: 1");
+  }
+  tensors_ = c10::make_intrusive<SharedMemoryBackend>(memory_.get(), rank(),
+                                                      size(), kTensorLane);
+  return *tensors_;
+}
+
+}  // namespace dtrain

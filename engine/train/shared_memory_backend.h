@@ -1,0 +1,56 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "engine/ranks/shared_group.h"
+
+namespace dtrain {
+
+/// Collectives between the ranks of one machine behind c10d's interface: for
+/// tensors on CPUs, as ProcessGroupNCCL is for those on GPUs. (LibTorch's wheel
+/// has Gloo, but not the headers of it.) Sums are, to the bit, the same on
+/// every rank and in every run.
+///
+/// What is asked for is done in turn by a thread of its own, and is done once
+/// its Work is. Tensors are dense and on the CPU: float32, float64 or int64 for
+/// allreduce (sum, minimum or maximum), any type for broadcast. Other functions
+/// of the interface throw c10::Error. Used from one thread.
+class SharedMemoryBackend final : public c10d::Backend {
+ public:
+  /// On one lane of the memory that MakeRankMemory made. Throws Error(kFailed).
+  SharedMemoryBackend(int memory, int rank, int ranks, int lane);
+  /// Gives up what is not done, as where another rank is gone.
+  ~SharedMemoryBackend() override;
+
+  const std::string getBackendName() const override { return "shared memory"; }
+  c10::intrusive_ptr<c10d::Work> allreduce(
+      std::vector<at::Tensor>& tensors,
+      const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> broadcast(
+      std::vector<at::Tensor>& tensors,
+      const c10d::BroadcastOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> barrier(
+      const c10d::BarrierOptions& options) override;
+
+ private:
+  c10::intrusive_ptr<c10d::Work> Queue(c10d::OpType type,
+                                       std::function<void()> operation);
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  std::atomic<bool> quit_ = false;
+  SharedGroup group_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace dtrain
