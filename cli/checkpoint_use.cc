@@ -20,12 +20,23 @@
 namespace dtrain {
 namespace {
 
-// The configuration of the experiment, for one process on these slots.
+const std::string kAutomatic = "auto";
+
+// One slot serves, unless several are asked for by name.
+std::string SlotsPerTrial(const std::string& slots) {
+  const bool many = slots == "all" || slots.starts_with("cpu:") ||
+                    slots.find(',') != std::string::npos;
+  return many ? "all" : "1";
+}
+
+// The configuration of the experiment, for one model on these slots.
 ExperimentConfig ConfigOf(const ExperimentDetail& detail,
                           const std::string& slots) {
   ExperimentConfig config = ConfigFromJson(detail.config);
-  std::vector<std::string> overrides = {"resources.slots_per_trial=1"};
-  if (!slots.empty()) overrides.push_back("resources.slots=" + slots);
+  std::vector<std::string> overrides = {"resources.slots_per_trial=" +
+                                        SlotsPerTrial(slots)};
+  const std::string& choice = slots == "all" ? kAutomatic : slots;
+  if (!choice.empty()) overrides.push_back("resources.slots=" + choice);
   const ConfigResult read =
       ReadConfig(ToYaml(detail.config),
                  {.file_name = "experiment " + std::to_string(detail.row.id),
@@ -36,7 +47,7 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
   }
   throw Error(ErrorKind::kUsage,
               "--slots: '" + slots +
-                  "' makes no sense here; say auto, none, cpu, cpu:N, "
+                  "' makes no sense here; say auto, all, none, cpu, cpu:N, "
                   "most_free, or GPUs as [0, 1]");
 }
 
@@ -109,7 +120,7 @@ void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
             "Directory of the data, instead of where the trial found it")
       .TypeName("DIR");
   AddOption(app, "--slots", options.slots,
-            "Where: auto, none, cpu, most_free, or GPUs by number");
+            "Where: auto, all, none, cpu[:N], most_free, or GPUs: [0,1]");
 }
 
 CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
@@ -131,6 +142,7 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
   SlotPlan slots = PlanExperimentSlots(config);
   slots.count = 1;
   spec.threads = static_cast<int>(slots.threads);
+  spec.world_size = static_cast<int>(slots.slots_per_trial);
   LocalLauncher launcher({.experiment = spec.id.experiment,
                           .slots = slots,
                           .layout = StoreLayout(directory),

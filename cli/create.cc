@@ -42,7 +42,9 @@ std::vector<std::string> Overrides(const CreateOptions& options) {
     overrides.push_back("name=" + QuotedForYaml(options.name));
   }
   if (!options.slots.empty()) {
-    overrides.push_back("resources.slots=" + options.slots);
+    const bool all = options.slots == "all";
+    overrides.push_back("resources.slots=" + (all ? "auto" : options.slots));
+    if (all) overrides.push_back("resources.slots_per_trial=all");
   }
   return overrides;
 }
@@ -142,7 +144,7 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
             "Name instead of the one in the file");
   AddOption(app, "--label", options->labels, "One more label").OneEach();
   AddOption(app, "--slots", options->slots,
-            "auto, none, cpu[:N], most_free, or GPU ids: [0,1]");
+            "auto, all (for one model), none, cpu[:N], most_free, or [0,1]");
   AddFlag(app, "--dry-run", options->dry_run,
           "Say what would run, create nothing");
   AddFlag(app, "--test", options->test,

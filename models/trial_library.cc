@@ -50,13 +50,14 @@ UniqueFd RankMemory() {
               "fault of dtrain");
 }
 
-// Trains as one of several ranks. No rank leaves before rank 0 has said all
-// that is to be recorded; one that fails tells the others.
-Finished TrainRanked(TrialChannel& channel, const TrialSpec& spec,
-                     torch::Device device) {
+// Does its part as one of several ranks. No rank leaves before rank 0 has said
+// all that is to be recorded; one that fails tells the others.
+Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
+                   torch::Device device) {
   RankGroup ranks(RankMemory(), spec.rank, spec.world_size);
-  Finished finished = TrainTrial(spec, MakerOf(spec), channel.Link(), device,
-                                 Clock::System(), &ranks);
+  const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
+  Finished finished =
+      run(spec, MakerOf(spec), channel.Link(), device, Clock::System(), &ranks);
   const bool is_done = finished.reason == EndReason::kCompleted ||
                        finished.reason == EndReason::kStopped;
   if (!is_done) {
@@ -77,13 +78,10 @@ Finished TrainOn(TrialChannel& channel) try {
                 "mixed_precision: none");
   }
   const torch::Device device = OpenDevice(spec);
-  if (spec.world_size > 1) return TrainRanked(channel, spec, device);
-  if (spec.task != Task::kTrain) {
-    return UseCheckpoint(spec, MakerOf(spec), channel.Link(), device,
-                         Clock::System());
-  }
-  return TrainTrial(spec, MakerOf(spec), channel.Link(), device,
-                    Clock::System());
+  if (spec.world_size > 1) return RunRanked(channel, spec, device);
+  const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
+  return run(spec, MakerOf(spec), channel.Link(), device, Clock::System(),
+             nullptr);
 } catch (const c10::Error& error) {
   return Failed(TorchMessage(error));
 } catch (const std::exception& error) {

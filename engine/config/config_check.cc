@@ -103,6 +103,19 @@ void CheckOptimizations(const Node& root, const Json& optimizations,
   }
 }
 
+// Ranks exchange gradients, which an update in backward has freed by then.
+void CheckUpdateOfRanks(const Node& root, const Json& effective,
+                        Findings& findings) {
+  const Json& per_trial = effective.at("resources").at("slots_per_trial");
+  if (effective.at("optimizations").at("update_in_backward") != true) return;
+  if (!per_trial.is_number_integer() || per_trial <= 1) return;
+  const std::string key = "optimizations.update_in_backward";
+  findings.Error(MarkOf(root, key), key,
+                 "frees gradients that the " + per_trial.dump() +
+                     " ranks of resources.slots_per_trial have to exchange; "
+                     "turn it off, or set that to 1");
+}
+
 void CheckHyperparameters(const Node& root, const Json& searcher,
                           Findings& findings) {
   const Node* node = root.Find("hyperparameters");
@@ -179,6 +192,7 @@ void CheckConfig(const Node& root, std::span<const std::string> known_trials,
   SettleStoragePath(root, effective["checkpoint_storage"], findings);
   CheckResources(root, effective.at("resources"), findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
+  CheckUpdateOfRanks(root, effective, findings);
   if (effective.at("entrypoint").is_array()) {
     CheckCommandKeys(root, effective.at("optimizations"), findings);
   }

@@ -1,11 +1,17 @@
 #include "engine/train/rank_group.h"
 
+#include <filesystem>
 #include <sstream>
+#include <string>
 #include <utility>
+
+#include <dlfcn.h>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "engine/base/error.h"
+#include "engine/checkpoint/uuid.h"
+#include "engine/train/nccl_backend.h"
 #include "engine/train/shared_memory_backend.h"
 #include "engine/train/trained_objects.h"
 
@@ -100,13 +106,28 @@ void RankGroup::Share(const std::vector<torch::Tensor>& tensors) {
 c10d::Backend& RankGroup::Tensors(torch::Device device) {
   if (tensors_) return *tensors_;
   if (!device.is_cpu()) {
-    throw Error(ErrorKind::kFailed,
-                "several GPUs for one trial need NCCL, which this dtrain was "
-                "built without; set slots_per_trial: 1");
+    tensors_ = NcclBackend();
+    return *tensors_;
   }
   tensors_ = c10::make_intrusive<SharedMemoryBackend>(memory_.get(), rank(),
                                                       size(), kTensorLane);
   return *tensors_;
+}
+
+c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
+  const auto make =
+      reinterpret_cast<MakeNcclBackend>(dlsym(RTLD_DEFAULT, kMakeNcclBackend));
+  if (make == nullptr) {
+    throw Error(ErrorKind::kFailed,
+                "several GPUs for one trial need NCCL, whose header nccl.h was "
+                "not there when this dtrain was built; run scripts/setup, "
+                "build again, or set slots_per_trial: 1");
+  }
+  const auto temporary = std::filesystem::temp_directory_path();
+  const std::string file =
+      FromFirst((temporary / ("dtrain-nccl-" + RandomUuid())).string());
+  return c10::intrusive_ptr<c10d::Backend>::reclaim(
+      make(file.c_str(), rank(), size()));
 }
 
 }  // namespace dtrain

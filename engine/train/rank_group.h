@@ -68,6 +68,7 @@ class RankGroup {
   void Fail(std::string_view why);
 
  private:
+  c10::intrusive_ptr<c10d::Backend> NcclBackend();
   void Share(const std::vector<torch::Tensor>& tensors);
 
   UniqueFd memory_;

@@ -106,7 +106,8 @@ Ties TakeOutTies(NamedTensors& tensors) {
 
 std::string TensorFile(const NamedTensors& tensors) {
   std::string file;
-  for (const auto piece : FileInPieces(tensors).pieces()) {
+  const FileInPieces whole(tensors);
+  for (const auto piece : whole.pieces()) {
     file.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   }
   return file;

@@ -17,6 +17,8 @@
 #include "engine/train/checkpoint.h"
 #include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
+#include "engine/train/rank_batches.h"
+#include "engine/train/ranked_link.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/trainer_context.h"
 #include "engine/train/validation.h"
@@ -48,7 +50,8 @@ std::shared_ptr<const ImageFolder> ImagesIn(const std::string& file) {
   return folder;
 }
 
-std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec) {
+std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
+                                          const RankGroup& ranks) {
   const std::optional<ImageSteps> steps = trial.ImagePreparation();
   if (!steps) {
     throw Error(ErrorKind::kFailed,
@@ -58,36 +61,39 @@ std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec) {
   auto skipped = std::make_shared<SkippedFiles>(
       [](const std::string& line) { LogLine(LogLevel::kWarning, line); });
   return MakeImageSource(ImagesIn(spec.images),
-                         {.batch_size = kImageBatch, .wrap = false}, *steps,
-                         spec.threads, std::move(skipped));
+                         {.batch_size = kImageBatch,
+                          .wrap = false,
+                          .rank = ranks.rank(),
+                          .ranks = ranks.size()},
+                         *steps, spec.threads, std::move(skipped));
 }
 
 // A model as it was, and a set to apply it to.
 class Use {
  public:
   Use(const TrialSpec& spec, const MakeTrial& make, const TrialLink& link,
-      torch::Device device, const Clock& clock)
+      torch::Device device, const Clock& clock, RankGroup* ranks)
       : spec_(spec),
-        link_(link),
         device_(device),
         clock_(clock),
-        context_((SeedRandom(spec.seed, device), spec), device),
+        context_((SeedRandom(spec.seed, device), spec), device, ranks),
+        ranks_(context_.ranks()),
+        link_(RankedLink(link, ranks_)),
         trial_(make(context_)) {
-    link.send(Ready{});
+    link_.send(Ready{});
     WarmStart(spec.warm_start, context_, *trial_);
     if (spec.task == Task::kLoad) return;
     source_ = spec.images.empty() ? SourceOf(*trial_, spec.split)
-                                  : ImageSourceOf(*trial_, spec);
+                                  : ImageSourceOf(*trial_, spec, ranks_);
     context_.SetTraining(false);
     progress_.total = progress_.batches_per_epoch = source_->BatchesPerEpoch();
-    link.send(progress_);
+    link_.send(progress_);
   }
 
   Finished Evaluate() {
-    RankGroup alone;
     auto metrics = RunValidation(
         *trial_, *source_, device_, /*most_batches=*/0,
-        [this] { return GoOn(); }, alone);
+        [this] { return GoOn(); }, ranks_);
     if (!metrics) return {.reason = EndReason::kStopped};
     link_.send(
         ValidationReport{.metrics = *std::move(metrics), .time = clock_.now()});
@@ -100,8 +106,12 @@ class Use {
     std::vector<torch::Tensor> numbers;  // of the images that could be read
     std::int64_t samples = 0;
     source_->Seek(0);
-    while (progress_.batches < progress_.total && !Enough(samples)) {
+    // Ranks may differ by a batch, but none goes ahead.
+    const std::int64_t most = ranks_.Most(progress_.total);
+    for (std::int64_t i = 0; i < most; ++i) {
+      if (!ranks_.Any(!Enough(samples))) break;
       if (!GoOn()) return {.reason = EndReason::kStopped};
+      if (i >= progress_.total) continue;
       const Batch batch = source_->Read().To(device_);
       outputs.push_back(OutputOf(batch));
       if (!spec_.images.empty()) {
@@ -111,6 +121,10 @@ class Use {
       }
       samples += batch.size();
     }
+    outputs = BatchesInOrder(std::move(outputs), ranks_);
+    targets = BatchesInOrder(std::move(targets), ranks_);
+    numbers = BatchesInOrder(std::move(numbers), ranks_);
+    if (!ranks_.is_first()) return {.reason = EndReason::kCompleted};
     NamedTensors tensors = {{"output", FirstOf(outputs)}};
     if (!targets.empty()) tensors.emplace_back("target", FirstOf(targets));
     if (!numbers.empty()) {
@@ -124,7 +138,7 @@ class Use {
 
  private:
   bool GoOn() {
-    ++progress_.batches;
+    progress_.batches = std::min(progress_.batches + 1, progress_.total);
     if (clock_.monotonic() - told_ >= kTellInterval) {
       told_ = clock_.monotonic();
       link_.send(progress_);
@@ -133,7 +147,7 @@ class Use {
   }
 
   bool Enough(std::int64_t samples) const {
-    return spec_.limit > 0 && samples >= spec_.limit;
+    return spec_.limit > 0 && samples * ranks_.size() >= spec_.limit;
   }
 
   torch::Tensor OutputOf(const Batch& batch) {
@@ -152,16 +166,18 @@ class Use {
   torch::Tensor FirstOf(const std::vector<torch::Tensor>& parts) const {
     const c10::InferenceMode inference;
     const torch::Tensor all = torch::cat(parts);
-    const std::int64_t rows =
-        spec_.limit > 0 ? std::min(spec_.limit, all.size(0)) : all.size(0);
+    // What was dealt out to make the ranks' batches equal comes last.
+    std::int64_t rows = std::min(all.size(0), source_->SamplesPerEpoch());
+    if (spec_.limit > 0) rows = std::min(rows, spec_.limit);
     return all.narrow(0, 0, rows).contiguous();
   }
 
   const TrialSpec& spec_;
-  const TrialLink& link_;
   const torch::Device device_;
   const Clock& clock_;
   TrainerContext context_;
+  RankGroup& ranks_;
+  const TrialLink link_;  // of all ranks
   const std::unique_ptr<Trial> trial_;
   std::unique_ptr<DataSource> source_;
   Progress progress_;
@@ -172,9 +188,9 @@ class Use {
 
 Finished UseCheckpoint(const TrialSpec& spec, const MakeTrial& make,
                        const TrialLink& link, torch::Device device,
-                       const Clock& clock) {
+                       const Clock& clock, RankGroup* ranks) {
   return FinishedWithin(spec, [&] {
-    Use use(spec, make, link, device, clock);
+    Use use(spec, make, link, device, clock, ranks);
     if (spec.task == Task::kLoad) return Finished{};
     return spec.task == Task::kEvaluate ? use.Evaluate() : use.Predict();
   });

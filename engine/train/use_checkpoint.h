@@ -8,11 +8,14 @@ namespace dtrain {
 /// `spec.split` names: seeds, constructor, weights, one pass. Under
 /// Task::kEvaluate it sends one ValidationReport; under kPredict and kFeatures
 /// it writes what the model says of the first `spec.limit` samples (0: all).
-/// Sends Progress in between; Finished itself is not sent. Everything that goes
-/// wrong comes back as Finished, with one line that says what.
+/// `ranks` (null: this is the only one) share the work, and rank 0 tells and
+/// writes what came out. Sends Progress in between; Finished itself is not
+/// sent. Everything that goes wrong comes back as Finished, with one line that
+/// says what.
 [[nodiscard]] Finished UseCheckpoint(const TrialSpec& spec,
                                      const MakeTrial& make,
                                      const TrialLink& link,
-                                     torch::Device device, const Clock& clock);
+                                     torch::Device device, const Clock& clock,
+                                     RankGroup* ranks = nullptr);
 
 }  // namespace dtrain

@@ -5,6 +5,7 @@
 #   LibTorch::cpu    headers, libtorch_cpu, libc10
 #   LibTorch::cuda   the same and the CUDA half; only where its headers are
 #   LibTorch_VERSION, LibTorch_LIB_DIR, LibTorch_CUDA_INCLUDE_DIRS
+#   LibTorch_NCCL_INCLUDE_DIR  where nccl.h is, or nothing
 #   LibTorch_CUDA_MATH  true if the headers of cuBLAS, cuSPARSE and cuSOLVER are
 #                       there too, as <ATen/cuda/CUDAContext.h> wants
 set(LibTorch_WANTED_VERSION 2.11.0)
@@ -79,6 +80,8 @@ foreach(_header cuda_runtime_api.h crt/host_defines.h cublas_v2.h cusparse.h cus
   endif()
 endforeach()
 list(REMOVE_DUPLICATES LibTorch_CUDA_INCLUDE_DIRS)
+find_path(LibTorch_NCCL_INCLUDE_DIR nccl.h NO_CACHE HINTS ${_wheel_cuda}
+  PATHS $ENV{CUDA_HOME}/include $ENV{CUDA_PATH}/include /usr/local/cuda/include)
 file(GLOB _wheel_cuda "${_site}/nvidia/*/lib")
 unset(_cudart)
 find_library(_cudart NAMES libcudart.so.13 cudart NO_CACHE HINTS ${_wheel_cuda}
