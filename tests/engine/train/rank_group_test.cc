@@ -1,0 +1,141 @@
+#include "engine/train/rank_group.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/train/metric_sums.h"
+#include "engine/train/rank_batches.h"
+#include "engine/train/ranked_link.h"
+#include "engine/train/torch_modules.h"
+#include "engine/train/trained_objects.h"
+#include "tests/engine/train/in_ranks.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(RankGroupTest, AgreesInAnyNumber) {
+  for (const int ranks : {1, 2, 5}) {
+    InRanks(ranks, [ranks](RankGroup& group) {
+      EXPECT_EQ(group.Most(group.rank()), ranks - 1);
+      EXPECT_FALSE(group.Any(false));
+      EXPECT_TRUE(group.Any(group.rank() == ranks - 1));
+      EXPECT_EQ(group.FromFirst(std::to_string(group.rank())), "0");
+      EXPECT_EQ(group.Gather("x").size(), static_cast<std::size_t>(ranks));
+    });
+  }
+}
+
+TEST(RankGroupTest, AloneNeedsNobody) {
+  RankGroup alone;
+  EXPECT_TRUE(alone.is_alone());
+  EXPECT_TRUE(alone.is_first());
+  EXPECT_TRUE(alone.Any(true));
+  EXPECT_EQ(alone.Most(-3), -3);
+  EXPECT_THAT(alone.Gather("mine"), ElementsAre("mine"));
+  alone.Barrier();
+  alone.ShareModels({});
+}
+
+TEST(RankGroupTest, ModelsBecomeThoseOfRank0) {
+  InRanks(2, [](RankGroup& group) {
+    auto norm = std::make_shared<torch::nn::BatchNorm1dImpl>(3);
+    {
+      const torch::NoGradGuard no_grad;
+      norm->weight.fill_(group.rank() + 1);
+      norm->running_mean.fill_(group.rank() + 5);
+    }
+    const TrainedObjects objects{.models = {{"model", norm}}};
+    group.ShareBuffers(objects);
+    EXPECT_EQ(norm->running_mean[0].item<float>(), 5);
+    EXPECT_EQ(norm->weight[0].item<float>(), group.rank() + 1);
+    group.ShareModels(objects);
+    EXPECT_EQ(norm->weight[0].item<float>(), 1);
+  });
+}
+
+TEST(RankGroupTest, TellsModelsThatDifferByRank) {
+  InRanks(2, [](RankGroup& group) {
+    auto layer = std::make_shared<torch::nn::LinearImpl>(2, 3 + group.rank());
+    try {
+      group.ShareModels({.models = {{"model", layer}}});
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("different models"));
+    }
+  });
+}
+
+TEST(RankGroupTest, MergesSumsOfMetrics) {
+  InRanks(3, [](RankGroup& group) {
+    const int rank = group.rank();
+    MetricSums sums(/*last_only=*/false,
+                    {{"least", Reduction::kMin}, {"sum", Reduction::kSum}});
+    sums.Add({{"mean", torch::tensor(1.0 * rank)},
+              {"least", torch::tensor(7.0 - rank)},
+              {"sum", torch::tensor(1.0)}},
+             /*weight=*/rank + 1);
+    // One that only the last rank has seen.
+    if (rank == 2) sums.Add({{"rare", torch::tensor(4.0)}}, /*weight=*/1);
+    sums.Merge(group);
+    const MetricValues expected = {{"least", 5},
+                                   {"mean", (0 * 1 + 1 * 2 + 2 * 3) / 6.0},
+                                   {"rare", 4},
+                                   {"sum", 3}};
+    EXPECT_EQ(sums.Values(), expected);
+  });
+}
+
+TEST(RankGroupTest, PutsBatchesInTheOrderTheyWereDealt) {
+  InRanks(2, [](RankGroup& group) {
+    // Batches 0, 2, 4 and 1, 3.
+    std::vector<torch::Tensor> mine;
+    for (int i = group.rank(); i < 5; i += 2)
+      mine.push_back(torch::full({2}, i));
+    const auto all = BatchesInOrder(mine, group);
+    if (!group.is_first()) {
+      EXPECT_TRUE(all.empty());
+      return;
+    }
+    ASSERT_EQ(all.size(), 5);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(all[i][0].item<int>(), i);
+  });
+}
+
+TEST(RankedLinkTest, Rank0SpeaksForAll) {
+  std::mutex mutex;
+  std::vector<int> senders;
+  InRanks(2, [&](RankGroup& group) {
+    const int rank = group.rank();
+    const TrialLink own = {
+        .send =
+            [&, rank](TrialMessage) {
+              const std::scoped_lock lock(mutex);
+              senders.push_back(rank);
+            },
+        .next = [rank]() -> RunnerMessage {
+          EXPECT_EQ(rank, 0);
+          return RunOperation{Length{30}};
+        },
+        .stop_requested = [rank] { return rank == 0; },
+        .unacknowledged = [] { return std::vector<TrialMessage>(); }};
+    const TrialLink ranked = RankedLink(own, group);
+    ranked.send(Ready{});
+    const RunnerMessage order = ranked.next();
+    ASSERT_TRUE(std::holds_alternative<RunOperation>(order));
+    EXPECT_EQ(std::get<RunOperation>(order).until.count, 30);
+    EXPECT_TRUE(ranked.stop_requested());
+  });
+  EXPECT_THAT(senders, ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace dtrain
