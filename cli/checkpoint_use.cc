@@ -139,8 +139,12 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
   spec.images = options.images;
   spec.limit = limit;
   spec.directory = directory.string();
+  // What was trained in mixed precision is applied in full where there is no
+  // GPU.
+  config.training.mixed_precision = "none";
   SlotPlan slots = PlanExperimentSlots(config);
   slots.count = 1;
+  if (slots.gpus.empty()) spec.settings.mixed_precision = "none";
   spec.threads = static_cast<int>(slots.threads);
   spec.world_size = static_cast<int>(slots.slots_per_trial);
   LocalLauncher launcher({.experiment = spec.id.experiment,

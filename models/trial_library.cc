@@ -72,11 +72,6 @@ Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
 Finished TrainOn(TrialChannel& channel) try {
   const TrialSpec spec = channel.ReadSpec();
   channel.Start();
-  if (spec.settings.mixed_precision != "none") {
-    throw Error(ErrorKind::kFailed,
-                "this dtrain trains in full precision only; set "
-                "mixed_precision: none");
-  }
   const torch::Device device = OpenDevice(spec);
   if (spec.world_size > 1) return RunRanked(channel, spec, device);
   const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;

@@ -57,6 +57,12 @@ TrainerSettings BuildTraining(const Json& json) {
   training.average_training_metrics =
       steps.at("average_training_metrics").get<bool>();
   training.mixed_precision = steps.at("mixed_precision").get<std::string>();
+  const Json& scale = steps.at("loss_scale");
+  if (scale.is_number()) training.loss_scale = scale.get<double>();
+  const Json& channels_last = steps.at("channels_last");
+  if (channels_last.is_boolean()) {
+    training.channels_last = channels_last.get<bool>() ? "on" : "off";
+  }
   training.update_in_backward = steps.at("update_in_backward").get<bool>();
   // Configurations that were recorded earlier have no such key.
   if (steps.value("dataset_sink_mode", true)) {

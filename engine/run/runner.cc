@@ -10,6 +10,7 @@
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"
 #include "engine/run/trials_lock.h"
+#include "engine/slots/cpu_precision.h"
 #include "engine/slots/slots.h"
 #include "engine/store/private_files.h"
 #include "engine/store/reserve_file.h"
@@ -83,6 +84,10 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
       PlanSlots(config.resources, std::move(gpus), UsableCpus(),
                 TrialsAtOnce(config.searcher, config.hyperparameters));
   RequireRanks(RanksOf(config, plan));
+  // A command computes as it likes.
+  if (plan.gpus.empty() && !IsCommand(config)) {
+    RequireCpuPrecision(config.training);
+  }
   return plan;
 }
 

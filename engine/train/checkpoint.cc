@@ -28,6 +28,11 @@ std::string ExtraFileOf(int rank) {
                    : "extra_" + std::to_string(rank) + ".safetensors";
 }
 
+json ScalerToJson(const TrainerContext& context) {
+  const LossScaler* scaler = context.scaler();
+  return scaler == nullptr ? json() : scaler->Save();
+}
+
 json SchedulesToJson(const NamedOptimizer& entry) {
   json schedules = json::array();
   for (const auto& paced : entry.schedules) {
@@ -183,6 +188,11 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
   const int rank = context.rank();
   const json* share = ShareOf(state, rank);
   LoadExtra(files, objects, trial, rank, share != nullptr);
+  // One without a scaler, or with: who goes on may have changed its mind.
+  const json scaler = state.value("scaler", json());
+  if (goes_on && context.scaler() != nullptr && !scaler.is_null()) {
+    context.scaler()->Load(scaler);
+  }
   // Its own seed stays with a rank that the checkpoint does not know.
   if (share != nullptr) {
     LoadRandomState(share->at("random"), context.device());
@@ -250,6 +260,7 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                       {"ties", ties},
                       {"random", SaveRandomState(context.device())},
                       {"ranks", std::move(others)},
+                      {"scaler", ScalerToJson(context)},
                       {"hparams", context.spec().hparams},
                       {"entrypoint", context.spec().entrypoint}};
   // Names may hold what is no UTF-8; they are for people.

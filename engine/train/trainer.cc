@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/uuid.h"
+#include "engine/train/autocast.h"
 #include "engine/train/batch_length.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/log_line.h"
@@ -175,6 +176,7 @@ void Trainer::TrainBatch() try {
   const Batch batch = training_->Read().To(context_.device());
   rates_.clear();
   context_.AppendLearningRates(rates_);
+  const Autocast autocast(context_.device(), context_.precision());
   const Metrics metrics = trial_.TrainBatch(
       batch, {.epoch = number / batches_per_epoch_, .batch = number});
   sums_.Add(metrics, /*weight=*/1);
@@ -218,6 +220,7 @@ bool Trainer::Validate() try {
   // A validation that is broken off leaves no trace.
   const nlohmann::json random = SaveRandomState(context_.device());
   context_.SetTraining(false);
+  const Autocast autocast(context_.device(), context_.precision());
   auto metrics = RunValidation(
       trial_, *validation_, context_.device(), settings().validation_batches,
       [this] {

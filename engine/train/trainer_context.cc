@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/train/autocast.h"
+#include "engine/train/channels_last.h"
 #include "engine/train/gradients.h"
 #include "engine/train/optimizer_state.h"
 
@@ -41,7 +43,13 @@ void Apply(NamedOptimizer& entry) {
 
 TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device,
                                RankGroup* ranks)
-    : spec_(spec), device_(device), ranks_(ranks == nullptr ? alone_ : *ranks) {
+    : spec_(spec),
+      device_(device),
+      precision_(PrecisionOf(spec.settings.mixed_precision)),
+      ranks_(ranks == nullptr ? alone_ : *ranks) {
+  if (precision_ == torch::kHalf) {
+    scaler_.emplace(device, spec.settings.loss_scale);
+  }
   if (spec.settings.update_in_backward && !ranks_.is_alone()) {
     Fail(
         "'optimizations.update_in_backward' frees gradients that the ranks "
@@ -55,6 +63,9 @@ void TrainerContext::Add(const std::shared_ptr<torch::nn::Module>& model,
   for (const NamedModel& other : objects_.models) taken |= other.name == name;
   CheckName(name, "model", taken);
   model->to(device_);
+  if (IsChannelsLast(spec_.settings.channels_last, *model)) {
+    StoreChannelsLast(*model);
+  }
   model->train();
   objects_.models.push_back({name, model});
 }
@@ -109,7 +120,11 @@ void TrainerContext::Backward(const torch::Tensor& loss,
                               const torch::Tensor& gradient) {
   // Gradients that accumulate are exchanged once they are complete.
   for (const auto& sync : syncs_) sync->SetOverlap(IsLastOfAggregation());
-  loss.backward(gradient.defined() ? gradient : torch::ones_like(loss));
+  // Each backward operation computes in the type that the forward one did.
+  const Autocast off(device_, std::nullopt);
+  const torch::Tensor first =
+      gradient.defined() ? gradient : torch::ones_like(loss);
+  loss.backward(scaler_ ? scaler_->Scale(first) : first);
 }
 
 bool TrainerContext::IsLastOfAggregation() const {
@@ -124,7 +139,7 @@ void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
       syncs_[i]->Finish();
     }
   }
-  StepOptimizer(optimizer, clip);
+  if (!StepOptimizer(optimizer, clip)) return;
   ++entry.steps;
   bool stepped = false;
   for (auto& [schedule, pace] : entry.schedules) {
@@ -136,7 +151,7 @@ void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
   if (stepped) Apply(entry);
 }
 
-void TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
+bool TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
                                    Clip clip) {
   const TrainerSettings& settings = spec_.settings;
   const bool clips = clip.norm || clip.value;
@@ -146,7 +161,11 @@ void TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
           "this trial clips gradients, so 'optimizations.update_in_backward' "
           "cannot be had; turn it off");
     }
-    return;  // it is done
+    return true;  // it is done
+  }
+  if (scaler_ && !scaler_->Unscale(optimizer)) {
+    ResetGradients(optimizer);
+    return false;
   }
   if (settings.average_aggregated_gradients) {
     DivideGradients(optimizer, settings.aggregation_frequency);
@@ -157,6 +176,7 @@ void TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
   ClipGradients(optimizer, clip);
   optimizer.step();
   ResetGradients(optimizer);
+  return true;
 }
 
 void TrainerContext::StepSchedules() {
@@ -186,6 +206,7 @@ void TrainerContext::EndBatch(std::int64_t batches_per_epoch) {
     }
     if (stepped) Apply(entry);
   }
+  if (scaler_) scaler_->Update();
   ++batches_;
 }
 

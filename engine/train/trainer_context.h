@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 
 #include "engine/train/backward_update.h"
 #include "engine/train/gradient_sync.h"
+#include "engine/train/loss_scaler.h"
 #include "engine/train/rank_group.h"
 #include "engine/train/trained_objects.h"
 #include "engine/train/trial_context.h"
@@ -66,6 +68,12 @@ class TrainerContext final : public TrialContext {
   /// Why the trial asked to end, or empty.
   const std::string& stop_reason() const { return stop_reason_; }
 
+  /// The scaler of losses; null without fp16.
+  LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
+  const LossScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+  /// What forward passes compute in; none: the type of the weights.
+  std::optional<torch::ScalarType> precision() const { return precision_; }
+
   RankGroup& ranks() { return ranks_; }
   TrainedObjects& objects() { return objects_; }
   const TrainedObjects& objects() const { return objects_; }
@@ -76,10 +84,13 @@ class TrainerContext final : public TrialContext {
 
   bool IsLastOfAggregation() const;
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
-  void StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
+  // False if the step was left out.
+  bool StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
 
   const TrialSpec& spec_;
   const torch::Device device_;
+  const std::optional<torch::ScalarType> precision_;
+  std::optional<LossScaler> scaler_;  // with fp16
   RankGroup alone_;
   RankGroup& ranks_;
   TrainedObjects objects_;

@@ -14,6 +14,7 @@
 #include "engine/checkpoint/prediction_files.h"
 #include "engine/data/image_source.h"
 #include "engine/image/image_folder.h"
+#include "engine/train/autocast.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
@@ -91,6 +92,7 @@ class Use {
   }
 
   Finished Evaluate() {
+    const Autocast autocast(device_, context_.precision());
     auto metrics = RunValidation(
         *trial_, *source_, device_, /*most_batches=*/0,
         [this] { return GoOn(); }, ranks_);
@@ -152,6 +154,7 @@ class Use {
 
   torch::Tensor OutputOf(const Batch& batch) {
     const c10::InferenceMode inference;
+    const Autocast autocast(device_, context_.precision());
     const bool features = spec_.task == Task::kFeatures;
     const torch::Tensor output =
         features ? trial_->Features(batch) : trial_->Predict(batch);

@@ -32,6 +32,8 @@ struct TrainerSettings {
   bool average_aggregated_gradients = true;
   bool average_training_metrics = true;
   std::string mixed_precision = "none";  // none, bf16, fp16
+  std::optional<double> loss_scale;      // fixed; none: adapted
+  std::string channels_last = "auto";    // auto, on, off
   std::optional<double> clip_norm;
   std::optional<double> clip_value;
   bool update_in_backward = false;

@@ -137,13 +137,6 @@ TEST_P(NotYetTest, IsValidAndNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Values, NotYetTest,
     testing::Values(
-        BadConfig{"Bf16", kValid + "optimizations: {mixed_precision: bf16}\n",
-                  3, 34, "optimizations.mixed_precision", ""},
-        BadConfig{"O1", kValid + "optimizations: {mixed_precision: O1}\n", 3,
-                  34, "optimizations.mixed_precision", ""},
-        BadConfig{"ChannelsLast",
-                  kValid + "optimizations: {channels_last: true}\n", 3, 32,
-                  "optimizations.channels_last", ""},
         BadConfig{"CudaGraphs", kValid + "optimizations: {cuda_graphs: true}\n",
                   3, 30, "optimizations.cuda_graphs", ""},
         BadConfig{"QuarterSlot",

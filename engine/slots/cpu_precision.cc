@@ -1,0 +1,48 @@
+#include "engine/slots/cpu_precision.h"
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+// As Linux spells them, on x86-64 and on ARM.
+constexpr std::array<std::string_view, 3> kForBf16 = {"avx512_bf16", "amx_bf16",
+                                                      "bf16"};
+constexpr std::array<std::string_view, 3> kForFp16 = {"avx512_fp16", "amx_fp16",
+                                                      "asimdhp"};
+
+}  // namespace
+
+bool CpuComputesIn(const std::string& mixed_precision,
+                   std::string_view cpuinfo) {
+  if (mixed_precision != "bf16" && mixed_precision != "fp16") return false;
+  const auto& wanted = mixed_precision == "bf16" ? kForBf16 : kForFp16;
+  std::istringstream words{std::string(cpuinfo)};
+  for (std::string word; words >> word;) {
+    for (const std::string_view flag : wanted) {
+      if (word == flag) return true;
+    }
+  }
+  return false;
+}
+
+void RequireCpuPrecision(const TrainerSettings& settings) {
+  const std::string& precision = settings.mixed_precision;
+  if (precision == "none") return;
+  std::ifstream file("/proc/cpuinfo");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (CpuComputesIn(precision, text)) return;
+  throw Error(ErrorKind::kResources,
+              "optimizations.mixed_precision: this machine's CPU has no "
+              "instructions for " +
+                  precision +
+                  ", and without them a step takes many times as long; set it "
+                  "to none, or train on a GPU");
+}
+
+}  // namespace dtrain

@@ -1,0 +1,83 @@
+#include "engine/train/loss_scaler.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+
+#include "engine/train/log_line.h"
+#include "engine/train/trained_objects.h"
+
+namespace dtrain {
+
+namespace {
+
+constexpr double kFirstScale = 65536;
+constexpr double kGrowth = 2;
+constexpr double kBackoff = 0.5;
+constexpr std::int64_t kGrowthInterval = 2000;  // steps
+
+}  // namespace
+
+LossScaler::LossScaler(torch::Device device, std::optional<double> fixed)
+    : is_fixed_(fixed.has_value()),
+      scale_(torch::full(
+          {1}, fixed.value_or(kFirstScale),
+          torch::TensorOptions().dtype(torch::kFloat).device(device))),
+      growth_(torch::zeros(
+          {1}, torch::TensorOptions().dtype(torch::kInt).device(device))),
+      found_inf_(torch::zeros_like(scale_)) {}
+
+torch::Tensor LossScaler::Scale(const torch::Tensor& gradient) const {
+  return gradient * scale_.to(gradient.scalar_type()).squeeze();
+}
+
+bool LossScaler::Unscale(torch::optim::Optimizer& optimizer) {
+  const torch::NoGradGuard no_grad;
+  has_stepped_ = true;
+  torch::Tensor found = torch::zeros_like(scale_);
+  const torch::Tensor inverse =
+      scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
+  // Of one type at a time, as the kernel wants them.
+  std::map<torch::ScalarType, std::vector<torch::Tensor>> gradients;
+  for (const torch::Tensor& parameter : ParametersWithGradient(optimizer)) {
+    gradients[parameter.scalar_type()].push_back(parameter.grad());
+  }
+  for (const auto& [type, tensors] : gradients) {
+    at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, inverse);
+  }
+  found_inf_ = torch::maximum(found_inf_, found);
+  return found.item<float>() == 0;
+}
+
+void LossScaler::Update() {
+  if (!std::exchange(has_stepped_, false)) return;
+  if (!is_fixed_) {
+    const bool overflowed = found_inf_.item<float>() != 0;
+    const double before = overflowed ? scale() : 0;
+    at::_amp_update_scale_(scale_, growth_, found_inf_, kGrowth, kBackoff,
+                           kGrowthInterval);
+    if (overflowed) {
+      LogLine(LogLevel::kInfo,
+              "a gradient overflowed float16: its step was "
+              "left out, and the loss scale is " +
+                  std::to_string(scale()) + " instead of " +
+                  std::to_string(before));
+    }
+  }
+  found_inf_.zero_();
+}
+
+nlohmann::json LossScaler::Save() const {
+  return {{"scale", scale()}, {"growth", growth_.item<int>()}};
+}
+
+void LossScaler::Load(const nlohmann::json& state) {
+  if (!is_fixed_) scale_.fill_(state.at("scale").get<double>());
+  growth_.fill_(state.at("growth").get<int>());
+}
+
+}  // namespace dtrain
