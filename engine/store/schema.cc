@@ -170,9 +170,34 @@ constexpr const char* kVersion3 = R"sql(
 ALTER TABLE trials ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
 )sql";
 
+// Where a profiled trial's time went, in seconds, since its last row. Of one
+// that goes on from a checkpoint, what lies beyond that is forgotten.
+constexpr const char* kVersion4 = R"sql(
+CREATE TABLE profiles (
+  trial INTEGER NOT NULL REFERENCES trials (id),
+  batches INTEGER NOT NULL,
+  trained INTEGER NOT NULL,
+  samples INTEGER NOT NULL,
+  data REAL NOT NULL,
+  forward REAL NOT NULL,
+  backward REAL NOT NULL,
+  optimizer REAL NOT NULL,
+  report REAL NOT NULL,
+  validation REAL NOT NULL,
+  checkpoint REAL NOT NULL,
+  other REAL NOT NULL,
+  minor_faults INTEGER NOT NULL,
+  peak_bytes INTEGER NOT NULL,
+  gpu_bytes INTEGER,
+  gpu_percent INTEGER,
+  time INTEGER NOT NULL,
+  PRIMARY KEY (trial, batches)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 // The migration at index i makes version i + 1. Those that were released are
 // never changed.
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3};
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

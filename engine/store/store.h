@@ -19,9 +19,8 @@ namespace dtrain {
 std::string SqliteVersion();
 
 /// The record of everything, in one SQLite database: the program's only SQL.
-/// One thread an instance. Many processes may have it open: readers are
-/// read-only connections, and every write transaction and WAL checkpoint is
-/// taken under an exclusive flock beside the database: never two writers.
+/// One thread an instance. Many processes may have it open: readers cannot
+/// write, and who writes (the WAL too) holds an exclusive flock beside it.
 class Store {
  public:
   /// Creates (mode 0700) and migrates as needed, a copy of the old database
@@ -57,6 +56,8 @@ class Store {
   std::optional<ExperimentDetail> Experiment(std::int64_t id) const;
   std::vector<TrialRow> Trials(std::int64_t experiment) const;
   std::optional<TrialRow> Trial(TrialId id) const;
+  /// The sums of what was recorded of a trial's profile; none: there is none.
+  std::optional<ProfileReport> Profile(TrialId id) const;
   /// Calls `row` for each, by trial, kind, batches, name; in bounded memory.
   void ForEachMetric(const MetricQuery& query,
                      const std::function<void(const MetricRow&)>& row) const;
@@ -86,7 +87,6 @@ class Store {
   std::vector<std::string> Problems() const;
   /// As CopyDatabase.
   std::int64_t BackUp(const std::filesystem::path& file) const;
-
   const StoreLayout& layout() const;
 
  private:

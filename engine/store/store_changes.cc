@@ -17,6 +17,8 @@ constexpr std::array kDeletions = {
     "DELETE FROM experiment_metrics WHERE experiment = ?1",
     "DELETE FROM checkpoints WHERE trial IN "
     "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM profiles WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
     "DELETE FROM validations WHERE trial IN "
     "(SELECT id FROM trials WHERE experiment = ?1)",
     "DELETE FROM metrics WHERE trial IN "

@@ -116,6 +116,8 @@ void StoreWriter::TruncateMetrics(TrialId trial, std::int64_t batches,
       key, batches);
   statements_.Run("DELETE FROM validations WHERE trial = ?1 AND batches > ?2",
                   key, batches);
+  statements_.Run("DELETE FROM profiles WHERE trial = ?1 AND batches > ?2", key,
+                  batches);
   statements_.Run("UPDATE trials SET batches = min(batches, ?2) WHERE id = ?1",
                   key, batches);
   FindBestAnew(statements_, trial, key, smaller_is_better);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/store/rows.h"
+#include "engine/wire/profile_report.h"
 #include "engine/wire/trial_message.h"
 
 namespace dtrain {
@@ -60,9 +61,11 @@ class StoreWriter {
   /// better than what was, `best`. NaN and infinities are never best.
   void AddValidation(TrialId trial, double value, std::int64_t batches,
                      bool smaller_is_better);
+  /// One row, which replaces that of the same batches.
+  void AddProfile(TrialId trial, const ProfileReport& profile);
   /// Forgets what lies beyond a checkpoint that the trial goes on from:
-  /// metrics and validations, upon which `best` and `latest` are found anew;
-  /// the rows of checkpoints are kept.
+  /// metrics, profile and validations, upon which `best` and `latest` are found
+  /// anew; the rows of checkpoints are kept.
   void TruncateMetrics(TrialId trial, std::int64_t batches,
                        const std::string& metric, bool smaller_is_better);
 

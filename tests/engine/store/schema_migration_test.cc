@@ -40,7 +40,7 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
-constexpr std::int64_t kVersion = 3;  // of the schema of today
+constexpr std::int64_t kVersion = 4;  // of the schema of today
 
 class SchemaMigrationTest : public testing::Test {
  protected:
@@ -109,14 +109,28 @@ TEST_F(SchemaMigrationTest, StoreOfVersionTwoIsMigrated) {
   EXPECT_EQ(Version(layout_.Database().string() + ".v2.bak"), 2);
 }
 
+TEST_F(SchemaMigrationTest, StoreOfVersionThreeIsMigrated) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version3.sql");
+  Store store = Store::OpenForWriting(layout_);
+
+  EXPECT_EQ(store.Experiment(1)->note, "of version two");
+  EXPECT_EQ(store.Trials(1).front().failures, 2);
+  EXPECT_EQ(store.Profile({1, 1}), std::nullopt);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
+  EXPECT_EQ(Version(layout_.Database().string() + ".v3.bak"), 3);
+}
+
 TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {
   Store store = Store::OpenForWriting(layout_);
   store.Write([](StoreWriter& writer) {
     writer.SetNote(1, "kept");
     writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(5));
+    writer.AddProfile({1, 1}, {.batches = 20, .trained = 20});
   });
 
   EXPECT_EQ(store.Experiment(1)->note, "kept");
+  EXPECT_EQ(store.Profile({1, 1})->trained, 20);
   EXPECT_EQ(AddSample(store, 1), 2);
 }
 
