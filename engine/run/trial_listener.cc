@@ -156,6 +156,16 @@ void TrialListener::On(TrialState& trial, const OperationCompleted& completed) {
       ValidationCompleted{trial.index(), completed.length.count, *metric});
 }
 
+void TrialListener::On(TrialState& trial, const ProfileReport& profile) {
+  NoteBatches(trial, profile.batches);
+  state_.outbox.Add(
+      [id = trial.row.id, profile](StoreWriter& writer) {
+        writer.AddProfile(id, profile);
+      },
+      Urgency::kBatched);
+  Acknowledge(trial, profile.seq);
+}
+
 void TrialListener::On(TrialState& trial, const Finished& finished) {
   trial.process->last_word = finished;
   if (!finished.unread.empty()) {

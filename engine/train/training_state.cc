@@ -33,6 +33,7 @@ std::optional<MetricPoint> PointFromJson(const json& json) {
 bool IsReport(const TrialMessage& message) {
   return std::holds_alternative<TrainingReport>(message) ||
          std::holds_alternative<ValidationReport>(message) ||
+         std::holds_alternative<ProfileReport>(message) ||
          std::holds_alternative<CheckpointSaved>(message);
 }
 

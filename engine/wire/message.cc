@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "engine/base/text.h"
 
@@ -102,6 +103,14 @@ void Append(std::string& out, const std::map<std::string, std::string>& files) {
   AppendObject(out, files);
 }
 
+void Append(std::string& out, const PhaseSeconds& seconds) {
+  MetricValues named;
+  for (std::size_t i = 0; i < kPhases; ++i) {
+    named.emplace_back(kPhaseNames[i], seconds[i]);
+  }
+  Append(out, named);
+}
+
 // One line: begun with its type, ended by `End`.
 class Line {
  public:
@@ -117,6 +126,12 @@ class Line {
     text_ += "\":";
     Append(text_, value);
     return *this;
+  }
+
+  // One that is not there is left out.
+  template <typename T>
+  Line& Field(std::string_view name, const std::optional<T>& value) {
+    return value ? Field(name, *value) : *this;
   }
 
   std::string End() {
@@ -165,6 +180,20 @@ struct Encoder {
         .Field("batches", completed.batches)
         .Field("metrics", completed.metrics)
         .Field("early", completed.early)
+        .End();
+  }
+  std::string operator()(const ProfileReport& profile) const {
+    return Line("profile")
+        .Field("seq", profile.seq)
+        .Field("batches", profile.batches)
+        .Field("trained", profile.trained)
+        .Field("samples", profile.samples)
+        .Field("seconds", profile.seconds)
+        .Field("minor_faults", profile.minor_faults)
+        .Field("peak_bytes", profile.peak_bytes)
+        .Field("gpu_bytes", profile.gpu_bytes)
+        .Field("gpu_percent", profile.gpu_percent)
+        .Field("time", profile.time)
         .End();
   }
   std::string operator()(const Progress& progress) const {

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -122,6 +124,54 @@ OperationCompleted CompletedFrom(MessageFields& fields) {
           .early = fields.early};
 }
 
+std::optional<std::int64_t> OptionalInteger(const MessageFields& fields,
+                                            Field field) {
+  if (!fields.Has(field)) return std::nullopt;
+  return Integer(fields, field);
+}
+
+// Each phase once; the bound is thirty years, so that sums stay numbers.
+PhaseSeconds Seconds(const MessageFields& fields) {
+  constexpr double kMost = 1e9;
+  Require(fields, Field::kSeconds);
+  PhaseSeconds seconds;
+  seconds.fill(-1);
+  for (const auto& [name, value] : fields.seconds) {
+    const auto phase = std::ranges::find(kPhaseNames, name);
+    if (phase == kPhaseNames.end()) {
+      Fail("field 'seconds': unknown phase " + Shortened(name));
+    }
+    double& known = seconds[phase - kPhaseNames.begin()];
+    if (known >= 0 || !(value >= 0 && value <= kMost)) {
+      Fail("field 'seconds' needs each phase once, from 0 to 1e9");
+    }
+    known = value;
+  }
+  if (std::ranges::find(seconds, -1) != seconds.end()) {
+    Fail("field 'seconds' needs each phase once, from 0 to 1e9");
+  }
+  return seconds;
+}
+
+ProfileReport ProfileFrom(const MessageFields& fields) {
+  const ProfileReport profile{
+      .seq = Seq(fields),
+      .batches = Integer(fields, Field::kBatches),
+      .trained = Integer(fields, Field::kTrained),
+      .samples = Integer(fields, Field::kSamples),
+      .seconds = Seconds(fields),
+      .minor_faults = Integer(fields, Field::kMinorFaults),
+      .peak_bytes = Integer(fields, Field::kPeakBytes),
+      .gpu_bytes = OptionalInteger(fields, Field::kGpuBytes),
+      .gpu_percent = OptionalInteger(fields, Field::kGpuPercent),
+      .time = Timestamp(Integer(fields, Field::kTime))};
+  if (profile.trained > profile.batches) {
+    Fail("field 'trained' is more than 'batches'");
+  }
+  if (profile.gpu_percent > 100) Fail("field 'gpu_percent' is at most 100");
+  return profile;
+}
+
 // One that has none need not say so.
 std::vector<std::string> Unread(const MessageFields& fields) {
   const std::string& text = fields.strings[static_cast<int>(Field::kUnread)];
@@ -136,6 +186,7 @@ TrialMessage TrialMessageFrom(MessageFields& fields) {
   if (type == "validation") return ReportFrom<ValidationReport>(fields);
   if (type == "checkpoint") return CheckpointFrom(fields);
   if (type == "completed") return CompletedFrom(fields);
+  if (type == "profile") return ProfileFrom(fields);
   if (type == "ready") return Ready{};
   if (type == "progress") {
     return Progress{

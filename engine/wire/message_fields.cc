@@ -13,10 +13,12 @@ namespace dtrain {
 namespace {
 
 constexpr std::array<std::string_view, MessageFields::kCount> kNames = {
-    "type", "uuid",    "reason", "message", "unread",
-    "seq",  "batches", "bytes",  "total",   "batches_per_epoch",
-    "time", "epoch",   "early",  "length",  "metrics",
-    "files"};
+    "type",       "uuid",      "reason",      "message",
+    "unread",     "seq",       "batches",     "bytes",
+    "total",      "trained",   "samples",     "minor_faults",
+    "peak_bytes", "gpu_bytes", "gpu_percent", "batches_per_epoch",
+    "time",       "epoch",     "early",       "length",
+    "metrics",    "seconds",   "files"};
 
 bool IsString(Field field) { return field <= Field::kUnread; }
 
@@ -32,7 +34,9 @@ std::string_view Expectation(Field field) {
   if (field == Field::kEpoch) return "a number, at least 0";
   if (field == Field::kEarly) return "true or false";
   if (field == Field::kLength) return "a length such as {\"batches\": 100}";
-  if (field == Field::kMetrics) return "an object of numbers";
+  if (field == Field::kMetrics || field == Field::kSeconds) {
+    return "an object of numbers";
+  }
   return "an object of strings";
 }
 
@@ -140,6 +144,10 @@ class FieldHandler {
   bool Number(double value) {
     if (depth_ == 2 && field_ == Field::kMetrics) {
       fields_.metrics.emplace_back(std::move(key_), value);
+      return true;
+    }
+    if (depth_ == 2 && field_ == Field::kSeconds) {
+      fields_.seconds.emplace_back(std::move(key_), value);
       return true;
     }
     if (depth_ != 1 || field_ != Field::kEpoch || value < 0) {

@@ -22,12 +22,19 @@ enum class Field : std::uint8_t {
   kBatches,
   kBytes,
   kTotal,
+  kTrained,
+  kSamples,
+  kMinorFaults,
+  kPeakBytes,
+  kGpuBytes,
+  kGpuPercent,
   kBatchesPerEpoch,
   kTime,
   kEpoch,
   kEarly,
   kLength,
   kMetrics,
+  kSeconds,
   kFiles,
 };
 
@@ -55,6 +62,7 @@ struct MessageFields {
   bool early = false;
   Length length;
   MetricValues metrics;
+  MetricValues seconds;
   std::map<std::string, std::string> files;
 };
 

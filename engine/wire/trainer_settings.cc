@@ -54,7 +54,8 @@ json TrainerSettings::ToJson() const {
                  {"sink_size", sink_size},
                  {"early_stopping", nullptr},
                  {"searcher_metric", searcher_metric},
-                 {"smaller_is_better", smaller_is_better}};
+                 {"smaller_is_better", smaller_is_better},
+                 {"profile", profile}};
   if (early_stopping) {
     object["early_stopping"] = dtrain::ToJson(*early_stopping);
   }
@@ -82,7 +83,8 @@ TrainerSettings TrainerSettings::FromJson(const json& object) {
       .update_in_backward = fields.Bool("update_in_backward"),
       .sink_size = fields.Int("sink_size", -1),
       .searcher_metric = fields.String("searcher_metric"),
-      .smaller_is_better = fields.Bool("smaller_is_better")};
+      .smaller_is_better = fields.Bool("smaller_is_better"),
+      .profile = fields.Bool("profile")};
   const json& stopping = fields.At("early_stopping");
   if (!stopping.is_null()) {
     settings.early_stopping = EarlyStoppingFromJson(stopping);

@@ -42,6 +42,7 @@ struct TrainerSettings {
   std::optional<EarlyStopping> early_stopping;
   std::string searcher_metric;
   bool smaller_is_better = true;
+  bool profile = false;  // a ProfileReport after each TrainingReport
 
   nlohmann::json ToJson() const;
   /// Throws Error(kFailed) for what `ToJson` did not write.

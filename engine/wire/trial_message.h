@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/length.h"
+#include "engine/wire/profile_report.h"
 
 namespace dtrain {
 
@@ -94,6 +95,6 @@ struct Finished {
 
 using TrialMessage =
     std::variant<Ready, TrainingReport, ValidationReport, CheckpointSaved,
-                 OperationCompleted, Progress, Finished>;
+                 OperationCompleted, ProfileReport, Progress, Finished>;
 
 }  // namespace dtrain

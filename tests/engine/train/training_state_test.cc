@@ -30,12 +30,14 @@ TEST(TrainingStateTest, CarriesReportsButNoCompletedOperations) {
   TrainingState state;
   state.unacknowledged = {
       TrainingReport{.seq = 3, .batches = 100, .metrics = {{"loss", NAN}}},
-      OperationCompleted{.seq = 4, .length = {100}, .batches = 100}};
+      ProfileReport{.seq = 4, .batches = 100, .samples = 640},
+      OperationCompleted{.seq = 5, .length = {100}, .batches = 100}};
   const auto back = TrainingState::FromJson(state.ToJson());
-  ASSERT_EQ(back.unacknowledged.size(), 1u);
+  ASSERT_EQ(back.unacknowledged.size(), 2u);
   const auto& report = std::get<TrainingReport>(back.unacknowledged[0]);
   EXPECT_EQ(report.batches, 100);
   EXPECT_TRUE(std::isnan(report.metrics.at(0).second));
+  EXPECT_EQ(std::get<ProfileReport>(back.unacknowledged[1]).samples, 640);
 }
 
 }  // namespace

@@ -29,6 +29,14 @@ const std::string kReport = "{\"type\":\"training\",\"seq\":1,\"batches\":1,";
 const std::string kSaved =
     "{\"type\":\"checkpoint\",\"seq\":1,\"batches\":1,\"epoch\":0,\"bytes\":1,"
     "\"time\":0,";
+const std::string kProfile =
+    "{\"type\":\"profile\",\"seq\":1,\"batches\":9,\"samples\":1,"
+    "\"minor_faults\":0,\"peak_bytes\":0,\"time\":0,";
+const std::string kSixPhases =
+    "\"data\":0,\"forward\":0,\"backward\":0,\"optimizer\":0,\"report\":0,"
+    "\"validation\":0,";
+const std::string kSeconds =
+    "\"seconds\":{" + kSixPhases + "\"checkpoint\":0,\"other\":0}";
 const std::string kUuid = "\"uuid\":\"0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e\",";
 
 class BadTrialMessageTest : public testing::TestWithParam<BadLine> {};
@@ -119,6 +127,38 @@ const BadLine kBadLines[] = {
      "no file of a checkpoint"},
     {"HashIsNumber", kSaved + kUuid + R"("files":{"a":1}})",
      "an object of strings"},
+    {"ProfileWithoutSeconds", kProfile + R"("trained":1})",
+     "needs the field 'seconds'"},
+    {"ProfileWithoutTrained", kProfile + kSeconds + "}",
+     "needs the field 'trained'"},
+    {"MoreTrainedThanThereWere", kProfile + kSeconds + R"(,"trained":10})",
+     "'trained' is more than 'batches'"},
+    {"SecondsAreANumber", kProfile + R"("seconds":1})", "an object of numbers"},
+    {"SecondsAreText", kProfile + R"("seconds":{"data":"NaN"}})",
+     "an object of numbers"},
+    {"UnknownPhase", kProfile + R"("trained":1,"seconds":{"sleep":1}})",
+     "unknown phase 'sleep'"},
+    {"MissingPhase",
+     kProfile + R"("trained":1,"seconds":{)" + kSixPhases + R"("other":0}})",
+     "needs each phase once"},
+    {"PhaseTwice",
+     kProfile + R"("trained":1,"seconds":{)" + kSixPhases +
+         R"("data":0,"checkpoint":0,"other":0}})",
+     "needs each phase once"},
+    {"PhaseIsNegative",
+     kProfile + R"("trained":1,"seconds":{)" + kSixPhases +
+         R"("checkpoint":0,"other":-1e-9}})",
+     "from 0 to 1e9"},
+    {"PhaseIsHuge",
+     kProfile + R"("trained":1,"seconds":{)" + kSixPhases +
+         R"("checkpoint":0,"other":1.1e9}})",
+     "from 0 to 1e9"},
+    {"FaultsAreNegative", R"({"type":"profile","minor_faults":-1})",
+     "field 'minor_faults'"},
+    {"GpuPercentOfText", R"({"type":"profile","gpu_percent":"7"})",
+     "field 'gpu_percent'"},
+    {"GpuBeyondAll", kProfile + kSeconds + R"(,"trained":1,"gpu_percent":101})",
+     "'gpu_percent' is at most 100"},
     {"InvalidUtf8", "{\"type\":\"re\xff\xfe\"}", "not JSON at byte"},
     {"SurrogateAlone", R"({"type":"\ud800"})", "not JSON"},
     {"DeepArrays", Repeated("[", 100'000), "expected a JSON object"},

@@ -126,6 +126,52 @@ TEST(MessageTest, CompletedOperationKeepsItsLength) {
   EXPECT_TRUE(completed.early);
 }
 
+TEST(MessageTest, ProfileLooksAsDocumented) {
+  const ProfileReport profile{.seq = 5,
+                              .batches = 200,
+                              .trained = 100,
+                              .samples = 6'400,
+                              .seconds = {1, 2, 3, 4, 5, 6, 7, 0.5},
+                              .minor_faults = 12,
+                              .peak_bytes = 4'096,
+                              .time = Timestamp(42)};
+
+  EXPECT_EQ(
+      Encode(TrialMessage(profile)),
+      "{\"type\":\"profile\",\"seq\":5,\"batches\":200,\"trained\":100,"
+      "\"samples\":6400,\"seconds\":{\"data\":1,\"forward\":2,\"backward\":3,"
+      "\"optimizer\":4,\"report\":5,\"validation\":6,\"checkpoint\":7,"
+      "\"other\":0.5},\"minor_faults\":12,\"peak_bytes\":4096,\"time\":42}\n");
+  EXPECT_EQ(profile.wall_seconds(), 28.5);
+}
+
+TEST(MessageTest, ProfileRoundTrips) {
+  const auto profile =
+      RoundTrip(ProfileReport{.seq = 5,
+                              .batches = 200,
+                              .trained = 200,
+                              .samples = 6'400,
+                              .seconds = {0.1, 1.0 / 3, 1e9, 0, 5, 6, 7, 8},
+                              .minor_faults = 12,
+                              .peak_bytes = 4'096,
+                              .gpu_bytes = 1'000'000,
+                              .gpu_percent = 100,
+                              .time = Timestamp(42)});
+
+  EXPECT_EQ(profile.seq, 5);
+  EXPECT_EQ(profile.batches, 200);
+  EXPECT_EQ(profile.trained, 200);
+  EXPECT_EQ(profile.samples, 6'400);
+  EXPECT_EQ(profile.seconds, (PhaseSeconds{0.1, 1.0 / 3, 1e9, 0, 5, 6, 7, 8}));
+  EXPECT_EQ(profile.minor_faults, 12);
+  EXPECT_EQ(profile.peak_bytes, 4'096);
+  EXPECT_EQ(profile.gpu_bytes, 1'000'000);
+  EXPECT_EQ(profile.gpu_percent, 100);
+  EXPECT_EQ(profile.time, Timestamp(42));
+  EXPECT_EQ(RoundTrip(ProfileReport{.seq = 1}).gpu_bytes, std::nullopt);
+  EXPECT_EQ(RoundTrip(ProfileReport{.seq = 1}).gpu_percent, std::nullopt);
+}
+
 TEST(MessageTest, SmallMessagesRoundTrip) {
   EXPECT_NO_THROW(RoundTrip(Ready{}));
   EXPECT_EQ(RoundTrip(Progress{1, 2, 3}).batches_per_epoch, 3);

@@ -28,7 +28,8 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
                                       .patience = 3,
                                       .min_delta = 1e-3},
       .searcher_metric = "val_loss",
-      .smaller_is_better = false};
+      .smaller_is_better = false,
+      .profile = true};
 
   const auto read = TrainerSettings::FromJson(
       nlohmann::json::parse(settings.ToJson().dump()));
@@ -42,6 +43,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
   ASSERT_TRUE(read.early_stopping);
   EXPECT_EQ(read.early_stopping->min_delta, 1e-3);
   EXPECT_FALSE(read.smaller_is_better);
+  EXPECT_TRUE(read.profile);
 }
 
 TEST(TrainerSettingsTest, DefaultsRoundTripWithoutText) {
@@ -59,12 +61,15 @@ TEST(TrainerSettingsTest, RefusesWhatIsNotItsOwn) {
   wrong_type["scheduling_unit"] = "100";
   nlohmann::json too_small = TrainerSettings{}.ToJson();
   too_small["aggregation_frequency"] = 0;
+  nlohmann::json no_profile = TrainerSettings{}.ToJson();
+  no_profile["profile"] = 1;
   nlohmann::json bad_length = TrainerSettings{}.ToJson();
   bad_length["min_validation_period"] = {{"days", 1}};
 
   EXPECT_THROW(TrainerSettings::FromJson(missing), Error);
   EXPECT_THROW(TrainerSettings::FromJson(wrong_type), Error);
   EXPECT_THROW(TrainerSettings::FromJson(too_small), Error);
+  EXPECT_THROW(TrainerSettings::FromJson(no_profile), Error);
   EXPECT_THROW(TrainerSettings::FromJson(bad_length), Error);
   EXPECT_THROW(TrainerSettings::FromJson(nullptr), Error);
 }
