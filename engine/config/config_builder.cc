@@ -78,6 +78,7 @@ TrainerSettings BuildTraining(const Json& json) {
   const Json& searcher = json.at("searcher");
   training.searcher_metric = searcher.at("metric").get<std::string>();
   training.smaller_is_better = searcher.at("smaller_is_better").get<bool>();
+  training.profile = json.at("profiling").at("enabled").get<bool>();
   return training;
 }
 

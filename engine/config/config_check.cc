@@ -147,9 +147,15 @@ void SettleEarlyStopping(const Json& searcher, Json& early_stopping) {
 }
 
 // What a command does in its own way; it is told all the rest.
-void CheckCommandKeys(const Node& root, const Json& optimizations,
+void CheckCommandKeys(const Node& root, const Json& effective,
                       Findings& findings) {
-  for (const auto& [name, value] : optimizations.items()) {
+  const std::string profiling = "profiling.enabled";
+  if (effective.at("profiling").at("enabled") == true) {
+    findings.Warning(MarkOf(root, profiling), profiling,
+                     "has no effect on a command, whose steps are its own; "
+                     "remove it");
+  }
+  for (const auto& [name, value] : effective.at("optimizations").items()) {
     const std::string path = JoinPath("optimizations", name);
     const KeySpec* key = FindKey(path);
     if (key == nullptr || value == key->Default()) continue;
@@ -194,7 +200,7 @@ void CheckConfig(const Node& root, std::span<const std::string> known_trials,
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);
   if (effective.at("entrypoint").is_array()) {
-    CheckCommandKeys(root, effective.at("optimizations"), findings);
+    CheckCommandKeys(root, effective, findings);
   }
   SettleEarlyStopping(effective.at("searcher"), effective["early_stopping"]);
 }

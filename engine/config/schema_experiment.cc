@@ -172,8 +172,8 @@ constexpr KeySpec kExperimentKeys[] = {
     {.path = "profiling.enabled",
      .type = kBool,
      .fallback = "false",
-     .doc = "Record a profile.",
-     .ready = "[false]"},
+     .doc = "Record where the time of each trial goes; `dtrain describe EXP.T` "
+            "shows it."},
     {.path = "environment",
      .type = kSection,
      .doc = "What the trial's process finds around it."},

@@ -53,7 +53,7 @@ constexpr KeySpec kIgnoredKeys[] = {
     {.path = "profiling.end_after_batch",
      .doc = "a profile covers the whole trial"},
     {.path = "profiling.sync_timings",
-     .doc = "a profile takes the device's own times"},
+     .doc = "a profile never makes the device wait"},
     {.path = "resources.agent_label", .doc = "one machine has no agents"},
     {.path = "resources.devices", .doc = "containers are not run"},
     {.path = "resources.is_single_node",

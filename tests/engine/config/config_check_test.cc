@@ -95,6 +95,26 @@ TEST_F(ConfigCheckTest, WarnsOfWhatACommandDoesInItsOwnWay) {
       FindingsOf("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
 }
 
+TEST_F(ConfigCheckTest, WarnsOfAProfileThatACommandDoesNotMake) {
+  const std::string keys =
+      "searcher: {name: single, metric: loss, max_length: 1}\n"
+      "profiling: {enabled: true}\n";
+
+  const Diagnostics warnings =
+      FindingsOf("entrypoint: ./train.sh\n" + keys, Severity::kWarning);
+
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].key, "profiling.enabled");
+  EXPECT_EQ(warnings[0].line, 3);
+  EXPECT_TRUE(
+      FindingsOf("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
+}
+
+TEST_F(ConfigCheckTest, ProfileIsMadeWhereItIsAskedFor) {
+  EXPECT_FALSE(Read("").training.profile);
+  EXPECT_TRUE(Read("profiling: {enabled: true}\n").training.profile);
+}
+
 TEST_F(ConfigCheckTest, TellsErrorsOfAllKindsAtOnce) {
   const Diagnostics errors = FindingsOf(
       "entrypoint: 5\n"

@@ -143,9 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
                   kValid + "resources: {slots_per_trial: 0.25}\n", 3, 30,
                   "resources.slots_per_trial", ""},
         BadConfig{"Slurm", kValid + "resources: {executor: slurm}\n", 3, 23,
-                  "resources.executor", ""},
-        BadConfig{"Profiling", kValid + "profiling: {enabled: true}\n", 3, 22,
-                  "profiling.enabled", ""}),
+                  "resources.executor", ""}),
     CaseName);
 
 class EffectiveReaderTest : public testing::Test {
