@@ -17,12 +17,6 @@ struct ShowOptions : JsonOption {
   std::string uuid;
 };
 
-void FactLine(const std::string& name, const std::string& value) {
-  std::string label = "  " + name;
-  label.resize(16, ' ');
-  std::cout << label << EscapeForTerminal(value) << '\n';
-}
-
 int Show(const ShowOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const CheckpointRow row = store.CheckpointByPrefix(options.uuid);
@@ -33,14 +27,14 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
     return kExitDone;
   }
   std::cout << "checkpoint " << EscapeForTerminal(row.uuid) << '\n';
-  FactLine("trial", ToString(row.trial));
-  FactLine("state", row.state);
-  FactLine("batches", std::to_string(row.batches));
-  FactLine("epoch", FormatMetric(row.epoch));
-  FactLine("size", FormatBytes(row.bytes));
-  FactLine("metric", row.metric ? FormatMetric(*row.metric) : "-");
-  FactLine("saved", FormatTime(row.time));
-  FactLine("directory", path);
+  PrintFact("trial", ToString(row.trial));
+  PrintFact("state", row.state);
+  PrintFact("batches", std::to_string(row.batches));
+  PrintFact("epoch", FormatMetric(row.epoch));
+  PrintFact("size", FormatBytes(row.bytes));
+  PrintFact("metric", row.metric ? FormatMetric(*row.metric) : "-");
+  PrintFact("saved", FormatTime(row.time));
+  PrintFact("directory", path);
   std::cout << "\nfiles and their SHA-256\n";
   for (const auto& [name, sum] : row.files.items()) {
     std::string label = "  " + EscapeForTerminal(name);

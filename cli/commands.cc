@@ -26,7 +26,7 @@ constexpr std::array kCommands = {
             /*rare=*/true},
     Command{"wait", "", "Wait until experiments end", SetUpWait},
     Command{"list", "", "Show the experiments", SetUpList},
-    Command{"describe", "", "Show all that is recorded of an experiment",
+    Command{"describe", "", "Show what is recorded of an experiment or trial",
             SetUpDescribe},
     Command{"config", "", "Print the YAML of an experiment as it was run",
             SetUpConfig, /*rare=*/true},

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/describe_trial.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -18,15 +19,8 @@ namespace dtrain {
 namespace {
 
 struct DescribeOptions : JsonOption {
-  std::string experiment;
+  std::string target;
 };
-
-void Line(const std::string& name, const std::string& value) {
-  if (value.empty()) return;
-  std::string label = "  " + EscapeForTerminal(name);
-  label.resize(std::max<std::size_t>(label.size() + 2, 16), ' ');
-  std::cout << label << EscapeForTerminal(value) << '\n';
-}
 
 std::string BestText(const ExperimentRow& row) {
   if (!row.best) return "-";
@@ -37,20 +31,20 @@ std::string BestText(const ExperimentRow& row) {
 void PrintRow(const ExperimentRow& row, double seconds) {
   std::cout << "experiment " << row.id << " '" << EscapeForTerminal(row.name)
             << "'\n";
-  Line("state", std::string(StateName(row.state)) +
-                    (row.error.empty() ? "" : ": " + row.error));
-  Line("description", row.description);
-  Line("labels", Join(row.labels, ", "));
-  Line("progress", FormatPercent(row.progress));
-  Line("searcher", row.searcher + ", " +
-                       (row.smaller_is_better ? "least " : "greatest ") +
-                       row.metric);
-  Line("best", BestText(row));
-  Line("seed", std::to_string(row.seed));
-  Line("created", FormatTime(row.created));
-  Line("started", FormatTime(row.started));
-  Line("ended", FormatTime(row.ended));
-  Line("duration", FormatSeconds(seconds));
+  PrintFact("state", std::string(StateName(row.state)) +
+                         (row.error.empty() ? "" : ": " + row.error));
+  PrintFact("description", row.description);
+  PrintFact("labels", Join(row.labels, ", "));
+  PrintFact("progress", FormatPercent(row.progress));
+  PrintFact("searcher", row.searcher + ", " +
+                            (row.smaller_is_better ? "least " : "greatest ") +
+                            row.metric);
+  PrintFact("best", BestText(row));
+  PrintFact("seed", std::to_string(row.seed));
+  PrintFact("created", FormatTime(row.created));
+  PrintFact("started", FormatTime(row.started));
+  PrintFact("ended", FormatTime(row.ended));
+  PrintFact("duration", FormatSeconds(seconds));
 }
 
 // "5 to 100, 3 to 300, 2 to 900 batches".
@@ -77,14 +71,15 @@ std::vector<std::int64_t> TrialsByRung(const std::vector<TrialRow>& trials) {
 void PrintSearch(const ExperimentConfig& config,
                  const std::vector<TrialRow>& trials) {
   if (config.searcher.name == "single") return;
-  Line("plan", PlanText(PlanSearch(config.searcher, config.hyperparameters),
-                        config.length_unit));
+  PrintFact("plan",
+            PlanText(PlanSearch(config.searcher, config.hyperparameters),
+                     config.length_unit));
   std::vector<std::string> parts;
   for (const std::int64_t count : TrialsByRung(trials)) {
     parts.push_back(std::to_string(parts.size() + 1) + ": " +
                     std::to_string(count));
   }
-  Line("by rung", Join(parts, ", "));
+  PrintFact("by rung", Join(parts, ", "));
 }
 
 void PrintTrialStates(const std::vector<TrialRow>& trials) {
@@ -96,57 +91,75 @@ void PrintTrialStates(const std::vector<TrialRow>& trials) {
   for (const auto& [state, count] : states) {
     text += ", " + std::to_string(count) + " " + state;
   }
-  Line("trials", text);
+  PrintFact("trials", text);
 }
 
 void PrintProvenance(const nlohmann::json& provenance) {
   std::cout << "\nwhere it came from\n";
   const nlohmann::json context = ContextJson(provenance);
   if (!context.is_null()) {
-    Line("stored", ContextSize(context["files"], context["bytes"]) + ", " +
-                       context["hash"].get<std::string>());
+    PrintFact("stored", ContextSize(context["files"], context["bytes"]) + ", " +
+                            context["hash"].get<std::string>());
   }
   for (const auto& [name, value] : provenance.items()) {
     if (name.starts_with("context_")) continue;
-    Line(name, value.is_object() ? FormatHparams(value) : FormatValue(value));
+    PrintFact(name,
+              value.is_object() ? FormatHparams(value) : FormatValue(value));
   }
 }
 
-int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
-  const Store store = OpenStore(globals);
-  const ExperimentDetail detail =
-      FindExperimentDetail(store, ParseExperimentId(options.experiment));
-  const double seconds = ElapsedSeconds(detail.row, Clock::System().now());
+void PrintRecord(const Store& store, const ExperimentDetail& detail,
+                 double seconds) {
   const auto trials = ListTrials(store, detail.row);
   const ExperimentConfig config = ConfigFromJson(detail.config);
-  if (options.json) {
-    nlohmann::json document = ExperimentJson(detail.row, seconds);
-    document["entrypoint"] = EntrypointText(config);
-    document["config"] = detail.config;
-    document["yaml"] = detail.yaml;
-    document["note"] = detail.note;
-    document["provenance"] = detail.provenance;
-    document["context"] = ContextJson(detail.provenance);
-    document["search"] =
-        PlanJson(PlanSearch(config.searcher, config.hyperparameters));
-    document["trials_by_rung"] = TrialsByRung(trials);
-    document["metrics"] = store.MetricNames(detail.row.id);
-    document["directory"] = store.layout().Experiment(detail.row.id).string();
-    PrintJson(document);
-    return kExitDone;
-  }
   PrintRow(detail.row, seconds);
-  Line("entrypoint", EntrypointText(config));
-  Line("note", detail.note);
+  PrintFact("entrypoint", EntrypointText(config));
+  PrintFact("note", detail.note);
   PrintSearch(config, trials);
   PrintTrialStates(trials);
-  Line("metrics", Join(store.MetricNames(detail.row.id), ", "));
-  Line("directory", store.layout().Experiment(detail.row.id).string());
+  PrintFact("metrics", Join(store.MetricNames(detail.row.id), ", "));
+  PrintFact("directory", store.layout().Experiment(detail.row.id).string());
   PrintProvenance(detail.provenance);
   std::cout << "\nconfiguration ('dtrain config " << detail.row.id
             << "' prints it alone)\n";
   for (const std::string& line : Split(ToYaml(detail.config), '\n')) {
     if (!line.empty()) std::cout << "  " << EscapeForTerminal(line) << '\n';
+  }
+}
+
+nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
+                          double seconds) {
+  const ExperimentConfig config = ConfigFromJson(detail.config);
+  nlohmann::json document = ExperimentJson(detail.row, seconds);
+  document["entrypoint"] = EntrypointText(config);
+  document["config"] = detail.config;
+  document["yaml"] = detail.yaml;
+  document["note"] = detail.note;
+  document["provenance"] = detail.provenance;
+  document["context"] = ContextJson(detail.provenance);
+  document["search"] =
+      PlanJson(PlanSearch(config.searcher, config.hyperparameters));
+  document["trials_by_rung"] = TrialsByRung(ListTrials(store, detail.row));
+  document["metrics"] = store.MetricNames(detail.row.id);
+  document["directory"] = store.layout().Experiment(detail.row.id).string();
+  return document;
+}
+
+int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
+  const Target target = ParseTarget(options.target);
+  const Store store = OpenStore(globals);
+  if (target.trial) {
+    const ExperimentRow row = FindExperiment(store, target.experiment);
+    DescribeTrial(store, row, *target.trial, options.json, globals);
+    return kExitDone;
+  }
+  const ExperimentDetail detail =
+      FindExperimentDetail(store, target.experiment);
+  const double seconds = ElapsedSeconds(detail.row, Clock::System().now());
+  if (options.json) {
+    PrintJson(RecordJson(store, detail, seconds));
+  } else {
+    PrintRecord(store, detail, seconds);
   }
   return kExitDone;
 }
@@ -155,7 +168,8 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
 
 void SetUpDescribe(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DescribeOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment").Required();
+  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+      .Required();
   AddJsonOption(app, *options);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

@@ -1,5 +1,6 @@
 #include "cli/output.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -38,6 +39,13 @@ void AddTableOptions(CLI::App& app, TableOptions& options) {
 Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams) {
   return {FormatHparamsBriefly(SearchedHparams(space, hparams)),
           DumpJson(hparams)};
+}
+
+void PrintFact(const std::string& name, const std::string& value) {
+  if (value.empty()) return;
+  std::string label = "  " + EscapeForTerminal(name);
+  label.resize(std::max<std::size_t>(label.size() + 2, 16), ' ');
+  std::cout << label << EscapeForTerminal(value) << '\n';
 }
 
 void PrintJson(const nlohmann::json& document) {

@@ -32,6 +32,10 @@ void AddTableOptions(CLI::App& app, TableOptions& options);
 /// them where programs read.
 Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams);
 
+/// "  NAME  VALUE" on stdout, values of all names below each other; nothing for
+/// an empty value.
+void PrintFact(const std::string& name, const std::string& value);
+
 /// One document on stdout, in valid UTF-8.
 void PrintJson(const nlohmann::json& document);
 

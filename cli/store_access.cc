@@ -47,6 +47,13 @@ void DeriveState(const StoreLayout& layout, ExperimentRow& row) {
   row.state = State::kInterrupted;
 }
 
+// Its process, too, is gone with the runner.
+void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
+  if (experiment.state != State::kInterrupted || !IsLive(trial.state)) return;
+  trial.state = State::kInterrupted;
+  trial.pid = 0;
+}
+
 [[noreturn]] void NoExperiment(const Store& store, std::int64_t id) {
   throw Error(ErrorKind::kNotFound,
               "no experiment " + std::to_string(id) + " in " +
@@ -134,13 +141,7 @@ ExperimentDetail FindExperimentDetail(const Store& store, std::int64_t id) {
 ExperimentRow FindTarget(const Store& store, const Target& target) {
   ExperimentRow row = FindExperiment(store, target.experiment);
   if (!target.trial) return row;
-  const TrialId id{target.experiment, *target.trial};
-  if (!store.Trial(id)) {
-    throw Error(ErrorKind::kNotFound,
-                "experiment " + std::to_string(id.experiment) +
-                    " has no trial " + ToString(id) + "; 'dtrain trials " +
-                    std::to_string(id.experiment) + "' shows those it has");
-  }
+  (void)FindTrial(store, row, *target.trial);
   return row;
 }
 
@@ -163,13 +164,22 @@ std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived) {
 std::vector<TrialRow> ListTrials(const Store& store,
                                  const ExperimentRow& experiment) {
   auto trials = store.Trials(experiment.id);
-  if (experiment.state != State::kInterrupted) return trials;
-  for (TrialRow& trial : trials) {
-    if (!IsLive(trial.state)) continue;
-    trial.state = State::kInterrupted;
-    trial.pid = 0;
-  }
+  for (TrialRow& trial : trials) DeriveState(experiment, trial);
   return trials;
+}
+
+TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
+                   std::int64_t number) {
+  const TrialId id{experiment.id, number};
+  std::optional<TrialRow> trial = store.Trial(id);
+  if (!trial) {
+    throw Error(ErrorKind::kNotFound,
+                "experiment " + std::to_string(id.experiment) +
+                    " has no trial " + ToString(id) + "; 'dtrain trials " +
+                    std::to_string(id.experiment) + "' shows those it has");
+  }
+  DeriveState(experiment, *trial);
+  return *std::move(trial);
 }
 
 std::string ProgramFor(const GlobalOptions& globals) {

@@ -51,6 +51,9 @@ std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived);
 /// The trials of `experiment`, their states as users see them.
 std::vector<TrialRow> ListTrials(const Store& store,
                                  const ExperimentRow& experiment);
+/// One of them. Throws Error(kNotFound) with what to do.
+TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
+                   std::int64_t number);
 
 /// "dtrain", with `--store` if that was given.
 std::string ProgramFor(const GlobalOptions& globals);

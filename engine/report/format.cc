@@ -94,6 +94,10 @@ std::string FormatMetric(double value) {
   return Print("%.6g", value);
 }
 
+std::string FormatFixed(double value, int digits) {
+  return Print("%.*f", digits, value);
+}
+
 std::string FormatPercent(double progress) {
   const double percent = std::floor(progress * 100 + 1e-9);
   return Print("%.0f%%", std::isfinite(percent) ? percent : 0.0);

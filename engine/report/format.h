@@ -17,6 +17,9 @@ namespace dtrain {
 /// A metric's value for people: six significant digits.
 std::string FormatMetric(double value);
 
+/// With so many digits after the point, at most 9.
+std::string FormatFixed(double value, int digits);
+
 /// "42%"; 100 only where `progress` is 1.
 std::string FormatPercent(double progress);
 

@@ -35,6 +35,8 @@ TEST_P(UnknownIdTest, IsNotFound) {
 INSTANTIATE_TEST_SUITE_P(
     Commands, UnknownIdTest,
     testing::Values(std::vector<std::string>{"describe", "9"},
+                    std::vector<std::string>{"describe", "1.9"},
+                    std::vector<std::string>{"describe", "9.1"},
                     std::vector<std::string>{"config", "9"},
                     std::vector<std::string>{"trials", "9"},
                     std::vector<std::string>{"best", "9"},
@@ -58,6 +60,33 @@ TEST_F(ReadTest, DescribesTheWholeRecord) {
   EXPECT_THAT(text.out, HasSubstr("plan          2 to 10 batches"));
   EXPECT_THAT(text.out, HasSubstr("by rung       1: 2, 2: 1"));
   EXPECT_THAT(text.out, HasSubstr("host          box"));
+}
+
+TEST_F(ReadTest, DescribesATrialAndWhereItsTimeWent) {
+  const json document = dtrain_.Run({"describe", "1.2", "--json"}).Json();
+  EXPECT_EQ(document["id"], "1.2");
+  EXPECT_EQ(document["best"]["value"], 0.25);
+  EXPECT_THAT(document["directory"], HasSubstr("experiments/1/"));
+  const json& profile = document["profile"];
+  EXPECT_EQ(profile["batches"], 200);
+  EXPECT_DOUBLE_EQ(profile["samples_per_second"], 4'000);
+  EXPECT_DOUBLE_EQ(profile["phases"]["backward"]["seconds"], 1.6);
+  EXPECT_EQ(profile["peak_memory_bytes"], 12'300'000);
+  const CliResult text = dtrain_.Run({"describe", "1.2"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, HasSubstr("  best          loss 0.25 at batch 100\n"));
+  EXPECT_THAT(text.out, HasSubstr("where the time went, 200 batches\n"));
+  EXPECT_THAT(text.out, HasSubstr("backward         8.000   40.0%"));
+  EXPECT_THAT(text.out, HasSubstr("  faults/batch  2.5\n"));
+}
+
+TEST_F(ReadTest, TrialThatWasNotProfiledHasNoTableOfIt) {
+  const json document = dtrain_.Run({"describe", "1.1", "--json"}).Json();
+  EXPECT_EQ(document["reason"], "exit code 1");
+  EXPECT_TRUE(document.at("profile").is_null());
+  EXPECT_THAT(dtrain_.Run({"describe", "1.1"}).out,
+              Not(HasSubstr("where the time went")));
+  EXPECT_EQ(dtrain_.Run({"describe", "1."}).code, 2);
 }
 
 TEST_F(ReadTest, PrintsTheConfiguration) {

@@ -63,6 +63,16 @@ void Checkpoint(StoreWriter& w, TrialId id, const std::string& uuid) {
                    .time = Timestamp(4'000'000)});
 }
 
+void Profile(StoreWriter& w, TrialId id, std::int64_t batches) {
+  w.AddProfile(id, {.batches = batches,
+                    .trained = 100,
+                    .samples = 6'400,
+                    .seconds = {0.1, 0.4, 0.8, 0.2, 0.1, 0.3, 0.1, 0},
+                    .minor_faults = 250,
+                    .peak_bytes = 12'300'000,
+                    .time = Timestamp(4'000'000)});
+}
+
 void FillAlpha(StoreWriter& w) {
   const std::int64_t id = w.AddExperiment(Experiment("alpha"));
   w.SetExperimentState(id, State::kRunning, Timestamp(2'000'000));
@@ -73,6 +83,8 @@ void FillAlpha(StoreWriter& w) {
   w.AddMetrics({id, 2}, MetricKind::kValidation, 200, 1,
                {{"loss", std::numeric_limits<double>::quiet_NaN()}},
                Timestamp(5'000'000));
+  Profile(w, {id, 2}, 100);
+  Profile(w, {id, 2}, 200);
   Checkpoint(w, {id, 2}, "0a1b2c3d-0000-4000-8000-000000000001");
   w.SetTrialRung({id, 1}, 2);
   w.SetTrialRung({id, 2}, 1);

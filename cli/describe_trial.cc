@@ -1,0 +1,66 @@
+#include "cli/describe_trial.h"
+
+#include <iostream>
+
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
+#include "engine/report/profile_view.h"
+
+namespace dtrain {
+namespace {
+
+void PrintProfile(const ProfileReport& profile, const GlobalOptions& globals) {
+  std::cout << "\nwhere the time went, " << profile.trained << " batches\n";
+  PrintTable(ProfileTable(profile), Format::kText, globals);
+  std::cout << '\n';
+  for (const auto& [name, value] : ProfileFacts(profile)) {
+    PrintFact(name, value);
+  }
+}
+
+void PrintTrial(const TrialRow& row, const std::string& metric,
+                const std::string& directory) {
+  const std::string named = metric + " ";
+  std::cout << "trial " << ToString(row.id) << '\n';
+  PrintFact("state", std::string(StateName(row.state)) +
+                         (row.reason.empty() ? "" : ": " + row.reason));
+  PrintFact("hparams", FormatHparams(row.hparams));
+  PrintFact("seed", std::to_string(row.seed));
+  PrintFact("batches", std::to_string(row.batches));
+  PrintFact("rung", std::to_string(row.rung));
+  PrintFact("best", row.best ? named + FormatBest(row.best) : "-");
+  PrintFact("latest", row.latest ? named + FormatBest(row.latest) : "-");
+  PrintFact("checkpoint", row.latest_checkpoint);
+  PrintFact("restarts", std::to_string(row.restarts));
+  PrintFact("created", FormatTime(row.created));
+  PrintFact("started", FormatTime(row.started));
+  PrintFact("ended", FormatTime(row.ended));
+  PrintFact("duration",
+            FormatSeconds(ElapsedSeconds(row, Clock::System().now())));
+  PrintFact("directory", directory);
+}
+
+}  // namespace
+
+void DescribeTrial(const Store& store, const ExperimentRow& experiment,
+                   std::int64_t number, bool as_json,
+                   const GlobalOptions& globals) {
+  const TrialRow row = FindTrial(store, experiment, number);
+  const std::string directory = store.layout().Trial(row.id).string();
+  const auto profile = store.Profile(row.id);
+  if (as_json) {
+    const double seconds = ElapsedSeconds(row, Clock::System().now());
+    nlohmann::json document = TrialJson(row, experiment.metric, seconds);
+    document["directory"] = directory;
+    document["profile"] = ProfileJson(profile);
+    PrintJson(document);
+    return;
+  }
+  PrintTrial(row, experiment.metric, directory);
+  if (profile) PrintProfile(*profile, globals);
+}
+
+}  // namespace dtrain
