@@ -20,7 +20,7 @@ class StepProfile {
 
   /// From here to its end the time is that of `phase`, but for what Scopes
   /// within it take. With a null profile it does nothing; else it looks at the
-  /// clock twice (some 50 ns in all).
+  /// clock twice, which is all that it costs.
   class Scope {
    public:
     Scope(StepProfile* profile, Phase phase) : profile_(profile) {
