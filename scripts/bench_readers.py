@@ -1,11 +1,11 @@
 """How much readers slow a run: the part of scripts/bench that needs no peers."""
 import os
-import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
+
+from bench_figures import Bench, Failed, Figure, Measurement, Row, by_turns
 
 READERS = 50
 CONFIG = """\
@@ -77,28 +77,27 @@ def _run(program: str, readers: bool) -> tuple[float, list[float]]:
             code = run.wait()
             elapsed = time.monotonic() - start
         if code != 0:
-            sys.exit(f"bench: {' '.join(command)} ended with status {code}")
+            raise Failed(f"failed: {' '.join(command)} ended with status {code}")
         return elapsed, taken
 
 
-def measure(build: str, runs: int) -> dict[str, object]:
-    """Runs alone and with readers by turns, `runs` times each."""
-    program = os.path.join(build, "bin/dtrain")
-    alone, beside, lists = [], [], []
-    _run(program, readers=False)  # warms the page cache
-    for number in range(runs):
-        print(f"bench: run {number + 1} of {runs} beside {READERS} readers", file=sys.stderr)
-        alone.append(_run(program, readers=False)[0])
-        elapsed, taken = _run(program, readers=True)
-        beside.append(elapsed)
-        lists += taken
-    middle = statistics.median(alone)
-    return {
-        "readers": READERS,
-        "runs": runs,
-        "alone_s": round(middle, 3),
-        "with_readers_s": round(statistics.median(beside), 3),
-        "slower_percent": round((statistics.median(beside) / middle - 1) * 100, 2),
-        "lists": len(lists),
-        "list_median_ms": round(statistics.median(lists) * 1000, 1),
-    }
+def readers(bench: Bench) -> dict[str, Figure]:
+    """Runs alone and beside readers by turns."""
+    _run(bench.dtrain, readers=False)  # warms the page cache
+    figures = by_turns(bench, "readers", {
+        "alone": lambda: (_run(bench.dtrain, readers=False)[0], None),
+        "beside": lambda: (_run(bench.dtrain, readers=True)[0], None)}, runs=3)
+    alone, beside = figures["alone"], figures["beside"]
+    if alone.median is None or beside.median is None:
+        return {"dtrain": alone if alone.missing else beside}
+    slower = Figure.of([(beside.median / alone.median - 1) * 100])
+    slower.remark = f"{alone.median:.2f} s alone, {beside.median:.2f} s"
+    slower.runs = alone.runs
+    return {"dtrain": slower}
+
+
+MEASUREMENTS = (
+    Measurement("readers", 2, readers, (
+        Row(f"two sleeping trials beside {READERS} readers, each a `dtrain list` a second: "
+            "longer by", "%", 5),)),
+)

@@ -8,14 +8,15 @@ import os
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-import bench_peers
+from bench_figures import (Bench, Failed, Figure, LIMIT_SECONDS, Measurement, NOT_INSTALLED, Row,
+                           by_turns)
+from bench_peers import searches
 
-PEERS = os.path.realpath(bench_peers.__file__)
+PEERS = os.path.realpath(searches.__file__)
 
 # An asynchronous halving over trials that train nothing. A batch of FaultTrial
 # is an empty step, and one is a report (`scheduling_unit: 1`); so every trial
@@ -30,22 +31,15 @@ scheduling_unit: 1
 searcher:
   name: async_halving
   metric: loss
-  max_length: {bench_peers.RUNGS[-1]}
-  num_rungs: {len(bench_peers.RUNGS)}
-  divisor: {bench_peers.DIVISOR}
+  max_length: {searches.RUNGS[-1]}
+  num_rungs: {len(searches.RUNGS)}
+  divisor: {searches.DIVISOR}
   max_trials: 1
-  max_concurrent_trials: {bench_peers.AT_ONCE}
-resources: {{slots: "cpu:{bench_peers.AT_ONCE}"}}
-reproducibility: {{experiment_seed: {bench_peers.SEED}}}
+  max_concurrent_trials: {searches.AT_ONCE}
+resources: {{slots: "cpu:{searches.AT_ONCE}"}}
+reproducibility: {{experiment_seed: {searches.SEED}}}
 max_restarts: 0
 """
-
-LIMIT_SECONDS = 1800
-
-
-class Failed(Exception):
-    """A command ended badly; the text says how."""
-
 
 class PeakMemory(threading.Thread):
     """Watches what a process keeps in memory until `stopped` is set.
@@ -191,68 +185,102 @@ def peer(python, name, trials):
     return run
 
 
-def merged(samples):
-    """The medians of several samples of one shape."""
-    first = samples[0]
-    if isinstance(first, dict):
-        return {key: merged([sample[key] for sample in samples]) for key in first}
-    if isinstance(first, (int, float)) and not isinstance(first, bool):
-        middle = statistics.median(samples)
-        return round(middle, 3) if isinstance(middle, float) else middle
-    return first
+class Played:
+    """Milliseconds a trial of a search, each run in a directory of its own."""
+
+    def __init__(self, run):
+        self._run = run
+        self.last = {}
+
+    def __call__(self):
+        with tempfile.TemporaryDirectory(
+            prefix="dtrain-bench-", ignore_cleanup_errors=True
+        ) as directory:
+            self.last = self._run(directory)
+        return self.last["ms_per_trial"], None
+
+    def remark(self):
+        """What it took besides."""
+        if "peak_rss_mib" not in self.last:
+            return ""
+        setup = f"set-up {self.last['setup_ms'] / 1000:.2g} s, " if "setup_ms" in self.last else ""
+        return f"{setup}{self.last['peak_rss_mib']:,.0f} MiB"
 
 
-def in_turn(contenders, runs):
-    """Runs every contender `runs` times, alternating; Ray, which takes minutes, once."""
-    samples = {name: [] for name in contenders}
-    failed = {}
-    for turn in range(runs):
-        for name, run in contenders.items():
-            if name in failed or (name == "ray-tune" and turn > 0):
-                continue
-            print(f"bench: {name}, run {turn + 1}", file=sys.stderr)
-            with tempfile.TemporaryDirectory(
-                prefix="dtrain-bench-", ignore_cleanup_errors=True
-            ) as directory:
-                try:
-                    samples[name].append(run(directory))
-                except Failed as failure:
-                    failed[name] = {"failed": str(failure)}
-                    print(f"bench: {name}: {failure}", file=sys.stderr)
-    return {name: failed.get(name) or summary(taken) for name, taken in samples.items()}
-
-
-def summary(samples):
-    each = [round(sample["ms_per_trial"], 2) for sample in samples if "ms_per_trial" in sample]
-    return {**merged(samples), "runs": len(samples), **({"each_ms": each} if each else {})}
-
-
-def peer_versions(python):
-    done = subprocess.run([python, PEERS, "versions"], stdout=subprocess.PIPE)
-    if done.returncode != 0:
-        sys.exit(f"bench: {python} cannot run bench_peers.py; give another --peer-python")
-    return json.loads(done.stdout)
-
-
-def measure(parts, build, python, trials, runs):
-    """The figures of those `parts` that are searches, by name."""
-    contenders = {}
-    if "search" in parts:
-        contenders["dtrain"] = create(build, trials)
-        contenders["dtrain, 1 trial"] = create(build, 1)
-    if "search-store" in parts:
-        contenders["dtrain search-store"] = search_store(build)
-    asked = [name for name in bench_peers.PEERS if name.split("-")[0] in parts]
-    versions = peer_versions(python) if asked else {}
-    for name in asked:
-        if versions[name.split("-")[0]]:
-            contenders[name] = peer(python, name, trials)
-    figures = in_turn(contenders, runs)
-    for name in asked:
-        version = versions[name.split("-")[0]]
-        figures[name] = {"version": version, **figures[name]} if version else "not installed"
-    whole, one = figures.get("dtrain", {}), figures.get("dtrain, 1 trial", {})
-    if trials > 1 and "wall_ms" in whole and "wall_ms" in one:
-        spent = whole["wall_ms"] - one["wall_ms"]
-        whole["ms_per_trial_without_start"] = round(spent / (trials - 1), 3)
+def beside(bench, name, contenders, runs):
+    """The figures of those that are played, by turns."""
+    figures = by_turns(bench, name, contenders, runs)
+    for side, played in contenders.items():
+        if isinstance(played, Played):
+            figures[side].remark = played.remark()
     return figures
+
+
+def peers(bench, *names):
+    """Their searches; what is not installed says so."""
+    return {
+        name: Played(peer(bench.python, name, bench.trials))
+        if bench.has(name.split("-")[0])
+        else Figure.none(NOT_INSTALLED)
+        for name in names
+    }
+
+
+def without_start(whole, one, trials):
+    """What a trial costs beyond the start of dtrain, which one trial has too."""
+    if trials == 1 or whole.median is None or one.median is None:
+        return Figure.none("needs both searches")
+    return Figure.of([(whole.median * trials - one.median) / (trials - 1)])
+
+
+def search(bench):
+    own = {
+        "dtrain": Played(create(bench.build, bench.trials)),
+        "one trial": Played(create(bench.build, 1)),
+    }
+    names = ("optuna-rdb", "optuna-journal", "optuna-memory")
+    figures = beside(bench, "search", {**own, **peers(bench, *names)}, runs=3)
+    started = without_start(figures["dtrain"], figures["one trial"], bench.trials)
+    return {**figures, "without start": started}
+
+
+def ray(bench):
+    own = {"dtrain": Played(create(bench.build, bench.trials))}
+    return beside(bench, "ray", {**own, **peers(bench, "ray-tune")}, runs=1)
+
+
+def search_store_ways(bench):
+    """Milliseconds a trial of search and store, by how safely SQLite writes."""
+    taken = {}
+    run = search_store(bench.build)
+
+    def once():
+        with tempfile.TemporaryDirectory(prefix="dtrain-bench-") as directory:
+            for way, found in run(directory).items():
+                if isinstance(found, dict) and "ms_per_trial" in found:
+                    taken.setdefault(way, []).append(found["ms_per_trial"])
+        return 0, None
+
+    whole = by_turns(bench, "search-store", {"all": once}, runs=3)["all"]
+    if whole.missing:
+        return {way: whole for way in ("normal", "full_where_durable", "full_always")}
+    return {way: Figure.of(values) for way, values in taken.items()}
+
+
+TRIVIAL = "ASHA of 200 trivial trials, 2 CPU slots, a process a trial: a trial"
+MEASUREMENTS = (
+    Measurement("search", 1, search, (
+        Row(TRIVIAL, "ms", 12),
+        Row("the same without dtrain's start, taken from a search of 1 trial", "ms",
+            figure="without start"),
+        Row(TRIVIAL, "ms", None, "Optuna in one process, SQLite", "optuna-rdb"),
+        Row(TRIVIAL, "ms", None, "Optuna in one process, journal file", "optuna-journal"),
+        Row(TRIVIAL, "ms", None, "Optuna in one process, in memory", "optuna-memory"))),
+    Measurement("ray", 6, ray, (Row(TRIVIAL, "ms", None, "Ray Tune, 2 CPUs", "ray-tune"),)),
+    Measurement("search-store", 1, search_store_ways, (
+        Row("search and store alone, 10 reports a trial, NORMAL: a trial", "ms", 0.5,
+            figure="normal"),
+        Row("the same, FULL where a checkpoint or an end is recorded, as dtrain runs", "ms",
+            figure="full_where_durable"),
+        Row("the same, FULL for every transaction", "ms", figure="full_always"))),
+)

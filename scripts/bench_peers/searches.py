@@ -1,14 +1,12 @@
 """Plays the search of bench_search.py with Optuna or Ray Tune, if installed.
 
-  bench_peers.py versions              what is installed, as JSON
-  bench_peers.py PEER TRIALS DIRECTORY   one search; DIRECTORY/result.json
+  searches.py PEER TRIALS DIRECTORY    one search; DIRECTORY/result.json
 
 Run by scripts/bench, each search in a process of its own, with the interpreter
 that has the packages. The trial is what FaultTrial is: a hyperparameter x, and
 a loss that falls with the batches. It costs nothing, so what is left is what
 the tool itself costs.
 """
-import importlib.metadata
 import json
 import os
 import sys
@@ -30,17 +28,6 @@ SEED = 1
 
 def loss(x, batches):
     return (x - 0.3) ** 2 + 1 / (1 + batches / 100)
-
-
-def versions():
-    """Of each package, its version; null where it is not installed."""
-    found = {}
-    for package in ("optuna", "ray"):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 def optuna_storage(peer, directory):
@@ -142,9 +129,6 @@ PEERS = {
 
 
 def main():
-    if sys.argv[1:] == ["versions"]:
-        json.dump(versions(), sys.stdout)
-        return
     peer, trials, directory = sys.argv[1:]
     done = PEERS[peer](peer, int(trials), directory)
     with open(os.path.join(directory, "result.json"), "w") as f:

@@ -1,0 +1,65 @@
+"""The reference workloads on one GPU, beside PyTorch in Python."""
+from __future__ import annotations
+
+import dataclasses
+import glob
+import shutil
+import subprocess
+
+from bench_figures import Bench, Figure, Measurement, Row, better
+from bench_training import CIFAR10, LENET, MADE_UP, RESNET18, XCEPTION, Workload, beside, twin_steps
+
+HOWS = {"eager": "PyTorch eager",
+        "autocast": "channels_last, bf16 autocast, fused optimizer",
+        "max-autotune": "the same, torch.compile(max-autotune): CUDA graphs"}
+
+# Every workload has a batch that suits a GPU, or the one that its document has.
+WORKLOADS = {
+    "gpu-resnet18": ("ResNet-18, 128 images of 224×224, a step", dataclasses.replace(
+        RESNET18, batch=128, batches=120, warm=20,
+        changes=(*MADE_UP, "hyperparameters.workers=14", "hyperparameters.fake_samples=1024"))),
+    "gpu-lenet": ("LeNet, batch 32, a step", dataclasses.replace(
+        LENET, batches=6000, warm=1000)),
+    "gpu-cifar10": ("CIFAR-10, batch 256, a step", dataclasses.replace(
+        CIFAR10, batches=10 * CIFAR10.warm)),
+    "gpu-xception": ("Xception, 16 images of 299×299, a step", dataclasses.replace(
+        XCEPTION, batches=120, warm=20)),
+}
+
+
+def there_is_one() -> bool:
+    """Whether the machine has a GPU of NVIDIA's."""
+    if glob.glob("/dev/nvidia[0-9]*"):
+        return True
+    program = shutil.which("nvidia-smi")
+    return program is not None and subprocess.run(
+        [program, "-L"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def name() -> str:
+    """What the driver calls it."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return "a GPU"
+    words = [program, "--query-gpu=name", "--format=csv,noheader"]
+    return subprocess.run(words, stdout=subprocess.PIPE, text=True).stdout.partition("\n")[0]
+
+
+def taking(measurement: str, work: Workload):
+    def take(bench: Bench) -> dict[str, Figure]:
+        figures = beside(bench, measurement, work,
+                         {how: twin_steps(bench, work, how) for how in HOWS}, runs=2)
+        return {**figures, "best": better(figures, *HOWS)}
+
+    return take
+
+
+def rows(what: str) -> tuple[Row, ...]:
+    return (Row(what, "ms", 1.0, "the best of the next three", "best"),
+            *(Row(what, "ms", None, told, how) for how, told in HOWS.items()))
+
+
+MEASUREMENTS = tuple(
+    Measurement(measurement, 2, taking(measurement, dataclasses.replace(work, gpu=True)),
+                rows(what), gpu=True)
+    for measurement, (what, work) in WORKLOADS.items())

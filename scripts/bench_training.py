@@ -1,0 +1,277 @@
+"""Steps of the reference workloads, beside the same in Python."""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, OUT_OF_TIME, Row, Run,
+                           better, by_turns, cores, output_of, tcmalloc)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+PEERS = os.path.join(ROOT, "scripts/bench_peers")
+TWINS = os.path.join(PEERS, "twins.py")
+EPOCH = 157  # batches of CIFAR-10
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """How dtrain and its twin train the same; the first `warm` batches do not count."""
+
+    config: str
+    twin: str
+    batch: int
+    batches: int
+    warm: int
+    threads: int | None = None  # none: all cores
+    changes: tuple[str, ...] = ()
+    folder: str = ""            # of the data, which it needs
+    ranks: int = 1              # each with `batch` and `threads`
+    gpu: bool = False
+
+
+def lacks(bench: Bench, folder: str) -> str:
+    """Why it cannot be taken without its data; nothing if they are there."""
+    if not folder or os.path.isdir(os.path.join(bench.data, folder)):
+        return ""
+    return f"no {folder} in --data {bench.data}"
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[tuple[str, dict[str, str]]]:
+    """A directory, and an environment with a store and slots of its own in it."""
+    with tempfile.TemporaryDirectory(prefix="dtrain-bench-") as directory:
+        yield directory, {**os.environ, "DTRAIN_STORE": os.path.join(directory, "store"),
+                          "DTRAIN_RUNTIME_DIR": os.path.join(directory, "slots")}
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that come from it."""
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError), open(f"/proc/{parent}/task/{parent}/children") as file:
+            found += [int(child) for child in file.read().split()]
+    return found
+
+
+def faults_of(pids: list[int]) -> int:
+    """Their minor page faults so far."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+            total += int(file.read().rpartition(")")[2].split()[7])
+    return total
+
+
+def watched(words: list[str], directory: str, limit: float,
+            environment: dict[str, str]) -> list[tuple[float, int]]:
+    """Runs a command; how many faults it and its family had had at which times."""
+    if limit <= 0:
+        raise Failed(OUT_OF_TIME)
+    seen = []
+    deadline = time.monotonic() + limit
+    errors = os.path.join(directory, "errors")
+    with open(errors, "w") as file:
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=file)
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            process.terminate()
+            process.wait()
+            raise Failed(f"no end after {limit:.0f} s")
+        seen.append((time.time(), faults_of(family(process.pid))))
+        time.sleep(0.1)
+    if process.returncode != 0:
+        with open(errors) as file:
+            last = ([""] + [line.strip() for line in file if line.strip()])[-1]
+        raise Failed(f"failed: status {process.returncode}: {last}")
+    return seen
+
+
+def faults_a_second(seen: list[tuple[float, int]], start: float, end: float) -> float | None:
+    """Between two times; None if fewer than two looks were in between."""
+    inside = [(time, faults) for time, faults in seen if start <= time <= end]
+    if len(inside) < 2:
+        return None
+    return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+
+
+def slots_of(work: Workload) -> str:
+    if work.gpu:
+        return "0"
+    return f"cpu:{max(cores() // (work.threads or cores()), work.ranks)}"
+
+
+def dtrain_steps(bench: Bench, work: Workload) -> Run:
+    """Milliseconds of a step between two reports, and its faults, all ranks'."""
+
+    def run() -> tuple[float, float | None]:
+        with scratch() as (directory, environment):
+            environment["DTRAIN_DATA"] = bench.data
+            words = [bench.dtrain, "create", os.path.join(ROOT, "configs", work.config), "-q",
+                     "--slots", slots_of(work)]
+            for change in changes(work):
+                words += ["--set", change.format(data=bench.data)]
+            seen = watched(words, directory, bench.limit(), environment)
+            told = output_of([bench.dtrain, "metrics", "1", "--kind", "training", "--json"],
+                             60, environment)
+        times = {row["batches"]: datetime.fromisoformat(row["time"].replace("Z", "+00:00"))
+                 for row in json.loads(told)["metrics"]}
+        start, end = (times[batch].timestamp() for batch in (work.warm, work.batches))
+        step = (end - start) / (work.batches - work.warm)
+        rate = faults_a_second(seen, start, end)
+        return 1000 * step, None if rate is None else rate * step
+
+    return run
+
+
+def changes(work: Workload) -> tuple[str, ...]:
+    """What is set of its configuration."""
+    return (f"searcher.max_length={work.batches}", f"scheduling_unit={work.warm}",
+            f"hyperparameters.global_batch_size={work.batch * work.ranks}",
+            f"resources.slots_per_trial={work.ranks}", "min_validation_period=0", *work.changes)
+
+
+def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "pictures",
+               preload: str = "") -> Run | Figure:
+    needed = ["torch", "torchvision"]
+    if not bench.has(*needed):
+        return Figure.none(NOT_INSTALLED)
+    words = [bench.python, TWINS, work.twin, "--how", how, "--loader", loader,
+             "--batch", str(work.batch), "--batches", str(work.batches), "--warm", str(work.warm),
+             "--threads", str(work.threads or cores()), "--data", bench.data,
+             "--device", "cuda" if work.gpu else "cpu"]
+    environment = {**os.environ, **({"LD_PRELOAD": preload} if preload else {})}
+
+    def run() -> tuple[float, float | None]:
+        told = json.loads(output_of(words, bench.limit(), environment))
+        return 1000 * told["seconds"] / (work.batches - work.warm), told["faults_per_step"]
+
+    return run
+
+
+def beside(bench: Bench, name: str, work: Workload, twins: dict[str, Run | Figure],
+           runs: int) -> dict[str, Figure]:
+    """dtrain's steps and those of the twins, by turns."""
+    missing = lacks(bench, work.folder)
+    if missing:
+        return {side: Figure.none(missing) for side in ("dtrain", *twins)}
+    return by_turns(bench, name, {"dtrain": dtrain_steps(bench, work), **twins}, runs)
+
+
+LENET = Workload("lenet.yaml", "lenet", 32, batches=1200, warm=200, threads=1,
+                 changes=("optimizations.sink_size=100",), folder="mnist")
+
+
+def lenet_step(bench: Bench) -> dict[str, Figure]:
+    library = tcmalloc()
+    return beside(bench, "lenet-step", LENET, {
+        "eager": twin_steps(bench, LENET),
+        "eager, tcmalloc": twin_steps(bench, LENET, preload=library) if library
+        else Figure.none(NOT_INSTALLED)}, runs=5)
+
+
+CIFAR10 = Workload("cifar10.yaml", "cifar10", 256, batches=3 * EPOCH, warm=EPOCH, threads=2,
+                   changes=("early_stopping=null",), folder="cifar-10-batches-bin")
+
+
+def cifar10_epoch(bench: Bench) -> dict[str, Figure]:
+    figures = beside(bench, "cifar10-epoch", CIFAR10, {
+        "its loader": twin_steps(bench, CIFAR10),
+        "tensors": twin_steps(bench, CIFAR10, loader="tensors")}, runs=3)
+    for figure in figures.values():
+        if figure.median is not None:  # seconds of an epoch
+            figure.median, figure.least, figure.most = (
+                step * EPOCH / 1000 for step in (figure.median, figure.least, figure.most))
+    return figures
+
+
+TINY = Workload("imagenet_tiny.yaml", "imagenet-tiny", 64, batches=35, warm=5,
+                changes=("hyperparameters.data={data}/tiny-imagenet-20",),
+                folder="tiny-imagenet-20")
+MADE_UP = ("hyperparameters.dataset=fake", "hyperparameters.crop_size=224",
+           "hyperparameters.num_classes=1000", "hyperparameters.schedule=step",
+           "hyperparameters.fake_samples=64")
+RESNET18 = Workload("imagenet_tiny.yaml", "resnet18", 16, batches=10, warm=2, threads=2,
+                    changes=(*MADE_UP, "hyperparameters.workers=0"))
+XCEPTION = Workload("xception.yaml", "xception", 16, batches=4, warm=1, threads=2,
+                    changes=("optimizations.update_in_backward=false",))
+
+
+def three_ways(bench: Bench, name: str, work: Workload) -> dict[str, Figure]:
+    """Beside eager, and the better of two that are meant to be faster."""
+    figures = beside(bench, name, work, {
+        how: twin_steps(bench, work, how) for how in ("eager", "channels-last", "compile")},
+        runs=3)
+    return {**figures, "best": better(figures, "channels-last", "compile")}
+
+
+def ways(what: str, goal: float) -> tuple[Row, ...]:
+    return (
+        Row(what, "ms", goal, "PyTorch eager", "eager", 2, "glibc"),
+        Row(what, "ms", 1.0, "the better of the next two", "best", 2, "glibc"),
+        Row(what, "ms", None, "eager, channels_last", "channels-last", 2, "glibc"),
+        Row(what, "ms", None, "torch.compile, channels_last", "compile", 2, "glibc"))
+
+
+TWO_RANKS = dataclasses.replace(RESNET18, batches=8, threads=1, ranks=2)
+
+
+def two_ranks(bench: Bench) -> dict[str, Figure]:
+    """Samples a second of two ranks beside one, and the sum of gradients alone."""
+    one = dataclasses.replace(TWO_RANKS, ranks=1)
+    steps = by_turns(bench, "ranks", {"two": dtrain_steps(bench, TWO_RANKS),
+                                      "one": dtrain_steps(bench, one)}, runs=3)
+    try:
+        told = json.loads(output_of([bench.engine, "all-reduce"], bench.limit()))
+    except Failed as failure:
+        share = Figure.none(str(failure))
+    else:
+        share = Figure.none("see above")
+        if steps["two"].median is not None:
+            sum_ms = told["wall_ms_median"]
+            share = Figure.of([100 * sum_ms / steps["two"].median])
+            share.remark = f"{sum_ms:.1f} ms for 46.8 MB"
+    figures = {"dtrain": rate(steps["two"], TWO_RANKS), "one rank": rate(steps["one"], one)}
+    return {**figures, "share": share}
+
+
+def rate(step: Figure, work: Workload) -> Figure:
+    """Samples a second of milliseconds a step."""
+    if step.median is None:
+        return step
+    samples = 1000 * work.batch * work.ranks
+    return Figure(samples / step.median, samples / step.most, samples / step.least, step.runs,
+                  step.faults)
+
+
+MEASUREMENTS = (
+    Measurement("lenet-step", 2, lenet_step, (
+        Row("LeNet, batch 32, a step", "ms", 2.5, "PyTorch eager", "eager", 1, "glibc"),
+        Row("LeNet, batch 32, a step", "ms", 2.2, "PyTorch eager", "eager, tcmalloc", 1,
+            "tcmalloc"))),
+    Measurement("cifar10-epoch", 2, cifar10_epoch, (
+        Row("CIFAR-10, batch 256, an epoch with its data", "s", 2.2,
+            "PyTorch eager, the guide's DataLoader", "its loader", 2, "glibc"),
+        Row("CIFAR-10, batch 256, an epoch with its data", "s", 2.2,
+            "PyTorch eager, DataLoader over tensors", "tensors", 2, "glibc"))),
+    Measurement("resnet18-step", 5, lambda bench: three_ways(bench, "resnet18-step", RESNET18),
+                ways("ResNet-18, 16 images of 224×224, a step", 1.15)),
+    Measurement("xception-step", 15, lambda bench: three_ways(bench, "xception-step", XCEPTION),
+                ways("Xception, 16 images of 299×299, a step", 1.6)),
+    Measurement("imagenet-tiny", 4, lambda bench: beside(
+        bench, "imagenet-tiny", TINY, {"eager": twin_steps(bench, TINY)}, runs=3), (
+            Row("ResNet-18, 64 images of 64×64 from files, a step", "ms", None, "PyTorch eager",
+                "eager", None, "glibc"),)),
+    Measurement("ranks", 4, two_ranks, (
+        Row("ResNet-18, 16 images of 224×224 a rank, 2 ranks", "samples/s", 1.8, "1 rank",
+            "one rank", 1),
+        Row("the sum of ResNet-18's gradients over 2 ranks, of a step", "%", 5,
+            figure="share"))),
+)
