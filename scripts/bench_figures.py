@@ -90,7 +90,8 @@ class Bench:
         """Whether the interpreter of the peers can import them all."""
         for module in modules:
             if module not in self._modules:
-                code = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec('{module}'))"
+                code = ("import importlib.util, sys\n"
+                        f"sys.exit(not importlib.util.find_spec('{module}'))")
                 done = subprocess.run([self.python, "-c", code], stderr=subprocess.DEVNULL)
                 self._modules[module] = done.returncode == 0
         return all(self._modules[module] for module in modules)
@@ -145,8 +146,8 @@ def by_turns(bench: Bench, name: str, contenders: dict[str, Run | Figure],
              runs: int, once: tuple[str, ...] = ()) -> dict[str, Figure]:
     """Runs all of them alternating, so that a slow moment meets each alike.
 
-    A Figure among them is one that is missing; `once` takes minutes. One that fails is left out of the
-    further turns, and its figure says why.
+    A Figure among them is one that is missing; `once` are run in the first turn
+    only. One that fails is left out of further turns, and its figure says why.
     """
     runs = bench.runs or runs
     figures = {side: run for side, run in contenders.items() if isinstance(run, Figure)}
@@ -163,7 +164,7 @@ def by_turns(bench: Bench, name: str, contenders: dict[str, Run | Figure],
                 value, count = run()
             except Failed as failure:
                 say(f"{name}: {side}: {failure}")
-                if not values[side] or bench.limit() > 0:
+                if bench.limit() > 0 or not values[side]:
                     figures[side] = Figure.none(str(failure))
                 continue
             values[side].append(value)

@@ -138,7 +138,8 @@ def learned(bench: Bench, name: str, folder: str) -> dict[str, Figure]:
     return {"accuracy": accuracy, "seconds": seconds}
 
 
-START = {"dtrain": "start_to_constructor_ms_median", "first step": "start_to_first_step_ms_median"}
+START = {"dtrain": "start_to_constructor_ms_median",
+         "first step": "start_to_first_step_ms_median"}
 MEASUREMENTS = (
     Measurement("start-latency", 0.5, lambda bench: from_engine(bench, "start-latency", START, 3), (
         Row("a trial's start, to its constructor, warm host", "ms", 8),

@@ -6,13 +6,13 @@ own, so that a slow moment of the machine meets all alike; medians count.
 import json
 import os
 import resource
-import statistics
 import subprocess
 import tempfile
 import threading
 import time
 
-from bench_figures import (Bench, Failed, Figure, LIMIT_SECONDS, Measurement, NOT_INSTALLED, Row,
+from bench_faults import family
+from bench_figures import (Failed, Figure, LIMIT_SECONDS, Measurement, NOT_INSTALLED, Row,
                            by_turns)
 from bench_peers import searches
 
@@ -59,7 +59,7 @@ class PeakMemory(threading.Thread):
         pause = 0.5 if self.with_descendants else 0.02
         while True:
             if self.with_descendants:
-                pids = descendants(self.pid)
+                pids = family(self.pid)
                 now = sum(status_field(pid, "VmRSS:") for pid in pids)
             else:
                 now = status_field(self.pid, "VmHWM:")
@@ -75,18 +75,6 @@ def status_field(pid, name):
             return next((int(l.split()[1]) for l in f if l.startswith(name)), 0)
     except (FileNotFoundError, ProcessLookupError):
         return 0
-
-
-def descendants(root):
-    """`root` and every process that comes from it."""
-    children = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            children.setdefault(status_field(entry, "PPid:"), []).append(int(entry))
-    found = [root]
-    for pid in found:
-        found.extend(children.get(pid, []))
-    return found
 
 
 def watched(command, directory, with_descendants=False, environment=None):
@@ -267,7 +255,7 @@ def search_store_ways(bench):
     return {way: Figure.of(values) for way, values in taken.items()}
 
 
-TRIVIAL = "ASHA of 200 trivial trials, 2 CPU slots, a process a trial: a trial"
+TRIVIAL = "ASHA of trivial trials, 2 CPU slots, a process a trial: a trial"
 MEASUREMENTS = (
     Measurement("search", 1, search, (
         Row(TRIVIAL, "ms", 12),

@@ -99,7 +99,7 @@ def lenet_sweep(bench: Bench) -> dict[str, Figure]:
 
 WHAT = "ASHA of LeNet on MNIST, 32 trials, 2 cores, start to best"
 MEASUREMENTS = (
-    Measurement("lenet-sweep", 20, lenet_sweep, (
+    Measurement("lenet-sweep", 15, lenet_sweep, (
         Row(WHAT, "s", 5, "Optuna in process, the better of the next two", "Optuna", 1, "glibc"),
         Row(WHAT, "s", None, "Optuna, 2 trials at once", "Optuna, 2 at once", 1, "glibc"),
         Row(WHAT, "s", None, "Optuna, a trial with 2 threads", "Optuna, 2 threads", 2, "glibc"),

@@ -5,14 +5,13 @@ import contextlib
 import dataclasses
 import json
 import os
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from datetime import datetime
 
-from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, OUT_OF_TIME, Row, Run,
-                           better, by_turns, cores, output_of, tcmalloc)
+from bench_faults import faults_a_second, watched
+from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row, Run, better,
+                           by_turns, cores, output_of, tcmalloc)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 PEERS = os.path.join(ROOT, "scripts/bench_peers")
@@ -49,57 +48,6 @@ def scratch() -> Iterator[tuple[str, dict[str, str]]]:
     with tempfile.TemporaryDirectory(prefix="dtrain-bench-") as directory:
         yield directory, {**os.environ, "DTRAIN_STORE": os.path.join(directory, "store"),
                           "DTRAIN_RUNTIME_DIR": os.path.join(directory, "slots")}
-
-
-def family(pid: int) -> list[int]:
-    """A process and all that come from it."""
-    found = [pid]
-    for parent in found:
-        with contextlib.suppress(OSError), open(f"/proc/{parent}/task/{parent}/children") as file:
-            found += [int(child) for child in file.read().split()]
-    return found
-
-
-def faults_of(pids: list[int]) -> int:
-    """Their minor page faults so far."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
-            total += int(file.read().rpartition(")")[2].split()[7])
-    return total
-
-
-def watched(words: list[str], directory: str, limit: float,
-            environment: dict[str, str]) -> list[tuple[float, int]]:
-    """Runs a command; how many faults it and its family had had at which times."""
-    if limit <= 0:
-        raise Failed(OUT_OF_TIME)
-    seen = []
-    deadline = time.monotonic() + limit
-    errors = os.path.join(directory, "errors")
-    with open(errors, "w") as file:
-        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=file)
-    while process.poll() is None:
-        if time.monotonic() > deadline:
-            process.terminate()
-            process.wait()
-            raise Failed(f"no end after {limit:.0f} s")
-        seen.append((time.time(), faults_of(family(process.pid))))
-        time.sleep(0.1)
-    if process.returncode != 0:
-        with open(errors) as file:
-            last = ([""] + [line.strip() for line in file if line.strip()])[-1]
-        raise Failed(f"failed: status {process.returncode}: {last}")
-    return seen
-
-
-def faults_a_second(seen: list[tuple[float, int]], start: float, end: float) -> float | None:
-    """Between two times; None if fewer than two looks were in between."""
-    inside = [(time, faults) for time, faults in seen if start <= time <= end]
-    if len(inside) < 2:
-        return None
-    return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
 
 
 def slots_of(work: Workload) -> str:
@@ -150,7 +98,8 @@ def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "
     environment = {**os.environ, **({"LD_PRELOAD": preload} if preload else {})}
 
     def run() -> tuple[float, float | None]:
-        told = json.loads(output_of(words, bench.limit(), environment))
+        # What torch.compile says comes before it.
+        told = json.loads(output_of(words, bench.limit(), environment).splitlines()[-1])
         return 1000 * told["seconds"] / (work.batches - work.warm), told["faults_per_step"]
 
     return run
@@ -252,24 +201,24 @@ def rate(step: Figure, work: Workload) -> Figure:
 
 
 MEASUREMENTS = (
-    Measurement("lenet-step", 2, lenet_step, (
+    Measurement("lenet-step", 3, lenet_step, (
         Row("LeNet, batch 32, a step", "ms", 2.5, "PyTorch eager", "eager", 1, "glibc"),
         Row("LeNet, batch 32, a step", "ms", 2.2, "PyTorch eager", "eager, tcmalloc", 1,
             "tcmalloc"))),
-    Measurement("cifar10-epoch", 2, cifar10_epoch, (
+    Measurement("cifar10-epoch", 3, cifar10_epoch, (
         Row("CIFAR-10, batch 256, an epoch with its data", "s", 2.2,
             "PyTorch eager, the guide's DataLoader", "its loader", 2, "glibc"),
         Row("CIFAR-10, batch 256, an epoch with its data", "s", 2.2,
             "PyTorch eager, DataLoader over tensors", "tensors", 2, "glibc"))),
-    Measurement("resnet18-step", 5, lambda bench: three_ways(bench, "resnet18-step", RESNET18),
+    Measurement("resnet18-step", 7, lambda bench: three_ways(bench, "resnet18-step", RESNET18),
                 ways("ResNet-18, 16 images of 224×224, a step", 1.15)),
-    Measurement("xception-step", 15, lambda bench: three_ways(bench, "xception-step", XCEPTION),
+    Measurement("xception-step", 13, lambda bench: three_ways(bench, "xception-step", XCEPTION),
                 ways("Xception, 16 images of 299×299, a step", 1.6)),
     Measurement("imagenet-tiny", 4, lambda bench: beside(
         bench, "imagenet-tiny", TINY, {"eager": twin_steps(bench, TINY)}, runs=3), (
             Row("ResNet-18, 64 images of 64×64 from files, a step", "ms", None, "PyTorch eager",
                 "eager", None, "glibc"),)),
-    Measurement("ranks", 4, two_ranks, (
+    Measurement("ranks", 3, two_ranks, (
         Row("ResNet-18, 16 images of 224×224 a rank, 2 ranks", "samples/s", 1.8, "1 rank",
             "one rank", 1),
         Row("the sum of ResNet-18's gradients over 2 ranks, of a step", "%", 5,

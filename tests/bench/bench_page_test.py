@@ -19,7 +19,8 @@ bench = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench",
 loader.exec_module(bench)
 
 import bench_page  # noqa: E402
-from bench_figures import Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row, by_turns  # noqa: E402
+from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row,  # noqa: E402
+                           by_turns)
 
 STEP = Row("a step", "ms", 2.0, "PyTorch", "eager")
 MACHINE = {"cpu": "a CPU", "cores": 2, "memory_gib": 4, "kernel": "6.1", "gpu": None,
