@@ -9,6 +9,7 @@ from bench_figures import Figure, Measurement, Row
 BEGIN = "<!-- Written by scripts/bench --markdown; what is changed here is lost. -->"
 END = "<!-- Up to here. -->"
 NOT_TAKEN = "not taken"
+MOST = 80  # characters of a reason
 LOADED = 0.5  # a load for each core from which on figures are called those of a busy machine
 
 
@@ -21,10 +22,15 @@ def number(value: float, unit: str = "ms") -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
+def why(figure: Figure) -> str:
+    """Why it is missing, as far as it fits."""
+    return figure.missing if len(figure.missing) <= MOST else figure.missing[:MOST] + "…"
+
+
 def told(figure: Figure, unit: str) -> str:
     """Median and range, or why there is none."""
     if figure.median is None:
-        return figure.missing
+        return why(figure)
     text = number(figure.median, unit)
     if figure.runs > 1:
         text += f" ({number(figure.least, unit)}–{number(figure.most, unit)})"
@@ -72,7 +78,7 @@ def measured(row: Row, figures: dict[str, Figure]) -> str:
     own, other = figures.get("dtrain", none), figures.get(row.figure, none)
     ratio = times(row, own, other)
     if ratio is None:
-        return own.missing or other.missing
+        return why(own) or why(other)
     return f"{ratio:.2f}×" + ("" if met(row, ratio) else " (missed)")
 
 

@@ -106,12 +106,12 @@ def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "
 
 
 def beside(bench: Bench, name: str, work: Workload, twins: dict[str, Run | Figure],
-           runs: int) -> dict[str, Figure]:
+           runs: int, once: tuple[str, ...] = ()) -> dict[str, Figure]:
     """dtrain's steps and those of the twins, by turns."""
     missing = lacks(bench, work.folder)
     if missing:
         return {side: Figure.none(missing) for side in ("dtrain", *twins)}
-    return by_turns(bench, name, {"dtrain": dtrain_steps(bench, work), **twins}, runs)
+    return by_turns(bench, name, {"dtrain": dtrain_steps(bench, work), **twins}, runs, once)
 
 
 LENET = Workload("lenet.yaml", "lenet", 32, batches=1200, warm=200, threads=1,
