@@ -1,6 +1,5 @@
 """Logistic regression by SGD, with nothing but Python's standard library."""
 import json, math, os, pathlib, random, select
-
 trial = json.load(open(os.environ["DTRAIN_TRIAL"]))
 reports, operations = open(3, "w", buffering=1), open(4, "rb", buffering=0)
 say = lambda **report: print(json.dumps(report), file=reports)
@@ -8,8 +7,8 @@ predict = lambda w, x: 1 / (1 + math.exp(-max(-30, min(30, sum(a * b for a, b in
 draw = random.Random(1)  # 500 points, the same for all trials: 400 to train, 100 to validate
 points = [(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(500)]
 points = [(x, 2 * x[0] - x[1] + draw.gauss(0, 0.5) > 0.3) for x in points]
-found = trial["checkpoint"] and json.load(open(trial["checkpoint"]["path"] + "/state.json"))
-batches, weights = found or (0, [0, 0, 0])
+saved = trial["checkpoint"]
+batches, weights = json.load(open(saved["path"] + "/state.json")) if saved else (0, [0, 0, 0])
 order = {"type": "train", "until": trial["until"]}
 while order["type"] == "train":
     while batches < order["until"]["batches"]:
@@ -25,6 +24,7 @@ while order["type"] == "train":
     path.mkdir()
     (path / "state.json").write_text(json.dumps([batches, weights]))
     say(type="checkpoint", batches=batches, path=str(path))
-    right = sum((predict(weights, x) > 0.5) == label for x, label in points[400:])
-    say(type="validation", batches=batches, metrics={"accuracy": right / 100})
+    if batches == order["until"]["batches"]:
+        right = sum((predict(weights, x) > 0.5) == label for x, label in points[400:])
+        say(type="validation", batches=batches, metrics={"accuracy": right / 100})
     order = json.loads(operations.readline() or '{"type": "stop"}')

@@ -6,42 +6,23 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/text.h"
-#include "engine/checkpoint/uuid.h"
 #include "engine/train/autocast.h"
 #include "engine/train/batch_length.h"
-#include "engine/train/checkpoint.h"
 #include "engine/train/log_line.h"
-#include "engine/train/random_state.h"
 #include "engine/train/torch_error.h"
-#include "engine/train/validation.h"
 
 namespace dtrain {
 
 namespace {
 
-constexpr Duration kProgressInterval = std::chrono::milliseconds(200);
 // Reports as such are signs of life: short units need no progress in between.
 constexpr Duration kShortestProgress = std::chrono::milliseconds(50);
-
-const double* FindMetric(const MetricValues& metrics, const std::string& name) {
-  for (const auto& [key, value] : metrics) {
-    if (key == name) return &value;
-  }
-  return nullptr;
-}
 
 // How many batches are trained in one go.
 std::int64_t SinkBatches(const TrainerSettings& settings,
                          std::int64_t batches_per_pass) {
   if (settings.sink_size == 0) return 1;
   return settings.sink_size < 0 ? batches_per_pass : settings.sink_size;
-}
-
-std::string Names(const MetricValues& metrics) {
-  std::vector<std::string> names;
-  for (const auto& metric : metrics) names.push_back(metric.first);
-  return names.empty() ? "none" : Join(names, ", ");
 }
 
 }  // namespace
@@ -59,6 +40,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
       batches_per_epoch_(
           settings().sink_size == 0 ? training_->BatchesPerEpoch() : sink_),
       sums_(!settings().average_training_metrics) {
+  if (settings().profile) StartProfile();
   if (settings().early_stopping)
     early_stop_.emplace(*settings().early_stopping);
   const std::int64_t records = settings().records_per_epoch;
@@ -103,10 +85,10 @@ Finished Trainer::Run() {
   }
   if (!Repeat()) return Stop();
   const auto& until = context_.spec().until;
-  RunnerMessage order = until ? RunOperation{*until} : link_.next();
+  RunnerMessage order = until ? RunOperation{*until} : NextOrder();
   while (const auto* operation = std::get_if<RunOperation>(&order)) {
     if (!Operate(operation->until)) return Stop();
-    order = link_.next();
+    order = NextOrder();
   }
   if (std::holds_alternative<StopTrial>(order)) return Stop();
   return {.reason = EndReason::kCompleted, .message = state_.ended};
@@ -157,7 +139,8 @@ bool Trainer::AtBoundary(bool done) {
   const std::int64_t batches = state_.batches;
   const std::int64_t unit =
       settings().sink_size == 0 ? settings().scheduling_unit : sink_;
-  if (done || batches % unit == 0) ReportTraining();
+  const bool reports = done || batches % unit == 0;
+  if (reports) ReportTraining();
   const bool is_validated =
       state_.last_validation && state_.last_validation->batches == batches;
   if (validation_ && !is_validated &&
@@ -168,17 +151,35 @@ bool Trainer::AtBoundary(bool done) {
       (done || IsDue(settings().min_checkpoint_period))) {
     Checkpoint(/*needed=*/done);
   }
+  if (reports) ReportProfile();
   return true;
+}
+
+Batch Trainer::ReadBatch() {
+  const StepProfile::Scope scope(context_.profile(), Phase::kData);
+  return training_->Read().To(context_.device());
+}
+
+Metrics Trainer::TrainOn(const Batch& batch, BatchIndex index) {
+  const StepProfile::Scope scope(context_.profile(), Phase::kForward);
+  const Autocast autocast(context_.device(), context_.precision());
+  Metrics metrics = trial_.TrainBatch(batch, index);
+  if (profile_) profile_->AddBatch(batch.size() * ranks_.size());
+  return metrics;
+}
+
+RunnerMessage Trainer::NextOrder() {
+  const StepProfile::Scope scope(context_.profile(), Phase::kIdle);
+  return link_.next();
 }
 
 void Trainer::TrainBatch() try {
   const std::int64_t number = state_.batches;
-  const Batch batch = training_->Read().To(context_.device());
+  const Batch batch = ReadBatch();
   rates_.clear();
   context_.AppendLearningRates(rates_);
-  const Autocast autocast(context_.device(), context_.precision());
-  const Metrics metrics = trial_.TrainBatch(
-      batch, {.epoch = number / batches_per_epoch_, .batch = number});
+  const Metrics metrics =
+      TrainOn(batch, {.epoch = number / batches_per_epoch_, .batch = number});
   sums_.Add(metrics, /*weight=*/1);
   context_.EndBatch(batches_per_epoch_);
   ++state_.batches;
@@ -195,137 +196,6 @@ void Trainer::TrainBatch() try {
                                       TorchMessage(error));
 }
 
-void Trainer::ReportTraining() {
-  if (sums_.empty() && rates_.empty()) return;
-  sums_.Merge(ranks_);
-  MetricValues metrics = sums_.Values();
-  sums_.Clear();
-  if (rates_.empty()) context_.AppendLearningRates(rates_);
-  for (const auto& rate : rates_) {
-    // A trial that reports a rate itself knows better.
-    if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
-  }
-  rates_.clear();
-  state_.last_training = {state_.batches, metrics};
-  if (!validation_) ObserveForStopping(metrics);
-  if (ranks_.is_first()) trial_.OnTrainingReport(Point());
-  link_.send(TrainingReport{.batches = state_.batches,
-                            .epoch = Epoch(),
-                            .metrics = std::move(metrics),
-                            .time = clock_.now()});
-}
-
-bool Trainer::Validate() try {
-  ranks_.ShareBuffers(context_.objects());
-  // A validation that is broken off leaves no trace.
-  const nlohmann::json random = SaveRandomState(context_.device());
-  context_.SetTraining(false);
-  const Autocast autocast(context_.device(), context_.precision());
-  auto metrics = RunValidation(
-      trial_, *validation_, context_.device(), settings().validation_batches,
-      [this] {
-        if (clock_.monotonic() - told_ >= kProgressInterval) TellProgress();
-        return !link_.stop_requested();
-      },
-      ranks_);
-  context_.SetTraining(true);
-  if (!metrics) {
-    LoadRandomState(random, context_.device());
-    return false;
-  }
-  state_.last_validation = {state_.batches, *metrics};
-  if (ranks_.is_first()) {
-    trial_.OnValidationReport(
-        Point(),
-        state_.last_training ? state_.last_training->metrics : MetricValues{},
-        *metrics);
-  }
-  context_.ObserveValidation(*metrics);
-  ObserveForStopping(*metrics);
-  link_.send(ValidationReport{.batches = state_.batches,
-                              .epoch = Epoch(),
-                              .metrics = std::move(*metrics),
-                              .time = clock_.now()});
-  return true;
-} catch (const c10::Error& error) {
-  throw Error(ErrorKind::kFailed, "validation after batch " +
-                                      std::to_string(state_.batches) + ": " +
-                                      TorchMessage(error));
-}
-
-void Trainer::ObserveForStopping(const MetricValues& metrics) {
-  if (!early_stop_ || !state_.ended.empty()) return;
-  const EarlyStopping& rule = early_stop_->settings();
-  const double* value = FindMetric(metrics, rule.metric);
-  if (value == nullptr) {
-    throw Error(ErrorKind::kFailed,
-                "early_stopping.metric '" + rule.metric +
-                    "' was not reported; it must be one of: " + Names(metrics));
-  }
-  if (!early_stop_->Observe(*value)) return;
-  state_.ended = "early stopping: '" + rule.metric + "' did not get better " +
-                 std::to_string(rule.patience) + " times";
-  LogLine(LogLevel::kInfo, state_.ended);
-}
-
-void Trainer::Checkpoint(bool needed) {
-  ranks_.ShareBuffers(context_.objects());
-  TrainingState state = state_;
-  state.sums = sums_.Save();
-  if (early_stop_) state.early_stop = early_stop_->Save();
-  const auto shares = GatherShares(context_, trial_, state.sums, ranks_);
-  const bool written =
-      !ranks_.is_first() || WriteCheckpoint(std::move(state), shares, needed);
-  if (!ranks_.Any(!written)) last_checkpoint_ = state_.batches;
-}
-
-bool Trainer::WriteCheckpoint(TrainingState state,
-                              const std::vector<RankShare>& shares,
-                              bool needed) {
-  state.unacknowledged = link_.unacknowledged();
-  const std::string uuid = RandomUuid();
-  const std::string path = context_.spec().directory + "/checkpoints/" + uuid;
-  WrittenCheckpoint written;
-  try {
-    written = SaveCheckpoint(path, context_, trial_, state, Epoch(), shares);
-  } catch (const Error& error) {
-    // The next one may work, and the last one still stands.
-    if (needed) throw;
-    LogLine(LogLevel::kWarning,
-            std::string(error.what()) + "; training goes on without it");
-    return false;
-  }
-  link_.send(CheckpointSaved{.uuid = uuid,
-                             .batches = state_.batches,
-                             .epoch = Epoch(),
-                             .bytes = written.bytes,
-                             .files = std::move(written.files),
-                             .time = clock_.now()});
-  return true;
-}
-
-void Trainer::Complete(Length until) {
-  const auto& point =
-      validation_ ? state_.last_validation : state_.last_training;
-  const MetricValues metrics = point ? point->metrics : MetricValues{};
-  link_.send(OperationCompleted{.length = until,
-                                .batches = state_.batches,
-                                .metrics = metrics,
-                                .early = state_.batches < target_});
-}
-
-Finished Trainer::Stop() {
-  if (last_checkpoint_ != state_.batches) Checkpoint(/*needed=*/true);
-  return {.reason = EndReason::kStopped};
-}
-
-void Trainer::TellProgress() {
-  told_ = clock_.monotonic();
-  link_.send(Progress{.batches = state_.batches,
-                      .total = target_,
-                      .batches_per_epoch = batches_per_epoch_});
-}
-
 bool Trainer::IsDue(Length period) const {
   const std::int64_t batches = Batches(period);
   // With sinking, also where it would have been due since the last boundary.
@@ -334,19 +204,6 @@ bool Trainer::IsDue(Length period) const {
 
 std::int64_t Trainer::Batches(Length length) const {
   return LengthInBatches(length, batches_per_epoch_, context_.spec().hparams);
-}
-
-ReportPoint Trainer::Point() const {
-  // The last batch that was trained; none before the first.
-  const std::int64_t last = std::max<std::int64_t>(state_.batches - 1, 0);
-  return {
-      .epoch = last / batches_per_epoch_ + 1,
-      .epochs = std::max<std::int64_t>(target_ - 1, 0) / batches_per_epoch_ + 1,
-      .step = last % batches_per_epoch_ + 1};
-}
-
-double Trainer::Epoch() const {
-  return static_cast<double>(state_.batches) / batches_per_epoch_;
 }
 
 }  // namespace dtrain

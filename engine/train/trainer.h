@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,7 +10,9 @@
 #include "engine/base/clock.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/early_stop.h"
+#include "engine/train/gpu_meter.h"
 #include "engine/train/metric_sums.h"
+#include "engine/train/step_profile.h"
 #include "engine/train/trainer_context.h"
 #include "engine/train/training_state.h"
 #include "engine/train/trial.h"
@@ -37,6 +40,8 @@ class Trainer {
   [[nodiscard]] Finished Run();
 
  private:
+  static constexpr Duration kProgressInterval = std::chrono::milliseconds(200);
+
   // False: the trial was asked to stop, and is to be left at this boundary.
   bool Operate(Length until);
   bool Repeat();
@@ -44,8 +49,13 @@ class Trainer {
   bool AtBoundary(bool done);
   bool Validate();
 
+  Batch ReadBatch();
+  Metrics TrainOn(const Batch& batch, BatchIndex index);
   void TrainBatch();
+  RunnerMessage NextOrder();
   void ReportTraining();
+  void StartProfile();
+  void ReportProfile();
   void Checkpoint(bool needed);
   bool WriteCheckpoint(TrainingState state,
                        const std::vector<RankShare>& shares, bool needed);
@@ -74,6 +84,8 @@ class Trainer {
   const std::int64_t batches_per_epoch_;
 
   TrainingState state_;
+  std::optional<StepProfile> profile_;
+  std::optional<GpuMeter> gpu_;
   MetricSums sums_;
   MetricValues rates_;  // of the last batch
   std::optional<EarlyStop> early_stop_;

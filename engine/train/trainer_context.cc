@@ -118,6 +118,7 @@ NamedOptimizer& TrainerContext::Find(const torch::optim::Optimizer& optimizer) {
 
 void TrainerContext::Backward(const torch::Tensor& loss,
                               const torch::Tensor& gradient) {
+  const StepProfile::Scope scope(profile_, Phase::kBackward);
   // Gradients that accumulate are exchanged once they are complete.
   for (const auto& sync : syncs_) sync->SetOverlap(IsLastOfAggregation());
   // Each backward operation computes in the type that the forward one did.
@@ -131,14 +132,20 @@ bool TrainerContext::IsLastOfAggregation() const {
   return (batches_ + 1) % spec_.settings.aggregation_frequency == 0;
 }
 
-void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
-  if (!IsLastOfAggregation()) return;
-  NamedOptimizer& entry = Find(optimizer);
+void TrainerContext::FinishGradients(const torch::optim::Optimizer& optimizer) {
+  const StepProfile::Scope scope(profile_, Phase::kBackward);
   for (std::size_t i = 0; i < syncs_.size(); ++i) {
     if (objects_.optimizers[i].optimizer.get() == &optimizer) {
       syncs_[i]->Finish();
     }
   }
+}
+
+void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
+  if (!IsLastOfAggregation()) return;
+  NamedOptimizer& entry = Find(optimizer);
+  FinishGradients(optimizer);
+  const StepProfile::Scope scope(profile_, Phase::kOptimizer);
   if (!StepOptimizer(optimizer, clip)) return;
   ++entry.steps;
   bool stepped = false;

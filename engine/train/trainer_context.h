@@ -12,6 +12,7 @@
 #include "engine/train/gradient_sync.h"
 #include "engine/train/loss_scaler.h"
 #include "engine/train/rank_group.h"
+#include "engine/train/step_profile.h"
 #include "engine/train/trained_objects.h"
 #include "engine/train/trial_context.h"
 #include "engine/wire/message.h"
@@ -74,6 +75,11 @@ class TrainerContext final : public TrialContext {
   /// What forward passes compute in; none: the type of the weights.
   std::optional<torch::ScalarType> precision() const { return precision_; }
 
+  /// Where the time of a step is noted; null if it is not.
+  StepProfile* profile() { return profile_; }
+  /// REQUIRES: `profile` outlives this.
+  void SetProfile(StepProfile* profile) { profile_ = profile; }
+
   RankGroup& ranks() { return ranks_; }
   TrainedObjects& objects() { return objects_; }
   const TrainedObjects& objects() const { return objects_; }
@@ -84,6 +90,8 @@ class TrainerContext final : public TrialContext {
 
   bool IsLastOfAggregation() const;
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
+  // Makes them the means of all ranks.
+  void FinishGradients(const torch::optim::Optimizer& optimizer);
   // False if the step was left out.
   bool StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
 
@@ -98,6 +106,7 @@ class TrainerContext final : public TrialContext {
   std::vector<std::unique_ptr<GradientSync>> syncs_;
   // With update_in_backward, of each optimizer.
   std::vector<std::unique_ptr<BackwardUpdate>> updates_;
+  StepProfile* profile_ = nullptr;
   std::int64_t batches_ = 0;
   std::string stop_reason_;
 };

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/uuid.h"
+#include "engine/train/autocast.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/gpu_memory.h"
+#include "engine/train/log_line.h"
+#include "engine/train/random_state.h"
+#include "engine/train/torch_error.h"
+#include "engine/train/trainer.h"
+#include "engine/train/validation.h"
+
+// What the trainer measures, tells and keeps at the boundaries of its loop.
+
+namespace dtrain {
+
+namespace {
+
+const double* FindMetric(const MetricValues& metrics, const std::string& name) {
+  for (const auto& [key, value] : metrics) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+std::string Names(const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& metric : metrics) names.push_back(metric.first);
+  return names.empty() ? "none" : Join(names, ", ");
+}
+
+}  // namespace
+
+void Trainer::ReportTraining() {
+  if (sums_.empty() && rates_.empty()) return;
+  const StepProfile::Scope scope(context_.profile(), Phase::kReport);
+  sums_.Merge(ranks_);
+  MetricValues metrics = sums_.Values();
+  sums_.Clear();
+  if (rates_.empty()) context_.AppendLearningRates(rates_);
+  for (const auto& rate : rates_) {
+    // A trial that reports a rate itself knows better.
+    if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
+  }
+  rates_.clear();
+  state_.last_training = {state_.batches, metrics};
+  if (!validation_) ObserveForStopping(metrics);
+  if (ranks_.is_first()) trial_.OnTrainingReport(Point());
+  link_.send(TrainingReport{.batches = state_.batches,
+                            .epoch = Epoch(),
+                            .metrics = std::move(metrics),
+                            .time = clock_.now()});
+}
+
+void Trainer::StartProfile() {
+  context_.SetProfile(&profile_.emplace(clock_));
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (context_.device().is_cuda() && ranks_.is_first() && visible != nullptr) {
+    gpu_.emplace(visible);
+  }
+}
+
+// After the validation and the checkpoint of the same batch: they are in it.
+void Trainer::ReportProfile() {
+  if (!profile_ || profile_->trained() == 0) return;
+  ProfileReport report = profile_->Take(state_.batches);
+  if (gpu_) {
+    report.gpu_percent = gpu_->Percent(clock_.monotonic());
+    const auto peak =
+        reinterpret_cast<GpuPeakBytes>(dlsym(RTLD_DEFAULT, kGpuPeakBytes));
+    if (peak != nullptr) report.gpu_bytes = peak();
+  }
+  link_.send(report);
+}
+
+bool Trainer::Validate() try {
+  const StepProfile::Scope scope(context_.profile(), Phase::kValidation);
+  ranks_.ShareBuffers(context_.objects());
+  // A validation that is broken off leaves no trace.
+  const nlohmann::json random = SaveRandomState(context_.device());
+  context_.SetTraining(false);
+  const Autocast autocast(context_.device(), context_.precision());
+  auto metrics = RunValidation(
+      trial_, *validation_, context_.device(), settings().validation_batches,
+      [this] {
+        if (clock_.monotonic() - told_ >= kProgressInterval) TellProgress();
+        return !link_.stop_requested();
+      },
+      ranks_);
+  context_.SetTraining(true);
+  if (!metrics) {
+    LoadRandomState(random, context_.device());
+    return false;
+  }
+  state_.last_validation = {state_.batches, *metrics};
+  if (ranks_.is_first()) {
+    trial_.OnValidationReport(
+        Point(),
+        state_.last_training ? state_.last_training->metrics : MetricValues{},
+        *metrics);
+  }
+  context_.ObserveValidation(*metrics);
+  ObserveForStopping(*metrics);
+  link_.send(ValidationReport{.batches = state_.batches,
+                              .epoch = Epoch(),
+                              .metrics = std::move(*metrics),
+                              .time = clock_.now()});
+  return true;
+} catch (const c10::Error& error) {
+  throw Error(ErrorKind::kFailed, "validation after batch " +
+                                      std::to_string(state_.batches) + ": " +
+                                      TorchMessage(error));
+}
+
+void Trainer::ObserveForStopping(const MetricValues& metrics) {
+  if (!early_stop_ || !state_.ended.empty()) return;
+  const EarlyStopping& rule = early_stop_->settings();
+  const double* value = FindMetric(metrics, rule.metric);
+  if (value == nullptr) {
+    throw Error(ErrorKind::kFailed,
+                "early_stopping.metric '" + rule.metric +
+                    "' was not reported; it must be one of: " + Names(metrics));
+  }
+  if (!early_stop_->Observe(*value)) return;
+  state_.ended = "early stopping: '" + rule.metric + "' did not get better " +
+                 std::to_string(rule.patience) + " times";
+  LogLine(LogLevel::kInfo, state_.ended);
+}
+
+void Trainer::Checkpoint(bool needed) {
+  const StepProfile::Scope scope(context_.profile(), Phase::kCheckpoint);
+  ranks_.ShareBuffers(context_.objects());
+  TrainingState state = state_;
+  state.sums = sums_.Save();
+  if (early_stop_) state.early_stop = early_stop_->Save();
+  const auto shares = GatherShares(context_, trial_, state.sums, ranks_);
+  const bool written =
+      !ranks_.is_first() || WriteCheckpoint(std::move(state), shares, needed);
+  if (!ranks_.Any(!written)) last_checkpoint_ = state_.batches;
+}
+
+bool Trainer::WriteCheckpoint(TrainingState state,
+                              const std::vector<RankShare>& shares,
+                              bool needed) {
+  state.unacknowledged = link_.unacknowledged();
+  const std::string uuid = RandomUuid();
+  const std::string path = context_.spec().directory + "/checkpoints/" + uuid;
+  WrittenCheckpoint written;
+  try {
+    written = SaveCheckpoint(path, context_, trial_, state, Epoch(), shares);
+  } catch (const Error& error) {
+    // The next one may work, and the last one still stands.
+    if (needed) throw;
+    LogLine(LogLevel::kWarning,
+            std::string(error.what()) + "; training goes on without it");
+    return false;
+  }
+  link_.send(CheckpointSaved{.uuid = uuid,
+                             .batches = state_.batches,
+                             .epoch = Epoch(),
+                             .bytes = written.bytes,
+                             .files = std::move(written.files),
+                             .time = clock_.now()});
+  return true;
+}
+
+void Trainer::Complete(Length until) {
+  const auto& point =
+      validation_ ? state_.last_validation : state_.last_training;
+  const MetricValues metrics = point ? point->metrics : MetricValues{};
+  link_.send(OperationCompleted{.length = until,
+                                .batches = state_.batches,
+                                .metrics = metrics,
+                                .early = state_.batches < target_});
+}
+
+Finished Trainer::Stop() {
+  ReportProfile();
+  if (last_checkpoint_ != state_.batches) Checkpoint(/*needed=*/true);
+  return {.reason = EndReason::kStopped};
+}
+
+void Trainer::TellProgress() {
+  told_ = clock_.monotonic();
+  link_.send(Progress{.batches = state_.batches,
+                      .total = target_,
+                      .batches_per_epoch = batches_per_epoch_});
+}
+
+ReportPoint Trainer::Point() const {
+  // The last batch that was trained; none before the first.
+  const std::int64_t last = std::max<std::int64_t>(state_.batches - 1, 0);
+  return {
+      .epoch = last / batches_per_epoch_ + 1,
+      .epochs = std::max<std::int64_t>(target_ - 1, 0) / batches_per_epoch_ + 1,
+      .step = last % batches_per_epoch_ + 1};
+}
+
+double Trainer::Epoch() const {
+  return static_cast<double>(state_.batches) / batches_per_epoch_;
+}
+
+}  // namespace dtrain
