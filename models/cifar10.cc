@@ -55,7 +55,8 @@ CNNTrial::CNNTrial(TrialContext& context)
     : context_(context),
       data_(LoadCifar10(context.Get<std::string>("data", ""))),
       split_(SplitTraining()),
-      net_(std::make_shared<CifarCnn>(kCifar10Classes)),
+      net_(std::make_shared<CifarCnn>(kCifar10Classes,
+                                      context.Get<bool>("own_kernels", true))),
       epoch_loss_(BatchSampler(TrainingSamples()).BatchesPerEpoch()) {
   LogLine(LogLevel::kInfo,
           "data: " + data_.description + "; " +

@@ -36,7 +36,8 @@ ImageSet First(const ImageSet& set, std::int64_t count) {
 LeNetTrial::LeNetTrial(TrialContext& context)
     : context_(context),
       digits_(LoadDigits(OptionsOf(context))),
-      net_(std::make_shared<LeNet>(/*classes=*/10)) {
+      net_(std::make_shared<LeNet>(/*classes=*/10,
+                                   context.Get<bool>("own_kernels", true))) {
   digits_.training =
       First(digits_.training, context.Get<std::int64_t>("training_samples", 0));
   LogLine(

@@ -62,7 +62,8 @@ MNISTTrial::MNISTTrial(TrialContext& context)
                       .seed = context.Get<std::uint32_t>("dataset_seed", 0),
                       .side = kSide,
                       .threads = torch::get_num_threads()})),
-      net_(std::make_shared<LeNet5>(/*classes=*/10)) {
+      net_(std::make_shared<LeNet5>(/*classes=*/10,
+                                    context.Get<bool>("own_kernels", true))) {
   // The guide's, whatever the digits are.
   digits_.normalization = {.mean = {0.1307F}, .std = {0.3081F}};
   LogLine(LogLevel::kInfo,

@@ -55,6 +55,8 @@ constexpr HparamDoc kOwnCNNHparams[] = {
     {"momentum", "float", "0.9", "of sgd"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
     {"workers", "int", "4", "carried and not needed: the set is in memory"},
+    {"own_kernels", "bool", "true",
+     "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };
 constexpr auto kCNNHparams = Joined(kOwnCNNHparams, kScheduleHparams);
 
@@ -97,6 +99,8 @@ constexpr HparamDoc kOwnLeNetHparams[] = {
     {"lr", "float", "0.05", "learning rate; adam wants about 0.001"},
     {"momentum", "float", "0.9", "of sgd"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
+    {"own_kernels", "bool", "true",
+     "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };
 constexpr auto kLeNetHparams = Joined(kOwnLeNetHparams, kScheduleHparams);
 
@@ -114,6 +118,8 @@ constexpr HparamDoc kMNISTHparams[] = {
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
     {"sens", "float", "1.0", "multiplies the gradients, and stays there"},
     {"custom_loop", "bool", "false", "log losses as the guide's own loop does"},
+    {"own_kernels", "bool", "true",
+     "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };
 
 constexpr HparamDoc kReluReduceMeanDenseHparams[] = {

@@ -10,8 +10,14 @@ namespace {
 
 constexpr double kSigma = 0.02;
 
-nn::Conv2d Convolution(std::int64_t in, std::int64_t out) {
-  return nn::Conv2d(nn::Conv2dOptions(in, out, /*kernel_size=*/5).bias(false));
+std::shared_ptr<ConvReluPool> Convolution(std::int64_t in, std::int64_t out,
+                                          bool own_kernels) {
+  return std::make_shared<ConvReluPool>(
+      ConvReluPoolOptions{.in = in,
+                          .out = out,
+                          .kernel = 5,
+                          .bias = false,
+                          .own_kernels = own_kernels});
 }
 
 }  // namespace
@@ -24,9 +30,9 @@ void FillTruncatedNormal(torch::Tensor tensor, double sigma) {
   tensor.clamp_(-2 * sigma, 2 * sigma);
 }
 
-LeNet5::LeNet5(std::int64_t classes)
-    : conv1_(register_module("conv1", Convolution(1, 6))),
-      conv2_(register_module("conv2", Convolution(6, 16))),
+LeNet5::LeNet5(std::int64_t classes, bool own_kernels)
+    : conv1_(register_module("conv1", Convolution(1, 6, own_kernels))),
+      conv2_(register_module("conv2", Convolution(6, 16, own_kernels))),
       fc1_(register_module("fc1", nn::Linear(16 * 5 * 5, 120))),
       fc2_(register_module("fc2", nn::Linear(120, 84))),
       fc3_(register_module("fc3", nn::Linear(84, classes))) {
@@ -36,8 +42,7 @@ LeNet5::LeNet5(std::int64_t classes)
 }
 
 torch::Tensor LeNet5::forward(const torch::Tensor& images) {
-  torch::Tensor x = torch::max_pool2d(torch::relu(conv1_(images)), 2);
-  x = torch::max_pool2d(torch::relu(conv2_(x)), 2);
+  torch::Tensor x = conv2_->forward(conv1_->forward(images));
   x = torch::relu(fc1_(x.flatten(/*start_dim=*/1)));
   x = torch::relu(fc2_(x));
   return fc3_(x);

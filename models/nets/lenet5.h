@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
+
 #include "engine/train/torch_modules.h"
+#include "models/ops/conv_relu_pool.h"
 
 namespace dtrain {
 
@@ -13,14 +16,15 @@ void FillTruncatedNormal(torch::Tensor tensor, double sigma);
 /// parameters with ten classes. Make it with std::make_shared.
 class LeNet5 final : public torch::nn::Module {
  public:
-  explicit LeNet5(std::int64_t classes);
+  /// `own_kernels`: see ConvReluPool.
+  explicit LeNet5(std::int64_t classes, bool own_kernels = true);
 
   /// Logits [samples, classes] of `images` [samples, 1, 32, 32].
   torch::Tensor forward(const torch::Tensor& images);
 
  private:
-  torch::nn::Conv2d conv1_;
-  torch::nn::Conv2d conv2_;
+  std::shared_ptr<ConvReluPool> conv1_;
+  std::shared_ptr<ConvReluPool> conv2_;
   torch::nn::Linear fc1_;
   torch::nn::Linear fc2_;
   torch::nn::Linear fc3_;

@@ -36,4 +36,5 @@
 #include "engine/train/trial_export.h"
 #include "models/classification.h"
 #include "models/nets/image_classifier.h"
+#include "models/ops/conv_relu_pool.h"
 #include "models/optimizers.h"

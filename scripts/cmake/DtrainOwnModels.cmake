@@ -9,7 +9,7 @@
 # build is used by both as long as it is there.
 set(_headers "")
 foreach(_room engine/base engine/checkpoint engine/data engine/image engine/train
-    engine/wire models models/nets models/own)
+    engine/wire models models/nets models/ops models/own)
   file(GLOB _found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${_room}/*.h)
   list(APPEND _headers ${_found})
 endforeach()

@@ -4,6 +4,8 @@
 #
 #   LibTorch::cpu    headers, libtorch_cpu, libc10
 #   LibTorch::cuda   the same and the CUDA half; only where its headers are
+#   LibTorch::gomp   the OpenMP of its operators, where that is GNU's, as the
+#                    compiler's is
 #   LibTorch_VERSION, LibTorch_LIB_DIR, LibTorch_CUDA_INCLUDE_DIRS
 #   LibTorch_NCCL_INCLUDE_DIR  where nccl.h is, or nothing
 #   LibTorch_CUDA_MATH  true if the headers of cuBLAS, cuSPARSE and cuSOLVER are
@@ -102,6 +104,13 @@ if(NOT TARGET LibTorch::cpu)
       "${LibTorch_PREFIX}/include;${LibTorch_PREFIX}/include/torch/csrc/api/include"
     INTERFACE_LINK_OPTIONS LINKER:--as-needed
     INTERFACE_LINK_LIBRARIES "LibTorch::torch_cpu;LibTorch::c10")
+endif()
+
+file(GLOB _gomp "${LibTorch_LIB_DIR}/libgomp*.so*")
+list(LENGTH _gomp _count)
+if(NOT TARGET LibTorch::gomp AND _count EQUAL 1 AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_library(LibTorch::gomp SHARED IMPORTED GLOBAL)
+  set_target_properties(LibTorch::gomp PROPERTIES IMPORTED_LOCATION "${_gomp}")
 endif()
 
 if(NOT TARGET LibTorch::cuda AND LibTorch_CUDA_INCLUDE_DIRS AND _cudart
