@@ -6,9 +6,8 @@
 #include <string>
 #include <utility>
 
-#include <torch/optim.h>
-
 #include "engine/base/text.h"
+#include "engine/train/flat_optimizers.h"
 
 namespace dtrain {
 namespace {
@@ -68,19 +67,19 @@ std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
   const auto decay = context.Get<double>("weight_decay", defaults.weight_decay);
   try {
     if (optimizer == "sgd") {
-      return std::make_shared<torch::optim::SGD>(
+      return std::make_shared<FlatSgd>(
           std::move(parameters),
           torch::optim::SGDOptions(lr)
               .momentum(context.Get<double>("momentum", defaults.momentum))
               .weight_decay(decay));
     }
     if (optimizer == "adam") {
-      return std::make_shared<torch::optim::Adam>(
+      return std::make_shared<FlatAdam>(
           std::move(parameters),
           torch::optim::AdamOptions(lr).weight_decay(decay));
     }
     if (optimizer == "adamw") {
-      return std::make_shared<torch::optim::AdamW>(
+      return std::make_shared<FlatAdamW>(
           std::move(parameters),
           torch::optim::AdamWOptions(lr).weight_decay(decay));
     }

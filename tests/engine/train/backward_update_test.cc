@@ -1,11 +1,13 @@
 #include "engine/train/backward_update.h"
-#include "engine/train/torch_modules.h"
 
 #include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/optim.h>
+
+#include "engine/train/flat_optimizers.h"
+#include "engine/train/torch_modules.h"
 
 namespace dtrain {
 namespace {
@@ -67,6 +69,18 @@ TEST(BackwardUpdateTest, ComesToTheSameWithAdam) {
   ExpectSame([](auto parameters) {
     return std::make_unique<torch::optim::AdamW>(
         parameters, torch::optim::AdamWOptions(0.01));
+  });
+}
+
+TEST(BackwardUpdateTest, ComesToTheSameWithFlatOptimizers) {
+  ExpectSame([](auto parameters) {
+    return std::make_unique<FlatSgd>(
+        parameters,
+        torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(1e-2));
+  });
+  ExpectSame([](auto parameters) {
+    return std::make_unique<FlatAdamW>(parameters,
+                                       torch::optim::AdamWOptions(0.01));
   });
 }
 
