@@ -161,16 +161,21 @@ def page(measurements: tuple[Measurement, ...], machine: dict, results: dict) ->
     return "\n".join([*lines, *beside_others(gpu, results)])
 
 
+def around(path: str) -> tuple[str, str]:
+    """What stands before and behind the figures of a page, which need not exist."""
+    if not os.path.exists(path):
+        return "# Benchmarks\n\n", "\n"
+    with open(path) as file:
+        before, begin, rest = file.read().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path}: has no place for figures; it is between the lines "
+                         f"'{BEGIN}' and '{END}'")
+    return before, after
+
+
 def write(path: str, text: str) -> None:
     """Puts it between the marks of the page, or makes a page of it."""
-    before, after = "# Benchmarks\n\n", "\n"
-    if os.path.exists(path):
-        with open(path) as file:
-            old = file.read()
-        if old.count(BEGIN) != 1 or END not in old.partition(BEGIN)[2]:
-            raise ValueError(f"{path}: has no place for figures; it is between the lines "
-                             f"'{BEGIN}' and '{END}'")
-        before = old.partition(BEGIN)[0]
-        after = old.partition(BEGIN)[2].partition(END)[2]
+    before, after = around(path)
     with open(path, "w") as file:
         file.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
