@@ -164,6 +164,32 @@ TEST_F(CreateTest, WritesAJunitReport) {
   EXPECT_EQ(read.out, "2 1 trial 1.1\n") << read.err;
 }
 
+TEST_F(CreateTest, RecordsWhereTheTimeOfATrialWent) {
+  const std::string yaml =
+      "entrypoint: digits:LeNetTrial\n"
+      "hyperparameters: {global_batch_size: 32}\n"
+      "searcher: {name: single, metric: val_loss, max_length: {batches: 20}}\n"
+      "scheduling_unit: 5\n";
+  ASSERT_EQ(Create(yaml + "profiling: {enabled: true}\n").code, 0);
+  ASSERT_EQ(Create(yaml).code, 0);
+
+  const json profile =
+      dtrain_.Run({"describe", "1.1", "--json"}).Json().at("profile");
+  EXPECT_EQ(profile.at("batches"), 20);
+  EXPECT_GT(profile.at("samples_per_second"), 0);
+  EXPECT_GT(profile.at("peak_memory_bytes"), 10'000'000);
+  for (const char* phase : {"data", "forward", "backward", "optimizer",
+                            "validation", "checkpoint"}) {
+    EXPECT_GT(profile.at("phases").at(phase).at("seconds"), 0) << phase;
+  }
+  EXPECT_THAT(dtrain_.Run({"describe", "1.1"}).out,
+              HasSubstr("where the time went, 20 batches"));
+  EXPECT_TRUE(dtrain_.Run({"describe", "2.1", "--json"})
+                  .Json()
+                  .at("profile")
+                  .is_null());
+}
+
 TEST_F(CreateTest, RecordsNoSecrets) {
   const CliResult result =
       Create(FaultYaml("", 20,
