@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
+#include "cli/slot_choice.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -20,12 +22,10 @@
 namespace dtrain {
 namespace {
 
-const std::string kAutomatic = "auto";
-
 // One slot serves, unless several are asked for by name.
 std::string SlotsPerTrial(const std::string& slots) {
-  const bool many = slots == "all" || slots.starts_with("cpu:") ||
-                    slots.find(',') != std::string::npos;
+  const bool many =
+      slots.starts_with("cpu:") || slots.find(',') != std::string::npos;
   return many ? "all" : "1";
 }
 
@@ -35,8 +35,9 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
   ExperimentConfig config = ConfigFromJson(detail.config);
   std::vector<std::string> overrides = {"resources.slots_per_trial=" +
                                         SlotsPerTrial(slots)};
-  const std::string& choice = slots == "all" ? kAutomatic : slots;
-  if (!choice.empty()) overrides.push_back("resources.slots=" + choice);
+  for (std::string& override : SlotOverrides(slots)) {
+    overrides.push_back(std::move(override));
+  }
   const ConfigResult read =
       ReadConfig(ToYaml(detail.config),
                  {.file_name = "experiment " + std::to_string(detail.row.id),

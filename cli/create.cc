@@ -17,6 +17,7 @@
 #include "cli/run_experiment.h"
 #include "cli/run_options.h"
 #include "cli/secrets.h"
+#include "cli/slot_choice.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/run/runner.h"
@@ -41,10 +42,8 @@ std::vector<std::string> Overrides(const CreateOptions& options) {
   if (!options.name.empty()) {
     overrides.push_back("name=" + QuotedForYaml(options.name));
   }
-  if (!options.slots.empty()) {
-    const bool all = options.slots == "all";
-    overrides.push_back("resources.slots=" + (all ? "auto" : options.slots));
-    if (all) overrides.push_back("resources.slots_per_trial=all");
+  for (std::string& override : SlotOverrides(options.slots)) {
+    overrides.push_back(std::move(override));
   }
   return overrides;
 }
