@@ -50,14 +50,19 @@ UniqueFd RankMemory() {
               "fault of dtrain");
 }
 
+Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
+                 torch::Device device, RankGroup* ranks) {
+  const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
+  return run(spec, MakerOf(spec), channel.Link(), device, Clock::System(),
+             ranks);
+}
+
 // Does its part as one of several ranks. No rank leaves before rank 0 has said
 // all that is to be recorded; one that fails tells the others.
 Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
                    torch::Device device) {
   RankGroup ranks(RankMemory(), spec.rank, spec.world_size);
-  const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
-  Finished finished =
-      run(spec, MakerOf(spec), channel.Link(), device, Clock::System(), &ranks);
+  Finished finished = RunTask(channel, spec, device, &ranks);
   const bool is_done = finished.reason == EndReason::kCompleted ||
                        finished.reason == EndReason::kStopped;
   if (!is_done) {
@@ -74,9 +79,7 @@ Finished TrainOn(TrialChannel& channel) try {
   channel.Start();
   const torch::Device device = OpenDevice(spec);
   if (spec.world_size > 1) return RunRanked(channel, spec, device);
-  const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
-  return run(spec, MakerOf(spec), channel.Link(), device, Clock::System(),
-             nullptr);
+  return RunTask(channel, spec, device, /*ranks=*/nullptr);
 } catch (const c10::Error& error) {
   return Failed(TorchMessage(error));
 } catch (const std::exception& error) {

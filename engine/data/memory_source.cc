@@ -5,12 +5,11 @@
 #include <span>
 #include <string>
 
-#include <dlfcn.h>
-
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/types.h>
 
 #include "engine/base/error.h"
+#include "engine/data/cuda_half.h"
 
 namespace dtrain {
 namespace {
@@ -97,7 +96,7 @@ MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
       torch::from_blob(scales_.data(),
                        {static_cast<std::int64_t>(scales_.size()), 2})
           .to(device);
-  kernel_ = reinterpret_cast<GatherOnCuda>(dlsym(RTLD_DEFAULT, kGatherOnCuda));
+  kernel_ = FromCudaHalf<GatherOnCuda>(kGatherOnCuda);
 }
 
 std::int64_t MemorySource::BatchesPerEpoch() const {

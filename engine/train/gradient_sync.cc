@@ -39,8 +39,8 @@ class GradientSync::Hook final
 
 GradientSync::GradientSync(torch::optim::Optimizer& optimizer,
                            c10d::Backend& backend, std::size_t bucket_bytes)
-    : optimizer_(optimizer), backend_(backend) {
-  MakeBuckets(bucket_bytes);
+    : backend_(backend) {
+  MakeBuckets(optimizer, bucket_bytes);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (std::size_t p = 0; p < buckets_[b].parameters.size(); ++p) {
       torch::autograd::impl::set_post_acc_grad_hooks(
@@ -58,9 +58,10 @@ GradientSync::~GradientSync() {
 }
 
 // Backward comes to the last parameters first, mostly.
-void GradientSync::MakeBuckets(std::size_t bucket_bytes) {
+void GradientSync::MakeBuckets(const torch::optim::Optimizer& optimizer,
+                               std::size_t bucket_bytes) {
   std::vector<torch::Tensor> parameters;
-  for (const auto& group : optimizer_.param_groups()) {
+  for (const auto& group : optimizer.param_groups()) {
     for (const torch::Tensor& parameter : group.params()) {
       if (parameter.requires_grad()) parameters.push_back(parameter);
     }

@@ -54,14 +54,14 @@ class GradientSync {
 
   static std::vector<torch::Tensor> Places(const Bucket& bucket);
   static torch::Tensor Flags(const Bucket& bucket);
-  void MakeBuckets(std::size_t bucket_bytes);
+  void MakeBuckets(const torch::optim::Optimizer& optimizer,
+                   std::size_t bucket_bytes);
   void OnGradient(std::size_t bucket, std::size_t parameter);
   void SendReady();
   void Send(Bucket& bucket);
   void Receive(Bucket& bucket);
   void Reset(Bucket& bucket);
 
-  torch::optim::Optimizer& optimizer_;
   c10d::Backend& backend_;
   std::vector<Bucket> buckets_;
   std::size_t next_ = 0;  // the first bucket that was not sent

@@ -1,5 +1,6 @@
 #include "engine/train/rank_batches.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <span>

@@ -5,12 +5,11 @@
 #include <string>
 #include <utility>
 
-#include <dlfcn.h>
-
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/uuid.h"
+#include "engine/data/cuda_half.h"
 #include "engine/train/nccl_backend.h"
 #include "engine/train/shared_memory_backend.h"
 #include "engine/train/trained_objects.h"
@@ -115,8 +114,7 @@ c10d::Backend& RankGroup::Tensors(torch::Device device) {
 }
 
 c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
-  const auto make =
-      reinterpret_cast<MakeNcclBackend>(dlsym(RTLD_DEFAULT, kMakeNcclBackend));
+  const auto make = FromCudaHalf<MakeNcclBackend>(kMakeNcclBackend);
   if (make == nullptr) {
     throw Error(ErrorKind::kFailed,
                 "several GPUs for one trial need NCCL, whose header nccl.h was "

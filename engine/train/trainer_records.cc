@@ -4,11 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include <dlfcn.h>
-
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/uuid.h"
+#include "engine/data/cuda_half.h"
 #include "engine/train/autocast.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/gpu_memory.h"
@@ -74,8 +73,7 @@ void Trainer::ReportProfile() {
   ProfileReport report = profile_->Take(state_.batches);
   if (gpu_) {
     report.gpu_percent = gpu_->Percent(clock_.monotonic());
-    const auto peak =
-        reinterpret_cast<GpuPeakBytes>(dlsym(RTLD_DEFAULT, kGpuPeakBytes));
+    const auto peak = FromCudaHalf<GpuPeakBytes>(kGpuPeakBytes);
     if (peak != nullptr) report.gpu_bytes = peak();
   }
   link_.send(report);
