@@ -23,6 +23,9 @@ class CNNTrial final : public Trial {
   std::unique_ptr<DataSource> ValidationData() override;
   std::unique_ptr<DataSource> TestData() override;
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  bool Capturable(BatchIndex index) const override {
+    return !epoch_loss_.IsLast(index);
+  }
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
   std::optional<ImageSteps> ImagePreparation() override;

@@ -19,6 +19,7 @@ class LeNetTrial final : public Trial {
   std::unique_ptr<DataSource> ValidationData() override;
   std::unique_ptr<DataSource> TestData() override;
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  bool Capturable(BatchIndex) const override { return true; }
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
   std::optional<ImageSteps> ImagePreparation() override;

@@ -3,16 +3,18 @@
 namespace dtrain {
 
 torch::Tensor EpochMean::Add(const torch::Tensor& value, BatchIndex index) {
+  const torch::NoGradGuard no_grad;
   const torch::Tensor number = value.detach().to(torch::kDouble);
-  sum_ = sum_.defined() ? sum_ + number : number;
-  if ((index.batch + 1) % batches_per_epoch_ != 0) return {};
+  if (!sum_.defined()) sum_ = torch::zeros_like(number);
+  sum_.add_(number);
+  if (!IsLast(index)) return {};
   const torch::Tensor mean = sum_ / batches_per_epoch_;
-  sum_ = torch::Tensor();
+  sum_.zero_();
   return mean;
 }
 
 void EpochMean::Load(const torch::Tensor& sum, torch::Device device) {
-  sum_ = sum.defined() ? sum.to(device) : sum;
+  sum_ = sum.defined() ? sum.to(device).clone() : sum;
 }
 
 }  // namespace dtrain

@@ -20,13 +20,18 @@ class EpochMean {
   /// batch, an undefined tensor (which no metric is made of) before it.
   torch::Tensor Add(const torch::Tensor& value, BatchIndex index);
 
-  /// The sum so far, undefined at an epoch's beginning.
+  /// Whether Add gives a mean at this batch, and so does more than at others.
+  bool IsLast(BatchIndex index) const {
+    return (index.batch + 1) % batches_per_epoch_ == 0;
+  }
+
+  /// The sum so far, undefined at the beginning.
   const torch::Tensor& Save() const { return sum_; }
   void Load(const torch::Tensor& sum, torch::Device device);
 
  private:
   std::int64_t batches_per_epoch_;
-  torch::Tensor sum_;  // double
+  torch::Tensor sum_;  // double, always the same memory
 };
 
 }  // namespace dtrain

@@ -22,6 +22,7 @@ class ImageNetTrial final : public Trial {
   std::unique_ptr<DataSource> ValidationData() override;
   std::unique_ptr<DataSource> TestData() override { return ValidationData(); }
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  bool Capturable(BatchIndex) const override { return true; }
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
   torch::Tensor Features(const Batch& batch) override;

@@ -17,6 +17,7 @@ class XceptionTrial final : public Trial {
   std::unique_ptr<DataSource> TrainingData() override;
   std::unique_ptr<DataSource> ValidationData() override { return nullptr; }
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  bool Capturable(BatchIndex) const override { return true; }
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
   std::optional<ImageSteps> ImagePreparation() override;

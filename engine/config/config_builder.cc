@@ -41,6 +41,12 @@ EarlyStopping BuildEarlyStopping(const Json& json) {
           .min_delta = json.at("min_delta").get<double>()};
 }
 
+// A key that is auto, true or false.
+std::string Switch(const Json& json) {
+  if (!json.is_boolean()) return "auto";
+  return json.get<bool>() ? "on" : "off";
+}
+
 TrainerSettings BuildTraining(const Json& json) {
   TrainerSettings training;
   training.scheduling_unit = json.at("scheduling_unit").get<std::int64_t>();
@@ -59,10 +65,11 @@ TrainerSettings BuildTraining(const Json& json) {
   training.mixed_precision = steps.at("mixed_precision").get<std::string>();
   const Json& scale = steps.at("loss_scale");
   if (scale.is_number()) training.loss_scale = scale.get<double>();
-  const Json& channels_last = steps.at("channels_last");
-  if (channels_last.is_boolean()) {
-    training.channels_last = channels_last.get<bool>() ? "on" : "off";
-  }
+  training.channels_last = Switch(steps.at("channels_last"));
+  training.cuda_graphs = Switch(steps.at("cuda_graphs"));
+  // Configurations that were recorded earlier have no such key.
+  training.deterministic =
+      json.at("reproducibility").value("deterministic", false);
   training.update_in_backward = steps.at("update_in_backward").get<bool>();
   // Configurations that were recorded earlier have no such key.
   if (steps.value("dataset_sink_mode", true)) {

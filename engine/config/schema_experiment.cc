@@ -139,6 +139,11 @@ constexpr KeySpec kExperimentKeys[] = {
      .doc = "The seed of the trial of a single search, instead of one that "
             "follows from experiment_seed.",
      .most = 2'147'483'647},
+    {.path = "reproducibility.deterministic",
+     .type = kBool,
+     .fallback = "false",
+     .doc = "The same bits from the same seed on a GPU too, by slower "
+            "operations; one that has no such variant is an error."},
     {.path = "resources",
      .type = kSection,
      .doc = "Which GPUs or CPUs the trials run on."},

@@ -63,8 +63,8 @@ constexpr KeySpec kTrainingKeys[] = {
     {.path = "optimizations.cuda_graphs",
      .type = kSwitch,
      .fallback = R"("auto")",
-     .doc = "Capture the whole step as a CUDA graph.",
-     .ready = R"(["auto", false])"},
+     .doc = "Whether a GPU's steps are captured whole, as a CUDA graph, and "
+            "replayed; auto: where the trial says that they can be."},
     {.path = "optimizations.update_in_backward",
      .type = kBool,
      .fallback = "false",

@@ -8,6 +8,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
 #include "engine/base/error.h"
@@ -25,10 +26,30 @@ void KeepTheHeap() {
   ::mallopt(M_TOP_PAD, 256 << 20);
 }
 
+// Steps can be captured on any stream but the default one.
+void UseOwnStream(torch::Device device) {
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.exchangeStream(guard.getStreamFromGlobalPool(device));
+}
+
+// The same bits every time, or else the fastest algorithms for what comes again
+// and again.
+void ChooseAlgorithms(const TrainerSettings& settings) {
+  at::Context& context = at::globalContext();
+  context.setBenchmarkCuDNN(!settings.deterministic);
+  if (!settings.deterministic) return;
+  context.setDeterministicCuDNN(true);
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);
+  // Else cuBLAS chooses among its workspaces. Read when it is opened.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
 }  // namespace
 
 torch::Device OpenDevice(const TrialSpec& spec) {
   KeepTheHeap();
+  ChooseAlgorithms(spec.settings);
   at::set_num_threads(spec.threads);
   at::set_num_interop_threads(1);
   if (spec.gpus.empty()) return torch::kCPU;
@@ -45,7 +66,9 @@ torch::Device OpenDevice(const TrialSpec& spec) {
                     "resources.slots: cpu");
   }
   at::globalContext().lazyInitDevice(torch::kCUDA);
-  return {torch::kCUDA, 0};
+  const torch::Device device(torch::kCUDA, 0);
+  UseOwnStream(device);
+  return device;
 }
 
 }  // namespace dtrain

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -90,6 +92,7 @@ struct Together {
   std::vector<Tensor> first_moments;
   std::vector<Tensor> second_moments;
   std::vector<Tensor> largest_moments;
+  std::vector<Tensor> counts;  // of steps, of Adam
 };
 
 // Nearly always there is but one.
@@ -124,8 +127,22 @@ struct StepGuard {
   at::AutoDispatchBelowADInplaceOrView no_version;
 };
 
+// The arguments of an operation that steps on the device end with it.
+std::optional<Tensor> FoundInf(const DeviceSteps& device) {
+  if (!device.found_inf().defined()) return std::nullopt;
+  return device.found_inf();
+}
+
+// The buffer of a parameter's first step, which overwrites it with the
+// gradient. On the device that step may be left out: then it is zero.
+Tensor FirstMomentum(const Tensor& parameter, bool is_on_device) {
+  return is_on_device ? torch::zeros_like(parameter)
+                      : torch::empty_like(parameter);
+}
+
 template <typename States>
-void StepSgd(const optim::OptimizerParamGroup& group, States& states) {
+void StepSgd(const optim::OptimizerParamGroup& group, States& states,
+             const DeviceSteps& device, std::size_t index) {
   const auto& options = static_cast<const optim::SGDOptions&>(group.options());
   Togethers all;
   for (const Tensor& parameter : group.params()) {
@@ -136,57 +153,119 @@ void StepSgd(const optim::OptimizerParamGroup& group, States& states) {
     }
     Tensor& momentum =
         StateFor<optim::SGDParamState>(states, parameter).momentum_buffer();
-    Together& one = all.Add(parameter, momentum.defined());
-    // The first step overwrites it with the gradient.
-    if (!momentum.defined()) momentum = torch::empty_like(parameter);
-    one.first_moments.push_back(momentum);
+    const bool is_first = !momentum.defined();
+    if (is_first) momentum = FirstMomentum(parameter, device.is_on());
+    all.Add(parameter, is_first ? 0 : 1).first_moments.push_back(momentum);
   }
   for (const Together& one : all) {
-    at::_fused_sgd_(one.parameters, one.gradients, one.first_moments,
-                    options.weight_decay(), options.momentum(), options.lr(),
-                    options.dampening(), options.nesterov(),
-                    /*maximize=*/false, /*is_first_step=*/one.steps == 0);
+    const auto step = [&](const auto& rate) {
+      at::_fused_sgd_(one.parameters, one.gradients, one.first_moments,
+                      options.weight_decay(), options.momentum(), rate,
+                      options.dampening(), options.nesterov(),
+                      /*maximize=*/false, /*is_first_step=*/one.steps == 0,
+                      /*grad_scale=*/{}, FoundInf(device));
+    };
+    device.is_on() ? step(device.Rate(index)) : step(options.lr());
   }
 }
 
-// at::_fused_adam_ or at::_fused_adamw_, whose parameters are the same.
-using FusedAdam = void (*)(at::TensorList, at::TensorList, at::TensorList,
-                           at::TensorList, at::TensorList, at::TensorList,
-                           double lr, double beta1, double beta2,
-                           double weight_decay, double eps, bool amsgrad,
-                           bool maximize,
-                           const std::optional<Tensor>& grad_scale,
-                           const std::optional<Tensor>& found_inf);
+// at::_fused_adam_ and at::_fused_adamw_, whose parameters are the same.
+struct FusedAdam {
+  template <typename... Arguments>
+  void operator()(const Arguments&... arguments) const {
+    at::_fused_adam_(arguments...);
+  }
+};
+struct FusedAdamW {
+  template <typename... Arguments>
+  void operator()(const Arguments&... arguments) const {
+    at::_fused_adamw_(arguments...);
+  }
+};
 
-template <typename State, typename Options, typename States>
+// The moments of a parameter's state, made where there are none, to `one`.
+template <typename State, typename Options>
+void AddMoments(Together& one, State& state, const Options& options,
+                const Tensor& parameter) {
+  const auto moment = [&](Tensor& tensor) -> const Tensor& {
+    if (!tensor.defined()) tensor = torch::zeros_like(parameter);
+    return tensor;
+  };
+  one.first_moments.push_back(moment(state.exp_avg()));
+  one.second_moments.push_back(moment(state.exp_avg_sq()));
+  if (!options.amsgrad()) return;
+  one.largest_moments.push_back(moment(state.max_exp_avg_sq()));
+}
+
+template <typename Fused, typename Options>
+void StepTogether(const Together& one, const Options& options,
+                  const DeviceSteps& device, std::size_t index) {
+  const auto step = [&](const auto& rate) {
+    Fused()(one.parameters, one.gradients, one.first_moments,
+            one.second_moments, one.largest_moments, one.counts, rate,
+            std::get<0>(options.betas()), std::get<1>(options.betas()),
+            options.weight_decay(), options.eps(), options.amsgrad(),
+            /*maximize=*/false, /*grad_scale=*/std::optional<Tensor>(),
+            FoundInf(device));
+  };
+  device.is_on() ? step(device.Rate(index)) : step(options.lr());
+}
+
+// Counts the step that begins.
+template <typename State>
+void CountStep(Together& one, State& state, const Tensor& parameter,
+               DeviceSteps& device) {
+  if (device.is_on()) {
+    one.counts.push_back(device.Count(parameter, state.step()));
+    return;
+  }
+  state.step(state.step() + 1);
+  // They are equal, or they would not be together.
+  one.counts.push_back(
+      one.counts.empty()
+          ? at::full({}, static_cast<double>(state.step()),
+                     at::TensorOptions(one.device).dtype(torch::kFloat))
+          : one.counts.front());
+}
+
+template <typename State, typename Options, typename Fused, typename States>
 void StepAdam(const optim::OptimizerParamGroup& group, States& states,
-              FusedAdam step) {
+              DeviceSteps& device, std::size_t index) {
   const auto& options = static_cast<const Options&>(group.options());
   Togethers all;
   for (const Tensor& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     State& state = StateFor<State>(states, parameter);
-    const auto moment = [&](Tensor& tensor) -> const Tensor& {
-      if (!tensor.defined()) tensor = torch::zeros_like(parameter);
-      return tensor;
-    };
-    state.step(state.step() + 1);
-    Together& one = all.Add(parameter, state.step());
-    one.first_moments.push_back(moment(state.exp_avg()));
-    one.second_moments.push_back(moment(state.exp_avg_sq()));
-    if (!options.amsgrad()) continue;
-    one.largest_moments.push_back(moment(state.max_exp_avg_sq()));
+    Together& one = all.Add(parameter, device.is_on() ? 0 : state.step());
+    CountStep(one, state, parameter, device);
+    AddMoments(one, state, options, parameter);
   }
   for (const Together& one : all) {
-    const std::vector<Tensor> steps(
-        one.parameters.size(),
-        at::full({}, static_cast<double>(one.steps),
-                 at::TensorOptions(one.device).dtype(torch::kFloat)));
-    step(one.parameters, one.gradients, one.first_moments, one.second_moments,
-         one.largest_moments, steps, options.lr(), std::get<0>(options.betas()),
-         std::get<1>(options.betas()), options.weight_decay(), options.eps(),
-         options.amsgrad(),
-         /*maximize=*/false, /*grad_scale=*/{}, /*found_inf=*/{});
+    if (device.is_on()) at::_foreach_add_(one.counts, 1);
+    StepTogether<Fused>(one, options, device, index);
+    // A step that is left out does not count.
+    if (!device.found_inf().defined()) continue;
+    at::_foreach_sub_(
+        one.counts,
+        std::vector<Tensor>(one.counts.size(), device.found_inf().squeeze()));
+  }
+}
+
+template <typename State, typename States>
+void FetchAdamCounts(const DeviceSteps& device, States& states) {
+  for (const auto& [parameter, count] : device.Counts()) {
+    const auto found = states.find(parameter);
+    if (found != states.end()) static_cast<State&>(*found->second).step(count);
+  }
+}
+
+// The step of an Adam of either kind.
+template <typename State, typename Options, typename Fused, typename States>
+void StepAdams(const Groups& groups, States& states, DeviceSteps& device) {
+  const StepGuard guard;
+  if (device.is_on()) device.BringRates(groups);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    StepAdam<State, Options, Fused>(groups[i], states, device, i);
   }
 }
 
@@ -194,35 +273,47 @@ void StepAdam(const optim::OptimizerParamGroup& group, States& states,
 
 Tensor FlatSgd::step(LossClosure closure) {
   if (closure || !AreTaken<optim::SGDParamState>(param_groups_, state_)) {
+    if (!device_steps_.NoteHostStep()) return {};
     return SGD::step(std::move(closure));
   }
   const StepGuard guard;
-  for (const auto& group : param_groups_) StepSgd(group, state_);
+  if (device_steps_.is_on()) BringRates();
+  for (std::size_t i = 0; i < param_groups_.size(); ++i) {
+    StepSgd(param_groups_[i], state_, device_steps_, i);
+  }
   return {};
 }
 
 Tensor FlatAdam::step(LossClosure closure) {
   using State = optim::AdamParamState;
   if (closure || !AreTaken<State>(param_groups_, state_)) {
+    FetchCounts();  // the base class counts on the host
+    if (!device_steps_.NoteHostStep()) return {};
     return Adam::step(std::move(closure));
   }
-  const StepGuard guard;
-  for (const auto& group : param_groups_) {
-    StepAdam<State, optim::AdamOptions>(group, state_, at::_fused_adam_);
-  }
+  StepAdams<State, optim::AdamOptions, FusedAdam>(param_groups_, state_,
+                                                  device_steps_);
   return {};
+}
+
+void FlatAdam::FetchCounts() {
+  FetchAdamCounts<optim::AdamParamState>(device_steps_, state_);
 }
 
 Tensor FlatAdamW::step(LossClosure closure) {
   using State = optim::AdamWParamState;
   if (closure || !AreTaken<State>(param_groups_, state_)) {
+    FetchCounts();
+    if (!device_steps_.NoteHostStep()) return {};
     return AdamW::step(std::move(closure));
   }
-  const StepGuard guard;
-  for (const auto& group : param_groups_) {
-    StepAdam<State, optim::AdamWOptions>(group, state_, at::_fused_adamw_);
-  }
+  StepAdams<State, optim::AdamWOptions, FusedAdamW>(param_groups_, state_,
+                                                    device_steps_);
   return {};
+}
+
+void FlatAdamW::FetchCounts() {
+  FetchAdamCounts<optim::AdamWParamState>(device_steps_, state_);
 }
 
 }  // namespace dtrain

@@ -29,13 +29,18 @@ LossScaler::LossScaler(torch::Device device, std::optional<double> fixed)
           torch::TensorOptions().dtype(torch::kFloat).device(device))),
       growth_(torch::zeros(
           {1}, torch::TensorOptions().dtype(torch::kInt).device(device))),
-      found_inf_(torch::zeros_like(scale_)) {}
+      found_inf_(torch::zeros_like(scale_)),
+      overflows_(torch::zeros_like(scale_)) {}
 
 torch::Tensor LossScaler::Scale(const torch::Tensor& gradient) const {
   return gradient * scale_.to(gradient.scalar_type()).squeeze();
 }
 
 bool LossScaler::Unscale(torch::optim::Optimizer& optimizer) {
+  return UnscaleOnDevice(optimizer).item<float>() == 0;
+}
+
+torch::Tensor LossScaler::UnscaleOnDevice(torch::optim::Optimizer& optimizer) {
   const torch::NoGradGuard no_grad;
   has_stepped_ = true;
   torch::Tensor found = torch::zeros_like(scale_);
@@ -49,8 +54,9 @@ bool LossScaler::Unscale(torch::optim::Optimizer& optimizer) {
   for (const auto& [type, tensors] : gradients) {
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, inverse);
   }
-  found_inf_ = torch::maximum(found_inf_, found);
-  return found.item<float>() == 0;
+  // In place: a graph knows it by its address.
+  torch::maximum_out(found_inf_, found_inf_, found);
+  return found;
 }
 
 void LossScaler::Update() {
@@ -69,6 +75,27 @@ void LossScaler::Update() {
     }
   }
   found_inf_.zero_();
+}
+
+void LossScaler::UpdateOnDevice() {
+  if (!std::exchange(has_stepped_, false)) return;
+  const torch::NoGradGuard no_grad;
+  overflows_.add_(found_inf_);
+  if (!is_fixed_) {
+    at::_amp_update_scale_(scale_, growth_, found_inf_, kGrowth, kBackoff,
+                           kGrowthInterval);
+  }
+  found_inf_.zero_();
+}
+
+void LossScaler::TellOverflows() {
+  const auto overflows = static_cast<std::int64_t>(overflows_.item<float>());
+  if (overflows == 0) return;
+  overflows_.zero_();
+  LogLine(LogLevel::kInfo,
+          "gradients overflowed float16: " + std::to_string(overflows) +
+              (overflows == 1 ? " step was" : " steps were") +
+              " left out, and the loss scale is " + std::to_string(scale()));
 }
 
 nlohmann::json LossScaler::Save() const {

@@ -23,9 +23,16 @@ class LossScaler {
   /// Divides the gradients of `optimizer`. False if one of them is no finite
   /// number: then the step must not be taken. Waits for the device.
   [[nodiscard]] bool Unscale(torch::optim::Optimizer& optimizer);
+  /// The same without waiting: float [1], 0 if the step must be taken.
+  torch::Tensor UnscaleOnDevice(torch::optim::Optimizer& optimizer);
+  /// What UnscaleOnDevice asked the device for was asked for once more.
+  void NoteReplay() { has_stepped_ = true; }
   /// Adapts the scale to what the steps since the last call have met; nothing
   /// if there were none.
   void Update();
+  /// The same without waiting; TellOverflows says afterwards what was met.
+  void UpdateOnDevice();
+  void TellOverflows();
 
   double scale() const { return scale_.item<double>(); }
 
@@ -39,6 +46,7 @@ class LossScaler {
   torch::Tensor scale_;      // float32 [1]
   torch::Tensor growth_;     // int32 [1]: steps without an overflow
   torch::Tensor found_inf_;  // float32 [1]: of the steps since the last update
+  torch::Tensor overflows_;  // float32 [1]: updates that met one, yet untold
 };
 
 }  // namespace dtrain

@@ -3,11 +3,22 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
-#include <vector>
+#include <utility>
 
 #include "engine/base/error.h"
 
 namespace dtrain {
+
+namespace {
+
+// What the first value is folded into.
+double Nothing(Reduction reduction) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (reduction == Reduction::kMin) return kInfinity;
+  return reduction == Reduction::kMax ? -kInfinity : 0;
+}
+
+}  // namespace
 
 void CheckIsNumber(const std::string& name, const torch::Tensor& tensor) {
   if (tensor.numel() == 1 && !tensor.is_complex()) return;
@@ -18,16 +29,28 @@ void CheckIsNumber(const std::string& name, const torch::Tensor& tensor) {
                                       "its mean over the batch");
 }
 
+Reduction MetricSums::ReductionOf(const std::string& name) const {
+  const auto found = reductions_.find(name);
+  return found == reductions_.end() ? Reduction::kMean : found->second;
+}
+
 MetricSums::Entry& MetricSums::EntryOf(const std::string& name) {
   const auto [found, is_new] = entries_.try_emplace(name);
   Entry& entry = found->second;
   if (!is_new) return entry;
-  const auto reduction = reductions_.find(name);
-  if (reduction != reductions_.end()) entry.reduction = reduction->second;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (entry.reduction == Reduction::kMin) entry.sum.total = kInfinity;
-  if (entry.reduction == Reduction::kMax) entry.sum.total = -kInfinity;
+  entry.reduction = ReductionOf(name);
+  entry.sum.total = Nothing(entry.reduction);
   return entry;
+}
+
+MetricSums::OnDevice& MetricSums::OnDeviceOf(const std::string& name,
+                                             torch::Device device) {
+  OnDevice& one = on_device_[name];
+  if (!one.value.defined()) {
+    one.value = torch::full({}, Nothing(ReductionOf(name)),
+                            torch::TensorOptions(device).dtype(torch::kDouble));
+  }
+  return one;
 }
 
 double MetricSums::Fold(const Entry& entry, double value, double weight) const {
@@ -47,23 +70,32 @@ double MetricSums::Fold(const Entry& entry, double value, double weight) const {
   return value;
 }
 
-torch::Tensor MetricSums::FoldOnDevice(const Entry& entry,
-                                       const torch::Tensor& value,
-                                       double weight) const {
+void MetricSums::FoldOnDevice(OnDevice& to, Reduction reduction,
+                              const torch::Tensor& value, double weight) const {
+  const torch::NoGradGuard no_grad;
   const torch::Tensor one = value.detach().reshape({}).to(torch::kDouble);
-  const torch::Tensor& before = entry.on_device;
-  if (last_only_) return one.clone();
-  switch (entry.reduction) {
-    case Reduction::kMean:
-      return before.defined() ? before.add(one, weight) : one * weight;
-    case Reduction::kSum:
-      return before.defined() ? before.add(one) : one.clone();
-    case Reduction::kMin:
-      return before.defined() ? torch::minimum(before, one) : one.clone();
-    case Reduction::kMax:
-      return before.defined() ? torch::maximum(before, one) : one.clone();
+  if (last_only_) {
+    to.value.copy_(one);
+    return;
   }
-  return one;
+  switch (reduction) {
+    case Reduction::kMean:
+      to.value.add_(one, weight);
+      return;
+    case Reduction::kSum:
+      to.value.add_(one);
+      return;
+    case Reduction::kMin:
+      torch::minimum_out(to.value, to.value, one);
+      return;
+    case Reduction::kMax:
+      torch::maximum_out(to.value, to.value, one);
+      return;
+  }
+}
+
+void MetricSums::Count(Entry& entry, double weight) const {
+  entry.sum.weight = last_only_ ? 1 : entry.sum.weight + weight;
 }
 
 void MetricSums::Add(const Metrics& metrics, double weight) {
@@ -71,32 +103,66 @@ void MetricSums::Add(const Metrics& metrics, double weight) {
     if (!value.defined()) continue;
     CheckIsNumber(name, value);
     Entry& entry = EntryOf(name);
-    if (value.device().is_cpu()) {
+    if (value.device().is_cpu() && !keeps_on_device_) {
       // Reading it costs less than an operation on it.
       entry.sum.total = Fold(entry, value.item<double>(), weight);
     } else {
-      entry.on_device = FoldOnDevice(entry, value, weight);
+      OnDevice& one = OnDeviceOf(name, value.device());
+      FoldOnDevice(one, entry.reduction, value, weight);
+      one.is_pending = true;
     }
-    entry.sum.weight = last_only_ ? 1 : entry.sum.weight + weight;
+    Count(entry, weight);
+  }
+}
+
+std::vector<std::string> MetricSums::Capture(const Metrics& metrics,
+                                             torch::Device device) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) {
+    if (!value.defined()) continue;
+    CheckIsNumber(name, value);
+    const auto found = on_device_.find(name);
+    if (value.device() != device || found == on_device_.end()) {
+      throw Error(ErrorKind::kFailed, "metric '" + name +
+                                          "' is not computed on the device, or "
+                                          "not in every batch");
+    }
+    FoldOnDevice(found->second, ReductionOf(name), value, /*weight=*/1);
+    names.push_back(name);
+  }
+  return names;
+}
+
+void MetricSums::CountReplay(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    Count(EntryOf(name), /*weight=*/1);
+    on_device_.at(name).is_pending = true;
   }
 }
 
 void MetricSums::Fetch() {
-  std::vector<Entry*> pending;
+  std::vector<std::pair<std::string, OnDevice*>> pending;
   std::vector<torch::Tensor> values;
-  for (auto& [name, entry] : entries_) {
-    if (!entry.on_device.defined()) continue;
-    pending.push_back(&entry);
-    values.push_back(std::move(entry.on_device));
-    entry.on_device = torch::Tensor();
+  for (auto& [name, one] : on_device_) {
+    if (!one.is_pending) continue;
+    pending.emplace_back(name, &one);
+    values.push_back(one.value);
   }
   if (pending.empty()) return;
   const torch::Tensor host = torch::stack(values).to(torch::kCPU);
-  for (std::size_t i = 0; i < pending.size(); ++i) {
+  const double* value = host.const_data_ptr<double>();
+  for (auto& [name, one] : pending) {
+    Entry& entry = EntryOf(name);
     // It is weighted already.
-    const double value = host.const_data_ptr<double>()[i];
-    pending[i]->sum.total = Fold(*pending[i], value, /*weight=*/1);
+    entry.sum.total = Fold(entry, *value++, /*weight=*/1);
+    one->value.fill_(Nothing(entry.reduction));
+    one->is_pending = false;
   }
+}
+
+void MetricSums::Clear() {
+  Fetch();
+  entries_.clear();
 }
 
 MetricValues MetricSums::Values() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "engine/train/rank_group.h"
 #include "engine/train/training_state.h"
@@ -25,10 +26,20 @@ class MetricSums {
   /// that is not one number.
   void Add(const Metrics& metrics, double weight);
 
+  /// Only asks the device to fold one batch's metrics in, of weight 1, as a
+  /// CUDA graph replays it; gives their names. Throws Error(kFailed) for values
+  /// that are not one number, not on `device`, or new.
+  std::vector<std::string> Capture(const Metrics& metrics,
+                                   torch::Device device);
+  /// Metrics of these names were folded in once more by the device.
+  void CountReplay(const std::vector<std::string>& names);
+  /// Sums values on the device even if that is the CPU.
+  void KeepOnDevice() { keeps_on_device_ = true; }
+
   bool empty() const { return entries_.empty(); }
   /// The reduced values by name, in the order of names.
   MetricValues Values();
-  void Clear() { entries_.clear(); }
+  void Clear();
 
   /// Makes the sums of every rank those of all; of a metric of the last batch,
   /// that of the first rank that has it. Collective.
@@ -42,20 +53,30 @@ class MetricSums {
   struct Entry {
     Reduction reduction = Reduction::kMean;
     MetricSum sum;
-    torch::Tensor on_device;  // what is not yet in `sum`
+  };
+  // What is not yet in the sum of an entry: a double on the device that stays
+  // where it is, since a graph may know it by its address.
+  struct OnDevice {
+    torch::Tensor value;
+    bool is_pending = false;
   };
 
+  Reduction ReductionOf(const std::string& name) const;
   Entry& EntryOf(const std::string& name);
+  OnDevice& OnDeviceOf(const std::string& name, torch::Device device);
   // Folds one batch's value into what there is of the metric.
   double Fold(const Entry& entry, double value, double weight) const;
-  torch::Tensor FoldOnDevice(const Entry& entry, const torch::Tensor& value,
-                             double weight) const;
+  void FoldOnDevice(OnDevice& to, Reduction reduction,
+                    const torch::Tensor& value, double weight) const;
+  void Count(Entry& entry, double weight) const;
   // Brings what is on the device to the host, in one copy.
   void Fetch();
 
   bool last_only_;
+  bool keeps_on_device_ = false;
   std::map<std::string, Reduction> reductions_;
   std::map<std::string, Entry> entries_;
+  std::map<std::string, OnDevice> on_device_;
 };
 
 /// `tensor`, a metric called `name`, must be one number; throws Error(kFailed).

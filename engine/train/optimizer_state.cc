@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_number.h"
+#include "engine/train/flat_optimizers.h"
 #include "engine/train/tensor_file.h"
 
 namespace dtrain {
@@ -173,6 +174,8 @@ std::string OptimizerType(const optim::Optimizer& optimizer) {
 
 OptimizerState SaveOptimizer(const NamedOptimizer& entry,
                              const ParameterNames& names) {
+  auto* flat = dynamic_cast<FlatOptimizer*>(entry.optimizer.get());
+  if (flat != nullptr) flat->FetchCounts();
   return WithStateType(*entry.optimizer,
                        [&]<typename State>(const char* type, State*) {
                          OptimizerState saved = Save<State>(entry, names);

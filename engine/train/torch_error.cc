@@ -3,10 +3,29 @@
 #include <string_view>
 
 #include "engine/base/text.h"
+#include "engine/train/read_gpu.h"
 
 namespace dtrain {
 
+namespace {
+
+// Nothing, where that cannot be told.
+std::string OutOfMemory(const c10::Error& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) == nullptr) return "";
+  try {
+    const auto memory = ReadGpu();
+    return memory ? OutOfMemoryMessage(*memory) : "";
+  } catch (const c10::Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
 std::string TorchMessage(const c10::Error& error) {
+  if (std::string message = OutOfMemory(error); !message.empty()) {
+    return message;
+  }
   constexpr std::size_t kLongest = 1'000;
   std::string line;
   for (const std::string& part : Split(error.what_without_backtrace(), '\n')) {

@@ -4,9 +4,11 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/data/cuda_half.h"
 #include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
 #include "engine/train/ranked_link.h"
+#include "engine/train/step_graph.h"
 #include "engine/train/torch_error.h"
 #include "engine/train/trainer.h"
 #include "engine/train/trainer_context.h"
@@ -27,6 +29,22 @@ EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
   const bool is_own =
       error.kind() == ErrorKind::kDamaged && !spec.restore.empty();
   return is_own ? EndReason::kDamaged : EndReason::kError;
+}
+
+// What the trial's steps are captured with; null: they are not.
+std::unique_ptr<StepGraph> GraphFor(const TrialSpec& spec,
+                                    torch::Device device) {
+  const std::string& wanted = spec.settings.cuda_graphs;
+  if (wanted == "off") return nullptr;
+  if (!device.is_cuda()) {
+    if (wanted == "on") {
+      LogLine(LogLevel::kWarning,
+              "optimizations.cuda_graphs: this trial is not on a GPU");
+    }
+    return nullptr;
+  }
+  const auto make = FromCudaHalf<MakeStepGraph>(kMakeStepGraph);
+  return std::unique_ptr<StepGraph>(make == nullptr ? nullptr : make());
 }
 
 }  // namespace
@@ -56,7 +74,7 @@ Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
     const std::unique_ptr<Trial> trial = make(context);
     const TrialLink ranked = RankedLink(link, context.ranks());
     ranked.send(Ready{});
-    Trainer trainer(context, *trial, ranked, clock);
+    Trainer trainer(context, *trial, ranked, clock, GraphFor(spec, device));
     trainer.Restore();
     Finished finished = trainer.Run();
     finished.unread = context.UnreadHparams();

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/train/autocast.h"
 #include "engine/train/batch_length.h"
 #include "engine/train/log_line.h"
 #include "engine/train/torch_error.h"
@@ -28,7 +27,7 @@ std::int64_t SinkBatches(const TrainerSettings& settings,
 }  // namespace
 
 Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
-                 Clock clock)
+                 Clock clock, std::unique_ptr<StepGraph> graph)
     : context_(context),
       ranks_(context.ranks()),
       trial_(trial),
@@ -39,6 +38,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
       sink_(SinkBatches(settings(), training_->BatchesPerEpoch())),
       batches_per_epoch_(
           settings().sink_size == 0 ? training_->BatchesPerEpoch() : sink_),
+      graph_(std::move(graph)),
       sums_(!settings().average_training_metrics) {
   if (settings().profile) StartProfile();
   if (settings().early_stopping)
@@ -79,6 +79,7 @@ void Trainer::Restore() {
 
 Finished Trainer::Run() {
   context_.SetTraining(true);
+  StartSteps();
   if (settings().perform_initial_validation && validation_ &&
       state_.batches == 0 && !Validate()) {
     return Stop();
@@ -160,12 +161,34 @@ Batch Trainer::ReadBatch() {
   return training_->Read().To(context_.device());
 }
 
-Metrics Trainer::TrainOn(const Batch& batch, BatchIndex index) {
+// Why steps cannot be captured, or empty. What of them is left to find out is
+// up to the trial.
+std::string Trainer::GraphObstacle() const {
+  if (!ranks_.is_alone()) return "this trial has several ranks";
+  if (settings().aggregation_frequency > 1) {
+    return "optimizations.aggregation_frequency is above 1";
+  }
+  return "";
+}
+
+void Trainer::StartSteps() {
+  std::string obstacle = GraphObstacle();
+  if (graph_ != nullptr || context_.device().is_cuda()) {
+    const std::string why = context_.StepOnDevice();
+    if (obstacle.empty()) obstacle = why;
+  }
+  if (graph_ != nullptr && !obstacle.empty()) {
+    LogLine(LogLevel::kInfo,
+            "steps are not captured as a CUDA graph: " + obstacle);
+    graph_.reset();
+  }
+  step_.emplace(std::move(graph_), context_, trial_, sums_);
+}
+
+void Trainer::TrainOn(const Batch& batch, BatchIndex index) {
   const StepProfile::Scope scope(context_.profile(), Phase::kForward);
-  const Autocast autocast(context_.device(), context_.precision());
-  Metrics metrics = trial_.TrainBatch(batch, index);
+  step_->Train(batch, index);
   if (profile_) profile_->AddBatch(batch.size() * ranks_.size());
-  return metrics;
 }
 
 RunnerMessage Trainer::NextOrder() {
@@ -178,9 +201,7 @@ void Trainer::TrainBatch() try {
   const Batch batch = ReadBatch();
   rates_.clear();
   context_.AppendLearningRates(rates_);
-  const Metrics metrics =
-      TrainOn(batch, {.epoch = number / batches_per_epoch_, .batch = number});
-  sums_.Add(metrics, /*weight=*/1);
+  TrainOn(batch, {.epoch = number / batches_per_epoch_, .batch = number});
   context_.EndBatch(batches_per_epoch_);
   ++state_.batches;
   if (state_.ended.empty()) state_.ended = context_.stop_reason();

@@ -11,6 +11,7 @@
 #include "engine/train/checkpoint.h"
 #include "engine/train/early_stop.h"
 #include "engine/train/gpu_meter.h"
+#include "engine/train/graphed_step.h"
 #include "engine/train/metric_sums.h"
 #include "engine/train/step_profile.h"
 #include "engine/train/trainer_context.h"
@@ -27,9 +28,10 @@ namespace dtrain {
 class Trainer {
  public:
   /// Takes the trial's data. `link` is that of all ranks (RankedLink).
-  /// REQUIRES: all references outlive it.
+  /// `graph` is what steps are captured with, or null. REQUIRES: all
+  /// references outlive it.
   Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
-          Clock clock);
+          Clock clock, std::unique_ptr<StepGraph> graph = nullptr);
 
   /// Goes on from the checkpoint that the specification names, or begins from
   /// its warm start; nothing if it names none.
@@ -49,8 +51,10 @@ class Trainer {
   bool AtBoundary(bool done);
   bool Validate();
 
+  void StartSteps();
+  std::string GraphObstacle() const;
   Batch ReadBatch();
-  Metrics TrainOn(const Batch& batch, BatchIndex index);
+  void TrainOn(const Batch& batch, BatchIndex index);
   void TrainBatch();
   RunnerMessage NextOrder();
   void ReportTraining();
@@ -83,6 +87,8 @@ class Trainer {
   const std::int64_t sink_;                 // batches in one go; 1: no sinking
   const std::int64_t batches_per_epoch_;
 
+  std::unique_ptr<StepGraph> graph_;  // until StartSteps
+  std::optional<GraphedStep> step_;   // from StartSteps on
   TrainingState state_;
   std::optional<StepProfile> profile_;
   std::optional<GpuMeter> gpu_;

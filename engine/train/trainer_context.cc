@@ -147,6 +147,14 @@ void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
   FinishGradients(optimizer);
   const StepProfile::Scope scope(profile_, Phase::kOptimizer);
   if (!StepOptimizer(optimizer, clip)) return;
+  if (is_capturing_) {
+    captured_.push_back(&entry);
+  } else {
+    CountStep(entry);
+  }
+}
+
+void TrainerContext::CountStep(NamedOptimizer& entry) {
   ++entry.steps;
   bool stepped = false;
   for (auto& [schedule, pace] : entry.schedules) {
@@ -170,7 +178,7 @@ bool TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
     }
     return true;  // it is done
   }
-  if (scaler_ && !scaler_->Unscale(optimizer)) {
+  if (scaler_ && !Unscale(optimizer)) {
     ResetGradients(optimizer);
     return false;
   }
@@ -187,6 +195,7 @@ bool TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
 }
 
 void TrainerContext::StepSchedules() {
+  if (is_capturing_) Fail("the trial steps its schedules in TrainBatch");
   for (NamedOptimizer& entry : objects_.optimizers) {
     for (auto& [schedule, pace] : entry.schedules) {
       if (pace.mode == StepMode::kManual) schedule.Step();
@@ -213,7 +222,8 @@ void TrainerContext::EndBatch(std::int64_t batches_per_epoch) {
     }
     if (stepped) Apply(entry);
   }
-  if (scaler_) scaler_->Update();
+  if (scaler_ && steps_on_device_) scaler_->UpdateOnDevice();
+  if (scaler_ && !steps_on_device_) scaler_->Update();
   ++batches_;
 }
 

@@ -9,6 +9,7 @@
 #include <torch/types.h>
 
 #include "engine/train/backward_update.h"
+#include "engine/train/flat_optimizers.h"
 #include "engine/train/gradient_sync.h"
 #include "engine/train/loss_scaler.h"
 #include "engine/train/rank_group.h"
@@ -69,6 +70,24 @@ class TrainerContext final : public TrialContext {
   /// Why the trial asked to end, or empty.
   const std::string& stop_reason() const { return stop_reason_; }
 
+  /// Lets the device do what changes from step to step (see DeviceSteps), so
+  /// that no step waits for it and one can be captured. Call it when all is
+  /// restored. Why that cannot be, or empty.
+  std::string StepOnDevice();
+  /// Brings what the schedules ask for to the device, which steps there.
+  void BringRates();
+  /// From here to EndCapture, Step only asks the device for work that will be
+  /// replayed, and is noted. Throws Error(kFailed) if it has needed the host.
+  void BeginCapture();
+  /// `succeeded`: whether there is something to replay.
+  void EndCapture(bool succeeded);
+  /// What was captured was replayed: does the host's part of its steps.
+  void CountReplay();
+
+  /// Says in the log which steps fp16 has left out, where the device alone
+  /// knew.
+  void TellOverflows();
+
   /// The scaler of losses; null without fp16.
   LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
   const LossScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
@@ -94,6 +113,10 @@ class TrainerContext final : public TrialContext {
   void FinishGradients(const torch::optim::Optimizer& optimizer);
   // False if the step was left out.
   bool StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
+  bool Unscale(torch::optim::Optimizer& optimizer);
+  // One more step was taken: schedules may count it.
+  void CountStep(NamedOptimizer& entry);
+  std::vector<FlatOptimizer*> FlatOptimizers() const;
 
   const TrialSpec& spec_;
   const torch::Device device_;
@@ -106,6 +129,9 @@ class TrainerContext final : public TrialContext {
   std::vector<std::unique_ptr<GradientSync>> syncs_;
   // With update_in_backward, of each optimizer.
   std::vector<std::unique_ptr<BackwardUpdate>> updates_;
+  bool steps_on_device_ = false;
+  bool is_capturing_ = false;
+  std::vector<NamedOptimizer*> captured_;  // whose steps were captured
   StepProfile* profile_ = nullptr;
   std::int64_t batches_ = 0;
   std::string stop_reason_;

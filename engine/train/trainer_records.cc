@@ -7,12 +7,11 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/uuid.h"
-#include "engine/data/cuda_half.h"
 #include "engine/train/autocast.h"
 #include "engine/train/checkpoint.h"
-#include "engine/train/gpu_memory.h"
 #include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
+#include "engine/train/read_gpu.h"
 #include "engine/train/torch_error.h"
 #include "engine/train/trainer.h"
 #include "engine/train/validation.h"
@@ -42,6 +41,7 @@ void Trainer::ReportTraining() {
   if (sums_.empty() && rates_.empty()) return;
   const StepProfile::Scope scope(context_.profile(), Phase::kReport);
   sums_.Merge(ranks_);
+  context_.TellOverflows();
   MetricValues metrics = sums_.Values();
   sums_.Clear();
   if (rates_.empty()) context_.AppendLearningRates(rates_);
@@ -73,8 +73,7 @@ void Trainer::ReportProfile() {
   ProfileReport report = profile_->Take(state_.batches);
   if (gpu_) {
     report.gpu_percent = gpu_->Percent(clock_.monotonic());
-    const auto peak = FromCudaHalf<GpuPeakBytes>(kGpuPeakBytes);
-    if (peak != nullptr) report.gpu_bytes = peak();
+    if (const auto memory = ReadGpu()) report.gpu_bytes = memory->peak;
   }
   link_.send(report);
 }

@@ -68,6 +68,14 @@ class DTRAIN_API Trial {
   /// context.Step(*optimizer). Training mode and gradients are on.
   virtual Metrics TrainBatch(const Batch& batch, BatchIndex index) = 0;
 
+  /// Whether TrainBatch asks the device for the same work at this batch as at
+  /// any other of which it says so, given one of the same shapes: then that can
+  /// be captured as a CUDA graph, and is replayed without TrainBatch being
+  /// called. It must read no value from the device (item()), take no branch and
+  /// no random number on the host, compute its metrics on the device, and
+  /// change in place what it keeps from batch to batch.
+  virtual bool Capturable(BatchIndex) const { return false; }
+
   /// Measures one batch of validation data. Evaluation mode is on, gradients
   /// are off. Values are means over the batch's samples; the trainer weights
   /// them by the batch's size.

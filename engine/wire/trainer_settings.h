@@ -34,6 +34,8 @@ struct TrainerSettings {
   std::string mixed_precision = "none";  // none, bf16, fp16
   std::optional<double> loss_scale;      // fixed; none: adapted
   std::string channels_last = "auto";    // auto, on, off
+  std::string cuda_graphs = "auto";      // auto, on, off
+  bool deterministic = false;  // the same bits every time, on GPUs too
   std::optional<double> clip_norm;
   std::optional<double> clip_value;
   bool update_in_backward = false;

@@ -1,8 +1,39 @@
 #include "engine/train/gpu_memory.h"
 
-#include <c10/cuda/CUDACachingAllocator.h>
+#include <atomic>
 
-extern "C" [[gnu::visibility("default")]] std::int64_t DtrainGpuPeakBytes() {
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(0);
-  return stats.allocated_bytes[0].peak;  // [0]: of all sizes together
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+std::atomic<double> share_of_memory{1};
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] void DtrainReadGpuMemory(
+    dtrain::GpuMemory* memory) {
+  const auto stats = allocator::getDeviceStats(0);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  const double share = share_of_memory;
+  // [0]: of all sizes together.
+  *memory = {.total = static_cast<std::int64_t>(total),
+             .free = static_cast<std::int64_t>(free),
+             .reserved = stats.reserved_bytes[0].current,
+             .allocated = stats.allocated_bytes[0].current,
+             .peak = stats.allocated_bytes[0].peak};
+  if (share < 1) {
+    memory->limit =
+        static_cast<std::int64_t>(static_cast<double>(total) * share);
+  }
+}
+
+extern "C" [[gnu::visibility("default")]] void DtrainLimitGpuMemory(
+    double share) {
+  share_of_memory = share;
+  allocator::setMemoryFraction(share, 0);
 }

@@ -137,8 +137,6 @@ TEST_P(NotYetTest, IsValidAndNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Values, NotYetTest,
     testing::Values(
-        BadConfig{"CudaGraphs", kValid + "optimizations: {cuda_graphs: true}\n",
-                  3, 30, "optimizations.cuda_graphs", ""},
         BadConfig{"QuarterSlot",
                   kValid + "resources: {slots_per_trial: 0.25}\n", 3, 30,
                   "resources.slots_per_trial", ""},

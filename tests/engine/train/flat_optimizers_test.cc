@@ -222,6 +222,57 @@ TEST_P(FlatOptimizerTest, DoesNothingWithoutGradients) {
   EXPECT_EQ(optimizer->state().size(), 0);
 }
 
+DeviceSteps& OnDevice(const Optimizer& optimizer) {
+  auto& flat = dynamic_cast<FlatOptimizer&>(*optimizer);
+  flat.device_steps().TurnOn(torch::kCPU);
+  return flat.device_steps();
+}
+
+TEST_P(FlatOptimizerTest, StepsWithRatesAndCountsOnTheDeviceToTheBit) {
+  SeveralTensors host;
+  const Optimizer host_optimizer = GetParam().ours(host.groups());
+  Train(host, *host_optimizer, 0, 40);
+  SeveralTensors device;
+  const Optimizer device_optimizer = GetParam().ours(device.groups());
+  Train(device, *device_optimizer, 0, 10);
+  OnDevice(device_optimizer);
+  Train(device, *device_optimizer, 10, 40);
+  ExpectNear(device, host, 0);
+  const auto facts = [](const SeveralTensors& net, const Optimizer& optimizer) {
+    const std::shared_ptr<torch::nn::Module> module(
+        const_cast<SeveralTensors*>(&net), [](auto*) {});
+    return SaveOptimizer({.name = "o", .optimizer = optimizer},
+                         NamesOf({{"model", module}}))
+        .facts;
+  };
+  EXPECT_EQ(facts(device, device_optimizer), facts(host, host_optimizer));
+}
+
+TEST_P(FlatOptimizerTest, LeavesAStepOutWhereTheDeviceSaysSo) {
+  SeveralTensors whole;
+  Train(whole, *GetParam().ours(whole.groups()), 0, 20);
+  SeveralTensors net;
+  const Optimizer optimizer = GetParam().ours(net.groups());
+  DeviceSteps& device = OnDevice(optimizer);
+  const torch::Tensor found_inf = torch::zeros({1});
+  device.SetFoundInf(found_inf);
+  Train(net, *optimizer, 0, 10);
+  found_inf.fill_(1);
+  Train(net, *optimizer, 50, 53);  // none of these is taken
+  found_inf.fill_(0);
+  Train(net, *optimizer, 10, 20);
+  ExpectNear(net, whole, 0);
+}
+
+TEST_P(FlatOptimizerTest, LeavesTheBaseClasssStepsOutAsWell) {
+  SeveralTensors net(torch::kBFloat16);
+  const Optimizer optimizer = GetParam().ours(net.groups());
+  OnDevice(optimizer).SetFoundInf(torch::ones({1}));
+  const torch::Tensor before = net.parameters()[2].detach().clone();
+  Train(net, *optimizer, 0, 1);
+  EXPECT_TRUE(torch::equal(net.parameters()[2], before));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Options, FlatOptimizerTest,
     testing::Values(

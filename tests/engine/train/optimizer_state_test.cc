@@ -1,5 +1,4 @@
 #include "engine/train/optimizer_state.h"
-#include "engine/train/torch_modules.h"
 
 #include <map>
 #include <memory>
@@ -9,6 +8,8 @@
 
 #include <gtest/gtest.h>
 #include <torch/optim.h>
+
+#include "engine/train/torch_modules.h"
 
 namespace dtrain {
 namespace {

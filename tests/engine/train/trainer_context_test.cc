@@ -1,4 +1,3 @@
-#include "engine/train/torch_modules.h"
 #include "engine/train/trainer_context.h"
 
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <torch/optim.h>
 
 #include "engine/base/error.h"
+#include "engine/train/torch_modules.h"
 
 namespace dtrain {
 namespace {

@@ -1,0 +1,78 @@
+#include "engine/train/step_graph.h"
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+namespace dtrain {
+namespace {
+
+at::CUDAGeneratorImpl& DefaultGenerator() {
+  const at::Generator& generator = at::cuda::detail::getDefaultCUDAGenerator(0);
+  return *static_cast<at::CUDAGeneratorImpl*>(
+      generator.unsafeGetGeneratorImpl());
+}
+
+// Where the default generator of random numbers is.
+struct RandomPlace {
+  std::uint64_t seed = DefaultGenerator().current_seed();
+  std::uint64_t offset = DefaultGenerator().philox_offset_per_thread();
+};
+
+class CudaStepGraph final : public StepGraph {
+ public:
+  void Capture(const std::function<void()>& work) override {
+    // As torch.cuda.graph: nothing may be under way, and memory that is only
+    // cached is of use to the graph's own pool.
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    const RandomPlace place;
+    const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
+    graph_.emplace();
+    // Threads that load data may go on to allocate pinned memory meanwhile.
+    graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+      graph_->capture_end();
+    } catch (...) {
+      const std::exception_ptr failure = std::current_exception();
+      Abandon(pool, place);
+      std::rethrow_exception(failure);
+    }
+  }
+
+  void Replay() override { graph_->replay(); }
+
+ private:
+  // LibTorch leaves stream, allocator and generator as they are in the middle
+  // of a capture that fails.
+  void Abandon(at::cuda::MempoolId_t pool, const RandomPlace& place) {
+    try {
+      graph_->capture_end();
+    } catch (const c10::Error&) {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(0, pool);
+    }
+    graph_.reset();
+    const at::Generator fresh = at::cuda::detail::createCUDAGenerator(0);
+    auto* state =
+        static_cast<at::CUDAGeneratorImpl*>(fresh.unsafeGetGeneratorImpl());
+    state->set_current_seed(place.seed);
+    state->set_philox_offset_per_thread(place.offset);
+    DefaultGenerator().graphsafe_set_state(state->graphsafe_get_state());
+  }
+
+  std::optional<at::cuda::CUDAGraph> graph_;
+};
+
+}  // namespace
+}  // namespace dtrain
+
+extern "C" [[gnu::visibility("default")]] dtrain::StepGraph*
+DtrainMakeStepGraph() {
+  return new dtrain::CudaStepGraph;
+}

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include "engine/base/api.h"
+
+namespace dtrain {
+
+/// What changes from one step of an optimizer to the next, kept on its
+/// parameters' device instead of the host: then a step asks the device for the
+/// same work each time, which a CUDA graph can replay. One thread.
+class DTRAIN_API DeviceSteps {
+ public:
+  /// From here on. REQUIRES: all parameters are on `device`.
+  void TurnOn(torch::Device device) {
+    is_on_ = true;
+    device_ = device;
+  }
+  bool is_on() const { return is_on_; }
+
+  /// Steps leave everything as it is where the first number of `found_inf`
+  /// (float [1]), which they read on the device, is not 0.
+  void SetFoundInf(torch::Tensor found_inf) {
+    found_inf_ = std::move(found_inf);
+  }
+  const torch::Tensor& found_inf() const { return found_inf_; }
+
+  /// Writes the learning rates of these groups where they have changed.
+  void BringRates(const std::vector<torch::optim::OptimizerParamGroup>& groups);
+  /// That of group `index`: []. REQUIRES: BringRates was called.
+  const torch::Tensor& Rate(std::size_t index) const {
+    return rates_.at(index).tensor;
+  }
+
+  /// How many steps `parameter` has taken: float32 [], `host` if that was not
+  /// asked for before.
+  torch::Tensor& Count(const torch::Tensor& parameter, std::int64_t host);
+  /// The counts by parameter, whole numbers; waits for the device.
+  std::map<void*, std::int64_t> Counts() const;
+
+  /// A step is taken that cannot be taken so: its rates and counts are the
+  /// host's, which count from there. False if it is to be left out, for which
+  /// this waits for the device.
+  [[nodiscard]] bool NoteHostStep();
+  std::int64_t host_steps() const { return host_steps_; }
+
+ private:
+  struct HeldRate {
+    torch::Tensor tensor;
+    double value;  // what it holds
+  };
+
+  bool is_on_ = false;
+  torch::Device device_ = torch::kCPU;
+  torch::Tensor found_inf_;  // may be undefined
+  std::vector<HeldRate> rates_;
+  std::map<void*, torch::Tensor> counts_;
+  std::int64_t host_steps_ = 0;
+};
+
+}  // namespace dtrain

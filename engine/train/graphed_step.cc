@@ -1,0 +1,165 @@
+#include "engine/train/graphed_step.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/train/autocast.h"
+#include "engine/train/log_line.h"
+#include "engine/train/torch_error.h"
+
+namespace dtrain {
+
+namespace {
+
+// The tensors of a batch, in an order of their own.
+std::vector<torch::Tensor> TensorsOf(const Batch& batch) {
+  std::vector<torch::Tensor> tensors = {batch.data, batch.target};
+  for (const auto& entry : batch.extra) tensors.push_back(entry.second);
+  return tensors;
+}
+
+// What of a tensor a captured step is bound to.
+bool IsAlike(const torch::Tensor& one, const torch::Tensor& other) {
+  if (!one.defined() || !other.defined()) {
+    return one.defined() == other.defined();
+  }
+  return one.sizes() == other.sizes() && one.strides() == other.strides() &&
+         one.scalar_type() == other.scalar_type() &&
+         one.device() == other.device();
+}
+
+bool IsAlike(const Batch& one, const Batch& other) {
+  const auto same_name = [](const auto& left, const auto& right) {
+    return left.first == right.first;
+  };
+  return std::ranges::equal(one.extra, other.extra, same_name) &&
+         std::ranges::equal(
+             TensorsOf(one), TensorsOf(other),
+             [](const torch::Tensor& left, const torch::Tensor& right) {
+               return IsAlike(left, right);
+             });
+}
+
+std::string ShapeOf(const Batch& batch) {
+  std::ostringstream text;
+  if (batch.data.defined()) text << batch.data.sizes();
+  return std::move(text).str();
+}
+
+torch::Tensor Copied(const torch::Tensor& tensor) {
+  return tensor.defined() ? tensor.clone() : tensor;
+}
+
+Batch Copied(const Batch& batch) {
+  Batch copy{.data = Copied(batch.data), .target = Copied(batch.target)};
+  for (const auto& [name, tensor] : batch.extra) {
+    copy.extra[name] = Copied(tensor);
+  }
+  return copy;
+}
+
+}  // namespace
+
+GraphedStep::GraphedStep(std::unique_ptr<StepGraph> graph,
+                         TrainerContext& context, Trial& trial,
+                         MetricSums& sums)
+    : graph_(std::move(graph)), context_(context), trial_(trial), sums_(sums) {
+  if (graph_ != nullptr) sums_.KeepOnDevice();
+}
+
+Metrics GraphedStep::Step(const Batch& batch, BatchIndex index) const {
+  const Autocast autocast(context_.device(), context_.precision());
+  return trial_.TrainBatch(batch, index);
+}
+
+void GraphedStep::TrainEagerly(const Batch& batch, BatchIndex index) {
+  sums_.Add(Step(batch, index), /*weight=*/1);
+}
+
+void GraphedStep::Train(const Batch& batch, BatchIndex index) {
+  if (!CanReplay(batch, index)) return TrainEagerly(batch, index);
+  if (!is_captured_ && warm_ups_++ < kWarmUpBatches) {
+    return TrainEagerly(batch, index);
+  }
+  context_.BringRates();
+  if (!is_captured_ && !Capture(batch, index)) {
+    return TrainEagerly(batch, index);
+  }
+  CopyIn(batch);
+  graph_->Replay();
+  context_.CountReplay();
+  sums_.CountReplay(names_);
+}
+
+bool GraphedStep::CanReplay(const Batch& batch, BatchIndex index) {
+  if (graph_ == nullptr) return false;
+  if (!trial_.Capturable(index)) {
+    SayOnce(
+        "trained without the CUDA graph, since the trial says so "
+        "(Trial::Capturable)");
+    return false;
+  }
+  if (is_captured_ && !IsAlike(input_, batch)) {
+    SayOnce("trained without the CUDA graph, which is of " + ShapeOf(input_) +
+            ": a batch of " + ShapeOf(batch));
+    return false;
+  }
+  return true;
+}
+
+bool GraphedStep::Capture(const Batch& batch, BatchIndex index) {
+  const std::string why = TryCapture(batch, index);
+  is_captured_ = why.empty();
+  context_.EndCapture(is_captured_);
+  if (!is_captured_) {
+    graph_.reset();
+    LogLine(LogLevel::kWarning,
+            "the step cannot be captured as a CUDA graph, and training goes on "
+            "without: " +
+                why);
+    return false;
+  }
+  for (const torch::Tensor& tensor : TensorsOf(input_)) {
+    if (tensor.defined()) inputs_.push_back({.at = tensor});
+  }
+  LogLine(LogLevel::kInfo, "from batch " + std::to_string(index.batch + 1) +
+                               " on, steps are replayed as a CUDA graph");
+  return true;
+}
+
+// Why it could not, or empty.
+std::string GraphedStep::TryCapture(const Batch& batch, BatchIndex index) try {
+  input_ = Copied(batch);
+  context_.BeginCapture();
+  graph_->Capture(
+      [&] { names_ = sums_.Capture(Step(input_, index), context_.device()); });
+  return "";
+} catch (const c10::Error& error) {
+  return TorchMessage(error);
+} catch (const Error& error) {
+  return error.what();
+}
+
+// What lies there still is not copied again.
+void GraphedStep::CopyIn(const Batch& batch) {
+  const torch::NoGradGuard no_grad;
+  auto input = inputs_.begin();
+  for (const torch::Tensor& tensor : TensorsOf(batch)) {
+    if (!tensor.defined()) continue;
+    Input& to = *input++;
+    if (to.from.is_same(tensor) && to.version == tensor._version()) continue;
+    to.at.copy_(tensor, /*non_blocking=*/true);
+    to.from = tensor;
+    to.version = tensor._version();
+  }
+}
+
+void GraphedStep::SayOnce(const std::string& what) {
+  if (std::ranges::find(said_, what) != said_.end()) return;
+  said_.push_back(what);
+  LogLine(LogLevel::kInfo, what + "; this is said once");
+}
+
+}  // namespace dtrain

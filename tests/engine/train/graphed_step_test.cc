@@ -1,0 +1,311 @@
+#include "engine/train/graphed_step.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/train/flat_optimizers.h"
+#include "engine/train/random_state.h"
+#include "engine/train/trainer.h"
+#include "tests/engine/train/small_trial.h"
+#include "tests/support/recorded_graph.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// What a test changes of a GraphTrial.
+struct GraphTrialOptions {
+  std::string optimizer = "sgd";
+  std::function<void(TrialContext&, torch::optim::Optimizer&)> set_up;
+  std::function<void(torch::Tensor)> on_loss;
+  std::function<bool(BatchIndex)> capturable = [](BatchIndex) { return true; };
+  std::int64_t short_batch = -1;  // of each pass
+};
+
+// Batches of waves, one of which may be short.
+class ShortBatchSource final : public DataSource {
+ public:
+  explicit ShortBatchSource(std::int64_t short_batch) : short_(short_batch) {}
+
+  std::int64_t BatchesPerEpoch() const override { return kBatches; }
+  std::int64_t SamplesPerEpoch() const override { return kBatches * 6; }
+  void Seek(std::int64_t index) override { next_ = index; }
+  Batch Read() override {
+    WaveSource waves(kBatches, next_ % kBatches == short_ ? 3 : 6);
+    waves.Seek(next_++);
+    return waves.Read();
+  }
+
+ private:
+  static constexpr std::int64_t kBatches = 5;
+  const std::int64_t short_;
+  std::int64_t next_ = 0;
+};
+
+// Dropout, running means, a mean of its own: all that a graph could get wrong.
+class GraphTrial final : public Trial {
+ public:
+  GraphTrial(TrialContext& context, const GraphTrialOptions& options)
+      : context_(context), options_(options) {
+    context.Add(net_.ptr());
+    const auto parameters = net_->parameters();
+    if (options.optimizer == "sgd") {
+      optimizer_ = std::make_shared<FlatSgd>(
+          parameters, torch::optim::SGDOptions(0.05).momentum(0.9));
+    } else if (options.optimizer == "adam") {
+      optimizer_ = std::make_shared<FlatAdam>(parameters);
+    } else if (options.optimizer == "adamw") {
+      optimizer_ = std::make_shared<FlatAdamW>(parameters);
+    } else {
+      optimizer_ = std::make_shared<torch::optim::RMSprop>(parameters);
+    }
+    context.Add(optimizer_);
+    if (options.set_up) options.set_up(context, *optimizer_);
+  }
+
+  std::unique_ptr<DataSource> TrainingData() override {
+    return std::make_unique<ShortBatchSource>(options_.short_batch);
+  }
+  std::unique_ptr<DataSource> ValidationData() override { return nullptr; }
+  Metrics TrainBatch(const Batch& batch, BatchIndex) override {
+    ++calls;
+    const auto loss = torch::nn::functional::mse_loss(net_->forward(batch.data),
+                                                      batch.target);
+    if (options_.on_loss) options_.on_loss(loss);
+    context_.Backward(loss);
+    context_.Step(*optimizer_);
+    sum.add_(loss.detach());
+    return {{"loss", loss.detach()}};
+  }
+  Metrics EvaluateBatch(const Batch&) override { return {}; }
+  bool Capturable(BatchIndex index) const override {
+    return options_.capturable(index);
+  }
+  std::map<std::string, torch::Tensor> Save() override {
+    return {{"sum", sum}};
+  }
+  void Load(const std::map<std::string, torch::Tensor>& state) override {
+    sum.copy_(state.at("sum"));
+  }
+
+  int calls = 0;
+  torch::Tensor sum = torch::zeros({});
+
+ private:
+  TrialContext& context_;
+  GraphTrialOptions options_;
+  torch::nn::Sequential net_{torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8),
+                             torch::nn::ReLU(), torch::nn::Dropout(0.3),
+                             torch::nn::Linear(8, 1)};
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+// How a training ended.
+struct Ended {
+  std::vector<torch::Tensor> state;  // of the model, and the trial's own
+  std::string optimizer;             // its facts in a checkpoint
+  nlohmann::json random;
+  std::vector<MetricValues> metrics;
+  int calls = 0;    // of TrainBatch
+  int replays = 0;  // of the graph
+  std::string log;
+};
+
+class GraphedStepTest : public SmallTrialTest {
+ protected:
+  GraphedStepTest() { spec_.until = Length{20}; }
+
+  // Trains with a graph or without; in all else it is the same.
+  Ended Train(bool graphed) {
+    SeedRandom(spec_.seed, torch::kCPU);
+    TrainerContext context(spec_, torch::kCPU);
+    GraphTrial trial(context, options_);
+    FakeRunner runner;
+    const TrialLink link = runner.Link();
+    auto graph = graphed ? std::make_unique<RecordedGraph>() : nullptr;
+    const RecordedGraph* held = graph.get();
+    Ended ended;
+    testing::internal::CaptureStderr();
+    Trainer trainer(context, trial, link, Clock::System(), std::move(graph));
+    trainer.Restore();
+    EXPECT_EQ(trainer.Run().reason, EndReason::kCompleted);
+    ended.log = testing::internal::GetCapturedStderr();
+    // A graph that was given up is gone.
+    const bool is_held = ended.log.find("are replayed") != std::string::npos;
+    ended.replays = is_held ? held->replays() : 0;
+    for (const auto& entry : StateOf(context.objects().models)) {
+      ended.state.push_back(entry.second.detach().clone());
+    }
+    ended.state.push_back(trial.sum);
+    ended.optimizer = SaveOptimizer(context.objects().optimizers[0],
+                                    NamesOf(context.objects().models))
+                          .facts.dump();
+    ended.random = SaveRandomState(torch::kCPU);
+    for (const auto& report : runner.All<TrainingReport>()) {
+      ended.metrics.push_back(report.metrics);
+    }
+    ended.calls = trial.calls;
+    checkpoint_ = runner.All<CheckpointSaved>().back().uuid;
+    return ended;
+  }
+
+  // Learns the same with a graph as without, to the bit.
+  Ended ExpectTheSame() {
+    const Ended plain = Train(/*graphed=*/false);
+    Ended graphed = Train(/*graphed=*/true);
+    EXPECT_EQ(plain.replays, 0);
+    EXPECT_EQ(plain.state.size(), graphed.state.size());
+    for (std::size_t i = 0; i < plain.state.size(); ++i) {
+      EXPECT_TRUE(torch::equal(plain.state[i], graphed.state[i])) << i;
+    }
+    EXPECT_EQ(plain.optimizer, graphed.optimizer);
+    EXPECT_EQ(plain.random, graphed.random);
+    EXPECT_EQ(plain.metrics, graphed.metrics);
+    return graphed;
+  }
+
+  GraphTrialOptions options_;
+  std::string checkpoint_;
+};
+
+constexpr int kBatches = 20;
+constexpr int kWarmUps = GraphedStep::kWarmUpBatches;
+
+TEST_F(GraphedStepTest, LearnsTheSameToTheBit) {
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.replays, kBatches - kWarmUps);
+  EXPECT_EQ(ended.calls, kWarmUps + 1);
+  EXPECT_THAT(ended.log, HasSubstr("from batch 5 on, steps are replayed"));
+}
+
+TEST_F(GraphedStepTest, SchedulesChangeTheRateInsideTheGraph) {
+  options_.set_up = [](TrialContext& context, torch::optim::Optimizer& one) {
+    context.Add(LrSchedule(ExponentialLr{0.9}), one, StepMode::kEveryBatch);
+  };
+  EXPECT_GT(ExpectTheSame().replays, 0);
+}
+
+TEST_F(GraphedStepTest, SchedulesOfOptimizerStepsCountReplays) {
+  options_.set_up = [](TrialContext& context, torch::optim::Optimizer& one) {
+    context.Add(LrSchedule(StepLr{.step_size = 3, .gamma = 0.5}), one,
+                StepMode::kEveryOptimizerStep);
+  };
+  EXPECT_GT(ExpectTheSame().replays, 0);
+}
+
+TEST_F(GraphedStepTest, AdamCountsItsStepsOnTheDevice) {
+  for (const char* optimizer : {"adam", "adamw"}) {
+    options_.optimizer = optimizer;
+    const Ended ended = ExpectTheSame();
+    EXPECT_GT(ended.replays, 0);
+    EXPECT_THAT(ended.optimizer, HasSubstr("\"step\":20"));
+  }
+}
+
+TEST_F(GraphedStepTest, AShortBatchIsTrainedAsEver) {
+  options_.short_batch = 4;
+  const Ended ended = ExpectTheSame();
+  // The first four warm up, the fifth, which is short, is captured; then the
+  // others do not fit.
+  EXPECT_EQ(ended.replays, 4);
+  EXPECT_THAT(ended.log, HasSubstr("which is of [3, 4]: a batch of [6, 4]"));
+}
+
+TEST_F(GraphedStepTest, SaysOnceWhatDoesNotFit) {
+  options_.short_batch = 3;
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.replays, kBatches - kWarmUps - 3);
+  const std::string what = "a batch of [3, 4]";
+  const auto first = ended.log.find(what);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(ended.log.find(what, first + 1), std::string::npos);
+}
+
+TEST_F(GraphedStepTest, BatchesThatAreNotCapturableAreTrainedAsEver) {
+  options_.capturable = [](BatchIndex index) { return index.batch % 4 != 3; };
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.replays, kBatches - kBatches / 4 - kWarmUps);
+  EXPECT_THAT(ended.log, HasSubstr("Trial::Capturable"));
+}
+
+TEST_F(GraphedStepTest, ATrialThatSaysNothingIsTrainedAsEver) {
+  options_.capturable = [](BatchIndex) { return false; };
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.replays, 0);
+  EXPECT_EQ(ended.calls, kBatches);
+}
+
+TEST_F(GraphedStepTest, ATrialThatReadsAValueIsTrainedAsEver) {
+  options_.on_loss = [](const torch::Tensor& loss) { loss.item<float>(); };
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.replays, 0);
+  // The attempt is one more, and has left no trace.
+  EXPECT_EQ(ended.calls, kBatches + 1);
+  EXPECT_THAT(ended.log, HasSubstr("cannot be captured as a CUDA graph"));
+  EXPECT_THAT(ended.log, HasSubstr("not permitted"));
+}
+
+TEST_F(GraphedStepTest, OtherOptimizersAreSteppedAsEver) {
+  options_.optimizer = "rmsprop";
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.replays, 0);
+  EXPECT_THAT(ended.log, HasSubstr("FlatSgd"));
+}
+
+TEST_F(GraphedStepTest, AccumulationIsNotCaptured) {
+  spec_.settings.aggregation_frequency = 2;
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.replays, 0);
+  EXPECT_THAT(ended.log, HasSubstr("aggregation_frequency"));
+}
+
+TEST_F(GraphedStepTest, GradientsAreClippedInside) {
+  spec_.settings.clip_norm = 0.1;
+  EXPECT_GT(ExpectTheSame().replays, 0);
+}
+
+TEST_F(GraphedStepTest, TheLastBatchesMetricsAreThoseOfTheLastReplay) {
+  spec_.settings.average_training_metrics = false;
+  EXPECT_GT(ExpectTheSame().replays, 0);
+}
+
+TEST_F(GraphedStepTest, SinkingReportsOnceForManyReplays) {
+  spec_.settings.sink_size = 10;
+  const Ended ended = ExpectTheSame();
+  EXPECT_EQ(ended.metrics.size(), 2u);
+  EXPECT_EQ(ended.replays, kBatches - kWarmUps);
+}
+
+TEST_F(GraphedStepTest, GoesOnFromACheckpointMadeAmongReplays) {
+  options_.optimizer = "adam";
+  const Ended whole = Train(/*graphed=*/true);
+  spec_.until = Length{11};
+  Train(/*graphed=*/true);
+  spec_.restore = checkpoint_;
+  spec_.until = Length{20};
+  const Ended resumed = Train(/*graphed=*/true);
+  for (std::size_t i = 0; i < whole.state.size(); ++i) {
+    EXPECT_TRUE(torch::equal(whole.state[i], resumed.state[i])) << i;
+  }
+  EXPECT_EQ(whole.optimizer, resumed.optimizer);
+  EXPECT_EQ(whole.random, resumed.random);
+  EXPECT_EQ(resumed.replays, 20 - 11 - kWarmUps);
+}
+
+TEST_F(GraphedStepTest, Float16LeavesStepsOutWithoutTheHost) {
+  spec_.settings.mixed_precision = "fp16";
+  spec_.settings.loss_scale = std::nullopt;
+  options_.optimizer = "adam";
+  const Ended ended = Train(/*graphed=*/true);
+  EXPECT_GT(ended.replays, 0);
+  // 65536 is too much for float16 at first, and then less is not.
+  EXPECT_THAT(ended.log, HasSubstr("gradients overflowed float16"));
+  EXPECT_THAT(ended.optimizer, Not(HasSubstr("\"step\":20")));
+  for (const torch::Tensor& tensor : ended.state) {
+    EXPECT_TRUE(tensor.isfinite().all().item<bool>());
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
