@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <system_error>
 #include <utility>
 
-#include "engine/data/seeds.h"
+#include "engine/base/file_set_key.h"
 #include "engine/data/set_cache.h"
 
 namespace dtrain {
@@ -96,17 +95,9 @@ SetPair OpenSetPair(const PreparedSets& sets, const ReadVariable& variable) {
 }
 
 std::string FilesKey(std::span<const std::filesystem::path> files) {
-  std::uint64_t key = 0;
-  const auto mix = [&](std::uint64_t value) { key = SpreadBits(key ^ value); };
-  for (const fs::path& file : files) {
-    std::error_code error;
-    const fs::path path = fs::absolute(file, error);
-    for (const char c : path.string()) mix(static_cast<unsigned char>(c));
-    mix(fs::file_size(path, error));
-    mix(static_cast<std::uint64_t>(
-        fs::last_write_time(path, error).time_since_epoch().count()));
-  }
-  return std::to_string(key);
+  FileSetKey key;
+  for (const fs::path& file : files) key.Add(file);
+  return std::to_string(key.value());
 }
 
 }  // namespace dtrain

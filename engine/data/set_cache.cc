@@ -1,14 +1,13 @@
 #include "engine/data/set_cache.h"
 
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <stdlib.h>
@@ -19,22 +18,6 @@ namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::optional<SharedBytes> Map(const fs::path& file) {
-  const UniqueFd fd(
-      ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  struct stat status {};
-  if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
-  if (!S_ISREG(status.st_mode) || status.st_size == 0) return std::nullopt;
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* start =
-      ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), /*offset=*/0);
-  if (start == MAP_FAILED) return std::nullopt;
-  return SharedBytes{
-      .owner = std::shared_ptr<const void>(
-          start, [start, size](const void*) { ::munmap(start, size); }),
-      .bytes = {static_cast<const std::uint8_t*>(start), size}};
-}
 
 bool WriteWhole(int fd, std::span<const std::uint8_t> bytes) {
   while (!bytes.empty()) {
@@ -63,7 +46,7 @@ void Keep(const fs::path& file, std::span<const std::uint8_t> bytes) {
 
 SharedBytes OpenSet(const CachedSet& set) {
   if (!set.file.empty()) {
-    std::optional<SharedBytes> mapped = Map(set.file);
+    std::optional<SharedBytes> mapped = MapFile(set.file);
     if (mapped && set.valid(mapped->bytes)) return *std::move(mapped);
   }
   const auto built =

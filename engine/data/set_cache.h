@@ -3,20 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/base/api.h"
+#include "engine/base/mapped_file.h"
 #include "engine/data/data_directory.h"
 
 namespace dtrain {
-
-/// Bytes and what keeps them: a mapped file or memory. Copies share them.
-struct SharedBytes {
-  std::shared_ptr<const void> owner;
-  std::span<const std::uint8_t> bytes;
-};
 
 /// A prepared data set that is kept in `file`, so that building it is paid once
 /// and every later trial only maps it, all of them the same pages.

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <signal.h>
-
+#include "engine/base/signals_blocked.h"
 #include "engine/data/seeds.h"
 
 namespace dtrain {
@@ -69,14 +68,9 @@ Batch ThreadLoader::Read() {
   return std::move(loaded.batch);
 }
 
-// Signals are the main thread's: it is the one that stops a trial.
 void ThreadLoader::StartWorkers() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   for (int i = 0; i < workers_; ++i) threads_.emplace_back([this] { Work(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void ThreadLoader::Work() {
