@@ -6,7 +6,21 @@
 
 namespace dtrain {
 
-/// A picture in memory, eight bits a channel. [height, width, 3], RGB.
+/// Pixels that are kept elsewhere, eight bits a channel: [height, width, 3],
+/// RGB, without gaps.
+struct ImageView {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  const std::uint8_t* pixels = nullptr;
+
+  /// The bytes of one row, and where row `y` begins.
+  std::size_t stride() const { return static_cast<std::size_t>(width) * 3; }
+  const std::uint8_t* row(std::int64_t y) const {
+    return pixels + static_cast<std::size_t>(y) * stride();
+  }
+};
+
+/// A picture in memory, laid out in the same way.
 struct Image {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -20,6 +34,9 @@ struct Image {
   std::uint8_t* row(std::int64_t y) {
     return pixels.data() + static_cast<std::size_t>(y) * stride();
   }
+
+  /// Whoever only looks at pixels takes a view. It lasts as long as they do.
+  operator ImageView() const { return {height, width, pixels.data()}; }
 };
 
 /// A part of an image.

@@ -17,7 +17,7 @@ namespace {
 }
 
 // Rows [taps.first(), taps.end()) of the crop, resampled across.
-std::vector<std::uint8_t> AcrossRows(const Image& from, const Box& crop,
+std::vector<std::uint8_t> AcrossRows(const ImageView& from, const Box& crop,
                                      const ResampleTaps& across,
                                      const ResampleTaps& down) {
   const std::int64_t rows = down.end() - down.first();
@@ -31,14 +31,15 @@ std::vector<std::uint8_t> AcrossRows(const Image& from, const Box& crop,
 
 }  // namespace
 
-Image ResizeBilinear(const Image& from, const Box& crop, std::int64_t height,
-                     std::int64_t width) {
+Image ResizeBilinear(const ImageView& from, const Box& crop,
+                     std::int64_t height, std::int64_t width) {
   return ResizeBilinear(from, crop, height, width,
                         {.height = height, .width = width});
 }
 
-Image ResizeBilinear(const Image& from, const Box& crop, std::int64_t height,
-                     std::int64_t width, const Box& window) {
+Image ResizeBilinear(const ImageView& from, const Box& crop,
+                     std::int64_t height, std::int64_t width,
+                     const Box& window) {
   assert(Contains(from.height, from.width, crop));
   assert(Contains(height, width, window));
   const ResampleTaps across(crop.width, width, window.left, window.width);

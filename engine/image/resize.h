@@ -12,12 +12,12 @@ namespace dtrain {
 /// width; there its pixels differ by the rounding in between.) Reads only
 /// `crop`. REQUIRES: `crop` lies in `from` and is not empty; height and width
 /// are at least 1.
-[[nodiscard]] Image ResizeBilinear(const Image& from, const Box& crop,
+[[nodiscard]] Image ResizeBilinear(const ImageView& from, const Box& crop,
                                    std::int64_t height, std::int64_t width);
 
 /// Only the part `window` of the same result, with no more work than it takes.
 /// REQUIRES: besides, `window` lies in the result and is not empty.
-[[nodiscard]] Image ResizeBilinear(const Image& from, const Box& crop,
+[[nodiscard]] Image ResizeBilinear(const ImageView& from, const Box& crop,
                                    std::int64_t height, std::int64_t width,
                                    const Box& window);
 

@@ -19,6 +19,23 @@ std::int64_t RoundHalfEven(double value) {
   return static_cast<std::int64_t>(std::nearbyint(value));
 }
 
+struct Sides {
+  std::int64_t height;
+  std::int64_t width;
+};
+
+// What torchvision's Resize(shorter) makes of the sides.
+Sides ResizedSides(const ImageView& image, std::int64_t shorter) {
+  const std::int64_t now = std::min(image.height, image.width);
+  const auto resized = [&](std::int64_t side) {
+    return side == now
+               ? shorter
+               : static_cast<std::int64_t>(static_cast<double>(shorter * side) /
+                                           static_cast<double>(now));
+  };
+  return {resized(image.height), resized(image.width)};
+}
+
 // A side of which torchvision's CenterCrop takes the middle `crop` pixels.
 struct CenterSide {
   CenterSide(std::int64_t side, std::int64_t crop)
@@ -77,17 +94,16 @@ Box RandomResizedCropBox(std::int64_t height, std::int64_t width, Rng& rng,
   return FallbackCrop(height, width, range);
 }
 
-Image CenterCropped(const Image& image, std::int64_t resize_size,
+Image ShrunkTo(Image image, std::int64_t side) {
+  if (std::min(image.height, image.width) <= side) return image;
+  const auto [height, width] = ResizedSides(image, side);
+  return ResizeBilinear(image, {.height = image.height, .width = image.width},
+                        height, width);
+}
+
+Image CenterCropped(const ImageView& image, std::int64_t resize_size,
                     std::int64_t crop_size) {
-  const std::int64_t shorter = std::min(image.height, image.width);
-  const auto resized = [&](std::int64_t side) {
-    return side == shorter ? resize_size
-                           : static_cast<std::int64_t>(
-                                 static_cast<double>(resize_size * side) /
-                                 static_cast<double>(shorter));
-  };
-  const std::int64_t height = resized(image.height);
-  const std::int64_t width = resized(image.width);
+  const auto [height, width] = ResizedSides(image, resize_size);
   const CenterSide down(height, crop_size);
   const CenterSide across(width, crop_size);
   Image middle = ResizeBilinear(

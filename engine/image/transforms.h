@@ -24,10 +24,17 @@ struct CropRange {
 Box RandomResizedCropBox(std::int64_t height, std::int64_t width, Rng& rng,
                          const CropRange& range = {});
 
+/// The image with its shorter side resized to `side`, as torchvision's
+/// Resize(side) does it; as it is if that side is no longer.
+/// CenterCropped(…, side, …) of it has the same bits as of the image itself.
+/// REQUIRES: the image is not empty; side ≥ 1.
+[[nodiscard]] Image ShrunkTo(Image image, std::int64_t side);
+
 /// What torchvision's Resize(resize_size) and then CenterCrop(crop_size) make
 /// of the image: its shorter side resized, the middle taken, black where it is
 /// too small. REQUIRES: the image is not empty; both sizes ≥ 1.
-[[nodiscard]] Image CenterCropped(const Image& image, std::int64_t resize_size,
+[[nodiscard]] Image CenterCropped(const ImageView& image,
+                                  std::int64_t resize_size,
                                   std::int64_t crop_size);
 
 /// The image in shades of gray, as Pillow's convert("L") has them (ITU-R

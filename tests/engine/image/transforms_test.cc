@@ -70,6 +70,33 @@ TEST(CenterCroppedTest, TakesOnePixel) {
   EXPECT_THAT(CenterCropped(image, 1, 1).pixels, ElementsAre(9, 8, 7));
 }
 
+TEST(ShrunkToTest, LeavesTheMiddleWhatItIs) {
+  for (const auto& size :
+       {Box{0, 0, 40, 31}, Box{0, 0, 31, 40}, Box{0, 0, 25, 25},
+        Box{0, 0, 24, 90}, Box{0, 0, 20, 33}, Box{0, 0, 9, 7}}) {
+    Image image = BlackImage(size.height, size.width);
+    Rng rng(3);
+    for (auto& byte : image.pixels) {
+      byte = static_cast<std::uint8_t>(rng.Below(256));
+    }
+    EXPECT_TRUE(SameImage(CenterCropped(ShrunkTo(image, 24), 24, 21),
+                          CenterCropped(image, 24, 21)))
+        << size.height << "x" << size.width;
+  }
+}
+
+TEST(ShrunkToTest, ResizesTheShorterSide) {
+  const Image tall = ShrunkTo(BlackImage(41, 20), 10);
+  EXPECT_EQ(tall.height, 20);
+  EXPECT_EQ(tall.width, 10);
+}
+
+TEST(ShrunkToTest, NeverEnlarges) {
+  const Image small = ShrunkTo(BlackImage(30, 9), 10);
+  EXPECT_EQ(small.height, 30);
+  EXPECT_EQ(small.width, 9);
+}
+
 TEST(CenterCroppedTest, PutsASmallImageOnBlack) {
   Image image = BlackImage(1, 1);
   image.pixels = {9, 8, 7};
