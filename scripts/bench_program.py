@@ -101,7 +101,7 @@ def images(bench: Bench) -> dict[str, Figure]:
     """Milliseconds an image, from its file to what a network trains on."""
     missing = lacks(bench, "hymenoptera")
     if missing:
-        return {side: Figure.none(missing) for side in ("dtrain", "torchvision")}
+        return {side: Figure.none(missing) for side in ("dtrain", "cached", "torchvision")}
     folder = os.path.join(bench.data, "hymenoptera/train")
 
     def told_by(*words: str) -> Run:
@@ -112,6 +112,7 @@ def images(bench: Bench) -> dict[str, Figure]:
     if not bench.has("torch", "torchvision"):
         peer = Figure.none(NOT_INSTALLED)
     return by_turns(bench, "images", {"dtrain": told_by(bench.engine, "images"),
+                                      "cached": told_by(bench.engine, "cached-images"),
                                       "torchvision": peer}, runs=5)
 
 
@@ -161,7 +162,9 @@ MEASUREMENTS = (
         for layer in LAYERS for way in WAYS)),
     Measurement("images", 0.7, images, (
         Row("JPEG file → RandomResizedCrop(224) → flip → normalise, one core: an image", "ms", 1.8,
-            "torchvision and PIL, antialiased", "torchvision", 1),)),
+            "torchvision and PIL, antialiased", "torchvision", 1),
+        Row("the same from `image_cache: 256`: crop, flip, normalise, one core: an image", "ms",
+            figure="cached"))),
     Measurement("digits", 0.5, lambda bench: learned(bench, "digits", ""), (
         Row("`configs/digits.yaml`: val_accuracy", "", 0.98, figure="accuracy"),
         Row("`configs/digits.yaml`: start to end", "s", 120, figure="seconds"))),

@@ -172,6 +172,9 @@ json Measure(const std::vector<std::string>& words) {
   if (!words.empty() && words[0] == "all-reduce") return AllReduce(words);
   if (words == std::vector<std::string>{"conv"}) return ConvTimes();
   if (words.size() == 2 && words[0] == "images") return ImageTimes(words[1]);
+  if (words.size() == 2 && words[0] == "cached-images") {
+    return CachedImageTimes(words[1]);
+  }
   const bool search = !words.empty() && words[0] == "search-store";
   const bool counted =
       search && words.size() == 3 && std::atoll(words[2].c_str()) > 0;
@@ -193,7 +196,8 @@ int Main(const std::vector<std::string>& words) {
                    "       dtrain-bench search-store EMPTY_DIRECTORY [TRIALS]\n"
                    "       dtrain-bench all-reduce [--ranks N] [--bytes B]\n"
                    "       dtrain-bench conv\n"
-                   "       dtrain-bench images DIRECTORY_OF_CLASSES\n";
+                   "       dtrain-bench images DIRECTORY_OF_CLASSES\n"
+                   "       dtrain-bench cached-images DIRECTORY_OF_CLASSES\n";
       return 2;
     }
     std::cout << result.dump(2) << "\n";

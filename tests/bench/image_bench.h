@@ -12,4 +12,8 @@ namespace dtrain {
 /// Throws Error if the folder has no classes or an image cannot be read.
 nlohmann::json ImageTimes(const std::filesystem::path& folder);
 
+/// The same of images that a cache keeps with a shorter side of 256. Throws
+/// Error if it cannot be made, too.
+nlohmann::json CachedImageTimes(const std::filesystem::path& folder);
+
 }  // namespace dtrain
