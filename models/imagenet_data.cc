@@ -14,7 +14,9 @@
 #include "engine/data/image_source.h"
 #include "engine/data/memory_source.h"
 #include "engine/data/seeds.h"
+#include "engine/data/set_cache.h"
 #include "engine/data/thread_loader.h"
+#include "engine/image/cached_images.h"
 #include "engine/train/log_line.h"
 #include "models/cifar10_data.h"
 #include "models/imagenet_files.h"
@@ -62,6 +64,18 @@ std::int64_t ResizeSize(const TrialContext& context) {
   return InRange(1, kMostSide, context, "resize_size", usual);
 }
 
+// The shorter side of the images in the cache; 0: there is none.
+std::int64_t CacheSide(const TrialContext& context) {
+  const std::int64_t side = InRange(0, kMostSide, context, "image_cache", 0);
+  const std::int64_t least = std::max(CropSize(context), ResizeSize(context));
+  if (side == 0 || side >= least) return side;
+  throw InvalidHyperparameters(
+      "hyperparameter 'image_cache' is " + std::to_string(side) +
+      ", less than 'crop_size' or 'resize_size': images would be enlarged "
+      "again; give at least " +
+      std::to_string(least) + ", or 0 for no cache");
+}
+
 int Workers(const TrialContext& context) {
   return static_cast<int>(InRange(0, kMostWorkers, context, "workers", 4));
 }
@@ -73,6 +87,7 @@ class FolderData final : public ImageNetData {
         steps_{.crop = CropSize(context),
                .resize = ResizeSize(context),
                .normalization = kImageNetNormalization},
+        cache_side_(CacheSide(context)),
         skipped_(std::make_shared<SkippedFiles>([](const std::string& line) {
           LogLine(LogLevel::kWarning, line);
         })) {
@@ -82,6 +97,8 @@ class FolderData final : public ImageNetData {
     directory_ = directory->string();
     training_ = List(*directory / "train");
     validation_ = List(*directory / "val");
+    training_cache_ = Cache(training_, *directory / "train");
+    validation_cache_ = Cache(validation_, *directory / "val");
     if (training_->classes != validation_->classes) {
       throw Error(ErrorKind::kFailed,
                   EscapeForTerminal(directory_) +
@@ -108,10 +125,12 @@ class FolderData final : public ImageNetData {
   std::unique_ptr<DataSource> Training(SamplerOptions samples) override {
     ImageSteps steps = steps_;
     steps.augment = true;
-    return MakeImageSource(training_, samples, steps, workers_, skipped_);
+    return MakeImageSource(training_, samples, steps, workers_, skipped_,
+                           training_cache_);
   }
   std::unique_ptr<DataSource> Validation(SamplerOptions samples) override {
-    return MakeImageSource(validation_, samples, steps_, workers_, skipped_);
+    return MakeImageSource(validation_, samples, steps_, workers_, skipped_,
+                           validation_cache_);
   }
 
  private:
@@ -119,16 +138,36 @@ class FolderData final : public ImageNetData {
       const std::filesystem::path& directory) {
     return std::make_shared<const ImageFolder>(ListImageFolder(directory));
   }
+  // Nothing is opened or made before the first image is asked for.
+  std::shared_ptr<CachedImages> Cache(
+      const std::shared_ptr<const ImageFolder>& folder,
+      const std::filesystem::path& root) const {
+    if (cache_side_ == 0) return nullptr;
+    const auto logged = [](LogLevel level) {
+      return [level](const std::string& line) { LogLine(level, line); };
+    };
+    CachedImages::Options options;
+    options.file =
+        ImageCachePath(CacheDirectory(ProcessVariable), root, cache_side_);
+    options.side = cache_side_;
+    options.threads = workers_;
+    options.listener = {.say = logged(LogLevel::kInfo),
+                        .warn = logged(LogLevel::kWarning)};
+    return std::make_shared<CachedImages>(folder, std::move(options));
+  }
   static std::int64_t Size(const ImageFolder& folder) {
     return static_cast<std::int64_t>(folder.samples.size());
   }
 
   int workers_;
   ImageSteps steps_;
+  std::int64_t cache_side_;
   std::shared_ptr<SkippedFiles> skipped_;
   std::string directory_;
   std::shared_ptr<const ImageFolder> training_;
   std::shared_ptr<const ImageFolder> validation_;
+  std::shared_ptr<CachedImages> training_cache_;  // null: there is none
+  std::shared_ptr<CachedImages> validation_cache_;
 };
 
 class Cifar10Data final : public ImageNetData {

@@ -154,6 +154,8 @@ constexpr HparamDoc kImageNetHparams[] = {
     {"crop_size", "int", "224", "side of the images that it sees"},
     {"resize_size", "int", "256 for 224",
      "shorter side before the central crop of validation"},
+    {"image_cache", "int", "0",
+     "shorter side of images kept decoded on disk; 0: none are kept"},
     {"drop_last", "bool", "false",
      "leave out an epoch's last batch if it is not full"},
     {"workers", "int", "4", "threads that load images; 0: none of their own"},

@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/data/seeds.h"
+#include "engine/image/cached_images.h"
 #include "engine/image/image_file.h"
 #include "engine/image/resize.h"
 #include "engine/image/transforms.h"
@@ -25,11 +26,13 @@ constexpr std::size_t kMostNamed = 10;
 class ImageLoader {
  public:
   ImageLoader(std::shared_ptr<const ImageFolder> folder,
-              const ImageSteps& steps, std::shared_ptr<SkippedFiles> skipped)
+              const ImageSteps& steps, std::shared_ptr<SkippedFiles> skipped,
+              std::shared_ptr<CachedImages> cache)
       : folder_(std::move(folder)),
         steps_(steps),
         scales_(ChannelScales(steps.normalization)),
-        skipped_(std::move(skipped)) {}
+        skipped_(std::move(skipped)),
+        cache_(std::move(cache)) {}
 
   Batch operator()(std::span<const std::int64_t> samples,
                    std::uint64_t pass_seed) const {
@@ -76,7 +79,8 @@ class ImageLoader {
     const ImageSample& file =
         folder_->samples[static_cast<std::size_t>(sample)];
     try {
-      const Image image = ReadImage(file.path);
+      Image room;
+      const ImageView image = Pixels(sample, room);
       Rng rng(static_cast<std::uint32_t>(SampleSeed(pass_seed, sample)));
       const Image cropped = Crop(image, rng);
       const bool flip = steps_.augment && rng.Uniform() < 0.5;
@@ -96,6 +100,14 @@ class ImageLoader {
     return true;
   }
 
+  // The pixels of the sample, in `room` unless they stand in the cache.
+  ImageView Pixels(std::int64_t sample, Image& room) const {
+    const auto number = static_cast<std::size_t>(sample);
+    if (cache_) return cache_->View(number, room);
+    room = ReadImage(folder_->samples[number].path);
+    return room;
+  }
+
   void Normalize(const Image& image, bool flip, float* to) const {
     if (steps_.channels == 3) return NormalizeInto(image, flip, scales_, to);
     const auto plane = static_cast<std::size_t>(image.height * image.width);
@@ -106,7 +118,7 @@ class ImageLoader {
     std::copy_n(planes.begin(), plane, to);
   }
 
-  Image Crop(const Image& image, Rng& rng) const {
+  Image Crop(const ImageView& image, Rng& rng) const {
     if (!steps_.augment) {
       return CenterCropped(image, steps_.resize, steps_.crop);
     }
@@ -119,6 +131,7 @@ class ImageLoader {
   ImageSteps steps_;
   std::vector<ChannelScale> scales_;
   std::shared_ptr<SkippedFiles> skipped_;
+  std::shared_ptr<CachedImages> cache_;  // null: there is none
 };
 
 }  // namespace
@@ -142,11 +155,13 @@ std::size_t SkippedFiles::count() const {
 
 std::unique_ptr<DataSource> MakeImageSource(
     std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
-    const ImageSteps& steps, int workers,
-    std::shared_ptr<SkippedFiles> skipped) {
+    const ImageSteps& steps, int workers, std::shared_ptr<SkippedFiles> skipped,
+    std::shared_ptr<CachedImages> cache) {
   samples.samples = static_cast<std::int64_t>(folder->samples.size());
   return std::make_unique<ThreadLoader>(
-      samples, ImageLoader(std::move(folder), steps, std::move(skipped)),
+      samples,
+      ImageLoader(std::move(folder), steps, std::move(skipped),
+                  std::move(cache)),
       LoaderOptions{.workers = workers});
 }
 

@@ -16,6 +16,8 @@
 
 namespace dtrain {
 
+class CachedImages;
+
 /// Image files that could not be read and were left out. Any thread.
 class DTRAIN_API SkippedFiles {
  public:
@@ -57,10 +59,12 @@ struct ImageSteps {
 /// number of workers; without augmentation "sample" says which of the folder's
 /// they are. A file that cannot be read is left out of its batch; where that
 /// leaves none, or one of several to train on, the next of the folder stand in.
-/// Read throws Error(kFailed) if no image of the folder can be read.
+/// Read throws Error(kFailed) if no image of the folder can be read. With a
+/// `cache`, of the same folder, images come from it, and the crops are cut from
+/// what it shrank them to.
 DTRAIN_API std::unique_ptr<DataSource> MakeImageSource(
     std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
-    const ImageSteps& steps, int workers,
-    std::shared_ptr<SkippedFiles> skipped);
+    const ImageSteps& steps, int workers, std::shared_ptr<SkippedFiles> skipped,
+    std::shared_ptr<CachedImages> cache = nullptr);
 
 }  // namespace dtrain

@@ -183,6 +183,23 @@ TEST_F(ImageFolderTrialTest, LeavesOutDamagedImagesAndNamesThem) {
   EXPECT_THAT(log, HasSubstr("1 image files could not be read"));
 }
 
+TEST_F(ImageFolderTrialTest, TrainsOnCachedImages) {
+  spec_.hparams["image_cache"] = 40;
+  testing::internal::CaptureStderr();
+  const Finished finished = Train(2);
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
+  EXPECT_THAT(log, HasSubstr("dtrain/images/"));
+  EXPECT_TRUE(fs::exists(directory_.path() / "dtrain/images"));
+}
+
+TEST_F(ImageFolderTrialTest, RefusesACacheOfImagesSmallerThanItsCrops) {
+  spec_.hparams["image_cache"] = 36;
+  const Finished finished = Train(1);
+  EXPECT_EQ(finished.reason, EndReason::kInvalidHp);
+  EXPECT_THAT(finished.message, HasSubstr("give at least 37"));
+}
+
 TEST_F(ImageFolderTrialTest, RefusesFewerOutputsThanClasses) {
   spec_.hparams["num_classes"] = 1;
   const Finished finished = Train(1);

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 #include <torch/types.h>
 
 #include "engine/base/error.h"
+#include "engine/image/cached_images.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -40,11 +42,21 @@ class ImageSourceTest : public ::testing::Test {
          .resize = 20,
          .augment = augment_,
          .normalization = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}}},
-        workers, skipped_);
+        workers, skipped_, cache_);
+  }
+  std::shared_ptr<CachedImages> Cache() const {
+    CachedImages::Options options;
+    options.file = cache_directory_.path() / "images";
+    options.side = 20;
+    return std::make_shared<CachedImages>(
+        std::make_shared<const ImageFolder>(ListImageFolder(root_)),
+        std::move(options));
   }
 
   const TemporaryDirectory directory_;
   const fs::path root_ = directory_.path();
+  const TemporaryDirectory cache_directory_;
+  std::shared_ptr<CachedImages> cache_;
   bool augment_ = true;
   std::vector<std::string> said_;
   const std::shared_ptr<SkippedFiles> skipped_ = std::make_shared<SkippedFiles>(
@@ -86,6 +98,33 @@ TEST_F(ImageSourceTest, CropsTheMiddleAlikeWithoutAugmentation) {
   const torch::Tensor first = source->Read().data;
   EXPECT_TRUE(torch::equal(first, source->Read().data));
   EXPECT_TRUE(torch::equal(first[0], first[4])) << "the same file";
+}
+
+TEST_F(ImageSourceTest, CropsTheSameMiddleFromACacheOfTheSameSide) {
+  augment_ = false;
+  const torch::Tensor decoded = Source({.batch_size = 8})->Read().data;
+  cache_ = Cache();
+  ASSERT_TRUE(cache_->WaitUntilMade());
+  EXPECT_TRUE(torch::equal(decoded, Source({.batch_size = 8})->Read().data));
+}
+
+TEST_F(ImageSourceTest, CropsTheSameBeforeTheCacheIsMadeAndAfter) {
+  const torch::Tensor without = Source({.batch_size = 8})->Read().data;
+  cache_ = Cache();
+  const torch::Tensor before = Source({.batch_size = 8})->Read().data;
+  ASSERT_TRUE(cache_->WaitUntilMade());
+  const torch::Tensor after =
+      Source({.batch_size = 8}, /*workers=*/3)->Read().data;
+  EXPECT_TRUE(torch::equal(before, after));
+  EXPECT_FALSE(torch::equal(before, without)) << "of the shrunk images";
+}
+
+TEST_F(ImageSourceTest, LeavesOutWhatTheCacheSaysCannotBeRead) {
+  std::ofstream(root_ / "a/torn.jpg") << "\xff\xd8\xff";
+  cache_ = Cache();
+  ASSERT_TRUE(cache_->WaitUntilMade());
+  EXPECT_EQ(Source({.batch_size = 9})->Read().size(), 8);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("a/torn.jpg")));
 }
 
 TEST_F(ImageSourceTest, LeavesOutWhatItCannotReadAndSaysSoOnce) {
