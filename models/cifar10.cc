@@ -46,6 +46,9 @@ ImageSet Subset(const ImageSet& set, const std::vector<std::int64_t>& samples) {
           .samples = torch::tensor(samples, torch::kInt64)};
 }
 
+// What is usual for CIFAR-10 (He et al., arXiv:1512.03385, 4.2).
+constexpr Augmentation kAugmentation = {.padding = 4, .flip = true};
+
 // Pixels are divided by 255, which a source does anyway.
 const Normalization kOnlyScaled = {.mean = {0, 0, 0}, .std = {1, 1, 1}};
 
@@ -88,7 +91,9 @@ CNNTrial::Split CNNTrial::SplitTraining() const try {
 }
 
 std::unique_ptr<DataSource> CNNTrial::TrainingData() {
-  return Source(split_.training, TrainingSamples());
+  const Augmentation augmentation =
+      context_.Get<bool>("augment", false) ? kAugmentation : Augmentation{};
+  return Source(split_.training, TrainingSamples(), augmentation);
 }
 
 std::unique_ptr<DataSource> CNNTrial::ValidationData() {
@@ -175,16 +180,19 @@ SamplerOptions CNNTrial::TrainingSamples() const {
 }
 
 std::unique_ptr<DataSource> CNNTrial::Held(const ImageSet& set) const {
-  return Source(set, {.batch_size = kHeldBatch,
-                      .wrap = false,
-                      .rank = context_.rank(),
-                      .ranks = context_.world_size()});
+  return Source(set,
+                {.batch_size = kHeldBatch,
+                 .wrap = false,
+                 .rank = context_.rank(),
+                 .ranks = context_.world_size()},
+                /*augmentation=*/{});
 }
 
 std::unique_ptr<DataSource> CNNTrial::Source(
-    const ImageSet& set, const SamplerOptions& samples) const {
+    const ImageSet& set, const SamplerOptions& samples,
+    const Augmentation& augmentation) const {
   return std::make_unique<MemorySource>(set, samples, kOnlyScaled,
-                                        context_.device());
+                                        context_.device(), augmentation);
 }
 
 std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context) {

@@ -46,7 +46,8 @@ class CNNTrial final : public Trial {
   SamplerOptions TrainingSamples() const;
   std::unique_ptr<DataSource> Held(const ImageSet& set) const;
   std::unique_ptr<DataSource> Source(const ImageSet& set,
-                                     const SamplerOptions& samples) const;
+                                     const SamplerOptions& samples,
+                                     const Augmentation& augmentation) const;
 
   TrialContext& context_;
   Cifar10Sets data_;

@@ -76,14 +76,16 @@ std::int64_t CacheSide(const TrialContext& context) {
       std::to_string(least) + ", or 0 for no cache");
 }
 
-int Workers(const TrialContext& context) {
-  return static_cast<int>(InRange(0, kMostWorkers, context, "workers", 4));
+LoaderOptions Loading(const TrialContext& context) {
+  return {.workers =
+              static_cast<int>(InRange(0, kMostWorkers, context, "workers", 4)),
+          .pinned = context.device().is_cuda()};
 }
 
 class FolderData final : public ImageNetData {
  public:
   explicit FolderData(const TrialContext& context)
-      : workers_(Workers(context)),
+      : loading_(Loading(context)),
         steps_{.crop = CropSize(context),
                .resize = ResizeSize(context),
                .normalization = kImageNetNormalization},
@@ -125,11 +127,11 @@ class FolderData final : public ImageNetData {
   std::unique_ptr<DataSource> Training(SamplerOptions samples) override {
     ImageSteps steps = steps_;
     steps.augment = true;
-    return MakeImageSource(training_, samples, steps, workers_, skipped_,
+    return MakeImageSource(training_, samples, steps, loading_, skipped_,
                            training_cache_);
   }
   std::unique_ptr<DataSource> Validation(SamplerOptions samples) override {
-    return MakeImageSource(validation_, samples, steps_, workers_, skipped_,
+    return MakeImageSource(validation_, samples, steps_, loading_, skipped_,
                            validation_cache_);
   }
 
@@ -150,7 +152,7 @@ class FolderData final : public ImageNetData {
     options.file =
         ImageCachePath(CacheDirectory(ProcessVariable), root, cache_side_);
     options.side = cache_side_;
-    options.threads = workers_;
+    options.threads = loading_.workers;
     options.listener = {.say = logged(LogLevel::kInfo),
                         .warn = logged(LogLevel::kWarning)};
     return std::make_shared<CachedImages>(folder, std::move(options));
@@ -159,7 +161,7 @@ class FolderData final : public ImageNetData {
     return static_cast<std::int64_t>(folder.samples.size());
   }
 
-  int workers_;
+  LoaderOptions loading_;
   ImageSteps steps_;
   std::int64_t cache_side_;
   std::shared_ptr<SkippedFiles> skipped_;
@@ -223,7 +225,7 @@ class Cifar10Data final : public ImageNetData {
 class FakeData final : public ImageNetData {
  public:
   explicit FakeData(const TrialContext& context)
-      : workers_(Workers(context)),
+      : loading_(Loading(context)),
         side_(CropSize(context)),
         classes_(InRange(1, kMostCount, context, "num_classes", 1000)),
         training_(InRange(4, kMostCount, context, "fake_samples", 1024)) {}
@@ -267,11 +269,10 @@ class FakeData final : public ImageNetData {
       return Batch{.data = torch::stack(images),
                    .target = torch::tensor(labels, torch::kInt64)};
     };
-    return std::make_unique<ThreadLoader>(samples, load,
-                                          LoaderOptions{.workers = workers_});
+    return std::make_unique<ThreadLoader>(samples, load, loading_);
   }
 
-  int workers_;
+  LoaderOptions loading_;
   std::int64_t side_;
   std::int64_t classes_;
   std::int64_t training_;

@@ -55,6 +55,8 @@ constexpr HparamDoc kOwnCNNHparams[] = {
     {"momentum", "float", "0.9", "of sgd"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
     {"workers", "int", "4", "carried and not needed: the set is in memory"},
+    {"augment", "bool", "false",
+     "train on random crops of the images in 4 black pixels, or mirrored"},
     {"own_kernels", "bool", "true",
      "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };

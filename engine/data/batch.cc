@@ -7,6 +7,23 @@
 
 namespace dtrain {
 
+namespace {
+
+// The batch with `map` of each of its tensors.
+template <typename Map>
+Batch Mapped(const Batch& batch, Map map) {
+  const auto one = [&](const torch::Tensor& tensor) {
+    return tensor.defined() ? map(tensor) : tensor;
+  };
+  Batch mapped{.data = one(batch.data), .target = one(batch.target)};
+  for (const auto& [name, tensor] : batch.extra) {
+    mapped.extra[name] = one(tensor);
+  }
+  return mapped;
+}
+
+}  // namespace
+
 const torch::Tensor& Batch::operator[](const std::string& name) const {
   if (name == "data" && data.defined()) return data;
   if (name == "target" && target.defined()) return target;
@@ -23,12 +40,26 @@ const torch::Tensor& Batch::operator[](const std::string& name) const {
 }
 
 Batch Batch::To(torch::Device device) const {
-  const auto move = [&](const torch::Tensor& tensor) {
-    return tensor.defined() ? tensor.to(device, /*non_blocking=*/true) : tensor;
-  };
-  Batch moved{.data = move(data), .target = move(target)};
-  for (const auto& [name, tensor] : extra) moved.extra[name] = move(tensor);
-  return moved;
+  return Mapped(*this, [&](const torch::Tensor& tensor) {
+    return tensor.to(device, /*non_blocking=*/true);
+  });
+}
+
+Batch Batch::Copy() const {
+  return Mapped(*this,
+                [](const torch::Tensor& tensor) { return tensor.clone(); });
+}
+
+Batch Batch::Pinned() const {
+  return Mapped(*this, [](const torch::Tensor& tensor) {
+    return tensor.is_pinned() ? tensor : tensor.pin_memory();
+  });
+}
+
+std::vector<torch::Tensor> Batch::tensors() const {
+  std::vector<torch::Tensor> all = {data, target};
+  for (const auto& [name, tensor] : extra) all.push_back(tensor);
+  return all;
 }
 
 }  // namespace dtrain

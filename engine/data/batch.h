@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <torch/types.h>
 
@@ -24,6 +25,14 @@ struct DTRAIN_API Batch {
   const torch::Tensor& operator[](const std::string& name) const;
   /// The same batch on `device`.
   Batch To(torch::Device device) const;
+  /// The same in memory of its own.
+  Batch Copy() const;
+  /// The same batch in pinned memory, from which a GPU copies while the host
+  /// goes on. REQUIRES: a GPU is open.
+  Batch Pinned() const;
+  /// Its tensors: data, target, and the extra ones by name. Undefined ones are
+  /// among them.
+  std::vector<torch::Tensor> tensors() const;
 };
 
 }  // namespace dtrain

@@ -26,10 +26,12 @@ constexpr std::size_t kMostNamed = 10;
 class ImageLoader {
  public:
   ImageLoader(std::shared_ptr<const ImageFolder> folder,
-              const ImageSteps& steps, std::shared_ptr<SkippedFiles> skipped,
+              const ImageSteps& steps, bool is_pinned,
+              std::shared_ptr<SkippedFiles> skipped,
               std::shared_ptr<CachedImages> cache)
       : folder_(std::move(folder)),
         steps_(steps),
+        is_pinned_(is_pinned),
         scales_(ChannelScales(steps.normalization)),
         skipped_(std::move(skipped)),
         cache_(std::move(cache)) {}
@@ -37,9 +39,12 @@ class ImageLoader {
   Batch operator()(std::span<const std::int64_t> samples,
                    std::uint64_t pass_seed) const {
     const auto size = static_cast<std::int64_t>(samples.size());
-    const torch::Tensor data = torch::empty(
-        {size, steps_.channels, steps_.crop, steps_.crop}, torch::kFloat);
-    const torch::Tensor target = torch::empty({size}, torch::kInt64);
+    const auto options = torch::TensorOptions().pinned_memory(is_pinned_);
+    const torch::Tensor data =
+        torch::empty({size, steps_.channels, steps_.crop, steps_.crop},
+                     options.dtype(torch::kFloat));
+    const torch::Tensor target =
+        torch::empty({size}, options.dtype(torch::kInt64));
     std::vector<std::int64_t> kept_samples;
     std::int64_t kept = 0;
     const auto keep = [&](std::int64_t sample) {
@@ -129,6 +134,7 @@ class ImageLoader {
 
   std::shared_ptr<const ImageFolder> folder_;
   ImageSteps steps_;
+  bool is_pinned_;
   std::vector<ChannelScale> scales_;
   std::shared_ptr<SkippedFiles> skipped_;
   std::shared_ptr<CachedImages> cache_;  // null: there is none
@@ -155,14 +161,15 @@ std::size_t SkippedFiles::count() const {
 
 std::unique_ptr<DataSource> MakeImageSource(
     std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
-    const ImageSteps& steps, int workers, std::shared_ptr<SkippedFiles> skipped,
+    const ImageSteps& steps, const LoaderOptions& loading,
+    std::shared_ptr<SkippedFiles> skipped,
     std::shared_ptr<CachedImages> cache) {
   samples.samples = static_cast<std::int64_t>(folder->samples.size());
   return std::make_unique<ThreadLoader>(
       samples,
-      ImageLoader(std::move(folder), steps, std::move(skipped),
+      ImageLoader(std::move(folder), steps, loading.pinned, std::move(skipped),
                   std::move(cache)),
-      LoaderOptions{.workers = workers});
+      loading);
 }
 
 }  // namespace dtrain

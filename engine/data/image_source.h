@@ -52,7 +52,7 @@ struct ImageSteps {
   Normalization normalization;
 };
 
-/// A DataSource of image files, decoded and transformed by `workers` threads as
+/// A DataSource of image files, decoded and transformed by threads as
 /// torchvision does with Pillow: RandomResizedCrop and RandomHorizontalFlip, or
 /// Resize and CenterCrop; then ToTensor and Normalize. Batches are float
 /// [samples, channels, crop, crop] and int64 [samples], the same with any
@@ -64,7 +64,8 @@ struct ImageSteps {
 /// what it shrank them to.
 DTRAIN_API std::unique_ptr<DataSource> MakeImageSource(
     std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
-    const ImageSteps& steps, int workers, std::shared_ptr<SkippedFiles> skipped,
+    const ImageSteps& steps, const LoaderOptions& loading,
+    std::shared_ptr<SkippedFiles> skipped,
     std::shared_ptr<CachedImages> cache = nullptr);
 
 }  // namespace dtrain

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/data/cuda_half.h"
+#include "engine/data/seeds.h"
 
 namespace dtrain {
 namespace {
@@ -17,7 +18,8 @@ namespace {
 // A batch being trained on, one being read, one whose metrics are kept.
 constexpr std::size_t kMostTensors = 4;
 
-void CheckSet(const ImageSet& set, const Normalization& normalization) {
+void CheckSet(const ImageSet& set, const Normalization& normalization,
+              const Augmentation& augmentation) {
   const bool good =
       set.images.defined() && set.images.scalar_type() == torch::kUInt8 &&
       set.images.dim() == 4 && set.labels.defined() &&
@@ -42,6 +44,13 @@ void CheckSet(const ImageSet& set, const Normalization& normalization) {
                     " channels; give the normalization as many means and "
                     "deviations");
   }
+  const std::int64_t least = std::min(set.images.size(2), set.images.size(3));
+  if (augmentation.padding < 0 || augmentation.padding > least) {
+    throw Error(ErrorKind::kFailed,
+                "a padding of " + std::to_string(augmentation.padding) +
+                    " pixels; it is from 0 to the images' shorter side, " +
+                    std::to_string(least));
+  }
 }
 
 SamplerOptions WithSamples(SamplerOptions options, const ImageSet& set) {
@@ -54,20 +63,56 @@ bool IsFree(const torch::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
 
-void GatherRow(const GatherJob& job, std::int64_t row) {
-  const std::int64_t sample = job.samples[row];
-  const std::int64_t size = job.channels * job.pixels;
-  const std::uint8_t* from = job.images + sample * size;
-  float* to = job.data + row * size;
+// Image `sample` as it is: a plane at a time, in loops that vectorise.
+void GatherPlain(const GatherJob& job, const std::uint8_t* from, float* to) {
+  const std::int64_t pixels = job.height * job.width;
   for (std::int64_t c = 0; c < job.channels; ++c) {
     const ChannelScale scale = job.scales[c];
-    for (std::int64_t i = 0; i < job.pixels; ++i) {
+    for (std::int64_t i = 0; i < pixels; ++i) {
       to[i] = NormalizePixel(from[i], scale);
     }
-    from += job.pixels;
-    to += job.pixels;
+    from += pixels;
+    to += pixels;
   }
+}
+
+void GatherRow(const GatherJob& job, std::int64_t row) {
+  const std::int64_t sample = job.samples[row];
+  const std::int64_t size = job.size();
+  const std::uint8_t* from = job.images + sample * size;
+  float* to = job.data + row * size;
   job.target[row] = job.labels[sample];
+  const Placement placement = PlacementIn(job, sample);
+  if (placement == Placement{}) return GatherPlain(job, from, to);
+  for (std::int64_t i = 0; i < size; ++i) {
+    to[i] = GatheredNumber(job, from, placement, i);
+  }
+}
+
+torch::Tensor Numbers(std::span<const std::int64_t> numbers) {
+  const torch::Tensor tensor =
+      torch::empty({static_cast<std::int64_t>(numbers.size())}, torch::kInt64);
+  std::ranges::copy(numbers, tensor.mutable_data_ptr<std::int64_t>());
+  return tensor;
+}
+
+// For each of `size` places along a side, [samples, size], where in the image
+// it is read, and whether it is in the image at all.
+struct Taken {
+  torch::Tensor index;
+  torch::Tensor is_inside;
+};
+
+Taken TakenAlong(const std::vector<std::int64_t>& shift,
+                 const std::vector<std::int64_t>& mirrored, std::int64_t size,
+                 torch::Device device) {
+  const torch::Tensor place = torch::arange(size).unsqueeze(0);
+  const torch::Tensor turned = torch::where(
+      Numbers(mirrored).unsqueeze(1).to(torch::kBool), size - 1 - place, place);
+  const torch::Tensor at =
+      (turned + Numbers(shift).unsqueeze(1)).to(device, /*non_blocking=*/true);
+  return {.index = at.clamp(0, size - 1),
+          .is_inside = at.ge(0).logical_and(at.lt(size))};
 }
 
 }  // namespace
@@ -85,8 +130,11 @@ std::vector<ChannelScale> ChannelScales(const Normalization& normalization) {
 
 MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
                            const Normalization& normalization,
-                           torch::Device device)
-    : sampler_((CheckSet(set, normalization), WithSamples(samples, set))),
+                           torch::Device device, Augmentation augmentation)
+    : seed_(samples.seed),
+      augmentation_(augmentation),
+      sampler_((CheckSet(set, normalization, augmentation),
+                WithSamples(samples, set))),
       scales_(ChannelScales(normalization)) {
   set_.images = set.images.to(device).contiguous();
   set_.labels = set.labels.to(device).contiguous();
@@ -110,7 +158,7 @@ std::int64_t MemorySource::SamplesPerEpoch() const {
 Batch MemorySource::Read() {
   const BatchSampler::Indices indices = sampler_.Next();
   if (set_.images.is_cpu()) return GatherOnHost(indices);
-  return GatherOnDevice(SamplesOnDevice(indices));
+  return GatherOnDevice(indices);
 }
 
 // Tensors for `count` samples that nobody reads: of the pool if it has any.
@@ -144,7 +192,7 @@ std::span<const std::int64_t> MemorySource::ImagesOf(
 
 Batch MemorySource::GatherOnHost(const BatchSampler::Indices& indices) {
   Tensors& to = FreeTensors(static_cast<std::int64_t>(indices.samples.size()));
-  GatherJob job = Job(to, ImagesOf(indices.samples).data());
+  GatherJob job = Job(to, ImagesOf(indices.samples).data(), indices.pass);
   job.scales = scales_.data();
   for (std::int64_t row = 0; row < job.batch; ++row) GatherRow(job, row);
   return {.data = to.data, .target = to.target};
@@ -156,28 +204,65 @@ torch::Tensor MemorySource::SamplesOnDevice(
     const BatchSampler::Indices& indices) {
   if (indices.pass != order_pass_) {
     const std::span<const std::int64_t> order = ImagesOf(sampler_.order());
-    const auto size = static_cast<std::int64_t>(order.size());
-    const torch::Tensor host = torch::empty({size}, torch::kInt64);
-    std::ranges::copy(order, host.mutable_data_ptr<std::int64_t>());
-    order_ = host.to(set_.images.device());
+    order_ = Numbers(order).to(set_.images.device());
     order_pass_ = indices.pass;
   }
   return order_.narrow(0, indices.first,
                        static_cast<std::int64_t>(indices.samples.size()));
 }
 
-Batch MemorySource::GatherOnDevice(const torch::Tensor& samples) {
-  if (kernel_ == nullptr) {
-    const torch::Tensor scale = device_scales_.view({1, -1, 1, 1, 2});
-    return {.data = set_.images.index_select(0, samples)
-                        .to(torch::kFloat)
-                        .mul_(scale.select(-1, 0))
-                        .add_(scale.select(-1, 1)),
-            .target = set_.labels.index_select(0, samples)};
+Batch GatherByTensors(const ImageSet& set,
+                      std::span<const std::int64_t> samples,
+                      const torch::Tensor& scales,
+                      const Augmentation& augmentation,
+                      std::uint64_t pass_seed) {
+  std::vector<std::int64_t> down;
+  std::vector<std::int64_t> right;
+  std::vector<std::int64_t> mirrored;
+  for (const std::int64_t sample : samples) {
+    const Placement placement =
+        PlacementOf(augmentation, SampleSeed(pass_seed, sample));
+    down.push_back(placement.down);
+    right.push_back(placement.right);
+    mirrored.push_back(placement.mirrored ? 1 : 0);
   }
+  const torch::Device device = set.images.device();
+  const torch::Tensor chosen = Numbers(samples).to(device);
+  const std::vector<std::int64_t> never(samples.size());
+  const Taken rows = TakenAlong(down, never, set.images.size(2), device);
+  const Taken columns = TakenAlong(right, mirrored, set.images.size(3), device);
+  const torch::Tensor pixels =
+      set.images.index_select(0, chosen)
+          .gather(2,
+                  rows.index.view({-1, 1, set.images.size(2), 1})
+                      .expand({-1, set.images.size(1), -1, set.images.size(3)}))
+          .gather(
+              3, columns.index.view({-1, 1, 1, set.images.size(3)})
+                     .expand({-1, set.images.size(1), set.images.size(2), -1}));
+  const torch::Tensor is_inside =
+      rows.is_inside.view({-1, 1, set.images.size(2), 1})
+          .logical_and(columns.is_inside.view({-1, 1, 1, set.images.size(3)}));
+  const torch::Tensor scale = scales.view({1, -1, 1, 1, 2});
+  return {.data = pixels.mul(is_inside)
+                      .to(torch::kFloat)
+                      .mul_(scale.select(-1, 0))
+                      .add_(scale.select(-1, 1)),
+          .target = set.labels.index_select(0, chosen)};
+}
+
+Batch MemorySource::GatherOnDevice(const BatchSampler::Indices& indices) {
+  if (kernel_ == nullptr) {
+    return GatherByTensors(set_, ImagesOf(indices.samples), device_scales_,
+                           augmentation_, PassSeed(seed_, indices.pass));
+  }
+  return GatherByKernel(SamplesOnDevice(indices), indices.pass);
+}
+
+Batch MemorySource::GatherByKernel(const torch::Tensor& samples,
+                                   std::int64_t pass) {
   // Torch's allocator for the device recycles by itself, in stream order.
   const Tensors to = NewTensors(samples.size(0));
-  GatherJob job = Job(to, samples.const_data_ptr<std::int64_t>());
+  GatherJob job = Job(to, samples.const_data_ptr<std::int64_t>(), pass);
   job.scales =
       static_cast<const ChannelScale*>(device_scales_.const_data_ptr());
   const torch::Device device = set_.images.device();
@@ -191,8 +276,8 @@ Batch MemorySource::GatherOnDevice(const torch::Tensor& samples) {
   return {.data = to.data, .target = to.target};
 }
 
-GatherJob MemorySource::Job(const Tensors& to,
-                            const std::int64_t* samples) const {
+GatherJob MemorySource::Job(const Tensors& to, const std::int64_t* samples,
+                            std::int64_t pass) const {
   const torch::Tensor& images = set_.images;
   return {.images = images.const_data_ptr<std::uint8_t>(),
           .labels = set_.labels.const_data_ptr<std::int64_t>(),
@@ -201,7 +286,10 @@ GatherJob MemorySource::Job(const Tensors& to,
           .target = to.target.mutable_data_ptr<std::int64_t>(),
           .batch = to.target.size(0),
           .channels = images.size(1),
-          .pixels = images.size(2) * images.size(3)};
+          .height = images.size(2),
+          .width = images.size(3),
+          .augmentation = augmentation_,
+          .pass_seed = PassSeed(seed_, pass)};
 }
 
 }  // namespace dtrain

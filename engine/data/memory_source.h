@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "engine/base/api.h"
+#include "engine/data/augmentation.h"
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 #include "engine/data/gather_normalize.h"
@@ -36,17 +37,28 @@ struct Normalization {
 DTRAIN_API std::vector<ChannelScale> ChannelScales(
     const Normalization& normalization);
 
+/// The batch of these images, [samples] of `set` on any device, gathered by
+/// ATen's operations: what MemorySource does where it has no kernel. `scales`
+/// is float [channels, 2], on the set's device, `samples` on the CPU.
+DTRAIN_API Batch GatherByTensors(const ImageSet& set,
+                                 std::span<const std::int64_t> samples,
+                                 const torch::Tensor& scales,
+                                 const Augmentation& augmentation,
+                                 std::uint64_t pass_seed);
+
 /// A DataSource without a loader: the set stays in memory as bytes, on the
 /// trial's device, and a batch is gathered and normalised in one pass over it,
-/// straight into float tensors. On a GPU by our kernel where it was built, by
-/// ATen otherwise. Tensors of a batch that nobody holds any more are used
-/// again.
+/// straight into float tensors, and augmented on the way if that is asked for:
+/// by the seed, the pass and the image. On a GPU by our kernel where it was
+/// built, by ATen otherwise. Tensors of a batch that nobody holds any more are
+/// used again.
 class DTRAIN_API MemorySource final : public DataSource {
  public:
   /// `samples.samples` is taken from the set. Throws Error(kFailed) for a set
   /// of other types or shapes than ImageSet says.
   MemorySource(const ImageSet& set, SamplerOptions samples,
-               const Normalization& normalization, torch::Device device);
+               const Normalization& normalization, torch::Device device,
+               Augmentation augmentation = {});
 
   std::int64_t BatchesPerEpoch() const override;
   std::int64_t SamplesPerEpoch() const override;
@@ -64,9 +76,13 @@ class DTRAIN_API MemorySource final : public DataSource {
   std::span<const std::int64_t> ImagesOf(std::span<const std::int64_t> samples);
   Batch GatherOnHost(const BatchSampler::Indices& indices);
   torch::Tensor SamplesOnDevice(const BatchSampler::Indices& indices);
-  Batch GatherOnDevice(const torch::Tensor& samples);
-  GatherJob Job(const Tensors& to, const std::int64_t* samples) const;
+  Batch GatherOnDevice(const BatchSampler::Indices& indices);
+  Batch GatherByKernel(const torch::Tensor& samples, std::int64_t pass);
+  GatherJob Job(const Tensors& to, const std::int64_t* samples,
+                std::int64_t pass) const;
 
+  const std::uint32_t seed_;
+  const Augmentation augmentation_;
   ImageSet set_;                      // on the device, but for `samples`
   std::vector<std::int64_t> chosen_;  // of a batch, where not all images are
   BatchSampler sampler_;

@@ -15,6 +15,7 @@ ThreadLoader::ThreadLoader(const SamplerOptions& samples, LoadBatch load,
       depth_(std::int64_t{std::max(options.workers, 1)} *
              std::max(options.prefetch, 1)),
       workers_(std::max(options.workers, 0)),
+      is_pinned_(options.pinned),
       sampler_(samples) {}
 
 ThreadLoader::~ThreadLoader() {
@@ -110,6 +111,7 @@ ThreadLoader::Loaded ThreadLoader::Load(const Order& order) const {
   Loaded loaded;
   try {
     loaded.batch = load_(order.samples, PassSeed(options_.seed, order.pass));
+    if (is_pinned_) loaded.batch = loaded.batch.Pinned();
   } catch (...) {
     loaded.failure = std::current_exception();
   }

@@ -27,6 +27,9 @@ using LoadBatch = std::function<Batch(std::span<const std::int64_t> samples,
 struct LoaderOptions {
   int workers = 0;   // threads; 0: the caller's thread loads when it reads
   int prefetch = 2;  // batches ahead for each worker
+  // Batches lie in pinned memory, from which a GPU copies while it computes.
+  // What `load` makes elsewhere is moved there. REQUIRES: a GPU is open.
+  bool pinned = false;
 };
 
 /// A DataSource that loads batches in threads, ahead of the reader and in
@@ -71,6 +74,7 @@ class DTRAIN_API ThreadLoader final : public DataSource {
   const LoadBatch load_;
   const std::int64_t depth_;  // batches that may be ahead of the reader
   const int workers_;
+  const bool is_pinned_;
 
   std::mutex mutex_;  // guards all that follows
   std::condition_variable work_;

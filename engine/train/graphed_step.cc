@@ -13,13 +13,6 @@ namespace dtrain {
 
 namespace {
 
-// The tensors of a batch, in an order of their own.
-std::vector<torch::Tensor> TensorsOf(const Batch& batch) {
-  std::vector<torch::Tensor> tensors = {batch.data, batch.target};
-  for (const auto& entry : batch.extra) tensors.push_back(entry.second);
-  return tensors;
-}
-
 // What of a tensor a captured step is bound to.
 bool IsAlike(const torch::Tensor& one, const torch::Tensor& other) {
   if (!one.defined() || !other.defined()) {
@@ -36,7 +29,7 @@ bool IsAlike(const Batch& one, const Batch& other) {
   };
   return std::ranges::equal(one.extra, other.extra, same_name) &&
          std::ranges::equal(
-             TensorsOf(one), TensorsOf(other),
+             one.tensors(), other.tensors(),
              [](const torch::Tensor& left, const torch::Tensor& right) {
                return IsAlike(left, right);
              });
@@ -46,18 +39,6 @@ std::string ShapeOf(const Batch& batch) {
   std::ostringstream text;
   if (batch.data.defined()) text << batch.data.sizes();
   return std::move(text).str();
-}
-
-torch::Tensor Copied(const torch::Tensor& tensor) {
-  return tensor.defined() ? tensor.clone() : tensor;
-}
-
-Batch Copied(const Batch& batch) {
-  Batch copy{.data = Copied(batch.data), .target = Copied(batch.target)};
-  for (const auto& [name, tensor] : batch.extra) {
-    copy.extra[name] = Copied(tensor);
-  }
-  return copy;
 }
 
 }  // namespace
@@ -121,7 +102,7 @@ bool GraphedStep::Capture(const Batch& batch, BatchIndex index) {
                 why);
     return false;
   }
-  for (const torch::Tensor& tensor : TensorsOf(input_)) {
+  for (const torch::Tensor& tensor : input_.tensors()) {
     if (tensor.defined()) inputs_.push_back({.at = tensor});
   }
   LogLine(LogLevel::kInfo, "from batch " + std::to_string(index.batch + 1) +
@@ -131,7 +112,7 @@ bool GraphedStep::Capture(const Batch& batch, BatchIndex index) {
 
 // Why it could not, or empty.
 std::string GraphedStep::TryCapture(const Batch& batch, BatchIndex index) try {
-  input_ = Copied(batch);
+  input_ = batch.Copy();
   context_.BeginCapture();
   graph_->Capture(
       [&] { names_ = sums_.Capture(Step(input_, index), context_.device()); });
@@ -146,7 +127,7 @@ std::string GraphedStep::TryCapture(const Batch& batch, BatchIndex index) try {
 void GraphedStep::CopyIn(const Batch& batch) {
   const torch::NoGradGuard no_grad;
   auto input = inputs_.begin();
-  for (const torch::Tensor& tensor : TensorsOf(batch)) {
+  for (const torch::Tensor& tensor : batch.tensors()) {
     if (!tensor.defined()) continue;
     Input& to = *input++;
     if (to.from.is_same(tensor) && to.version == tensor._version()) continue;

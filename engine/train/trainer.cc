@@ -38,6 +38,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
       sink_(SinkBatches(settings(), training_->BatchesPerEpoch())),
       batches_per_epoch_(
           settings().sink_size == 0 ? training_->BatchesPerEpoch() : sink_),
+      to_device_(context.device()),
       graph_(std::move(graph)),
       sums_(!settings().average_training_metrics) {
   if (settings().profile) StartProfile();
@@ -158,7 +159,7 @@ bool Trainer::AtBoundary(bool done) {
 
 Batch Trainer::ReadBatch() {
   const StepProfile::Scope scope(context_.profile(), Phase::kData);
-  return training_->Read().To(context_.device());
+  return to_device_(training_->Read());
 }
 
 // Why steps cannot be captured, or empty. What of them is left to find out is

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/data/device_copy.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/early_stop.h"
 #include "engine/train/gpu_meter.h"
@@ -87,6 +88,7 @@ class Trainer {
   const std::int64_t sink_;                 // batches in one go; 1: no sinking
   const std::int64_t batches_per_epoch_;
 
+  DeviceCopy to_device_;
   std::unique_ptr<StepGraph> graph_;  // until StartSteps
   std::optional<GraphedStep> step_;   // from StartSteps on
   TrainingState state_;

@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/prediction_files.h"
+#include "engine/data/device_copy.h"
 #include "engine/data/image_source.h"
 #include "engine/image/image_folder.h"
 #include "engine/train/autocast.h"
@@ -52,6 +53,7 @@ std::shared_ptr<const ImageFolder> ImagesIn(const std::string& file) {
 }
 
 std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
+                                          torch::Device device,
                                           const RankGroup& ranks) {
   const std::optional<ImageSteps> steps = trial.ImagePreparation();
   if (!steps) {
@@ -66,7 +68,9 @@ std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
                           .wrap = false,
                           .rank = ranks.rank(),
                           .ranks = ranks.size()},
-                         *steps, spec.threads, std::move(skipped));
+                         *steps,
+                         {.workers = spec.threads, .pinned = device.is_cuda()},
+                         std::move(skipped));
 }
 
 // A model as it was, and a set to apply it to.
@@ -84,8 +88,9 @@ class Use {
     link_.send(Ready{});
     WarmStart(spec.warm_start, context_, *trial_);
     if (spec.task == Task::kLoad) return;
-    source_ = spec.images.empty() ? SourceOf(*trial_, spec.split)
-                                  : ImageSourceOf(*trial_, spec, ranks_);
+    source_ = spec.images.empty()
+                  ? SourceOf(*trial_, spec.split)
+                  : ImageSourceOf(*trial_, spec, device_, ranks_);
     context_.SetTraining(false);
     progress_.total = progress_.batches_per_epoch = source_->BatchesPerEpoch();
     link_.send(progress_);
@@ -107,6 +112,7 @@ class Use {
     std::vector<torch::Tensor> targets;
     std::vector<torch::Tensor> numbers;  // of the images that could be read
     std::int64_t samples = 0;
+    DeviceCopy to_device(device_);
     source_->Seek(0);
     // Ranks may differ by a batch, but none goes ahead.
     const std::int64_t most = ranks_.Most(progress_.total);
@@ -114,7 +120,7 @@ class Use {
       if (!ranks_.Any(!Enough(samples))) break;
       if (!GoOn()) return {.reason = EndReason::kStopped};
       if (i >= progress_.total) continue;
-      const Batch batch = source_->Read().To(device_);
+      const Batch batch = to_device(source_->Read());
       outputs.push_back(OutputOf(batch));
       if (!spec_.images.empty()) {
         numbers.push_back(batch[kSampleNumbers].to(torch::kCPU));

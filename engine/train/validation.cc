@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/data/device_copy.h"
 #include "engine/train/metric_sums.h"
 #include "engine/train/tensor_file.h"
 
@@ -95,6 +96,7 @@ std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
   const std::map<std::string, Reducer> reducers = trial.Reducers();
   Gathered gathered(reducers);
   MetricSums sums(/*last_only=*/false, Reductions(reducers));
+  DeviceCopy to_device(device);
   source.Seek(0);
   std::int64_t batches = source.BatchesPerEpoch();
   if (most_batches > 0) batches = std::min(batches, most_batches);
@@ -104,7 +106,7 @@ std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
     if (!go_on()) return std::nullopt;
     if (i >= batches) continue;
     // Read outside of the guard: what a source keeps may be trained on.
-    const Batch batch = source.Read().To(device);
+    const Batch batch = to_device(source.Read());
     const c10::InferenceMode inference;
     Metrics metrics = trial.EvaluateBatch(batch);
     gathered.TakeFrom(metrics);

@@ -12,11 +12,12 @@ constexpr int kThreads = 256;
 __global__ void Gather(GatherJob job) {
   const std::int64_t row = blockIdx.x;
   const std::int64_t sample = job.samples[row];
-  const std::int64_t size = job.channels * job.pixels;
+  const std::int64_t size = job.size();
   const std::uint8_t* from = job.images + sample * size;
   float* to = job.data + row * size;
+  const Placement placement = PlacementIn(job, sample);
   for (std::int64_t i = threadIdx.x; i < size; i += kThreads) {
-    to[i] = NormalizePixel(from[i], job.scales[i / job.pixels]);
+    to[i] = GatheredNumber(job, from, placement, i);
   }
   if (threadIdx.x == 0) job.target[row] = job.labels[sample];
 }

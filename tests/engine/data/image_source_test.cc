@@ -42,7 +42,7 @@ class ImageSourceTest : public ::testing::Test {
          .resize = 20,
          .augment = augment_,
          .normalization = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}}},
-        workers, skipped_, cache_);
+        {.workers = workers}, skipped_, cache_);
   }
   std::shared_ptr<CachedImages> Cache() const {
     CachedImages::Options options;

@@ -1,9 +1,13 @@
 #include "engine/data/memory_source.h"
 
+#include <numeric>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/data/seeds.h"
 
 namespace dtrain {
 namespace {
@@ -104,6 +108,112 @@ TEST_F(MemorySourceTest, RefusesMeansForOtherChannels) {
   const Normalization grey = {.mean = {0.5F}, .std = {0.5F}};
   EXPECT_THAT([&] { MemorySource(set_, {.batch_size = 2}, grey, torch::kCPU); },
               testing::ThrowsMessage<Error>(HasSubstr("have 2 channels")));
+}
+
+// Forty images of three channels and 8×6 pixels, none of which is black.
+class AugmentationTest : public ::testing::Test {
+ protected:
+  AugmentationTest() { torch::manual_seed(5); }
+
+  MemorySource Source(const SamplerOptions& samples,
+                      const Augmentation& augmentation) const {
+    return MemorySource(set_, samples, normalization_, torch::kCPU,
+                        augmentation);
+  }
+  // The whole set as one batch, as it is augmented in pass `pass`.
+  torch::Tensor Whole(const Augmentation& augmentation, std::int64_t pass = 0) {
+    MemorySource source = Source({.batch_size = 40, .seed = 3}, augmentation);
+    source.Seek(pass);
+    return source.Read().data;
+  }
+
+  const ImageSet set_ = {
+      .images = torch::randint(1, 256, {40, 3, 8, 6}, torch::kUInt8),
+      .labels = torch::arange(40, torch::kInt64)};
+  const Normalization normalization_ = {.mean = {0.5F, 0.25F, 0},
+                                        .std = {0.5F, 2.0F, 1}};
+  const Augmentation both_ = {.padding = 3, .flip = true};
+};
+
+TEST_F(AugmentationTest, ShowsAPieceOfThePaddedImageMirroredOrNot) {
+  const torch::Tensor plain = Whole({});
+  const torch::Tensor black =
+      torch::tensor({-1.0, -0.125, 0.0}, torch::kFloat).view({1, 3, 1, 1});
+  torch::Tensor padded = black.expand({40, 3, 14, 12}).clone();
+  padded.narrow(2, 3, 8).narrow(3, 3, 6).copy_(plain);
+  const torch::Tensor augmented = Whole(both_);
+  int mirrored = 0;
+  std::set<std::pair<int, int>> places;
+  for (int sample = 0; sample < 40; ++sample) {
+    bool found = false;
+    for (int down = 0; down <= 6; ++down) {
+      for (int right = 0; right <= 6; ++right) {
+        const torch::Tensor piece =
+            padded[sample].narrow(1, down, 8).narrow(2, right, 6);
+        const bool turned = torch::equal(augmented[sample], piece.flip({2}));
+        if (!turned && !torch::equal(augmented[sample], piece)) continue;
+        found = true;
+        mirrored += turned ? 1 : 0;
+        places.emplace(down, right);
+      }
+    }
+    EXPECT_TRUE(found) << sample;
+  }
+  EXPECT_GT(mirrored, 8);
+  EXPECT_LT(mirrored, 32);
+  EXPECT_GT(places.size(), 15u);
+}
+
+TEST_F(AugmentationTest, IsTheSameByOperationsOfTensors) {
+  for (const Augmentation augmentation :
+       {Augmentation{}, Augmentation{.padding = 2}, Augmentation{.flip = true},
+        both_}) {
+    std::vector<std::int64_t> samples(40);
+    std::iota(samples.begin(), samples.end(), 0);
+    const auto scales = ChannelScales(normalization_);
+    const torch::Tensor scale =
+        torch::from_blob(const_cast<ChannelScale*>(scales.data()), {3, 2});
+    const Batch batch =
+        GatherByTensors(set_, samples, scale, augmentation, PassSeed(3, 2));
+    EXPECT_TRUE(torch::equal(batch.data, Whole(augmentation, 2)));
+    EXPECT_TRUE(torch::equal(batch.target, set_.labels));
+  }
+}
+
+TEST_F(AugmentationTest, WithoutAnyTheKernelsArithmeticIsThePlainOne) {
+  const auto scales = ChannelScales(normalization_);
+  const GatherJob job = {
+      .scales = scales.data(), .channels = 3, .height = 8, .width = 6};
+  const torch::Tensor plain = Whole({});
+  const float* expected = plain.const_data_ptr<float>();
+  const std::uint8_t* images = set_.images.const_data_ptr<std::uint8_t>();
+  for (std::int64_t sample = 0; sample < 40; ++sample) {
+    for (std::int64_t i = 0; i < job.size(); ++i) {
+      const std::uint8_t* from = images + sample * job.size();
+      ASSERT_EQ(GatheredNumber(job, from, PlacementIn(job, sample), i),
+                expected[sample * job.size() + i]);
+    }
+  }
+}
+
+TEST_F(AugmentationTest, DependsOnThePassAndTheImageAlone) {
+  const torch::Tensor first = Whole(both_, 0);
+  EXPECT_FALSE(torch::equal(first, Whole(both_, 1)));
+  EXPECT_TRUE(torch::equal(first, Whole(both_, 0)));
+  // In batches of seven on the second of two ranks.
+  MemorySource source = Source(
+      {.batch_size = 7, .shuffle = true, .seed = 3, .rank = 1, .ranks = 2},
+      both_);
+  const Batch batch = source.Read();
+  EXPECT_TRUE(torch::equal(batch.data, first.index_select(0, batch.target)));
+}
+
+TEST_F(AugmentationTest, RefusesPaddingThatLeavesNothingToSee) {
+  for (const std::int64_t padding : {-1, 7}) {
+    EXPECT_THAT([&] { Source({.batch_size = 2}, {.padding = padding}); },
+                ::testing::ThrowsMessage<Error>(HasSubstr(
+                    "padding of " + std::to_string(padding) + " pixels")));
+  }
 }
 
 }  // namespace
