@@ -1,7 +1,6 @@
 #include "engine/data/data_directory.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <system_error>
 
 #include "engine/base/text.h"
@@ -25,11 +24,6 @@ bool IsFile(const fs::path& path) {
 }
 
 }  // namespace
-
-std::optional<std::string> ProcessVariable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
 
 fs::path ExpandHome(const std::string& path, const ReadVariable& variable) {
   const bool home = path == "~" || path.starts_with("~/");

@@ -1,22 +1,15 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/base/api.h"
+#include "engine/base/environment.h"
 
 namespace dtrain {
-
-/// What an environment variable holds, or nothing: the door to the environment,
-/// so that tests have their own.
-using ReadVariable = std::function<std::optional<std::string>(const char*)>;
-
-/// The environment of this process.
-DTRAIN_API std::optional<std::string> ProcessVariable(const char* name);
 
 /// `path` with the home directory for a `~` at its beginning, as a shell reads
 /// it: what a YAML or --to=~/x says no shell has seen.
