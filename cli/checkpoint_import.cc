@@ -170,7 +170,9 @@ void RequireThatItLoads(const NewTrial& trial, const fs::path& checkpoint,
                         const fs::path& scratch) {
   ExperimentConfig config = trial.config;
   config.searcher = {.name = "single", .max_trials = 1};
-  config.resources = {.slots = config.resources.slots};  // one process
+  const double slots_per_trial = config.resources.slots_per_trial;
+  config.resources = {.slots_per_trial = std::min(slots_per_trial, 1.0),
+                      .slots = config.resources.slots};  // one process
   SlotPlan slots = PlanExperimentSlots(config);
   slots.count = 1;
   const TrialSpec spec{.id = {1, 1},

@@ -1,5 +1,6 @@
 #include "cli/checkpoint_use.h"
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <utility>
@@ -22,11 +23,14 @@
 namespace dtrain {
 namespace {
 
-// One slot serves, unless several are asked for by name.
-std::string SlotsPerTrial(const std::string& slots) {
+// One slot serves, unless several are asked for by name; of a GPU the share
+// that the experiment's trials had.
+std::string SlotsPerTrial(const ResourcesConfig& trained,
+                          const std::string& slots) {
   const bool many =
       slots.starts_with("cpu:") || slots.find(',') != std::string::npos;
-  return many ? "all" : "1";
+  if (many) return "all";
+  return FormatNumber(std::min(trained.slots_per_trial, 1.0));
 }
 
 // The configuration of the experiment, for one model on these slots.
@@ -34,7 +38,7 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
                           const std::string& slots) {
   ExperimentConfig config = ConfigFromJson(detail.config);
   std::vector<std::string> overrides = {"resources.slots_per_trial=" +
-                                        SlotsPerTrial(slots)};
+                                        SlotsPerTrial(config.resources, slots)};
   for (std::string& override : SlotOverrides(slots)) {
     overrides.push_back(std::move(override));
   }

@@ -156,7 +156,7 @@ Findings CheckMachine() {
   const std::int64_t cpus = UsableCpus();
   std::size_t free = 0;
   const auto uses = SlotsInUse(gpus, cpus);
-  for (const SlotUse& use : uses) free += use.free ? 1 : 0;
+  for (const SlotUse& use : uses) free += use.free() ? 1 : 0;
   Findings findings = {Well(
       "slots", std::to_string(gpus.size()) + " GPUs, " + std::to_string(cpus) +
                    " CPUs; " + std::to_string(free) + " of " +

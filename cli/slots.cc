@@ -26,13 +26,31 @@ nlohmann::json GpuJson(const Gpu& gpu) {
           {"driver", gpu.driver}};
 }
 
-nlohmann::json SlotJson(const SlotUse& use) {
+nlohmann::json TextOrNull(const std::string& text) {
+  return text.empty() ? nlohmann::json(nullptr) : nlohmann::json(text);
+}
+
+nlohmann::json HolderJson(const SlotHolder& holder) {
   using nlohmann::json;
-  return {{"slot", use.slot},
-          {"free", use.free},
-          {"trial", use.trial.empty() ? json(nullptr) : json(use.trial)},
-          {"pid", use.pid == 0 ? json(nullptr) : json(use.pid)},
-          {"store", use.store.empty() ? json(nullptr) : json(use.store)}};
+  return {{"trial", TextOrNull(holder.trial)},
+          {"pid", holder.pid == 0 ? json(nullptr) : json(holder.pid)},
+          {"store", TextOrNull(holder.store)}};
+}
+
+// The holder of a slot is named beside the slot; of several, the first.
+nlohmann::json SlotJson(const SlotUse& use) {
+  nlohmann::json slot =
+      HolderJson(use.free() ? SlotHolder{} : use.holders.front());
+  slot["slot"] = use.slot;
+  slot["free"] = use.free();
+  slot["free_share"] = use.free_share();
+  slot["holders"] = nlohmann::json::array();
+  for (const SlotHolder& holder : use.holders) {
+    nlohmann::json object = HolderJson(holder);
+    object["share"] = holder.share;
+    slot["holders"].push_back(std::move(object));
+  }
+  return slot;
 }
 
 void PrintSlotsJson(const std::vector<Gpu>& gpus, std::int64_t cpus,
@@ -46,16 +64,21 @@ void PrintSlotsJson(const std::vector<Gpu>& gpus, std::int64_t cpus,
              {"slots", std::move(slots)}});
 }
 
-int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
-  std::string problem;
-  const std::vector<Gpu> gpus = FindGpus(kGpuSearchLimit, &problem);
-  const std::int64_t cpus = UsableCpus();
-  const std::vector<SlotUse> uses = SlotsInUse(gpus, cpus);
-  if (!problem.empty()) Say(globals, problem);
-  if (options.json) {
-    PrintSlotsJson(gpus, cpus, uses);
-    return kExitDone;
+// A row for each holder, and one for what is free.
+void AddRows(const SlotUse& use, const std::string& device, Table& table) {
+  for (const SlotHolder& holder : use.holders) {
+    table.AddRow({use.slot, Cell("in use", "in use", Tone::kWarning),
+                  FormatNumber(holder.share), holder.trial,
+                  holder.pid == 0 ? "" : std::to_string(holder.pid),
+                  holder.store, device});
   }
+  if (use.free_share() <= 0) return;
+  table.AddRow({use.slot, Cell("free", "free", Tone::kGood),
+                FormatNumber(use.free_share()), "", "", "", device});
+}
+
+Table SlotsTable(const std::vector<Gpu>& gpus,
+                 const std::vector<SlotUse>& uses) {
   std::map<std::string, std::string> devices;
   for (const Gpu& gpu : gpus) {
     devices["gpu:" + std::to_string(gpu.index)] =
@@ -64,19 +87,26 @@ int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
   }
   Table table({{.name = "slot"},
                {.name = "state"},
+               {.name = "share", .right = true},
                {.name = "trial"},
                {.name = "pid", .right = true},
                {.name = "store", .elastic = true},
                {.name = "device", .elastic = true}});
-  for (const SlotUse& use : uses) {
-    const auto device = devices.find(use.slot);
-    const std::string state = use.free ? "free" : "in use";
-    table.AddRow({use.slot,
-                  Cell(state, state, use.free ? Tone::kGood : Tone::kWarning),
-                  use.trial, use.pid == 0 ? "" : std::to_string(use.pid),
-                  use.store, device == devices.end() ? "" : device->second});
+  for (const SlotUse& use : uses) AddRows(use, devices[use.slot], table);
+  return table;
+}
+
+int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
+  std::string problem;
+  const std::vector<Gpu> gpus = FindGpus(kGpuSearchLimit, &problem);
+  const std::int64_t cpus = UsableCpus();
+  const std::vector<SlotUse> uses = SlotsInUse(gpus, cpus);
+  if (!problem.empty()) Say(globals, problem);
+  if (options.json) {
+    PrintSlotsJson(gpus, cpus, uses);
+  } else {
+    PrintTable(SlotsTable(gpus, uses), options.format(), globals);
   }
-  PrintTable(table, options.format(), globals);
   return kExitDone;
 }
 

@@ -44,14 +44,20 @@ void SettleStoragePath(const Node& root, Json& storage, Findings& findings) {
   storage["path"] = path;
 }
 
+bool IsOnCpus(const Json& slots) {
+  return slots.is_string() &&
+         (slots == "none" || slots.get<std::string>().starts_with("cpu"));
+}
+
 void CheckResources(const Node& root, const Json& resources,
                     Findings& findings) {
   const Json& per_trial = resources.at("slots_per_trial");
-  if (per_trial.is_number_float()) {
+  const Json& slots = resources.at("slots");
+  if (per_trial.is_number_float() && IsOnCpus(slots)) {
     const std::string key = "resources.slots_per_trial";
-    findings.NotYet(
-        MarkOf(root, key), key,
-        "valid, but this version cannot run a share of a GPU; use 1");
+    findings.Warning(MarkOf(root, key), key,
+                     "a CPU slot has no shares, so a trial takes a whole one; "
+                     "use 1, or GPUs");
   }
   if (!per_trial.is_number_integer()) return;
   const Json& most = resources.at("max_slots");
@@ -60,7 +66,6 @@ void CheckResources(const Node& root, const Json& resources,
                    "is less than slots_per_trial (" + per_trial.dump() +
                        "), so no trial could run; raise it");
   }
-  const Json& slots = resources.at("slots");
   if (slots.is_array() && slots.size() < per_trial.get<std::size_t>()) {
     findings.Error(MarkOf(root, "resources.slots"), "resources.slots",
                    "are fewer than slots_per_trial (" + per_trial.dump() +

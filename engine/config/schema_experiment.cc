@@ -154,7 +154,8 @@ constexpr KeySpec kExperimentKeys[] = {
             "share of one GPU, or all."},
     {.path = "resources.max_slots",
      .type = kInt,
-     .doc = "At most this many slots at once.",
+     .doc = "At most this many slots at once; of GPUs that trials share, so "
+            "many GPUs' worth.",
      .least = 1,
      .most = 100'000},
     {.path = "resources.slots",

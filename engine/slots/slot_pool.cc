@@ -5,14 +5,12 @@
 #include <string_view>
 #include <utility>
 
-#include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/system_error.h"
+#include "engine/slots/slot_names.h"
 
 namespace dtrain {
 namespace {
@@ -27,25 +25,22 @@ constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 
 std::vector<std::string> FileNames(const SlotPlan& plan) {
   std::vector<std::string> names;
-  for (const Gpu& gpu : plan.gpus) {
-    names.push_back("gpu-" + std::to_string(gpu.index));
-  }
+  for (const Gpu& gpu : plan.gpus) names.push_back(GpuFile(gpu.index));
   if (!plan.gpus.empty()) return names;
   for (std::int64_t cpu = 0; cpu < plan.cpu_tokens; ++cpu) {
-    names.push_back("cpu-" + std::to_string(cpu));
+    names.push_back(CpuFile(cpu));
   }
   return names;
+}
+
+std::int64_t Needed(const SlotPlan& plan) {
+  if (plan.gpus.empty()) return plan.cpu_tokens_per_trial;
+  return plan.gpu_share < 1 ? QuartersOf(plan.gpu_share) : plan.slots_per_trial;
 }
 
 std::string SlotName(std::string file_name) {
   std::replace(file_name.begin(), file_name.end(), '-', ':');
   return file_name;
-}
-
-// A file that somebody removed is no longer the one that others lock.
-bool IsRemoved(int file) {
-  struct stat status {};
-  return ::fstat(file, &status) != 0 || status.st_nlink == 0;
 }
 
 }  // namespace
@@ -64,11 +59,10 @@ SlotPool::SlotPool(SlotPlan plan, Clock clock)
       clock_(std::move(clock)),
       directory_(SlotDirectory::Open()),
       queue_(directory_, clock_),
-      names_(FileNames(plan_)) {
-  const std::int64_t needed = plan_.gpus.empty() ? plan_.cpu_tokens_per_trial
-                                                 : plan_.slots_per_trial;
-  needed_ = static_cast<std::size_t>(std::max<std::int64_t>(needed, 1));
-}
+      files_(directory_),
+      names_(FileNames(plan_)),
+      needed_(
+          static_cast<std::size_t>(std::max<std::int64_t>(Needed(plan_), 1))) {}
 
 std::optional<SlotLease> SlotPool::TryTake() {
   // Watching begins before the first look, so that no slot comes free unseen.
@@ -94,38 +88,69 @@ std::optional<SlotLease> SlotPool::TryTake() {
 
 std::optional<SlotLease> SlotPool::TryTakeLocked() {
   if (!queue_.IsMyTurn(names_)) return std::nullopt;
-  std::vector<std::string> taken;
-  for (const std::string& name : names_) {
-    if (taken.size() == needed_) break;
-    if (TryLockSlot(name)) taken.push_back(name);
-  }
-  if (taken.size() < needed_) {
-    for (const std::string& name : taken) {
-      ::flock(probes_[name].get(), LOCK_UN);
-    }
-    return std::nullopt;
-  }
+  const std::vector<std::string> taken =
+      plan_.gpu_share < 1 ? LockShare() : LockSlots();
+  if (taken.empty()) return std::nullopt;
   SlotLease lease;
-  for (const std::string& name : taken) {
-    lease.locks.push_back(std::move(probes_.extract(name).mapped()));
-    lease.slots.push_back(SlotName(name));
+  for (const std::string& file : taken) {
+    lease.locks.push_back(files_.Take(file));
+    if (std::ranges::find(names_, file) != names_.end()) {
+      lease.slots.push_back(SlotName(file));
+    }
   }
   for (const Gpu& gpu : plan_.gpus) {
-    const std::string slot = SlotName("gpu-" + std::to_string(gpu.index));
-    if (std::ranges::find(lease.slots, slot) != lease.slots.end()) {
+    if (std::ranges::find(taken, GpuFile(gpu.index)) != taken.end()) {
       lease.gpus.push_back(gpu);
     }
   }
   return lease;
 }
 
-// A file that is locked by another, or was ours in vain, stays open: closing it
-// would wake everyone.
-bool SlotPool::TryLockSlot(const std::string& name) {
-  UniqueFd& file = probes_[name];
-  if (file && IsRemoved(file.get())) file.reset();
-  if (!file) file = directory_.OpenFile(name);
-  return TryLock(file.get());
+// The files of the slots that a trial needs, all of them or none.
+std::vector<std::string> SlotPool::LockSlots() {
+  std::vector<std::string> taken;
+  for (const std::string& name : names_) {
+    if (taken.size() == needed_) break;
+    if (files_.TryLock(name)) taken.push_back(name);
+  }
+  if (taken.size() == needed_) return taken;
+  Unlock(taken);
+  return {};
+}
+
+// The file of a GPU and those of as many of its quarters as a trial needs, or
+// none. Of the GPUs with room for it that is the fullest: so there are whole
+// ones for those who need one.
+std::vector<std::string> SlotPool::LockShare() {
+  std::vector<std::string> chosen;
+  for (const Gpu& gpu : plan_.gpus) {
+    std::vector<std::string> room = LockRoom(gpu);
+    const bool fits = room.size() > needed_;
+    if (fits && (chosen.empty() || room.size() < chosen.size())) {
+      chosen.swap(room);
+    }
+    Unlock(room);
+  }
+  if (chosen.empty()) return {};
+  Unlock(std::span(chosen).subspan(needed_ + 1));
+  chosen.resize(needed_ + 1);
+  return chosen;
+}
+
+// The file of `gpu` and those of its quarters that are free; none if another
+// has the GPU for itself.
+std::vector<std::string> SlotPool::LockRoom(const Gpu& gpu) {
+  std::vector<std::string> room = {GpuFile(gpu.index)};
+  if (!files_.TryLock(room.front(), SlotFiles::Hold::kShared)) return {};
+  for (int quarter = 0; quarter < kQuarters; ++quarter) {
+    const std::string file = QuarterFile(gpu.index, quarter);
+    if (files_.TryLock(file)) room.push_back(file);
+  }
+  return room;
+}
+
+void SlotPool::Unlock(std::span<const std::string> files) {
+  for (const std::string& file : files) files_.Unlock(file);
 }
 
 void SlotPool::StopWaiting() {

@@ -1,14 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/unique_fd.h"
 #include "engine/slots/slot_directory.h"
+#include "engine/slots/slot_files.h"
 #include "engine/slots/slot_queue.h"
 #include "engine/slots/slots.h"
 #include "engine/wire/trial_spec.h"
@@ -50,7 +51,10 @@ class SlotPool {
 
  private:
   std::optional<SlotLease> TryTakeLocked();
-  bool TryLockSlot(const std::string& name);
+  std::vector<std::string> LockSlots();
+  std::vector<std::string> LockShare();
+  std::vector<std::string> LockRoom(const Gpu& gpu);
+  void Unlock(std::span<const std::string> files);
   void StartWatching();
   void RetryLater();
 
@@ -58,9 +62,9 @@ class SlotPool {
   Clock clock_;
   SlotDirectory directory_;
   SlotQueue queue_;
-  std::vector<std::string> names_;          // of the slot files that are of use
-  std::size_t needed_ = 1;                  // slot files for a trial
-  std::map<std::string, UniqueFd> probes_;  // opened and not ours (yet)
+  SlotFiles files_;
+  std::vector<std::string> names_;  // of the slots that are of use: files
+  std::size_t needed_ = 1;          // slots for a trial, or quarters of one
   bool waiting_ = false;
   UniqueFd watch_;
   Duration pause_{0};

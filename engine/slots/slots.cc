@@ -1,10 +1,12 @@
 #include "engine/slots/slots.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/slots/slot_names.h"
 
 namespace dtrain {
 namespace {
@@ -81,19 +83,29 @@ std::int64_t SlotsOfATrial(const ResourcesConfig& resources,
        "; lower it, or set resources.slots to cpu:" + std::to_string(wanted));
 }
 
-void RefuseShareOfGpu(const ResourcesConfig& resources) {
-  if (resources.all_slots || resources.slots_per_trial >= 1) return;
-  Fail(
-      "resources.slots_per_trial: a trial cannot have a share of a GPU as yet; "
-      "set it to 1, or resources.slots to cpu");
+// As many trials as have room on each of `usable` of the GPUs.
+SlotPlan PlanGpuShares(double share, std::vector<Gpu> gpus, std::int64_t usable,
+                       std::int64_t cpus) {
+  const std::int64_t each = kQuarters / QuartersOf(share);
+  const std::int64_t all = each * static_cast<std::int64_t>(gpus.size());
+  return {.count = usable * each,
+          .slots_per_trial = 1,
+          .threads = std::max<std::int64_t>(cpus / all, 1),
+          .gpus = std::move(gpus),
+          .cpu_tokens_per_trial = 0,
+          .cpu_tokens = cpus,
+          .gpu_share = share};
 }
 
 // At most `most` of the GPUs are used at a time, whichever are free.
 SlotPlan PlanGpuSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
                       std::int64_t most, std::int64_t cpus) {
-  RefuseShareOfGpu(resources);
   const auto slots = static_cast<std::int64_t>(gpus.size());
   const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
+  if (!resources.all_slots && resources.slots_per_trial < 1) {
+    return PlanGpuShares(resources.slots_per_trial, std::move(gpus), usable,
+                         cpus);
+  }
   const std::int64_t per_trial = SlotsOfATrial(resources, usable);
   return {.count = usable / per_trial,
           .slots_per_trial = per_trial,
@@ -132,7 +144,26 @@ SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
           .cpu_tokens = std::max(cpus, slots)};
 }
 
+// " of a quarter", for a slot that is no whole GPU.
+std::string ShareText(double share) {
+  switch (QuartersOf(share)) {
+    case 1:
+      return " of a quarter";
+    case 2:
+      return " of a half";
+    case 3:
+      return " of three quarters";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
+
+std::int64_t QuartersOf(double gpu_share) {
+  return std::clamp<std::int64_t>(std::llround(gpu_share * kQuarters), 1,
+                                  kQuarters);
+}
 
 SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
                    std::int64_t cpus, std::int64_t trials_at_once) {
@@ -166,7 +197,8 @@ std::string SlotPlan::ToString() const {
       names.push_back(gpu.name);
     }
   }
-  return Counted(slots, "GPU slot") + share + ": " + Join(names, ", ");
+  return Counted(slots, "GPU slot") + ShareText(gpu_share) + share + ": " +
+         Join(names, ", ");
 }
 
 }  // namespace dtrain

@@ -27,8 +27,12 @@ std::vector<Gpu> FindGpus(Duration limit, std::string* problem);
 /// The CPUs this process may use (its affinity mask and cgroup quota).
 std::int64_t UsableCpus();
 
+/// How many quarters of a GPU that share of it is: 0.25, 0.5, 0.75 or 1.
+std::int64_t QuartersOf(double gpu_share);
+
 /// What slots an experiment has: `count` trials run at once, each on
-/// `slots_per_trial` of them, and a slot is a GPU or a share of the cores.
+/// `slots_per_trial` of them, and a slot is a GPU, a share of one, or a share
+/// of the cores.
 struct SlotPlan {
   std::int64_t count = 1;
   std::int64_t slots_per_trial = 1;
@@ -36,8 +40,10 @@ struct SlotPlan {
   std::vector<Gpu> gpus;                  // empty: CPU slots
   std::int64_t cpu_tokens_per_trial = 1;  // CPUs of the machine a trial takes
   std::int64_t cpu_tokens = 1;            // CPUs that are shared out
+  double gpu_share = 1;  // of its one GPU, for a trial: 1 or some quarters
 
-  /// "4 CPU slots, 2 a trial, 1 thread each" or "1 GPU slot: NVIDIA H200".
+  /// "4 CPU slots, 2 a trial, 1 thread each", "1 GPU slot: NVIDIA H200" or
+  /// "8 GPU slots of a quarter: NVIDIA H200".
   std::string ToString() const;
 };
 
@@ -47,13 +53,22 @@ struct SlotPlan {
 SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
                    std::int64_t cpus, std::int64_t trials_at_once);
 
-/// Who holds a slot of this machine at the moment, for `dtrain slots`.
-struct SlotUse {
-  std::string slot;  // "gpu:0", "cpu:1"
-  bool free = true;
-  std::int64_t pid = 0;  // of the holder
+/// Who holds a slot, or a share of a GPU, as far as it says.
+struct SlotHolder {
+  std::int64_t pid = 0;  // 0: it has not said yet
   std::string trial;     // "EXP.N", or empty
   std::string store;     // its store's directory
+  double share = 1;
+};
+
+/// The use of a slot of this machine at the moment, for `dtrain slots`.
+struct SlotUse {
+  std::string slot;  // "gpu:0", "cpu:1"
+  std::vector<SlotHolder> holders;
+
+  bool free() const { return holders.empty(); }
+  /// What nobody holds: 1, 0, or some quarters of a GPU.
+  double free_share() const;
 };
 
 /// All slots of this machine and their use.

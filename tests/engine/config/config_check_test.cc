@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "tests/engine/config/bad_config.h"
 
@@ -53,6 +53,25 @@ class ConfigCheckTest : public testing::Test {
     return ReadConfig(kValid + added, {}).config.value();
   }
 };
+
+TEST_F(ConfigCheckTest, TakesAShareOfAGpu) {
+  const std::string shares = kValid +
+                             "resources: {slots_per_trial: 0.25, max_slots: 1, "
+                             "slots: [0]}\n";
+  EXPECT_TRUE(ReadConfig(shares, {}).diagnostics.empty());
+}
+
+TEST_F(ConfigCheckTest, SaysThatACpuSlotHasNoShares) {
+  const Diagnostics cpu =
+      FindingsOf(kValid + "resources: {slots_per_trial: 0.25, slots: cpu:2}\n",
+                 Severity::kWarning);
+  ASSERT_EQ(cpu.size(), 1u);
+  EXPECT_EQ(cpu[0].key, "resources.slots_per_trial");
+  EXPECT_THAT(cpu[0].message, testing::HasSubstr("takes a whole one"));
+  const std::string none =
+      kValid + "resources: {slots_per_trial: 0.5, slots: none}\n";
+  EXPECT_EQ(FindingsOf(none, Severity::kWarning).size(), 1u);
+}
 
 TEST_F(ConfigCheckTest, FindsOneStoragePathUnderItsManyNames) {
   EXPECT_EQ(Read("checkpoint_storage: {path: /a}\n").checkpoints.path, "/a");

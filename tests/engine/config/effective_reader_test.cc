@@ -134,15 +134,11 @@ TEST_P(NotYetTest, IsValidAndNamed) {
   EXPECT_EQ(found[0].column, GetParam().column);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Values, NotYetTest,
-    testing::Values(
-        BadConfig{"QuarterSlot",
-                  kValid + "resources: {slots_per_trial: 0.25}\n", 3, 30,
-                  "resources.slots_per_trial", ""},
-        BadConfig{"Slurm", kValid + "resources: {executor: slurm}\n", 3, 23,
-                  "resources.executor", ""}),
-    CaseName);
+INSTANTIATE_TEST_SUITE_P(Values, NotYetTest,
+                         testing::Values(BadConfig{
+                             "Slurm", kValid + "resources: {executor: slurm}\n",
+                             3, 23, "resources.executor", ""}),
+                         CaseName);
 
 class EffectiveReaderTest : public testing::Test {
  protected:

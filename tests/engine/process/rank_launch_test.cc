@@ -31,7 +31,7 @@ class RankLaunchTest : public LauncherFixture {
     TrialExited exited = Await<TrialExited>(launcher);
     EXPECT_THAT(LivingProcesses(Experiment()), SizeIs(Le(1)))
         << "only the host, if it can be seen by now";
-    for (const SlotUse& use : SlotsInUse({}, 2)) EXPECT_TRUE(use.free);
+    for (const SlotUse& use : SlotsInUse({}, 2)) EXPECT_TRUE(use.free());
     return exited;
   }
   /// The trial's last word, which comes right before its end.
@@ -226,7 +226,8 @@ TEST_F(RankLaunchTest, NamesRankZeroAsTheHolderOfAllSlots) {
   const TrialStarted started = Await<TrialStarted>(launcher);
   EXPECT_THAT(started.slots, UnorderedElementsAre("cpu:0", "cpu:1"));
   for (const SlotUse& use : SlotsInUse({}, 2)) {
-    EXPECT_EQ(use.pid, started.pid) << use.slot;
+    ASSERT_FALSE(use.free()) << use.slot;
+    EXPECT_EQ(use.holders[0].pid, started.pid) << use.slot;
   }
   launcher.Kill(started.trial);
   AwaitEnd(launcher);

@@ -128,13 +128,13 @@ TEST_F(SharedSlotsTest, ShowsTheTrialThatHasTheSlot) {
   launcher.Start(Spec("hang"));
   const TrialStarted started = Await<TrialStarted>(launcher);
   const SlotUse use = SlotsInUse({}, 1).at(0);
-  EXPECT_FALSE(use.free);
-  EXPECT_EQ(use.pid, started.pid);
-  EXPECT_EQ(use.trial, ToString(started.trial));
-  EXPECT_THAT(use.store, HasSubstr(directory.path().string()));
+  ASSERT_EQ(use.holders.size(), 1U);
+  EXPECT_EQ(use.holders[0].pid, started.pid);
+  EXPECT_EQ(use.holders[0].trial, ToString(started.trial));
+  EXPECT_THAT(use.holders[0].store, HasSubstr(directory.path().string()));
   launcher.Kill(started.trial);
   Await<TrialExited>(launcher);
-  EXPECT_TRUE(SlotsInUse({}, 1).at(0).free);
+  EXPECT_TRUE(SlotsInUse({}, 1).at(0).free());
 }
 
 }  // namespace

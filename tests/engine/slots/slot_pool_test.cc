@@ -212,17 +212,19 @@ TEST_F(SlotPoolTest, ShowsWhoUsesWhat) {
   const auto uses = SlotsInUse({{.index = 0}}, 2);
   ASSERT_EQ(uses.size(), 3U);
   EXPECT_EQ(uses[0].slot, "gpu:0");
-  EXPECT_TRUE(uses[0].free);
+  EXPECT_TRUE(uses[0].free());
+  EXPECT_EQ(uses[0].free_share(), 1);
   EXPECT_EQ(uses[1].slot, "cpu:0");
-  EXPECT_FALSE(uses[1].free);
-  EXPECT_EQ(uses[1].pid, 4242);
-  EXPECT_EQ(uses[1].trial, "3.7");
-  EXPECT_EQ(uses[1].store, "/a/store");
-  EXPECT_TRUE(uses[2].free);
+  ASSERT_EQ(uses[1].holders.size(), 1U);
+  EXPECT_EQ(uses[1].holders[0].pid, 4242);
+  EXPECT_EQ(uses[1].holders[0].trial, "3.7");
+  EXPECT_EQ(uses[1].holders[0].store, "/a/store");
+  EXPECT_EQ(uses[1].free_share(), 0);
+  EXPECT_TRUE(uses[2].free());
 }
 
 TEST_F(SlotPoolTest, LookingMakesNothing) {
-  EXPECT_TRUE(SlotsInUse({}, 1).at(0).free);
+  EXPECT_TRUE(SlotsInUse({}, 1).at(0).free());
   EXPECT_FALSE(std::filesystem::exists(runtime_));
 }
 

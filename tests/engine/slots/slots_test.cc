@@ -148,11 +148,62 @@ TEST_F(PlanSlotsTest, IdsThatAreNotThereAreRefused) {
             "(NVIDIA A), GPU 1 (NVIDIA B)");
 }
 
-TEST_F(PlanSlotsTest, AShareOfAGpuIsRefused) {
-  ResourcesConfig resources;
-  resources.slots_per_trial = 0.5;
-  EXPECT_THAT(Refusal(resources, TwoGpus()),
-              HasSubstr("cannot have a share of a GPU as yet"));
+TEST_F(PlanSlotsTest, FourTrialsHaveAQuarterOfEachGpu) {
+  const SlotPlan plan = PlanSlots(PerTrial(0.25), TwoGpus(), 24, 1);
+  EXPECT_EQ(plan.count, 8);
+  EXPECT_EQ(plan.slots_per_trial, 1);
+  EXPECT_EQ(plan.gpu_share, 0.25);
+  EXPECT_EQ(plan.threads, 3);
+  EXPECT_EQ(plan.ToString(), "8 GPU slots of a quarter: NVIDIA A, NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, TwoTrialsHaveAHalfOfEachGpu) {
+  const SlotPlan plan = PlanSlots(PerTrial(0.5), TwoGpus(), 2, 1);
+  EXPECT_EQ(plan.count, 4);
+  EXPECT_EQ(plan.threads, 1) << "there are not enough cores, and yet one each";
+  EXPECT_EQ(plan.ToString(), "4 GPU slots of a half: NVIDIA A, NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, OneTrialHasThreeQuartersOfEachGpu) {
+  const SlotPlan plan = PlanSlots(PerTrial(0.75), TwoGpus(), 8, 1);
+  EXPECT_EQ(plan.count, 2);
+  EXPECT_EQ(plan.threads, 4);
+  EXPECT_EQ(plan.ToString(),
+            "2 GPU slots of three quarters: NVIDIA A, NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, MaxSlotsCountsTheGpusThatAreShared) {
+  ResourcesConfig resources = PerTrial(0.25);
+  resources.max_slots = 1;
+  const SlotPlan plan = PlanSlots(resources, TwoGpus(), 16, 0);
+  EXPECT_EQ(plan.count, 4);
+  EXPECT_EQ(plan.threads, 2) << "the other GPU's trials need theirs";
+  EXPECT_THAT(plan.gpus, SizeIs(2)) << "either will do";
+}
+
+TEST_F(PlanSlotsTest, OneChosenGpuIsShared) {
+  const SlotPlan plan = PlanSlots(
+      PerTrial(0.5, Slots(SlotChoice::Kind::kMostFree)), TwoGpus(), 4, 8);
+  EXPECT_EQ(plan.ToString(), "2 GPU slots of a half: NVIDIA B");
+}
+
+TEST_F(PlanSlotsTest, AShareIsAWholeSlotOnCpus) {
+  const SlotPlan chosen =
+      PlanSlots(PerTrial(0.25, Slots(SlotChoice::Kind::kCpu)), TwoGpus(), 8, 2);
+  EXPECT_EQ(chosen.gpu_share, 1);
+  EXPECT_EQ(chosen.slots_per_trial, 1);
+  EXPECT_EQ(chosen.ToString(), "2 CPU slots, 4 threads each");
+  const SlotPlan without = PlanSlots(PerTrial(0.25), {}, 8, 2);
+  EXPECT_EQ(without.gpu_share, 1);
+  EXPECT_EQ(without.ToString(), "2 CPU slots, 4 threads each");
+}
+
+TEST_F(PlanSlotsTest, AllSlotsAreNoShare) {
+  ResourcesConfig resources = PerTrial(0.5);
+  resources.all_slots = true;
+  const SlotPlan plan = PlanSlots(resources, TwoGpus(), 8, 1);
+  EXPECT_EQ(plan.slots_per_trial, 2);
+  EXPECT_EQ(plan.gpu_share, 1);
 }
 
 TEST_F(PlanSlotsTest, MoreGpusThanThereAreAreRefused) {
