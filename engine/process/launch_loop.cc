@@ -56,6 +56,7 @@ std::deque<LaunchLoop::Waiting>::iterator LaunchLoop::FindWaiting(
 
 void LaunchLoop::Start(const TrialSpec& spec) {
   waiting_.push_back({.spec = spec});
+  waiting_.back().spec.gpu_share = options_.slots.gpu_share;
   StartWaiting();
 }
 

@@ -26,6 +26,12 @@ std::vector<int> Gpus(const JsonFields& fields) {
   return gpus;
 }
 
+double GpuShare(const JsonFields& fields) {
+  const double share = fields.Number("gpu_share");
+  if (share > 0 && share <= 1) return share;
+  fields.Fail("gpu_share", "above 0 and at most 1");
+}
+
 std::vector<std::string> Command(const JsonFields& fields) {
   const json& words = fields.At("command");
   if (!words.is_array()) fields.Fail("command", "a list of strings");
@@ -90,6 +96,7 @@ json TrialSpec::ToJson() const {
           {"world_size", world_size},
           {"threads", threads},
           {"gpus", gpus},
+          {"gpu_share", gpu_share},
           {"directory", directory},
           {"restore", restore},
           {"warm_start", warm_start},
@@ -124,6 +131,7 @@ TrialSpec TrialSpec::FromJson(const json& object) {
       .warm_start = fields.String("warm_start"),
       .settings = TrainerSettings::FromJson(fields.At("settings"))};
   spec.completed = fields.Lengths("completed");
+  if (object.contains("gpu_share")) spec.gpu_share = GpuShare(fields);
   if (!fields.At("until").is_null()) spec.until = fields.LengthOf("until");
   return spec;
 }

@@ -69,6 +69,7 @@ struct TrialSpec {
   int world_size = 1;
   int threads = 1;        // intra-op threads
   std::vector<int> gpus;  // ordinals of this rank's devices; empty: CPU
+  double gpu_share = 1;   // of its one GPU, which other trials may share
   std::string directory;  // the trial's own, absolute; has checkpoints/
   std::string restore;    // UUID of the checkpoint to go on from, or empty
   // Directory of a checkpoint to begin from with counters at 0, or empty.

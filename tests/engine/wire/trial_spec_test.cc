@@ -29,6 +29,7 @@ TrialSpec Sample() {
           .world_size = 2,
           .threads = 4,
           .gpus = {0, 3},
+          .gpu_share = 0.25,
           .directory = "/store/experiments/3/trials/7",
           .restore = "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e",
           .warm_start = "/elsewhere",
@@ -51,6 +52,7 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.context, "/home/me");
   EXPECT_EQ(read.seed, 4'000'000'000u);
   EXPECT_THAT(read.gpus, ElementsAre(0, 3));
+  EXPECT_EQ(read.gpu_share, 0.25);
   EXPECT_THAT(read.completed, ElementsAre(Length{1, Unit::kEpochs}));
   EXPECT_EQ(read.until, (Length{2, Unit::kEpochs}));
 }
@@ -60,6 +62,29 @@ TEST(TrialSpecTest, NoOperationStaysNone) {
   spec.until.reset();
 
   EXPECT_EQ(TrialSpec::FromJson(spec.ToJson()).until, std::nullopt);
+}
+
+TEST(TrialSpecTest, HasAWholeGpuWhereNoShareIsNamed) {
+  nlohmann::json spec = Sample().ToJson();
+  spec.erase("gpu_share");
+
+  EXPECT_EQ(TrialSpec::FromJson(spec).gpu_share, 1);
+}
+
+TEST(TrialSpecTest, RefusesWhatIsNoShareOfAGpu) {
+  nlohmann::json nothing = Sample().ToJson();
+  nothing["gpu_share"] = 0;
+  nlohmann::json more = Sample().ToJson();
+  more["gpu_share"] = 1.25;
+  nlohmann::json odd = Sample().ToJson();
+  odd["gpu_share"] = "NaN";
+  nlohmann::json text = Sample().ToJson();
+  text["gpu_share"] = "half";
+
+  EXPECT_THROW(TrialSpec::FromJson(nothing), Error);
+  EXPECT_THROW(TrialSpec::FromJson(more), Error);
+  EXPECT_THROW(TrialSpec::FromJson(odd), Error);
+  EXPECT_THROW(TrialSpec::FromJson(text), Error);
 }
 
 TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
