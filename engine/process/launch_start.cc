@@ -4,6 +4,8 @@
 
 #include "engine/base/error.h"
 #include "engine/process/launch_loop.h"
+#include "engine/process/mps.h"
+#include "engine/process/spawn_texts.h"
 #include "engine/store/private_files.h"
 
 namespace dtrain {
@@ -54,6 +56,10 @@ void LaunchLoop::StartTrial(Waiting waiting, SlotLease lease) {
 
 void LaunchLoop::ForkNext(Trials::iterator trial) {
   ForkOrder order = trial->second.trial->NextFork();
+  for (auto& variable : MpsVariables(options_.slots.gpu_share,
+                                     VariablesWith(options_.environment))) {
+    order.variables.push_back(std::move(variable));
+  }
   if (options_.inherited >= 0) order.fds.push_back(options_.inherited);
   forking_ = trial->first;
   forker_.Fork(std::move(order));

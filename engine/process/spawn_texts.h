@@ -1,11 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <unistd.h>
+
+#include "engine/base/environment.h"
 
 namespace dtrain {
 
@@ -37,6 +40,17 @@ inline std::vector<std::string> EnvironmentWith(
     }
   }
   return result;
+}
+
+/// Reads that environment.
+inline ReadVariable VariablesWith(
+    std::vector<std::pair<std::string, std::string>> changes) {
+  return [changes = std::move(changes)](const char* name) {
+    for (const auto& [changed, value] : changes) {
+      if (changed == name) return std::optional<std::string>(value);
+    }
+    return ProcessVariable(name);
+  };
 }
 
 }  // namespace dtrain

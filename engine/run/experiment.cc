@@ -36,6 +36,9 @@ RunResult Experiment::Run() {
   start_ = state_.Now();
   Recover();
   state_.doors.reporter.Begin(state_.setup.info);
+  if (!state_.setup.advice.empty()) {
+    state_.doors.reporter.OnNotice(LogLevel::kInfo, state_.setup.advice);
+  }
   state_.outbox.Add(
       [id = state_.setup.id,
        now = state_.doors.clock.now()](StoreWriter& writer) {

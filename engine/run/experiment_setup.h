@@ -32,6 +32,7 @@ struct ExperimentSetup {
   int threads = 1;         // intra-op threads of each
   std::int64_t slots = 1;  // of all trials
   std::int64_t slots_per_trial = 1;
+  std::string advice;   // what to tell the user at the start, or empty
   std::string boot_id;  // of this machine, recorded beside pids
   std::string context;  // directory in which commands are executed
   Outbox::Sync sync = Outbox::Sync::kWhereDurable;

@@ -6,6 +6,8 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/process/local_launcher.h"
+#include "engine/process/mps.h"
+#include "engine/process/spawn_texts.h"
 #include "engine/ranks/rank_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"
@@ -186,6 +188,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .threads = static_cast<int>(threads),
       .slots = plan.count * plan.slots_per_trial,
       .slots_per_trial = plan.slots_per_trial,
+      .advice = MpsAdvice(plan.gpu_share, VariablesWith(config.environment)),
       .boot_id = boot_id,
       .context = ContextOf(store.layout(), *detail),
   };

@@ -117,6 +117,9 @@ int Print(const Trial& trial) {
   std::printf("rank %d of %d, %zu GPUs, %d threads\n", trial.spec.rank,
               trial.spec.world_size, trial.spec.gpus.size(),
               trial.spec.threads);
+  const char* percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  std::printf("share %g, percentage %s\n", trial.spec.gpu_share,
+              percentage == nullptr ? "none" : percentage);
   std::fprintf(stderr, "to stderr, no newline");
   trial.Say(Ready{});
   return 0;

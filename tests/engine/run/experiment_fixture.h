@@ -55,8 +55,11 @@ class ExperimentTest : public testing::Test {
   }
 
   Experiment Make() {
-    ExperimentSetup setup{
-        .id = id_, .config = config_, .seed = 7, .ranks = ranks_};
+    ExperimentSetup setup{.id = id_,
+                          .config = config_,
+                          .seed = 7,
+                          .ranks = ranks_,
+                          .advice = advice_};
     setup.options.timeout = timeout_;
     return {std::move(setup),
             {.store = store_,
@@ -79,6 +82,7 @@ class ExperimentTest : public testing::Test {
   std::int64_t id_ = 0;
   ExperimentConfig config_;
   int ranks_ = 1;
+  std::string advice_;
   std::optional<Duration> timeout_;
   FakeLauncher launcher_;
   ScriptedTrials trials_{launcher_};

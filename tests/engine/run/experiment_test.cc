@@ -33,6 +33,19 @@ TEST_F(ExperimentTest, RunsATrialToItsEnd) {
   EXPECT_EQ(store_.Experiment(id_)->row.progress, 1);
 }
 
+TEST_F(ExperimentTest, GivesAdviceOnceAtTheStart) {
+  advice_ = "start the daemon";
+  (void)Run();
+
+  EXPECT_THAT(reporter_.notices, testing::ElementsAre("start the daemon"));
+}
+
+TEST_F(ExperimentTest, IsSilentWithoutAdvice) {
+  (void)Run();
+
+  EXPECT_THAT(reporter_.notices, testing::IsEmpty());
+}
+
 TEST_F(ExperimentTest, RecordsEveryMetric) {
   (void)Run();
 

@@ -1,0 +1,74 @@
+#include "engine/process/mps.h"
+
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "engine/base/error.h"
+#include "engine/process/find_program.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDaemon = "nvidia-cuda-mps-control";
+constexpr const char* kPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+
+fs::path PipeDirectory(const ReadVariable& variable) {
+  const auto given = variable("CUDA_MPS_PIPE_DIRECTORY");
+  return given && !given->empty() ? *given : "/tmp/nvidia-mps";
+}
+
+// That it may not be signalled shows that it is there: it is often root's.
+bool Lives(std::int64_t pid) {
+  return pid > 0 && (::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
+}
+
+bool IsInstalled(const ReadVariable& variable) {
+  try {
+    FindProgram(kDaemon, "/", variable("PATH").value_or(""));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+// A daemon that was killed leaves its socket (long ago it was a pipe) and the
+// file with its pid behind. Nothing is said to it: it would take that for a
+// client.
+bool MpsRuns(const ReadVariable& variable) {
+  const fs::path directory = PipeDirectory(variable);
+  std::error_code error;
+  const fs::file_status control = fs::status(directory / "control", error);
+  if (!fs::is_socket(control) && !fs::is_fifo(control)) return false;
+  std::int64_t pid = 0;
+  std::ifstream(directory / "nvidia-cuda-mps-control.pid") >> pid;
+  return Lives(pid);
+}
+
+// NVIDIA's advice for n alike clients: each may use 2/n of the multiprocessors,
+// so that one has some of what others leave idle, and never all. Where that is
+// all of them nothing has to be said.
+std::vector<std::pair<std::string, std::string>> MpsVariables(
+    double gpu_share, const ReadVariable& variable) {
+  const long percent = std::lround(2 * gpu_share * 100);
+  if (percent >= 100 || variable(kPercentage) || !MpsRuns(variable)) return {};
+  return {{kPercentage, std::to_string(percent)}};
+}
+
+std::string MpsAdvice(double gpu_share, const ReadVariable& variable) {
+  if (gpu_share >= 1 || MpsRuns(variable) || !IsInstalled(variable)) return "";
+  return std::string(
+             "trials that share a GPU take turns on it, since no MPS daemon "
+             "runs; '") +
+         kDaemon + " -d' starts one, and they compute at the same time";
+}
+
+}  // namespace dtrain
