@@ -1,5 +1,8 @@
-// NVIDIA's driver library as GpuMeter sees it, of a machine with two GPUs: 0,
-// 37% busy, and 1, "GPU-b", of which it does not know how busy it is.
+// NVIDIA's driver library as GpuMeter and the search for GPUs see it, of a
+// machine with two GPUs: 0, "GPU-a", 37% busy, and 1, "GPU-b", of which it does
+// not know how busy it is.
+
+#include <cstdio>
 
 #include "engine/base/api.h"
 
@@ -14,7 +17,18 @@ struct FakeRates {
   unsigned memory;
 };
 
+struct FakeMemory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
 DTRAIN_API int nvmlInit_v2() { return 0; }
+
+DTRAIN_API int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = 2;
+  return 0;
+}
 
 DTRAIN_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   if (index > 1) return 2;
@@ -32,6 +46,21 @@ DTRAIN_API int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
 DTRAIN_API int nvmlDeviceGetUtilizationRates(void* device, FakeRates* rates) {
   if (device != &gpus[0]) return 3;
   rates->gpu = 37;
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
+  std::snprintf(uuid, size, "%s", device == &gpus[0] ? "GPU-a" : "GPU-b");
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetName(void*, char* name, unsigned size) {
+  std::snprintf(name, size, "NVIDIA Fake");
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetMemoryInfo(void*, FakeMemory* memory) {
+  *memory = {.total = 1000, .free = 900, .used = 100};
   return 0;
 }
 
