@@ -13,6 +13,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/data/cuda_half.h"
+#include "engine/train/gpu_memory.h"
 
 namespace dtrain {
 
@@ -67,6 +69,9 @@ torch::Device OpenDevice(const TrialSpec& spec) {
   }
   at::globalContext().lazyInitDevice(torch::kCUDA);
   const torch::Device device(torch::kCUDA, 0);
+  // So that no trial has the memory of those it shares the GPU with.
+  const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
+  if (spec.gpu_share < 1 && limit != nullptr) limit(spec.gpu_share);
   UseOwnStream(device);
   return device;
 }
