@@ -3,10 +3,11 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+
+#include <sys/types.h>
 
 #include "engine/base/error.h"
 #include "engine/process/find_program.h"
@@ -25,8 +26,8 @@ fs::path PipeDirectory(const ReadVariable& variable) {
 }
 
 // That it may not be signalled shows that it is there: it is often root's.
-bool Lives(std::int64_t pid) {
-  return pid > 0 && (::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
+bool Lives(pid_t pid) {
+  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
 }
 
 bool IsInstalled(const ReadVariable& variable) {
@@ -42,14 +43,16 @@ bool IsInstalled(const ReadVariable& variable) {
 
 // A daemon that was killed leaves its socket (long ago it was a pipe) and the
 // file with its pid behind. Nothing is said to it: it would take that for a
-// client.
+// client. In /tmp anybody may have made these, a pipe that blocks for instance.
 bool MpsRuns(const ReadVariable& variable) {
   const fs::path directory = PipeDirectory(variable);
   std::error_code error;
   const fs::file_status control = fs::status(directory / "control", error);
   if (!fs::is_socket(control) && !fs::is_fifo(control)) return false;
-  std::int64_t pid = 0;
-  std::ifstream(directory / "nvidia-cuda-mps-control.pid") >> pid;
+  const fs::path pid_file = directory / "nvidia-cuda-mps-control.pid";
+  if (!fs::is_regular_file(pid_file, error)) return false;
+  pid_t pid = 0;
+  std::ifstream(pid_file) >> pid;
   return Lives(pid);
 }
 

@@ -92,6 +92,15 @@ TEST_F(MpsTest, DoesNotRunWhereItsPidIsNobodys) {
   EXPECT_FALSE(MpsRuns(Environment()));
   WritePid("-1");
   EXPECT_FALSE(MpsRuns(Environment())) << "that would be everybody";
+  WritePid("4294967295");
+  EXPECT_FALSE(MpsRuns(Environment())) << "so would that";
+}
+
+TEST_F(MpsTest, IsNotHeldUpByAPipeInPlaceOfThePid) {
+  MakeControl();
+  const fs::path pid = pipes_ / "nvidia-cuda-mps-control.pid";
+  ASSERT_EQ(::mkfifo(pid.c_str(), 0600), 0);
+  EXPECT_FALSE(MpsRuns(Environment()));
 }
 
 TEST_F(MpsTest, RunsWhereItsControlIsThereAndItsProcessLives) {

@@ -1,8 +1,13 @@
 // Shares of GPUs, as several runners take them.
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
+#include <optional>
 
+#include <poll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +53,24 @@ class GpuSharesTest : public ::testing::Test {
     const SlotDirectory directory = SlotDirectory::Open();
     const UniqueFd file = directory.OpenFile(GpuFile(0));
     return TryLock(file.get());
+  }
+
+  /// A runner in a process of its own whose trials, ten in a row, have that
+  /// share. Its exit code is 0 if a GPU was enough for all who had one of it:
+  /// `quarters` counts those.
+  static pid_t StartRunner(double share, std::atomic<int>& quarters) {
+    const pid_t runner = ::fork();
+    if (runner != 0) return runner;
+    SlotPool pool = Runner(share);
+    const int own = static_cast<int>(QuartersOf(share));
+    for (int trial = 0; trial < 10; ++trial) {
+      std::optional<SlotLease> lease;
+      while (!(lease = pool.TryTake())) ::poll(nullptr, 0, 1);
+      if (quarters.fetch_add(own) + own > kQuarters) ::_exit(1);
+      ::poll(nullptr, 0, /*milliseconds=*/1);
+      quarters.fetch_sub(own);
+    }
+    ::_exit(0);
   }
 
   TemporaryDirectory directory_;
@@ -178,6 +201,24 @@ TEST_F(GpuSharesTest, AShareLastsAsLongAsAnyCopyOfItsLocks) {
   EXPECT_EQ(Take(large), -1);
   copies.clear();
   EXPECT_EQ(Take(large), 0);
+}
+
+TEST_F(GpuSharesTest, ManyRunnersNeverHaveMoreThanThereIs) {
+  void* memory =
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto& quarters = *new (memory) std::atomic<int>(0);
+  std::vector<pid_t> runners;
+  for (const double share : {0.25, 0.5, 0.25, 1.0, 0.75, 0.25, 1.0}) {
+    runners.push_back(StartRunner(share, quarters));
+  }
+  for (const pid_t runner : runners) {
+    int status = -1;
+    ::waitpid(runner, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  ::munmap(memory, sizeof(std::atomic<int>));
 }
 
 TEST_F(GpuSharesTest, RunnersThatKnowNoSharesKeepAway) {
