@@ -1,0 +1,80 @@
+// Memory, measurements and collectives of a real GPU.
+
+#include <cstdlib>
+
+#include <gmock/gmock.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "engine/base/clock.h"
+#include "engine/data/cuda_half.h"
+#include "engine/train/gpu_memory.h"
+#include "engine/train/gpu_meter.h"
+#include "engine/train/nccl_backend.h"
+#include "engine/train/read_gpu.h"
+#include "engine/train/torch_error.h"
+#include "tests/gpu/gpu.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+
+const torch::TensorOptions kBytes =
+    torch::TensorOptions(kGpu).dtype(torch::kUInt8);
+
+std::string MessageOfAllocating(std::int64_t bytes) {
+  try {
+    torch::empty({bytes}, kBytes);
+  } catch (const c10::Error& error) {
+    return TorchMessage(error);
+  }
+  return "";
+}
+
+TEST(GpuDeviceTest, MemoryThatIsOutIsToldInNumbers) {
+  const auto memory = ReadGpu();
+  ASSERT_TRUE(memory);
+  EXPECT_GT(memory->total, std::int64_t{1} << 30);
+  const std::string message = MessageOfAllocating(2 * memory->total);
+  EXPECT_THAT(message, HasSubstr("the GPU is out of memory: of "));
+  EXPECT_THAT(message, HasSubstr("lower global_batch_size"));
+  // And it is fit for use.
+  EXPECT_EQ(torch::ones({1000}, kBytes).sum().item<int>(), 1000);
+}
+
+TEST(GpuDeviceTest, ATrialHasNoMoreMemoryThanItsShare) {
+  const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
+  ASSERT_NE(limit, nullptr);
+  limit(0.25);
+  const std::int64_t third = ReadGpu()->total / 3;
+  EXPECT_THAT(MessageOfAllocating(third), HasSubstr("of its share"));
+  limit(1);
+  EXPECT_EQ(MessageOfAllocating(third), "");
+}
+
+TEST(GpuDeviceTest, TheDriverKnowsHowBusyItIs) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  ASSERT_NE(visible, nullptr);
+  GpuMeter meter(visible);
+  const auto percent = meter.Percent(std::chrono::hours(1));
+  ASSERT_TRUE(percent);
+  EXPECT_GE(*percent, 0);
+  EXPECT_LE(*percent, 100);
+}
+
+TEST(GpuDeviceTest, NcclReducesForOneRank) {
+  const auto make = FromCudaHalf<MakeNcclBackend>(kMakeNcclBackend);
+  ASSERT_NE(make, nullptr);
+  const TemporaryDirectory directory;
+  const std::string meeting = (directory.path() / "meeting").string();
+  const auto backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
+      make(meeting.c_str(), /*rank=*/0, /*ranks=*/1));
+  std::vector<torch::Tensor> tensors = {
+      torch::arange(1000, torch::TensorOptions(kGpu).dtype(torch::kFloat))};
+  backend->allreduce(tensors)->wait();
+  EXPECT_EQ(tensors[0].sum().item<float>(), 999 * 500);
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,183 @@
+// Whole steps as CUDA graphs, beside the same without.
+
+#include <gmock/gmock.h>
+#include <torch/optim.h>
+
+#include "engine/data/cuda_half.h"
+#include "engine/data/tensor_source.h"
+#include "engine/train/flat_optimizers.h"
+#include "engine/train/random_state.h"
+#include "engine/train/trainer.h"
+#include "models/nets/cifar_cnn.h"
+#include "models/nets/image_classifier.h"
+#include "models/nets/lenet.h"
+#include "tests/engine/train/small_trial.h"
+#include "tests/gpu/gpu.h"
+
+namespace dtrain {
+namespace {
+
+using testing::HasSubstr;
+
+struct NetOptions {
+  std::string net = "lenet";
+  std::string optimizer = "sgd";
+  bool reads_loss = false;
+};
+
+// A classifier with dropout in front of it, on noise that it learns by heart.
+class NetTrial final : public Trial {
+ public:
+  NetTrial(TrialContext& context, const NetOptions& options)
+      : context_(context), options_(options) {
+    torch::manual_seed(11);
+    if (options.net == "lenet") {
+      Use(std::make_shared<LeNet>(10), {1, 28, 28});
+    } else if (options.net == "cifar") {
+      Use(std::make_shared<CifarCnn>(10), {3, 32, 32});
+    } else {
+      Use(MakeImageClassifier("resnet18", 10), {3, 64, 64});
+    }
+    if (options.optimizer == "adam") {
+      optimizer_ = std::make_shared<FlatAdam>(parameters_);
+    } else {
+      optimizer_ = std::make_shared<FlatSgd>(
+          parameters_, torch::optim::SGDOptions(0.01).momentum(0.9));
+    }
+    context.Add(optimizer_);
+  }
+
+  std::unique_ptr<DataSource> TrainingData() override {
+    torch::manual_seed(12);
+    std::vector<std::int64_t> shape = {208};  // 6 batches of 32, one of 16
+    shape.insert(shape.end(), shape_.begin(), shape_.end());
+    return std::make_unique<TensorSource>(
+        Batch{.data = torch::randn(shape),
+              .target = torch::randint(0, 10, {208}, torch::kInt64)},
+        SamplerOptions{.batch_size = 32, .shuffle = true, .seed = 1}, kGpu);
+  }
+  std::unique_ptr<DataSource> ValidationData() override { return nullptr; }
+  Metrics TrainBatch(const Batch& batch, BatchIndex) override {
+    const torch::Tensor loss = torch::nn::functional::cross_entropy(
+        forward_(torch::dropout(batch.data, dropout_, /*train=*/true)),
+        batch.target);
+    if (options_.reads_loss) loss.item<float>();
+    context_.Backward(loss);
+    context_.Step(*optimizer_);
+    return {{"loss", loss.detach()}};
+  }
+  Metrics EvaluateBatch(const Batch&) override { return {}; }
+  bool Capturable(BatchIndex) const override { return true; }
+
+ private:
+  template <typename Net>
+  void Use(std::shared_ptr<Net> net, std::vector<std::int64_t> shape) {
+    context_.Add(net);
+    parameters_ = net->parameters();
+    forward_ = [net](const torch::Tensor& data) { return net->forward(data); };
+    shape_ = std::move(shape);
+  }
+
+  static constexpr double dropout_ = 0.1;
+  TrialContext& context_;
+  NetOptions options_;
+  std::vector<torch::Tensor> parameters_;
+  std::vector<std::int64_t> shape_;
+  std::function<torch::Tensor(const torch::Tensor&)> forward_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+struct Trained {
+  std::vector<double> losses;
+  nlohmann::json random;
+  std::string log;
+};
+
+class GpuGraphTest : public SmallTrialTest {
+ protected:
+  GpuGraphTest() {
+    spec_.until = Length{100};
+    spec_.settings.scheduling_unit = 1;
+  }
+
+  Trained Train(bool graphed) {
+    SeedRandom(spec_.seed, kGpu);
+    TrainerContext context(spec_, kGpu);
+    NetTrial trial(context, options_);
+    FakeRunner runner;
+    const TrialLink link = runner.Link();
+    testing::internal::CaptureStderr();
+    std::unique_ptr<StepGraph> graph(
+        graphed ? FromCudaHalf<MakeStepGraph>(kMakeStepGraph)() : nullptr);
+    Trainer trainer(context, trial, link, Clock::System(), std::move(graph));
+    trainer.Restore();
+    EXPECT_EQ(trainer.Run().reason, EndReason::kCompleted);
+    Trained trained{.random = SaveRandomState(kGpu),
+                    .log = testing::internal::GetCapturedStderr()};
+    for (const auto& report : runner.All<TrainingReport>()) {
+      trained.losses.push_back(Value(report.metrics, "loss"));
+    }
+    return trained;
+  }
+
+  // Loss curves agree, and so does what comes next of random numbers.
+  Trained ExpectTheSame(double tolerance) {
+    const Trained plain = Train(/*graphed=*/false);
+    Trained graphed = Train(/*graphed=*/true);
+    EXPECT_EQ(plain.losses.size(), 100u);
+    EXPECT_EQ(plain.random, graphed.random);
+    for (std::size_t i = 0; i < plain.losses.size(); ++i) {
+      EXPECT_NEAR(graphed.losses.at(i), plain.losses[i], tolerance) << i;
+    }
+    return graphed;
+  }
+
+  NetOptions options_;
+};
+
+TEST_F(GpuGraphTest, LeNetLearnsTheSame) {
+  EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
+}
+
+TEST_F(GpuGraphTest, LeNetLearnsTheSameByAdam) {
+  options_.optimizer = "adam";
+  EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
+}
+
+TEST_F(GpuGraphTest, TheCifarNetworkLearnsTheSame) {
+  options_.net = "cifar";
+  EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
+}
+
+// In float16 sums are not what they are in float32; they are still sums of the
+// same numbers.
+TEST_F(GpuGraphTest, ResNetLearnsTheSameInEveryPrecision) {
+  options_.net = "resnet18";
+  spec_.until = Length{30};
+  for (const char* precision : {"bf16", "fp16"}) {
+    spec_.settings.mixed_precision = precision;
+    const Trained plain = Train(/*graphed=*/false);
+    const Trained graphed = Train(/*graphed=*/true);
+    EXPECT_THAT(graphed.log, HasSubstr("are replayed"));
+    for (std::size_t i = 0; i < 10; ++i) {
+      EXPECT_NEAR(graphed.losses.at(i), plain.losses.at(i), 0.05)
+          << precision << i;
+    }
+    EXPECT_LT(graphed.losses.back(), graphed.losses.front());
+  }
+}
+
+TEST_F(GpuGraphTest, ShortBatchesAreTrainedAsEver) {
+  EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("a batch of [16, 1, 28, 28]"));
+}
+
+TEST_F(GpuGraphTest, AFailedCaptureLeavesTheDeviceFitForUse) {
+  options_.reads_loss = true;
+  EXPECT_THAT(ExpectTheSame(1e-4).log,
+              HasSubstr("cannot be captured as a CUDA graph"));
+  options_.reads_loss = false;
+  EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
+}
+
+}  // namespace
+}  // namespace dtrain
