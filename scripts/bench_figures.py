@@ -41,6 +41,18 @@ class Figure:
         return Figure(missing=why)
 
 
+def busy_cores(seconds: float = 1.0) -> float:
+    """How many cores the machine's programs kept busy in the time that this takes."""
+    def spent() -> float:
+        with open("/proc/stat") as file:
+            user, nice, system, _, _, irq, softirq = map(int, file.readline().split()[1:8])
+        return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+    before, start = spent(), time.monotonic()
+    time.sleep(seconds)
+    return (spent() - before) / (time.monotonic() - start)
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A line of the page: a figure of dtrain's, alone or beside another's."""
