@@ -100,8 +100,11 @@ std::unique_ptr<DataSource> MNISTTrial::TestData() { return ValidationData(); }
 Metrics MNISTTrial::TrainBatch(const Batch& batch, BatchIndex) {
   const torch::Tensor loss = torch::nn::functional::cross_entropy(
       net_->forward(batch.data), batch.target);
-  last_loss_ = cell_->Step(loss);
-  return {{"loss", last_loss_}};
+  const torch::Tensor value = cell_->Step(loss);
+  // In place, for steps that are replayed.
+  if (!last_loss_.defined()) last_loss_ = torch::empty_like(value);
+  last_loss_.copy_(value);
+  return {{"loss", value}};
 }
 
 // The lines of LossMonitor, or of the guide's own loop.

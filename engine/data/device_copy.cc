@@ -15,8 +15,10 @@ constexpr std::size_t kMostUnderWay = 2;
 
 DeviceCopy::DeviceCopy(torch::Device device) : device_(device) {
   if (device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl gpu(device.type());
-  stream_ = gpu.getStreamFromGlobalPool(device);
+  // One for all copies of this process: freed memory is kept by stream.
+  static const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type())
+                                        .getStreamFromGlobalPool(device);
+  stream_ = stream;
 }
 
 Batch DeviceCopy::operator()(const Batch& batch) {

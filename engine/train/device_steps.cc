@@ -31,28 +31,38 @@ void DeviceSteps::BringRates(
   }
 }
 
-torch::Tensor& DeviceSteps::Count(const torch::Tensor& parameter,
-                                  std::int64_t host) {
-  torch::Tensor& count = counts_[parameter.unsafeGetTensorImpl()];
-  if (!count.defined()) count = Number(static_cast<double>(host), device_);
-  return count;
+const torch::Tensor& DeviceSteps::Count(const torch::Tensor& parameter,
+                                        std::int64_t host) {
+  HeldCount& count = counts_[parameter.unsafeGetTensorImpl()];
+  if (!count.tensor.defined()) {
+    count.tensor = Number(static_cast<double>(host), device_);
+  } else if (!count.is_valid) {
+    count.tensor.fill_(static_cast<double>(host));
+  }
+  count.is_valid = true;
+  return count.tensor;
 }
 
 bool DeviceSteps::NoteHostStep() {
   ++host_steps_;
-  counts_.clear();
+  for (auto& entry : counts_) entry.second.is_valid = false;
   return !found_inf_.defined() || found_inf_.item<float>() == 0;
 }
 
 std::map<void*, std::int64_t> DeviceSteps::Counts() const {
+  std::vector<void*> parameters;
+  std::vector<torch::Tensor> counts;
+  for (const auto& [parameter, count] : counts_) {
+    if (!count.is_valid) continue;
+    parameters.push_back(parameter);
+    counts.push_back(count.tensor);
+  }
   std::map<void*, std::int64_t> host;
-  if (counts_.empty()) return host;
-  std::vector<torch::Tensor> all;
-  for (const auto& entry : counts_) all.push_back(entry.second);
-  const torch::Tensor numbers = torch::stack(all).to(torch::kCPU);
+  if (counts.empty()) return host;
+  const torch::Tensor numbers = torch::stack(counts).to(torch::kCPU);
   const float* number = numbers.const_data_ptr<float>();
-  for (const auto& entry : counts_) {
-    host[entry.first] = static_cast<std::int64_t>(*number++);
+  for (void* parameter : parameters) {
+    host[parameter] = static_cast<std::int64_t>(*number++);
   }
   return host;
 }

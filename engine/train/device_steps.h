@@ -39,10 +39,10 @@ class DTRAIN_API DeviceSteps {
     return rates_.at(index).tensor;
   }
 
-  /// How many steps `parameter` has taken: float32 [], `host` if that was not
-  /// asked for before.
-  torch::Tensor& Count(const torch::Tensor& parameter, std::int64_t host);
-  /// The counts by parameter, whole numbers; waits for the device.
+  /// How many steps `parameter` has taken: float32 [] (so to 2^24), always the
+  /// same memory; `host` if it was the host that counted until now.
+  const torch::Tensor& Count(const torch::Tensor& parameter, std::int64_t host);
+  /// The counts by parameter that are the device's; waits for it.
   std::map<void*, std::int64_t> Counts() const;
 
   /// A step is taken that cannot be taken so: its rates and counts are the
@@ -57,11 +57,16 @@ class DTRAIN_API DeviceSteps {
     double value;  // what it holds
   };
 
+  struct HeldCount {
+    torch::Tensor tensor;
+    bool is_valid = false;  // else the host has counted since
+  };
+
   bool is_on_ = false;
   torch::Device device_ = torch::kCPU;
   torch::Tensor found_inf_;  // may be undefined
   std::vector<HeldRate> rates_;
-  std::map<void*, torch::Tensor> counts_;
+  std::map<void*, HeldCount> counts_;
   std::int64_t host_steps_ = 0;
 };
 

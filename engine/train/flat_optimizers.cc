@@ -23,13 +23,29 @@ namespace optim = torch::optim;
 using torch::Tensor;
 using Groups = std::vector<optim::OptimizerParamGroup>;
 
+// Whether two tensors of one shape lie in memory in one order. The strides of
+// dimensions of one element say nothing: those of a convolution of 1x1 differ
+// between a weight and its gradient.
+bool IsInOneOrder(const Tensor& one, const Tensor& other) {
+  for (std::int64_t i = 0; i < one.dim(); ++i) {
+    if (one.size(i) != 1 && one.stride(i) != other.stride(i)) return false;
+  }
+  return true;
+}
+
 // The operations take memory for memory, in whatever order it lies.
 bool IsLike(const Tensor& tensor, const Tensor& parameter) {
   return tensor.layout() == torch::kStrided &&
          tensor.device() == parameter.device() &&
          tensor.scalar_type() == parameter.scalar_type() &&
-         tensor.sizes() == parameter.sizes() &&
-         tensor.strides() == parameter.strides();
+         tensor.sizes() == parameter.sizes() && IsInOneOrder(tensor, parameter);
+}
+
+// The same memory with the very strides of `parameter`, which the operations
+// compare.
+Tensor Aligned(const Tensor& tensor, const Tensor& parameter) {
+  if (tensor.strides() == parameter.strides()) return tensor;
+  return tensor.as_strided(parameter.sizes(), parameter.strides());
 }
 
 bool IsTaken(const Tensor& parameter) {
@@ -109,7 +125,7 @@ class Togethers {
       found = all_.end() - 1;
     }
     found->parameters.push_back(parameter);
-    found->gradients.push_back(parameter.grad());
+    found->gradients.push_back(Aligned(parameter.grad(), parameter));
     return *found;
   }
 
@@ -155,14 +171,16 @@ void StepSgd(const optim::OptimizerParamGroup& group, States& states,
         StateFor<optim::SGDParamState>(states, parameter).momentum_buffer();
     const bool is_first = !momentum.defined();
     if (is_first) momentum = FirstMomentum(parameter, device.is_on());
-    all.Add(parameter, is_first ? 0 : 1).first_moments.push_back(momentum);
+    all.Add(parameter, is_first ? 0 : 1)
+        .first_moments.push_back(Aligned(momentum, parameter));
   }
   for (const Together& one : all) {
     const auto step = [&](const auto& rate) {
       at::_fused_sgd_(one.parameters, one.gradients, one.first_moments,
                       options.weight_decay(), options.momentum(), rate,
                       options.dampening(), options.nesterov(),
-                      /*maximize=*/false, /*is_first_step=*/one.steps == 0,
+                      /*maximize=*/false, /*is_first_step=*/
+                      one.steps == 0 && !one.first_moments.empty(),
                       /*grad_scale=*/{}, FoundInf(device));
     };
     device.is_on() ? step(device.Rate(index)) : step(options.lr());
@@ -187,9 +205,9 @@ struct FusedAdamW {
 template <typename State, typename Options>
 void AddMoments(Together& one, State& state, const Options& options,
                 const Tensor& parameter) {
-  const auto moment = [&](Tensor& tensor) -> const Tensor& {
+  const auto moment = [&](Tensor& tensor) {
     if (!tensor.defined()) tensor = torch::zeros_like(parameter);
-    return tensor;
+    return Aligned(tensor, parameter);
   };
   one.first_moments.push_back(moment(state.exp_avg()));
   one.second_moments.push_back(moment(state.exp_avg_sq()));

@@ -22,7 +22,9 @@ std::string OutOfMemoryMessage(const GpuMemory& memory) {
   if (is_crowded) message += "`nvidia-smi` says who has the rest, or ";
   return message +
          "lower global_batch_size (aggregation_frequency makes up for it), set "
-         "optimizations.mixed_precision to bf16, or take a smaller model";
+         "optimizations.mixed_precision to bf16 or optimizations.cuda_graphs "
+         "to "
+         "false, or take a smaller model";
 }
 
 }  // namespace dtrain

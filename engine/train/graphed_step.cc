@@ -18,7 +18,7 @@ bool IsAlike(const torch::Tensor& one, const torch::Tensor& other) {
   if (!one.defined() || !other.defined()) {
     return one.defined() == other.defined();
   }
-  return one.sizes() == other.sizes() && one.strides() == other.strides() &&
+  return one.sizes() == other.sizes() &&
          one.scalar_type() == other.scalar_type() &&
          one.device() == other.device();
 }
@@ -47,7 +47,7 @@ GraphedStep::GraphedStep(std::unique_ptr<StepGraph> graph,
                          TrainerContext& context, Trial& trial,
                          MetricSums& sums)
     : graph_(std::move(graph)), context_(context), trial_(trial), sums_(sums) {
-  if (graph_ != nullptr) sums_.KeepOnDevice();
+  if (graph_ != nullptr) sums_.KeepOn(context_.device());
 }
 
 Metrics GraphedStep::Step(const Batch& batch, BatchIndex index) const {
@@ -61,17 +61,26 @@ void GraphedStep::TrainEagerly(const Batch& batch, BatchIndex index) {
 
 void GraphedStep::Train(const Batch& batch, BatchIndex index) {
   if (!CanReplay(batch, index)) return TrainEagerly(batch, index);
-  if (!is_captured_ && warm_ups_++ < kWarmUpBatches) {
-    return TrainEagerly(batch, index);
-  }
+  if (!is_captured_ && !IsWarm(batch)) return TrainEagerly(batch, index);
   context_.BringRates();
-  if (!is_captured_ && !Capture(batch, index)) {
+  if (!is_captured_ && !Capture(index)) {
     return TrainEagerly(batch, index);
   }
   CopyIn(batch);
   graph_->Replay();
   context_.CountReplay();
   sums_.CountReplay(names_);
+}
+
+// Whether enough batches like this one were trained. The larger shape is the
+// one that is captured: the other is that of a pass's last batch.
+bool GraphedStep::IsWarm(const Batch& batch) {
+  if (!IsAlike(input_, batch)) {
+    if (batch.size() < input_.size()) return false;
+    input_ = batch.Copy();
+    warm_ups_ = 0;
+  }
+  return warm_ups_++ >= kWarmUpBatches;
 }
 
 bool GraphedStep::CanReplay(const Batch& batch, BatchIndex index) {
@@ -90,12 +99,13 @@ bool GraphedStep::CanReplay(const Batch& batch, BatchIndex index) {
   return true;
 }
 
-bool GraphedStep::Capture(const Batch& batch, BatchIndex index) {
-  const std::string why = TryCapture(batch, index);
+bool GraphedStep::Capture(BatchIndex index) {
+  const std::string why = TryCapture(index);
   is_captured_ = why.empty();
   context_.EndCapture(is_captured_);
   if (!is_captured_) {
     graph_.reset();
+    input_ = Batch();
     LogLine(LogLevel::kWarning,
             "the step cannot be captured as a CUDA graph, and training goes on "
             "without: " +
@@ -111,8 +121,7 @@ bool GraphedStep::Capture(const Batch& batch, BatchIndex index) {
 }
 
 // Why it could not, or empty.
-std::string GraphedStep::TryCapture(const Batch& batch, BatchIndex index) try {
-  input_ = batch.Copy();
+std::string GraphedStep::TryCapture(BatchIndex index) try {
   context_.BeginCapture();
   graph_->Capture(
       [&] { names_ = sums_.Capture(Step(input_, index), context_.device()); });

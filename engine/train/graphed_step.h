@@ -46,9 +46,10 @@ class GraphedStep {
   // What of it is to be captured, or is done at once.
   Metrics Step(const Batch& batch, BatchIndex index) const;
   bool CanReplay(const Batch& batch, BatchIndex index);
-  // Whether this batch's step was captured.
-  bool Capture(const Batch& batch, BatchIndex index);
-  std::string TryCapture(const Batch& batch, BatchIndex index);
+  bool IsWarm(const Batch& batch);
+  // Whether a step was captured, at this batch, of what is in `input_`.
+  bool Capture(BatchIndex index);
+  std::string TryCapture(BatchIndex index);
   void CopyIn(const Batch& batch);
   void SayOnce(const std::string& what);
 
@@ -65,7 +66,8 @@ class GraphedStep {
   MetricSums& sums_;
   std::int64_t warm_ups_ = 0;
   bool is_captured_ = false;
-  Batch input_;                     // that the captured step reads
+  // That the captured step reads; of the shape that is warmed up before.
+  Batch input_;
   std::vector<Input> inputs_;       // its tensors
   std::vector<std::string> names_;  // of the metrics
   std::vector<std::string> said_;

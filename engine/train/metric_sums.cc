@@ -103,7 +103,7 @@ void MetricSums::Add(const Metrics& metrics, double weight) {
     if (!value.defined()) continue;
     CheckIsNumber(name, value);
     Entry& entry = EntryOf(name);
-    if (value.device().is_cpu() && !keeps_on_device_) {
+    if (value.device().is_cpu() && value.device() != kept_on_) {
       // Reading it costs less than an operation on it.
       entry.sum.total = Fold(entry, value.item<double>(), weight);
     } else {

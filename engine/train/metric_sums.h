@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ class MetricSums {
                                    torch::Device device);
   /// Metrics of these names were folded in once more by the device.
   void CountReplay(const std::vector<std::string>& names);
-  /// Sums values on the device even if that is the CPU.
-  void KeepOnDevice() { keeps_on_device_ = true; }
+  /// Sums values of `device` on it even if that is the CPU.
+  void KeepOn(torch::Device device) { kept_on_ = device; }
 
   bool empty() const { return entries_.empty(); }
   /// The reduced values by name, in the order of names.
@@ -73,7 +74,7 @@ class MetricSums {
   void Fetch();
 
   bool last_only_;
-  bool keeps_on_device_ = false;
+  std::optional<torch::Device> kept_on_;
   std::map<std::string, Reduction> reductions_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, OnDevice> on_device_;

@@ -44,7 +44,12 @@ std::unique_ptr<StepGraph> GraphFor(const TrialSpec& spec,
     return nullptr;
   }
   const auto make = FromCudaHalf<MakeStepGraph>(kMakeStepGraph);
-  return std::unique_ptr<StepGraph>(make == nullptr ? nullptr : make());
+  if (make == nullptr) {
+    LogLine(wanted == "on" ? LogLevel::kWarning : LogLevel::kInfo,
+            "this build of dtrain has no CUDA graphs");
+    return nullptr;
+  }
+  return std::unique_ptr<StepGraph>(make());
 }
 
 }  // namespace

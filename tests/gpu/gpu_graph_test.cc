@@ -1,5 +1,7 @@
 // Whole steps as CUDA graphs, beside the same without.
 
+#include <numeric>
+
 #include <gmock/gmock.h>
 #include <torch/optim.h>
 
@@ -93,11 +95,30 @@ struct Trained {
   std::string log;
 };
 
+// What is logged in its life; however that ends, the next may begin.
+class CapturedLog {
+ public:
+  CapturedLog() { testing::internal::CaptureStderr(); }
+  ~CapturedLog() { Take(); }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
+  std::string Take() {
+    return std::exchange(is_open_, false)
+               ? testing::internal::GetCapturedStderr()
+               : "";
+  }
+
+ private:
+  bool is_open_ = true;
+};
+
 class GpuGraphTest : public SmallTrialTest {
  protected:
   GpuGraphTest() {
     spec_.until = Length{100};
     spec_.settings.scheduling_unit = 1;
+    // Or sums come out otherwise each time, and Adam makes much of it.
+    at::globalContext().setDeterministicCuDNN(true);
   }
 
   Trained Train(bool graphed) {
@@ -106,14 +127,13 @@ class GpuGraphTest : public SmallTrialTest {
     NetTrial trial(context, options_);
     FakeRunner runner;
     const TrialLink link = runner.Link();
-    testing::internal::CaptureStderr();
+    CapturedLog log;
     std::unique_ptr<StepGraph> graph(
         graphed ? FromCudaHalf<MakeStepGraph>(kMakeStepGraph)() : nullptr);
     Trainer trainer(context, trial, link, Clock::System(), std::move(graph));
     trainer.Restore();
     EXPECT_EQ(trainer.Run().reason, EndReason::kCompleted);
-    Trained trained{.random = SaveRandomState(kGpu),
-                    .log = testing::internal::GetCapturedStderr()};
+    Trained trained{.random = SaveRandomState(kGpu), .log = log.Take()};
     for (const auto& report : runner.All<TrainingReport>()) {
       trained.losses.push_back(Value(report.metrics, "loss"));
     }
@@ -163,7 +183,12 @@ TEST_F(GpuGraphTest, ResNetLearnsTheSameInEveryPrecision) {
       EXPECT_NEAR(graphed.losses.at(i), plain.losses.at(i), 0.05)
           << precision << i;
     }
-    EXPECT_LT(graphed.losses.back(), graphed.losses.front());
+    const auto mean = [&](std::size_t first) {
+      return std::accumulate(graphed.losses.begin() + first,
+                             graphed.losses.begin() + first + 5, 0.0) /
+             5;
+    };
+    EXPECT_LT(mean(graphed.losses.size() - 5), mean(0)) << precision;
   }
 }
 

@@ -1,15 +1,11 @@
 #include "engine/train/gpu_memory.h"
 
-#include <atomic>
-
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 
 namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
-
-std::atomic<double> share_of_memory{1};
 
 }  // namespace
 
@@ -19,7 +15,7 @@ extern "C" [[gnu::visibility("default")]] void DtrainReadGpuMemory(
   std::size_t free = 0;
   std::size_t total = 0;
   C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  const double share = share_of_memory;
+  const double share = allocator::getMemoryFraction(0);
   // [0]: of all sizes together.
   *memory = {.total = static_cast<std::int64_t>(total),
              .free = static_cast<std::int64_t>(free),
@@ -34,6 +30,5 @@ extern "C" [[gnu::visibility("default")]] void DtrainReadGpuMemory(
 
 extern "C" [[gnu::visibility("default")]] void DtrainLimitGpuMemory(
     double share) {
-  share_of_memory = share;
   allocator::setMemoryFraction(share, 0);
 }

@@ -4,6 +4,7 @@
 #include <exception>
 #include <optional>
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -34,9 +35,9 @@ class CudaStepGraph final : public StepGraph {
     const RandomPlace place;
     const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
     graph_.emplace();
-    // Threads that load data may go on to allocate pinned memory meanwhile.
-    graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     try {
+      // Threads that load data may go on to allocate pinned memory meanwhile.
+      graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       work();
       graph_->capture_end();
     } catch (...) {
@@ -55,7 +56,7 @@ class CudaStepGraph final : public StepGraph {
     try {
       graph_->capture_end();
     } catch (const c10::Error&) {
-      c10::cuda::CUDACachingAllocator::endAllocateToPool(0, pool);
+      GiveBack(pool);
     }
     graph_.reset();
     const at::Generator fresh = at::cuda::detail::createCUDAGenerator(0);
@@ -64,6 +65,20 @@ class CudaStepGraph final : public StepGraph {
     state->set_current_seed(place.seed);
     state->set_philox_offset_per_thread(place.offset);
     DefaultGenerator().graphsafe_set_state(state->graphsafe_get_state());
+  }
+
+  // What capture_begin took from both allocators, and capture_end gives back
+  // only after a capture that went well. Throws inside where it did so.
+  static void GiveBack(at::cuda::MempoolId_t pool) {
+    try {
+      namespace allocator = c10::cuda::CUDACachingAllocator;
+      at::HostAllocator* host = at::getHostAllocator(at::kCUDA);
+      allocator::endAllocateToPool(0, pool);
+      host->end_allocate_to_pool(pool);
+      allocator::releasePool(0, pool);
+      host->release_pool(pool);
+    } catch (const c10::Error&) {
+    }
   }
 
   std::optional<at::cuda::CUDAGraph> graph_;

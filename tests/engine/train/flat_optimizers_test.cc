@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
+#include "engine/train/channels_last.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/torch_modules.h"
 
@@ -220,6 +221,37 @@ TEST_P(FlatOptimizerTest, DoesNothingWithoutGradients) {
   optimizer->step();
   EXPECT_TRUE(torch::equal(net.parameters()[2], before));
   EXPECT_EQ(optimizer->state().size(), 0);
+}
+
+// A convolution of 1x1 and a depthwise one: their weights' strides are not
+// those of their gradients, though they lie in memory alike.
+TEST_P(FlatOptimizerTest, StepsConvolutionsOfOneElementInOneOperation) {
+  const auto train = [](const std::function<Optimizer(Groups)>& make) {
+    torch::manual_seed(6);
+    torch::nn::Sequential net(
+        torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 32, 1)),
+        torch::nn::Conv2d(
+            torch::nn::Conv2dOptions(32, 32, 3).padding(1).groups(32)));
+    StoreChannelsLast(*net);
+    const Optimizer optimizer =
+        make({optim::OptimizerParamGroup(net->parameters())});
+    const torch::Tensor images =
+        torch::randn({2, 16, 8, 8})
+            .contiguous(torch::MemoryFormat::ChannelsLast);
+    for (int step = 0; step < 5; ++step) {
+      optimizer->zero_grad();
+      net->forward(images).square().mean().backward();
+      optimizer->step();
+    }
+    auto* flat = dynamic_cast<FlatOptimizer*>(optimizer.get());
+    if (flat != nullptr) EXPECT_EQ(flat->device_steps().host_steps(), 0);
+    return net->parameters();
+  };
+  const auto theirs = train(GetParam().theirs);
+  const auto ours = train(GetParam().ours);
+  for (std::size_t i = 0; i < theirs.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(ours[i], theirs[i], 1e-5, 1e-7)) << i;
+  }
 }
 
 DeviceSteps& OnDevice(const Optimizer& optimizer) {

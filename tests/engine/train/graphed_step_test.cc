@@ -206,16 +206,22 @@ TEST_F(GraphedStepTest, AdamCountsItsStepsOnTheDevice) {
 TEST_F(GraphedStepTest, AShortBatchIsTrainedAsEver) {
   options_.short_batch = 4;
   const Ended ended = ExpectTheSame();
-  // The first four warm up, the fifth, which is short, is captured; then the
-  // others do not fit.
-  EXPECT_EQ(ended.replays, 4);
-  EXPECT_THAT(ended.log, HasSubstr("which is of [3, 4]: a batch of [6, 4]"));
+  // The first four warm up, the fifth is short and not what is captured.
+  EXPECT_EQ(ended.replays, kBatches - kWarmUps - 4);
+  EXPECT_THAT(ended.log, HasSubstr("which is of [6, 4]: a batch of [3, 4]"));
+}
+
+TEST_F(GraphedStepTest, WarmsUpAnewForALargerBatch) {
+  options_.short_batch = 0;
+  const Ended ended = ExpectTheSame();
+  // Of 20, the first is short; four are like what is captured; three are short.
+  EXPECT_EQ(ended.replays, kBatches - 1 - kWarmUps - 3);
 }
 
 TEST_F(GraphedStepTest, SaysOnceWhatDoesNotFit) {
   options_.short_batch = 3;
   const Ended ended = ExpectTheSame();
-  EXPECT_EQ(ended.replays, kBatches - kWarmUps - 3);
+  EXPECT_EQ(ended.replays, kBatches - 4 - kWarmUps);
   const std::string what = "a batch of [3, 4]";
   const auto first = ended.log.find(what);
   ASSERT_NE(first, std::string::npos);
