@@ -54,4 +54,11 @@ std::string Describe(const CollectiveCall& call) {
   return "an unknown collective";
 }
 
+std::string DescribeDifference(const CollectiveCall& first, int rank,
+                               const CollectiveCall& other) {
+  return "the ranks of the trial do different things: rank 0 called " +
+         Describe(first) + ", but rank " + std::to_string(rank) + " called " +
+         Describe(other);
+}
+
 }  // namespace dtrain

@@ -32,4 +32,8 @@ struct CollectiveCall {
 /// `call` for people: "an all-reduce (sum of float32) of 4096 bytes".
 std::string Describe(const CollectiveCall& call);
 
+/// Why the ranks cannot go on if rank 0 calls `first`, and `rank` `other`.
+std::string DescribeDifference(const CollectiveCall& first, int rank,
+                               const CollectiveCall& other);
+
 }  // namespace dtrain

@@ -71,10 +71,7 @@ void Meeting::Compare(std::size_t turn) {
     const CollectiveCall& other =
         lane_.slots[static_cast<std::size_t>(rank)].calls[turn];
     if (other == first) continue;
-    const std::string difference =
-        "the ranks of the trial do different things: rank 0 called " +
-        Describe(first) + ", but rank " + std::to_string(rank) + " called " +
-        Describe(other);
+    const std::string difference = DescribeDifference(first, rank, other);
     // From here on they would take each other's bytes for something else.
     Abort(difference);
     throw Error(ErrorKind::kFailed, difference);

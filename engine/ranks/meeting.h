@@ -25,7 +25,7 @@ class Meeting {
   /// Waits for all ranks. Throws Error(kFailed) if one of them failed, or if
   /// this one gave up, which counts as its failure.
   void Meet();
-  /// See SharedGroup::SetAborted.
+  /// See Collectives::SetAborted.
   void Abort(std::string_view reason);
 
  private:

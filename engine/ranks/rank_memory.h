@@ -13,8 +13,8 @@ inline constexpr int kLanes = 2;
 
 /// Memory that the `ranks` processes of one start of a trial share, as a file
 /// without a name: close-on-exec, and sealed, so that none of them can shrink
-/// it under the others. Each rank makes its SharedGroup of it. It is sparse: it
-/// has room for 64 ranks to reduce gradients, but only what they touch takes
+/// it under the others. Each rank makes its MeetingPlace of it. It is sparse:
+/// it has room for 64 ranks to reduce gradients, but only what they touch takes
 /// memory. Not to be used again for another start: what ranks that died left
 /// in it would be taken for the new ones'. Throws Error(kFailed) with what the
 /// system says. REQUIRES: 1 <= ranks <= kMaxRanks.

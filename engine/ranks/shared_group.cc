@@ -1,7 +1,7 @@
 #include "engine/ranks/shared_group.h"
 
 #include <algorithm>
-#include <cassert>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -9,12 +9,6 @@
 
 namespace dtrain {
 namespace {
-
-using Call = CollectiveCall;
-
-std::span<std::byte> WritableBytes(std::string& text) {
-  return std::as_writable_bytes(std::span(text));
-}
 
 // The part of `bytes` that is in a segment; empty beyond their end.
 template <typename Byte>
@@ -32,36 +26,32 @@ void Move(std::span<const std::byte> from, std::byte* to) {
 }  // namespace
 
 SharedGroup::SharedGroup(int memory_fd, int rank, int ranks,
-                         SharedGroupOptions options)
-    : own_mapping_(std::in_place, memory_fd, ranks),
+                         GroupOptions options)
+    : Collectives(rank, ranks),
+      own_mapping_(std::in_place, memory_fd, ranks),
       mapping_(*own_mapping_),
-      rank_(rank),
       lane_(options.lane),
-      meeting_(mapping_, lane_, rank, std::move(options.give_up)) {
-  assert(rank >= 0 && rank < ranks);
-}
+      meeting_(mapping_, lane_, rank, std::move(options.give_up)) {}
 
 SharedGroup::SharedGroup(const RankMapping& mapping, int rank,
-                         SharedGroupOptions options)
-    : mapping_(mapping),
-      rank_(rank),
+                         GroupOptions options)
+    : Collectives(rank, mapping.ranks()),
+      mapping_(mapping),
       lane_(options.lane),
-      meeting_(mapping_, lane_, rank, std::move(options.give_up)) {
-  assert(rank >= 0 && rank < mapping.ranks());
-}
+      meeting_(mapping_, lane_, rank, std::move(options.give_up)) {}
 
-void SharedGroup::Barrier() { meeting_.Begin({.kind = Call::Kind::kBarrier}); }
-
-void SharedGroup::AllReduce(std::span<float> values, ReduceOp op) {
-  AllReduceOf(values, {.type = Call::Type::kFloat, .op = op});
-}
-
-void SharedGroup::AllReduce(std::span<double> values, ReduceOp op) {
-  AllReduceOf(values, {.type = Call::Type::kDouble, .op = op});
-}
-
-void SharedGroup::AllReduce(std::span<std::int64_t> values, ReduceOp op) {
-  AllReduceOf(values, {.type = Call::Type::kInt64, .op = op});
+void SharedGroup::Reduce(const CollectiveCall& call,
+                         std::span<std::byte> values) {
+  switch (call.type) {
+    case CollectiveCall::Type::kFloat:
+      return ReduceAs<float>(call, values);
+    case CollectiveCall::Type::kDouble:
+      return ReduceAs<double>(call, values);
+    case CollectiveCall::Type::kInt64:
+      return ReduceAs<std::int64_t>(call, values);
+    case CollectiveCall::Type::kBytes:
+      break;
+  }
 }
 
 // In a step a rank stages one segment, reduces the one before and fetches the
@@ -69,11 +59,12 @@ void SharedGroup::AllReduce(std::span<std::int64_t> values, ReduceOp op) {
 // segment's is staged again two steps on, after all have reduced it; the result
 // in it is written over three steps on, after all have fetched it.
 template <typename T>
-void SharedGroup::AllReduceOf(std::span<T> values, CollectiveCall call) {
-  call.kind = Call::Kind::kAllReduce;
-  call.bytes = values.size_bytes();
+void SharedGroup::ReduceAs(const CollectiveCall& call,
+                           std::span<std::byte> bytes) {
   if (ranks() == 1) return meeting_.Begin(call);
-  const AllReduction<T> reduction(mapping_, lane_, rank_, uses_, values);
+  const std::span<T> values(reinterpret_cast<T*>(bytes.data()),
+                            bytes.size() / sizeof(T));
+  const AllReduction<T> reduction(mapping_, lane_, rank(), uses_, values);
   const std::size_t segments = reduction.segments();
   uses_ += segments;
   for (std::size_t step = 0; step <= segments + 1; ++step) {
@@ -90,11 +81,10 @@ void SharedGroup::AllReduceOf(std::span<T> values, CollectiveCall call) {
   }
 }
 
-// Every rank has `into` for what each rank gives, of the same sizes.
 void SharedGroup::Exchange(const CollectiveCall& call,
                            std::span<const std::byte> mine,
                            std::span<const std::span<std::byte>> into) {
-  const auto rank_number = static_cast<std::size_t>(rank_);
+  const auto rank_number = static_cast<std::size_t>(rank());
   std::size_t longest = 0;
   for (const auto& place : into) longest = std::max(longest, place.size());
   // One at least: it is where all learn of what the others call.
@@ -106,7 +96,7 @@ void SharedGroup::Exchange(const CollectiveCall& call,
   }
   for (std::size_t segment = 0; segment < segments; ++segment) {
     const std::size_t use = uses_++;
-    Move(SegmentOf(mine, segment), Staging(rank_, use));
+    Move(SegmentOf(mine, segment), Staging(rank(), use));
     if (segment == 0) {
       meeting_.Begin(call);
     } else {
@@ -119,63 +109,6 @@ void SharedGroup::Exchange(const CollectiveCall& call,
     }
   }
   Move(mine, into[rank_number].data());
-}
-
-void SharedGroup::BroadcastAs(const CollectiveCall& call,
-                              std::span<std::byte> bytes) {
-  assert(call.root < ranks());
-  std::vector<std::span<std::byte>> into(static_cast<std::size_t>(ranks()));
-  into[call.root] = bytes;
-  const bool gives = rank_ == call.root;
-  Exchange(call, gives ? bytes : std::span<std::byte>(), into);
-}
-
-void SharedGroup::Broadcast(std::span<std::byte> bytes, int root) {
-  BroadcastAs({.kind = Call::Kind::kBroadcast,
-               .root = static_cast<std::uint8_t>(root),
-               .bytes = bytes.size()},
-              bytes);
-}
-
-std::string SharedGroup::BroadcastText(std::string text, int root) {
-  Call call{.kind = Call::Kind::kBroadcastText,
-            .root = static_cast<std::uint8_t>(root)};
-  std::uint64_t size = text.size();
-  BroadcastAs(call, std::as_writable_bytes(std::span(&size, 1)));
-  text.resize(size);
-  call.bytes = size;
-  if (size > 0) BroadcastAs(call, WritableBytes(text));
-  return text;
-}
-
-void SharedGroup::AllGather(std::span<const std::byte> mine,
-                            std::span<std::byte> all) {
-  const auto count = static_cast<std::size_t>(ranks());
-  assert(all.size() == mine.size() * count);
-  std::vector<std::span<std::byte>> into(count);
-  for (std::size_t rank = 0; rank < count; ++rank) {
-    into[rank] = all.subspan(rank * mine.size(), mine.size());
-  }
-  Exchange({.kind = Call::Kind::kAllGather, .bytes = mine.size()}, mine, into);
-}
-
-std::vector<std::string> SharedGroup::AllGatherText(std::string_view mine) {
-  const auto count = static_cast<std::size_t>(ranks());
-  const Call call{.kind = Call::Kind::kAllGatherText};
-  const std::uint64_t size = mine.size();
-  std::vector<std::uint64_t> sizes(count);
-  std::vector<std::span<std::byte>> into(count);
-  for (std::size_t rank = 0; rank < count; ++rank) {
-    into[rank] = std::as_writable_bytes(std::span(&sizes[rank], 1));
-  }
-  Exchange(call, std::as_bytes(std::span(&size, 1)), into);
-  std::vector<std::string> texts(count);
-  for (std::size_t rank = 0; rank < count; ++rank) {
-    texts[rank].resize(sizes[rank]);
-    into[rank] = WritableBytes(texts[rank]);
-  }
-  Exchange(call, std::as_bytes(std::span(mine)), into);
-  return texts;
 }
 
 std::byte* SharedGroup::Staging(int rank, std::size_t use) const {

@@ -6,12 +6,14 @@
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/uuid.h"
 #include "engine/data/cuda_half.h"
+#include "engine/train/cpu_backend.h"
 #include "engine/train/nccl_backend.h"
-#include "engine/train/shared_memory_backend.h"
 #include "engine/train/trained_objects.h"
 
 namespace dtrain {
@@ -34,11 +36,12 @@ std::string Describe(const NamedTensors& tensors) {
 
 }  // namespace
 
-RankGroup::RankGroup(UniqueFd memory, int rank, int ranks)
-    : memory_(std::move(memory)) {
-  control_.emplace(memory_.get(), rank, ranks,
-                   SharedGroupOptions{.lane = kControlLane});
+RankGroup::RankGroup(MeetingPlace place) : place_(std::move(place)) {
+  control_ = place_->Group({.lane = kControlLane});
 }
+
+RankGroup::RankGroup(const UniqueFd& memory, int rank, int ranks)
+    : RankGroup(MeetingPlace(memory, rank, ranks)) {}
 
 RankGroup::RankGroup() = default;
 
@@ -108,8 +111,7 @@ c10d::Backend& RankGroup::Tensors(torch::Device device) {
     tensors_ = NcclBackend();
     return *tensors_;
   }
-  tensors_ = c10::make_intrusive<SharedMemoryBackend>(memory_.get(), rank(),
-                                                      size(), kTensorLane);
+  tensors_ = c10::make_intrusive<CpuBackend>(*place_, kTensorLane);
   return *tensors_;
 }
 
@@ -121,11 +123,32 @@ c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
                 "not there when this dtrain was built; run scripts/setup, "
                 "build again, or set slots_per_trial: 1");
   }
-  const auto temporary = std::filesystem::temp_directory_path();
-  const std::string file =
-      FromFirst((temporary / ("dtrain-nccl-" + RandomUuid())).string());
   return c10::intrusive_ptr<c10d::Backend>::reclaim(
-      make(file.c_str(), rank(), size()));
+      make(NcclStore(), rank(), size()));
+}
+
+// What NCCL's ranks find each other by: a file on one machine, else a server of
+// rank 0's at a port that the system chooses.
+c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
+  if (place_->on_one_machine()) {
+    const auto temporary = std::filesystem::temp_directory_path();
+    const std::string file =
+        FromFirst((temporary / ("dtrain-nccl-" + RandomUuid())).string());
+    return c10::make_intrusive<c10d::FileStore>(file, size());
+  }
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = is_first();
+  options.waitWorkers = false;
+  c10::intrusive_ptr<c10d::TCPStore> store;
+  if (is_first()) {
+    store = c10::make_intrusive<c10d::TCPStore>(place_->host(), options);
+  }
+  const std::string port =
+      FromFirst(store ? std::to_string(store->getPort()) : "");
+  if (store) return store;
+  options.port = static_cast<std::uint16_t>(std::stoi(port));
+  return c10::make_intrusive<c10d::TCPStore>(place_->host(), options);
 }
 
 }  // namespace dtrain

@@ -10,11 +10,12 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/types.h>
 
-#include "engine/ranks/shared_group.h"
+#include "engine/ranks/meeting_place.h"
 
 namespace c10d {
 class Backend;
-}
+class Store;
+}  // namespace c10d
 
 namespace dtrain {
 
@@ -31,9 +32,9 @@ class RankGroup {
  public:
   /// A trial of one rank.
   RankGroup();
-  /// On the memory that MakeRankMemory made, which it takes. Throws
-  /// Error(kFailed).
-  RankGroup(UniqueFd memory, int rank, int ranks);
+  explicit RankGroup(MeetingPlace place);
+  /// On the memory that MakeRankMemory made. Throws Error(kFailed).
+  RankGroup(const UniqueFd& memory, int rank, int ranks);
   ~RankGroup();
 
   int rank() const { return control_ ? control_->rank() : 0; }
@@ -69,10 +70,11 @@ class RankGroup {
 
  private:
   c10::intrusive_ptr<c10d::Backend> NcclBackend();
+  c10::intrusive_ptr<c10d::Store> NcclStore();
   void Share(const std::vector<torch::Tensor>& tensors);
 
-  UniqueFd memory_;
-  std::optional<SharedGroup> control_;
+  std::optional<MeetingPlace> place_;
+  std::unique_ptr<Collectives> control_;
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
 

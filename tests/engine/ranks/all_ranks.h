@@ -31,8 +31,9 @@ class AllRanksTest : public testing::TestWithParam<std::tuple<RankKind, int>> {
 
 inline std::string NameOfRanks(
     const testing::TestParamInfo<std::tuple<RankKind, int>>& info) {
-  constexpr std::array<const char*, 3> kKinds = {"Threads", "MappedThreads",
-                                                 "Processes"};
+  constexpr std::array<const char*, 5> kKinds = {"Threads", "MappedThreads",
+                                                 "Processes", "NetworkThreads",
+                                                 "NetworkProcesses"};
   return kKinds.at(static_cast<std::size_t>(std::get<0>(info.param))) +
          std::to_string(std::get<1>(info.param));
 }
@@ -44,7 +45,11 @@ inline auto AllRanks() {
       Kinds(RankKind::kThreads, 1), Kinds(RankKind::kThreads, 2),
       Kinds(RankKind::kThreads, 3), Kinds(RankKind::kThreads, 7),
       Kinds(RankKind::kMappedThreads, 3), Kinds(RankKind::kProcesses, 1),
-      Kinds(RankKind::kProcesses, 2), Kinds(RankKind::kProcesses, 7));
+      Kinds(RankKind::kProcesses, 2), Kinds(RankKind::kProcesses, 7),
+      Kinds(RankKind::kNetworkThreads, 1), Kinds(RankKind::kNetworkThreads, 2),
+      Kinds(RankKind::kNetworkThreads, 5),
+      Kinds(RankKind::kNetworkProcesses, 2),
+      Kinds(RankKind::kNetworkProcesses, 7));
 }
 
 }  // namespace dtrain

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/ranks/shared_group.h"
+#include "engine/ranks/collectives.h"
 #include "tests/engine/ranks/all_ranks.h"
 #include "tests/engine/ranks/rank_values.h"
 
@@ -39,10 +39,10 @@ class SharedNumber {
 TEST_P(GroupOrderTest, NobodyPassesOneOfManyBarriersBeforeAllHaveCome) {
   const SharedNumber came;
   ExpectOfAll("", [&came](const Seat& seat) {
-    SharedGroup group = seat.Group();
+    const auto group = seat.Group();
     for (int i = 1; i <= 2000; ++i) {
       *came += 1;
-      group.Barrier();
+      group->Barrier();
       const int now = *came;
       if (now < i * seat.ranks() || now >= (i + 1) * seat.ranks() + 1) {
         return "at barrier " + std::to_string(i) + ": " + std::to_string(now);
@@ -56,18 +56,18 @@ TEST_P(GroupOrderTest, WaitsForARankThatIsSlow) {
   const auto sum = Combined<float>(ranks(), 1000);
 
   ExpectOfAll(BytesOf(sum), [](const Seat& seat) {
-    SharedGroup group = seat.Group();
+    const auto group = seat.Group();
     std::vector<float> values = RankValues<float>(seat.rank(), 1000);
     if (seat.rank() + 1 == seat.ranks()) {
       std::this_thread::sleep_for(milliseconds(350));
     }
-    group.AllReduce(values);
+    group->AllReduce(values);
     return BytesOf(values);
   });
 }
 
 // One call of many that follow each other, as `random` has it; what it gave.
-std::string AnyCall(SharedGroup& group, int call, unsigned random) {
+std::string AnyCall(Collectives& group, int call, unsigned random) {
   const std::size_t size = random % 5 == 0 ? random % 300'000 : random % 50;
   const int root = static_cast<int>(random / 5) % group.ranks();
   std::string text = RankText(group.rank(), size, call);
@@ -98,13 +98,13 @@ std::string ExpectedOf(int ranks, int call, unsigned random) {
 TEST_P(GroupOrderTest, CallsOfAllKindsFollowEachOther) {
   constexpr int kCalls = 60;
   ExpectOfAll("", [](const Seat& seat) {
-    SharedGroup group = seat.Group();
+    const auto group = seat.Group();
     std::mt19937 same(1);
     std::mt19937 own(static_cast<unsigned>(seat.rank()));
     for (int call = 0; call < kCalls; ++call) {
       const unsigned random = same();
       if (own() % 4 == 0) std::this_thread::sleep_for(milliseconds(1));
-      if (AnyCall(group, call, random) !=
+      if (AnyCall(*group, call, random) !=
           ExpectedOf(seat.ranks(), call, random)) {
         return "call " + std::to_string(call) + " gave something else";
       }
@@ -119,18 +119,18 @@ TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseALaneEach) {
   ExpectOfAll(sums + RankText(0, 30'000, 199), [](const Seat& seat) {
     std::string reduced;
     std::jthread gradients([&] {
-      SharedGroup group = seat.Group({.lane = 1});
+      const auto group = seat.Group({.lane = 1});
       const auto mine = RankValues<float>(seat.rank(), 150'000);
       for (int i = 0; i < 20; ++i) {
         std::vector<float> values = mine;
-        group.AllReduce(values);
+        group->AllReduce(values);
         reduced = BytesOf(values);
       }
     });
-    SharedGroup group = seat.Group({.lane = 0});
+    const auto group = seat.Group({.lane = 0});
     std::string told;
     for (int i = 0; i < 200; ++i) {
-      told = group.BroadcastText(RankText(seat.rank(), 30'000, i), 0);
+      told = group->BroadcastText(RankText(seat.rank(), 30'000, i), 0);
     }
     gradients.join();
     return reduced + told;

@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/ranks/shared_group.h"
+#include "engine/ranks/collectives.h"
+#include "engine/ranks/rank_memory.h"
 #include "tests/engine/ranks/rank_values.h"
 #include "tests/engine/ranks/run_ranks.h"
 
@@ -26,13 +27,13 @@ class RankFailureTest : public testing::TestWithParam<RankKind> {
     return RunRanks(GetParam(), ranks, body);
   }
   // The last rank calls `other`, the rest `usual`; all are to be told so.
-  void ExpectDisagreement(const std::function<void(SharedGroup&)>& usual,
-                          const std::function<void(SharedGroup&)>& other,
+  void ExpectDisagreement(const std::function<void(Collectives&)>& usual,
+                          const std::function<void(Collectives&)>& other,
                           const std::string& text) {
     const auto results = Run(3, [&](const Seat& seat) {
-      SharedGroup group = seat.Group();
-      group.Barrier();
-      (seat.rank() == 2 ? other : usual)(group);
+      const auto group = seat.Group();
+      group->Barrier();
+      (seat.rank() == 2 ? other : usual)(*group);
       return std::string("nothing was said");
     });
     EXPECT_THAT(results, Each(Field(&RankResult::error, HasSubstr(text))));
@@ -42,8 +43,8 @@ class RankFailureTest : public testing::TestWithParam<RankKind> {
 TEST_P(RankFailureTest, AllAreToldOfAnotherCall) {
   std::vector<float> values(250);
   ExpectDisagreement(
-      [](SharedGroup& group) { group.BroadcastText("", 1); },
-      [values](SharedGroup& group) mutable { group.AllReduce(values); },
+      [](Collectives& group) { group.BroadcastText("", 1); },
+      [values](Collectives& group) mutable { group.AllReduce(values); },
       "rank 0 called a broadcast of a text from rank 1, but rank 2 called an "
       "all-reduce (sum of float32) of 1000 bytes");
 }
@@ -52,8 +53,8 @@ TEST_P(RankFailureTest, AllAreToldOfAnotherSize) {
   std::vector<double> values(250);
   std::vector<double> fewer(249);
   ExpectDisagreement(
-      [values](SharedGroup& group) mutable { group.AllReduce(values); },
-      [fewer](SharedGroup& group) mutable { group.AllReduce(fewer); },
+      [values](Collectives& group) mutable { group.AllReduce(values); },
+      [fewer](Collectives& group) mutable { group.AllReduce(fewer); },
       "(sum of float64) of 2000 bytes, but rank 2 called an all-reduce (sum of "
       "float64) of 1992 bytes");
 }
@@ -61,10 +62,10 @@ TEST_P(RankFailureTest, AllAreToldOfAnotherSize) {
 TEST_P(RankFailureTest, AllAreToldOfAnotherOperation) {
   std::vector<std::int64_t> values(1);
   ExpectDisagreement(
-      [values](SharedGroup& group) mutable {
+      [values](Collectives& group) mutable {
         group.AllReduce(values, ReduceOp::kMin);
       },
-      [values](SharedGroup& group) mutable {
+      [values](Collectives& group) mutable {
         group.AllReduce(values, ReduceOp::kMax);
       },
       "(minimum of int64) of 8 bytes, but rank 2 called an all-reduce "
@@ -74,19 +75,19 @@ TEST_P(RankFailureTest, AllAreToldOfAnotherOperation) {
 TEST_P(RankFailureTest, AllAreToldOfAnotherRoot) {
   std::vector<std::byte> bytes(5);
   ExpectDisagreement(
-      [bytes](SharedGroup& group) mutable { group.Broadcast(bytes, 0); },
-      [bytes](SharedGroup& group) mutable { group.Broadcast(bytes, 1); },
+      [bytes](Collectives& group) mutable { group.Broadcast(bytes, 0); },
+      [bytes](Collectives& group) mutable { group.Broadcast(bytes, 1); },
       "a broadcast of 5 bytes from rank 0, but rank 2 called a broadcast of 5 "
       "bytes from rank 1");
 }
 
 TEST_P(RankFailureTest, ACallThatOthersDoNotMakeWritesNothing) {
   const auto results = Run(2, [](const Seat& seat) {
-    SharedGroup group = seat.Group();
+    const auto group = seat.Group();
     std::vector<float> values(100, 1.0F);
     try {
       if (seat.rank() == 0) values.resize(50);
-      group.AllReduce(values);
+      group->AllReduce(values);
     } catch (const Error&) {
     }
     return values == std::vector<float>(values.size(), 1.0F) ? "kept" : "lost";
@@ -97,12 +98,12 @@ TEST_P(RankFailureTest, ACallThatOthersDoNotMakeWritesNothing) {
 
 TEST_P(RankFailureTest, NothingWorksAfterADisagreement) {
   const auto results = Run(2, [](const Seat& seat) {
-    SharedGroup group = seat.Group();
+    const auto group = seat.Group();
     try {
-      seat.rank() == 0 ? group.Barrier() : (void)group.AllGatherText("");
+      seat.rank() == 0 ? group->Barrier() : (void)group->AllGatherText("");
     } catch (const Error&) {
     }
-    group.Barrier();
+    group->Barrier();
     return std::string();
   });
 
@@ -112,13 +113,13 @@ TEST_P(RankFailureTest, NothingWorksAfterADisagreement) {
 
 TEST_P(RankFailureTest, EndsTheWaitingOfTheOthers) {
   const auto results = Run(3, [](const Seat& seat) {
-    SharedGroup group = seat.Group();
-    group.Barrier();
+    const auto group = seat.Group();
+    group->Barrier();
     if (seat.rank() == 1) {
       std::this_thread::sleep_for(milliseconds(20));
-      group.SetAborted("out of memory");
+      group->SetAborted("out of memory");
     } else {
-      group.Barrier();
+      group->Barrier();
     }
     return std::string("went on");
   });
@@ -129,11 +130,11 @@ TEST_P(RankFailureTest, EndsTheWaitingOfTheOthers) {
 
 TEST_P(RankFailureTest, EndsTheWaitingInTheOtherLane) {
   const auto results = Run(2, [](const Seat& seat) {
-    SharedGroup group = seat.Group({.lane = seat.rank()});
+    const auto group = seat.Group({.lane = seat.rank()});
     if (seat.rank() == 1) {
-      group.SetAborted("no loss");
+      group->SetAborted("no loss");
     } else {
-      group.BroadcastText("", 0);
+      group->BroadcastText("", 0);
     }
     return std::string();
   });
@@ -143,10 +144,10 @@ TEST_P(RankFailureTest, EndsTheWaitingInTheOtherLane) {
 
 TEST_P(RankFailureTest, TheFirstReasonCounts) {
   const auto results = Run(1, [](const Seat& seat) {
-    SharedGroup group = seat.Group();
-    group.SetAborted("first");
-    group.SetAborted("second");
-    group.Barrier();
+    const auto group = seat.Group();
+    group->SetAborted("first");
+    group->SetAborted("second");
+    group->Barrier();
     return std::string();
   });
 
@@ -155,22 +156,42 @@ TEST_P(RankFailureTest, TheFirstReasonCounts) {
 
 TEST_P(RankFailureTest, ALongReasonIsCut) {
   const auto results = Run(1, [](const Seat& seat) {
-    SharedGroup group = seat.Group();
-    group.SetAborted(std::string(5000, 'x'));
-    group.Barrier();
+    const auto group = seat.Group();
+    group->SetAborted(std::string(5000, 'x'));
+    group->Barrier();
     return std::string();
   });
 
   EXPECT_EQ(results[0].error, "rank 0 failed: " + std::string(1000, 'x'));
 }
 
-TEST_P(RankFailureTest, ARankGivesUpForAllOfThem) {
+TEST_P(RankFailureTest, AsManyRanksAsThereMayBeMeet) {
+  const std::string sum = BytesOf(Combined<float>(kMaxRanks, 5000));
+
+  const auto results = Run(kMaxRanks, [](const Seat& seat) {
+    const auto group = seat.Group();
+    std::vector<float> values = RankValues<float>(seat.rank(), 5000);
+    group->AllReduce(values);
+    return BytesOf(values);
+  });
+
+  EXPECT_TRUE(results == std::vector<RankResult>(kMaxRanks, {.value = sum}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RankFailureTest,
+                         Values(RankKind::kThreads, RankKind::kProcesses,
+                                RankKind::kNetworkThreads,
+                                RankKind::kNetworkProcesses));
+
+class GivingUpTest : public RankFailureTest {};
+
+TEST_P(GivingUpTest, ARankGivesUpForAllOfThem) {
   const auto results = Run(3, [](const Seat& seat) {
     int asked = 0;
-    SharedGroup group =
+    const auto group =
         seat.Group({.give_up = [&asked] { return ++asked > 1; }});
     if (seat.rank() == 2) return std::string("never came");
-    group.Barrier();
+    group->Barrier();
     return std::string();
   });
 
@@ -179,20 +200,7 @@ TEST_P(RankFailureTest, ARankGivesUpForAllOfThem) {
   EXPECT_EQ(results[1].error, results[0].error);
 }
 
-TEST_P(RankFailureTest, AsManyRanksAsThereMayBeMeet) {
-  const std::string sum = BytesOf(Combined<float>(kMaxRanks, 5000));
-
-  const auto results = Run(kMaxRanks, [](const Seat& seat) {
-    SharedGroup group = seat.Group();
-    std::vector<float> values = RankValues<float>(seat.rank(), 5000);
-    group.AllReduce(values);
-    return BytesOf(values);
-  });
-
-  EXPECT_TRUE(results == std::vector<RankResult>(kMaxRanks, {.value = sum}));
-}
-
-INSTANTIATE_TEST_SUITE_P(Ranks, RankFailureTest,
+INSTANTIATE_TEST_SUITE_P(Ranks, GivingUpTest,
                          Values(RankKind::kThreads, RankKind::kProcesses));
 
 }  // namespace

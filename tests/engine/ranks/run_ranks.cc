@@ -1,7 +1,9 @@
 #include "tests/engine/ranks/run_ranks.h"
 
 #include <array>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,29 +12,83 @@
 
 #include "engine/base/error.h"
 #include "engine/base/system_error.h"
+#include "engine/ranks/meeting_place.h"
 #include "engine/ranks/rank_memory.h"
+#include "engine/ranks/shared_group.h"
+#include "engine/ranks/tcp.h"
 
 namespace dtrain {
 namespace {
 
 using Body = std::function<std::string(const Seat&)>;
+using Places = std::vector<std::optional<MeetingPlace>>;
 
-RankResult ResultOf(const Body& body, const Seat& seat) {
+// What the ranks of a test meet by.
+class Venue {
+ public:
+  Venue(RankKind kind, int ranks) : kind_(kind), ranks_(ranks) {
+    if (on_network()) {
+      listener_ = ListenAt({.host = "127.0.0.1"});
+      port_ = PortOf(listener_.get());
+    } else {
+      memory_ = MakeRankMemory(ranks);
+      mapping_.emplace(memory_.get(), ranks);
+    }
+  }
+
+  int ranks() const { return ranks_; }
+
+  // `place` is where the rank's own is kept.
+  Seat SeatOf(int rank, std::optional<MeetingPlace>& place) {
+    if (kind_ == RankKind::kThreads) {
+      return Seat(rank, ranks_, [this, rank](GroupOptions options) {
+        return std::make_unique<SharedGroup>(*mapping_, rank, options);
+      });
+    }
+    if (on_network()) {
+      place.emplace(rank == 0 ? std::move(listener_) : UniqueFd(),
+                    NetworkMeeting{.first = {"127.0.0.1", port_},
+                                   .token = "a test's",
+                                   .rank = rank,
+                                   .ranks = ranks_});
+    } else {
+      place.emplace(memory_, rank, ranks_);
+    }
+    return Seat(rank, ranks_, [&place](GroupOptions options) {
+      return place->Group(std::move(options));
+    });
+  }
+
+ private:
+  bool on_network() const {
+    return kind_ == RankKind::kNetworkThreads ||
+           kind_ == RankKind::kNetworkProcesses;
+  }
+
+  const RankKind kind_;
+  const int ranks_;
+  UniqueFd memory_;
+  std::optional<RankMapping> mapping_;
+  UniqueFd listener_;
+  int port_ = 0;
+};
+
+RankResult ResultOf(const Body& body, Venue& venue, int rank,
+                    std::optional<MeetingPlace>& place) {
   try {
-    return {.value = body(seat)};
+    return {.value = body(venue.SeatOf(rank, place))};
   } catch (const Error& error) {
     return {.error = error.what()};
   }
 }
 
-std::vector<RankResult> RunThreads(bool shared, const RankMapping& mapping,
-                                   int memory_fd, const Body& body) {
-  std::vector<RankResult> results(static_cast<std::size_t>(mapping.ranks()));
+std::vector<RankResult> RunThreads(Venue& venue, const Body& body) {
+  std::vector<RankResult> results(static_cast<std::size_t>(venue.ranks()));
+  Places places(results.size());
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < mapping.ranks(); ++rank) {
-    threads.emplace_back([&, rank] {
-      results[static_cast<std::size_t>(rank)] =
-          ResultOf(body, Seat(mapping, memory_fd, rank, shared));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    threads.emplace_back([&, i] {
+      results[i] = ResultOf(body, venue, static_cast<int>(i), places[i]);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -63,13 +119,14 @@ struct RankProcess {
 };
 
 // The first byte says whether it is a value or an error.
-RankProcess StartProcess(const Seat& seat, const Body& body) {
+RankProcess StartProcess(Venue& venue, int rank, const Body& body) {
   std::array<int, 2> ends;
   if (::pipe(ends.data()) != 0) ThrowSystemError("make a pipe");
   RankProcess process{.id = ::fork(), .result = UniqueFd(ends[0])};
   const UniqueFd into(ends[1]);
   if (process.id != 0) return process;
-  const RankResult result = ResultOf(body, seat);
+  std::optional<MeetingPlace> place;
+  const RankResult result = ResultOf(body, venue, rank, place);
   WriteWhole(into.get(),
              result.error.empty() ? "v" + result.value : "e" + result.error);
   ::_exit(0);
@@ -88,18 +145,16 @@ RankResult EndProcess(const RankProcess& process) {
 }  // namespace
 
 std::vector<RankResult> RunRanks(RankKind kind, int ranks, const Body& body) {
-  const UniqueFd memory = MakeRankMemory(ranks);
-  const RankMapping mapping(memory.get(), ranks);
-  if (kind != RankKind::kProcesses) {
-    return RunThreads(kind == RankKind::kThreads, mapping, memory.get(), body);
-  }
-  std::vector<RankProcess> processes;
+  Venue venue(kind, ranks);
+  const bool processes =
+      kind == RankKind::kProcesses || kind == RankKind::kNetworkProcesses;
+  if (!processes) return RunThreads(venue, body);
+  std::vector<RankProcess> started;
   for (int rank = 0; rank < ranks; ++rank) {
-    processes.push_back(StartProcess(
-        Seat(mapping, memory.get(), rank, /*shared=*/false), body));
+    started.push_back(StartProcess(venue, rank, body));
   }
   std::vector<RankResult> results;
-  for (const RankProcess& process : processes) {
+  for (const RankProcess& process : started) {
     results.push_back(EndProcess(process));
   }
   return results;

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/ranks/shared_group.h"
+#include "engine/ranks/collectives.h"
 
 namespace dtrain {
 
@@ -16,29 +18,29 @@ enum class RankKind {
   /// Threads that map the memory each for itself.
   kMappedThreads,
   kProcesses,
+  /// By connections, as on several machines.
+  kNetworkThreads,
+  kNetworkProcesses,
 };
 
 /// What a rank of a test is given.
 class Seat {
  public:
-  Seat(const RankMapping& mapping, int memory_fd, int rank, bool shared)
-      : mapping_(mapping),
-        memory_fd_(memory_fd),
-        rank_(rank),
-        shared_(shared) {}
+  using MakeGroup = std::function<std::unique_ptr<Collectives>(GroupOptions)>;
+
+  Seat(int rank, int ranks, MakeGroup make)
+      : rank_(rank), ranks_(ranks), make_(std::move(make)) {}
 
   int rank() const { return rank_; }
-  int ranks() const { return mapping_.ranks(); }
-  SharedGroup Group(SharedGroupOptions options = {}) const {
-    return shared_ ? SharedGroup(mapping_, rank_, options)
-                   : SharedGroup(memory_fd_, rank_, ranks(), options);
+  int ranks() const { return ranks_; }
+  std::unique_ptr<Collectives> Group(GroupOptions options = {}) const {
+    return make_(std::move(options));
   }
 
  private:
-  const RankMapping& mapping_;
-  int memory_fd_;
   int rank_;
-  bool shared_;
+  int ranks_;
+  MakeGroup make_;
 };
 
 /// What a rank returned, or the text of the Error that it ended with.

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -10,11 +11,11 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "engine/ranks/shared_group.h"
+#include "engine/ranks/meeting_place.h"
 
 namespace dtrain {
 
-/// Collectives between the ranks of one machine behind c10d's interface: for
+/// Collectives between the ranks of a trial behind c10d's interface: for
 /// tensors on CPUs, as ProcessGroupNCCL is for those on GPUs. (LibTorch's wheel
 /// has Gloo, but not the headers of it.) Sums are, to the bit, the same on
 /// every rank and in every run.
@@ -23,14 +24,14 @@ namespace dtrain {
 /// its Work is. Tensors are dense and on the CPU: float32, float64 or int64 for
 /// allreduce (sum, minimum or maximum), any type for broadcast. Other functions
 /// of the interface throw c10::Error. Used from one thread.
-class SharedMemoryBackend final : public c10d::Backend {
+class CpuBackend final : public c10d::Backend {
  public:
-  /// On one lane of the memory that MakeRankMemory made. Throws Error(kFailed).
-  SharedMemoryBackend(int memory, int rank, int ranks, int lane);
+  /// On one lane of `place`, which outlives it. Throws Error(kFailed).
+  CpuBackend(const MeetingPlace& place, int lane);
   /// Gives up what is not done, as where another rank is gone.
-  ~SharedMemoryBackend() override;
+  ~CpuBackend() override;
 
-  const std::string getBackendName() const override { return "shared memory"; }
+  const std::string getBackendName() const override { return "dtrain"; }
   c10::intrusive_ptr<c10d::Work> allreduce(
       std::vector<at::Tensor>& tensors,
       const c10d::AllreduceOptions& options) override;
@@ -49,7 +50,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   std::atomic<bool> quit_ = false;
-  SharedGroup group_;
+  std::unique_ptr<Collectives> group_;
   std::thread thread_;  // last: it uses all of the above
 };
 

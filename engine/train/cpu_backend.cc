@@ -1,4 +1,4 @@
-#include "engine/train/shared_memory_backend.h"
+#include "engine/train/cpu_backend.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ std::span<T> ValuesOf(const at::Tensor& tensor) {
           static_cast<std::size_t>(tensor.numel())};
 }
 
-void AllReduceTensor(SharedGroup& group, const at::Tensor& tensor,
+void AllReduceTensor(Collectives& group, const at::Tensor& tensor,
                      ReduceOp op) {
   switch (tensor.scalar_type()) {
     case at::kFloat:
@@ -60,14 +60,13 @@ void AllReduceTensor(SharedGroup& group, const at::Tensor& tensor,
 
 }  // namespace
 
-SharedMemoryBackend::SharedMemoryBackend(int memory, int rank, int ranks,
-                                         int lane)
-    : Backend(rank, ranks),
-      group_(memory, rank, ranks,
-             {.lane = lane, .give_up = [this] { return quit_.load(); }}),
+CpuBackend::CpuBackend(const MeetingPlace& place, int lane)
+    : Backend(place.rank(), place.ranks()),
+      group_(place.Group(
+          {.lane = lane, .give_up = [this] { return quit_.load(); }})),
       thread_([this] { Run(); }) {}
 
-SharedMemoryBackend::~SharedMemoryBackend() {
+CpuBackend::~CpuBackend() {
   {
     const std::scoped_lock lock(mutex_);
     quit_ = true;
@@ -76,7 +75,7 @@ SharedMemoryBackend::~SharedMemoryBackend() {
   thread_.join();
 }
 
-void SharedMemoryBackend::Run() {
+void CpuBackend::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return quit_ || !queue_.empty(); });
@@ -89,7 +88,7 @@ void SharedMemoryBackend::Run() {
   }
 }
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::Queue(
+c10::intrusive_ptr<c10d::Work> CpuBackend::Queue(
     c10d::OpType type, std::function<void()> operation) {
   auto work = c10::make_intrusive<QueuedWork>(getRank(), type);
   {
@@ -101,33 +100,33 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::Queue(
   return work;
 }
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::allreduce(
+c10::intrusive_ptr<c10d::Work> CpuBackend::allreduce(
     std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
   const ReduceOp op = OpOf(options.reduceOp);
   for (const at::Tensor& tensor : tensors) CheckTensor(tensor);
   return Queue(c10d::OpType::ALLREDUCE, [this, tensors, op] {
     for (const at::Tensor& tensor : tensors) {
-      AllReduceTensor(group_, tensor, op);
+      AllReduceTensor(*group_, tensor, op);
     }
   });
 }
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::broadcast(
+c10::intrusive_ptr<c10d::Work> CpuBackend::broadcast(
     std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) {
   const int root = static_cast<int>(options.rootRank);
   for (const at::Tensor& tensor : tensors) CheckTensor(tensor);
   return Queue(c10d::OpType::BROADCAST, [this, tensors, root] {
     for (const at::Tensor& tensor : tensors) {
-      group_.Broadcast(
+      group_->Broadcast(
           {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()},
           root);
     }
   });
 }
 
-c10::intrusive_ptr<c10d::Work> SharedMemoryBackend::barrier(
+c10::intrusive_ptr<c10d::Work> CpuBackend::barrier(
     const c10d::BarrierOptions&) {
-  return Queue(c10d::OpType::BARRIER, [this] { group_.Barrier(); });
+  return Queue(c10d::OpType::BARRIER, [this] { group_->Barrier(); });
 }
 
 }  // namespace dtrain

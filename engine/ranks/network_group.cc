@@ -1,0 +1,166 @@
+#include "engine/ranks/network_group.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/ranks/reduce.h"
+
+namespace dtrain {
+namespace {
+
+// What rank 0 reduces at a time, while the next waits in the sockets' buffers.
+constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
+
+// A call as it is sent; what lies between its fields is never.
+struct CallBytes {
+  std::uint8_t kind = 0;
+  std::uint8_t type = 0;
+  std::uint8_t op = 0;
+  std::uint8_t root = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t bytes = 0;
+};
+
+CallBytes BytesOf(const CollectiveCall& call) {
+  return {.kind = static_cast<std::uint8_t>(call.kind),
+          .type = static_cast<std::uint8_t>(call.type),
+          .op = static_cast<std::uint8_t>(call.op),
+          .root = call.root,
+          .bytes = call.bytes};
+}
+
+CollectiveCall CallOf(const CallBytes& bytes) {
+  return {.kind = static_cast<CollectiveCall::Kind>(bytes.kind),
+          .type = static_cast<CollectiveCall::Type>(bytes.type),
+          .op = static_cast<ReduceOp>(bytes.op),
+          .root = bytes.root,
+          .bytes = bytes.bytes};
+}
+
+template <typename T>
+void ReduceAs(std::span<const std::byte* const> sources, ReduceOp op,
+              std::span<std::byte> into) {
+  std::vector<const T*> values;
+  for (const std::byte* source : sources) {
+    values.push_back(reinterpret_cast<const T*>(source));
+  }
+  Reduce<T>(values, op,
+            {reinterpret_cast<T*>(into.data()), into.size() / sizeof(T)});
+}
+
+void ReduceBytes(const CollectiveCall& call,
+                 std::span<const std::byte* const> sources,
+                 std::span<std::byte> into) {
+  switch (call.type) {
+    case CollectiveCall::Type::kFloat:
+      return ReduceAs<float>(sources, call.op, into);
+    case CollectiveCall::Type::kDouble:
+      return ReduceAs<double>(sources, call.op, into);
+    case CollectiveCall::Type::kInt64:
+      return ReduceAs<std::int64_t>(sources, call.op, into);
+    case CollectiveCall::Type::kBytes:
+      break;
+  }
+}
+
+template <typename T>
+std::span<std::byte> BytesAt(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+NetworkGroup::NetworkGroup(RankConnections& connections, GroupOptions options)
+    : Collectives(connections.rank(), connections.ranks()),
+      connections_(connections),
+      streams_(connections, options.lane, std::move(options.give_up)) {}
+
+// All say what they call, and wait for rank 0 to have found that it is the
+// same. Nothing else is in the streams then.
+void NetworkGroup::Begin(const CollectiveCall& call) {
+  connections_.failures().ThrowIfFailed();
+  std::byte go{1};
+  if (rank() != 0) {
+    CallBytes mine = BytesOf(call);
+    streams_.Send(0, BytesAt(mine));
+    streams_.Receive(0, BytesAt(go));
+    return;
+  }
+  Compare(call);
+  for (int peer = 1; peer < ranks(); ++peer) streams_.Send(peer, BytesAt(go));
+}
+
+void NetworkGroup::Compare(const CollectiveCall& mine) {
+  for (int peer = 1; peer < ranks(); ++peer) {
+    CallBytes bytes;
+    streams_.Receive(peer, BytesAt(bytes));
+    const CollectiveCall other = CallOf(bytes);
+    if (other == mine) continue;
+    const std::string difference = DescribeDifference(mine, peer, other);
+    SetAborted(difference);
+    throw Error(ErrorKind::kFailed, difference);
+  }
+}
+
+void NetworkGroup::Reduce(const CollectiveCall& call,
+                          std::span<std::byte> values) {
+  Begin(call);
+  if (ranks() == 1) return;
+  if (rank() == 0) return ReduceAll(call, values);
+  // A chunk comes back when rank 0 has all of it.
+  streams_.Swap(0, values, values);
+}
+
+void NetworkGroup::ReduceAll(const CollectiveCall& call,
+                             std::span<std::byte> values) {
+  const std::size_t chunk = std::min(kChunkBytes, values.size());
+  const auto others = static_cast<std::size_t>(ranks() - 1);
+  std::vector<std::byte> given(chunk * others);
+  std::vector<std::byte> result(chunk);
+  std::vector<const std::byte*> sources(others + 1);
+  for (std::size_t start = 0; start < values.size(); start += chunk) {
+    const std::size_t size = std::min(chunk, values.size() - start);
+    const std::span<std::byte> mine = values.subspan(start, size);
+    sources[0] = mine.data();
+    for (std::size_t i = 0; i < others; ++i) {
+      const std::span<std::byte> place(given.data() + i * chunk, size);
+      streams_.Receive(static_cast<int>(i + 1), place);
+      sources[i + 1] = place.data();
+    }
+    ReduceBytes(call, sources, std::span(result).first(size));
+    std::memcpy(mine.data(), result.data(), size);
+    for (int peer = 1; peer < ranks(); ++peer) streams_.Send(peer, mine);
+  }
+}
+
+void NetworkGroup::Exchange(const CollectiveCall& call,
+                            std::span<const std::byte> mine,
+                            std::span<const std::span<std::byte>> into) {
+  const auto own = static_cast<std::size_t>(rank());
+  Begin(call);
+  if (!mine.empty() && mine.data() != into[own].data()) {
+    std::memmove(into[own].data(), mine.data(), mine.size());
+  }
+  if (rank() == 0) return CollectAndSend(into);
+  streams_.Send(0, mine);
+  for (std::size_t peer = 0; peer < into.size(); ++peer) {
+    if (peer != own) streams_.Receive(0, into[peer]);
+  }
+}
+
+void NetworkGroup::CollectAndSend(std::span<const std::span<std::byte>> into) {
+  for (std::size_t peer = 1; peer < into.size(); ++peer) {
+    streams_.Receive(static_cast<int>(peer), into[peer]);
+  }
+  for (std::size_t peer = 1; peer < into.size(); ++peer) {
+    for (std::size_t giver = 0; giver < into.size(); ++giver) {
+      if (giver != peer) streams_.Send(static_cast<int>(peer), into[giver]);
+    }
+  }
+}
+
+}  // namespace dtrain

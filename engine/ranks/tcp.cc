@@ -1,0 +1,184 @@
+#include "engine/ranks/tcp.h"
+
+#include <cerrno>
+#include <memory>
+#include <optional>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include "engine/base/error.h"
+#include "engine/base/system_error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+namespace {
+
+// Of a peer that does not answer: asked after so many seconds, then so often.
+constexpr int kKeepIdle = 10;
+constexpr int kKeepInterval = 5;
+constexpr int kKeepCount = 4;
+constexpr unsigned kUnansweredMilliseconds = 30'000;
+// As many ranks as there may be connect at one time, thrice each.
+constexpr int kBacklog = 1024;
+
+struct AddressDeleter {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, AddressDeleter>;
+
+std::string TextOf(int error) { return std::generic_category().message(error); }
+
+// `host` empty: all addresses of this machine.
+Addresses AddressesOf(const HostPort& place, std::string& problem) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (place.host.empty() ? AI_PASSIVE : 0);
+  addrinfo* list = nullptr;
+  const int error =
+      ::getaddrinfo(place.host.empty() ? nullptr : place.host.c_str(),
+                    std::to_string(place.port).c_str(), &hints, &list);
+  if (error != 0) {
+    problem = error == EAI_SYSTEM ? TextOf(errno) : ::gai_strerror(error);
+  }
+  return Addresses(error == 0 ? list : nullptr);
+}
+
+void SetOption(int socket, int level, int option, int value) {
+  ::setsockopt(socket, level, option, &value, sizeof value);
+}
+
+void Tune(int socket) {
+  SetOption(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetOption(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdle);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPINTVL, kKeepInterval);
+  SetOption(socket, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
+  SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUnansweredMilliseconds);
+}
+
+UniqueFd SocketFor(const addrinfo& address) {
+  return UniqueFd(::socket(address.ai_family,
+                           SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                           address.ai_protocol));
+}
+
+// None, with errno, if it cannot be.
+UniqueFd ListenAtAddress(const addrinfo& address) {
+  UniqueFd socket = SocketFor(address);
+  if (!socket) return socket;
+  // What a runner that has just ended leaves behind does not keep the port.
+  SetOption(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(socket.get(), address.ai_addr, address.ai_addrlen) != 0 ||
+      ::listen(socket.get(), kBacklog) != 0) {
+    const int error = errno;
+    socket.reset();
+    errno = error;
+  }
+  return socket;
+}
+
+// The first address of the place that can be listened on, or errno's text.
+UniqueFd ListenAtAny(const HostPort& place, std::string& problem, int& error) {
+  const Addresses addresses = AddressesOf(place, problem);
+  error = 0;
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    UniqueFd socket = ListenAtAddress(*at);
+    if (socket) return socket;
+    error = errno;
+    problem = TextOf(error);
+    if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) break;
+  }
+  return UniqueFd();
+}
+
+// 0, or the errno of why there is no connection.
+int AwaitConnection(int socket, Duration limit) {
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
+  pollfd entry{.fd = socket, .events = POLLOUT, .revents = 0};
+  int ready = -1;
+  do {
+    ready = ::poll(&entry, 1, static_cast<int>(milliseconds));
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+}  // namespace
+
+std::string ToString(const HostPort& place) {
+  const bool colons = place.host.find(':') != std::string::npos;
+  return (colons ? "[" + place.host + "]" : place.host) + ":" +
+         std::to_string(place.port);
+}
+
+void RequireAddress(const std::string& host) {
+  std::string problem;
+  if (AddressesOf({.host = host}, problem)) return;
+  throw Error(ErrorKind::kUsage, EscapeForTerminal(host) + ": " + problem);
+}
+
+UniqueFd ListenAt(const HostPort& place) {
+  std::string problem;
+  int error = 0;
+  UniqueFd socket = ListenAtAny(place, problem, error);
+  if (!socket && error == EADDRNOTAVAIL) {
+    socket = ListenAtAny({.port = place.port}, problem, error);
+  }
+  if (socket) return socket;
+  throw Error(ErrorKind::kResources, "cannot listen at " +
+                                         EscapeForTerminal(ToString(place)) +
+                                         ": " + problem);
+}
+
+int PortOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) !=
+      0) {
+    ThrowSystemError("find the port of a socket");
+  }
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+UniqueFd AcceptFrom(int listener) {
+  UniqueFd socket(
+      ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket) Tune(socket.get());
+  return socket;
+}
+
+UniqueFd ConnectTo(const HostPort& place, Duration limit) {
+  std::string problem;
+  const Addresses addresses = AddressesOf(place, problem);
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    UniqueFd socket = SocketFor(*at);
+    if (!socket) continue;
+    int error = 0;
+    if (::connect(socket.get(), at->ai_addr, at->ai_addrlen) != 0) {
+      error =
+          errno == EINPROGRESS ? AwaitConnection(socket.get(), limit) : errno;
+    }
+    if (error == 0) {
+      Tune(socket.get());
+      return socket;
+    }
+    problem = TextOf(error);
+  }
+  throw Error(ErrorKind::kFailed, "cannot connect to " +
+                                      EscapeForTerminal(ToString(place)) +
+                                      ": " + problem);
+}
+
+}  // namespace dtrain

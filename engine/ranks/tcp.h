@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "engine/base/clock.h"
+#include "engine/base/unique_fd.h"
+
+namespace dtrain {
+
+/// A machine, by name or address, and a port of it.
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+
+/// "node1:29400", "[::1]:29400".
+std::string ToString(const HostPort& place);
+
+/// Throws Error(kUsage), "node1: " and why, if no address is known for it.
+void RequireAddress(const std::string& host);
+
+// All sockets here are close-on-exec and do not block; small messages leave at
+// once, and a peer whose machine has vanished is noticed within 30 s.
+
+/// Listens at `place`: on the address of its host, or on all addresses of this
+/// machine where that is none of them (it may have another name inside). Port
+/// 0: any that is free. Throws Error(kResources) that names the place.
+UniqueFd ListenAt(const HostPort& place);
+
+/// The port that a socket listens on.
+int PortOf(int socket);
+
+/// The next who has connected to `listener`; none if there is nobody.
+UniqueFd AcceptFrom(int listener);
+
+/// Connects, trying the addresses of the host in turn for up to `limit` each.
+/// Throws Error(kFailed) that names the place.
+UniqueFd ConnectTo(const HostPort& place, Duration limit);
+
+}  // namespace dtrain

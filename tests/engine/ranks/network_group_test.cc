@@ -1,0 +1,189 @@
+#include "engine/ranks/network_group.h"
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "tests/engine/ranks/run_ranks.h"
+#include "tests/support/patience.h"
+
+namespace dtrain {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr char kToken[] = "0123456789abcdef";
+
+// A trial of two ranks: rank 0 waits for the other one, on a thread.
+class NetworkMeetingTest : public testing::Test {
+ protected:
+  NetworkMeetingTest()
+      : listener_(ListenAt({.host = "127.0.0.1"})),
+        place_{"127.0.0.1", PortOf(listener_.get())},
+        rank0_([this] {
+          NetworkMeeting meeting = MeetingOf(0);
+          meeting.give_up = [this] { return give_up_.load(); };
+          try {
+            connections_ = AwaitRanks(std::move(listener_), meeting);
+          } catch (const Error& error) {
+            error_ = error.what();
+          }
+        }) {}
+  ~NetworkMeetingTest() override { End(); }
+
+  NetworkMeeting MeetingOf(int rank, const std::string& token = kToken) const {
+    return {.first = place_, .token = token, .rank = rank, .ranks = 2};
+  }
+  // Sends `bytes`; what is heard is to be the end.
+  void ExpectTurnedAway(const std::string& bytes) const {
+    const UniqueFd socket = ConnectTo(place_, seconds(5));
+    ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+    pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&entry, 1, 20'000), 1);
+    char byte = 0;
+    EXPECT_LE(::recv(socket.get(), &byte, 1, 0), 0);
+  }
+  void End() {
+    if (rank0_.joinable()) rank0_.join();
+  }
+
+  std::atomic<bool> give_up_ = false;
+  std::unique_ptr<RankConnections> connections_;
+  std::string error_;
+  UniqueFd listener_;
+  const HostPort place_;
+  std::thread rank0_;
+};
+
+TEST_F(NetworkMeetingTest, StrangersAreTurnedAwayAndTheRankIsMet) {
+  ExpectTurnedAway(
+      "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/"
+      "7.88.1\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n");
+  ExpectTurnedAway(std::string(200, '\0'));
+  // Who says nothing keeps nobody waiting.
+  const UniqueFd silent = ConnectTo(place_, seconds(5));
+
+  const auto joined = JoinRanks(MeetingOf(1));
+  End();
+
+  ASSERT_NE(connections_, nullptr) << error_;
+  EXPECT_EQ(joined->ranks(), 2);
+}
+
+TEST_F(NetworkMeetingTest, ARankOfAnotherStartIsTurnedAway) {
+  EXPECT_THAT([&] { JoinRanks(MeetingOf(1, "another")); },
+              ThrowsMessage<Error>(HasSubstr("does not know this rank")));
+
+  JoinRanks(MeetingOf(1));
+}
+
+TEST_F(NetworkMeetingTest, ARankThatThereIsAlreadyIsTurnedAway) {
+  NetworkMeeting third = MeetingOf(2);
+  EXPECT_THROW(JoinRanks(third), Error);
+  third.ranks = 3;
+  EXPECT_THROW(JoinRanks(third), Error);
+
+  JoinRanks(MeetingOf(1));
+}
+
+TEST_F(NetworkMeetingTest, GivesUpAndNamesWhoIsMissing) {
+  give_up_ = true;
+  End();
+
+  EXPECT_EQ(error_,
+            "gave up waiting for the ranks of the trial: there is no rank 1 "
+            "yet");
+}
+
+TEST(NetworkGroupTest, ARankThatDiesHasFailed) {
+  const auto results =
+      RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
+        const auto group = seat.Group();
+        group->Barrier();
+        // As the end of the process, which RunRanks wants to be a good one.
+        if (seat.rank() == 1) return std::string("left");
+        group->Barrier();
+        return std::string();
+      });
+
+  EXPECT_EQ(results[0].error, "rank 1 failed: its connection was lost");
+  EXPECT_EQ(results[2].error, results[0].error);
+}
+
+TEST(NetworkGroupTest, TheOthersMissRank0) {
+  const auto results =
+      RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
+        const auto group = seat.Group();
+        group->Barrier();
+        if (seat.rank() == 0) return std::string("left");
+        std::vector<float> values(1'000'000);
+        group->AllReduce(values);
+        return std::string();
+      });
+
+  EXPECT_EQ(results[1].error, "rank 0 failed: its connection was lost");
+  EXPECT_EQ(results[2].error, results[1].error);
+}
+
+TEST(NetworkGroupTest, WhoDiesAfterItSaidWhyHasFailedOfThat) {
+  const auto results =
+      RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
+        const auto group = seat.Group();
+        if (seat.rank() == 1) {
+          group->SetAborted("out of memory");
+          return std::string("left");
+        }
+        group->Barrier();
+        return std::string();
+      });
+
+  EXPECT_EQ(results[0].error, "rank 1 failed: out of memory");
+  EXPECT_EQ(results[2].error, results[0].error);
+}
+
+TEST(NetworkGroupTest, ARankGivesUpForAllOfThem) {
+  const auto results =
+      RunRanks(RankKind::kNetworkThreads, 3, [](const Seat& seat) {
+        if (seat.rank() == 2) return std::string("never came");
+        const auto group =
+            seat.Group({.give_up = [&seat] { return seat.rank() == 0; }});
+        group->Barrier();
+        return std::string();
+      });
+
+  EXPECT_EQ(results[0].error, "rank 0 failed: gave up waiting for rank 2");
+  EXPECT_EQ(results[1].error, results[0].error);
+}
+
+TEST(NetworkGroupTest, WhoIsDoneMayLeaveWhileOthersStillRead) {
+  const auto results =
+      RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
+        const auto group = seat.Group();
+        if (seat.rank() == 2) std::this_thread::sleep_for(milliseconds(50));
+        std::string text(5'000'000, 'x');
+        text = group->BroadcastText(std::move(text), 0);
+        group->Barrier();
+        return std::to_string(text.size());
+      });
+
+  for (const RankResult& result : results) {
+    EXPECT_EQ(result.value, "5000000") << result.error;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
