@@ -41,13 +41,22 @@ Finished Failed(const std::string& message) {
   return {.reason = EndReason::kError, .message = message};
 }
 
-// The memory that this rank shares with the others.
-UniqueFd RankMemory() {
-  const char* number = std::getenv(kRankMemoryVariable);
-  if (number != nullptr) return UniqueFd(std::atoi(number));
-  throw Error(ErrorKind::kFailed,
-              "this rank was given no memory to meet the others in; this is a "
-              "fault of dtrain");
+// Where this rank meets the others. Waits for them, if some are elsewhere.
+MeetingPlace PlaceOf(const TrialSpec& spec) {
+  const char* number = std::getenv(kRankMeetingVariable);
+  UniqueFd given(number == nullptr ? -1 : std::atoi(number));
+  const bool needs_one = !spec.address || spec.rank == 0;
+  if (needs_one && !given) {
+    throw Error(ErrorKind::kFailed,
+                "this rank was given nothing to meet the others by; this is a "
+                "fault of dtrain");
+  }
+  if (!spec.address) return MeetingPlace(given, spec.rank, spec.world_size);
+  return MeetingPlace(std::move(given),
+                      {.first = {spec.address->host, spec.address->port},
+                       .token = spec.address->token,
+                       .rank = spec.rank,
+                       .ranks = spec.world_size});
 }
 
 Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
@@ -61,7 +70,7 @@ Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
 // all that is to be recorded; one that fails tells the others.
 Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
                    torch::Device device) {
-  RankGroup ranks(RankMemory(), spec.rank, spec.world_size);
+  RankGroup ranks(PlaceOf(spec));
   Finished finished = RunTask(channel, spec, device, &ranks);
   const bool is_done = finished.reason == EndReason::kCompleted ||
                        finished.reason == EndReason::kStopped;

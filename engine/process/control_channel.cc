@@ -20,7 +20,7 @@ void ControlChannel::Write(std::string_view line) {
   Flush();
   if (kept_.size() > kMostKept) {
     throw Error(ErrorKind::kFailed,
-                "the trial does not read its control socket: " +
+                peer_ + " does not read its control socket: " +
                     std::to_string(kept_.size()) + " bytes wait for it");
   }
 }
@@ -42,7 +42,7 @@ void ControlChannel::Flush() {
 }
 
 std::optional<TrialMessage> ControlChannel::Next() {
-  const std::optional<std::string> line = reader_.Next();
+  const std::optional<std::string> line = NextLine();
   if (!line) return std::nullopt;
   return DecodeTrialMessage(*line);
 }

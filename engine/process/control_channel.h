@@ -14,9 +14,15 @@ namespace dtrain {
 /// does not take at once is kept and written later. One thread.
 class ControlChannel {
  public:
-  /// REQUIRES: `socket` does not block.
-  explicit ControlChannel(UniqueFd socket)
-      : socket_(std::move(socket)), reader_(socket_.get()) {}
+  static constexpr std::size_t kLongestLine = std::size_t{16} << 20;
+
+  /// `peer` is who reads what is written, for messages. REQUIRES: `socket` does
+  /// not block.
+  explicit ControlChannel(UniqueFd socket, std::string peer = "the trial",
+                          std::size_t max_line = kLongestLine)
+      : socket_(std::move(socket)),
+        peer_(std::move(peer)),
+        reader_(socket_.get(), max_line) {}
 
   int fd() const { return socket_.get(); }
 
@@ -29,11 +35,14 @@ class ControlChannel {
 
   /// Reads once what is there; false at the end of the stream.
   [[nodiscard]] bool Fill() { return reader_.Fill(); }
+  /// The next line, or none yet. Throws Error(kFailed) if it is too long.
+  std::optional<std::string> NextLine() { return reader_.Next(); }
   /// The next message, or none yet. Throws Error(kFailed) for what is none.
   std::optional<TrialMessage> Next();
 
  private:
   UniqueFd socket_;
+  std::string peer_;
   LineReader reader_;
   std::string kept_;
 };

@@ -150,10 +150,10 @@ bool HostClient::Request(const ForkOrder& order) {
   json variables = json::object();
   for (const auto& [name, value] : order.variables) variables[name] = value;
   std::vector<int> fds = order.fds;
-  const bool has_memory = order.rank_memory >= 0;
-  if (has_memory) fds.push_back(order.rank_memory);
+  const bool has_meeting = order.meeting >= 0;
+  if (has_meeting) fds.push_back(order.meeting);
   const json request = {{"env", std::move(variables)},
-                        {"rank_memory", has_memory}};
+                        {"meeting", has_meeting}};
   return SendPacket(socket_.get(), request.dump(), fds);
 }
 

@@ -22,7 +22,7 @@ struct HostOptions {
 /// What a process that is to be forked gets.
 struct ForkOrder {
   std::vector<int> fds;  // control socket, standard output and error, locks
-  int rank_memory = -1;  // a descriptor, or −1
+  int meeting = -1;      // what the ranks of a trial meet by, or −1
   std::vector<std::pair<std::string, std::string>> variables;
 };
 

@@ -13,6 +13,7 @@ namespace {
 // What the poller calls the descriptors that belong to no trial.
 constexpr std::uint64_t kSignals = 0;
 constexpr std::uint64_t kHost = 1;
+constexpr std::uint64_t kWake = 3;
 constexpr std::uint64_t kFirstTrial = RankProcess::kChannels;
 
 constexpr Duration kSweepPause = std::chrono::milliseconds(2);
@@ -31,6 +32,7 @@ LaunchLoop::LaunchLoop(LocalLauncherOptions options)
       next_token_(kFirstTrial),
       swept_host_(forker_.host_pid()) {
   poller_.Add(signals_.fd(), kSignals);
+  if (options_.wake >= 0) poller_.Add(options_.wake, kWake);
 }
 
 LaunchLoop::~LaunchLoop() { Abort(); }
@@ -54,8 +56,8 @@ std::deque<LaunchLoop::Waiting>::iterator LaunchLoop::FindWaiting(
       [&](const Waiting& waiting) { return waiting.spec.id == trial; });
 }
 
-void LaunchLoop::Start(const TrialSpec& spec) {
-  waiting_.push_back({.spec = spec});
+void LaunchLoop::Start(const TrialSpec& spec, UniqueFd listener) {
+  waiting_.push_back({.spec = spec, .listener = std::move(listener)});
   waiting_.back().spec.gpu_share = options_.slots.gpu_share;
   StartWaiting();
 }
@@ -122,10 +124,11 @@ void LaunchLoop::Abort() {
 
 LaunchEvent LaunchLoop::Wait(Duration timeout) {
   const Duration deadline = options_.clock.monotonic() + timeout;
+  woken_ = false;
   if (events_.empty()) Poll(timeout);
   while (events_.empty()) {
     const Duration left = deadline - options_.clock.monotonic();
-    if (left <= Duration(0)) return Idle{};
+    if (left <= Duration(0) || woken_) return Idle{};
     Poll(left);
   }
   LaunchEvent event = std::move(events_.front());
@@ -161,6 +164,8 @@ void LaunchLoop::Dispatch(const Poller::Ready& ready) {
     TakeForkOutcomes();
   } else if (ready.token == kSlotsToken) {
     if (pool_.waiting()) pool_.OnWake();
+  } else if (ready.token == kWake) {
+    woken_ = true;
   } else {
     OnTrialReady(ready);
   }

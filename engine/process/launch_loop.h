@@ -26,7 +26,7 @@ class LaunchLoop {
   ~LaunchLoop();
 
   std::size_t FreeSlots() const;
-  void Start(const TrialSpec& spec);
+  void Start(const TrialSpec& spec, UniqueFd listener);
   void Send(TrialId trial, const RunnerMessage& message);
   void RequestStop(TrialId trial);
   void Kill(TrialId trial);
@@ -37,6 +37,7 @@ class LaunchLoop {
   // A trial that waits for its slot.
   struct Waiting {
     TrialSpec spec;
+    UniqueFd listener;
     std::vector<RunnerMessage> messages;
   };
   struct Running {
@@ -62,6 +63,7 @@ class LaunchLoop {
   void DoWhatIsDue();
   void StartWaiting();
   void StartTrial(Waiting waiting, SlotLease lease);
+  TrialOutput OutputOf(const TrialSpec& spec);
   void ForkNext(Trials::iterator trial);
   void TakeForkOutcomes();
   void TakeForkOutcome(const TrialForker::Outcome& outcome);
@@ -80,6 +82,7 @@ class LaunchLoop {
   std::optional<std::uint64_t> forking_;  // first token of the trial
   std::uint64_t next_token_;
   bool watching_slots_ = false;
+  bool woken_ = false;
   std::int64_t swept_host_ = 0;
   std::optional<Duration> sweep_at_;
   std::deque<LaunchEvent> events_;

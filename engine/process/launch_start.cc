@@ -1,12 +1,9 @@
-#include <filesystem>
 #include <string>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/process/launch_loop.h"
 #include "engine/process/mps.h"
-#include "engine/process/spawn_texts.h"
-#include "engine/store/private_files.h"
 
 namespace dtrain {
 void LaunchLoop::StartWaiting() {
@@ -28,14 +25,10 @@ void LaunchLoop::StartWaiting() {
 void LaunchLoop::StartTrial(Waiting waiting, SlotLease lease) {
   const TrialId id = waiting.spec.id;
   try {
-    if (!waiting.spec.directory.empty()) {
-      MakePrivateDirectories(waiting.spec.directory);
-    }
-    const std::filesystem::path log = options_.layout.TrialLog(id);
-    MakePrivateDirectories(log.parent_path());
+    TrialOutput output = OutputOf(waiting.spec);
     auto trial = std::make_unique<LaunchedTrial>(
-        std::move(waiting.spec), std::move(lease), log, options_.clock, poller_,
-        next_token_);
+        std::move(waiting.spec), std::move(lease), std::move(output),
+        options_.clock, poller_, next_token_, std::move(waiting.listener));
     for (const RunnerMessage& message : waiting.messages) trial->Send(message);
     const std::uint64_t token = next_token_;
     next_token_ += trial->tokens();
@@ -52,6 +45,17 @@ void LaunchLoop::StartTrial(Waiting waiting, SlotLease lease) {
                                    ToString(id) + ": " + error.what(),
                     .last_lines = {error.what()}});
   }
+}
+
+TrialOutput LaunchLoop::OutputOf(const TrialSpec& spec) {
+  if (options_.log) {
+    return TrialOutput(
+        [id = spec.id, this](const LogRecord& record) {
+          options_.log(id, record);
+        },
+        options_.clock);
+  }
+  return OpenTrialOutput(spec, options_.layout, options_.clock);
 }
 
 void LaunchLoop::ForkNext(Trials::iterator trial) {

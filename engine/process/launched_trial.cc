@@ -23,22 +23,25 @@ constexpr Duration kAfterEnd = std::chrono::seconds(10);
 }  // namespace
 
 LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
-                             std::filesystem::path log, Clock clock,
-                             Poller& poller, std::uint64_t token)
+                             TrialOutput output, Clock clock, Poller& poller,
+                             std::uint64_t token, UniqueFd listener)
     : id_(spec.id),
       lease_(std::move(lease)),
       clock_(clock),
       token_(token),
-      output_(std::move(log), clock) {
-  if (spec.world_size > 1) rank_memory_ = MakeRankMemory(spec.world_size);
-  for (int rank = 0; rank < spec.world_size; ++rank) {
-    std::vector<Gpu> gpus = ShareOf(lease_.gpus, rank, spec.world_size);
-    auto process =
-        std::make_unique<RankProcess>(SpecOfRank(spec, rank, gpus), output_,
-                                      clock, poller, token_ + tokens());
+      output_(std::move(output)),
+      several_(spec.world_size > 1),
+      listener_(std::move(listener)) {
+  if (several_ && !spec.address) memory_ = MakeRankMemory(spec.world_size);
+  const int count = RanksHere(spec);
+  for (int i = 0; i < count; ++i) {
+    std::vector<Gpu> gpus = ShareOf(lease_.gpus, i, count);
+    auto process = std::make_unique<RankProcess>(
+        SpecOfRank(spec, spec.rank + i, gpus), output_, clock, poller,
+        token_ + tokens());
     ranks_.push_back({.process = std::move(process),
                       .gpus = std::move(gpus),
-                      .end = {.rank = rank}});
+                      .end = {.rank = spec.rank + i}});
   }
 }
 
@@ -49,7 +52,9 @@ bool LaunchedTrial::wants_fork() const {
 ForkOrder LaunchedTrial::NextFork() {
   forking_ = true;
   ForkOrder order{.fds = ranks_[next_].process->HandedFds(),
-                  .rank_memory = rank_memory_.get()};
+                  .meeting = (memory_ ? memory_ : listener_).get()};
+  // The others of this machine connect to rank 0, as those elsewhere do.
+  if (next_ > 0 && !memory_) order.meeting = -1;
   for (const UniqueFd& lock : lease_.locks) order.fds.push_back(lock.get());
   order.variables = DeviceVariables(ranks_[next_].gpus);
   return order;
@@ -63,7 +68,8 @@ std::optional<TrialStarted> LaunchedTrial::OnForked(std::int64_t pid,
   if (next_++ == 0) DescribeHolder(lease_, id_, pid, store);
   if (stop_ == StopStep::kKilled) SignalAll(SIGKILL);
   if (next_ < ranks_.size()) return std::nullopt;
-  rank_memory_.reset();
+  memory_.reset();
+  listener_.reset();
   Begin();
   const std::int64_t first = ranks_.front().process->pid();
   const auto process = ReadProcess(first);
@@ -86,7 +92,7 @@ void LaunchedTrial::Begin() {
 void LaunchedTrial::FailToStart(const std::string& reason) {
   forking_ = false;
   not_started_ = "cannot start trial " + ToString(id_) + ": " + reason;
-  output_.Note(static_cast<int>(next_), not_started_);
+  output_.Note(RankToFork(), not_started_);
   KillAll();
 }
 
@@ -148,7 +154,7 @@ void LaunchedTrial::OnReady(const Poller::Ready& ready,
       if (ready.readable) ReadMessages(rank, events);
       return;
     case RankProcess::kExit:
-      return OnExit(rank);
+      return OnExit(offset / RankProcess::kChannels);
   }
 }
 
@@ -169,9 +175,9 @@ void LaunchedTrial::Take(Rank& rank, TrialMessage message,
                          std::deque<LaunchEvent>& events) {
   if (auto* finished = std::get_if<Finished>(&message)) {
     rank.end.word = std::move(*finished);
-    rank.end.late_word =
-        std::any_of(dead_.begin(), dead_.end(),
-                    [this](int dead) { return ranks_[dead].end.failed(); });
+    rank.end.late_word = std::any_of(
+        dead_.begin(), dead_.end(),
+        [this](std::size_t dead) { return ranks_[dead].end.failed(); });
   } else if (rank.end.rank == 0) {
     events.push_back(TrialSaid{id_, std::move(message)});
   } else {
@@ -181,12 +187,13 @@ void LaunchedTrial::Take(Rank& rank, TrialMessage message,
   }
 }
 
-void LaunchedTrial::OnExit(Rank& rank) {
+void LaunchedTrial::OnExit(std::size_t number) {
+  Rank& rank = ranks_[number];
   if (!rank.process->Reap()) return;
   const Duration now = clock_.monotonic();
   rank.end.exit_code = rank.process->exit_code();
   rank.end.signal = rank.process->signal();
-  dead_.push_back(rank.end.rank);
+  dead_.push_back(number);
   seconds_ = std::chrono::duration<double>(now - started_at_).count();
   if (stop_ == StopStep::kKilled || rank.end.ended_by_us) return;
   const Duration until = now + (rank.end.failed() ? kAfterFailure : kAfterEnd);
@@ -194,12 +201,12 @@ void LaunchedTrial::OnExit(Rank& rank) {
 }
 
 void LaunchedTrial::EndStragglers() {
+  const int first = ranks_[dead_.front()].end.rank;
   for (const Rank& rank : ranks_) {
     if (!rank.process->living()) continue;
-    output_.Note(rank.end.rank, "rank " + std::to_string(rank.end.rank) +
-                                    " is killed: rank " +
-                                    std::to_string(dead_.front()) +
-                                    " has ended, and it has not");
+    output_.Note(rank.end.rank,
+                 "rank " + std::to_string(rank.end.rank) + " is killed: rank " +
+                     std::to_string(first) + " has ended, and it has not");
   }
   KillAll();
 }
@@ -235,6 +242,11 @@ std::optional<Duration> LaunchedTrial::Deadline() const {
   return deadline;
 }
 
+// The last one if all are forked.
+int LaunchedTrial::RankToFork() const {
+  return ranks_[std::min(next_, ranks_.size() - 1)].end.rank;
+}
+
 bool LaunchedTrial::living() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [](const Rank& rank) { return rank.process->living(); });
@@ -245,8 +257,9 @@ bool LaunchedTrial::dead() const {
 }
 
 bool LaunchedTrial::drained() const {
-  return dead() && std::all_of(dead_.begin(), dead_.end(), [this](int rank) {
-           return ranks_[rank].process->drained();
+  return dead() &&
+         std::all_of(dead_.begin(), dead_.end(), [this](std::size_t number) {
+           return ranks_[number].process->drained();
          });
 }
 
@@ -258,10 +271,10 @@ void LaunchedTrial::AddPids(std::set<std::int64_t>& pids) const {
 
 TrialEnd LaunchedTrial::End() const {
   if (!not_started_.empty()) {
-    return {.rank = {.rank = static_cast<int>(next_), .exit_code = 1}};
+    return {.rank = {.rank = RankToFork(), .exit_code = 1}};
   }
   std::vector<RankEnd> ends;
-  for (const int rank : dead_) ends.push_back(ranks_[rank].end);
+  for (const std::size_t number : dead_) ends.push_back(ranks_[number].end);
   return JudgeEnd(ends);
 }
 
@@ -275,7 +288,7 @@ void LaunchedTrial::TellEnd(bool out_of_memory,
       .trial = id_,
       .exit_code = end.rank.exit_code,
       .signal = end.rank.signal,
-      .rank = several() ? end.rank.rank : -1,
+      .rank = several_ ? end.rank.rank : -1,
       .killed_by_us = killed_by_us_,
       .out_of_memory = out_of_memory && end.rank.signal == SIGKILL &&
                        !end.rank.ended_by_us && punished_ == nullptr,

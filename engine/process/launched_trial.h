@@ -21,15 +21,18 @@
 
 namespace dtrain {
 
-/// One trial of the local launcher, all ranks of it, from the forking of the
-/// first until nothing of them is left. What becomes of one rank becomes of the
-/// trial: when one has ended, the others have to, soon. One thread.
+/// One trial of the local launcher, all ranks of it on this machine, from the
+/// forking of the first until nothing of them is left. What becomes of one rank
+/// becomes of the trial: when one has ended, the others have to, soon. One
+/// thread.
 class LaunchedTrial {
  public:
   /// Makes the ends that the ranks are to have: one that has all of the lease
-  /// or `spec.world_size` with a slot each. Throws Error(kFailed).
-  LaunchedTrial(TrialSpec spec, SlotLease lease, std::filesystem::path log,
-                Clock clock, Poller& poller, std::uint64_t token);
+  /// or `RanksHere(spec)` with a slot each. `listener` is what rank 0 meets
+  /// those of other machines by, or none. Throws Error(kFailed).
+  LaunchedTrial(TrialSpec spec, SlotLease lease, TrialOutput output,
+                Clock clock, Poller& poller, std::uint64_t token,
+                UniqueFd listener = {});
   LaunchedTrial(const LaunchedTrial&) = delete;
   LaunchedTrial& operator=(const LaunchedTrial&) = delete;
 
@@ -85,7 +88,7 @@ class LaunchedTrial {
     RankEnd end;
   };
 
-  bool several() const { return ranks_.size() > 1; }
+  int RankToFork() const;
   bool living() const;
   void Begin();
   void Punish(Rank& rank, const std::string& reason);
@@ -93,7 +96,7 @@ class LaunchedTrial {
   void KillAll();
   void ReadMessages(Rank& rank, std::deque<LaunchEvent>& events);
   void Take(Rank& rank, TrialMessage message, std::deque<LaunchEvent>& events);
-  void OnExit(Rank& rank);
+  void OnExit(std::size_t number);
   void EndStragglers();
   TrialEnd End() const;
 
@@ -105,10 +108,12 @@ class LaunchedTrial {
   std::uint64_t token_;
   TrialOutput output_;
   std::vector<Rank> ranks_;
-  UniqueFd rank_memory_;   // until all are forked; none for one rank
-  std::size_t next_ = 0;   // the rank that is forked, or to be forked next
-  bool forking_ = false;   // its outcome is not known yet
-  std::vector<int> dead_;  // ranks, in the order of their deaths
+  const bool several_;    // ranks, here or elsewhere
+  UniqueFd memory_;       // until all are forked; none for one rank
+  UniqueFd listener_;     // likewise, for the first
+  std::size_t next_ = 0;  // the rank that is forked, or to be forked next
+  bool forking_ = false;  // its outcome is not known yet
+  std::vector<std::size_t> dead_;  // of `ranks_`, in the order of their deaths
   std::string not_started_;
   Duration started_at_{0};
   StopStep stop_ = StopStep::kNone;

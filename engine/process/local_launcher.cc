@@ -31,7 +31,11 @@ LocalLauncher::~LocalLauncher() = default;
 
 std::size_t LocalLauncher::FreeSlots() const { return loop_->FreeSlots(); }
 
-void LocalLauncher::Start(const TrialSpec& spec) { loop_->Start(spec); }
+void LocalLauncher::Start(const TrialSpec& spec) { loop_->Start(spec, {}); }
+
+void LocalLauncher::StartPart(const TrialSpec& spec, UniqueFd listener) {
+  loop_->Start(spec, std::move(listener));
+}
 
 void LocalLauncher::Send(TrialId trial, const RunnerMessage& message) {
   loop_->Send(trial, message);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "engine/process/launcher.h"
 #include "engine/slots/slots.h"
 #include "engine/store/layout.h"
+#include "engine/store/log_record.h"
 
 namespace dtrain {
 
@@ -24,6 +26,10 @@ struct LocalLauncherOptions {
   Duration grace = std::chrono::seconds(30);  // from stop to SIGTERM
   Clock clock = Clock::System();
   bool ignore_hangup = false;  // detached: SIGHUP is no Interrupted
+  // Where the trials' logs go; empty: to the layout's files. With it, the
+  // directories of a trial are not made here either.
+  std::function<void(TrialId, const LogRecord&)> log;
+  int wake = -1;  // a descriptor; while it is readable, Wait gives Idle
 };
 
 /// Runs trials as processes of this machine, forked from a warm trial host so
@@ -41,6 +47,9 @@ class LocalLauncher : public Launcher {
 
   std::size_t FreeSlots() const override;
   void Start(const TrialSpec& spec) override;
+  /// The same for this machine's ranks of a trial on several, which
+  /// `spec.address` says; rank 0 gets `listener`, which the others connect to.
+  void StartPart(const TrialSpec& spec, UniqueFd listener);
   void Send(TrialId trial, const RunnerMessage& message) override;
   void RequestStop(TrialId trial) override;
   void Kill(TrialId trial) override;

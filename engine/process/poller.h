@@ -21,6 +21,9 @@ class Poller {
   /// Throws Error(kFailed).
   Poller();
 
+  /// Readable while one that is watched is ready: for another poller.
+  int fd() const { return epoll_.get(); }
+
   /// Watches `fd`, which is to be removed before it is closed. Throws
   /// Error(kFailed).
   void Add(int fd, std::uint64_t token);

@@ -2,6 +2,10 @@
 
 namespace dtrain {
 
+int RanksHere(const TrialSpec& trial) {
+  return trial.address ? trial.address->ranks_here : trial.world_size;
+}
+
 std::vector<Gpu> ShareOf(const std::vector<Gpu>& gpus, int rank, int ranks) {
   if (ranks == 1 || gpus.empty()) return gpus;
   return {gpus.at(static_cast<std::size_t>(rank))};

@@ -9,8 +9,11 @@
 
 namespace dtrain {
 
-/// Those of a trial's GPUs that `rank` of `ranks` has: one, or all if it is the
-/// only one; none on CPU slots.
+/// How many ranks of the trial this machine has, from `trial.rank` on.
+int RanksHere(const TrialSpec& trial);
+
+/// Those of a trial's GPUs that `rank` of `ranks` of this machine has: one, or
+/// all if it is the only one; none on CPU slots.
 std::vector<Gpu> ShareOf(const std::vector<Gpu>& gpus, int rank, int ranks);
 
 /// What `rank` is told of its trial, where it sees only its own GPUs.

@@ -12,9 +12,10 @@ bool HasBadNews(const RankEnd& end) {
          end.word->reason != EndReason::kStopped;
 }
 
+// Of ranks of another machine, it names the rank already.
 std::optional<Finished> WordOf(const RankEnd& end) {
   Finished word = *end.word;
-  if (end.rank != 0) {
+  if (end.rank != 0 && !word.message.starts_with("rank ")) {
     word.message = "rank " + std::to_string(end.rank) + ": " + word.message;
   }
   return word;

@@ -99,14 +99,14 @@ void CloseAllBut(std::vector<int> kept) {
     kept.push_back(lock.get());
   }
   // For the trial itself only: it stays close-on-exec.
-  if (request.rank_memory) kept.push_back(request.rank_memory.get());
+  if (request.meeting) kept.push_back(request.meeting.get());
   CloseAllBut(std::move(kept));
   for (const auto& [name, value] : request.environment) {
     ::setenv(name.c_str(), value.c_str(), /*replace=*/1);
   }
-  if (request.rank_memory) {
-    const std::string number = std::to_string(request.rank_memory.get());
-    ::setenv(kRankMemoryVariable, number.c_str(), /*replace=*/1);
+  if (request.meeting) {
+    const std::string number = std::to_string(request.meeting.get());
+    ::setenv(kRankMeetingVariable, number.c_str(), /*replace=*/1);
   }
   const int exit_code = run_trial(request.control.get());
   std::fflush(nullptr);

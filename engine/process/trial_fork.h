@@ -15,7 +15,7 @@ struct TrialForkRequest {
   UniqueFd standard_output;
   UniqueFd standard_error;
   std::vector<UniqueFd> locks;  // of its slots and others, held to its end
-  UniqueFd rank_memory;  // what it shares with its trial's other ranks, or none
+  UniqueFd meeting;  // what it meets its trial's other ranks by, or none
   std::vector<std::pair<std::string, std::string>> environment;
 };
 

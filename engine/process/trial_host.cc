@@ -42,15 +42,15 @@ void RequireOneThread() {
 
 TrialForkRequest RequestFrom(Packet packet) {
   const json object = json::parse(packet.text);
-  const bool has_memory = object.at("rank_memory").get<bool>();
-  if (packet.fds.size() < (has_memory ? 4 : 3)) {
+  const bool has_meeting = object.at("meeting").get<bool>();
+  if (packet.fds.size() < (has_meeting ? 4 : 3)) {
     throw Error(ErrorKind::kFailed, "a request to fork lacks descriptors");
   }
   TrialForkRequest request{.control = std::move(packet.fds[0]),
                            .standard_output = std::move(packet.fds[1]),
                            .standard_error = std::move(packet.fds[2])};
-  if (has_memory) {
-    request.rank_memory = std::move(packet.fds.back());
+  if (has_meeting) {
+    request.meeting = std::move(packet.fds.back());
     packet.fds.pop_back();
   }
   std::move(packet.fds.begin() + 3, packet.fds.end(),

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/store/private_files.h"
+
 namespace dtrain {
 namespace {
 
@@ -12,7 +14,10 @@ constexpr Duration kFlushAfter = std::chrono::milliseconds(100);
 }  // namespace
 
 TrialOutput::TrialOutput(std::filesystem::path log, Clock clock)
-    : clock_(std::move(clock)), writer_(std::move(log)) {}
+    : clock_(std::move(clock)), writer_(std::in_place, std::move(log)) {}
+
+TrialOutput::TrialOutput(Sink sink, Clock clock)
+    : clock_(std::move(clock)), sink_(std::move(sink)) {}
 
 void TrialOutput::Note(int rank, const std::string& text) {
   Append({.time = clock_.now(),
@@ -23,8 +28,12 @@ void TrialOutput::Note(int rank, const std::string& text) {
 }
 
 void TrialOutput::Append(const LogRecord& record) {
-  writer_.Append(record);
-  if (!flush_at_) flush_at_ = clock_.monotonic() + kFlushAfter;
+  if (writer_) {
+    writer_->Append(record);
+    if (!flush_at_) flush_at_ = clock_.monotonic() + kFlushAfter;
+  } else {
+    sink_(record);
+  }
   std::deque<std::string>& lines = last_lines_[record.rank];
   lines.push_back(record.text.substr(0, kLongestLastLine));
   if (lines.size() > kLastLines) lines.pop_front();
@@ -37,8 +46,16 @@ std::vector<std::string> TrialOutput::LastLines(int rank) const {
 }
 
 void TrialOutput::Flush() {
-  writer_.Flush();
+  if (writer_) writer_->Flush();
   flush_at_.reset();
+}
+
+TrialOutput OpenTrialOutput(const TrialSpec& spec, const StoreLayout& layout,
+                            Clock clock) {
+  if (!spec.directory.empty()) MakePrivateDirectories(spec.directory);
+  const std::filesystem::path log = layout.TrialLog(spec.id);
+  MakePrivateDirectories(log.parent_path());
+  return TrialOutput(log, std::move(clock));
 }
 
 }  // namespace dtrain

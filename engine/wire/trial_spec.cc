@@ -49,6 +49,25 @@ json ToJsonArray(const std::vector<Length>& lengths) {
   return array;
 }
 
+json ToJsonOrNull(const std::optional<RankAddress>& address) {
+  if (!address) return nullptr;
+  return {{"host", address->host},
+          {"port", address->port},
+          {"token", address->token},
+          {"ranks_here", address->ranks_here}};
+}
+
+std::optional<RankAddress> AddressOf(const JsonFields& fields) {
+  const json& object = fields.At("address");
+  if (object.is_null()) return std::nullopt;
+  const JsonFields address(object, "address of a trial spec");
+  return RankAddress{
+      .host = address.String("host"),
+      .port = static_cast<int>(address.Int("port", 1, 65535)),
+      .token = address.String("token"),
+      .ranks_here = static_cast<int>(address.Int("ranks_here", 1, kMaxInt))};
+}
+
 // In the order of Task.
 constexpr std::array kTasks = {"train", "evaluate", "predict", "features",
                                "load"};
@@ -94,6 +113,7 @@ json TrialSpec::ToJson() const {
           {"seed", seed},
           {"rank", rank},
           {"world_size", world_size},
+          {"address", ToJsonOrNull(address)},
           {"threads", threads},
           {"gpus", gpus},
           {"gpu_share", gpu_share},
@@ -124,6 +144,7 @@ TrialSpec TrialSpec::FromJson(const json& object) {
           fields.Int("seed", 0, std::numeric_limits<std::uint32_t>::max())),
       .rank = static_cast<int>(fields.Int("rank", 0, kMaxInt)),
       .world_size = static_cast<int>(fields.Int("world_size", 1, kMaxInt)),
+      .address = AddressOf(fields),
       .threads = static_cast<int>(fields.Int("threads", 1, kMaxInt)),
       .gpus = Gpus(fields),
       .directory = fields.String("directory"),

@@ -23,9 +23,19 @@ struct TrialId {
 /// "EXP.N".
 std::string ToString(TrialId id);
 
-/// In the environment of a rank of several: the number of the descriptor of the
-/// memory that it shares with the others, see engine/ranks/rank_memory.h.
-inline constexpr const char* kRankMemoryVariable = "DTRAIN_RANK_MEMORY";
+/// In the environment of a rank of several: the number of the descriptor that
+/// they meet by, see engine/ranks/meeting_place.h: the memory that it shares
+/// with the others or, of rank 0 of a trial on several machines, the socket
+/// that the others connect to.
+inline constexpr const char* kRankMeetingVariable = "DTRAIN_RANK_MEETING";
+
+/// How the ranks of one start of a trial on several machines find each other.
+struct RankAddress {
+  std::string host;  // of rank 0
+  int port = 0;
+  std::string token;   // random, and known to them alone
+  int ranks_here = 1;  // of this machine, from the specification's rank on
+};
 
 /// What a trial process is started for.
 enum class Task {
@@ -67,7 +77,8 @@ struct TrialSpec {
   // A trial of several ranks is that many processes; each is told of its own.
   int rank = 0;
   int world_size = 1;
-  int threads = 1;        // intra-op threads
+  std::optional<RankAddress> address;  // none: all are on this machine
+  int threads = 1;                     // intra-op threads
   std::vector<int> gpus;  // ordinals of this rank's devices; empty: CPU
   double gpu_share = 1;   // of its one GPU, which other trials may share
   std::string directory;  // the trial's own, absolute; has checkpoints/

@@ -185,7 +185,7 @@ int Finish(const Trial& trial) {
 // Rank 0 writes to the end of the memory, rank 1 reads it. Exits with 6 if it
 // has none, with 7 if nothing comes, with 8 if programs would inherit it.
 int ShareMemory(const Trial& trial) {
-  const char* number = std::getenv(kRankMemoryVariable);
+  const char* number = std::getenv(kRankMeetingVariable);
   if (number == nullptr) return 6;
   const int memory = std::atoi(number);
   const off_t at = ::lseek(memory, -1, SEEK_END);

@@ -45,8 +45,12 @@ class LaunchedTrialTest : public LauncherFixture {
 
   Poller poller_;
   std::deque<LaunchEvent> events_;
-  LaunchedTrial trial_{TwoRanks("hang"), SlotLease{}, directory.path() / "log",
-                       Clock::System(),  poller_,     kToken};
+  LaunchedTrial trial_{TwoRanks("hang"),
+                       SlotLease{},
+                       TrialOutput(directory.path() / "log", Clock::System()),
+                       Clock::System(),
+                       poller_,
+                       kToken};
 };
 
 TEST_F(LaunchedTrialTest, HandsTheSameMemoryToEachRank) {
@@ -55,8 +59,8 @@ TEST_F(LaunchedTrialTest, HandsTheSameMemoryToEachRank) {
   EXPECT_FALSE(trial_.OnForked(ForkSleeper(), "")) << "one rank is missing";
   ASSERT_TRUE(trial_.wants_fork());
   const ForkOrder second = trial_.NextFork();
-  EXPECT_GE(first.rank_memory, 0);
-  EXPECT_EQ(first.rank_memory, second.rank_memory);
+  EXPECT_GE(first.meeting, 0);
+  EXPECT_EQ(first.meeting, second.meeting);
   EXPECT_TRUE(trial_.OnForked(ForkSleeper(), ""));
   EXPECT_FALSE(trial_.wants_fork());
   trial_.Kill();
