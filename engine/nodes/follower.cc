@@ -1,0 +1,268 @@
+#include "engine/nodes/follower.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <poll.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/nodes/node_channel.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kConnect = std::chrono::seconds(5);
+constexpr Duration kRetry = std::chrono::milliseconds(500);
+// A scheduler that ends all machines tells the runner itself, by then.
+constexpr Duration kBeforeInterrupt = std::chrono::seconds(2);
+// More than any specification.
+constexpr std::size_t kLongestOrder = std::size_t{8} << 20;
+
+void PollFor(int fd, short events, Duration limit) {
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
+  pollfd entry{.fd = fd, .events = events, .revents = 0};
+  ::poll(&entry, 1, static_cast<int>(std::max<long>(milliseconds, 0)));
+}
+
+// What it says is written before the call returns, so that a trial that prints
+// more than the network carries is slowed down, as a slow disk would.
+class RunnerLink {
+ public:
+  RunnerLink(UniqueFd socket, const HostPort& place, Clock clock)
+      : clock_(clock),
+        channel_(std::move(socket), "the runner at " + ToString(place),
+                 kLongestOrder, clock) {}
+
+  int fd() const { return channel_.fd(); }
+  const std::string& peer() const { return channel_.peer(); }
+
+  // Throws Error(kFailed) if the runner is lost.
+  void Say(const NodeReport& report) {
+    channel_.Write(EncodeReport(report));
+    const Duration end = clock_.monotonic() + kNodeSilence;
+    while (channel_.wants_write()) {
+      if (clock_.monotonic() >= end) Lose("it reads nothing");
+      PollFor(fd(), POLLOUT, end - clock_.monotonic());
+      channel_.Flush();
+    }
+  }
+
+  // The next order, or none yet. Throws Error(kFailed) as Say.
+  std::optional<NodeOrder> Hear() {
+    try {
+      std::optional<std::string> line = channel_.Next();
+      if (!line) {
+        ended_ = ended_ || !channel_.Fill();
+        line = channel_.Next();
+      }
+      if (line) return DecodeOrder(*line);
+      if (!ended_) channel_.OnTime(EncodeReport(Alive{}));
+    } catch (const Error& error) {
+      Lose(error.what());
+    }
+    if (ended_) Lose("it closed the connection");
+    return std::nullopt;
+  }
+
+  // Waits for an order that is more than a sign of life.
+  NodeOrder Await() {
+    while (true) {
+      std::optional<NodeOrder> order = Hear();
+      if (order && !std::holds_alternative<Alive>(*order)) return *order;
+      if (!order) PollFor(fd(), POLLIN, TimeLeft());
+    }
+  }
+
+  Duration TimeLeft() const {
+    return std::max(channel_.Deadline() - clock_.monotonic(), Duration(0));
+  }
+
+ private:
+  [[noreturn]] void Lose(const std::string& why) const {
+    throw Error(ErrorKind::kFailed,
+                "lost " + peer() + ": " + EscapeForTerminal(why));
+  }
+
+  Clock clock_;
+  NodeChannel channel_;
+  bool ended_ = false;
+};
+
+// Once it is connected, says hello. None if nobody answered as a runner does.
+std::unique_ptr<RunnerLink> TryToJoin(const FollowerOptions& options) {
+  const NodePlace& place = options.place;
+  auto link = std::make_unique<RunnerLink>(
+      ConnectTo(place.runner, kConnect), place.runner, options.launcher.clock);
+  link->Say(NodeHello{.rank = place.rank,
+                      .world_size = place.world_size,
+                      .identity = options.identity,
+                      .trials = options.launcher.slots.count});
+  const NodeOrder answer = link->Await();
+  if (const auto* refused = std::get_if<NodeRefused>(&answer)) {
+    throw Error(
+        ErrorKind::kUsage,
+        "RANK=" + std::to_string(place.rank) + ": " + link->peer() +
+            " refuses this process: " + EscapeForTerminal(refused->reason));
+  }
+  return link;
+}
+
+std::unique_ptr<RunnerLink> Join(const FollowerOptions& options) {
+  const Clock& clock = options.launcher.clock;
+  const Duration end = clock.monotonic() + options.patience;
+  if (options.notice) {
+    options.notice("RANK=" + std::to_string(options.place.rank) +
+                   ": waiting for the runner, RANK=0, at " +
+                   EscapeForTerminal(ToString(options.place.runner)));
+  }
+  while (true) {
+    try {
+      return TryToJoin(options);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kUsage) throw;
+      if (clock.monotonic() >= end) {
+        throw Error(ErrorKind::kFailed,
+                    "MASTER_ADDR, MASTER_PORT: no runner was there within " +
+                        FormatDuration(options.patience) + ": " + error.what() +
+                        "; start the same command with RANK=0 there");
+      }
+    }
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+// What the trial needs of the store and is not to be seen here, or empty.
+std::string MissingFile(const TrialSpec& spec) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> needed;
+  if (!spec.restore.empty()) {
+    needed.push_back(fs::path(spec.directory) / "checkpoints" / spec.restore);
+  }
+  for (const std::string* path : {&spec.warm_start, &spec.library}) {
+    if (!path->empty()) needed.emplace_back(*path);
+  }
+  std::error_code error;
+  for (const fs::path& path : needed) {
+    if (!fs::exists(path, error)) return path.string();
+  }
+  return "";
+}
+
+// The trials of a runner, as far as they are here.
+class FollowedTrials {
+ public:
+  FollowedTrials(RunnerLink& link, FollowerOptions options)
+      : link_(link),
+        clock_(options.launcher.clock),
+        rank_(options.place.rank),
+        launcher_(Options(std::move(options.launcher))) {}
+
+  // Until the runner says goodbye, or a second signal comes.
+  int Run() {
+    while (true) {
+      while (const std::optional<NodeOrder> order = link_.Hear()) {
+        if (std::holds_alternative<Goodbye>(*order)) return 0;
+        Obey(*order);
+      }
+      const LaunchEvent event = launcher_.Wait(TimeLeft());
+      if (const auto* interrupted = std::get_if<Interrupted>(&event)) {
+        if (signal_ != 0) return 128 + interrupted->signal;
+        signal_ = interrupted->signal;
+        tell_at_ = clock_.monotonic() + kBeforeInterrupt;
+      } else {
+        Tell(event);
+      }
+      if (tell_at_ && *tell_at_ <= clock_.monotonic()) {
+        tell_at_.reset();
+        link_.Say(NodeInterrupted{signal_});
+      }
+    }
+  }
+
+ private:
+  LocalLauncherOptions Options(LocalLauncherOptions options) {
+    options.wake = link_.fd();
+    options.log = [this](TrialId id, const LogRecord& record) {
+      link_.Say(PartPrinted{id, record});
+    };
+    return options;
+  }
+
+  Duration TimeLeft() const {
+    const Duration left = link_.TimeLeft();
+    if (!tell_at_) return left;
+    return std::clamp(*tell_at_ - clock_.monotonic(), Duration(0), left);
+  }
+
+  void Obey(const NodeOrder& order) {
+    if (const auto* start = std::get_if<StartPart>(&order)) {
+      Start(start->spec);
+    } else if (const auto* stop = std::get_if<StopPart>(&order)) {
+      launcher_.RequestStop(stop->trial);
+    } else if (const auto* kill = std::get_if<KillPart>(&order)) {
+      launcher_.Kill(kill->trial);
+    }
+  }
+
+  void Start(const TrialSpec& spec) {
+    const std::string missing = MissingFile(spec);
+    if (missing.empty()) return launcher_.StartPart(spec, {});
+    const std::string why =
+        "RANK=" + std::to_string(rank_) + ": " + missing +
+        ": is not there on this machine; keep the store (--store) on a file "
+        "system that all machines have at the same place";
+    link_.Say(PartEnded{.exited = {.trial = spec.id,
+                                   .exit_code = 1,
+                                   .rank = spec.rank,
+                                   .not_started = why,
+                                   .last_lines = {why}}});
+  }
+
+  void Tell(const LaunchEvent& event) {
+    if (const auto* started = std::get_if<TrialStarted>(&event)) {
+      link_.Say(PartStarted{started->trial});
+    } else if (const auto* said = std::get_if<TrialSaid>(&event)) {
+      const auto* word = std::get_if<Finished>(&said->message);
+      if (word != nullptr) words_[said->trial] = *word;
+    } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
+      PartEnded ended{.exited = *exited};
+      if (auto word = words_.extract(exited->trial)) {
+        ended.word = std::move(word.mapped());
+      }
+      link_.Say(ended);
+    }
+  }
+
+  RunnerLink& link_;
+  Clock clock_;
+  const int rank_;
+  std::map<TrialId, Finished> words_;
+  int signal_ = 0;
+  std::optional<Duration> tell_at_;
+  LocalLauncher launcher_;
+};
+
+}  // namespace
+
+int Follow(FollowerOptions options) {
+  const std::unique_ptr<RunnerLink> link = Join(options);
+  if (options.notice) options.notice("following " + link->peer());
+  const NodeOrder first = link->Await();
+  if (std::holds_alternative<Goodbye>(first)) return 0;
+  const auto* begun = std::get_if<ExperimentBegun>(&first);
+  if (begun == nullptr) {
+    throw Error(ErrorKind::kFailed,
+                link->peer() + " spoke of trials before its experiment");
+  }
+  options.launcher.experiment = begun->experiment;
+  return FollowedTrials(*link, std::move(options)).Run();
+}
+
+}  // namespace dtrain

@@ -1,0 +1,42 @@
+#include "engine/nodes/node_channel.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+
+namespace dtrain {
+
+NodeChannel::NodeChannel(UniqueFd socket, std::string peer,
+                         std::size_t max_line, Clock clock)
+    : peer_(std::move(peer)),
+      clock_(std::move(clock)),
+      lines_(std::move(socket), peer_, max_line),
+      heard_at_(clock_.monotonic()),
+      said_at_(heard_at_) {}
+
+void NodeChannel::Write(const std::string& line) {
+  said_at_ = clock_.monotonic();
+  lines_.Write(line);
+}
+
+std::optional<std::string> NodeChannel::Next() {
+  std::optional<std::string> line = lines_.NextLine();
+  if (line) heard_at_ = clock_.monotonic();
+  return line;
+}
+
+void NodeChannel::OnTime(const std::string& alive) {
+  const Duration now = clock_.monotonic();
+  if (now - heard_at_ >= kNodeSilence) {
+    throw Error(ErrorKind::kFailed,
+                "it was silent for " + FormatDuration(kNodeSilence));
+  }
+  if (now - said_at_ >= kNodeBeat) Write(alive);
+}
+
+Duration NodeChannel::Deadline() const {
+  return std::min(heard_at_ + kNodeSilence, said_at_ + kNodeBeat);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/base/clock.h"
+#include "engine/process/control_channel.h"
+
+namespace dtrain {
+
+/// How long the other end may be silent, and how often an end that has nothing
+/// to say says that it is there.
+inline constexpr Duration kNodeSilence = std::chrono::seconds(30);
+inline constexpr Duration kNodeBeat = std::chrono::seconds(5);
+
+/// A connection between the runner and a follower: lines, and whether the other
+/// end still lives. One thread.
+class NodeChannel {
+ public:
+  /// `peer` names the other end. REQUIRES: `socket` does not block.
+  NodeChannel(UniqueFd socket, std::string peer, std::size_t max_line,
+              Clock clock);
+
+  int fd() const { return lines_.fd(); }
+  const std::string& peer() const { return peer_; }
+
+  /// Writes a line, now or later. Throws Error(kFailed) if far too much waits.
+  void Write(const std::string& line);
+  void Flush() { lines_.Flush(); }
+  bool wants_write() const { return lines_.wants_write(); }
+
+  /// Reads once what is there; false at the end of the stream.
+  [[nodiscard]] bool Fill() { return lines_.Fill(); }
+  /// The next line, or none yet. Throws Error(kFailed) if it is too long.
+  std::optional<std::string> Next();
+
+  /// Says `alive` if nothing was said for a while. Throws Error(kFailed) if
+  /// nothing was heard for kNodeSilence.
+  void OnTime(const std::string& alive);
+  /// When `OnTime` is to be called next.
+  Duration Deadline() const;
+
+ private:
+  std::string peer_;
+  Clock clock_;
+  ControlChannel lines_;
+  Duration heard_at_;
+  Duration said_at_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,233 @@
+#include "engine/nodes/nodes.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/ranks/rank_connections.h"
+
+namespace dtrain {
+namespace {
+
+// What the poller calls the listener; followers have their RANK, of which there
+// are fewer than newcomers begin with.
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kFirstNewcomer = 1000;
+
+UniqueFd Listen(const NodePlace& place, int ranks) {
+  if (place.world_size * ranks > kMaxNetworkRanks) {
+    throw Error(ErrorKind::kResources,
+                "WORLD_SIZE=" + std::to_string(place.world_size) + ": with " +
+                    std::to_string(ranks) +
+                    " ranks each, a trial would have more than " +
+                    std::to_string(kMaxNetworkRanks) +
+                    "; lower it, or resources.slots_per_trial");
+  }
+  try {
+    return ListenAt(place.runner);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                "MASTER_ADDR, MASTER_PORT: " + std::string(error.what()) +
+                    "; give all processes another MASTER_PORT (torchrun "
+                    "listens at its own: start dtrain without it)");
+  }
+}
+
+std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
+
+}  // namespace
+
+Nodes::Nodes(Options options)
+    : options_(std::move(options)),
+      listener_(Listen(options_.place, options_.identity.ranks)),
+      newcomers_(poller_, kFirstNewcomer, options_.clock),
+      nodes_(static_cast<std::size_t>(options_.place.world_size)) {
+  poller_.Add(listener_.get(), kListener);
+}
+
+Nodes::~Nodes() = default;
+
+void Nodes::Gather(Duration patience) {
+  const Duration end = options_.clock.monotonic() + patience;
+  while (!complete()) {
+    const Duration now = options_.clock.monotonic();
+    if (now >= end) {
+      throw Error(ErrorKind::kResources,
+                  "WORLD_SIZE=" + std::to_string(options_.place.world_size) +
+                      ": nobody has come with " + Missing() + " to " +
+                      ToString(options_.place.runner) + " within " +
+                      FormatDuration(patience) +
+                      "; start the same command there, with the same "
+                      "MASTER_ADDR and MASTER_PORT");
+    }
+    const Duration due = std::min(end, Deadline().value_or(end));
+    Poller waiting;
+    waiting.Add(fd(), 0);
+    waiting.Wait(std::max(due - now, Duration(0)));
+    Serve();
+  }
+}
+
+std::vector<NodeEvent> Nodes::Serve() {
+  for (const Poller::Ready& ready : poller_.Wait(Duration(0))) {
+    if (ready.token == kListener) {
+      newcomers_.Accept(listener_.get());
+    } else if (ready.token < kFirstNewcomer) {
+      OnReady(static_cast<int>(ready.token), ready);
+    } else if (auto known = newcomers_.OnReady(ready.token)) {
+      Admit(known->first, std::move(known->second));
+    }
+  }
+  newcomers_.OnTime();
+  for (int node = 1; node < options_.place.world_size; ++node) {
+    With(node, [&](NodeChannel& channel) {
+      channel.OnTime(EncodeOrder(Alive{}));
+      Watch(node);
+    });
+  }
+  return std::exchange(events_, {});
+}
+
+std::optional<Duration> Nodes::Deadline() const {
+  std::optional<Duration> deadline = newcomers_.Deadline();
+  for (const Node& node : nodes_) {
+    if (!node.channel) continue;
+    const Duration due = node.channel->Deadline();
+    deadline = std::min(deadline.value_or(due), due);
+  }
+  return deadline;
+}
+
+std::string Nodes::Missing() const {
+  std::vector<std::string> missing;
+  for (int node = 1; node < options_.place.world_size; ++node) {
+    if (!nodes_[static_cast<std::size_t>(node)].channel) {
+      missing.push_back(NameOf(node));
+    }
+  }
+  return Join(missing, ", ");
+}
+
+std::int64_t Nodes::trials() const {
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 1; i < nodes_.size(); ++i) {
+    fewest = std::min(fewest, nodes_[i].trials);
+  }
+  return fewest;
+}
+
+// Why it cannot take part, or empty.
+std::string Nodes::Refusal(const NodeHello& hello) const {
+  const NodeIdentity& mine = options_.identity;
+  const NodeIdentity& its = hello.identity;
+  if (its.version != mine.version) {
+    return "it is dtrain " + its.version + ", and that of RANK=0 is " +
+           mine.version + "; install the same on all machines";
+  }
+  if (hello.world_size != options_.place.world_size) {
+    return "its WORLD_SIZE is " + std::to_string(hello.world_size) +
+           ", and that of RANK=0 is " +
+           std::to_string(options_.place.world_size) + "; give all the same";
+  }
+  if (hello.rank < 1 || hello.rank >= hello.world_size) {
+    return "there can be no such RANK";
+  }
+  if (nodes_[static_cast<std::size_t>(hello.rank)].channel) {
+    return "there is another process with that RANK; give each its own";
+  }
+  if (its.configuration != mine.configuration) {
+    return "its configuration is another one than that of RANK=0; start all "
+           "with the same file and the same options";
+  }
+  if (its.ranks != mine.ranks || its.gpus != mine.gpus) {
+    return "it has other slots for a trial than RANK=0; set resources.slots "
+           "and resources.slots_per_trial to what all machines have";
+  }
+  return "";
+}
+
+void Nodes::Admit(const NodeHello& hello,
+                  std::unique_ptr<NodeChannel> channel) {
+  const std::string refusal = Refusal(hello);
+  const std::string name = NameOf(hello.rank);
+  if (!refusal.empty()) {
+    if (options_.notice) {
+      options_.notice("a process with " + name +
+                      " was refused: " + EscapeForTerminal(refusal));
+    }
+    channel->Write(EncodeOrder(NodeRefused{refusal}));
+    return;
+  }
+  Node& node = nodes_[static_cast<std::size_t>(hello.rank)];
+  node = {.channel = std::move(channel), .trials = hello.trials};
+  poller_.Add(node.channel->fd(), static_cast<std::uint64_t>(hello.rank));
+  if (options_.notice) options_.notice("the process with " + name + " is here");
+  events_.push_back(NodeJoined{hello.rank});
+  Send(hello.rank, NodeWelcomed{});
+}
+
+template <typename Work>
+void Nodes::With(int number, const Work& work) {
+  const auto& channel = nodes_[static_cast<std::size_t>(number)].channel;
+  if (!channel) return;
+  try {
+    work(*channel);
+  } catch (const Error& error) {
+    Lose(number, error.what());
+  }
+}
+
+void Nodes::OnReady(int number, const Poller::Ready& ready) {
+  With(number, [&](NodeChannel& channel) {
+    if (ready.writable) {
+      channel.Flush();
+      Watch(number);
+    }
+    if (!ready.readable) return;
+    const bool more = channel.Fill();
+    while (const auto line = channel.Next()) {
+      NodeReport report = DecodeReport(*line);
+      if (!std::holds_alternative<Alive>(report)) {
+        events_.push_back(NodeSaid{number, std::move(report)});
+      }
+    }
+    if (!more) {
+      throw Error(ErrorKind::kFailed, "it closed its connection");
+    }
+  });
+}
+
+void Nodes::Lose(int number, const std::string& why) {
+  auto& channel = nodes_[static_cast<std::size_t>(number)].channel;
+  poller_.Remove(channel->fd());
+  channel.reset();
+  const std::string line =
+      "lost the process with " + NameOf(number) + ": " + EscapeForTerminal(why);
+  if (options_.notice) options_.notice(line);
+  events_.push_back(NodeLost{number, line});
+}
+
+void Nodes::Watch(int number) {
+  const auto& channel = nodes_[static_cast<std::size_t>(number)].channel;
+  poller_.WantWrite(channel->fd(), static_cast<std::uint64_t>(number),
+                    channel->wants_write());
+}
+
+void Nodes::Send(int node, const NodeOrder& order) {
+  With(node, [&](NodeChannel& channel) {
+    channel.Write(EncodeOrder(order));
+    Watch(node);
+  });
+}
+
+void Nodes::SendAll(const NodeOrder& order) {
+  for (int node = 1; node < options_.place.world_size; ++node) {
+    Send(node, order);
+  }
+}
+
+void Nodes::SayGoodbye() { SendAll(Goodbye{}); }
+
+}  // namespace dtrain

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/nodes/newcomers.h"
+#include "engine/nodes/node_message.h"
+#include "engine/nodes/node_place.h"
+
+namespace dtrain {
+
+/// A follower is there, for the first time or again.
+struct NodeJoined {
+  int node = 0;  // its RANK
+};
+/// A follower is gone, with all ranks that it had.
+struct NodeLost {
+  int node = 0;
+  std::string why;
+};
+/// A follower said something.
+struct NodeSaid {
+  int node = 0;
+  NodeReport report;
+};
+using NodeEvent = std::variant<NodeJoined, NodeLost, NodeSaid>;
+
+/// The runner's side of the processes that follow it on other machines: takes
+/// their connections, sees to it that they were started for the same, and knows
+/// who is there. Never waits but in Gather. One thread.
+class Nodes {
+ public:
+  struct Options {
+    NodePlace place;
+    NodeIdentity identity;
+    Clock clock = Clock::System();
+    // A line for the user, about who came and who was refused; may be empty.
+    std::function<void(const std::string& line)> notice;
+  };
+
+  /// Listens. Throws Error(kResources) that names the variables.
+  explicit Nodes(Options options);
+  ~Nodes();
+  Nodes(const Nodes&) = delete;
+  Nodes& operator=(const Nodes&) = delete;
+
+  /// Waits until all have come. Throws Error(kResources) that names those who
+  /// have not after `patience`.
+  void Gather(Duration patience);
+
+  /// Readable when `Serve` has something to do.
+  int fd() const { return poller_.fd(); }
+  /// Takes in what has come, and does what is due.
+  std::vector<NodeEvent> Serve();
+  /// When `Serve` is to be called at the latest.
+  std::optional<Duration> Deadline() const;
+
+  bool complete() const { return Missing().empty(); }
+  /// "RANK=1, RANK=3", of those who are not there.
+  std::string Missing() const;
+  /// How many trials all of them can have at one time.
+  std::int64_t trials() const;
+  const NodePlace& place() const { return options_.place; }
+  const NodeIdentity& identity() const { return options_.identity; }
+
+  /// Dropped if the follower is gone.
+  void Send(int node, const NodeOrder& order);
+  void SendAll(const NodeOrder& order);
+  /// Lets all followers end well.
+  void SayGoodbye();
+
+ private:
+  struct Node {
+    std::unique_ptr<NodeChannel> channel;  // or none
+    std::int64_t trials = 1;
+  };
+
+  void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);
+  std::string Refusal(const NodeHello& hello) const;
+  void OnReady(int number, const Poller::Ready& ready);
+  void Lose(int number, const std::string& why);
+  void Watch(int number);
+  // Calls `work` with the node's channel; what it throws is the loss of it.
+  template <typename Work>
+  void With(int number, const Work& work);
+
+  Options options_;
+  Poller poller_;
+  UniqueFd listener_;
+  Newcomers newcomers_;
+  std::vector<Node> nodes_;  // by RANK; the first is this process
+  std::vector<NodeEvent> events_;
+};
+
+}  // namespace dtrain

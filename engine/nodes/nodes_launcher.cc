@@ -1,0 +1,269 @@
+#include "engine/nodes/nodes_launcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/uuid.h"
+#include "engine/ranks/tcp.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kReturnPatience = std::chrono::minutes(5);
+// After that a follower that was told to kill its ranks counts as lost.
+constexpr Duration kAbortPatience = std::chrono::seconds(15);
+
+}  // namespace
+
+NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options)
+    : nodes_(nodes),
+      layout_(options.layout),
+      clock_(options.clock),
+      experiment_(options.experiment),
+      local_(LocalOptions(std::move(options))) {
+  nodes_.SendAll(ExperimentBegun{experiment_});
+}
+
+NodesLauncher::~NodesLauncher() { Abort(); }
+
+LocalLauncherOptions NodesLauncher::LocalOptions(LocalLauncherOptions options) {
+  options.wake = nodes_.fd();
+  options.log = [this](TrialId id, const LogRecord& record) {
+    if (Running* running = Find(id)) running->trial.OnPrinted(record);
+  };
+  return options;
+}
+
+std::size_t NodesLauncher::FreeSlots() const {
+  const std::size_t used = waiting_.size() + running_.size();
+  const auto most = static_cast<std::size_t>(nodes_.trials());
+  const std::size_t here = local_.FreeSlots();
+  const std::size_t free_here =
+      here > waiting_.size() ? here - waiting_.size() : 0;
+  return std::min(free_here, most > used ? most - used : 0);
+}
+
+NodesLauncher::Running* NodesLauncher::Find(TrialId trial) {
+  const auto found = std::ranges::find_if(
+      running_,
+      [&](const Running& running) { return running.trial.id() == trial; });
+  return found == running_.end() ? nullptr : &*found;
+}
+
+std::list<NodesLauncher::Waiting>::iterator NodesLauncher::FindWaiting(
+    TrialId trial) {
+  return std::ranges::find_if(waiting_, [&](const Waiting& waiting) {
+    return waiting.spec.id == trial;
+  });
+}
+
+void NodesLauncher::Start(const TrialSpec& spec) {
+  waiting_.push_back(
+      {.spec = spec, .until = clock_.monotonic() + kReturnPatience});
+  BeginWaiting();
+}
+
+void NodesLauncher::BeginWaiting() {
+  while (!waiting_.empty() && nodes_.complete()) {
+    Waiting first = std::move(waiting_.front());
+    waiting_.pop_front();
+    Begin(std::move(first));
+  }
+}
+
+void NodesLauncher::Begin(Waiting waiting) {
+  const TrialId id = waiting.spec.id;
+  const std::string& host = nodes_.place().runner.host;
+  try {
+    UniqueFd listener = ListenAt({.host = host});
+    const RankAddress address{.host = host,
+                              .port = PortOf(listener.get()),
+                              .token = RandomUuid(),
+                              .ranks_here = waiting.spec.world_size};
+    TrialOutput output = OpenTrialOutput(waiting.spec, layout_, clock_);
+    SharedTrial& trial =
+        running_
+            .emplace_back(Running{
+                SharedTrial(std::move(waiting.spec), nodes_.place().world_size,
+                            std::move(output), clock_),
+                std::nullopt})
+            .trial;
+    for (int node = 1; node < nodes_.place().world_size; ++node) {
+      nodes_.Send(node, StartPart{trial.PartOf(node, address)});
+    }
+    local_.StartPart(trial.PartOf(0, address), std::move(listener));
+    for (const RunnerMessage& message : waiting.messages) {
+      local_.Send(id, message);
+    }
+  } catch (const Error& error) {
+    NotStarted(id, error.what());
+  }
+}
+
+void NodesLauncher::NotStarted(TrialId trial, const std::string& why) {
+  events_.push_back(TrialExited{
+      .trial = trial,
+      .exit_code = 1,
+      .not_started = "cannot start trial " + ToString(trial) + ": " + why,
+      .last_lines = {why}});
+}
+
+void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
+  if (const auto queued = FindWaiting(trial); queued != waiting_.end()) {
+    queued->messages.push_back(message);
+  } else {
+    local_.Send(trial, message);
+  }
+}
+
+bool NodesLauncher::EndWaiting(TrialId trial, bool killed) {
+  const auto queued = FindWaiting(trial);
+  if (queued == waiting_.end()) return false;
+  waiting_.erase(queued);
+  events_.push_back(TrialExited{.trial = trial, .killed_by_us = killed});
+  return true;
+}
+
+void NodesLauncher::RequestStop(TrialId trial) {
+  Running* running = Find(trial);
+  if (EndWaiting(trial, /*killed=*/false) || running == nullptr) return;
+  running->trial.StopAsked();
+  local_.RequestStop(trial);
+  nodes_.SendAll(StopPart{trial});
+}
+
+void NodesLauncher::Kill(TrialId trial) {
+  Running* running = Find(trial);
+  if (EndWaiting(trial, /*killed=*/true) || running == nullptr) return;
+  running->trial.KillAsked();
+  local_.Kill(trial);
+  nodes_.SendAll(KillPart{trial});
+}
+
+void NodesLauncher::Abort() {
+  while (!waiting_.empty()) Kill(waiting_.front().spec.id);
+  for (Running& running : running_) Kill(running.trial.id());
+  const Duration end = clock_.monotonic() + kAbortPatience;
+  while (!running_.empty() && clock_.monotonic() < end) {
+    Step(std::chrono::milliseconds(100));
+  }
+  local_.Abort();
+  for (Running& running : running_) {
+    for (int node = 1; node < nodes_.place().world_size; ++node) {
+      running.trial.OnLost(node, "RANK=" + std::to_string(node) +
+                                     " does not say that its ranks are dead");
+    }
+  }
+  while (!running_.empty()) Step(std::chrono::milliseconds(100));
+}
+
+LaunchEvent NodesLauncher::Wait(Duration timeout) {
+  const Duration end = clock_.monotonic() + timeout;
+  do {
+    if (events_.empty()) Step(end - clock_.monotonic());
+  } while (events_.empty() && clock_.monotonic() < end);
+  if (events_.empty()) return Idle{};
+  LaunchEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+void NodesLauncher::Step(Duration timeout) {
+  const Duration now = clock_.monotonic();
+  const Duration due =
+      std::min(now + timeout, Deadline().value_or(now + timeout));
+  On(local_.Wait(std::max(due - now, Duration(0))));
+  for (const NodeEvent& event : nodes_.Serve()) On(event);
+  DoWhatIsDue();
+}
+
+std::optional<Duration> NodesLauncher::Deadline() const {
+  std::optional<Duration> deadline = nodes_.Deadline();
+  const auto add = [&deadline](std::optional<Duration> time) {
+    if (time) deadline = std::min(deadline.value_or(*time), *time);
+  };
+  for (const Waiting& waiting : waiting_) add(waiting.until);
+  for (const Running& running : running_) add(running.trial.Deadline());
+  return deadline;
+}
+
+void NodesLauncher::On(const LaunchEvent& event) {
+  if (const auto* interrupted = std::get_if<Interrupted>(&event)) {
+    interrupted_ = true;
+    events_.push_back(*interrupted);
+  } else if (const auto* started = std::get_if<TrialStarted>(&event)) {
+    if (Running* running = Find(started->trial)) {
+      running->trial.OnFirstStarted(*started, events_);
+    }
+  } else if (const auto* said = std::get_if<TrialSaid>(&event)) {
+    Running* running = Find(said->trial);
+    if (running == nullptr) return;
+    if (const auto* word = std::get_if<Finished>(&said->message)) {
+      running->word = *word;
+    } else {
+      running->trial.OnSaid(said->message, events_);
+    }
+  } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
+    if (Running* running = Find(exited->trial)) {
+      running->trial.OnEnded(0, {*exited, running->word});
+    }
+  }
+}
+
+void NodesLauncher::On(const NodeEvent& event) {
+  if (const auto* joined = std::get_if<NodeJoined>(&event)) {
+    nodes_.Send(joined->node, ExperimentBegun{experiment_});
+  } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
+    for (Running& running : running_) {
+      running.trial.OnLost(lost->node, lost->why);
+    }
+  } else if (const auto* said = std::get_if<NodeSaid>(&event)) {
+    OnReport(said->node, said->report);
+  }
+}
+
+void NodesLauncher::OnReport(int node, const NodeReport& report) {
+  if (const auto* interrupted = std::get_if<NodeInterrupted>(&report)) {
+    // A scheduler that ends all machines has told this one itself.
+    if (!std::exchange(interrupted_, true)) {
+      events_.push_back(Interrupted{.signal = interrupted->signal});
+    }
+  } else if (const auto* started = std::get_if<PartStarted>(&report)) {
+    Running* running = Find(started->trial);
+    if (running != nullptr) running->trial.OnStarted(node, events_);
+  } else if (const auto* printed = std::get_if<PartPrinted>(&report)) {
+    Running* running = Find(printed->trial);
+    if (running != nullptr) running->trial.OnPrinted(printed->record);
+  } else if (const auto* ended = std::get_if<PartEnded>(&report)) {
+    Running* running = Find(ended->exited.trial);
+    if (running != nullptr) running->trial.OnEnded(node, *ended);
+  }
+}
+
+void NodesLauncher::DoWhatIsDue() {
+  for (Running& running : running_) {
+    SharedTrial& trial = running.trial;
+    trial.OnTime();
+    if (!trial.TakeKillDue()) continue;
+    local_.Kill(trial.id());
+    nodes_.SendAll(KillPart{trial.id()});
+  }
+  running_.remove_if([this](Running& running) {
+    if (!running.trial.ended()) return false;
+    running.trial.TellEnd(events_);
+    return true;
+  });
+  BeginWaiting();
+  const Duration now = clock_.monotonic();
+  while (!waiting_.empty() && waiting_.front().until <= now) {
+    const TrialId id = waiting_.front().spec.id;
+    waiting_.pop_front();
+    NotStarted(id, "nobody has come back with " + nodes_.Missing() +
+                       " within " + FormatDuration(kReturnPatience) +
+                       "; start the same command there again");
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <deque>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/nodes/nodes.h"
+#include "engine/nodes/shared_trial.h"
+#include "engine/process/local_launcher.h"
+
+namespace dtrain {
+
+/// Runs trials whose ranks are on this machine and on those of its followers.
+/// To the experiment they are as LocalLauncher's: a trial starts when all parts
+/// have their slots, ends as a whole, and a machine that is lost is a failure
+/// of its ranks. A trial that finds a follower missing waits some minutes for
+/// it to be started again.
+class NodesLauncher : public Launcher {
+ public:
+  /// `spec.world_size` of what is started counts this machine's ranks only.
+  /// REQUIRES: `nodes` outlives it.
+  NodesLauncher(Nodes& nodes, LocalLauncherOptions options);
+  ~NodesLauncher() override;
+
+  std::size_t FreeSlots() const override;
+  void Start(const TrialSpec& spec) override;
+  void Send(TrialId trial, const RunnerMessage& message) override;
+  void RequestStop(TrialId trial) override;
+  void Kill(TrialId trial) override;
+  LaunchEvent Wait(Duration timeout) override;
+  void Abort() override;
+
+ private:
+  // A trial that waits for a follower.
+  struct Waiting {
+    TrialSpec spec;
+    Duration until{0};
+    std::vector<RunnerMessage> messages;
+  };
+  struct Running {
+    SharedTrial trial;
+    std::optional<Finished> word;  // of this machine's part
+  };
+
+  LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
+  Running* Find(TrialId trial);
+  std::list<Waiting>::iterator FindWaiting(TrialId trial);
+  // Ends a trial that has not begun; false if there is none.
+  bool EndWaiting(TrialId trial, bool killed);
+  void BeginWaiting();
+  void Begin(Waiting waiting);
+  void NotStarted(TrialId trial, const std::string& why);
+
+  void Step(Duration timeout);
+  std::optional<Duration> Deadline() const;
+  void On(const LaunchEvent& event);
+  void On(const NodeEvent& event);
+  void OnReport(int node, const NodeReport& report);
+  void DoWhatIsDue();
+
+  Nodes& nodes_;
+  StoreLayout layout_;
+  Clock clock_;
+  std::int64_t experiment_;
+  std::list<Waiting> waiting_;
+  std::list<Running> running_;
+  std::deque<LaunchEvent> events_;
+  bool interrupted_ = false;
+  LocalLauncher local_;
+};
+
+}  // namespace dtrain

@@ -1,0 +1,151 @@
+#include "engine/nodes/shared_trial.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dtrain {
+namespace {
+
+// How long the others may live on when one part has failed: they may be about
+// to say why, or the same. When one has ended well, they may still wait for
+// what they sent to be recorded.
+constexpr Duration kAfterFailure = std::chrono::seconds(2);
+constexpr Duration kAfterEnd = std::chrono::seconds(10);
+
+bool Failed(const PartEnded& ended) {
+  return ended.exited.exit_code != 0 && !ended.exited.killed_by_us;
+}
+
+}  // namespace
+
+SharedTrial::SharedTrial(TrialSpec spec, int parts, TrialOutput output,
+                         Clock clock)
+    : spec_(std::move(spec)),
+      clock_(std::move(clock)),
+      output_(std::move(output)),
+      parts_(static_cast<std::size_t>(parts)) {}
+
+TrialSpec SharedTrial::PartOf(int part, const RankAddress& address) const {
+  TrialSpec spec = spec_;
+  spec.rank = part * address.ranks_here;
+  spec.world_size = static_cast<int>(parts_.size()) * address.ranks_here;
+  spec.address = address;
+  return spec;
+}
+
+void SharedTrial::OnFirstStarted(TrialStarted started,
+                                 std::deque<LaunchEvent>& events) {
+  first_ = std::move(started);
+  OnStarted(0, events);
+}
+
+void SharedTrial::OnStarted(int part, std::deque<LaunchEvent>& events) {
+  At(part).started = true;
+  if (std::ranges::all_of(parts_, &Part::started)) Release(events);
+}
+
+void SharedTrial::OnSaid(TrialMessage message,
+                         std::deque<LaunchEvent>& events) {
+  if (released_) {
+    events.push_back(TrialSaid{id(), std::move(message)});
+  } else {
+    held_.push_back(std::move(message));
+  }
+}
+
+void SharedTrial::Release(std::deque<LaunchEvent>& events) {
+  if (std::exchange(released_, true)) return;
+  events.push_back(*first_);
+  for (TrialMessage& message : std::exchange(held_, {})) {
+    events.push_back(TrialSaid{id(), std::move(message)});
+  }
+}
+
+void SharedTrial::OnEnded(int part, PartEnded ended) {
+  if (At(part).ended) return;
+  const bool failed = Failed(ended);
+  At(part).late_word = std::ranges::any_of(
+      order_, [this](int other) { return Failed(*At(other).ended); });
+  const Duration until =
+      clock_.monotonic() + (failed ? kAfterFailure : kAfterEnd);
+  others_until_ = std::min(others_until_.value_or(until), until);
+  At(part).ended = std::move(ended);
+  order_.push_back(part);
+}
+
+void SharedTrial::OnLost(int part, const std::string& why) {
+  if (At(part).ended) return;
+  const int rank = FirstRankOf(part);
+  output_.Append({.time = clock_.now(),
+                  .rank = rank,
+                  .from_stderr = true,
+                  .level = LogLevel::kError,
+                  .text = "dtrain: " + why});
+  OnEnded(part,
+          {.exited = {.trial = id(),
+                      .exit_code = 1,
+                      .rank = rank,
+                      .last_lines = {why}},
+           .word = Finished{.reason = EndReason::kError, .message = why}});
+}
+
+bool SharedTrial::TakeKillDue() {
+  const bool due = others_until_ && !others_killed_ && !ended() &&
+                   *others_until_ <= clock_.monotonic();
+  if (due) others_killed_ = true;
+  return due;
+}
+
+void SharedTrial::OnTime() {
+  const auto flush_at = output_.flush_at();
+  if (flush_at && *flush_at <= clock_.monotonic()) output_.Flush();
+}
+
+std::optional<Duration> SharedTrial::Deadline() const {
+  std::optional<Duration> deadline = output_.flush_at();
+  if (others_until_ && !others_killed_ && !ended()) {
+    deadline = std::min(deadline.value_or(*others_until_), *others_until_);
+  }
+  return deadline;
+}
+
+// A part that has ended before it had a process names none.
+RankEnd SharedTrial::EndOf(int part) const {
+  const TrialExited& exited = At(part).ended->exited;
+  return {.rank = exited.rank < 0 ? FirstRankOf(part) : exited.rank,
+          .exit_code = exited.exit_code,
+          .signal = exited.signal,
+          .ended_by_us = exited.killed_by_us,
+          .word = At(part).ended->word,
+          .late_word = At(part).late_word};
+}
+
+std::string SharedTrial::NotStarted() const {
+  for (const Part& part : parts_) {
+    const std::string& why = part.ended->exited.not_started;
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
+void SharedTrial::TellEnd(std::deque<LaunchEvent>& events) {
+  output_.Flush();
+  std::vector<RankEnd> ends;
+  for (const int part : order_) ends.push_back(EndOf(part));
+  const TrialEnd end = JudgeEnd(ends);
+  const auto counts = std::ranges::find(ends, end.rank.rank, &RankEnd::rank);
+  const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];
+  const TrialExited& first = At(0).ended->exited;
+  TrialExited exited = At(culprit).ended->exited;
+  exited.rank = end.rank.rank;
+  exited.seconds = first.seconds;
+  exited.killed_by_us = kill_asked_ || (stop_asked_ && first.killed_by_us);
+  exited.not_started = NotStarted();
+  if (exited.not_started.empty()) {
+    if (first_) Release(events);
+    if (end.word) events.push_back(TrialSaid{id(), *end.word});
+  }
+  events.push_back(std::move(exited));
+}
+
+}  // namespace dtrain

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/nodes/node_message.h"
+#include "engine/process/launcher.h"
+#include "engine/process/trial_end.h"
+#include "engine/process/trial_output.h"
+
+namespace dtrain {
+
+/// One trial whose ranks are on several machines, in a part on each: what
+/// becomes of one part becomes of the trial, so when one has ended the others
+/// have to, soon. Only keeps account of it. One thread.
+class SharedTrial {
+ public:
+  /// `spec` is that of the whole trial, of `ranks` ranks in each of `parts`
+  /// parts; the first is this machine's.
+  SharedTrial(TrialSpec spec, int parts, TrialOutput output, Clock clock);
+
+  const TrialSpec& spec() const { return spec_; }
+  TrialId id() const { return spec_.id; }
+  /// What each part is to be started with, at `address`.
+  TrialSpec PartOf(int part, const RankAddress& address) const;
+
+  /// Notes for its end who wanted that.
+  void StopAsked() { stop_asked_ = true; }
+  void KillAsked() { kill_asked_ = true; }
+
+  /// The first part has started, as `started` says, or another one.
+  void OnFirstStarted(TrialStarted started, std::deque<LaunchEvent>& events);
+  void OnStarted(int part, std::deque<LaunchEvent>& events);
+  /// The first part says something; kept until all parts have started.
+  void OnSaid(TrialMessage message, std::deque<LaunchEvent>& events);
+  void OnPrinted(const LogRecord& record) { output_.Append(record); }
+  void OnEnded(int part, PartEnded ended);
+  /// The machine of a part is gone; nothing if the part has ended before.
+  void OnLost(int part, const std::string& why);
+
+  /// True once: the parts that live are to be killed now.
+  [[nodiscard]] bool TakeKillDue();
+  /// Writes the log.
+  void OnTime();
+  /// When one of both is due next; none if nothing is.
+  std::optional<Duration> Deadline() const;
+
+  bool ended() const { return order_.size() == parts_.size(); }
+  bool ended(int part) const { return At(part).ended.has_value(); }
+  /// Its last word, if it had one, and its end. REQUIRES: ended().
+  void TellEnd(std::deque<LaunchEvent>& events);
+
+ private:
+  struct Part {
+    bool started = false;
+    std::optional<PartEnded> ended;
+    bool late_word = false;  // said when another part had failed already
+  };
+
+  Part& At(int part) { return parts_[static_cast<std::size_t>(part)]; }
+  const Part& At(int part) const {
+    return parts_[static_cast<std::size_t>(part)];
+  }
+  int FirstRankOf(int part) const { return part * spec_.world_size; }
+  void Release(std::deque<LaunchEvent>& events);
+  RankEnd EndOf(int part) const;
+  std::string NotStarted() const;
+
+  TrialSpec spec_;
+  Clock clock_;
+  TrialOutput output_;
+  std::vector<Part> parts_;
+  // Told once all have started, with what was said by then.
+  std::optional<TrialStarted> first_;
+  std::vector<TrialMessage> held_;
+  bool released_ = false;
+  std::vector<int> order_;  // parts, as they ended
+  std::optional<Duration> others_until_;
+  bool others_killed_ = false;
+  bool stop_asked_ = false;
+  bool kill_asked_ = false;
+};
+
+}  // namespace dtrain

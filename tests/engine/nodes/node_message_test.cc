@@ -1,0 +1,107 @@
+#include "engine/nodes/node_message.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr TrialId kTrial{.experiment = 3, .number = 7};
+
+template <typename T>
+T Again(const T& report) {
+  return std::get<T>(DecodeReport(EncodeReport(report)));
+}
+
+TEST(NodeMessageTest, HelloComesBackAsItWas) {
+  const NodeHello hello = Again(NodeHello{.rank = 1,
+                                          .world_size = 4,
+                                          .identity = {.version = "1.2",
+                                                       .configuration = "ab12",
+                                                       .ranks = 8,
+                                                       .gpus = true},
+                                          .trials = 3});
+
+  EXPECT_EQ(hello.rank, 1);
+  EXPECT_EQ(hello.world_size, 4);
+  EXPECT_EQ(hello.trials, 3);
+  EXPECT_EQ(hello.identity, (NodeIdentity{.version = "1.2",
+                                          .configuration = "ab12",
+                                          .ranks = 8,
+                                          .gpus = true}));
+}
+
+TEST(NodeMessageTest, AnEndComesBackAsItWas) {
+  const PartEnded ended = Again(PartEnded{
+      .exited = {.trial = kTrial,
+                 .exit_code = -1,
+                 .signal = 9,
+                 .rank = 2,
+                 .out_of_memory = true,
+                 .last_lines = {"a", "b"}},
+      .word = Finished{.reason = EndReason::kError, .message = "no luck"}});
+
+  EXPECT_EQ(ended.exited.trial, kTrial);
+  EXPECT_EQ(ended.exited.exit_code, -1);
+  EXPECT_EQ(ended.exited.signal, 9);
+  EXPECT_EQ(ended.exited.rank, 2);
+  EXPECT_TRUE(ended.exited.out_of_memory);
+  EXPECT_THAT(ended.exited.last_lines, ElementsAre("a", "b"));
+  ASSERT_TRUE(ended.word);
+  EXPECT_EQ(ended.word->message, "no luck");
+}
+
+TEST(NodeMessageTest, AnEndWithoutAWordHasNone) {
+  EXPECT_FALSE(Again(PartEnded{.exited = {.trial = kTrial}}).word);
+}
+
+TEST(NodeMessageTest, AnyBytesMayBePrinted) {
+  const PartPrinted printed =
+      Again(PartPrinted{.trial = kTrial,
+                        .record = {.time = Timestamp(5),
+                                   .rank = 1,
+                                   .from_stderr = true,
+                                   .level = LogLevel::kWarning,
+                                   .text = "\xff \n \x01"}});
+
+  EXPECT_EQ(printed.record.time, Timestamp(5));
+  EXPECT_EQ(printed.record.level, LogLevel::kWarning);
+  EXPECT_EQ(printed.record.text, "\xEF\xBF\xBD \n \x01");
+}
+
+TEST(NodeMessageTest, ASpecificationComesBackWithItsAddress) {
+  const TrialSpec spec{
+      .id = kTrial,
+      .rank = 2,
+      .world_size = 4,
+      .address = RankAddress{
+          .host = "node1", .port = 4000, .token = "t", .ranks_here = 2}};
+
+  const auto start =
+      std::get<StartPart>(DecodeOrder(EncodeOrder(StartPart{spec})));
+
+  ASSERT_TRUE(start.spec.address);
+  EXPECT_EQ(start.spec.address->host, "node1");
+  EXPECT_EQ(start.spec.address->port, 4000);
+  EXPECT_EQ(start.spec.address->ranks_here, 2);
+  EXPECT_EQ(start.spec.rank, 2);
+}
+
+TEST(NodeMessageTest, NonsenseIsAnError) {
+  for (const std::string line :
+       {"", "GET / HTTP/1.1", "[]", "{}", R"({"kind":5})", R"({"kind":"bye"})",
+        R"({"kind":"hello","rank":"x"})", R"({"kind":"ended","trial":[1]})",
+        R"({"kind":"printed","trial":[1,2],"time":1,"rank":0,"stderr":true,)"
+        R"("level":"loud","partial":false,"text":""})",
+        R"({"kind":"start","spec":{}})"}) {
+    EXPECT_THROW(DecodeReport(line), Error) << line;
+    EXPECT_THROW(DecodeOrder(line), Error) << line;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,102 @@
+#include "engine/nodes/node_place.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+std::optional<NodePlace> PlaceFrom(const Variables& variables) {
+  return NodePlaceFrom(
+      [&](const std::string& name) -> std::optional<std::string> {
+        const auto found = variables.find(name);
+        if (found == variables.end()) return std::nullopt;
+        return found->second;
+      });
+}
+
+// The second of two processes, with these variables instead or besides.
+std::optional<NodePlace> SecondWith(const Variables& others) {
+  Variables variables = others;
+  variables.merge(Variables{{"RANK", "1"},
+                            {"WORLD_SIZE", "2"},
+                            {"MASTER_ADDR", "127.0.0.1"},
+                            {"MASTER_PORT", "29400"}});
+  return PlaceFrom(variables);
+}
+
+std::string RefusalOf(const Variables& others) {
+  try {
+    SecondWith(others);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+  return "it was taken";
+}
+
+TEST(NodePlaceTest, IsReadFromTheEnvironment) {
+  const auto place = SecondWith({});
+
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->rank, 1);
+  EXPECT_EQ(place->world_size, 2);
+  EXPECT_EQ(ToString(place->runner), "127.0.0.1:29400");
+  EXPECT_TRUE(place->follows());
+  EXPECT_FALSE(SecondWith({{"RANK", "0"}})->follows());
+}
+
+TEST(NodePlaceTest, ThereIsNoneOfOneProcessWhateverElseIsSet) {
+  EXPECT_FALSE(PlaceFrom({}));
+  EXPECT_FALSE(PlaceFrom({{"RANK", "7"}, {"MASTER_PORT", "none"}}));
+  EXPECT_FALSE(PlaceFrom({{"WORLD_SIZE", "1"}, {"RANK", "x"}}));
+  EXPECT_FALSE(PlaceFrom({{"WORLD_SIZE", ""}}));
+}
+
+TEST(NodePlaceTest, ThePortNeedNotBeSet) {
+  EXPECT_EQ(SecondWith({{"MASTER_PORT", ""}})->runner.port, 29500);
+}
+
+TEST(NodePlaceTest, NamesANumberThatIsNone) {
+  EXPECT_THAT(RefusalOf({{"RANK", "one"}}), HasSubstr("RANK=one: "));
+  EXPECT_THAT(RefusalOf({{"RANK", "1 "}}), HasSubstr("RANK=1 : "));
+  EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "2.5"}}),
+              HasSubstr("WORLD_SIZE=2.5: is no number"));
+  EXPECT_THAT(RefusalOf({{"MASTER_PORT", "http"}}),
+              HasSubstr("MASTER_PORT=http: is no number from 1 to 65535"));
+  EXPECT_THAT(RefusalOf({{"RANK", "\x1b[31m"}}), Not(HasSubstr("\x1b")));
+}
+
+TEST(NodePlaceTest, NamesANumberOutOfRange) {
+  EXPECT_THAT(RefusalOf({{"RANK", "2"}}),
+              AllOf(HasSubstr("RANK=2: "), HasSubstr("WORLD_SIZE=2")));
+  EXPECT_THAT(RefusalOf({{"RANK", "-1"}}), HasSubstr("RANK=-1: "));
+  EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "0"}}), HasSubstr("WORLD_SIZE=0: "));
+  EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "99999999999999999999"}}),
+              HasSubstr("is no number from 1 to 128"));
+  EXPECT_THAT(RefusalOf({{"MASTER_PORT", "65536"}}),
+              HasSubstr("MASTER_PORT=65536: "));
+}
+
+TEST(NodePlaceTest, NamesWhatIsMissing) {
+  EXPECT_THAT(RefusalOf({{"RANK", ""}}),
+              HasSubstr("WORLD_SIZE=2, but RANK is not set"));
+  EXPECT_THAT(RefusalOf({{"MASTER_ADDR", ""}}),
+              HasSubstr("WORLD_SIZE=2, but MASTER_ADDR is not set"));
+}
+
+TEST(NodePlaceTest, NamesAHostThatIsNotKnown) {
+  EXPECT_THAT(RefusalOf({{"MASTER_ADDR", "no-such-host.invalid"}}),
+              HasSubstr("MASTER_ADDR=no-such-host.invalid: "));
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,152 @@
+#include "engine/nodes/shared_trial.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr TrialId kShared{.experiment = 1, .number = 1};
+
+// A trial of two machines with two ranks each.
+class SharedTrialTest : public testing::Test {
+ protected:
+  TrialExited ExitOf(int rank, int exit_code) const {
+    return {.trial = kShared, .exit_code = exit_code, .rank = rank};
+  }
+  TrialExited Killed(int rank) const {
+    return {.trial = kShared,
+            .exit_code = -1,
+            .signal = SIGKILL,
+            .rank = rank,
+            .killed_by_us = true};
+  }
+  static Finished Error(const std::string& message) {
+    return {.reason = EndReason::kError, .message = message};
+  }
+  TrialExited End() {
+    EXPECT_TRUE(trial_.ended());
+    trial_.TellEnd(events_);
+    return std::get<TrialExited>(events_.back());
+  }
+  // What was said right before the end.
+  std::string LastWord() const {
+    const auto* said = std::get_if<TrialSaid>(&events_[events_.size() - 2]);
+    return said == nullptr ? "" : std::get<Finished>(said->message).message;
+  }
+
+  Duration now_{0};
+  std::vector<LogRecord> log_;
+  std::deque<LaunchEvent> events_;
+  Clock clock_{.now = [] { return Timestamp(0); },
+               .monotonic = [this] { return now_; }};
+  SharedTrial trial_{
+      TrialSpec{.id = kShared, .world_size = 2}, /*parts=*/2,
+      TrialOutput([this](const LogRecord& record) { log_.push_back(record); },
+                  clock_),
+      clock_};
+};
+
+TEST_F(SharedTrialTest, PartsHaveTheirRanks) {
+  const TrialSpec part = trial_.PartOf(1, {.host = "h", .ranks_here = 2});
+
+  EXPECT_EQ(part.rank, 2);
+  EXPECT_EQ(part.world_size, 4);
+  EXPECT_EQ(part.address->host, "h");
+}
+
+TEST_F(SharedTrialTest, StartsWithTheLastPartAndKeepsWhatIsSaidBefore) {
+  trial_.OnFirstStarted({.trial = kShared, .pid = 5}, events_);
+  trial_.OnSaid(Ready{}, events_);
+  EXPECT_THAT(events_, IsEmpty());
+
+  trial_.OnStarted(1, events_);
+
+  ASSERT_THAT(events_, SizeIs(2));
+  EXPECT_EQ(std::get<TrialStarted>(events_[0]).pid, 5);
+  EXPECT_TRUE(std::holds_alternative<TrialSaid>(events_[1]));
+}
+
+TEST_F(SharedTrialTest, TheOthersHaveTwoSecondsWhenOneHasFailed) {
+  trial_.OnEnded(1, {.exited = ExitOf(2, 1)});
+  EXPECT_FALSE(trial_.TakeKillDue());
+  EXPECT_EQ(trial_.Deadline(), seconds(2));
+
+  now_ = seconds(2);
+
+  EXPECT_TRUE(trial_.TakeKillDue());
+  EXPECT_FALSE(trial_.TakeKillDue()) << "once";
+  EXPECT_FALSE(trial_.Deadline());
+}
+
+TEST_F(SharedTrialTest, TheFirstToFailCountsAndNotWhoWasKilledForIt) {
+  trial_.OnEnded(1, {.exited = ExitOf(3, 7)});
+  trial_.OnEnded(0, {.exited = Killed(0)});
+
+  const TrialExited exited = End();
+
+  EXPECT_EQ(exited.rank, 3);
+  EXPECT_EQ(exited.exit_code, 7);
+  EXPECT_FALSE(exited.killed_by_us);
+}
+
+TEST_F(SharedTrialTest, ARankThatSaysWhyIsNamedOnce) {
+  trial_.OnEnded(1, {.exited = ExitOf(3, 1), .word = Error("rank 3: no luck")});
+  trial_.OnEnded(0, {.exited = Killed(0)});
+
+  End();
+
+  EXPECT_EQ(LastWord(), "rank 3: no luck");
+}
+
+TEST_F(SharedTrialTest, Rank0SpeaksForAllWhoEndedWell) {
+  trial_.OnEnded(1, {.exited = ExitOf(2, 0)});
+  trial_.OnEnded(0, {.exited = ExitOf(0, 0),
+                     .word = Finished{.reason = EndReason::kCompleted,
+                                      .message = "done"}});
+
+  EXPECT_EQ(End().exit_code, 0);
+  EXPECT_EQ(LastWord(), "done");
+}
+
+TEST_F(SharedTrialTest, WhoWasKilledOnRequestIsSaidToBe) {
+  trial_.KillAsked();
+  trial_.OnEnded(0, {.exited = Killed(0)});
+  trial_.OnEnded(1, {.exited = Killed(2)});
+
+  EXPECT_TRUE(End().killed_by_us);
+}
+
+TEST_F(SharedTrialTest, AMachineThatIsLostHasFailed) {
+  trial_.OnLost(1, "lost the process with RANK=1");
+  trial_.OnLost(1, "again");
+  trial_.OnEnded(0, {.exited = Killed(0)});
+
+  const TrialExited exited = End();
+
+  EXPECT_EQ(exited.rank, 2);
+  EXPECT_EQ(exited.exit_code, 1);
+  EXPECT_THAT(exited.last_lines, ElementsAre("lost the process with RANK=1"));
+  EXPECT_EQ(LastWord(), "rank 2: lost the process with RANK=1");
+  EXPECT_THAT(log_, SizeIs(1));
+}
+
+TEST_F(SharedTrialTest, APartThatCannotStartIsNoFaultOfTheTrials) {
+  TrialExited never = ExitOf(2, 1);
+  never.not_started = "no process";
+  trial_.OnEnded(1, {.exited = never});
+  trial_.OnEnded(0, {.exited = {.trial = kShared, .killed_by_us = true}});
+
+  EXPECT_EQ(End().not_started, "no process");
+  EXPECT_THAT(events_, SizeIs(1)) << "it never started";
+}
+
+}  // namespace
+}  // namespace dtrain

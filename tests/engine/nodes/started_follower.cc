@@ -1,0 +1,62 @@
+#include "tests/engine/nodes/started_follower.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+
+namespace dtrain {
+namespace {
+
+int FollowWith(FollowerOptions options, const std::string& output) {
+  std::ofstream file(output);
+  options.notice = [&file](const std::string& line) {
+    file << line << std::endl;
+  };
+  try {
+    return Follow(std::move(options));
+  } catch (const Error& error) {
+    file << error.what() << std::endl;
+    return error.kind() == ErrorKind::kUsage ? 2 : 1;
+  }
+}
+
+}  // namespace
+
+StartedFollower::StartedFollower(FollowerOptions options, std::string output,
+                                 std::string gate)
+    : output_(std::move(output)), pid_(::fork()) {
+  if (pid_ != 0) return;
+  while (!gate.empty() && !std::filesystem::exists(gate)) {
+    ::poll(nullptr, 0, /*milliseconds=*/10);
+  }
+  ::_exit(FollowWith(std::move(options), output_));
+}
+
+StartedFollower::~StartedFollower() {
+  if (pid_ < 0) return;
+  Signal(SIGKILL);
+  Wait();
+}
+
+void StartedFollower::Signal(int signal) const { ::kill(pid_, signal); }
+
+int StartedFollower::Wait() {
+  int status = 0;
+  ::waitpid(std::exchange(pid_, -1), &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+std::string StartedFollower::Said() const {
+  std::ifstream file(output_);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace dtrain
