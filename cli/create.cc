@@ -7,6 +7,7 @@
 #include "cli/config_file.h"
 #include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
+#include "cli/many_nodes.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
@@ -100,10 +101,18 @@ void CheckTestFlags(const CreateOptions& options) {
 
 int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   CheckTestFlags(options);
-  const RunRequest request = CheckRunFlags(options.run);
+  RunRequest request = CheckRunFlags(options.run);
   const std::string text = ReadConfigFile(options.config);
   ExperimentConfig config = CheckedConfig(options, text, globals);
   const auto directory = ContextDirectory(options.config, options.context);
+  std::optional<NodePlace> place;
+  if (!options.dry_run && !options.test) {
+    place = FindNodePlace(config, request);
+  }
+  if (place && place->follows()) {
+    CheckOnThisMachine(options.config, config, directory);
+    return FollowRunner(*place, config, PlanExperimentSlots(config), globals);
+  }
   const ExperimentParts parts = {
       .context = FindContext(config, directory, options.config, globals),
       .source = FindSource(config, globals)};
@@ -125,7 +134,9 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
     return RecordExperiment(store, config, RecordedYaml(text, config),
                             provenance, parts);
   };
-  return RunRecorded(FindStore(globals), record, config, request, globals);
+  return RunOnNodes(place, config, slots, globals, request, [&] {
+    return RunRecorded(FindStore(globals), record, config, request, globals);
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/many_nodes.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/run_experiment.h"
@@ -37,7 +38,7 @@ RunResult ResultOf(const Store& store, const ExperimentRow& row) {
 }
 
 int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
-  const RunRequest request = CheckRunFlags(options.run);
+  RunRequest request = CheckRunFlags(options.run);
   const std::int64_t id = ParseExperimentId(options.experiment);
   const StoreLayout layout = FindStore(globals);
   ExperimentConfig config;
@@ -66,8 +67,18 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
                      " was not recorded; set it before 'dtrain resume' if "
                      "the trials need it");
   }
-  return RunRecorded(
-      layout, [&](Store&) { return id; }, config, request, globals);
+  const auto place = FindNodePlace(config, request);
+  if (place && place->follows()) {
+    throw Error(ErrorKind::kUsage,
+                "RANK=" + std::to_string(place->rank) +
+                    ": only RANK=0 resumes an experiment; start the others as "
+                    "they were, by 'dtrain create'");
+  }
+  return RunOnNodes(
+      place, config, PlanExperimentSlots(config), globals, request, [&] {
+        return RunRecorded(
+            layout, [&](Store&) { return id; }, config, request, globals);
+      });
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ int RunHere(const StoreLayout& layout, const Recording& record,
       RunExperiment(store, id, config,
                     {.timeout = request.timeout,
                      .detached = request.detach,
-                     .library = own ? own->file.string() : ""},
+                     .library = own ? own->file.string() : "",
+                     .make_launcher = request.make_launcher},
                     *reporter, Clock::System());
   return ReportResult(store, result, config, request, globals);
 }

@@ -11,6 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/report/expression.h"
 #include "engine/run/reporter.h"
+#include "engine/run/runner.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -41,6 +42,7 @@ struct RunRequest {
   std::string junit;
   std::vector<Comparison> requirements;
   std::optional<Duration> timeout;
+  MakeLauncher make_launcher;  // see RunOptions
   // None: nothing is to be said.
   std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
       conclude;

@@ -10,7 +10,7 @@ namespace dtrain {
 
 /// What an environment says of a variable; none if it is not set.
 using ReadEnvironment =
-    std::function<std::optional<std::string>(const std::string& name)>;
+    std::function<std::optional<std::string>(const char* name)>;
 
 /// This process among those that were started for one experiment, one or more
 /// on each of several machines, as torchrun and srun's users name them.

@@ -59,6 +59,12 @@ void RequireRanks(std::int64_t ranks) {
                   std::to_string(kMaxRanks) + "; lower it");
 }
 
+std::unique_ptr<Launcher> LauncherFor(const RunOptions& options,
+                                      LocalLauncherOptions local) {
+  if (options.make_launcher) return options.make_launcher(std::move(local));
+  return std::make_unique<LocalLauncher>(std::move(local));
+}
+
 // It was whole when the experiment was recorded.
 void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
   const std::filesystem::path context = layout.Context(detail.row.id);
@@ -159,15 +165,15 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   std::int64_t threads = ThreadsOf(plan, ranks);
   if (plan.gpus.empty()) threads = recorded.value("threads", threads);
 
-  LocalLauncher launcher(
-      {.experiment = id,
-       .slots = plan,
-       .layout = store.layout(),
-       .host = IsCommand(config) ? FindCommandHost() : FindTrialHost(),
-       .environment = config.environment,
-       .inherited = trials.fd(),
-       .clock = clock,
-       .ignore_hangup = options.detached});
+  const auto launcher = LauncherFor(
+      options, {.experiment = id,
+                .slots = plan,
+                .layout = store.layout(),
+                .host = IsCommand(config) ? FindCommandHost() : FindTrialHost(),
+                .environment = config.environment,
+                .inherited = trials.fd(),
+                .clock = clock,
+                .ignore_hangup = options.detached});
   const ExperimentRow& row = detail->row;
   ExperimentSetup setup{
       .id = id,
@@ -193,7 +199,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .context = ContextOf(store.layout(), *detail),
   };
   Experiment experiment(std::move(setup), {.store = store,
-                                           .launcher = launcher,
+                                           .launcher = *launcher,
                                            .reporter = reporter,
                                            .clock = clock});
   return experiment.Run();

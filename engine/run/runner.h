@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/config/experiment_config.h"
+#include "engine/process/local_launcher.h"
 #include "engine/run/reporter.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
@@ -34,10 +36,15 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const nlohmann::json& provenance, Clock clock,
                               const RecordOptions& options = {});
 
+/// Makes what runs the trials.
+using MakeLauncher =
+    std::function<std::unique_ptr<Launcher>(LocalLauncherOptions options)>;
+
 struct RunOptions {
   std::optional<Duration> timeout;  // pause after this time
   bool detached = false;            // SIGHUP is ignored
   std::string library;  // of the user's own model; empty: one of this build's
+  MakeLauncher make_launcher;  // empty: a LocalLauncher
 };
 
 /// Runs experiment `id` until it ends, is paused or interrupted: takes its

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "engine/process/trial_host.h"
+#include "engine/ranks/meeting_place.h"
 #include "engine/wire/line_reader.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
@@ -200,6 +201,23 @@ int ShareMemory(const Trial& trial) {
   return 7;
 }
 
+// Meets the other ranks over the network. Exits with 6 if it was given nothing
+// for that, with 7 if not all are there.
+int Meet(const Trial& trial) {
+  const TrialSpec& spec = trial.spec;
+  const char* number = std::getenv(kRankMeetingVariable);
+  if (!spec.address || (number != nullptr) != (spec.rank == 0)) return 6;
+  const MeetingPlace place(UniqueFd(number == nullptr ? -1 : std::atoi(number)),
+                           {.first = {spec.address->host, spec.address->port},
+                            .token = spec.address->token,
+                            .rank = spec.rank,
+                            .ranks = spec.world_size});
+  const auto ranks = place.Group({}).get()->AllGatherText(
+      std::to_string(spec.rank) + " of " + std::to_string(spec.world_size));
+  for (const std::string& rank : ranks) std::printf("met %s\n", rank.c_str());
+  return ranks.size() == static_cast<std::size_t>(spec.world_size) ? 0 : 7;
+}
+
 int Exit(const Trial& trial) {
   return static_cast<int>(trial.Number("exit_code"));
 }
@@ -213,9 +231,9 @@ int RunFakeTrial(int control) {
           {"exit", Exit},         {"fail", Fail},
           {"finish", Finish},     {"flood", Flood},
           {"garbage", Garbage},   {"hang", Hang},
-          {"print", Print},       {"report", Report},
-          {"share", ShareMemory}, {"signal", Signal},
-          {"speak up", SpeakUp}};
+          {"meet", Meet},         {"print", Print},
+          {"report", Report},     {"share", ShareMemory},
+          {"signal", Signal},     {"speak up", SpeakUp}};
   LineReader lines(control);
   std::optional<std::string> line;
   while (!(line = lines.Next())) {

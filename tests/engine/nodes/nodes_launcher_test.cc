@@ -93,6 +93,14 @@ TEST_F(NodesLauncherTest, EachMachineRunsItsRanks) {
   EXPECT_EQ(EndOfFollower(/*goodbye=*/true), 0);
 }
 
+TEST_F(NodesLauncherTest, TheRanksOfAllMachinesMeet) {
+  launcher_->Start(Trial("meet"));
+
+  EXPECT_EQ(Next<TrialExited>().exit_code, 0);
+  EXPECT_THAT(Log(Trial("meet").id),
+              AllOf(HasSubstr("met 0 of 2"), HasSubstr("met 1 of 2")));
+}
+
 TEST_F(NodesLauncherTest, ARankThatDiesElsewhereEndsTheTrial) {
   launcher_->Start(Trial("signal", 1, {{"signal", SIGKILL}}));
 

@@ -1,0 +1,93 @@
+#include "cli/many_nodes.h"
+
+#include <span>
+#include <string>
+
+#include "cli/library_versions.h"
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/error.h"
+#include "engine/checkpoint/sha256.h"
+#include "engine/data/data_directory.h"
+#include "engine/nodes/follower.h"
+#include "engine/nodes/nodes_launcher.h"
+
+namespace dtrain {
+namespace {
+
+// As torchrun has it.
+constexpr Duration kGathering = std::chrono::minutes(5);
+
+// The seed may have been drawn when the experiment was recorded, and is the
+// runner's alone.
+std::string HashOf(const ExperimentConfig& config) {
+  nlohmann::json effective = config.effective;
+  if (effective.contains("reproducibility")) {
+    effective["reproducibility"].erase("experiment_seed");
+  }
+  const std::string text = effective.dump();
+  return Sha256Of(std::as_bytes(std::span(text)));
+}
+
+NodeIdentity IdentityOf(const ExperimentConfig& config, const SlotPlan& slots) {
+  return {.version = LibraryVersions().front().second,
+          .configuration = HashOf(config),
+          .ranks = static_cast<int>(slots.slots_per_trial),
+          .gpus = !slots.gpus.empty()};
+}
+
+}  // namespace
+
+std::optional<NodePlace> FindNodePlace(const ExperimentConfig& config,
+                                       const RunRequest& request) {
+  const std::optional<NodePlace> place = NodePlaceFrom(ProcessVariable);
+  if (!place) return std::nullopt;
+  const std::string size = "WORLD_SIZE=" + std::to_string(place->world_size);
+  if (std::holds_alternative<std::vector<std::string>>(config.entrypoint)) {
+    throw Error(ErrorKind::kUsage,
+                size +
+                    ": a command is one process of one machine, which "
+                    "starts others itself; unset WORLD_SIZE");
+  }
+  if (request.detach) {
+    throw Error(ErrorKind::kUsage,
+                size +
+                    ": --detach is for one machine; leave it out, or unset "
+                    "WORLD_SIZE");
+  }
+  return place;
+}
+
+int FollowRunner(const NodePlace& place, const ExperimentConfig& config,
+                 const SlotPlan& slots, const GlobalOptions& globals) {
+  return Follow(
+      {.place = place,
+       .identity = IdentityOf(config, slots),
+       .launcher = {.slots = slots,
+                    .layout = FindStore(globals),
+                    .host = FindTrialHost(),
+                    .environment = config.environment},
+       .notice = [&](const std::string& line) { Say(globals, line); }});
+}
+
+int RunOnNodes(const std::optional<NodePlace>& place,
+               const ExperimentConfig& config, const SlotPlan& slots,
+               const GlobalOptions& globals, RunRequest& request,
+               const std::function<int()>& run) {
+  if (!place) return run();
+  Nodes nodes(
+      {.place = *place,
+       .identity = IdentityOf(config, slots),
+       .notice = [&globals](const std::string& line) { Say(globals, line); }});
+  Say(globals,
+      "waiting for " + nodes.Missing() + " at " + ToString(place->runner));
+  nodes.Gather(kGathering);
+  request.make_launcher = [&nodes](LocalLauncherOptions options) {
+    return std::make_unique<NodesLauncher>(nodes, std::move(options));
+  };
+  const int code = run();
+  nodes.SayGoodbye();
+  return code;
+}
+
+}  // namespace dtrain
