@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -26,6 +27,9 @@ constexpr unsigned kUnansweredMilliseconds = 30'000;
 // As many ranks as there may be connect at one time, thrice each.
 constexpr int kBacklog = 1024;
 
+constexpr const char* kAllAddresses = "::";
+constexpr const char* kAllIpv4 = "0.0.0.0";
+
 struct AddressDeleter {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
@@ -33,16 +37,14 @@ using Addresses = std::unique_ptr<addrinfo, AddressDeleter>;
 
 std::string TextOf(int error) { return std::generic_category().message(error); }
 
-// `host` empty: all addresses of this machine.
 Addresses AddressesOf(const HostPort& place, std::string& problem) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | (place.host.empty() ? AI_PASSIVE : 0);
+  hints.ai_flags = AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  const int error =
-      ::getaddrinfo(place.host.empty() ? nullptr : place.host.c_str(),
-                    std::to_string(place.port).c_str(), &hints, &list);
+  const int error = ::getaddrinfo(
+      place.host.c_str(), std::to_string(place.port).c_str(), &hints, &list);
   if (error != 0) {
     problem = error == EAI_SYSTEM ? TextOf(errno) : ::gai_strerror(error);
   }
@@ -81,6 +83,13 @@ UniqueFd ListenAtAddress(const addrinfo& address) {
     errno = error;
   }
   return socket;
+}
+
+bool IsAddress(const std::string& host) {
+  in6_addr address;
+  return host == "localhost" ||
+         ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 // The first address of the place that can be listened on, or errno's text.
@@ -129,12 +138,15 @@ void RequireAddress(const std::string& host) {
 
 UniqueFd ListenAt(const HostPort& place) {
   std::string problem;
-  int error = 0;
-  UniqueFd socket = ListenAtAny(place, problem, error);
-  if (!socket && error == EADDRNOTAVAIL) {
-    socket = ListenAtAny({.port = place.port}, problem, error);
+  int error = EADDRNOTAVAIL;
+  // Of all addresses, the first takes those of IPv4, too, where there is IPv6.
+  for (const std::string& host :
+       {place.host, std::string(kAllAddresses), std::string(kAllIpv4)}) {
+    if (host == place.host && !IsAddress(host)) continue;
+    UniqueFd socket = ListenAtAny({host, place.port}, problem, error);
+    if (socket) return socket;
+    if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) break;
   }
-  if (socket) return socket;
   throw Error(ErrorKind::kResources, "cannot listen at " +
                                          EscapeForTerminal(ToString(place)) +
                                          ": " + problem);

@@ -22,9 +22,10 @@ void RequireAddress(const std::string& host);
 // All sockets here are close-on-exec and do not block; small messages leave at
 // once, and a peer whose machine has vanished is noticed within 30 s.
 
-/// Listens at `place`: on the address of its host, or on all addresses of this
-/// machine where that is none of them (it may have another name inside). Port
-/// 0: any that is free. Throws Error(kResources) that names the place.
+/// Listens at `place`: on the address that its host is, if this machine has it,
+/// else on all of this machine's: many a machine knows its own name by an
+/// address that no other one can reach. Port 0: any that is free. Throws
+/// Error(kResources) that names the place.
 UniqueFd ListenAt(const HostPort& place);
 
 /// The port that a socket listens on.

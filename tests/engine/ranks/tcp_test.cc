@@ -55,6 +55,14 @@ TEST(TcpTest, WhereTheHostIsAnotherMachinesAllAddressesAreListenedOn) {
   EXPECT_TRUE(ConnectTo({"127.0.0.1", PortOf(listener.get())}, seconds(5)));
 }
 
+TEST(TcpTest, WhereTheHostIsANameAllAddressesAreListenedOn) {
+  const UniqueFd listener = ListenAt({.host = "this-machine"});
+  const int port = PortOf(listener.get());
+
+  EXPECT_TRUE(ConnectTo({"127.0.0.1", port}, seconds(5)));
+  EXPECT_TRUE(ConnectTo({"127.0.1.1", port}, seconds(5)));
+}
+
 TEST(TcpTest, NobodyWhoListensIsNamed) {
   int port = 0;
   {
