@@ -112,12 +112,12 @@ TEST_F(NodesLauncherTest, ARankThatDiesElsewhereEndsTheTrial) {
 }
 
 TEST_F(NodesLauncherTest, ARankThatDiesHereEndsTheTrial) {
-  launcher_->Start(Trial("signal", 0, {{"signal", SIGSEGV}}));
+  launcher_->Start(Trial("signal", 0, {{"signal", SIGABRT}}));
 
   const TrialExited exited = Next<TrialExited>();
 
   EXPECT_EQ(exited.rank, 0);
-  EXPECT_EQ(exited.signal, SIGSEGV);
+  EXPECT_EQ(exited.signal, SIGABRT);
 }
 
 TEST_F(NodesLauncherTest, ARankElsewhereSaysWhyItFails) {
