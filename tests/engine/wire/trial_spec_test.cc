@@ -113,6 +113,25 @@ TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
   EXPECT_THROW(TrialSpec::FromJson("x"), Error);
 }
 
+TEST(TrialSpecTest, AnAddressRoundTripsAndIsChecked) {
+  TrialSpec spec = Sample();
+  EXPECT_FALSE(TrialSpec::FromJson(spec.ToJson()).address);
+  spec.address = RankAddress{
+      .host = "node1", .port = 29400, .token = "t", .ranks_here = 4};
+  nlohmann::json json = spec.ToJson();
+  const auto address = TrialSpec::FromJson(json).address;
+
+  ASSERT_TRUE(address);
+  EXPECT_EQ(address->host, "node1");
+  EXPECT_EQ(address->port, 29400);
+  EXPECT_EQ(address->token, "t");
+  EXPECT_EQ(address->ranks_here, 4);
+  json["address"]["port"] = 0;
+  EXPECT_THROW(TrialSpec::FromJson(json), Error);
+  json["address"] = "node1:29400";
+  EXPECT_THROW(TrialSpec::FromJson(json), Error);
+}
+
 TEST(TrialSpecTest, MessagesNameTheField) {
   nlohmann::json spec = Sample().ToJson();
   spec.erase("threads");
