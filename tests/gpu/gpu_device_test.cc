@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "engine/base/clock.h"
 #include "engine/data/cuda_half.h"
@@ -69,7 +70,8 @@ TEST(GpuDeviceTest, NcclReducesForOneRank) {
   const TemporaryDirectory directory;
   const std::string meeting = (directory.path() / "meeting").string();
   const auto backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
-      make(meeting.c_str(), /*rank=*/0, /*ranks=*/1));
+      make(c10::make_intrusive<c10d::FileStore>(meeting, /*numWorkers=*/1),
+           /*rank=*/0, /*ranks=*/1));
   std::vector<torch::Tensor> tensors = {
       torch::arange(1000, torch::TensorOptions(kGpu).dtype(torch::kFloat))};
   backend->allreduce(tensors)->wait();
