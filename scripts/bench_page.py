@@ -23,7 +23,9 @@ def number(value: float, unit: str = "ms") -> str:
 
 
 def why(figure: Figure) -> str:
-    """Why it is missing, as far as it fits."""
+    """Why it is missing, as far as it fits and is no business of this machine's alone."""
+    if figure.missing.startswith("failed: "):
+        return "failed"
     return figure.missing if len(figure.missing) <= MOST else figure.missing[:MOST] + "…"
 
 
