@@ -38,7 +38,7 @@ class RunnerLink {
   RunnerLink(UniqueFd socket, const HostPort& place, Clock clock)
       : clock_(clock),
         channel_(std::move(socket), "the runner at " + ToString(place),
-                 kLongestOrder, clock) {}
+                 kLongestOrder, clock, kRunnerSilence) {}
 
   int fd() const { return channel_.fd(); }
   const std::string& peer() const { return channel_.peer(); }

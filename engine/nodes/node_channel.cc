@@ -8,10 +8,11 @@
 namespace dtrain {
 
 NodeChannel::NodeChannel(UniqueFd socket, std::string peer,
-                         std::size_t max_line, Clock clock)
+                         std::size_t max_line, Clock clock, Duration silence)
     : peer_(std::move(peer)),
       clock_(std::move(clock)),
       lines_(std::move(socket), peer_, max_line),
+      silence_(silence),
       heard_at_(clock_.monotonic()),
       said_at_(heard_at_) {}
 
@@ -28,15 +29,15 @@ std::optional<std::string> NodeChannel::Next() {
 
 void NodeChannel::OnTime(const std::string& alive) {
   const Duration now = clock_.monotonic();
-  if (now - heard_at_ >= kNodeSilence) {
+  if (now - heard_at_ >= silence_) {
     throw Error(ErrorKind::kFailed,
-                "it was silent for " + FormatDuration(kNodeSilence));
+                "it was silent for " + FormatDuration(silence_));
   }
   if (now - said_at_ >= kNodeBeat) Write(alive);
 }
 
 Duration NodeChannel::Deadline() const {
-  return std::min(heard_at_ + kNodeSilence, said_at_ + kNodeBeat);
+  return std::min(heard_at_ + silence_, said_at_ + kNodeBeat);
 }
 
 }  // namespace dtrain

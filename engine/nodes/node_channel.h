@@ -14,6 +14,10 @@ namespace dtrain {
 /// to say says that it is there.
 inline constexpr Duration kNodeSilence = std::chrono::seconds(30);
 inline constexpr Duration kNodeBeat = std::chrono::seconds(5);
+/// How long the runner may be: while it records an experiment, compiles a model
+/// or waits for its disk it says nothing. That its machine is gone the kernel
+/// finds out in 30 s.
+inline constexpr Duration kRunnerSilence = std::chrono::minutes(10);
 
 /// A connection between the runner and a follower: lines, and whether the other
 /// end still lives. One thread.
@@ -21,7 +25,7 @@ class NodeChannel {
  public:
   /// `peer` names the other end. REQUIRES: `socket` does not block.
   NodeChannel(UniqueFd socket, std::string peer, std::size_t max_line,
-              Clock clock);
+              Clock clock, Duration silence = kNodeSilence);
 
   int fd() const { return lines_.fd(); }
   const std::string& peer() const { return peer_; }
@@ -37,7 +41,7 @@ class NodeChannel {
   std::optional<std::string> Next();
 
   /// Says `alive` if nothing was said for a while. Throws Error(kFailed) if
-  /// nothing was heard for kNodeSilence.
+  /// nothing was heard for `silence`.
   void OnTime(const std::string& alive);
   /// When `OnTime` is to be called next.
   Duration Deadline() const;
@@ -46,6 +50,7 @@ class NodeChannel {
   std::string peer_;
   Clock clock_;
   ControlChannel lines_;
+  const Duration silence_;
   Duration heard_at_;
   Duration said_at_;
 };

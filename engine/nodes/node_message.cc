@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json_depth.h"
 #include "engine/base/text.h"
 #include "engine/wire/json_fields.h"
 
@@ -154,6 +155,10 @@ PartEnded EndedOf(const JsonFields& fields) {
 template <typename Decode>
 auto DecodeAny(const std::string& line, const Decode& decode) {
   const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (NestsDeeperThan(object)) {
+    throw Error(ErrorKind::kFailed,
+                "a message between machines nests too deep");
+  }
   const JsonFields fields(object, "a message between machines");
   const std::string kind = fields.String("kind");
   try {

@@ -35,6 +35,17 @@ int NumberOf(const std::string& name, const std::string& value, int least,
                   " is not set; set it to " + what + ", or unset WORLD_SIZE");
 }
 
+// It may be another program's, left over.
+int WorldSizeOf(const std::string& value) {
+  try {
+    return NumberOf("WORLD_SIZE", value, 1, kMaxNetworkRanks);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUsage,
+                std::string(error.what()) +
+                    "; set it to how many machines take part, or unset it");
+  }
+}
+
 int RankOf(const ReadEnvironment& read, int world_size) {
   const auto rank = read("RANK");
   if (!rank || rank->empty()) {
@@ -71,7 +82,7 @@ HostPort RunnerOf(const ReadEnvironment& read, int world_size) {
 std::optional<NodePlace> NodePlaceFrom(const ReadEnvironment& read) {
   const auto size = read("WORLD_SIZE");
   if (!size || size->empty()) return std::nullopt;
-  const int world_size = NumberOf("WORLD_SIZE", *size, 1, kMaxNetworkRanks);
+  const int world_size = WorldSizeOf(*size);
   if (world_size == 1) return std::nullopt;
   return NodePlace{.rank = RankOf(read, world_size),
                    .world_size = world_size,

@@ -73,32 +73,45 @@ void NodesLauncher::BeginWaiting() {
   }
 }
 
+// What is to be had on this machine before any part is started.
+struct NodesLauncher::Prepared {
+  UniqueFd listener;
+  TrialOutput output;
+};
+
+std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
+    const TrialSpec& spec) {
+  try {
+    UniqueFd listener = ListenAt({.host = nodes_.place().runner.host});
+    return Prepared{std::move(listener),
+                    OpenTrialOutput(spec, layout_, clock_)};
+  } catch (const Error& error) {
+    NotStarted(spec.id, error.what());
+    return std::nullopt;
+  }
+}
+
 void NodesLauncher::Begin(Waiting waiting) {
   const TrialId id = waiting.spec.id;
-  const std::string& host = nodes_.place().runner.host;
-  try {
-    UniqueFd listener = ListenAt({.host = host});
-    const RankAddress address{.host = host,
-                              .port = PortOf(listener.get()),
-                              .token = RandomUuid(),
-                              .ranks_here = waiting.spec.world_size};
-    TrialOutput output = OpenTrialOutput(waiting.spec, layout_, clock_);
-    SharedTrial& trial =
-        running_
-            .emplace_back(Running{
-                SharedTrial(std::move(waiting.spec), nodes_.place().world_size,
-                            std::move(output), clock_),
-                std::nullopt})
-            .trial;
-    for (int node = 1; node < nodes_.place().world_size; ++node) {
-      nodes_.Send(node, StartPart{trial.PartOf(node, address)});
-    }
-    local_.StartPart(trial.PartOf(0, address), std::move(listener));
-    for (const RunnerMessage& message : waiting.messages) {
-      local_.Send(id, message);
-    }
-  } catch (const Error& error) {
-    NotStarted(id, error.what());
+  std::optional<Prepared> prepared = Prepare(waiting.spec);
+  if (!prepared) return;
+  const RankAddress address{.host = nodes_.place().runner.host,
+                            .port = PortOf(prepared->listener.get()),
+                            .token = RandomUuid(),
+                            .ranks_here = waiting.spec.world_size};
+  SharedTrial& trial =
+      running_
+          .emplace_back(Running{
+              SharedTrial(std::move(waiting.spec), nodes_.place().world_size,
+                          std::move(prepared->output), clock_),
+              std::nullopt})
+          .trial;
+  for (int node = 1; node < nodes_.place().world_size; ++node) {
+    nodes_.Send(node, StartPart{trial.PartOf(node, address)});
+  }
+  local_.StartPart(trial.PartOf(0, address), std::move(prepared->listener));
+  for (const RunnerMessage& message : waiting.messages) {
+    local_.Send(id, message);
   }
 }
 

@@ -50,6 +50,9 @@ class NodesLauncher : public Launcher {
   // Ends a trial that has not begun; false if there is none.
   bool EndWaiting(TrialId trial, bool killed);
   void BeginWaiting();
+  struct Prepared;
+  // None if that cannot be, which is told.
+  std::optional<Prepared> Prepare(const TrialSpec& spec);
   void Begin(Waiting waiting);
   void NotStarted(TrialId trial, const std::string& why);
 

@@ -81,12 +81,12 @@ void SharedTrial::OnLost(int part, const std::string& why) {
                   .from_stderr = true,
                   .level = LogLevel::kError,
                   .text = "dtrain: " + why});
-  OnEnded(part,
-          {.exited = {.trial = id(),
-                      .exit_code = 1,
-                      .rank = rank,
-                      .last_lines = {why}},
-           .word = Finished{.reason = EndReason::kError, .message = why}});
+  // Without a word, as one that crashes: the same may happen again, and another
+  // start mends it.
+  OnEnded(
+      part,
+      {.exited = {
+           .trial = id(), .exit_code = 1, .rank = rank, .last_lines = {why}}});
 }
 
 bool SharedTrial::TakeKillDue() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/ranks/failure_line.h"
+
 namespace dtrain {
 namespace {
 
@@ -10,6 +12,13 @@ namespace {
 bool HasBadNews(const RankEnd& end) {
   return end.word && end.word->reason != EndReason::kCompleted &&
          end.word->reason != EndReason::kStopped;
+}
+
+// Whether it only knows that another rank was gone, as one that is killed is:
+// the other's end says more.
+bool TellsOfALoss(const Finished& word) {
+  return word.reason == EndReason::kError &&
+         word.message.ends_with(kConnectionLost);
 }
 
 // Of ranks of another machine, it names the rank already.
@@ -28,7 +37,9 @@ std::optional<Finished> JudgeWord(const std::vector<RankEnd>& ends,
   if (first != ends.end() && first->word) {
     const bool misses_another =
         first->word->reason == EndReason::kError && first->late_word && crashed;
-    if (!misses_another) return first->word;
+    const bool knows_less =
+        culprit != nullptr && culprit->rank != 0 && TellsOfALoss(*first->word);
+    if (!misses_another && !knows_less) return first->word;
   }
   if (crashed) return std::nullopt;
   if (culprit != nullptr) return WordOf(*culprit);
@@ -40,7 +51,12 @@ std::optional<Finished> JudgeWord(const std::vector<RankEnd>& ends,
 }  // namespace
 
 TrialEnd JudgeEnd(const std::vector<RankEnd>& ends) {
-  const auto failed = std::ranges::find_if(ends, &RankEnd::failed);
+  auto failed = std::ranges::find_if(ends, [](const RankEnd& end) {
+    return end.failed() && !(end.word && TellsOfALoss(*end.word));
+  });
+  if (failed == ends.end()) {
+    failed = std::ranges::find_if(ends, &RankEnd::failed);
+  }
   const RankEnd* culprit = failed == ends.end() ? nullptr : &*failed;
   return {.rank = culprit == nullptr ? ends.front() : *culprit,
           .word = JudgeWord(ends, culprit)};

@@ -108,7 +108,7 @@ void FailureLine::ThrowLost(int peer) {
     lock.lock();
     Listen();
   }
-  Take({.rank = peer, .reason = "its connection was lost"}, peer);
+  Take({.rank = peer, .reason = kConnectionLost}, peer);
   Throw();
 }
 

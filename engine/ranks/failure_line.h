@@ -12,6 +12,9 @@
 
 namespace dtrain {
 
+/// What is said of a rank that is gone without a word.
+inline constexpr char kConnectionLost[] = "its connection was lost";
+
 /// How ranks on several machines tell each other that one has failed: by
 /// connections of their own, as a lane may be in the midst of megabytes. Rank 0
 /// has one to every other rank, and passes on what it hears; the others have

@@ -55,6 +55,16 @@ TEST(NodeMessageTest, AnEndComesBackAsItWas) {
   EXPECT_EQ(ended.word->message, "no luck");
 }
 
+TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
+  std::string line = EncodeReport(PartEnded{.exited = {.trial = kTrial}});
+  const auto word = line.find("\"word\":null");
+  ASSERT_NE(word, std::string::npos);
+  line.replace(
+      word, 11,
+      "\"word\":" + std::string(400'000, '[') + std::string(400'000, ']'));
+  EXPECT_THROW(DecodeReport(line), Error);
+}
+
 TEST(NodeMessageTest, AnEndWithoutAWordHasNone) {
   EXPECT_FALSE(Again(PartEnded{.exited = {.trial = kTrial}}).word);
 }

@@ -154,11 +154,17 @@ TEST_F(NodesTest, RefusesASecondOfTheSameRank) {
 }
 
 TEST_F(NodesTest, TurnsNonsenseAway) {
-  for (const std::string text :
-       {"GET / HTTP/1.1\r\n", "{}\n", "\n", "{\"kind\":\"alive\"}\n"}) {
+  const std::string deep =
+      R"({"kind":"ended","experiment":1,"trial":1,"exit_code":0,"signal":0,)"
+      R"("rank":0,"killed_by_us":false,"out_of_memory":false,"not_started":"",)"
+      R"("last_lines":[],"word":)" +
+      std::string(400'000, '[') + std::string(400'000, ']') + "}\n";
+  for (const std::string& text :
+       {std::string("GET / HTTP/1.1\r\n"), std::string("{}\n"),
+        std::string("\n"), std::string("{\"kind\":\"alive\"}\n"), deep}) {
     const UniqueFd stranger = Connect();
     Say(stranger, text);
-    EXPECT_EQ(Hear(stranger), "") << text;
+    EXPECT_EQ(Hear(stranger), "") << text.substr(0, 100);
   }
   EXPECT_THAT(kept_, IsEmpty());
 }

@@ -36,8 +36,9 @@ class SharedTrialTest : public testing::Test {
     trial_.TellEnd(events_);
     return std::get<TrialExited>(events_.back());
   }
-  // What was said right before the end.
+  // What was said right before the end, or empty.
   std::string LastWord() const {
+    if (events_.size() < 2) return "";
     const auto* said = std::get_if<TrialSaid>(&events_[events_.size() - 2]);
     return said == nullptr ? "" : std::get<Finished>(said->message).message;
   }
@@ -134,7 +135,8 @@ TEST_F(SharedTrialTest, AMachineThatIsLostHasFailed) {
   EXPECT_EQ(exited.rank, 2);
   EXPECT_EQ(exited.exit_code, 1);
   EXPECT_THAT(exited.last_lines, ElementsAre("lost the process with RANK=1"));
-  EXPECT_EQ(LastWord(), "rank 2: lost the process with RANK=1");
+  // As a crash: the same twice is no reason to give up.
+  EXPECT_EQ(LastWord(), "");
   EXPECT_THAT(log_, SizeIs(1));
 }
 

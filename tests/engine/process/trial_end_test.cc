@@ -48,6 +48,21 @@ TEST(TrialEndTest, ThatARankIsMissedIsNotWhyItCrashed) {
   EXPECT_FALSE(end.word);
 }
 
+TEST(TrialEndTest, ALostConnectionIsNotWhyItCrashedWhoeverEndedFirst) {
+  const RankEnd first = {
+      .rank = 0,
+      .exit_code = 1,
+      .word = Error("rank 1 failed: its connection was lost")};
+  const TrialEnd crashed =
+      JudgeEnd({first, {.rank = 1, .exit_code = -1, .signal = SIGKILL}});
+  EXPECT_EQ(crashed.rank.signal, SIGKILL);
+  EXPECT_FALSE(crashed.word);
+  const TrialEnd failed =
+      JudgeEnd({first, {.rank = 1, .exit_code = 1, .word = Error("no luck")}});
+  EXPECT_EQ(failed.word->message, "rank 1: no luck");
+  EXPECT_EQ(JudgeEnd({first}).word->message, first.word->message);
+}
+
 TEST(TrialEndTest, ACrashAfterTheReasonWasSaidIsNotTheReason) {
   const TrialEnd end =
       JudgeEnd({{.rank = 1, .exit_code = -1, .signal = SIGABRT},
