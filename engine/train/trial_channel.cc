@@ -26,7 +26,11 @@ std::atomic<int> term_wake_fd = -1;
 
 void Wake(int fd) {
   const std::uint64_t one = 1;
-  while (::write(fd, &one, sizeof one) < 0 && errno == EINTR) {
+  // Whatever stands between us and the kernel may interrupt it or cut it short;
+  // a full counter has woken whoever waits.
+  constexpr int kMostTries = 100;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    if (::write(fd, &one, sizeof one) >= 0 || errno == EAGAIN) return;
   }
 }
 
