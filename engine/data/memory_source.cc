@@ -115,6 +115,32 @@ Taken TakenAlong(const std::vector<std::int64_t>& shift,
           .is_inside = at.ge(0).logical_and(at.lt(size))};
 }
 
+// What is seen of these images, [samples, channels, height, width].
+torch::Tensor Augmented(const torch::Tensor& images,
+                        std::span<const std::int64_t> samples,
+                        const Augmentation& augmentation,
+                        std::uint64_t pass_seed) {
+  std::vector<std::int64_t> down;
+  std::vector<std::int64_t> right;
+  std::vector<std::int64_t> mirrored;
+  for (const std::int64_t sample : samples) {
+    const Placement placement =
+        PlacementOf(augmentation, SampleSeed(pass_seed, sample));
+    down.push_back(placement.down);
+    right.push_back(placement.right);
+    mirrored.push_back(placement.mirrored ? 1 : 0);
+  }
+  const std::int64_t height = images.size(2);
+  const std::int64_t width = images.size(3);
+  const std::vector<std::int64_t> never(samples.size());
+  const Taken rows = TakenAlong(down, never, height, images.device());
+  const Taken columns = TakenAlong(right, mirrored, width, images.device());
+  return images.gather(2, rows.index.view({-1, 1, height, 1}).expand_as(images))
+      .gather(3, columns.index.view({-1, 1, 1, width}).expand_as(images))
+      .mul(rows.is_inside.view({-1, 1, height, 1})
+               .logical_and(columns.is_inside.view({-1, 1, 1, width})));
+}
+
 }  // namespace
 
 std::vector<ChannelScale> ChannelScales(const Normalization& normalization) {
@@ -216,35 +242,13 @@ Batch GatherByTensors(const ImageSet& set,
                       const torch::Tensor& scales,
                       const Augmentation& augmentation,
                       std::uint64_t pass_seed) {
-  std::vector<std::int64_t> down;
-  std::vector<std::int64_t> right;
-  std::vector<std::int64_t> mirrored;
-  for (const std::int64_t sample : samples) {
-    const Placement placement =
-        PlacementOf(augmentation, SampleSeed(pass_seed, sample));
-    down.push_back(placement.down);
-    right.push_back(placement.right);
-    mirrored.push_back(placement.mirrored ? 1 : 0);
+  const torch::Tensor chosen = Numbers(samples).to(set.images.device());
+  torch::Tensor pixels = set.images.index_select(0, chosen);
+  if (augmentation.padding != 0 || augmentation.flip) {
+    pixels = Augmented(pixels, samples, augmentation, pass_seed);
   }
-  const torch::Device device = set.images.device();
-  const torch::Tensor chosen = Numbers(samples).to(device);
-  const std::vector<std::int64_t> never(samples.size());
-  const Taken rows = TakenAlong(down, never, set.images.size(2), device);
-  const Taken columns = TakenAlong(right, mirrored, set.images.size(3), device);
-  const torch::Tensor pixels =
-      set.images.index_select(0, chosen)
-          .gather(2,
-                  rows.index.view({-1, 1, set.images.size(2), 1})
-                      .expand({-1, set.images.size(1), -1, set.images.size(3)}))
-          .gather(
-              3, columns.index.view({-1, 1, 1, set.images.size(3)})
-                     .expand({-1, set.images.size(1), set.images.size(2), -1}));
-  const torch::Tensor is_inside =
-      rows.is_inside.view({-1, 1, set.images.size(2), 1})
-          .logical_and(columns.is_inside.view({-1, 1, 1, set.images.size(3)}));
   const torch::Tensor scale = scales.view({1, -1, 1, 1, 2});
-  return {.data = pixels.mul(is_inside)
-                      .to(torch::kFloat)
+  return {.data = pixels.to(torch::kFloat)
                       .mul_(scale.select(-1, 0))
                       .add_(scale.select(-1, 1)),
           .target = set.labels.index_select(0, chosen)};
