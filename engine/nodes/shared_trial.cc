@@ -6,12 +6,6 @@
 namespace dtrain {
 namespace {
 
-// How long the others may live on when one part has failed: they may be about
-// to say why, or the same. When one has ended well, they may still wait for
-// what they sent to be recorded.
-constexpr Duration kAfterFailure = std::chrono::seconds(2);
-constexpr Duration kAfterEnd = std::chrono::seconds(10);
-
 bool Failed(const PartEnded& ended) {
   return ended.exited.exit_code != 0 && !ended.exited.killed_by_us;
 }
@@ -66,8 +60,7 @@ void SharedTrial::OnEnded(int part, PartEnded ended) {
   const bool failed = Failed(ended);
   At(part).late_word = std::ranges::any_of(
       order_, [this](int other) { return Failed(*At(other).ended); });
-  const Duration until =
-      clock_.monotonic() + (failed ? kAfterFailure : kAfterEnd);
+  const Duration until = clock_.monotonic() + OthersLiveOn(failed);
   others_until_ = std::min(others_until_.value_or(until), until);
   At(part).ended = std::move(ended);
   order_.push_back(part);

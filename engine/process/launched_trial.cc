@@ -13,12 +13,6 @@ namespace dtrain {
 namespace {
 
 constexpr Duration kAfterTerm = std::chrono::seconds(5);
-// How long the others may live on when one rank has failed: they may be about
-// to say why, or the same.
-constexpr Duration kAfterFailure = std::chrono::seconds(2);
-// When one has ended well: the others may still wait for what they sent to be
-// recorded.
-constexpr Duration kAfterEnd = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -196,7 +190,7 @@ void LaunchedTrial::OnExit(std::size_t number) {
   dead_.push_back(number);
   seconds_ = std::chrono::duration<double>(now - started_at_).count();
   if (stop_ == StopStep::kKilled || rank.end.ended_by_us) return;
-  const Duration until = now + (rank.end.failed() ? kAfterFailure : kAfterEnd);
+  const Duration until = now + OthersLiveOn(rank.end.failed());
   others_until_ = std::min(others_until_.value_or(until), until);
 }
 

@@ -1,11 +1,20 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/wire/trial_message.h"
 
 namespace dtrain {
+
+/// How long the other ranks may live on when one has ended. If it `failed` by
+/// itself, they may be about to say why, or the same; else they may still wait
+/// for what they sent to be recorded.
+constexpr Duration OthersLiveOn(bool failed) {
+  return failed ? std::chrono::seconds(2) : std::chrono::seconds(10);
+}
 
 /// How one rank of a trial ended.
 struct RankEnd {
