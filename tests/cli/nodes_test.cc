@@ -11,6 +11,7 @@
 
 #include "engine/ranks/tcp.h"
 #include "tests/support/cli_runner.h"
+#include "tests/support/trial_metrics.h"
 
 namespace dtrain {
 namespace {
@@ -20,7 +21,6 @@ using testing::HasSubstr;
 
 class NodesCliTest : public testing::Test {
  protected:
-  using Metrics = std::map<std::tuple<std::string, int, std::string>, double>;
   using Variables = std::map<std::string, std::string>;
 
   // LeNet on drawn digits. Two slots share the machine's cores; a trial of one
@@ -55,15 +55,6 @@ class NodesCliTest : public testing::Test {
                                 {.environment = Rank(rank)});
     });
   }
-  Metrics MetricsOf(const std::string& trial) const {
-    Metrics metrics;
-    const json rows = dtrain_.Run({"metrics", trial, "--json"}).Json();
-    for (const json& row : rows.at("metrics")) {
-      metrics[{row.at("kind"), row.at("batches"), row.at("name")}] =
-          row.at("value").get<double>();
-    }
-    return metrics;
-  }
   std::int64_t RestartsOf(const std::string& experiment) const {
     const json trials = dtrain_.Run({"trials", experiment, "--json"}).Json();
     return trials.at("trials").at(0).at("restarts").get<std::int64_t>();
@@ -86,9 +77,9 @@ TEST_F(NodesCliTest, TwoOfThemLearnToTheBitWhatTwoRanksOfOneDo) {
   ASSERT_EQ(runner.code, 0) << runner.err;
   const CliResult followed = follower.get();
   EXPECT_EQ(followed.code, 0) << followed.err;
-  const Metrics alone = MetricsOf("1.1");
+  const TrialMetrics alone = MetricsOf(dtrain_, "1.1");
   EXPECT_EQ(alone.count({"training", 20, "loss"}), 1);
-  EXPECT_EQ(alone, MetricsOf("2.1"));
+  EXPECT_EQ(alone, MetricsOf(dtrain_, "2.1"));
   // The store has nothing of the follower's own.
   EXPECT_EQ(
       dtrain_.Run({"list", "-a", "--json"}).Json().at("experiments").size(), 2);
@@ -115,7 +106,7 @@ TEST_F(NodesCliTest, AFollowerThatDiesIsWaitedForAndAllStartAgain) {
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(followers.code, 0) << followers.err;
   EXPECT_EQ(RestartsOf("2"), 1);
-  EXPECT_EQ(MetricsOf("1.1"), MetricsOf("2.1"));
+  EXPECT_EQ(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"));
 }
 
 TEST_F(NodesCliTest, AFollowerWithAnotherFileIsRefused) {

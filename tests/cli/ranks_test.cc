@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
+#include "tests/support/trial_metrics.h"
 
 namespace dtrain {
 namespace {
@@ -19,9 +20,6 @@ using testing::HasSubstr;
 
 class RanksTest : public testing::Test {
  protected:
-  // kind, batches, name → value
-  using Metrics = std::map<std::tuple<std::string, int, std::string>, double>;
-
   // LeNet on drawn digits, 20 batches of 60 on `ranks` ranks.
   CliResult Create(int ranks, const std::string& more = "",
                    const CliCall& call = {}) const {
@@ -39,22 +37,12 @@ class RanksTest : public testing::Test {
         call);
   }
 
-  Metrics MetricsOf(const std::string& trial) const {
-    Metrics metrics;
-    const json rows = dtrain_.Run({"metrics", trial, "--json"}).Json();
-    for (const json& row : rows.at("metrics")) {
-      metrics[{row.at("kind"), row.at("batches"), row.at("name")}] =
-          row.at("value").get<double>();
-    }
-    return metrics;
-  }
-
   std::string BestCheckpoint(const std::string& experiment) const {
     const json best = dtrain_.Run({"best", experiment, "--json"}).Json();
     return best.at("best").at(0).at("checkpoint").get<std::string>();
   }
 
-  static void ExpectNear(const Metrics& left, const Metrics& right,
+  static void ExpectNear(const TrialMetrics& left, const TrialMetrics& right,
                          double tolerance) {
     ASSERT_EQ(left.size(), right.size());
     for (const auto& [key, value] : left) {
@@ -73,10 +61,10 @@ TEST_F(RanksTest, AnyNumberOfThemLearnsTheSame) {
     const CliResult result = Create(ranks, every);
     ASSERT_EQ(result.code, 0) << result.err;
   }
-  const Metrics alone = MetricsOf("1.1");
+  const TrialMetrics alone = MetricsOf(dtrain_, "1.1");
   EXPECT_EQ(alone.count({"training", 20, "loss"}), 1);
-  ExpectNear(alone, MetricsOf("2.1"), 1e-5);
-  ExpectNear(alone, MetricsOf("3.1"), 1e-5);
+  ExpectNear(alone, MetricsOf(dtrain_, "2.1"), 1e-5);
+  ExpectNear(alone, MetricsOf(dtrain_, "3.1"), 1e-5);
 }
 
 TEST_F(RanksTest, GoOnToTheBitAfterAPauseInMidAccumulation) {
@@ -90,7 +78,7 @@ TEST_F(RanksTest, GoOnToTheBitAfterAPauseInMidAccumulation) {
   ASSERT_EQ(paused.code, 130) << paused.err;
   const CliResult resumed = dtrain_.Run({"resume", "2"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  ExpectNear(MetricsOf("1.1"), MetricsOf("2.1"), 0);
+  ExpectNear(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"), 0);
 }
 
 TEST_F(RanksTest, EvaluateAndPredictTogether) {
