@@ -44,13 +44,17 @@ def fill_by_name(net: nn.Module) -> None:
             tensor.copy_(noise * 0.1 + (1 if factor else 0))
 
 
-def record(net: nn.Module, shape: list) -> dict:
+def record(net: nn.Module, shape: list, double: bool = False) -> dict:
+    """`double` where losses hang on rounding: behind fifty layers the gradient of a float32 network
+    is another on each kind of processor."""
     fill_by_name(net)
     images = named_noise("images", tuple(shape))
+    if double:
+        net, images = net.double(), images.double()
     numbers = lambda output: [float(v) for v in output.detach()[:, :10].flatten()]
     net.eval()
     with torch.no_grad():
-        result = {"images": shape, "eval": numbers(net(images))}
+        result = {"images": shape, "double": double, "eval": numbers(net(images))}
     net.train()
     torch.manual_seed(0)  # of dropout
     optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, weight_decay=1e-4)
@@ -214,7 +218,7 @@ def main() -> None:
         "cifar_cnn_training": record_training(CifarCnn(), [32, 3, 32, 32], 100),
     }
     for arch, shape in ARCHS.items():
-        recorded = record(torchvision.models.__dict__[arch](), shape) if shape else {}
+        recorded = record(torchvision.models.__dict__[arch](), shape, "res" in arch) if shape else {}
         networks[arch] = {"signature": signature(arch)} | recorded
     text = json.dumps({"torch": torch.__version__.split("+")[0]} | networks, indent=1)
     Path(__file__).with_name("networks.json").write_text(text + "\n")

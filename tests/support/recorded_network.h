@@ -96,8 +96,12 @@ inline void ExpectAsRecorded(
     const std::function<torch::Tensor(const torch::Tensor&)>& forward) {
   const nlohmann::json recorded = ReadGolden("networks.json").at(name);
   const auto shape = recorded.at("images").get<std::vector<std::int64_t>>();
-  const torch::Tensor images = NamedNoise("images", shape);
+  torch::Tensor images = NamedNoise("images", shape);
   FillByName(net);
+  if (recorded.at("double").get<bool>()) {
+    net.to(torch::kDouble);
+    images = images.to(torch::kDouble);
+  }
   const auto logits = [&] { return forward(images).detach().narrow(1, 0, 10); };
   net.eval();
   {
