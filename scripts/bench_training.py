@@ -56,17 +56,23 @@ def slots_of(work: Workload) -> str:
     return f"cpu:{max(cores() // (work.threads or cores()), work.ranks)}"
 
 
+def train(bench: Bench, work: Workload, directory: str, environment: dict[str, str],
+          *more: str) -> list[tuple[float, int]]:
+    """Trains it as experiment 1, with `more` changes; its faults, as `watched` gives them."""
+    environment["DTRAIN_DATA"] = bench.data
+    words = [bench.dtrain, "create", os.path.join(ROOT, "configs", work.config), "-q",
+             "--slots", slots_of(work)]
+    for change in (*changes(work), *more):
+        words += ["--set", change.format(data=bench.data)]
+    return watched(words, directory, bench.limit(), environment)
+
+
 def dtrain_steps(bench: Bench, work: Workload) -> Run:
     """Milliseconds of a step between two reports, and its faults, all ranks'."""
 
     def run() -> tuple[float, float | None]:
         with scratch() as (directory, environment):
-            environment["DTRAIN_DATA"] = bench.data
-            words = [bench.dtrain, "create", os.path.join(ROOT, "configs", work.config), "-q",
-                     "--slots", slots_of(work)]
-            for change in changes(work):
-                words += ["--set", change.format(data=bench.data)]
-            seen = watched(words, directory, bench.limit(), environment)
+            seen = train(bench, work, directory, environment)
             told = output_of([bench.dtrain, "metrics", "1", "--kind", "training", "--json"],
                              60, environment)
         times = {row["batches"]: datetime.fromisoformat(row["time"].replace("Z", "+00:00"))
@@ -172,6 +178,22 @@ def ways(what: str, goal: float) -> tuple[Row, ...]:
 TWO_RANKS = dataclasses.replace(RESNET18, batches=8, threads=1, ranks=2)
 
 
+def waiting(bench: Bench, work: Workload) -> Figure:
+    """What of a training the first rank waits for gradients of the others, in percent."""
+    try:
+        with scratch() as (directory, environment):
+            train(bench, work, directory, environment, "profiling.enabled=true")
+            told = output_of([bench.dtrain, "describe", "1.1", "--json"], 60, environment)
+    except Failed as failure:
+        return Figure.none(str(failure))
+    phases = json.loads(told)["profile"]["phases"]
+    steps = [phases[name] for name in ("data", "forward", "backward", "exchange", "optimizer")]
+    figure = Figure.of([100 * phases["exchange"]["seconds"] /
+                        sum(phase["seconds"] for phase in steps)])
+    figure.remark = f"{phases['exchange']['milliseconds_per_batch']:.1f} ms"
+    return figure
+
+
 def two_ranks(bench: Bench) -> dict[str, Figure]:
     """Samples a second of two ranks beside one, and the sum of gradients alone."""
     one = dataclasses.replace(TWO_RANKS, ranks=1)
@@ -188,7 +210,7 @@ def two_ranks(bench: Bench) -> dict[str, Figure]:
             share = Figure.of([100 * sum_ms / steps["two"].median])
             share.remark = f"{sum_ms:.1f} ms for 46.8 MB"
     figures = {"dtrain": rate(steps["two"], TWO_RANKS), "one rank": rate(steps["one"], one)}
-    return {**figures, "share": share}
+    return {**figures, "share": share, "waiting": waiting(bench, TWO_RANKS)}
 
 
 def rate(step: Figure, work: Workload) -> Figure:
@@ -222,5 +244,6 @@ MEASUREMENTS = (
         Row("ResNet-18, 16 images of 224×224 a rank, 2 ranks", "samples/s", 1.8, "1 rank",
             "one rank", 1),
         Row("the sum of ResNet-18's gradients over 2 ranks, of a step", "%", 5,
-            figure="share"))),
+            figure="share"),
+        Row("waiting for the other rank's gradients, of a step", "%", 5, figure="waiting"))),
 )

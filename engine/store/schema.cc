@@ -195,9 +195,16 @@ CREATE TABLE profiles (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// Of it, what waiting for the gradients of other ranks took: part of backward
+// before.
+constexpr const char* kVersion5 = R"sql(
+ALTER TABLE profiles ADD COLUMN exchange REAL NOT NULL DEFAULT 0;
+)sql";
+
 // The migration at index i makes version i + 1. Those that were released are
 // never changed.
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4};
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
+                                    kVersion5};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -20,9 +20,9 @@ void StoreWriter::AddProfile(TrialId trial, const ProfileReport& profile) {
   SQLite::Statement& insert = statements_(
       "INSERT OR REPLACE INTO profiles (trial, batches, trained, samples, "
       "minor_faults, peak_bytes, gpu_bytes, gpu_percent, time, data, forward, "
-      "backward, optimizer, report, validation, checkpoint, other) VALUES "
-      "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-      "?17)");
+      "backward, exchange, optimizer, report, validation, checkpoint, other) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+      "?15, ?16, ?17, ?18)");
   BindAll(insert, statements_.TrialKey(trial), profile.batches, profile.trained,
           profile.samples, profile.minor_faults, profile.peak_bytes,
           profile.gpu_bytes, profile.gpu_percent, profile.time);
@@ -39,7 +39,8 @@ std::optional<ProfileReport> Store::Profile(TrialId id) const {
   constexpr const char* kSums =
       "SELECT count(*), coalesce(max(p.batches), 0), "
       "CAST(total(trained) AS INTEGER), CAST(total(samples) AS INTEGER), "
-      "total(data), total(forward), total(backward), total(optimizer), "
+      "total(data), total(forward), total(backward), total(exchange), "
+      "total(optimizer), "
       "total(report), total(validation), total(checkpoint), total(other), "
       "CAST(total(minor_faults) AS INTEGER), coalesce(max(peak_bytes), 0), "
       "max(gpu_bytes), CAST(round(avg(gpu_percent)) AS INTEGER), "

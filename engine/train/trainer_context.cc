@@ -133,7 +133,8 @@ bool TrainerContext::IsLastOfAggregation() const {
 }
 
 void TrainerContext::FinishGradients(const torch::optim::Optimizer& optimizer) {
-  const StepProfile::Scope scope(profile_, Phase::kBackward);
+  if (syncs_.empty()) return;
+  const StepProfile::Scope scope(profile_, Phase::kExchange);
   for (std::size_t i = 0; i < syncs_.size(); ++i) {
     if (objects_.optimizers[i].optimizer.get() == &optimizer) {
       syncs_[i]->Finish();

@@ -15,7 +15,8 @@ namespace dtrain {
 enum class Phase : std::uint8_t {
   kData,        // waiting for the next batch and copying it to the device
   kForward,     // the trial's TrainBatch, without the next two
-  kBackward,    // gradients, and their exchange between ranks
+  kBackward,    // gradients, and what of their exchange goes on beside
+  kExchange,    // waiting for other ranks' gradients once that is done
   kOptimizer,   // clipping, the optimizer's step, resetting gradients
   kReport,      // reading the metrics' means off the device, telling them
   kValidation,  // passes over the validation data
@@ -28,7 +29,7 @@ inline constexpr auto kPhases = static_cast<std::size_t>(Phase::kIdle);
 
 /// Their names, in the order of Phase.
 inline constexpr std::array<std::string_view, kPhases> kPhaseNames = {
-    "data",   "forward",    "backward",   "optimizer",
+    "data",   "forward",    "backward",   "exchange", "optimizer",
     "report", "validation", "checkpoint", "other"};
 
 /// By phase, in its order.

@@ -88,8 +88,9 @@ TEST_F(NodesCliTest, TwoOfThemLearnToTheBitWhatTwoRanksOfOneDo) {
 TEST_F(NodesCliTest, AFollowerThatDiesIsWaitedForAndAllStartAgain) {
   const std::string often =
       "scheduling_unit: 5\nmin_checkpoint_period: {batches: 20}\n";
-  WriteConfig("one.yaml", 2, 400, often);
-  WriteConfig("two.yaml", 1, 400, often);
+  // Long enough to be killed in, on a fast machine as well.
+  WriteConfig("one.yaml", 2, 1500, often);
+  WriteConfig("two.yaml", 1, 1500, often);
   ASSERT_EQ(dtrain_.Run({"create", "one.yaml"}).code, 0);
 
   auto runner = Start(0, "two.yaml");

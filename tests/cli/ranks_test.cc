@@ -81,6 +81,19 @@ TEST_F(RanksTest, GoOnToTheBitAfterAPauseInMidAccumulation) {
   ExpectNear(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"), 0);
 }
 
+TEST_F(RanksTest, AProfileHasWhatTheyWaitForEachOther) {
+  for (const int ranks : {1, 2}) {
+    const CliResult result = Create(ranks, "profiling: {enabled: true}\n");
+    ASSERT_EQ(result.code, 0) << result.err;
+  }
+  const auto waited = [&](const std::string& trial) -> double {
+    const json told = dtrain_.Run({"describe", trial, "--json"}).Json();
+    return told.at("profile").at("phases").at("exchange").at("seconds");
+  };
+  EXPECT_EQ(waited("1.1"), 0);
+  EXPECT_GT(waited("2.1"), 0);
+}
+
 TEST_F(RanksTest, EvaluateAndPredictTogether) {
   ASSERT_EQ(Create(1).code, 0);
   const std::string checkpoint = BestCheckpoint("1");

@@ -67,7 +67,7 @@ void Profile(StoreWriter& w, TrialId id, std::int64_t batches) {
   w.AddProfile(id, {.batches = batches,
                     .trained = 100,
                     .samples = 6'400,
-                    .seconds = {0.1, 0.4, 0.8, 0.2, 0.1, 0.3, 0.1, 0},
+                    .seconds = {0.1, 0.4, 0.8, 0, 0.2, 0.1, 0.3, 0.1, 0},
                     .minor_faults = 250,
                     .peak_bytes = 12'300'000,
                     .time = Timestamp(4'000'000)});

@@ -16,7 +16,7 @@ using testing::Pair;
 // 20 s in all, 4 of them validations and checkpoints.
 const ProfileReport kProfile{.trained = 1'000,
                              .samples = 64'000,
-                             .seconds = {1, 4, 8, 2, 0.5, 3, 1, 0.5},
+                             .seconds = {1, 4, 7, 1, 2, 0.5, 3, 1, 0.5},
                              .minor_faults = 250,
                              .peak_bytes = 12'300'000};
 
@@ -47,10 +47,10 @@ TEST(ProfileViewTest, NumbersHaveTheirUnitsInTheirNames) {
   EXPECT_EQ(object["samples"], 64'000);
   EXPECT_EQ(object["wall_seconds"], 20);
   EXPECT_EQ(object["samples_per_second"], 4'000);
-  EXPECT_EQ(object["phases"].size(), 8u);
+  EXPECT_EQ(object["phases"].size(), 9u);
   EXPECT_EQ(
       object["phases"]["backward"],
-      json({{"seconds", 8}, {"milliseconds_per_batch", 8}, {"share", 0.4}}));
+      json({{"seconds", 7}, {"milliseconds_per_batch", 7}, {"share", 0.35}}));
   EXPECT_EQ(object["minor_faults"], 250);
   EXPECT_EQ(object["minor_faults_per_batch"], 0.25);
   EXPECT_EQ(object["peak_memory_bytes"], 12'300'000);
@@ -77,7 +77,8 @@ TEST(ProfileViewTest, TableHasAllPhasesAndTheirSum) {
             "PHASE       MS A BATCH   SHARE  TIME\n"
             "data             1.000    5.0%  1.0s\n"
             "forward          4.000   20.0%  4.0s\n"
-            "backward         8.000   40.0%  8.0s\n"
+            "backward         7.000   35.0%  7.0s\n"
+            "exchange         1.000    5.0%  1.0s\n"
             "optimizer        2.000   10.0%  2.0s\n"
             "report           0.500    2.5%  0.5s\n"
             "validation       3.000   15.0%  3.0s\n"

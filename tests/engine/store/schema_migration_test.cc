@@ -40,7 +40,7 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
-constexpr std::int64_t kVersion = 4;  // of the schema of today
+constexpr std::int64_t kVersion = 5;  // of the schema of today
 
 class SchemaMigrationTest : public testing::Test {
  protected:
@@ -119,6 +119,20 @@ TEST_F(SchemaMigrationTest, StoreOfVersionThreeIsMigrated) {
   EXPECT_EQ(store.Profile({1, 1}), std::nullopt);
   EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_EQ(Version(layout_.Database().string() + ".v3.bak"), 3);
+}
+
+TEST_F(SchemaMigrationTest, StoreOfVersionFourIsMigrated) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version4.sql");
+  Store store = Store::OpenForWriting(layout_);
+
+  const auto profile = store.Profile({1, 1});
+  ASSERT_TRUE(profile.has_value());
+  EXPECT_EQ(profile->trained, 20);
+  EXPECT_THAT(profile->seconds,
+              testing::ElementsAre(0.5, 1, 2, 0, 0.25, 0.125, 0, 0, 0.0625));
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
+  EXPECT_EQ(Version(layout_.Database().string() + ".v4.bak"), 4);
 }
 
 TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {

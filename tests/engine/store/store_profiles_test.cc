@@ -27,7 +27,7 @@ class StoreProfilesTest : public testing::Test {
   const ProfileReport first_{.batches = 100,
                              .trained = 100,
                              .samples = 6'400,
-                             .seconds = {1, 2, 3, 4, 5, 6, 7, 8},
+                             .seconds = {1, 2, 3, 9, 4, 5, 6, 7, 8},
                              .minor_faults = 12,
                              .peak_bytes = 2'000,
                              .gpu_bytes = 70,
@@ -36,7 +36,7 @@ class StoreProfilesTest : public testing::Test {
   const ProfileReport second_{.batches = 150,
                               .trained = 50,
                               .samples = 3'200,
-                              .seconds = {0.5, 0, 0, 0, 0, 0, 0, 0.25},
+                              .seconds = {0.5, 0, 0, 1, 0, 0, 0, 0, 0.25},
                               .minor_faults = 3,
                               .peak_bytes = 1'000,
                               .gpu_bytes = 60,
@@ -60,7 +60,7 @@ TEST_F(StoreProfilesTest, ReportsAreSummedUp) {
   EXPECT_EQ(sums->batches, 150);
   EXPECT_EQ(sums->trained, 150);
   EXPECT_EQ(sums->samples, 9'600);
-  EXPECT_EQ(sums->seconds, (PhaseSeconds{1.5, 2, 3, 4, 5, 6, 7, 8.25}));
+  EXPECT_EQ(sums->seconds, (PhaseSeconds{1.5, 2, 3, 10, 4, 5, 6, 7, 8.25}));
   EXPECT_EQ(sums->minor_faults, 15);
   EXPECT_EQ(sums->peak_bytes, 2'000);
   EXPECT_EQ(sums->gpu_bytes, 70);

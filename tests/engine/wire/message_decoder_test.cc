@@ -32,11 +32,12 @@ const std::string kSaved =
 const std::string kProfile =
     "{\"type\":\"profile\",\"seq\":1,\"batches\":9,\"samples\":1,"
     "\"minor_faults\":0,\"peak_bytes\":0,\"time\":0,";
-const std::string kSixPhases =
-    "\"data\":0,\"forward\":0,\"backward\":0,\"optimizer\":0,\"report\":0,"
+const std::string kSevenPhases =
+    "\"data\":0,\"forward\":0,\"backward\":0,\"exchange\":0,\"optimizer\":0,"
+    "\"report\":0,"
     "\"validation\":0,";
 const std::string kSeconds =
-    "\"seconds\":{" + kSixPhases + "\"checkpoint\":0,\"other\":0}";
+    "\"seconds\":{" + kSevenPhases + "\"checkpoint\":0,\"other\":0}";
 const std::string kUuid = "\"uuid\":\"0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e\",";
 
 class BadTrialMessageTest : public testing::TestWithParam<BadLine> {};
@@ -139,18 +140,18 @@ const BadLine kBadLines[] = {
     {"UnknownPhase", kProfile + R"("trained":1,"seconds":{"sleep":1}})",
      "unknown phase 'sleep'"},
     {"MissingPhase",
-     kProfile + R"("trained":1,"seconds":{)" + kSixPhases + R"("other":0}})",
+     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases + R"("other":0}})",
      "needs each phase once"},
     {"PhaseTwice",
-     kProfile + R"("trained":1,"seconds":{)" + kSixPhases +
+     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases +
          R"("data":0,"checkpoint":0,"other":0}})",
      "needs each phase once"},
     {"PhaseIsNegative",
-     kProfile + R"("trained":1,"seconds":{)" + kSixPhases +
+     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases +
          R"("checkpoint":0,"other":-1e-9}})",
      "from 0 to 1e9"},
     {"PhaseIsHuge",
-     kProfile + R"("trained":1,"seconds":{)" + kSixPhases +
+     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases +
          R"("checkpoint":0,"other":1.1e9}})",
      "from 0 to 1e9"},
     {"FaultsAreNegative", R"({"type":"profile","minor_faults":-1})",

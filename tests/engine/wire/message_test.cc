@@ -131,7 +131,7 @@ TEST(MessageTest, ProfileLooksAsDocumented) {
                               .batches = 200,
                               .trained = 100,
                               .samples = 6'400,
-                              .seconds = {1, 2, 3, 4, 5, 6, 7, 0.5},
+                              .seconds = {1, 2, 3, 9, 4, 5, 6, 7, 0.5},
                               .minor_faults = 12,
                               .peak_bytes = 4'096,
                               .time = Timestamp(42)};
@@ -140,9 +140,10 @@ TEST(MessageTest, ProfileLooksAsDocumented) {
       Encode(TrialMessage(profile)),
       "{\"type\":\"profile\",\"seq\":5,\"batches\":200,\"trained\":100,"
       "\"samples\":6400,\"seconds\":{\"data\":1,\"forward\":2,\"backward\":3,"
-      "\"optimizer\":4,\"report\":5,\"validation\":6,\"checkpoint\":7,"
+      "\"exchange\":9,\"optimizer\":4,\"report\":5,\"validation\":6,"
+      "\"checkpoint\":7,"
       "\"other\":0.5},\"minor_faults\":12,\"peak_bytes\":4096,\"time\":42}\n");
-  EXPECT_EQ(profile.wall_seconds(), 28.5);
+  EXPECT_EQ(profile.wall_seconds(), 37.5);
 }
 
 TEST(MessageTest, ProfileRoundTrips) {
@@ -151,7 +152,7 @@ TEST(MessageTest, ProfileRoundTrips) {
                               .batches = 200,
                               .trained = 200,
                               .samples = 6'400,
-                              .seconds = {0.1, 1.0 / 3, 1e9, 0, 5, 6, 7, 8},
+                              .seconds = {0.1, 1.0 / 3, 1e9, 9, 0, 5, 6, 7, 8},
                               .minor_faults = 12,
                               .peak_bytes = 4'096,
                               .gpu_bytes = 1'000'000,
@@ -162,7 +163,8 @@ TEST(MessageTest, ProfileRoundTrips) {
   EXPECT_EQ(profile.batches, 200);
   EXPECT_EQ(profile.trained, 200);
   EXPECT_EQ(profile.samples, 6'400);
-  EXPECT_EQ(profile.seconds, (PhaseSeconds{0.1, 1.0 / 3, 1e9, 0, 5, 6, 7, 8}));
+  EXPECT_EQ(profile.seconds,
+            (PhaseSeconds{0.1, 1.0 / 3, 1e9, 9, 0, 5, 6, 7, 8}));
   EXPECT_EQ(profile.minor_faults, 12);
   EXPECT_EQ(profile.peak_bytes, 4'096);
   EXPECT_EQ(profile.gpu_bytes, 1'000'000);
