@@ -72,9 +72,11 @@ def from_engine(bench: Bench, name: str, keys: dict[str, str], runs: int) -> dic
 
 LAYERS = ("lenet conv1, batch 32", "lenet conv2, batch 32", "cifar10 conv1, batch 256",
           "cifar10 conv2, batch 256")
-WAYS = {"forward": ("avx2", "forward"), "backward": ("avx2", "backward"),
-        "forward without AVX2": ("portable", "forward"),
-        "backward without AVX2": ("portable", "backward")}
+WAYS = {"forward by AVX-512": ("avx512", "forward"),
+        "backward by AVX-512": ("avx512", "backward"),
+        "forward by AVX2": ("avx2", "forward"), "backward by AVX2": ("avx2", "backward"),
+        "forward without either": ("portable", "forward"),
+        "backward without either": ("portable", "backward")}
 
 
 def convolutions(bench: Bench) -> dict[str, Figure]:
@@ -88,7 +90,7 @@ def convolutions(bench: Bench) -> dict[str, Figure]:
         for way, (kernels, direction) in WAYS.items():
             found = told[layer].get(kernels)
             figures[f"{layer}, {way}"] = Figure.of([found[direction]["ms_least"]]) if found \
-                else Figure.none("no AVX2 here")
+                else Figure.none("not on this processor")
     return figures
 
 

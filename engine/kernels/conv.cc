@@ -4,6 +4,7 @@
 #include <cassert>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/kernels/conv_call.h"
@@ -13,6 +14,8 @@ namespace dtrain {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
+// Of any kernels: all memory is for these.
+constexpr std::int64_t kMostImagesPerBlock = 16;
 
 std::int64_t ConvolvedSize(std::int64_t size, const ConvShape& shape) {
   return size + 2 * shape.padding - shape.kernel + 1;
@@ -44,7 +47,8 @@ ConvSizes Sizes(const ConvShape& shape) {
 // Sizes of the parts of a scratch, in floats.
 std::size_t BlockFloats(std::int64_t channels, std::int64_t height,
                         std::int64_t width) {
-  return static_cast<std::size_t>(channels * height * width * kImagesPerBlock);
+  return static_cast<std::size_t>(channels * height * width *
+                                  kMostImagesPerBlock);
 }
 
 // With what 2x2 pixels may touch beyond the end of an odd one.
@@ -103,13 +107,29 @@ std::size_t Divide(float* memory, ConvBackwardCall& call) {
   call.grad_input_block =
       parts.Next(BlockFloats(sizes.in_channels, sizes.height, sizes.width));
   call.packed_weight = parts.Next(WeightFloats(sizes));
-  call.weight_sums = parts.Next(WeightFloats(sizes) * kImagesPerBlock);
+  call.weight_sums = parts.Next(WeightFloats(sizes) * kMostImagesPerBlock);
   call.bias_sums = parts.Next(BlockFloats(sizes.out_channels, 1, 1));
   return parts.used();
 }
 
-[[maybe_unused]] bool IsRange(ImageRange range) {
-  return range.first >= 0 && range.first % kImagesPerBlock == 0;
+[[maybe_unused]] bool IsRange(ImageRange range, const ConvKernels& kernels) {
+  return range.first >= 0 && range.first % kernels.images_per_block == 0;
+}
+
+std::vector<const ConvKernels*> FindUsable() {
+  std::vector<const ConvKernels*> usable = {&kPortableConvKernels};
+#ifdef DTRAIN_X86_KERNELS
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    return usable;
+  }
+  usable.push_back(&kAvx2ConvKernels);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    usable.push_back(&kAvx512ConvKernels);
+  }
+#endif
+  return usable;
 }
 
 [[noreturn]] void ThrowShape(const std::string& what) {
@@ -128,7 +148,8 @@ std::int64_t ConvShape::output_width() const {
 
 std::size_t ConvShape::KeptBytes(std::int64_t images) const {
   if (!relu && !pool) return 0;
-  const std::int64_t blocks = (images + kImagesPerBlock - 1) / kImagesPerBlock;
+  const std::int64_t blocks =
+      (images + kMostImagesPerBlock - 1) / kMostImagesPerBlock;
   return static_cast<std::size_t>(blocks) *
          BlockFloats(out_channels, output_height(), output_width());
 }
@@ -172,28 +193,24 @@ void ConvScratch::Free::operator()(float* memory) const {
   ::operator delete[](memory, kAlignment);
 }
 
-const ConvKernels& PortableConvKernels() { return kPortableConvKernels; }
-
-const ConvKernels* Avx2ConvKernels() {
-#ifdef DTRAIN_CONV_AVX2
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return &kAvx2ConvKernels;
-  }
-#endif
-  return nullptr;
+std::span<const ConvKernels* const> UsableConvKernels() {
+  static const std::vector<const ConvKernels*> usable = FindUsable();
+  return usable;
 }
 
-const ConvKernels& BestConvKernels() {
-  static const ConvKernels& best =
-      Avx2ConvKernels() ? *Avx2ConvKernels() : PortableConvKernels();
-  return best;
+const ConvKernels& BestConvKernels() { return *UsableConvKernels().back(); }
+
+const char* NameOf(const ConvKernels& kernels) { return kernels.name; }
+
+std::int64_t ImagesPerBlock(const ConvKernels& kernels) {
+  return kernels.images_per_block;
 }
 
 void ConvForward(const ConvShape& shape, const ConvForwardData& data,
                  ImageRange range, ConvScratch& scratch,
                  const ConvKernels& kernels) {
   if (range.first >= range.last) return;
-  assert(IsRange(range));
+  assert(IsRange(range, kernels));
   ConvForwardCall call{};
   call.sizes = Sizes(shape);
   call.input = data.input;
@@ -212,7 +229,7 @@ void ConvBackward(const ConvShape& shape, const ConvBackwardData& data,
                   ImageRange range, ConvScratch& scratch,
                   const ConvKernels& kernels) {
   if (range.first >= range.last) return;
-  assert(IsRange(range));
+  assert(IsRange(range, kernels));
   ConvBackwardCall call{};
   call.sizes = Sizes(shape);
   call.input = data.input;
@@ -229,7 +246,7 @@ void ConvBackward(const ConvShape& shape, const ConvBackwardData& data,
   if (call.grad_input != nullptr) {
     std::fill_n(call.grad_block, GradBlockFloats(call.sizes), 0.0F);
   }
-  std::fill_n(call.weight_sums, WeightFloats(call.sizes) * kImagesPerBlock,
+  std::fill_n(call.weight_sums, WeightFloats(call.sizes) * kMostImagesPerBlock,
               0.0F);
   std::fill_n(call.bias_sums, BlockFloats(call.sizes.out_channels, 1, 1), 0.0F);
   kernels.backward(call);

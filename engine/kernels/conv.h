@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace dtrain {
 
@@ -32,11 +33,8 @@ struct ConvShape {
 /// a kernel larger than the padded image, an output without pixels.
 void CheckConvShape(const ConvShape& shape);
 
-/// `first` of a range that does not begin the batch is a multiple of this; a
-/// batch is best divided into ranges that are, too.
-inline constexpr std::int64_t kImagesPerBlock = 8;
-
 /// The images [first, last) of a batch. Batch pointers below are to image 0.
+/// `first` is a multiple of ImagesPerBlock(); `last` best is, too.
 struct ImageRange {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -83,13 +81,15 @@ class ConvScratch {
 
 struct ConvKernels;
 
-/// The kernels for this processor, chosen once; every thread may ask.
+/// Those that run on this processor, from the one that runs everywhere to the
+/// fastest: "portable", "avx2" (with FMA), "avx512". Every thread may ask.
+std::span<const ConvKernels* const> UsableConvKernels();
+/// The fastest.
 const ConvKernels& BestConvKernels();
+const char* NameOf(const ConvKernels& kernels);
 
-/// Those that run everywhere, and those for AVX2 with FMA (null where the
-/// processor or the build has none).
-const ConvKernels& PortableConvKernels();
-const ConvKernels* Avx2ConvKernels();
+/// How many images they take at a time.
+std::int64_t ImagesPerBlock(const ConvKernels& kernels = BestConvKernels());
 
 /// What either does is what PyTorch does: of equal values in a window the first
 /// in reading order is the maximum, NaN passes through ReLU and pooling, and

@@ -1,8 +1,8 @@
-// Compiled for AVX2 and FMA. No inline function of another header may be used
-// here: the linker could choose this copy of it for processors that have
-// neither.
+// Compiled for AVX2 and FMA, as conv_avx512.cc for AVX-512. No inline function
+// of another header may be used here: the linker could choose this copy of it
+// for processors that have neither.
 
-#define DTRAIN_CONV_LANES 8
+#define DTRAIN_LANES 8
 
 #include "engine/kernels/conv_backward.h"
 #include "engine/kernels/conv_forward.h"
@@ -10,6 +10,6 @@
 
 namespace dtrain {
 
-const ConvKernels kAvx2ConvKernels = {"avx2", Forward, Backward};
+const ConvKernels kAvx2ConvKernels = {"avx2", kLanes, Forward, Backward};
 
 }  // namespace dtrain

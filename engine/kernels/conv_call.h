@@ -30,7 +30,7 @@ struct ConvSizes {
 };
 
 /// The pointers of conv.h, and where the kernels work. Blocks hold the same
-/// pixel of kImagesPerBlock images side by side: [channel][row][column][image].
+/// pixel of several images side by side: [channel][row][column][image].
 struct ConvForwardCall {
   ConvSizes sizes;
   const float* input;

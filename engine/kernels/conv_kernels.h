@@ -7,11 +7,14 @@ namespace dtrain {
 /// The same kernels, once for each kind of processor.
 struct ConvKernels {
   const char* name;
+  ptrdiff_t images_per_block;
   void (*forward)(const ConvForwardCall& call);
   void (*backward)(const ConvBackwardCall& call);
 };
 
 extern const ConvKernels kPortableConvKernels;
-extern const ConvKernels kAvx2ConvKernels;  // where DTRAIN_CONV_AVX2 is defined
+// Where DTRAIN_X86_KERNELS is defined.
+extern const ConvKernels kAvx2ConvKernels;
+extern const ConvKernels kAvx512ConvKernels;
 
 }  // namespace dtrain

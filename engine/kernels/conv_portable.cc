@@ -1,4 +1,4 @@
-#define DTRAIN_CONV_LANES 4
+#define DTRAIN_LANES 4
 
 #include "engine/kernels/conv_backward.h"
 #include "engine/kernels/conv_forward.h"
@@ -6,6 +6,7 @@
 
 namespace dtrain {
 
-const ConvKernels kPortableConvKernels = {"portable", Forward, Backward};
+const ConvKernels kPortableConvKernels = {"portable", kLanes, Forward,
+                                          Backward};
 
 }  // namespace dtrain

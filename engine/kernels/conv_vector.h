@@ -1,13 +1,13 @@
 #pragma once
 
 // Vectors of one float for each image of a block, and blocks from images and
-// back. Included by conv_avx2.cc and conv_portable.cc alone, each with its own
-// DTRAIN_CONV_LANES and flags; all names are theirs alone.
+// back. Included by conv_portable.cc, conv_avx2.cc and conv_avx512.cc alone,
+// each with its own DTRAIN_LANES and flags; all names are theirs alone.
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#if DTRAIN_CONV_LANES == 8
+#if DTRAIN_LANES >= 8
 #include <immintrin.h>
 #endif
 
@@ -16,11 +16,11 @@
 namespace dtrain {
 namespace {
 
-constexpr ptrdiff_t kLanes = DTRAIN_CONV_LANES;
+constexpr ptrdiff_t kLanes = DTRAIN_LANES;
 
-using Floats [[gnu::vector_size(4 * DTRAIN_CONV_LANES)]] = float;
-using Integers [[gnu::vector_size(4 * DTRAIN_CONV_LANES)]] = int32_t;
-using Bytes [[gnu::vector_size(DTRAIN_CONV_LANES)]] = uint8_t;
+using Floats [[gnu::vector_size(4 * DTRAIN_LANES)]] = float;
+using Integers [[gnu::vector_size(4 * DTRAIN_LANES)]] = int32_t;
+using Bytes [[gnu::vector_size(DTRAIN_LANES)]] = uint8_t;
 
 DTRAIN_INLINE Floats Load(const float* from) {
   Floats vector;
@@ -44,7 +44,54 @@ DTRAIN_INLINE void StoreBlock(Floats vector, float* to) {
   *reinterpret_cast<Floats*>(to) = vector;
 }
 
-#if DTRAIN_CONV_LANES == 8
+#if DTRAIN_LANES == 16
+// The lowest byte of each.
+DTRAIN_INLINE Bytes Narrow(Integers values) {
+  return reinterpret_cast<Bytes>(
+      _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(values)));
+}
+
+DTRAIN_INLINE Integers Widen(const uint8_t* from) {
+  return reinterpret_cast<Integers>(_mm512_cvtepu8_epi32(
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+
+DTRAIN_INLINE void Transpose(Floats (&row)[16]) {
+  // Within each quarter of a vector, then the quarters.
+  __m512d pair[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    pair[i] = _mm512_castps_pd(_mm512_unpacklo_ps(row[i], row[i + 1]));
+    pair[i + 1] = _mm512_castps_pd(_mm512_unpackhi_ps(row[i], row[i + 1]));
+  }
+  __m512 four[16];
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      four[i + 2 * j] =
+          _mm512_castpd_ps(_mm512_unpacklo_pd(pair[i + j], pair[i + 2 + j]));
+      four[i + 2 * j + 1] =
+          _mm512_castpd_ps(_mm512_unpackhi_pd(pair[i + j], pair[i + 2 + j]));
+    }
+  }
+  constexpr int kEven = 0x88;  // quarters 0 and 2 of one, then of the other
+  constexpr int kOdd = 0xDD;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512 even = _mm512_shuffle_f32x4(four[i], four[i + 4], kEven);
+    const __m512 odd = _mm512_shuffle_f32x4(four[i], four[i + 4], kOdd);
+    const __m512 next_even =
+        _mm512_shuffle_f32x4(four[i + 8], four[i + 12], kEven);
+    const __m512 next_odd =
+        _mm512_shuffle_f32x4(four[i + 8], four[i + 12], kOdd);
+    row[i] = _mm512_shuffle_f32x4(even, next_even, kEven);
+    row[i + 4] = _mm512_shuffle_f32x4(odd, next_odd, kEven);
+    row[i + 8] = _mm512_shuffle_f32x4(even, next_even, kOdd);
+    row[i + 12] = _mm512_shuffle_f32x4(odd, next_odd, kOdd);
+  }
+}
+#elif DTRAIN_LANES == 8
 // The lowest byte of each.
 DTRAIN_INLINE Bytes Narrow(Integers values) {
   using AllBytes [[gnu::vector_size(32)]] = uint8_t;
@@ -131,10 +178,10 @@ void Interleave(const float* from, ptrdiff_t stride, ptrdiff_t images,
   for (ptrdiff_t i = 0; i < count; i += kLanes) {
     if (i > count - kLanes) i = count - kLanes;  // the last ones, some again
     Floats row[kLanes];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (ptrdiff_t n = 0; n < kLanes; ++n) row[n] = Load(from + n * stride + i);
     Transpose(row);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (ptrdiff_t n = 0; n < kLanes; ++n) {
       StoreBlock(row[n], to + (i + n) * kLanes);
     }
@@ -155,12 +202,12 @@ void Separate(const float* from, ptrdiff_t count, ptrdiff_t images,
   for (ptrdiff_t i = 0; i < count; i += kLanes) {
     if (i > count - kLanes) i = count - kLanes;
     Floats row[kLanes];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (ptrdiff_t n = 0; n < kLanes; ++n) {
       row[n] = LoadBlock(from + (i + n) * kLanes);
     }
     Transpose(row);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (ptrdiff_t n = 0; n < kLanes; ++n) Store(row[n], to + n * stride + i);
   }
 }

@@ -107,14 +107,14 @@ void AddLanes(const float* sums, ptrdiff_t count, float* to) {
   ptrdiff_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     Floats row[kLanes];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (ptrdiff_t n = 0; n < kLanes; ++n) {
       row[n] = LoadBlock(sums + (i + n) * kLanes);
     }
     Transpose(row);
-#pragma GCC unroll 3
-    for (ptrdiff_t half = kLanes / 2; half > 0; half /= 2) {
 #pragma GCC unroll 4
+    for (ptrdiff_t half = kLanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
       for (ptrdiff_t n = 0; n < half; ++n) row[n] += row[n + half];
     }
     Store(Load(to + i) + row[0], to + i);

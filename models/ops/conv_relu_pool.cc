@@ -53,7 +53,8 @@ class Division {
  public:
   explicit Division(std::int64_t images)
       : images_(images),
-        blocks_((images + kImagesPerBlock - 1) / kImagesPerBlock),
+        per_block_(ImagesPerBlock()),
+        blocks_((images + per_block_ - 1) / per_block_),
         parts_(std::min<std::int64_t>(blocks_, at::get_num_threads())) {}
 
   std::int64_t parts() const { return parts_; }
@@ -63,10 +64,11 @@ class Division {
 
  private:
   std::int64_t First(std::int64_t part) const {
-    return blocks_ * part / parts_ * kImagesPerBlock;
+    return blocks_ * part / parts_ * per_block_;
   }
 
   std::int64_t images_;
+  std::int64_t per_block_;
   std::int64_t blocks_;
   std::int64_t parts_;
 };

@@ -126,9 +126,9 @@ json ConvTimes() {
   json times = json::object();
   for (const Case& of : Cases()) {
     json& row = times[of.name + ", batch " + std::to_string(of.images)];
-    row["portable"] = Measure(of, PortableConvKernels());
-    const ConvKernels* avx2 = Avx2ConvKernels();
-    if (avx2 != nullptr) row["avx2"] = Measure(of, *avx2);
+    for (const ConvKernels* kernels : UsableConvKernels()) {
+      row[NameOf(*kernels)] = Measure(of, *kernels);
+    }
   }
   return times;
 }

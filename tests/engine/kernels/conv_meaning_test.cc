@@ -51,8 +51,7 @@ class ConvMeaningTest : public testing::TestWithParam<const ConvKernels*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Variants, ConvMeaningTest,
-                         testing::Values(&PortableConvKernels(),
-                                         Avx2ConvKernels()));
+                         testing::ValuesIn(UsableConvKernels()));
 
 TEST_P(ConvMeaningTest, TheFirstOfEqualMaximaTakesTheGradient) {
   EXPECT_THAT(Pool({1, 2, 2, 2}, true).gradient, ElementsAre(0, 5, 0, 0));
@@ -173,15 +172,19 @@ TEST_P(ConvMeaningTest, PointersNeedBeAlignedForFloatsAlone) {
 
 // Images 8 to 15 by themselves, then the others with the same scratch.
 TEST_P(ConvMeaningTest, RangesMakeUpTheBatch) {
-  const ConvTensors<float> tensors = DrawTensors(kShape, 19, Draw::kGrid, 5);
+  const std::int64_t block = ImagesPerBlock(*GetParam());
+  const std::int64_t images = 2 * block + 3;
+  const ConvTensors<float> tensors =
+      DrawTensors(kShape, images, Draw::kGrid, 5);
   Shifted shifted(tensors);
-  shifted.Run(*GetParam(), {8, 16});
-  const std::size_t image = kShape.in_channels * kShape.height * kShape.width;
-  EXPECT_EQ(shifted.tensors.grad_input[8 * image], 0);
-  EXPECT_EQ(shifted.tensors.grad_input[1 + 16 * image], 0);
-  shifted.Run(*GetParam(), {16, 19});
-  shifted.Run(*GetParam(), {0, 8});
-  EXPECT_EQ(Difference(shifted.Back(), ReferenceConv(kShape, 19, tensors)), 0);
+  shifted.Run(*GetParam(), {block, 2 * block});
+  const std::int64_t image = kShape.in_channels * kShape.height * kShape.width;
+  EXPECT_EQ(shifted.tensors.grad_input[block * image], 0);
+  EXPECT_EQ(shifted.tensors.grad_input[1 + 2 * block * image], 0);
+  shifted.Run(*GetParam(), {2 * block, images});
+  shifted.Run(*GetParam(), {0, block});
+  EXPECT_EQ(Difference(shifted.Back(), ReferenceConv(kShape, images, tensors)),
+            0);
 }
 
 TEST_P(ConvMeaningTest, NoImagesChangeNothing) {

@@ -17,15 +17,10 @@ namespace dtrain {
 namespace {
 
 // Every test by every variant that runs here.
-std::vector<const ConvKernels*> Variants() {
-  std::vector<const ConvKernels*> variants = {&PortableConvKernels()};
-  if (Avx2ConvKernels() != nullptr) variants.push_back(Avx2ConvKernels());
-  return variants;
-}
-
 class ConvTest : public testing::TestWithParam<const ConvKernels*> {};
 
-INSTANTIATE_TEST_SUITE_P(Variants, ConvTest, testing::ValuesIn(Variants()),
+INSTANTIATE_TEST_SUITE_P(Variants, ConvTest,
+                         testing::ValuesIn(UsableConvKernels()),
                          [](const auto& info) {
                            return std::string(info.param->name);
                          });
@@ -152,39 +147,48 @@ TEST_P(ConvTest, PaddingMayBeWiderThanTheKernel) {
 
 struct Pair {
   ConvTensors<float> portable;
-  ConvTensors<double> avx2;
+  ConvTensors<double> other;
 };
 
-Pair RunBoth(const Sample& sample, Draw draw) {
+Pair RunBoth(const Sample& sample, Draw draw, const ConvKernels& kernels) {
   ConvTensors<float> portable =
       DrawTensors(sample.shape, sample.images, draw, /*seed=*/9);
-  ConvTensors<float> avx2 = portable;
-  RunConv(sample.shape, sample.images, PortableConvKernels(), portable);
-  RunConv(sample.shape, sample.images, *Avx2ConvKernels(), avx2);
-  return {portable, Widened(avx2)};
+  ConvTensors<float> other = portable;
+  RunConv(sample.shape, sample.images, *UsableConvKernels().front(), portable);
+  RunConv(sample.shape, sample.images, kernels, other);
+  return {portable, Widened(other)};
 }
 
-TEST(ConvVariantsTest, Agree) {
-  if (Avx2ConvKernels() == nullptr) GTEST_SKIP() << "no AVX2 here";
+TEST_P(ConvTest, AgreesWithThePortableOne) {
   for (unsigned number = 2000; number < 2160; ++number) {
     const Sample sample = DrawSample(number);
-    const Pair real = RunBoth(sample, Draw::kReal);
-    EXPECT_LE(Difference(real.portable.output, real.avx2.output), 1e-6)
+    const Pair real = RunBoth(sample, Draw::kReal, *GetParam());
+    EXPECT_LE(Difference(real.portable.output, real.other.output), 1e-6)
         << Text(sample);
-    EXPECT_LE(Difference(real.portable.grad_input, real.avx2.grad_input), 1e-6)
+    EXPECT_LE(Difference(real.portable.grad_input, real.other.grad_input), 1e-6)
         << Text(sample);
-    const Pair positive = RunBoth(sample, Draw::kPositive);
-    EXPECT_LE(Difference(positive.portable, positive.avx2), 1e-6)
+    const Pair positive = RunBoth(sample, Draw::kPositive, *GetParam());
+    EXPECT_LE(Difference(positive.portable, positive.other), 1e-6)
         << Text(sample);
   }
 }
 
 TEST(ConvVariantsTest, TheBestIsChosenForTheProcessor) {
-  const ConvKernels* avx2 = Avx2ConvKernels();
-  EXPECT_EQ(&BestConvKernels(), avx2 ? avx2 : &PortableConvKernels());
+  std::vector<std::string> names;
+  for (const ConvKernels* kernels : UsableConvKernels()) {
+    names.emplace_back(NameOf(*kernels));
+  }
+  EXPECT_EQ(names.front(), "portable");
+  EXPECT_EQ(&BestConvKernels(), UsableConvKernels().back());
 #if defined(__x86_64__) && defined(__linux__)
-  EXPECT_EQ(avx2 != nullptr,
+  const auto has = [&](const char* name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  EXPECT_EQ(has("avx2"),
             __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_EQ(has("avx512"), has("avx2") && __builtin_cpu_supports("avx512bw") &&
+                               __builtin_cpu_supports("avx512dq") &&
+                               __builtin_cpu_supports("avx512vl"));
 #endif
 }
 

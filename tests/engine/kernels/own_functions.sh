@@ -7,7 +7,7 @@ shift
 seen=0
 bad=0
 for object in "$@"; do
-  case $object in *conv_avx2* | *conv_portable*) ;; *) continue ;; esac
+  case $object in *conv_avx2* | *conv_avx512* | *conv_portable*) ;; *) continue ;; esac
   seen=$((seen + 1))
   if "$nm" -C --defined-only "$object" | grep -E '^[0-9a-f]+ [VWu] '; then
     echo "$object: shares the functions above; see conv_avx2.cc" >&2
