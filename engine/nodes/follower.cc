@@ -103,7 +103,8 @@ std::unique_ptr<RunnerLink> TryToJoin(const FollowerOptions& options) {
   link->Say(NodeHello{.rank = place.rank,
                       .world_size = place.world_size,
                       .identity = options.identity,
-                      .trials = options.launcher.slots.count});
+                      .trials = options.launcher.slots.count,
+                      .host = options.host});
   const NodeOrder answer = link->Await();
   if (const auto* refused = std::get_if<NodeRefused>(&answer)) {
     throw Error(

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "engine/base/host_name.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
 #include "engine/process/local_launcher.h"
@@ -15,6 +16,7 @@ struct FollowerOptions {
   // How its ranks are run; `experiment`, `log` and `wake` are set here.
   LocalLauncherOptions launcher;
   Duration patience = std::chrono::minutes(5);  // until the runner is there
+  std::string host = HostName();
   // A line for the user; may be empty.
   std::function<void(const std::string& line)> notice;
 };

@@ -39,7 +39,8 @@ json Fields(const NodeHello& hello) {
           {"configuration", hello.identity.configuration},
           {"ranks", hello.identity.ranks},
           {"gpus", hello.identity.gpus},
-          {"trials", hello.trials}};
+          {"trials", hello.trials},
+          {"host", hello.host}};
 }
 
 json Fields(const PartStarted& started) {
@@ -115,7 +116,8 @@ NodeHello HelloOf(const JsonFields& fields) {
                        .configuration = fields.String("configuration"),
                        .ranks = IntOf(fields, "ranks"),
                        .gpus = fields.Bool("gpus")},
-          .trials = fields.Int("trials", 1)};
+          .trials = fields.Int("trials", 1),
+          .host = fields.String("host")};
 }
 
 PartPrinted PrintedOf(const JsonFields& fields) {

@@ -36,6 +36,7 @@ struct NodeHello {
   int world_size = 1;
   NodeIdentity identity;
   std::int64_t trials = 1;  // that it can have at one time
+  std::string host;         // the name of its machine
 };
 /// Its ranks of a trial have their slots and processes.
 struct PartStarted {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -44,6 +45,7 @@ Nodes::Nodes(Options options)
       listener_(Listen(options_.place, options_.identity.ranks)),
       newcomers_(poller_, kFirstNewcomer, options_.clock),
       nodes_(static_cast<std::size_t>(options_.place.world_size)) {
+  nodes_.front().host = options_.host;
   poller_.Add(listener_.get(), kListener);
 }
 
@@ -118,6 +120,24 @@ std::int64_t Nodes::trials() const {
   return fewest;
 }
 
+std::vector<int> Nodes::SlotOrder() const {
+  std::vector<int> order(nodes_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [this](int node) {
+    return nodes_[static_cast<std::size_t>(node)].host;
+  });
+  return order;
+}
+
+std::string Nodes::Described(int node) const {
+  const std::string& host = nodes_[static_cast<std::size_t>(node)].host;
+  return NameOf(node) + " on " + Truncate(EscapeForTerminal(host), 80);
+}
+
+void Nodes::Notice(const std::string& line) const {
+  if (options_.notice) options_.notice(line);
+}
+
 // Why it cannot take part, or empty.
 std::string Nodes::Refusal(const NodeHello& hello) const {
   const NodeIdentity& mine = options_.identity;
@@ -153,17 +173,17 @@ void Nodes::Admit(const NodeHello& hello,
   const std::string refusal = Refusal(hello);
   const std::string name = NameOf(hello.rank);
   if (!refusal.empty()) {
-    if (options_.notice) {
-      options_.notice("a process with " + name +
-                      " was refused: " + EscapeForTerminal(refusal));
-    }
+    Notice("a process with " + name +
+           " was refused: " + EscapeForTerminal(refusal));
     channel->Write(EncodeOrder(NodeRefused{refusal}));
     return;
   }
   Node& node = nodes_[static_cast<std::size_t>(hello.rank)];
-  node = {.channel = std::move(channel), .trials = hello.trials};
+  node = {.channel = std::move(channel),
+          .trials = hello.trials,
+          .host = hello.host};
   poller_.Add(node.channel->fd(), static_cast<std::uint64_t>(hello.rank));
-  if (options_.notice) options_.notice("the process with " + name + " is here");
+  Notice("the process with " + name + " is here");
   events_.push_back(NodeJoined{hello.rank});
   Send(hello.rank, NodeWelcomed{});
 }
@@ -205,7 +225,7 @@ void Nodes::Lose(int number, const std::string& why) {
   channel.reset();
   const std::string line =
       "lost the process with " + NameOf(number) + ": " + EscapeForTerminal(why);
-  if (options_.notice) options_.notice(line);
+  Notice(line);
   events_.push_back(NodeLost{number, line});
 }
 

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/host_name.h"
 #include "engine/nodes/newcomers.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
@@ -39,6 +40,7 @@ class Nodes {
     NodePlace place;
     NodeIdentity identity;
     Clock clock = Clock::System();
+    std::string host = HostName();
     // A line for the user, about who came and who was refused; may be empty.
     std::function<void(const std::string& line)> notice;
   };
@@ -65,6 +67,13 @@ class Nodes {
   std::string Missing() const;
   /// How many trials all of them can have at one time.
   std::int64_t trials() const;
+  /// All RANKs, by the names of their machines: in this order every experiment
+  /// takes slots of theirs, so that no two wait for each other.
+  std::vector<int> SlotOrder() const;
+  /// "RANK=1 on HOST", for people.
+  std::string Described(int node) const;
+  /// A line for the user.
+  void Notice(const std::string& line) const;
   const NodePlace& place() const { return options_.place; }
   const NodeIdentity& identity() const { return options_.identity; }
 
@@ -78,6 +87,7 @@ class Nodes {
   struct Node {
     std::unique_ptr<NodeChannel> channel;  // or none
     std::int64_t trials = 1;
+    std::string host;
   };
 
   void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);

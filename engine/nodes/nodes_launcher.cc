@@ -92,26 +92,29 @@ std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
 }
 
 void NodesLauncher::Begin(Waiting waiting) {
-  const TrialId id = waiting.spec.id;
   std::optional<Prepared> prepared = Prepare(waiting.spec);
   if (!prepared) return;
   const RankAddress address{.host = nodes_.place().runner.host,
                             .port = PortOf(prepared->listener.get()),
                             .token = RandomUuid(),
                             .ranks_here = waiting.spec.world_size};
-  SharedTrial& trial =
-      running_
-          .emplace_back(Running{
-              SharedTrial(std::move(waiting.spec), nodes_.place().world_size,
-                          std::move(prepared->output), clock_),
-              std::nullopt})
-          .trial;
-  for (int node = 1; node < nodes_.place().world_size; ++node) {
-    nodes_.Send(node, StartPart{trial.PartOf(node, address)});
-  }
-  local_.StartPart(trial.PartOf(0, address), std::move(prepared->listener));
-  for (const RunnerMessage& message : waiting.messages) {
-    local_.Send(id, message);
+  BeginNext(running_.emplace_back(
+      Running{.trial = SharedTrial(std::move(waiting.spec), nodes_.SlotOrder(),
+                                   std::move(prepared->output), clock_),
+              .address = address,
+              .listener = std::move(prepared->listener),
+              .messages = std::move(waiting.messages)}));
+}
+
+// Whoever holds slots never waits for those of a machine that comes before.
+void NodesLauncher::BeginNext(Running& running) {
+  const std::optional<int> part = running.trial.TakeNext();
+  if (!part) return;
+  const TrialSpec spec = running.trial.PartOf(*part, running.address);
+  if (*part != 0) return nodes_.Send(*part, StartPart{spec});
+  local_.StartPart(spec, std::move(running.listener));
+  for (const RunnerMessage& message : std::exchange(running.messages, {})) {
+    local_.Send(spec.id, message);
   }
 }
 
@@ -126,6 +129,9 @@ void NodesLauncher::NotStarted(TrialId trial, const std::string& why) {
 void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
   if (const auto queued = FindWaiting(trial); queued != waiting_.end()) {
     queued->messages.push_back(message);
+  } else if (Running* running = Find(trial);
+             running != nullptr && running->trial.begins_later(0)) {
+    running->messages.push_back(message);
   } else {
     local_.Send(trial, message);
   }
@@ -209,6 +215,7 @@ void NodesLauncher::On(const LaunchEvent& event) {
   } else if (const auto* started = std::get_if<TrialStarted>(&event)) {
     if (Running* running = Find(started->trial)) {
       running->trial.OnFirstStarted(*started, events_);
+      BeginNext(*running);
     }
   } else if (const auto* said = std::get_if<TrialSaid>(&event)) {
     Running* running = Find(said->trial);
@@ -245,7 +252,9 @@ void NodesLauncher::OnReport(int node, const NodeReport& report) {
     }
   } else if (const auto* started = std::get_if<PartStarted>(&report)) {
     Running* running = Find(started->trial);
-    if (running != nullptr) running->trial.OnStarted(node, events_);
+    if (running == nullptr) return;
+    running->trial.OnStarted(node, events_);
+    BeginNext(*running);
   } else if (const auto* printed = std::get_if<PartPrinted>(&report)) {
     Running* running = Find(printed->trial);
     if (running != nullptr) running->trial.OnPrinted(printed->record);
@@ -259,6 +268,11 @@ void NodesLauncher::DoWhatIsDue() {
   for (Running& running : running_) {
     SharedTrial& trial = running.trial;
     trial.OnTime();
+    if (const std::optional<int> part = trial.TakeLongWait()) {
+      nodes_.Notice("trial " + ToString(trial.id()) +
+                    " waits for free slots of " + nodes_.Described(*part) +
+                    "; 'dtrain slots' there says who has them");
+    }
     if (!trial.TakeKillDue()) continue;
     local_.Kill(trial.id());
     nodes_.SendAll(KillPart{trial.id()});

@@ -13,10 +13,10 @@
 namespace dtrain {
 
 /// Runs trials whose ranks are on this machine and on those of its followers.
-/// To the experiment they are as LocalLauncher's: a trial starts when all parts
-/// have their slots, ends as a whole, and a machine that is lost is a failure
-/// of its ranks. A trial that finds a follower missing waits some minutes for
-/// it to be started again.
+/// To the experiment they are as LocalLauncher's: a trial takes its slots
+/// machine by machine, in the order of Nodes, starts when it has all, ends as a
+/// whole, and a machine that is lost is a failure of its ranks. A trial that
+/// finds a follower missing waits some minutes for it to be started again.
 class NodesLauncher : public Launcher {
  public:
   /// `spec.world_size` of what is started counts this machine's ranks only.
@@ -41,7 +41,11 @@ class NodesLauncher : public Launcher {
   };
   struct Running {
     SharedTrial trial;
-    std::optional<Finished> word;  // of this machine's part
+    RankAddress address;
+    // Of this machine's part, the first two until it begins.
+    UniqueFd listener;
+    std::vector<RunnerMessage> messages;
+    std::optional<Finished> word;
   };
 
   LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
@@ -54,6 +58,7 @@ class NodesLauncher : public Launcher {
   // None if that cannot be, which is told.
   std::optional<Prepared> Prepare(const TrialSpec& spec);
   void Begin(Waiting waiting);
+  void BeginNext(Running& running);
   void NotStarted(TrialId trial, const std::string& why);
 
   void Step(Duration timeout);

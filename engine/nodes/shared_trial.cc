@@ -6,18 +6,57 @@
 namespace dtrain {
 namespace {
 
+// Who waits longer for slots says so.
+constexpr Duration kSilentWait = std::chrono::seconds(10);
+
 bool Failed(const PartEnded& ended) {
   return ended.exited.exit_code != 0 && !ended.exited.killed_by_us;
 }
 
 }  // namespace
 
-SharedTrial::SharedTrial(TrialSpec spec, int parts, TrialOutput output,
-                         Clock clock)
+SharedTrial::SharedTrial(TrialSpec spec, const std::vector<int>& parts,
+                         TrialOutput output, Clock clock)
     : spec_(std::move(spec)),
       clock_(std::move(clock)),
       output_(std::move(output)),
-      parts_(static_cast<std::size_t>(parts)) {}
+      parts_(parts.size()),
+      to_begin_(parts.begin(), parts.end()) {}
+
+std::optional<int> SharedTrial::TakeNext() {
+  if (to_begin_.empty()) return std::nullopt;
+  begun_ = to_begin_.front();
+  to_begin_.pop_front();
+  wait_told_ = clock_.monotonic() + kSilentWait;
+  return begun_;
+}
+
+bool SharedTrial::begins_later(int part) const {
+  return std::ranges::find(to_begin_, part) != to_begin_.end();
+}
+
+std::optional<int> SharedTrial::TakeLongWait() {
+  if (!wait_told_ || clock_.monotonic() < *wait_told_) return std::nullopt;
+  wait_told_.reset();
+  return begun_;
+}
+
+void SharedTrial::StopAsked() {
+  stop_asked_ = true;
+  EndUnbegun(/*killed=*/false);
+}
+
+void SharedTrial::KillAsked() {
+  kill_asked_ = true;
+  EndUnbegun(/*killed=*/true);
+}
+
+void SharedTrial::EndUnbegun(bool killed) {
+  wait_told_.reset();
+  for (const int part : std::exchange(to_begin_, {})) {
+    OnEnded(part, {.exited = {.trial = id(), .killed_by_us = killed}});
+  }
+}
 
 TrialSpec SharedTrial::PartOf(int part, const RankAddress& address) const {
   TrialSpec spec = spec_;
@@ -35,6 +74,7 @@ void SharedTrial::OnFirstStarted(TrialStarted started,
 
 void SharedTrial::OnStarted(int part, std::deque<LaunchEvent>& events) {
   At(part).started = true;
+  if (part == begun_) wait_told_.reset();
   if (std::ranges::all_of(parts_, &Part::started)) Release(events);
 }
 
@@ -64,6 +104,7 @@ void SharedTrial::OnEnded(int part, PartEnded ended) {
   others_until_ = std::min(others_until_.value_or(until), until);
   At(part).ended = std::move(ended);
   order_.push_back(part);
+  EndUnbegun(/*killed=*/true);
 }
 
 void SharedTrial::OnLost(int part, const std::string& why) {
@@ -96,9 +137,11 @@ void SharedTrial::OnTime() {
 
 std::optional<Duration> SharedTrial::Deadline() const {
   std::optional<Duration> deadline = output_.flush_at();
-  if (others_until_ && !others_killed_ && !ended()) {
-    deadline = std::min(deadline.value_or(*others_until_), *others_until_);
-  }
+  const auto add = [&deadline](const Duration& time) {
+    deadline = std::min(deadline.value_or(time), time);
+  };
+  if (others_until_ && !others_killed_ && !ended()) add(*others_until_);
+  if (wait_told_) add(*wait_told_);
   return deadline;
 }
 

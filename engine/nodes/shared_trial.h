@@ -16,21 +16,30 @@ namespace dtrain {
 
 /// One trial whose ranks are on several machines, in a part on each: what
 /// becomes of one part becomes of the trial, so when one has ended the others
-/// have to, soon. Only keeps account of it. One thread.
+/// have to, soon. A part begins once the one before it has its slots. Only
+/// keeps account of it. One thread.
 class SharedTrial {
  public:
-  /// `spec` is that of the whole trial, of `ranks` ranks in each of `parts`
-  /// parts; the first is this machine's.
-  SharedTrial(TrialSpec spec, int parts, TrialOutput output, Clock clock);
+  /// `spec` is that of the whole trial, which counts the ranks of one part;
+  /// `parts` are in the order in which they begin, and 0 is this machine's.
+  SharedTrial(TrialSpec spec, const std::vector<int>& parts, TrialOutput output,
+              Clock clock);
 
   const TrialSpec& spec() const { return spec_; }
   TrialId id() const { return spec_.id; }
   /// What each part is to be started with, at `address`.
   TrialSpec PartOf(int part, const RankAddress& address) const;
 
-  /// Notes for its end who wanted that.
-  void StopAsked() { stop_asked_ = true; }
-  void KillAsked() { kill_asked_ = true; }
+  /// The part that is to begin now; none if none is. Whoever calls begins it.
+  [[nodiscard]] std::optional<int> TakeNext();
+  /// Whether it has not begun and is to.
+  bool begins_later(int part) const;
+  /// Once for each: the part that has waited long for its slots.
+  [[nodiscard]] std::optional<int> TakeLongWait();
+
+  /// Notes for its end who wanted that. What has not begun does not.
+  void StopAsked();
+  void KillAsked();
 
   /// The first part has started, as `started` says, or another one.
   void OnFirstStarted(TrialStarted started, std::deque<LaunchEvent>& events);
@@ -46,7 +55,7 @@ class SharedTrial {
   [[nodiscard]] bool TakeKillDue();
   /// Writes the log.
   void OnTime();
-  /// When one of both is due next; none if nothing is.
+  /// When something of that is due next; none if nothing is.
   std::optional<Duration> Deadline() const;
 
   bool ended() const { return order_.size() == parts_.size(); }
@@ -67,6 +76,7 @@ class SharedTrial {
   }
   int FirstRankOf(int part) const { return part * spec_.world_size; }
   void Release(std::deque<LaunchEvent>& events);
+  void EndUnbegun(bool killed);
   RankEnd EndOf(int part) const;
   std::string NotStarted() const;
 
@@ -74,6 +84,9 @@ class SharedTrial {
   Clock clock_;
   TrialOutput output_;
   std::vector<Part> parts_;
+  std::deque<int> to_begin_;
+  int begun_ = 0;                      // the part that began last
+  std::optional<Duration> wait_told_;  // when its wait is a long one
   // Told once all have started, with what was said by then.
   std::optional<TrialStarted> first_;
   std::vector<TrialMessage> held_;

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/host_name.h"
 #include "engine/base/system_error.h"
 
 namespace dtrain {
@@ -23,12 +24,6 @@ struct flock WholeFile() {
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
   return range;
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 // What the holder wrote; its lock may be taken and its name not yet written.

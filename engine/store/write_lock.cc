@@ -1,6 +1,5 @@
 #include "engine/store/write_lock.h"
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/host_name.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
@@ -32,9 +32,8 @@ constexpr seconds kPatience{30};
 
 // Padded to one length, so that a shorter note leaves nothing of a longer one.
 std::string Note() {
-  std::array<char, 65> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  std::string note = "pid " + std::to_string(::getpid()) + " on " + host.data();
+  std::string note =
+      "pid " + std::to_string(::getpid()) + " on " + HostName().substr(0, 64);
   note.resize(kNoteSize - 1, ' ');
   return note + '\n';
 }

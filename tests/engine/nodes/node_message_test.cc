@@ -24,11 +24,13 @@ TEST(NodeMessageTest, HelloComesBackAsItWas) {
                                                        .configuration = "ab12",
                                                        .ranks = 8,
                                                        .gpus = true},
-                                          .trials = 3});
+                                          .trials = 3,
+                                          .host = "box"});
 
   EXPECT_EQ(hello.rank, 1);
   EXPECT_EQ(hello.world_size, 4);
   EXPECT_EQ(hello.trials, 3);
+  EXPECT_EQ(hello.host, "box");
   EXPECT_EQ(hello.identity, (NodeIdentity{.version = "1.2",
                                           .configuration = "ab12",
                                           .ranks = 8,

@@ -28,7 +28,8 @@ class NodesLauncherTest : public LauncherFixture {
                           PortOf(ListenAt({.host = "127.0.0.1"}).get())}} {
     follower_ = MakeFollower("");
     spare_ = MakeFollower(directory.path() / "gate");
-    nodes_.emplace(Nodes::Options{.place = place_, .identity = kIdentity});
+    nodes_.emplace(
+        Nodes::Options{.place = place_, .identity = kIdentity, .host = "b"});
     nodes_->Gather(kLong);
     launcher_.emplace(*nodes_, Options(2));
   }
@@ -40,7 +41,8 @@ class NodesLauncherTest : public LauncherFixture {
         FollowerOptions{.place = place,
                         .identity = kIdentity,
                         .launcher = Options(2),
-                        .patience = kLong},
+                        .patience = kLong,
+                        .host = "a"},
         directory.path() / ("follower" + std::to_string(gate.size())), gate);
   }
   // Of the whole trial, which counts this machine's ranks only.
@@ -91,6 +93,12 @@ TEST_F(NodesLauncherTest, EachMachineRunsItsRanks) {
               AllOf(HasSubstr("rank 0 of 2"), HasSubstr("rank 1 of 2"),
                     HasSubstr("to stderr, no newline")));
   EXPECT_EQ(EndOfFollower(/*goodbye=*/true), 0);
+}
+
+// By their names, the other one is to have its slots first.
+TEST_F(NodesLauncherTest, TheOrderOfMachinesIsThatOfTheirNames) {
+  EXPECT_EQ(nodes_->SlotOrder(), std::vector<int>({1, 0}));
+  EXPECT_EQ(nodes_->Described(1), "RANK=1 on a");
 }
 
 TEST_F(NodesLauncherTest, TheRanksOfAllMachinesMeet) {

@@ -18,6 +18,9 @@ constexpr TrialId kShared{.experiment = 1, .number = 1};
 // A trial of two machines with two ranks each.
 class SharedTrialTest : public testing::Test {
  protected:
+  SharedTrialTest() {
+    while (trial_.TakeNext()) continue;
+  }
   TrialExited ExitOf(int rank, int exit_code) const {
     return {.trial = kShared, .exit_code = exit_code, .rank = rank};
   }
@@ -48,11 +51,15 @@ class SharedTrialTest : public testing::Test {
   std::deque<LaunchEvent> events_;
   Clock clock_{.now = [] { return Timestamp(0); },
                .monotonic = [this] { return now_; }};
-  SharedTrial trial_{
-      TrialSpec{.id = kShared, .world_size = 2}, /*parts=*/2,
-      TrialOutput([this](const LogRecord& record) { log_.push_back(record); },
-                  clock_),
-      clock_};
+  // None of its parts has begun; the other machine's is the first to.
+  SharedTrial Trial() {
+    return SharedTrial(
+        TrialSpec{.id = kShared, .world_size = 2}, /*parts=*/{1, 0},
+        TrialOutput([this](const LogRecord& record) { log_.push_back(record); },
+                    clock_),
+        clock_);
+  }
+  SharedTrial trial_ = Trial();  // all have begun
 };
 
 TEST_F(SharedTrialTest, PartsHaveTheirRanks) {
@@ -73,6 +80,45 @@ TEST_F(SharedTrialTest, StartsWithTheLastPartAndKeepsWhatIsSaidBefore) {
   ASSERT_THAT(events_, SizeIs(2));
   EXPECT_EQ(std::get<TrialStarted>(events_[0]).pid, 5);
   EXPECT_TRUE(std::holds_alternative<TrialSaid>(events_[1]));
+}
+
+TEST_F(SharedTrialTest, PartsBeginOneAfterTheOtherAndWhoWaitsLongIsNamed) {
+  trial_ = Trial();
+  EXPECT_EQ(trial_.TakeNext(), 1);
+  EXPECT_TRUE(trial_.begins_later(0));
+  EXPECT_EQ(trial_.Deadline(), seconds(10));
+  EXPECT_EQ(trial_.TakeLongWait(), std::nullopt);
+  now_ = seconds(10);
+  EXPECT_EQ(trial_.TakeLongWait(), 1);
+  EXPECT_EQ(trial_.TakeLongWait(), std::nullopt) << "once";
+  trial_.OnStarted(1, events_);
+
+  EXPECT_EQ(trial_.TakeNext(), 0);
+  EXPECT_FALSE(trial_.begins_later(0));
+  EXPECT_EQ(trial_.Deadline(), seconds(20));
+  trial_.OnFirstStarted({.trial = kShared, .pid = 5}, events_);
+  EXPECT_FALSE(trial_.Deadline());
+  EXPECT_EQ(trial_.TakeNext(), std::nullopt);
+}
+
+TEST_F(SharedTrialTest, WhatHasNotBegunNeverDoesWhenTheTrialEnds) {
+  trial_ = Trial();
+  EXPECT_EQ(trial_.TakeNext(), 1);
+  trial_.OnEnded(1, {.exited = ExitOf(3, 7)});
+
+  EXPECT_EQ(trial_.TakeNext(), std::nullopt);
+  EXPECT_FALSE(trial_.begins_later(0));
+  EXPECT_EQ(End().rank, 3);
+}
+
+TEST_F(SharedTrialTest, StoppedBeforeAnyPartHasBegunItHasEnded) {
+  trial_ = Trial();
+  trial_.StopAsked();
+
+  const TrialExited exited = End();
+
+  EXPECT_EQ(exited.exit_code, 0);
+  EXPECT_FALSE(exited.killed_by_us);
 }
 
 TEST_F(SharedTrialTest, TheOthersHaveTwoSecondsWhenOneHasFailed) {
