@@ -1,10 +1,12 @@
 """Steps of the reference workloads, beside the same in Python."""
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
 import os
+import statistics
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime
@@ -194,11 +196,25 @@ def waiting(bench: Bench, work: Workload) -> Figure:
     return figure
 
 
+def at_once(run: Run) -> Run:
+    """The step of as many trainings as there are ranks, each by itself, as of one training."""
+
+    def runs() -> tuple[float, None]:
+        with concurrent.futures.ThreadPoolExecutor(TWO_RANKS.ranks) as pool:
+            steps = [future.result()[0] for future in
+                     [pool.submit(run) for _ in range(TWO_RANKS.ranks)]]
+        return statistics.harmonic_mean(steps), None
+
+    return runs
+
+
 def two_ranks(bench: Bench) -> dict[str, Figure]:
-    """Samples a second of two ranks beside one, and the sum of gradients alone."""
+    """Samples a second of two ranks beside one and beside two that share nothing, and the sum of
+    gradients alone."""
     one = dataclasses.replace(TWO_RANKS, ranks=1)
     steps = by_turns(bench, "ranks", {"two": dtrain_steps(bench, TWO_RANKS),
-                                      "one": dtrain_steps(bench, one)}, runs=3)
+                                      "one": dtrain_steps(bench, one),
+                                      "apart": at_once(dtrain_steps(bench, one))}, runs=3)
     try:
         told = json.loads(output_of([bench.engine, "all-reduce"], bench.limit()))
     except Failed as failure:
@@ -209,7 +225,8 @@ def two_ranks(bench: Bench) -> dict[str, Figure]:
             sum_ms = told["wall_ms_median"]
             share = Figure.of([100 * sum_ms / steps["two"].median])
             share.remark = f"{sum_ms:.1f} ms for 46.8 MB"
-    figures = {"dtrain": rate(steps["two"], TWO_RANKS), "one rank": rate(steps["one"], one)}
+    figures = {"dtrain": rate(steps["two"], TWO_RANKS), "one rank": rate(steps["one"], one),
+               "apart": rate(steps["apart"], TWO_RANKS)}
     return {**figures, "share": share, "waiting": waiting(bench, TWO_RANKS)}
 
 
@@ -240,9 +257,11 @@ MEASUREMENTS = (
         bench, "imagenet-tiny", TINY, {"eager": twin_steps(bench, TINY)}, runs=3), (
             Row("ResNet-18, 64 images of 64×64 from files, a step", "ms", None, "PyTorch eager",
                 "eager", None, "glibc"),)),
-    Measurement("ranks", 3, two_ranks, (
+    Measurement("ranks", 4, two_ranks, (
         Row("ResNet-18, 16 images of 224×224 a rank, 2 ranks", "samples/s", 1.8, "1 rank",
             "one rank", 1),
+        Row("ResNet-18, 16 images of 224×224 a rank, 2 ranks", "samples/s", None,
+            "2 trainings of 1 rank at once", "apart", 1),
         Row("the sum of ResNet-18's gradients over 2 ranks, of a step", "%", 5,
             figure="share"),
         Row("waiting for the other rank's gradients, of a step", "%", 5, figure="waiting"))),
