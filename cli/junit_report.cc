@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <unistd.h>
-
 #include "cli/store_access.h"
+#include "engine/base/host_name.h"
 #include "engine/report/format.h"
 #include "engine/report/junit.h"
 
@@ -47,12 +46,6 @@ JunitCase CheckCase(const Check& check, const ExperimentRow& experiment) {
           .class_name = experiment.name,
           .outcome = check.met ? Outcome::kPassed : Outcome::kFailed,
           .message = "actual: " + check.actual};
-}
-
-std::string HostName() {
-  std::string name(256, '\0');
-  if (gethostname(name.data(), name.size() - 1) != 0) return "";
-  return name.substr(0, name.find('\0'));
 }
 
 }  // namespace
