@@ -4,6 +4,7 @@
 #include "engine/base/error.h"
 #include "engine/process/launch_loop.h"
 #include "engine/process/mps.h"
+#include "engine/process/spawn_texts.h"
 
 namespace dtrain {
 void LaunchLoop::StartWaiting() {
