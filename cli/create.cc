@@ -160,9 +160,9 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
   AddFlag(app, "--test", options->test,
           "Try a few batches of everything, keep nothing");
   AddRunFlags(app, options->run);
-  app.footer(
-      "One of several machines: set RANK, WORLD_SIZE, MASTER_ADDR and\n"
-      "MASTER_PORT as for torchrun (docs/models.md, Several ranks)");
+  SetFooter(app,
+            "One of several machines: set RANK, WORLD_SIZE, MASTER_ADDR and\n"
+            "MASTER_PORT as for torchrun (docs/models.md, Several ranks)");
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return CreateAndRun(*options, invocation.globals);

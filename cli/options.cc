@@ -111,6 +111,8 @@ template CliOption AddOption(CLI::App&, const std::string&,
 template CliOption AddOption(CLI::App&, const std::string&, std::optional<int>&,
                              const std::string&);
 
+void SetFooter(CLI::App& app, const std::string& text) { app.footer(text); }
+
 void OnParsed(CLI::App& app, std::function<void()> parsed) {
   app.callback(std::move(parsed));
 }

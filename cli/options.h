@@ -52,6 +52,8 @@ template <typename T>
 CliOption AddOption(CLI::App& app, const std::string& names, T& to,
                     const std::string& help);
 
+/// Prints `text` below the options in the command's help.
+void SetFooter(CLI::App& app, const std::string& text);
 /// Calls `parsed` once the command line is read and this command was named.
 void OnParsed(CLI::App& app, std::function<void()> parsed);
 

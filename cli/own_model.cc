@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/data/set_cache.h"

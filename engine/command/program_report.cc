@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_number.h"
 #include "engine/base/text.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 namespace {
