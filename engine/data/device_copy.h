@@ -13,9 +13,9 @@
 namespace dtrain {
 
 /// Brings batches to a trial's device. To a GPU they are copied on a stream
-/// for copies, so that the copy of one goes on beside the work on the one before,
-/// which the host has only asked for; from pinned memory without the host. Two
-/// are under way at a time at most. One thread.
+/// for copies, so that the copy of one goes on beside the work on the one
+/// before, which the host has only asked for; from pinned memory without the
+/// host. Two are under way at a time at most. One thread.
 class DTRAIN_API DeviceCopy {
  public:
   explicit DeviceCopy(torch::Device device);

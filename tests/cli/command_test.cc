@@ -182,7 +182,8 @@ TEST_F(CommandTest, RunsInItsCopyOfTheFiles) {
                 "resources: {slots: cpu}\n");
   const CliResult result = dtrain_.Run({"create", "here/run.yaml"});
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(dtrain_.Run({"logs", "1"}).out, HasSubstr("experiments/1/context\n1.1 | hello"));
+  EXPECT_THAT(dtrain_.Run({"logs", "1"}).out,
+              HasSubstr("experiments/1/context\n1.1 | hello"));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-#include "engine/train/torch_modules.h"
 #include "models/ops/softmax_cross_entropy.h"
 
 #include <gtest/gtest.h>
+
+#include "engine/train/torch_modules.h"
 
 namespace dtrain {
 namespace {

@@ -50,16 +50,14 @@ class ModelLibraryTest : public testing::Test {
     Program("compiler", kCompiler);
     Program("host", "#!/bin/sh\necho '[\"MyTrial\"]'\n");
     WriteModel("code");
-    tools_ = {.build = {.compiler = Path("compiler"), .abi = "abi"},
-              .trial_host = Path("host"),
-              .cache = Path("cache"),
-              .jobs = 2,
-              .say_progress = [this](const std::string& text) {
-                progress_ += text + '\n';
-              },
-              .say_output = [this](const std::string& text) {
-                output_ += text;
-              }};
+    tools_ = {
+        .build = {.compiler = Path("compiler"), .abi = "abi"},
+        .trial_host = Path("host"),
+        .cache = Path("cache"),
+        .jobs = 2,
+        .say_progress =
+            [this](const std::string& text) { progress_ += text + '\n'; },
+        .say_output = [this](const std::string& text) { output_ += text; }};
   }
 
   fs::path Path(const std::string& name) { return directory_.path() / name; }
