@@ -111,8 +111,9 @@ struct NewTrial {
 NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
   NewTrial trial{.text = ReadConfigFile(options.config),
                  .context = ContextDirectory(options.config, options.context)};
-  ConfigResult result = ParseConfigText(trial.text, options.config,
-                                        options.overrides, trial.context);
+  ConfigResult result =
+      ParseConfigText(trial.text, options.config, options.overrides,
+                      trial.context, Checks::kTrial);
   PrintDiagnostics(result.diagnostics, globals);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
   if (!refusal.empty() || !result.config) {
@@ -127,7 +128,7 @@ NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
                     "own checkpoints; name a trial");
   }
   for (const auto& [name, space] : trial.config.hyperparameters.items()) {
-    if (IsConstant(space)) continue;
+    if (IsConstant(nlohmann::json::object({{name, space}}))) continue;
     throw Error(ErrorKind::kUsage,
                 options.config + ": hyperparameters." + name +
                     ": is searched; say what the weights were trained with: "

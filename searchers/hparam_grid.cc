@@ -37,21 +37,25 @@ std::vector<nlohmann::json> IntValues(const nlohmann::json& hparam) {
 
 void CollectAxes(const nlohmann::json& space,
                  std::vector<std::vector<nlohmann::json>>& axes) {
-  if (HasType(space)) return axes.push_back(GridValues(space));
   if (!space.is_object()) return;
   // nlohmann keeps objects in byte order of their keys.
-  for (const auto& value : space) CollectAxes(value, axes);
+  for (const auto& value : space) {
+    if (HasType(value)) {
+      axes.push_back(GridValues(value));
+    } else {
+      CollectAxes(value, axes);
+    }
+  }
 }
 
 // Puts the chosen value of each axis in its place, in the order of the axes.
 nlohmann::json Fill(const nlohmann::json& space,
                     const std::vector<const nlohmann::json*>& chosen,
                     std::size_t& next) {
-  if (HasType(space)) return *chosen[next++];
   if (!space.is_object()) return space;
   nlohmann::json filled = nlohmann::json::object();
   for (const auto& [name, value] : space.items()) {
-    filled[name] = Fill(value, chosen, next);
+    filled[name] = HasType(value) ? *chosen[next++] : Fill(value, chosen, next);
   }
   return filled;
 }
@@ -67,6 +71,19 @@ std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam) {
   if (type == "int") return IntValues(hparam);
   std::vector<nlohmann::json> values;
   const std::int64_t count = hparam.at("count");
+  if (IsLogDouble(hparam)) {
+    const double low = hparam.at("minval");
+    const double high = hparam.at("maxval");
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value =
+          std::exp(Spread(std::log(low), std::log(high), i, count));
+      // Rounding must not move the ends.
+      const bool first = i == 0 && count > 1;
+      const bool last = i == count - 1 && count > 1;
+      values.emplace_back(first ? low : last ? high : value);
+    }
+    return values;
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     const double value =
         Spread(hparam.at("minval"), hparam.at("maxval"), i, count);

@@ -28,8 +28,8 @@ class HparamGrid {
 
 /// The values that a grid takes of one hyperparameter, a map with `type`:
 /// `count` of them spread evenly from minval to maxval (for `log` in the
-/// exponent), the midpoint if `count` is 1; all values of a categorical, and of
-/// an int without a count.
+/// exponent, for a `double` with `log: true` in the logarithm), the midpoint if
+/// `count` is 1; all values of a categorical, and of an int without a count.
 std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam);
 
 }  // namespace dtrain

@@ -16,11 +16,12 @@ struct Sample {
   std::uint32_t seed = 0;
 };
 
-/// The value of one searched hyperparameter, or a constant, drawn at random.
-/// `space` is what the YAML gives: a scalar or list (constant), a map with
-/// `type` (const, int, double, log, categorical), or a map of further
-/// hyperparameters. Maps are visited in byte order of their names, depth first;
-/// constants draw nothing. REQUIRES: `space` was checked.
+/// Hyperparameters drawn at random. `space` is the map that the YAML gives. A
+/// value of it is a scalar or list (constant), a map with `type` (const, int,
+/// double, log, categorical), or a map of further hyperparameters. `space`
+/// itself is never a range, so a hyperparameter may be named `type`. Maps are
+/// visited in byte order of their names, depth first; constants draw nothing.
+/// REQUIRES: `space` was checked.
 nlohmann::json SampleHparams(const nlohmann::json& space, Rng& rng);
 
 /// A whole trial: hyperparameters, request id, seed, drawn in this order.
@@ -39,6 +40,12 @@ nlohmann::json HparamsOfPoint(const nlohmann::json& space,
 bool IsConstant(const nlohmann::json& space);
 
 /// Whether `value` is a map that describes one hyperparameter by its `type`.
+/// REQUIRES: `value` is not the map of all hyperparameters, which never does.
 bool HasType(const nlohmann::json& value);
+
+/// Whether the range is `type: double` with `log: true`: its minval and maxval
+/// are values, not exponents, and it is drawn uniformly in the logarithm.
+/// REQUIRES: HasType(range).
+bool IsLogDouble(const nlohmann::json& range);
 
 }  // namespace dtrain

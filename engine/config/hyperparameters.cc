@@ -1,7 +1,9 @@
 #include "engine/config/hyperparameters.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <span>
 #include <vector>
 
@@ -11,6 +13,13 @@
 
 namespace dtrain {
 namespace {
+
+// Four digits, for people.
+std::string Rounded(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
 
 // Reads one hyperparameter with a `type`: its keys, then what they say.
 class RangeReader {
@@ -25,6 +34,8 @@ class RangeReader {
   void ReadInt();
   void ReadDouble();
   void ReadLog();
+  void ReadScale(const Node* low);
+  void WarnOfValues(const Node& low, const Node& high);
   void ReadCategorical();
   void ReadCount();
   void RefuseOthers(std::vector<std::string> known);
@@ -93,14 +104,28 @@ void RangeReader::ReadInt() {
 }
 
 void RangeReader::ReadDouble() {
-  RefuseOthers({"type", "minval", "maxval", "count"});
+  RefuseOthers({"type", "minval", "maxval", "log", "count"});
   const Node* low = NeedNumber("minval");
   const Node* high = NeedNumber("maxval");
   if (CheckOrder(low, high) && !std::isfinite(high->number - low->number)) {
     findings_.Error(high->mark, At("maxval"),
                     "is too far from minval for a number; bring them nearer");
   }
+  ReadScale(low);
   ReadCount();
+}
+
+// `log: true`, as Optuna has it: minval and maxval are values.
+void RangeReader::ReadScale(const Node* low) {
+  const Node* log = node_.Find("log");
+  if (log == nullptr || log->is_null()) return;
+  if (log->kind != Node::Kind::kBool) {
+    return ReportType(*log, At("log"), "true or false", findings_);
+  }
+  if (log->boolean) out_["log"] = true;
+  if (!log->boolean || low == nullptr || low->number > 0) return;
+  findings_.Error(low->mark, At("minval"),
+                  "expected a number above 0 with log: true, got " + low->text);
 }
 
 void RangeReader::ReadLog() {
@@ -128,8 +153,27 @@ void RangeReader::ReadLog() {
                         " fits no number; these are exponents, so write -4 "
                         "for 0.0001 with base 10");
   };
+  const int before = findings_.errors();
   power(low, "minval");
   power(high, "maxval");
+  if (findings_.errors() == before) WarnOfValues(*low, *high);
+}
+
+// Bounds that read as if they were values: 0.0001 to 0.1, or 16 to 256.
+void RangeReader::WarnOfValues(const Node& low, const Node& high) {
+  constexpr double kLargestLikely = 1e20;
+  const double base = out_["base"].get<double>();
+  const double from = std::pow(base, low.number);
+  const double to = std::pow(base, high.number);
+  const bool fractions = low.number > 0 && low.number < 1;
+  if (!fractions && std::max(from, to) < kLargestLikely) return;
+  findings_.Warning(
+      low.mark, At("minval"),
+      "minval and maxval are exponents of base " + out_["base"].dump() +
+          ", so the values are from " + Rounded(std::min(from, to)) + " to " +
+          Rounded(std::max(from, to)) + "; for values from " + low.text +
+          " to " + high.text + " write {type: double, minval: " + low.text +
+          ", maxval: " + high.text + ", log: true}");
 }
 
 void RangeReader::ReadCategorical() {

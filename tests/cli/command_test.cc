@@ -89,6 +89,30 @@ TEST_F(CommandTest, PyTorchExampleLearns) {
   EXPECT_LT(result.Json()["best"]["value"], 0.6);
 }
 
+// The map of hyperparameters is no range, whatever names are in it.
+TEST_F(CommandTest, ResumesWithAHyperparameterNamedType) {
+  const CliResult stopped = dtrain_.Run(
+      {"create", Example("command.yaml"), "--set", "hyperparameters.type=sgd",
+       "--set", "hyperparameters.vals=[1, 2]", "--set",
+       "searcher.max_length=60000"},
+      {.environment = call_.environment,
+       .signal_when = "1.1 started",
+       .signal = SIGINT});
+  ASSERT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_EQ(Trials()[0]["hparams"]["type"], "sgd");
+
+  const CliResult config = dtrain_.Run({"config", "1"});
+  dtrain_.Write("again.yaml", config.out);
+  const CliResult valid =
+      dtrain_.Run({"validate", "again.yaml", "--keys", "--json"});
+  ASSERT_EQ(valid.code, 0) << valid.err;
+  EXPECT_EQ(valid.Json()["config"]["hyperparameters"]["type"], "sgd");
+
+  const CliResult resumed = dtrain_.Run({"resume", "1"}, call_);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(dtrain_.Run({"reproduce", "1.1"}, call_).code, 0);
+}
+
 TEST_F(CommandTest, PausesAndGoesOnToTheSameEnd) {
   const std::vector<std::string> create = {"create",
                                            Example("command.yaml"),

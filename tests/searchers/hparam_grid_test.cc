@@ -53,6 +53,31 @@ TEST(HparamGridTest, RoundsHalfAwayFromZero) {
   EXPECT_EQ(values, json({-3}));
 }
 
+TEST(HparamGridTest, SpreadsADoubleInItsLogarithm) {
+  json range = {{"type", "double"},
+                {"minval", 1e-4},
+                {"maxval", 1},
+                {"log", true},
+                {"count", 5}};
+
+  const json values = GridValues(range);
+  range["count"] = 1;
+
+  EXPECT_EQ(values.at(0), 1e-4);
+  EXPECT_DOUBLE_EQ(values.at(1).get<double>(), 1e-3);
+  EXPECT_DOUBLE_EQ(values.at(3).get<double>(), 0.1);
+  EXPECT_EQ(values.at(4), 1);
+  EXPECT_DOUBLE_EQ(GridValues(range).at(0).get<double>(), 1e-2);
+}
+
+TEST(HparamGridTest, TakesTheKeysOfARangeAsNames) {
+  const HparamGrid grid(json::parse(
+      R"({"type": "x", "a": {"type": "categorical", "vals": [1, 2]}})"));
+
+  ASSERT_EQ(grid.size(), 2);
+  EXPECT_EQ(grid.At(1), json({{"type", "x"}, {"a", 2}}));
+}
+
 TEST(HparamGridTest, TakesTheMiddleOfALogInTheExponent) {
   const json values = GridValues(
       {{"type", "log"}, {"minval", -4}, {"maxval", -2}, {"count", 1}});

@@ -53,7 +53,42 @@ TEST(HparamSpaceTest, SamplesInsideNestedMaps) {
 TEST(HparamSpaceTest, TakesTheValueOfAConst) {
   Rng rng(1);
 
-  EXPECT_EQ(SampleHparams({{"type", "const"}, {"val", 5}}, rng), 5);
+  EXPECT_EQ(SampleHparams({{"a", {{"type", "const"}, {"val", 5}}}}, rng),
+            json({{"a", 5}}));
+}
+
+// The map of all hyperparameters is no range, whatever names are in it.
+TEST(HparamSpaceTest, TakesTheKeysOfARangeAsNames) {
+  const json space = json::parse(R"({
+    "type": "const", "val": 5, "minval": 1, "vals": [1, 2],
+    "lr": {"type": "double", "minval": 1, "maxval": 2}})");
+  Rng rng(1);
+
+  const json sample = SampleHparams(space, rng);
+
+  EXPECT_EQ(sample.at("type"), "const");
+  EXPECT_EQ(sample.at("val"), 5);
+  EXPECT_EQ(sample.at("vals"), json({1, 2}));
+  EXPECT_TRUE(sample.at("lr").is_number());
+  EXPECT_FALSE(IsConstant(space));
+  EXPECT_EQ(HparamsOfPoint(space, {{"lr", 1.5}}).at("type"), "const");
+}
+
+TEST(HparamSpaceTest, DrawsADoubleInItsLogarithm) {
+  const json space = json::parse(
+      R"({"lr": {"type": "double", "minval": 1e-4, "maxval": 1, "log": true}})");
+  Rng rng(1);
+
+  int below = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const double lr = SampleHparams(space, rng).at("lr");
+    EXPECT_GE(lr, 1e-4);
+    EXPECT_LE(lr, 1);
+    if (lr < 1e-2) ++below;
+  }
+
+  // Half of the logarithm's range, and a hundredth of the values'.
+  EXPECT_NEAR(below, 500, 60);
 }
 
 }  // namespace
