@@ -192,10 +192,10 @@ Mark MarkOf(const Node& root, std::string_view path) {
   return mark;
 }
 
-void CheckConfig(const Node& root, std::span<const std::string> known_trials,
+void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings) {
   CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),
-                  known_trials, findings);
+                  options, findings);
   const Json& searcher = effective.at("searcher");
   if (IsGiven(root, "searcher")) CheckSearcher(root, searcher, findings);
   CheckHyperparameters(root, searcher, findings);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <span>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
+#include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
 #include "engine/config/node.h"
 
@@ -13,7 +13,7 @@ namespace dtrain {
 /// Checks what keys ask of each other and fills in the defaults that follow
 /// from other keys. `effective` is what EffectiveReader made of `root`; where
 /// that found an error, `effective` has the default, and nothing is said twice.
-void CheckConfig(const Node& root, std::span<const std::string> known_trials,
+void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings);
 
 /// Whether the dotted path has a value in the text, right or wrong.

@@ -119,7 +119,8 @@ std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
 }
 
 void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
-                     std::span<const std::string> known, Findings& findings) {
+                     const ReadOptions& options, Findings& findings) {
+  const std::vector<std::string>& known = options.known_entrypoints;
   if (known.empty() || !entrypoint.is_string()) return;
   const auto name = entrypoint.get<std::string>();
   const std::string all = name.substr(0, name.find(':')) + ":*";
@@ -128,6 +129,13 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
   };
   if (std::any_of(known.begin(), known.end(), is_it)) return;
   const std::string hint = DidYouMean(name, known);
+  if (options.refuse_unknown_entrypoint) {
+    findings.Error(mark, std::string(kPath),
+                   "this build has no trial '" + name + "'" + hint +
+                       "; it has " + Join(known, ", ") +
+                       " ('dtrain models' describes them)");
+    return;
+  }
   findings.Warning(mark, std::string(kPath),
                    "no trial '" + name + "' is registered" +
                        (hint.empty() ? "; see `dtrain models`" : hint));

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <optional>
-#include <span>
-#include <string>
 
 #include <nlohmann/json.hpp>
 
+#include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
 #include "engine/config/node.h"
 
@@ -17,8 +16,8 @@ namespace dtrain {
 std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
                                              Findings& findings);
 
-/// Warns of a trial that is not among `known` (if that is not empty).
+/// Reports a trial that is not among the known ones, if there are any.
 void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
-                     std::span<const std::string> known, Findings& findings);
+                     const ReadOptions& options, Findings& findings);
 
 }  // namespace dtrain

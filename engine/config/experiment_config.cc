@@ -9,6 +9,7 @@
 #include "engine/config/effective_reader.h"
 #include "engine/config/environment.h"
 #include "engine/config/findings.h"
+#include "engine/config/hyperparameters.h"
 #include "engine/config/overrides.h"
 #include "engine/config/yaml_reader.h"
 
@@ -25,6 +26,18 @@ std::string NameOf(std::string_view file) {
   return unnamed ? "experiment" : ToValidUtf8(file.substr(0, 1000));
 }
 
+// Checks the hyperparameters by the rules of the trial, if there are any.
+void CheckHparams(const Node& root, const nlohmann::json& entrypoint,
+                  const ReadOptions& options, Findings& findings) {
+  if (!options.hparam_rules || !entrypoint.is_string()) return;
+  const auto name = entrypoint.get<std::string>();
+  const std::vector<HparamRule> rules = options.hparam_rules(name);
+  if (rules.empty()) return;
+  Findings found(options.file_name, options.overrides);
+  CheckHparamRules(root.Find("hyperparameters"), name, rules, found);
+  findings.Append(std::move(found), /*as_warnings=*/options.recorded);
+}
+
 // The checked configuration of a tree, or nothing if there are errors.
 std::optional<ExperimentConfig> CheckTree(const Node& root,
                                           const ReadOptions& options,
@@ -34,7 +47,8 @@ std::optional<ExperimentConfig> CheckTree(const Node& root,
   if (effective["name"].is_null()) {
     effective["name"] = NameOf(options.file_name);
   }
-  CheckConfig(root, options.known_entrypoints, effective, findings);
+  CheckConfig(root, options, effective, findings);
+  CheckHparams(root, effective.at("entrypoint"), options, findings);
   if (findings.errors() > 0) return std::nullopt;
   ExperimentConfig config = BuildConfig(std::move(effective));
   const Node* environment = root.Find("environment");
@@ -78,6 +92,14 @@ ConfigResult ReadConfig(std::string_view text, const ReadOptions& options) {
   if (root) result.config = CheckTree(*root, options, findings);
   result.diagnostics = findings.Take();
   return result;
+}
+
+Diagnostics CheckRecordedHparams(const nlohmann::json& effective,
+                                 const ReadOptions& options) {
+  Findings findings(options.file_name, options.overrides);
+  CheckHparams(NodeFromJson(effective), effective.at("entrypoint"), options,
+               findings);
+  return findings.Take();
 }
 
 ExperimentConfig ConfigFromJson(const nlohmann::json& effective) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +63,14 @@ struct ConfigResult {
   Diagnostics diagnostics;
 };
 
+/// A hyperparameter that a trial reads.
+struct HparamRule {
+  std::string_view name;
+  std::string_view type;  // int, float, bool, string, list
+  bool required = false;
+  bool unused = false;  // accepted for compatibility; has no effect
+};
+
 /// How a text becomes a configuration.
 struct ReadOptions {
   std::string file_name;               // for messages, and the default name
@@ -69,12 +78,25 @@ struct ReadOptions {
   // Registered trials; an entrypoint that is not among them gets a warning.
   // "model_def:*" stands for all of that module.
   std::vector<std::string> known_entrypoints;
+  // … or an error.
+  bool refuse_unknown_entrypoint = false;
+  // All hyperparameters that the trial of an entrypoint reads, by which those
+  // of the text are checked; nothing: they are not known. May be empty.
+  std::function<std::vector<HparamRule>(const std::string& entrypoint)>
+      hparam_rules;
+  // The text is of a recorded experiment: what breaks these rules is a warning,
+  // but for what an override says.
+  bool recorded = false;
 };
 
 /// Parses, types (YAML 1.2), defaults and checks a configuration as CONFIG
 /// says. Never throws for what is in `text`: every finding is a diagnostic,
 /// all of them at once. Pure: no files, no clock, no environment.
 ConfigResult ReadConfig(std::string_view text, const ReadOptions& options);
+
+/// What ReadConfig finds by `options.hparam_rules` in a recorded configuration.
+Diagnostics CheckRecordedHparams(const nlohmann::json& effective,
+                                 const ReadOptions& options);
 
 /// Reads back `ExperimentConfig::effective` as it was stored, `environment`
 /// left empty. Throws Error(kStore) if it is none.

@@ -56,6 +56,22 @@ void Findings::UnknownKey(Mark mark, std::string key, std::string_view name,
         "unknown key" + (hint.empty() ? "; remove it" : hint));
 }
 
+void Findings::Append(Findings other, bool as_warnings) {
+  int kept = 0;
+  for (auto& [mark, diagnostic] : other.found_) {
+    const bool error = diagnostic.severity == Severity::kError;
+    if (error && as_warnings && mark.override_index < 0) {
+      diagnostic.severity = Severity::kWarning;
+    } else if (error) {
+      ++kept;
+      if (++errors_ > kMostErrors) continue;
+    }
+    found_.emplace_back(mark, std::move(diagnostic));
+  }
+  // Those that `other` only counted.
+  if (!as_warnings) errors_ += other.errors_ - kept;
+}
+
 Diagnostics Findings::Take() {
   std::stable_sort(found_.begin(), found_.end(),
                    [](const auto& a, const auto& b) {

@@ -29,6 +29,10 @@ class Findings {
   void UnknownKey(Mark mark, std::string key, std::string_view name,
                   std::span<const std::string> candidates);
 
+  /// Adds all that `other` has; with `as_warnings`, errors of the file become
+  /// warnings, those of overrides stay errors.
+  void Append(Findings other, bool as_warnings);
+
   int errors() const { return errors_; }
 
   /// Everything found, in the order of the file, then of the overrides.

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
 #include "engine/config/node.h"
 
@@ -37,5 +39,13 @@ void VisitHyperparameters(
 /// REQUIRES: as `VisitHyperparameters`.
 void CheckSearched(const Node& node, std::string_view searcher,
                    Findings& findings);
+
+/// Checks the hyperparameters (null: there are none) against all that the trial
+/// `entrypoint` reads: unknown names, wrong types and missing required ones are
+/// errors at their place. What is wrong with a range itself is not reported
+/// again.
+void CheckHparamRules(const Node* hyperparameters,
+                      const std::string& entrypoint,
+                      std::span<const HparamRule> rules, Findings& findings);
 
 }  // namespace dtrain

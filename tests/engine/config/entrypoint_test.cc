@@ -64,17 +64,31 @@ TEST_F(EntrypointTest, RefusesCommandsThatNeedAShell) {
 }
 
 TEST_F(EntrypointTest, WarnsOfTrialsThatAreNotRegistered) {
-  const std::array<std::string, 1> known = {"digits:LeNetTrial"};
+  const ReadOptions options{.known_entrypoints = {"digits:LeNetTrial"}};
 
-  CheckEntrypoint("digits:LeNetTrail", {3, 1}, known, findings_);
-  CheckEntrypoint("digits:LeNetTrial", {3, 1}, known, findings_);
-  CheckEntrypoint(nlohmann::json({"sh"}), {3, 1}, known, findings_);
+  CheckEntrypoint("digits:LeNetTrail", {3, 1}, options, findings_);
+  CheckEntrypoint("digits:LeNetTrial", {3, 1}, options, findings_);
+  CheckEntrypoint(nlohmann::json({"sh"}), {3, 1}, options, findings_);
   CheckEntrypoint("other:Trial", {3, 1}, {}, findings_);
 
   const Diagnostics all = findings_.Take();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].severity, Severity::kWarning);
   EXPECT_THAT(all[0].message, testing::HasSubstr("'digits:LeNetTrial'?"));
+}
+
+TEST_F(EntrypointTest, RefusesTrialsThatAreNotRegisteredIfAsked) {
+  CheckEntrypoint("digits:LeNetTrail", {3, 1},
+                  {.known_entrypoints = {"digits:LeNetTrial"},
+                   .refuse_unknown_entrypoint = true},
+                  findings_);
+
+  const Diagnostics all = findings_.Take();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].severity, Severity::kError);
+  EXPECT_THAT(all[0].message,
+              testing::HasSubstr("has no trial 'digits:LeNetTrail'; did you "
+                                 "mean 'digits:LeNetTrial'?"));
 }
 
 }  // namespace

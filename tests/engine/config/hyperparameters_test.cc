@@ -63,6 +63,18 @@ INSTANTIATE_TEST_SUITE_P(
                   kParameters + "  a: {type: int, minval: 1, maxval: 2, cont: "
                                 "3}\n",
                   4, 40, "hyperparameters.a.cont", "did you mean 'count'?"},
+        BadConfig{"LogOfZero",
+                  kParameters + "  a: {type: double, minval: 0, maxval: 1, "
+                                "log: true}\n",
+                  4, 29, "hyperparameters.a.minval", "above 0 with log: true"},
+        BadConfig{"LogOfText",
+                  kParameters + "  a: {type: double, minval: 1, maxval: 2, "
+                                "log: ten}\n",
+                  4, 48, "hyperparameters.a.log", "true or false"},
+        BadConfig{"LogOfInt",
+                  kParameters + "  a: {type: int, minval: 1, maxval: 2, "
+                                "log: true}\n",
+                  4, 40, "hyperparameters.a.log", "unknown key"},
         BadConfig{"ZeroCount",
                   kParameters + "  a: {type: int, minval: 1, maxval: 2, count: "
                                 "0}\n",
@@ -203,6 +215,44 @@ TEST_F(HyperparametersTest, AllowsAGridOfAHundredThousandPoints) {
                                  "count: 100000}\n",
                          {})
                   .config);
+}
+
+TEST_F(HyperparametersTest, TakesADoubleOnALogScale) {
+  EXPECT_EQ(
+      Read("  lr: {type: double, minval: 1e-4, maxval: 1, log: true}\n")["lr"]
+          .dump(),
+      R"({"log":true,"maxval":1,"minval":0.0001,"type":"double"})");
+  EXPECT_FALSE(
+      Read("  lr: {type: double, minval: 0, maxval: 1, log: false}\n")["lr"]
+          .contains("log"));
+}
+
+TEST_F(HyperparametersTest, TakesTheKeysOfARangeAsNames) {
+  const auto read = Read("  type: sgd\n  minval: 1\n  vals: [1]\n");
+
+  EXPECT_EQ(read.dump(), R"({"minval":1,"type":"sgd","vals":[1]})");
+}
+
+TEST_F(HyperparametersTest, WarnsOfExponentsThatLookLikeValues) {
+  const Diagnostics fractions = FindingsOf(
+      kGrid +
+          "  a: {type: log, minval: 0.0001, maxval: 0.1, count: 3}\n"
+          "  b: {type: log, minval: -4, maxval: 0.5, count: 3}\n"
+          "  c: {type: log, base: 2, minval: 4, maxval: 10, count: 3}\n",
+      Severity::kWarning);
+  ASSERT_EQ(fractions.size(), 1u);
+  EXPECT_EQ(fractions[0].line, 4);
+  EXPECT_THAT(fractions[0].message,
+              testing::AllOf(
+                  testing::HasSubstr("the values are from 1 to 1.259"),
+                  testing::HasSubstr("{type: double, minval: 0.0001, maxval: "
+                                     "0.1, log: true}")));
+
+  const Diagnostics huge = FindingsOf(
+      kGrid + "  a: {type: log, minval: 16, maxval: 256, count: 3}\n",
+      Severity::kWarning);
+  ASSERT_EQ(huge.size(), 1u);
+  EXPECT_THAT(huge[0].message, testing::HasSubstr("from 1e+16 to 1e+256"));
 }
 
 }  // namespace

@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/text.h"
+#include "engine/config/hyperparameters.h"
+#include "engine/config/value_reader.h"
+
+// Checks hyperparameters against those that a built-in trial reads.
+
+namespace dtrain {
+namespace {
+
+constexpr std::string_view kSection = "hyperparameters";
+constexpr std::size_t kMaxListed = 80;  // characters of a list in a message
+
+std::string_view Expected(std::string_view type) {
+  if (type == "int") return "an integer";
+  if (type == "float") return "a number";
+  if (type == "bool") return "true or false";
+  if (type == "list") return "a list";
+  return "a string";
+}
+
+bool HasExpectedType(const Node& node, std::string_view type) {
+  if (type == "int") return node.kind == Node::Kind::kInt;
+  if (type == "float") {
+    return node.kind == Node::Kind::kInt || node.kind == Node::Kind::kDouble ||
+           node.kind == Node::Kind::kOverflow;
+  }
+  if (type == "bool") return node.kind == Node::Kind::kBool;
+  if (type == "list") return node.is_list();
+  return node.is_string();
+}
+
+// "learning_rate" → "lr".
+std::string Initials(std::string_view name) {
+  std::string initials;
+  for (const std::string& word : Split(name, '_'))
+    initials += word.substr(0, 1);
+  return initials;
+}
+
+bool IsPartOf(std::string_view part, std::string_view name) {
+  return part.size() >= 4 && name.find(part) != name.npos;
+}
+
+// The name that was probably meant: the nearest, an abbreviation, or a longer
+// form such as global_batch_size for batch_size. Empty if there is none.
+std::string ProbableName(const std::string& name,
+                         const std::vector<std::string>& known) {
+  std::string nearest = NearestName(name, known);
+  if (!nearest.empty()) return nearest;
+  const auto found = std::ranges::find_if(known, [&](const std::string& one) {
+    return Initials(name) == one || Initials(one) == name ||
+           IsPartOf(name, one) || IsPartOf(one, name);
+  });
+  return found == known.end() ? "" : *found;
+}
+
+// Checks one map of hyperparameters. It may be wrong in itself: that is
+// reported elsewhere.
+class RuleChecker {
+ public:
+  RuleChecker(const std::string& entrypoint, std::span<const HparamRule> rules,
+              Findings& findings)
+      : entrypoint_(entrypoint), rules_(rules), findings_(findings) {
+    for (const HparamRule& rule : rules) names_.emplace_back(rule.name);
+  }
+
+  void Check(const Node::Entry& entry);
+  void CheckRequired(const Node* map);
+
+ private:
+  void CheckRange(const Node& range, const std::string& path,
+                  const HparamRule& rule);
+  void CheckValue(const Node& value, const std::string& path,
+                  const HparamRule& rule);
+  void ReportUnknown(const Node::Entry& entry);
+  void ReportUnused(const Node::Entry& entry);
+
+  std::string entrypoint_;
+  std::span<const HparamRule> rules_;
+  Findings& findings_;
+  std::vector<std::string> names_;
+};
+
+void RuleChecker::Check(const Node::Entry& entry) {
+  // `--set hyperparameters.x=` takes x away.
+  if (entry.value.is_null() && entry.value.mark.override_index >= 0) return;
+  const auto rule = std::ranges::find(rules_, entry.key, &HparamRule::name);
+  if (rule == rules_.end()) return ReportUnknown(entry);
+  const std::string path = JoinPath(kSection, entry.key);
+  // A scalar batch size is checked for every trial, see ReadHyperparameters.
+  const bool checked =
+      entry.key == "global_batch_size" && entry.value.IsScalar();
+  if (entry.value.Find("type") != nullptr) {
+    CheckRange(entry.value, path, *rule);
+  } else if (!checked) {
+    CheckValue(entry.value, path, *rule);
+  }
+  if (rule->unused) ReportUnused(entry);
+}
+
+void RuleChecker::CheckRange(const Node& range, const std::string& path,
+                             const HparamRule& rule) {
+  const Node& type = *range.Find("type");
+  if (type.text == "const") {
+    if (const Node* val = range.Find("val")) {
+      CheckValue(*val, JoinPath(path, "val"), rule);
+    }
+  } else if (type.text == "categorical") {
+    const Node* vals = range.Find("vals");
+    if (vals == nullptr) return;
+    for (std::size_t i = 0; i < vals->items.size(); ++i) {
+      CheckValue(vals->items[i], path + ".vals[" + std::to_string(i) + ']',
+                 rule);
+    }
+  } else if (type.text == "int") {
+    if (rule.type == "int" || rule.type == "float") return;
+    findings_.Error(type.mark, JoinPath(path, "type"),
+                    entrypoint_ + " reads " + std::string(Expected(rule.type)) +
+                        ", and int gives integers; use type: categorical");
+  } else if (type.text == "double" || type.text == "log") {
+    if (rule.type == "float") return;
+    const bool whole = rule.type == "int";
+    findings_.Error(type.mark, JoinPath(path, "type"),
+                    entrypoint_ + " reads " + std::string(Expected(rule.type)) +
+                        ", and " + type.text +
+                        " gives numbers with fractions; use type: " +
+                        (whole ? "int or categorical" : "categorical"));
+  }
+}
+
+void RuleChecker::CheckValue(const Node& value, const std::string& path,
+                             const HparamRule& rule) {
+  if (value.is_null() && !rule.required) return;
+  if (HasExpectedType(value, rule.type)) return;
+  if (!value.is_list()) {
+    return ReportType(value, path, std::string(Expected(rule.type)), findings_);
+  }
+  const std::string vals = ToJson(value).dump();
+  findings_.Error(
+      value.mark, path,
+      "expected " + std::string(Expected(rule.type)) +
+          ", got a list; a list is one value: to search its values write " +
+          "{type: categorical, vals: " +
+          (vals.size() > kMaxListed ? "[...]" : vals) + "}");
+}
+
+void RuleChecker::CheckRequired(const Node* map) {
+  for (const HparamRule& rule : rules_) {
+    if (!rule.required) continue;
+    const std::string name(rule.name);
+    const Node* value = map ? map->Find(name) : nullptr;
+    // A scalar of another type is reported with its own place.
+    if (value != nullptr && !value->is_null()) continue;
+    const Mark mark = value ? value->mark : map ? map->mark : Mark{};
+    findings_.Error(mark, JoinPath(kSection, name),
+                    "required by " + entrypoint_ +
+                        " but missing; add it, such as " + name +
+                        (name == "global_batch_size" ? ": 64" : ": VALUE"));
+  }
+}
+
+void RuleChecker::ReportUnknown(const Node::Entry& entry) {
+  std::string message = entrypoint_ + " reads no hyperparameter '" +
+                        Truncate(EscapeForTerminal(entry.key), 60) + "'";
+  const std::string name = ProbableName(entry.key, names_);
+  const auto inner =
+      std::ranges::find_if(entry.value.entries, [&](const Node::Entry& nested) {
+        return std::ranges::find(names_, nested.key) != names_.end();
+      });
+  if (inner != entry.value.entries.end()) {
+    message += ", and none in a nested map; move '" + inner->key +
+               "' up to hyperparameters";
+  } else if (!name.empty()) {
+    message += "; did you mean '" + name + "'?";
+  } else {
+    message += "; it reads " + Join(names_, ", ") +
+               " ('dtrain models' describes them)";
+  }
+  findings_.Error(entry.mark, JoinPath(kSection, entry.key), message);
+}
+
+void RuleChecker::ReportUnused(const Node::Entry& entry) {
+  const std::string path = JoinPath(kSection, entry.key);
+  const Node* type = entry.value.Find("type");
+  if (type != nullptr && type->text != "const") {
+    findings_.Warning(entry.mark, path,
+                      "is searched, but " + entrypoint_ +
+                          " does not use it: its values make no difference");
+  } else {
+    findings_.Note(
+        entry.mark, path,
+        "accepted for compatibility; " + entrypoint_ + " does not use it");
+  }
+}
+
+}  // namespace
+
+void CheckHparamRules(const Node* hyperparameters,
+                      const std::string& entrypoint,
+                      std::span<const HparamRule> rules, Findings& findings) {
+  if (hyperparameters != nullptr && !hyperparameters->is_null() &&
+      !hyperparameters->is_map()) {
+    return;  // reported elsewhere
+  }
+  RuleChecker checker(entrypoint, rules, findings);
+  if (hyperparameters != nullptr) {
+    for (const Node::Entry& entry : hyperparameters->entries) {
+      checker.Check(entry);
+    }
+  }
+  checker.CheckRequired(hyperparameters);
+}
+
+}  // namespace dtrain
