@@ -20,6 +20,9 @@ struct HparamDoc {
   std::string_view type;           // int, float, bool, string, list
   std::string_view default_value;  // as YAML; empty: required
   std::string_view doc;            // one line
+  // Accepted for compatibility, as in the configurations of the documentation;
+  // the trial does not read it.
+  bool unused = false;
 };
 
 /// One registered trial. Adding one is a file pair and a row of the table in
