@@ -96,9 +96,9 @@ SimulationOptions SimulationFrom(const PreviewSearchOptions& options) {
 // matters to a run is let pass.
 ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
                                  const GlobalOptions& globals) {
-  ConfigResult result =
-      ParseConfigText(ReadConfigFile(options.config), options.config,
-                      options.overrides, DirectoryOf(options.config));
+  ConfigResult result = ParseConfigText(
+      ReadConfigFile(options.config), options.config, options.overrides,
+      DirectoryOf(options.config), Checks::kKeys);
   PrintDiagnostics(result.diagnostics, globals);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/false);
   if (result.config && refusal.empty()) return *std::move(result.config);
@@ -157,11 +157,15 @@ int PreviewSearch(const PreviewSearchOptions& options,
   if (!options.metric || !options.json) {
     const SearchPlan plan = PlanSearch(config.searcher, config.hyperparameters);
     if (options.json) {
-      PrintJson(PlanJson(plan));
+      nlohmann::json document = PlanJson(plan);
+      document["ranges"] = RangesJson(config.hyperparameters);
+      PrintJson(document);
     } else {
       PrintSearchPlan(
           {.config = config.searcher, .unit = config.length_unit, .plan = plan},
           ModeOf(STDOUT_FILENO, globals.color), std::cout);
+      PrintRanges(config.hyperparameters, ModeOf(STDOUT_FILENO, globals.color),
+                  std::cout);
     }
   }
   if (!options.metric) return kExitDone;

@@ -1,6 +1,7 @@
 #include "engine/report/search_preview.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -8,6 +9,7 @@
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 #include "engine/report/table.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -115,7 +117,76 @@ void PrintBest(const PlayedSearch& search, const TerminalMode& mode,
   if (!table.empty()) table.PrintText(out, mode);
 }
 
+json RangeJson(const std::string& name, const json& range) {
+  const std::string type = range.at("type");
+  json shown = {{"name", name}, {"type", type}};
+  if (type == "categorical") {
+    shown["vals"] = range.at("vals");
+    return shown;
+  }
+  shown["log"] = type == "log" || IsLogDouble(range);
+  for (const char* bound : {"minval", "maxval"}) {
+    shown[bound] = range.at(bound);
+    if (type != "log") continue;
+    shown[bound] =
+        std::pow(range.value("base", 10.0), range.at(bound).get<double>());
+  }
+  // A base below 1 turns them round.
+  if (shown.at("minval") > shown.at("maxval")) {
+    shown.at("minval").swap(shown.at("maxval"));
+  }
+  return shown;
+}
+
+void AppendRanges(const json& space, const std::string& prefix, json& ranges) {
+  for (const auto& [name, value] : space.items()) {
+    if (!value.is_object()) continue;
+    if (!HasType(value)) {
+      AppendRanges(value, prefix + name + '.', ranges);
+    } else if (value.at("type") != "const") {
+      ranges.push_back(RangeJson(prefix + name, value));
+    }
+  }
+}
+
+std::string ValuesText(const json& range) {
+  if (range.contains("vals")) {
+    std::vector<std::string> values;
+    for (const json& value : range.at("vals")) {
+      values.push_back(FormatValue(value));
+    }
+    return Join(values, ", ");
+  }
+  const auto bound = [&](const char* name) {
+    const json& value = range.at(name);
+    return value.is_number_float() ? FormatMetric(value.get<double>())
+                                   : FormatValue(value);
+  };
+  return bound("minval") + " to " + bound("maxval") +
+         (range.at("type") == "int"     ? ", integers"
+          : range.at("log").get<bool>() ? ", evenly in the logarithm"
+                                        : "");
+}
+
 }  // namespace
+
+json RangesJson(const json& hyperparameters) {
+  json ranges = json::array();
+  AppendRanges(hyperparameters, "", ranges);
+  return ranges;
+}
+
+void PrintRanges(const json& hyperparameters, const TerminalMode& mode,
+                 std::ostream& out) {
+  Table table(
+      {{.name = "hyperparameter"}, {.name = "values", .elastic = true}});
+  for (const json& range : RangesJson(hyperparameters)) {
+    table.AddRow({range.at("name").get<std::string>(), ValuesText(range)});
+  }
+  if (table.empty()) return;
+  out << '\n';
+  table.PrintText(out, mode);
+}
 
 json PlanJson(const SearchPlan& plan) {
   json rows = json::array();

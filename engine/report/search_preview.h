@@ -32,6 +32,16 @@ struct PlannedSearch {
 void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                      std::ostream& out);
 
+/// The searched hyperparameters, each with the values that it can have (of a
+/// `log` range too, whose bounds are exponents): [{"name", "type", "minval",
+/// "maxval", "log"} or {"name", "type", "vals"}]; `log` is true where values
+/// are drawn in the logarithm.
+nlohmann::json RangesJson(const nlohmann::json& hyperparameters);
+
+/// The same as a table; nothing if nothing is searched.
+void PrintRanges(const nlohmann::json& hyperparameters,
+                 const TerminalMode& mode, std::ostream& out);
+
 /// A search that was played with a made-up metric.
 struct PlayedSearch {
   const SearcherConfig& config;

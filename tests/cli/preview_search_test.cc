@@ -11,7 +11,10 @@ namespace dtrain {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr char kSearch[] =
     "entrypoint: builtin:FaultTrial\n"
@@ -45,7 +48,26 @@ TEST_F(PreviewSearchTest, GivesThePlanAsJson) {
                                            {{"trials", 2}, {"length", 900}}}));
   EXPECT_EQ(document["brackets"][0]["rungs"], json({100, 300, 900}));
   EXPECT_EQ(document["total_length"], 5 * 100 + 3 * 300 + 2 * 900);
-  EXPECT_EQ(document.size(), 3);
+  // The bounds of a log range are exponents, those shown are values.
+  EXPECT_EQ(document["ranges"], json::parse(R"([{
+    "name": "lr", "type": "log", "minval": 1e-4, "maxval": 0.1, "log": true}])"));
+}
+
+TEST_F(PreviewSearchTest, ListsRangesAsValues) {
+  const CliResult result = Preview(
+      {"--set",
+       "hyperparameters={lr: {type: log, minval: -4, maxval: -1}, a: {b: "
+       "{type: "
+       "int, minval: 1, maxval: 3}}, c: {type: categorical, vals: [x, 2]}, d: "
+       "{type: double, minval: 0.01, maxval: 1, log: true}, e: 5}"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(ContainsRegex("\na.b +1 to 3, integers\n"),
+                    ContainsRegex("\nc +x, 2\n"),
+                    ContainsRegex("\nd +0.01 to 1, evenly in the logarithm\n"),
+                    ContainsRegex("\nlr +0.0001 to 0.1, evenly in the "
+                                  "logarithm\n"),
+                    Not(HasSubstr("\ne "))));
 }
 
 TEST_F(PreviewSearchTest, ShowsThePlanAndCreatesNothing) {
