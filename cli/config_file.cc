@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <iostream>
 
 #include <fcntl.h>
@@ -49,6 +50,24 @@ std::string_view SeverityName(Severity severity) {
   return "error";
 }
 
+// The hyperparameters of built-in trials; those of a model in `context` are not
+// known.
+std::function<std::vector<HparamRule>(const std::string&)> RulesIn(
+    const std::filesystem::path& context) {
+  return [context](const std::string& entrypoint) {
+    std::vector<HparamRule> rules;
+    const ModelEntry* model = FindModel(entrypoint);
+    if (model == nullptr || HasOwnModel(entrypoint, context)) return rules;
+    for (const HparamDoc& hparam : model->hparams) {
+      rules.push_back({.name = hparam.name,
+                       .type = hparam.type,
+                       .required = hparam.default_value.empty(),
+                       .unused = hparam.unused});
+    }
+    return rules;
+  };
+}
+
 }  // namespace
 
 std::string ReadConfigFile(const std::string& path) {
@@ -73,13 +92,28 @@ std::string ReadConfigFile(const std::string& path) {
 
 ConfigResult ParseConfigText(const std::string& text, const std::string& path,
                              const std::vector<std::string>& overrides,
-                             const std::filesystem::path& context) {
+                             const std::filesystem::path& context,
+                             Checks checks) {
   std::vector<std::string> known = Entrypoints();
   const std::string own = "model_def:*";
   if (HasOwnModel(own, context)) known.push_back(own);
-  return ReadConfig(text, {.file_name = path == "-" ? "stdin" : path,
-                           .overrides = overrides,
-                           .known_entrypoints = std::move(known)});
+  ReadOptions options{.file_name = path == "-" ? "stdin" : path,
+                      .overrides = overrides,
+                      .known_entrypoints = std::move(known)};
+  if (checks == Checks::kTrial) {
+    options.refuse_unknown_entrypoint = true;
+    options.hparam_rules = RulesIn(context);
+  }
+  return ReadConfig(text, options);
+}
+
+ReadOptions RecordedOptions(const std::string& where,
+                            std::vector<std::string> overrides,
+                            const std::filesystem::path& context) {
+  return {.file_name = where,
+          .overrides = std::move(overrides),
+          .hparam_rules = RulesIn(context),
+          .recorded = true};
 }
 
 std::filesystem::path DirectoryOf(const std::string& path) {

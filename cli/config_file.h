@@ -13,12 +13,26 @@ namespace dtrain {
 /// what is missing, a directory, unreadable or larger than 1 MB.
 std::string ReadConfigFile(const std::string& path);
 
+/// What a configuration is checked against.
+enum class Checks {
+  kKeys,   // the YAML alone; an unknown trial gets a warning
+  kTrial,  // its trial too: it exists, and reads these hyperparameters
+};
+
 /// Reads the text as the configuration file `path` would be, with the trials
 /// of this build as the known ones, and those of the model_def.cpp in
 /// `context`, if there is one.
 ConfigResult ParseConfigText(const std::string& text, const std::string& path,
                              const std::vector<std::string>& overrides,
-                             const std::filesystem::path& context);
+                             const std::filesystem::path& context,
+                             Checks checks);
+
+/// How the configuration of a recorded experiment is read again. What it says
+/// of hyperparameters that its trial does not read becomes warnings, but for
+/// what `overrides` say. `context` is where its own model would be.
+ReadOptions RecordedOptions(const std::string& where,
+                            std::vector<std::string> overrides,
+                            const std::filesystem::path& context);
 
 /// The directory that `path` is in: the context, where no other is named.
 std::filesystem::path DirectoryOf(const std::string& path);

@@ -62,9 +62,9 @@ int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
     const Store store = Store::OpenForReading(layout);
     const SourceCheckpoint start = FindSource(store, options, globals);
     const RecordedTrial trial = FindRecordedTrial(store, start.trial);
-    config =
-        ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
-                              OverridesOf(options), options.labels, globals);
+    config = ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
+                                   OverridesOf(options), options.labels, layout,
+                                   globals);
     CheckEntrypoint(options.source, config,
                     layout.Context(start.trial.experiment));
     SetSource(start, config);

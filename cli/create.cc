@@ -65,10 +65,11 @@ ConfigResult Parse(const CreateOptions& options, const std::string& text) {
   std::vector<std::string> overrides = Overrides(options);
   const auto context = ContextDirectory(options.config, options.context);
   ConfigResult result =
-      ParseConfigText(text, options.config, overrides, context);
+      ParseConfigText(text, options.config, overrides, context, Checks::kTrial);
   if (!result.config || options.labels.empty()) return result;
   overrides.push_back(LabelOverride(*result.config, options.labels));
-  return ParseConfigText(text, options.config, overrides, context);
+  return ParseConfigText(text, options.config, overrides, context,
+                         Checks::kTrial);
 }
 
 // The configuration, or an Error with every finding said before it.
@@ -82,8 +83,8 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
     throw Error(ErrorKind::kUsage,
                 options.config + ": " + refusal + "; nothing was created");
   }
-  CheckEntrypoint(options.config, *result.config,
-                  ContextDirectory(options.config, options.context));
+  CheckScript(options.config, *result.config,
+              ContextDirectory(options.config, options.context));
   return *std::move(result.config);
 }
 

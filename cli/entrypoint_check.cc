@@ -1,19 +1,30 @@
 #include "cli/entrypoint_check.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstdlib>
+#include <functional>
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "cli/config_file.h"
+#include "cli/own_model.h"
+#include "cli/record_experiment.h"
+#include "cli/source_checkpoint.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/plugin/model_sources.h"
 #include "engine/process/find_program.h"
+#include "engine/run/runner.h"
 #include "models/table.h"
 
 namespace dtrain {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Where a command will be looked for: as the trials will see it.
 std::string PathOfTrials(const ExperimentConfig& config) {
@@ -24,54 +35,174 @@ std::string PathOfTrials(const ExperimentConfig& config) {
   return path == nullptr ? "" : path;
 }
 
-void CheckCommand(const std::string& file, const ExperimentConfig& config,
-                  const std::filesystem::path& context) {
+// The word of a command that names the script which an interpreter executes;
+// empty if there is none, or none that can be told from the words.
+std::string ScriptOf(const std::vector<std::string>& words) {
+  static constexpr std::array<std::string_view, 12> kInterpreters = {
+      "bash", "dash",   "julia",   "ksh",  "lua", "node",
+      "perl", "python", "Rscript", "ruby", "sh",  "zsh"};
+  std::string program = fs::path(words.front()).filename();
+  // python3, python3.12
+  while (!program.empty() &&
+         (std::isdigit(program.back()) != 0 || program.back() == '.')) {
+    program.pop_back();
+  }
+  if (std::ranges::find(kInterpreters, program) == kInterpreters.end()) {
+    return "";
+  }
+  // Options without a value; what follows others cannot be told.
+  static constexpr std::array<std::string_view, 6> kOfShells = {
+      "-e", "-x", "-u", "-ex", "-eu", "-eux"};
+  static constexpr std::array<std::string_view, 8> kOfPython = {
+      "-u", "-O", "-OO", "-B", "-E", "-I", "-s", "-S"};
+  const bool shell = program.ends_with("sh");
+  const bool python = program == "python";
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (!word.starts_with('-')) return word;
+    const bool known =
+        (shell && std::ranges::find(kOfShells, word) != kOfShells.end()) ||
+        (python && std::ranges::find(kOfPython, word) != kOfPython.end());
+    if (!known) return "";
+  }
+  return "";
+}
+
+// Whether the word is a path within the context.
+bool IsInContext(const std::string& word) {
+  return !word.starts_with('/') && word.find('/') != std::string::npos;
+}
+
+std::optional<std::string> ProgramProblem(const ExperimentConfig& config,
+                                          const fs::path& context) {
   const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
-  if (words == nullptr) return;
+  if (words == nullptr) return std::nullopt;
   try {
     FindProgram(words->front(), context, PathOfTrials(config));
+    return std::nullopt;
   } catch (const Error& error) {
-    throw Error(ErrorKind::kUsage, file + ": entrypoint: " + error.what() +
-                                       "; nothing was created");
+    return error.what();
   }
 }
 
-void CheckModel(const std::string& file, const ExperimentConfig& config,
-                const std::filesystem::path& context) {
+// A script outside the context may be on another machine.
+std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
+                                         const fs::path& context,
+                                         bool outside) {
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words == nullptr) return std::nullopt;
+  if (!outside && IsInContext(words->front())) {
+    if (auto problem = ProgramProblem(config, context)) return problem;
+  }
+  const std::string script = ScriptOf(*words);
+  std::error_code ignored;
+  if (script.empty() || script.starts_with('/') != outside ||
+      fs::exists(context / script, ignored)) {
+    return std::nullopt;
+  }
+  return "there is no script '" + script + "'" +
+         (outside ? "" : " in " + context.string()) +
+         "; correct its name, or give the directory that it is in as CONTEXT";
+}
+
+Diagnostic Finding(const std::string& file, Severity severity,
+                   const std::string& key, const std::string& message) {
+  Diagnostic finding;
+  finding.severity = severity;
+  finding.file = file;
+  finding.key = key;
+  finding.message = message;
+  return finding;
+}
+
+[[noreturn]] void Refuse(const std::string& file, const std::string& key,
+                         const std::string& problem) {
+  throw Error(ErrorKind::kUsage, file + ": " + (key.empty() ? "" : key + ": ") +
+                                     problem + "; nothing was created");
+}
+
+std::optional<std::string> ModelProblem(const ExperimentConfig& config,
+                                        const fs::path& context) {
   const auto* name = std::get_if<std::string>(&config.entrypoint);
-  if (name == nullptr || HasOwnModel(*name, context)) return;
+  if (name == nullptr || HasOwnModel(*name, context)) return std::nullopt;
   const ModelEntry* model = FindModel(*name);
-  if (model == nullptr || model->check == nullptr) return;
-  const auto problem = model->check(config.hyperparameters);
-  if (!problem) return;
-  throw Error(ErrorKind::kUsage,
-              file + ": " + *problem + "; nothing was created");
+  if (model == nullptr || model->check == nullptr) return std::nullopt;
+  return model->check(config.hyperparameters);
+}
+
+// What an Error that `check` throws says; nothing if it throws none.
+std::optional<std::string> Caught(const std::function<void()>& check) {
+  try {
+    check();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
 
 void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
-                     const std::filesystem::path& context) {
+                     const fs::path& context) {
   const auto* name = std::get_if<std::string>(&config.entrypoint);
   if (name == nullptr || HasOwnModel(*name, context)) return;
   if (FindModel(*name) != nullptr) return;
   throw Error(ErrorKind::kUsage,
               file + ": entrypoint: this build has no trial '" + *name + "'" +
                   DidYouMean(*name, Entrypoints()) + "; it has " +
-                  Join(Entrypoints(), ", ") + " ('dtrain models' says more)");
+                  Join(Entrypoints(), ", ") +
+                  " ('dtrain models' describes them)");
+}
+
+void CheckScript(const std::string& file, const ExperimentConfig& config,
+                 const fs::path& context) {
+  const auto problem = ScriptProblem(config, context, /*outside=*/false);
+  if (problem) Refuse(file, "entrypoint", *problem);
 }
 
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
-                        const std::filesystem::path& context) {
-  CheckModel(file, config, context);
-  CheckCommand(file, config, context);
+                        const fs::path& context) {
+  if (const auto problem = ModelProblem(config, context)) {
+    Refuse(file, "", *problem);
+  }
+  if (const auto problem = ProgramProblem(config, context)) {
+    Refuse(file, "entrypoint", *problem);
+  }
+  if (const auto problem = ScriptProblem(config, context, /*outside=*/true)) {
+    Refuse(file, "entrypoint", *problem);
+  }
 }
 
-std::filesystem::path ContextDirectory(const std::string& file,
-                                       const std::string& context) {
+Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
+                              const fs::path& context, Severity here,
+                              const GlobalOptions& globals) {
+  Diagnostics found;
+  const auto add = [&](Severity severity, const std::string& key,
+                       const std::optional<std::string>& problem) {
+    if (problem) found.push_back(Finding(file, severity, key, *problem));
+  };
+  const Severity error = Severity::kError;
+  add(error, "entrypoint", ScriptProblem(config, context, /*outside=*/false));
+  add(error, "", Caught([&] { FindContext(config, context, file, globals); }));
+  if (found.empty()) {
+    add(error, "entrypoint", OwnTrialProblem(config, context));
+  }
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words != nullptr && !IsInContext(words->front())) {
+    add(here, "entrypoint", ProgramProblem(config, context));
+  }
+  add(here, "entrypoint", ScriptProblem(config, context, /*outside=*/true));
+  add(here, "", ModelProblem(config, context));
+  add(here, "entrypoint", CompilerProblem(config, context));
+  add(here, "", Caught([&] { PlanExperimentSlots(config); }));
+  add(here, "", Caught([&] { FindSource(config, globals); }));
+  return found;
+}
+
+fs::path ContextDirectory(const std::string& file, const std::string& context) {
   if (context.empty()) return DirectoryOf(file);
   std::error_code ignored;
-  if (std::filesystem::is_directory(context, ignored)) {
+  if (fs::is_directory(context, ignored)) {
     return context;
   }
   throw Error(ErrorKind::kUsage,

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/commands.h"
 #include "engine/config/experiment_config.h"
 
 namespace dtrain {
@@ -13,10 +14,23 @@ namespace dtrain {
 void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
                      const std::filesystem::path& context);
 
+/// Throws likewise if the entrypoint is a command whose program or script
+/// should be in `context` and is not: wrong on every machine.
+void CheckScript(const std::string& file, const ExperimentConfig& config,
+                 const std::filesystem::path& context);
+
 /// Throws likewise for what can never run on this machine: data, weights or
 /// the program of a command that are not there.
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
                         const std::filesystem::path& context);
+
+/// What `create` would refuse in a valid configuration, nothing compiled. What
+/// is wrong on every machine is an error; what depends on this one (slots,
+/// programs in PATH, data, weights, the compiler, a source checkpoint) is of
+/// severity `here`.
+Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
+                              const std::filesystem::path& context,
+                              Severity here, const GlobalOptions& globals);
 
 /// `context`, or the directory of the configuration `file` if that is empty.
 /// Throws Error(kUsage) if it is no directory.

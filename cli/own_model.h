@@ -17,4 +17,15 @@ std::optional<ModelLibrary> CompileOwnModel(
     const ExperimentConfig& config, const std::filesystem::path& context,
     const GlobalOptions& globals);
 
+/// Why the trial that the entrypoint names cannot come from the model_def.cpp
+/// of `context`, as far as the DTRAIN_TRIALS in its text tell. Nothing if it
+/// can, or comes from elsewhere. Compiles nothing. Throws as FindModelSources.
+std::optional<std::string> OwnTrialProblem(
+    const ExperimentConfig& config, const std::filesystem::path& context);
+
+/// Why that model_def.cpp, if there is one, cannot be compiled on this machine:
+/// there is no compiler.
+std::optional<std::string> CompilerProblem(
+    const ExperimentConfig& config, const std::filesystem::path& context);
+
 }  // namespace dtrain

@@ -178,7 +178,7 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
              .one_process = RecordedOneProcess(trial.experiment)};
     config = ReadSingleTrialConfig(
         trial, ConfigOf(trial, LengthsOf(store, source), parts.source), {}, {},
-        globals);
+        layout, globals);
     CheckEntrypoint(ToString(source), config,
                     layout.Context(source.experiment));
     provenance = SingleTrialProvenance(trial, config, globals);

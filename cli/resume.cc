@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/config_file.h"
 #include "cli/exit_code.h"
 #include "cli/many_nodes.h"
 #include "cli/options.h"
@@ -55,6 +56,13 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
                       options.experiment + "'");
     }
     config = ConfigFromJson(detail.config);
+    if (!completed) {
+      PrintDiagnostics(
+          CheckRecordedHparams(
+              detail.config, RecordedOptions("experiment " + options.experiment,
+                                             {}, layout.Context(id))),
+          globals);
+    }
     if (completed) {
       Say(globals, "experiment " + options.experiment +
                        " is COMPLETED already; there is nothing to resume");

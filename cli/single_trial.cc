@@ -92,12 +92,14 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        const json& effective,
                                        std::vector<std::string> overrides,
                                        const std::vector<std::string>& labels,
+                                       const StoreLayout& layout,
                                        const GlobalOptions& globals) {
   const std::string where = "trial " + ToString(trial.row.id);
   json base = effective;
   base["labels"] = LabelsJson(effective, labels);
   ConfigResult result = ReadConfig(
-      ToYaml(base), {.file_name = where, .overrides = std::move(overrides)});
+      ToYaml(base), RecordedOptions(where, std::move(overrides),
+                                    layout.Context(trial.row.id.experiment)));
   PrintDiagnostics(result.diagnostics, globals);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
   if (!refusal.empty() || !result.config) {

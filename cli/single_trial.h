@@ -26,13 +26,15 @@ RecordedTrial FindRecordedTrial(const Store& store, TrialId id);
 nlohmann::json SingleTrialConfig(const RecordedTrial& trial);
 
 /// That configuration with the `overrides` of `--set` and more labels. Prints
-/// what is found; environment variables are taken from this process. Throws
-/// Error(kUsage) if there is an error, or where a hyperparameter is given
-/// another type than the trial had.
+/// what is found, hyperparameters that the trial does not read among it;
+/// environment variables are taken from this process. Throws Error(kUsage) if
+/// there is an error, or where a hyperparameter is given another type than the
+/// trial had.
 ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        const nlohmann::json& effective,
                                        std::vector<std::string> overrides,
                                        const std::vector<std::string>& labels,
+                                       const StoreLayout& layout,
                                        const GlobalOptions& globals);
 
 /// Where the new experiment of `effective` comes from: as Provenance, but the

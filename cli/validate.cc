@@ -1,8 +1,10 @@
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -14,13 +16,32 @@ namespace {
 
 struct ValidateOptions : JsonOption {
   std::string config;
+  std::string context;
   std::vector<std::string> overrides;
+  bool keys = false;
+  bool here = false;
 };
 
-int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
+// With --keys the YAML alone, else all that `create` would look at.
+ConfigResult Check(const ValidateOptions& options,
+                   const GlobalOptions& globals) {
   const std::string text = ReadConfigFile(options.config);
-  const ConfigResult result = ParseConfigText(
-      text, options.config, options.overrides, DirectoryOf(options.config));
+  const auto context = ContextDirectory(options.config, options.context);
+  ConfigResult result =
+      ParseConfigText(text, options.config, options.overrides, context,
+                      options.keys ? Checks::kKeys : Checks::kTrial);
+  if (options.keys || !result.config) return result;
+  const std::string file = options.config == "-" ? "stdin" : options.config;
+  for (Diagnostic& found : CheckAsCreateDoes(
+           file, *result.config, context,
+           options.here ? Severity::kError : Severity::kWarning, globals)) {
+    result.diagnostics.push_back(std::move(found));
+  }
+  return result;
+}
+
+int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
+  const ConfigResult result = Check(options, globals);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/false);
   PrintDiagnostics(result.diagnostics, globals);
   if (options.json) {
@@ -45,10 +66,19 @@ void SetUpValidate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ValidateOptions>();
   AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
       .Required();
+  const CliOption context = AddOption(app, "CONTEXT", options->context,
+                                      "Directory of its other files");
   AddOption(app, "--set", options->overrides,
             "Value instead of the one in the file")
       .TypeName("KEY=VALUE")
       .OneEach();
+  const CliOption here =
+      AddFlag(app, "--here", options->here,
+              "What this machine lacks is an error, not a warning");
+  AddFlag(app, "--keys", options->keys,
+          "Check the keys and values of the YAML alone")
+      .Excludes(context)
+      .Excludes(here);
   AddJsonOption(app, *options);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

@@ -127,10 +127,11 @@ TEST_F(HygieneTest, LogsReachNoTerminalRaw) {
 
 TEST_F(HygieneTest, HyperparametersReachNoTerminalRaw) {
   dtrain_.Write("fault.yaml",
-                "entrypoint: builtin:FaultTrial\n"
-                "hyperparameters: {word: {type: categorical, vals: "
+                "entrypoint: digits:LeNetTrial\n"
+                "hyperparameters: {global_batch_size: 8, dataset: strokes, "
+                "training_samples: 64, data: {type: categorical, vals: "
                 "[\"\\e[2J\\u202e\", b]}}\n"
-                "searcher: {name: grid, metric: loss, max_length: 10}\n"
+                "searcher: {name: grid, metric: val_loss, max_length: 2}\n"
                 "resources: {slots: cpu}\n");
   const CliResult shown = dtrain_.RunProgram(
       {"script", "-qec",

@@ -35,7 +35,7 @@ TEST_F(InitTest, WritesAModelItsYamlAndATest) {
   EXPECT_EQ(valid.err, "");
   fs::remove(dtrain_.directory() / "a/mine/model_def.cpp");
   EXPECT_THAT(dtrain_.Run({"validate", "a/mine/const.yaml"}).err,
-              HasSubstr("no trial 'model_def:MyTrial' is registered"));
+              HasSubstr("this build has no trial 'model_def:MyTrial'"));
 }
 
 TEST_F(InitTest, PrintsJson) {

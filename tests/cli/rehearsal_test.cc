@@ -37,7 +37,7 @@ class RehearsalTest : public testing::Test {
 TEST_F(RehearsalTest, TrainsValidatesRestoresAndKeepsNothing) {
   const CliResult result = Test(
       "{dataset: strokes, global_batch_size: 16, lr: {type: double, minval: "
-      "0.01, maxval: 0.1}, hidden_size: 5, nested: {unused: 1}}",
+      "0.01, maxval: 0.1}, optimizer: adam, momentum: 0.9, gamma: 0.5}",
       {"--json"});
 
   ASSERT_EQ(result.code, 0) << result.err;
@@ -47,10 +47,9 @@ TEST_F(RehearsalTest, TrainsValidatesRestoresAndKeepsNothing) {
   EXPECT_EQ(json["restored"], true);
   EXPECT_GE(json["validations"], 3);
   EXPECT_GT(json["checkpoint_bytes"], 1000);
-  EXPECT_THAT(json["unread_hyperparameters"],
-              ElementsAre("hidden_size", "nested.unused"));
+  EXPECT_THAT(json["unread_hyperparameters"], ElementsAre("gamma", "momentum"));
   EXPECT_THAT(result.err, HasSubstr("the trial never read the hyperparameters "
-                                    "hidden_size, nested.unused"));
+                                    "gamma, momentum"));
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
@@ -63,11 +62,12 @@ TEST_F(RehearsalTest, SaysWhatPassed) {
 }
 
 TEST_F(RehearsalTest, SaysWhatFailed) {
-  const CliResult result = Test("{dataset: strokes, lr: 0.1}", {"--json"});
+  const CliResult result = Test(
+      "{dataset: strokes, global_batch_size: 16, optimizer: sgdd}", {"--json"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.Json()["passed"], false);
   EXPECT_THAT(result.err, HasSubstr("the test failed: "));
-  EXPECT_THAT(result.err, HasSubstr("global_batch_size"));
+  EXPECT_THAT(result.err, HasSubstr("'sgdd' is unknown"));
 
   const CliResult metric =
       Test("{dataset: strokes, global_batch_size: 16}",

@@ -1,0 +1,207 @@
+// `dtrain validate`: what `create` would refuse, without creating anything.
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kDigits[] =
+    "name: digits\n"
+    "entrypoint: digits:LeNetTrial\n"
+    "hyperparameters:\n"
+    "  global_batch_size: 64\n"
+    "searcher: {name: single, metric: val_loss, max_length: 10}\n";
+
+constexpr char kScript[] =
+    "name: script\n"
+    "entrypoint: [sh, train.sh]\n"
+    "searcher: {name: single, metric: loss, max_length: 10}\n";
+
+class ValidateTest : public testing::Test {
+ protected:
+  CliResult Validate(std::vector<std::string> arguments,
+                     const CliCall& call = {}) const {
+    arguments.insert(arguments.begin(), "validate");
+    return dtrain_.Run(arguments, call);
+  }
+  // Expects that validate and create both refuse the file and say `message`.
+  void ExpectBothRefuse(std::vector<std::string> arguments,
+                        const std::string& message) const {
+    const CliResult valid = Validate(arguments);
+    EXPECT_EQ(valid.code, 2) << valid.err;
+    EXPECT_THAT(valid.err, HasSubstr(message));
+    arguments.insert(arguments.begin(), "create");
+    const CliResult created = dtrain_.Run(arguments);
+    EXPECT_EQ(created.code, 2) << created.err;
+    EXPECT_THAT(created.err, HasSubstr(message));
+    EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+  }
+
+  const CliRunner dtrain_;
+};
+
+TEST_F(ValidateTest, RefusesHyperparametersThatTheTrialDoesNotRead) {
+  dtrain_.Write("f.yaml", std::string(kDigits) + "# end\n");
+  ExpectBothRefuse({"f.yaml", "--set", "hyperparameters.learning_rate=0.1"},
+                   "'learning_rate'; did you mean 'lr'?");
+  dtrain_.Write("g.yaml",
+                "entrypoint: digits:LeNetTrial\n"
+                "searcher: {name: grid, metric: val_loss, max_length: 10}\n"
+                "hyperparameters:\n"
+                "  global_batch_size: 64\n"
+                "  learning_rate: {type: categorical, vals: [0.1, 0.01]}\n"
+                "  optimiser: {type: categorical, vals: [sgd, adam]}\n"
+                "  momentum: '0.9'\n"
+                "  lr: [0.1, 0.01]\n");
+  const CliResult result = Validate({"g.yaml"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("g.yaml:5:3: hyperparameters.learning_rate: "),
+            HasSubstr("did you mean 'lr'?"),
+            HasSubstr("g.yaml:6:3: hyperparameters.optimiser: "),
+            HasSubstr("did you mean 'optimizer'?"),
+            HasSubstr("g.yaml:7:13: hyperparameters.momentum: expected a "
+                      "number, got the string '0.9'; remove the quotes"),
+            HasSubstr("write {type: categorical, vals: [0.1,0.01]}"),
+            HasSubstr("g.yaml: 4 errors")));
+  ExpectBothRefuse({"g.yaml"}, "g.yaml: 4 errors");
+  // Neither a preview of the search nor the keys depend on the model.
+  EXPECT_EQ(dtrain_.Run({"preview-search", "g.yaml"}).code, 0);
+  EXPECT_EQ(Validate({"g.yaml", "--keys"}).code, 0);
+}
+
+TEST_F(ValidateTest, RefusesMissingHyperparametersAndTrials) {
+  dtrain_.Write("f.yaml", kDigits);
+  ExpectBothRefuse({"f.yaml", "--set", "hyperparameters.global_batch_size="},
+                   "required by digits:LeNetTrial but missing");
+  ExpectBothRefuse({"f.yaml", "--set", "entrypoint=digits:LeNetTrail"},
+                   "did you mean 'digits:LeNetTrial'?");
+  const CliResult keys =
+      Validate({"f.yaml", "--keys", "--set", "entrypoint=model_def:SomeTrial"});
+  EXPECT_EQ(keys.code, 0);
+  EXPECT_THAT(keys.err, HasSubstr("warning: no trial 'model_def:SomeTrial'"));
+}
+
+TEST_F(ValidateTest, TakesTheConfigurationOfTheTutorial) {
+  dtrain_.Write("const.yaml",
+                "description: ImageNet_PyTorch_const\n"
+                "hyperparameters:\n"
+                "    global_batch_size: 256\n"
+                "    dense1: 128\n"
+                "    data: /mnt/data\n"
+                "    arch: resnet18\n"
+                "    workers: 4\n"
+                "    start-epoch: 0\n"
+                "    lr: 0.1\n"
+                "    momentum: 0.9\n"
+                "    weight_decay: 1e-4\n"
+                "    pretrained: True\n"
+                "records_per_epoch: 60000\n"
+                "searcher:\n"
+                "    name: single\n"
+                "    metric: val_loss\n"
+                "    smaller_is_better: false\n"
+                "    max_length:\n"
+                "        epochs: 10\n"
+                "entrypoint: model_def:ImageNetTrial\n"
+                "max_restarts: 0\n");
+  const CliResult result = Validate({"const.yaml"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("const.yaml:4:5: hyperparameters.dense1: note: "
+                        "accepted for compatibility"));
+  // Its data is not on this machine.
+  EXPECT_THAT(result.err, HasSubstr("const.yaml: warning: "));
+  EXPECT_EQ(Validate({"const.yaml", "--here"}).code, 2);
+}
+
+TEST_F(ValidateTest, RefusesAScriptThatIsNotInTheContext) {
+  dtrain_.Write("f.yaml", kScript);
+  ExpectBothRefuse({"f.yaml"}, "there is no script 'train.sh'");
+  ExpectBothRefuse({"f.yaml", "--set", "entrypoint=[./train]"},
+                   "there is no such file");
+
+  std::filesystem::create_directory(dtrain_.directory() / "code");
+  dtrain_.Write("code/train.sh", "exit 0\n");
+  const CliResult found = Validate({"f.yaml", "code", "--here"});
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_EQ(found.out, "f.yaml: valid\n");
+  EXPECT_EQ(Validate({"f.yaml", "nowhere"}).code, 2);
+  // What follows -c is no script.
+  const CliResult command =
+      Validate({"f.yaml", "--set", "entrypoint=[sh, -c, train.sh]"});
+  EXPECT_EQ(command.code, 0) << command.err;
+}
+
+TEST_F(ValidateTest, WarnsOfWhatThisMachineLacks) {
+  dtrain_.Write("f.yaml", kScript);
+  const std::vector<std::string> program = {
+      "f.yaml", "--set", "entrypoint=[no-such-program-1, --lr, '1']"};
+  const CliResult warned = Validate(program);
+  EXPECT_EQ(warned.code, 0) << warned.err;
+  EXPECT_THAT(warned.err,
+              AllOf(HasSubstr("f.yaml: entrypoint: warning: "),
+                    HasSubstr("no program 'no-such-program-1' in PATH")));
+  std::vector<std::string> here = program;
+  here.push_back("--here");
+  here.push_back("--json");
+  const CliResult refused = Validate(here);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.Json()["valid"], false);
+  EXPECT_EQ(refused.Json()["diagnostics"][0]["severity"], "error");
+  EXPECT_EQ(refused.Json()["diagnostics"][0]["key"], "entrypoint");
+
+  dtrain_.Write("g.yaml", kDigits);
+  const std::vector<std::string> slots = {
+      "g.yaml", "--set", "resources={slots: 'cpu:2', slots_per_trial: 64}"};
+  const CliResult many = Validate(slots);
+  EXPECT_EQ(many.code, 0) << many.err;
+  EXPECT_THAT(many.err, HasSubstr("warning: "));
+  std::vector<std::string> many_here = slots;
+  many_here.push_back("--here");
+  EXPECT_EQ(Validate(many_here).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+TEST_F(ValidateTest, ReadsTheTrialsOfAModelWithoutCompilingIt) {
+  ASSERT_EQ(dtrain_.Run({"init", "mine"}).code, 0);
+  const CliResult good = Validate({"mine/const.yaml"});
+  EXPECT_EQ(good.code, 0) << good.err;
+  EXPECT_THAT(good.err, Not(HasSubstr("compiling")));
+
+  const CliResult bad =
+      Validate({"mine/const.yaml", "--set", "entrypoint=model_def:MyTrail"});
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("mine/model_def.cpp has no trial 'MyTrail'; "
+                                 "did you mean 'MyTrial'?"));
+}
+
+TEST_F(ValidateTest, KeysGoWithoutAContext) {
+  dtrain_.Write("f.yaml", kDigits);
+  EXPECT_EQ(Validate({"f.yaml", ".", "--keys"}).code, 2);
+  EXPECT_EQ(Validate({"f.yaml", "--keys", "--here"}).code, 2);
+}
+
+TEST_F(ValidateTest, WarnsOfALogRangeOfValues) {
+  dtrain_.Write("f.yaml", kDigits);
+  const CliResult result = Validate(
+      {"f.yaml", "--set",
+       "searcher={name: random, metric: val_loss, "
+       "max_trials: 2, max_length: 10}",
+       "--set", "hyperparameters.lr={type: log, minval: 0.0001, maxval: 0.1}"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("the values are from 1 to 1.259"));
+}
+
+}  // namespace
+}  // namespace dtrain
