@@ -252,7 +252,7 @@ nlohmann::json ReadMember(const Node& node, const std::string& path,
 void CheckBatchSize(const Node& node, const std::string& path,
                     Findings& findings) {
   const Node* size = node.Find("global_batch_size");
-  if (size == nullptr || size->is_list()) return;
+  if (size == nullptr || size->is_list() || size->is_null()) return;
   const std::string place = JoinPath(path, "global_batch_size");
   if (size->IsScalar()) {
     ReadInteger(*size, place, 1, kMostCount, findings);
