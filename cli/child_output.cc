@@ -43,8 +43,8 @@ pid_t Spawn(const std::vector<std::string>& argv, int out) {
 // All that comes from `fd` until its end; none if the time is up first.
 std::optional<std::string> ReadUntil(int fd, Duration deadline,
                                      const Clock& clock) {
-  std::optional<std::string> text(std::in_place);
-  while (text->size() < kLongest) {
+  std::string text;
+  while (text.size() < kLongest) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - clock.monotonic());
     if (left.count() <= 0) return std::nullopt;
@@ -54,10 +54,10 @@ std::optional<std::string> ReadUntil(int fd, Duration deadline,
     const ssize_t got = read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return std::nullopt;
-    if (got == 0) return text;
-    text->append(buffer.data(), static_cast<std::size_t>(got));
+    if (got == 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
   }
-  return text;
+  return std::make_optional(std::move(text));
 }
 
 }  // namespace
