@@ -9,6 +9,7 @@
 
 #include "engine/context/staged_files.h"
 #include "engine/store/file_tree.h"
+#include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"
 
