@@ -244,7 +244,9 @@ TEST_P(FlatOptimizerTest, StepsConvolutionsOfOneElementInOneOperation) {
       optimizer->step();
     }
     auto* flat = dynamic_cast<FlatOptimizer*>(optimizer.get());
-    if (flat != nullptr) EXPECT_EQ(flat->device_steps().host_steps(), 0);
+    if (flat != nullptr) {
+      EXPECT_EQ(flat->device_steps().host_steps(), 0);
+    }
     return net->parameters();
   };
   const auto theirs = train(GetParam().theirs);

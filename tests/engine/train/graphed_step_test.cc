@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/train/flat_optimizers.h"
+#include "engine/train/optimizer_state.h"
 #include "engine/train/random_state.h"
 #include "engine/train/trainer.h"
 #include "tests/engine/train/small_trial.h"
