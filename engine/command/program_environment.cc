@@ -84,6 +84,7 @@ json DescribeTrial(const TrialSpec& spec, Length until,
       {"scheduling_unit", settings.scheduling_unit},
       {"min_validation_period", LengthToJson(settings.min_validation_period)},
       {"min_checkpoint_period", LengthToJson(settings.min_checkpoint_period)},
+      {"checkpoint_policy", settings.checkpoint_policy},
       {"perform_initial_validation", settings.perform_initial_validation},
       {"records_per_epoch", settings.records_per_epoch}};
 }

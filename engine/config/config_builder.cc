@@ -52,6 +52,7 @@ TrainerSettings BuildTraining(const Json& json) {
   training.scheduling_unit = json.at("scheduling_unit").get<std::int64_t>();
   training.min_validation_period = ToLength(json.at("min_validation_period"));
   training.min_checkpoint_period = ToLength(json.at("min_checkpoint_period"));
+  training.checkpoint_policy = json.at("checkpoint_policy").get<std::string>();
   training.perform_initial_validation =
       json.at("perform_initial_validation").get<bool>();
   training.records_per_epoch = json.at("records_per_epoch").get<std::int64_t>();

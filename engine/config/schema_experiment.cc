@@ -53,8 +53,8 @@ constexpr KeySpec kExperimentKeys[] = {
     {.path = "min_checkpoint_period",
      .type = kPeriod,
      .fallback = R"({"batches": 0})",
-     .doc = "Checkpoint at least this often; 0: only at the end of each "
-            "searcher operation."},
+     .doc = "Checkpoint at least this often, whatever checkpoint_policy adds; "
+            "0: at the end of each searcher operation."},
     {.path = "perform_initial_validation",
      .type = kBool,
      .fallback = "false",
@@ -83,8 +83,8 @@ constexpr KeySpec kExperimentKeys[] = {
     {.path = "checkpoint_policy",
      .type = kWord,
      .fallback = R"("best")",
-     .doc = "When a validation makes a checkpoint: when it is the best of the "
-            "experiment, always, or never (then only pauses need one).",
+     .doc = "Which validations make a checkpoint: those that are the best of "
+            "their trial so far, all of them, or none.",
      .words = "best all none"},
     {.path = "checkpoint_storage",
      .type = kSection,

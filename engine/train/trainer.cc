@@ -82,7 +82,7 @@ Finished Trainer::Run() {
   context_.SetTraining(true);
   StartSteps();
   if (settings().perform_initial_validation && validation_ &&
-      state_.batches == 0 && !Validate()) {
+      state_.batches == 0 && !state_.last_validation && !Validate()) {
     return Stop();
   }
   if (!Repeat()) return Stop();
@@ -149,12 +149,19 @@ bool Trainer::AtBoundary(bool done) {
       (done || IsDue(settings().min_validation_period)) && !Validate()) {
     return false;
   }
-  if (last_checkpoint_ != batches &&
-      (done || IsDue(settings().min_checkpoint_period))) {
-    Checkpoint(/*needed=*/done);
-  }
+  if (NeedsCheckpoint(done)) Checkpoint(/*needed=*/done);
+  keeps_validation_ = false;
   if (reports) ReportProfile();
   return true;
+}
+
+// The beginning needs none: it can be made again. But an initial validation may
+// be the best there will be.
+bool Trainer::NeedsCheckpoint(bool done) const {
+  if (last_checkpoint_ == state_.batches) return false;
+  if (keeps_validation_) return true;
+  return state_.batches > 0 &&
+         (done || IsDue(settings().min_checkpoint_period));
 }
 
 Batch Trainer::ReadBatch() {

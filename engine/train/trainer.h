@@ -61,6 +61,9 @@ class Trainer {
   void ReportTraining();
   void StartProfile();
   void ReportProfile();
+  // Takes in a validation; true if checkpoint_policy wants a checkpoint of it.
+  bool KeepsValidation(const MetricValues& metrics);
+  bool NeedsCheckpoint(bool done) const;
   void Checkpoint(bool needed);
   bool WriteCheckpoint(TrainingState state,
                        const std::vector<RankShare>& shares, bool needed);
@@ -97,9 +100,10 @@ class Trainer {
   MetricSums sums_;
   MetricValues rates_;  // of the last batch
   std::optional<EarlyStop> early_stop_;
-  std::int64_t last_checkpoint_ = 0;  // batches; the beginning needs none
-  std::int64_t target_ = 0;           // batches of this operation
-  Duration told_{0};                  // when progress was told last
+  std::optional<std::int64_t> last_checkpoint_;  // batches
+  bool keeps_validation_ = false;  // the one of this batch, in a checkpoint
+  std::int64_t target_ = 0;        // batches of this operation
+  Duration told_{0};               // when progress was told last
 };
 
 }  // namespace dtrain

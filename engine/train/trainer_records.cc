@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -105,6 +106,9 @@ bool Trainer::Validate() try {
         *metrics);
   }
   context_.ObserveValidation(*metrics);
+  // All ranks save together, and rank 0's metrics are the ones on record.
+  const bool keeps = KeepsValidation(*metrics);
+  keeps_validation_ = ranks_.Any(ranks_.is_first() && keeps);
   ObserveForStopping(*metrics);
   link_.send(ValidationReport{.batches = state_.batches,
                               .epoch = Epoch(),
@@ -115,6 +119,18 @@ bool Trainer::Validate() try {
   throw Error(ErrorKind::kFailed, "validation after batch " +
                                       std::to_string(state_.batches) + ": " +
                                       TorchMessage(error));
+}
+
+bool Trainer::KeepsValidation(const MetricValues& metrics) {
+  const double* value = FindMetric(metrics, settings().searcher_metric);
+  std::optional<double>& best = state_.best_validation;
+  const bool is_best =
+      value != nullptr && std::isfinite(*value) &&
+      (!best ||
+       (settings().smaller_is_better ? *value < *best : *value > *best));
+  if (is_best) best = *value;
+  const std::string& policy = settings().checkpoint_policy;
+  return policy == "all" || (policy == "best" && is_best);
 }
 
 void Trainer::ObserveForStopping(const MetricValues& metrics) {
@@ -181,7 +197,9 @@ void Trainer::Complete(Length until) {
 
 Finished Trainer::Stop() {
   ReportProfile();
-  if (last_checkpoint_ != state_.batches) Checkpoint(/*needed=*/true);
+  if (state_.batches > 0 && last_checkpoint_ != state_.batches) {
+    Checkpoint(/*needed=*/true);
+  }
   return {.reason = EndReason::kStopped};
 }
 

@@ -68,6 +68,8 @@ json TrainingState::ToJson() const {
           {"sums", SumsToJson(sums)},
           {"last_training", PointToJson(last_training)},
           {"last_validation", PointToJson(last_validation)},
+          {"best_validation",
+           best_validation ? JsonNumber(*best_validation) : json(nullptr)},
           {"ended", ended},
           {"early_stop", early_stop},
           {"unacknowledged", std::move(lines)}};
@@ -82,6 +84,11 @@ TrainingState TrainingState::FromJson(const json& json) {
   state.sums = SumsFromJson(json.at("sums"));
   state.last_training = PointFromJson(json.at("last_training"));
   state.last_validation = PointFromJson(json.at("last_validation"));
+  // Checkpoints that were written earlier do not have it.
+  const auto best = json.find("best_validation");
+  if (best != json.end() && !best->is_null()) {
+    state.best_validation = NumberFromJson(*best);
+  }
   state.ended = json.at("ended").get<std::string>();
   state.early_stop = json.at("early_stop");
   for (const auto& line : json.at("unacknowledged")) {

@@ -37,6 +37,8 @@ struct TrainingState {
   std::map<std::string, MetricSum> sums;
   std::optional<MetricPoint> last_training;
   std::optional<MetricPoint> last_validation;
+  // The best finite value of the searcher's metric in a validation.
+  std::optional<double> best_validation;
   // Why training ended before its length was reached, or empty.
   std::string ended;
   nlohmann::json early_stop;  // null without early stopping

@@ -24,6 +24,8 @@ struct TrainerSettings {
   std::int64_t scheduling_unit = 100;  // batches between reports, ≥ 1
   Length min_validation_period;
   Length min_checkpoint_period;
+  // Which validations make a checkpoint: best, all, none.
+  std::string checkpoint_policy = "best";
   bool perform_initial_validation = false;
   // Batches of a validation at most; 0: the whole set.
   std::int64_t validation_batches = 0;

@@ -89,6 +89,12 @@ TEST_F(SpecialValuesTest, ReadsPeriods) {
   EXPECT_EQ(config.training.min_checkpoint_period, (Length{2, Unit::kEpochs}));
 }
 
+TEST_F(SpecialValuesTest, TellsTrialsTheCheckpointPolicy) {
+  EXPECT_EQ(Read("").training.checkpoint_policy, "best");
+  EXPECT_EQ(Read("checkpoint_policy: none\n").training.checkpoint_policy,
+            "none");
+}
+
 TEST_F(SpecialValuesTest, ReadsDurations) {
   const ExperimentConfig config =
       Read("time_limit: 1.5h\nhang_timeout: 250ms\n");

@@ -13,6 +13,7 @@ TEST(TrainingStateTest, ComesBackFromJsonToTheBit) {
   state.sums["loss"] = {.total = 0.1 + 0.2, .weight = 3};
   state.sums["bad"] = {.total = INFINITY, .weight = 1};
   state.last_validation = {100, {{"val_loss", 1.0 / 3}}};
+  state.best_validation = 0.7 - 0.6;
   state.ended = "enough";
   const auto text = state.ToJson().dump();
   const auto back = TrainingState::FromJson(nlohmann::json::parse(text));
@@ -23,7 +24,16 @@ TEST(TrainingStateTest, ComesBackFromJsonToTheBit) {
   ASSERT_TRUE(back.last_validation);
   EXPECT_EQ(back.last_validation->batches, 100);
   EXPECT_EQ(back.last_validation->metrics, state.last_validation->metrics);
+  EXPECT_EQ(back.best_validation, 0.7 - 0.6);
   EXPECT_EQ(back.ended, "enough");
+}
+
+TEST(TrainingStateTest, AnEarlierOneKnowsNoBestValidation) {
+  nlohmann::json json = TrainingState{.batches = 7}.ToJson();
+  json.erase("best_validation");
+  const TrainingState back = TrainingState::FromJson(json);
+  EXPECT_EQ(back.batches, 7);
+  EXPECT_FALSE(back.best_validation);
 }
 
 TEST(TrainingStateTest, CarriesReportsButNoCompletedOperations) {

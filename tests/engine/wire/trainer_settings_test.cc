@@ -12,6 +12,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
       .scheduling_unit = 7,
       .min_validation_period = {1, Unit::kEpochs},
       .min_checkpoint_period = {500, Unit::kRecords},
+      .checkpoint_policy = "all",
       .perform_initial_validation = true,
       .validation_batches = 2,
       .records_per_epoch = 60'000,
@@ -36,6 +37,7 @@ TEST(TrainerSettingsTest, EverythingRoundTrips) {
 
   EXPECT_EQ(read.ToJson(), settings.ToJson());
   EXPECT_EQ(read.min_validation_period, (Length{1, Unit::kEpochs}));
+  EXPECT_EQ(read.checkpoint_policy, "all");
   EXPECT_EQ(read.clip_norm, 1.5);
   EXPECT_TRUE(read.update_in_backward);
   EXPECT_EQ(read.sink_size, -1);
