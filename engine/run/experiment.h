@@ -1,5 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "engine/run/experiment_setup.h"
 #include "engine/run/experiment_state.h"
 #include "engine/run/requests.h"
@@ -29,6 +34,8 @@ class Experiment {
   void RecoverBest();
   void RecoverCheckpoints();
   void RecoverFiles(const std::vector<CheckpointRow>& recorded);
+  std::optional<double> RecordedMetric(TrialId trial,
+                                       std::int64_t batches) const;
   void Adopt(TrialId trial, const std::string& uuid);
 
   // experiment.cc: the loop.

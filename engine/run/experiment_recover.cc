@@ -1,6 +1,7 @@
 // How Experiment goes on from the record. Takes O(events).
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,23 @@ void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   }
 }
 
+// What the trial's validation at `batches` gave, if that is recorded. The trial
+// does not report it again, so the keeper learns it here.
+std::optional<double> Experiment::RecordedMetric(TrialId trial,
+                                                 std::int64_t batches) const {
+  std::optional<double> value;
+  state_.doors.store.ForEachMetric({.experiment = trial.experiment,
+                                    .trial = trial.number,
+                                    .kind = MetricKind::kValidation,
+                                    .name = state_.searcher().metric},
+                                   [&](const MetricRow& row) {
+                                     if (row.batches == batches) {
+                                       value = row.value;
+                                     }
+                                   });
+  return value;
+}
+
 void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
   const CheckpointSummary found = SummarizeCheckpoint(
       state_.doors.store.layout().Checkpoint(trial, uuid).string());
@@ -95,6 +113,7 @@ void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
                     .epoch = found.epoch,
                     .bytes = found.bytes,
                     .files = found.files,
+                    .metric = RecordedMetric(trial, found.batches),
                     .time = state_.doors.clock.now()};
   state_.outbox.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
                     Outbox::Urgency::kDurable);

@@ -61,6 +61,21 @@ TEST_F(ExperimentFilesTest, AdoptsACheckpointThatNobodyRecorded) {
   EXPECT_GT(row.bytes, 100);
 }
 
+// Its validation was recorded and acknowledged, so it is not reported again.
+TEST_F(ExperimentFilesTest, KeepsTheBestOneThatNobodyRecorded) {
+  WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
+  store_.Write([this](StoreWriter& writer) {
+    writer.AddMetrics({id_, 1}, MetricKind::kValidation, 40, 1.5,
+                      {{"loss", -5}}, Timestamp(1));
+    writer.AddValidation({id_, 1}, -5, 40, /*smaller_is_better=*/true);
+  });
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  ASSERT_EQ(Trial().best->batches, 40);
+  EXPECT_EQ(Trial().best->checkpoint, kUuid);
+}
+
 TEST_F(ExperimentFilesTest, LeavesADamagedOneAlone) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   fs::resize_file(Checkpoints() / kUuid / "state.json", 3);
