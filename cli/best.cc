@@ -1,4 +1,7 @@
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
@@ -7,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/trial_order.h"
+#include "engine/base/json_number.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -19,8 +23,25 @@ struct BestOptions : TableOptions {
   std::size_t count = 1;
 };
 
-nlohmann::json BestTrialJson(const TrialRow& row, const std::string& metric,
+// A trial, and the best of its checkpoints.
+struct ListedTrial {
+  TrialRow row;
+  std::optional<CheckpointRow> saved;
+};
+
+nlohmann::json SavedJson(const std::optional<CheckpointRow>& saved,
+                         const StoreLayout& layout) {
+  if (!saved) return nullptr;
+  return {{"checkpoint", saved->uuid},
+          {"batches", saved->batches},
+          {"value", JsonNumber(*saved->metric)},
+          {"path", layout.Checkpoint(saved->trial, saved->uuid).string()}};
+}
+
+nlohmann::json BestTrialJson(const ListedTrial& trial,
+                             const std::string& metric,
                              const StoreLayout& layout) {
+  const TrialRow& row = trial.row;
   nlohmann::json json = BestJson(row.best, metric, row.id);
   const std::string& checkpoint = row.best->checkpoint;
   json["hparams"] = row.hparams;
@@ -32,20 +53,30 @@ nlohmann::json BestTrialJson(const TrialRow& row, const std::string& metric,
   if (!checkpoint.empty()) {
     json["path"] = layout.Checkpoint(row.id, checkpoint).string();
   }
+  json["best_saved"] = SavedJson(trial.saved, layout);
   return json;
 }
 
 // The trials that have a best validation, best first, at most `count`.
-std::vector<TrialRow> BestTrials(const Store& store, const ExperimentRow& row,
-                                 std::size_t count) {
+std::vector<ListedTrial> BestTrials(const Store& store,
+                                    const ExperimentRow& row,
+                                    std::size_t count) {
   auto trials = ListTrials(store, row);
   std::erase_if(trials, [](const TrialRow& trial) { return !trial.best; });
   SortTrials(store, row, "best", trials);
   KeepFirst(count, trials);
-  return trials;
+  const auto checkpoints = store.Checkpoints(row.id);
+  std::vector<ListedTrial> best;
+  for (TrialRow& trial : trials) {
+    auto saved = BestSavedCheckpoint(checkpoints, row, trial.id.number);
+    best.push_back({.row = std::move(trial), .saved = std::move(saved)});
+  }
+  return best;
 }
 
-std::vector<Cell> Row(const TrialRow& row, const ExperimentDetail& detail) {
+std::vector<Cell> Row(const ListedTrial& trial,
+                      const ExperimentDetail& detail) {
+  const TrialRow& row = trial.row;
   const nlohmann::json space =
       detail.config.value("hyperparameters", nlohmann::json::object());
   const std::string state(StateName(row.state));
@@ -60,23 +91,25 @@ std::vector<Cell> Row(const TrialRow& row, const ExperimentDetail& detail) {
           detail.row.metric};
 }
 
-Listing<TrialRow> BestListing(const ExperimentDetail& detail,
-                              const StoreLayout& layout) {
-  return {.name = "best",
-          .columns = {{.name = "trial", .right = true},
-                      {.name = "value", .right = true},
-                      {.name = "hparams", .elastic = true, .least = 24},
-                      {.name = "rung", .right = true},
-                      {.name = "state"},
-                      {.name = "checkpoint", .elastic = true, .least = 9},
-                      {.name = "batches", .right = true, .optional = true},
-                      {.name = "reason", .elastic = true, .least = 24},
-                      {.name = "metric", .optional = true}},
-          .json =
-              [&detail, &layout](const TrialRow& row) {
-                return BestTrialJson(row, detail.row.metric, layout);
-              },
-          .cells = [&detail](const TrialRow& row) { return Row(row, detail); }};
+Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
+                                 const StoreLayout& layout) {
+  return {
+      .name = "best",
+      .columns = {{.name = "trial", .right = true},
+                  {.name = "value", .right = true},
+                  {.name = "hparams", .elastic = true, .least = 24},
+                  {.name = "rung", .right = true},
+                  {.name = "state"},
+                  {.name = "checkpoint", .elastic = true, .least = 9},
+                  {.name = "batches", .right = true, .optional = true},
+                  {.name = "reason", .elastic = true, .least = 24},
+                  {.name = "metric", .optional = true}},
+      .json =
+          [&detail, &layout](const ListedTrial& trial) {
+            return BestTrialJson(trial, detail.row.metric, layout);
+          },
+      .cells =
+          [&detail](const ListedTrial& trial) { return Row(trial, detail); }};
 }
 
 int Best(const BestOptions& options, const GlobalOptions& globals) {
@@ -91,6 +124,11 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   PrintListing(BestListing(detail, store.layout()), rows, options.format(),
                globals,
                {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
+  for (const ListedTrial& trial : rows) {
+    if (!trial.row.best->checkpoint.empty()) continue;
+    Say(globals,
+        "note: " + NoBestCheckpointText(trial.row, detail.row, trial.saved));
+  }
   return kExitDone;
 }
 

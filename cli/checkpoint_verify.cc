@@ -25,16 +25,6 @@ struct Verified {
   FileReport report;
 };
 
-// "3" and "3.7" are an experiment and a trial; what else there is, a UUID. It
-// may be that of a prefix without letters, where there is no such experiment.
-bool IsTarget(const Store& store, const std::string& text) {
-  if (text.find_first_not_of("0123456789.") != std::string::npos) return false;
-  if (text.size() < 4 || text.find('.') != std::string::npos) return true;
-  if (text.front() == '0' || text.size() > 18) return false;
-  const std::int64_t id = ParseExperimentId(text);
-  return !store.Experiments({.archived = true, .id = id}).empty();
-}
-
 void AddTarget(const Store& store, const std::string& text,
                std::vector<CheckpointRow>& rows) {
   if (!IsTarget(store, text)) {

@@ -21,24 +21,28 @@ namespace {
 struct ContinueOptions {
   std::string source;
   bool best = false;
+  bool latest = false;
   std::vector<std::string> overrides;
   std::string name;
   std::vector<std::string> labels;
   RunFlags run;
 };
 
-// "3.7" is a trial, all else the beginning of a UUID.
 SourceCheckpoint FindSource(const Store& store, const ContinueOptions& options,
                             const GlobalOptions& globals) {
-  if (options.source.find('.') != std::string::npos) {
+  const bool has_dot = options.source.find('.') != std::string::npos;
+  if (has_dot || IsTarget(store, options.source)) {
     const Target target = ParseTarget(options.source);
-    return SourceFrom(store, {target.experiment, *target.trial}, options.best,
-                      globals);
+    if (options.best) {
+      return SourceFrom(store, FindBestCheckpoint(store, target));
+    }
+    return SourceFrom(store, FindOnlyTrial(store, target).id, globals);
   }
-  if (options.best) {
+  if (options.best || options.latest) {
     throw Error(ErrorKind::kUsage,
-                "--best: goes with a trial such as 3.7, of which it takes the "
-                "best checkpoint; leave it out");
+                std::string(options.best ? "--best" : "--latest") +
+                    ": goes with a trial such as 3.7, of which it takes a "
+                    "checkpoint; leave it out");
   }
   return SourceFrom(store, FindCheckpoint(store, options.source));
 }
@@ -85,10 +89,14 @@ int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
 void SetUpContinue(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ContinueOptions>();
   AddOption(app, "SOURCE", options->source,
-            "Trial as EXP.N, or checkpoint by its first characters")
+            "Experiment, trial as EXP.N, or checkpoint by its first characters")
       .Required();
-  AddFlag(app, "--best", options->best,
-          "From the trial's best checkpoint, not its latest");
+  const CliOption best =
+      AddFlag(app, "--best", options->best,
+              "From the checkpoint of the best validation, not the latest");
+  AddFlag(app, "--latest", options->latest,
+          "From the trial's latest checkpoint, as without it")
+      .Excludes(best);
   AddOption(app, "--set", options->overrides,
             "Value instead of the one it was run with")
       .TypeName("KEY=VALUE")

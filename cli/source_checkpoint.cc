@@ -1,7 +1,6 @@
 #include "cli/source_checkpoint.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "cli/checkpoint_check.h"
@@ -21,21 +20,13 @@ SourceCheckpoint At(const Store& store, const CheckpointRow& row) {
                      {"batches", row.batches}}};
 }
 
-// Those of the trial, the first to be tried first.
-std::vector<CheckpointRow> Candidates(const Store& store, TrialId trial,
-                                      bool best) {
+// The trial's checkpoints, the latest first.
+std::vector<CheckpointRow> Candidates(const Store& store, TrialId trial) {
   auto rows = store.Checkpoints(trial.experiment);
   std::erase_if(rows, [&](const CheckpointRow& row) {
-    return row.trial != trial || row.state != "COMPLETED" ||
-           (best && (!row.metric || !std::isfinite(*row.metric)));
+    return row.trial != trial || row.state != "COMPLETED";
   });
-  std::ranges::reverse(rows);  // the latest first
-  if (!best) return rows;
-  const bool smaller =
-      FindExperiment(store, trial.experiment).smaller_is_better;
-  std::ranges::stable_sort(rows, {}, [&](const CheckpointRow& row) {
-    return smaller ? *row.metric : -*row.metric;
-  });
+  std::ranges::reverse(rows);
   return rows;
 }
 
@@ -49,18 +40,17 @@ SourceCheckpoint SourceFrom(const Store& store, const CheckpointRow& row) {
               report.problem);
 }
 
-SourceCheckpoint SourceFrom(const Store& store, TrialId trial, bool best,
+SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
                             const GlobalOptions& globals) {
   FindTarget(store, {.experiment = trial.experiment, .trial = trial.number});
-  for (const CheckpointRow& row : Candidates(store, trial, best)) {
+  for (const CheckpointRow& row : Candidates(store, trial)) {
     const FileReport report = VerifyCheckpoint(store.layout(), row);
     if (report.state == FileState::kGood) return At(store, row);
     Say(globals, "warning: " + report.problem + "; trying another one");
   }
   throw Error(ErrorKind::kNotFound,
-              "trial " + ToString(trial) + " has no " +
-                  (best ? "validated " : "") +
-                  "checkpoint to begin from; 'dtrain checkpoints " +
+              "trial " + ToString(trial) +
+                  " has no checkpoint to begin from; 'dtrain checkpoints " +
                   std::to_string(trial.experiment) + "' shows those there are");
 }
 
@@ -74,8 +64,7 @@ std::optional<SourceCheckpoint> FindSource(ExperimentConfig& config,
     source = SourceFrom(store, FindCheckpoint(store, uuid));
   } else {
     const Target target = ParseTarget(config.source_trial_id);
-    source = SourceFrom(store, {target.experiment, *target.trial},
-                        /*best=*/false, globals);
+    source = SourceFrom(store, {target.experiment, *target.trial}, globals);
   }
   SetSource(source, config);
   return source;

@@ -26,10 +26,9 @@ struct SourceCheckpoint {
 /// The checkpoint `row`. Throws Error(kDamaged) unless it verifies.
 SourceCheckpoint SourceFrom(const Store& store, const CheckpointRow& row);
 
-/// The latest checkpoint of the trial that verifies, or the one with the best
-/// metric; says which were passed over. Throws Error(kNotFound) if there is
-/// none.
-SourceCheckpoint SourceFrom(const Store& store, TrialId trial, bool best,
+/// The latest checkpoint of the trial that verifies; says which were passed
+/// over. Throws Error(kNotFound) if there is none.
+SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
                             const GlobalOptions& globals);
 
 /// The one that `config` asks for, which then names it by its whole UUID; none

@@ -1,6 +1,7 @@
 #include "cli/store_access.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -8,6 +9,7 @@
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/report/format.h"
 #include "engine/run/runner_lock.h"
 
 namespace dtrain {
@@ -124,6 +126,14 @@ std::int64_t ParseExperimentId(const std::string& text) {
   return *id;
 }
 
+bool IsTarget(const Store& store, const std::string& text) {
+  if (text.find_first_not_of("0123456789.") != std::string::npos) return false;
+  if (text.size() < 4 || text.find('.') != std::string::npos) return true;
+  if (text.front() == '0' || text.size() > 18) return false;
+  const std::int64_t id = ParseExperimentId(text);
+  return !store.Experiments({.archived = true, .id = id}).empty();
+}
+
 ExperimentRow FindExperiment(const Store& store, std::int64_t id) {
   auto rows = store.Experiments({.archived = true, .id = id});
   if (rows.empty()) NoExperiment(store, id);
@@ -152,6 +162,94 @@ CheckpointRow FindCheckpoint(const Store& store, const std::string& prefix) {
               "checkpoint " + checkpoint.uuid +
                   " is deleted; 'dtrain checkpoints " +
                   std::to_string(checkpoint.trial.experiment) +
+                  "' shows those there are");
+}
+
+std::optional<CheckpointRow> BestSavedCheckpoint(
+    const std::vector<CheckpointRow>& rows, const ExperimentRow& experiment,
+    std::int64_t trial) {
+  std::optional<CheckpointRow> best;
+  for (const CheckpointRow& row : rows) {
+    const bool counts = row.trial.number == trial && row.state == "COMPLETED" &&
+                        row.metric && std::isfinite(*row.metric);
+    if (!counts) continue;
+    const bool is_better =
+        !best || (experiment.smaller_is_better ? *row.metric < *best->metric
+                                               : *row.metric > *best->metric);
+    if (is_better) best = row;
+  }
+  return best;
+}
+
+CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
+  const ExperimentRow experiment = FindTarget(store, target);
+  const std::int64_t number = target.trial.value_or(experiment.best_trial);
+  if (number == 0) {
+    throw Error(ErrorKind::kNotFound,
+                "experiment " + std::to_string(experiment.id) +
+                    " has no finite validation of '" + experiment.metric +
+                    "'; name one of its checkpoints ('dtrain checkpoints " +
+                    std::to_string(experiment.id) + "')");
+  }
+  const TrialRow trial = FindTrial(store, experiment, number);
+  if (!trial.best) {
+    throw Error(ErrorKind::kNotFound,
+                "trial " + ToString(trial.id) +
+                    " has no finite validation of '" + experiment.metric +
+                    "'; take its latest checkpoint with '" +
+                    ToString(trial.id) + " --latest'");
+  }
+  if (!trial.best->checkpoint.empty()) {
+    return FindCheckpoint(store, trial.best->checkpoint);
+  }
+  throw Error(
+      ErrorKind::kNotFound,
+      NoBestCheckpointText(trial, experiment,
+                           BestSavedCheckpoint(store.Checkpoints(experiment.id),
+                                               experiment, number)) +
+          "; name a checkpoint, or take the latest with '" +
+          ToString(trial.id) + " --latest'");
+}
+
+std::string NoBestCheckpointText(const TrialRow& trial,
+                                 const ExperimentRow& experiment,
+                                 const std::optional<CheckpointRow>& saved) {
+  const std::string text = "trial " + ToString(trial.id) +
+                           ": its best validation (" + experiment.metric + " " +
+                           FormatBest(trial.best) + ") has no checkpoint; ";
+  if (!saved) return text + "no validation of it has one";
+  return text + "the best that has one is " + saved->uuid + " (" +
+         FormatBest(BestValidation{.value = *saved->metric,
+                                   .batches = saved->batches}) +
+         ")";
+}
+
+TrialRow FindOnlyTrial(const Store& store, const Target& target) {
+  const ExperimentRow experiment = FindTarget(store, target);
+  if (target.trial) return FindTrial(store, experiment, *target.trial);
+  auto trials = ListTrials(store, experiment);
+  const std::string id = std::to_string(experiment.id);
+  if (trials.empty()) {
+    throw Error(ErrorKind::kNotFound,
+                "experiment " + id +
+                    " has no trials yet; name another one, or a checkpoint");
+  }
+  if (trials.size() == 1) return std::move(trials.front());
+  throw Error(ErrorKind::kUsage,
+              "experiment " + id + " has " + std::to_string(trials.size()) +
+                  " trials; name one such as " + id + ".1 ('dtrain best " + id +
+                  "' shows the best)");
+}
+
+CheckpointRow FindLatestCheckpoint(const Store& store, const Target& target) {
+  const TrialRow trial = FindOnlyTrial(store, target);
+  if (!trial.latest_checkpoint.empty()) {
+    return FindCheckpoint(store, trial.latest_checkpoint);
+  }
+  throw Error(ErrorKind::kNotFound,
+              "trial " + ToString(trial.id) +
+                  " has no checkpoint; 'dtrain checkpoints " +
+                  std::to_string(trial.id.experiment) +
                   "' shows those there are");
 }
 

@@ -33,6 +33,10 @@ struct Target {
 Target ParseTarget(const std::string& text);
 /// "3". Throws Error(kUsage) for anything else.
 std::int64_t ParseExperimentId(const std::string& text);
+/// True if `text` names an experiment or a trial ("3", "3.7") and not a
+/// checkpoint. At least 4 digits are the prefix of a UUID where there is no
+/// such experiment.
+bool IsTarget(const Store& store, const std::string& text);
 
 /// The row, its state as users see it (INTERRUPTED where its runner died).
 /// Throws Error(kNotFound) with what to do.
@@ -44,6 +48,29 @@ ExperimentRow FindTarget(const Store& store, const Target& target);
 /// The checkpoint whose UUID begins so, in at least 4 characters. Throws
 /// Error(kNotFound) with what to do if there is none, or its files are deleted.
 CheckpointRow FindCheckpoint(const Store& store, const std::string& prefix);
+
+/// The best of a trial's COMPLETED checkpoints by the searcher's metric, of
+/// equals the earliest; none if no checkpoint has a finite one. `rows` are the
+/// checkpoints of `experiment`.
+std::optional<CheckpointRow> BestSavedCheckpoint(
+    const std::vector<CheckpointRow>& rows, const ExperimentRow& experiment,
+    std::int64_t trial);
+/// "trial 3.7: its best validation (loss 0.2 at batch 40) has no checkpoint;
+/// the best that has one is UUID (0.3 at batch 80)". `saved` is what
+/// BestSavedCheckpoint gave. REQUIRES: the trial has a best validation.
+std::string NoBestCheckpointText(const TrialRow& trial,
+                                 const ExperimentRow& experiment,
+                                 const std::optional<CheckpointRow>& saved);
+/// The checkpoint of the best validation of a trial or, of an experiment, of
+/// its best trial. Throws Error(kNotFound) if it has none, naming the best
+/// checkpoint there is instead.
+CheckpointRow FindBestCheckpoint(const Store& store, const Target& target);
+/// The latest checkpoint of a trial or, of an experiment, of its only trial.
+/// Throws Error(kNotFound), Error(kUsage) if it has several trials.
+CheckpointRow FindLatestCheckpoint(const Store& store, const Target& target);
+/// The trial that `target` names, or the only one of its experiment. Throws
+/// Error(kNotFound), Error(kUsage) if it has several.
+TrialRow FindOnlyTrial(const Store& store, const Target& target);
 
 /// All experiments, their states as users see them.
 std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived);

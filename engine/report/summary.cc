@@ -43,11 +43,14 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
   if (!hparams.empty()) {
     text += "  hyperparameters  " + EscapeForTerminal(hparams) + "\n";
   }
-  if (!result.best->checkpoint.empty()) {
-    text += "  checkpoint       " + EscapeForTerminal(result.best->checkpoint) +
-            "\n";
-  }
-  return text;
+  const std::string& checkpoint = result.best->checkpoint;
+  return text + "  checkpoint       " +
+         (checkpoint.empty()
+              ? "none of this validation; " +
+                    EscapeForTerminal(context.command) + " best " +
+                    std::to_string(result.experiment) + " names what there is"
+              : EscapeForTerminal(checkpoint)) +
+         "\n";
 }
 
 // As a summary says it: STOPPED is how most trials of a search end.

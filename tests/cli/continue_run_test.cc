@@ -71,6 +71,41 @@ TEST_F(ContinueRunTest, DoesSoWhereAYamlNamesTheTrial) {
             Metric("1.1", "val_accuracy", 40));
 }
 
+// The loss falls and a greater one is better: batch 20 is the best.
+TEST_F(ContinueRunTest, BeginsWithTheBestModelOrRefuses) {
+  dtrain_.Write("fault.yaml", FaultYaml("x: 0.3", 60));
+  const std::vector<std::string> create = {"create", "fault.yaml", "--set",
+                                           "searcher.smaller_is_better=false",
+                                           "--set"};
+  auto first = create;
+  first.emplace_back("checkpoint_policy=best");
+  Run(first);
+  auto second = create;
+  second.emplace_back("checkpoint_policy=none");
+  second.insert(second.end(), {"--set", "min_checkpoint_period=30"});
+  dtrain_.Run(second);
+  const auto from = [&](const std::string& id) {
+    return Run({"describe", id, "--json"})
+        .Json()["provenance"]["forked_from"]["batches"];
+  };
+  Run({"continue", "1.1", "--best"});
+  EXPECT_EQ(from("3"), 20);
+  Run({"continue", "1", "--best"});
+  EXPECT_EQ(from("4"), 20);
+  Run({"continue", "1", "--latest"});
+  EXPECT_EQ(from("5"), 60);
+
+  for (const char* source : {"2", "2.1"}) {
+    const CliResult refused = dtrain_.Run({"continue", source, "--best"});
+    EXPECT_EQ(refused.code, 3);
+    EXPECT_THAT(refused.err,
+                HasSubstr("trial 2.1: its best validation (loss 0.83333 at "
+                          "batch 20) has no checkpoint"));
+    EXPECT_THAT(refused.err, HasSubstr("--latest"));
+  }
+  EXPECT_EQ(dtrain_.Run({"describe", "6"}).code, 3);
+}
+
 TEST_F(ContinueRunTest, GoesOnAfterItsSourceIsDeleted) {
   dtrain_.Write("fault.yaml", FaultYaml("x: 0.3, step_ms: 10", 40));
   Run({"create", "fault.yaml"});

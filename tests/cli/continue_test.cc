@@ -123,6 +123,44 @@ TEST_F(ContinueTest, TakesTheBestWhereItIsAskedTo) {
   EXPECT_EQ(from("5"), 100);
 }
 
+// Stored experiments are like this: the best validation, at batch 100, has no
+// checkpoint.
+TEST_F(ContinueTest, RefusesTheBestWhereItHasNoCheckpoint) {
+  Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
+    writer.SetCheckpointState("0a1b2c3d-0000-4000-8000-000000000001",
+                              "DELETED");
+    writer.AddValidation({1, 2}, 0.5, 200, /*smaller_is_better=*/true);
+  });
+  const std::string uuid = AddCheckpoint(layout_, {1, 2}, 200, 'd');
+  const std::string problem =
+      "trial 1.2: its best validation (loss 0.25 at batch 100) has no "
+      "checkpoint; the best that has one is " +
+      uuid + " (0.5 at batch 200)";
+  ExpectRefused({"1.2", "--best"}, 3, problem);
+  ExpectRefused({"1", "--best"}, 3, problem + "; name a checkpoint");
+  ExpectRefused({"1"}, 2, "experiment 1 has 2 trials; name one such as 1.1");
+  ExpectRefused({"1", "--latest"}, 2, "experiment 1 has 2 trials");
+  ExpectRefused({"1.2", "--best", "--latest"}, 2, "--latest");
+  ExpectRefused({"dddd", "--latest"}, 2, "--latest: goes with a trial");
+  ExpectRefused({"7", "--best"}, 3, "no experiment 7");
+  ExpectRefused({"3", "--best"}, 3, "has no finite validation of 'loss'");
+
+  const CliResult best = dtrain_.Run({"best", "1", "--json"});
+  EXPECT_EQ(best.code, 0);
+  EXPECT_THAT(best.err, HasSubstr("note: " + problem));
+  EXPECT_EQ(best.Json()["best"][0]["checkpoint"], nullptr);
+  EXPECT_EQ(best.Json()["best"][0]["best_saved"]["checkpoint"], uuid);
+  EXPECT_EQ(dtrain_.Run({"evaluate", "1.2"}).code, 3);
+  EXPECT_EQ(dtrain_.Run({"evaluate", "1"}).code, 3);
+}
+
+TEST_F(ContinueTest, RefusesADamagedBestCheckpoint) {
+  const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
+  AddCheckpoint(layout_, {1, 2}, 200, 'd');
+  std::ofstream(layout_.Checkpoint({1, 2}, uuid) / "model.safetensors") << "x";
+  ExpectRefused({"1.2", "--best"}, 1, "'model.safetensors'");
+}
+
 TEST_F(ContinueTest, RefusesAYamlWhoseSourceIsNotThere) {
   dtrain_.Write("exp.yaml",
                 "name: x\n"

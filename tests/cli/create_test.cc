@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -67,6 +68,106 @@ TEST_F(CreateTest, SaysFactsOnStdoutAndTheRestOnStderr) {
                                 HasSubstr("1.1 started: x=0.3\n"),
                                 HasSubstr("1.1 validation at batch 20"),
                                 Not(HasSubstr("\x1b"))));
+}
+
+// Trials whose first validation is their best: the loss falls, and a greater
+// one is better.
+class BestModelTest : public CreateTest {
+ protected:
+  CliResult Train(const std::string& rest = "") const {
+    return Create(FaultYaml("x: 0.3, step_ms: 1", 60, rest),
+                  {"--set", "searcher.smaller_is_better=false", "--jsonl"});
+  }
+  // The batches at which checkpoints were made, in their order.
+  static std::vector<int> Made(const CliResult& result) {
+    std::vector<int> batches;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) {
+      const json event = json::parse(line);
+      if (event.value("event", "") != "checkpoint") continue;
+      batches.push_back(event.at("batches"));
+    }
+    return batches;
+  }
+  // The batches of the checkpoints that are kept.
+  std::vector<int> Kept() const {
+    std::vector<int> batches;
+    for (const json& row :
+         dtrain_.Run({"checkpoints", "1", "--json"}).Json()["checkpoints"]) {
+      batches.push_back(row.at("batches"));
+    }
+    return batches;
+  }
+};
+
+TEST_F(BestModelTest, IsThereByDefault) {
+  const CliResult result = Train();
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Made(result), ElementsAre(20, 60));
+  EXPECT_THAT(Kept(), ElementsAre(20, 60));
+  const json best = dtrain_.Run({"best", "1", "--json"}).Json()["best"][0];
+  EXPECT_EQ(best["batches"], 20);
+  EXPECT_TRUE(best["checkpoint"].is_string());
+  EXPECT_EQ(best["best_saved"]["checkpoint"], best["checkpoint"]);
+}
+
+TEST_F(BestModelTest, IsThereAfterEarlyStopping) {
+  const CliResult result = Train("early_stopping: {patience: 1}\n");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Kept(), ElementsAre(20, 40));
+}
+
+TEST_F(BestModelTest, IsOneOfAllThatAreMade) {
+  const CliResult result = Train("checkpoint_policy: all\n");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Kept(), ElementsAre(20, 40, 60));
+}
+
+TEST_F(BestModelTest, IsTheInitialOneWhereTrainingMakesItWorse) {
+  const CliResult result = Train("perform_initial_validation: true\n");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Kept(), ElementsAre(0, 60));
+}
+
+TEST_F(BestModelTest, IsSaidToHaveNoCheckpointWhereItHasNone) {
+  ASSERT_EQ(Train("checkpoint_policy: none\nmin_checkpoint_period: 30\n").code,
+            0);
+  const CliResult result = dtrain_.Run({"best", "1", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json best = result.Json()["best"][0];
+  EXPECT_EQ(best["batches"], 20);
+  EXPECT_EQ(best["checkpoint"], nullptr);
+  EXPECT_EQ(best["best_saved"], nullptr);
+  EXPECT_THAT(result.err,
+              HasSubstr("note: trial 1.1: its best validation (loss 0.83333 at "
+                        "batch 20) has no checkpoint; no validation of it has "
+                        "one"));
+}
+
+TEST_F(BestModelTest, IsThereAfterACrash) {
+  const CliResult result = Create(FaultYaml("x: 0.3, crash_at: 45", 60),
+                                  {"--set", "searcher.smaller_is_better=false",
+                                   "--set", "max_restarts=1", "--jsonl"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Made(result), ElementsAre(20, 60));
+  EXPECT_EQ(
+      dtrain_.Run({"trials", "1", "--json"}).Json()["trials"][0]["restarts"],
+      1);
+}
+
+TEST_F(BestModelTest, IsThereInEachTrialOfASearch) {
+  const CliResult result =
+      Create(SearchYaml("name: asha, max_trials: 6, num_rungs: 2, divisor: 2, "
+                        "max_length: 24, max_concurrent_trials: 2, "
+                        "smaller_is_better: false") +
+                 "min_validation_period: 4\n",
+             {"--jsonl"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const json& trial :
+       dtrain_.Run({"trials", "1", "--json"}).Json()["trials"]) {
+    EXPECT_EQ(trial["best"]["batches"], 4);
+    EXPECT_TRUE(trial["best"]["checkpoint"].is_string()) << trial;
+  }
 }
 
 TEST_F(CreateTest, SaysHowASearchWent) {

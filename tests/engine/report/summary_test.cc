@@ -30,6 +30,14 @@ TEST_F(SummaryTest, TellsTheBestTrialAndHowToLookAtIt) {
             "3\n");
 }
 
+TEST_F(SummaryTest, TellsThatTheBestHasNoCheckpoint) {
+  result_.best->checkpoint.clear();
+  EXPECT_NE(SummaryText(result_, context_)
+                .find("  checkpoint       none of this validation; dtrain best "
+                      "3 names what there is\n"),
+            std::string::npos);
+}
+
 TEST_F(SummaryTest, CountsTheTrialsOfASearch) {
   context_.trials = {
       {State::kCompleted, 5}, {State::kError, 1}, {State::kStopped, 10}};
