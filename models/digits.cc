@@ -66,9 +66,6 @@ std::unique_ptr<DataSource> LeNetTrial::ValidationData() {
                                      .ranks = context_.world_size()});
 }
 
-// Digits come as two sets only: the second is held out from training.
-std::unique_ptr<DataSource> LeNetTrial::TestData() { return ValidationData(); }
-
 Metrics LeNetTrial::TrainBatch(const Batch& batch, BatchIndex) {
   const torch::Tensor logits = net_->forward(batch.data);
   const torch::Tensor loss =

@@ -20,7 +20,6 @@ class ImageNetTrial final : public Trial {
 
   std::unique_ptr<DataSource> TrainingData() override;
   std::unique_ptr<DataSource> ValidationData() override;
-  std::unique_ptr<DataSource> TestData() override { return ValidationData(); }
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
   bool Capturable(BatchIndex) const override { return true; }
   Metrics EvaluateBatch(const Batch& batch) override;

@@ -95,8 +95,6 @@ std::unique_ptr<DataSource> MNISTTrial::ValidationData() {
                                      .ranks = context_.world_size()});
 }
 
-std::unique_ptr<DataSource> MNISTTrial::TestData() { return ValidationData(); }
-
 Metrics MNISTTrial::TrainBatch(const Batch& batch, BatchIndex) {
   const torch::Tensor loss = torch::nn::functional::cross_entropy(
       net_->forward(batch.data), batch.target);

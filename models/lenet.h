@@ -19,7 +19,6 @@ class MNISTTrial final : public Trial {
 
   std::unique_ptr<DataSource> TrainingData() override;
   std::unique_ptr<DataSource> ValidationData() override;
-  std::unique_ptr<DataSource> TestData() override;
   Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
   bool Capturable(BatchIndex) const override { return true; }
   Metrics EvaluateBatch(const Batch& batch) override;

@@ -26,7 +26,7 @@ class Run {
                  launcher_.Wait(kWait));
     }
     if (result_.signal == 0 && !failure_.empty()) {
-      throw Error(ErrorKind::kFailed, failure_);
+      throw Error(failure_kind_, failure_);
     }
     return std::move(result_);
   }
@@ -63,7 +63,11 @@ class Run {
   }
   void Take(const Finished& finished) {
     finished_ = finished.reason == EndReason::kCompleted;
-    if (!finished_) failure_ = finished.message;
+    if (finished_) return;
+    failure_ = finished.message;
+    if (finished.reason == EndReason::kNotFound) {
+      failure_kind_ = ErrorKind::kNotFound;
+    }
   }
   // A trial that trains says the rest.
   template <typename Other>
@@ -74,6 +78,7 @@ class Run {
   const std::function<void(const Progress&)>& on_progress_;
   Evaluation result_;
   std::string failure_;
+  ErrorKind failure_kind_ = ErrorKind::kFailed;
   bool finished_ = false;
   bool over_ = false;
 };

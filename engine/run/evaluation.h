@@ -19,8 +19,8 @@ struct Evaluation {
 
 /// Starts the process that `spec` describes (Task::kEvaluate) and waits for
 /// what it measures. `on_progress` is called now and then. Throws
-/// Error(kFailed) with what the trial said if it fails, Error(kResources) if it
-/// cannot be started.
+/// Error(kFailed) with what the trial said if it fails, Error(kNotFound) if its
+/// data has no such split, Error(kResources) if it cannot be started.
 Evaluation RunEvaluation(
     Launcher& launcher, const TrialSpec& spec,
     const std::function<void(const Progress&)>& on_progress);

@@ -25,6 +25,9 @@ Finished Failed(EndReason reason, const std::string& message) {
 
 EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
   if (error.kind() == ErrorKind::kDiskFull) return EndReason::kDiskFull;
+  if (error.kind() == ErrorKind::kNotFound && spec.task != Task::kTrain) {
+    return EndReason::kNotFound;
+  }
   // Only where there is another one to go on from instead.
   const bool is_own =
       error.kind() == ErrorKind::kDamaged && !spec.restore.empty();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/prediction_files.h"
 #include "engine/data/device_copy.h"
@@ -31,16 +32,24 @@ namespace {
 constexpr std::int64_t kImageBatch = 64;
 constexpr Duration kTellInterval = std::chrono::milliseconds(200);
 
+// Null if the trial's data has no such split.
+std::unique_ptr<DataSource> FindSplit(Trial& trial, const std::string& split) {
+  return split == "training" ? trial.TrainingData()
+         : split == "test"   ? trial.TestData()
+                             : trial.ValidationData();
+}
+
 std::unique_ptr<DataSource> SourceOf(Trial& trial, const std::string& split) {
-  auto source = split == "training" ? trial.TrainingData()
-                : split == "test"   ? trial.TestData()
-                                    : trial.ValidationData();
-  if (source == nullptr) {
-    throw Error(ErrorKind::kFailed, "there is no " + split +
-                                        " set in this trial's data; name "
-                                        "another with --split or --data");
+  if (auto source = FindSplit(trial, split)) return source;
+  std::vector<std::string> others;
+  for (const char* other : {"training", "validation", "test"}) {
+    if (other != split && FindSplit(trial, other)) others.emplace_back(other);
   }
-  return source;
+  throw Error(ErrorKind::kNotFound,
+              "this trial's data has no " + split +
+                  " set of its own; it has: " + Join(others, ", ") +
+                  "; name one of these with --split, or other data with "
+                  "--data");
 }
 
 // The images whose paths `file` holds, all as of one class.

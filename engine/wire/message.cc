@@ -246,6 +246,8 @@ std::string_view EndReasonName(EndReason reason) {
       return "damaged";
     case EndReason::kDiskFull:
       return "disk_full";
+    case EndReason::kNotFound:
+      return "not_found";
     case EndReason::kError:
       return "error";
   }

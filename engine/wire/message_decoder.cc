@@ -89,7 +89,7 @@ EndReason Reason(MessageFields& fields) {
   static constexpr std::array kReasons = {
       EndReason::kCompleted, EndReason::kStopped, EndReason::kInvalidHp,
       EndReason::kUserStop,  EndReason::kDamaged, EndReason::kDiskFull,
-      EndReason::kError};
+      EndReason::kNotFound,  EndReason::kError};
   for (const EndReason reason : kReasons) {
     if (name == EndReasonName(reason)) return reason;
   }

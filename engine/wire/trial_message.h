@@ -81,6 +81,7 @@ enum class EndReason {
   kUserStop,   // the trial asked to end
   kDamaged,    // the checkpoint it was to go on from is not what was written
   kDiskFull,   // no space for a checkpoint that it needs
+  kNotFound,   // the data has no such split; of all tasks but training
   kError,      // anything else; `message` says what
 };
 

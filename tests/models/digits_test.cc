@@ -226,12 +226,13 @@ TEST_F(LeNetTrialTest, PredictsProbabilities) {
   EXPECT_TRUE(torch::allclose(said.sum(1), torch::ones({2})));
 }
 
-TEST_F(LeNetTrialTest, HoldsItsSecondSetOutForTests) {
+TEST_F(LeNetTrialTest, ValidatesOnItsSecondSetAndHasNoOther) {
   TrainerContext context(spec_, torch::kCPU);
   LeNetTrial trial(context);
   EXPECT_EQ(trial.TrainingData()->SamplesPerEpoch(), 3);
   EXPECT_EQ(trial.ValidationData()->SamplesPerEpoch(), 1);
-  EXPECT_EQ(trial.TestData()->Read().target.item<std::int64_t>(), 9);
+  EXPECT_EQ(trial.ValidationData()->Read().target.item<std::int64_t>(), 9);
+  EXPECT_EQ(trial.TestData(), nullptr);
 }
 
 }  // namespace
