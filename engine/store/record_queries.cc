@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Statement.h>
 
 #include "engine/base/error.h"
+#include "engine/base/json_number.h"
 #include "engine/base/text.h"
 #include "engine/store/columns.h"
 #include "engine/store/connection.h"
@@ -31,6 +32,14 @@ std::vector<CheckpointRow> ReadCheckpoints(SQLite::Statement& query) {
   std::vector<CheckpointRow> rows;
   while (query.executeStep()) rows.push_back(CheckpointOf(query));
   return rows;
+}
+
+MetricValues MetricsOf(const nlohmann::json& object) {
+  MetricValues metrics;
+  for (const auto& [name, value] : object.items()) {
+    metrics.emplace_back(name, NumberFromJson(value));
+  }
+  return metrics;
 }
 
 std::string CheckpointQuery(const char* rest) {
@@ -128,6 +137,31 @@ CheckpointRow Store::CheckpointByPrefix(const std::string& prefix) const {
                                        "; give more of it");
   }
   return rows.front();
+}
+
+std::vector<EvaluationRow> Store::Evaluations(
+    std::int64_t experiment, std::optional<std::int64_t> trial) const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(
+        *connection_->database,
+        "SELECT t.number, e.checkpoint, e.batches, e.split, e.data, e.metrics, "
+        "e.seconds, e.time FROM evaluations e JOIN trials t ON t.id = e.trial "
+        "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 ORDER BY e.id");
+    BindAll(query, experiment, trial.value_or(0), trial.value_or(kMost));
+    std::vector<EvaluationRow> rows;
+    while (query.executeStep()) {
+      Columns columns(query);
+      rows.push_back({.trial = {experiment, columns.Int()},
+                      .checkpoint = columns.Text(),
+                      .batches = columns.Int(),
+                      .split = columns.Text(),
+                      .data = columns.Text(),
+                      .metrics = MetricsOf(columns.Json()),
+                      .seconds = columns.Number(),
+                      .time = columns.Time()});
+    }
+    return rows;
+  });
 }
 
 std::vector<SearcherEventRow> Store::SearcherEvents(std::int64_t experiment,

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
+#include "engine/wire/trial_message.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
@@ -33,6 +34,18 @@ struct CheckpointRow {
   std::int64_t bytes = 0;
   nlohmann::json files;          // name → SHA-256
   std::optional<double> metric;  // searcher metric validated at `batches`
+  Timestamp time{0};
+};
+
+/// What `evaluate` measured of a checkpoint, recorded as it was asked to.
+struct EvaluationRow {
+  TrialId trial;
+  std::string checkpoint;  // UUID; it may be deleted since
+  std::int64_t batches = 0;
+  std::string split;  // training, validation or test
+  std::string data;   // directory in place of the trial's own, or empty
+  MetricValues metrics;
+  double seconds = 0;
   Timestamp time{0};
 };
 

@@ -201,10 +201,28 @@ constexpr const char* kVersion5 = R"sql(
 ALTER TABLE profiles ADD COLUMN exchange REAL NOT NULL DEFAULT 0;
 )sql";
 
+// What `evaluate --record` measured. `data` is the directory that was given in
+// place of the trial's own, or empty; `metrics` is a JSON object. The
+// checkpoint may be deleted since.
+constexpr const char* kVersion6 = R"sql(
+CREATE TABLE evaluations (
+  id INTEGER PRIMARY KEY,
+  trial INTEGER NOT NULL REFERENCES trials (id),
+  checkpoint TEXT NOT NULL,
+  batches INTEGER NOT NULL,
+  split TEXT NOT NULL CHECK (split IN ('training', 'validation', 'test')),
+  data TEXT NOT NULL,
+  metrics TEXT NOT NULL,
+  seconds REAL NOT NULL,
+  time INTEGER NOT NULL
+) STRICT;
+CREATE INDEX evaluations_by_trial ON evaluations (trial);
+)sql";
+
 // The migration at index i makes version i + 1. Those that were released are
 // never changed.
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                    kVersion5};
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,
+                                    kVersion4, kVersion5, kVersion6};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -68,6 +68,9 @@ class Store {
   /// By a unique prefix of at least 4 characters. Throws Error(kNotFound),
   /// Error(kUsage) if it is too short or fits several.
   CheckpointRow CheckpointByPrefix(const std::string& prefix) const;
+  /// Of all trials or one, in the order in which they were recorded.
+  std::vector<EvaluationRow> Evaluations(
+      std::int64_t experiment, std::optional<std::int64_t> trial = {}) const;
   std::vector<SearcherEventRow> SearcherEvents(std::int64_t experiment,
                                                std::int64_t after) const;
   struct Snapshot {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engine/base/json_number.h"
 #include "engine/store/json_text.h"
 #include "engine/store/statements.h"
 #include "engine/store/store_writer.h"
@@ -16,6 +17,8 @@ constexpr std::array kDeletions = {
     "DELETE FROM searcher_events WHERE experiment = ?1",
     "DELETE FROM experiment_metrics WHERE experiment = ?1",
     "DELETE FROM checkpoints WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM evaluations WHERE trial IN "
     "(SELECT id FROM trials WHERE experiment = ?1)",
     "DELETE FROM profiles WHERE trial IN "
     "(SELECT id FROM trials WHERE experiment = ?1)",
@@ -66,6 +69,19 @@ bool StoreWriter::SetCheckpointFound(const std::string& uuid,
              "UPDATE checkpoints SET state = ?2 WHERE uuid = ?1 AND "
              "state != 'DELETED'",
              uuid, state) > 0;
+}
+
+void StoreWriter::AddEvaluation(const EvaluationRow& evaluation) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (const auto& [name, value] : evaluation.metrics) {
+    metrics[name] = JsonNumber(value);
+  }
+  statements_.Run(
+      "INSERT INTO evaluations (trial, checkpoint, batches, split, data, "
+      "metrics, seconds, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+      statements_.TrialKey(evaluation.trial), evaluation.checkpoint,
+      evaluation.batches, evaluation.split, evaluation.data, JsonText(metrics),
+      evaluation.seconds, evaluation.time);
 }
 
 std::int64_t StoreWriter::AddRequest(std::int64_t experiment,

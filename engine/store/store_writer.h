@@ -75,6 +75,8 @@ class StoreWriter {
   [[nodiscard]] bool SetCheckpointFound(const std::string& uuid,
                                         const std::string& state);
 
+  void AddEvaluation(const EvaluationRow& evaluation);
+
   /// Gives the request's id, which is that of an open one that asks the same.
   std::int64_t AddRequest(std::int64_t experiment,
                           std::optional<std::int64_t> trial, RequestKind kind,

@@ -40,7 +40,7 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
-constexpr std::int64_t kVersion = 5;  // of the schema of today
+constexpr std::int64_t kVersion = 6;  // of the schema of today
 
 class SchemaMigrationTest : public testing::Test {
  protected:
@@ -133,6 +133,24 @@ TEST_F(SchemaMigrationTest, StoreOfVersionFourIsMigrated) {
               testing::ElementsAre(0.5, 1, 2, 0, 0.25, 0.125, 0, 0, 0.0625));
   EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_EQ(Version(layout_.Database().string() + ".v4.bak"), 4);
+}
+
+TEST_F(SchemaMigrationTest, StoreOfVersionFiveIsMigrated) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version5.sql");
+  Store store = Store::OpenForWriting(layout_);
+
+  EXPECT_EQ(store.Evaluations(1).size(), 0u);
+  store.Write([](StoreWriter& writer) {
+    writer.AddEvaluation({.trial = {1, 2},
+                          .checkpoint = "ab70c629",
+                          .batches = 40,
+                          .split = "validation",
+                          .metrics = {{"loss", 0.5}}});
+  });
+  ASSERT_EQ(store.Evaluations(1, 2).size(), 1u);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
+  EXPECT_EQ(Version(layout_.Database().string() + ".v5.bak"), 5);
 }
 
 TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {

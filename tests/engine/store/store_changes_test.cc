@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <SQLiteCpp/Database.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,6 +33,14 @@ class StoreChangesTest : public testing::Test {
       w.AddSearcherEvent(id, {.seq = 1, .event = {1}, .operations = {2}});
       w.AddSearcherSnapshot(id, 1, {3});
       w.AddRequest(id, std::nullopt, RequestKind::kPause, Timestamp(2));
+      w.AddEvaluation({.trial = {id, 1},
+                       .checkpoint = uuid,
+                       .batches = 5,
+                       .split = "test",
+                       .data = "/data",
+                       .metrics = {{"loss", INFINITY}, {"top1", 0.5}},
+                       .seconds = 1.5,
+                       .time = Timestamp(3)});
     });
   }
   std::int64_t Rows(const std::string& table) {
@@ -61,7 +71,22 @@ TEST_F(StoreChangesTest, DeletesAllRowsOfAnExperimentAndNoOther) {
   EXPECT_EQ(Rows("searcher_events"), 1);
   EXPECT_EQ(Rows("searcher_snapshots"), 1);
   EXPECT_EQ(Rows("requests"), 1);
+  EXPECT_EQ(Rows("evaluations"), 1);
   EXPECT_THAT(store_.Problems(), IsEmpty());
+}
+
+TEST_F(StoreChangesTest, EvaluationsComeBackWhole) {
+  const auto rows = store_.Evaluations(2);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].trial, (TrialId{2, 1}));
+  EXPECT_EQ(rows[0].checkpoint, "1a1b2c3d");
+  EXPECT_EQ(rows[0].batches, 5);
+  EXPECT_EQ(rows[0].split, "test");
+  EXPECT_EQ(rows[0].data, "/data");
+  EXPECT_EQ(rows[0].metrics, (MetricValues{{"loss", INFINITY}, {"top1", 0.5}}));
+  EXPECT_EQ(rows[0].seconds, 1.5);
+  EXPECT_EQ(rows[0].time, Timestamp(3));
+  EXPECT_THAT(store_.Evaluations(2, 2), IsEmpty());
 }
 
 TEST_F(StoreChangesTest, IdsAreNeverGivenTwice) {
