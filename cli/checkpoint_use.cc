@@ -23,6 +23,21 @@
 namespace dtrain {
 namespace {
 
+CheckpointRow CheckpointOf(const Store& store,
+                           const CheckpointUseOptions& options) {
+  if (IsTarget(store, options.source)) {
+    const Target target = ParseTarget(options.source);
+    return options.latest ? FindLatestCheckpoint(store, target)
+                          : FindBestCheckpoint(store, target);
+  }
+  if (options.latest) {
+    throw Error(ErrorKind::kUsage,
+                "--latest: goes with a trial such as 3.7, of which it takes "
+                "the latest checkpoint; leave it out");
+  }
+  return FindCheckpoint(store, options.source);
+}
+
 // One slot serves, unless several are asked for by name; of a GPU the share
 // that the experiment's trials had.
 std::string SlotsPerTrial(const ResourcesConfig& trained,
@@ -116,8 +131,12 @@ class ProgressLine {
 }  // namespace
 
 void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
-  AddOption(app, "CHECKPOINT", options.uuid, "At least 4 characters of it")
+  AddOption(
+      app, "CHECKPOINT", options.source,
+      "Its first characters, or EXP or EXP.N: that of the best validation")
       .Required();
+  AddFlag(app, "--latest", options.latest,
+          "Of EXP.N the latest checkpoint, not the best");
   AddOption(app, "--split", options.split, "training, validation or test")
       .OneOf({"training", "validation", "test"})
       .ShowDefault();
@@ -133,7 +152,7 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
                                const std::filesystem::path& directory,
                                const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
-  CheckpointUse use{.checkpoint = FindCheckpoint(store, options.uuid)};
+  CheckpointUse use{.checkpoint = CheckpointOf(store, options)};
   ExperimentConfig config =
       ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
                options.slots);

@@ -11,14 +11,15 @@ namespace dtrain {
 
 /// What commands take that apply a checkpoint's model to data.
 struct CheckpointUseOptions {
-  std::string uuid;
+  std::string source;
+  bool latest = false;
   std::string split = "validation";
   std::string data;
   std::string slots;
   std::string images;  // a file, as TrialSpec has it; no option
 };
 
-/// CHECKPOINT, --split, --data and --slots.
+/// CHECKPOINT, --latest, --split, --data and --slots.
 void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options);
 
 /// What came of applying a checkpoint's model.

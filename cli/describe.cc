@@ -25,7 +25,8 @@ struct DescribeOptions : JsonOption {
 std::string BestText(const ExperimentRow& row) {
   if (!row.best) return "-";
   return row.metric + " " + FormatBest(row.best) + ", trial " +
-         ToString(TrialId{row.id, row.best_trial});
+         ToString(TrialId{row.id, row.best_trial}) +
+         (row.best->checkpoint.empty() ? ", no checkpoint" : "");
 }
 
 void PrintRow(const ExperimentRow& row, double seconds) {
@@ -119,6 +120,7 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   PrintTrialStates(trials);
   PrintFact("metrics", Join(store.MetricNames(detail.row.id), ", "));
   PrintFact("directory", store.layout().Experiment(detail.row.id).string());
+  PrintEvaluations(store.Evaluations(detail.row.id));
   PrintProvenance(detail.provenance);
   std::cout << "\nconfiguration ('dtrain config " << detail.row.id
             << "' prints it alone)\n";
@@ -141,6 +143,7 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
       PlanJson(PlanSearch(config.searcher, config.hyperparameters));
   document["trials_by_rung"] = TrialsByRung(ListTrials(store, detail.row));
   document["metrics"] = store.MetricNames(detail.row.id);
+  document["evaluations"] = EvaluationsJson(store.Evaluations(detail.row.id));
   document["directory"] = store.layout().Experiment(detail.row.id).string();
   return document;
 }

@@ -31,7 +31,10 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
   PrintFact("seed", std::to_string(row.seed));
   PrintFact("batches", std::to_string(row.batches));
   PrintFact("rung", std::to_string(row.rung));
-  PrintFact("best", row.best ? named + FormatBest(row.best) : "-");
+  const bool is_lost = row.best && row.best->checkpoint.empty();
+  PrintFact("best", row.best ? named + FormatBest(row.best) +
+                                   (is_lost ? ", no checkpoint" : "")
+                             : "-");
   PrintFact("latest", row.latest ? named + FormatBest(row.latest) : "-");
   PrintFact("checkpoint", row.latest_checkpoint);
   PrintFact("restarts", std::to_string(row.restarts));
@@ -45,22 +48,44 @@ void PrintTrial(const TrialRow& row, const std::string& metric,
 
 }  // namespace
 
+nlohmann::json EvaluationsJson(const std::vector<EvaluationRow>& rows) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const EvaluationRow& row : rows) array.push_back(EvaluationJson(row));
+  return array;
+}
+
+void PrintEvaluations(const std::vector<EvaluationRow>& rows) {
+  if (rows.empty()) return;
+  std::cout << "\nrecorded evaluations\n";
+  for (const EvaluationRow& row : rows) {
+    const std::string data = row.data.empty() ? "" : ", data " + row.data;
+    PrintFact(FormatTime(row.time), row.split + " set, trial " +
+                                        ToString(row.trial) + ", checkpoint " +
+                                        row.checkpoint + " at batch " +
+                                        std::to_string(row.batches) + data +
+                                        ": " + FormatMetrics(row.metrics));
+  }
+}
+
 void DescribeTrial(const Store& store, const ExperimentRow& experiment,
                    std::int64_t number, bool as_json,
                    const GlobalOptions& globals) {
   const TrialRow row = FindTrial(store, experiment, number);
   const std::string directory = store.layout().Trial(row.id).string();
   const auto profile = store.Profile(row.id);
+  const auto evaluations = store.Evaluations(experiment.id, number);
   if (as_json) {
     const double seconds = ElapsedSeconds(row, Clock::System().now());
     nlohmann::json document = TrialJson(row, experiment.metric, seconds);
     document["directory"] = directory;
     document["profile"] = ProfileJson(profile);
+    document["evaluations"] = EvaluationsJson(evaluations);
     PrintJson(document);
     return;
   }
   PrintTrial(row, experiment.metric, directory);
   if (profile) PrintProfile(*profile, globals);
+  PrintEvaluations(evaluations);
 }
 
 }  // namespace dtrain

@@ -1,12 +1,19 @@
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "cli/checkpoint_use.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/store_change.h"
+#include "engine/base/clock.h"
+#include "engine/base/error.h"
 #include "engine/base/scratch_directory.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
@@ -15,9 +22,50 @@
 namespace dtrain {
 namespace {
 
-struct EvaluateOptions : JsonOption, CheckpointUseOptions {};
+struct EvaluateOptions : JsonOption, CheckpointUseOptions {
+  bool record = false;
+};
 
-void PrintEvaluation(const CheckpointUse& use, const EvaluateOptions& options) {
+// The metrics of a test set: trials name those of their validation, which they
+// are made like, val_loss and the like.
+MetricValues TestMetrics(const MetricValues& metrics) {
+  constexpr std::string_view kPrefix = "val_";
+  MetricValues renamed;
+  for (const auto& [name, value] : metrics) {
+    const std::string rest =
+        name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "";
+    const auto is_taken = [&](const auto& metric) {
+      return metric.first == rest;
+    };
+    const bool keeps = rest.empty() || std::ranges::any_of(metrics, is_taken);
+    renamed.emplace_back(keeps ? name : rest, value);
+  }
+  return renamed;
+}
+
+std::string AbsolutePath(const std::string& path) {
+  if (path.empty()) return path;
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+void RecordEvaluation(const CheckpointUse& use, const EvaluateOptions& options,
+                      const GlobalOptions& globals) {
+  const TrialId trial = use.checkpoint.trial;
+  Store store = OpenStoreToChange(globals, {trial.experiment});
+  store.Write([&](StoreWriter& writer) {
+    writer.AddEvaluation({.trial = trial,
+                          .checkpoint = use.checkpoint.uuid,
+                          .batches = use.checkpoint.batches,
+                          .split = options.split,
+                          .data = AbsolutePath(options.data),
+                          .metrics = use.evaluation.metrics,
+                          .seconds = use.evaluation.seconds,
+                          .time = Clock::System().now()});
+  });
+}
+
+void PrintEvaluation(const CheckpointUse& use, const EvaluateOptions& options,
+                     bool is_recorded) {
   const auto& [checkpoint, evaluation] = use;
   if (options.json) {
     return PrintJson({{"checkpoint", checkpoint.uuid},
@@ -25,7 +73,8 @@ void PrintEvaluation(const CheckpointUse& use, const EvaluateOptions& options) {
                       {"batches", checkpoint.batches},
                       {"split", options.split},
                       {"metrics", MetricsJson(evaluation.metrics)},
-                      {"duration", evaluation.seconds}});
+                      {"duration", evaluation.seconds},
+                      {"recorded", is_recorded}});
   }
   std::cout << "checkpoint " << checkpoint.uuid << " of trial "
             << ToString(checkpoint.trial) << ", " << options.split << " set\n";
@@ -42,10 +91,20 @@ void PrintEvaluation(const CheckpointUse& use, const EvaluateOptions& options) {
 int EvaluateCheckpoint(const EvaluateOptions& options,
                        const GlobalOptions& globals) {
   const ScratchDirectory scratch;
-  const CheckpointUse use = RunCheckpointUse(
-      options, Task::kEvaluate, /*limit=*/0, scratch.path(), globals);
+  CheckpointUse use = RunCheckpointUse(options, Task::kEvaluate, /*limit=*/0,
+                                       scratch.path(), globals);
   if (use.evaluation.signal != 0) return 128 + use.evaluation.signal;
-  PrintEvaluation(use, options);
+  if (options.split == "test") {
+    use.evaluation.metrics = TestMetrics(use.evaluation.metrics);
+  }
+  try {
+    if (options.record) RecordEvaluation(use, options, globals);
+  } catch (const Error&) {
+    // What was measured is told all the same.
+    PrintEvaluation(use, options, /*is_recorded=*/false);
+    throw;
+  }
+  PrintEvaluation(use, options, options.record);
   return kExitDone;
 }
 
@@ -54,6 +113,8 @@ int EvaluateCheckpoint(const EvaluateOptions& options,
 void SetUpEvaluate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<EvaluateOptions>();
   AddCheckpointUseOptions(app, *options);
+  AddFlag(app, "--record", options->record,
+          "Store the result with the trial; 'describe EXP.N' shows it");
   AddJsonOption(app, *options);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

@@ -96,6 +96,17 @@ json CheckpointJson(const CheckpointRow& row, const std::string& path) {
           {"time", TimeJson(row.time)}};
 }
 
+json EvaluationJson(const EvaluationRow& row) {
+  return {{"trial", ToString(row.trial)},
+          {"checkpoint", row.checkpoint},
+          {"batches", row.batches},
+          {"split", row.split},
+          {"data", row.data.empty() ? json(nullptr) : json(row.data)},
+          {"metrics", MetricsJson(row.metrics)},
+          {"duration", JsonNumber(row.seconds)},
+          {"time", TimeJson(row.time)}};
+}
+
 json LogJson(TrialId trial, const LogRecord& record) {
   return {{"trial", ToString(trial)},
           {"time", TimeJson(record.time)},

@@ -34,6 +34,7 @@ nlohmann::json TrialJson(const TrialRow& row, const std::string& metric,
 nlohmann::json MetricJson(const MetricRow& row);
 nlohmann::json CheckpointJson(const CheckpointRow& row,
                               const std::string& path);
+nlohmann::json EvaluationJson(const EvaluationRow& row);
 nlohmann::json LogJson(TrialId trial, const LogRecord& record);
 nlohmann::json MetricsJson(const MetricValues& values);
 nlohmann::json ChecksJson(const std::vector<Check>& checks);

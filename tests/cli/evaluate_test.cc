@@ -53,10 +53,9 @@ TEST_F(EvaluateTest, MeasuresWhatTheTrialMeasured) {
                 .Json()["metrics"],
             metrics);
 
-  const CliResult text =
-      dtrain_.Run({"evaluate", uuid, "--split", "test", "--slots", "none"});
+  const CliResult text = dtrain_.Run({"evaluate", uuid, "--slots", "none"});
   EXPECT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("of trial 1.1, test set\n"));
+  EXPECT_THAT(text.out, HasSubstr("of trial 1.1, validation set\n"));
   EXPECT_THAT(text.out, HasSubstr("  val_loss  "));
   EXPECT_THAT(text.out, HasSubstr("[Elapsed 0:00:"));
   EXPECT_THAT(text.err, HasSubstr("own handwritten digits"));
@@ -108,6 +107,83 @@ TEST_F(EvaluateTest, PredictsClasses) {
       dtrain_.Run({"predict", uuid, "--features", "--out", "f.safetensors"});
   EXPECT_EQ(features.code, 1);
   EXPECT_THAT(features.err, HasSubstr("this trial has no Features"));
+}
+
+TEST_F(EvaluateTest, SaysThatThereIsNoTestSet) {
+  const std::string uuid = Train();
+  for (const char* command : {"evaluate", "predict"}) {
+    const CliResult result = dtrain_.Run({command, uuid, "--split", "test"});
+    EXPECT_EQ(result.code, 3);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err,
+                HasSubstr("error: this trial's data has no test set of its "
+                          "own; it has: training, validation; name one of "
+                          "these with --split"));
+  }
+  EXPECT_EQ(dtrain_.Run({"evaluate", uuid, "--split", "training"}).code, 0);
+}
+
+TEST_F(EvaluateTest, MeasuresTheBestModelOfATrialOrExperiment) {
+  Train();
+  const auto measured = [&](const std::vector<std::string>& arguments) {
+    const CliResult result = dtrain_.Run(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.Json()["batches"];
+  };
+  EXPECT_EQ(measured({"evaluate", "1", "--json"}), 5);
+  EXPECT_EQ(measured({"evaluate", "1.1", "--json"}), 5);
+  EXPECT_EQ(measured({"evaluate", "1.1", "--latest", "--json"}), 5);
+  EXPECT_EQ(dtrain_.Run({"evaluate", "2"}).code, 3);
+  EXPECT_EQ(dtrain_.Run({"evaluate", "1.2"}).code, 3);
+}
+
+// Twenty images of two colours a file, and a test set of its own.
+TEST_F(EvaluateTest, NamesTheMetricsOfATestSetAndRecordsThem) {
+  const std::vector<std::string> files = {
+      "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+      "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
+  std::filesystem::create_directories(dtrain_.directory() / "data");
+  for (const std::string& file : files) {
+    std::string bytes;
+    for (int i = 0; i < 20; ++i) {
+      const char label = static_cast<char>(i % 2);
+      bytes += label + std::string(3072, static_cast<char>(100 * label));
+    }
+    dtrain_.Write("data/" + file, bytes);
+  }
+  dtrain_.Write(
+      "cifar.yaml",
+      "entrypoint: cifar10:CNNTrial\n"
+      "hyperparameters: {data: " +
+          (dtrain_.directory() / "data").string() +
+          ", global_batch_size: 16}\n"
+          "searcher: {name: single, metric: val_loss, max_length: 5}\n"
+          "resources: {slots: cpu}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "cifar.yaml"}).code, 0);
+  const CliResult result =
+      dtrain_.Run({"evaluate", "1", "--split", "test", "--record", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json evaluation = result.Json();
+  EXPECT_EQ(evaluation["split"], "test");
+  EXPECT_EQ(evaluation["recorded"], true);
+  EXPECT_EQ(evaluation["metrics"].size(), 2u);
+  EXPECT_TRUE(evaluation["metrics"]["loss"].is_number());
+  EXPECT_TRUE(evaluation["metrics"]["accuracy"].is_number());
+  const json validation = dtrain_.Run({"evaluate", "1", "--json"}).Json();
+  EXPECT_TRUE(validation["metrics"].contains("val_loss"));
+  EXPECT_EQ(validation["recorded"], false);
+
+  for (const char* target : {"1", "1.1"}) {
+    const json recorded =
+        dtrain_.Run({"describe", target, "--json"}).Json()["evaluations"];
+    ASSERT_EQ(recorded.size(), 1u);
+    EXPECT_EQ(recorded[0]["split"], "test");
+    EXPECT_EQ(recorded[0]["checkpoint"], evaluation["checkpoint"]);
+    EXPECT_EQ(recorded[0]["metrics"], evaluation["metrics"]);
+    EXPECT_EQ(recorded[0]["data"], nullptr);
+  }
+  EXPECT_THAT(dtrain_.Run({"describe", "1.1"}).out,
+              HasSubstr("test set, trial 1.1, checkpoint "));
 }
 
 TEST_F(EvaluateTest, SaysThatThereIsNoSuchCheckpoint) {
