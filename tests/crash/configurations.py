@@ -17,6 +17,8 @@ class Configuration:
     initial_validation: bool
     # Whether trials are started again, after a while in which others go on.
     has_restarts: bool = False
+    # Whether the best checkpoint of each trial is made and kept.
+    keeps_best: bool = True
     # Whether the metrics are those of FaultTrial's formula.
     has_formula: bool = True
 
@@ -90,8 +92,15 @@ def _fault_trial(name: str, searcher: dict[str, Any], slots: int, rng: Random) -
         scheduling_unit=unit,
         validation_period=period,
         initial_validation=initial,
+        keeps_best=_keeps_best(document),
         has_restarts=not hyperparameters.keys().isdisjoint(("crash_at", "abort_at")),
     )
+
+
+def _keeps_best(document: dict[str, Any]) -> bool:
+    policy = document["checkpoint_policy"]
+    best = document["checkpoint_storage"]["save_trial_best"]
+    return policy == "all" or (policy == "best" and best > 0)
 
 
 def single(rng: Random) -> Configuration:

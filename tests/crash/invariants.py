@@ -1,4 +1,4 @@
-"""What must hold after every fault, and again after `resume`: I1 to I9.
+"""What must hold after every fault, and again after `resume`: I1 to I9, and I11.
 
 Each check gives the violations it found; a new one is a function and a line in `after_fault`
 or `at_the_end`."""
@@ -151,6 +151,20 @@ def check_checkpoints(store: Store, now: Record, damaged: set[str]) -> list[Viol
         if result.code != 0:
             violations.append(Violation("I3", f"{result} {result.out.strip()[-400:]}"))
     return violations
+
+
+def check_best(now: Record, without: set[int]) -> list[Violation]:
+    """I11: the best validation of a trial has a checkpoint, whatever disturbed it."""
+    saved = {
+        (it["number"], it["batches"]) for it in now.checkpoints if it["state"] != "DELETED"
+    }
+    return [
+        Violation("I11", f"trial {number}: its best validation, at batch {trial['best_batches']}, "
+                         "has no checkpoint")
+        for number, trial in now.trials.items()
+        if number not in without and trial["best_batches"] is not None
+        and (number, trial["best_batches"]) not in saved
+    ]
 
 
 def _check_files(store: Store, checkpoint: dict[str, Any]) -> list[Violation]:

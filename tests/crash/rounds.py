@@ -269,6 +269,10 @@ class Round:
             scene.canceled,
             scene.is_reordered,
         )
+        # Where it cannot be written no checkpoint is made, which the trial's log says.
+        can_write = not any(fault.needs for fault in self.faults)
+        if scene.configuration.keeps_best and can_write:
+            scene.violations += invariants.check_best(now, scene.canceled)
 
     def _check_damaged(self) -> None:
         """D4: what was damaged is found, by whoever goes on from it or by `verify`."""
