@@ -217,7 +217,7 @@ std::string NoBestCheckpointText(const TrialRow& trial,
   const std::string text = "trial " + ToString(trial.id) +
                            ": its best validation (" + experiment.metric + " " +
                            FormatBest(trial.best) + ") has no checkpoint; ";
-  if (!saved) return text + "no validation of it has one";
+  if (!saved) return text + "no other validation has one either";
   return text + "the best that has one is " + saved->uuid + " (" +
          FormatBest(BestValidation{.value = *saved->metric,
                                    .batches = saved->batches}) +

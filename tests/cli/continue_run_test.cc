@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr char kDigits[] =
+constexpr char kLeNetYaml[] =
     "name: digits\n"
     "entrypoint: digits:LeNetTrial\n"
     "hyperparameters: {lr: 0.05, global_batch_size: 16, dataset: strokes,\n"
@@ -49,7 +49,7 @@ class ContinueRunTest : public testing::Test {
 };
 
 TEST_F(ContinueRunTest, BeginsWithTheWeightsAndCountsFromNothing) {
-  dtrain_.Write("digits.yaml", kDigits);
+  dtrain_.Write("digits.yaml", kLeNetYaml);
   Run({"create", "digits.yaml"});
   Run({"continue", "1.1", "--set", "perform_initial_validation=true", "--set",
        "searcher.max_length=20"});
@@ -63,7 +63,7 @@ TEST_F(ContinueRunTest, BeginsWithTheWeightsAndCountsFromNothing) {
 }
 
 TEST_F(ContinueRunTest, DoesSoWhereAYamlNamesTheTrial) {
-  dtrain_.Write("digits.yaml", kDigits);
+  dtrain_.Write("digits.yaml", kLeNetYaml);
   Run({"create", "digits.yaml"});
   Run({"create", "digits.yaml", "--set", "searcher.source_trial_id=1.1",
        "--set", "perform_initial_validation=true"});
@@ -99,7 +99,7 @@ TEST_F(ContinueRunTest, BeginsWithTheBestModelOrRefuses) {
     const CliResult refused = dtrain_.Run({"continue", source, "--best"});
     EXPECT_EQ(refused.code, 3);
     EXPECT_THAT(refused.err,
-                HasSubstr("trial 2.1: its best validation (loss 0.83333 at "
+                HasSubstr("trial 2.1: its best validation (loss 0.833333 at "
                           "batch 20) has no checkpoint"));
     EXPECT_THAT(refused.err, HasSubstr("--latest"));
   }

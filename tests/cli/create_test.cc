@@ -92,8 +92,8 @@ class BestModelTest : public CreateTest {
   // The batches of the checkpoints that are kept.
   std::vector<int> Kept() const {
     std::vector<int> batches;
-    for (const json& row :
-         dtrain_.Run({"checkpoints", "1", "--json"}).Json()["checkpoints"]) {
+    const json document = dtrain_.Run({"checkpoints", "1", "--json"}).Json();
+    for (const json& row : document.at("checkpoints")) {
       batches.push_back(row.at("batches"));
     }
     return batches;
@@ -138,10 +138,11 @@ TEST_F(BestModelTest, IsSaidToHaveNoCheckpointWhereItHasNone) {
   EXPECT_EQ(best["batches"], 20);
   EXPECT_EQ(best["checkpoint"], nullptr);
   EXPECT_EQ(best["best_saved"], nullptr);
-  EXPECT_THAT(result.err,
-              HasSubstr("note: trial 1.1: its best validation (loss 0.83333 at "
-                        "batch 20) has no checkpoint; no validation of it has "
-                        "one"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("note: trial 1.1: its best validation (loss 0.833333 at "
+                "batch 20) has no checkpoint; no other validation has "
+                "one either"));
 }
 
 TEST_F(BestModelTest, IsThereAfterACrash) {
@@ -163,8 +164,9 @@ TEST_F(BestModelTest, IsThereInEachTrialOfASearch) {
                  "min_validation_period: 4\n",
              {"--jsonl"});
   ASSERT_EQ(result.code, 0) << result.err;
-  for (const json& trial :
-       dtrain_.Run({"trials", "1", "--json"}).Json()["trials"]) {
+  const json document = dtrain_.Run({"trials", "1", "--json"}).Json();
+  ASSERT_EQ(document["trials"].size(), 6u);
+  for (const json& trial : document["trials"]) {
     EXPECT_EQ(trial["best"]["batches"], 4);
     EXPECT_TRUE(trial["best"]["checkpoint"].is_string()) << trial;
   }

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr char kCheckpoints[] = "min_checkpoint_period: 20\n";
+constexpr char kCheckpointPeriod[] = "min_checkpoint_period: 20\n";
 
 std::string Restarts(int most, std::string yaml) {
   const std::string none = "max_restarts: 0";
@@ -140,7 +140,7 @@ class CrashLoopTest : public ProcessFaultsTest,
 TEST_P(CrashLoopTest, EndsAfterItsRestartsWithTheReason) {
   const std::string hparams = std::string(GetParam().hparams) + ", once: false";
   const CliResult result =
-      Create(Restarts(2, FaultYaml(hparams, 60, kCheckpoints)));
+      Create(Restarts(2, FaultYaml(hparams, 60, kCheckpointPeriod)));
 
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(State(), "ERROR");
