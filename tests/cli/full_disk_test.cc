@@ -78,7 +78,7 @@ TEST_F(FullDiskTest, RecordIsKeptWhereOnlyTheRecordHasNoSpace) {
                 "hyperparameters: {step_ms: 1, x: 0.3}\n"
                 "searcher: {name: single, metric: loss, max_length: 20000}\n"
                 "scheduling_unit: 1\nmin_validation_period: 20\n"
-                "resources: {slots: cpu}\n");
+                "checkpoint_policy: none\nresources: {slots: cpu}\n");
   const CliResult result = OnDisk("4m", R"(
 dtrain create fault.yaml 2>err >out & runner=$!
 await 'validation at batch 60'
