@@ -5,7 +5,9 @@
 #include "cli/output.h"
 #include "cli/record_experiment.h"
 #include "engine/base/text.h"
+#include "engine/report/search_preview.h"
 #include "searchers/search_plan.h"
+#include "searchers/simulation.h"
 
 namespace dtrain {
 namespace {
@@ -33,6 +35,15 @@ std::int64_t TrialsOf(const SearchPlan& plan) {
   return trials;
 }
 
+// How many of the trials are expected to train to the end, where not all are.
+std::string ReachText(const std::optional<ExpectedSearch>& expected,
+                      std::int64_t max_length) {
+  if (!expected || expected->simulations == 0) return "";
+  const ExpectedRange range = expected->trials.at(max_length);
+  return " (" + (range.max == 0 ? "none" : RangeText(range)) +
+         " expected to get that far)";
+}
+
 }  // namespace
 
 void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
@@ -40,6 +51,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
   const SearcherConfig& searcher = config.searcher;
   const std::int64_t trials =
       TrialsOf(PlanSearch(searcher, config.hyperparameters));
+  const auto expected = ExpectSearch(searcher, config.hyperparameters);
   if (json) {
     PrintJson(
         {{"dry_run", true},
@@ -50,6 +62,7 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
          {"smaller_is_better", searcher.smaller_is_better},
          {"max_trials", trials},
          {"max_length", {{UnitName(config.length_unit), searcher.max_length}}},
+         {"expected", ExpectedJson(expected)},
          {"slots", slots.ToString()},
          {"context", ContextPlanJson(context)},
          {"config", config.effective}});
@@ -60,7 +73,8 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       (searcher.smaller_is_better ? "least " : "greatest ") + searcher.metric +
       " by " + EntrypointText(config) + ", up to " + std::to_string(trials) +
       (trials == 1 ? " trial of " : " trials of ") + LengthText(config) +
-      " on " + slots.ToString() + ContextText(context);
+      ReachText(expected, searcher.max_length) + " on " + slots.ToString() +
+      ContextText(context);
   std::cout << EscapeForTerminal(text) << "\n\n" << ToYaml(config.effective);
 }
 

@@ -120,9 +120,11 @@ void WarnOfIdleExits(const SimulationOptions& options,
     const std::string trial = std::to_string(exit.trial);
     if (exit.trial >= trials) {
       Say(globals, "warning: --fail: the search made no trial " + trial +
-                       "; its last one is " + std::to_string(trials - 1));
+                       " (from 0); its last one is " +
+                       std::to_string(trials - 1));
     } else if (!simulation.trials[static_cast<std::size_t>(exit.trial)].exit) {
-      Say(globals, "warning: --fail: trial " + trial + " was closed before " +
+      Say(globals, "warning: --fail: trial " + trial +
+                       " (from 0) was closed before " +
                        std::to_string(exit.after) +
                        " validations and another operation");
     }
@@ -156,14 +158,18 @@ int PreviewSearch(const PreviewSearchOptions& options,
   const ExperimentConfig config = PreviewedConfig(options, globals);
   if (!options.metric || !options.json) {
     const SearchPlan plan = PlanSearch(config.searcher, config.hyperparameters);
+    const auto expected = ExpectSearch(config.searcher, config.hyperparameters);
     if (options.json) {
       nlohmann::json document = PlanJson(plan);
       document["ranges"] = RangesJson(config.hyperparameters);
+      document["expected"] = ExpectedJson(expected);
       PrintJson(document);
     } else {
-      PrintSearchPlan(
-          {.config = config.searcher, .unit = config.length_unit, .plan = plan},
-          ModeOf(STDOUT_FILENO, globals.color), std::cout);
+      PrintSearchPlan({.config = config.searcher,
+                       .unit = config.length_unit,
+                       .plan = plan,
+                       .expected = expected},
+                      ModeOf(STDOUT_FILENO, globals.color), std::cout);
       PrintRanges(config.hyperparameters, ModeOf(STDOUT_FILENO, globals.color),
                   std::cout);
     }
@@ -206,6 +212,9 @@ void SetUpPreviewSearch(CLI::App& app, Invocation& invocation) {
       .OneEach()
       .Needs(simulate);
   AddJsonOption(app, *options);
+  SetFooter(
+      app,
+      "Trials are numbered from 1 in text, and from 0 in --json and --fail");
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return PreviewSearch(*options, invocation.globals);

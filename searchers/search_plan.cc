@@ -48,16 +48,6 @@ std::vector<std::int64_t> BracketRungs(const SearcherConfig& config) {
   return rungs;
 }
 
-// a·b + c, or the largest number there is.
-std::int64_t MultiplyAdd(std::int64_t a, std::int64_t b, std::int64_t c) {
-  std::int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result) ||
-      __builtin_add_overflow(result, c, &result)) {
-    return std::numeric_limits<std::int64_t>::max();
-  }
-  return result;
-}
-
 // Shares the trials out by weight divisor^(rungs−1) / rungs.
 void ShareTrials(std::int64_t max_trials, double divisor,
                  const std::vector<std::int64_t>& rungs,
@@ -110,6 +100,23 @@ void AddBracket(const Bracket& bracket, double divisor,
 }
 
 }  // namespace
+
+std::int64_t MultiplyAdd(std::int64_t a, std::int64_t b, std::int64_t c) {
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result) ||
+      __builtin_add_overflow(result, c, &result)) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  return result;
+}
+
+std::int64_t TrialsForTop(const Bracket& bracket, double divisor) {
+  double trials = 1;
+  for (std::size_t i = 1; i < bracket.rungs.size(); ++i) {
+    trials = std::ceil(std::min(trials * divisor, 1e15));
+  }
+  return static_cast<std::int64_t>(trials);
+}
 
 std::vector<Bracket> PlanBrackets(const SearcherConfig& config) {
   if (config.name == "async_halving") {

@@ -34,6 +34,14 @@ struct SearchPlan {
   std::int64_t total_length = 0;
 };
 
+/// a·b + c, or the largest number where it is beyond it. REQUIRES: none is
+/// negative.
+std::int64_t MultiplyAdd(std::int64_t a, std::int64_t b, std::int64_t c);
+
+/// The fewest trials of a bracket that surely take one of them to its top, if
+/// none fails.
+std::int64_t TrialsForTop(const Bracket& bracket, double divisor);
+
 /// The brackets of async_halving (one) and adaptive_asha, in their order; none
 /// for the other methods. Rungs of equal length are merged.
 std::vector<Bracket> PlanBrackets(const SearcherConfig& config);

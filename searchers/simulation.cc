@@ -1,8 +1,13 @@
 #include "searchers/simulation.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
+
+#include "searchers/registry.h"
+#include "searchers/rng.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -24,7 +29,7 @@ double HashStep(TrialIndex trial, std::int64_t length) {
 
 struct NamedMetric {
   std::string_view name;
-  SimulatedMetric metric;
+  double (*metric)(TrialIndex trial, std::int64_t length);
 };
 
 constexpr std::array kMetrics = {
@@ -136,6 +141,51 @@ class Player {
   std::set<TrialIndex> busy_;     // those that have operations
 };
 
+constexpr std::int64_t kMostSimulations = 40;
+constexpr std::int64_t kFewestSimulations = 4;
+// In all simulations of a search together.
+constexpr std::int64_t kMostSimulatedTrials = 10'000;
+
+// Random metrics from `rng`, one for each trial where `agree`, else one for
+// each validation.
+SimulatedMetric RandomMetric(Rng& rng, bool agree) {
+  if (!agree) return [&rng](TrialIndex, std::int64_t) { return rng.Uniform(); };
+  return [&rng, values = std::map<TrialIndex, double>()](TrialIndex trial,
+                                                         std::int64_t) mutable {
+    const auto known = values.find(trial);
+    if (known != values.end()) return known->second;
+    return values[trial] = rng.Uniform();
+  };
+}
+
+void Include(std::int64_t value, bool first, ExpectedRange& range) {
+  range.min = first ? value : std::min(range.min, value);
+  range.max = first ? value : std::max(range.max, value);
+}
+
+// One simulation; the plan's lengths are in `expected` already.
+void IncludeSimulation(const SearcherConfig& config, std::uint32_t number,
+                       ExpectedSearch& expected) {
+  const auto searcher =
+      MakeSearcher(config, nlohmann::json::object(), /*seed=*/number);
+  Rng rng(number);
+  const bool one_by_one = number % 2 == 1;
+  const Simulation simulation = Simulate(
+      *searcher, {.metric = RandomMetric(rng, /*agree=*/number / 2 % 2 == 1),
+                  .order = one_by_one ? SimulationOrder::kSequential
+                                      : SimulationOrder::kRoundRobin});
+  std::map<std::int64_t, std::int64_t> trials;
+  std::int64_t total = 0;
+  for (const SimulatedTrial& trial : simulation.trials) {
+    ++trials[trial.final_length()];
+    total = MultiplyAdd(1, trial.final_length(), total);
+  }
+  for (auto& [length, range] : expected.trials) {
+    Include(trials[length], number == 0, range);
+  }
+  Include(total, number == 0, expected.total_length);
+}
+
 }  // namespace
 
 SimulatedMetric FindSimulatedMetric(std::string_view name) {
@@ -154,6 +204,27 @@ std::vector<std::string> SimulatedMetricNames() {
 Simulation Simulate(Searcher& searcher, const SimulationOptions& options,
                     const SimulationListener& listener) {
   return Player(searcher, options, listener).Play();
+}
+
+std::optional<ExpectedSearch> ExpectSearch(
+    const SearcherConfig& config, const nlohmann::json& hyperparameters) {
+  const SearchPlan plan = PlanSearch(config, hyperparameters);
+  ExpectedSearch expected;
+  for (const PlanRow& row : plan.rows) {
+    expected.trials[row.length] = {row.trials, row.trials};
+  }
+  expected.total_length = {plan.total_length, plan.total_length};
+  if (plan.brackets.empty()) return expected;
+  const std::int64_t simulations =
+      kMostSimulatedTrials / std::max<std::int64_t>(config.max_trials, 1);
+  if (simulations < kFewestSimulations) return std::nullopt;
+  expected.simulations = std::min(simulations, kMostSimulations);
+  SearcherConfig played = config;
+  played.points.clear();
+  for (std::uint32_t i = 0; i < expected.simulations; ++i) {
+    IncludeSimulation(played, i, expected);
+  }
+  return expected;
 }
 
 }  // namespace dtrain

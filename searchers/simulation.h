@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,11 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "searchers/searcher.h"
+#include "searchers/searcher_config.h"
 
 namespace dtrain {
 
 /// A made-up metric of a trial at a length.
-using SimulatedMetric = double (*)(TrialIndex trial, std::int64_t length);
+using SimulatedMetric =
+    std::function<double(TrialIndex trial, std::int64_t length)>;
 
 /// The metric of a name (constant, trial_index, neg_trial_index, hash,
 /// hash_step), or nullptr.
@@ -66,5 +69,28 @@ using SimulationListener =
 /// Plays a search without training. Takes O(log n) per event.
 Simulation Simulate(Searcher& searcher, const SimulationOptions& options,
                     const SimulationListener& listener = {});
+
+/// A range of what simulated searches came to.
+struct ExpectedRange {
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+
+  friend bool operator==(const ExpectedRange&, const ExpectedRange&) = default;
+};
+
+/// What a search is expected to do, where its plan is the ideal.
+struct ExpectedSearch {
+  std::int64_t simulations = 0;                  // 0: the plan is exact
+  std::map<std::int64_t, ExpectedRange> trials;  // by final length
+  ExpectedRange total_length;
+};
+
+/// Plays a search by halving some 40 times with random metrics and counts the
+/// trials that end at each length. Trials run in turns or one after another,
+/// and their metrics agree between rungs or do not. Deterministic. Other
+/// methods do what their plan says. None for a search of more than 2,500
+/// trials, which would take too long.
+std::optional<ExpectedSearch> ExpectSearch(
+    const SearcherConfig& config, const nlohmann::json& hyperparameters);
 
 }  // namespace dtrain

@@ -7,6 +7,7 @@
 #include "engine/config/config_builder.h"
 #include "engine/config/config_check.h"
 #include "searchers/search_plan.h"
+#include "searchers/simulation.h"
 
 namespace dtrain {
 namespace {
@@ -105,6 +106,37 @@ void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
           std::to_string(rungs) + ": rungs of equal length are merged");
 }
 
+// By promotion, a rung of few trials may promote none: then no trial trains to
+// max_length. REQUIRES: nothing is wrong with the searcher.
+void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
+  const SearcherConfig config = BuildSearcher(searcher);
+  if (config.stop_once) return;
+  const std::vector<Bracket> brackets = PlanBrackets(config);
+  std::int64_t enough = 0;
+  for (const Bracket& bracket : brackets) {
+    const std::int64_t needed = TrialsForTop(bracket, config.divisor);
+    if (bracket.max_trials >= needed) return;
+    enough = std::max(enough, needed);
+  }
+  if (brackets.empty()) return;
+  const auto expected = ExpectSearch(config, Json::object());
+  if (!expected) return;
+  const ExpectedRange reached = expected->trials.at(config.max_length);
+  if (reached.min > 0) return;
+  const std::string key = "searcher.max_trials";
+  findings.Warning(
+      MarkOf(root, key), key,
+      std::string(reached.max == 0 ? "no trial is expected"
+                                   : "it may be that no trial is chosen") +
+          " to train to max_length: " + std::to_string(config.max_trials) +
+          " are few for " + std::to_string(brackets.front().rungs.size()) +
+          " rungs; " +
+          (brackets.size() == 1
+               ? "use at least " + std::to_string(enough) + ", "
+               : std::string("use more trials, ")) +
+          "fewer rungs, or stop_once: true");
+}
+
 // REQUIRES: nothing is wrong with the searcher.
 void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
   const SearcherConfig config = BuildSearcher(searcher);
@@ -139,6 +171,7 @@ void CheckSearcher(const Node& root, const Json& searcher, Findings& findings) {
   }
   if (findings.errors() == 0) CheckStops(root, searcher, findings);
   if (findings.errors() == 0) CheckRungs(root, searcher, findings);
+  if (findings.errors() == 0) CheckReach(root, searcher, findings);
 }
 
 }  // namespace dtrain

@@ -108,8 +108,8 @@ void PrintBest(const PlayedSearch& search, const TerminalMode& mode,
                {.name = "hparams", .elastic = true}});
   for (const Best& best : BestTrials(search)) {
     const SimulatedTrial& trial = *best.trial;
-    table.AddRow({std::to_string(trial.created.trial), FormatMetric(best.value),
-                  std::to_string(best.length),
+    table.AddRow({std::to_string(trial.created.trial + 1),
+                  FormatMetric(best.value), std::to_string(best.length),
                   std::to_string(trial.final_length()), EndName(trial.exit),
                   FormatHparamsBriefly(SearchedHparams(
                       search.hyperparameters, trial.created.hparams))});
@@ -205,6 +205,32 @@ json PlanJson(const SearchPlan& plan) {
           {"total_length", plan.total_length}};
 }
 
+json ExpectedJson(const std::optional<ExpectedSearch>& expected) {
+  if (!expected) return nullptr;
+  json trials = json::array();
+  for (const auto& [length, range] : expected->trials) {
+    trials.push_back(
+        {{"length", length}, {"min", range.min}, {"max", range.max}});
+  }
+  const ExpectedRange& total = expected->total_length;
+  return {{"simulations", expected->simulations},
+          {"trials", std::move(trials)},
+          {"total_length", {{"min", total.min}, {"max", total.max}}}};
+}
+
+std::string RangeText(const ExpectedRange& range) {
+  const std::string min = std::to_string(range.min);
+  return range.min == range.max ? min : min + "-" + std::to_string(range.max);
+}
+
+std::string ExpectedText(const ExpectedSearch& expected, Unit unit) {
+  std::vector<std::string> parts;
+  for (const auto& [length, range] : expected.trials) {
+    parts.push_back(RangeText(range) + " to " + std::to_string(length));
+  }
+  return Join(parts, ", ") + " " + std::string(UnitName(unit));
+}
+
 void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                      std::ostream& out) {
   const SearcherConfig& config = search.config;
@@ -216,14 +242,27 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                            config.metric + ", up to " +
                            LengthText(config.max_length, search.unit) + " each")
       << "\n\n";
-  Table rows(
-      {{.name = "trials", .right = true}, {.name = "length", .right = true}});
+  const bool simulated = search.expected && search.expected->simulations > 0;
+  std::vector<Column> columns = {{.name = "trials", .right = true},
+                                 {.name = "length", .right = true}};
+  if (simulated) columns.push_back({.name = "expected", .right = true});
+  Table rows(columns);
   for (const PlanRow& row : search.plan.rows) {
-    rows.AddRow(
-        {std::to_string(row.trials), LengthText(row.length, search.unit)});
+    std::vector<Cell> cells = {std::to_string(row.trials),
+                               LengthText(row.length, search.unit)};
+    if (simulated) {
+      cells.emplace_back(RangeText(search.expected->trials.at(row.length)));
+    }
+    rows.AddRow(std::move(cells));
   }
   rows.PrintText(out, mode);
-  out << "in all " << LengthText(search.plan.total_length, search.unit) << '\n';
+  out << "in all " << LengthText(search.plan.total_length, search.unit);
+  if (simulated) {
+    out << "; expected " << RangeText(search.expected->total_length) << ", in "
+        << search.expected->simulations
+        << " simulated searches with random metrics";
+  }
+  out << '\n';
   if (search.plan.brackets.empty()) return;
   Table brackets({{.name = "bracket", .right = true},
                   {.name = "trials", .right = true},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -19,16 +20,24 @@ namespace dtrain {
 
 /// {"plan": […], "brackets": […], "total_length": …}.
 nlohmann::json PlanJson(const SearchPlan& plan);
+/// {"simulations", "trials": [{"length", "min", "max"}], "total_length":
+/// {"min", "max"}}, or null where nothing was simulated.
+nlohmann::json ExpectedJson(const std::optional<ExpectedSearch>& expected);
+/// "3" or "3-5".
+std::string RangeText(const ExpectedRange& range);
+/// "5-6 to 100, 0-1 to 300, 0 to 900 batches".
+std::string ExpectedText(const ExpectedSearch& expected, Unit unit);
 
 /// A search that is planned.
 struct PlannedSearch {
   const SearcherConfig& config;
   Unit unit = Unit::kBatches;  // of every length
   const SearchPlan& plan;
+  std::optional<ExpectedSearch> expected = {};  // none: was not simulated
 };
 
-/// How many trials end at which length, the brackets, the length of all
-/// trials together.
+/// How many trials end at which length, ideally and as simulated, the brackets,
+/// the length of all trials together.
 void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                      std::ostream& out);
 

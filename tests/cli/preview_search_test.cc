@@ -51,6 +51,7 @@ TEST_F(PreviewSearchTest, GivesThePlanAsJson) {
   // The bounds of a log range are exponents, those shown are values.
   EXPECT_EQ(document["ranges"], json::parse(R"([{
     "name": "lr", "type": "log", "minval": 1e-4, "maxval": 0.1, "log": true}])"));
+  EXPECT_EQ(document.size(), 5);
 }
 
 TEST_F(PreviewSearchTest, ListsRangesAsValues) {
@@ -68,6 +69,52 @@ TEST_F(PreviewSearchTest, ListsRangesAsValues) {
                     ContainsRegex("\nlr +0.0001 to 0.1, evenly in the "
                                   "logarithm\n"),
                     Not(HasSubstr("\ne "))));
+}
+
+constexpr char kSixTrials[] =
+    "entrypoint: builtin:FaultTrial\n"
+    "hyperparameters: {x: {type: double, minval: 0, maxval: 1}}\n"
+    "searcher: {name: asha, metric: loss, max_trials: 6, num_rungs: 3,\n"
+    "  max_length: {epochs: 9}, divisor: 3}\n";
+
+TEST_F(PreviewSearchTest, ShowsWhatSimulatedSearchesExpectBesideThePlan) {
+  const json document = Preview({"--json"}, kSixTrials).Json();
+  EXPECT_EQ(document["plan"], json::array({{{"trials", 4}, {"length", 1}},
+                                           {{"trials", 1}, {"length", 3}},
+                                           {{"trials", 1}, {"length", 9}}}));
+  const json expected = document["expected"];
+  EXPECT_EQ(expected["simulations"], 40);
+  EXPECT_EQ(expected["trials"][2],
+            json({{"length", 9}, {"min", 0}, {"max", 1}}));
+  EXPECT_LE(expected["trials"][0]["min"], 4);
+  EXPECT_GE(expected["trials"][0]["max"], 4);
+  EXPECT_LE(expected["total_length"]["min"], 17);
+  EXPECT_EQ(Preview({"--json"}, kSixTrials).Json(), document);
+  const CliResult text = Preview({}, kSixTrials);
+  EXPECT_THAT(text.out, HasSubstr("EXPECTED"));
+  EXPECT_THAT(text.out, HasSubstr("9 epochs       0-1\n"));
+  EXPECT_THAT(text.err,
+              HasSubstr("search.yaml:3:50: "
+                        "searcher.max_trials: warning: it may be that no "
+                        "trial is chosen to train to max_length"));
+}
+
+TEST_F(PreviewSearchTest, NeedsNoSimulationWhereThePlanIsExact) {
+  const std::string yaml =
+      "entrypoint: builtin:FaultTrial\n"
+      "searcher: {name: random, metric: loss, max_trials: 7, max_length: 5}\n";
+  EXPECT_EQ(Preview({"--json"}, yaml).Json()["expected"],
+            json({{"simulations", 0},
+                  {"trials", {{{"length", 5}, {"min", 7}, {"max", 7}}}},
+                  {"total_length", {{"min", 35}, {"max", 35}}}}));
+}
+
+TEST_F(PreviewSearchTest, NumbersTrialsFromOneInText) {
+  const CliResult result =
+      Preview({"--simulate", "trial_index", "--seed", "1"}, kSixTrials);
+  EXPECT_THAT(result.out, HasSubstr("\n    1     0   "));
+  EXPECT_THAT(dtrain_.Run({"preview-search", "--help"}).out,
+              HasSubstr("from 1 in text, and from 0 in --json and --fail"));
 }
 
 TEST_F(PreviewSearchTest, ShowsThePlanAndCreatesNothing) {
@@ -120,8 +167,9 @@ TEST_F(PreviewSearchTest, WarnsOfFailuresThatNeverCome) {
                "99:0:errored", "--fail", "0:50:errored"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.err, HasSubstr("warning: --fail: the search made no trial "
-                                    "99; its last one is 9\n"));
-  EXPECT_THAT(result.err, HasSubstr("warning: --fail: trial 0 was closed"));
+                                    "99 (from 0); its last one is 9\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("warning: --fail: trial 0 (from 0) was closed"));
 }
 
 TEST_F(PreviewSearchTest, LetsPassWhatOnlyMattersToARun) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "searchers/registry.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -75,6 +76,45 @@ TEST(SimulationTest, PlaysALargeSearch) {
       Simulate(*searcher, {.metric = FindSimulatedMetric("hash_step")});
 
   EXPECT_EQ(played.trials.size(), 20'000u);
+}
+
+SearcherConfig ThreeRungs(std::int64_t max_trials) {
+  return {.name = "async_halving",
+          .metric = "loss",
+          .max_length = 9,
+          .max_trials = max_trials,
+          .num_rungs = 3,
+          .divisor = 3};
+}
+
+TEST(SimulationTest, ExpectsARangeWhereThePlanIsIdeal) {
+  const auto expected = ExpectSearch(ThreeRungs(6), kOneDimension);
+
+  ASSERT_TRUE(expected);
+  EXPECT_EQ(expected->simulations, 40);
+  EXPECT_EQ(expected->trials.at(9), (ExpectedRange{0, 1}));
+  EXPECT_GT(expected->trials.at(3).max, 1);
+  EXPECT_LT(expected->total_length.min, expected->total_length.max);
+  EXPECT_EQ(ExpectSearch(ThreeRungs(6), kOneDimension)->trials,
+            expected->trials);
+}
+
+TEST(SimulationTest, ExpectsATrialAtTheTopWhereThereAreEnough) {
+  EXPECT_EQ(TrialsForTop(PlanBrackets(ThreeRungs(9)).front(), 3), 9);
+  EXPECT_GE(ExpectSearch(ThreeRungs(9), kOneDimension)->trials.at(9).min, 1);
+}
+
+TEST(SimulationTest, ExpectsNothingOfAVeryLargeSearch) {
+  EXPECT_FALSE(ExpectSearch(ThreeRungs(20'000), kOneDimension));
+}
+
+TEST(SimulationTest, ExpectsThePlanOfASearchWithoutRungs) {
+  const auto expected = ExpectSearch(
+      {.name = "random", .max_length = 5, .max_trials = 7}, kOneDimension);
+
+  EXPECT_EQ(expected->simulations, 0);
+  EXPECT_EQ(expected->trials.at(5), (ExpectedRange{7, 7}));
+  EXPECT_EQ(expected->total_length, (ExpectedRange{35, 35}));
 }
 
 }  // namespace

@@ -242,6 +242,26 @@ TEST_F(SearcherCheckTest, WarnsOfRungsThatTheLengthHasNoRoomFor) {
               testing::HasSubstr("5 rungs, but a length of 9 has room for 3"));
 }
 
+TEST_F(SearcherCheckTest, WarnsWhereNoTrialMayTrainToMaxLength) {
+  const std::string rungs = "  max_length: 9\n  divisor: 3\n  num_rungs: 3\n";
+
+  const Diagnostics maybe =
+      FindingsOf(kSearcher + "  name: asha\n  max_trials: 6\n" + rungs,
+                 Severity::kWarning);
+  const Diagnostics never =
+      FindingsOf(kSearcher + "  name: asha\n  max_trials: 2\n" + rungs,
+                 Severity::kWarning);
+
+  ASSERT_EQ(maybe.size(), 1u);
+  EXPECT_EQ(maybe[0].key, "searcher.max_trials");
+  EXPECT_THAT(maybe[0].message,
+              testing::HasSubstr("it may be that no trial is chosen to train "
+                                 "to max_length: 6 are few for 3 rungs; use "
+                                 "at least 9"));
+  ASSERT_EQ(never.size(), 1u);
+  EXPECT_THAT(never[0].message, testing::HasSubstr("no trial is expected"));
+}
+
 TEST_F(SearcherCheckTest, WarnsOfABracketThatTheLengthHasNoRoomFor) {
   const Diagnostics warnings =
       FindingsOf(kSearcher +
@@ -255,7 +275,7 @@ TEST_F(SearcherCheckTest, WarnsOfABracketThatTheLengthHasNoRoomFor) {
 
 TEST_F(SearcherCheckTest, IsSilentAboutRungsThatFit) {
   EXPECT_TRUE(FindingsOf(kSearcher +
-                             "  name: asha\n  max_trials: 4\n"
+                             "  name: asha\n  max_trials: 9\n"
                              "  max_length: 9\n  divisor: 3\n"
                              "  num_rungs: 3\n  max_concurrent_trials: 99\n",
                          Severity::kWarning)

@@ -83,8 +83,8 @@ TEST_F(SearchPreviewTest, ShowsHowASimulationEndedAndItsBestTrials) {
             "     1   300 batches\n"
             "     1   900 batches\n\n"
             "TRIAL  BEST   AT  ENDED AT  END      HPARAMS\n"
-            "    0   300  300       900  closed   lr=0.125\n"
-            "    2   500  300       300  errored  lr=0.5\n");
+            "    1   300  300       900  closed   lr=0.125\n"
+            "    3   500  300       300  errored  lr=0.5\n");
 }
 
 TEST_F(SearchPreviewTest, TakesTheGreatestMetricWhereThatIsBetter) {
@@ -96,7 +96,7 @@ TEST_F(SearchPreviewTest, TakesTheGreatestMetricWhereThatIsBetter) {
                    .metric = Metric},
                   {}, out);
 
-  EXPECT_NE(out.str().find("    0   900  900       900  closed"),
+  EXPECT_NE(out.str().find("    1   900  900       900  closed"),
             std::string::npos);
 }
 
