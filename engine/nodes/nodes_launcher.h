@@ -29,6 +29,7 @@ class NodesLauncher : public Launcher {
   void Send(TrialId trial, const RunnerMessage& message) override;
   void RequestStop(TrialId trial) override;
   void Kill(TrialId trial) override;
+  std::optional<SlotWait> LongWait() override { return local_.LongWait(); }
   LaunchEvent Wait(Duration timeout) override;
   void Abort() override;
 

@@ -30,6 +30,7 @@ class LaunchLoop {
   void Send(TrialId trial, const RunnerMessage& message);
   void RequestStop(TrialId trial);
   void Kill(TrialId trial);
+  std::optional<SlotWait> LongWait();
   LaunchEvent Wait(Duration timeout);
   void Abort();
 
@@ -62,6 +63,7 @@ class LaunchLoop {
   void OnSignal();
   void DoWhatIsDue();
   void StartWaiting();
+  SlotWaiter Waiter() const;
   void StartTrial(Waiting waiting, SlotLease lease);
   TrialOutput OutputOf(const TrialSpec& spec);
   void ForkNext(Trials::iterator trial);
@@ -82,6 +84,8 @@ class LaunchLoop {
   std::optional<std::uint64_t> forking_;  // first token of the trial
   std::uint64_t next_token_;
   bool watching_slots_ = false;
+  std::optional<SlotWait> long_wait_;  // as of `looked_at_`
+  Duration looked_at_{0};
   bool woken_ = false;
   std::int64_t swept_host_ = 0;
   std::optional<Duration> sweep_at_;

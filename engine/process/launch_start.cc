@@ -11,8 +11,9 @@ void LaunchLoop::StartWaiting() {
   if (waiting_.empty() || forker_.busy()) return;
   if (trials_.size() >= static_cast<std::size_t>(options_.slots.count)) return;
   if (pool_.waiting() && options_.clock.monotonic() < pool_.retry_at()) return;
-  std::optional<SlotLease> lease = pool_.TryTake();
+  std::optional<SlotLease> lease = pool_.TryTake(Waiter());
   if (lease) {
+    long_wait_.reset();
     watching_slots_ = false;
     Waiting waiting = std::move(waiting_.front());
     waiting_.pop_front();
@@ -21,6 +22,33 @@ void LaunchLoop::StartWaiting() {
     poller_.Add(pool_.wake_fd(), kSlotsToken);
     watching_slots_ = true;
   }
+}
+
+SlotWaiter LaunchLoop::Waiter() const {
+  SlotWaiter waiter{.store = options_.layout.root().string()};
+  for (const Waiting& waiting : waiting_) {
+    waiter.trials.push_back(ToString(waiting.spec.id));
+  }
+  return waiter;
+}
+
+std::optional<SlotWait> LaunchLoop::LongWait() {
+  if (!pool_.waiting() ||
+      options_.clock.now() - pool_.waiting_since() < kShownSlotWait) {
+    long_wait_.reset();
+    return std::nullopt;
+  }
+  const Duration now = options_.clock.monotonic();
+  if (long_wait_ && now - looked_at_ < std::chrono::seconds(1)) {
+    return long_wait_;
+  }
+  looked_at_ = now;
+  const SlotWaiter waiter = Waiter();
+  for (SlotWait& wait : SlotWaits()) {
+    if (wait.store != waiter.store || wait.trials != waiter.trials) continue;
+    long_wait_ = std::move(wait);
+  }
+  return long_wait_;
 }
 
 void LaunchLoop::StartTrial(Waiting waiting, SlotLease lease) {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/slots/slots.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 
@@ -69,6 +71,9 @@ class Launcher {
   virtual void RequestStop(TrialId trial) = 0;
   /// SIGKILL to the trial's session and what it started, now.
   virtual void Kill(TrialId trial) = 0;
+  /// What the first started trial that has no slot yet has waited for, for
+  /// longer than `kShownSlotWait`; none otherwise.
+  virtual std::optional<SlotWait> LongWait() { return std::nullopt; }
   /// The next event, waiting up to `timeout`; the only blocking call.
   virtual LaunchEvent Wait(Duration timeout) = 0;
   /// Kills every trial and all that they started, and waits until none lives.

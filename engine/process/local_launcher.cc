@@ -1,5 +1,6 @@
 #include "engine/process/local_launcher.h"
 
+#include <optional>
 #include <system_error>
 
 #include "engine/base/error.h"
@@ -44,6 +45,8 @@ void LocalLauncher::Send(TrialId trial, const RunnerMessage& message) {
 void LocalLauncher::RequestStop(TrialId trial) { loop_->RequestStop(trial); }
 
 void LocalLauncher::Kill(TrialId trial) { loop_->Kill(trial); }
+
+std::optional<SlotWait> LocalLauncher::LongWait() { return loop_->LongWait(); }
 
 LaunchEvent LocalLauncher::Wait(Duration timeout) {
   return loop_->Wait(timeout);

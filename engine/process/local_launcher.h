@@ -54,6 +54,7 @@ class LocalLauncher : public Launcher {
   void Send(TrialId trial, const RunnerMessage& message) override;
   void RequestStop(TrialId trial) override;
   void Kill(TrialId trial) override;
+  std::optional<SlotWait> LongWait() override;
   LaunchEvent Wait(Duration timeout) override;
   void Abort() override;
 

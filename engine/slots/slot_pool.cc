@@ -64,7 +64,19 @@ SlotPool::SlotPool(SlotPlan plan, Clock clock)
       needed_(
           static_cast<std::size_t>(std::max<std::int64_t>(Needed(plan_), 1))) {}
 
-std::optional<SlotLease> SlotPool::TryTake() {
+// The last line of its ticket: what SlotWaits reads.
+std::string SlotPool::Describe(const SlotWaiter& waiter) const {
+  const double needed =
+      plan_.gpu_share < 1 ? plan_.gpu_share : static_cast<double>(needed_);
+  return json({{"trials", waiter.trials},
+               {"store", waiter.store},
+               {"needed", needed},
+               {"since", waiting_since_.count()}})
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
+  if (!waiting_) waiting_since_ = clock_.now();
   // Watching begins before the first look, so that no slot comes free unseen.
   if (queue_.waiting()) StartWatching();
   const std::optional<UniqueFd> lock = queue_.Lock();
@@ -72,11 +84,11 @@ std::optional<SlotLease> SlotPool::TryTake() {
   if (lock) {
     lease = TryTakeLocked();
     if (!lease && !queue_.waiting()) {
-      queue_.Wait(names_);
+      queue_.Wait(names_, Describe(waiter));
       StartWatching();
       lease = TryTakeLocked();
     }
-    if (!lease) queue_.Wait(names_);
+    if (!lease) queue_.Wait(names_, Describe(waiter));
   }
   if (lease) {
     StopWaiting();

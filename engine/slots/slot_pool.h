@@ -24,6 +24,12 @@ struct SlotLease {
   std::vector<UniqueFd> locks;
 };
 
+/// The trials for which slots are taken, for those who look at who waits.
+struct SlotWaiter {
+  std::vector<std::string> trials;  // "EXP.N", in turn
+  std::string store;
+};
+
 /// Says in the files of `lease` who holds it, for `dtrain slots`.
 void DescribeHolder(const SlotLease& lease, TrialId trial, std::int64_t pid,
                     const std::string& store);
@@ -37,12 +43,14 @@ class SlotPool {
 
   /// All slots that one trial needs, or none: then this runner waits, and this
   /// is to be called again when `wake_fd` is readable or at `retry_at`.
-  std::optional<SlotLease> TryTake();
+  std::optional<SlotLease> TryTake(const SlotWaiter& waiter = {});
   /// No trial wants a slot any more.
   void StopWaiting();
 
   /// Whether the last try was in vain.
   bool waiting() const { return waiting_; }
+  /// When it was first in vain. REQUIRES: waiting().
+  Timestamp waiting_since() const { return waiting_since_; }
   /// Readable when a slot may have come free; −1 if there is no such notice.
   int wake_fd() const { return watch_.get(); }
   /// Takes in what made `wake_fd` readable.
@@ -57,6 +65,7 @@ class SlotPool {
   void Unlock(std::span<const std::string> files);
   void StartWatching();
   void RetryLater();
+  std::string Describe(const SlotWaiter& waiter) const;
 
   SlotPlan plan_;
   Clock clock_;
@@ -66,6 +75,7 @@ class SlotPool {
   std::vector<std::string> names_;  // of the slots that are of use: files
   std::size_t needed_ = 1;          // slots for a trial, or quarters of one
   bool waiting_ = false;
+  Timestamp waiting_since_{0};
   UniqueFd watch_;
   Duration pause_{0};
   Duration retry_at_{0};

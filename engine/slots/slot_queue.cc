@@ -74,9 +74,13 @@ bool SlotQueue::IsMyTurn(const std::vector<std::string>& slots) const {
   return true;
 }
 
-void SlotQueue::Wait(const std::vector<std::string>& slots) {
+void SlotQueue::Wait(const std::vector<std::string>& slots,
+                     const std::string& waiter) {
+  const std::string content = Join(slots, "\n") + "\n" + waiter;
   if (ticket_) {
     ::futimens(ticket_.get(), nullptr);
+    if (content != content_) WriteContent(ticket_.get(), content);
+    content_ = content;
     return;
   }
   const std::vector<std::string> tickets = directory_.List(kTicketPrefix);
@@ -85,7 +89,18 @@ void SlotQueue::Wait(const std::vector<std::string>& slots) {
   ticket_ = directory_.OpenFile(name_);
   // Nobody else can have it: the number is new, and the queue is locked.
   [[maybe_unused]] const bool locked = TryLock(ticket_.get());
-  WriteContent(ticket_.get(), Join(slots, "\n"));
+  WriteContent(ticket_.get(), content);
+  content_ = content;
+}
+
+std::vector<std::vector<std::string>> SlotQueue::Tickets() const {
+  std::vector<std::vector<std::string>> tickets;
+  for (const std::string& name : directory_.List(kTicketPrefix)) {
+    const UniqueFd file = directory_.OpenToRead(name);
+    if (!file || TryLock(file.get())) continue;  // Its holder is dead.
+    tickets.push_back(Split(ReadContent(file.get()), '\n'));
+  }
+  return tickets;
 }
 
 void SlotQueue::Leave() {

@@ -30,12 +30,15 @@ class SlotQueue {
   /// Whether nobody who waits longer wants one of `slots`. REQUIRES: locked.
   bool IsMyTurn(const std::vector<std::string>& slots) const;
   /// Takes a ticket for `slots`, or shows that its holder still lives.
-  /// REQUIRES: locked.
-  void Wait(const std::vector<std::string>& slots);
+  /// `waiter` is a line that says for whom. REQUIRES: locked.
+  void Wait(const std::vector<std::string>& slots, const std::string& waiter);
   /// Gives the ticket back. Does nothing where there is none.
   void Leave();
 
   bool waiting() const { return static_cast<bool>(ticket_); }
+  /// The lines of every ticket whose holder lives: its slots and its waiter.
+  /// REQUIRES: locked.
+  std::vector<std::vector<std::string>> Tickets() const;
 
  private:
   bool Competes(const std::string& ticket,
@@ -43,7 +46,8 @@ class SlotQueue {
 
   const SlotDirectory& directory_;
   Clock clock_;
-  std::string name_;  // of the ticket
+  std::string name_;     // of the ticket
+  std::string content_;  // of the ticket
   UniqueFd ticket_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/text.h"
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slot_names.h"
 #include "engine/slots/slot_queue.h"
@@ -83,7 +84,103 @@ SlotUse UseOfGpu(const std::optional<SlotDirectory>& directory,
   return use;
 }
 
+// Looking at a lock takes it for a moment; under the queue's lock nobody is
+// disturbed. If that is held for long, its holder is stopped.
+std::optional<UniqueFd> LockForAWhile(const SlotQueue& queue) {
+  std::optional<UniqueFd> lock;
+  for (int tries = 0; !lock && tries < 20; ++tries) {
+    if (tries > 0) ::poll(nullptr, 0, /*milliseconds=*/2);
+    lock = queue.Lock();
+  }
+  return lock;
+}
+
+// What a ticket says, without the holders; none if it is of an earlier version.
+std::optional<SlotWait> WaitOf(const std::vector<std::string>& ticket) {
+  if (ticket.empty()) return std::nullopt;
+  const json said = json::parse(ticket.back(), nullptr,
+                                /*allow_exceptions=*/false);
+  try {
+    if (!said.is_object()) return std::nullopt;
+    return SlotWait{.trials = said.at("trials"),
+                    .store = said.at("store"),
+                    .needed = said.at("needed"),
+                    .slots = std::ssize(ticket) - 1,
+                    .since = Timestamp(said.at("since").get<std::int64_t>())};
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void AddHolder(SlotHolder holder, SlotWait& wait) {
+  const auto same = [&holder](const SlotHolder& other) {
+    return IsSame(other, holder);
+  };
+  if (std::ranges::none_of(wait.holders, same)) {
+    wait.holders.push_back(std::move(holder));
+  }
+}
+
+// Who holds the file of a slot, or quarters of it.
+void AddHolders(const SlotDirectory& directory, const std::string& file,
+                SlotWait& wait) {
+  for (int quarter = 0; quarter < kQuarters; ++quarter) {
+    auto part = HolderOf(directory, file + "." + std::to_string(quarter));
+    if (part) AddHolder(*std::move(part), wait);
+  }
+  // The file of a GPU that is shared says nothing.
+  auto whole = HolderOf(directory, file);
+  if (whole && (whole->pid != 0 || wait.holders.empty())) {
+    AddHolder(*std::move(whole), wait);
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> SlotWait::HeldBy() const {
+  std::vector<std::string> names;
+  for (const SlotHolder& holder : holders) {
+    std::string name = holder.trial;
+    if (name.empty()) {
+      name = holder.pid == 0 ? "another program"
+                             : "process " + std::to_string(holder.pid);
+    } else if (holder.store != store) {
+      name += " of " + holder.store;
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string SlotWait::ToString() const {
+  constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> names = HeldBy();
+  if (names.size() > kMostNamed) {
+    const std::size_t more = names.size() - kMostNamed;
+    names.resize(kMostNamed);
+    names.back() += " and " + std::to_string(more) + " more";
+  }
+  return "waiting for " + FormatNumber(needed) + " of " +
+         std::to_string(slots) + (slots == 1 ? " slot" : " slots") +
+         (names.empty() ? "" : ", held by " + Join(names, ", "));
+}
+
+std::vector<SlotWait> SlotWaits() {
+  const std::optional<SlotDirectory> directory = SlotDirectory::OpenExisting();
+  if (!directory) return {};
+  const SlotQueue queue(*directory, Clock::System());
+  const auto lock = LockForAWhile(queue);
+  std::vector<SlotWait> waits;
+  for (const std::vector<std::string>& ticket : queue.Tickets()) {
+    std::optional<SlotWait> wait = WaitOf(ticket);
+    if (!wait) continue;
+    for (std::size_t i = 0; i + 1 < ticket.size(); ++i) {
+      AddHolders(*directory, ticket[i], *wait);
+    }
+    waits.push_back(*std::move(wait));
+  }
+  return waits;
+}
 
 double SlotUse::free_share() const {
   double share = 1;
@@ -94,15 +191,10 @@ double SlotUse::free_share() const {
 std::vector<SlotUse> SlotsInUse(const std::vector<Gpu>& gpus,
                                 std::int64_t cpus) {
   const std::optional<SlotDirectory> directory = SlotDirectory::OpenExisting();
-  // Looking at a lock takes it for a moment; under the queue's lock nobody is
-  // disturbed. If that is held for long, its holder is stopped.
   std::optional<SlotQueue> queue;
   std::optional<UniqueFd> lock;
-  if (directory) queue.emplace(*directory, Clock::System());
-  for (int tries = 0; queue && !lock && tries < 20; ++tries) {
-    if (tries > 0) ::poll(nullptr, 0, /*milliseconds=*/2);
-    lock = queue->Lock();
-  }
+  if (directory)
+    lock = LockForAWhile(queue.emplace(*directory, Clock::System()));
   std::vector<SlotUse> uses;
   uses.reserve(gpus.size() + static_cast<std::size_t>(cpus));
   for (const Gpu& gpu : gpus) uses.push_back(UseOfGpu(directory, gpu.index));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -70,6 +71,28 @@ struct SlotUse {
   /// What nobody holds: 1, 0, or some quarters of a GPU.
   double free_share() const;
 };
+
+/// What the trials of a runner without enough slots wait for.
+struct SlotWait {
+  std::vector<std::string> trials;  // "EXP.N", in turn
+  std::string store;                // of their experiment
+  double needed = 1;                // slots for one trial, or a share of one
+  std::int64_t slots = 0;           // that a trial of it can use
+  Timestamp since{0};
+  std::vector<SlotHolder> holders;  // of these slots
+
+  /// "309.1, 310.2 of /other/store": the trials that hold the slots.
+  std::vector<std::string> HeldBy() const;
+  /// "waiting for 1 of 2 slots, held by 309.1".
+  std::string ToString() const;
+};
+
+/// Those waits last longer than a start takes and are shown.
+inline constexpr Duration kShownSlotWait = std::chrono::seconds(2);
+
+/// The runners of this user on this machine that wait for slots. Only what
+/// lives is among them.
+std::vector<SlotWait> SlotWaits();
 
 /// All slots of this machine and their use.
 std::vector<SlotUse> SlotsInUse(const std::vector<Gpu>& gpus,
