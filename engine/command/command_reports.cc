@@ -79,6 +79,8 @@ void CommandTrial::RequireAhead(const ProgramPoint& point, double& last,
 void CommandTrial::Advance(const ProgramPoint& point) {
   at_ = point;
   untouched_ = false;
+  // The runner learns what the program counts before it hears a report.
+  if (!std::exchange(told_count_, true)) TellProgress();
 }
 
 void CommandTrial::On(const ProgramTraining& report) {

@@ -131,6 +131,7 @@ class CommandTrial {
   std::string first_ignored_;
   Duration progress_at_{0};
   std::int64_t progress_ = -1;  // batches told
+  bool told_count_ = false;     // since the program's first report
 
   std::optional<Duration> end_by_;
   std::string why_ending_;

@@ -1,7 +1,9 @@
 #include "engine/run/experiment.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -14,6 +16,8 @@ using std::chrono::milliseconds;
 using Urgency = Outbox::Urgency;
 
 constexpr Duration kStatusPeriod = milliseconds(100);
+// Progress and running time are recorded at least this often.
+constexpr Duration kRecordPeriod = std::chrono::seconds(1);
 // The loop looks around at least this often.
 constexpr Duration kLongestWait = milliseconds(200);
 // A turn of the loop takes no longer unless the process stood still.
@@ -30,10 +34,12 @@ Experiment::Experiment(ExperimentSetup setup, ExperimentDoors doors)
       driver_(state_),
       starter_(state_),
       listener_(state_, driver_, starter_),
-      requests_(state_, driver_, starter_) {}
+      requests_(state_, driver_, starter_),
+      plan_(
+          PlanSearch(state_.searcher(), state_.setup.config.hyperparameters)) {}
 
 RunResult Experiment::Run() {
-  start_ = state_.Now();
+  start_ = recorded_at_ = state_.Now();
   Recover();
   state_.doors.reporter.Begin(state_.setup.info);
   if (!state_.setup.advice.empty()) {
@@ -106,11 +112,9 @@ void Experiment::Tick() {
 void Experiment::Flush(bool all) {
   const Duration now = state_.Now();
   const auto due = state_.outbox.due(now);
-  if (!due || (!all && *due > now)) return;
-  while (!state_.changed.empty()) {
-    const TrialState* trial = state_.trials.Find(*state_.changed.begin());
-    state_.RecordBatches(*trial);
-  }
+  const bool late = now - recorded_at_ >= kRecordPeriod;
+  if (!late && (!due || (!all && *due > now))) return;
+  RecordChangedBatches();
   const double progress = TotalProgress();
   if (progress != progress_) {
     progress_ = progress;
@@ -120,7 +124,42 @@ void Experiment::Flush(bool all) {
         },
         Urgency::kBatched);
   }
-  Record(all);
+  RecordTime(now);
+  Record(all || late);
+}
+
+void Experiment::RecordChangedBatches() {
+  while (!state_.changed.empty()) {
+    const TrialState* trial = state_.trials.Find(*state_.changed.begin());
+    state_.RecordBatches(*trial);
+  }
+}
+
+// So that readers see time pass, and a crash of the runner loses little of it.
+void Experiment::RecordTime(Duration now) {
+  const auto seconds = [](Duration time) {
+    return std::chrono::duration<double>(time).count();
+  };
+  recorded_at_ = now;
+  const double run = seconds(now - start_) - recorded_seconds_;
+  recorded_seconds_ += run;
+  std::vector<std::pair<TrialId, double>> trials;
+  for (const auto& [number, trial] : state_.trials.live()) {
+    ProcessState& process = *trial->process;
+    if (!process.running) continue;
+    const double more =
+        seconds(now - process.started) - process.recorded_seconds;
+    process.recorded_seconds += more;
+    trials.emplace_back(trial->row.id, more);
+  }
+  state_.outbox.Add(
+      [id = state_.setup.id, run, trials](StoreWriter& writer) {
+        writer.AddExperimentSeconds(id, run);
+        for (const auto& [trial, more] : trials) {
+          writer.AddTrialSeconds(trial, more);
+        }
+      },
+      Urgency::kBatched);
 }
 
 // Where the disk is full the reserve makes room for the last words.
@@ -180,13 +219,27 @@ bool Experiment::Over() const {
 }
 
 State Experiment::EndState() const {
-  if (state_.shutdown) return state_.failed ? State::kError : State::kCompleted;
+  if (state_.shutdown) {
+    if (state_.failed) return State::kError;
+    const bool killed =
+        state_.trials.killed() > 0 && state_.trials.finished() == 0;
+    return killed ? State::kCanceled : State::kCompleted;
+  }
   return state_.canceled ? State::kCanceled : State::kPaused;
+}
+
+// Why it ends CANCELED though nobody asked for that; else empty.
+std::string Experiment::WhyCanceled() const {
+  if (!state_.shutdown) return "";
+  if (state_.trials.ended() == 1) return "its trial was killed";
+  const bool all = state_.trials.killed() == state_.trials.ended();
+  return all ? "every trial was killed" : "every trial was killed or failed";
 }
 
 RunResult Experiment::Finish() {
   RunResult result{.experiment = state_.setup.id, .state = EndState()};
   if (result.state == State::kError) result.error = state_.last_error;
+  if (result.state == State::kCanceled) result.error = WhyCanceled();
   if (result.state == State::kPaused) {
     result.signal = state_.signal;
     result.timed_out = timed_out_;
@@ -195,7 +248,10 @@ RunResult Experiment::Finish() {
       result.error_kind = state_.problem->kind();
     }
   }
-  result.seconds = std::chrono::duration<double>(state_.Now() - start_).count();
+  const Duration end = state_.Now();
+  result.seconds =
+      earlier_seconds_ + std::chrono::duration<double>(end - start_).count();
+  RecordTime(end);
   RecordEnd(result);
   const RunStatus status = Status();
   result.best = status.best;
@@ -214,6 +270,7 @@ void Experiment::RecordEnd(const RunResult& result) {
     state_.SetState(*trial, left,
                     canceled ? "canceled" : driver_.WhyPaused(*trial));
   }
+  RecordChangedBatches();
   requests_.RecordDone();
   state_.outbox.Add(
       [result, now = state_.doors.clock.now(),
@@ -221,11 +278,10 @@ void Experiment::RecordEnd(const RunResult& result) {
         writer.SetExperimentProgress(result.experiment, progress);
         writer.SetExperimentState(result.experiment, result.state, now,
                                   result.error);
-        writer.AddExperimentSeconds(result.experiment, result.seconds);
       },
       Urgency::kDurable);
   while (!state_.outbox.empty()) {
-    Flush(/*all=*/true);
+    Record(/*all=*/true);
     // Another runner writes: wait a moment for it.
     if (!state_.outbox.empty()) {
       (void)state_.doors.launcher.Wait(milliseconds(2));

@@ -11,6 +11,7 @@
 #include "engine/run/search_driver.h"
 #include "engine/run/trial_listener.h"
 #include "engine/run/trial_starter.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 
@@ -44,11 +45,14 @@ class Experiment {
   void Tick();
   void Flush(bool all = false);
   void Record(bool all);
+  void RecordChangedBatches();
+  void RecordTime(Duration now);
   void CheckHangs();
   void CheckTimeLimit();
   void CheckStall() const;
   bool Over() const;
   State EndState() const;
+  std::string WhyCanceled() const;
   RunResult Finish();
   void RecordEnd(const RunResult& result);
   void StopAfterFailure();
@@ -62,8 +66,12 @@ class Experiment {
   TrialStarter starter_;
   TrialListener listener_;
   Requests requests_;
+  SearchPlan plan_;
   bool timed_out_ = false;
   double progress_ = 0;
+  double earlier_seconds_ = 0;   // of earlier runs, as recorded
+  double recorded_seconds_ = 0;  // of this run
+  Duration recorded_at_{0};      // when that was
   Duration start_{0};
   Duration last_status_{0};
 };

@@ -9,6 +9,7 @@
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/run/checkpoint_files.h"
 #include "engine/run/experiment.h"
+#include "engine/run/rungs.h"
 
 namespace dtrain {
 
@@ -44,6 +45,7 @@ void Experiment::RecoverBest() {
   const auto experiment = store.Experiment(id);
   if (!experiment) return;
   progress_ = experiment->row.progress;
+  earlier_seconds_ = experiment->row.seconds;
   const auto& best = experiment->row.best;
   if (!best) return;
   const auto trial = store.Trial({id, experiment->row.best_trial});
@@ -118,9 +120,8 @@ void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
   state_.outbox.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
                     Outbox::Urgency::kDurable);
   state_.doors.reporter.OnNotice(
-      LogLevel::kInfo, "trial " + ToString(trial) +
-                           ": has a checkpoint at batch " +
-                           std::to_string(row.batches) +
+      LogLevel::kInfo, "trial " + ToString(trial) + ": has a checkpoint at " +
+                           PositionText(row.batches, state_.counted) +
                            " from after the end of its runner, " + uuid);
   state_.Delete(state_.keeper.Add(std::move(row)));
 } catch (const Error&) {

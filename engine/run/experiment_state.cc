@@ -15,7 +15,8 @@ ExperimentState::ExperimentState(ExperimentSetup with, ExperimentDoors through)
       outbox(setup.sync),
       keeper(setup.config.checkpoints, searcher().smaller_is_better),
       best(searcher().smaller_is_better),
-      rungs(searcher(), setup.config.length_unit) {}
+      rungs(searcher(), setup.config.length_unit),
+      counted(setup.info.counted) {}
 
 void ExperimentState::SetState(TrialState& trial, State state,
                                const std::string& reason) {

@@ -55,8 +55,9 @@ struct ExperimentState {
   int signal = 0;                  // … because of this one
   // … because of this, not by anybody's wish.
   std::optional<Error> problem;
-  int failed_starts = 0;   // of processes, one after the other
-  std::string last_error;  // of a trial
+  Unit counted = Unit::kBatches;  // what the trials' `batches` count
+  int failed_starts = 0;          // of processes, one after the other
+  std::string last_error;         // of a trial
 };
 
 }  // namespace dtrain

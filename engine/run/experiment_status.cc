@@ -3,9 +3,13 @@
 #include <algorithm>
 
 #include "engine/run/experiment.h"
+#include "searchers/rehearsal_searcher.h"
 
 namespace dtrain {
 namespace {
+
+// Progress of a search that has not ended is below 1.
+constexpr double kMaxUnfinished = 0.999;
 
 double SecondsBetween(Duration from, Duration to) {
   return std::chrono::duration<double>(to - from).count();
@@ -26,20 +30,34 @@ TrialStatus StatusOf(const TrialState& trial, Duration now) {
 
 }  // namespace
 
+// Trained over planned length. An ended trial was planned for what it trained;
+// those to come, for all of it. A search by halving is planned as if every
+// result came at once. A search that failed stays where it was.
 double Experiment::TotalProgress() const {
-  double progress = state_.search.progress();
-  // With one trial the searcher knows nothing until all is done; its batches
-  // tell more.
-  const auto& live = state_.trials.live();
-  if (state_.searcher().name == "single" && !live.empty()) {
-    const TrialState& trial = *live.begin()->second;
-    const Progress& at = trial.process->progress;
-    if (at.total > 0) {
-      progress = std::max(progress, static_cast<double>(trial.row.batches) /
-                                        static_cast<double>(at.total));
-    }
+  if (state_.shutdown) {
+    return EndState() == State::kCompleted ? 1 : progress_;
   }
-  return std::max(progress_, std::min(progress, 1.0));
+  const double searched = state_.search.progress();
+  const auto length = static_cast<double>(state_.searcher().max_length);
+  if (length <= 0 || state_.searcher().name == kRehearsal) {
+    return std::max(progress_, std::min(searched, kMaxUnfinished));
+  }
+  const TrialTable& trials = state_.trials;
+  double planned = 0;
+  if (plan_.brackets.empty()) {
+    const auto count = static_cast<double>(plan_.rows.front().trials);
+    planned = trials.ended_length() + count * (1 - searched) * length;
+  } else {
+    double wanted = trials.trained_length();
+    for (const auto& [number, trial] : trials.live()) {
+      if (!trial->has_work()) continue;
+      wanted += static_cast<double>(trial->operations.front()) - trial->reached;
+    }
+    planned = std::max(static_cast<double>(plan_.total_length), wanted);
+  }
+  const double share =
+      planned > 0 ? trials.trained_length() / planned : searched;
+  return std::max(progress_, std::min(share, kMaxUnfinished));
 }
 
 RunStatus Experiment::Status() const {
@@ -50,10 +68,11 @@ RunStatus Experiment::Status() const {
   status.trials_ended = state_.trials.ended();
   status.waiting = static_cast<std::int64_t>(state_.queue.size());
   status.slots = state_.setup.slots;
+  status.slot_wait = state_.doors.launcher.LongWait();
   status.best = state_.best.validation();
   status.best_trial = state_.best.trial();
   status.best_hparams = state_.best.hparams();
-  status.seconds = SecondsBetween(start_, now);
+  status.seconds = earlier_seconds_ + SecondsBetween(start_, now);
   status.rungs = state_.rungs.Status(state_.trials.live());
   for (const auto& [number, trial] : state_.trials.live()) {
     if (trial->process->running) {

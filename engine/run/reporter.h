@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/length.h"
+#include "engine/slots/slots.h"
 #include "engine/store/rows.h"
 #include "engine/store/trial_log.h"
 #include "engine/wire/message.h"
@@ -25,6 +27,8 @@ struct RunInfo {
   bool resumed = false;
   std::string slots;               // for people: "2 CPU slots, 1 thread each"
   nlohmann::json hyperparameters;  // of the configuration: what is searched
+  // What `batches` count: programs may report their epochs or records there.
+  Unit counted = Unit::kBatches;
 };
 
 /// A trial that has a process, as the display shows it.
@@ -55,20 +59,24 @@ struct RunStatus {
   std::int64_t waiting = 0;  // trials that wait for a slot
   std::int64_t slots_in_use = 0;
   std::int64_t slots = 0;
+  std::optional<SlotWait> slot_wait;  // of a trial, if it lasts
   std::optional<BestValidation> best;
   std::int64_t best_trial = 0;
   nlohmann::json best_hparams;
-  double seconds = 0;  // of this run
+  double seconds = 0;  // of this run and those before it
   std::vector<TrialStatus> running;
   std::vector<RungStatus> rungs;  // ascending; empty for fewer than two lengths
 };
+
+/// Reason of a trial that a user killed by itself.
+inline constexpr std::string_view kKilledReason = "killed by request";
 
 /// How a run ended.
 struct RunResult {
   std::int64_t experiment = 0;
   State state = State::kCompleted;
-  // Why, where the state is kError, or kPaused by nobody's wish; then its kind
-  // tells what was lacking.
+  // Why, where the state is kError, or kCanceled or kPaused though nobody asked
+  // for that; if paused, its kind tells what was lacking.
   std::string error;
   ErrorKind error_kind = ErrorKind::kFailed;
   int signal = 0;          // it was paused by this signal
@@ -76,7 +84,7 @@ struct RunResult {
   std::optional<BestValidation> best;
   std::int64_t best_trial = 0;
   nlohmann::json best_hparams;
-  double seconds = 0;
+  double seconds = 0;  // of this run and those before it
 };
 
 /// Told what happens in a run, after it was recorded. Shows it, or not; never
@@ -86,6 +94,8 @@ class Reporter {
   virtual ~Reporter() = default;
 
   virtual void Begin(const RunInfo&) {}
+  /// `batches` turn out to count this, not what `RunInfo::counted` said.
+  virtual void OnCounted(Unit) {}
   /// `from_batches` > 0: it goes on from a checkpoint.
   virtual void OnTrialStarted(const TrialRow&, std::int64_t /*from_batches*/) {}
   virtual void OnTraining(TrialId, const TrainingReport&) {}

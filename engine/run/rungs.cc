@@ -3,22 +3,29 @@
 namespace dtrain {
 namespace {
 
-// "1 epoch", "100 batches".
-std::string LengthText(std::int64_t count, Unit unit) {
-  if (count != 1)
-    return std::to_string(count) + " " + std::string(UnitName(unit));
+std::string_view OneOf(Unit unit) {
   switch (unit) {
     case Unit::kBatches:
-      return "1 batch";
+      return "batch";
     case Unit::kRecords:
-      return "1 record";
+      return "record";
     case Unit::kEpochs:
-      return "1 epoch";
+      return "epoch";
   }
-  return "1";
+  return "";
+}
+
+// "1 epoch", "100 batches".
+std::string LengthText(std::int64_t count, Unit unit) {
+  return std::to_string(count) + " " +
+         std::string(count == 1 ? OneOf(unit) : UnitName(unit));
 }
 
 }  // namespace
+
+std::string PositionText(std::int64_t count, Unit unit) {
+  return std::string(OneOf(unit)) + " " + std::to_string(count);
+}
 
 Rungs::Rungs(const SearcherConfig& config, Unit unit)
     : brackets_(PlanBrackets(config)),

@@ -13,6 +13,9 @@
 
 namespace dtrain {
 
+/// "batch 3750", "epoch 3" or "record 600": a count of what `unit` says.
+std::string PositionText(std::int64_t count, Unit unit);
+
 /// The lengths at which a search compares its trials, for people: how many
 /// trials were validated at each, and why one was not trained on. Pure.
 class Rungs {

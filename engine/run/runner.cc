@@ -1,5 +1,6 @@
 #include "engine/run/runner.h"
 
+#include <cmath>
 #include <random>
 #include <sstream>
 
@@ -35,10 +36,6 @@ std::string ContextOf(const StoreLayout& layout,
   const auto found = detail.provenance.find("context");
   if (found == detail.provenance.end() || !found->is_string()) return ".";
   return found->get<std::string>();
-}
-
-bool IsCommand(const ExperimentConfig& config) {
-  return std::holds_alternative<std::vector<std::string>>(config.entrypoint);
 }
 
 // The processes of a trial. A command starts those that it wants by itself.
@@ -80,6 +77,28 @@ void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
 }
 
 }  // namespace
+
+bool IsCommand(const ExperimentConfig& config) {
+  return std::holds_alternative<std::vector<std::string>>(config.entrypoint);
+}
+
+Unit CountedUnit(const Store& store, std::int64_t experiment,
+                 const ExperimentConfig& config) {
+  if (!IsCommand(config)) return Unit::kBatches;
+  const Unit unit = config.length_unit;
+  if (unit == Unit::kBatches) return unit;
+  const auto report = store.FirstReport(experiment);
+  if (!report) return unit;
+  const double per_epoch =
+      unit == Unit::kEpochs
+          ? 1
+          : static_cast<double>(config.training.records_per_epoch);
+  // Without an epoch that can be compared the protocol's rule is all there is.
+  if (per_epoch <= 0 || report->epoch <= 0) return unit;
+  const double counted = report->epoch * per_epoch;
+  const auto batches = static_cast<double>(report->batches);
+  return std::abs(counted - batches) < 0.5 ? unit : Unit::kBatches;
+}
 
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
   std::string problem;
@@ -189,7 +208,8 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                .seed = row.seed,
                .resumed = row.started.has_value(),
                .slots = plan.ToString(),
-               .hyperparameters = config.hyperparameters},
+               .hyperparameters = config.hyperparameters,
+               .counted = CountedUnit(store, id, config)},
       .ranks = static_cast<int>(ranks),
       .threads = static_cast<int>(threads),
       .slots = plan.count * plan.slots_per_trial,

@@ -19,6 +19,14 @@ namespace dtrain {
 /// Error(kResources) where what it asks for can never be had here.
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
+/// Whether the entrypoint is a command, not a model.
+bool IsCommand(const ExperimentConfig& config);
+
+/// What the `batches` of the experiment's record count, as far as it tells: a
+/// command that reports no batches is counted in epochs or records.
+Unit CountedUnit(const Store& store, std::int64_t experiment,
+                 const ExperimentConfig& config);
+
 /// What is asked of the recording of an experiment.
 struct RecordOptions {
   // Intra-op threads of a process on CPU slots; none: as many as are planned.

@@ -165,7 +165,7 @@ void SearchDriver::Cancel(TrialState& trial) {
   if (!trial.exit_told) {
     Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
   }
-  End(trial, State::kCanceled, "killed by request");
+  End(trial, State::kCanceled, std::string(kKilledReason));
 }
 
 void SearchDriver::EndEarly(TrialState& trial) {

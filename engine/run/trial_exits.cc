@@ -5,6 +5,7 @@
 
 #include "engine/base/text.h"
 #include "engine/run/checkpoint_files.h"
+#include "engine/run/rungs.h"
 #include "engine/run/trial_listener.h"
 
 namespace dtrain {
@@ -68,9 +69,11 @@ void TrialListener::On(const TrialExited& event) {
   trial->last_lines = event.last_lines;
   trial->row.pid = 0;
   trial->row.seconds += event.seconds;
+  const double unrecorded =
+      std::max(event.seconds - process->recorded_seconds, 0.0);
   state_.outbox.Add(
-      [id = event.trial, seconds = event.seconds](StoreWriter& writer) {
-        writer.ClearTrialProcess(id, seconds);
+      [id = event.trial, unrecorded](StoreWriter& writer) {
+        writer.ClearTrialProcess(id, unrecorded);
       },
       Urgency::kBatched);
   // One that crashed may have been at a checkpoint.
@@ -160,10 +163,10 @@ void TrialListener::FallBack(TrialState& trial, const ProcessState& process) {
       Urgency::kUrgent);
   const CheckpointRow* next = state_.keeper.Latest(trial.row.id);
   trial.row.latest_checkpoint = next == nullptr ? "" : next->uuid;
-  const std::string from = next == nullptr
-                               ? "the beginning"
-                               : "checkpoint " + next->uuid + " at batch " +
-                                     std::to_string(next->batches);
+  const std::string from =
+      next == nullptr ? "the beginning"
+                      : "checkpoint " + next->uuid + " at " +
+                            PositionText(next->batches, state_.counted);
   state_.doors.reporter.OnNotice(
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": " + process.last_word->message +
@@ -230,7 +233,7 @@ void TrialListener::HandleError(TrialState& trial, const ProcessState& process,
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": " + reason + "; restart " +
           std::to_string(trial.row.failures) + " of " + std::to_string(most) +
-          " from batch " + std::to_string(reached) + " in " +
+          " from " + PositionText(reached, state_.counted) + " in " +
           FormatDuration(wait));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/text.h"
+#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {
@@ -73,6 +74,28 @@ void TrialListener::On(TrialState& trial, const Progress& progress) {
     process.last_step = state_.Now();
   }
   process.progress = progress;
+  NoteCounted(trial, progress);
+  if (!trial.has_work() || progress.total <= 0) return;
+  const double share = static_cast<double>(progress.batches) /
+                       static_cast<double>(progress.total);
+  state_.trials.Reach(trial, std::min(share, 1.0) *
+                                 static_cast<double>(trial.operations.front()));
+}
+
+// A program that reports no batches reports there what the search counts; its
+// total is the operation's length then.
+void TrialListener::NoteCounted(const TrialState& trial,
+                                const Progress& progress) {
+  const ExperimentConfig& config = state_.setup.config;
+  const bool known = trial.has_work() && progress.batches > 0 &&
+                     progress.total > 0 && IsCommand(config);
+  if (!known || config.length_unit == Unit::kBatches) return;
+  const Unit counted = progress.total == trial.operations.front()
+                           ? config.length_unit
+                           : Unit::kBatches;
+  if (std::exchange(state_.counted, counted) == counted) return;
+  state_.outbox.After(
+      [this, counted] { state_.doors.reporter.OnCounted(counted); });
 }
 
 // What was reported before may come again after a restart.

@@ -38,6 +38,7 @@ class TrialListener {
   void On(TrialState& trial, const Progress& progress);
   void On(TrialState& trial, const Finished& finished);
   void Acknowledge(TrialState& trial, std::int64_t seq);
+  void NoteCounted(const TrialState& trial, const Progress& progress);
   void NoteBatches(TrialState& trial, std::int64_t batches);
   bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
   std::optional<double> SearcherMetric(TrialState& trial,

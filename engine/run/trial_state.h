@@ -37,6 +37,7 @@ struct ProcessState {
   std::int64_t unacknowledged = 0;  // highest seq to acknowledge; 0: none
   std::string restored;             // the checkpoint it began from, or empty
   std::int64_t from = 0;            // the batches of that
+  double recorded_seconds = 0;      // of its running time
 
   // What it reported last.
   MetricValues training;
@@ -53,6 +54,7 @@ struct TrialState {
   std::vector<std::int64_t> operations;  // absolute lengths, first is current
   std::int64_t turn = 0;                 // place in the queue for slots
   std::vector<std::int64_t> completed;   // lengths of operations, ascending
+  double reached = 0;                    // longest length trained to so far
   bool close_requested = false;
   bool ended_early = false;  // by itself, with success
   bool exit_told = false;    // the searcher knows of an early exit

@@ -1,5 +1,6 @@
 #include "engine/run/trial_table.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <utility>
@@ -9,7 +10,7 @@ namespace dtrain {
 TrialState* TrialTable::Add(TrialRow row) {
   ++created_;
   if (IsFinal(row.state)) {
-    ++ended_;
+    CountEnd(row.state);
     return nullptr;
   }
   auto trial = std::make_unique<TrialState>();
@@ -26,7 +27,16 @@ TrialState* TrialTable::Find(std::int64_t number) {
 void TrialTable::Take(const Event& event) {
   if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
     TrialState* trial = Find(done->trial + 1);
-    if (trial == nullptr) return;
+    const auto length = static_cast<double>(done->length);
+    if (trial == nullptr) {
+      double& before = replayed_[done->trial + 1];
+      const double more = std::max(length - before, 0.0);
+      before += more;
+      trained_length_ += more;
+      ended_length_ += more;
+      return;
+    }
+    Reach(*trial, length);
     trial->completed.push_back(done->length);
     ++trial->row.rung;
     if (trial->has_work()) trial->operations.erase(trial->operations.begin());
@@ -61,6 +71,18 @@ TrialState* TrialTable::Give(const Event& cause, const Operation& operation) {
   return nullptr;
 }
 
+void TrialTable::Reach(TrialState& trial, double length) {
+  if (!(length > trial.reached)) return;
+  trained_length_ += length - trial.reached;
+  trial.reached = length;
+}
+
+void TrialTable::CountEnd(State state) {
+  ++ended_;
+  if (state == State::kCompleted || state == State::kStopped) ++finished_;
+  if (state == State::kCanceled) ++killed_;
+}
+
 void TrialTable::StartProcess(TrialState& trial) {
   assert(!trial.process && "it has one");
   trial.process = std::make_unique<ProcessState>();
@@ -75,7 +97,8 @@ std::unique_ptr<ProcessState> TrialTable::EndProcess(TrialState& trial) {
 void TrialTable::End(TrialState& trial) {
   assert(!trial.process && "its process has ended before");
   trial.ended = true;
-  ++ended_;
+  CountEnd(trial.row.state);
+  ended_length_ += trial.reached;
   const auto found = trials_.find(trial.row.id.number);
   swept_.push_back(std::move(found->second));
   trials_.erase(found);

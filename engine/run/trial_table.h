@@ -30,6 +30,9 @@ class TrialTable {
   /// concerned; nullptr where it has ended, and for Create and Shutdown.
   TrialState* Give(const Event& cause, const Operation& operation);
 
+  /// Notes that the trial has trained to `length`, in the searcher's unit.
+  void Reach(TrialState& trial, double length);
+
   /// The trial gets a process, which waits for its slot, or loses it.
   void StartProcess(TrialState& trial);
   std::unique_ptr<ProcessState> EndProcess(TrialState& trial);
@@ -44,13 +47,29 @@ class TrialTable {
   const Live& live() const { return live_; }
   std::int64_t created() const { return created_; }
   std::int64_t ended() const { return ended_; }
+  /// Ended trials that finished their work or were stopped by the searcher.
+  std::int64_t finished() const { return finished_; }
+  /// Ended trials that a user killed.
+  std::int64_t killed() const { return killed_; }
+  /// Length trained by all trials together, in the searcher's unit.
+  double trained_length() const { return trained_length_; }
+  /// The part of it that ended trials have trained.
+  double ended_length() const { return ended_length_; }
 
  private:
+  void CountEnd(State state);
+
   Trials trials_;
   Live live_;
   std::vector<std::unique_ptr<TrialState>> swept_;
   std::int64_t created_ = 0;
   std::int64_t ended_ = 0;
+  std::int64_t finished_ = 0;
+  std::int64_t killed_ = 0;
+  double trained_length_ = 0;
+  double ended_length_ = 0;
+  // Lengths of replayed operations of trials that had ended before, by number.
+  std::map<std::int64_t, double> replayed_;
   std::int64_t turns_ = 0;  // given so far
 };
 

@@ -86,6 +86,19 @@ void Store::ForEachMetric(
   });
 }
 
+std::optional<ReportedAt> Store::FirstReport(std::int64_t experiment) const {
+  return connection_->Guard([&]() -> std::optional<ReportedAt> {
+    SQLite::Statement query(
+        *connection_->database,
+        "SELECT m.batches, m.epoch FROM trials t CROSS JOIN metrics m "
+        "ON m.trial = t.id WHERE t.experiment = ?1 AND m.batches > 0 LIMIT 1");
+    BindAll(query, experiment);
+    if (!query.executeStep()) return std::nullopt;
+    Columns columns(query);
+    return ReportedAt{.batches = columns.Int(), .epoch = columns.Number()};
+  });
+}
+
 std::vector<std::string> Store::MetricNames(std::int64_t experiment) const {
   return connection_->Guard([&] {
     SQLite::Statement query(

@@ -21,6 +21,12 @@ struct BestValidation {
   std::string checkpoint;  // UUID, or empty if none was kept
 };
 
+/// Where a trial was when it reported.
+struct ReportedAt {
+  std::int64_t batches = 0;
+  double epoch = 0;
+};
+
 /// One experiment, without what only its runner needs.
 struct ExperimentRow {
   std::int64_t id = 0;

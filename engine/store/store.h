@@ -54,6 +54,8 @@ class Store {
   // Queries. Rows come by id unless it says otherwise.
   std::vector<ExperimentRow> Experiments(const ExperimentQuery& query) const;
   std::optional<ExperimentDetail> Experiment(std::int64_t id) const;
+  /// A report of the experiment, made after the beginning; none: there is none.
+  std::optional<ReportedAt> FirstReport(std::int64_t experiment) const;
   std::vector<TrialRow> Trials(std::int64_t experiment) const;
   std::optional<TrialRow> Trial(TrialId id) const;
   /// The sums of what was recorded of a trial's profile; none: there is none.

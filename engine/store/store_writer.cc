@@ -44,8 +44,10 @@ void StoreWriter::SetExperimentState(std::int64_t experiment, State state,
       "started = CASE WHEN ?3 THEN coalesce(started, ?5) ELSE started END, "
       "ended = CASE WHEN ?4 THEN ?5 END, error = ?6 WHERE id = ?1",
       experiment, Name(state), state == State::kRunning, IsFinal(state), time,
-      state == State::kError || state == State::kPaused ? error
-                                                        : std::string());
+      state == State::kError || state == State::kPaused ||
+              state == State::kCanceled
+          ? error
+          : std::string());
   statements_.RequireExperiment(rows, experiment);
 }
 
@@ -104,6 +106,11 @@ void StoreWriter::SetTrialProcess(TrialId trial, std::int64_t pid,
       "UPDATE trials SET runs = runs + 1, pid = ?2, pid_start = ?3, "
       "boot_id = ?4 WHERE id = ?1",
       statements_.TrialKey(trial), pid, start_ticks, boot_id);
+}
+
+void StoreWriter::AddTrialSeconds(TrialId trial, double seconds) {
+  statements_.Run("UPDATE trials SET seconds = seconds + ?2 WHERE id = ?1",
+                  statements_.TrialKey(trial), FiniteOrZero(seconds));
 }
 
 void StoreWriter::ClearTrialProcess(TrialId trial, double seconds) {

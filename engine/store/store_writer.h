@@ -24,8 +24,7 @@ class StoreWriter {
   /// Gives the new experiment's id.
   std::int64_t AddExperiment(const NewExperiment& experiment);
   /// `started` or `ended` is set from `time` as the state asks for it;
-  /// `error` is kept where the state is ERROR, or PAUSED against the user's
-  /// will.
+  /// `error` is kept where the state is ERROR, CANCELED or PAUSED.
   void SetExperimentState(std::int64_t experiment, State state, Timestamp time,
                           const std::string& error = "");
   void SetExperimentProgress(std::int64_t experiment, double progress);
@@ -45,7 +44,9 @@ class StoreWriter {
   /// its start time (clock ticks, as in /proc/PID/stat) and this boot's id.
   void SetTrialProcess(TrialId trial, std::int64_t pid,
                        std::int64_t start_ticks, const std::string& boot_id);
-  /// The process ended; `seconds` it had run.
+  /// The trial's process has run `seconds` more.
+  void AddTrialSeconds(TrialId trial, double seconds);
+  /// The process ended, `seconds` after the last `AddTrialSeconds`.
   void ClearTrialProcess(TrialId trial, double seconds);
   /// `failures` of them since the trial last got further.
   void SetTrialRestarts(TrialId trial, std::int64_t restarts,

@@ -32,6 +32,49 @@ TEST_F(ExperimentSearchTest, FillsTheSlots) {
   EXPECT_EQ(launcher_.most_running(), 3u);
 }
 
+TEST_F(ExperimentSearchTest, ProgressIsTrainedOverPlannedLength) {
+  Grid();
+  Slots(2);
+  trials_.silent = true;
+  int waits = 0;
+  std::vector<double> seen;
+  launcher_.on_wait = [&] {
+    ++waits;
+    if (waits == 5) launcher_.Say({id_, 1}, Progress{30, 60, 0});
+    if (waits == 20) {
+      seen.push_back(reporter_.status.progress);
+      launcher_.Exit({id_, 1}, /*exit_code=*/1);
+    }
+    if (waits == 40) {
+      seen.push_back(reporter_.status.progress);
+      launcher_.Push(Interrupted{.signal = 2});
+    }
+  };
+
+  Run();
+
+  // What the failed trial would have trained is no longer planned.
+  EXPECT_THAT(seen, ElementsAre(50.0 / 400, 50.0 / 350));
+  EXPECT_DOUBLE_EQ(store_.Experiment(id_)->row.progress, 50.0 / 350);
+}
+
+TEST_F(ExperimentSearchTest, ProgressOfHalvingIsMeasuredByItsPlan) {
+  Asha(/*trials=*/4, /*concurrent=*/4);
+  Slots(4);
+  trials_.silent = true;
+  int waits = 0;
+  launcher_.on_wait = [&] {
+    ++waits;
+    if (waits == 5) launcher_.Say({id_, 2}, Progress{50, 100, 0});
+    if (waits == 20) launcher_.Push(Interrupted{.signal = 2});
+  };
+
+  Run();
+
+  // Planned are two trials of 50 and two of 100.
+  EXPECT_DOUBLE_EQ(store_.Experiment(id_)->row.progress, 25.0 / 300);
+}
+
 TEST_F(ExperimentSearchTest, HoldsMaxConcurrentTrials) {
   Grid(/*concurrent=*/2);
   Slots(8);

@@ -50,6 +50,19 @@ TEST_F(RequestsTest, APauseStopsTheTrials) {
   EXPECT_THAT(reporter_.notices, Contains(HasSubstr("asked to pause")));
 }
 
+TEST_F(RequestsTest, AnExperimentWhoseTrialsWereAllKilledIsCanceled) {
+  kind_ = RequestKind::kKill;
+  trial_ = 1;
+  config_.searcher.max_trials = 1;
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kCanceled);
+  EXPECT_EQ(result.error, "its trial was killed");
+  EXPECT_EQ(store_.Experiment(id_)->row.error, "its trial was killed");
+  EXPECT_EQ(store_.Experiment(id_)->row.progress, 0);
+}
+
 TEST_F(RequestsTest, ACancelIsForGood) {
   kind_ = RequestKind::kCancel;
 
