@@ -92,7 +92,8 @@ std::vector<Cell> Row(const ListedTrial& trial,
 }
 
 Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
-                                 const StoreLayout& layout) {
+                                 const StoreLayout& layout,
+                                 const std::string& counted) {
   return {
       .name = "best",
       .columns = {{.name = "trial", .right = true},
@@ -101,7 +102,7 @@ Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
                   {.name = "rung", .right = true},
                   {.name = "state"},
                   {.name = "checkpoint", .elastic = true, .least = 9},
-                  {.name = "batches", .right = true, .optional = true},
+                  {.name = counted, .right = true, .optional = true},
                   {.name = "reason", .elastic = true, .least = 24},
                   {.name = "metric", .optional = true}},
       .json =
@@ -121,8 +122,10 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
     Say(globals, "experiment " + options.experiment + " has no validation of " +
                      detail.row.metric + " yet");
   }
-  PrintListing(BestListing(detail, store.layout()), rows, options.format(),
-               globals,
+  const std::string counted =
+      CountColumn(store, detail.row.id, options.format());
+  PrintListing(BestListing(detail, store.layout(), counted), rows,
+               options.format(), globals,
                {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   for (const ListedTrial& trial : rows) {
     if (!trial.row.best->checkpoint.empty()) continue;

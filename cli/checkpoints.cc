@@ -30,12 +30,13 @@ std::vector<Cell> Row(const CheckpointRow& row) {
           Cell(FormatTime(row.time), FormatTimestamp(row.time))};
 }
 
-Listing<CheckpointRow> CheckpointListing(const StoreLayout& layout) {
+Listing<CheckpointRow> CheckpointListing(const StoreLayout& layout,
+                                         const std::string& counted) {
   return {.name = "checkpoints",
           .columns = {{.name = "uuid"},
                       {.name = "trial", .right = true},
                       {.name = "state"},
-                      {.name = "batches", .right = true},
+                      {.name = counted, .right = true},
                       {.name = "epoch", .right = true},
                       {.name = "bytes", .right = true},
                       {.name = "metric", .right = true},
@@ -57,8 +58,10 @@ int ListCheckpoints(const CheckpointsOptions& options,
   std::erase_if(rows, [&](const CheckpointRow& row) {
     return target.trial && row.trial.number != *target.trial;
   });
-  PrintListing(CheckpointListing(store.layout()), rows, options.format(),
-               globals);
+  const std::string counted =
+      CountColumn(store, target.experiment, options.format());
+  PrintListing(CheckpointListing(store.layout(), counted), rows,
+               options.format(), globals);
   return kExitDone;
 }
 

@@ -13,7 +13,9 @@
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 #include "engine/report/search_preview.h"
+#include "engine/run/runner.h"
 #include "searchers/search_plan.h"
+#include "searchers/simulation.h"
 
 namespace dtrain {
 namespace {
@@ -22,25 +24,27 @@ struct DescribeOptions : JsonOption {
   std::string target;
 };
 
-std::string BestText(const ExperimentRow& row) {
+std::string BestText(const ExperimentRow& row, Unit counted) {
   if (!row.best) return "-";
-  return row.metric + " " + FormatBest(row.best) + ", trial " +
+  return row.metric + " " + FormatBest(row.best, counted) + ", trial " +
          ToString(TrialId{row.id, row.best_trial}) +
          (row.best->checkpoint.empty() ? ", no checkpoint" : "");
 }
 
-void PrintRow(const ExperimentRow& row, double seconds) {
+void PrintRow(const ExperimentRow& row, double seconds, const SlotWait* wait,
+              Unit counted) {
   std::cout << "experiment " << row.id << " '" << EscapeForTerminal(row.name)
             << "'\n";
-  PrintFact("state", std::string(StateName(row.state)) +
+  PrintFact("state", StateText(row.state, wait) +
                          (row.error.empty() ? "" : ": " + row.error));
+  if (wait != nullptr) PrintFact("slots", wait->ToString());
   PrintFact("description", row.description);
   PrintFact("labels", Join(row.labels, ", "));
-  PrintFact("progress", FormatPercent(row.progress));
+  PrintFact("progress", FormatProgress(row));
   PrintFact("searcher", row.searcher + ", " +
                             (row.smaller_is_better ? "least " : "greatest ") +
                             row.metric);
-  PrintFact("best", BestText(row));
+  PrintFact("best", BestText(row, counted));
   PrintFact("seed", std::to_string(row.seed));
   PrintFact("created", FormatTime(row.created));
   PrintFact("started", FormatTime(row.started));
@@ -72,9 +76,13 @@ std::vector<std::int64_t> TrialsByRung(const std::vector<TrialRow>& trials) {
 void PrintSearch(const ExperimentConfig& config,
                  const std::vector<TrialRow>& trials) {
   if (config.searcher.name == "single") return;
-  PrintFact("plan",
-            PlanText(PlanSearch(config.searcher, config.hyperparameters),
-                     config.length_unit));
+  const SearcherConfig& searcher = config.searcher;
+  PrintFact("plan", PlanText(PlanSearch(searcher, config.hyperparameters),
+                             config.length_unit));
+  const auto expected = ExpectSearch(searcher, config.hyperparameters);
+  if (expected && expected->simulations > 0) {
+    PrintFact("expected", ExpectedText(*expected, config.length_unit));
+  }
   std::vector<std::string> parts;
   for (const std::int64_t count : TrialsByRung(trials)) {
     parts.push_back(std::to_string(parts.size() + 1) + ": " +
@@ -113,7 +121,9 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
                  double seconds) {
   const auto trials = ListTrials(store, detail.row);
   const ExperimentConfig config = ConfigFromJson(detail.config);
-  PrintRow(detail.row, seconds);
+  const SlotQueueView queue(store);
+  PrintRow(detail.row, seconds, queue.WaitOf(detail.row),
+           CountedUnit(store, detail.row.id, config));
   PrintFact("entrypoint", EntrypointText(config));
   PrintFact("note", detail.note);
   PrintSearch(config, trials);
@@ -132,7 +142,9 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
 nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
                           double seconds) {
   const ExperimentConfig config = ConfigFromJson(detail.config);
-  nlohmann::json document = ExperimentJson(detail.row, seconds);
+  const SlotQueueView queue(store);
+  nlohmann::json document =
+      ExperimentJson(detail.row, seconds, queue.WaitOf(detail.row));
   document["entrypoint"] = EntrypointText(config);
   document["config"] = detail.config;
   document["yaml"] = detail.yaml;
@@ -141,6 +153,8 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
   document["context"] = ContextJson(detail.provenance);
   document["search"] =
       PlanJson(PlanSearch(config.searcher, config.hyperparameters));
+  document["search"]["expected"] =
+      ExpectedJson(ExpectSearch(config.searcher, config.hyperparameters));
   document["trials_by_rung"] = TrialsByRung(ListTrials(store, detail.row));
   document["metrics"] = store.MetricNames(detail.row.id);
   document["evaluations"] = EvaluationsJson(store.Evaluations(detail.row.id));

@@ -22,20 +22,23 @@ void PrintProfile(const ProfileReport& profile, const GlobalOptions& globals) {
 }
 
 void PrintTrial(const TrialRow& row, const std::string& metric,
-                const std::string& directory) {
+                const std::string& directory, const SlotWait* wait,
+                Unit counted) {
   const std::string named = metric + " ";
   std::cout << "trial " << ToString(row.id) << '\n';
-  PrintFact("state", std::string(StateName(row.state)) +
+  PrintFact("state", StateText(row.state, wait) +
                          (row.reason.empty() ? "" : ": " + row.reason));
+  if (wait != nullptr) PrintFact("slots", wait->ToString());
   PrintFact("hparams", FormatHparams(row.hparams));
   PrintFact("seed", std::to_string(row.seed));
-  PrintFact("batches", std::to_string(row.batches));
+  PrintFact(std::string(UnitName(counted)), std::to_string(row.batches));
   PrintFact("rung", std::to_string(row.rung));
   const bool is_lost = row.best && row.best->checkpoint.empty();
-  PrintFact("best", row.best ? named + FormatBest(row.best) +
+  PrintFact("best", row.best ? named + FormatBest(row.best, counted) +
                                    (is_lost ? ", no checkpoint" : "")
                              : "-");
-  PrintFact("latest", row.latest ? named + FormatBest(row.latest) : "-");
+  PrintFact("latest",
+            row.latest ? named + FormatBest(row.latest, counted) : "-");
   PrintFact("checkpoint", row.latest_checkpoint);
   PrintFact("restarts", std::to_string(row.restarts));
   PrintFact("created", FormatTime(row.created));
@@ -74,16 +77,19 @@ void DescribeTrial(const Store& store, const ExperimentRow& experiment,
   const std::string directory = store.layout().Trial(row.id).string();
   const auto profile = store.Profile(row.id);
   const auto evaluations = store.Evaluations(experiment.id, number);
+  const SlotQueueView queue(store);
+  const SlotWait* wait = queue.WaitOf(row);
   if (as_json) {
     const double seconds = ElapsedSeconds(row, Clock::System().now());
-    nlohmann::json document = TrialJson(row, experiment.metric, seconds);
+    nlohmann::json document = TrialJson(row, experiment.metric, seconds, wait);
     document["directory"] = directory;
     document["profile"] = ProfileJson(profile);
     document["evaluations"] = EvaluationsJson(evaluations);
     PrintJson(document);
     return;
   }
-  PrintTrial(row, experiment.metric, directory);
+  PrintTrial(row, experiment.metric, directory, wait,
+             CountedUnit(store, experiment.id));
   if (profile) PrintProfile(*profile, globals);
   PrintEvaluations(evaluations);
 }

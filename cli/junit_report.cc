@@ -29,7 +29,8 @@ Outcome OutcomeOf(State state) {
   return Outcome::kSkipped;
 }
 
-JunitCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment) {
+JunitCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
+                    Unit counted) {
   JunitCase test{.name = "trial " + ToString(trial.id),
                  .class_name = experiment.name,
                  .seconds = trial.seconds,
@@ -37,7 +38,7 @@ JunitCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment) {
   test.message = std::string(StateName(trial.state)) +
                  (trial.reason.empty() ? "" : ": " + trial.reason);
   test.output = FormatHparams(trial.hparams) + "\n" + experiment.metric + " " +
-                FormatBest(trial.best);
+                FormatBest(trial.best, counted);
   return test;
 }
 
@@ -56,8 +57,9 @@ std::string JunitReport(const Store& store, const ExperimentRow& experiment,
                    .host = HostName(),
                    .time = experiment.started.value_or(experiment.created),
                    .seconds = experiment.seconds};
+  const Unit counted = CountedUnit(store, experiment.id);
   for (const TrialRow& trial : ListTrials(store, experiment)) {
-    suite.cases.push_back(TrialCase(trial, experiment));
+    suite.cases.push_back(TrialCase(trial, experiment, counted));
   }
   const bool told = std::ranges::any_of(suite.cases, [](const JunitCase& c) {
     return c.outcome == Outcome::kFailed;

@@ -129,15 +129,16 @@ void Sort(const ListOptions& options, Timestamp now,
   if (options.reverse) std::ranges::reverse(rows);
 }
 
-std::vector<Cell> Row(const ExperimentRow& row, Timestamp now) {
+std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
+                      Timestamp now) {
   const double seconds = ElapsedSeconds(row, now);
   const std::string state(StateName(row.state));
   const std::string best =
       row.best ? row.metric + " " + FormatMetric(row.best->value) : "-";
   return {std::to_string(row.id),
           row.name,
-          Cell(state, state, ToneOf(row.state)),
-          Cell(FormatPercent(row.progress), FormatNumber(row.progress)),
+          Cell(StateText(row.state, wait), state, ToneOf(row.state)),
+          Cell(FormatProgress(row), FormatNumber(row.progress)),
           row.searcher,
           std::to_string(row.trials),
           Cell(best, row.best ? FormatNumber(row.best->value) : ""),
@@ -146,7 +147,8 @@ std::vector<Cell> Row(const ExperimentRow& row, Timestamp now) {
           Cell(FormatSeconds(seconds), FormatNumber(seconds))};
 }
 
-Listing<ExperimentRow> ExperimentListing(Timestamp now) {
+Listing<ExperimentRow> ExperimentListing(const SlotQueueView& queue,
+                                         Timestamp now) {
   return {.name = "experiments",
           .columns = {{.name = "id", .right = true},
                       {.name = "name", .elastic = true},
@@ -158,10 +160,14 @@ Listing<ExperimentRow> ExperimentListing(Timestamp now) {
                       {.name = "started", .optional = true},
                       {.name = "duration", .right = true, .optional = true}},
           .json =
-              [now](const ExperimentRow& row) {
-                return ExperimentJson(row, ElapsedSeconds(row, now));
+              [&queue, now](const ExperimentRow& row) {
+                return ExperimentJson(row, ElapsedSeconds(row, now),
+                                      queue.WaitOf(row));
               },
-          .cells = [now](const ExperimentRow& row) { return Row(row, now); }};
+          .cells =
+              [&queue, now](const ExperimentRow& row) {
+                return Row(row, queue.WaitOf(row), now);
+              }};
 }
 
 int List(const ListOptions& options, const GlobalOptions& globals) {
@@ -176,7 +182,8 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
                      "; 'dtrain create CONFIG' makes one");
     return kExitDone;
   }
-  PrintListing(ExperimentListing(now), rows, options.format(), globals);
+  const SlotQueueView queue(store);
+  PrintListing(ExperimentListing(queue, now), rows, options.format(), globals);
   return kExitDone;
 }
 

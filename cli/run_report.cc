@@ -38,22 +38,34 @@ Verbosity VerbosityOf(const GlobalOptions& globals) {
   return globals.verbose ? Verbosity::kVerbose : Verbosity::kNormal;
 }
 
-std::map<State, std::int64_t> CountStates(const Store& store,
-                                          const ExperimentRow& row) {
-  std::map<State, std::int64_t> states;
-  for (const TrialRow& trial : ListTrials(store, row)) ++states[trial.state];
-  return states;
+SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
+                         const ExperimentConfig& config,
+                         const GlobalOptions& globals) {
+  SummaryContext context{
+      .metric = row.metric,
+      .hyperparameters = config.hyperparameters,
+      .command = ProgramFor(globals),
+      .max_length = std::to_string(config.searcher.max_length) + " " +
+                    std::string(UnitName(config.length_unit))};
+  context.counted = CountedUnit(store, row.id, config);
+  for (const TrialRow& trial : ListTrials(store, row)) {
+    ++context.trials[trial.state];
+    if (trial.reason == kKilledReason) ++context.killed;
+    if (trial.id.number == row.best_trial) context.best_state = trial.state;
+  }
+  return context;
 }
 
 // Both are JSON documents that end a run.
 nlohmann::json FinalDocument(const Store& store, const RunResult& result,
                              const ExperimentRow& row,
+                             const SummaryContext& context,
                              const std::vector<Check>& checks) {
   nlohmann::json document = ResultJson(result, row.metric);
   document["name"] = row.name;
   document["trials"] = row.trials;
   document["trials_by_state"] = nlohmann::json::object();
-  for (const auto& [state, count] : CountStates(store, row)) {
+  for (const auto& [state, count] : context.trials) {
     document["trials_by_state"][std::string(StateName(state))] = count;
   }
   document["requirements"] = ChecksJson(checks);
@@ -118,8 +130,10 @@ int ReportResult(const Store& store, const RunResult& result,
                           : std::vector<Check>{};
   const auto conclusion =
       request.conclude ? request.conclude(store, result) : std::nullopt;
+  const SummaryContext context = ContextOf(store, row, config, globals);
   if (request.json || request.jsonl) {
-    nlohmann::json document = FinalDocument(store, result, row, checks);
+    nlohmann::json document =
+        FinalDocument(store, result, row, context, checks);
     if (conclusion) document[conclusion->key] = conclusion->document;
     if (request.json) {
       PrintJson(document);
@@ -128,10 +142,7 @@ int ReportResult(const Store& store, const RunResult& result,
           .Write("end", std::move(document));
     }
   } else {
-    std::cout << SummaryText(result, {.metric = row.metric,
-                                      .hyperparameters = config.hyperparameters,
-                                      .trials = CountStates(store, row),
-                                      .command = ProgramFor(globals)});
+    std::cout << SummaryText(result, context);
     if (conclusion) std::cout << EscapeForTerminal(conclusion->text) << '\n';
   }
   ExplainResult(result, globals);

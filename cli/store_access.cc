@@ -1,15 +1,16 @@
 #include "cli/store_access.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
-#include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
+#include "engine/run/runner.h"
 #include "engine/run/runner_lock.h"
 
 namespace dtrain {
@@ -278,6 +279,60 @@ TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
   }
   DeriveState(experiment, *trial);
   return *std::move(trial);
+}
+
+SlotQueueView::SlotQueueView(const Store& store) {
+  try {
+    waits_ = SlotWaits();
+  } catch (const Error&) {
+    return;  // Who waits cannot be known here; everything else can.
+  }
+  const std::string root = store.layout().root().string();
+  const Timestamp now = Clock::System().now();
+  std::erase_if(waits_, [&](const SlotWait& wait) {
+    return wait.store != root || now - wait.since < kShownSlotWait;
+  });
+}
+
+const SlotWait* SlotQueueView::WaitOf(const ExperimentRow& row) const {
+  if (row.state != State::kRunning) return nullptr;
+  const std::string prefix = std::to_string(row.id) + ".";
+  const auto is_own = [&](const std::string& trial) {
+    return trial.starts_with(prefix);
+  };
+  for (const SlotWait& wait : waits_) {
+    if (std::ranges::none_of(wait.trials, is_own)) continue;
+    const bool runs =
+        std::ranges::any_of(wait.holders, [&](const SlotHolder& holder) {
+          return holder.store == wait.store && is_own(holder.trial);
+        });
+    return runs ? nullptr : &wait;
+  }
+  return nullptr;
+}
+
+const SlotWait* SlotQueueView::WaitOf(const TrialRow& row) const {
+  if (IsFinal(row.state) || row.state == State::kInterrupted) return nullptr;
+  for (const SlotWait& wait : waits_) {
+    if (std::ranges::count(wait.trials, ToString(row.id)) > 0) return &wait;
+  }
+  return nullptr;
+}
+
+Unit CountedUnit(const Store& store, std::int64_t experiment) {
+  const ExperimentDetail detail = FindExperimentDetail(store, experiment);
+  return CountedUnit(store, experiment, ConfigFromJson(detail.config));
+}
+
+std::string CountColumn(const Store& store, std::int64_t experiment,
+                        Format format) {
+  return std::string(UnitName(format == Format::kText
+                                  ? CountedUnit(store, experiment)
+                                  : Unit::kBatches));
+}
+
+std::string StateText(State state, const SlotWait* wait) {
+  return std::string(StateName(state)) + (wait == nullptr ? "" : " (waiting)");
 }
 
 std::string ProgramFor(const GlobalOptions& globals) {

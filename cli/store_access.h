@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/output.h"
+#include "engine/slots/slots.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -81,6 +83,31 @@ std::vector<TrialRow> ListTrials(const Store& store,
 /// One of them. Throws Error(kNotFound) with what to do.
 TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
                    std::int64_t number);
+
+/// What experiments and trials of a store wait for slots at the moment, by the
+/// tickets of this machine's slot queue.
+class SlotQueueView {
+ public:
+  explicit SlotQueueView(const Store& store);
+
+  /// Of an experiment that runs while none of its trials has a slot, else
+  /// nullptr.
+  const SlotWait* WaitOf(const ExperimentRow& row) const;
+  const SlotWait* WaitOf(const TrialRow& row) const;
+
+ private:
+  std::vector<SlotWait> waits_;
+};
+
+/// What the `batches` of the experiment's record count.
+Unit CountedUnit(const Store& store, std::int64_t experiment);
+
+/// The name of the column of `batches`: in a table for people, what they count.
+std::string CountColumn(const Store& store, std::int64_t experiment,
+                        Format format);
+
+/// "RUNNING", or "RUNNING (waiting)" where it waits for slots.
+std::string StateText(State state, const SlotWait* wait);
 
 /// "dtrain", with `--store` if that was given.
 std::string ProgramFor(const GlobalOptions& globals);

@@ -25,12 +25,12 @@ Cell BestCell(const std::optional<BestValidation>& best) {
           best ? FormatNumber(best->value) : ""};
 }
 
-std::vector<Cell> Row(const TrialRow& row, const nlohmann::json& space,
-                      Timestamp now) {
+std::vector<Cell> Row(const TrialRow& row, const SlotWait* wait,
+                      const nlohmann::json& space, Timestamp now) {
   const double seconds = ElapsedSeconds(row, now);
   const std::string state(StateName(row.state));
   return {ToString(row.id),
-          Cell(state, state, ToneOf(row.state)),
+          Cell(StateText(row.state, wait), state, ToneOf(row.state)),
           HparamsCell(space, row.hparams),
           BestCell(row.best),
           std::to_string(row.rung),
@@ -43,7 +43,9 @@ std::vector<Cell> Row(const TrialRow& row, const nlohmann::json& space,
                row.pid == 0 ? "" : std::to_string(row.pid))};
 }
 
-Listing<TrialRow> TrialListing(const ExperimentDetail& detail, Timestamp now) {
+Listing<TrialRow> TrialListing(const ExperimentDetail& detail,
+                               const SlotQueueView& queue,
+                               const std::string& counted, Timestamp now) {
   const nlohmann::json space =
       detail.config.value("hyperparameters", nlohmann::json::object());
   return {.name = "trials",
@@ -52,18 +54,21 @@ Listing<TrialRow> TrialListing(const ExperimentDetail& detail, Timestamp now) {
                       {.name = "hparams", .elastic = true, .least = 24},
                       {.name = "best", .right = true},
                       {.name = "rung", .right = true},
-                      {.name = "batches", .right = true, .optional = true},
+                      {.name = counted, .right = true, .optional = true},
                       {.name = "reason", .elastic = true, .least = 32},
                       {.name = "duration", .right = true, .optional = true},
                       {.name = "latest", .right = true, .optional = true},
                       {.name = "restarts", .right = true, .optional = true},
                       {.name = "pid", .right = true, .optional = true}},
           .json =
-              [now, metric = detail.row.metric](const TrialRow& row) {
-                return TrialJson(row, metric, ElapsedSeconds(row, now));
+              [&queue, now, metric = detail.row.metric](const TrialRow& row) {
+                return TrialJson(row, metric, ElapsedSeconds(row, now),
+                                 queue.WaitOf(row));
               },
-          .cells = [now, space](
-                       const TrialRow& row) { return Row(row, space, now); }};
+          .cells =
+              [&queue, now, space](const TrialRow& row) {
+                return Row(row, queue.WaitOf(row), space, now);
+              }};
 }
 
 int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
@@ -75,8 +80,11 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
     SortTrials(store, detail.row, options.sort, rows);
   }
   KeepFirst(options.limit, rows);
-  PrintListing(TrialListing(detail, Clock::System().now()), rows,
-               options.format(), globals);
+  const SlotQueueView queue(store);
+  const std::string counted =
+      CountColumn(store, detail.row.id, options.format());
+  PrintListing(TrialListing(detail, queue, counted, Clock::System().now()),
+               rows, options.format(), globals);
   return kExitDone;
 }
 

@@ -2,19 +2,22 @@
 
 #include "engine/base/text.h"
 #include "engine/report/format.h"
+#include "engine/run/rungs.h"
 
 namespace dtrain {
 namespace {
 
-std::string At(std::int64_t batches, double epoch) {
-  const std::string at = "batch " + std::to_string(batches);
-  // A command may not know of epochs.
-  if (epoch == 0 && batches > 0) return at;
+std::string At(const RunInfo& info, std::int64_t batches, double epoch) {
+  const std::string at = PositionText(batches, info.counted);
+  // A command may not know of epochs, or count them.
+  const bool known = epoch != 0 || batches == 0;
+  if (!known || info.counted == Unit::kEpochs) return at;
   return at + " (epoch " + FormatMetric(epoch) + ")";
 }
 
-std::string StartText(StartKind kind, std::int64_t from_batches) {
-  const std::string from = " from batch " + std::to_string(from_batches);
+std::string StartText(const RunInfo& info, StartKind kind,
+                      std::int64_t from_batches) {
+  const std::string from = " from " + PositionText(from_batches, info.counted);
   switch (kind) {
     case StartKind::kStarted:
       return " started";
@@ -56,31 +59,41 @@ StartKind PausedTrials::NoteStart(TrialId trial, std::int64_t from_batches) {
   return promoted ? StartKind::kPromoted : StartKind::kResumed;
 }
 
+bool SlotWaitNotice::IsDue(const RunStatus& status) {
+  if (!status.running.empty()) said_ = false;
+  if (said_ || !status.slot_wait || !status.running.empty()) return false;
+  return said_ = true;
+}
+
 std::string StartedLine(const RunInfo& info, const TrialRow& trial,
                         StartKind kind, std::int64_t from_batches) {
   const std::string hparams = FormatHparamsBriefly(
       SearchedHparams(info.hyperparameters, trial.hparams));
-  return EscapeForTerminal(ToString(trial.id) + StartText(kind, from_batches) +
+  return EscapeForTerminal(ToString(trial.id) +
+                           StartText(info, kind, from_batches) +
                            (hparams.empty() ? "" : ": " + hparams));
 }
 
-std::string TrainingLine(TrialId trial, const TrainingReport& report) {
+std::string TrainingLine(const RunInfo& info, TrialId trial,
+                         const TrainingReport& report) {
   return EscapeForTerminal(ToString(trial) + " training at " +
-                           At(report.batches, report.epoch) + ": " +
+                           At(info, report.batches, report.epoch) + ": " +
                            FormatMetrics(report.metrics));
 }
 
-std::string ValidationLine(TrialId trial, const ValidationReport& report,
-                           bool best) {
-  return EscapeForTerminal(
-      ToString(trial) + " validation at " + At(report.batches, report.epoch) +
-      ": " + FormatMetrics(report.metrics) + (best ? " (best so far)" : ""));
+std::string ValidationLine(const RunInfo& info, TrialId trial,
+                           const ValidationReport& report, bool best) {
+  return EscapeForTerminal(ToString(trial) + " validation at " +
+                           At(info, report.batches, report.epoch) + ": " +
+                           FormatMetrics(report.metrics) +
+                           (best ? " (best so far)" : ""));
 }
 
-std::string CheckpointLine(TrialId trial, const CheckpointSaved& saved) {
+std::string CheckpointLine(const RunInfo& info, TrialId trial,
+                           const CheckpointSaved& saved) {
   return EscapeForTerminal(ToString(trial) + " checkpoint " + saved.uuid +
-                           " at " + At(saved.batches, saved.epoch) + ", " +
-                           FormatBytes(saved.bytes));
+                           " at " + At(info, saved.batches, saved.epoch) +
+                           ", " + FormatBytes(saved.bytes));
 }
 
 bool IsFailure(const TrialRow& trial) {
@@ -100,7 +113,7 @@ std::vector<std::string> EndedLines(
   } else {
     std::string state(StateName(trial.state));
     for (char& c : state) c = static_cast<char>(c | 0x20);
-    line += " " + state + " at batch " + std::to_string(trial.batches);
+    line += " " + state + " at " + PositionText(trial.batches, info.counted);
     if (IsSearch(info) && trial.latest) {
       line += ", " + info.metric + " " + FormatMetric(trial.latest->value);
     }

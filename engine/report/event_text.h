@@ -33,14 +33,26 @@ class PausedTrials {
   std::set<TrialId> paused_;
 };
 
+/// Tells when it is to be said that trials wait for slots: once where none
+/// runs, and then again only after one did.
+class SlotWaitNotice {
+ public:
+  bool IsDue(const RunStatus& status);
+
+ private:
+  bool said_ = false;
+};
+
 /// "3.1 started: lr=0.01", or "3.1 goes on from batch 6000: …". The
 /// hyperparameters that `info` says are searched.
 std::string StartedLine(const RunInfo& info, const TrialRow& trial,
                         StartKind kind, std::int64_t from_batches);
-std::string TrainingLine(TrialId trial, const TrainingReport& report);
-std::string ValidationLine(TrialId trial, const ValidationReport& report,
-                           bool best);
-std::string CheckpointLine(TrialId trial, const CheckpointSaved& saved);
+std::string TrainingLine(const RunInfo& info, TrialId trial,
+                         const TrainingReport& report);
+std::string ValidationLine(const RunInfo& info, TrialId trial,
+                           const ValidationReport& report, bool best);
+std::string CheckpointLine(const RunInfo& info, TrialId trial,
+                           const CheckpointSaved& saved);
 
 /// Whether the trial ended in a way that a user must see.
 bool IsFailure(const TrialRow& trial);

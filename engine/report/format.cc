@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "engine/base/text.h"
+#include "engine/run/rungs.h"
 
 namespace dtrain {
 namespace {
@@ -103,6 +104,10 @@ std::string FormatPercent(double progress) {
   return Print("%.0f%%", std::isfinite(percent) ? percent : 0.0);
 }
 
+std::string FormatProgress(const ExperimentRow& row) {
+  return row.state == State::kError ? "-" : FormatPercent(row.progress);
+}
+
 std::string FormatTime(const std::optional<Timestamp>& time) {
   if (!time) return "-";
   // Without the fraction: "2026-11-21T07:35:44" and "Z".
@@ -144,10 +149,11 @@ std::string FormatMetrics(const MetricValues& values) {
   return text;
 }
 
-std::string FormatBest(const std::optional<BestValidation>& best) {
+std::string FormatBest(const std::optional<BestValidation>& best,
+                       Unit counted) {
   if (!best) return "-";
-  return FormatMetric(best->value) + " at batch " +
-         std::to_string(best->batches);
+  return FormatMetric(best->value) + " at " +
+         PositionText(best->batches, counted);
 }
 
 json SearchedHparams(const json& space, const json& hparams) {

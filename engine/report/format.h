@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
+#include "engine/base/length.h"
 #include "engine/report/terminal.h"
 #include "engine/store/rows.h"
 #include "engine/wire/message.h"
@@ -22,6 +23,9 @@ std::string FormatFixed(double value, int digits);
 
 /// "42%"; 100 only where `progress` is 1.
 std::string FormatPercent(double progress);
+
+/// The same, or "-" of an experiment that failed: nothing more comes of it.
+std::string FormatProgress(const ExperimentRow& row);
 
 /// RFC 3339 UTC to the second, or "-".
 std::string FormatTime(const std::optional<Timestamp>& time);
@@ -40,8 +44,9 @@ std::string FormatHparamsBriefly(const nlohmann::json& hparams);
 /// "loss 0.0312, accuracy 0.984".
 std::string FormatMetrics(const MetricValues& values);
 
-/// "0.9841 at batch 3750", or "-".
-std::string FormatBest(const std::optional<BestValidation>& best);
+/// "0.9841 at batch 3750", or "-". `counted` is what its `batches` count.
+std::string FormatBest(const std::optional<BestValidation>& best,
+                       Unit counted = Unit::kBatches);
 
 /// Those of `hparams` that `space`, the configuration's hyperparameters, left
 /// open; all of them where nothing was searched.

@@ -99,6 +99,11 @@ void JsonLinesReporter::OnNotice(LogLevel level, const std::string& text) {
 }
 
 void JsonLinesReporter::OnStatus(const RunStatus& status) {
+  if (slot_wait_.IsDue(status)) {
+    Write("notice", {{"level", LogLevelName(LogLevel::kInfo)},
+                     {"text", status.slot_wait->ToString()},
+                     {"waiting", SlotWaitJson(&*status.slot_wait)}});
+  }
   const Duration now = clock_.monotonic();
   const bool due =
       last_status_ < Duration(0) || now - last_status_ >= kStatusPeriod;

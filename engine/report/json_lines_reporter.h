@@ -42,6 +42,7 @@ class JsonLinesReporter : public Reporter {
   Duration last_status_{-1};
   double last_progress_ = -1;
   PausedTrials paused_;
+  SlotWaitNotice slot_wait_;
 };
 
 }  // namespace dtrain

@@ -28,12 +28,23 @@ json BestJson(const std::optional<BestValidation>& best,
   return object;
 }
 
-json ExperimentJson(const ExperimentRow& row, double seconds) {
+json SlotWaitJson(const SlotWait* wait) {
+  if (wait == nullptr) return nullptr;
+  const auto whole = static_cast<std::int64_t>(wait->needed);
+  const bool is_whole = static_cast<double>(whole) == wait->needed;
+  return {{"needed", is_whole ? json(whole) : json(wait->needed)},
+          {"slots", wait->slots},
+          {"held_by", wait->HeldBy()}};
+}
+
+json ExperimentJson(const ExperimentRow& row, double seconds,
+                    const SlotWait* wait) {
   return {{"id", row.id},
           {"name", row.name},
           {"description", row.description},
           {"labels", row.labels},
           {"state", StateName(row.state)},
+          {"waiting", SlotWaitJson(wait)},
           {"progress", JsonNumber(row.progress)},
           {"searcher", row.searcher},
           {"metric", row.metric},
@@ -50,10 +61,12 @@ json ExperimentJson(const ExperimentRow& row, double seconds) {
           {"best", BestJson(row.best, row.metric, {row.id, row.best_trial})}};
 }
 
-json TrialJson(const TrialRow& row, const std::string& metric, double seconds) {
+json TrialJson(const TrialRow& row, const std::string& metric, double seconds,
+               const SlotWait* wait) {
   return {{"id", ToString(row.id)},
           {"trial", ToString(row.id)},
           {"state", StateName(row.state)},
+          {"waiting", SlotWaitJson(wait)},
           {"reason", row.reason.empty() ? json(nullptr) : json(row.reason)},
           {"hparams", row.hparams},
           {"seed", row.seed},

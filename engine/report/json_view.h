@@ -28,9 +28,14 @@ nlohmann::json TimeJson(const std::optional<Timestamp>& time);
 nlohmann::json BestJson(const std::optional<BestValidation>& best,
                         const std::string& metric, TrialId trial = {});
 
-nlohmann::json ExperimentJson(const ExperimentRow& row, double seconds);
+/// {needed, slots, held_by}, or null.
+nlohmann::json SlotWaitJson(const SlotWait* wait);
+
+/// `wait`: for the slots that it runs on, or nullptr.
+nlohmann::json ExperimentJson(const ExperimentRow& row, double seconds,
+                              const SlotWait* wait = nullptr);
 nlohmann::json TrialJson(const TrialRow& row, const std::string& metric,
-                         double seconds);
+                         double seconds, const SlotWait* wait = nullptr);
 nlohmann::json MetricJson(const MetricRow& row);
 nlohmann::json CheckpointJson(const CheckpointRow& row,
                               const std::string& path);

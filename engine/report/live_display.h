@@ -30,6 +30,7 @@ class LiveDisplay : public Reporter {
   ~LiveDisplay() override { Erase(); }
 
   void Begin(const RunInfo& info) override;
+  void OnCounted(Unit unit) override { info_.counted = unit; }
   void OnTrialStarted(const TrialRow& trial,
                       std::int64_t from_batches) override;
   void OnTrialEnded(const TrialRow& trial,

@@ -8,6 +8,7 @@
 
 #include "engine/base/text.h"
 #include "engine/report/format.h"
+#include "engine/run/rungs.h"
 
 namespace dtrain {
 namespace {
@@ -30,6 +31,11 @@ void AddCount(std::int64_t count, const char* what,
   if (count > 0) parts.push_back(std::to_string(count) + " " + what);
 }
 
+// A line of its own says so.
+bool IsWithoutSlots(const RunStatus& status) {
+  return status.slot_wait && status.running.empty();
+}
+
 std::string HeadLine(const LiveFrame& frame) {
   const RunStatus& status = frame.status;
   std::string line = "experiment " + std::to_string(frame.info.experiment) +
@@ -37,10 +43,10 @@ std::string HeadLine(const LiveFrame& frame) {
                      ProgressBar(status.progress, kBarWidth) + " " +
                      FormatPercent(status.progress) + "  " +
                      FormatSeconds(status.seconds);
-  if (frame.seconds_left) {
+  if (frame.seconds_left && !IsWithoutSlots(status)) {
     line += ", " + FormatSeconds(*frame.seconds_left) + " left";
   }
-  if (status.trials > 1) return line;
+  if (status.trials > 1 || IsWithoutSlots(status)) return line;
   if (frame.without_slot > 0) {
     line += ", waiting for a slot";
   } else if (status.waiting > 0) {
@@ -75,7 +81,7 @@ std::string RungsLine(const LiveFrame& frame, std::size_t width) {
 }
 
 std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
-  std::string text = "  batch " + std::to_string(trial.batches);
+  std::string text = "  " + PositionText(trial.batches, frame.info.counted);
   if (trial.total_batches > 0) {
     text += "/" + std::to_string(trial.total_batches);
   }
@@ -88,7 +94,7 @@ std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
 
 std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
   std::string line = "  " + ToString(trial.id);
-  if (trial.batches_per_epoch > 0) {
+  if (trial.batches_per_epoch > 0 && frame.info.counted != Unit::kEpochs) {
     line += "  epoch " +
             Fixed("%.2f", static_cast<double>(trial.batches) /
                               static_cast<double>(trial.batches_per_epoch));
@@ -125,7 +131,8 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
   }
   std::string line =
       label + ToString(TrialId{frame.info.experiment, status.best_trial}) +
-      "  " + frame.info.metric + " " + FormatBest(status.best);
+      "  " + frame.info.metric + " " +
+      FormatBest(status.best, frame.info.counted);
   if (!search) return line;
   const auto& space = frame.info.hyperparameters;
   line +=
@@ -202,6 +209,9 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
       1;
   std::vector<std::string> lines = {HeadLine(frame)};
   if (frame.status.trials > 1) lines.push_back(TrialsLine(frame));
+  if (IsWithoutSlots(frame.status)) {
+    lines.push_back("  " + frame.status.slot_wait->ToString());
+  }
   if (!frame.status.rungs.empty()) lines.push_back(RungsLine(frame, width));
   const std::size_t used = lines.size() + 1;
   AddTrialLines(frame, height > used ? height - used : 0, lines);

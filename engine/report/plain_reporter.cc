@@ -19,18 +19,18 @@ void PlainReporter::OnTrialStarted(const TrialRow& trial,
 }
 
 void PlainReporter::OnTraining(TrialId trial, const TrainingReport& report) {
-  Say(Verbosity::kVerbose, Tone::kPlain, TrainingLine(trial, report));
+  Say(Verbosity::kVerbose, Tone::kPlain, TrainingLine(info_, trial, report));
 }
 
 void PlainReporter::OnValidation(TrialId trial, const ValidationReport& report,
                                  bool best) {
   const bool minor = IsSearch(info_) && !best;
   Say(minor ? Verbosity::kVerbose : Verbosity::kNormal, Tone::kPlain,
-      ValidationLine(trial, report, best));
+      ValidationLine(info_, trial, report, best));
 }
 
 void PlainReporter::OnCheckpoint(TrialId trial, const CheckpointSaved& saved) {
-  Say(Verbosity::kVerbose, Tone::kPlain, CheckpointLine(trial, saved));
+  Say(Verbosity::kVerbose, Tone::kPlain, CheckpointLine(info_, trial, saved));
 }
 
 void PlainReporter::OnTrialEnded(const TrialRow& trial,
@@ -61,6 +61,12 @@ void PlainReporter::End(const RunResult&) {
 void PlainReporter::OnNotice(LogLevel level, const std::string& text) {
   if (!IsSaid(level, verbosity_)) return;
   Say(Verbosity::kQuiet, ToneOf(level), NoticeLine(level, text));
+}
+
+void PlainReporter::OnStatus(const RunStatus& status) {
+  if (!slot_wait_.IsDue(status)) return;
+  Say(Verbosity::kNormal, Tone::kPlain,
+      NoticeLine(LogLevel::kInfo, status.slot_wait->ToString()));
 }
 
 void PlainReporter::Say(Verbosity least, Tone tone, const std::string& line) {

@@ -21,6 +21,7 @@ class PlainReporter : public Reporter {
       : out_(out), mode_(mode), verbosity_(verbosity) {}
 
   void Begin(const RunInfo& info) override;
+  void OnCounted(Unit unit) override { info_.counted = unit; }
   void OnTrialStarted(const TrialRow& trial,
                       std::int64_t from_batches) override;
   void OnTraining(TrialId trial, const TrainingReport& report) override;
@@ -30,6 +31,8 @@ class PlainReporter : public Reporter {
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
   void OnNotice(LogLevel level, const std::string& text) override;
+  /// Says once that trials wait for slots, until one gets them.
+  void OnStatus(const RunStatus& status) override;
   /// Says of the paused trials of a search at once that they were stopped.
   void End(const RunResult& result) override;
 
@@ -41,6 +44,7 @@ class PlainReporter : public Reporter {
   Verbosity verbosity_;
   RunInfo info_;
   PausedTrials paused_;
+  SlotWaitNotice slot_wait_;
   std::int64_t stopped_ = 0;  // of those
 };
 

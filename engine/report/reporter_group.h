@@ -18,6 +18,9 @@ class ReporterGroup : public Reporter {
   void Begin(const RunInfo& info) override {
     for (const auto& r : reporters_) r->Begin(info);
   }
+  void OnCounted(Unit unit) override {
+    for (const auto& r : reporters_) r->OnCounted(unit);
+  }
   void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
     for (const auto& r : reporters_) r->OnTrialStarted(trial, from);
   }

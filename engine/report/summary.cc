@@ -31,12 +31,19 @@ std::string HeadLine(const RunResult& result) {
   return line;
 }
 
+// " (killed)" of a trial that did not end as the search wanted.
+std::string EndRemark(State state) {
+  if (state == State::kError) return " (failed later)";
+  return state == State::kCanceled ? " (killed later)" : "";
+}
+
 std::string BestLines(const RunResult& result, const SummaryContext& context) {
   if (!result.best) return "";
   const TrialId trial{result.experiment, result.best_trial};
   std::string text =
-      EscapeForTerminal("best trial " + ToString(trial) + ": " +
-                        context.metric + " " + FormatBest(result.best)) +
+      EscapeForTerminal("best trial " + ToString(trial) +
+                        EndRemark(context.best_state) + ": " + context.metric +
+                        " " + FormatBest(result.best, context.counted)) +
       "\n";
   const std::string hparams = FormatHparams(
       SearchedHparams(context.hyperparameters, result.best_hparams));
@@ -61,16 +68,37 @@ std::string StateWord(State state) {
   return word;
 }
 
-// "16 trials: 5 completed, 1 failed, 10 stopped"; nothing of a single one.
-std::string TrialsLine(const std::map<State, std::int64_t>& trials) {
+// "16 trials: 5 completed, 1 failed, 9 stopped, 1 killed"; nothing of a single
+// one.
+std::string TrialsLine(const SummaryContext& context) {
   std::int64_t all = 0;
   std::vector<std::string> parts;
-  for (const auto& [state, count] : trials) {
+  for (const auto& [state, count] : context.trials) {
     all += count;
-    parts.push_back(std::to_string(count) + " " + StateWord(state));
+    const std::int64_t killed = state == State::kCanceled ? context.killed : 0;
+    if (count > killed) {
+      parts.push_back(std::to_string(count - killed) + " " + StateWord(state));
+    }
+  }
+  if (context.killed > 0) {
+    parts.push_back(std::to_string(context.killed) + " killed");
   }
   if (all <= 1) return "";
   return std::to_string(all) + " trials: " + Join(parts, ", ") + "\n";
+}
+
+// Of a search that no trial trained to its end.
+std::string ShortfallLine(const RunResult& result,
+                          const SummaryContext& context) {
+  const bool reached = context.trials.contains(State::kCompleted);
+  const bool stopped = context.trials.contains(State::kStopped);
+  if (result.state != State::kCompleted || reached || !stopped) return "";
+  std::string line = "no trial was trained to " + context.max_length;
+  if (result.best) {
+    line += "; train the best one on with: " + context.command + " continue " +
+            ToString(TrialId{result.experiment, result.best_trial});
+  }
+  return EscapeForTerminal(line) + "\n";
 }
 
 }  // namespace
@@ -80,7 +108,8 @@ std::string SummaryText(const RunResult& result,
   const std::string id = std::to_string(result.experiment);
   const std::string command = EscapeForTerminal(context.command);
   std::string text = EscapeForTerminal(HeadLine(result)) + "\n";
-  text += TrialsLine(context.trials) + BestLines(result, context);
+  text += TrialsLine(context) + BestLines(result, context) +
+          ShortfallLine(result, context);
   return text + "look at it with: " + command + " trials " + id + "; " +
          command + " metrics " + id + "; " + command + " logs " + id + "\n";
 }

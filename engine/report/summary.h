@@ -15,7 +15,11 @@ struct SummaryContext {
   std::string metric;
   nlohmann::json hyperparameters;  // of the configuration: what was searched
   std::map<State, std::int64_t> trials;  // how many there are of each state
+  std::int64_t killed = 0;  // … that are CANCELED for being killed
+  State best_state = State::kCompleted;  // of the best trial
   std::string command;                   // "dtrain" or "dtrain --store DIR"
+  std::string max_length;                // of the search: "900 batches"
+  Unit counted = Unit::kBatches;         // what `batches` count
 };
 
 /// How a run ended, for people: what became of its trials where there are

@@ -39,8 +39,31 @@ TEST(EventTextTest, SaysHowATrialOfASearchDidAndWhyItEnded) {
 TEST(EventTextTest, SaysWhatWasValidated) {
   const ValidationReport report{
       .batches = 937, .epoch = 1, .metrics = {{"loss", 0.25}}};
-  EXPECT_EQ(ValidationLine({3, 1}, report, /*best=*/true),
+  EXPECT_EQ(ValidationLine({}, {3, 1}, report, /*best=*/true),
             "3.1 validation at batch 937 (epoch 1): loss 0.25 (best so far)");
+}
+
+TEST(EventTextTest, CountsWhatAProgramCounts) {
+  const ValidationReport report{
+      .batches = 3, .epoch = 3, .metrics = {{"loss", 0.25}}};
+  EXPECT_EQ(ValidationLine({.counted = Unit::kEpochs}, {3, 1}, report, false),
+            "3.1 validation at epoch 3: loss 0.25");
+  EXPECT_EQ(
+      EndedLines({.counted = Unit::kRecords},
+                 {.id = {3, 1}, .state = State::kPaused, .batches = 600}, {})
+          .at(0),
+      "3.1 paused at record 600");
+}
+
+TEST(EventTextTest, SaysOnceThatTrialsWaitForSlots) {
+  RunStatus status{.slot_wait = SlotWait{.slots = 2}};
+  SlotWaitNotice notice;
+  EXPECT_TRUE(notice.IsDue(status));
+  EXPECT_FALSE(notice.IsDue(status));
+  status.running.push_back({});
+  EXPECT_FALSE(notice.IsDue(status));
+  status.running.clear();
+  EXPECT_TRUE(notice.IsDue(status));
 }
 
 TEST(EventTextTest, ShowsTheLogOfATrialThatFailed) {

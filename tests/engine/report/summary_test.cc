@@ -1,5 +1,6 @@
 #include "engine/report/summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace dtrain {
@@ -45,6 +46,25 @@ TEST_F(SummaryTest, CountsTheTrialsOfASearch) {
                   .starts_with("experiment 3 completed after 1m32s\n"
                                "16 trials: 5 completed, 1 failed, 10 stopped\n"
                                "best trial 3.2"));
+}
+
+TEST_F(SummaryTest, CountsKilledTrialsApart) {
+  context_.trials = {{State::kCompleted, 2}, {State::kCanceled, 3}};
+  context_.killed = 1;
+  context_.best_state = State::kCanceled;
+  EXPECT_TRUE(SummaryText(result_, context_)
+                  .starts_with("experiment 3 completed after 1m32s\n"
+                               "5 trials: 2 completed, 2 canceled, 1 killed\n"
+                               "best trial 3.2 (killed later): accuracy"));
+}
+
+TEST_F(SummaryTest, SaysThatNoTrialWasTrainedToTheEnd) {
+  context_.trials = {{State::kStopped, 6}};
+  context_.max_length = "9 epochs";
+  EXPECT_THAT(
+      SummaryText(result_, context_),
+      testing::HasSubstr("\nno trial was trained to 9 epochs; train "
+                         "the best one on with: dtrain continue 3.2\n"));
 }
 
 TEST_F(SummaryTest, TellsThatItPaused) {
