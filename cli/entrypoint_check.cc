@@ -105,8 +105,9 @@ std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
          "; correct its name, or give the directory that it is in as CONTEXT";
 }
 
-Diagnostic Finding(const std::string& file, Severity severity,
-                   const std::string& key, const std::string& message) {
+Diagnostic EntrypointFinding(const std::string& file, Severity severity,
+                             const std::string& key,
+                             const std::string& message) {
   Diagnostic finding;
   finding.severity = severity;
   finding.file = file;
@@ -179,7 +180,8 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   Diagnostics found;
   const auto add = [&](Severity severity, const std::string& key,
                        const std::optional<std::string>& problem) {
-    if (problem) found.push_back(Finding(file, severity, key, *problem));
+    if (problem)
+      found.push_back(EntrypointFinding(file, severity, key, *problem));
   };
   const Severity error = Severity::kError;
   add(error, "entrypoint", ScriptProblem(config, context, /*outside=*/false));
