@@ -13,7 +13,7 @@ namespace dtrain {
 /// what is missing, a directory, unreadable or larger than 1 MB.
 std::string ReadConfigFile(const std::string& path);
 
-/// What a configuration is checked against.
+/// Extent of the checks of a configuration.
 enum class Checks {
   kKeys,   // the YAML alone; an unknown trial gets a warning
   kTrial,  // its trial too: it exists, and reads these hyperparameters
@@ -27,9 +27,10 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
                              const std::filesystem::path& context,
                              Checks checks);
 
-/// How the configuration of a recorded experiment is read again. What it says
-/// of hyperparameters that its trial does not read becomes warnings, but for
-/// what `overrides` say. `context` is where its own model would be.
+/// Options for reading the configuration of a recorded experiment.
+/// Hyperparameters that its trial does not read are warnings, except those that
+/// `overrides` set, which stay errors. `context` is the directory that a model
+/// of its own would be in.
 ReadOptions RecordedOptions(const std::string& where,
                             std::vector<std::string> overrides,
                             const std::filesystem::path& context);

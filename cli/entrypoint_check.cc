@@ -35,8 +35,8 @@ std::string PathOfTrials(const ExperimentConfig& config) {
   return path == nullptr ? "" : path;
 }
 
-// The word of a command that names the script which an interpreter executes;
-// empty if there is none, or none that can be told from the words.
+// Script that an interpreter executes, as the command names it; empty if there
+// is none or the words do not tell.
 std::string ScriptOf(const std::vector<std::string>& words) {
   static constexpr std::array<std::string_view, 12> kInterpreters = {
       "bash", "dash",   "julia",   "ksh",  "lua", "node",
@@ -105,17 +105,6 @@ std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
          "; correct its name, or give the directory that it is in as CONTEXT";
 }
 
-Diagnostic EntrypointFinding(const std::string& file, Severity severity,
-                             const std::string& key,
-                             const std::string& message) {
-  Diagnostic finding;
-  finding.severity = severity;
-  finding.file = file;
-  finding.key = key;
-  finding.message = message;
-  return finding;
-}
-
 [[noreturn]] void Refuse(const std::string& file, const std::string& key,
                          const std::string& problem) {
   throw Error(ErrorKind::kUsage, file + ": " + (key.empty() ? "" : key + ": ") +
@@ -131,7 +120,7 @@ std::optional<std::string> ModelProblem(const ExperimentConfig& config,
   return model->check(config.hyperparameters);
 }
 
-// What an Error that `check` throws says; nothing if it throws none.
+// Message of the Error that `check` throws; nothing if it throws none.
 std::optional<std::string> Caught(const std::function<void()>& check) {
   try {
     check();
@@ -180,8 +169,9 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   Diagnostics found;
   const auto add = [&](Severity severity, const std::string& key,
                        const std::optional<std::string>& problem) {
-    if (problem)
-      found.push_back(EntrypointFinding(file, severity, key, *problem));
+    if (!problem) return;
+    found.push_back(
+        {.severity = severity, .file = file, .key = key, .message = *problem});
   };
   const Severity error = Severity::kError;
   add(error, "entrypoint", ScriptProblem(config, context, /*outside=*/false));

@@ -24,10 +24,10 @@ void CheckScript(const std::string& file, const ExperimentConfig& config,
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
                         const std::filesystem::path& context);
 
-/// What `create` would refuse in a valid configuration, nothing compiled. What
-/// is wrong on every machine is an error; what depends on this one (slots,
-/// programs in PATH, data, weights, the compiler, a source checkpoint) is of
-/// severity `here`.
+/// Returns what `create` would refuse in a valid configuration; compiles
+/// nothing. Errors are what is wrong on every machine; what depends on this one
+/// (slots, programs in PATH, data, weights, the compiler, a source checkpoint)
+/// has severity `here`.
 Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
                               const std::filesystem::path& context,
                               Severity here, const GlobalOptions& globals);

@@ -23,8 +23,8 @@ std::optional<ModelLibrary> CompileOwnModel(
 std::optional<std::string> OwnTrialProblem(
     const ExperimentConfig& config, const std::filesystem::path& context);
 
-/// Why that model_def.cpp, if there is one, cannot be compiled on this machine:
-/// there is no compiler.
+/// Explains that this machine has no compiler for that model_def.cpp; nothing
+/// if it has one, or there is no model_def.cpp.
 std::optional<std::string> CompilerProblem(
     const ExperimentConfig& config, const std::filesystem::path& context);
 

@@ -26,10 +26,9 @@ RecordedTrial FindRecordedTrial(const Store& store, TrialId id);
 nlohmann::json SingleTrialConfig(const RecordedTrial& trial);
 
 /// That configuration with the `overrides` of `--set` and more labels. Prints
-/// what is found, hyperparameters that the trial does not read among it;
-/// environment variables are taken from this process. Throws Error(kUsage) if
-/// there is an error, or where a hyperparameter is given another type than the
-/// trial had.
+/// all findings, unread hyperparameters included; environment variables are
+/// taken from this process. Throws Error(kUsage) if there is an error, or where
+/// a hyperparameter is given another type than the trial had.
 ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        const nlohmann::json& effective,
                                        std::vector<std::string> overrides,

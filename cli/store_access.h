@@ -84,14 +84,14 @@ std::vector<TrialRow> ListTrials(const Store& store,
 TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
                    std::int64_t number);
 
-/// What experiments and trials of a store wait for slots at the moment, by the
-/// tickets of this machine's slot queue.
+/// Experiments and trials of a store that are waiting for slots, read once from
+/// the tickets of this machine's slot queue.
 class SlotQueueView {
  public:
   explicit SlotQueueView(const Store& store);
 
-  /// Of an experiment that runs while none of its trials has a slot, else
-  /// nullptr.
+  /// Returns the wait of a running experiment none of whose trials has a slot,
+  /// else nullptr.
   const SlotWait* WaitOf(const ExperimentRow& row) const;
   const SlotWait* WaitOf(const TrialRow& row) const;
 
@@ -99,7 +99,7 @@ class SlotQueueView {
   std::vector<SlotWait> waits_;
 };
 
-/// What the `batches` of the experiment's record count.
+/// Unit that the `batches` of the experiment's record count.
 Unit CountedUnit(const Store& store, std::int64_t experiment);
 
 /// The name of the column of `batches`: in a table for people, what they count.
