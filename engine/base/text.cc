@@ -84,6 +84,19 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+// Empty for a word that is too short to tell, and where several names do.
+std::string OnlyNameThatBeginsWith(std::string_view word,
+                                   std::span<const std::string> names) {
+  constexpr std::size_t kLeast = 3;
+  std::string only;
+  for (const std::string& name : names) {
+    if (word.size() < kLeast || !name.starts_with(word)) continue;
+    if (!only.empty()) return "";
+    only = name;
+  }
+  return only;
+}
+
 }  // namespace
 
 std::string EscapeForTerminal(std::string_view text) {
@@ -171,7 +184,7 @@ std::string NearestName(std::string_view word,
     best = distance;
     nearest = candidate;
   }
-  return nearest;
+  return nearest.empty() ? OnlyNameThatBeginsWith(word, candidates) : nearest;
 }
 
 std::string DidYouMean(std::string_view word,

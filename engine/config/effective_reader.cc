@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/text.h"
@@ -21,6 +23,20 @@ std::string MethodOf(const Node& root) {
   Findings unheard = Findings::Unheard();
   const auto method = ReadValue(*FindKey("searcher.name"), *name, unheard);
   return method ? method->get<std::string>() : "";
+}
+
+// The path of a hyperparameter or of a key of another section that is called
+// `name`, or empty.
+std::string PathElsewhere(const Node& root, std::string_view section,
+                          const std::string& name) {
+  const Node* space = root.Find("hyperparameters");
+  if (section.empty() && space != nullptr && space->Find(name) != nullptr) {
+    return JoinPath("hyperparameters", name);
+  }
+  for (const KeySpec& key : Schema()) {
+    if (key.name() == name && !key.ignored()) return std::string(key.path);
+  }
+  return "";
 }
 
 // Storage that is no directory of this machine: said once, and the keys that
@@ -102,7 +118,7 @@ nlohmann::json EffectiveReader::ReadGivenSection(const KeySpec& key,
     const Node& type = *node.Find("type");
     findings_.Error(type.mark, JoinPath(key.path, "type"),
                     "checkpoints cannot be kept in " + type.text +
-                        "; give the path of a directory");
+                        "; remove it: they are kept in the store");
   } else {
     return ReadSection(&node, key.path);
   }
@@ -116,7 +132,8 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
     const KeySpec* key = FindKey(path);
     // A dot within a name must not find a key of another section.
     if (key == nullptr || key->section() != section) {
-      findings_.UnknownKey(entry.mark, path, entry.key, KeyNames(section));
+      findings_.UnknownKey(entry.mark, path, entry.key, KeyNames(section),
+                           PathElsewhere(root_, section, entry.key));
     } else if (key->ignored()) {
       findings_.Note(entry.mark, path, "ignored: " + std::string(key->doc));
     } else if (!Applies(*key) && !entry.value.is_null()) {

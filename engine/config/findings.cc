@@ -1,6 +1,8 @@
 #include "engine/config/findings.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -46,14 +48,21 @@ void Findings::NotYet(Mark mark, std::string key, std::string message) {
 }
 
 void Findings::UnknownKey(Mark mark, std::string key, std::string_view name,
-                          std::span<const std::string> candidates) {
+                          std::span<const std::string> candidates,
+                          std::string_view elsewhere) {
   if (errors_ >= kMostErrors) {
     ++errors_;
     return;
   }
-  const std::string hint = DidYouMean(name, candidates);
-  Error(mark, std::move(key),
-        "unknown key" + (hint.empty() ? "; remove it" : hint));
+  std::string hint = elsewhere.empty()
+                         ? DidYouMean(name, candidates)
+                         : "; did you mean '" + std::string(elsewhere) + "'?";
+  const bool is_set = mark.override_index >= 0 && key == name;
+  if (hint.empty()) {
+    hint = is_set ? "; a hyperparameter is set as hyperparameters." + key
+                  : "; remove it";
+  }
+  Error(mark, std::move(key), "unknown key" + hint);
 }
 
 void Findings::Append(Findings other, bool as_warnings) {

@@ -25,9 +25,11 @@ class Findings {
   void Note(Mark mark, std::string key, std::string message);
   void NotYet(Mark mark, std::string key, std::string message);
 
-  /// An unknown key, with the nearest of `candidates` as a suggestion.
+  /// Reports an unknown key. Suggests `elsewhere`, the path of a key of that
+  /// name; where that is empty, the nearest of `candidates`.
   void UnknownKey(Mark mark, std::string key, std::string_view name,
-                  std::span<const std::string> candidates);
+                  std::span<const std::string> candidates,
+                  std::string_view elsewhere = {});
 
   /// Adds all that `other` has; with `as_warnings`, errors of the file become
   /// warnings, those of overrides stay errors.

@@ -55,6 +55,8 @@ struct KeySpec {
   // Of kWord: what is allowed, with spaces between; `a=b`: a stands for b.
   std::string_view words = {};
   std::string_view instead = {};  // what to do about another word
+  // Of kWord: words of Determined's that are refused; `a=b`: b does its work.
+  std::string_view substitutes = {};
   // The searchers that the key belongs to; empty: all.
   std::string_view searchers = {};
   // A JSON list of the values that this version can run; empty: all of them.

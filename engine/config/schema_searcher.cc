@@ -22,7 +22,9 @@ constexpr KeySpec kSearcherKeys[] = {
      .doc = "The search method; asha is async_halving.",
      .required = true,
      .words = "single random grid async_halving asha=async_halving "
-              "adaptive_asha"},
+              "adaptive_asha",
+     .substitutes = "adaptive=adaptive_asha adaptive_simple=adaptive_asha "
+                    "sync_halving=async_halving"},
     {.path = "searcher.metric",
      .type = kText,
      .doc = "The validation metric that decides what is best.",

@@ -62,6 +62,16 @@ MaybeJson ReadText(const KeySpec& key, const Node& node,
   return node.text;
 }
 
+// "; use 'B' in its place" for a refused word with a substitute, or empty.
+std::string SubstituteHint(const KeySpec& key, const std::string& word) {
+  for (const std::string& pair : Split(key.substitutes, ' ')) {
+    const std::size_t equals = pair.find('=');
+    if (equals == pair.npos || pair.substr(0, equals) != word) continue;
+    return "; use '" + pair.substr(equals + 1) + "' in its place";
+  }
+  return "";
+}
+
 MaybeJson ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
   std::vector<std::string> allowed;
   for (const std::string& word : Split(key.words, ' ')) {
@@ -70,7 +80,8 @@ MaybeJson ReadWord(const KeySpec& key, const Node& node, Findings& findings) {
     if (!node.is_string() || node.text != allowed.back()) continue;
     return equals == word.npos ? word : word.substr(equals + 1);
   }
-  std::string hint = node.is_string() ? DidYouMean(node.text, allowed) : "";
+  std::string hint = node.is_string() ? SubstituteHint(key, node.text) : "";
+  if (hint.empty() && node.is_string()) hint = DidYouMean(node.text, allowed);
   if (hint.empty() && !key.instead.empty()) {
     hint = "; " + std::string(key.instead);
   }

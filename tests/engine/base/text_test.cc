@@ -77,6 +77,9 @@ TEST(NearestNameTest, FindsSlipsOnly) {
   EXPECT_EQ(NearestName("max_lenght", names), "max_length");
   EXPECT_EQ(NearestName("metrics", names), "metric");
   EXPECT_EQ(NearestName("colour", names), "");
+  EXPECT_EQ(NearestName("max_tr", names), "max_trials");
+  EXPECT_EQ(NearestName("max_", names), "");
+  EXPECT_EQ(NearestName("ma", names), "");
   EXPECT_EQ(NearestName("", names), "");
   EXPECT_EQ(DidYouMean("metirc", names), "; did you mean 'metric'?");
   EXPECT_EQ(DidYouMean("colour", names), "");
