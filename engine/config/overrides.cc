@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/base/text.h"
+#include "engine/config/schema.h"
 #include "engine/config/yaml_reader.h"
 
 namespace dtrain {
@@ -39,6 +42,96 @@ Node* Place(Node& root, const std::vector<std::string>& path, Mark mark,
   return node;
 }
 
+// Keys of `section` that cannot be given together with `name`.
+std::vector<std::string_view> ExcludedBy(const std::string& section,
+                                         std::string_view name) {
+  struct Rule {
+    std::string_view section;
+    std::string_view name;
+    std::vector<std::string_view> excluded;
+  };
+  static const std::vector<Rule> kRules = {
+      {"searcher", "max_length", {"max_time", "time_metric"}},
+      {"searcher", "max_time", {"max_length"}},
+      {"searcher", "source_trial_id", {"source_checkpoint_uuid"}},
+      {"searcher", "source_checkpoint_uuid", {"source_trial_id"}},
+      {"checkpoint_storage", "path", {"host_path", "container_path"}},
+      {"checkpoint_storage", "host_path", {"path", "container_path"}},
+      {"checkpoint_storage", "container_path", {"path", "host_path"}},
+      {"optimizations.clip_gradients", "norm", {"value"}},
+      {"optimizations.clip_gradients", "value", {"norm"}},
+  };
+  for (const Rule& rule : kRules) {
+    if (rule.section == section && rule.name == name) return rule.excluded;
+  }
+  return {};
+}
+
+bool IsLength(const std::string& path) {
+  const KeySpec* key = FindKey(path);
+  return key != nullptr &&
+         (key->type == KeyType::kLength || key->type == KeyType::kPeriod);
+}
+
+// An override replaces what the file says in another way. Several overrides
+// that exclude each other are left for the check.
+void RemoveExcluded(const std::vector<std::string>& path, Node& root) {
+  const std::vector<std::string> parents(path.begin(), path.end() - 1);
+  const std::string section = Join(parents, ".");
+  Node* map = &root;
+  for (const std::string& name : parents) {
+    map = map == nullptr ? nullptr : map->Find(name);
+  }
+  if (map == nullptr) return;
+  const auto from_file = [](const Node& node) {
+    return node.mark.override_index < 0;
+  };
+  if (IsLength(section)) {
+    if (!map->is_map() && from_file(*map)) *map = {.mark = map->mark};
+    std::erase_if(map->entries, [&](const Node::Entry& entry) {
+      return entry.key != path.back() && from_file(entry.value);
+    });
+    return;
+  }
+  const std::vector<std::string_view> excluded =
+      ExcludedBy(section, path.back());
+  std::erase_if(map->entries, [&](const Node::Entry& entry) {
+    return std::ranges::find(excluded, entry.key) != excluded.end() &&
+           from_file(entry.value);
+  });
+}
+
+bool IsEmpty(std::string_view value) {
+  return value.find_first_not_of(" \t") == value.npos;
+}
+
+// Removes the key that `path` names. One that is not there was meant
+// otherwise, unless the program knows it.
+void Unset(const std::vector<std::string>& path, Mark mark, Node& root,
+           Findings& findings) {
+  Node* map = &root;
+  for (auto name = path.begin(); name != path.end() - 1; ++name) {
+    map = map == nullptr ? nullptr : map->Find(*name);
+  }
+  const std::string whole = Join(path, ".");
+  if (map != nullptr && map->Find(path.back()) != nullptr) {
+    std::erase_if(map->entries, [&](const Node::Entry& entry) {
+      return entry.key == path.back();
+    });
+    return;
+  }
+  const std::vector<std::string> parents(path.begin(), path.end() - 1);
+  if (FindKey(whole) != nullptr || IsLength(Join(parents, "."))) return;
+  std::vector<std::string> names = KeyNames(Join(parents, "."));
+  if (map != nullptr) {
+    for (const Node::Entry& entry : map->entries) names.push_back(entry.key);
+  }
+  const std::string hint = DidYouMean(path.back(), names);
+  findings.Error(mark, whole,
+                 "is not set, so nothing can be unset" +
+                     (hint.empty() ? "; leave it out" : hint));
+}
+
 void Apply(const std::string& text, Mark mark, Node& root, Findings& findings) {
   const std::size_t equals = text.find('=');
   const std::vector<std::string> path = Split(text.substr(0, equals), '.');
@@ -50,9 +143,14 @@ void Apply(const std::string& text, Mark mark, Node& root, Findings& findings) {
                    "searcher.metric=accuracy");
     return;
   }
-  std::optional<Node> value =
-      ReadYaml(std::string_view(text).substr(equals + 1), mark, findings);
+  const std::string_view written = std::string_view(text).substr(equals + 1);
+  if (IsEmpty(written)) {
+    Unset(path, mark, root, findings);
+    return;
+  }
+  std::optional<Node> value = ReadYaml(written, mark, findings);
   if (!value) return;
+  if (!value->is_null()) RemoveExcluded(path, root);
   Node* place = Place(root, path, mark, findings);
   if (place == nullptr) return;
   value->mark = mark;

@@ -57,6 +57,80 @@ TEST_F(OverridesTest, UnsetsByAnEmptyValue) {
   EXPECT_EQ(result.config->name, "f");
 }
 
+TEST_F(OverridesTest, UnsetsHyperparameters) {
+  const auto result = Read({"hyperparameters.lr="});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->hyperparameters, nlohmann::json::object());
+}
+
+TEST_F(OverridesTest, UnsetsWithoutMakingMaps) {
+  const auto result = Read({"early_stopping.patience="});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_FALSE(result.config->training.early_stopping);
+}
+
+TEST_F(OverridesTest, RefusesToUnsetWhatIsNotThere) {
+  EXPECT_EQ(Error("hyperparameters.lrr="),
+            "--set hyperparameters.lrr: hyperparameters.lrr: is not set, so "
+            "nothing can be unset; did you mean 'lr'?");
+  EXPECT_EQ(Error("max_restart="),
+            "--set max_restart: max_restart: is not set, so nothing can be "
+            "unset; did you mean 'max_restarts'?");
+  EXPECT_EQ(Error("data.zzzzz="),
+            "--set data.zzzzz: data.zzzzz: is not set, so nothing can be "
+            "unset; leave it out");
+}
+
+TEST_F(OverridesTest, ReplacesTheUnitOfALength) {
+  const auto result = Read({"searcher.max_length.epochs=2",
+                            "min_validation_period={batches: 4}",
+                            "min_checkpoint_period.records=640"});
+
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->length_unit, Unit::kEpochs);
+  EXPECT_EQ(result.config->searcher.max_length, 2);
+  EXPECT_EQ(result.config->training.min_checkpoint_period,
+            (Length{640, Unit::kRecords}));
+}
+
+TEST_F(OverridesTest, RefusesTwoUnitsOfALength) {
+  const auto result =
+      Read({"searcher.max_length.epochs=2", "searcher.max_length.batches=3"});
+
+  ASSERT_EQ(result.diagnostics.size(), 1u);
+  EXPECT_THAT(result.diagnostics[0].ToString(),
+              testing::HasSubstr("expected exactly one of batches, records and "
+                                 "epochs"));
+}
+
+TEST_F(OverridesTest, ReplacesAKeyByTheOneThatExcludesIt) {
+  const auto result = ReadConfig(
+      "entrypoint: digits:LeNetTrial\n"
+      "searcher: {name: single, metric: loss, max_time: 9, time_metric: "
+      "epochs}\n"
+      "optimizations: {clip_gradients: {norm: 1}}\n"
+      "checkpoint_storage: {host_path: /a}\n",
+      {.overrides = {"searcher.max_length=100",
+                     "optimizations.clip_gradients.value=2",
+                     "checkpoint_storage.path=/b"}});
+
+  ASSERT_TRUE(result.config) << result.diagnostics[0].ToString();
+  EXPECT_EQ(result.config->searcher.max_length, 100);
+  EXPECT_EQ(result.config->training.clip_value, 2);
+  EXPECT_FALSE(result.config->training.clip_norm);
+  EXPECT_EQ(result.config->checkpoints.path, "/b");
+}
+
+TEST_F(OverridesTest, NamesTheHyperparameterThatWasMeant) {
+  EXPECT_EQ(Error("lr=3"),
+            "--set lr: lr: unknown key; did you mean 'hyperparameters.lr'?");
+  EXPECT_EQ(Error("hidden=3"),
+            "--set hidden: hidden: unknown key; a hyperparameter is set as "
+            "hyperparameters.hidden");
+}
+
 TEST_F(OverridesTest, RefusesValuesThatAreReadTwice) {
   EXPECT_THAT(Error("hyperparameters.lr=.nan"),
               testing::StartsWith("--set hyperparameters.lr: "));
