@@ -187,11 +187,12 @@ void RequireThatItLoads(const NewTrial& trial, const fs::path& checkpoint,
                        .directory = scratch.string(),
                        .warm_start = checkpoint.string(),
                        .settings = config.training};
-  LocalLauncher launcher({.experiment = 1,
-                          .slots = slots,
-                          .layout = StoreLayout(scratch),
-                          .host = FindTrialHost(),
-                          .environment = config.environment});
+  LocalLauncher launcher(
+      {.experiment = 1,
+       .slots = slots,
+       .layout = StoreLayout(scratch),
+       .host = FindTrialHost(),
+       .environment = config.environment.For(!slots.gpus.empty())});
   const Evaluation loaded =
       RunEvaluation(launcher, spec, [](const Progress&) {});
   if (loaded.signal != 0) {

@@ -42,8 +42,8 @@ CheckpointRow CheckpointOf(const Store& store,
 // that the experiment's trials had.
 std::string SlotsPerTrial(const ResourcesConfig& trained,
                           const std::string& slots) {
-  const bool many =
-      slots.starts_with("cpu:") || slots.find(',') != std::string::npos;
+  const bool many = slots.starts_with("cpu:") || slots.starts_with("gpu:") ||
+                    slots.find(',') != std::string::npos;
   if (many) return "all";
   return FormatNumber(std::min(trained.slots_per_trial, 1.0));
 }
@@ -65,10 +65,11 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
     config.resources = read.config->resources;
     return config;
   }
-  throw Error(ErrorKind::kUsage,
-              "--slots: '" + slots +
-                  "' makes no sense here; say auto, all, none, cpu, cpu:N, "
-                  "most_free, or GPUs as [0, 1]");
+  throw Error(
+      ErrorKind::kUsage,
+      "--slots: '" + slots +
+          "' makes no sense here; write auto, all, none, cpu, cpu:N, gpu:N, "
+          "most_free, or GPUs as [0, 1]");
 }
 
 TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
@@ -143,8 +144,9 @@ void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
   AddOption(app, "--data", options.data,
             "Directory of the data, instead of where the trial found it")
       .TypeName("DIR");
-  AddOption(app, "--slots", options.slots,
-            "Where: auto, all, none, cpu[:N], most_free, or GPUs: [0,1]");
+  AddOption(
+      app, "--slots", options.slots,
+      "Where: auto, all, none, cpu[:N], gpu:N, most_free, or GPUs: [0,1]");
 }
 
 CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,

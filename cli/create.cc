@@ -155,7 +155,7 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
             "Name instead of the one in the file");
   AddOption(app, "--label", options->labels, "One more label").OneEach();
   AddOption(app, "--slots", options->slots,
-            "auto, all (for one model), none, cpu[:N], most_free, or [0,1]");
+            "auto, all, none, cpu[:N], gpu:N, most_free, or GPUs: [0,1]");
   AddFlag(app, "--dry-run", options->dry_run,
           "Say what would run, create nothing");
   AddFlag(app, "--test", options->test,

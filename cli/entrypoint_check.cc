@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 // Where a command will be looked for: as the trials will see it.
 std::string PathOfTrials(const ExperimentConfig& config) {
-  for (const auto& [name, value] : config.environment) {
+  for (const auto& [name, value] : config.environment.All()) {
     if (name == "PATH") return value;
   }
   const char* path = std::getenv("PATH");

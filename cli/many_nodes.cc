@@ -66,7 +66,7 @@ int FollowRunner(const NodePlace& place, const ExperimentConfig& config,
        .launcher = {.slots = slots,
                     .layout = FindStore(globals),
                     .host = FindTrialHost(),
-                    .environment = config.environment},
+                    .environment = config.environment.For(!slots.gpus.empty())},
        .notice = [&](const std::string& line) { Say(globals, line); }});
 }
 

@@ -40,7 +40,7 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const GlobalOptions& globals) {
   if (!NeedsContext(config, directory)) return std::nullopt;
   std::vector<std::filesystem::path> excluded = {FindStore(globals).root()};
-  if (!config.environment.empty()) excluded.emplace_back(config_file);
+  if (!config.environment.All().empty()) excluded.emplace_back(config_file);
   ContextList list = ListContext(directory, excluded);
   SayLeftOut(list, globals);
   return list;

@@ -32,10 +32,25 @@ void HideAfterName(std::string& text, const std::string& name,
   }
 }
 
+// Takes the variables that `names` names for `device` from this process.
+void FillVariables(const nlohmann::json& names, const std::string& device,
+                   TrialEnvironment& environment,
+                   std::vector<std::string>& missing) {
+  for (const auto& [name, value] : names.items()) {
+    if (value.is_object()) continue;  // those of a device
+    const char* text = std::getenv(name.c_str());
+    if (text == nullptr) {
+      missing.push_back(name);
+    } else {
+      environment.Of(device).emplace_back(name, text);
+    }
+  }
+}
+
 bool HasValue(const ConfigResult& result,
               const std::pair<std::string, std::string>& variable) {
   return !result.config ||
-         std::ranges::count(result.config->environment, variable) > 0;
+         std::ranges::count(result.config->environment.All(), variable) > 0;
 }
 
 }  // namespace
@@ -59,17 +74,17 @@ std::string RecordedYaml(const std::string& text,
   // only.
   constexpr std::size_t kTelling = 4;
   std::string hidden = text;
-  for (const auto& [name, value] : config.environment) {
+  const EnvironmentVariables variables = config.environment.All();
+  for (const auto& [name, value] : variables) {
     if (value.empty()) continue;
     HideAfterName(hidden, name, value);
     if (value.size() >= kTelling) ReplaceAll(hidden, value, kHidden);
   }
-  if (hidden == text && config.environment.empty()) return text;
+  if (hidden == text && variables.empty()) return text;
   const ConfigResult again = ReadConfig(hidden, {.file_name = "recorded"});
-  const bool safe =
-      std::ranges::none_of(config.environment, [&](const auto& variable) {
-        return !variable.second.empty() && HasValue(again, variable);
-      });
+  const bool safe = std::ranges::none_of(variables, [&](const auto& variable) {
+    return !variable.second.empty() && HasValue(again, variable);
+  });
   if (safe) return hidden;
   return "# as it was run; the values of its environment variables are not "
          "recorded\n" +
@@ -81,12 +96,11 @@ std::vector<std::string> FillEnvironment(ExperimentConfig& config) {
   const auto section =
       config.effective.value(kSection, nlohmann::json::object());
   if (!section.is_object() || !section.contains(kVariables)) return missing;
-  for (const auto& [name, unused] : section.at(kVariables).items()) {
-    const char* value = std::getenv(name.c_str());
-    if (value == nullptr) {
-      missing.push_back(name);
-    } else {
-      config.environment.emplace_back(name, value);
+  const nlohmann::json& variables = section.at(kVariables);
+  FillVariables(variables, "", config.environment, missing);
+  for (const auto& [name, value] : variables.items()) {
+    if (value.is_object()) {
+      FillVariables(value, name, config.environment, missing);
     }
   }
   return missing;

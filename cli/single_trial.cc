@@ -109,7 +109,7 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
   ExperimentConfig config = *std::move(result.config);
   CheckTypes(config.hyperparameters, trial.row.hparams, "hyperparameters",
              where);
-  if (!config.environment.empty()) return config;
+  if (!config.environment.All().empty()) return config;
   for (const std::string& name : FillEnvironment(config)) {
     Say(globals, "warning: the value of environment variable " + name +
                      " was not recorded; set it if the trial needs it");

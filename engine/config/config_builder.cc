@@ -98,6 +98,10 @@ SlotChoice BuildSlots(const Json& json) {
   const auto text = json.get<std::string>();
   if (text == "none") return {.kind = SlotChoice::Kind::kNone};
   if (text == "most_free") return {.kind = SlotChoice::Kind::kMostFree};
+  if (text.starts_with("gpu:")) {
+    return {.kind = SlotChoice::Kind::kGpu,
+            .gpu_slots = std::stoll(text.substr(4))};
+  }
   if (text.substr(0, 3) != "cpu") return {};
   SlotChoice slots{.kind = SlotChoice::Kind::kCpu};
   if (text.size() > 4) slots.cpu_slots = std::stoll(text.substr(4));

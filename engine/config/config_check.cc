@@ -1,5 +1,7 @@
 #include "engine/config/config_check.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,12 @@ void SettleStoragePath(const Node& root, Json& storage, Findings& findings) {
                    "checkpoint_storage.storage_path",
                    "lies in host_path, which is missing; use path instead");
   }
+  if (given.size() == 1) {
+    const std::string key = JoinPath(section, given[0]);
+    findings.Note(
+        MarkOf(root, key), key,
+        "ignored: checkpoints are in the store, which --store places");
+  }
   Json path = given.empty() ? Json() : storage[given[0]];
   if (!sub.is_null() && path.is_string()) {
     const auto inner = sub.get<std::string>();
@@ -49,8 +57,31 @@ bool IsOnCpus(const Json& slots) {
          (slots == "none" || slots.get<std::string>().starts_with("cpu"));
 }
 
-void CheckResources(const Node& root, const Json& resources,
-                    Findings& findings) {
+// How many GPUs `slots` asks for, at most; none where it does not say.
+std::optional<std::int64_t> GpusAskedFor(const Json& slots) {
+  if (slots.is_array()) return static_cast<std::int64_t>(slots.size());
+  const std::string text = slots.is_string() ? slots.get<std::string>() : "";
+  if (text == "most_free") return 1;
+  if (!text.starts_with("gpu:")) return std::nullopt;
+  return std::stoll(text.substr(4));
+}
+
+// A trial of no slots runs on one CPU slot; afterwards the configuration says
+// so in the words of this program.
+void SettleNoSlots(const Node& root, Json& resources, Findings& findings) {
+  if (resources.at("slots_per_trial") != 0) return;
+  const std::string key = "resources.slots";
+  if (GpusAskedFor(resources.at("slots"))) {
+    findings.Error(MarkOf(root, key), key,
+                   "names GPUs, but with slots_per_trial: 0 a trial has none; "
+                   "remove it, or set slots_per_trial to 1");
+  }
+  resources["slots_per_trial"] = 1;
+  if (resources.at("slots") == "auto") resources["slots"] = "none";
+}
+
+void CheckResources(const Node& root, Json& resources, Findings& findings) {
+  SettleNoSlots(root, resources, findings);
   const Json& per_trial = resources.at("slots_per_trial");
   const Json& slots = resources.at("slots");
   if (per_trial.is_number_float() && IsOnCpus(slots)) {
@@ -66,7 +97,8 @@ void CheckResources(const Node& root, const Json& resources,
                    "is less than slots_per_trial (" + per_trial.dump() +
                        "), so no trial could run; raise it");
   }
-  if (slots.is_array() && slots.size() < per_trial.get<std::size_t>()) {
+  const auto gpus = GpusAskedFor(slots);
+  if (gpus && *gpus < per_trial.get<std::int64_t>()) {
     findings.Error(MarkOf(root, "resources.slots"), "resources.slots",
                    "are fewer than slots_per_trial (" + per_trial.dump() +
                        "), so no trial could run; name more");
@@ -201,7 +233,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   CheckHyperparameters(root, searcher, findings);
   CheckTrialSeed(root, searcher, findings);
   SettleStoragePath(root, effective["checkpoint_storage"], findings);
-  CheckResources(root, effective.at("resources"), findings);
+  CheckResources(root, effective["resources"], findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);
   if (effective.at("entrypoint").is_array()) {

@@ -1,7 +1,10 @@
 #include "engine/config/environment.h"
 
-#include <algorithm>
+#include <array>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace dtrain {
 namespace {
@@ -23,9 +26,25 @@ struct Variable {
   bool valid = true;
 };
 
+// Determined's names of devices, and ours; none of its variables is called so.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
+    kDevices = {
+        {{"cpu", "cpu"}, {"cuda", "cuda"}, {"gpu", "cuda"}, {"rocm", "rocm"}}};
+
+// The device whose variables `entry` holds, or empty: it is a variable.
+std::string_view DeviceOf(const Node::Entry& entry) {
+  if (entry.value.IsScalar()) return "";
+  for (const auto& [name, device] : kDevices) {
+    if (entry.key == name) return device;
+  }
+  return "";
+}
+
+// The variables that `node` itself has, without those of a device.
 std::vector<Variable> Variables(const Node& node) {
   std::vector<Variable> all;
   for (const Node::Entry& entry : node.entries) {
+    if (!DeviceOf(entry).empty()) continue;
     Variable variable{entry.key, std::nullopt, entry.mark};
     variable.valid = entry.value.IsScalar();
     if (!entry.value.is_null()) variable.value = entry.value.text;
@@ -43,18 +62,10 @@ std::vector<Variable> Variables(const Node& node) {
   return all;
 }
 
-}  // namespace
-
-std::optional<nlohmann::json> ReadEnvironment(const Node& node,
-                                              const std::string& path,
-                                              Findings& findings) {
-  if (node.IsScalar()) {
-    findings.Error(node.mark, path,
-                   "expected a map, or a list of NAME=value texts");
-    return std::nullopt;
-  }
+// The names of the variables that `node` itself has, each with null.
+nlohmann::json ReadNames(const Node& node, const std::string& path,
+                         Findings& findings) {
   auto names = nlohmann::json::object();
-  const int before = findings.errors();
   for (const Variable& variable : Variables(node)) {
     const std::string place =
         IsName(variable.name) ? JoinPath(path, variable.name) : path;
@@ -71,16 +82,79 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
     }
     names[variable.name] = nullptr;
   }
+  return names;
+}
+
+void AddValues(const Node& node, EnvironmentVariables& values) {
+  for (Variable& variable : Variables(node)) {
+    if (!variable.value) continue;
+    values.emplace_back(std::move(variable.name), *std::move(variable.value));
+  }
+}
+
+void Append(const EnvironmentVariables& from, EnvironmentVariables& to) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+EnvironmentVariables TrialEnvironment::For(bool on_gpus) const {
+  EnvironmentVariables all = everywhere;
+  for (const auto& variable : on_gpus ? cuda : cpu) {
+    std::erase_if(
+        all, [&](const auto& other) { return other.first == variable.first; });
+    all.push_back(variable);
+  }
+  return all;
+}
+
+EnvironmentVariables TrialEnvironment::All() const {
+  EnvironmentVariables all = everywhere;
+  Append(cpu, all);
+  Append(cuda, all);
+  Append(rocm, all);
+  return all;
+}
+
+EnvironmentVariables& TrialEnvironment::Of(std::string_view device) {
+  if (device == "cpu") return cpu;
+  if (device == "cuda") return cuda;
+  return device == "rocm" ? rocm : everywhere;
+}
+
+std::optional<nlohmann::json> ReadEnvironment(const Node& node,
+                                              const std::string& path,
+                                              Findings& findings) {
+  if (node.IsScalar()) {
+    findings.Error(node.mark, path,
+                   "expected a map, or a list of NAME=value texts");
+    return std::nullopt;
+  }
+  const int before = findings.errors();
+  nlohmann::json names = ReadNames(node, path, findings);
+  for (const Node::Entry& entry : node.entries) {
+    const std::string device(DeviceOf(entry));
+    if (device.empty()) continue;
+    const std::string place = JoinPath(path, entry.key);
+    if (device == "rocm") {
+      ReadNames(entry.value, place, findings);
+      findings.Note(entry.mark, place, "ignored: AMD GPUs are not used");
+    } else if (names.contains(device)) {
+      findings.Error(entry.mark, place, "means the same as cuda; remove one");
+    } else {
+      names[device] = ReadNames(entry.value, place, findings);
+    }
+  }
   if (findings.errors() > before) return std::nullopt;
   return names;
 }
 
-std::vector<std::pair<std::string, std::string>> EnvironmentValues(
-    const Node& node) {
-  std::vector<std::pair<std::string, std::string>> values;
-  for (Variable& variable : Variables(node)) {
-    if (!variable.value) continue;
-    values.emplace_back(std::move(variable.name), *std::move(variable.value));
+TrialEnvironment EnvironmentValues(const Node& node) {
+  TrialEnvironment values;
+  AddValues(node, values.everywhere);
+  for (const Node::Entry& entry : node.entries) {
+    const std::string_view device = DeviceOf(entry);
+    if (!device.empty()) AddValues(entry.value, values.Of(device));
   }
   return values;
 }

@@ -2,25 +2,25 @@
 
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/config/findings.h"
 #include "engine/config/node.h"
+#include "engine/config/resources_config.h"
 
 namespace dtrain {
 
-/// `{NAME: value}` or `[NAME=value]` as a map of the names to null: values are
-/// secrets, so no finding and no record has one.
+/// Returns `{NAME: value}` or `[NAME=value]` as a map of the names to null:
+/// values are secrets, so no finding and no record has one. In a map, `cpu` and
+/// `cuda` (or `gpu`, Determined's former name of it) may have such a map or
+/// list of their own.
 std::optional<nlohmann::json> ReadEnvironment(const Node& node,
                                               const std::string& path,
                                               Findings& findings);
 
-/// The variables that have a value, in order. REQUIRES: `ReadEnvironment`
-/// found nothing wrong with `node`.
-std::vector<std::pair<std::string, std::string>> EnvironmentValues(
-    const Node& node);
+/// The variables that have a value. REQUIRES: `ReadEnvironment` found nothing
+/// wrong with `node`.
+TrialEnvironment EnvironmentValues(const Node& node);
 
 }  // namespace dtrain

@@ -45,9 +45,8 @@ struct ExperimentConfig {
   std::optional<std::uint32_t> trial_seed;  // of a single search
   std::optional<double> time_limit;         // seconds
   double hang_timeout = 600;                // seconds without a step
-  // Name and value; for trials only, never stored: `effective` has the names,
-  // each with null.
-  std::vector<std::pair<std::string, std::string>> environment;
+  // Never stored: `effective` has the names, each with null.
+  TrialEnvironment environment;
   // The whole configuration as JSON, defaults filled in and environment
   // values taken out: what is stored and what `--json` prints.
   nlohmann::json effective = nlohmann::json::object();

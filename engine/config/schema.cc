@@ -30,7 +30,7 @@ std::string SpecialTypeName(KeyType type) {
     case KeyType::kEntrypoint:
       return "`module:Trial`, command or list of words";
     case KeyType::kEnvironment:
-      return "map or list of `NAME=value`";
+      return "map or list of `NAME=value`, or such a one for `cpu` and `cuda`";
     case KeyType::kHyperparameters:
       return "map, see below";
     case KeyType::kLossScale:
@@ -38,9 +38,10 @@ std::string SpecialTypeName(KeyType type) {
     case KeyType::kPoints:
       return "list of maps";
     case KeyType::kSlots:
-      return "auto, none, cpu, `cpu:N`, most_free, GPU number or list of them";
+      return "auto, none, cpu, `cpu:N`, `gpu:N`, most_free, GPU number or list "
+             "of them";
     case KeyType::kSlotsPerTrial:
-      return "int ≥ 1, 0.25, 0.5, 0.75 or all";
+      return "int ≥ 0, 0.25, 0.5, 0.75 or all";
     case KeyType::kTrialId:
       return "`EXP.N`";
     case KeyType::kUuid:

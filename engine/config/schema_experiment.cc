@@ -88,15 +88,16 @@ constexpr KeySpec kExperimentKeys[] = {
      .words = "best all none"},
     {.path = "checkpoint_storage",
      .type = kSection,
-     .doc = "Where checkpoints lie and which are kept at the end."},
+     .doc = "Which checkpoints are kept at the end."},
     {.path = "checkpoint_storage.type",
      .type = kWord,
-     .doc = "Both mean a directory of this machine. s3, gcs, azure and hdfs "
-            "are refused.",
+     .doc = "Both mean the store. s3, gcs, azure and hdfs are refused.",
      .words = "directory shared_fs"},
     {.path = "checkpoint_storage.path",
      .type = kText,
-     .doc = "Directory for checkpoints; without it, in the store.",
+     .doc =
+         "Ignored, with a note: checkpoints are in the store, which `--store` "
+         "places.",
      .least = 1,
      .most = 4096},
     {.path = "checkpoint_storage.host_path",
@@ -151,7 +152,7 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kSlotsPerTrial,
      .fallback = "1",
      .doc = "Slots of one trial, with a rank on each: GPUs or CPU slots, a "
-            "share of one GPU, or all."},
+            "share of one GPU, or all; 0: one CPU slot, no GPU."},
     {.path = "resources.max_slots",
      .type = kInt,
      .doc = "At most this many slots at once; of GPUs that trials share, so "
@@ -162,7 +163,8 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kSlots,
      .fallback = R"("auto")",
      .doc = "Which slots: every GPU, or CPUs where there is none; no GPU; N "
-            "CPU slots; the GPU with the most free memory; these GPUs."},
+            "CPU slots; any N GPUs; the GPU with the most free memory; these "
+            "GPUs."},
     {.path = "resources.executor",
      .type = kWord,
      .fallback = R"("local")",
@@ -186,7 +188,8 @@ constexpr KeySpec kExperimentKeys[] = {
     {.path = "environment.environment_variables",
      .type = kEnvironment,
      .fallback = "{}",
-     .doc = "Variables for trials. Values are never stored; a name without a "
+     .doc = "Variables for trials; those under `cpu` or `cuda` only for "
+            "trials on CPUs or GPUs. Values are never stored; a name without a "
             "value, and every name after `dtrain resume`, is taken from the "
             "shell."},
 };

@@ -129,14 +129,15 @@ MaybeJson ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
     }
     std::int64_t count = 0;
     const char* end = text.data() + text.size();
-    if (text.substr(0, 4) == "cpu:" &&
+    const std::string_view kind = text.substr(0, 4);
+    if ((kind == "cpu:" || kind == "gpu:") &&
         std::from_chars(text.data() + 4, end, count).ptr == end && count >= 1 &&
         count <= kMostSlots) {
-      return "cpu:" + std::to_string(count);
+      return std::string(kind) + std::to_string(count);
     }
   }
   findings.Error(node.mark, path,
-                 "expected auto, none, cpu, cpu:N (N from 1 to 1024), "
+                 "expected auto, none, cpu, cpu:N or gpu:N (N from 1 to 1024), "
                  "most_free, a GPU's number or a list of them, got " +
                      Describe(node));
   return std::nullopt;
@@ -150,13 +151,13 @@ MaybeJson ReadSlotsPerTrial(const KeySpec& key, const Node& node,
     const double value = node.number;
     if (value == 0.25 || value == 0.5 || value == 0.75) return value;
     const auto whole = static_cast<double>(kMostSlots);
-    if (value >= 1 && value <= whole &&
+    if (value >= 0 && value <= whole &&
         value == static_cast<double>(static_cast<std::int64_t>(value))) {
       return static_cast<std::int64_t>(value);
     }
   }
   findings.Error(node.mark, std::string(key.path),
-                 "expected an integer from 1 to 1024, 0.25, 0.5, 0.75 or all, "
+                 "expected an integer from 0 to 1024, 0.25, 0.5, 0.75 or all, "
                  "got " +
                      Describe(node));
   return std::nullopt;

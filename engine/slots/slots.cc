@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -46,6 +47,13 @@ std::vector<Gpu> GpusById(const std::vector<std::int64_t>& ids,
   return chosen;
 }
 
+std::vector<Gpu> RequireGpus(std::int64_t count, std::vector<Gpu> gpus) {
+  if (static_cast<std::int64_t>(gpus.size()) >= count) return gpus;
+  Fail("resources.slots: gpu:" + std::to_string(count) + " asks for " +
+       Counted(count, "GPU") + " and " + Inventory(gpus) +
+       "; use 'auto' or 'cpu'");
+}
+
 std::vector<Gpu> GpuWithMostFreeMemory(const std::vector<Gpu>& gpus) {
   if (gpus.empty()) {
     Fail("resources.slots: most_free needs a GPU and " + Inventory(gpus) +
@@ -64,6 +72,8 @@ std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
     case SlotChoice::Kind::kNone:
     case SlotChoice::Kind::kCpu:
       return {};
+    case SlotChoice::Kind::kGpu:
+      return RequireGpus(choice.gpu_slots, std::move(gpus));
     case SlotChoice::Kind::kMostFree:
       return GpuWithMostFreeMemory(gpus);
     case SlotChoice::Kind::kIds:
@@ -168,8 +178,11 @@ std::int64_t QuartersOf(double gpu_share) {
 SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
                    std::int64_t cpus, std::int64_t trials_at_once) {
   cpus = std::max<std::int64_t>(cpus, 1);
-  const std::int64_t most =
+  std::int64_t most =
       resources.max_slots.value_or(std::numeric_limits<std::int64_t>::max());
+  if (resources.slots.kind == SlotChoice::Kind::kGpu) {
+    most = std::min(most, resources.slots.gpu_slots);
+  }
   gpus = ChosenGpus(resources.slots, std::move(gpus));
   if (!gpus.empty()) {
     return PlanGpuSlots(resources, std::move(gpus), most, cpus);

@@ -84,6 +84,14 @@ TEST_F(CreateRefusalTest, RefusesBadOptionsBeforeAnythingIsThere) {
   ExpectRefused({"good.yaml", "-d", "--require", "loss<1"}, "excludes");
 }
 
+TEST_F(CreateRefusalTest, AsksWhichSlotsANumberMeans) {
+  dtrain_.Write("good.yaml", kGood);
+  ExpectRefused({"good.yaml", "--slots", "4"},
+                "--slots: '4' may be a number of slots or a GPU; write gpu:4 "
+                "for so many GPUs, [4] for that GPU, or cpu:4 for so many CPU "
+                "slots");
+}
+
 TEST_F(CreateRefusalTest, HasNoResourcesForWhatIsNotThere) {
   dtrain_.Write("good.yaml", kGood);
   const CliResult result =

@@ -68,9 +68,28 @@ TEST(SecretsTest, TakesValuesAgainFromTheEnvironment) {
       ConfigFromJson(Read("{HOME: x, DTRAIN_NOT_SET: y}").effective);
   const std::vector<std::string> missing = {"DTRAIN_NOT_SET"};
   EXPECT_EQ(FillEnvironment(config), missing);
-  ASSERT_EQ(config.environment.size(), 1);
-  EXPECT_EQ(config.environment[0].first, "HOME");
-  EXPECT_EQ(config.environment[0].second, std::getenv("HOME"));
+  const auto& variables = config.environment.everywhere;
+  ASSERT_EQ(variables.size(), 1);
+  EXPECT_EQ(variables[0].first, "HOME");
+  EXPECT_EQ(variables[0].second, std::getenv("HOME"));
+}
+
+TEST(SecretsTest, TakesValuesOfADeviceAgainFromTheEnvironment) {
+  ExperimentConfig config =
+      ConfigFromJson(Read("{cpu: [HOME=x, DTRAIN_NOT_SET=y]}").effective);
+  const std::vector<std::string> missing = {"DTRAIN_NOT_SET"};
+  EXPECT_EQ(FillEnvironment(config), missing);
+  EXPECT_TRUE(config.environment.everywhere.empty());
+  ASSERT_EQ(config.environment.cpu.size(), 1);
+  EXPECT_EQ(config.environment.cpu[0].second, std::getenv("HOME"));
+}
+
+TEST(SecretsTest, HidesValuesOfEveryDevice) {
+  const std::string variables = "{cpu: [A=canary1], rocm: [B=canary2]}";
+  const std::string recorded =
+      RecordedYaml("environment: {environment_variables: " + variables + "}\n",
+                   Read(variables));
+  EXPECT_THAT(recorded, Not(HasSubstr("canary")));
 }
 
 }  // namespace

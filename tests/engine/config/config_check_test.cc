@@ -86,6 +86,17 @@ TEST_F(ConfigCheckTest, FindsOneStoragePathUnderItsManyNames) {
             "/c/e");
 }
 
+TEST_F(ConfigCheckTest, SaysThatAStoragePathIsIgnored) {
+  const auto notes = FindingsOf(
+      kValid + "checkpoint_storage: {host_path: /c}\n", Severity::kNote);
+
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(
+      notes[0].ToString(),
+      "bad.yaml:3:33: checkpoint_storage.host_path: note: ignored: checkpoints "
+      "are in the store, which --store places");
+}
+
 TEST_F(ConfigCheckTest, StopsEarlyByTheSearchersMetric) {
   const auto early =
       Read("early_stopping: {patience: 3}\n").training.early_stopping;

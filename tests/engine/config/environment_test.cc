@@ -47,7 +47,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"MapAsValue",
                   kValid + "environment: {environment_variables: "
                            "{A: {canary: 1}}}\n",
-                  3, 39, "environment.environment_variables.A", "a text"}),
+                  3, 39, "environment.environment_variables.A", "a text"},
+        BadConfig{"BadNameOfADevice",
+                  kValid + "environment: {environment_variables: "
+                           "{cuda: ['1A=canary']}}\n",
+                  3, 46, "environment.environment_variables.cuda", "a name"},
+        BadConfig{"CudaTwice",
+                  kValid + "environment: {environment_variables: "
+                           "{cuda: [A=canary], gpu: [B=canary]}}\n",
+                  3, 57, "environment.environment_variables.gpu",
+                  "the same as cuda"}),
     CaseName);
 
 TEST(EnvironmentTest, ReadsMaps) {
@@ -55,7 +64,7 @@ TEST(EnvironmentTest, ReadsMaps) {
       kValid + "environment: {environment_variables: {B: x=y, A: 010, C: }}\n",
       {});
 
-  EXPECT_EQ(result.config->environment,
+  EXPECT_EQ(result.config->environment.everywhere,
             (Variables{{"B", "x=y"}, {"A", "010"}}));
 }
 
@@ -63,7 +72,54 @@ TEST(EnvironmentTest, ReadsLists) {
   const auto result = ReadConfig(
       kValid + "environment: {environment_variables: [B=x=y, A=, C]}\n", {});
 
-  EXPECT_EQ(result.config->environment, (Variables{{"B", "x=y"}, {"A", ""}}));
+  EXPECT_EQ(result.config->environment.everywhere,
+            (Variables{{"B", "x=y"}, {"A", ""}}));
+}
+
+// As Determined has them: a list for each kind of device.
+TEST(EnvironmentTest, ReadsTheVariablesOfEachDevice) {
+  const auto result = ReadConfig(
+      kValid +
+          "environment: {environment_variables: {A: 1, B: 2, cpu: [A=cpu], "
+          "cuda: {A: cuda, C: 3}}}\n",
+      {});
+
+  const TrialEnvironment& environment = result.config->environment;
+  EXPECT_EQ(environment.For(/*on_gpus=*/false),
+            (Variables{{"B", "2"}, {"A", "cpu"}}));
+  EXPECT_EQ(environment.For(/*on_gpus=*/true),
+            (Variables{{"B", "2"}, {"A", "cuda"}, {"C", "3"}}));
+}
+
+TEST(EnvironmentTest, TakesTheFormerNameOfCuda) {
+  const auto result = ReadConfig(
+      kValid + "environment: {environment_variables: {gpu: [A=1]}}\n", {});
+
+  EXPECT_EQ(result.config->environment.cuda, (Variables{{"A", "1"}}));
+}
+
+TEST(EnvironmentTest, SaysThatVariablesOfAmdGpusHaveNoEffect) {
+  const auto notes = FindingsOf(
+      kValid + "environment: {environment_variables: {rocm: [A=canary]}}\n",
+      Severity::kNote);
+
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(
+      notes[0].ToString(),
+      "bad.yaml:3:39: environment.environment_variables.rocm: note: ignored: "
+      "AMD GPUs are not used");
+}
+
+TEST(EnvironmentTest, RecordsTheNamesOfEachDevice) {
+  const auto result = ReadConfig(
+      kValid + "environment: {environment_variables: {cpu: [A=canary]}}\n", {});
+
+  const auto again = ReadConfig(ToYaml(result.config->effective), {});
+  ASSERT_TRUE(again.config);
+  EXPECT_EQ(again.config->effective["environment"]["environment_variables"],
+            nlohmann::json::parse(R"({"cpu": {"A": null}})"));
+  EXPECT_THAT(result.config->effective.dump(),
+              testing::Not(testing::HasSubstr("canary")));
 }
 
 TEST(EnvironmentTest, KeepsValuesOutOfTheRecord) {

@@ -79,7 +79,7 @@ TEST_F(ExperimentConfigTest, ReadsEveryKind) {
   EXPECT_EQ(config.length_unit, Unit::kRecords);
   EXPECT_EQ(config.source_checkpoint_uuid, "0123abcd");
   EXPECT_FALSE(config.training.early_stopping->smaller_is_better);
-  EXPECT_EQ(config.environment.size(), 2u);
+  EXPECT_EQ(config.environment.everywhere.size(), 2u);
 }
 
 TEST_F(ExperimentConfigTest, GoesThroughYamlUnchanged) {
@@ -104,7 +104,7 @@ TEST_F(ExperimentConfigTest, GoesThroughJsonUnchanged) {
   EXPECT_EQ(again.time_limit, config.time_limit);
   EXPECT_EQ(again.resources.slots.gpus, config.resources.slots.gpus);
   EXPECT_EQ(again.searcher.max_length, config.searcher.max_length);
-  EXPECT_TRUE(again.environment.empty());
+  EXPECT_TRUE(again.environment.All().empty());
 }
 
 TEST_F(ExperimentConfigTest, RefusesAStoredConfigurationThatIsNone) {

@@ -40,8 +40,14 @@ INSTANTIATE_TEST_SUITE_P(
                   24, "resources.slots[1]", "twice"},
         BadConfig{"NoGpu", kValid + "resources: {slots: []}\n", 3, 20,
                   "resources.slots", "is empty"},
-        BadConfig{"ZeroSlots", kValid + "resources: {slots_per_trial: 0}\n", 3,
-                  30, "resources.slots_per_trial", "from 1 to 1024"},
+        BadConfig{"NoSlotsOnGpus",
+                  kValid + "resources: {slots_per_trial: 0, slots: gpu:2}\n", 3,
+                  40, "resources.slots", "a trial has none"},
+        BadConfig{"FewerGpusThanATrialTakes",
+                  kValid + "resources: {slots_per_trial: 3, slots: gpu:2}\n", 3,
+                  40, "resources.slots", "fewer than slots_per_trial (3)"},
+        BadConfig{"ZeroGpus", kValid + "resources: {slots: gpu:0}\n", 3, 20,
+                  "resources.slots", "gpu:N"},
         BadConfig{"OddFraction", kValid + "resources: {slots_per_trial: 0.3}\n",
                   3, 30, "resources.slots_per_trial", "0.25, 0.5, 0.75"},
         BadConfig{"NegativeShare",
@@ -49,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "resources.slots_per_trial", "0.25, 0.5, 0.75"},
         BadConfig{"NegativeSlots",
                   kValid + "resources: {slots_per_trial: -1}\n", 3, 30,
-                  "resources.slots_per_trial", "from 1 to 1024"},
+                  "resources.slots_per_trial", "from 0 to 1024"},
         BadConfig{"ShareInQuotes",
                   kValid + "resources: {slots_per_trial: '0.5'}\n", 3, 30,
                   "resources.slots_per_trial", "0.25, 0.5, 0.75"},
@@ -137,6 +143,31 @@ TEST_F(SpecialValuesTest, ReadsSlotsPerTrial) {
   EXPECT_EQ(
       Read("resources: {slots_per_trial: 4.0}\n").resources.slots_per_trial, 4);
   EXPECT_TRUE(Read("resources: {slots_per_trial: all}\n").resources.all_slots);
+}
+
+// As Determined has it: a trial without GPUs.
+TEST_F(SpecialValuesTest, RunsTrialsOfNoSlotsOnCpus) {
+  const ExperimentConfig config = Read("resources: {slots_per_trial: 0}\n");
+
+  EXPECT_EQ(config.resources.slots_per_trial, 1);
+  EXPECT_EQ(config.resources.slots.kind, SlotChoice::Kind::kNone);
+  EXPECT_EQ(config.effective["resources"]["slots"], "none");
+  EXPECT_EQ(config.effective["resources"]["slots_per_trial"], 1);
+}
+
+TEST_F(SpecialValuesTest, KeepsTheCpuSlotsOfTrialsOfNoSlots) {
+  const auto slots =
+      Read("resources: {slots_per_trial: 0, slots: cpu:2}\n").resources.slots;
+
+  EXPECT_EQ(slots.kind, SlotChoice::Kind::kCpu);
+  EXPECT_EQ(slots.cpu_slots, 2);
+}
+
+TEST_F(SpecialValuesTest, ReadsSoManyGpus) {
+  const SlotChoice four = Read("resources: {slots: gpu:4}\n").resources.slots;
+
+  EXPECT_EQ(four.kind, SlotChoice::Kind::kGpu);
+  EXPECT_EQ(four.gpu_slots, 4);
 }
 
 TEST_F(SpecialValuesTest, TakesIdsThatLookLikeNumbersAsTheyAreWritten) {

@@ -132,6 +132,22 @@ TEST_F(PlanSlotsTest, MostFreeNeedsAGpu) {
               HasSubstr("this machine has no GPU"));
 }
 
+TEST_F(PlanSlotsTest, SoManyGpusAreAnyOfThem) {
+  ResourcesConfig resources = Slots(SlotChoice::Kind::kGpu);
+  resources.slots.gpu_slots = 1;
+  const SlotPlan plan = PlanSlots(resources, TwoGpus(), 4, 8);
+  EXPECT_THAT(plan.gpus, SizeIs(2));
+  EXPECT_EQ(plan.count, 1);
+}
+
+TEST_F(PlanSlotsTest, AsksForNoMoreGpusThanThereAre) {
+  ResourcesConfig resources = Slots(SlotChoice::Kind::kGpu);
+  resources.slots.gpu_slots = 3;
+  EXPECT_EQ(Refusal(resources, TwoGpus()),
+            "resources.slots: gpu:3 asks for 3 GPUs and this machine has GPU 0 "
+            "(NVIDIA A), GPU 1 (NVIDIA B); use 'auto' or 'cpu'");
+}
+
 TEST_F(PlanSlotsTest, IdsChooseGpus) {
   ResourcesConfig resources = Slots(SlotChoice::Kind::kIds);
   resources.slots.gpus = {1, 1};
