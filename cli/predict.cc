@@ -44,6 +44,10 @@ class Predictions {
  public:
   explicit Predictions(const fs::path& directory)
       : files_(CheckpointFiles::Read(directory / kPredictionDirectory)) {
+    const auto names = files_[kClassNameFile];
+    const auto* text = reinterpret_cast<const char*>(names.data());
+    names_ = nlohmann::json::parse(text, text + names.size())
+                 .get<std::vector<std::string>>();
     for (const TensorBytes& tensor :
          ReadSafetensors(files_[kPredictionFile], kPredictionFile)) {
       if (tensor.name == "output") {
@@ -58,6 +62,13 @@ class Predictions {
     }
   }
 
+  /// Of all classes, or none.
+  const std::vector<std::string>& names() const { return names_; }
+  /// Empty if the class has none.
+  std::string NameOf(std::int64_t label) const {
+    const bool known = label >= 0 && label < std::ssize(names_);
+    return known ? names_[static_cast<std::size_t>(label)] : "";
+  }
   std::int64_t samples() const { return shape_.empty() ? 0 : shape_[0]; }
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::span<const float> Row(std::int64_t sample) const {
@@ -79,6 +90,7 @@ class Predictions {
 
  private:
   CheckpointFiles files_;
+  std::vector<std::string> names_;
   std::vector<std::int64_t> shape_;
   std::vector<float> output_;
   std::vector<std::int64_t> target_;
@@ -143,6 +155,7 @@ void PrintJsonDocument(const Predictions& all, const Samples& samples,
   } else {
     document["split"] = options.split;
   }
+  if (!all.names().empty()) document["classes"] = all.names();
   for (const std::int64_t i : samples.rows()) {
     const Prediction one = PredictionOf(all, i);
     nlohmann::json row = {{"class", one.label},
@@ -157,6 +170,10 @@ void PrintJsonDocument(const Predictions& all, const Samples& samples,
       row["sample"] = one.sample;
     }
     if (one.target) row["target"] = *one.target;
+    if (!all.names().empty()) {
+      row["class_name"] = all.NameOf(one.label);
+      if (one.target) row["target_name"] = all.NameOf(*one.target);
+    }
     document["predictions"].push_back(std::move(row));
   }
   PrintJson(document);
@@ -168,7 +185,10 @@ void PrintRows(const Predictions& all, const Samples& samples,
                                   .right = !samples.images()},
                                  {.name = "class", .right = true},
                                  {.name = "probability", .right = true}};
+  const bool named = !all.names().empty();
   if (!samples.images()) columns.push_back({.name = "target", .right = true});
+  if (named) columns.push_back({.name = "class_name"});
+  if (named && !samples.images()) columns.push_back({.name = "target_name"});
   Table table(std::move(columns));
   std::int64_t right = 0;
   std::int64_t judged = 0;
@@ -181,6 +201,10 @@ void PrintRows(const Predictions& all, const Samples& samples,
       judged += one.target.has_value();
       right += one.target == one.label;
       row.push_back(one.target ? std::to_string(*one.target) : "");
+    }
+    if (named) row.push_back(all.NameOf(one.label));
+    if (named && !samples.images()) {
+      row.push_back(one.target ? all.NameOf(*one.target) : "");
     }
     table.AddRow(std::move(row));
   }

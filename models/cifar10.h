@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 
+#include "engine/train/class_names.h"
 #include "engine/train/trial.h"
 #include "engine/train/trial_context.h"
 #include "models/cifar10_data.h"
@@ -15,7 +16,7 @@ namespace dtrain {
 /// CIFAR-10, pixels divided by 255 and nothing else, training and validation
 /// images split at random. Metrics: micro_train_loss of each batch, train_loss
 /// of each epoch, val_loss, val_accuracy.
-class CNNTrial final : public Trial {
+class CNNTrial final : public Trial, public NamedClasses {
  public:
   explicit CNNTrial(TrialContext& context);
 
@@ -29,6 +30,9 @@ class CNNTrial final : public Trial {
   Metrics EvaluateBatch(const Batch& batch) override;
   torch::Tensor Predict(const Batch& batch) override;
   std::optional<ImageSteps> ImagePreparation() override;
+  std::vector<std::string> ClassNames() const override {
+    return Cifar10ClassNames();
+  }
   void OnValidationReport(const ReportPoint& point,
                           const MetricValues& training,
                           const MetricValues& validation) override;

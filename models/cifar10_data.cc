@@ -81,4 +81,9 @@ Cifar10Sets LoadCifar10(const std::string& data, const ReadVariable& variable) {
   return result;
 }
 
+std::vector<std::string> Cifar10ClassNames() {
+  return {"airplane", "automobile", "bird",  "cat",  "deer",
+          "dog",      "frog",       "horse", "ship", "truck"};
+}
+
 }  // namespace dtrain

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/data/data_directory.h"
 #include "engine/data/memory_source.h"
@@ -24,5 +25,8 @@ struct Cifar10Sets {
 /// there, or names the one that is damaged.
 Cifar10Sets LoadCifar10(const std::string& data,
                         const ReadVariable& variable = ProcessVariable);
+
+/// The names of the ten classes, by their index.
+std::vector<std::string> Cifar10ClassNames();
 
 }  // namespace dtrain

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/train/class_names.h"
 #include "engine/train/trial.h"
 #include "engine/train/trial_context.h"
 #include "models/imagenet_data.h"
@@ -14,7 +15,7 @@ namespace dtrain {
 /// ImageNet example: a network of torchvision by its name, SGD, a learning rate
 /// that falls every two epochs. Metrics: loss, top1, top5; val_loss, val_top1,
 /// val_top5, the shares from 0 to 1.
-class ImageNetTrial final : public Trial {
+class ImageNetTrial final : public Trial, public NamedClasses {
  public:
   explicit ImageNetTrial(TrialContext& context);
 
@@ -26,6 +27,9 @@ class ImageNetTrial final : public Trial {
   torch::Tensor Predict(const Batch& batch) override;
   torch::Tensor Features(const Batch& batch) override;
   std::optional<ImageSteps> ImagePreparation() override;
+  std::vector<std::string> ClassNames() const override {
+    return data_->class_names();
+  }
   void OnValidationReport(const ReportPoint& point,
                           const MetricValues& training,
                           const MetricValues& validation) override;

@@ -112,6 +112,9 @@ class FolderData final : public ImageNetData {
   std::int64_t classes() const override {
     return static_cast<std::int64_t>(training_->classes.size());
   }
+  std::vector<std::string> class_names() const override {
+    return training_->classes;
+  }
   std::int64_t side() const override { return steps_.crop; }
   ImageSteps steps() const override { return steps_; }
   std::string description() const override {
@@ -186,6 +189,9 @@ class Cifar10Data final : public ImageNetData {
   }
 
   std::int64_t classes() const override { return kCifar10Classes; }
+  std::vector<std::string> class_names() const override {
+    return Cifar10ClassNames();
+  }
   std::int64_t side() const override { return kCifar10Side; }
   ImageSteps steps() const override {
     return {.crop = kCifar10Side,

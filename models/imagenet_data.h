@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
@@ -17,6 +18,8 @@ class ImageNetData {
   virtual ~ImageNetData() = default;
 
   virtual std::int64_t classes() const = 0;
+  /// Their names; empty if they have none.
+  virtual std::vector<std::string> class_names() const { return {}; }
   /// The side of an image, in pixels.
   virtual std::int64_t side() const = 0;
   /// For the log: what it is and how many images there are.

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/train/class_names.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/random_state.h"
 #include "engine/train/tensor_file.h"
@@ -261,6 +262,7 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                       {"random", SaveRandomState(context.device())},
                       {"ranks", std::move(others)},
                       {"scaler", ScalerToJson(context)},
+                      {"classes", ClassNamesOf(trial)},
                       {"hparams", context.spec().hparams},
                       {"entrypoint", context.spec().entrypoint}};
   // Names may hold what is no UTF-8; they are for people.

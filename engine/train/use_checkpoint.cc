@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_writer.h"
@@ -18,6 +20,7 @@
 #include "engine/image/image_folder.h"
 #include "engine/train/autocast.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/class_names.h"
 #include "engine/train/log_line.h"
 #include "engine/train/random_state.h"
 #include "engine/train/rank_batches.h"
@@ -80,6 +83,30 @@ std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
                          *steps,
                          {.workers = spec.threads, .pinned = device.is_cuda()},
                          std::move(skipped));
+}
+
+// The names that the checkpoint at `path` recorded; earlier ones have none.
+std::vector<std::string> RecordedClassNames(const std::string& path) {
+  std::ifstream in(path + "/" + kStateName, std::ios::binary);
+  const auto state = nlohmann::json::parse(in, nullptr, false);
+  if (!state.is_object()) return {};
+  return state.value("classes", std::vector<std::string>());
+}
+
+// The names of the model's classes, as valid UTF-8: those that it was trained
+// with. The data may have others by now.
+std::vector<std::string> TrainedClassNames(const Trial& trial,
+                                           const TrialSpec& spec) {
+  std::vector<std::string> names = ClassNamesOf(trial);
+  for (std::string& name : names) name = ToValidUtf8(name);
+  std::vector<std::string> recorded = RecordedClassNames(spec.warm_start);
+  if (recorded.empty()) return names;
+  if (!names.empty() && names != recorded) {
+    LogLine(LogLevel::kWarning,
+            "the data has other classes than the model was trained on; names "
+            "of classes are those of the training, and targets may be wrong");
+  }
+  return recorded;
 }
 
 // A model as it was, and a set to apply it to.
@@ -149,6 +176,8 @@ class Use {
     }
     CheckpointWriter writer(spec_.directory + "/" + kPredictionDirectory);
     WriteTensors(writer, kPredictionFile, tensors);
+    writer.Write(kClassNameFile,
+                 nlohmann::json(TrainedClassNames(*trial_, spec_)).dump());
     (void)writer.Commit();
     return {.reason = EndReason::kCompleted};
   }

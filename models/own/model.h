@@ -28,6 +28,7 @@
 #include "engine/data/tensor_source.h"
 #include "engine/data/thread_loader.h"
 #include "engine/image/image_folder.h"
+#include "engine/train/class_names.h"
 #include "engine/train/flat_optimizers.h"
 #include "engine/train/log_line.h"
 #include "engine/train/samples.h"

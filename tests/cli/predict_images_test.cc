@@ -68,6 +68,39 @@ TEST_F(PredictImagesTest, TakesFilesAndFolders) {
   EXPECT_THAT(text.out, HasSubstr("a.jpg"));
 }
 
+TEST_F(PredictImagesTest, PrintsTheNamesOfClasses) {
+  Copy("420.jpg", "data/train/ants/1.jpg");
+  Copy("rgb.png", "data/train/bees/1.png");
+  Copy("420.jpg", "data/val/ants/1.jpg");
+  Copy("rgb.png", "data/val/bees/1.png");
+  Copy("420.jpg", "a.jpg");
+  const std::string uuid = Train(
+      "entrypoint: model_def:ImageNetTrial\n"
+      "hyperparameters: {arch: resnet18, crop_size: 32, num_classes: 3, "
+      "global_batch_size: 2, data: '" +
+      (dtrain_.directory() / "data").string() + "'}");
+
+  const auto image = dtrain_.Run({"predict", uuid, "a.jpg", "--json"}).Json();
+  const std::vector<std::string> names = {"ants", "bees"};
+  EXPECT_EQ(image["classes"], names);
+  const int label = image["predictions"][0]["class"];
+  EXPECT_EQ(image["predictions"][0]["class_name"],
+            label < 2 ? names.at(static_cast<std::size_t>(label)) : "");
+  const auto set = dtrain_.Run({"predict", uuid, "--json"}).Json();
+  EXPECT_EQ(set["predictions"][0]["target_name"], "ants");
+  EXPECT_EQ(set["predictions"][1]["target_name"], "bees");
+  const CliResult text = dtrain_.Run({"predict", uuid});
+  EXPECT_THAT(text.out, HasSubstr("target_name"));
+  EXPECT_THAT(text.out, HasSubstr("bees"));
+
+  // The model knows the classes that it was trained on, whatever comes later.
+  Copy("420.jpg", "data/train/aardvarks/1.jpg");
+  Copy("420.jpg", "data/val/aardvarks/1.jpg");
+  const CliResult later = dtrain_.Run({"predict", uuid, "a.jpg", "--json"});
+  EXPECT_EQ(later.Json()["classes"], names);
+  EXPECT_THAT(later.err, HasSubstr("other classes than the model was trained"));
+}
+
 TEST_F(PredictImagesTest, NamesWhatItCannotRead) {
   Copy("420.jpg", "good.jpg");
   dtrain_.Write("bad.jpg", "this is no image");
