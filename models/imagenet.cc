@@ -62,16 +62,19 @@ std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
         ", and the data have " + std::to_string(data_->classes()) +
         " classes; set it to that or more");
   }
+  const bool pretrained =
+      context_.Get<bool>("pretrained", false) && !context_.continues();
+  // The lines of the original script; a checkpoint has all weights itself.
+  LogLine(LogLevel::kInfo, (pretrained ? "=> using pre-trained model '"
+                                       : "=> creating model '") +
+                               arch + "'");
   auto net = MakeImageClassifier(arch, classes);
   if (classes != kImageNetClasses) {
     LogLine(LogLevel::kInfo,
             "num_classes: " + arch + " has a head of its own, " + net->head() +
                 ", with " + std::to_string(classes) + " classes");
   }
-  // A checkpoint has all weights itself.
-  if (!context_.Get<bool>("pretrained", false) || context_.continues()) {
-    return net;
-  }
+  if (!pretrained) return net;
   const ImageNetFiles files(context_.Get<std::string>("data", ""));
   const auto weights = files.Weights(arch);
   if (!weights) throw Error(ErrorKind::kFailed, files.MissingWeights(arch));

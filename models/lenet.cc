@@ -1,7 +1,7 @@
 #include "models/lenet.h"
 
 #include <array>
-#include <cstdio>
+#include <charconv>
 #include <string>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -24,24 +24,25 @@ constexpr std::int64_t kClasses = 1000;
 constexpr OptimizerDefaults kDenseMomentum = {
     .optimizer = "sgd", .lr = 0.1, .momentum = 0.1};
 
-// As Python prints a float, so far as eyes can tell.
-std::string Number(double value) {
+// The shortest text that reads back as `value`, at most 9 digits.
+std::string Number(float value) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.16g", value);
-  return text.data();
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
 }
 
 // As numpy prints floats, up to 24 of them a line.
 void LogArray(const std::string& before, const torch::Tensor& values) {
   constexpr std::int64_t kPerLine = 24;
-  const torch::Tensor host = values.to(torch::kCPU, torch::kDouble);
+  const torch::Tensor host = values.to(torch::kCPU, torch::kFloat);
   std::string line = before + "[";
   for (std::int64_t i = 0; i < host.size(0); ++i) {
     if (i > 0 && i % kPerLine == 0) {
       LogLine(LogLevel::kInfo, line);
       line.clear();
     }
-    const double value = host[i].item<double>();
+    const float value = host[i].item<float>();
     // A zero has no sign worth showing.
     std::string text = Number(value == 0 ? 0 : value);
     if (text.find_first_of(".en") == std::string::npos) text += '.';

@@ -172,6 +172,16 @@ TEST_F(ImageFolderTrialTest, TrainsOnImagesOfAllKinds) {
   EXPECT_EQ(Reports(), 1) << "four images, four a batch";
 }
 
+// The line of the original script.
+TEST_F(ImageFolderTrialTest, LogsTheModelItCreates) {
+  testing::internal::CaptureStderr();
+  const Finished finished = Train(1);
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
+  const auto arch = spec_.hparams.value("arch", "resnet18");
+  EXPECT_THAT(log, HasSubstr("=> creating model '" + arch + "'\n"));
+}
+
 TEST_F(ImageFolderTrialTest, LeavesOutDamagedImagesAndNamesThem) {
   spec_.hparams["global_batch_size"] = 5;
   std::ofstream(root_ / "train/bee/torn.jpg") << "\xff\xd8\xff";

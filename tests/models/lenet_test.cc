@@ -96,6 +96,9 @@ TEST_F(MNISTTrialTest, ReportsOncePerSink) {
   EXPECT_EQ(reports_[2].epoch, 3);
   EXPECT_THAT(log_, HasSubstr("epoch: 1 step: 20, loss is 2."));
   EXPECT_THAT(log_, HasSubstr("epoch: 3 step: 20, loss is 2."));
+  // A float has at most 9 significant digits.
+  EXPECT_THAT(log_,
+              ContainsRegex("epoch: 3 step: 20, loss is 2\\.[0-9]{1,8}\n"));
 }
 
 TEST_F(MNISTTrialTest, SaysTheLossesOfTheGuidesLoop) {
