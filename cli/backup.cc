@@ -34,9 +34,9 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
                {"store", layout.root().string()}});
   } else {
     Say(globals, options.file + ": " + FormatBytes(bytes) +
-                     ", checked; the checkpoints and logs in " +
-                     layout.Experiments().string() +
-                     " are files, copy them as such");
+                     ", checked; checkpoints, logs and contexts are not in "
+                     "it: copy " +
+                     layout.Experiments().string() + " as well");
   }
   return kExitDone;
 }
@@ -47,6 +47,10 @@ void SetUpBackup(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<BackupOptions>();
   AddOption(app, "FILE", options->file, "A new file for the copy").Required();
   AddJsonOption(app, *options);
+  SetFooter(app,
+            "The copy has all experiments, trials and metrics. It leaves out "
+            "what the store\nkeeps as files in its experiments/ directory: "
+            "checkpoints, logs, contexts.\nCopy that directory as well.");
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Backup(*options, invocation.globals);

@@ -120,7 +120,8 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   const auto rows = BestTrials(store, detail.row, options.count);
   if (rows.empty() && !options.json) {
     Say(globals, "experiment " + options.experiment + " has no validation of " +
-                     detail.row.metric + " yet");
+                     detail.row.metric +
+                     (IsFinal(detail.row.state) ? "" : " so far"));
   }
   const std::string counted =
       CountColumn(store, detail.row.id, options.format());

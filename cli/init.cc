@@ -39,6 +39,31 @@ constexpr std::array kSkeleton = {
     SkeletonFile{"test.sh", kSkeletonTest, 0755},
 };
 
+// How a shell calls this program from anywhere, in single quotes.
+std::string QuotedProgram(const GlobalOptions& globals) {
+  std::string program = globals.argv.empty() ? "dtrain" : globals.argv.front();
+  // Without a slash it was found in PATH.
+  if (program.find('/') != std::string::npos) {
+    std::error_code ignored;
+    program = fs::absolute(program, ignored).lexically_normal().string();
+  }
+  std::string quoted = "'";
+  for (const char c : program) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return quoted + "'";
+}
+
+// The text of `file`, with this program in the place of `dtrain`.
+std::string TextOf(const SkeletonFile& file, const GlobalOptions& globals) {
+  constexpr std::string_view kDefault = "${DTRAIN:-dtrain}";
+  std::string text(file.text);
+  const std::size_t at = text.find(kDefault);
+  if (at == std::string::npos) return text;
+  return text.replace(at, kDefault.size(),
+                      "${DTRAIN:-" + QuotedProgram(globals) + "}");
+}
+
 // Nothing of a user's is written over, and of the new files all come or none.
 void RequireFree(const fs::path& directory) {
   std::error_code ignored;
@@ -62,9 +87,11 @@ void MakeDirectory(const fs::path& directory) {
                   "; name another one");
 }
 
-void Write(const fs::path& directory, const SkeletonFile& file) {
+void Write(const fs::path& directory, const SkeletonFile& file,
+           const GlobalOptions& globals) {
   NewFile out(directory / file.name, /*replace=*/false);
-  out.Write(std::as_bytes(std::span(file.text)));
+  const std::string text = TextOf(file, globals);
+  out.Write(std::as_bytes(std::span(text)));
   out.Keep();
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -77,7 +104,7 @@ int Init(const InitOptions& options, const GlobalOptions& globals) {
   RequireFree(directory);
   nlohmann::json files = nlohmann::json::array();
   for (const SkeletonFile& file : kSkeleton) {
-    Write(directory, file);
+    Write(directory, file, globals);
     files.push_back((directory / file.name).string());
   }
   if (options.json) {

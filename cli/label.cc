@@ -26,6 +26,12 @@ void CheckLabelOptions(const LabelOptions& options) {
     throw Error(ErrorKind::kUsage,
                 "--add: '" + label + "' is no label; give some UTF-8 text");
   }
+  for (const std::string& label : options.add) {
+    if (std::ranges::count(options.remove, label) == 0) continue;
+    throw Error(ErrorKind::kUsage, "label: '" + label +
+                                       "' is given to both --add and --remove; "
+                                       "give it to one of them");
+  }
   if (!options.add.empty() || !options.remove.empty()) return;
   throw Error(ErrorKind::kUsage,
               "label: nothing to change; give --add LABEL or --remove LABEL");

@@ -84,15 +84,16 @@ const Field& FindField(const std::string& name, const char* option) {
                                      Join(names, ", "));
 }
 
-// Missing values come last.
-bool Before(const FieldValue& a, const FieldValue& b) {
-  const double* left = std::get_if<double>(&a);
-  const double* right = std::get_if<double>(&b);
-  if (left == nullptr || right == nullptr) return a < b;
-  if (std::isnan(*left) || std::isnan(*right)) {
-    return !std::isnan(*left) && std::isnan(*right);
-  }
-  return *left < *right;
+bool IsMissing(const FieldValue& value) {
+  const double* number = std::get_if<double>(&value);
+  if (number != nullptr) return std::isnan(*number);
+  return std::get<std::string>(value).empty();
+}
+
+// Missing values come last, reversed or not.
+bool Before(const FieldValue& a, const FieldValue& b, bool reverse) {
+  if (IsMissing(a) || IsMissing(b)) return !IsMissing(a) && IsMissing(b);
+  return reverse ? b < a : a < b;
 }
 
 void Filter(const ListOptions& options, Timestamp now,
@@ -122,11 +123,11 @@ void Filter(const ListOptions& options, Timestamp now,
 void Sort(const ListOptions& options, Timestamp now,
           std::vector<ExperimentRow>& rows) {
   const Field& key = FindField(options.sort, "--sort");
+  if (options.reverse) std::ranges::reverse(rows);  // equal ones too
   std::ranges::stable_sort(
       rows, [&](const ExperimentRow& a, const ExperimentRow& b) {
-        return Before(key.value(a, now), key.value(b, now));
+        return Before(key.value(a, now), key.value(b, now), options.reverse);
       });
-  if (options.reverse) std::ranges::reverse(rows);
 }
 
 std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,

@@ -80,6 +80,8 @@ class LogReading {
     }
   }
 
+  bool printed() const { return printed_ > 0; }
+
  private:
   bool Enough() const { return options_.head && printed_ >= *options_.head; }
 
@@ -134,6 +136,17 @@ class LogReading {
   bool over_ = false;
 };
 
+void SayNoLines(const LogsOptions& options, const GlobalOptions& globals) {
+  const bool chosen =
+      options.head == 0 || options.tail == 0 || !FilterOf(options).empty();
+  Say(globals,
+      options.target +
+          (chosen
+               ? " has no line that was asked for"
+               : " has written no line; its metrics: '" +
+                     CommandFor(globals, "metrics " + options.target) + "'"));
+}
+
 int Logs(const LogsOptions& options, const GlobalOptions& globals) {
   if (options.follow && options.json) {
     throw Error(ErrorKind::kUsage,
@@ -147,6 +160,9 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
   LogPrinter printer(std::cout, StyleOf(options, globals));
   reading.Run(printer);
   printer.Finish();
+  if (!reading.printed() && !options.json && !options.jsonl && !options.raw) {
+    SayNoLines(options, globals);
+  }
   return kExitDone;
 }
 
@@ -165,9 +181,10 @@ void SetUpLogs(CLI::App& app, Invocation& invocation) {
   head.AtLeast(0).TypeName("N");
   tail.AtLeast(0).TypeName("N").Excludes(head);
   AddOption(app, "--level", options->level,
-            "Least level: debug, info, warning, error");
+            "Minimum level: debug, info, warning, error");
   AddOption(app, "--rank", options->rank, "Only this rank").AtLeast(0);
-  AddOption(app, "--since", options->since, "10m ago, or a time as RFC 3339");
+  AddOption(app, "--since", options->since,
+            "Since 10m (ago), or a time as RFC 3339");
   AddOption(app, "--grep", options->grep, "Lines that match this expression");
   AddFlag(app, "-t,--timestamps", options->timestamps, "With the time");
   const CliOption raw =

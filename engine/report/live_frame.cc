@@ -127,7 +127,8 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
   const bool search = status.trials > 1;
   const std::string label = search ? "  best    " : "  best  ";
   if (!status.best) {
-    return label + "none yet: waits for a validation of " + frame.info.metric;
+    // There may be no validation set: then none will come.
+    return label + "none: no validation of " + frame.info.metric + " so far";
   }
   std::string line =
       label + ToString(TrialId{frame.info.experiment, status.best_trial}) +

@@ -1,6 +1,8 @@
 #include "engine/report/log_filter.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <ctime>
 
 #include <regex.h>
@@ -11,26 +13,47 @@
 namespace dtrain {
 namespace {
 
-// Seconds since 1970 of `text` in one of the forms we take, or none.
-std::optional<std::time_t> ParseUtc(const std::string& text) {
-  constexpr std::array kForms = {"%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S",
-                                 "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"};
-  for (const char* form : kForms) {
-    std::tm time{};
-    const char* rest = strptime(text.c_str(), form, &time);
-    if (rest != nullptr && *rest == '\0') return timegm(&time);
-  }
-  return std::nullopt;
+// Takes a fraction such as ".25" from the front of `text`.
+Timestamp TakeFraction(std::string_view& text) {
+  if (!text.starts_with('.')) return Timestamp(0);
+  const std::size_t end =
+      std::min(text.find_first_not_of("0123456789", 1), text.size());
+  std::string digits(text.substr(1, end - 1));
+  digits.resize(6, '0');  // microseconds
+  text.remove_prefix(end);
+  return Timestamp(std::stoll(digits));
 }
 
-// "2026-11-21T07:35:44.25Z" without its fraction.
-std::string WithoutFraction(const std::string& text) {
-  const std::size_t dot = text.find('.');
-  const std::size_t date = text.find('-');
-  if (dot == std::string::npos || date == std::string::npos) return text;
-  const std::size_t rest = text.find_first_not_of("0123456789", dot + 1);
-  return text.substr(0, dot) +
-         (rest == std::string::npos ? "" : text.substr(rest));
+// The offset that `text` is: "Z", nothing (UTC) or "+01:00".
+std::optional<std::chrono::seconds> ParseOffset(std::string_view text) {
+  if (text.empty() || text == "Z" || text == "z")
+    return std::chrono::seconds(0);
+  const auto digit = [&](std::size_t at) { return text[at] - '0'; };
+  const bool valid = text.size() == 6 && (text[0] == '+' || text[0] == '-') &&
+                     text[3] == ':' &&
+                     text.find_first_not_of("0123456789+-:", 0) == text.npos &&
+                     std::isdigit(text[1]) != 0 && std::isdigit(text[2]) != 0 &&
+                     std::isdigit(text[4]) != 0 && std::isdigit(text[5]) != 0;
+  if (!valid) return std::nullopt;
+  const int minutes =
+      (digit(1) * 10 + digit(2)) * 60 + digit(4) * 10 + digit(5);
+  return std::chrono::minutes(text[0] == '-' ? -minutes : minutes);
+}
+
+// The time that `text` is in one of the forms we take, or none.
+std::optional<Timestamp> ParseTime(const std::string& text) {
+  for (const char* form : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dt%H:%M:%S",
+                           "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"}) {
+    std::tm time{};
+    const char* end = strptime(text.c_str(), form, &time);
+    if (end == nullptr) continue;
+    std::string_view rest = end;
+    const Timestamp fraction = TakeFraction(rest);
+    const auto offset = ParseOffset(rest);
+    if (!offset) continue;
+    return std::chrono::seconds(timegm(&time)) + fraction - *offset;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -70,12 +93,13 @@ bool LogFilter::Accepts(const LogRecord& record) const {
 }
 
 Timestamp ParseSince(const std::string& text, Timestamp now) {
-  if (const auto seconds = ParseUtc(WithoutFraction(text))) {
-    return std::chrono::seconds(*seconds);
-  }
+  if (const auto time = ParseTime(text)) return *time;
+  constexpr std::string_view kAgo = " ago";
+  std::string_view duration = text;
+  if (duration.ends_with(kAgo)) duration.remove_suffix(kAgo.size());
   try {
     return now - std::chrono::duration_cast<Timestamp>(
-                     ParseDuration(text, "--since"));
+                     ParseDuration(duration, "--since"));
   } catch (const Error&) {
     throw Error(ErrorKind::kUsage,
                 "--since: '" + text +

@@ -36,8 +36,9 @@ struct LogFilter {
   bool empty() const { return !least && !rank && !since && !grep; }
 };
 
-/// A point in time: RFC 3339 ("2026-11-21T07:35:44Z", a date alone, or without
-/// the Z for UTC), or a duration ("10m") before `now`. Throws Error(kUsage).
+/// A point in time: RFC 3339 ("2026-11-21T07:35:44Z"; a date alone and a time
+/// without an offset are UTC), or a duration ("10m", "10m ago") before `now`.
+/// Throws Error(kUsage).
 Timestamp ParseSince(const std::string& text, Timestamp now);
 
 }  // namespace dtrain

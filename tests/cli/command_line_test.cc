@@ -1,13 +1,21 @@
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/text.h"
 #include "tests/support/cli_runner.h"
 
 namespace dtrain {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -102,6 +110,79 @@ INSTANTIATE_TEST_SUITE_P(Commands, HelpTest,
                                          "best", "metrics", "logs",
                                          "checkpoints", "models", "slots",
                                          "version"));
+
+// A command as a text names it: "checkpoint import", and the options behind it.
+struct NamedCommand {
+  std::string place;  // FILE:LINE
+  std::string words;
+  std::vector<std::string> options;
+};
+
+// The commands that `text` names in quotes, in backticks or at the beginning of
+// a line. Options are those up to the end of the quotes or of the line.
+void FindCommands(const fs::path& file, std::vector<NamedCommand>& found) {
+  static const std::regex kCommand(
+      R"((?:^ {0,4}(?:\$ )?|[`'])(?:scripts/)?dtrain ([a-z][a-z-]+)( [a-z]+)?([^`'|#"]*))");
+  static const std::regex kOption("--[a-z][a-z-]+");
+  std::ifstream in(file);
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const std::sregex_iterator end;
+    for (std::sregex_iterator at(line.begin(), line.end(), kCommand); at != end;
+         ++at) {
+      NamedCommand one{.place = file.string() + ":" + std::to_string(number),
+                       .words = (*at)[1]};
+      const bool nested = one.words == "checkpoint" || one.words == "data";
+      if (nested) one.words += (*at)[2];
+      const std::string rest = (*at)[3];
+      for (std::sregex_iterator option(rest.begin(), rest.end(), kOption);
+           option != end; ++option) {
+        one.options.push_back(option->str());
+      }
+      found.push_back(std::move(one));
+    }
+  }
+}
+
+std::vector<NamedCommand> CommandsInDocumentsAndMessages() {
+  const fs::path root = DTRAIN_SOURCE_DIR;
+  std::vector<NamedCommand> found;
+  FindCommands(root / "README.md", found);
+  for (const char* directory : {"docs", "cli", "engine", "models", "configs"}) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(root / directory)) {
+      const std::string kind = entry.path().extension();
+      if (entry.is_regular_file() && kind != ".py") {
+        FindCommands(entry.path(), found);
+      }
+    }
+  }
+  return found;
+}
+
+// No document, note, message or help names a command or an option that there
+// is not.
+TEST_F(CommandLineTest, HasEveryCommandThatItsTextsName) {
+  const std::string main_help = dtrain_.Run({}).out;
+  std::map<std::string, std::string> helps;
+  const std::vector<NamedCommand> found = CommandsInDocumentsAndMessages();
+  ASSERT_GT(found.size(), 100);
+  for (const NamedCommand& one : found) {
+    const auto [help, is_new] = helps.try_emplace(one.words);
+    if (is_new) {
+      std::vector<std::string> arguments = Split(one.words, ' ');
+      arguments.emplace_back("--help");
+      const CliResult result = dtrain_.Run(arguments);
+      EXPECT_EQ(result.code, 0)
+          << one.place << ": dtrain " << one.words << ": " << result.err;
+      help->second = result.out;
+    }
+    for (const std::string& option : one.options) {
+      EXPECT_THAT(help->second + main_help, HasSubstr(option))
+          << one.place << ": dtrain " << one.words;
+    }
+  }
+}
 
 TEST_F(CommandLineTest, NoticesThatItsOutputIsLost) {
   const CliResult result =

@@ -38,6 +38,26 @@ TEST_F(InitTest, WritesAModelItsYamlAndATest) {
               HasSubstr("this build has no trial 'model_def:MyTrial'"));
 }
 
+TEST_F(InitTest, WritesATestThatFindsThisProgram) {
+  ASSERT_EQ(dtrain_.RunProgram({DTRAIN_BINARY, "init", "mine"}).code, 0);
+  dtrain_.Write("mine/const.yaml", "name: broken\n");
+  const CliResult result =
+      dtrain_.RunProgram({"env", "PATH=/usr/bin:/bin", "sh", "mine/test.sh"});
+  EXPECT_THAT(result.err,
+              HasSubstr("dtrain: const.yaml: entrypoint: required"));
+
+  const CliResult other =
+      dtrain_.RunProgram({"env", "DTRAIN=echo", "sh", "mine/test.sh"});
+  EXPECT_THAT(other.out, HasSubstr("create const.yaml --test"));
+}
+
+TEST_F(InitTest, WritesATestThatFindsAProgramOfThePath) {
+  ASSERT_EQ(dtrain_.RunProgram({"sh", "-c", "dtrain init mine"}).code, 0);
+  dtrain_.Write("mine/const.yaml", "name: broken\n");
+  EXPECT_THAT(dtrain_.RunProgram({"sh", "mine/test.sh"}).err,
+              HasSubstr("dtrain: const.yaml: entrypoint: required"));
+}
+
 TEST_F(InitTest, PrintsJson) {
   const auto json = dtrain_.Run({"init", "mine", "--json"}).Json();
   EXPECT_EQ(json["directory"], "mine");

@@ -86,6 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"label", "1"}, "give --add LABEL or --remove LABEL"},
         Misuse{{"label", "1", "--add", ""}, "'' is no label"},
         Misuse{{"label", "1", "--add", "\xff"}, "'\\xff' is no label"},
+        Misuse{{"label", "1", "--add", "x", "--add", "y", "--remove", "y"},
+               "'y' is given to both --add and --remove"},
         Misuse{{"note", "1"}, "give the text, or --clear"},
         Misuse{{"note", "1", "x", "--clear"}, "either a text or --clear"},
         Misuse{{"note", "1", std::string(70'000, 'x')}, "at most 64 KiB"},
@@ -199,6 +201,15 @@ TEST_F(ManageTest, AsksOnATerminal) {
   EXPECT_EQ(answer("y").code, 0);
 
   EXPECT_EQ(Listed(), 2);
+}
+
+TEST_F(ManageTest, SaysWhatABackupLeavesOut) {
+  const std::string help = dtrain_.Run({"backup", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("checkpoints, logs, contexts"));
+  const CliResult result = dtrain_.Run({"backup", "copy.db"});
+  EXPECT_THAT(result.err,
+              HasSubstr("checkpoints, logs and contexts are not in it: copy " +
+                        (dtrain_.store() / "experiments").string()));
 }
 
 TEST_F(ManageTest, BacksUpWithoutOverwriting) {

@@ -71,6 +71,9 @@ TEST(ReadmeTest, HasCommandsThatWork) {
   for (const std::string& command : commands) {
     const CliResult result = dtrain.RunProgram({"bash", "-c", command});
     EXPECT_EQ(result.code, 0) << command << '\n' << result.err;
+    // What shows lines shows some.
+    const bool lists = command.find(" logs ") != command.npos;
+    EXPECT_FALSE(lists && result.out.empty()) << command << '\n' << result.err;
   }
   const json search = dtrain.Run({"describe", "1", "--json"}).Json();
   EXPECT_EQ(search["state"], "COMPLETED");

@@ -94,6 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Selection{{"--label", "day"}, {}},
                     Selection{{"--sort", "name"}, {2, 1, 3}},
                     Selection{{"--sort", "id", "--reverse"}, {3, 2, 1}},
+                    Selection{{"--sort", "best"}, {1, 2, 3}},
+                    Selection{{"--sort", "best", "--reverse"}, {1, 3, 2}},
                     Selection{{"--filter", "best<0.5"}, {1}},
                     Selection{{"--filter", "state!=COMPLETED and id>2"}, {3}}));
 

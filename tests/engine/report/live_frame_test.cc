@@ -41,6 +41,12 @@ TEST_F(LiveFrameTest, ShowsExperimentTrialsAndBest) {
           "  best  3.1  accuracy 0.875 at batch 400"}));
 }
 
+// A trial without a validation set will never have one.
+TEST_F(LiveFrameTest, DoesNotPromiseAValidation) {
+  EXPECT_EQ(Lines(120).back(),
+            "  best  none: no validation of accuracy so far");
+}
+
 TEST_F(LiveFrameTest, FitsEveryLineToTheTerminal) {
   const auto lines = Lines(40);
   ASSERT_EQ(lines.size(), 3);

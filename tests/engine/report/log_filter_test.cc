@@ -46,9 +46,17 @@ TEST(LogFilterTest, TakesTimesAndDurations) {
   const Timestamp now = seconds(1000);
   EXPECT_EQ(ParseSince("10m", now), seconds(400));
   EXPECT_EQ(ParseSince("1970-01-01T00:00:07Z", now), seconds(7));
-  EXPECT_EQ(ParseSince("1970-01-01T00:00:07.25Z", now), seconds(7));
+  EXPECT_EQ(ParseSince("10m ago", now), seconds(400));
+  EXPECT_EQ(ParseSince("1970-01-01T00:00:07.25Z", now),
+            std::chrono::milliseconds(7250));
+  EXPECT_EQ(ParseSince("1970-01-01T01:00:07+01:00", now), seconds(7));
+  EXPECT_EQ(ParseSince("1970-01-01T00:00:07.5-00:30", now),
+            std::chrono::milliseconds(1807500));
   EXPECT_EQ(ParseSince("1970-01-02", now), seconds(86400));
   EXPECT_THROW(ParseSince("yesterday", now), Error);
+  EXPECT_THROW(ParseSince("1970-01-01T00:00:07+1", now), Error);
+  EXPECT_THROW(ParseSince("1970-01-01T00:00:07+01-00", now), Error);
+  EXPECT_THROW(ParseSince("10m from now", now), Error);
 }
 
 }  // namespace
