@@ -35,6 +35,7 @@ struct CreateOptions {
   std::string slots;
   bool dry_run = false;
   bool test = false;
+  bool allow_unread = false;
   RunFlags run;
 };
 
@@ -129,8 +130,9 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
     return Rehearse(config, own ? own->file.string() : "", directory,
                     request.json, globals);
   }
-  const auto provenance =
+  auto provenance =
       Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
+  provenance[kAllowUnread] = options.allow_unread;
   const Recording record = [&](Store& store) {
     return RecordExperiment(store, config, RecordedYaml(text, config),
                             provenance, parts);
@@ -160,6 +162,8 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
           "Say what would run, create nothing");
   AddFlag(app, "--test", options->test,
           "Try a few batches of everything, keep nothing");
+  AddFlag(app, "--allow-unread", options->allow_unread,
+          "Go on although your model does not read what is searched");
   AddRunFlags(app, options->run);
   SetFooter(app,
             "One of several machines: set RANK, WORLD_SIZE, MASTER_ADDR and\n"

@@ -154,6 +154,7 @@ json ResultJson(const RunResult& result, const std::string& metric) {
           {"state", StateName(result.state)},
           {"error", result.error.empty() ? json(nullptr) : json(result.error)},
           {"best", best},
+          {"unread_hyperparameters", result.unread},
           {"duration", JsonNumber(result.seconds)}};
 }
 

@@ -110,6 +110,11 @@ std::string SummaryText(const RunResult& result,
   std::string text = EscapeForTerminal(HeadLine(result)) + "\n";
   text += TrialsLine(context) + BestLines(result, context) +
           ShortfallLine(result, context);
+  if (!result.unread.empty()) {
+    text += EscapeForTerminal("hyperparameters that no trial has read: " +
+                              Join(result.unread, ", ")) +
+            "\n";
+  }
   return text + "look at it with: " + command + " trials " + id + "; " +
          command + " metrics " + id + "; " + command + " logs " + id + "\n";
 }

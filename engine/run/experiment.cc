@@ -219,6 +219,7 @@ bool Experiment::Over() const {
 }
 
 State Experiment::EndState() const {
+  if (!state_.failure.empty()) return State::kError;
   if (state_.shutdown) {
     if (state_.failed) return State::kError;
     const bool killed =
@@ -238,8 +239,11 @@ std::string Experiment::WhyCanceled() const {
 
 RunResult Experiment::Finish() {
   RunResult result{.experiment = state_.setup.id, .state = EndState()};
-  if (result.state == State::kError) result.error = state_.last_error;
+  if (result.state == State::kError) {
+    result.error = state_.failure.empty() ? state_.last_error : state_.failure;
+  }
   if (result.state == State::kCanceled) result.error = WhyCanceled();
+  result.unread = state_.unread.names();
   if (result.state == State::kPaused) {
     result.signal = state_.signal;
     result.timed_out = timed_out_;
@@ -264,11 +268,16 @@ RunResult Experiment::Finish() {
 
 void Experiment::RecordEnd(const RunResult& result) {
   const bool canceled = result.state == State::kCanceled;
-  const State left = canceled ? State::kCanceled : State::kPaused;
+  const bool failed = !state_.failure.empty();
+  const State left = failed     ? State::kError
+                     : canceled ? State::kCanceled
+                                : State::kPaused;
   for (const auto& [number, trial] : state_.trials.trials()) {
     if (trial->row.state == left) continue;
     state_.SetState(*trial, left,
-                    canceled ? "canceled" : driver_.WhyPaused(*trial));
+                    failed     ? state_.why_stopping
+                    : canceled ? "canceled"
+                               : driver_.WhyPaused(*trial));
   }
   RecordChangedBatches();
   requests_.RecordDone();

@@ -18,7 +18,11 @@ void Experiment::Recover() {
   const Store& store = state_.doors.store;
   const auto events = store.SearcherEvents(id, 0);
   state_.search.Recover(store.LatestSnapshot(id), events);
-  for (TrialRow& row : store.Trials(id)) driver_.Recover(std::move(row));
+  for (TrialRow& row : store.Trials(id)) {
+    state_.validated =
+        state_.validated || (row.latest && row.latest->batches > 0);
+    driver_.Recover(std::move(row));
+  }
   for (const SearcherEventRow& row : events) driver_.Replay(row);
   RecoverBest();
   RecoverCheckpoints();

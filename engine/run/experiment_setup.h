@@ -28,6 +28,8 @@ struct ExperimentSetup {
   std::uint32_t seed = 0;
   RunOptions options;
   RunInfo info;
+  // The experiment fails where its first trial has not read what is searched.
+  bool refuse_unread = false;
   int ranks = 1;           // processes of a trial
   int threads = 1;         // intra-op threads of each
   std::int64_t slots = 1;  // of all trials

@@ -16,6 +16,7 @@ ExperimentState::ExperimentState(ExperimentSetup with, ExperimentDoors through)
       keeper(setup.config.checkpoints, searcher().smaller_is_better),
       best(searcher().smaller_is_better),
       rungs(searcher(), setup.config.length_unit),
+      unread(setup.config.hyperparameters),
       counted(setup.info.counted) {}
 
 void ExperimentState::SetState(TrialState& trial, State state,

@@ -14,6 +14,7 @@
 #include "engine/run/search.h"
 #include "engine/run/start_queue.h"
 #include "engine/run/trial_table.h"
+#include "engine/run/unread_hparams.h"
 
 namespace dtrain {
 
@@ -46,9 +47,12 @@ struct ExperimentState {
   CheckpointKeeper keeper;
   BestTrial best;
   Rungs rungs;
+  UnreadHparams unread;
+  bool validated = false;          // some trial was, after training
   std::set<std::int64_t> changed;  // trials whose batches are not recorded
   bool shutdown = false;           // the searcher is done
   bool failed = false;             // … because every trial errored
+  std::string failure;             // why the experiment as a whole fails
   bool stopping = false;           // everything is being paused
   std::string why_stopping;        // … because of what
   bool canceled = false;           // … for good

@@ -27,6 +27,11 @@ bool IsCommand(const ExperimentConfig& config);
 Unit CountedUnit(const Store& store, std::int64_t experiment,
                  const ExperimentConfig& config);
 
+/// The key of provenance that says whether a search goes on although its first
+/// trial has not read what is searched. Without it, as in experiments of
+/// earlier versions, it does.
+inline constexpr char kAllowUnread[] = "allow_unread";
+
 /// What is asked of the recording of an experiment.
 struct RecordOptions {
   // Intra-op threads of a process on CPU slots; none: as many as are planned.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "engine/base/text.h"
@@ -110,6 +111,10 @@ void TrialListener::On(TrialState& trial, const TrainingReport& report) {
   trial.process->training = report.metrics;
   NoteBatches(trial, report.batches);
   trial.last_failure.clear();
+  if (!std::exchange(trial.process->has_reported, true)) {
+    WarnOfUnread(trial, report.unread);
+    RecordUnread(trial, report.unread);
+  }
   state_.outbox.Add(
       [id = trial.row.id, report](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kTraining, report.batches,
@@ -126,6 +131,7 @@ void TrialListener::On(TrialState& trial, const ValidationReport& report) {
   trial.process->last_step = state_.Now();
   trial.process->validation = report.metrics;
   NoteBatches(trial, report.batches);
+  CheckFirstValidation(trial, report.batches, report.unread);
   state_.outbox.Add(
       [id = trial.row.id, report](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kValidation, report.batches,
@@ -168,6 +174,7 @@ void TrialListener::On(TrialState& trial, const OperationCompleted& completed) {
   const bool expected =
       trial.has_work() && trial.operations.front() == completed.length.count;
   if (!expected || trial.process->stop == StopCause::kFailure) return;
+  CheckFirstValidation(trial, completed.batches, completed.unread);
   const auto metric = SearcherMetric(trial, completed.metrics);
   if (!metric) return;
   const auto& latest = trial.row.latest;
@@ -191,9 +198,63 @@ void TrialListener::On(TrialState& trial, const ProfileReport& profile) {
 
 void TrialListener::On(TrialState& trial, const Finished& finished) {
   trial.process->last_word = finished;
+  // Of one that failed it was not asked.
+  if (finished.reason == EndReason::kCompleted ||
+      finished.reason == EndReason::kStopped) {
+    RecordUnread(trial, finished.unread);
+  }
   if (!finished.unread.empty()) {
     state_.doors.reporter.OnUnread(trial.row.id, finished.unread);
   }
+}
+
+// Of a program nothing is known. A built-in trial may well read one only beside
+// certain values of others, so only what is searched counts.
+void TrialListener::RecordUnread(const TrialState& trial,
+                                 const std::vector<std::string>& unread) {
+  if (!std::holds_alternative<std::string>(state_.setup.config.entrypoint)) {
+    return;
+  }
+  state_.unread.Record(IsOwnModel()
+                           ? unread
+                           : state_.unread.Searched(trial.row.hparams, unread));
+}
+
+// Once for each set of names: trials of a search have the same.
+void TrialListener::WarnOfUnread(const TrialState& trial,
+                                 const std::vector<std::string>& unread) {
+  if (!IsOwnModel() || unread.empty()) return;
+  const std::string names = Join(unread, ", ");
+  if (std::exchange(warned_of_, names) == names) return;
+  const bool one = unread.size() == 1;
+  state_.doors.reporter.OnNotice(LogLevel::kWarning,
+                                 "trial " + ToString(trial.row.id) +
+                                     " has not read the hyperparameter" +
+                                     (one ? " " : "s ") + names + "; correct " +
+                                     (one ? "its name" : "their names") +
+                                     " in the configuration, or read " +
+                                     (one ? "it" : "them") + " in the model");
+}
+
+// A search over what is never read trains one trial many times.
+void TrialListener::CheckFirstValidation(
+    const TrialState& trial, std::int64_t batches,
+    const std::vector<std::string>& unread) {
+  // perform_initial_validation comes before anything was read to train.
+  if (batches == 0 || std::exchange(state_.validated, true)) return;
+  const bool asked = state_.setup.refuse_unread && IsOwnModel() &&
+                     state_.searcher().name != "single";
+  if (!asked) return;
+  const auto searched = state_.unread.Searched(trial.row.hparams, unread);
+  if (searched.empty()) return;
+  const bool one = searched.size() == 1;
+  starter_.FailBecauseOf(
+      "trial " + ToString(trial.row.id) + " was validated and has not read " +
+      Join(searched, ", ") + ", which " + (one ? "is" : "are") +
+      " searched: all trials would be the same; correct " +
+      (one ? "its name" : "their names") + " in the configuration, read " +
+      (one ? "it" : "them") +
+      " in the model, or create it with --allow-unread");
 }
 
 std::optional<double> TrialListener::SearcherMetric(

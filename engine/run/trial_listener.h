@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/process/launcher.h"
 #include "engine/run/search_driver.h"
@@ -41,6 +42,13 @@ class TrialListener {
   void NoteCounted(const TrialState& trial, const Progress& progress);
   void NoteBatches(TrialState& trial, std::int64_t batches);
   bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
+  bool IsOwnModel() const { return !state_.setup.options.library.empty(); }
+  void RecordUnread(const TrialState& trial,
+                    const std::vector<std::string>& unread);
+  void WarnOfUnread(const TrialState& trial,
+                    const std::vector<std::string>& unread);
+  void CheckFirstValidation(const TrialState& trial, std::int64_t batches,
+                            const std::vector<std::string>& unread);
   std::optional<double> SearcherMetric(TrialState& trial,
                                        const MetricValues& metrics);
 
@@ -60,6 +68,7 @@ class TrialListener {
   ExperimentState& state_;
   SearchDriver& driver_;
   TrialStarter& starter_;
+  std::string warned_of_;  // unread hyperparameters
 };
 
 }  // namespace dtrain

@@ -153,6 +153,12 @@ void TrialStarter::StopBecauseOf(const Error& problem) {
   if (!state_.stopping) StopAll("stopped: " + std::string(problem.what()));
 }
 
+void TrialStarter::FailBecauseOf(const std::string& why) {
+  if (!state_.failure.empty()) return;
+  state_.failure = why;
+  StopAll("the experiment failed: " + why);
+}
+
 void TrialStarter::StopAll(const std::string& why) {
   state_.stopping = true;
   state_.why_stopping = why;

@@ -21,6 +21,8 @@ class TrialStarter {
   void StopAll(const std::string& why);
   /// The same, and the user is told why: the machine lacks what is needed.
   void StopBecauseOf(const Error& problem);
+  /// The same, and the experiment ends in ERROR because of `why`.
+  void FailBecauseOf(const std::string& why);
 
  private:
   std::size_t FreeSlots() const;

@@ -59,6 +59,7 @@ class Trainer {
   void TrainBatch();
   RunnerMessage NextOrder();
   void ReportTraining();
+  std::vector<std::string> UnreadOnce(bool& reported) const;
   void StartProfile();
   void ReportProfile();
   // Takes in a validation; true if checkpoint_policy wants a checkpoint of it.
@@ -104,6 +105,10 @@ class Trainer {
   bool keeps_validation_ = false;  // the one of this batch, in a checkpoint
   std::int64_t target_ = 0;        // batches of this operation
   Duration told_{0};               // when progress was told last
+  // Unread hyperparameters go with the first message of each kind.
+  bool unread_in_training_ = false;
+  bool unread_in_validation_ = false;
+  bool unread_in_completion_ = false;
 };
 
 }  // namespace dtrain

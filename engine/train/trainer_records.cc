@@ -57,7 +57,14 @@ void Trainer::ReportTraining() {
   link_.send(TrainingReport{.batches = state_.batches,
                             .epoch = Epoch(),
                             .metrics = std::move(metrics),
-                            .time = clock_.now()});
+                            .time = clock_.now(),
+                            .unread = UnreadOnce(unread_in_training_)});
+}
+
+std::vector<std::string> Trainer::UnreadOnce(bool& reported) const {
+  // Before the first batch it is too early to say.
+  if (state_.batches == 0 || std::exchange(reported, true)) return {};
+  return context_.UnreadHparams();
 }
 
 void Trainer::StartProfile() {
@@ -113,7 +120,8 @@ bool Trainer::Validate() try {
   link_.send(ValidationReport{.batches = state_.batches,
                               .epoch = Epoch(),
                               .metrics = std::move(*metrics),
-                              .time = clock_.now()});
+                              .time = clock_.now(),
+                              .unread = UnreadOnce(unread_in_validation_)});
   return true;
 } catch (const c10::Error& error) {
   throw Error(ErrorKind::kFailed, "validation after batch " +
@@ -192,7 +200,8 @@ void Trainer::Complete(Length until) {
   link_.send(OperationCompleted{.length = until,
                                 .batches = state_.batches,
                                 .metrics = metrics,
-                                .early = state_.batches < target_});
+                                .early = state_.batches < target_,
+                                .unread = UnreadOnce(unread_in_completion_)});
 }
 
 Finished Trainer::Stop() {

@@ -143,6 +143,12 @@ class Line {
   std::string text_;
 };
 
+// Left out where it is empty. A line holds no newline, so that separates names.
+std::optional<std::string> NamesText(const std::vector<std::string>& names) {
+  if (names.empty()) return std::nullopt;
+  return Join(names, "\n");
+}
+
 template <typename Report>
 std::string Encode(std::string_view type, const Report& report) {
   return Line(type)
@@ -151,6 +157,7 @@ std::string Encode(std::string_view type, const Report& report) {
       .Field("epoch", report.epoch)
       .Field("metrics", report.metrics)
       .Field("time", report.time)
+      .Field("unread", NamesText(report.unread))
       .End();
 }
 
@@ -180,6 +187,7 @@ struct Encoder {
         .Field("batches", completed.batches)
         .Field("metrics", completed.metrics)
         .Field("early", completed.early)
+        .Field("unread", NamesText(completed.unread))
         .End();
   }
   std::string operator()(const ProfileReport& profile) const {

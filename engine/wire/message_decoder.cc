@@ -96,13 +96,21 @@ EndReason Reason(MessageFields& fields) {
   Fail("field 'reason': unknown reason " + Shortened(name));
 }
 
+// One that has none need not say so.
+std::vector<std::string> Unread(const MessageFields& fields) {
+  const std::string& text = fields.strings[static_cast<int>(Field::kUnread)];
+  if (text.empty()) return {};
+  return Split(text, '\n');
+}
+
 template <typename Report>
 Report ReportFrom(MessageFields& fields) {
   return {.seq = Seq(fields),
           .batches = Integer(fields, Field::kBatches),
           .epoch = Epoch(fields),
           .metrics = Metrics(fields),
-          .time = Timestamp(Integer(fields, Field::kTime))};
+          .time = Timestamp(Integer(fields, Field::kTime)),
+          .unread = Unread(fields)};
 }
 
 CheckpointSaved CheckpointFrom(MessageFields& fields) {
@@ -121,7 +129,8 @@ OperationCompleted CompletedFrom(MessageFields& fields) {
           .length = TheLength(fields),
           .batches = Integer(fields, Field::kBatches),
           .metrics = Metrics(fields),
-          .early = fields.early};
+          .early = fields.early,
+          .unread = Unread(fields)};
 }
 
 std::optional<std::int64_t> OptionalInteger(const MessageFields& fields,
@@ -170,13 +179,6 @@ ProfileReport ProfileFrom(const MessageFields& fields) {
   }
   if (profile.gpu_percent > 100) Fail("field 'gpu_percent' is at most 100");
   return profile;
-}
-
-// One that has none need not say so.
-std::vector<std::string> Unread(const MessageFields& fields) {
-  const std::string& text = fields.strings[static_cast<int>(Field::kUnread)];
-  if (text.empty()) return {};
-  return Split(text, '\n');
 }
 
 TrialMessage TrialMessageFrom(MessageFields& fields) {

@@ -109,6 +109,35 @@ TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
   EXPECT_EQ(builtin.code, 0) << builtin.err;
 }
 
+TEST_F(OwnModelTest, ASearchOverWhatItDoesNotReadFails) {
+  const std::vector<std::string> search = {
+      "create",
+      "mine/const.yaml",
+      "--set",
+      "searcher={name: grid, metric: val_accuracy, smaller_is_better: false, "
+      "max_length: {batches: 20}}",
+      "--set",
+      "hyperparameters.learning_rate={type: categorical, vals: [0.1, 0.2]}"};
+  const CliResult failed = dtrain_.Run(search);
+  EXPECT_EQ(failed.code, 1) << failed.err;
+  EXPECT_THAT(
+      failed.err,
+      AllOf(HasSubstr("warning: trial 1.1 has not read the hyperparameter "
+                      "learning_rate; correct its name"),
+            HasSubstr("experiment 1 is ERROR: trial 1.1 was validated and has "
+                      "not read learning_rate, which is searched"),
+            HasSubstr("--allow-unread")));
+  EXPECT_THAT(failed.out, HasSubstr("hyperparameters that no trial has read: "
+                                    "learning_rate\n"));
+
+  std::vector<std::string> allowed = search;
+  allowed.insert(allowed.end(), {"--allow-unread", "--json"});
+  const CliResult done = dtrain_.Run(allowed);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.Json()["unread_hyperparameters"],
+            nlohmann::json({"learning_rate"}));
+}
+
 TEST_F(OwnModelTest, AModelWithoutTrialsIsRefused) {
   Edit("DTRAIN_TRIALS(MyTrial)", "");
   const CliResult result = dtrain_.Run({"create", "mine/const.yaml"});

@@ -44,12 +44,14 @@ void ScriptedTrials::Work(TrialId trial, Length until) {
   for (int i = reports - 1; i >= 0; --i) {
     launcher_.Say(trial, TrainingReport{.seq = ++seq,
                                         .batches = batches - i,
-                                        .metrics = {{"loss", 1.5}}});
+                                        .metrics = {{"loss", 1.5}},
+                                        .unread = unread});
   }
   const MetricValues values = Measured(trial, batches);
-  launcher_.Say(
-      trial,
-      ValidationReport{.seq = ++seq, .batches = batches, .metrics = values});
+  launcher_.Say(trial, ValidationReport{.seq = ++seq,
+                                        .batches = batches,
+                                        .metrics = values,
+                                        .unread = unread});
   launcher_.Say(trial, CheckpointSaved{.seq = ++seq,
                                        .uuid = Uuid(trial, batches),
                                        .batches = batches,
@@ -63,7 +65,8 @@ void ScriptedTrials::Work(TrialId trial, Length until) {
 }
 
 void ScriptedTrials::End(TrialId trial, EndReason reason) {
-  launcher_.Say(trial, Finished{.reason = reason, .message = "bad x"});
+  launcher_.Say(
+      trial, Finished{.reason = reason, .message = "bad x", .unread = unread});
   launcher_.Exit(trial);
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/support/fake_launcher.h"
 
@@ -37,6 +38,8 @@ class ScriptedTrials {
   std::set<std::int64_t> failing;
   std::set<std::int64_t> invalid;
   std::set<std::int64_t> early;
+  /// Hyperparameters that no trial reads.
+  std::vector<std::string> unread;
 
   // What trials do of themselves, for a test that decides when.
   void Begin(const TrialSpec& spec);

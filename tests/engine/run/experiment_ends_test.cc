@@ -62,6 +62,65 @@ TEST_F(ExperimentEndsTest, FailsWhereEveryTrialFails) {
   EXPECT_THAT(result.error, HasSubstr("trial 1.4: exited with code 3"));
 }
 
+TEST_F(ExperimentEndsTest, FailsWhereTheFirstTrialHasNotReadWhatIsSearched) {
+  Grid(/*concurrent=*/1);
+  library_ = "libmodel.so";
+  refuse_unread_ = true;
+  trials_.unread = {"x", "y"};
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kError);
+  EXPECT_THAT(result.error,
+              HasSubstr("trial 1.1 was validated and has not read x, which is "
+                        "searched"));
+  EXPECT_THAT(result.unread, ElementsAre("x", "y"));
+  EXPECT_THAT(Started(), ElementsAre(1));
+  EXPECT_THAT(reporter_.notices,
+              Contains(HasSubstr("has not read the hyperparameters x, y")));
+}
+
+TEST_F(ExperimentEndsTest, OnlyWarnsOfUnreadHyperparametersIfAllowed) {
+  Grid(/*concurrent=*/1);
+  library_ = "libmodel.so";
+  trials_.unread = {"x"};
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kCompleted);
+  EXPECT_THAT(result.unread, ElementsAre("x"));
+  EXPECT_EQ(std::ranges::count_if(reporter_.notices,
+                                  [](const std::string& notice) {
+                                    return notice.find("has not read") !=
+                                           notice.npos;
+                                  }),
+            1);
+}
+
+TEST_F(ExperimentEndsTest, TakesUnreadConstantsForWhatTheyAre) {
+  Grid();
+  config_.hyperparameters["y"] = 1;
+  library_ = "libmodel.so";
+  refuse_unread_ = true;
+  trials_.unread = {"y"};
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+}
+
+// A built-in trial may read one only beside certain values of others.
+TEST_F(ExperimentEndsTest, NamesWhatNoBuiltInTrialHasReadAtTheEnd) {
+  Grid();
+  refuse_unread_ = true;
+  config_.hyperparameters["y"] = 1;
+  trials_.unread = {"x", "y"};
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kCompleted);
+  EXPECT_THAT(result.unread, ElementsAre("x"));
+  EXPECT_THAT(reporter_.notices, testing::IsEmpty());
+}
+
 TEST_F(ExperimentEndsTest, MarksATrialWhoseLossWasNan) {
   Asha(/*trials=*/2, /*concurrent=*/1);
   Losses({NAN, 0.5});

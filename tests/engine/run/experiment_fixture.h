@@ -61,6 +61,8 @@ class ExperimentTest : public testing::Test {
                           .ranks = ranks_,
                           .advice = advice_};
     setup.options.timeout = timeout_;
+    setup.options.library = library_;
+    setup.refuse_unread = refuse_unread_;
     return {std::move(setup),
             {.store = store_,
              .launcher = launcher_,
@@ -84,6 +86,8 @@ class ExperimentTest : public testing::Test {
   int ranks_ = 1;
   std::string advice_;
   std::optional<Duration> timeout_;
+  std::string library_;  // of the user's model
+  bool refuse_unread_ = false;
   FakeLauncher launcher_;
   ScriptedTrials trials_{launcher_};
   RecordingReporter reporter_;

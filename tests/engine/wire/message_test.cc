@@ -91,6 +91,18 @@ TEST(MessageTest, InvalidUtf8IsReplaced) {
   EXPECT_EQ(finished.message, "bad \xEF\xBF\xBD byte");
 }
 
+// A runner of an earlier version takes no notice of the field.
+TEST(MessageTest, UnreadHyperparametersGoWithReports) {
+  const std::vector<std::string> names = {"a", "b.c"};
+  EXPECT_EQ(RoundTrip(TrainingReport{.seq = 1, .unread = names}).unread, names);
+  EXPECT_EQ(RoundTrip(ValidationReport{.seq = 1, .unread = names}).unread,
+            names);
+  EXPECT_EQ(RoundTrip(OperationCompleted{.seq = 1, .unread = names}).unread,
+            names);
+  EXPECT_THAT(Encode(TrainingReport{.seq = 1}),
+              testing::Not(testing::HasSubstr("unread")));
+}
+
 TEST(MessageTest, UnreadHyperparametersRoundTrip) {
   const std::vector<std::string> names = {"dense1", "net.a, b", "x y"};
   EXPECT_EQ(RoundTrip(Finished{.unread = names}).unread, names);
