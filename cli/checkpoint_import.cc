@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +23,7 @@
 #include "engine/base/error.h"
 #include "engine/base/scratch_directory.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/uuid.h"
@@ -37,9 +41,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What DataParallel puts in front of every name.
-constexpr std::string_view kWrapped = "module.";
-
 struct ImportOptions : JsonOption {
   std::string file;
   std::string config;
@@ -49,52 +50,31 @@ struct ImportOptions : JsonOption {
   bool force = false;
 };
 
-// The weights of a file, under the names that the model itself gives them.
-class Weights {
- public:
-  explicit Weights(const fs::path& path)
-      : file_(OpenWeights(path)), tensors_(file_.tensors()) {
-    const auto wrapped = [](const TensorBytes& tensor) {
-      return tensor.name.starts_with(kWrapped);
-    };
-    if (!std::ranges::all_of(tensors_, wrapped)) return;
-    for (TensorBytes& tensor : tensors_) tensor.name.erase(0, kWrapped.size());
-  }
-
-  std::size_t count() const { return tensors_.size(); }
-
-  /// As a safetensors file, in pieces that are valid as long as this lives.
-  std::vector<std::span<const std::byte>> Pieces() {
-    header_ = SafetensorsHeader(tensors_);
-    std::vector<std::span<const std::byte>> pieces = {
-        std::as_bytes(std::span(header_))};
-    for (const TensorBytes& tensor : tensors_) pieces.push_back(tensor.bytes);
-    return pieces;
-  }
-
- private:
-  WeightsFile file_;
-  std::vector<TensorBytes> tensors_;
-  std::string header_;
-};
-
-int Convert(const ImportOptions& options, Weights& weights,
-            const GlobalOptions& globals) {
+int Convert(const ImportOptions& options, const GlobalOptions& globals) {
+  const WeightsFile weights = OpenWeights(options.file);
+  std::vector<TensorBytes> tensors = weights.tensors();
+  const std::string prefix = TakeOffPrefixes(tensors);
   const fs::path out =
       options.out.empty()
           ? fs::path(options.file).stem().string() + ".safetensors"
           : options.out;
   NewFile file(out, options.force);
-  for (const auto& piece : weights.Pieces()) file.Write(piece);
+  const std::string header = SafetensorsHeader(tensors);
+  file.Write(std::as_bytes(std::span(header)));
+  for (const TensorBytes& tensor : tensors) file.Write(tensor.bytes);
   file.Keep();
   if (options.json) {
     PrintJson({{"file", fs::absolute(out).string()},
-               {"tensors", weights.count()},
-               {"bytes", file.bytes()}});
+               {"tensors", tensors.size()},
+               {"bytes", file.bytes()},
+               {"removed_prefix", prefix}});
   } else {
-    Say(globals, "wrote " + out.string() + ": " +
-                     std::to_string(weights.count()) + " tensors, " +
-                     FormatBytes(file.bytes()));
+    Say(globals,
+        "wrote " + out.string() + ": " + std::to_string(tensors.size()) +
+            " tensors, " + FormatBytes(file.bytes()) +
+            (prefix.empty()
+                 ? ""
+                 : "; removed '" + prefix + "' in front of their names"));
   }
   return kExitDone;
 }
@@ -146,29 +126,10 @@ NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
   return trial;
 }
 
-std::string StateText(const NewTrial& trial) {
-  const nlohmann::json state = {
-      {"version", 1},
-      {"imported", true},
-      {"batches", 0},
-      {"epoch", 0},
-      {"ties", nlohmann::json::object()},
-      {"hparams", trial.create.hparams},
-      {"entrypoint", std::get<std::string>(trial.config.entrypoint)}};
-  return state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-WrittenCheckpoint Write(Weights& weights, const NewTrial& trial,
-                        const fs::path& directory) {
-  CheckpointWriter writer(directory.string());
-  writer.Write(kWeightsName, weights.Pieces());
-  writer.Write(kStateName, StateText(trial));
-  return writer.Commit();
-}
-
-// Has the trial load the weights: names and shapes must be those of its model.
-void RequireThatItLoads(const NewTrial& trial, const fs::path& checkpoint,
-                        const fs::path& scratch) {
+// Has the trial load the weights, and returns the checkpoint that it wrote in
+// `scratch`. Names and shapes must be those of its model.
+CheckpointFiles LoadIntoTrial(const NewTrial& trial, const fs::path& weights,
+                              const fs::path& scratch) {
   ExperimentConfig config = trial.config;
   config.searcher = {.name = "single", .max_trials = 1};
   const double slots_per_trial = config.resources.slots_per_trial;
@@ -185,7 +146,7 @@ void RequireThatItLoads(const NewTrial& trial, const fs::path& checkpoint,
                        .seed = trial.create.seed,
                        .threads = static_cast<int>(slots.threads),
                        .directory = scratch.string(),
-                       .warm_start = checkpoint.string(),
+                       .warm_start = fs::absolute(weights).string(),
                        .settings = config.training};
   LocalLauncher launcher(
       {.experiment = 1,
@@ -198,6 +159,34 @@ void RequireThatItLoads(const NewTrial& trial, const fs::path& checkpoint,
   if (loaded.signal != 0) {
     throw Error(ErrorKind::kFailed, "interrupted; nothing was imported");
   }
+  return CheckpointFiles::Read((scratch / kImportedDirectory).string());
+}
+
+WrittenCheckpoint WriteCopy(const CheckpointFiles& files,
+                            const fs::path& directory) {
+  CheckpointWriter writer(directory.string());
+  for (const char* name : {kWeightsName, kStateName}) {
+    writer.Write(name, std::vector<std::span<const std::byte>>{files[name]});
+  }
+  return writer.Commit();
+}
+
+// The types of `tensors`, sorted.
+std::set<std::string> TypesOf(const std::vector<TensorBytes>& tensors) {
+  std::set<std::string> types;
+  for (const TensorBytes& tensor : tensors) types.insert(tensor.dtype);
+  return types;
+}
+
+// The types that FILE has and the model does not: these were cast.
+std::vector<std::string> CastTypes(const WeightsFile& weights,
+                                   const CheckpointFiles& imported) {
+  std::vector<std::string> cast;
+  std::ranges::set_difference(
+      TypesOf(weights.tensors()),
+      TypesOf(ReadSafetensors(imported[kWeightsName], kWeightsName)),
+      std::back_inserter(cast));
+  return cast;
 }
 
 // Records an experiment of one trial that ended before it began.
@@ -237,30 +226,36 @@ void RecordCheckpoint(const TrialId id, const NewTrial& trial,
   });
 }
 
-int ImportInto(const ImportOptions& options, Weights& weights,
-               const GlobalOptions& globals) {
+int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
+  const WeightsFile weights = OpenWeights(options.file);
   NewTrial trial = TrialOf(options, globals);
   const ScratchDirectory scratch;
-  (void)Write(weights, trial, scratch.path() / "checkpoint");
-  RequireThatItLoads(trial, scratch.path() / "checkpoint", scratch.path());
+  const CheckpointFiles files =
+      LoadIntoTrial(trial, options.file, scratch.path());
+  const std::vector<std::string> cast = CastTypes(weights, files);
 
   Store store = OpenStoreForWriting(FindStore(globals), globals);
   const TrialId id = Record(options, trial, store, globals);
   const std::string uuid = RandomUuid();
   MakePrivateDirectories(store.layout().Trial(id));
   const WrittenCheckpoint written =
-      Write(weights, trial, store.layout().Checkpoint(id, uuid));
+      WriteCopy(files, store.layout().Checkpoint(id, uuid));
   RecordCheckpoint(id, trial, uuid, written, store);
+  const std::size_t count = weights.tensors().size();
   if (options.json) {
     PrintJson({{"experiment", id.experiment},
                {"trial", ToString(id)},
                {"checkpoint", uuid},
-               {"tensors", weights.count()},
-               {"bytes", written.bytes}});
+               {"tensors", count},
+               {"bytes", written.bytes},
+               {"cast_from", cast}});
   } else {
-    Say(globals, "imported " + std::to_string(weights.count()) +
-                     " tensors as checkpoint " + uuid + " of trial " +
-                     ToString(id) + "; go on with " +
+    Say(globals, "imported " + std::to_string(count) + " tensors" +
+                     (cast.empty() ? ""
+                                   : " (cast from " + Join(cast, ", ") +
+                                         " to the model's types)") +
+                     " as checkpoint " + uuid + " of trial " + ToString(id) +
+                     "; go on with " +
                      CommandFor(globals, "evaluate " + uuid.substr(0, 8)) +
                      " or " +
                      CommandFor(globals, "continue " + uuid.substr(0, 8)));
@@ -274,9 +269,8 @@ int Import(const ImportOptions& options, const GlobalOptions& globals) {
                 "checkpoint import: --out and --force write a file, CONFIG "
                 "imports into the store; give one of them");
   }
-  Weights weights(options.file);
-  return options.config.empty() ? Convert(options, weights, globals)
-                                : ImportInto(options, weights, globals);
+  return options.config.empty() ? Convert(options, globals)
+                                : ImportInto(options, globals);
 }
 
 }  // namespace

@@ -21,7 +21,6 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::array<std::string_view, 3> kWrappers = {"state_dict", "model",
                                                        "model_state_dict"};
-constexpr std::string_view kParallelPrefix = "module.";
 // What a module adds with get_extra_state: no tensor, and not for us.
 constexpr std::string_view kExtraState = "_extra_state";
 constexpr std::size_t kMostTensors = 100'000;
@@ -125,15 +124,6 @@ void KeepTensors(const Pickle& pickle, std::vector<Item>& items,
   }
 }
 
-void TakeOffPrefix(std::vector<Item>& items) {
-  const bool all = std::ranges::all_of(items, [](const Item& item) {
-    return item.name.size() > kParallelPrefix.size() &&
-           item.name.starts_with(kParallelPrefix);
-  });
-  if (!all) return;
-  for (Item& item : items) item.name.remove_prefix(kParallelPrefix.size());
-}
-
 StridedTensor DescriptionOf(const Pickle& pickle, const Item& item,
                             const std::string& what) {
   if (!IsValidUtf8(item.name)) {
@@ -157,7 +147,6 @@ StateDictFile::StateDictFile(Bytes file, const std::string& what) {
   const Pickle& pickle = torch.pickle();
   auto items = StateDictOf(pickle, what);
   KeepTensors(pickle, items, what);
-  TakeOffPrefix(items);
   std::size_t left = std::max(kMostCopies * file.size(), kCopiesAtLeast);
   for (const Item& item : items) {
     const StridedTensor tensor = DescriptionOf(pickle, item, what);

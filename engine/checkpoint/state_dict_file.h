@@ -14,7 +14,7 @@ namespace dtrain {
 ///
 /// A checkpoint that holds the state dict under "state_dict", "model" or
 /// "model_state_dict" will do, too; numbers, text and None beside tensors are
-/// left out; a "module." before every name (DataParallel) is taken off.
+/// left out. Names stay as they are: TakeOffPrefixes is for wrapped models.
 class StateDictFile {
  public:
   /// Reads the bytes of a whole file. REQUIRES: `file` outlives this. Throws

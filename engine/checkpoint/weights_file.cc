@@ -1,7 +1,10 @@
 #include "engine/checkpoint/weights_file.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
@@ -20,6 +23,9 @@ namespace dtrain {
 namespace {
 
 using Bytes = std::span<const std::byte>;
+
+constexpr std::array<std::string_view, 3> kWrapperPrefixes = {
+    "module.", "_orig_mod.", "model."};
 
 [[noreturn]] void FailWeights(const std::string& what,
                               const std::string& fault) {
@@ -46,6 +52,19 @@ Bytes Map(const std::filesystem::path& path, const std::string& what) {
 bool IsSafetensors(Bytes file) {
   constexpr std::size_t kHeader = sizeof(std::uint64_t);
   return file.size() > kHeader && file[kHeader] == std::byte{'{'};
+}
+
+// The prefix that every name has behind its first `start` bytes; empty if none.
+std::string_view CommonPrefix(const std::vector<TensorBytes>& tensors,
+                              std::size_t start) {
+  for (const std::string_view prefix : kWrapperPrefixes) {
+    const bool all = std::ranges::all_of(tensors, [&](const auto& tensor) {
+      const auto rest = std::string_view(tensor.name).substr(start);
+      return rest.size() > prefix.size() && rest.starts_with(prefix);
+    });
+    if (all) return prefix;
+  }
+  return {};
 }
 
 }  // namespace
@@ -85,6 +104,30 @@ WeightsFile OpenWeights(const std::filesystem::path& path) {
         "with one of them");
   }
   return weights;
+}
+
+std::string TakeOffPrefixes(std::vector<TensorBytes>& tensors,
+                            const std::set<std::string>& expected) {
+  if (tensors.empty()) return {};
+  const auto matches = [&](std::size_t start) {
+    return std::ranges::count_if(tensors, [&](const TensorBytes& tensor) {
+      return expected.contains(tensor.name.substr(start));
+    });
+  };
+  std::size_t removed = 0;
+  auto most = matches(0);
+  std::size_t start = 0;
+  for (auto prefix = CommonPrefix(tensors, 0); !prefix.empty();
+       prefix = CommonPrefix(tensors, start)) {
+    start += prefix.size();
+    const auto matched = matches(start);
+    if (!expected.empty() && matched <= most) continue;
+    most = matched;
+    removed = start;
+  }
+  const std::string prefix = tensors.front().name.substr(0, removed);
+  for (TensorBytes& tensor : tensors) tensor.name.erase(0, removed);
+  return prefix;
 }
 
 }  // namespace dtrain

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,5 +38,13 @@ class WeightsFile {
 /// Opens the file at `path`; what it is, its content says, not its name. Throws
 /// Error(kFailed) that names the file, what is wrong with it and what to do.
 WeightsFile OpenWeights(const std::filesystem::path& path);
+
+/// Removes the prefixes that wrappers put in front of every name: "module."
+/// (DataParallel), "_orig_mod." (torch.compile) and "model." (Lightning), in
+/// any order. With the names of the model in `expected`, removes as many as
+/// match the most of them, so a model whose own names begin with "model." fits
+/// too. Returns what was removed from each name.
+std::string TakeOffPrefixes(std::vector<TensorBytes>& tensors,
+                            const std::set<std::string>& expected = {});
 
 }  // namespace dtrain

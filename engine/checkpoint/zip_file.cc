@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <zlib.h>
+
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/byte_reader.h"
@@ -36,6 +38,7 @@ struct DirectoryEntry {
   std::string_view name;
   std::uint16_t flags = 0;
   std::uint16_t method = 0;
+  std::uint32_t checksum = 0;
   std::uint64_t packed = 0;
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
@@ -135,7 +138,8 @@ DirectoryEntry ReadEntry(ByteReader& directory, const std::string& what) {
   directory.Bytes(4);  // versions
   entry.flags = directory.Number<std::uint16_t>();
   entry.method = directory.Number<std::uint16_t>();
-  directory.Bytes(8);  // time, date, checksum
+  directory.Bytes(4);  // time, date
+  entry.checksum = directory.Number<std::uint32_t>();
   entry.packed = directory.Number<std::uint32_t>();
   entry.size = directory.Number<std::uint32_t>();
   const auto name = directory.Number<std::uint16_t>();
@@ -152,6 +156,11 @@ DirectoryEntry ReadEntry(ByteReader& directory, const std::string& what) {
 bool IsPlain(const DirectoryEntry& entry) {
   return entry.method == 0 && entry.packed == entry.size &&
          (entry.flags & kEncrypted) == 0;
+}
+
+std::uint32_t Crc32Of(Bytes bytes) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 // What lies there for it, compressed or not.
@@ -184,6 +193,7 @@ ZipFile::ZipFile(Bytes file, const std::string& what) : what_(what) {
   for (std::uint64_t i = 0; i < found.entries; ++i) {
     const DirectoryEntry entry = ReadEntry(directory, what);
     const Entry kept{.bytes = BytesOf(entry, file, what),
+                     .checksum = entry.checksum,
                      .is_plain = IsPlain(entry)};
     if (!entries_.emplace(entry.name, kept).second) {
       FailZip(what, Named(entry.name) + " is there twice");
@@ -202,7 +212,13 @@ std::optional<Bytes> ZipFile::Find(std::string_view name) const {
                        " is compressed or encrypted; dtrain reads archives of "
                        "stored entries, as torch.save writes them");
   }
-  return found->second.bytes;
+  const Bytes bytes = found->second.bytes;
+  const std::uint32_t checksum = found->second.checksum;
+  if (checksum != 0 && checksum != Crc32Of(bytes)) {
+    FailZip(what_,
+            Named(name) + " does not match its CRC-32; was it copied whole?");
+  }
+  return bytes;
 }
 
 std::vector<std::string_view> ZipFile::Names(std::string_view prefix) const {

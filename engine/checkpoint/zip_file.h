@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -12,8 +13,7 @@ namespace dtrain {
 
 /// The directory of a ZIP archive that lies in memory, with or without ZIP64,
 /// as PKWARE's APPNOTE 6.3 describes it. For archives whose entries are stored
-/// as they are, which is how PyTorch writes them; it inflates nothing, and
-/// leaves checksums alone, since PyTorch may be told not to write any.
+/// as they are, which is how PyTorch writes them; it inflates nothing.
 class ZipFile {
  public:
   /// REQUIRES: `file` outlives this. Throws Error(kFailed) that names `what`
@@ -21,7 +21,9 @@ class ZipFile {
   ZipFile(std::span<const std::byte> file, const std::string& what);
 
   /// The bytes of the entry `name`, or nothing if there is none. Throws
-  /// Error(kFailed) if it is compressed or encrypted.
+  /// Error(kFailed) if it is compressed or encrypted, or if its CRC-32 differs
+  /// from the recorded one; 0 is no checksum (PyTorch can be told to write
+  /// none).
   std::optional<std::span<const std::byte>> Find(std::string_view name) const;
   /// The names that begin with `prefix`, sorted.
   std::vector<std::string_view> Names(std::string_view prefix = {}) const;
@@ -29,6 +31,7 @@ class ZipFile {
  private:
   struct Entry {
     std::span<const std::byte> bytes;
+    std::uint32_t checksum = 0;
     bool is_plain = false;
   };
 

@@ -94,8 +94,22 @@ json ParseState(const CheckpointFiles& files) {
   return state;
 }
 
+// Throws if the checkpoint has tensors that no model has taken.
+void RequireNoneLeft(const CheckpointFiles& files, const TensorMap& tensors,
+                     const TensorMap& loaded) {
+  std::vector<std::string> left;
+  for (const auto& [name, tensor] : tensors) {
+    if (!loaded.contains(name)) left.push_back(name);
+  }
+  if (left.empty()) return;
+  throw Error(ErrorKind::kFailed,
+              "checkpoint " + files.path() + ": " +
+                  DescribeDifference(left, {}) +
+                  "; use the hyperparameters it was made with");
+}
+
 void LoadModels(const CheckpointFiles& files, const Ties& ties,
-                const TrainedObjects& objects) {
+                const TrainedObjects& objects, bool goes_on) {
   const TensorMap tensors = ReadTensors(files[kModelFile], kModelFile);
   TensorMap loaded;
   for (auto& [name, target] : StateOf(objects.models)) {
@@ -115,8 +129,9 @@ void LoadModels(const CheckpointFiles& files, const Ties& ties,
       torch::Tensor handle = target;
       handle.set_data(first->second.detach());
     }
-    loaded.emplace(name, target);
+    loaded.emplace(source, target);
   }
+  if (!goes_on) RequireNoneLeft(files, tensors, loaded);
 }
 
 void LoadOptimizers(const CheckpointFiles& files, const json& facts,
@@ -182,7 +197,7 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
   const CheckpointFiles files = CheckpointFiles::Read(path);
   json state = ParseState(files);
   TrainedObjects& objects = context.objects();
-  LoadModels(files, state.at("ties").get<Ties>(), objects);
+  LoadModels(files, state.at("ties").get<Ties>(), objects, goes_on);
   // One that was imported has weights and nothing else.
   if (state.value("imported", false)) return state;
   LoadOptimizers(files, state.at("optimizers"), objects, goes_on);
@@ -287,6 +302,27 @@ TrainingState LoadCheckpoint(const std::string& path, TrainerContext& context,
 
 void WarmStart(const std::string& path, TrainerContext& context, Trial& trial) {
   Load(path, context, trial, /*goes_on=*/false);
+}
+
+void ImportWeights(const std::filesystem::path& file, const std::string& path,
+                   const TrainerContext& context) {
+  NamedTensors models = StateOf(context.objects().models);
+  LoadWeights(models, file,
+              {.advice = "check the entrypoint and the hyperparameters that "
+                         "set the network's size"});
+  const Ties ties = TakeOutTies(models);
+  CheckpointWriter writer(path);
+  WriteTensors(writer, kModelFile, models);
+  const json facts = {{"version", kVersion},
+                      {"imported", true},
+                      {"batches", 0},
+                      {"epoch", 0},
+                      {"ties", ties},
+                      {"hparams", context.spec().hparams},
+                      {"entrypoint", context.spec().entrypoint}};
+  writer.Write(kStateName,
+               facts.dump(-1, ' ', false, json::error_handler_t::replace));
+  (void)writer.Commit();
 }
 
 }  // namespace dtrain

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,8 +42,15 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
 TrainingState LoadCheckpoint(const std::string& path, TrainerContext& context,
                              Trial& trial);
 
-/// The same for a training that begins anew from it: counters, schedules and
-/// learning rates stay as the trial made them.
+/// Loads the checkpoint for a training from scratch: counters, schedules and
+/// learning rates stay as the trial made them. Throws likewise, and for tensors
+/// in the checkpoint that the models lack.
 void WarmStart(const std::string& path, TrainerContext& context, Trial& trial);
+
+/// Loads the user's file of weights into the models, as LoadWeights does, and
+/// writes them as a checkpoint to the directory `path`, under the models' own
+/// names and types.
+void ImportWeights(const std::filesystem::path& file, const std::string& path,
+                   const TrainerContext& context);
 
 }  // namespace dtrain

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <sstream>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/weights_file.h"
 
 namespace dtrain {
 
@@ -51,6 +53,110 @@ torch::ScalarType TypeOf(const std::string& what, const TensorBytes& tensor) {
                                       "' has the type " + tensor.dtype +
                                       ", which is not supported");
 }
+
+// "'a'", or "'a' and 3 more tensors".
+std::string FirstAndCount(const std::vector<std::string>& names) {
+  const std::string first = "'" + EscapeForTerminal(names.front()) + "'";
+  if (names.size() == 1) return first;
+  const std::size_t more = names.size() - 1;
+  return first + " and " + std::to_string(more) + " more tensor" +
+         (more == 1 ? "" : "s");
+}
+
+std::string ShapeText(const torch::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.sizes();
+  return text.str();
+}
+
+// Whether copying casts between types of one kind: floating-point to
+// floating-point, or integer to integer.
+bool IsCast(const torch::Tensor& value, const torch::Tensor& target) {
+  return value.is_floating_point() == target.is_floating_point() &&
+         value.is_complex() == target.is_complex();
+}
+
+// The weights of a file on their way into a model.
+class WeightsLoader {
+ public:
+  WeightsLoader(const NamedTensors& state, const std::filesystem::path& file,
+                const WeightsRules& rules)
+      : name_(EscapeForTerminal(file.string())), rules_(rules) {
+    for (const auto& [name, tensor] : state) {
+      targets_.emplace(name, tensor);
+      expected_.insert(name);
+    }
+  }
+
+  void Load(const std::vector<TensorBytes>& raw) {
+    std::vector<TensorBytes> tensors = raw;
+    TakeOffPrefixes(tensors, expected_);
+    RequireSameNames(tensors);
+    const torch::NoGradGuard guard;
+    for (const TensorBytes& bytes : tensors) {
+      Copy(bytes.name, TensorOf(bytes, name_), targets_.at(bytes.name));
+    }
+  }
+
+ private:
+  void RequireSameNames(const std::vector<TensorBytes>& tensors) const {
+    std::set<const void*> loaded;
+    std::set<std::string> found;
+    std::vector<std::string> extra;
+    for (const TensorBytes& bytes : tensors) {
+      const auto target = targets_.find(bytes.name);
+      if (target == targets_.end()) {
+        extra.push_back(bytes.name);
+        continue;
+      }
+      found.insert(bytes.name);
+      loaded.insert(target->second.const_data_ptr());
+    }
+    std::vector<std::string> missing;
+    for (const auto& [name, target] : targets_) {
+      // One that is tied to another is loaded under the other's name.
+      if (!found.contains(name) && !name.ends_with("num_batches_tracked") &&
+          !loaded.contains(target.const_data_ptr())) {
+        missing.push_back(name);
+      }
+    }
+    const std::string difference = DescribeDifference(extra, missing);
+    if (!difference.empty()) Fail(difference);
+  }
+
+  void Copy(const std::string& name, const torch::Tensor& value,
+            torch::Tensor target) const {
+    const std::string quoted = "'" + EscapeForTerminal(name) + "'";
+    if (value.sizes() != target.sizes()) {
+      if (rules_.keeps_own && rules_.keeps_own(name, value, target)) return;
+      Fail(quoted + " has the shape " + ShapeText(value) + ", the model's is " +
+           ShapeText(target));
+    }
+    if (!IsCast(value, target)) {
+      Fail(quoted + " is " + Describe(value) + ", the model's is " +
+           Describe(target));
+    }
+    target.copy_(value);
+    if (value.scalar_type() == target.scalar_type() ||
+        !value.is_floating_point()) {
+      return;
+    }
+    const auto finite = value.to(torch::kFloat64).isfinite();
+    if (!target.to(torch::kCPU).isfinite().equal(finite)) {
+      Fail(quoted + " has values beyond the range of the model's " +
+           std::string(c10::toString(target.scalar_type())));
+    }
+  }
+
+  [[noreturn]] void Fail(const std::string& what) const {
+    throw Error(ErrorKind::kFailed, name_ + ": " + what + "; " + rules_.advice);
+  }
+
+  const std::string name_;
+  const WeightsRules& rules_;
+  std::map<std::string, torch::Tensor> targets_;
+  std::set<std::string> expected_;
+};
 
 // A safetensors file, its tensors where they are as far as they are on the CPU.
 class FileInPieces {
@@ -146,6 +252,25 @@ void CopyInto(torch::Tensor target, const torch::Tensor& value,
   }
   const torch::NoGradGuard no_grad;
   target.copy_(value);
+}
+
+std::string DescribeDifference(const std::vector<std::string>& extra,
+                               const std::vector<std::string>& missing) {
+  std::string text;
+  if (!extra.empty()) {
+    text = "has " + FirstAndCount(extra) + ", which the model lacks";
+  }
+  if (!missing.empty()) {
+    text += std::string(text.empty() ? "" : ", and ") + "lacks " +
+            FirstAndCount(missing) + " of the model";
+  }
+  return text;
+}
+
+void LoadWeights(const NamedTensors& state, const std::filesystem::path& file,
+                 const WeightsRules& rules) {
+  const WeightsFile weights = OpenWeights(file);
+  WeightsLoader(state, file, rules).Load(weights.tensors());
 }
 
 }  // namespace dtrain

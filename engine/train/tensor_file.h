@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <torch/types.h>
 
@@ -40,5 +43,30 @@ std::map<std::string, torch::Tensor> ReadTensors(
 /// Error(kFailed) that names `what` if shape or type differ.
 void CopyInto(torch::Tensor target, const torch::Tensor& value,
               const std::string& what);
+
+/// Says which tensors differ between a file and a model: the first of each kind
+/// and the number of the others. Empty if `extra` (the file's) and `missing`
+/// (the model's) are both empty.
+std::string DescribeDifference(const std::vector<std::string>& extra,
+                               const std::vector<std::string>& missing);
+
+/// How LoadWeights treats a file that does not fit.
+struct WeightsRules {
+  std::string advice;  // ends messages about another network
+  // True if `target` keeps its own values although `value`, under its name, has
+  // another shape. May throw.
+  std::function<bool(const std::string& name, const torch::Tensor& value,
+                     const torch::Tensor& target)>
+      keeps_own;
+};
+
+/// Copies the weights in `file` (safetensors, or a state dict of torch.save)
+/// into the tensors of `state`. Names and shapes must be the same, both ways,
+/// once TakeOffPrefixes has removed the prefixes of wrappers; floating-point
+/// values are cast. Counters of batch normalisation may be missing, as in files
+/// of PyTorch before 0.4.1. Throws Error(kFailed) that names the file and the
+/// first difference.
+void LoadWeights(const NamedTensors& state, const std::filesystem::path& file,
+                 const WeightsRules& rules);
 
 }  // namespace dtrain

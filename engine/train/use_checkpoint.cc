@@ -15,6 +15,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/prediction_files.h"
+#include "engine/checkpoint/weights_name.h"
 #include "engine/data/device_copy.h"
 #include "engine/data/image_source.h"
 #include "engine/image/image_folder.h"
@@ -122,8 +123,12 @@ class Use {
         link_(RankedLink(link, ranks_)),
         trial_(make(context_)) {
     link_.send(Ready{});
+    if (spec.task == Task::kLoad) {
+      ImportWeights(spec.warm_start, spec.directory + "/" + kImportedDirectory,
+                    context_);
+      return;
+    }
     WarmStart(spec.warm_start, context_, *trial_);
-    if (spec.task == Task::kLoad) return;
     source_ = spec.images.empty()
                   ? SourceOf(*trial_, spec.split)
                   : ImageSourceOf(*trial_, spec, device_, ranks_);
@@ -157,7 +162,10 @@ class Use {
       if (!GoOn()) return {.reason = EndReason::kStopped};
       if (i >= progress_.total) continue;
       const Batch batch = to_device(source_->Read());
-      outputs.push_back(OutputOf(batch));
+      // Empty where none of its images could be read. It keeps its place among
+      // the batches of the ranks.
+      const bool is_empty = batch.data.defined() && batch.size() == 0;
+      outputs.push_back(is_empty ? torch::empty({0}) : OutputOf(batch));
       if (!spec_.images.empty()) {
         numbers.push_back(batch[kSampleNumbers].to(torch::kCPU));
       } else if (batch.target.defined() && batch.target.dim() == 1) {

@@ -1,12 +1,17 @@
 // checkpoint import: of files that PyTorch wrote, and of what we exported.
 
+#include <cstdint>
+#include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/checkpoint/weights_file.h"
+#include "engine/checkpoint/zip_file.h"
 #include "tests/support/cli_runner.h"
 
 namespace dtrain {
@@ -53,6 +58,62 @@ TEST_F(CheckpointImportTest, ConvertsWhatPyTorchWrote) {
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, HasSubstr("network_old.safetensors"));
   EXPECT_EQ(Import({Recorded("network_old"), "--force"}).code, 0);
+}
+
+// A safetensors file in parts that a test may change.
+struct WeightsParts {
+  std::vector<TensorBytes> tensors;
+  std::deque<std::vector<std::byte>> kept;  // bytes of new tensors
+};
+
+// Writes the weights in `from` to `to`, changed by `change`.
+void Rewrite(const fs::path& from, const fs::path& to,
+             const std::function<void(WeightsParts&)>& change) {
+  const WeightsFile file = OpenWeights(from);
+  WeightsParts parts{.tensors = file.tensors()};
+  change(parts);
+  std::ofstream out(to, std::ios::binary);
+  out << SafetensorsHeader(parts.tensors);
+  for (const TensorBytes& tensor : parts.tensors) {
+    out.write(reinterpret_cast<const char*>(tensor.bytes.data()),
+              static_cast<std::streamsize>(tensor.bytes.size()));
+  }
+}
+
+// Puts `prefix` in front of every name.
+std::function<void(WeightsParts&)> Prefixed(const std::string& prefix) {
+  return [prefix](WeightsParts& parts) {
+    for (TensorBytes& tensor : parts.tensors) tensor.name.insert(0, prefix);
+  };
+}
+
+TEST_F(CheckpointImportTest, ConvertingRemovesThePrefixesOfWrappers) {
+  Rewrite(Recorded("network"), dtrain_.directory() / "wrapped.safetensors",
+          Prefixed("module._orig_mod.model."));
+  const CliResult result =
+      Import({"wrapped.safetensors", "--out", "net.safetensors", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["removed_prefix"], "module._orig_mod.model.");
+  EXPECT_EQ(OpenWeights(dtrain_.directory() / "net.safetensors")
+                .tensors()
+                .front()
+                .name,
+            OpenWeights(Recorded("network")).tensors().front().name);
+}
+
+TEST_F(CheckpointImportTest, RefusesAChangedByte) {
+  std::ifstream in(Recorded("network"), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const ZipFile zip(std::as_bytes(std::span(bytes)), "network");
+  const auto weights = zip.Find("network/data/0").value();
+  char& first = bytes[static_cast<std::size_t>(
+      weights.data() - std::as_bytes(std::span(bytes)).data())];
+  first = static_cast<char>(first ^ 1);
+  dtrain_.Write("changed.pth", bytes);
+  const CliResult result = Import({"changed.pth"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("changed.pth: no valid ZIP archive"));
+  EXPECT_THAT(result.err, HasSubstr("does not match its CRC-32"));
 }
 
 TEST_F(CheckpointImportTest, RunsNothingAndRefusesTheRest) {
@@ -125,8 +186,102 @@ TEST_F(CheckpointImportRunTest, RefusesWeightsOfAnotherModel) {
   dtrain_.Write("digits.yaml", kDigits);
   const CliResult result = Import({Recorded("network"), "digits.yaml"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("has no tensor '"));
+  // The file that the user gave, and what differs on both sides.
+  EXPECT_THAT(result.err, HasSubstr(Recorded("network") + ": has '0.weight'"));
+  EXPECT_THAT(result.err, HasSubstr("' and 8 more tensors, which the model "
+                                    "lacks, and lacks '"));
   EXPECT_FALSE(fs::exists(dtrain_.store()));
+}
+
+TEST_F(CheckpointImportRunTest, RefusesTensorsThatAreLeftOver) {
+  Train();
+  Rewrite(dtrain_.directory() / "digits.pth",
+          dtrain_.directory() / "larger.safetensors", [](WeightsParts& parts) {
+            for (const char* name : {"layer9.bias", "layer9.weight"}) {
+              parts.tensors.push_back(parts.tensors.back());
+              parts.tensors.back().name = name;
+            }
+          });
+  const CliResult result = Import({"larger.safetensors", "digits.yaml"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("larger.safetensors: has 'layer9.bias' and "
+                                    "1 more tensor, which the model lacks"));
+  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"].size(), 1u);
+}
+
+TEST_F(CheckpointImportRunTest, RefusesLeftOverTensorsOfACheckpointToo) {
+  dtrain_.Write("large.yaml",
+                "entrypoint: model_def:ImageNetTrial\n"
+                "hyperparameters: {dataset: fake, fake_samples: 4, arch: "
+                "resnet34, num_classes: 4, crop_size: 32, global_batch_size: "
+                "2}\n"
+                "searcher: {name: single, metric: val_loss, max_length: 1}\n"
+                "resources: {slots: cpu}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "large.yaml"}).code, 0);
+  const std::string uuid = dtrain_.Run({"checkpoints", "1", "--json"})
+                               .Json()["checkpoints"][0]["uuid"];
+  const CliResult result = dtrain_.Run(
+      {"create", "large.yaml", "--set", "hyperparameters.arch=resnet18",
+       "--set", "searcher.source_checkpoint_uuid=" + uuid, "--set",
+       "max_restarts=0"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err + result.out,
+              HasSubstr(uuid + ": has 'layer1.2.bn1.bias' and 95 more "
+                               "tensors, which the model lacks"));
+}
+
+TEST_F(CheckpointImportRunTest, TakesThePrefixesOfWrappersOff) {
+  Train();
+  for (const char* prefix : {"module.", "_orig_mod.", "model."}) {
+    Rewrite(dtrain_.directory() / "digits.pth",
+            dtrain_.directory() / "wrapped.safetensors", Prefixed(prefix));
+    const CliResult result = Import({"wrapped.safetensors", "digits.yaml"});
+    EXPECT_EQ(result.code, 0) << prefix << result.err;
+  }
+}
+
+// The tensors of float32 as `dtype`, each number converted by `convert`.
+template <typename To>
+std::function<void(WeightsParts&)> AsType(const std::string& dtype,
+                                          To (*convert)(float)) {
+  return [=](WeightsParts& parts) {
+    for (TensorBytes& tensor : parts.tensors) {
+      if (tensor.dtype != "F32") continue;
+      std::vector<float> from(tensor.bytes.size() / sizeof(float));
+      std::memcpy(from.data(), tensor.bytes.data(), tensor.bytes.size());
+      auto& bytes = parts.kept.emplace_back(from.size() * sizeof(To));
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        const To value = convert(from[i]);
+        std::memcpy(&bytes[i * sizeof value], &value, sizeof value);
+      }
+      tensor.dtype = dtype;
+      tensor.bytes = bytes;
+    }
+  };
+}
+
+TEST_F(CheckpointImportRunTest, CastsWeightsOfOtherPrecision) {
+  const std::string uuid = Train();
+  const fs::path from = dtrain_.directory() / "digits.pth";
+  Rewrite(from, dtrain_.directory() / "double.safetensors",
+          AsType<double>("F64", [](float value) { return double{value}; }));
+  Rewrite(from, dtrain_.directory() / "brain.safetensors",
+          AsType<std::uint16_t>("BF16", [](float value) {
+            std::uint32_t bits = 0;
+            std::memcpy(&bits, &value, sizeof bits);
+            return static_cast<std::uint16_t>(bits >> 16);
+          }));
+  const CliResult wide =
+      Import({"double.safetensors", "digits.yaml", "--json"});
+  ASSERT_EQ(wide.code, 0) << wide.err;
+  EXPECT_EQ(wide.Json()["cast_from"], nlohmann::json({"F64"}));
+  const auto metrics = [&](const std::string& checkpoint) {
+    return dtrain_.Run({"evaluate", checkpoint, "--json"}).Json()["metrics"];
+  };
+  EXPECT_EQ(metrics(wide.Json()["checkpoint"]), metrics(uuid));
+  const CliResult narrow = Import({"brain.safetensors", "digits.yaml"});
+  ASSERT_EQ(narrow.code, 0) << narrow.err;
+  EXPECT_THAT(narrow.err, HasSubstr("(cast from BF16 to the model's types)"));
 }
 
 TEST_F(CheckpointImportRunTest, WantsAllHyperparametersAsConstants) {

@@ -21,6 +21,16 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
+void WriteTensorBytes(const std::vector<TensorBytes>& tensors,
+                      const fs::path& file) {
+  std::ofstream out(file, std::ios::binary);
+  out << SafetensorsHeader(tensors);
+  for (const TensorBytes& tensor : tensors) {
+    out.write(reinterpret_cast<const char*>(tensor.bytes.data()),
+              static_cast<std::streamsize>(tensor.bytes.size()));
+  }
+}
+
 // Writes every parameter and buffer of `net` but one, named as in torchvision.
 void WriteWeights(const torch::nn::Module& net, const fs::path& file,
                   const std::string& without = "") {
@@ -39,12 +49,7 @@ void WriteWeights(const torch::nn::Module& net, const fs::path& file,
   };
   add(net.named_parameters());
   add(net.named_buffers());
-  std::ofstream out(file, std::ios::binary);
-  out << SafetensorsHeader(tensors);
-  for (const TensorBytes& tensor : tensors) {
-    out.write(reinterpret_cast<const char*>(tensor.bytes.data()),
-              static_cast<std::streamsize>(tensor.bytes.size()));
-  }
+  WriteTensorBytes(tensors, file);
 }
 
 class PretrainedTest : public testing::Test {
@@ -97,16 +102,52 @@ TEST_F(PretrainedTest, RefusesAnotherNumberOfClassesIfNoneWasAskedFor) {
 
 TEST_F(PretrainedTest, RefusesAnotherNetworksWeights) {
   WriteWeights(*MakeImageClassifier("resnet34", 5), file_);
-  EXPECT_THAT([this] { Load(*Net()); },
-              ThrowsMessage<Error>(AllOf(HasSubstr(file_.string()),
-                                         HasSubstr("which the network lacks"),
-                                         HasSubstr("check 'arch'"))));
+  EXPECT_THAT(
+      [this] { Load(*Net()); },
+      ThrowsMessage<Error>(AllOf(
+          HasSubstr(file_.string()), HasSubstr("has 'layer1.2."),
+          HasSubstr(", which the model lacks"), HasSubstr("check 'arch'"))));
 }
 
 TEST_F(PretrainedTest, RefusesHalfANetwork) {
   WriteWeights(*Net(), file_, /*without=*/"fc.bias");
   EXPECT_THAT([this] { Load(*Net()); },
               ThrowsMessage<Error>(HasSubstr("lacks 'fc.bias'")));
+}
+
+TEST_F(PretrainedTest, CastsHalfPrecisionAndTakesPrefixesOff) {
+  const auto from = Net();
+  FillByName(*from);
+  const auto to = Net();
+  std::vector<TensorBytes> tensors;
+  std::vector<torch::Tensor> halves;
+  for (const auto& entry : from->named_parameters()) {
+    halves.push_back(entry.value().detach().to(torch::kHalf));
+    tensors.push_back({.name = "_orig_mod." + entry.key(),
+                       .dtype = "F16",
+                       .shape = halves.back().sizes().vec(),
+                       .bytes = {static_cast<const std::byte*>(
+                                     halves.back().const_data_ptr()),
+                                 halves.back().nbytes()}});
+  }
+  for (const auto& entry : from->named_buffers()) {
+    if (entry.key().ends_with("num_batches_tracked")) continue;
+    halves.push_back(entry.value().to(torch::kDouble));
+    tensors.push_back({.name = "_orig_mod." + entry.key(),
+                       .dtype = "F64",
+                       .shape = halves.back().sizes().vec(),
+                       .bytes = {static_cast<const std::byte*>(
+                                     halves.back().const_data_ptr()),
+                                 halves.back().nbytes()}});
+  }
+  WriteTensorBytes(tensors, file_);
+  Load(*to);
+  EXPECT_TRUE(torch::equal(to->named_parameters()["conv1.weight"],
+                           from->named_parameters()["conv1.weight"]
+                               .to(torch::kHalf)
+                               .to(torch::kFloat)));
+  EXPECT_TRUE(torch::equal(to->named_buffers()["bn1.running_var"],
+                           from->named_buffers()["bn1.running_var"]));
 }
 
 TEST_F(PretrainedTest, NeedsNoCountersOfBatchNormalisation) {

@@ -57,6 +57,29 @@ TEST_F(WeightsFileTest, KeepsItsTensorsWhenItMoves) {
   EXPECT_EQ(number, 2.0F);
 }
 
+std::vector<TensorBytes> Named(const std::vector<std::string>& names) {
+  std::vector<TensorBytes> tensors;
+  for (const std::string& name : names) tensors.push_back({.name = name});
+  return tensors;
+}
+
+TEST(TakeOffPrefixesTest, RemovesWhatEveryNameHas) {
+  auto tensors = Named({"module._orig_mod.a", "module._orig_mod.model.b"});
+  EXPECT_EQ(TakeOffPrefixes(tensors), "module._orig_mod.");
+  EXPECT_EQ(tensors[1].name, "model.b");
+  auto mixed = Named({"module.a", "b"});
+  EXPECT_EQ(TakeOffPrefixes(mixed), "");
+  EXPECT_EQ(mixed[0].name, "module.a");
+}
+
+TEST(TakeOffPrefixesTest, KeepsPrefixesThatTheModelHas) {
+  auto tensors = Named({"module.model.a", "module.model.b"});
+  EXPECT_EQ(TakeOffPrefixes(tensors, {"model.a", "model.b"}), "module.");
+  EXPECT_EQ(tensors[0].name, "model.a");
+  auto others = Named({"module.c", "module.d"});
+  EXPECT_EQ(TakeOffPrefixes(others, {"a"}), "");
+}
+
 TEST_F(WeightsFileTest, ErrorsNameTheFileAndWhatToDo) {
   EXPECT_THAT(Fault(directory_.path() / "none.pth"),
               EndsWith("none.pth: No such file or directory"));

@@ -40,6 +40,7 @@ struct ZipOptions {
   std::uint64_t offset = 0;  // where the directory says the entry lies
   std::uint64_t size = 2;
   std::uint64_t entries = 1;
+  std::uint32_t checksum = 0;
   std::string local_name = "a/b";
 };
 
@@ -58,9 +59,9 @@ std::string Zip(const ZipOptions& o) {
           : "";
   const std::string directory =
       "PK\1\2" + Little(0, 4) + Little(o.flags, 2) + Little(o.method, 2) +
-      Little(0, 8) + number(o.size) + number(o.size) + Little(3, 2) +
-      Little(extra.size(), 2) + Little(1, 2) + Little(0, 8) + number(o.offset) +
-      "a/b" + extra + "c";
+      Little(0, 4) + Little(o.checksum, 4) + number(o.size) + number(o.size) +
+      Little(3, 2) + Little(extra.size(), 2) + Little(1, 2) + Little(0, 8) +
+      number(o.offset) + "a/b" + extra + "c";
   std::string end64;
   if (o.zip64) {
     end64 = "PK\6\6" + Little(44, 8) + Zeros(12) + Little(o.entries, 8) +
@@ -95,6 +96,12 @@ TEST(ZipFileTest, FindsStoredEntriesByName) {
 
 TEST(ZipFileTest, ReadsZip64) {
   EXPECT_EQ(ZipOutcome(Zip({.zip64 = true})), "hi");
+}
+
+TEST(ZipFileTest, ComparesTheChecksum) {
+  EXPECT_EQ(ZipOutcome(Zip({.checksum = 0xD8932AAC})), "hi");
+  EXPECT_THAT(ZipOutcome(Zip({.checksum = 0xD8932AAD})),
+              HasSubstr("its entry 'a/b' does not match its CRC-32"));
 }
 
 struct BadZip {
