@@ -4,10 +4,12 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "engine/base/text.h"
 #include "engine/train/flat_optimizers.h"
+#include "engine/train/log_line.h"
 
 namespace dtrain {
 namespace {
@@ -20,9 +22,50 @@ InvalidHyperparameters Unknown(const std::string& name,
                                 "' is unknown; say " + known);
 }
 
-LrSchedule::Kind MakeKind(const TrialContext& context,
-                          const std::string& schedule, double epoch_batches,
-                          double default_lr) {
+// The usual direction of a metric by its name, if that has one.
+std::optional<bool> SmallerIsUsuallyBetter(const std::string& metric) {
+  const auto has = [&](const char* word) {
+    return metric.find(word) != metric.npos;
+  };
+  if (has("loss") || has("error") || has("perplexity")) return true;
+  if (has("accuracy") || has("auc") || has("f1")) return false;
+  return std::nullopt;
+}
+
+// The metric that `schedule: plateau` follows, and its direction.
+ReduceOnPlateau MakePlateau(const TrialContext& context, double gamma) {
+  const std::string metric =
+      context.Get<std::string>("plateau_metric", context.searcher_metric());
+  const bool is_searchers = metric == context.searcher_metric();
+  const std::optional<bool> usual = is_searchers
+                                        ? context.smaller_is_better()
+                                        : SmallerIsUsuallyBetter(metric);
+  const auto given =
+      context.Get<nlohmann::json>("plateau_smaller_is_better", {});
+  if (given.is_null() && !usual) {
+    throw InvalidHyperparameters(
+        "hyperparameter 'plateau_smaller_is_better' is missing: whether "
+        "smaller values of plateau_metric '" +
+        EscapeForTerminal(metric) + "' are better");
+  }
+  const bool smaller =
+      context.Get<bool>("plateau_smaller_is_better", usual.value_or(true));
+  LogLine(LogLevel::kInfo, "schedule: plateau follows '" + metric + "', " +
+                               (smaller ? "smaller" : "larger") + " is better");
+  return {.metric = metric,
+          .smaller_is_better = smaller,
+          .factor = gamma,
+          .patience = context.Get<std::int64_t>("plateau_patience", 2)};
+}
+
+struct Kinds {
+  LrSchedule::Kind kind;
+  // The kind of schedules saved by older versions, where it differs.
+  std::optional<LrSchedule::Kind> older;
+};
+
+Kinds MakeKinds(const TrialContext& context, const std::string& schedule,
+                double epoch_batches, double default_lr) {
   const auto batches = [&](const char* name, double fallback) {
     const double epochs = context.Get<double>(name, fallback);
     return std::max<std::int64_t>(1, std::llround(epochs * epoch_batches));
@@ -34,26 +77,71 @@ LrSchedule::Kind MakeKind(const TrialContext& context,
         "multiplied by it");
   }
   if (schedule == "step") {
-    return StepLr{.step_size = batches("step_epochs", 1), .gamma = gamma};
+    return {StepLr{.step_size = batches("step_epochs", 1), .gamma = gamma}};
   }
   if (schedule == "exponential") {
-    return ExponentialLr{.gamma = std::pow(gamma, 1 / epoch_batches)};
+    // PyTorch's ExponentialLR, stepped every epoch. It used to decay by the
+    // same factor in steps of a batch.
+    return {StepLr{.step_size = std::llround(epoch_batches), .gamma = gamma},
+            ExponentialLr{.gamma = std::pow(gamma, 1 / epoch_batches)}};
   }
   if (schedule == "cosine") {
-    return CosineLr{.steps = batches("schedule_epochs", 10)};
+    return {CosineLr{.steps = batches("schedule_epochs", 10)}};
   }
   if (schedule == "one_cycle") {
-    return OneCycleLr{.maximum = context.Get<double>("lr", default_lr),
-                      .steps = batches("schedule_epochs", 10)};
+    return {OneCycleLr{.maximum = context.Get<double>("lr", default_lr),
+                       .steps = batches("schedule_epochs", 10)}};
   }
   if (schedule == "plateau") {
-    return ReduceOnPlateau{
-        .metric = "val_loss",
-        .factor = gamma,
-        .patience = context.Get<std::int64_t>("plateau_patience", 2)};
+    const ReduceOnPlateau plateau = MakePlateau(context, gamma);
+    ReduceOnPlateau older = plateau;
+    older.metric = "val_loss";
+    older.smaller_is_better = true;
+    return {plateau, older};
   }
   throw Unknown("schedule", schedule,
                 "none, step, exponential, cosine, one_cycle or plateau");
+}
+
+// The options of SGD that the hyperparameters ask for. Throws for what PyTorch
+// refuses.
+torch::optim::SGDOptions SgdOptions(const TrialContext& context, double lr,
+                                    double decay, double default_momentum) {
+  const double momentum = context.Get<double>("momentum", default_momentum);
+  const double dampening = context.Get<double>("dampening", 0);
+  const bool nesterov = context.Get<bool>("nesterov", false);
+  if (nesterov && (momentum <= 0 || dampening != 0)) {
+    throw InvalidHyperparameters(
+        "hyperparameter 'nesterov' needs 'momentum' above 0 and 'dampening' 0");
+  }
+  return torch::optim::SGDOptions(lr)
+      .momentum(momentum)
+      .dampening(dampening)
+      .nesterov(nesterov)
+      .weight_decay(decay);
+}
+
+std::tuple<double, double> Betas(const TrialContext& context) {
+  const auto betas =
+      context.Get<nlohmann::json>("betas", nlohmann::json({0.9, 0.999}));
+  if (!betas.is_array() || betas.size() != 2 || !betas[0].is_number() ||
+      !betas[1].is_number()) {
+    throw InvalidHyperparameters(
+        "hyperparameter 'betas': expected two numbers such as [0.9, 0.999], "
+        "got " +
+        betas.dump());
+  }
+  return {betas[0].get<double>(), betas[1].get<double>()};
+}
+
+// The options of Adam or AdamW that the hyperparameters ask for.
+template <typename Options>
+Options AdamOptionsOf(const TrialContext& context, double lr, double decay) {
+  return Options(lr)
+      .weight_decay(decay)
+      .betas(Betas(context))
+      .eps(context.Get<double>("eps", 1e-8))
+      .amsgrad(context.Get<bool>("amsgrad", false));
 }
 
 }  // namespace
@@ -69,19 +157,17 @@ std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
     if (optimizer == "sgd") {
       return std::make_shared<FlatSgd>(
           std::move(parameters),
-          torch::optim::SGDOptions(lr)
-              .momentum(context.Get<double>("momentum", defaults.momentum))
-              .weight_decay(decay));
+          SgdOptions(context, lr, decay, defaults.momentum));
     }
     if (optimizer == "adam") {
       return std::make_shared<FlatAdam>(
           std::move(parameters),
-          torch::optim::AdamOptions(lr).weight_decay(decay));
+          AdamOptionsOf<torch::optim::AdamOptions>(context, lr, decay));
     }
     if (optimizer == "adamw") {
       return std::make_shared<FlatAdamW>(
           std::move(parameters),
-          torch::optim::AdamWOptions(lr).weight_decay(decay));
+          AdamOptionsOf<torch::optim::AdamWOptions>(context, lr, decay));
     }
   } catch (const c10::Error& error) {
     // "Invalid learning rate: -1", "Invalid momentum value: …"
@@ -101,8 +187,10 @@ std::optional<LrSchedule> MakeSchedule(const TrialContext& context,
   if (schedule == "none" && linear.steps == 0) return std::nullopt;
   try {
     if (schedule == "none") return LrSchedule(ExponentialLr{1}, linear);
-    return LrSchedule(MakeKind(context, schedule, per_epoch, defaults.lr),
-                      linear);
+    Kinds kinds = MakeKinds(context, schedule, per_epoch, defaults.lr);
+    LrSchedule made(std::move(kinds.kind), linear);
+    if (kinds.older) made.SetOlderKind(*std::move(kinds.older));
+    return made;
   } catch (const std::invalid_argument& error) {
     throw InvalidHyperparameters(error.what());
   }

@@ -22,9 +22,10 @@ struct OptimizerDefaults {
   double weight_decay = 0;
 };
 
-/// The optimizer that the hyperparameters `optimizer` (sgd, adam, adamw), `lr`,
-/// `momentum` and `weight_decay` ask for. Throws InvalidHyperparameters for
-/// values that make no sense.
+/// The optimizer that the hyperparameters ask for: `optimizer` (sgd, adam,
+/// adamw), `lr`, `weight_decay`; `momentum`, `nesterov` and `dampening` of sgd;
+/// `betas`, `eps` and `amsgrad` of adam and adamw. Throws
+/// InvalidHyperparameters for values that PyTorch refuses.
 DTRAIN_API std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
     const TrialContext& context, std::vector<torch::Tensor> parameters,
     const OptimizerDefaults& defaults = {});

@@ -21,17 +21,30 @@ namespace dtrain {
 
 namespace {
 
-// Two lists as one.
-template <std::size_t A, std::size_t B>
-constexpr std::array<HparamDoc, A + B> Joined(const HparamDoc (&a)[A],
-                                              const HparamDoc (&b)[B]) {
-  std::array<HparamDoc, A + B> all{};
-  std::copy_n(a, A, all.begin());
-  std::copy_n(b, B, all.begin() + A);
+// Several lists as one.
+template <std::size_t... N>
+constexpr std::array<HparamDoc, (N + ...)> Joined(
+    const HparamDoc (&... lists)[N]) {
+  std::array<HparamDoc, (N + ...)> all{};
+  auto* end = all.data();
+  ((end = std::copy_n(lists, N, end)), ...);
   return all;
 }
 
-// What MakeSchedule of models/optimizers.h reads.
+// The hyperparameters that MakeOptimizer (models/optimizers.h) reads with the
+// same defaults for every model.
+constexpr HparamDoc kOptimizerHparams[] = {
+    {"nesterov", "bool", "false",
+     "of sgd: Nesterov momentum; needs momentum, and dampening 0"},
+    {"dampening", "float", "0", "of sgd: dampening of the momentum"},
+    {"betas", "list", "[0.9, 0.999]",
+     "of adam and adamw: decay of both moment averages"},
+    {"eps", "float", "1e-8", "of adam and adamw: added to the denominator"},
+    {"amsgrad", "bool", "false",
+     "of adam and adamw: the AMSGrad variant (largest second moment so far)"},
+};
+
+// The hyperparameters that MakeSchedule (models/optimizers.h) reads.
 constexpr HparamDoc kScheduleHparams[] = {
     {"schedule", "string", "none",
      "none, step, exponential, cosine, one_cycle or plateau"},
@@ -40,6 +53,10 @@ constexpr HparamDoc kScheduleHparams[] = {
     {"gamma", "float", "0.1",
      "factor of step, plateau and, each epoch, exponential"},
     {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"plateau_metric", "string", "searcher.metric",
+     "validation metric that plateau follows"},
+    {"plateau_smaller_is_better", "bool", "the searcher's",
+     "direction of plateau_metric; set it where that is another metric"},
     {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
 };
 
@@ -61,7 +78,8 @@ constexpr HparamDoc kOwnCNNHparams[] = {
     {"own_kernels", "bool", "true",
      "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };
-constexpr auto kCNNHparams = Joined(kOwnCNNHparams, kScheduleHparams);
+constexpr auto kCNNHparams =
+    Joined(kOwnCNNHparams, kOptimizerHparams, kScheduleHparams);
 
 constexpr HparamDoc kFaultHparams[] = {
     {"x", "float", "0.0", "loss is (x - 0.3)^2 + 1/(1 + step/100)"},
@@ -105,9 +123,10 @@ constexpr HparamDoc kOwnLeNetHparams[] = {
     {"own_kernels", "bool", "true",
      "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };
-constexpr auto kLeNetHparams = Joined(kOwnLeNetHparams, kScheduleHparams);
+constexpr auto kLeNetHparams =
+    Joined(kOwnLeNetHparams, kOptimizerHparams, kScheduleHparams);
 
-constexpr HparamDoc kMNISTHparams[] = {
+constexpr HparamDoc kOwnMNISTHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
     {"dataset", "string", "mnist",
      "mnist, strokes (drawn by dtrain), or auto: mnist if it is there"},
@@ -124,8 +143,9 @@ constexpr HparamDoc kMNISTHparams[] = {
     {"own_kernels", "bool", "true",
      "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };
+constexpr auto kMNISTHparams = Joined(kOwnMNISTHparams, kOptimizerHparams);
 
-constexpr HparamDoc kReluReduceMeanDenseHparams[] = {
+constexpr HparamDoc kOwnReluReduceMeanDenseHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
     {"dataset_seed", "int", "0", "of the batch that is drawn"},
     {"optimizer", "string", "sgd", "sgd, adam or adamw"},
@@ -134,8 +154,10 @@ constexpr HparamDoc kReluReduceMeanDenseHparams[] = {
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
     {"sens", "float", "1.0", "multiplies the gradients, and stays there"},
 };
+constexpr auto kReluReduceMeanDenseHparams =
+    Joined(kOwnReluReduceMeanDenseHparams, kOptimizerHparams);
 
-constexpr HparamDoc kXceptionHparams[] = {
+constexpr HparamDoc kOwnXceptionHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
     {"num_classes", "int", "1000", "classes"},
     {"dataset_seed", "int", "0", "of the batch that is drawn"},
@@ -144,8 +166,10 @@ constexpr HparamDoc kXceptionHparams[] = {
     {"momentum", "float", "0.9", "of sgd"},
     {"weight_decay", "float", "1e-5", "L2 penalty; adamw: decoupled decay"},
 };
+constexpr auto kXceptionHparams =
+    Joined(kOwnXceptionHparams, kOptimizerHparams);
 
-constexpr HparamDoc kImageNetHparams[] = {
+constexpr HparamDoc kOwnImageNetHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
     {"dataset", "string", "imagefolder", "imagefolder, cifar10 or fake"},
     {"data", "string", "''",
@@ -176,8 +200,14 @@ constexpr HparamDoc kImageNetHparams[] = {
     {"gamma", "float", "0.1",
      "factor of step, plateau and, each epoch, exponential"},
     {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"plateau_metric", "string", "searcher.metric",
+     "validation metric that plateau follows"},
+    {"plateau_smaller_is_better", "bool", "the searcher's",
+     "direction of plateau_metric; set it where that is another metric"},
     {"warmup_epochs", "float", "0", "of linear warm-up, but for `step`"},
 };
+constexpr auto kImageNetHparams =
+    Joined(kOwnImageNetHparams, kOptimizerHparams);
 
 // In the order of their names.
 const ModelEntry kModels[] = {

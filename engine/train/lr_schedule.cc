@@ -11,6 +11,9 @@ namespace dtrain {
 
 namespace {
 
+// 2: `exponential` decays by epochs, `plateau` follows the searcher's metric.
+constexpr int kStateVersion = 2;
+
 void Require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
@@ -131,16 +134,25 @@ double LrSchedule::Rate(double initial) const {
   }
   const auto* plateau = std::get_if<ReduceOnPlateau>(&kind_);
   if (plateau == nullptr || scale_ == 1) return rate;
-  return std::max(rate * scale_, plateau->minimum);
+  // A rate that is below the minimum already stays.
+  return std::min(rate, std::max(rate * scale_, plateau->minimum));
+}
+
+std::string LrSchedule::metric() const {
+  const auto* plateau = std::get_if<ReduceOnPlateau>(&kind_);
+  return plateau == nullptr ? "" : plateau->metric;
 }
 
 nlohmann::json LrSchedule::Save() const {
   nlohmann::json state = {{"steps", steps_}, {"bad", bad_}, {"scale", scale_}};
+  if (!is_older_) state["version"] = kStateVersion;
   if (best_) state["best"] = JsonNumber(*best_);
   return state;
 }
 
 void LrSchedule::Load(const nlohmann::json& state) {
+  is_older_ = !state.contains("version");
+  if (is_older_ && older_kind_) kind_ = *older_kind_;
   steps_ = state.at("steps").get<std::int64_t>();
   bad_ = state.at("bad").get<std::int64_t>();
   scale_ = state.at("scale").get<double>();

@@ -51,9 +51,9 @@ struct OneCycleLr {
   double final_div = 1e4;
 };
 
-/// Lowers the rate by `factor` once `metric` of the validations has not got
-/// better for more than `patience` of them. Stepped by validations, whatever
-/// the mode. ReduceLROnPlateau with a relative threshold.
+/// Lowers the rate by `factor`, but not below `minimum`, once `metric` of the
+/// validations has not improved for more than `patience` of them. Stepped by
+/// validations, whatever the mode. ReduceLROnPlateau with a relative threshold.
 struct ReduceOnPlateau {
   std::string metric;
   bool smaller_is_better = true;
@@ -80,9 +80,17 @@ class DTRAIN_API LrSchedule {
   /// Throws std::invalid_argument for parameters that make no sense.
   explicit LrSchedule(Kind kind, LinearWarmup warmup = {});
 
+  /// Keeps checkpoints of an older version exact: a state that Save wrote
+  /// before it had a `version` continues as `kind`.
+  void SetOlderKind(Kind kind) { older_kind_ = std::move(kind); }
+  /// Whether it continues such a state.
+  bool is_older() const { return is_older_; }
+
   void Step();
   /// One validation was done; only ReduceOnPlateau takes notice.
   void Observe(const std::string& metric, double value);
+  /// The metric that Observe waits for; empty but for ReduceOnPlateau.
+  std::string metric() const;
   /// The rate for a parameter group whose initial rate was `initial`.
   double Rate(double initial) const;
 
@@ -92,6 +100,8 @@ class DTRAIN_API LrSchedule {
 
  private:
   Kind kind_;
+  std::optional<Kind> older_kind_;
+  bool is_older_ = false;
   LinearWarmup warmup_;
   std::int64_t steps_ = 0;
   std::optional<double> best_;  // these three are of ReduceOnPlateau

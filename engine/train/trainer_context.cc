@@ -1,9 +1,11 @@
 #include "engine/train/trainer_context.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/train/autocast.h"
 #include "engine/train/channels_last.h"
 #include "engine/train/gradients.h"
@@ -39,6 +41,16 @@ void Apply(NamedOptimizer& entry) {
   }
 }
 
+// REQUIRES: `metric`, if not empty, is what a plateau schedule follows.
+void RequireMetric(const std::string& metric, const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  if (metric.empty() || std::ranges::find(names, metric) != names.end()) return;
+  Fail("the plateau schedule follows the metric '" + metric +
+       "', which was not reported; set plateau_metric to one of: " +
+       (names.empty() ? "none" : Join(names, ", ")));
+}
+
 }  // namespace
 
 TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device,
@@ -59,6 +71,7 @@ TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device,
 
 void TrainerContext::Add(const std::shared_ptr<torch::nn::Module>& model,
                          const std::string& name) {
+  if (model == nullptr) Fail("Add: the model '" + name + "' is null");
   bool taken = false;
   for (const NamedModel& other : objects_.models) taken |= other.name == name;
   CheckName(name, "model", taken);
@@ -73,6 +86,7 @@ void TrainerContext::Add(const std::shared_ptr<torch::nn::Module>& model,
 void TrainerContext::Add(
     const std::shared_ptr<torch::optim::Optimizer>& optimizer,
     const std::string& name) {
+  if (optimizer == nullptr) Fail("Add: the optimizer '" + name + "' is null");
   bool taken = false;
   for (const NamedOptimizer& other : objects_.optimizers) {
     taken |= other.name == name;
@@ -229,8 +243,22 @@ void TrainerContext::EndBatch(std::int64_t batches_per_epoch) {
 }
 
 void TrainerContext::ObserveValidation(const MetricValues& metrics) {
+  Observe(metrics, /*is_validation=*/true);
+}
+
+void TrainerContext::ObserveTraining(const MetricValues& metrics) {
+  Observe(metrics, /*is_validation=*/false);
+}
+
+void TrainerContext::Observe(const MetricValues& metrics, bool is_validation) {
   for (NamedOptimizer& entry : objects_.optimizers) {
     for (auto& paced : entry.schedules) {
+      // Training that an older version began continues as it was.
+      if (!paced.schedule.is_older()) {
+        RequireMetric(paced.schedule.metric(), metrics);
+      } else if (!is_validation) {
+        continue;
+      }
       for (const auto& [name, value] : metrics) {
         paced.schedule.Observe(name, value);
       }

@@ -39,6 +39,12 @@ class TrainerContext final : public TrialContext {
     return !spec_.restore.empty() || !spec_.warm_start.empty();
   }
   std::int64_t batches() const override { return batches_; }
+  const std::string& searcher_metric() const override {
+    return spec_.settings.searcher_metric;
+  }
+  bool smaller_is_better() const override {
+    return spec_.settings.smaller_is_better;
+  }
 
   void Add(const std::shared_ptr<torch::nn::Module>& model,
            const std::string& name) override;
@@ -60,8 +66,11 @@ class TrainerContext final : public TrialContext {
   void SetBatches(std::int64_t batches) { batches_ = batches; }
   /// One batch was trained: counts it and steps the schedules.
   void EndBatch(std::int64_t batches_per_epoch);
-  /// One validation was done: for schedules that follow a metric.
+  /// Shows the metrics of a validation to the schedules that follow one; of a
+  /// trial without validation data, those of a training report. Throws
+  /// Error(kFailed) that lists the metrics if the one they follow is missing.
   void ObserveValidation(const MetricValues& metrics);
+  void ObserveTraining(const MetricValues& metrics);
   /// Every group's learning rate: `lr`, `lr_1`, … of the first optimizer,
   /// `NAME.lr`, `NAME.lr_1`, … of the others.
   void AppendLearningRates(MetricValues& metrics) const;
@@ -109,6 +118,7 @@ class TrainerContext final : public TrialContext {
 
   bool IsLastOfAggregation() const;
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
+  void Observe(const MetricValues& metrics, bool is_validation);
   // Makes them the means of all ranks.
   void FinishGradients(const torch::optim::Optimizer& optimizer);
   // False if the step was left out.

@@ -52,7 +52,10 @@ void Trainer::ReportTraining() {
   }
   rates_.clear();
   state_.last_training = {state_.batches, metrics};
-  if (!validation_) ObserveForStopping(metrics);
+  if (!validation_) {
+    context_.ObserveTraining(metrics);
+    ObserveForStopping(metrics);
+  }
   if (ranks_.is_first()) trial_.OnTrainingReport(Point());
   link_.send(TrainingReport{.batches = state_.batches,
                             .epoch = Epoch(),

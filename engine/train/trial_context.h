@@ -46,6 +46,10 @@ class DTRAIN_API TrialContext {
   virtual bool continues() const = 0;
   /// Batches trained so far.
   virtual std::int64_t batches() const = 0;
+  /// The metric that the searcher compares trials by (`searcher.metric`), and
+  /// its direction.
+  virtual const std::string& searcher_metric() const = 0;
+  virtual bool smaller_is_better() const = 0;
 
   /// Moves `model` to the device and keeps it in the checkpoints as `name`.
   /// Call it before building the optimizer.

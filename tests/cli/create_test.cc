@@ -2,6 +2,8 @@
 
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -170,6 +172,52 @@ TEST_F(BestModelTest, IsThereInEachTrialOfASearch) {
     EXPECT_EQ(trial["best"]["batches"], 4);
     EXPECT_TRUE(trial["best"]["checkpoint"].is_string()) << trial;
   }
+}
+
+// Digits for so many batches, of which an epoch has four, with these
+// hyperparameters more.
+std::string DigitsYaml(const std::string& hparams, int batches) {
+  return "entrypoint: digits:LeNetTrial\n"
+         "hyperparameters: {dataset: strokes, training_samples: 64, "
+         "global_batch_size: 16, " +
+         hparams +
+         "}\n"
+         "searcher: {name: single, metric: val_loss, max_length: " +
+         std::to_string(batches) +
+         "}\n"
+         "scheduling_unit: 1\nmax_restarts: 0\nresources: {slots: cpu}\n";
+}
+
+// One test, for the digits are drawn once.
+TEST_F(CreateTest, ObeysScheduleAndOptimizerOptionsAsPyTorch) {
+  const CliResult exponential =
+      Create(DigitsYaml("lr: 0.1, schedule: exponential, gamma: 0.5", 9));
+  ASSERT_EQ(exponential.code, 0) << exponential.err;
+  const json metrics =
+      dtrain_
+          .Run({"metrics", "1", "--kind", "training", "--name", "lr", "--json"})
+          .Json();
+  std::vector<double> rates;
+  for (const json& row : metrics["metrics"]) rates.push_back(row["value"]);
+  EXPECT_EQ(rates, (std::vector<double>{0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05,
+                                        0.05, 0.025}));
+
+  EXPECT_EQ(
+      Create(DigitsYaml("schedule: plateau, plateau_metric: val_auc", 4)).code,
+      1);
+  EXPECT_THAT(dtrain_.Run({"logs", "2"}).out,
+              HasSubstr("follows the metric 'val_auc', which was not reported; "
+                        "set plateau_metric to one of: "));
+
+  EXPECT_EQ(Create(DigitsYaml("nesterov: true, dampening: 0.5", 4)).code, 1);
+  EXPECT_THAT(dtrain_.Run({"logs", "3"}).out,
+              HasSubstr("'nesterov' needs 'momentum' above 0 and 'dampening' "
+                        "0"));
+  EXPECT_EQ(Create(DigitsYaml("optimizer: adam, lr: 0.001, amsgrad: true, "
+                              "betas: [0.8, 0.95], eps: 0.0001",
+                              4))
+                .code,
+            0);
 }
 
 TEST_F(CreateTest, SaysHowASearchWent) {

@@ -1,5 +1,8 @@
 #include "models/optimizers.h"
 
+#include <cmath>
+#include <tuple>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim.h>
@@ -80,10 +83,101 @@ TEST_F(OptimizersTest, CountsSchedulesInEpochs) {
               1e-12);
   EXPECT_NEAR(RateAfter(20, {{"schedule", "step"}, {"step_epochs", 2}}), 0.1,
               1e-12);
+  // As ExponentialLR, stepped at the end of each epoch.
+  EXPECT_NEAR(RateAfter(9, {{"schedule", "exponential"}, {"gamma", 0.5}}), 1,
+              1e-12);
   EXPECT_NEAR(RateAfter(10, {{"schedule", "exponential"}, {"gamma", 0.5}}), 0.5,
               1e-12);
+  EXPECT_NEAR(RateAfter(29, {{"schedule", "exponential"}, {"gamma", 0.5}}),
+              0.25, 1e-12);
   EXPECT_NEAR(RateAfter(10, {{"schedule", "cosine"}, {"schedule_epochs", 2}}),
               0.5, 1e-12);
+}
+
+// The smooth decay of versions before 2 of the state.
+TEST_F(OptimizersTest, ContinuesAnOlderExponentialAsItWas) {
+  LrSchedule schedule =
+      Schedule({{"schedule", "exponential"}, {"gamma", 0.5}}).value();
+  schedule.Load({{"steps", 5}, {"bad", 0}, {"scale", 1.0}});
+  EXPECT_NEAR(schedule.Rate(1), std::sqrt(0.5), 1e-12);
+}
+
+TEST_F(OptimizersTest, PlateauFollowsTheSearchersMetric) {
+  spec_.settings.searcher_metric = "val_accuracy";
+  spec_.settings.smaller_is_better = false;
+  LrSchedule schedule =
+      Schedule({{"schedule", "plateau"}, {"plateau_patience", 0}}).value();
+  schedule.Observe("val_accuracy", 0.5);
+  schedule.Observe("val_accuracy", 0.6);
+  EXPECT_EQ(schedule.Rate(1), 1);
+  schedule.Observe("val_accuracy", 0.6);
+  EXPECT_EQ(schedule.Rate(1), 0.1);
+}
+
+TEST_F(OptimizersTest, PlateauFollowsAnotherMetricInItsUsualDirection) {
+  spec_.settings.searcher_metric = "val_accuracy";
+  spec_.settings.smaller_is_better = false;
+  LrSchedule schedule = Schedule({{"schedule", "plateau"},
+                                  {"plateau_patience", 0},
+                                  {"plateau_metric", "val_loss"}})
+                            .value();
+  schedule.Observe("val_loss", 0.5);
+  schedule.Observe("val_loss", 0.4);
+  EXPECT_EQ(schedule.Rate(1), 1);
+  EXPECT_THAT(
+      [&] {
+        Schedule({{"schedule", "plateau"}, {"plateau_metric", "margin"}});
+      },
+      ThrowsMessage<InvalidHyperparameters>(
+          HasSubstr("'plateau_smaller_is_better' is missing")));
+  LrSchedule margin = Schedule({{"schedule", "plateau"},
+                                {"plateau_patience", 0},
+                                {"plateau_metric", "margin"},
+                                {"plateau_smaller_is_better", false}})
+                          .value();
+  margin.Observe("margin", 1);
+  margin.Observe("margin", 0.5);
+  EXPECT_EQ(margin.Rate(1), 0.1);
+}
+
+TEST_F(OptimizersTest, GivesTorchItsOtherOptions) {
+  const auto sgd = Optimizer({{"nesterov", true}});
+  EXPECT_TRUE(
+      static_cast<const torch::optim::SGDOptions&>(sgd->defaults()).nesterov());
+  const auto damped = Optimizer({{"dampening", 0.5}});
+  EXPECT_EQ(static_cast<const torch::optim::SGDOptions&>(damped->defaults())
+                .dampening(),
+            0.5);
+  const auto adam = Optimizer({{"optimizer", "adam"},
+                               {"betas", {0.8, 0.95}},
+                               {"eps", 1e-6},
+                               {"amsgrad", true}});
+  const auto& options =
+      static_cast<const torch::optim::AdamOptions&>(adam->defaults());
+  EXPECT_EQ(options.betas(), std::make_tuple(0.8, 0.95));
+  EXPECT_EQ(options.eps(), 1e-6);
+  EXPECT_TRUE(options.amsgrad());
+}
+
+TEST_F(OptimizersTest, CallsOptionsThatPyTorchRefusesInvalid) {
+  const auto fault = [&](nlohmann::json hparams) -> std::string {
+    try {
+      Optimizer(std::move(hparams));
+      return "";
+    } catch (const InvalidHyperparameters& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(fault({{"nesterov", true}, {"dampening", 0.1}}),
+              HasSubstr("'nesterov' needs 'momentum' above 0"));
+  EXPECT_THAT(fault({{"nesterov", true}, {"momentum", 0}}),
+              HasSubstr("'nesterov' needs"));
+  EXPECT_THAT(fault({{"optimizer", "adam"}, {"betas", {0.9, 1.0}}}),
+              HasSubstr("beta"));
+  EXPECT_THAT(fault({{"optimizer", "adam"}, {"betas", {0.9}}}),
+              HasSubstr("expected two numbers"));
+  EXPECT_THAT(fault({{"optimizer", "adamw"}, {"eps", -1.0}}),
+              HasSubstr("epsilon"));
 }
 
 TEST_F(OptimizersTest, TakesOneCycleUpToTheLearningRate) {

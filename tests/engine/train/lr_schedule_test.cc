@@ -90,6 +90,35 @@ TEST(LrScheduleTest, PlateauStopsAtItsMinimum) {
   EXPECT_EQ(schedule.Rate(0.8), 0.5);
 }
 
+// ReduceLROnPlateau sets max(lr · factor, min_lr), and only if that is lower.
+TEST(LrScheduleTest, PlateauNeverRaisesARate) {
+  LrSchedule schedule(
+      ReduceOnPlateau{.metric = "loss", .patience = 0, .minimum = 0.01});
+  schedule.Observe("loss", 0.5);
+  schedule.Observe("loss", 0.5);
+  EXPECT_EQ(schedule.Rate(0.001), 0.001);
+  EXPECT_EQ(schedule.Rate(0.05), 0.01);
+}
+
+TEST(LrScheduleTest, AStateWithoutVersionContinuesAsTheOlderKind) {
+  LrSchedule schedule(StepLr{.step_size = 10, .gamma = 0.25});
+  schedule.SetOlderKind(ExponentialLr{.gamma = 0.5});
+  schedule.Load({{"steps", 1}, {"bad", 0}, {"scale", 1.0}});
+  EXPECT_EQ(schedule.Rate(1), 0.5);
+  const nlohmann::json saved = schedule.Save();
+  LrSchedule again(StepLr{.step_size = 10, .gamma = 0.25});
+  again.SetOlderKind(ExponentialLr{.gamma = 0.5});
+  again.Load(saved);
+  again.Step();
+  EXPECT_EQ(again.Rate(1), 0.25);
+  LrSchedule current(StepLr{.step_size = 10, .gamma = 0.25});
+  current.SetOlderKind(ExponentialLr{.gamma = 0.5});
+  current.Step();
+  const nlohmann::json state = current.Save();
+  current.Load(state);
+  EXPECT_EQ(current.Rate(1), 1);
+}
+
 TEST(LrScheduleTest, WarmupRisesLinearlyInFrontOfTheSchedule) {
   const LrSchedule schedule(StepLr{.step_size = 1, .gamma = 0.5},
                             {.steps = 2, .start = 0.5});

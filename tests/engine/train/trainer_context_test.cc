@@ -56,6 +56,27 @@ class TrainerContextTest : public testing::Test {
   std::shared_ptr<torch::optim::SGD> optimizer_;
 };
 
+TEST_F(TrainerContextTest, NamesTheMetricsWherePlateauMissesItsOwn) {
+  context_.Add(LrSchedule(ReduceOnPlateau{.metric = "val_auc"}), *optimizer_,
+               StepMode::kManual, 1);
+  EXPECT_EQ(ThrownBy([&] {
+              context_.ObserveValidation({{"val_loss", 1}, {"val_error", 2}});
+            }),
+            "the plateau schedule follows the metric 'val_auc', which was not "
+            "reported; set plateau_metric to one of: val_loss, val_error");
+}
+
+TEST_F(TrainerContextTest, RefusesNothingInPlaceOfAModel) {
+  EXPECT_EQ(ThrownBy([&] {
+              context_.Add(std::shared_ptr<torch::nn::Module>(), "other");
+            }),
+            "Add: the model 'other' is null");
+  EXPECT_EQ(ThrownBy([&] {
+              context_.Add(std::shared_ptr<torch::optim::Optimizer>(), "other");
+            }),
+            "Add: the optimizer 'other' is null");
+}
+
 TEST_F(TrainerContextTest, StepTakesTheGradientAndGivesItBack) {
   Train(0.25);
   EXPECT_EQ(Weight(), 0.75);
