@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/context/ignore_rules.h"
+#include "engine/store/layout.h"
 
 namespace dtrain {
 namespace {
@@ -32,6 +33,21 @@ bool IsSame(const struct stat& a, const struct stat& b) {
 bool IsIn(const std::vector<struct stat>& all, const struct stat& one) {
   return std::ranges::any_of(
       all, [&](const struct stat& other) { return IsSame(other, one); });
+}
+
+// Whether `directory` is a store, of this run or another.
+bool IsStore(const fs::path& directory) {
+  const StoreLayout layout(directory);
+  std::error_code ignored;
+  return fs::is_regular_file(layout.Database(), ignored) &&
+         fs::is_directory(layout.Experiments(), ignored);
+}
+
+// Whether `name`, in a directory that is a store, is part of it.
+bool IsPartOfStore(const std::string& name) {
+  const StoreLayout layout("");
+  return name.starts_with(layout.Database().string()) ||
+         name == layout.Experiments() || name == layout.Reserve();
 }
 
 bool IsNeverStored(const std::string& name) {
@@ -69,6 +85,7 @@ class Walk {
 
   fs::path given_;
   fs::path root_;  // without links
+  bool root_is_store_ = false;
   const ContextLimits& limits_;
   std::vector<struct stat> excluded_;
   std::vector<struct stat> stack_;
@@ -83,6 +100,7 @@ Walk::Walk(const fs::path& directory, const std::vector<fs::path>& excluded,
   std::error_code error;
   root_ = fs::canonical(given_, error);
   if (error) Fail("", error.value());
+  root_is_store_ = IsStore(root_);
   for (const fs::path& path : excluded) {
     struct stat status {};
     if (::stat(path.c_str(), &status) == 0) excluded_.push_back(status);
@@ -120,9 +138,11 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
       S_ISLNK(link.st_mode) && ::stat(source.c_str(), &status) != 0;
   const bool is_directory = !dangles && S_ISDIR(status.st_mode);
   if (IsNeverStored(name) || rules_.IsIgnored(path, is_directory)) return;
+  if (root_is_store_ && prefix.empty() && IsPartOfStore(name)) return;
   if (dangles) return LeaveOut(path, "a link to nothing");
   if (IsIn(excluded_, status)) return;
   if (S_ISLNK(link.st_mode)) return Follow(source, path);
+  if (is_directory && IsStore(source)) return;
   if (is_directory) return Enter(source, path + "/", status);
   if (S_ISREG(status.st_mode)) return Add(source, path, status);
   LeaveOut(path, "no plain file");
@@ -140,6 +160,7 @@ void Walk::Follow(const fs::path& link, const std::string& path) {
   }
   if (S_ISREG(status.st_mode)) return Add(real, path, status);
   if (!S_ISDIR(status.st_mode)) return LeaveOut(path, "no plain file");
+  if (IsStore(real)) return;
   if (IsIn(stack_, status)) {
     return LeaveOut(path, "a link to a directory that it lies in");
   }

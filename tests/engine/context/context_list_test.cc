@@ -51,6 +51,21 @@ TEST_F(ContextListTest, RefusesADirectoryThatIsNotThere) {
   EXPECT_THAT(Refusal(), HasSubstr("cannot be read: No such file"));
 }
 
+TEST_F(ContextListTest, LeavesStoresOutWhateverTheirNames) {
+  Write("runs/dtrain.db", std::string(2000, 'x'));
+  Write("runs/experiments/1/trials/1/log");
+  Write("mine/dtrain.db");  // no store: no experiments beside it
+  Write("train.py");
+  EXPECT_THAT(Paths({.bytes = 1000}),
+              ElementsAre("mine/dtrain.db", "train.py"));
+
+  Write("dtrain.db");
+  Write("dtrain.db-wal");
+  Write("experiments/1/lock");
+  EXPECT_THAT(Paths({.bytes = 1000}),
+              ElementsAre("mine/dtrain.db", "train.py"));
+}
+
 TEST_F(ContextListTest, NamesWhatTakesTheRoom) {
   Write("data/a.bin", std::string(600, 'a'));
   Write("data/b.bin", std::string(500, 'b'));
