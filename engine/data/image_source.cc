@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <new>
 #include <span>
 #include <utility>
@@ -22,17 +23,53 @@ namespace {
 
 constexpr std::size_t kMostNamed = 10;
 
+// Throws for steps that make no sense.
+void CheckSteps(const ImageSteps& steps) {
+  const auto fail = [](const std::string& what) {
+    throw Error(ErrorKind::kFailed, "ImageSteps: " + what);
+  };
+  if (steps.channels != 1 && steps.channels != 3) {
+    fail("channels is " + std::to_string(steps.channels) +
+         "; images have 3, or 1 in shades of gray");
+  }
+  if (steps.crop < 1 || steps.resize < 1) {
+    fail("crop and resize must be at least 1");
+  }
+  const auto& [mean, std] = steps.normalization;
+  if (mean.empty() && std.empty()) return;
+  const auto channels = static_cast<std::size_t>(steps.channels);
+  if (mean.size() != channels || std.size() != channels) {
+    fail("the normalization must have " + std::to_string(channels) +
+         " means and as many deviations, one for each channel");
+  }
+  if (std::ranges::find(std, 0.0F) != std.end()) {
+    fail("the normalization has a deviation of 0");
+  }
+}
+
+// How pixels become numbers: as the normalization says, else from 0 to 1.
+std::vector<ChannelScale> ScalesOf(const ImageSteps& steps) {
+  CheckSteps(steps);
+  if (!steps.normalization.mean.empty()) {
+    return ChannelScales(steps.normalization);
+  }
+  const auto channels = static_cast<std::size_t>(steps.channels);
+  return ChannelScales({.mean = std::vector<float>(channels, 0.0F),
+                        .std = std::vector<float>(channels, 1.0F)});
+}
+
 // Makes batches; called by several threads at once, which share it.
 class ImageLoader {
  public:
   ImageLoader(std::shared_ptr<const ImageFolder> folder,
-              const ImageSteps& steps, bool is_pinned,
+              const ImageSteps& steps, bool is_pinned, bool stands_in,
               std::shared_ptr<SkippedFiles> skipped,
               std::shared_ptr<CachedImages> cache)
       : folder_(std::move(folder)),
         steps_(steps),
         is_pinned_(is_pinned),
-        scales_(ChannelScales(steps.normalization)),
+        stands_in_(stands_in),
+        scales_(ScalesOf(steps)),
         skipped_(std::move(skipped)),
         cache_(std::move(cache)) {}
 
@@ -53,13 +90,15 @@ class ImageLoader {
       ++kept;
     };
     for (const std::int64_t sample : samples) keep(sample);
-    // No batch is empty, and none to train on shrinks to one image, of which
+    // No batch to train on is empty, and none shrinks to one image, of which
     // batch normalisation could learn nothing: the next of the folder stand in.
     const std::int64_t least = steps_.augment && size > 1 ? 2 : 1;
-    for (std::int64_t i = 1; kept < least && i < folder_size(); ++i) {
+    for (std::int64_t i = 1; stands_in_ && kept < least && i < folder_size();
+         ++i) {
       keep((samples.back() + i) % folder_size());
     }
-    if (kept == 0) {
+    if (kept > 0) *any_read_ = true;
+    if (kept == 0 && (stands_in_ || !AnyRead(samples.back(), data, target))) {
       throw Error(ErrorKind::kFailed,
                   "none of " + std::to_string(folder_size()) +
                       " images could be read; the log names the first ones");
@@ -78,6 +117,17 @@ class ImageLoader {
     return static_cast<std::int64_t>(folder_->samples.size());
   }
 
+  // Whether any image of the folder can be read; looks behind `sample`, and
+  // writes to the first row.
+  bool AnyRead(std::int64_t sample, const torch::Tensor& data,
+               const torch::Tensor& target) const {
+    for (std::int64_t i = 1; !*any_read_ && i < folder_size(); ++i) {
+      *any_read_ = Load((sample + i) % folder_size(), /*pass_seed=*/0,
+                        /*row=*/0, data, target);
+    }
+    return *any_read_;
+  }
+
   // Puts the sample into row `row`. Whether it could be read.
   bool Load(std::int64_t sample, std::uint64_t pass_seed, std::int64_t row,
             const torch::Tensor& data, const torch::Tensor& target) const {
@@ -93,16 +143,25 @@ class ImageLoader {
                 data.mutable_data_ptr<float>() +
                     row * steps_.channels * steps_.crop * steps_.crop);
     } catch (const Error& error) {
-      skipped_->Add(file.path.string(), error.what());
+      Skip(file, error.what());
       return false;
     } catch (const std::bad_alloc&) {
-      skipped_->Add(file.path.string(),
-                    EscapeForTerminal(file.path.string()) +
-                        ": there is not memory enough to decode it");
+      Skip(file, EscapeForTerminal(file.path.string()) +
+                     ": not enough memory to decode it");
       return false;
     }
     target.mutable_data_ptr<std::int64_t>()[row] = file.label;
     return true;
+  }
+
+  void Skip(const ImageSample& file, const std::string& why) const {
+    if (skipped_ == nullptr) {
+      throw Error(ErrorKind::kFailed,
+                  why +
+                      "; remove the file, or pass a SkippedFiles to "
+                      "MakeImageSource to leave such files out");
+    }
+    skipped_->Add(file.path.string(), why);
   }
 
   // The pixels of the sample, in `room` unless they stand in the cache.
@@ -135,21 +194,25 @@ class ImageLoader {
   std::shared_ptr<const ImageFolder> folder_;
   ImageSteps steps_;
   bool is_pinned_;
+  bool stands_in_;  // for images that cannot be read, others do
   std::vector<ChannelScale> scales_;
-  std::shared_ptr<SkippedFiles> skipped_;
-  std::shared_ptr<CachedImages> cache_;  // null: there is none
+  std::shared_ptr<SkippedFiles> skipped_;  // null: such images are an error
+  std::shared_ptr<CachedImages> cache_;    // null: there is none
+  std::shared_ptr<std::atomic<bool>> any_read_ =
+      std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace
 
 SkippedFiles::~SkippedFiles() {
-  if (files_.size() <= kMostNamed) return;
+  if (!say_ || files_.size() <= kMostNamed) return;
   say_("left out: " + std::to_string(files_.size()) + " files in all");
 }
 
 void SkippedFiles::Add(const std::string& file, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (!files_.insert(file).second || files_.size() > kMostNamed) return;
+  const bool is_new = files_.insert(file).second;
+  if (!say_ || !is_new || files_.size() > kMostNamed) return;
   say_("left out: " + why);
   if (files_.size() == kMostNamed) say_("further ones are only counted");
 }
@@ -164,10 +227,16 @@ std::unique_ptr<DataSource> MakeImageSource(
     const ImageSteps& steps, const LoaderOptions& loading,
     std::shared_ptr<SkippedFiles> skipped,
     std::shared_ptr<CachedImages> cache) {
+  if (folder == nullptr) {
+    throw Error(ErrorKind::kFailed,
+                "MakeImageSource: the folder is null; list one with "
+                "ListImageFolder");
+  }
   samples.samples = static_cast<std::int64_t>(folder->samples.size());
   return std::make_unique<ThreadLoader>(
       samples,
-      ImageLoader(std::move(folder), steps, loading.pinned, std::move(skipped),
+      ImageLoader(std::move(folder), steps, loading.pinned,
+                  /*stands_in=*/samples.wrap, std::move(skipped),
                   std::move(cache)),
       loading);
 }

@@ -64,6 +64,11 @@ class Gathered {
     for (const auto& [name, whole] : metrics_) {
       std::vector<torch::Tensor> inputs;
       for (const std::string& input : whole.inputs) {
+        if (parts_[input].empty()) {
+          throw Error(ErrorKind::kFailed,
+                      "no sample of the set could be read, so there is no '" +
+                          name + "'");
+        }
         inputs.push_back(torch::cat(parts_[input]));
       }
       values.emplace_back(name, whole.compute(inputs));
@@ -107,6 +112,8 @@ std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
     if (i >= batches) continue;
     // Read outside of the guard: what a source keeps may be trained on.
     const Batch batch = to_device(source.Read());
+    // Empty where none of its images could be read.
+    if (batch.data.defined() && batch.size() == 0) continue;
     const c10::InferenceMode inference;
     Metrics metrics = trial.EvaluateBatch(batch);
     gathered.TakeFrom(metrics);

@@ -17,6 +17,7 @@ namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -143,6 +144,67 @@ TEST_F(ImageSourceTest, GivesAnotherImageWhereABatchWouldBeEmpty) {
   const Batch batch = source->Read();
   EXPECT_EQ(batch.size(), 1);
   EXPECT_EQ(batch.target.item<int>(), 0) << "the first one of the folder";
+}
+
+TEST_F(ImageSourceTest, CountsNoImageTwiceInAPassOfItsOwn) {
+  augment_ = false;
+  for (const char* name : {"b/4torn.jpg", "b/5torn.jpg", "b/6torn.jpg"}) {
+    std::ofstream(root_ / name) << "\xff\xd8\xff";
+  }
+  const auto source = Source({.batch_size = 2, .wrap = false});
+  ASSERT_EQ(source->BatchesPerEpoch(), 6);
+  source->Seek(3);
+  EXPECT_EQ(source->Read().size(), 2);
+  const Batch empty = source->Read();
+  EXPECT_EQ(empty.data.sizes(), torch::IntArrayRef({0, 3, 16, 16}));
+  EXPECT_EQ(empty.target.size(0), 0);
+  EXPECT_EQ(empty[kSampleNumbers].size(0), 0);
+}
+
+TEST_F(ImageSourceTest, WithoutANormalizationPixelsAreFromZeroToOne) {
+  const auto folder =
+      std::make_shared<const ImageFolder>(ListImageFolder(root_));
+  const Batch colors =
+      MakeImageSource(folder, {.batch_size = 8}, {.crop = 16, .resize = 20}, {})
+          ->Read();
+  EXPECT_GE(colors.data.min().item<float>(), 0);
+  EXPECT_LE(colors.data.max().item<float>(), 1);
+  EXPECT_GT(colors.data.max().item<float>(), 0.5);
+  const Batch grays =
+      MakeImageSource(folder, {.batch_size = 8},
+                      {.crop = 16, .resize = 20, .channels = 1}, {})
+          ->Read();
+  EXPECT_EQ(grays.data.sizes(), torch::IntArrayRef({8, 1, 16, 16}));
+}
+
+TEST_F(ImageSourceTest, WithoutSkippedFilesADamagedFileIsAnError) {
+  std::ofstream(root_ / "a/torn.jpg") << "\xff\xd8\xff";
+  const auto source = MakeImageSource(
+      std::make_shared<const ImageFolder>(ListImageFolder(root_)),
+      {.batch_size = 9}, {.crop = 16}, {.workers = 2});
+  EXPECT_THAT([&] { source->Read(); },
+              testing::ThrowsMessage<Error>(AllOf(
+                  HasSubstr("a/torn.jpg"), HasSubstr("pass a SkippedFiles"))));
+}
+
+TEST_F(ImageSourceTest, RefusesStepsThatMakeNoSense) {
+  const auto folder =
+      std::make_shared<const ImageFolder>(ListImageFolder(root_));
+  const auto fault = [&](const ImageSteps& steps) -> std::string {
+    try {
+      MakeImageSource(folder, {.batch_size = 1}, steps, {});
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(fault({.channels = 4}), HasSubstr("channels is 4"));
+  EXPECT_THAT(fault({.crop = 0}), HasSubstr("crop and resize"));
+  EXPECT_THAT(fault({.normalization = {.mean = {0.5}, .std = {0.5}}}),
+              HasSubstr("must have 3 means"));
+  EXPECT_THAT(
+      fault({.channels = 1, .normalization = {.mean = {0.5}, .std = {0}}}),
+      HasSubstr("deviation of 0"));
 }
 
 TEST_F(ImageSourceTest, RefusesAFolderOfDamagedFiles) {
