@@ -24,6 +24,12 @@ std::int64_t SinkBatches(const TrainerSettings& settings,
   return settings.sink_size < 0 ? batches_per_pass : settings.sink_size;
 }
 
+std::unique_ptr<DataSource> TrainingDataOf(Trial& trial) {
+  if (auto data = trial.TrainingData()) return data;
+  throw Error(ErrorKind::kFailed,
+              "TrainingData() returned null; return the data to train on");
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
@@ -33,7 +39,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
       trial_(trial),
       link_(link),
       clock_(std::move(clock)),
-      training_(trial.TrainingData()),
+      training_(TrainingDataOf(trial)),
       validation_(trial.ValidationData()),
       sink_(SinkBatches(settings(), training_->BatchesPerEpoch())),
       batches_per_epoch_(
