@@ -32,13 +32,18 @@ std::int64_t RungsFor(std::int64_t value, double divisor) {
   return static_cast<std::int64_t>(divisions) + 1;
 }
 
+// How many rungs the length and the trials have room for.
+std::int64_t RungsWithRoom(const SearcherConfig& config) {
+  return std::min({config.max_rungs,
+                   RungsFor(config.max_length, config.divisor),
+                   RungsFor(config.max_trials, config.divisor)});
+}
+
 // The number of rungs of each bracket, most first.
 std::vector<std::int64_t> BracketRungs(const SearcherConfig& config) {
   std::vector<std::int64_t> rungs = config.bracket_rungs;
   if (rungs.empty()) {
-    const std::int64_t most =
-        std::min({config.max_rungs, RungsFor(config.max_length, config.divisor),
-                  RungsFor(config.max_trials, config.divisor)});
+    const std::int64_t most = RungsWithRoom(config);
     const std::int64_t least = config.mode == "aggressive" ? most
                                : config.mode == "standard" ? (most - 1) / 2 + 1
                                                            : 1;
@@ -120,10 +125,12 @@ std::int64_t TrialsForTop(const Bracket& bracket, double divisor) {
 
 std::vector<Bracket> PlanBrackets(const SearcherConfig& config) {
   if (config.name == "async_halving") {
-    return {{.max_trials = config.max_trials,
-             .max_concurrent_trials = config.max_concurrent_trials,
-             .rungs = RungLengths(config.max_length, config.divisor,
-                                  config.num_rungs)}};
+    return {
+        {.max_trials = config.max_trials,
+         .max_concurrent_trials = config.max_concurrent_trials,
+         .rungs = RungLengths(
+             config.max_length, config.divisor,
+             config.num_rungs > 0 ? config.num_rungs : RungsWithRoom(config))}};
   }
   if (config.name != "adaptive_asha") return {};
   const std::vector<std::int64_t> rungs = BracketRungs(config);

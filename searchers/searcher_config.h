@@ -18,7 +18,7 @@ struct SearcherConfig {
   std::int64_t max_length = 0;
   std::int64_t max_trials = 1;
   std::int64_t max_concurrent_trials = 16;  // 0: unlimited
-  std::int64_t num_rungs = 0;
+  std::int64_t num_rungs = 0;  // 0: as many as adaptive_asha has at most
   double divisor = 4;
   bool stop_once = false;
   std::string mode = "standard";  // conservative, standard, aggressive

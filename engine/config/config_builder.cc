@@ -141,7 +141,10 @@ SearcherConfig BuildSearcher(const Json& json) {
   searcher.max_trials = json.value("max_trials", searcher.max_trials);
   searcher.max_concurrent_trials =
       json.value("max_concurrent_trials", searcher.max_concurrent_trials);
-  searcher.num_rungs = json.value("num_rungs", searcher.num_rungs);
+  if (json.contains("num_rungs")) {
+    searcher.num_rungs =
+        Optional<std::int64_t>(json.at("num_rungs")).value_or(0);
+  }
   searcher.divisor = json.value("divisor", searcher.divisor);
   searcher.stop_once = json.value("stop_once", searcher.stop_once);
   searcher.mode = json.value("mode", searcher.mode);

@@ -62,10 +62,10 @@ constexpr KeySpec kSearcherKeys[] = {
      .searchers = kParallel},
     {.path = "searcher.num_rungs",
      .type = kInt,
-     .doc = "How many rungs there are.",
+     .doc = "How many rungs there are; by default as many as max_length and "
+            "max_trials have room for, at most 5.",
      .least = 1,
      .most = 64,
-     .required = true,
      .searchers = "async_halving"},
     {.path = "searcher.divisor",
      .type = kNumber,

@@ -32,6 +32,23 @@ TEST(SearchPlanTest, MergesRungsOfEqualLength) {
   EXPECT_EQ(brackets[0].rungs, (std::vector<std::int64_t>{1, 5}));
 }
 
+// As many as the largest bracket of adaptive_asha: of 10 epochs by 4 there are
+// two rungs, of 1000 there are five, and 16 trials have room for three.
+TEST(SearchPlanTest, FindsTheNumberOfRungsItself) {
+  const auto rungs = [](std::int64_t length, std::int64_t trials) {
+    return PlanBrackets({.name = "async_halving",
+                         .max_length = length,
+                         .max_trials = trials,
+                         .divisor = 4})
+        .front()
+        .rungs;
+  };
+  EXPECT_EQ(rungs(10, 16), (std::vector<std::int64_t>{2, 10}));
+  EXPECT_EQ(rungs(1000, 16), (std::vector<std::int64_t>{62, 250, 1000}));
+  EXPECT_EQ(rungs(1000, 100'000).size(), 5u);
+  EXPECT_EQ(rungs(1, 1), (std::vector<std::int64_t>{1}));
+}
+
 TEST(SearchPlanTest, KeepsRowsWithoutTrials) {
   const SearchPlan plan = PlanSearch({.name = "async_halving",
                                       .max_length = 16,

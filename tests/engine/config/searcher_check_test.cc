@@ -42,10 +42,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"NoMaxTrials",
                   kSearcher + "  name: random\n  max_length: 1\n", 2, 1,
                   "searcher.max_trials", "required but missing"},
-        BadConfig{
-            "NoRungs",
-            kSearcher + "  name: asha\n  max_length: 1\n  max_trials: 1\n", 2,
-            1, "searcher.num_rungs", "required but missing"},
         BadConfig{"KeyOfAnother",
                   kSearcher + "  name: single\n  max_length: 1\n  mode: x\n", 6,
                   3, "searcher.mode",
