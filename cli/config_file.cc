@@ -100,6 +100,11 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
   ReadOptions options{.file_name = path == "-" ? "stdin" : path,
                       .overrides = overrides,
                       .known_entrypoints = std::move(known)};
+  const std::filesystem::path python = context / "model_def.py";
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(python, ignored)) {
+    options.python_model = python.string();
+  }
   if (checks == Checks::kTrial) {
     options.refuse_unknown_entrypoint = true;
     options.hparam_rules = RulesIn(context);

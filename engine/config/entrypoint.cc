@@ -128,6 +128,19 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
     return one == name || one == all;
   };
   if (std::any_of(known.begin(), known.end(), is_it)) return;
+  if (!options.python_model.empty() && name.starts_with("model_def:")) {
+    const std::string advice =
+        options.python_model +
+        " is Python, and trials are written in C++: make it a script and run "
+        "that, entrypoint: python3 train.py (docs/protocol.md), or write a "
+        "model_def.cpp ('dtrain init', docs/models.md)";
+    if (options.refuse_unknown_entrypoint) {
+      findings.Error(mark, std::string(kPath), advice);
+    } else {
+      findings.Warning(mark, std::string(kPath), advice);
+    }
+    return;
+  }
   const std::string hint = DidYouMean(name, known);
   if (options.refuse_unknown_entrypoint) {
     findings.Error(mark, std::string(kPath),

@@ -79,6 +79,8 @@ struct ReadOptions {
   std::vector<std::string> known_entrypoints;
   // … or an error.
   bool refuse_unknown_entrypoint = false;
+  // The file of Python that lies where model_def.cpp would, or empty.
+  std::string python_model;
   // All hyperparameters that the trial of an entrypoint reads, by which those
   // of the text are checked; nothing: they are not known. May be empty.
   std::function<std::vector<HparamRule>(const std::string& entrypoint)>

@@ -25,9 +25,9 @@ struct ImageFolder;
 /// Where the shrunk images of the folder `root` are kept under `cache`: one
 /// file for each side, which is made anew when the folder's files change. Empty
 /// if `cache` is.
-std::filesystem::path ImageCachePath(const std::filesystem::path& cache,
-                                     const std::filesystem::path& root,
-                                     std::int64_t side);
+DTRAIN_API std::filesystem::path ImageCachePath(
+    const std::filesystem::path& cache, const std::filesystem::path& root,
+    std::int64_t side);
 
 /// What is told of a cache.
 struct ImageCacheListener {

@@ -15,18 +15,25 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <dtrain/abi.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/optim.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include "engine/base/error.h"
+#include "engine/data/cifar10_reader.h"
 #include "engine/data/data_directory.h"
 #include "engine/data/fixed_source.h"
+#include "engine/data/idx_reader.h"
 #include "engine/data/image_source.h"
 #include "engine/data/memory_source.h"
+#include "engine/data/random_split.h"
 #include "engine/data/seeds.h"
+#include "engine/data/set_cache.h"
 #include "engine/data/tensor_source.h"
 #include "engine/data/thread_loader.h"
+#include "engine/image/cached_images.h"
 #include "engine/image/image_folder.h"
 #include "engine/train/class_names.h"
 #include "engine/train/flat_optimizers.h"
@@ -38,5 +45,7 @@
 #include "engine/train/trial_export.h"
 #include "models/classification.h"
 #include "models/nets/image_classifier.h"
+#include "models/one_step_cell.h"
 #include "models/ops/conv_relu_pool.h"
 #include "models/optimizers.h"
+#include "models/pretrained.h"

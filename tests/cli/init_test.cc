@@ -12,6 +12,7 @@ namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class InitTest : public testing::Test {
@@ -71,6 +72,23 @@ TEST_F(InitTest, WritesNothingOver) {
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("const.yaml: is there already"));
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "model_def.cpp"));
+}
+
+TEST_F(InitTest, AModelInPythonIsToldWhatToDo) {
+  fs::create_directory(dtrain_.directory() / "theirs");
+  dtrain_.Write("theirs/model_def.py", "class Trial: pass");
+  dtrain_.Write("theirs/const.yaml",
+                "entrypoint: model_def:MNistTrial\n"
+                "searcher: {name: single, metric: loss, max_length: 5}\n");
+  for (const char* command : {"create", "validate"}) {
+    const CliResult result = dtrain_.Run({command, "theirs/const.yaml"});
+    EXPECT_EQ(result.code, 2) << command;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("theirs/const.yaml:1:13: error: "),
+                                  HasSubstr("theirs/model_def.py is Python"),
+                                  HasSubstr("entrypoint: python3 train.py"),
+                                  HasSubstr("'dtrain init'")));
+  }
+  EXPECT_FALSE(fs::exists(dtrain_.store()));
 }
 
 TEST_F(InitTest, RefusesWhatCannotBeADirectory) {

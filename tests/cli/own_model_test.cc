@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,15 +20,20 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
+std::string FileText(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 class OwnModelTest : public testing::Test {
  protected:
   OwnModelTest() { EXPECT_EQ(dtrain_.Run({"init", "mine"}).code, 0); }
 
-  // Replaces `what` in the model.
-  void Edit(const std::string& what, const std::string& by) const {
-    const fs::path file = dtrain_.directory() / "mine/model_def.cpp";
-    std::ifstream in(file);
-    std::string text(std::istreambuf_iterator<char>(in), {});
+  // Replaces `what` in the model, or in another file of it.
+  void Edit(const std::string& what, const std::string& by,
+            const std::string& name = "model_def.cpp") const {
+    const fs::path file = dtrain_.directory() / "mine" / name;
+    std::string text = FileText(file);
     const std::size_t at = text.find(what);
     ASSERT_NE(at, text.npos);
     std::ofstream(file, std::ios::trunc) << text.replace(at, what.size(), by);
@@ -72,6 +79,133 @@ TEST_F(OwnModelTest, GoesOnAsItWasAfterTheDirectoryHasChanged) {
   const CliResult again = dtrain_.Run({"evaluate", uuid, "--json"});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.Json()["metrics"], evaluated.Json()["metrics"]);
+}
+
+TEST_F(OwnModelTest, SearchesAsTheNewYamlSays) {
+  EXPECT_THAT(FileText(dtrain_.directory() / "mine/const.yaml"),
+              AllOf(HasSubstr("#   lr: {type: log, base: 10, minval: -4, "
+                              "maxval: -1}\n  lr: 0.01\n"),
+                    HasSubstr("#   name: asha\n  #   max_trials: 16\n"
+                              "  name: single\n")));
+  Edit("  lr: 0.01\n", "  lr: {type: log, base: 10, minval: -4, maxval: -1}\n",
+       "const.yaml");
+  Edit("  name: single\n", "  name: asha\n  max_trials: 16\n", "const.yaml");
+
+  const CliResult valid = dtrain_.Run({"validate", "mine/const.yaml"});
+  EXPECT_EQ(valid.code, 0) << valid.err;
+  EXPECT_EQ(valid.err, "");
+  const CliResult plan =
+      dtrain_.Run({"preview-search", "mine/const.yaml", "--json"});
+  EXPECT_EQ(plan.Json()["brackets"][0]["rungs"], nlohmann::json({2, 10}));
+  const CliResult search = dtrain_.Run({"create", "mine/const.yaml", "--json",
+                                        "--set", "searcher.max_trials=4"});
+  ASSERT_EQ(search.code, 0) << search.err;
+  EXPECT_EQ(search.Json()["state"], "COMPLETED");
+  EXPECT_GT(search.Json()["best"]["value"], 0.5);
+}
+
+// A block of C++ of a document, and the word behind ```cpp.
+struct Snippet {
+  std::string kind;
+  std::string text;
+};
+
+std::vector<Snippet> SnippetsOf(const fs::path& document) {
+  std::vector<Snippet> snippets;
+  std::ifstream in(document);
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (!inside && line.starts_with("```cpp")) {
+      snippets.push_back({.kind = line.substr(6), .text = ""});
+      inside = true;
+    } else if (line == "```") {
+      inside = false;
+    } else if (inside) {
+      snippets.back().text += line + "\n";
+    }
+  }
+  return snippets;
+}
+
+// Takes the address of each function that `signatures` declares, which fails to
+// compile where there is no such function.
+std::string AddressesOf(const std::string& signatures) {
+  static const std::regex kDefault(" = [^,)]+");
+  static const std::regex kSignature("([^;]+?)\\b(\\w+)\\(([^;]*)\\);\\s*");
+  const std::string plain = std::regex_replace(signatures, kDefault, "");
+  std::string code;
+  for (auto found =
+           std::sregex_iterator(plain.begin(), plain.end(), kSignature);
+       found != std::sregex_iterator(); ++found) {
+    code += "(void)static_cast<" + found->str(1) + "(*)(" + found->str(3) +
+            ")>(&" + found->str(2) + ");\n";
+  }
+  return code;
+}
+
+// A source file in which the snippets stand where they belong.
+std::string SourceOf(const std::vector<Snippet>& snippets) {
+  std::string source =
+      "#include <dtrain/model.h>\n"
+      "using namespace dtrain;\n"
+      "namespace {\n"
+      "struct TheirTrial : Trial {\n"
+      "  explicit TheirTrial(TrialContext& context) : context_(context) {}\n"
+      "  Batch ReadBatch(std::span<const std::int64_t>, std::uint64_t);\n"
+      "  TrialContext& context_;\n"
+      "  torch::nn::Linear net_{8, 1};\n"
+      "  std::shared_ptr<torch::optim::Optimizer> optimizer_;\n"
+      "};\n"
+      "Batch TheirTrial::ReadBatch(std::span<const std::int64_t>, "
+      "std::uint64_t) {\n"
+      "  return {};\n"
+      "}\n";
+  for (std::size_t i = 0; i < snippets.size(); ++i) {
+    const auto& [kind, text] = snippets[i];
+    const std::string trial = "struct Trial" + std::to_string(i) +
+                              " : TheirTrial {\n"
+                              "using TheirTrial::TheirTrial;\n";
+    if (kind == " member") {
+      source += trial + text + "};\n";
+    } else if (kind == " body") {
+      source += trial +
+                "void Body(TrialContext& context, const Batch& batch) {" +
+                text + "}\n};\n";
+    } else if (kind == " signatures") {
+      source += "[[maybe_unused]] void Addresses" + std::to_string(i) +
+                "() {\n" + AddressesOf(text) + "}\n";
+    } else {
+      EXPECT_EQ(kind, " top") << text;
+      source += text;
+    }
+  }
+  return source + "}\n";
+}
+
+TEST_F(OwnModelTest, EverySnippetOfItsPageCompiles) {
+  std::vector<Snippet> snippets =
+      SnippetsOf(DTRAIN_SOURCE_DIR "/docs/models.md");
+  ASSERT_GT(snippets.size(), 10u);
+  ASSERT_EQ(snippets.front().kind, "") << "a whole file";
+  dtrain_.Write("mine/model_def.cpp", snippets.front().text);
+  snippets.erase(snippets.begin());
+  dtrain_.Write("mine/snippets.cc", SourceOf(snippets));
+  dtrain_.Write("mine/page.yaml",
+                "entrypoint: model_def:MyTrial\n"
+                "hyperparameters: {global_batch_size: 64, lr: 0.1}\n"
+                "searcher: {name: single, metric: val_loss, max_length: 50}\n");
+
+  // A store in there does not count towards the 95 MB.
+  fs::create_directories(dtrain_.directory() / "mine/runs/experiments");
+  dtrain_.Write("mine/runs/dtrain.db", "");
+  dtrain_.Write("mine/runs/experiments/large", "");
+  fs::resize_file(dtrain_.directory() / "mine/runs/experiments/large",
+                  96'000'000);
+
+  const CliResult result = dtrain_.Run({"create", "mine/page.yaml", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("error: ")));
+  EXPECT_LT(result.Json()["best"]["value"], 1);
 }
 
 TEST_F(OwnModelTest, SaysWhatTheCompilerSaysAndMakesNothing) {
