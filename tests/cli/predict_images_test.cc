@@ -90,7 +90,7 @@ TEST_F(PredictImagesTest, PrintsTheNamesOfClasses) {
   EXPECT_EQ(set["predictions"][0]["target_name"], "ants");
   EXPECT_EQ(set["predictions"][1]["target_name"], "bees");
   const CliResult text = dtrain_.Run({"predict", uuid});
-  EXPECT_THAT(text.out, HasSubstr("target_name"));
+  EXPECT_THAT(text.out, HasSubstr("TARGET NAME"));
   EXPECT_THAT(text.out, HasSubstr("bees"));
 
   // The model knows the classes that it was trained on, whatever comes later.

@@ -14,6 +14,7 @@
 namespace dtrain {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
