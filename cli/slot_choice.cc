@@ -1,18 +1,31 @@
 #include "cli/slot_choice.h"
 
+#include <string_view>
+
 #include "engine/base/error.h"
 
 namespace dtrain {
 
 std::vector<std::string> SlotOverrides(const std::string& slots) {
   if (slots.empty()) return {};
-  if (slots.find_first_not_of("0123456789") == slots.npos) {
-    throw Error(ErrorKind::kUsage, "--slots: '" + slots +
-                                       "' may be a number of slots or a GPU; "
-                                       "write gpu:" +
-                                       slots + " for so many GPUs, [" + slots +
-                                       "] for that GPU, or cpu:" + slots +
-                                       " for so many CPU slots");
+  const std::size_t first = slots.find_first_not_of(" \t");
+  const std::size_t last = slots.find_last_not_of(" \t");
+  const std::string word =
+      first == slots.npos ? "" : slots.substr(first, last - first + 1);
+  static constexpr std::string_view kDigits = "0123456789abcdefABCDEFxo_+-";
+  const bool is_number = !word.empty() &&
+                         word.find_first_not_of(kDigits) == word.npos &&
+                         word.find_first_of("0123456789") <= 1;
+  if (is_number) {
+    const bool plain = word.find_first_not_of("0123456789") == word.npos &&
+                       word.find_first_not_of('0') != word.npos;
+    const std::string number = plain ? word : "N";
+    throw Error(ErrorKind::kUsage,
+                "--slots: '" + slots +
+                    "' may be a number of slots or a GPU; write gpu:" + number +
+                    " for so many GPUs, [" + number +
+                    "] for that GPU, or cpu:" + number +
+                    " for so many CPU slots");
   }
   if (slots != "all") return {"resources.slots=" + slots};
   return {"resources.slots=auto", "resources.slots_per_trial=all"};

@@ -30,8 +30,22 @@ std::string MethodOf(const Node& root) {
 std::string PathElsewhere(const Node& root, std::string_view section,
                           const std::string& name) {
   const Node* space = root.Find("hyperparameters");
-  if (section.empty() && space != nullptr && space->Find(name) != nullptr) {
+  if (space != nullptr && space->Find(name) != nullptr) {
     return JoinPath("hyperparameters", name);
+  }
+  struct Meaning {
+    std::string_view name;
+    std::string_view path;
+  };
+  static constexpr Meaning kMeanings[] = {
+      {"batches", "searcher.max_length.batches"},
+      {"epochs", "searcher.max_length.epochs"},
+      {"hparams", "hyperparameters"},
+      {"hyperparams", "hyperparameters"},
+      {"records", "searcher.max_length.records"},
+      {"seed", "reproducibility.experiment_seed"}};
+  for (const Meaning& meaning : kMeanings) {
+    if (meaning.name == name) return std::string(meaning.path);
   }
   for (const KeySpec& key : Schema()) {
     if (key.name() == name && !key.ignored()) return std::string(key.path);

@@ -26,25 +26,25 @@ struct Variable {
   bool valid = true;
 };
 
-// Determined's names of devices, and ours; none of its variables is called so.
+// Determined's names of devices, and ours; no variable is called so.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
     kDevices = {
         {{"cpu", "cpu"}, {"cuda", "cuda"}, {"gpu", "cuda"}, {"rocm", "rocm"}}};
 
 // The device whose variables `entry` holds, or empty: it is a variable.
 std::string_view DeviceOf(const Node::Entry& entry) {
-  if (entry.value.IsScalar()) return "";
   for (const auto& [name, device] : kDevices) {
     if (entry.key == name) return device;
   }
   return "";
 }
 
-// The variables that `node` itself has, without those of a device.
-std::vector<Variable> Variables(const Node& node) {
+// The variables that `node` itself has, without those of a device. `nested`:
+// it is the map of a device.
+std::vector<Variable> Variables(const Node& node, bool nested) {
   std::vector<Variable> all;
   for (const Node::Entry& entry : node.entries) {
-    if (!DeviceOf(entry).empty()) continue;
+    if (!nested && !DeviceOf(entry).empty()) continue;
     Variable variable{entry.key, std::nullopt, entry.mark};
     variable.valid = entry.value.IsScalar();
     if (!entry.value.is_null()) variable.value = entry.value.text;
@@ -63,10 +63,10 @@ std::vector<Variable> Variables(const Node& node) {
 }
 
 // The names of the variables that `node` itself has, each with null.
-nlohmann::json ReadNames(const Node& node, const std::string& path,
+nlohmann::json ReadNames(const Node& node, const std::string& path, bool nested,
                          Findings& findings) {
   auto names = nlohmann::json::object();
-  for (const Variable& variable : Variables(node)) {
+  for (const Variable& variable : Variables(node, nested)) {
     const std::string place =
         IsName(variable.name) ? JoinPath(path, variable.name) : path;
     if (!variable.valid) {
@@ -85,8 +85,8 @@ nlohmann::json ReadNames(const Node& node, const std::string& path,
   return names;
 }
 
-void AddValues(const Node& node, EnvironmentVariables& values) {
-  for (Variable& variable : Variables(node)) {
+void AddValues(const Node& node, bool nested, EnvironmentVariables& values) {
+  for (Variable& variable : Variables(node, nested)) {
     if (!variable.value) continue;
     values.emplace_back(std::move(variable.name), *std::move(variable.value));
   }
@@ -131,18 +131,26 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
     return std::nullopt;
   }
   const int before = findings.errors();
-  nlohmann::json names = ReadNames(node, path, findings);
+  nlohmann::json names = ReadNames(node, path, /*nested=*/false, findings);
   for (const Node::Entry& entry : node.entries) {
     const std::string device(DeviceOf(entry));
     if (device.empty()) continue;
     const std::string place = JoinPath(path, entry.key);
-    if (device == "rocm") {
-      ReadNames(entry.value, place, findings);
+    if (entry.value.is_null()) continue;
+    if (entry.value.IsScalar()) {
+      findings.Error(entry.value.mark, place,
+                     "holds the variables of trials on this kind of device; "
+                     "write a list, such as [NAME=value]");
+    } else if (device == "rocm") {
+      ReadNames(entry.value, place, /*nested=*/true, findings);
       findings.Note(entry.mark, place, "ignored: AMD GPUs are not used");
     } else if (names.contains(device)) {
-      findings.Error(entry.mark, place, "means the same as cuda; remove one");
+      findings.Error(entry.mark, place,
+                     "means the same as " +
+                         std::string(entry.key == "gpu" ? "cuda" : "gpu") +
+                         "; remove one");
     } else {
-      names[device] = ReadNames(entry.value, place, findings);
+      names[device] = ReadNames(entry.value, place, /*nested=*/true, findings);
     }
   }
   if (findings.errors() > before) return std::nullopt;
@@ -151,10 +159,11 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
 
 TrialEnvironment EnvironmentValues(const Node& node) {
   TrialEnvironment values;
-  AddValues(node, values.everywhere);
+  AddValues(node, /*nested=*/false, values.everywhere);
   for (const Node::Entry& entry : node.entries) {
     const std::string_view device = DeviceOf(entry);
-    if (!device.empty()) AddValues(entry.value, values.Of(device));
+    if (device.empty()) continue;
+    AddValues(entry.value, /*nested=*/true, values.Of(device));
   }
   return values;
 }

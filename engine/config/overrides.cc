@@ -82,7 +82,11 @@ void RemoveExcluded(const std::vector<std::string>& path, Node& root) {
   for (const std::string& name : parents) {
     map = map == nullptr ? nullptr : map->Find(name);
   }
-  if (map == nullptr) return;
+  if (map == nullptr) {
+    // A unit of a length that the file does not have.
+    if (IsLength(section)) RemoveExcluded(parents, root);
+    return;
+  }
   const auto from_file = [](const Node& node) {
     return node.mark.override_index < 0;
   };
@@ -91,7 +95,7 @@ void RemoveExcluded(const std::vector<std::string>& path, Node& root) {
     std::erase_if(map->entries, [&](const Node::Entry& entry) {
       return entry.key != path.back() && from_file(entry.value);
     });
-    return;
+    return RemoveExcluded(parents, root);
   }
   const std::vector<std::string_view> excluded =
       ExcludedBy(section, path.back());

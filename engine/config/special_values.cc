@@ -46,7 +46,11 @@ MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
   }
   if (!known) return std::nullopt;
   if (node.entries.size() != 1) {
-    findings.Error(node.mark, path,
+    // One that --set has added to that of the file.
+    const bool is_set = !node.entries.empty() &&
+                        node.entries.back().value.mark.override_index >= 0;
+    const Mark mark = is_set ? node.entries.back().value.mark : node.mark;
+    findings.Error(mark, path,
                    "expected exactly one of batches, records and epochs");
     return std::nullopt;
   }

@@ -91,6 +91,15 @@ TEST(EnvironmentTest, ReadsTheVariablesOfEachDevice) {
             (Variables{{"B", "2"}, {"A", "cuda"}, {"C", "3"}}));
 }
 
+TEST(EnvironmentTest, RefusesATextInTheListsPlace) {
+  const auto errors =
+      FindingsOf(kValid + "environment: {environment_variables: {cpu: A=1}}\n",
+                 Severity::kError);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].key, "environment.environment_variables.cpu");
+  EXPECT_THAT(errors[0].message, testing::HasSubstr("write a list"));
+}
+
 TEST(EnvironmentTest, TakesTheFormerNameOfCuda) {
   const auto result = ReadConfig(
       kValid + "environment: {environment_variables: {gpu: [A=1]}}\n", {});

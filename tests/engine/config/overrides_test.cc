@@ -123,6 +123,19 @@ TEST_F(OverridesTest, ReplacesAKeyByTheOneThatExcludesIt) {
   EXPECT_EQ(result.config->checkpoints.path, "/b");
 }
 
+TEST_F(OverridesTest, ReplacesATimeByAUnitOfALength) {
+  const std::vector<std::string> overrides = {"searcher.max_length.epochs=5"};
+  const auto result = ReadConfig(
+      "entrypoint: digits:LeNetTrial\n"
+      "hyperparameters: {global_batch_size: 8}\n"
+      "searcher: {name: single, metric: loss, max_time: 9, time_metric: "
+      "batches}\n",
+      {.overrides = overrides});
+  ASSERT_TRUE(result.config);
+  EXPECT_EQ(result.config->searcher.max_length, 5);
+  EXPECT_EQ(result.config->length_unit, Unit::kEpochs);
+}
+
 TEST_F(OverridesTest, NamesTheHyperparameterThatWasMeant) {
   EXPECT_EQ(Error("lr=3"),
             "--set lr: lr: unknown key; did you mean 'hyperparameters.lr'?");
