@@ -188,6 +188,9 @@ struct Encoder {
         .Field("metrics", completed.metrics)
         .Field("early", completed.early)
         .Field("unread", NamesText(completed.unread))
+        .Field("message", completed.why_early.empty()
+                              ? std::nullopt
+                              : std::optional(completed.why_early))
         .End();
   }
   std::string operator()(const ProfileReport& profile) const {
@@ -256,6 +259,8 @@ std::string_view EndReasonName(EndReason reason) {
       return "disk_full";
     case EndReason::kNotFound:
       return "not_found";
+    case EndReason::kRefused:
+      return "refused";
     case EndReason::kError:
       return "error";
   }

@@ -41,7 +41,7 @@ TrialMessage DecodeTrialMessage(std::string_view line);
 RunnerMessage DecodeRunnerMessage(std::string_view line);
 
 /// "completed", "stopped", "invalid_hp", "user_stop", "damaged", "disk_full",
-/// "error".
+/// "refused", "error".
 std::string_view EndReasonName(EndReason reason);
 
 }  // namespace dtrain

@@ -89,7 +89,7 @@ EndReason Reason(MessageFields& fields) {
   static constexpr std::array kReasons = {
       EndReason::kCompleted, EndReason::kStopped, EndReason::kInvalidHp,
       EndReason::kUserStop,  EndReason::kDamaged, EndReason::kDiskFull,
-      EndReason::kNotFound,  EndReason::kError};
+      EndReason::kNotFound,  EndReason::kRefused, EndReason::kError};
   for (const EndReason reason : kReasons) {
     if (name == EndReasonName(reason)) return reason;
   }
@@ -130,6 +130,9 @@ OperationCompleted CompletedFrom(MessageFields& fields) {
           .batches = Integer(fields, Field::kBatches),
           .metrics = Metrics(fields),
           .early = fields.early,
+          .why_early = fields.Has(Field::kMessage)
+                           ? Text(fields, Field::kMessage)
+                           : std::string(),
           .unread = Unread(fields)};
 }
 

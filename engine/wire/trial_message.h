@@ -68,6 +68,7 @@ struct OperationCompleted {
   std::int64_t batches = 0;
   MetricValues metrics;
   bool early = false;
+  std::string why_early;            // as people say it, or empty
   std::vector<std::string> unread;  // as in TrainingReport
 };
 
@@ -87,6 +88,8 @@ enum class EndReason {
   kDamaged,    // the checkpoint it was to go on from is not what was written
   kDiskFull,   // no space for a checkpoint that it needs
   kNotFound,   // the data has no such split; of all tasks but training
+  kRefused,    // what the configuration asks for cannot be had: another start
+               // would not help
   kError,      // anything else; `message` says what
 };
 
