@@ -6,10 +6,13 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <vector>
 
+#include "cli/store_access.h"
 #include "engine/base/json_number.h"
 #include "engine/base/text.h"
 #include "engine/report/json_view.h"
+#include "engine/run/rungs.h"
 
 namespace dtrain {
 namespace {
@@ -38,6 +41,29 @@ std::map<Key, MetricRow> MetricsOf(const Store& store, TrialId trial) {
       {.experiment = trial.experiment, .trial = trial.number},
       [&](const MetricRow& row) { metrics.emplace(KeyOf(row), row); });
   return metrics;
+}
+
+// Whether `row`, which only one trial has, is made of what the other reported
+// at the ends of epochs: before reports of their own, metrics of whole epochs
+// came with the next report, as their mean. Takes those out of `others`.
+bool IsMeanOfEpochs(const MetricRow& row, std::map<Key, MetricRow>& others) {
+  if (row.kind != MetricKind::kTraining) return false;
+  std::vector<Key> epochs;
+  double total = 0;
+  for (const auto& [key, other] : others) {
+    const bool is_earlier = other.kind == row.kind && other.name == row.name &&
+                            other.batches < row.batches &&
+                            other.epoch == std::floor(other.epoch);
+    if (!is_earlier) continue;
+    epochs.push_back(key);
+    total += other.value;
+  }
+  if (epochs.empty()) return false;
+  const double mean = total / static_cast<double>(epochs.size());
+  const double last = others.at(epochs.back()).value;
+  if (!IsSame(row.value, mean) && !IsSame(row.value, last)) return false;
+  for (const Key& key : epochs) others.erase(key);
+  return true;
 }
 
 std::string Plural(std::int64_t count, const std::string& what) {
@@ -69,8 +95,9 @@ std::string MetricComparison::Text(double tolerance) const {
       "; the largest relative difference is " + FormatNumber(largest);
   if (where) {
     text += ", of " + std::string(MetricKindName(where->kind)) + " " +
-            where->name + " at batch " + std::to_string(where->batches) + ": " +
-            FormatNumber(value) + " instead of " + FormatNumber(where->value);
+            where->name + " at " + PositionText(where->batches, counted) +
+            ": " + FormatNumber(value) + " instead of " +
+            FormatNumber(where->value);
   }
   if (AreEqual(tolerance)) text += "; --tolerance allows it";
   return text + lacking;
@@ -98,15 +125,18 @@ nlohmann::json MetricComparison::Json(double tolerance) const {
 
 MetricComparison CompareMetrics(const Store& store, TrialId source,
                                 TrialId trial) {
-  MetricComparison result{.source = source, .trial = trial};
+  MetricComparison result{.source = source,
+                          .trial = trial,
+                          .counted = CountedUnit(store, source.experiment)};
   const auto expected = MetricsOf(store, source);
   auto found = MetricsOf(store, trial);
   std::int64_t last = -1;
+  std::vector<MetricRow> unmatched;
   for (const auto& [key, row] : expected) {
     last = std::max(last, row.batches);
     const auto other = found.find(key);
     if (other == found.end()) {
-      ++result.missing;
+      unmatched.push_back(row);
       continue;
     }
     ++result.compared;
@@ -119,6 +149,13 @@ MetricComparison CompareMetrics(const Store& store, TrialId source,
     result.largest = difference;
     result.where = row;
     result.value = value;
+  }
+  for (const MetricRow& row : unmatched) {
+    if (IsMeanOfEpochs(row, found)) {
+      ++result.compared;
+    } else {
+      ++result.missing;
+    }
   }
   for (const auto& [key, row] : found) {
     if (row.batches <= last) ++result.missing;

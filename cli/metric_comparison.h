@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/length.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -22,6 +23,7 @@ struct MetricComparison {
   // Where that is: what `source` has, and the value in `trial`.
   std::optional<MetricRow> where;
   double value = 0;
+  Unit counted = Unit::kBatches;  // what its batches count
 
   /// Whether all of them are there and none differs by more than `tolerance`,
   /// 0 being equal to the bit. NaN is equal to NaN.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/base/json_number.h"
+#include "engine/base/text.h"
 
 namespace dtrain {
 
@@ -17,6 +18,17 @@ bool EarlyStop::Observe(double value) {
     return false;
   }
   return ++bad_ >= settings_.patience;
+}
+
+std::string EarlyStop::Reason() const {
+  return "'" + settings_.metric + "' did not improve " +
+         (settings_.patience == 1
+              ? "once"
+              : std::to_string(settings_.patience) + " times in a row") +
+         (settings_.min_delta > 0
+              ? " by more than " + FormatNumber(settings_.min_delta)
+              : "") +
+         " (early_stopping)";
 }
 
 nlohmann::json EarlyStop::Save() const {

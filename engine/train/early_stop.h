@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,10 @@ class EarlyStop {
   /// One validation gave `value` (NaN is no improvement). True once training
   /// is to end.
   [[nodiscard]] bool Observe(double value);
+
+  /// Why training ends then: "'loss' did not improve 3 times in a row
+  /// (early_stopping)".
+  std::string Reason() const;
 
   const EarlyStopping& settings() const { return settings_; }
   nlohmann::json Save() const;

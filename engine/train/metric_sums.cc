@@ -39,6 +39,7 @@ MetricSums::Entry& MetricSums::EntryOf(const std::string& name) {
   Entry& entry = found->second;
   if (!is_new) return entry;
   entry.reduction = ReductionOf(name);
+  entry.since = batches_;
   entry.sum.total = Nothing(entry.reduction);
   return entry;
 }
@@ -99,8 +100,12 @@ void MetricSums::Count(Entry& entry, double weight) const {
 }
 
 void MetricSums::Add(const Metrics& metrics, double weight) {
+  ++batches_;
   for (const auto& [name, value] : metrics) {
-    if (!value.defined()) continue;
+    if (!value.defined()) {
+      occasional_.insert(name);
+      continue;
+    }
     CheckIsNumber(name, value);
     Entry& entry = EntryOf(name);
     if (value.device().is_cpu() && value.device() != kept_on_) {
@@ -134,6 +139,7 @@ std::vector<std::string> MetricSums::Capture(const Metrics& metrics,
 }
 
 void MetricSums::CountReplay(const std::vector<std::string>& names) {
+  ++batches_;
   for (const std::string& name : names) {
     Count(EntryOf(name), /*weight=*/1);
     on_device_.at(name).is_pending = true;
@@ -152,12 +158,30 @@ void MetricSums::Fetch() {
   const torch::Tensor host = torch::stack(values).to(torch::kCPU);
   const double* value = host.const_data_ptr<double>();
   for (auto& [name, one] : pending) {
-    Entry& entry = EntryOf(name);
-    // It is weighted already.
-    entry.sum.total = Fold(entry, *value++, /*weight=*/1);
-    one->value.fill_(Nothing(entry.reduction));
-    one->is_pending = false;
+    Fetch(EntryOf(name), *one, *value++);
   }
+}
+
+// `value` is what is on the device, weighted already.
+void MetricSums::Fetch(Entry& entry, OnDevice& one, double value) const {
+  entry.sum.total = Fold(entry, value, /*weight=*/1);
+  one.value.fill_(Nothing(entry.reduction));
+  one.is_pending = false;
+}
+
+MetricSums MetricSums::TakeOccasional() {
+  MetricSums taken(last_only_, reductions_);
+  for (const std::string& name : occasional_) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end() || found->second.since != batches_) continue;
+    const auto on_device = on_device_.find(name);
+    if (on_device != on_device_.end() && on_device->second.is_pending) {
+      OnDevice& one = on_device->second;
+      Fetch(found->second, one, one.value.item<double>());
+    }
+    taken.entries_.insert(entries_.extract(found));
+  }
+  return taken;
 }
 
 void MetricSums::Clear() {
@@ -177,6 +201,12 @@ MetricValues MetricSums::Values() {
   return values;
 }
 
+std::set<std::string> MetricSums::Names() const {
+  std::set<std::string> names = occasional_;
+  for (const auto& [name, entry] : entries_) names.insert(name);
+  return names;
+}
+
 void MetricSums::Merge(RankGroup& ranks) {
   if (ranks.is_alone()) return;
   // In the order of ranks, so that all of them come to the same bits.
@@ -184,6 +214,9 @@ void MetricSums::Merge(RankGroup& ranks) {
   entries_.clear();
   for (const std::string& text : texts) {
     for (const auto& [name, sum] : SumsFromJson(nlohmann::json::parse(text))) {
+      // A rank may leave out a metric that others measure now and then.
+      if (sum.occasional) occasional_.insert(name);
+      if (sum.weight == 0) continue;
       const bool is_first = !entries_.contains(name);
       Entry& entry = EntryOf(name);
       if (last_only_ && !is_first) continue;
@@ -198,12 +231,16 @@ std::map<std::string, MetricSum> MetricSums::Save() {
   Fetch();
   std::map<std::string, MetricSum> sums;
   for (const auto& [name, entry] : entries_) sums.emplace(name, entry.sum);
+  for (const std::string& name : occasional_) sums[name].occasional = true;
   return sums;
 }
 
 void MetricSums::Load(const std::map<std::string, MetricSum>& sums) {
   entries_.clear();
-  for (const auto& [name, sum] : sums) EntryOf(name).sum = sum;
+  for (const auto& [name, sum] : sums) {
+    if (sum.occasional) occasional_.insert(name);
+    if (sum.weight != 0) EntryOf(name).sum = sum;
+  }
 }
 
 }  // namespace dtrain

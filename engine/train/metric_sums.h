@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,15 @@ class MetricSums {
   MetricValues Values();
   void Clear();
 
+  /// Takes out what only the last batch measured since Clear, of the metrics
+  /// that other batches do not have: the mean loss of an epoch, at its end.
+  MetricSums TakeOccasional();
+  /// The metrics that were measured since Clear, or that some batch has not
+  /// measured.
+  std::set<std::string> Names() const;
+  /// The metrics that some batch has not measured.
+  const std::set<std::string>& occasional() const { return occasional_; }
+
   /// Makes the sums of every rank those of all; of a metric of the last batch,
   /// that of the first rank that has it. Collective.
   void Merge(RankGroup& ranks);
@@ -54,6 +64,7 @@ class MetricSums {
   struct Entry {
     Reduction reduction = Reduction::kMean;
     MetricSum sum;
+    std::int64_t since = 0;  // the batch that measured it first
   };
   // What is not yet in the sum of an entry: a double on the device that stays
   // where it is, since a graph may know it by its address.
@@ -72,12 +83,15 @@ class MetricSums {
   void Count(Entry& entry, double weight) const;
   // Brings what is on the device to the host, in one copy.
   void Fetch();
+  void Fetch(Entry& entry, OnDevice& one, double value) const;
 
   bool last_only_;
   std::optional<torch::Device> kept_on_;
   std::map<std::string, Reduction> reductions_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, OnDevice> on_device_;
+  std::set<std::string> occasional_;  // undefined in some batch
+  std::int64_t batches_ = 0;
 };
 
 /// `tensor`, a metric called `name`, must be one number; throws Error(kFailed).

@@ -28,6 +28,7 @@ EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
   if (error.kind() == ErrorKind::kNotFound && spec.task != Task::kTrain) {
     return EndReason::kNotFound;
   }
+  if (error.kind() == ErrorKind::kUsage) return EndReason::kRefused;
   // Only where there is another one to go on from instead.
   const bool is_own =
       error.kind() == ErrorKind::kDamaged && !spec.restore.empty();

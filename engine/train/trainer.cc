@@ -30,6 +30,22 @@ std::unique_ptr<DataSource> TrainingDataOf(Trial& trial) {
               "TrainingData() returned null; return the data to train on");
 }
 
+// Says what a batch has where the ranks do not divide it.
+void WarnOfBatchSize(const TrialSpec& spec) {
+  const auto size = spec.hparams.find("global_batch_size");
+  if (spec.rank != 0 || spec.run != 0 || size == spec.hparams.end()) return;
+  if (!size->is_number_integer()) return;
+  const auto samples = size->get<std::int64_t>();
+  const std::int64_t each = samples / spec.world_size;
+  if (each < 1 || samples == each * spec.world_size) return;
+  LogLine(LogLevel::kWarning,
+          "global_batch_size " + std::to_string(samples) +
+              " is not a multiple of " + std::to_string(spec.world_size) +
+              " ranks: each takes " + std::to_string(each) +
+              ", so a batch has " + std::to_string(each * spec.world_size) +
+              " samples");
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
@@ -50,6 +66,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
   if (settings().profile) StartProfile();
   if (settings().early_stopping)
     early_stop_.emplace(*settings().early_stopping);
+  WarnOfBatchSize(context_.spec());
   const std::int64_t records = settings().records_per_epoch;
   if (records != 0 && records != training_->SamplesPerEpoch()) {
     LogLine(LogLevel::kWarning,
@@ -148,7 +165,11 @@ bool Trainer::AtBoundary(bool done) {
   const std::int64_t unit =
       settings().sink_size == 0 ? settings().scheduling_unit : sink_;
   const bool reports = done || batches % unit == 0;
-  if (reports) ReportTraining();
+  if (reports) {
+    ReportTraining();
+  } else if (batches > 0 && batches % batches_per_epoch_ == 0) {
+    ReportEpoch();
+  }
   const bool is_validated =
       state_.last_validation && state_.last_validation->batches == batches;
   if (validation_ && !is_validated &&

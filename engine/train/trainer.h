@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ namespace dtrain {
 /// Trains one trial: carries out the runner's operations batch by batch, and
 /// validates, checkpoints and reports where they are due. A training report
 /// comes every scheduling unit and at the end of an operation, before the
-/// validation and the checkpoint of the same batch. One thread.
+/// validation and the checkpoint of the same batch; metrics that only the last
+/// batch of an epoch has are reported there. One thread.
 class Trainer {
  public:
   /// Takes the trial's data. `link` is that of all ranks (RankedLink).
@@ -60,6 +62,9 @@ class Trainer {
   RunnerMessage NextOrder();
   void ReportTraining();
   std::vector<std::string> UnreadOnce(bool& reported) const;
+  void ReportEpoch();
+  void RememberTraining(const MetricValues& metrics);
+  std::set<std::string> KnownTrainingMetrics() const;
   void StartProfile();
   void ReportProfile();
   // Takes in a validation; true if checkpoint_policy wants a checkpoint of it.
@@ -68,7 +73,8 @@ class Trainer {
   void Checkpoint(bool needed);
   bool WriteCheckpoint(TrainingState state,
                        const std::vector<RankShare>& shares, bool needed);
-  void ObserveForStopping(const MetricValues& metrics);
+  // `required`: the metric must be among them.
+  void ObserveForStopping(const MetricValues& metrics, bool required);
   void Complete(Length until);
   void TellProgress();
   // Takes in that another rank's trial asked to end.

@@ -42,10 +42,10 @@ void Apply(NamedOptimizer& entry) {
 }
 
 // REQUIRES: `metric`, if not empty, is what a plateau schedule follows.
-void RequireMetric(const std::string& metric, const MetricValues& metrics) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : metrics) names.push_back(name);
-  if (metric.empty() || std::ranges::find(names, metric) != names.end()) return;
+void RequireMetric(const std::string& metric,
+                   const std::set<std::string>& known) {
+  if (metric.empty() || known.contains(metric)) return;
+  const std::vector<std::string> names(known.begin(), known.end());
   Fail("the plateau schedule follows the metric '" + metric +
        "', which was not reported; set plateau_metric to one of: " +
        (names.empty() ? "none" : Join(names, ", ")));
@@ -243,19 +243,24 @@ void TrainerContext::EndBatch(std::int64_t batches_per_epoch) {
 }
 
 void TrainerContext::ObserveValidation(const MetricValues& metrics) {
-  Observe(metrics, /*is_validation=*/true);
+  std::set<std::string> names;
+  for (const auto& metric : metrics) names.insert(metric.first);
+  Observe(metrics, names, /*is_validation=*/true);
 }
 
-void TrainerContext::ObserveTraining(const MetricValues& metrics) {
-  Observe(metrics, /*is_validation=*/false);
+void TrainerContext::ObserveTraining(const MetricValues& metrics,
+                                     const std::set<std::string>& known) {
+  Observe(metrics, known, /*is_validation=*/false);
 }
 
-void TrainerContext::Observe(const MetricValues& metrics, bool is_validation) {
+void TrainerContext::Observe(const MetricValues& metrics,
+                             const std::set<std::string>& known,
+                             bool is_validation) {
   for (NamedOptimizer& entry : objects_.optimizers) {
     for (auto& paced : entry.schedules) {
       // Training that an older version began continues as it was.
       if (!paced.schedule.is_older()) {
-        RequireMetric(paced.schedule.metric(), metrics);
+        RequireMetric(paced.schedule.metric(), known);
       } else if (!is_validation) {
         continue;
       }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,10 +68,12 @@ class TrainerContext final : public TrialContext {
   /// One batch was trained: counts it and steps the schedules.
   void EndBatch(std::int64_t batches_per_epoch);
   /// Shows the metrics of a validation to the schedules that follow one; of a
-  /// trial without validation data, those of a training report. Throws
+  /// trial without validation data, those of a training report, of which some
+  /// come only with the end of an epoch: `known` are all names. Throws
   /// Error(kFailed) that lists the metrics if the one they follow is missing.
   void ObserveValidation(const MetricValues& metrics);
-  void ObserveTraining(const MetricValues& metrics);
+  void ObserveTraining(const MetricValues& metrics,
+                       const std::set<std::string>& known);
   /// Every group's learning rate: `lr`, `lr_1`, … of the first optimizer,
   /// `NAME.lr`, `NAME.lr_1`, … of the others.
   void AppendLearningRates(MetricValues& metrics) const;
@@ -118,7 +121,8 @@ class TrainerContext final : public TrialContext {
 
   bool IsLastOfAggregation() const;
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
-  void Observe(const MetricValues& metrics, bool is_validation);
+  void Observe(const MetricValues& metrics, const std::set<std::string>& known,
+               bool is_validation);
   // Makes them the means of all ranks.
   void FinishGradients(const torch::optim::Optimizer& optimizer);
   // False if the step was left out.

@@ -51,10 +51,10 @@ void Trainer::ReportTraining() {
     if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
   }
   rates_.clear();
-  state_.last_training = {state_.batches, metrics};
+  RememberTraining(metrics);
   if (!validation_) {
-    context_.ObserveTraining(metrics);
-    ObserveForStopping(metrics);
+    context_.ObserveTraining(metrics, KnownTrainingMetrics());
+    ObserveForStopping(metrics, /*required=*/true);
   }
   if (ranks_.is_first()) trial_.OnTrainingReport(Point());
   link_.send(TrainingReport{.batches = state_.batches,
@@ -68,6 +68,50 @@ std::vector<std::string> Trainer::UnreadOnce(bool& reported) const {
   // Before the first batch it is too early to say.
   if (state_.batches == 0 || std::exchange(reported, true)) return {};
   return context_.UnreadHparams();
+}
+
+// What only the last batch of an epoch has, such as the mean loss of it: where
+// no other report is due, one of its own.
+void Trainer::ReportEpoch() {
+  MetricSums last = sums_.TakeOccasional();
+  if (!ranks_.Any(!last.empty())) return;
+  const StepProfile::Scope scope(context_.profile(), Phase::kReport);
+  last.Merge(ranks_);
+  MetricValues metrics = last.Values();
+  RememberTraining(metrics);
+  if (!validation_) {
+    context_.ObserveTraining(metrics, KnownTrainingMetrics());
+    ObserveForStopping(metrics, /*required=*/false);
+  }
+  link_.send(TrainingReport{.batches = state_.batches,
+                            .epoch = Epoch(),
+                            .metrics = std::move(metrics),
+                            .time = clock_.now(),
+                            .unread = UnreadOnce(unread_in_training_)});
+}
+
+// A report need not have all metrics: what the search asks for may have come
+// with the last epoch.
+void Trainer::RememberTraining(const MetricValues& metrics) {
+  MetricPoint point{state_.batches, metrics};
+  if (state_.last_training) {
+    for (const auto& old : state_.last_training->metrics) {
+      if (FindMetric(metrics, old.first) != nullptr) continue;
+      const bool is_now = state_.last_training->batches == state_.batches;
+      if (is_now || sums_.occasional().contains(old.first)) {
+        point.metrics.push_back(old);
+      }
+    }
+  }
+  state_.last_training = std::move(point);
+}
+
+std::set<std::string> Trainer::KnownTrainingMetrics() const {
+  std::set<std::string> names = sums_.Names();
+  for (const auto& metric : state_.last_training->metrics) {
+    names.insert(metric.first);
+  }
+  return names;
 }
 
 void Trainer::StartProfile() {
@@ -119,7 +163,8 @@ bool Trainer::Validate() try {
   // All ranks save together, and rank 0's metrics are the ones on record.
   const bool keeps = KeepsValidation(*metrics);
   keeps_validation_ = ranks_.Any(ranks_.is_first() && keeps);
-  ObserveForStopping(*metrics);
+  // Where the metric is missing, the runner ends the trial.
+  ObserveForStopping(*metrics, /*required=*/false);
   link_.send(ValidationReport{.batches = state_.batches,
                               .epoch = Epoch(),
                               .metrics = std::move(*metrics),
@@ -144,19 +189,20 @@ bool Trainer::KeepsValidation(const MetricValues& metrics) {
   return policy == "all" || (policy == "best" && is_best);
 }
 
-void Trainer::ObserveForStopping(const MetricValues& metrics) {
+void Trainer::ObserveForStopping(const MetricValues& metrics, bool required) {
   if (!early_stop_ || !state_.ended.empty()) return;
   const EarlyStopping& rule = early_stop_->settings();
   const double* value = FindMetric(metrics, rule.metric);
   if (value == nullptr) {
-    throw Error(ErrorKind::kFailed,
+    if (!required || sums_.occasional().contains(rule.metric)) return;
+    throw Error(ErrorKind::kUsage,
                 "early_stopping.metric '" + rule.metric +
-                    "' was not reported; it must be one of: " + Names(metrics));
+                    "' was not reported; reported: " + Names(metrics) +
+                    "; set early_stopping.metric to one of these");
   }
   if (!early_stop_->Observe(*value)) return;
-  state_.ended = "early stopping: '" + rule.metric + "' did not get better " +
-                 std::to_string(rule.patience) + " times";
-  LogLine(LogLevel::kInfo, state_.ended);
+  state_.ended = early_stop_->Reason();
+  LogLine(LogLevel::kInfo, "ended early: " + state_.ended);
 }
 
 void Trainer::Checkpoint(bool needed) {
@@ -200,10 +246,12 @@ void Trainer::Complete(Length until) {
   const auto& point =
       validation_ ? state_.last_validation : state_.last_training;
   const MetricValues metrics = point ? point->metrics : MetricValues{};
+  const bool early = state_.batches < target_;
   link_.send(OperationCompleted{.length = until,
                                 .batches = state_.batches,
                                 .metrics = metrics,
-                                .early = state_.batches < target_,
+                                .early = early,
+                                .why_early = early ? state_.ended : "",
                                 .unread = UnreadOnce(unread_in_completion_)});
 }
 

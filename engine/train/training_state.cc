@@ -43,6 +43,7 @@ json SumsToJson(const std::map<std::string, MetricSum>& sums) {
   json object = json::object();
   for (const auto& [name, sum] : sums) {
     object[name] = {JsonNumber(sum.total), sum.weight};
+    if (sum.occasional) object[name].push_back(true);
   }
   return object;
 }
@@ -51,7 +52,8 @@ std::map<std::string, MetricSum> SumsFromJson(const json& json) {
   std::map<std::string, MetricSum> sums;
   for (const auto& [name, sum] : json.items()) {
     sums[name] = {.total = NumberFromJson(sum.at(0)),
-                  .weight = sum.at(1).get<double>()};
+                  .weight = sum.at(1).get<double>(),
+                  .occasional = sum.size() > 2 && sum.at(2).get<bool>()};
   }
   return sums;
 }

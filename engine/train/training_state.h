@@ -15,7 +15,8 @@ namespace dtrain {
 /// A metric on its way to a mean.
 struct MetricSum {
   double total = 0;
-  double weight = 0;
+  double weight = 0;        // 0: not measured since the last report
+  bool occasional = false;  // some batch has not measured it
 };
 
 /// To JSON and back, to the bit. Throws nlohmann::json::exception.

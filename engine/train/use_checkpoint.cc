@@ -86,12 +86,12 @@ std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
                          std::move(skipped));
 }
 
-// The names that the checkpoint at `path` recorded; earlier ones have none.
-std::vector<std::string> RecordedClassNames(const std::string& path) {
+// What the checkpoint at `path` recorded under `key`, or `otherwise`.
+template <typename T>
+T Recorded(const std::string& path, const char* key, T otherwise) {
   std::ifstream in(path + "/" + kStateName, std::ios::binary);
   const auto state = nlohmann::json::parse(in, nullptr, false);
-  if (!state.is_object()) return {};
-  return state.value("classes", std::vector<std::string>());
+  return state.is_object() ? state.value(key, std::move(otherwise)) : otherwise;
 }
 
 // The names of the model's classes, as valid UTF-8: those that it was trained
@@ -100,7 +100,9 @@ std::vector<std::string> TrainedClassNames(const Trial& trial,
                                            const TrialSpec& spec) {
   std::vector<std::string> names = ClassNamesOf(trial);
   for (std::string& name : names) name = ToValidUtf8(name);
-  std::vector<std::string> recorded = RecordedClassNames(spec.warm_start);
+  // Earlier checkpoints have none.
+  std::vector<std::string> recorded =
+      Recorded(spec.warm_start, "classes", std::vector<std::string>());
   if (recorded.empty()) return names;
   if (!names.empty() && names != recorded) {
     LogLine(LogLevel::kWarning,
@@ -129,6 +131,8 @@ class Use {
       return;
     }
     WarmStart(spec.warm_start, context_, *trial_);
+    // As the trial was when it was saved: it may ask.
+    context_.SetBatches(Recorded<std::int64_t>(spec.warm_start, "batches", 0));
     source_ = spec.images.empty()
                   ? SourceOf(*trial_, spec.split)
                   : ImageSourceOf(*trial_, spec, device_, ranks_);

@@ -94,6 +94,21 @@ TEST(RankGroupTest, MergesSumsOfMetrics) {
   });
 }
 
+// It may be left out instead of undefined.
+TEST(RankGroupTest, AgreesOnWhatOnlySomeBatchesMeasure) {
+  InRanks(2, [](RankGroup& group) {
+    MetricSums sums;
+    const auto one = torch::tensor(1.0);
+    sums.Add({{"loss", one}}, /*weight=*/1);
+    if (group.is_first()) {
+      sums.Add({{"loss", one}, {"rare", torch::Tensor()}}, /*weight=*/1);
+    }
+    sums.Merge(group);
+    EXPECT_THAT(sums.occasional(), testing::ElementsAre("rare"));
+    EXPECT_THAT(sums.Names(), testing::ElementsAre("loss", "rare"));
+  });
+}
+
 TEST(RankGroupTest, PutsBatchesInTheOrderTheyWereDealt) {
   InRanks(2, [](RankGroup& group) {
     // Batches 0, 2, 4 and 1, 3.

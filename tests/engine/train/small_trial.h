@@ -48,6 +48,8 @@ struct SmallTrialOptions {
   std::function<void(TrialContext&, torch::optim::Optimizer&)> set_up;
   std::function<void(TrialContext&, BatchIndex)> on_batch;
   std::function<Metrics(TrialContext&)> evaluate;
+  // A metric `epoch_loss`; undefined but where it is measured.
+  std::function<torch::Tensor(BatchIndex)> epoch_loss;
 };
 
 /// A little network with all that makes resuming hard: dropout, batch norm,
@@ -81,7 +83,12 @@ class SmallTrial final : public Trial {
     context_.Backward(loss);
     context_.Step(*optimizer_);
     seen_ += 1;
-    return {{"loss", loss.detach()}, {"batch", torch::tensor(index.batch)}};
+    Metrics metrics = {{"loss", loss.detach()},
+                       {"batch", torch::tensor(index.batch)}};
+    if (options_.epoch_loss) {
+      metrics.emplace("epoch_loss", options_.epoch_loss(index));
+    }
+    return metrics;
   }
   Metrics EvaluateBatch(const Batch& batch) override {
     if (options_.evaluate) return options_.evaluate(context_);

@@ -63,7 +63,7 @@ TEST_F(TrainerContextTest, NamesTheMetricsWherePlateauMissesItsOwn) {
               context_.ObserveValidation({{"val_loss", 1}, {"val_error", 2}});
             }),
             "the plateau schedule follows the metric 'val_auc', which was not "
-            "reported; set plateau_metric to one of: val_loss, val_error");
+            "reported; set plateau_metric to one of: val_error, val_loss");
 }
 
 TEST_F(TrainerContextTest, RefusesNothingInPlaceOfAModel) {

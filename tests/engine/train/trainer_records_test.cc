@@ -1,5 +1,6 @@
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -133,6 +134,107 @@ TEST_F(CheckpointPolicyTest, AFailureToSaveTheBestIsAWarning) {
   EXPECT_THAT(Saved(), ElementsAre(5, 6));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("training goes on without it"));
+}
+
+// A metric that only the last batch of an epoch has: of 5, and reports come
+// every 4.
+class EpochEndTest : public SmallTrialTest {
+ protected:
+  EpochEndTest() {
+    spec_.until = Length{12};
+    options_.epoch_loss = [](BatchIndex index) {
+      return index.batch % 5 == 4 ? torch::tensor(20.0 - index.batch)
+                                  : torch::Tensor();
+    };
+  }
+
+  // The batches and values of what was reported of it.
+  static std::map<std::int64_t, double> Reported(const FakeRunner& runner) {
+    std::map<std::int64_t, double> reported;
+    for (const auto& report : runner.All<TrainingReport>()) {
+      const double value = Value(report.metrics, "epoch_loss");
+      if (!std::isnan(value)) reported[report.batches] = value;
+    }
+    return reported;
+  }
+
+  const std::map<std::int64_t, double> expected_ = {{5, 16}, {10, 11}};
+};
+
+TEST_F(EpochEndTest, IsReportedThere) {
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 5, 8, 10, 12));
+  EXPECT_EQ(Reported(runner), expected_);
+  // The means of the others are of all batches since their own last report.
+  const auto reports = runner.All<TrainingReport>();
+  EXPECT_EQ(reports[1].metrics.size(), 1u);
+  EXPECT_EQ(Value(reports[2].metrics, "batch"), (4 + 5 + 6 + 7) / 4.0);
+}
+
+TEST_F(EpochEndTest, ComesWithAReportThatIsDueThere) {
+  spec_.settings.scheduling_unit = 5;
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(5, 10, 12));
+  EXPECT_EQ(Reported(runner), expected_);
+}
+
+TEST_F(EpochEndTest, IsTheSameAfterARestart) {
+  for (std::int64_t at = 1; at < 12; ++at) {
+    spec_.restore.clear();
+    FakeRunner first;
+    options_.on_batch = [&](TrialContext&, BatchIndex index) {
+      first.stop = index.batch + 1 == at;
+    };
+    ASSERT_EQ(Train(first).reason, EndReason::kStopped);
+    spec_.restore = first.All<CheckpointSaved>().back().uuid;
+    options_.on_batch = nullptr;
+    FakeRunner second;
+    ASSERT_EQ(Train(second).reason, EndReason::kCompleted);
+    auto reported = Reported(first);
+    reported.merge(Reported(second));
+    EXPECT_EQ(reported, expected_) << at;
+  }
+}
+
+TEST_F(EpochEndTest, MayBeWhatIsSearchedOnWithoutValidationData) {
+  options_.has_validation = false;
+  spec_.settings.searcher_metric = "epoch_loss";
+  FakeRunner runner;
+  ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
+  EXPECT_EQ(Value(runner.All<OperationCompleted>()[0].metrics, "epoch_loss"),
+            11);
+}
+
+TEST_F(EpochEndTest, MayStopTheTraining) {
+  options_.has_validation = false;
+  options_.epoch_loss = [](BatchIndex index) {
+    return index.batch % 5 == 4 ? torch::tensor(1.0 * index.batch)
+                                : torch::Tensor();
+  };
+  spec_.settings.early_stopping = {.metric = "epoch_loss", .patience = 1};
+  FakeRunner runner{.orders = {RunOperation{{100}}}};
+  EXPECT_THAT(Train(runner).message, HasSubstr("did not improve once"));
+  EXPECT_EQ(Value(runner.All<OperationCompleted>()[0].metrics, "epoch_loss"),
+            9);
+}
+
+TEST_F(EpochEndTest, MayPaceALearningRate) {
+  options_.has_validation = false;
+  options_.epoch_loss = [](BatchIndex index) {
+    return index.batch % 5 == 4 ? torch::tensor(1.0) : torch::Tensor();
+  };
+  options_.set_up = [](TrialContext& context,
+                       torch::optim::Optimizer& optimizer) {
+    context.Add(LrSchedule(ReduceOnPlateau{
+                    .metric = "epoch_loss", .factor = 0.5, .patience = 0}),
+                optimizer, StepMode::kManual);
+  };
+  FakeRunner runner;
+  const Finished finished = Train(runner);
+  ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
+  EXPECT_EQ(Value(runner.All<TrainingReport>().back().metrics, "lr"), 0.025);
 }
 
 }  // namespace

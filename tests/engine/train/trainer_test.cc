@@ -144,7 +144,8 @@ TEST_F(TrainerTest, EarlyStoppingEndsTheTraining) {
     return {{"val_loss", torch::tensor(best_at_two)}};
   };
   FakeRunner runner{.orders = {RunOperation{{100}}}};
-  EXPECT_THAT(Train(runner).message, HasSubstr("did not get better 3 times"));
+  EXPECT_THAT(Train(runner).message,
+              HasSubstr("did not improve 3 times in a row"));
   EXPECT_THAT(runner.BatchesOf<OperationCompleted>(), ElementsAre(5, 5));
   EXPECT_TRUE(runner.All<OperationCompleted>()[1].early);
   EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(1, 2, 5));
