@@ -25,7 +25,8 @@ struct Create {
 };
 
 /// Train the trial until it has trained `length` in all (absolute, in the unit
-/// of `max_length`), then validate and report the metric.
+/// of `max_length`), then validate and report the metric. Length 0: until the
+/// program itself is done.
 struct ValidateAfter {
   TrialIndex trial = 0;
   std::int64_t length = 0;

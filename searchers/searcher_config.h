@@ -15,7 +15,7 @@ struct SearcherConfig {
   std::string name;  // single, random, grid, async_halving, adaptive_asha
   std::string metric;
   bool smaller_is_better = true;
-  std::int64_t max_length = 0;
+  std::int64_t max_length = 0;  // 0: a program decides it
   std::int64_t max_trials = 1;
   std::int64_t max_concurrent_trials = 16;  // 0: unlimited
   std::int64_t num_rungs = 0;  // 0: as many as adaptive_asha has at most

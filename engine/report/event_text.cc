@@ -96,6 +96,18 @@ std::string CheckpointLine(const RunInfo& info, TrialId trial,
                            ", " + FormatBytes(saved.bytes));
 }
 
+std::string OutputLine(const RunInfo& info, TrialId trial,
+                       const LogRecord& record) {
+  std::string_view text = record.text;
+  while (text.ends_with('\r')) text.remove_suffix(1);
+  text.remove_prefix(text.rfind('\r') + 1);  // npos + 1 is 0
+  const std::string rank =
+      record.rank > 0 ? "/" + std::to_string(record.rank) : "";
+  const bool named = IsSearch(info) || !rank.empty();
+  return (named ? ToString(trial) + rank + " | " : "") +
+         EscapeForTerminal(text);
+}
+
 bool IsFailure(const TrialRow& trial) {
   return trial.state == State::kError || trial.state == State::kRunning;
 }

@@ -54,6 +54,12 @@ std::string ValidationLine(const RunInfo& info, TrialId trial,
 std::string CheckpointLine(const RunInfo& info, TrialId trial,
                            const CheckpointSaved& saved);
 
+/// A line that a trial has printed: as it is of the only trial, of a search
+/// after the trial's id; of other ranks than the first with the rank. Of a line
+/// that was overwritten by '\r', what stands in the end.
+std::string OutputLine(const RunInfo& info, TrialId trial,
+                       const LogRecord& record);
+
 /// Whether the trial ended in a way that a user must see.
 bool IsFailure(const TrialRow& trial);
 /// How it ended and why, of a search with its last validation; for a failure

@@ -181,7 +181,8 @@ Check Evaluate(const Comparison& comparison, const FieldLookup& lookup) {
   if (!actual) return {.text = comparison.text, .actual = "no such value"};
   return {.text = comparison.text,
           .met = Compare(*actual, comparison.op, comparison.value),
-          .actual = TextOf(*actual)};
+          .actual = TextOf(*actual),
+          .value = *actual};
 }
 
 bool AllMet(const std::vector<Comparison>& comparisons,

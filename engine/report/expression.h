@@ -37,7 +37,8 @@ struct Comparison {
 struct Check {
   std::string text;  // the comparison
   bool met = false;
-  std::string actual;  // what the name stood for, for people
+  std::string actual;               // what the name stood for, for people
+  std::optional<FieldValue> value;  // the same; none: it stood for nothing
 };
 
 /// `NAME (>=|<=|<|>|==|!=) VALUE`, joined by `and`. Names and values that hold

@@ -139,9 +139,16 @@ json MetricsJson(const MetricValues& values) {
 json ChecksJson(const std::vector<Check>& checks) {
   json array = json::array();
   for (const Check& check : checks) {
-    array.push_back({{"requirement", check.text},
-                     {"met", check.met},
-                     {"actual", check.actual}});
+    json object = {{"requirement", check.text}, {"met", check.met}};
+    if (!check.value) {
+      object["actual"] = nullptr;
+      object["reason"] = check.actual;
+    } else if (const auto* number = std::get_if<double>(&*check.value)) {
+      object["actual"] = JsonNumber(*number);
+    } else {
+      object["actual"] = std::get<std::string>(*check.value);
+    }
+    array.push_back(std::move(object));
   }
   return array;
 }

@@ -28,6 +28,9 @@ std::string CaseXml(const JunitCase& test) {
   if (test.outcome == JunitCase::Outcome::kFailed) {
     xml += "      <failure" + Attribute("message", test.message) + "/>\n";
   }
+  if (test.outcome == JunitCase::Outcome::kError) {
+    xml += "      <error" + Attribute("message", test.message) + "/>\n";
+  }
   if (test.outcome == JunitCase::Outcome::kSkipped) {
     xml += "      <skipped" + Attribute("message", test.message) + "/>\n";
   }
@@ -37,27 +40,41 @@ std::string CaseXml(const JunitCase& test) {
   return xml + "    </testcase>\n";
 }
 
-}  // namespace
-
-std::string JunitXml(const JunitSuite& suite) {
+// How many cases there are of each outcome, and how long they took.
+std::string Numbers(const JunitSuite& suite) {
   const auto count = [&](JunitCase::Outcome outcome) {
     return std::to_string(
         std::ranges::count(suite.cases, outcome, &JunitCase::outcome));
   };
-  const std::string numbers =
-      Attribute("tests", std::to_string(suite.cases.size())) +
-      Attribute("failures", count(JunitCase::Outcome::kFailed)) +
-      Attribute("errors", "0") +
-      Attribute("skipped", count(JunitCase::Outcome::kSkipped)) +
-      Attribute("time", Seconds(suite.seconds));
+  return Attribute("tests", std::to_string(suite.cases.size())) +
+         Attribute("failures", count(JunitCase::Outcome::kFailed)) +
+         Attribute("errors", count(JunitCase::Outcome::kError)) +
+         Attribute("skipped", count(JunitCase::Outcome::kSkipped)) +
+         Attribute("time", Seconds(suite.seconds));
+}
+
+std::string SuiteXml(const JunitSuite& suite) {
   const std::string time = FormatTimestamp(suite.time);
-  std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" +
-                    numbers + ">\n  <testsuite" +
-                    Attribute("name", suite.name) + numbers +
+  std::string xml = "  <testsuite" + Attribute("name", suite.name) +
+                    Numbers(suite) +
                     Attribute("timestamp", time.substr(0, time.find('.'))) +
                     Attribute("hostname", suite.host) + ">\n";
   for (const JunitCase& test : suite.cases) xml += CaseXml(test);
-  return xml + "  </testsuite>\n</testsuites>\n";
+  return xml + "  </testsuite>\n";
+}
+
+}  // namespace
+
+std::string JunitXml(std::span<const JunitSuite> suites) {
+  JunitSuite all;
+  std::string xml;
+  for (const JunitSuite& suite : suites) {
+    xml += SuiteXml(suite);
+    all.seconds += suite.seconds;
+    all.cases.insert(all.cases.end(), suite.cases.begin(), suite.cases.end());
+  }
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" +
+         Numbers(all) + ">\n" + xml + "</testsuites>\n";
 }
 
 }  // namespace dtrain

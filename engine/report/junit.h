@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,8 @@ namespace dtrain {
 
 /// One test case of a JUnit report.
 struct JunitCase {
-  enum class Outcome { kPassed, kFailed, kSkipped };
+  // kError: it could not even be run.
+  enum class Outcome { kPassed, kFailed, kError, kSkipped };
 
   std::string name;
   std::string class_name;
@@ -27,8 +29,8 @@ struct JunitSuite {
   std::vector<JunitCase> cases;
 };
 
-/// The suite as a JUnit XML document. Valid whatever the texts hold: what XML
+/// The suites as a JUnit XML document. Valid whatever the texts hold: what XML
 /// cannot carry is written as `\x1b`.
-std::string JunitXml(const JunitSuite& suite);
+std::string JunitXml(std::span<const JunitSuite> suites);
 
 }  // namespace dtrain

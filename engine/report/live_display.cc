@@ -42,12 +42,20 @@ void LiveDisplay::OnTrialEnded(const TrialRow& trial,
                                const std::vector<std::string>& last_lines) {
   paused_.NoteEnd(trial);
   const bool failure = IsFailure(trial);
-  if (!failure && verbosity_ != Verbosity::kVerbose) return;
+  // Why the only trial ended before its length would be said nowhere else.
+  const bool early = !IsSearch(info_) && !trial.reason.empty() &&
+                     trial.state == State::kCompleted;
+  if (!failure && !early && verbosity_ != Verbosity::kVerbose) return;
   Tone tone = failure ? Tone::kBad : Tone::kPlain;
   for (const std::string& line : EndedLines(info_, trial, last_lines)) {
     Print(tone, line);
     tone = Tone::kPlain;
   }
+}
+
+void LiveDisplay::OnOutput(TrialId trial, const LogRecord& record) {
+  if (!IsSaid(record.level, verbosity_)) return;
+  Print(ToneOf(record.level), OutputLine(info_, trial, record));
 }
 
 void LiveDisplay::OnNotice(LogLevel level, const std::string& text) {

@@ -35,6 +35,7 @@ class LiveDisplay : public Reporter {
                       std::int64_t from_batches) override;
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
+  void OnOutput(TrialId trial, const LogRecord& record) override;
   void OnNotice(LogLevel level, const std::string& text) override;
   void OnStatus(const RunStatus& status) override;
   void End(const RunResult& result) override;

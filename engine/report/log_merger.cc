@@ -45,7 +45,8 @@ void LogMerger::OpenDue() {
   LogSource source = std::move(waiting_.front());
   waiting_.pop_front();
   TrialLogReader reader(source.path);
-  if (tail_) reader.SeekToTail(*tail_);
+  const auto tail = source.tail ? source.tail : tail_;
+  if (tail) reader.SeekToTail(*tail);
   open_.push_back({.source = std::move(source),
                    .reader = std::move(reader),
                    .head = std::nullopt});

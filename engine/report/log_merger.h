@@ -18,6 +18,8 @@ struct LogSource {
   std::filesystem::path path;
   Timestamp begins{0};  // nothing in it is older
   bool grows = false;   // the trial may still write
+  // Begin at about the last so many records; none: as the merger does.
+  std::optional<std::int64_t> tail = std::nullopt;
 };
 
 struct MergedRecord {

@@ -58,6 +58,12 @@ void PlainReporter::End(const RunResult&) {
           " not promoted to the end, and stopped");
 }
 
+void PlainReporter::OnOutput(TrialId trial, const LogRecord& record) {
+  if (!IsSaid(record.level, verbosity_)) return;
+  Say(Verbosity::kQuiet, ToneOf(record.level),
+      OutputLine(info_, trial, record));
+}
+
 void PlainReporter::OnNotice(LogLevel level, const std::string& text) {
   if (!IsSaid(level, verbosity_)) return;
   Say(Verbosity::kQuiet, ToneOf(level), NoticeLine(level, text));

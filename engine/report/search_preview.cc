@@ -18,7 +18,9 @@ using nlohmann::json;
 
 constexpr std::size_t kBestShown = 5;
 
-std::string LengthText(std::int64_t length, Unit unit) {
+// `planned`: false where a program decides how long it trains.
+std::string LengthText(std::int64_t length, Unit unit, bool planned) {
+  if (!planned) return "as the program decides";
   return std::to_string(length) + " " + std::string(UnitName(unit));
 }
 
@@ -47,6 +49,19 @@ std::string EndName(const std::optional<ExitReason>& exit) {
   return "errored";
 }
 
+// Whether the trials were given lengths to train to.
+bool IsPlanned(const Simulation& simulation) {
+  return std::ranges::none_of(
+      simulation.trials, [](const SimulatedTrial& trial) {
+        return !trial.lengths.empty() && trial.lengths.front() == 0;
+      });
+}
+
+// Null: the program decides it.
+json LengthJson(std::int64_t length) {
+  return length == 0 ? json() : json(length);
+}
+
 std::map<std::int64_t, std::int64_t> TrialsByFinalLength(
     const Simulation& simulation) {
   std::map<std::int64_t, std::int64_t> trials;
@@ -57,12 +72,18 @@ std::map<std::int64_t, std::int64_t> TrialsByFinalLength(
 }
 
 json TrialJson(const SimulatedTrial& trial) {
+  json lengths = json::array();
+  for (const std::int64_t length : trial.lengths) {
+    lengths.push_back(LengthJson(length));
+  }
   return {{"trial", trial.created.trial},
           {"request_id", trial.created.request_id},
           {"trial_seed", trial.created.seed},
           {"hparams", trial.created.hparams},
-          {"ops", trial.lengths},
-          {"final_length", trial.final_length()},
+          {"ops", std::move(lengths)},
+          {"final_length", trial.lengths.empty()
+                               ? json(trial.final_length())
+                               : LengthJson(trial.final_length())},
           {"end", EndName(trial.exit)}};
 }
 
@@ -109,8 +130,10 @@ void PrintBest(const PlayedSearch& search, const TerminalMode& mode,
   for (const Best& best : BestTrials(search)) {
     const SimulatedTrial& trial = *best.trial;
     table.AddRow({std::to_string(trial.created.trial + 1),
-                  FormatMetric(best.value), std::to_string(best.length),
-                  std::to_string(trial.final_length()), EndName(trial.exit),
+                  FormatMetric(best.value),
+                  best.length == 0 ? "-" : std::to_string(best.length),
+                  best.length == 0 ? "-" : std::to_string(trial.final_length()),
+                  EndName(trial.exit),
                   FormatHparamsBriefly(SearchedHparams(
                       search.hyperparameters, trial.created.hparams))});
   }
@@ -191,7 +214,8 @@ void PrintRanges(const json& hyperparameters, const TerminalMode& mode,
 json PlanJson(const SearchPlan& plan) {
   json rows = json::array();
   for (const PlanRow& row : plan.rows) {
-    rows.push_back({{"trials", row.trials}, {"length", row.length}});
+    rows.push_back(
+        {{"trials", row.trials}, {"length", LengthJson(row.length)}});
   }
   json brackets = json::array();
   for (const Bracket& bracket : plan.brackets) {
@@ -202,20 +226,22 @@ json PlanJson(const SearchPlan& plan) {
   }
   return {{"plan", std::move(rows)},
           {"brackets", std::move(brackets)},
-          {"total_length", plan.total_length}};
+          {"total_length", LengthJson(plan.total_length)}};
 }
 
 json ExpectedJson(const std::optional<ExpectedSearch>& expected) {
   if (!expected) return nullptr;
   json trials = json::array();
   for (const auto& [length, range] : expected->trials) {
-    trials.push_back(
-        {{"length", length}, {"min", range.min}, {"max", range.max}});
+    trials.push_back({{"length", LengthJson(length)},
+                      {"min", range.min},
+                      {"max", range.max}});
   }
   const ExpectedRange& total = expected->total_length;
   return {{"simulations", expected->simulations},
           {"trials", std::move(trials)},
-          {"total_length", {{"min", total.min}, {"max", total.max}}}};
+          {"total_length",
+           {{"min", LengthJson(total.min)}, {"max", LengthJson(total.max)}}}};
 }
 
 std::string RangeText(const ExpectedRange& range) {
@@ -235,12 +261,14 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                      std::ostream& out) {
   const SearcherConfig& config = search.config;
   const std::int64_t trials = TrialsOf(search.plan);
-  out << EscapeForTerminal(config.name + " search of " +
-                           std::to_string(trials) +
-                           (trials == 1 ? " trial" : " trials") + " for the " +
-                           (config.smaller_is_better ? "least " : "greatest ") +
-                           config.metric + ", up to " +
-                           LengthText(config.max_length, search.unit) + " each")
+  const bool planned = config.max_length > 0;
+  out << EscapeForTerminal(
+             config.name + " search of " + std::to_string(trials) +
+             (trials == 1 ? " trial" : " trials") + " for the " +
+             (config.smaller_is_better ? "least " : "greatest ") +
+             config.metric + ", " + (planned ? "up to " : "each as long ") +
+             LengthText(config.max_length, search.unit, planned) +
+             (planned ? " each" : ""))
       << "\n\n";
   const bool simulated = search.expected && search.expected->simulations > 0;
   std::vector<Column> columns = {{.name = "trials", .right = true},
@@ -249,20 +277,23 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
   Table rows(columns);
   for (const PlanRow& row : search.plan.rows) {
     std::vector<Cell> cells = {std::to_string(row.trials),
-                               LengthText(row.length, search.unit)};
+                               LengthText(row.length, search.unit, planned)};
     if (simulated) {
       cells.emplace_back(RangeText(search.expected->trials.at(row.length)));
     }
     rows.AddRow(std::move(cells));
   }
   rows.PrintText(out, mode);
-  out << "in all " << LengthText(search.plan.total_length, search.unit);
-  if (simulated) {
-    out << "; expected " << RangeText(search.expected->total_length) << ", in "
-        << search.expected->simulations
-        << " simulated searches with random metrics";
+  if (planned) {
+    out << "in all "
+        << LengthText(search.plan.total_length, search.unit, planned);
+    if (simulated) {
+      out << "; expected " << RangeText(search.expected->total_length)
+          << ", in " << search.expected->simulations
+          << " simulated searches with random metrics";
+    }
+    out << '\n';
   }
-  out << '\n';
   if (search.plan.brackets.empty()) return;
   Table brackets({{.name = "bracket", .right = true},
                   {.name = "trials", .right = true},
@@ -295,7 +326,9 @@ void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
   Table table({{.name = "trials", .right = true},
                {.name = "final_length", .right = true}});
   for (const auto& [length, count] : TrialsByFinalLength(simulation)) {
-    table.AddRow({std::to_string(count), LengthText(length, search.unit)});
+    table.AddRow(
+        {std::to_string(count),
+         LengthText(length, search.unit, search.config.max_length > 0)});
   }
   table.PrintText(out, mode);
   out << '\n';
@@ -306,8 +339,10 @@ void WriteSimulationJson(const Simulation& simulation, std::ostream& out) {
   out << "{\"n_trials\": " << simulation.trials.size()
       << ",\n \"trials_by_final_length\": {";
   const char* between = "";
+  const bool planned = IsPlanned(simulation);
   for (const auto& [length, trials] : TrialsByFinalLength(simulation)) {
-    out << between << '"' << length << "\": " << trials;
+    out << between << '"' << (planned ? std::to_string(length) : "null")
+        << "\": " << trials;
     between = ", ";
   }
   out << "},\n \"trials\": [";

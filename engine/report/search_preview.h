@@ -18,7 +18,8 @@ namespace dtrain {
 
 // What a search would do, without training: for `dtrain preview-search`.
 
-/// {"plan": […], "brackets": […], "total_length": …}.
+/// {"plan": […], "brackets": […], "total_length": …}. A length that a program
+/// decides itself is null.
 nlohmann::json PlanJson(const SearchPlan& plan);
 /// {"simulations", "trials": [{"length", "min", "max"}], "total_length":
 /// {"min", "max"}}, or null where nothing was simulated.

@@ -101,6 +101,16 @@ std::string ShortfallLine(const RunResult& result,
   return EscapeForTerminal(line) + "\n";
 }
 
+std::string EarlyLine(const SummaryContext& context) {
+  if (context.early == 0) return "";
+  const std::int64_t others = context.early - 1;
+  const std::string more =
+      others == 0 ? ""
+                  : " (and " + std::to_string(others) +
+                        (others == 1 ? " other trial)" : " other trials)");
+  return EscapeForTerminal(context.why_early + more) + "\n";
+}
+
 }  // namespace
 
 std::string SummaryText(const RunResult& result,
@@ -108,8 +118,8 @@ std::string SummaryText(const RunResult& result,
   const std::string id = std::to_string(result.experiment);
   const std::string command = EscapeForTerminal(context.command);
   std::string text = EscapeForTerminal(HeadLine(result)) + "\n";
-  text += TrialsLine(context) + BestLines(result, context) +
-          ShortfallLine(result, context);
+  text += TrialsLine(context) + EarlyLine(context) +
+          BestLines(result, context) + ShortfallLine(result, context);
   if (!result.unread.empty()) {
     text += EscapeForTerminal("hyperparameters that no trial has read: " +
                               Join(result.unread, ", ")) +

@@ -20,6 +20,9 @@ struct SummaryContext {
   std::string command;                   // "dtrain" or "dtrain --store DIR"
   std::string max_length;                // of the search: "900 batches"
   Unit counted = Unit::kBatches;         // what `batches` count
+  // Trials that ended before their length, and why the first of them did.
+  std::int64_t early = 0;
+  std::string why_early;  // "trial 1.1 ended early: ..."
 };
 
 /// How a run ended, for people: what became of its trials where there are

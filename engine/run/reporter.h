@@ -108,6 +108,8 @@ class Reporter {
                             const std::vector<std::string>& /*last_lines*/) {}
   /// Hyperparameters that a trial which is done never asked for.
   virtual void OnUnread(TrialId, const std::vector<std::string>& /*names*/) {}
+  /// A line that a trial has printed, of one that is followed.
+  virtual void OnOutput(TrialId, const LogRecord&) {}
   /// Something a user should know, one line.
   virtual void OnNotice(LogLevel, const std::string&) {}
   /// Called several times a second.

@@ -26,18 +26,6 @@ namespace {
 constexpr Duration kSurvivorsLimit = std::chrono::seconds(4);
 constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
 
-// Where commands are executed: in the experiment's own copy of its files, else
-// where these lay when it was created.
-std::string ContextOf(const StoreLayout& layout,
-                      const ExperimentDetail& detail) {
-  const auto copy = layout.Context(detail.row.id);
-  std::error_code error;
-  if (std::filesystem::is_directory(copy, error)) return copy.string();
-  const auto found = detail.provenance.find("context");
-  if (found == detail.provenance.end() || !found->is_string()) return ".";
-  return found->get<std::string>();
-}
-
 // The processes of a trial. A command starts those that it wants by itself.
 std::int64_t RanksOf(const ExperimentConfig& config, const SlotPlan& plan) {
   return IsCommand(config) ? 1 : plan.slots_per_trial;
@@ -78,6 +66,16 @@ void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
 
 }  // namespace
 
+std::string ContextOf(const StoreLayout& layout,
+                      const ExperimentDetail& detail) {
+  const auto copy = layout.Context(detail.row.id);
+  std::error_code error;
+  if (std::filesystem::is_directory(copy, error)) return copy.string();
+  const auto found = detail.provenance.find("context");
+  if (found == detail.provenance.end() || !found->is_string()) return ".";
+  return found->get<std::string>();
+}
+
 bool IsCommand(const ExperimentConfig& config) {
   return std::holds_alternative<std::vector<std::string>>(config.entrypoint);
 }
@@ -85,19 +83,31 @@ bool IsCommand(const ExperimentConfig& config) {
 Unit CountedUnit(const Store& store, std::int64_t experiment,
                  const ExperimentConfig& config) {
   if (!IsCommand(config)) return Unit::kBatches;
-  const Unit unit = config.length_unit;
-  if (unit == Unit::kBatches) return unit;
+  const bool planned = config.searcher.max_length > 0;
+  if (planned && config.length_unit == Unit::kBatches) return Unit::kBatches;
   const auto report = store.FirstReport(experiment);
-  if (!report) return unit;
-  const double per_epoch =
-      unit == Unit::kEpochs
-          ? 1
-          : static_cast<double>(config.training.records_per_epoch);
+  if (!report) return config.length_unit;
+  return CountedUnit(config, report->batches, report->epoch);
+}
+
+Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
+                 double epoch) {
+  const auto records = static_cast<double>(config.training.records_per_epoch);
+  const auto count = static_cast<double>(batches);
   // Without an epoch that can be compared the protocol's rule is all there is.
-  if (per_epoch <= 0 || report->epoch <= 0) return unit;
-  const double counted = report->epoch * per_epoch;
-  const auto batches = static_cast<double>(report->batches);
-  return std::abs(counted - batches) < 0.5 ? unit : Unit::kBatches;
+  const auto is_count_of = [&](double per_epoch) {
+    return std::abs(epoch * per_epoch - count) < 0.5;
+  };
+  if (config.searcher.max_length == 0) {
+    if (epoch <= 0) return Unit::kBatches;
+    if (is_count_of(1)) return Unit::kEpochs;
+    return records > 0 && is_count_of(records) ? Unit::kRecords
+                                               : Unit::kBatches;
+  }
+  const Unit unit = config.length_unit;
+  const double per_epoch = unit == Unit::kEpochs ? 1 : records;
+  if (per_epoch <= 0 || epoch <= 0) return unit;
+  return is_count_of(per_epoch) ? unit : Unit::kBatches;
 }
 
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {

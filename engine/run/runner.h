@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config/experiment_config.h"
@@ -19,6 +20,11 @@ namespace dtrain {
 /// Error(kResources) where what it asks for can never be had here.
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
+/// Where the commands of a recorded experiment are executed: in its own copy of
+/// its files, else where these lay when it was created.
+std::string ContextOf(const StoreLayout& layout,
+                      const ExperimentDetail& detail);
+
 /// Whether the entrypoint is a command, not a model.
 bool IsCommand(const ExperimentConfig& config);
 
@@ -26,11 +32,18 @@ bool IsCommand(const ExperimentConfig& config);
 /// command that reports no batches is counted in epochs or records.
 Unit CountedUnit(const Store& store, std::int64_t experiment,
                  const ExperimentConfig& config);
+/// The same of one report of a command: `batches` at this `epoch`, 0 if it told
+/// none. Without max_length the report is all that tells.
+Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
+                 double epoch);
 
 /// The key of provenance that says whether a search goes on although its first
 /// trial has not read what is searched. Without it, as in experiments of
 /// earlier versions, it does.
 inline constexpr char kAllowUnread[] = "allow_unread";
+
+/// How the reason of a trial begins that ended before its length by itself.
+inline constexpr std::string_view kEndedEarly = "ended early";
 
 /// What is asked of the recording of an experiment.
 struct RecordOptions {

@@ -4,13 +4,25 @@
 #include <vector>
 
 #include "engine/base/text.h"
+#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {
 
 using Urgency = Outbox::Urgency;
 
-constexpr const char* kEndedEarly = "ended early by itself";
+constexpr std::size_t kMaxReason = 1000;
+
+// "ended early: the loss is below 0.1".
+std::string EarlyReason(const std::string& why) {
+  return std::string(kEndedEarly) + (why.empty() ? " by itself" : ": " + why);
+}
+
+// The reverse, of the beginning of a trial's reason.
+std::string WhyEarly(const std::string& reason) {
+  const std::string before = std::string(kEndedEarly) + ": ";
+  return reason.starts_with(before) ? reason.substr(before.size()) : "";
+}
 
 }  // namespace
 
@@ -53,10 +65,13 @@ void SearchDriver::CloseAll() {
 void SearchDriver::Recover(TrialRow row) {
   row.rung = 0;  // counted anew by what is replayed
   const bool ended_early = row.reason.starts_with(kEndedEarly);
+  const std::string why_early = WhyEarly(row.reason);
   const std::string why = "trial " + ToString(row.id) + ": " + row.reason;
   if (row.state == State::kError) state_.last_error = why;
   TrialState* trial = state_.trials.Add(std::move(row));
-  if (trial != nullptr) trial->ended_early = ended_early;
+  if (trial == nullptr) return;
+  trial->ended_early = ended_early;
+  trial->why_early = why_early;
 }
 
 void SearchDriver::Replay(const SearcherEventRow& row) {
@@ -168,8 +183,12 @@ void SearchDriver::Cancel(TrialState& trial) {
   End(trial, State::kCanceled, std::string(kKilledReason));
 }
 
-void SearchDriver::EndEarly(TrialState& trial) {
+void SearchDriver::NoteEarlyEnd(TrialState& trial, const std::string& why) {
   trial.ended_early = true;
+  trial.why_early = Truncate(ToValidUtf8(why), kMaxReason);
+}
+
+void SearchDriver::EndEarly(TrialState& trial) {
   if (!trial.exit_told) {
     trial.exit_told = true;
     Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
@@ -189,11 +208,14 @@ void SearchDriver::End(TrialState& trial, State state,
 
 std::string SearchDriver::Remarks(const TrialState& trial) const {
   std::vector<std::string> remarks;
-  if (trial.ended_early) remarks.emplace_back(kEndedEarly);
+  if (trial.ended_early) remarks.push_back(EarlyReason(trial.why_early));
   if (trial.bad_metric) {
     const std::string& metric = state_.searcher().metric;
-    remarks.push_back((metric.starts_with("validation") ? "" : "validation ") +
-                      metric + " was " + FormatNumber(*trial.bad_metric));
+    const std::string remark =
+        (metric.starts_with("validation") ? "" : "validation ") + metric +
+        " was " + FormatNumber(*trial.bad_metric);
+    // A recovered reason has it already.
+    if (!trial.why_early.ends_with(remark)) remarks.push_back(remark);
   }
   return Join(remarks, "; ");
 }

@@ -30,6 +30,9 @@ class SearchDriver {
   void Abandon(TrialState& trial, ExitReason why, const std::string& reason);
   /// A user wants the trial to end. REQUIRES: it has no process.
   void Cancel(TrialState& trial);
+  /// The trial has trained all it wanted to; `why` as it says itself, or
+  /// empty.
+  void NoteEarlyEnd(TrialState& trial, const std::string& why);
   /// The trial asked to end, with success.
   void EndEarly(TrialState& trial);
   /// What a user should know of the trial, whatever comes of it.

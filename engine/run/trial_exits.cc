@@ -127,7 +127,14 @@ void TrialListener::HandleLastWord(TrialState& trial,
         trial, ExitReason::kInvalidHp,
         "invalid hyperparameters: " + process.last_word->message);
   }
-  if (Said(process, EndReason::kUserStop)) return driver_.EndEarly(trial);
+  if (Said(process, EndReason::kUserStop)) {
+    driver_.NoteEarlyEnd(trial, process.last_word->message);
+    return driver_.EndEarly(trial);
+  }
+  if (Said(process, EndReason::kRefused)) {
+    return driver_.Abandon(trial, ExitReason::kErrored,
+                           process.last_word->message);
+  }
   if (Said(process, EndReason::kDamaged)) return FallBack(trial, process);
   if (Said(process, EndReason::kDiskFull)) {
     starter_.StopBecauseOf(
@@ -181,6 +188,12 @@ void TrialListener::FallBack(TrialState& trial, const ProcessState& process) {
 void TrialListener::HandleIdleExit(TrialState& trial,
                                    const ProcessState& process,
                                    const TrialExited& event) {
+  // A program of no planned length may say why it has trained enough.
+  const bool planned = state_.searcher().max_length > 0;
+  if (!planned && Said(process, EndReason::kUserStop) &&
+      !process.last_word->message.empty()) {
+    driver_.NoteEarlyEnd(trial, process.last_word->message);
+  }
   const bool orderly =
       WasAsked(process) || state_.stopping ||
       (process.last_word ? process.last_word->reason != EndReason::kError

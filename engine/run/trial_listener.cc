@@ -21,6 +21,19 @@ std::string NamesOf(const MetricValues& metrics) {
   return names.empty() ? "none" : Join(names, ", ");
 }
 
+// A report may have some of the metrics only.
+void UpdateMetrics(MetricValues& known, const MetricValues& report) {
+  for (const auto& [name, value] : report) {
+    const auto old =
+        std::ranges::find(known, name, &MetricValues::value_type::first);
+    if (old == known.end()) {
+      known.emplace_back(name, value);
+    } else {
+      old->second = value;
+    }
+  }
+}
+
 }  // namespace
 
 void TrialListener::On(const TrialStarted& event) {
@@ -91,9 +104,33 @@ void TrialListener::NoteCounted(const TrialState& trial,
   const bool known = trial.has_work() && progress.batches > 0 &&
                      progress.total > 0 && IsCommand(config);
   if (!known || config.length_unit == Unit::kBatches) return;
-  const Unit counted = progress.total == trial.operations.front()
-                           ? config.length_unit
-                           : Unit::kBatches;
+  SetCounted(progress.total == trial.operations.front() ? config.length_unit
+                                                        : Unit::kBatches);
+}
+
+// A report tells how far a trial is before the next progress does.
+void TrialListener::NoteReach(TrialState& trial, std::int64_t batches,
+                              double epoch) {
+  const ExperimentConfig& config = state_.setup.config;
+  if (!trial.has_work() || config.searcher.max_length == 0) return;
+  double reached = 0;
+  if (config.length_unit == Unit::kBatches) {
+    reached = static_cast<double>(batches);
+  } else if (config.length_unit == Unit::kEpochs) {
+    reached = epoch;
+  }
+  const auto until = static_cast<double>(trial.operations.front());
+  state_.trials.Reach(trial, std::min(reached, until));
+}
+
+// Without max_length only what a program reports tells what it counts.
+void TrialListener::NoteCounted(std::int64_t batches, double epoch) {
+  const ExperimentConfig& config = state_.setup.config;
+  if (config.searcher.max_length > 0 || !IsCommand(config)) return;
+  SetCounted(CountedUnit(config, batches, epoch));
+}
+
+void TrialListener::SetCounted(Unit counted) {
   if (std::exchange(state_.counted, counted) == counted) return;
   state_.outbox.After(
       [this, counted] { state_.doors.reporter.OnCounted(counted); });
@@ -108,8 +145,10 @@ void TrialListener::NoteBatches(TrialState& trial, std::int64_t batches) {
 
 void TrialListener::On(TrialState& trial, const TrainingReport& report) {
   trial.process->last_step = state_.Now();
-  trial.process->training = report.metrics;
+  UpdateMetrics(trial.process->training, report.metrics);
   NoteBatches(trial, report.batches);
+  NoteReach(trial, report.batches, report.epoch);
+  NoteCounted(report.batches, report.epoch);
   trial.last_failure.clear();
   if (!std::exchange(trial.process->has_reported, true)) {
     WarnOfUnread(trial, report.unread);
@@ -131,6 +170,8 @@ void TrialListener::On(TrialState& trial, const ValidationReport& report) {
   trial.process->last_step = state_.Now();
   trial.process->validation = report.metrics;
   NoteBatches(trial, report.batches);
+  NoteReach(trial, report.batches, report.epoch);
+  NoteCounted(report.batches, report.epoch);
   CheckFirstValidation(trial, report.batches, report.unread);
   state_.outbox.Add(
       [id = trial.row.id, report](StoreWriter& writer) {
@@ -140,6 +181,7 @@ void TrialListener::On(TrialState& trial, const ValidationReport& report) {
       Urgency::kBatched);
   Acknowledge(trial, report.seq);
   const auto value = SearcherMetric(trial, report.metrics);
+  if (value) RequireStoppingMetric(trial, report.metrics);
   const bool best = value && RecordValidation(trial, *value, report.batches);
   state_.outbox.After([this, id = trial.row.id, report, best] {
     state_.doors.reporter.OnValidation(id, report, best);
@@ -175,13 +217,17 @@ void TrialListener::On(TrialState& trial, const OperationCompleted& completed) {
       trial.has_work() && trial.operations.front() == completed.length.count;
   if (!expected || trial.process->stop == StopCause::kFailure) return;
   CheckFirstValidation(trial, completed.batches, completed.unread);
-  const auto metric = SearcherMetric(trial, completed.metrics);
-  if (!metric) return;
   const auto& latest = trial.row.latest;
-  if (!latest || latest->batches != completed.batches) {
+  // A resumed program of no planned length may have had nothing left to do.
+  const bool is_known = completed.metrics.empty() &&
+                        completed.length.count == 0 && latest.has_value();
+  const auto metric = is_known ? std::optional(latest->value)
+                               : SearcherMetric(trial, completed.metrics);
+  if (!metric) return;
+  if (!is_known && (!latest || latest->batches != completed.batches)) {
     RecordValidation(trial, *metric, completed.batches);
   }
-  trial.ended_early = completed.early;
+  if (completed.early) driver_.NoteEarlyEnd(trial, completed.why_early);
   driver_.Post(
       ValidationCompleted{trial.index(), completed.length.count, *metric});
 }
@@ -267,6 +313,19 @@ std::optional<double> TrialListener::SearcherMetric(
        "searcher.metric '" + wanted + "' was not reported; reported: " +
            NamesOf(metrics) + "; set searcher.metric to one of these");
   return std::nullopt;
+}
+
+void TrialListener::RequireStoppingMetric(TrialState& trial,
+                                          const MetricValues& metrics) {
+  const auto& rule = state_.setup.config.training.early_stopping;
+  if (!rule) return;
+  for (const auto& [name, value] : metrics) {
+    if (name == rule->metric) return;
+  }
+  Fail(trial, StopCause::kFailure,
+       "early_stopping.metric '" + rule->metric +
+           "' was not reported; reported: " + NamesOf(metrics) +
+           "; set early_stopping.metric to one of these");
 }
 
 bool TrialListener::RecordValidation(TrialState& trial, double value,

@@ -40,6 +40,9 @@ class TrialListener {
   void On(TrialState& trial, const Finished& finished);
   void Acknowledge(TrialState& trial, std::int64_t seq);
   void NoteCounted(const TrialState& trial, const Progress& progress);
+  void NoteReach(TrialState& trial, std::int64_t batches, double epoch);
+  void NoteCounted(std::int64_t batches, double epoch);
+  void SetCounted(Unit counted);
   void NoteBatches(TrialState& trial, std::int64_t batches);
   bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
   bool IsOwnModel() const { return !state_.setup.options.library.empty(); }
@@ -49,6 +52,7 @@ class TrialListener {
                     const std::vector<std::string>& unread);
   void CheckFirstValidation(const TrialState& trial, std::int64_t batches,
                             const std::vector<std::string>& unread);
+  void RequireStoppingMetric(TrialState& trial, const MetricValues& metrics);
   std::optional<double> SearcherMetric(TrialState& trial,
                                        const MetricValues& metrics);
 

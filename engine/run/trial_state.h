@@ -58,6 +58,7 @@ struct TrialState {
   double reached = 0;                    // longest length trained to so far
   bool close_requested = false;
   bool ended_early = false;  // by itself, with success
+  std::string why_early;     // as it said itself, or empty
   bool exit_told = false;    // the searcher knows of an early exit
   // NaN or infinite, if an operation ended with such a metric.
   std::optional<double> bad_metric;

@@ -21,7 +21,7 @@ TEST(JunitTest, WritesACaseForEachWithItsOutcome) {
                  .output = "one\ntwo"},
                 {.name = "trial 1.3", .outcome = Outcome::kSkipped}}};
 
-  EXPECT_EQ(JunitXml(suite),
+  EXPECT_EQ(JunitXml(std::span(&suite, 1)),
             R"(<?xml version="1.0" encoding="UTF-8"?>
 <testsuites tests="3" failures="1" errors="0" skipped="1" time="2.500">
   <testsuite name="digits" tests="3" failures="1" errors="0" skipped="1" )"
@@ -40,10 +40,27 @@ TEST(JunitTest, WritesACaseForEachWithItsOutcome) {
 )");
 }
 
+TEST(JunitTest, CountsErrorsAndSuites) {
+  const JunitSuite refused{.name = "a.yaml",
+                           .cases = {{.name = "configuration",
+                                      .outcome = Outcome::kError,
+                                      .message = "2 errors"}}};
+  const JunitSuite passed{.name = "b", .cases = {{.name = "trial 1.1"}}};
+
+  const std::string xml = JunitXml(std::vector{refused, passed});
+
+  EXPECT_NE(xml.find("<testsuites tests=\"2\" failures=\"0\" errors=\"1\""),
+            std::string::npos)
+      << xml;
+  EXPECT_NE(xml.find("<error message=\"2 errors\"/>"), std::string::npos);
+  EXPECT_NE(xml.find("<testsuite name=\"b\" tests=\"1\""), std::string::npos);
+}
+
 TEST(JunitTest, StaysValidXmlWhateverIsInTheTexts) {
   const JunitSuite suite{.name = "<&\">\x1b\xff\xEF\xBF\xBE"};
 
-  EXPECT_NE(JunitXml(suite).find(R"(name="&lt;&amp;&quot;&gt;\x1b\xff\ufffe")"),
+  EXPECT_NE(JunitXml(std::span(&suite, 1))
+                .find(R"(name="&lt;&amp;&quot;&gt;\x1b\xff\ufffe")"),
             std::string::npos);
 }
 

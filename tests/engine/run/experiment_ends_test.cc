@@ -163,7 +163,7 @@ TEST_F(ExperimentEndsTest, TakesATrialsOwnEndForASuccess) {
 
   EXPECT_EQ(Run().state, State::kCompleted);
 
-  EXPECT_THAT(Ends(), Each("COMPLETED: ended early by itself"));
+  EXPECT_THAT(Ends(), Each("COMPLETED: ended early: bad x"));
 }
 
 TEST_F(ExperimentEndsTest, LosesNothingWhenAnIdleTrialCrashes) {
