@@ -56,6 +56,11 @@ void PrintRow(const ExperimentRow& row, double seconds, const SlotWait* wait,
 std::string PlanText(const SearchPlan& plan, Unit unit) {
   std::vector<std::string> parts;
   for (const PlanRow& row : plan.rows) {
+    if (row.length == 0) {
+      return std::to_string(row.trials) +
+             (row.trials == 1 ? " trial that decides its length"
+                              : " trials that each decide their length");
+    }
     parts.push_back(std::to_string(row.trials) + " to " +
                     std::to_string(row.length));
   }

@@ -13,6 +13,7 @@ namespace dtrain {
 namespace {
 
 std::string LengthText(const ExperimentConfig& config) {
+  if (config.searcher.max_length == 0) return "the length that it decides";
   return std::to_string(config.searcher.max_length) + " " +
          std::string(UnitName(config.length_unit));
 }
@@ -53,19 +54,18 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       TrialsOf(PlanSearch(searcher, config.hyperparameters));
   const auto expected = ExpectSearch(searcher, config.hyperparameters);
   if (json) {
-    PrintJson(
-        {{"dry_run", true},
-         {"name", config.name},
-         {"entrypoint", EntrypointText(config)},
-         {"searcher", searcher.name},
-         {"metric", searcher.metric},
-         {"smaller_is_better", searcher.smaller_is_better},
-         {"max_trials", trials},
-         {"max_length", {{UnitName(config.length_unit), searcher.max_length}}},
-         {"expected", ExpectedJson(expected)},
-         {"slots", slots.ToString()},
-         {"context", ContextPlanJson(context)},
-         {"config", config.effective}});
+    PrintJson({{"dry_run", true},
+               {"name", config.name},
+               {"entrypoint", EntrypointText(config)},
+               {"searcher", searcher.name},
+               {"metric", searcher.metric},
+               {"smaller_is_better", searcher.smaller_is_better},
+               {"max_trials", trials},
+               {"max_length", MaxLengthJson(config)},
+               {"expected", ExpectedJson(expected)},
+               {"slots", slots.ToString()},
+               {"context", ContextPlanJson(context)},
+               {"config", config.effective}});
     return;
   }
   const std::string text =

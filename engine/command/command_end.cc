@@ -59,7 +59,12 @@ CommandEnd CommandTrial::Judge() {
   const auto word = [&](EndReason reason, const std::string& message = "") {
     return CommandEnd{.word = Finished{reason, message}, .exit = exit};
   };
-  if (said_end_) return word(said_end_->reason, said_end_->message);
+  if (said_end_) {
+    if (said_end_->reason == EndReason::kUserStop && validation_) {
+      CompleteUnplanned();
+    }
+    return word(said_end_->reason, said_end_->message);
+  }
   if (disk_full_ && (done_ || stop_told_)) {
     return word(EndReason::kDiskFull, disk_full_->what());
   }
@@ -73,18 +78,21 @@ CommandEnd CommandTrial::Judge() {
     return {.exit = exit};
   }
   if (closed_) return word(EndReason::kCompleted);
+  CompleteUnplanned();
   // It is called again for what is still to come.
   if (done_ || untouched_) return word(EndReason::kStopped);
-  const std::string why =
-      "the program ended at " + HowFar() + " without a validation of '" +
-      spec_.settings.searcher_metric + "' there" + IgnoredText();
+  const std::string why = "the program ended at " + HowFar() +
+                          " without a validation of '" +
+                          spec_.settings.searcher_metric + "'" +
+                          (units_.planned ? " there" : "") + IgnoredText();
   LogEnd(LogLevel::kError, why);
   return word(EndReason::kError, why);
 }
 
 void CommandTrial::SayWhereItGoesOn() const {
   const std::string from =
-      checkpoint_ ? "its checkpoint at batch " + std::to_string(*checkpoint_)
+      checkpoint_ ? "its checkpoint at " + FormatNumber(*checkpoint_) + " " +
+                        std::string(UnitName(units_.unit))
                   : "its beginning, for it has made no checkpoint";
   LogEnd(LogLevel::kInfo, "stopped at " + HowFar() + "; goes on from " + from);
 }
@@ -97,8 +105,9 @@ std::string CommandTrial::HowItEnded(const ProgramExit& exit) {
 }
 
 std::string CommandTrial::HowFar() const {
-  return FormatNumber(at_.count) + " of " + std::to_string(until_.count) + " " +
-         std::string(UnitName(until_.unit));
+  return FormatNumber(at_.count) +
+         (units_.planned ? " of " + std::to_string(until_.count) : "") + " " +
+         std::string(UnitName(units_.unit));
 }
 
 std::string CommandTrial::IgnoredText() const {

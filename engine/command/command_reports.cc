@@ -79,6 +79,8 @@ void CommandTrial::RequireAhead(const ProgramPoint& point, double& last,
 void CommandTrial::Advance(const ProgramPoint& point) {
   at_ = point;
   untouched_ = false;
+  units_.unit = point.unit;
+  units_.is_open = false;
   // The runner learns what the program counts before it hears a report.
   if (!std::exchange(told_count_, true)) TellProgress();
 }
@@ -129,31 +131,53 @@ void CommandTrial::ObserveForStopping(const MetricValues& metrics) {
   const EarlyStopping& rule = early_stop_->settings();
   for (const auto& [name, value] : metrics) {
     if (name != rule.metric || !early_stop_->Observe(value)) continue;
-    ended_early_ = "early stopping: '" + rule.metric + "' did not get better " +
-                   std::to_string(rule.patience) + " times";
-    LogLine(LogLevel::kInfo, "dtrain: " + ended_early_);
+    ended_early_ = early_stop_->Reason();
+    LogLine(LogLevel::kInfo, "dtrain: ended early: " + ended_early_);
   }
 }
 
 void CommandTrial::CompleteIfDone() {
   if (done_ || !validation_) return;
-  const double count = validation_->point.count;
-  const auto until = static_cast<double>(until_.count);
-  const bool early = count < until;
+  // A test wants to see one validation, however long the program would train.
+  const bool is_test = spec_.settings.validation_batches > 0;
+  const bool early = units_.planned ? validation_->point.count <
+                                          static_cast<double>(until_.count)
+                                    : !ended_early_.empty();
   if (early && ended_early_.empty()) return;
-  if (count > until && !std::exchange(told_of_overshoot_, true)) {
-    Warn("the program was to train to " + std::to_string(until_.count) + " " +
-         std::string(UnitName(until_.unit)) + " and has trained to " +
-         FormatNumber(count) + "; that counts as done");
-  }
-  done_ = true;
-  channel_.Send(OperationCompleted{.length = until_,
-                                   .batches = validation_->point.batches,
-                                   .metrics = validation_->metrics,
-                                   .early = early});
-  if (!early) return;
+  if (!units_.planned && !early && !is_test) return;
+  WarnOfOvershoot();
+  Complete(early);
+  if (units_.planned && !early) return;
   Tell({{"type", "close"}});
-  BeginEnding(ended_early_);
+  BeginEnding(early ? ended_early_ : "the test has its validation");
+}
+
+// The program has exited with 0, and so has trained all that it wanted to.
+void CommandTrial::CompleteUnplanned() {
+  // Without a validation in this run, the one before its checkpoint counts.
+  const bool has_result = validation_ || !spec_.restore.empty();
+  if (!units_.planned && !done_ && has_result) Complete(/*early=*/false);
+}
+
+void CommandTrial::Complete(bool early) {
+  done_ = true;
+  OperationCompleted completed{
+      .length = until_, .batches = at_.batches, .early = early};
+  if (early) completed.why_early = ended_early_;
+  if (validation_) {
+    completed.batches = validation_->point.batches;
+    completed.metrics = validation_->metrics;
+  }
+  channel_.Send(std::move(completed));
+}
+
+void CommandTrial::WarnOfOvershoot() {
+  const double count = validation_->point.count;
+  if (!units_.planned || count <= static_cast<double>(until_.count)) return;
+  if (std::exchange(told_of_overshoot_, true)) return;
+  Warn("the program was to train to " + std::to_string(until_.count) + " " +
+       std::string(UnitName(until_.unit)) + " and has trained to " +
+       FormatNumber(count) + "; that counts as done");
 }
 
 void CommandTrial::On(const ProgramCheckpoint& report) {
@@ -181,7 +205,7 @@ void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
   const std::string uuid = RandomUuid();
   const fs::path path = fs::path(spec_.directory) / "checkpoints" / uuid;
   WrittenCheckpoint written = SaveProgramCheckpoint(path, source, state, spec_);
-  checkpoint_ = point.batches;
+  checkpoint_ = point.count;
   // What the program has in its scratch directory was made for dtrain.
   std::error_code ignored;
   if (IsInside(source, scratch_)) fs::remove_all(source, ignored);

@@ -66,6 +66,8 @@ CommandTrial::CommandTrial(const TrialSpec& spec, TrialChannel& channel,
       clock_(std::move(clock)),
       limits_(limits),
       units_{.unit = spec.until.value_or(Length{}).unit,
+             .planned = spec.until.value_or(Length{}).count > 0,
+             .is_open = spec.until.value_or(Length{}).count == 0,
              .records_per_epoch = spec.settings.records_per_epoch},
       scratch_(fs::path(spec.directory) / "scratch"),
       until_(spec.until.value_or(Length{})),
@@ -112,9 +114,10 @@ void CommandTrial::Restore() {
   at_ = {.count = state.count,
          .batches = state.trainer.batches,
          .epoch = state.epoch};
-  checkpoint_ = at_.batches;
-  Log(LogLevel::kInfo, "goes on from checkpoint " + spec_.restore +
-                           " at batch " + std::to_string(at_.batches));
+  checkpoint_ = at_.count;
+  Log(LogLevel::kInfo, "goes on from checkpoint " + spec_.restore + " at " +
+                           FormatNumber(at_.count) + " " +
+                           std::string(UnitName(units_.unit)));
   for (TrialMessage& message : state.trainer.unacknowledged) {
     channel_.Send(std::move(message));
   }

@@ -89,13 +89,16 @@ class CommandTrial {
   void SendMeans();
   void ObserveForStopping(const MetricValues& metrics);
   void CompleteIfDone();
+  void CompleteUnplanned();
+  void Complete(bool early);
+  void WarnOfOvershoot();
   void TellProgress();
 
   const TrialSpec spec_;
   TrialChannel& channel_;
   const Clock clock_;
   const CommandLimits limits_;
-  const ProgramUnits units_;
+  ProgramUnits units_;
   const std::filesystem::path scratch_;
 
   std::optional<ProgramSocket> socket_;
@@ -105,7 +108,7 @@ class CommandTrial {
   std::vector<ReportLines> connections_;
   std::string last_operation_;  // the line, for who connects later
 
-  Length until_;
+  Length until_;            // 0: the program decides
   bool done_ = false;       // as far as `until_`, and the runner knows
   bool untouched_ = false;  // it has said nothing since it was told `until_`
   bool closed_ = false;     // the runner wants no more
@@ -121,7 +124,7 @@ class CommandTrial {
   double validation_at_ = 0;
   double checkpoint_at_ = 0;
   std::optional<ProgramValidation> validation_;  // the last
-  std::optional<std::int64_t> checkpoint_;       // batches of the last
+  std::optional<double> checkpoint_;             // count of the last
   ReportRate rate_;
   TrainingMeans means_;
   bool told_of_means_ = false;

@@ -26,7 +26,8 @@ struct ProgramSurroundings {
   std::string socket;
 };
 
-/// The contents of the file that DTRAIN_TRIAL names.
+/// The contents of the file that DTRAIN_TRIAL names. `until` of 0: the program
+/// decides how long it trains.
 nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,
                              const ProgramSurroundings& around);
 

@@ -92,13 +92,25 @@ double Whole(double count, std::string_view name) {
 }
 
 ProgramPoint PointOf(const json& object, const ProgramUnits& units) {
-  const std::string_view unit = UnitName(units.unit);
-  const auto count = Count(object, unit);
-  if (!count) Fail("has no '" + std::string(unit) + "'");
   const auto batches = Count(object, UnitName(Unit::kBatches));
   const auto epochs = Count(object, UnitName(Unit::kEpochs));
   const auto records = Count(object, UnitName(Unit::kRecords));
-  ProgramPoint point{.count = *count};
+  Unit counted = units.unit;
+  if (units.is_open) {
+    if (!batches && !epochs && !records) {
+      Fail("has none of 'batches', 'epochs' and 'records'");
+    }
+    counted = batches  ? Unit::kBatches
+              : epochs ? Unit::kEpochs
+                       : Unit::kRecords;
+  }
+  const std::string_view unit = UnitName(counted);
+  const auto count = Count(object, unit);
+  if (!count) {
+    Fail("has no '" + std::string(unit) + "'" +
+         (units.planned ? "" : ", which the first report had"));
+  }
+  ProgramPoint point{.unit = counted, .count = *count};
   // Without batches the record counts what the search counts.
   point.batches = static_cast<std::int64_t>(batches ? Whole(*batches, "batches")
                                                     : Whole(*count, unit));

@@ -12,7 +12,8 @@ namespace dtrain {
 
 /// Where a program says that it is.
 struct ProgramPoint {
-  double count = 0;          // in the unit of the search's lengths
+  Unit unit = Unit::kBatches;  // what `count` counts
+  double count = 0;
   std::int64_t batches = 0;  // what the record counts by
   double epoch = 0;
 };
@@ -46,6 +47,8 @@ using ProgramReport =
 /// What a program's counts mean.
 struct ProgramUnits {
   Unit unit = Unit::kBatches;          // of the search's lengths
+  bool planned = true;                 // false: there is no length
+  bool is_open = false;                // the unit is that of the first report
   std::int64_t records_per_epoch = 0;  // 0: not known
 };
 

@@ -26,10 +26,11 @@ Length ToLength(const Json& json) {
   return {};
 }
 
-// max_length, or the max_time that stands for it.
+// max_length, or the max_time that stands for it; 0 where a program decides.
 Length MaxLength(const Json& searcher) {
   const Json& length = searcher.at("max_length");
   if (!length.is_null()) return ToLength(length);
+  if (searcher.at("max_time").is_null()) return {};
   const auto unit = searcher.at("time_metric").get<std::string>();
   return ToLength(Json::object({{unit, searcher.at("max_time")}}));
 }

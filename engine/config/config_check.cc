@@ -153,6 +153,33 @@ void CheckUpdateOfRanks(const Node& root, const Json& effective,
                      "turn it off, or set that to 1");
 }
 
+// Each rank takes an equal share of a batch; what is left over is in none.
+void CheckBatchOfRanks(const Node& root, const Json& effective,
+                       Findings& findings) {
+  const Json& per_trial = effective.at("resources").at("slots_per_trial");
+  const Json& hparams = effective.at("hyperparameters");
+  if (effective.at("entrypoint").is_array() || !hparams.is_object()) return;
+  if (!per_trial.is_number_integer() || per_trial <= 1) return;
+  Json sizes = hparams.value("global_batch_size", Json());
+  if (sizes.is_object()) {
+    sizes = sizes.contains("val") ? sizes["val"] : sizes.value("vals", Json());
+  }
+  if (!sizes.is_array()) sizes = Json::array({sizes});
+  const auto ranks = per_trial.get<std::int64_t>();
+  const std::string key = "hyperparameters.global_batch_size";
+  for (const Json& size : sizes) {
+    if (!size.is_number_integer()) continue;
+    const auto samples = size.get<std::int64_t>();
+    if (samples < ranks || samples % ranks == 0) continue;
+    findings.Warning(MarkOf(root, key), key,
+                     std::to_string(samples) + " is not a multiple of " +
+                         per_trial.dump() +
+                         " ranks (resources.slots_per_trial): each takes " +
+                         std::to_string(samples / ranks) + ", so a batch has " +
+                         std::to_string(samples / ranks * ranks) + " samples");
+  }
+}
+
 void CheckHyperparameters(const Node& root, const Json& searcher,
                           Findings& findings) {
   const Node* node = root.Find("hyperparameters");
@@ -229,13 +256,14 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),
                   options, findings);
   const Json& searcher = effective.at("searcher");
-  if (IsGiven(root, "searcher")) CheckSearcher(root, searcher, findings);
+  if (IsGiven(root, "searcher")) CheckSearcher(root, effective, findings);
   CheckHyperparameters(root, searcher, findings);
   CheckTrialSeed(root, searcher, findings);
   SettleStoragePath(root, effective["checkpoint_storage"], findings);
   CheckResources(root, effective["resources"], findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);
+  CheckBatchOfRanks(root, effective, findings);
   if (effective.at("entrypoint").is_array()) {
     CheckCommandKeys(root, effective, findings);
   }

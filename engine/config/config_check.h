@@ -22,8 +22,8 @@ bool IsGiven(const Node& root, std::string_view path);
 /// Where the value of the dotted path stands, or what is nearest above it.
 Mark MarkOf(const Node& root, std::string_view path);
 
-/// The part of `CheckConfig` about the searcher.
-void CheckSearcher(const Node& root, const nlohmann::json& searcher,
+/// The part of `CheckConfig` about the searcher of `effective`.
+void CheckSearcher(const Node& root, const nlohmann::json& effective,
                    Findings& findings);
 
 }  // namespace dtrain

@@ -78,6 +78,12 @@ std::optional<Node> ReadRoot(std::string_view text, const ReadOptions& options,
 
 }  // namespace
 
+nlohmann::json MaxLengthJson(const ExperimentConfig& config) {
+  const std::int64_t length = config.searcher.max_length;
+  if (length == 0) return nullptr;
+  return {{UnitName(config.length_unit), length}};
+}
+
 std::string EntrypointText(const ExperimentConfig& config) {
   if (const auto* name = std::get_if<std::string>(&config.entrypoint)) {
     return *name;

@@ -52,6 +52,10 @@ struct ExperimentConfig {
   nlohmann::json effective = nlohmann::json::object();
 };
 
+/// The searcher's max_length, or the max_time that stands for it, as
+/// `{"epochs": 10}`; null where a program decides how long it trains.
+nlohmann::json MaxLengthJson(const ExperimentConfig& config);
+
 /// The entrypoint in one text, the words of a command with blanks between.
 std::string EntrypointText(const ExperimentConfig& config);
 

@@ -37,7 +37,8 @@ constexpr KeySpec kSearcherKeys[] = {
      .doc = "Whether a smaller metric is better."},
     {.path = "searcher.max_length",
      .type = kLength,
-     .doc = "How long a trial trains at most. Required, but for max_time."},
+     .doc = "How long a trial trains at most. Required, but for max_time; "
+            "commands under single, random and grid may leave it out."},
     {.path = "searcher.max_time",
      .type = kInt,
      .doc = "Instead of max_length: so many of what time_metric names.",

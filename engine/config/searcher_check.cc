@@ -56,7 +56,18 @@ void CheckDirection(const Node& root, const Json& searcher,
   }
 }
 
-void CheckLength(const Node& root, Findings& findings) {
+// Why a length is needed, or empty where a program may decide it.
+std::string WhyLengthIsNeeded(const Json& effective) {
+  const Json& method = effective.at("searcher").at("name");
+  if (!effective.at("entrypoint").is_array()) {
+    return "required but missing; add it, such as {epochs: 10}";
+  }
+  if (method != "async_halving" && method != "adaptive_asha") return "";
+  return "required but missing: " + method.get<std::string>() +
+         " compares trials at lengths; add it, such as {epochs: 10}";
+}
+
+void CheckLength(const Node& root, const Json& effective, Findings& findings) {
   const bool length = IsGiven(root, "searcher.max_length");
   const bool time = IsGiven(root, "searcher.max_time");
   const bool time_metric = IsGiven(root, "searcher.time_metric");
@@ -64,9 +75,9 @@ void CheckLength(const Node& root, Findings& findings) {
     findings.Error(MarkOf(root, "searcher.max_time"), "searcher.max_time",
                    "stands for max_length; remove one of them");
   }
-  if (!length && !time) {
-    findings.Error(MarkOf(root, "searcher"), "searcher.max_length",
-                   "required but missing; add it, such as {epochs: 10}");
+  const std::string why_needed = WhyLengthIsNeeded(effective);
+  if (!length && !time && !why_needed.empty()) {
+    findings.Error(MarkOf(root, "searcher"), "searcher.max_length", why_needed);
   }
   if (time && !time_metric) {
     findings.Error(MarkOf(root, "searcher"), "searcher.time_metric",
@@ -140,6 +151,12 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
 // REQUIRES: nothing is wrong with the searcher.
 void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
   const SearcherConfig config = BuildSearcher(searcher);
+  if (config.stops.empty()) return;
+  if (config.max_length == 0) {
+    findings.Error(MarkOf(root, "searcher.stops"), "searcher.stops",
+                   "are lengths before max_length, which is missing; add it");
+    return;
+  }
   std::vector<std::int64_t> lengths = config.stops;
   lengths.push_back(config.max_length);
   const auto wrong =
@@ -154,9 +171,11 @@ void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
 
 }  // namespace
 
-void CheckSearcher(const Node& root, const Json& searcher, Findings& findings) {
+void CheckSearcher(const Node& root, const Json& effective,
+                   Findings& findings) {
+  const Json& searcher = effective.at("searcher");
   CheckDirection(root, searcher, findings);
-  CheckLength(root, findings);
+  CheckLength(root, effective, findings);
   if (!searcher.at("source_trial_id").is_null() &&
       !searcher.at("source_checkpoint_uuid").is_null()) {
     const std::string key = "searcher.source_checkpoint_uuid";

@@ -42,11 +42,16 @@ void CheckReport(const ProgramReport& report) {
 
 void CheckLine(const std::string& line) {
   for (const Unit unit : {Unit::kBatches, Unit::kEpochs, Unit::kRecords}) {
-    try {
-      CheckReport(ParseProgramReport(line, {unit, 100}));
-    } catch (const Error& error) {
-      Require(error.kind() == ErrorKind::kFailed, "a bad line is a failure");
-      RequireOneLine(error);
+    for (const bool planned : {true, false}) {
+      try {
+        CheckReport(ParseProgramReport(line, {.unit = unit,
+                                              .planned = planned,
+                                              .is_open = !planned,
+                                              .records_per_epoch = 100}));
+      } catch (const Error& error) {
+        Require(error.kind() == ErrorKind::kFailed, "a bad line is a failure");
+        RequireOneLine(error);
+      }
     }
   }
 }

@@ -129,7 +129,7 @@ TEST_F(CommandTrialTest, StopsAndSaysWhereItGoesOn) {
                     "$DTRAIN_DIRECTORY'/x\"}' >&3\n")),
             "stopped");
   EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1));
-  EXPECT_THAT(Log(), HasSubstr("goes on from its checkpoint at batch 5"));
+  EXPECT_THAT(Log(), HasSubstr("goes on from its checkpoint at 5 batches"));
 }
 
 TEST_F(CommandTrialTest, SaysItselfWhyItEnds) {

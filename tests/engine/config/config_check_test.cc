@@ -73,6 +73,29 @@ TEST_F(ConfigCheckTest, SaysThatACpuSlotHasNoShares) {
   EXPECT_EQ(FindingsOf(none, Severity::kWarning).size(), 1u);
 }
 
+TEST_F(ConfigCheckTest, SaysWhatABatchHasThatRanksDoNotDivide) {
+  const auto warnings = [](const std::string& size) {
+    std::vector<std::string> texts;
+    for (const Diagnostic& found :
+         FindingsOf(kValid + "hyperparameters: {global_batch_size: " + size +
+                        "}\nresources: {slots_per_trial: 3, slots: cpu:3}\n",
+                    Severity::kWarning)) {
+      if (found.key == "hyperparameters.global_batch_size") {
+        texts.push_back(found.message);
+      }
+    }
+    return texts;
+  };
+  const std::string ten =
+      "10 is not a multiple of 3 ranks (resources.slots_per_trial): each takes "
+      "3, so a batch has 9 samples";
+  EXPECT_THAT(warnings("9"), testing::IsEmpty());
+  EXPECT_THAT(warnings("10"), testing::ElementsAre(ten));
+  EXPECT_THAT(warnings("{type: const, val: 10}"), testing::ElementsAre(ten));
+  EXPECT_THAT(warnings("{type: categorical, vals: [9, 10]}"),
+              testing::Contains(ten));
+}
+
 TEST_F(ConfigCheckTest, FindsOneStoragePathUnderItsManyNames) {
   EXPECT_EQ(Read("checkpoint_storage: {path: /a}\n").checkpoints.path, "/a");
   EXPECT_EQ(Read("checkpoint_storage: {type: directory, container_path: /b}\n")
