@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "cli/own_model.h"
 #include "cli/record_experiment.h"
 #include "cli/source_checkpoint.h"
+#include "engine/base/environment.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/plugin/model_sources.h"
@@ -26,13 +26,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a command will be looked for: as the trials will see it.
-std::string PathOfTrials(const ExperimentConfig& config) {
-  for (const auto& [name, value] : config.environment.All()) {
-    if (name == "PATH") return value;
-  }
-  const char* path = std::getenv("PATH");
-  return path == nullptr ? "" : path;
+// The environment as the trials will see it.
+ReadVariable VariablesOfTrials(const ExperimentConfig& config) {
+  return [&config](const char* wanted) -> std::optional<std::string> {
+    for (const auto& [name, value] : config.environment.All()) {
+      if (name == wanted) return value;
+    }
+    return ProcessVariable(wanted);
+  };
 }
 
 // Script that an interpreter executes, as the command names it; empty if there
@@ -78,7 +79,8 @@ std::optional<std::string> ProgramProblem(const ExperimentConfig& config,
   const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
   if (words == nullptr) return std::nullopt;
   try {
-    FindProgram(words->front(), context, PathOfTrials(config));
+    FindProgram(words->front(), context,
+                VariablesOfTrials(config)("PATH").value_or(""));
     return std::nullopt;
   } catch (const Error& error) {
     return error.what();
@@ -105,6 +107,35 @@ std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
          "; correct its name, or give the directory that it is in as CONTEXT";
 }
 
+// Trials run from a copy of the context.
+std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
+                                               const ContextList& stored) {
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words == nullptr) return std::nullopt;
+  std::vector<std::string> paths = {ScriptOf(*words)};
+  if (IsInContext(words->front())) paths.push_back(words->front());
+  for (const std::string& path : paths) {
+    if (path.empty() || path.starts_with('/')) continue;
+    const std::string normal = fs::path(path).lexically_normal().string();
+    if (normal == ".." || normal.starts_with("../")) {
+      return "'" + path + "' is outside " + stored.directory.string() +
+             ", and trials run from a copy of that; give a directory that "
+             "holds it as CONTEXT";
+    }
+    const bool is_stored =
+        std::ranges::any_of(stored.files, [&](const ContextFile& file) {
+          return file.path == normal || file.path.starts_with(normal + "/");
+        });
+    if (!is_stored) {
+      return "'" + path +
+             "' is left out of the files that trials run from, by .gitignore "
+             "or "
+             ".detignore; take it out of there";
+    }
+  }
+  return std::nullopt;
+}
+
 [[noreturn]] void Refuse(const std::string& file, const std::string& key,
                          const std::string& problem) {
   throw Error(ErrorKind::kUsage, file + ": " + (key.empty() ? "" : key + ": ") +
@@ -117,7 +148,7 @@ std::optional<std::string> ModelProblem(const ExperimentConfig& config,
   if (name == nullptr || HasOwnModel(*name, context)) return std::nullopt;
   const ModelEntry* model = FindModel(*name);
   if (model == nullptr || model->check == nullptr) return std::nullopt;
-  return model->check(config.hyperparameters);
+  return model->check(config.hyperparameters, VariablesOfTrials(config));
 }
 
 // Message of the Error that `check` throws; nothing if it throws none.
@@ -150,16 +181,24 @@ void CheckScript(const std::string& file, const ExperimentConfig& config,
   if (problem) Refuse(file, "entrypoint", *problem);
 }
 
+std::optional<std::string> ProblemOnThisMachine(const ExperimentConfig& config,
+                                                const fs::path& context) {
+  if (auto problem = ModelProblem(config, context)) return problem;
+  auto problem = ProgramProblem(config, context);
+  if (!problem) problem = ScriptProblem(config, context, /*outside=*/true);
+  return problem ? std::optional("entrypoint: " + *problem) : std::nullopt;
+}
+
+void CheckStoredScript(const std::string& file, const ExperimentConfig& config,
+                       const ContextList& stored) {
+  const auto problem = StoredScriptProblem(config, stored);
+  if (problem) Refuse(file, "entrypoint", *problem);
+}
+
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
                         const fs::path& context) {
-  if (const auto problem = ModelProblem(config, context)) {
+  if (const auto problem = ProblemOnThisMachine(config, context)) {
     Refuse(file, "", *problem);
-  }
-  if (const auto problem = ProgramProblem(config, context)) {
-    Refuse(file, "entrypoint", *problem);
-  }
-  if (const auto problem = ScriptProblem(config, context, /*outside=*/true)) {
-    Refuse(file, "entrypoint", *problem);
   }
 }
 
@@ -175,7 +214,12 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   };
   const Severity error = Severity::kError;
   add(error, "entrypoint", ScriptProblem(config, context, /*outside=*/false));
-  add(error, "", Caught([&] { FindContext(config, context, file, globals); }));
+  std::optional<ContextList> stored;
+  add(error, "",
+      Caught([&] { stored = FindContext(config, context, file, globals); }));
+  if (found.empty() && stored) {
+    add(error, "entrypoint", StoredScriptProblem(config, *stored));
+  }
   if (found.empty()) {
     add(error, "entrypoint", OwnTrialProblem(config, context));
   }

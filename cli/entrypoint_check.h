@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "cli/commands.h"
 #include "engine/config/experiment_config.h"
+#include "engine/context/context_list.h"
 
 namespace dtrain {
 
@@ -19,8 +21,16 @@ void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
 void CheckScript(const std::string& file, const ExperimentConfig& config,
                  const std::filesystem::path& context);
 
-/// Throws likewise for what can never run on this machine: data, weights or
-/// the program of a command that are not there.
+/// Throws likewise if `stored`, the copy that trials run from, lacks the
+/// program or script of a command: left out, or outside of CONTEXT.
+void CheckStoredScript(const std::string& file, const ExperimentConfig& config,
+                       const ContextList& stored);
+
+/// Returns why the configuration can never run on this machine, or nothing:
+/// data, weights or the program of a command that are not there.
+std::optional<std::string> ProblemOnThisMachine(
+    const ExperimentConfig& config, const std::filesystem::path& context);
+/// Throws Error(kUsage) of it that begins with `file`: nothing was created.
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
                         const std::filesystem::path& context);
 

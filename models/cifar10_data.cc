@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/data/cifar10_reader.h"
+#include "models/data_files.h"
 #include "models/prepared_sets.h"
 
 namespace dtrain {
@@ -16,10 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kSet[] = "cifar-10-batches-bin";
-const std::array<std::string, 5> kTrainingFiles = {
-    "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
-    "data_batch_4.bin", "data_batch_5.bin"};
 const std::array<std::string, 2> kTestFiles = {"test_batch.bin",
                                                "test_first1000.bin"};
 constexpr std::int64_t kWholeTest = 10'000;
@@ -40,13 +37,12 @@ LabeledBytes ReadAll(std::span<const fs::path> files) {
 
 Cifar10Sets LoadCifar10(const std::string& data, const ReadVariable& variable) {
   const DataDirectory places(data, variable);
-  const auto directory = places.Find(kSet, kTrainingFiles);
+  const auto directory = places.Find(kCifar10Set, Cifar10Files());
   if (!directory) {
-    throw Error(ErrorKind::kFailed,
-                places.MissingMessage(kSet, kTrainingFiles, "cifar10"));
+    throw Error(ErrorKind::kNotFound, MissingCifar10(places));
   }
   std::vector<fs::path> files;
-  for (const std::string& name : kTrainingFiles) {
+  for (const std::string& name : Cifar10Files()) {
     files.push_back(*PlainOrGzip(*directory / name));
   }
   for (const std::string& name : kTestFiles) {
@@ -56,16 +52,17 @@ Cifar10Sets LoadCifar10(const std::string& data, const ReadVariable& variable) {
     break;
   }
   const auto all = std::span<const fs::path>(files);
-  const SetPair sets = OpenSetPair(
-      {.name = "cifar10-1-" + FilesKey(all),
-       .channels = 3,
-       .side = kCifar10Side,
-       .read =
-           [&] {
-             return std::pair(ReadAll(all.first(kTrainingFiles.size())),
-                              ReadAll(all.subspan(kTrainingFiles.size())));
-           }},
-      variable);
+  const SetPair sets =
+      OpenSetPair({.name = "cifar10-1-" + FilesKey(all),
+                   .channels = 3,
+                   .side = kCifar10Side,
+                   .read =
+                       [&] {
+                         const std::size_t training = Cifar10Files().size();
+                         return std::pair(ReadAll(all.first(training)),
+                                          ReadAll(all.subspan(training)));
+                       }},
+                  variable);
   Cifar10Sets result{
       .training = sets.first,
       .test = sets.second,

@@ -21,8 +21,8 @@ struct Cifar10Sets {
 /// there, test_batch.bin or, in its place, test_first1000.bin, its beginning.
 /// They are looked for in `data` (a directory, or its child
 /// cifar-10-batches-bin), else in the usual places; a prepared copy is kept in
-/// the cache. Throws Error(kFailed) that says where it looked if they are not
-/// there, or names the one that is damaged.
+/// the cache. Throws Error(kNotFound) that says where it looked if they are not
+/// there, Error(kFailed) that names the one that is damaged.
 Cifar10Sets LoadCifar10(const std::string& data,
                         const ReadVariable& variable = ProcessVariable);
 

@@ -11,6 +11,7 @@
 #include "engine/data/idx_reader.h"
 #include "engine/data/seeds.h"
 #include "engine/train/trial_context.h"
+#include "models/data_files.h"
 #include "models/digit_strokes.h"
 #include "models/prepared_sets.h"
 
@@ -18,10 +19,6 @@ namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::array<std::string, 4> kMnistFiles = {
-    "train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
 constexpr std::size_t kTraining = 60'000;
 constexpr std::size_t kValidation = 10'000;
@@ -44,8 +41,8 @@ std::pair<LabeledBytes, LabeledBytes> DrawSets(const DigitOptions& options) {
 // One of MNIST's two sets, checked: images, labels and that they belong
 // together.
 LabeledBytes ReadMnist(const fs::path& directory, std::size_t first) {
-  const fs::path image_file = *PlainOrGzip(directory / kMnistFiles[first]);
-  const fs::path label_file = *PlainOrGzip(directory / kMnistFiles[first + 1]);
+  const fs::path image_file = *PlainOrGzip(directory / MnistFiles()[first]);
+  const fs::path label_file = *PlainOrGzip(directory / MnistFiles()[first + 1]);
   IdxArray images = ReadIdx(image_file, /*dimensions=*/3);
   IdxArray labels = ReadIdx(label_file, /*dimensions=*/1);
   const auto fail = [](const fs::path& file, const std::string& what) {
@@ -108,7 +105,7 @@ DigitSets OpenDigits(const std::string& name, std::int64_t side,
 DigitSets OpenMnist(const fs::path& directory, std::int64_t side,
                     const ReadVariable& variable) {
   std::vector<fs::path> files;
-  for (const std::string& file : kMnistFiles) {
+  for (const std::string& file : MnistFiles()) {
     files.push_back(*PlainOrGzip(directory / file));
   }
   DigitSets sets = OpenDigits(
@@ -150,17 +147,14 @@ DigitSets LoadDigits(const DigitOptions& options,
   const bool automatic = options.dataset == "auto";
   if (options.dataset == "strokes") return OpenStrokes(options, variable);
   if (!automatic && options.dataset != "mnist") {
-    throw InvalidHyperparameters("hyperparameter 'dataset': '" +
-                                 EscapeForTerminal(options.dataset) +
-                                 "' is unknown; say auto, mnist or strokes");
+    throw InvalidHyperparameters(UnknownDigits(options.dataset));
   }
   const DataDirectory places(options.data, variable);
-  if (const auto found = places.Find("mnist", kMnistFiles)) {
+  if (const auto found = places.Find(kMnistSet, MnistFiles())) {
     return OpenMnist(*found, options.side, variable);
   }
   if (automatic && options.data.empty()) return OpenStrokes(options, variable);
-  throw Error(ErrorKind::kFailed,
-              places.MissingMessage("mnist", kMnistFiles, "mnist"));
+  throw Error(ErrorKind::kNotFound, MissingMnist(places));
 }
 
 }  // namespace dtrain

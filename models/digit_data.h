@@ -27,9 +27,9 @@ struct DigitOptions {
 
 /// MNIST from the data directory, or the digits that dtrain draws itself,
 /// 60,000 and 10,000. `auto` takes MNIST if `data` is set or the data directory
-/// has it. Both are kept prepared in the cache. Throws Error(kFailed) if MNIST
-/// is asked for and not there, or damaged; InvalidHyperparameters for another
-/// `dataset`.
+/// has it. Both are kept prepared in the cache. Throws Error(kNotFound) if
+/// MNIST is asked for and not there, Error(kFailed) if it is damaged;
+/// InvalidHyperparameters for another `dataset`.
 DigitSets LoadDigits(const DigitOptions& options,
                      const ReadVariable& variable = ProcessVariable);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/text.h"
+#include "models/data_files.h"
 #include "models/image_archs.h"
 
 namespace dtrain {
@@ -64,31 +65,6 @@ fs::path HubDirectory(const ReadVariable& variable) {
   }
   const auto home = variable("HOME");
   return home ? fs::path(*home) / ".cache/torch/hub/checkpoints" : fs::path();
-}
-
-// Every value that the hyperparameter `name` can have; none where they are
-// drawn from a range.
-std::vector<nlohmann::json> Values(const nlohmann::json& space,
-                                   const char* name,
-                                   const nlohmann::json& fallback) {
-  const auto found = space.find(name);
-  if (found == space.end() || found->is_null()) return {fallback};
-  if (!found->is_object() || !found->contains("type")) return {*found};
-  if (found->contains("val")) return {found->at("val")};
-  std::vector<nlohmann::json> values;
-  if (!found->contains("vals")) return values;
-  for (const nlohmann::json& value : found->at("vals")) values.push_back(value);
-  return values;
-}
-
-// Those of them that are texts: of others the trial itself will say more.
-std::vector<std::string> Texts(const nlohmann::json& space, const char* name,
-                               const char* fallback) {
-  std::vector<std::string> texts;
-  for (const nlohmann::json& value : Values(space, name, fallback)) {
-    if (value.is_string()) texts.push_back(value);
-  }
-  return texts;
 }
 
 template <typename Range, typename Value>
@@ -164,17 +140,17 @@ std::string UnknownDataset(const std::string& dataset) {
 
 std::optional<std::string> CheckImageNet(const nlohmann::json& space,
                                          const ReadVariable& variable) {
-  const auto archs = Texts(space, "arch", "resnet18");
+  const auto archs = HparamTexts(space, "arch", "resnet18");
   for (const std::string& arch : archs) {
     if (!Contains(kImageArchs, arch)) return UnknownArch(arch);
   }
-  const auto datasets = Texts(space, "dataset", "imagefolder");
+  const auto datasets = HparamTexts(space, "dataset", "imagefolder");
   for (const std::string& dataset : datasets) {
     if (!Contains(kImageDatasets, dataset)) return UnknownDataset(dataset);
   }
   const bool pretrained =
-      Contains(Values(space, "pretrained", false), nlohmann::json(true));
-  for (const std::string& data : Texts(space, "data", "")) {
+      Contains(HparamValues(space, "pretrained", false), nlohmann::json(true));
+  for (const std::string& data : HparamTexts(space, "data", "")) {
     const ImageNetFiles files(data, variable);
     if (Contains(datasets, "imagefolder") && !files.Folders()) {
       return files.MissingFolders();
@@ -183,6 +159,7 @@ std::optional<std::string> CheckImageNet(const nlohmann::json& space,
       if (pretrained && !files.Weights(arch)) return files.MissingWeights(arch);
     }
   }
+  if (Contains(datasets, "cifar10")) return CheckCifar10(space, variable);
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "models/data_files.h"
 #include "models/imagenet_files.h"
 
 namespace dtrain {
@@ -214,16 +215,21 @@ const ModelEntry kModels[] = {
     {"builtin:FaultTrial", "fails on request: for tests and benchmarks",
      kFaultHparams, MakeFaultTrial},
     {"cifar10:CNNTrial", "a small convolutional network on CIFAR-10",
-     kCNNHparams, MakeCNNTrial},
+     kCNNHparams, MakeCNNTrial, CheckCifar10},
     {"digits:LeNetTrial", "LeNet-5 on handwritten digits", kLeNetHparams,
-     MakeLeNetTrial},
+     MakeLeNetTrial,
+     [](const nlohmann::json& space, const ReadVariable& variable) {
+       return CheckDigits(space, "auto", variable);
+     }},
     {"lenet:MNISTTrial", "LeNet-5 on MNIST at 32x32, for data sinking",
-     kMNISTHparams, MakeMNISTTrial},
+     kMNISTHparams, MakeMNISTTrial,
+     [](const nlohmann::json& space, const ReadVariable& variable) {
+       return CheckDigits(space, "mnist", variable);
+     }},
     {"lenet:ReLUReduceMeanDenseTrial", "a network of one dense layer of ones",
      kReluReduceMeanDenseHparams, MakeReluReduceMeanDenseTrial},
     {"model_def:ImageNetTrial", "ResNet, VGG and AlexNet on folders of images",
-     kImageNetHparams, MakeImageNetTrial,
-     [](const nlohmann::json& space) { return CheckImageNet(space); }},
+     kImageNetHparams, MakeImageNetTrial, CheckImageNet},
     {"xception:XceptionTrial", "Xception on one made-up batch",
      kXceptionHparams, MakeXceptionTrial},
 };

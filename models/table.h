@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/environment.h"
+
 namespace dtrain {
 
 class Trial;
@@ -34,9 +36,10 @@ struct ModelEntry {
   // Makes the trial; null in the `dtrain` executable, which has no Torch.
   std::unique_ptr<Trial> (*make)(TrialContext& context);
   // What is wrong on this machine with the `hyperparameters` of a YAML,
-  // searched ones included: asked before an experiment is made. Null: nothing
-  // to ask.
-  std::optional<std::string> (*check)(const nlohmann::json& space) = nullptr;
+  // searched ones included, in the environment that trials will have: asked
+  // before an experiment is made. Null: nothing to ask.
+  std::optional<std::string> (*check)(const nlohmann::json& space,
+                                      const ReadVariable& variable) = nullptr;
 };
 
 /// Every trial of this build, by entrypoint.

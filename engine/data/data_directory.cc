@@ -74,8 +74,8 @@ std::optional<fs::path> DataDirectory::Find(
 std::string DataDirectory::MissingMessage(const std::string& set,
                                           std::span<const std::string> files,
                                           const std::string& fetched) const {
-  return "no " + set + " data; looked in " + NamePlaces(places_) + " (and " +
-         set + "/ there); " +
+  return "no " + (fetched.empty() ? set : fetched) + " data; looked in " +
+         NamePlaces(places_) + " (and " + set + "/ there); " +
          (fetched.empty() ? ""
                           : "'" + FetchCommand(fetched) + "' gets it; or ") +
          "put " + Join(files, ", ") +
