@@ -119,8 +119,8 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
   const auto rows = BestTrials(store, detail.row, options.count);
   if (rows.empty() && !options.json) {
-    Say(globals, "experiment " + options.experiment + " has no validation of " +
-                     detail.row.metric +
+    Say(globals, "experiment " + options.experiment +
+                     " has no finite validation of " + detail.row.metric +
                      (IsFinal(detail.row.state) ? "" : " so far"));
   }
   const std::string counted =
@@ -131,7 +131,8 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   for (const ListedTrial& trial : rows) {
     if (!trial.row.best->checkpoint.empty()) continue;
     Say(globals,
-        "note: " + NoBestCheckpointText(trial.row, detail.row, trial.saved));
+        "note: " + NoBestCheckpointText(trial.row, detail.row, trial.saved,
+                                        CountedUnit(store, detail.row.id)));
   }
   return kExitDone;
 }

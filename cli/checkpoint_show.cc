@@ -29,7 +29,8 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
   std::cout << "checkpoint " << EscapeForTerminal(row.uuid) << '\n';
   PrintFact("trial", ToString(row.trial));
   PrintFact("state", row.state);
-  PrintFact("batches", std::to_string(row.batches));
+  PrintFact(CountColumn(store, row.trial.experiment, Format::kText),
+            std::to_string(row.batches));
   PrintFact("epoch", FormatMetric(row.epoch));
   PrintFact("size", FormatBytes(row.bytes));
   PrintFact("metric", row.metric ? FormatMetric(*row.metric) : "-");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -59,7 +60,9 @@ void PrintMetricsText(const Store& store, const MetricQuery& query) {
               << std::string(width - std::min(width, used), ' ') << "  "
               << std::setw(12) << value << "  " << time << '\n';
   };
-  print("TRIAL", "KIND", "BATCHES", "EPOCH", "NAME", "VALUE", "TIME");
+  std::string count = CountColumn(store, query.experiment, Format::kText);
+  std::ranges::transform(count, count.begin(), ::toupper);
+  print("TRIAL", "KIND", count, "EPOCH", "NAME", "VALUE", "TIME");
   store.ForEachMetric(query, [&](const MetricRow& row) {
     print(ToString(row.trial), MetricKindName(row.kind),
           std::to_string(row.batches), FormatMetric(row.epoch),

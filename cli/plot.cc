@@ -88,10 +88,12 @@ int Plot(const PlotOptions& options, const GlobalOptions& globals) {
   const ExperimentRow experiment = FindTarget(store, target);
   const auto metrics = CheckedMetrics(store, experiment, options);
   const auto series = ReadSeries(store, target, metrics, options.x == "epochs");
-  const PlotLabels labels{.title = "experiment " +
-                                   std::to_string(experiment.id) + ", " +
-                                   experiment.name + ": " + Join(metrics, ", "),
-                          .x = options.x};
+  const PlotLabels labels{
+      .title = "experiment " + std::to_string(experiment.id) + ", " +
+               experiment.name + ": " + Join(metrics, ", "),
+      .x = options.x == "epochs"
+               ? options.x
+               : CountColumn(store, experiment.id, Format::kText)};
   if (options.out.empty()) {
     const std::size_t width = ModeOf(STDOUT_FILENO, globals.color).width;
     std::cout << DrawText(

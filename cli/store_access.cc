@@ -207,21 +207,25 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
       ErrorKind::kNotFound,
       NoBestCheckpointText(trial, experiment,
                            BestSavedCheckpoint(store.Checkpoints(experiment.id),
-                                               experiment, number)) +
+                                               experiment, number),
+                           CountedUnit(store, experiment.id)) +
           "; name a checkpoint, or take the latest with '" +
           ToString(trial.id) + " --latest'");
 }
 
 std::string NoBestCheckpointText(const TrialRow& trial,
                                  const ExperimentRow& experiment,
-                                 const std::optional<CheckpointRow>& saved) {
+                                 const std::optional<CheckpointRow>& saved,
+                                 Unit counted) {
   const std::string text = "trial " + ToString(trial.id) +
                            ": its best validation (" + experiment.metric + " " +
-                           FormatBest(trial.best) + ") has no checkpoint; ";
+                           FormatBest(trial.best, counted) +
+                           ") has no checkpoint; ";
   if (!saved) return text + "no other validation has one either";
   return text + "the best that has one is " + saved->uuid + " (" +
-         FormatBest(BestValidation{.value = *saved->metric,
-                                   .batches = saved->batches}) +
+         FormatBest(
+             BestValidation{.value = *saved->metric, .batches = saved->batches},
+             counted) +
          ")";
 }
 

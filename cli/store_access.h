@@ -59,10 +59,12 @@ std::optional<CheckpointRow> BestSavedCheckpoint(
     std::int64_t trial);
 /// "trial 3.7: its best validation (loss 0.2 at batch 40) has no checkpoint;
 /// the best that has one is UUID (0.3 at batch 80)". `saved` is what
-/// BestSavedCheckpoint gave. REQUIRES: the trial has a best validation.
+/// BestSavedCheckpoint gave, `counted` what batches count. REQUIRES: the trial
+/// has a best validation.
 std::string NoBestCheckpointText(const TrialRow& trial,
                                  const ExperimentRow& experiment,
-                                 const std::optional<CheckpointRow>& saved);
+                                 const std::optional<CheckpointRow>& saved,
+                                 Unit counted);
 /// The checkpoint of the best validation of a trial or, of an experiment, of
 /// its best trial. Throws Error(kNotFound) if it has none, naming the best
 /// checkpoint there is instead.
