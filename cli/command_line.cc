@@ -169,7 +169,9 @@ std::string Help(const CLI::App& app) {
   if (&selected == &app) return MainHelp();
   std::string words = "dtrain " + SelectedWords(app);
   words.resize(words.size() - selected.get_name().size() - 2);
-  return selected.help(words);
+  std::string text = selected.help(words);
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
 }
 
 }  // namespace

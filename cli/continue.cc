@@ -55,8 +55,8 @@ std::vector<std::string> OverridesOf(const ContinueOptions& options) {
   return overrides;
 }
 
-int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
-  const RunRequest request = CheckRunFlags(options.run);
+int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
+                   const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
   ExperimentConfig config;
   ExperimentParts parts;
@@ -68,9 +68,11 @@ int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
     const RecordedTrial trial = FindRecordedTrial(store, start.trial);
     config = ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
                                    OverridesOf(options), options.labels, layout,
-                                   globals);
+                                   request, globals);
     CheckEntrypoint(options.source, config,
                     layout.Context(start.trial.experiment));
+    CheckOnThisMachine(options.source, config,
+                       ContextOf(layout, trial.experiment));
     SetSource(start, config);
     parts = {.context = StoredContextOf(layout, trial.experiment),
              .source = start};
@@ -82,6 +84,12 @@ int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
                             provenance, parts);
   };
   return RunRecorded(layout, record, config, request, globals);
+}
+
+int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
+  RunRequest request = CheckRunFlags(options.run);
+  return RunOrReport(request, options.source,
+                     [&] { return ContinueAndRun(options, request, globals); });
 }
 
 }  // namespace

@@ -75,10 +75,11 @@ ConfigResult Parse(const CreateOptions& options, const std::string& text) {
 
 // The configuration, or an Error with every finding said before it.
 ExperimentConfig CheckedConfig(const CreateOptions& options,
-                               const std::string& text,
+                               const std::string& text, RunRequest& request,
                                const GlobalOptions& globals) {
   ConfigResult result = Parse(options, text);
   PrintDiagnostics(result.diagnostics, globals);
+  NoteFindings(request, result.diagnostics);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
   if (!refusal.empty() || !result.config) {
     throw Error(ErrorKind::kUsage,
@@ -94,18 +95,17 @@ void CheckTestFlags(const CreateOptions& options) {
   const RunFlags& run = options.run;
   const bool other = options.dry_run || run.detach || run.jsonl ||
                      !run.require.empty() || !run.timeout_text.empty() ||
-                     !run.junit.empty();
+                     !run.ci.junit.empty();
   if (!options.test || !other) return;
   throw Error(ErrorKind::kUsage,
               "--test keeps no experiment, so it goes with none of --dry-run, "
               "--detach, --jsonl, --require, --timeout and --junit");
 }
 
-int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
-  CheckTestFlags(options);
-  RunRequest request = CheckRunFlags(options.run);
+int CreateAndRun(const CreateOptions& options, RunRequest& request,
+                 const GlobalOptions& globals) {
   const std::string text = ReadConfigFile(options.config);
-  ExperimentConfig config = CheckedConfig(options, text, globals);
+  ExperimentConfig config = CheckedConfig(options, text, request, globals);
   const auto directory = ContextDirectory(options.config, options.context);
   std::optional<NodePlace> place;
   if (!options.dry_run && !options.test) {
@@ -118,10 +118,17 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   const ExperimentParts parts = {
       .context = FindContext(config, directory, options.config, globals),
       .source = FindSource(config, globals)};
+  if (parts.context) {
+    CheckStoredScript(options.config, config, *parts.context);
+  }
   // Before the store: what can never run leaves no trace.
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
+    if (const auto problem = ProblemOnThisMachine(config, directory)) {
+      Say(globals, "warning: it could not run here: " + *problem);
+    }
     PrintPlan(config, slots, parts.context, request.json || request.jsonl);
+    WriteCiAcceptance(request.ci, options.config, request.diagnostics);
     return kExitDone;
   }
   const auto own = CompileOwnModel(config, directory, globals);
@@ -140,6 +147,13 @@ int CreateAndRun(const CreateOptions& options, const GlobalOptions& globals) {
   return RunOnNodes(place, config, slots, globals, request, [&] {
     return RunRecorded(FindStore(globals), record, config, request, globals);
   });
+}
+
+int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
+  CheckTestFlags(options);
+  RunRequest request = CheckRunFlags(options.run);
+  return RunOrReport(request, options.config,
+                     [&] { return CreateAndRun(options, request, globals); });
 }
 
 }  // namespace
@@ -165,12 +179,9 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
   AddFlag(app, "--allow-unread", options->allow_unread,
           "Go on although your model does not read what is searched");
   AddRunFlags(app, options->run);
-  SetFooter(app,
-            "One of several machines: set RANK, WORLD_SIZE, MASTER_ADDR and\n"
-            "MASTER_PORT as for torchrun (docs/models.md, Several ranks)");
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
-      return CreateAndRun(*options, invocation.globals);
+      return CheckAndCreate(*options, invocation.globals);
     };
   });
 }

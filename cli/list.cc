@@ -179,8 +179,12 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   Sort(options, now, rows);
   KeepFirst(options.limit, rows);
   if (rows.empty() && options.format() == Format::kText) {
-    Say(globals, "no experiments to show in " + store.layout().root().string() +
-                     "; 'dtrain create CONFIG' makes one");
+    const std::string where = store.layout().root().string();
+    Say(globals, ListExperiments(store, /*all=*/true).empty()
+                     ? "no experiments to show in " + where +
+                           "; 'dtrain create CONFIG' makes one"
+                     : "no experiment of " + where +
+                           " matches; 'dtrain list -a' shows all");
     return kExitDone;
   }
   const SlotQueueView queue(store);

@@ -98,9 +98,12 @@ nlohmann::json ConfigOf(const RecordedTrial& trial,
   nlohmann::json effective = SingleTrialConfig(trial);
   nlohmann::json& searcher = effective["searcher"];
   nlohmann::json& longest = searcher["max_length"];
-  longest.front() = lengths.back();
-  lengths.pop_back();
-  searcher["stops"] = lengths;
+  // Null where a program decided how long it trained.
+  if (!longest.is_null()) {
+    longest.front() = lengths.back();
+    lengths.pop_back();
+    searcher["stops"] = lengths;
+  }
   if (start) searcher["source_checkpoint_uuid"] = start->uuid;
   effective["reproducibility"]["trial_seed"] = trial.row.seed;
   return effective;
@@ -156,13 +159,8 @@ int CompareTrials(const ReproduceOptions& options, TrialId source,
   return comparison.AreEqual(tolerance) ? kExitDone : kExitRequirement;
 }
 
-int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
-  const TrialId source = ParseTrialId(options.trial);
-  const double tolerance = ParseTolerance(options.tolerance_text);
-  if (!options.against.empty()) {
-    return CompareTrials(options, source, tolerance, globals);
-  }
-  RunRequest request = CheckRunFlags(options.run);
+int RunAgain(TrialId source, double tolerance, RunRequest& request,
+             const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
   ExperimentConfig config;
   ExperimentParts parts;
@@ -178,9 +176,11 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
              .one_process = RecordedOneProcess(trial.experiment)};
     config = ReadSingleTrialConfig(
         trial, ConfigOf(trial, LengthsOf(store, source), parts.source), {}, {},
-        layout, globals);
+        layout, request, globals);
     CheckEntrypoint(ToString(source), config,
                     layout.Context(source.experiment));
+    CheckOnThisMachine(ToString(source), config,
+                       ContextOf(layout, trial.experiment));
     provenance = SingleTrialProvenance(trial, config, globals);
     provenance["reproduces"] = ToString(source);
     SayDifferences(trial.experiment, provenance, globals);
@@ -194,6 +194,18 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
                             parts);
   };
   return RunRecorded(layout, record, config, request, globals);
+}
+
+int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
+  const TrialId source = ParseTrialId(options.trial);
+  const double tolerance = ParseTolerance(options.tolerance_text);
+  if (!options.against.empty()) {
+    return CompareTrials(options, source, tolerance, globals);
+  }
+  RunRequest request = CheckRunFlags(options.run);
+  return RunOrReport(request, options.trial, [&] {
+    return RunAgain(source, tolerance, request, globals);
+  });
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/config_file.h"
+#include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/many_nodes.h"
 #include "cli/options.h"
@@ -38,44 +40,64 @@ RunResult ResultOf(const Store& store, const ExperimentRow& row) {
   return result;
 }
 
-int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
-  RunRequest request = CheckRunFlags(options.run);
-  const std::int64_t id = ParseExperimentId(options.experiment);
-  const StoreLayout layout = FindStore(globals);
-  ExperimentConfig config;
-  {
-    // Closed before anything forks.
-    const Store store = Store::OpenForReading(layout);
-    const ExperimentDetail detail = FindExperimentDetail(store, id);
-    const bool completed = detail.row.state == State::kCompleted;
-    if (IsFinal(detail.row.state) && !completed) {
-      throw Error(ErrorKind::kFailed,
-                  "experiment " + options.experiment + " is " +
-                      std::string(StateName(detail.row.state)) +
-                      ", which is final; create it anew from 'dtrain config " +
-                      options.experiment + "'");
-    }
-    config = ConfigFromJson(detail.config);
-    if (!completed) {
-      PrintDiagnostics(
-          CheckRecordedHparams(
-              detail.config, RecordedOptions("experiment " + options.experiment,
-                                             {}, layout.Context(id))),
-          globals);
-    }
-    if (completed) {
-      Say(globals, "experiment " + options.experiment +
-                       " is COMPLETED already; there is nothing to resume");
-      return ReportResult(store, ResultOf(store, detail.row), config, request,
-                          globals);
-    }
+// What is recorded, checked for this machine; nothing if the experiment is
+// COMPLETED.
+std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
+                                               std::int64_t id,
+                                               const StoreLayout& layout,
+                                               RunRequest& request,
+                                               const GlobalOptions& globals) {
+  // Closed before anything forks.
+  const Store store = Store::OpenForReading(layout);
+  const ExperimentDetail detail = FindExperimentDetail(store, id);
+  request.experiment = id;
+  if (detail.row.state == State::kCompleted) return std::nullopt;
+  if (IsFinal(detail.row.state)) {
+    throw Error(ErrorKind::kFailed,
+                "experiment " + options.experiment + " is " +
+                    std::string(StateName(detail.row.state)) +
+                    ", which is final; create it anew from 'dtrain config " +
+                    options.experiment + "'");
   }
+  PrintDiagnostics(
+      CheckRecordedHparams(
+          detail.config, RecordedOptions("experiment " + options.experiment, {},
+                                         layout.Context(id))),
+      globals);
+  ExperimentConfig config = ConfigFromJson(detail.config);
   for (const std::string& name : FillEnvironment(config)) {
     Say(globals, "warning: the value of environment variable " + name +
                      " was not recorded; set it before 'dtrain resume' if "
                      "the trials need it");
   }
-  const auto place = FindNodePlace(config, request);
+  // A trial without its data would fail for good.
+  if (const auto problem =
+          ProblemOnThisMachine(config, ContextOf(layout, detail))) {
+    throw Error(ErrorKind::kUsage, "experiment " + options.experiment + ": " +
+                                       *problem + "; nothing was started");
+  }
+  return config;
+}
+
+int ReportCompleted(const ResumeOptions& options, std::int64_t id,
+                    const StoreLayout& layout, RunRequest& request,
+                    const GlobalOptions& globals) {
+  const Store store = Store::OpenForReading(layout);
+  const ExperimentDetail detail = FindExperimentDetail(store, id);
+  Say(globals, "experiment " + options.experiment +
+                   " is COMPLETED already; there is nothing to resume");
+  return ReportResult(store, ResultOf(store, detail.row),
+                      ConfigFromJson(detail.config), request, globals);
+}
+
+int ResumeAndRun(const ResumeOptions& options, RunRequest& request,
+                 const GlobalOptions& globals) {
+  const std::int64_t id = ParseExperimentId(options.experiment);
+  const StoreLayout layout = FindStore(globals);
+  const std::optional<ExperimentConfig> config =
+      ConfigToResume(options, id, layout, request, globals);
+  if (!config) return ReportCompleted(options, id, layout, request, globals);
+  const auto place = FindNodePlace(*config, request);
   if (place && place->follows()) {
     throw Error(ErrorKind::kUsage,
                 "RANK=" + std::to_string(place->rank) +
@@ -83,10 +105,16 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
                     "they were, by 'dtrain create'");
   }
   return RunOnNodes(
-      place, config, PlanExperimentSlots(config), globals, request, [&] {
+      place, *config, PlanExperimentSlots(*config), globals, request, [&] {
         return RunRecorded(
-            layout, [&](Store&) { return id; }, config, request, globals);
+            layout, [&](Store&) { return id; }, *config, request, globals);
       });
+}
+
+int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
+  RunRequest request = CheckRunFlags(options.run);
+  return RunOrReport(request, "experiment " + options.experiment,
+                     [&] { return ResumeAndRun(options, request, globals); });
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace dtrain {
 namespace {
 
 int RunHere(const StoreLayout& layout, const Recording& record,
-            const ExperimentConfig& config, const RunRequest& request,
+            const ExperimentConfig& config, RunRequest& request,
             const GlobalOptions& globals, const Departure& departure) {
   // Whoever reads our output may go away; the experiment goes on.
   std::signal(SIGPIPE, SIG_IGN);
@@ -24,13 +24,14 @@ int RunHere(const StoreLayout& layout, const Recording& record,
   std::signal(SIGXFSZ, SIG_IGN);
   Store store = OpenStoreForWriting(layout, globals);
   const std::int64_t id = record(store);
+  request.experiment = id;
   std::function<void()> on_begin;
   if (departure) {
     on_begin = [&] { departure(id, layout.RunnerLog(id)); };
   }
   // As it is kept, whatever has become of the directory that it came from.
   const auto own = CompileOwnModel(config, layout.Context(id), globals);
-  const auto reporter = MakeReporter(request, globals, on_begin);
+  const auto reporter = MakeReporter(layout, request, globals, on_begin);
   const RunResult result =
       RunExperiment(store, id, config,
                     {.timeout = request.timeout,
@@ -44,7 +45,7 @@ int RunHere(const StoreLayout& layout, const Recording& record,
 }  // namespace
 
 int RunRecorded(const StoreLayout& layout, const Recording& record,
-                const ExperimentConfig& config, const RunRequest& request,
+                const ExperimentConfig& config, RunRequest& request,
                 const GlobalOptions& globals) {
   if (!request.detach) {
     return RunHere(layout, record, config, request, globals, nullptr);

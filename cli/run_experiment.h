@@ -16,7 +16,7 @@ using Recording = std::function<std::int64_t(Store& store)>;
 /// runs it: in the foreground to its end, or in the background, and then only
 /// says which it is. Gives the exit code.
 int RunRecorded(const StoreLayout& layout, const Recording& record,
-                const ExperimentConfig& config, const RunRequest& request,
+                const ExperimentConfig& config, RunRequest& request,
                 const GlobalOptions& globals);
 
 }  // namespace dtrain

@@ -1,25 +1,52 @@
 #include "cli/run_options.h"
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
+#include <iostream>
 
-#include <fcntl.h>
-
+#include "cli/config_file.h"
+#include "cli/exit_code.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/requirements.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/report/json_lines_reporter.h"
 
 namespace dtrain {
 namespace {
 
-void CheckWritable(const std::string& path) {
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-  if (file) return;
-  throw Error(ErrorKind::kUsage,
-              "--junit: cannot write '" + path + "': " + std::strerror(errno) +
-                  "; name a file in a directory that you may write to");
+// Those that were noted, and what else is wrong.
+Diagnostics Findings(const RunRequest& request, const std::string& name,
+                     const Error& error) {
+  Diagnostics found = request.diagnostics;
+  const bool told = std::ranges::any_of(found, [](const Diagnostic& one) {
+    return one.severity == Severity::kError ||
+           one.severity == Severity::kNotYet;
+  });
+  if (!told) found.push_back({.file = name, .message = error.what()});
+  return found;
+}
+
+void ReportError(const RunRequest& request, const std::string& name,
+                 const Error& error) {
+  const bool refused = !request.experiment;
+  if (request.json || request.jsonl) {
+    nlohmann::json document = {
+        {"experiment",
+         refused ? nlohmann::json() : nlohmann::json(*request.experiment)},
+        {"error", error.what()},
+        {"exit_code", ExitCodeOf(error.kind())},
+        {"diagnostics", DiagnosticsJson(Findings(request, name, error))}};
+    if (request.json) {
+      PrintJson(document);
+    } else {
+      JsonLinesReporter(std::cout, Clock::System())
+          .Write(refused ? "refused" : "error", std::move(document));
+    }
+  }
+  const std::string what =
+      refused ? name : "experiment " + std::to_string(*request.experiment);
+  WriteCiRefusal(request.ci, what, request.diagnostics, error);
 }
 
 }  // namespace
@@ -27,6 +54,9 @@ void CheckWritable(const std::string& path) {
 void AddRunFlags(CLI::App& app, RunFlags& flags) {
   const CliOption detach = AddFlag(app, "-d,--detach", flags.detach,
                                    "Run in the background, print the id");
+  AddFlag(app, "-f,--follow", flags.follow,
+          "Show what the trials of a search print (a single one's is shown)")
+      .Excludes(detach);
   AddOption(app, "--require", flags.require,
             "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
       .TypeName("EXPR")
@@ -40,22 +70,36 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddFlag(app, "--jsonl", flags.jsonl, "Every event as a line of JSON")
       .Excludes(json)
       .Excludes(detach);
-  AddOption(app, "--junit", flags.junit, "Write a JUnit report")
-      .TypeName("FILE")
-      .Excludes(detach);
+  AddCiFlags(app, flags.ci, detach);
 }
 
 RunRequest CheckRunFlags(const RunFlags& flags) {
   RunRequest request{.detach = flags.detach,
+                     .follow = flags.follow,
                      .json = flags.json,
                      .jsonl = flags.jsonl,
-                     .junit = flags.junit,
+                     .ci = flags.ci,
                      .requirements = ParseRequirements(flags.require)};
   if (!flags.timeout_text.empty()) {
     request.timeout = ParseDuration(flags.timeout_text, "--timeout");
   }
-  if (!flags.junit.empty()) CheckWritable(flags.junit);
+  CheckCiFlags(flags.ci);
   return request;
+}
+
+void NoteFindings(RunRequest& request, const Diagnostics& diagnostics) {
+  request.diagnostics = diagnostics;
+  AnnotateFindings(request.ci, diagnostics);
+}
+
+int RunOrReport(RunRequest& request, const std::string& name,
+                const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (!request.is_reported) ReportError(request, name, error);
+    throw;
+  }
 }
 
 }  // namespace dtrain

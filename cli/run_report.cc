@@ -1,20 +1,26 @@
 #include "cli/run_report.h"
 
+#include <filesystem>
 #include <iostream>
+#include <map>
+#include <set>
+#include <span>
 #include <utility>
 
 #include <unistd.h>
 
+#include "cli/ci_report.h"
 #include "cli/exit_code.h"
-#include "cli/junit_report.h"
 #include "cli/output.h"
 #include "cli/requirements.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/report/event_text.h"
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"
 #include "engine/report/live_display.h"
+#include "engine/report/log_merger.h"
 #include "engine/report/plain_reporter.h"
 #include "engine/report/reporter_group.h"
 #include "engine/report/summary.h"
@@ -31,6 +37,126 @@ class BeginReporter : public Reporter {
 
  private:
   std::function<void()> on_begin_;
+};
+
+// Shows, by `display`, what trials print while they run.
+class LogFollower : public Reporter {
+ public:
+  enum class Scope { kNone, kSingle, kAll };  // kSingle: of the only trial
+
+  LogFollower(std::unique_ptr<Reporter> display, StoreLayout layout,
+              Scope scope)
+      : display_(std::move(display)),
+        layout_(std::move(layout)),
+        scope_(scope) {}
+
+  void Begin(const RunInfo& info) override {
+    follows_ =
+        scope_ == Scope::kAll || (scope_ == Scope::kSingle && !IsSearch(info));
+    begin_ = Clock::System().now();
+    display_->Begin(info);
+  }
+  void OnCounted(Unit counted) override { display_->OnCounted(counted); }
+  void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
+    display_->OnTrialStarted(trial, from);
+    if (!follows_) return;
+    // What its last process printed is shown before what this one does.
+    while (behind_.contains(trial.id) && !Show(kMaxLines)) continue;
+    Add(trial);
+  }
+  void OnTraining(TrialId trial, const TrainingReport& report) override {
+    display_->OnTraining(trial, report);
+  }
+  void OnValidation(TrialId trial, const ValidationReport& report,
+                    bool best) override {
+    display_->OnValidation(trial, report, best);
+  }
+  void OnCheckpoint(TrialId trial, const CheckpointSaved& saved) override {
+    display_->OnCheckpoint(trial, saved);
+  }
+  void OnTrialEnded(const TrialRow& trial,
+                    const std::vector<std::string>& last_lines) override {
+    if (!follows_) return display_->OnTrialEnded(trial, last_lines);
+    merger_.End(trial.id);
+    if (!Show(kMaxLines)) behind_.insert(trial.id);
+    display_->OnTrialEnded(trial, {});
+  }
+  void OnUnread(TrialId trial, const std::vector<std::string>& names) override {
+    display_->OnUnread(trial, names);
+  }
+  void OnNotice(LogLevel level, const std::string& text) override {
+    display_->OnNotice(level, text);
+  }
+  void OnStatus(const RunStatus& status) override {
+    Show(kMaxLines);
+    display_->OnStatus(status);
+  }
+  void End(const RunResult& result) override {
+    if (!Show(kMaxLastLines)) {
+      const std::string id = std::to_string(result.experiment);
+      display_->OnNotice(LogLevel::kInfo,
+                         "the trials have printed more: dtrain logs " + id);
+    }
+    display_->End(result);
+  }
+
+ private:
+  // A trial that prints without end must not keep the runner from its work.
+  static constexpr int kMaxLines = 1000;
+  static constexpr int kMaxLastLines = 10'000;
+  // Of a longer log only the end is looked through for what is new.
+  static constexpr std::uintmax_t kLongLog = 1 << 20;
+
+  void Add(const TrialRow& trial) {
+    const std::filesystem::path path = layout_.TrialLog(trial.id);
+    const auto shown = shown_.find(trial.id);
+    if (shown != shown_.end()) {
+      since_[trial.id] = shown->second + Timestamp(1);
+    } else if (trial.started && *trial.started < begin_) {
+      since_[trial.id] = begin_;  // an earlier run showed the rest
+    }
+    LogSource source{.trial = trial.id,
+                     .path = path,
+                     .begins = since_[trial.id],
+                     .grows = true};
+    std::error_code ignored;
+    const std::uintmax_t size = std::filesystem::file_size(path, ignored);
+    if (!ignored && size > kLongLog) source.tail = kMaxLines;
+    merger_.Add(std::move(source));
+  }
+
+  // Shows up to `most` lines; false if there are more.
+  bool Show(int most) try {
+    if (!follows_) return true;
+    merger_.Refresh();
+    for (int lines = 0; lines < most;) {
+      const auto merged = merger_.Next();
+      if (!merged) {
+        behind_.clear();
+        return true;
+      }
+      if (merged->record.time < since_[merged->trial]) continue;
+      shown_[merged->trial] = merged->record.time;
+      display_->OnOutput(merged->trial, merged->record);
+      ++lines;
+    }
+    return false;
+  } catch (const Error& error) {
+    // The experiment does not depend on who watches it.
+    follows_ = false;
+    display_->OnNotice(LogLevel::kWarning, error.what());
+    return true;
+  }
+
+  std::unique_ptr<Reporter> display_;
+  StoreLayout layout_;
+  Scope scope_;
+  bool follows_ = false;
+  Timestamp begin_{0};
+  LogMerger merger_;
+  std::set<TrialId> behind_;            // ended, and not all is shown
+  std::map<TrialId, Timestamp> since_;  // lines before this are not shown
+  std::map<TrialId, Timestamp> shown_;  // time of the last line
 };
 
 Verbosity VerbosityOf(const GlobalOptions& globals) {
@@ -52,6 +178,9 @@ SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
     ++context.trials[trial.state];
     if (trial.reason == kKilledReason) ++context.killed;
     if (trial.id.number == row.best_trial) context.best_state = trial.state;
+    if (trial.reason.starts_with(kEndedEarly) && context.early++ == 0) {
+      context.why_early = "trial " + ToString(trial.id) + " " + trial.reason;
+    }
   }
   return context;
 }
@@ -71,10 +200,6 @@ nlohmann::json FinalDocument(const Store& store, const RunResult& result,
   document["requirements"] = ChecksJson(checks);
   document["store"] = store.layout().root().string();
   return document;
-}
-
-void WriteJunit(const std::string& path, const std::string& xml) {
-  WriteNamedFile("--junit", path, xml, "the experiment itself is recorded");
 }
 
 void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
@@ -97,7 +222,8 @@ void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
 
 }  // namespace
 
-std::unique_ptr<Reporter> MakeReporter(const RunRequest& request,
+std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
+                                       const RunRequest& request,
                                        const GlobalOptions& globals,
                                        std::function<void()> on_begin) {
   auto group = std::make_unique<ReporterGroup>();
@@ -111,17 +237,23 @@ std::unique_ptr<Reporter> MakeReporter(const RunRequest& request,
     return ModeOf(STDERR_FILENO, color);
   };
   const Verbosity verbosity = VerbosityOf(globals);
+  std::unique_ptr<Reporter> display;
   if (mode().redraw && !request.detach && !globals.quiet) {
-    group->Add(std::make_unique<LiveDisplay>(std::cerr, mode, verbosity,
-                                             Clock::System()));
+    display = std::make_unique<LiveDisplay>(std::cerr, mode, verbosity,
+                                            Clock::System());
   } else {
-    group->Add(std::make_unique<PlainReporter>(std::cerr, mode(), verbosity));
+    display = std::make_unique<PlainReporter>(std::cerr, mode(), verbosity);
   }
+  const LogFollower::Scope scope =
+      request.detach || globals.quiet ? LogFollower::Scope::kNone
+      : request.follow                ? LogFollower::Scope::kAll
+                                      : LogFollower::Scope::kSingle;
+  group->Add(std::make_unique<LogFollower>(std::move(display), layout, scope));
   return group;
 }
 
 int ReportResult(const Store& store, const RunResult& result,
-                 const ExperimentConfig& config, const RunRequest& request,
+                 const ExperimentConfig& config, RunRequest& request,
                  const GlobalOptions& globals) {
   const ExperimentRow row = FindExperiment(store, result.experiment);
   // What was paused is not judged: it can still get there.
@@ -131,6 +263,7 @@ int ReportResult(const Store& store, const RunResult& result,
   const auto conclusion =
       request.conclude ? request.conclude(store, result) : std::nullopt;
   const SummaryContext context = ContextOf(store, row, config, globals);
+  request.is_reported = true;
   if (request.json || request.jsonl) {
     nlohmann::json document =
         FinalDocument(store, result, row, context, checks);
@@ -148,9 +281,8 @@ int ReportResult(const Store& store, const RunResult& result,
   ExplainResult(result, globals);
   const bool met = ReportUnmet(checks, result.experiment, globals) &&
                    (!conclusion || conclusion->met);
-  if (!request.junit.empty()) {
-    WriteJunit(request.junit, JunitReport(store, row, checks));
-  }
+  const JudgedExperiment judged{.row = row, .checks = checks};
+  WriteCiReport(request.ci, store, std::span(&judged, 1));
   const int code = ExitCodeOf(result);
   return code == kExitDone && !met ? kExitRequirement : code;
 }

@@ -13,14 +13,15 @@ namespace dtrain {
 
 /// What shows a run while it goes on: a live display or lines on stderr, JSON
 /// lines on stdout. `on_begin` is called once the runner holds the experiment.
-std::unique_ptr<Reporter> MakeReporter(const RunRequest& request,
+std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
+                                       const RunRequest& request,
                                        const GlobalOptions& globals,
                                        std::function<void()> on_begin);
 
 /// Says how the run ended: summary or JSON on stdout, what went wrong or how
 /// to go on on stderr, the JUnit file. Gives the exit code.
 int ReportResult(const Store& store, const RunResult& result,
-                 const ExperimentConfig& config, const RunRequest& request,
+                 const ExperimentConfig& config, RunRequest& request,
                  const GlobalOptions& globals);
 
 }  // namespace dtrain

@@ -83,8 +83,7 @@ json SingleTrialConfig(const RecordedTrial& trial) {
       {"name", "single"},
       {"metric", config.searcher.metric},
       {"smaller_is_better", config.searcher.smaller_is_better},
-      {"max_length",
-       {{UnitName(config.length_unit), config.searcher.max_length}}}};
+      {"max_length", MaxLengthJson(config)}};
   return effective;
 }
 
@@ -93,6 +92,7 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        std::vector<std::string> overrides,
                                        const std::vector<std::string>& labels,
                                        const StoreLayout& layout,
+                                       RunRequest& request,
                                        const GlobalOptions& globals) {
   const std::string where = "trial " + ToString(trial.row.id);
   json base = effective;
@@ -101,6 +101,7 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
       ToYaml(base), RecordedOptions(where, std::move(overrides),
                                     layout.Context(trial.row.id.experiment)));
   PrintDiagnostics(result.diagnostics, globals);
+  NoteFindings(request, result.diagnostics);
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/true);
   if (!refusal.empty() || !result.config) {
     throw Error(ErrorKind::kUsage,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/run_options.h"
 #include "engine/config/experiment_config.h"
 #include "engine/store/store.h"
 
@@ -26,14 +27,16 @@ RecordedTrial FindRecordedTrial(const Store& store, TrialId id);
 nlohmann::json SingleTrialConfig(const RecordedTrial& trial);
 
 /// That configuration with the `overrides` of `--set` and more labels. Prints
-/// all findings, unread hyperparameters included; environment variables are
-/// taken from this process. Throws Error(kUsage) if there is an error, or where
-/// a hyperparameter is given another type than the trial had.
+/// all findings and notes them in `request`, unread hyperparameters included;
+/// environment variables are taken from this process. Throws Error(kUsage) if
+/// there is an error, or where a hyperparameter is given another type than the
+/// trial had.
 ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        const nlohmann::json& effective,
                                        std::vector<std::string> overrides,
                                        const std::vector<std::string>& labels,
                                        const StoreLayout& layout,
+                                       RunRequest& request,
                                        const GlobalOptions& globals);
 
 /// Where the new experiment of `effective` comes from: as Provenance, but the

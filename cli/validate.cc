@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "cli/ci_report.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/entrypoint_check.h"
@@ -20,6 +21,7 @@ struct ValidateOptions : JsonOption {
   std::vector<std::string> overrides;
   bool keys = false;
   bool here = false;
+  CiFlags ci;
 };
 
 // With --keys the YAML alone, else all that `create` would look at.
@@ -40,20 +42,38 @@ ConfigResult Check(const ValidateOptions& options,
   return result;
 }
 
+void PrintValidation(const ValidateOptions& options, const ConfigResult& result,
+                     const std::string& refusal) {
+  if (!options.json) return;
+  PrintJson({{"file", options.config},
+             {"valid", refusal.empty()},
+             {"error", refusal.empty() ? nlohmann::json(nullptr)
+                                       : nlohmann::json(refusal)},
+             {"diagnostics", DiagnosticsJson(result.diagnostics)},
+             {"config", result.config ? result.config->effective
+                                      : nlohmann::json(nullptr)}});
+}
+
 int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
-  const ConfigResult result = Check(options, globals);
+  CheckCiFlags(options.ci);
+  ConfigResult result;
+  try {
+    result = Check(options, globals);
+  } catch (const Error& error) {
+    PrintValidation(options, result, error.what());
+    WriteCiRefusal(options.ci, options.config, {}, error);
+    throw;
+  }
   const std::string refusal = Refusal(result.diagnostics, /*not_yet=*/false);
   PrintDiagnostics(result.diagnostics, globals);
-  if (options.json) {
-    PrintJson({{"file", options.config},
-               {"valid", refusal.empty()},
-               {"diagnostics", DiagnosticsJson(result.diagnostics)},
-               {"config", result.config ? result.config->effective
-                                        : nlohmann::json(nullptr)}});
-  }
+  AnnotateFindings(options.ci, result.diagnostics);
+  PrintValidation(options, result, refusal);
   if (!refusal.empty()) {
-    throw Error(ErrorKind::kUsage, options.config + ": " + refusal);
+    const Error error(ErrorKind::kUsage, options.config + ": " + refusal);
+    WriteCiRefusal(options.ci, options.config, result.diagnostics, error);
+    throw error;
   }
+  WriteCiAcceptance(options.ci, options.config, result.diagnostics);
   if (!options.json) {
     std::cout << EscapeForTerminal(options.config) << ": valid\n";
   }
@@ -80,6 +100,7 @@ void SetUpValidate(CLI::App& app, Invocation& invocation) {
       .Excludes(context)
       .Excludes(here);
   AddJsonOption(app, *options);
+  AddCiFlags(app, options->ci);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Validate(*options, invocation.globals);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/ci_report.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
@@ -26,6 +27,7 @@ struct WaitOptions : JsonOption {
   std::vector<std::string> experiments;
   std::vector<std::string> requirements;
   std::string timeout;
+  CiFlags ci;
 };
 
 // Looks at the experiments again and again until none will go on by itself.
@@ -80,10 +82,9 @@ int Worst(int a, int b) {
   return std::ranges::find(kOrder, a) < std::ranges::find(kOrder, b) ? b : a;
 }
 
-int Judge(const Store& store, const ExperimentRow& row,
-          const std::vector<Comparison>& requirements,
-          const GlobalOptions& globals, nlohmann::json& array) {
-  const auto checks = CheckRequirements(requirements, store, row);
+int Judge(const JudgedExperiment& experiment, const GlobalOptions& globals,
+          nlohmann::json& array) {
+  const auto& [row, checks] = experiment;
   const bool met = ReportUnmet(checks, row.id, globals);
   nlohmann::json json = ExperimentJson(row, row.seconds);
   json["requirements"] = ChecksJson(checks);
@@ -101,7 +102,7 @@ int Judge(const Store& store, const ExperimentRow& row,
   return Worst(ExitCodeOf(row.state), met ? kExitDone : kExitRequirement);
 }
 
-int Wait(const WaitOptions& options, const GlobalOptions& globals) {
+int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
   const auto requirements = ParseRequirements(options.requirements);
   std::optional<Duration> timeout;
   if (!options.timeout.empty()) {
@@ -114,18 +115,35 @@ int Wait(const WaitOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   Waiting waiting(store, ids);
   if (!waiting.Run(timeout)) {
-    SayError(globals,
-             "still not ended after " + FormatDuration(*timeout) +
-                 "; wait longer, or look with: " + CommandFor(globals, "list"));
+    const Error error(
+        ErrorKind::kFailed,
+        "still not ended after " + FormatDuration(*timeout) +
+            "; wait longer, or look with: " + CommandFor(globals, "list"));
+    SayError(globals, error.what());
+    WriteCiRefusal(options.ci, "wait", {}, error);
     return kExitTimeout;
   }
   int code = kExitDone;
   nlohmann::json array = nlohmann::json::array();
+  std::vector<JudgedExperiment> judged;
   for (const ExperimentRow& row : waiting.rows()) {
-    code = Worst(code, Judge(store, row, requirements, globals, array));
+    judged.push_back(
+        {.row = row, .checks = CheckRequirements(requirements, store, row)});
+    code = Worst(code, Judge(judged.back(), globals, array));
   }
   if (options.json) PrintJson({{"experiments", std::move(array)}});
+  WriteCiReport(options.ci, store, judged);
   return code;
+}
+
+int Wait(const WaitOptions& options, const GlobalOptions& globals) {
+  CheckCiFlags(options.ci);
+  try {
+    return WaitAndJudge(options, globals);
+  } catch (const Error& error) {
+    WriteCiRefusal(options.ci, "wait", {}, error);
+    throw;
+  }
 }
 
 }  // namespace
@@ -139,6 +157,7 @@ void SetUpWait(CLI::App& app, Invocation& invocation) {
   AddOption(app, "--timeout", options->timeout,
             "Exit 124 after this time: 90, 30m, 1.5h");
   AddJsonOption(app, *options);
+  AddCiFlags(app, options->ci);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Wait(*options, invocation.globals);

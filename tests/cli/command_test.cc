@@ -210,5 +210,281 @@ TEST_F(CommandTest, RunsInItsCopyOfTheFiles) {
               HasSubstr("experiments/1/context\n1.1 | hello"));
 }
 
+class PrintedLinesTest : public CommandTest {
+ protected:
+  std::string Yaml(const std::string& searcher) const {
+    fs::create_directories(dtrain_.directory() / "program");
+    const auto script = dtrain_.Write(
+        "program/run.sh",
+        "#!/bin/sh\necho \"hello $DTRAIN_HPARAM_lr\"\n"
+        "printf 'old\\rnew\\033[2J\\n' >&2\n"
+        "printf '{\"type\":\"validation\",\"batches\":1,\"metrics\":"
+        "{\"loss\":1}}\\n' >&3\n");
+    fs::permissions(script, fs::perms::owner_all);
+    dtrain_.Write("program/run.yaml",
+                  "entrypoint: ./run.sh\n"
+                  "hyperparameters: {lr: {type: categorical, vals: [1, 2]}}\n"
+                  "searcher: {metric: loss, max_length: 1, " +
+                      searcher + "}\nresources: {slots: cpu}\n");
+    return "program/run.yaml";
+  }
+};
+
+TEST_F(PrintedLinesTest, AreShownOfASingleTrial) {
+  const CliResult result =
+      dtrain_.Run({"create", Yaml("name: single"), "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("\nhello "));
+  EXPECT_THAT(result.err, HasSubstr("\nnew\\x1b[2J\n"));
+  EXPECT_EQ(result.Json()["state"], "COMPLETED");
+  const CliResult quiet = dtrain_.Run({"create", "program/run.yaml", "-q"});
+  EXPECT_THAT(quiet.err, testing::Not(HasSubstr("hello")));
+}
+
+TEST_F(PrintedLinesTest, AreShownOfASearchThatIsFollowed) {
+  const std::string yaml = Yaml("name: grid");
+  EXPECT_THAT(dtrain_.Run({"create", yaml}).err,
+              testing::Not(HasSubstr("hello")));
+  const CliResult followed = dtrain_.Run({"create", yaml, "-f"});
+  EXPECT_THAT(followed.err, HasSubstr("\n2.1 | hello 2\n"));
+  EXPECT_THAT(followed.err, HasSubstr("\n2.2 | hello 1\n"));
+  EXPECT_EQ(dtrain_.Run({"create", yaml, "-f", "-d"}).code, 2);
+}
+
+TEST_F(PrintedLinesTest, OfAFailureAreShownOnce) {
+  const std::string yaml = Yaml("name: single");
+  dtrain_.Write("program/run.sh", "#!/bin/sh\necho once\nexit 3\n");
+  const CliResult result =
+      dtrain_.Run({"create", yaml, "--set", "max_restarts=0"});
+  EXPECT_EQ(result.code, 1);
+  const auto first = result.err.find("once");
+  ASSERT_NE(first, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("once", first + 1), std::string::npos)
+      << result.err;
+}
+
+TEST_F(CommandTest, ReasonOfAnEarlyEndIsKeptAndShown) {
+  fs::create_directories(dtrain_.directory() / "program");
+  const auto script = dtrain_.Write(
+      "program/run.sh",
+      "#!/bin/sh\nfor i in 1 2 3 4; do printf '{\"type\":\"validation\","
+      "\"batches\":%d,\"metrics\":{\"loss\":1}}\\n' $i >&3; done\n"
+      "read -r order <&4\n");
+  fs::permissions(script, fs::perms::owner_all);
+  dtrain_.Write("program/run.yaml",
+                "entrypoint: ./run.sh\n"
+                "searcher: {name: single, metric: loss, max_length: 100}\n"
+                "early_stopping: {patience: 2}\n"
+                "resources: {slots: cpu}\n");
+  const CliResult result = dtrain_.Run({"create", "program/run.yaml"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string reason =
+      "ended early: 'loss' did not improve 2 times in a row (early_stopping)";
+  EXPECT_EQ(Trials()[0]["reason"], reason);
+  EXPECT_THAT(result.out, HasSubstr("trial 1.1 " + reason));
+  EXPECT_THAT(result.err, HasSubstr(reason));
+
+  const CliResult wrong = dtrain_.Run(
+      {"create", "program/run.yaml", "--set", "early_stopping.metric=los"});
+  EXPECT_EQ(wrong.code, 1);
+  const json trial =
+      dtrain_.Run({"trials", "2", "--json"}).Json().at("trials")[0];
+  EXPECT_EQ(trial["restarts"], 0);
+  EXPECT_EQ(trial["reason"],
+            "early_stopping.metric 'los' was not reported; reported: loss; "
+            "set early_stopping.metric to one of these");
+}
+
+TEST_F(CommandTest, WhatAProgramSaysOfItsEndIsItsReason) {
+  fs::create_directories(dtrain_.directory() / "program");
+  const auto script = dtrain_.Write(
+      "program/run.sh",
+      "#!/bin/sh\nprintf '{\"type\":\"end\",\"reason\":\"user_stop\","
+      "\"message\":\"good enough\"}\\n' >&3\n");
+  fs::permissions(script, fs::perms::owner_all);
+  dtrain_.Write("program/run.yaml",
+                "entrypoint: ./run.sh\n"
+                "searcher: {name: single, metric: loss, max_length: 100}\n"
+                "resources: {slots: cpu}\n");
+  EXPECT_EQ(dtrain_.Run({"create", "program/run.yaml"}).code, 0);
+  EXPECT_EQ(Trials()[0]["reason"], "ended early: good enough");
+}
+
+// A program that trains until it is satisfied, whatever it is told.
+class OwnLengthTest : public CommandTest {
+ protected:
+  static std::string Validation(int batches, double loss) {
+    return "printf '{\"type\":\"validation\",\"batches\":" +
+           std::to_string(batches) +
+           ",\"metrics\":{\"loss\":" + std::to_string(loss) + "}}\\n' >&3\n";
+  }
+  void WriteProgram(const std::string& body) const {
+    const auto script = dtrain_.Write("program/run.sh", "#!/bin/sh\n" + body);
+    fs::permissions(script, fs::perms::owner_all);
+  }
+  // The experiment of a searcher without max_length.
+  std::string Yaml(const std::string& searcher) const {
+    dtrain_.Write("program/run.yaml",
+                  "entrypoint: ./run.sh\n"
+                  "hyperparameters: {lr: {type: categorical, vals: [1, 2]}}\n"
+                  "searcher: {metric: loss, " +
+                      searcher + "}\nresources: {slots: cpu}\n");
+    return "program/run.yaml";
+  }
+  void SetUp() override {
+    fs::create_directories(dtrain_.directory() / "program");
+    WriteProgram("echo \"until '$DTRAIN_UNTIL'\"; cat $DTRAIN_TRIAL\n" +
+                 Validation(10, 3) + Validation(20, 1) + Validation(30, 2));
+  }
+};
+
+TEST_F(OwnLengthTest, LastReportIsTheResultAndTheBestIsTheBest) {
+  const CliResult result =
+      dtrain_.Run({"create", Yaml("name: random, max_trials: 2"), "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["state"], "COMPLETED");
+  EXPECT_EQ(result.Json()["best"]["value"], 1);
+  EXPECT_EQ(result.Json()["best"]["batches"], 20);
+  for (const json& trial : Trials()) {
+    EXPECT_EQ(trial["state"], "COMPLETED");
+    EXPECT_TRUE(trial["reason"].is_null());
+    EXPECT_EQ(trial["batches"], 30);
+    EXPECT_EQ(trial["latest"]["value"], 2);
+    EXPECT_EQ(trial["rung"], 1);
+  }
+  const std::string log = dtrain_.Run({"logs", "1.1", "--raw"}).out;
+  EXPECT_THAT(log, HasSubstr("until ''"));
+  EXPECT_THAT(log, HasSubstr("\"until\": null"));
+  EXPECT_THAT(log, HasSubstr("\"checkpoint_policy\": \"best\""));
+  const json described = dtrain_.Run({"describe", "1", "--json"}).Json();
+  EXPECT_EQ(described["search"]["total_length"], json());
+  EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
+              HasSubstr("2 trials that each decide their length"));
+}
+
+TEST_F(OwnLengthTest, IsForSingleRandomAndGridOnly) {
+  for (const char* name : {"single", "random, max_trials: 2", "grid"}) {
+    const CliResult valid =
+        dtrain_.Run({"validate", Yaml("name: " + std::string(name))});
+    EXPECT_EQ(valid.code, 0) << valid.err;
+  }
+  const CliResult asha = dtrain_.Run(
+      {"validate", Yaml("name: asha, max_trials: 2, num_rungs: 2")});
+  EXPECT_EQ(asha.code, 2);
+  EXPECT_THAT(asha.err, HasSubstr("searcher.max_length: required but missing: "
+                                  "async_halving compares trials at lengths"));
+  const CliResult model =
+      dtrain_.Run({"validate", Yaml("name: single"), "--set",
+                   "entrypoint=digits:LeNetTrial"});
+  EXPECT_EQ(model.code, 2);
+  EXPECT_THAT(model.err, HasSubstr("searcher.max_length: required"));
+  const CliResult stops =
+      dtrain_.Run({"validate", Yaml("name: single, stops: [5]")});
+  EXPECT_EQ(stops.code, 2);
+  EXPECT_THAT(stops.err, HasSubstr("searcher.stops: are lengths before "
+                                   "max_length, which is missing"));
+}
+
+TEST_F(OwnLengthTest, PlansSayThatTheProgramDecides) {
+  const std::string yaml = Yaml("name: grid");
+  EXPECT_THAT(dtrain_.Run({"create", yaml, "--dry-run"}).out,
+              HasSubstr("up to 2 trials of the length that it decides"));
+  EXPECT_EQ(
+      dtrain_.Run({"create", yaml, "--dry-run", "--json"}).Json()["max_length"],
+      json());
+  const CliResult preview = dtrain_.Run(
+      {"preview-search", yaml, "--simulate", "hash", "--seed", "1"});
+  EXPECT_EQ(preview.code, 0) << preview.err;
+  EXPECT_THAT(preview.out, HasSubstr("each as long as the program decides"));
+  EXPECT_THAT(preview.out, testing::Not(HasSubstr("0 batches")));
+  const json plan = dtrain_.Run({"preview-search", yaml, "--json"}).Json();
+  EXPECT_EQ(plan["plan"], json::parse(R"([{"trials": 2, "length": null}])"));
+  EXPECT_EQ(plan["total_length"], json());
+}
+
+TEST_F(OwnLengthTest, GoesOnWhereItWasStopped) {
+  WriteProgram(Validation(10, 3) +
+               "echo 1 > $DTRAIN_DIRECTORY/state\n"
+               "printf '{\"type\":\"checkpoint\",\"batches\":10,\"path\":"
+               "\"%s\"}\\n' $DTRAIN_DIRECTORY/state >&3\n"
+               "[ -z \"$DTRAIN_CHECKPOINT\" ] || exit 0\n"
+               "read -r order <&4\n");
+  const CliResult stopped =
+      dtrain_.Run({"create", Yaml("name: single")},
+                  {.signal_when = "validation at", .signal = SIGINT});
+  ASSERT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_EQ(Trials()[0]["state"], "PAUSED");
+
+  const CliResult resumed = dtrain_.Run({"resume", "1", "--json"});
+
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.Json()["state"], "COMPLETED");
+  EXPECT_EQ(Trials()[0]["runs"], 2);
+  EXPECT_EQ(Trials()[0]["latest"]["value"], 3);
+}
+
+TEST_F(OwnLengthTest, ResumedWithNothingLeftToDoKeepsItsResult) {
+  WriteProgram(
+      "[ -z \"$DTRAIN_CHECKPOINT\" ] || exit 0\n"
+      "echo 1 > $DTRAIN_DIRECTORY/state\n"
+      "printf '{\"type\":\"checkpoint\",\"batches\":10,\"path\":"
+      "\"%s\"}\\n' $DTRAIN_DIRECTORY/state >&3\n" +
+      Validation(10, 3) + "read -r order <&4\n");
+  ASSERT_EQ(dtrain_
+                .Run({"create", Yaml("name: single")},
+                     {.signal_when = "validation at", .signal = SIGINT})
+                .code,
+            130);
+  const CliResult resumed = dtrain_.Run({"resume", "1", "--json"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.Json()["state"], "COMPLETED");
+  EXPECT_EQ(resumed.Json()["best"]["value"], 3);
+}
+
+TEST_F(OwnLengthTest, ReproducesAndContinues) {
+  ASSERT_EQ(dtrain_.Run({"create", Yaml("name: grid")}).code, 0);
+  const CliResult reproduced = dtrain_.Run({"reproduce", "1.2"});
+  EXPECT_EQ(reproduced.code, 0) << reproduced.err;
+  EXPECT_THAT(reproduced.out, HasSubstr("bit for bit"));
+  const CliResult config = dtrain_.Run({"config", "2"});
+  EXPECT_THAT(config.out, testing::Not(HasSubstr("max_length: {")));
+}
+
+TEST_F(OwnLengthTest, FailsWithoutAValidation) {
+  WriteProgram("exit 0\n");
+  const CliResult result =
+      dtrain_.Run({"create", Yaml("name: single"), "--set", "max_restarts=0"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(Trials()[0]["reason"],
+            "the program ended at 0 batches without a validation of 'loss'");
+}
+
+TEST_F(OwnLengthTest, UserStopIsAnEndLikeExit) {
+  WriteProgram(Validation(10, 3) +
+               "printf '{\"type\":\"end\",\"reason\":\"user_stop\"}\\n'"
+               " >&3\n");
+  const CliResult result = dtrain_.Run({"create", Yaml("name: single")});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Trials()[0]["state"], "COMPLETED");
+  EXPECT_EQ(Trials()[0]["rung"], 1);
+}
+
+TEST_F(OwnLengthTest, IsTestedUpToItsFirstValidation) {
+  WriteProgram(Validation(10, 3) + "read -r order <&4\necho \"$order\" >&2\n");
+  const CliResult result =
+      dtrain_.Run({"create", Yaml("name: grid"), "--test"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("test passed"));
+}
+
+TEST_F(OwnLengthTest, CountsWhatTheProgramCounts) {
+  WriteProgram(
+      "printf '{\"type\":\"validation\",\"epochs\":3,"
+      "\"metrics\":{\"loss\":1}}\\n' >&3\n");
+  const CliResult result = dtrain_.Run({"create", Yaml("name: single")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Trials()[0]["latest"]["value"], 1);
+}
+
 }  // namespace
 }  // namespace dtrain

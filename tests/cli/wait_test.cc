@@ -46,6 +46,32 @@ TEST_F(WaitTest, JudgesRequirements) {
   const auto checks = unmet.Json()["experiments"][0]["requirements"];
   EXPECT_EQ(checks[0]["met"], true);
   EXPECT_EQ(checks[1]["met"], false);
+  EXPECT_EQ(checks[1]["actual"], 0.75);
+}
+
+TEST_F(WaitTest, ActualIsNullWhereNothingWasReported) {
+  const CliResult result = dtrain_.Run(
+      {"wait", "1", "--require", "acc>0 and state==COMPLETED", "--json"});
+  const auto checks = result.Json()["experiments"][0]["requirements"];
+  EXPECT_EQ(checks[0]["actual"], nullptr);
+  EXPECT_THAT(checks[0]["reason"].get<std::string>(),
+              HasSubstr("not reported by the best trial"));
+  EXPECT_EQ(checks[1]["actual"], "COMPLETED");
+}
+
+TEST_F(WaitTest, ReportsSeveralExperimentsToServers) {
+  const CliResult result = dtrain_.Run(
+      {"wait", "1", "3", "--junit", "r.xml", "--annotate", "github"},
+      {.environment = {{"GITHUB_STEP_SUMMARY", "summary.md"}}});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("::error title=experiment 3 "));
+  const CliResult read =
+      dtrain_.RunProgram({"python3", "-c",
+                          "import xml.etree.ElementTree as t;"
+                          "print(len(t.parse('r.xml').getroot()))"});
+  EXPECT_EQ(read.out, "2\n") << read.err;
+  EXPECT_THAT(dtrain_.RunProgram({"cat", "summary.md"}).out,
+              HasSubstr("### dtrain: experiment 3 "));
 }
 
 TEST_F(WaitTest, NamesWhatWasReportedInsteadOfTheMetric) {

@@ -1,0 +1,329 @@
+#include "cli/ci_report.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string_view>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "cli/output.h"
+#include "cli/store_access.h"
+#include "engine/base/clock.h"
+#include "engine/base/host_name.h"
+#include "engine/base/text.h"
+#include "engine/base/unique_fd.h"
+#include "engine/report/format.h"
+#include "engine/report/junit.h"
+
+namespace dtrain {
+namespace {
+
+using Outcome = JunitCase::Outcome;
+
+Outcome OutcomeOf(State state) {
+  switch (state) {
+    case State::kCompleted:
+    case State::kStopped:
+      return Outcome::kPassed;
+    case State::kError:
+      return Outcome::kFailed;
+    case State::kPending:
+    case State::kRunning:
+    case State::kPaused:
+    case State::kInterrupted:
+    case State::kCanceled:
+      return Outcome::kSkipped;
+  }
+  return Outcome::kSkipped;
+}
+
+JunitCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
+                    Unit counted) {
+  JunitCase test{.name = "trial " + ToString(trial.id),
+                 .class_name = experiment.name,
+                 .seconds = trial.seconds,
+                 .outcome = OutcomeOf(trial.state)};
+  test.message = std::string(StateName(trial.state)) +
+                 (trial.reason.empty() ? "" : ": " + trial.reason);
+  test.output = FormatHparams(trial.hparams) + "\n" + experiment.metric + " " +
+                FormatBest(trial.best, counted);
+  return test;
+}
+
+JunitCase CheckCase(const Check& check, const ExperimentRow& experiment) {
+  return {.name = "requirement " + check.text,
+          .class_name = experiment.name,
+          .outcome = check.met ? Outcome::kPassed : Outcome::kFailed,
+          .message = "actual: " + check.actual};
+}
+
+JunitSuite SuiteOf(const Store& store, const ExperimentRow& experiment,
+                   const std::vector<Check>& checks) {
+  JunitSuite suite{.name = experiment.name,
+                   .host = HostName(),
+                   .time = experiment.started.value_or(experiment.created),
+                   .seconds = experiment.seconds};
+  const Unit counted = CountedUnit(store, experiment.id);
+  for (const TrialRow& trial : ListTrials(store, experiment)) {
+    suite.cases.push_back(TrialCase(trial, experiment, counted));
+  }
+  const bool told = std::ranges::any_of(suite.cases, [](const JunitCase& c) {
+    return c.outcome == Outcome::kFailed;
+  });
+  const bool failed =
+      experiment.state == State::kError || experiment.state == State::kCanceled;
+  if (failed && !told) {
+    suite.cases.push_back(
+        {.name = "experiment " + std::to_string(experiment.id),
+         .class_name = experiment.name,
+         .outcome = Outcome::kFailed,
+         .message = std::string(StateName(experiment.state)) +
+                    (experiment.error.empty() ? "" : ": " + experiment.error)});
+  }
+  for (const Check& check : checks) {
+    suite.cases.push_back(CheckCase(check, experiment));
+  }
+  return suite;
+}
+
+void WriteJunit(const std::string& path, std::span<const JunitSuite> suites,
+                const std::string& remedy) {
+  if (path.empty()) return;
+  WriteNamedFile("--junit", path, JunitXml(suites), remedy);
+}
+
+// A text in a workflow command of GitHub:
+// https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+std::string EscapeData(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '%') {
+      escaped += "%25";
+    } else if (c == '\r') {
+      escaped += "%0D";
+    } else if (c == '\n') {
+      escaped += "%0A";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// The same, as the value of a property.
+std::string EscapeProperty(std::string_view text) {
+  std::string escaped;
+  for (const char c : EscapeData(text)) {
+    if (c == ':') {
+      escaped += "%3A";
+    } else if (c == ',') {
+      escaped += "%2C";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// On stderr, which GitHub reads too: stdout may be a JSON document.
+void PrintAnnotation(std::string_view command, const std::string& properties,
+                     const std::string& message) {
+  std::cerr << "::" << command << (properties.empty() ? "" : " ") << properties
+            << "::" << EscapeData(EscapeForTerminal(message)) << '\n';
+}
+
+std::string_view CommandOf(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+    case Severity::kNotYet:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "notice";
+  }
+  return "error";
+}
+
+void PrintAnnotation(const Diagnostic& diagnostic) {
+  std::string properties = "file=" + EscapeProperty(diagnostic.file);
+  // Without a line it is about the whole file, or about --set.
+  if (diagnostic.line > 0) {
+    properties += ",line=" + std::to_string(diagnostic.line) +
+                  ",col=" + std::to_string(diagnostic.column);
+  }
+  const std::string key = diagnostic.key.empty() ? "" : diagnostic.key + ": ";
+  PrintAnnotation(CommandOf(diagnostic.severity), properties,
+                  key + diagnostic.message);
+}
+
+// Adds Markdown to the summary of the step, where there is one.
+void AppendStepSummary(const std::string& markdown) {
+  const char* path = std::getenv("GITHUB_STEP_SUMMARY");
+  if (path == nullptr || *path == '\0') return;
+  std::ofstream file(path, std::ios::app);
+  file << markdown << '\n';
+  file.flush();
+  if (file) return;
+  std::cerr << "dtrain: warning: GITHUB_STEP_SUMMARY: cannot write to '"
+            << EscapeForTerminal(path) << "'\n";
+}
+
+// As Markdown shows it whatever is in it: one line in backticks.
+std::string Code(const std::string& text) {
+  std::string line = EscapeForTerminal(text);
+  std::ranges::replace(line, '`', '\'');
+  std::ranges::replace(line, '|', '/');
+  return line.empty() ? "-" : "`" + line + "`";
+}
+
+// GitHub takes 1 MiB of a step; failures are annotated anyway.
+constexpr std::size_t kMaxSummaryRows = 200;
+
+std::string SummaryOf(const JunitSuite& suite, const ExperimentRow& row,
+                      Unit counted) {
+  std::string text = "### dtrain: experiment " + std::to_string(row.id) + " " +
+                     Code(row.name) + " is " +
+                     std::string(StateName(row.state)) + "\n\n";
+  if (!row.error.empty()) text += Code(row.error) + "\n\n";
+  if (row.best) {
+    text += "Best: trial " + ToString(TrialId{row.id, row.best_trial}) + ", " +
+            Code(row.metric + " " + FormatBest(row.best, counted)) + "\n\n";
+  }
+  text += "| | |\n|---|---|\n";
+  for (std::size_t i = 0; i < suite.cases.size(); ++i) {
+    if (i == kMaxSummaryRows) {
+      text += "| and " + std::to_string(suite.cases.size() - i) + " more | |\n";
+      break;
+    }
+    const JunitCase& test = suite.cases[i];
+    const bool failed = test.outcome == Outcome::kFailed;
+    text += "| " + Code(test.name) + " | " + (failed ? "**failed** " : "") +
+            Code(test.message) + " |\n";
+  }
+  return text;
+}
+
+void Annotate(const JunitSuite& suite, const ExperimentRow& row, Unit counted) {
+  for (const JunitCase& test : suite.cases) {
+    if (test.outcome != Outcome::kFailed) continue;
+    PrintAnnotation(
+        "error",
+        "title=" + EscapeProperty("experiment " + std::to_string(row.id) +
+                                  " '" + row.name + "'"),
+        test.name + ": " + test.message);
+  }
+  AppendStepSummary(SummaryOf(suite, row, counted));
+}
+
+std::string FindingList(const Diagnostics& diagnostics) {
+  std::string list;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    list += "- " + Code(diagnostic.ToString()) + "\n";
+  }
+  return list;
+}
+
+// `error`: why it is refused, or empty.
+JunitSuite ConfigurationSuite(const std::string& name,
+                              const Diagnostics& diagnostics,
+                              const std::string& error) {
+  JunitCase test{.name = "configuration",
+                 .class_name = name,
+                 .outcome = error.empty() ? Outcome::kPassed : Outcome::kError,
+                 .message = error};
+  for (const Diagnostic& diagnostic : diagnostics) {
+    test.output += diagnostic.ToString() + "\n";
+  }
+  return {.name = name,
+          .host = HostName(),
+          .time = Clock::System().now(),
+          .cases = {std::move(test)}};
+}
+
+}  // namespace
+
+void AddCiFlags(CLI::App& app, CiFlags& flags,
+                std::optional<CliOption> detach) {
+  const CliOption junit =
+      AddOption(app, "--junit", flags.junit, "Write a JUnit report");
+  junit.TypeName("FILE");
+  const CliOption annotate =
+      AddOption(app, "--annotate", flags.annotate,
+                "Annotate findings and failures, write a step summary");
+  annotate.TypeName("SERVICE").OneOf({"github"});
+  if (!detach) return;
+  junit.Excludes(*detach);
+  annotate.Excludes(*detach);
+}
+
+void CheckCiFlags(const CiFlags& flags) {
+  if (flags.junit.empty()) return;
+  const UniqueFd file(
+      open(flags.junit.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!file) {
+    throw Error(ErrorKind::kUsage,
+                "--junit: cannot write '" + flags.junit +
+                    "': " + std::strerror(errno) +
+                    "; name a file in a directory that you may write to");
+  }
+  struct stat about {};
+  if (fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  // Whoever is killed leaves neither an empty file nor one of an earlier call.
+  const JunitSuite suite = ConfigurationSuite(
+      "dtrain", {}, "dtrain is still running, or was killed: no result");
+  WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");
+}
+
+void WriteCiReport(const CiFlags& flags, const Store& store,
+                   std::span<const JudgedExperiment> experiments) {
+  if (flags.junit.empty() && flags.annotate.empty()) return;
+  std::vector<JunitSuite> suites;
+  for (const JudgedExperiment& experiment : experiments) {
+    suites.push_back(SuiteOf(store, experiment.row, experiment.checks));
+    if (flags.annotate.empty()) continue;
+    Annotate(suites.back(), experiment.row,
+             CountedUnit(store, experiment.row.id));
+  }
+  WriteJunit(flags.junit, suites, "the experiment itself is recorded");
+}
+
+void AnnotateFindings(const CiFlags& flags, const Diagnostics& diagnostics) {
+  if (flags.annotate.empty()) return;
+  for (const Diagnostic& diagnostic : diagnostics) PrintAnnotation(diagnostic);
+}
+
+void WriteCiRefusal(const CiFlags& flags, const std::string& name,
+                    const Diagnostics& diagnostics, const Error& error) {
+  const JunitSuite suite = ConfigurationSuite(name, diagnostics, error.what());
+  WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");
+  if (flags.annotate.empty()) return;
+  const bool told = std::ranges::any_of(diagnostics, [](const Diagnostic& d) {
+    return CommandOf(d.severity) == "error";
+  });
+  if (!told) {
+    std::error_code ignored;
+    const bool is_file = std::filesystem::exists(name, ignored);
+    PrintAnnotation("error", is_file ? "file=" + EscapeProperty(name) : "",
+                    error.what());
+  }
+  AppendStepSummary("### dtrain: error: " + Code(name) + "\n\n" +
+                    Code(error.what()) + "\n\n" + FindingList(diagnostics));
+}
+
+void WriteCiAcceptance(const CiFlags& flags, const std::string& name,
+                       const Diagnostics& diagnostics) {
+  const JunitSuite suite = ConfigurationSuite(name, diagnostics, "");
+  WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");
+  if (flags.annotate.empty()) return;
+  AppendStepSummary("### dtrain: " + Code(name) + " is valid\n\n" +
+                    FindingList(diagnostics));
+}
+
+}  // namespace dtrain

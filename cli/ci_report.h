@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "engine/base/error.h"
+#include "engine/config/diagnostics.h"
+#include "engine/report/expression.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+// What a server for continuous integration reads of a run: JUnit reports,
+// GitHub's annotations and the summary of a step.
+
+/// `--junit FILE` and `--annotate github`.
+struct CiFlags {
+  std::string junit;
+  std::string annotate;
+};
+
+/// An experiment and whether it is what was required of it.
+struct JudgedExperiment {
+  ExperimentRow row;
+  std::vector<Check> checks;
+};
+
+/// `detach`, if there is one, leaves nobody who would write them.
+void AddCiFlags(CLI::App& app, CiFlags& flags,
+                std::optional<CliOption> detach = std::nullopt);
+/// Makes the JUnit file one that says that there is no result yet. Throws
+/// Error(kUsage) if it cannot be written.
+void CheckCiFlags(const CiFlags& flags);
+
+/// Writes what `flags` ask for of experiments that were run: a JUnit suite
+/// each, with a test case a trial, one a requirement, and one for the
+/// experiment itself where it failed without a failed trial; an annotation of
+/// each failure. Throws Error(kFailed) if the file cannot be written.
+void WriteCiReport(const CiFlags& flags, const Store& store,
+                   std::span<const JudgedExperiment> experiments);
+
+/// Annotates the findings about a configuration, if `flags` say so.
+void AnnotateFindings(const CiFlags& flags, const Diagnostics& diagnostics);
+
+/// Writes what `flags` ask for where there is no result, because of `error`: a
+/// JUnit suite with one error, an annotation unless the findings about `name`
+/// say it already.
+void WriteCiRefusal(const CiFlags& flags, const std::string& name,
+                    const Diagnostics& diagnostics, const Error& error);
+
+/// Writes what `flags` ask for where the configuration `name` is valid: a JUnit
+/// suite with one passed case.
+void WriteCiAcceptance(const CiFlags& flags, const std::string& name,
+                       const Diagnostics& diagnostics);
+
+}  // namespace dtrain
