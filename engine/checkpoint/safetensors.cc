@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +21,8 @@ static_assert(std::endian::native == std::endian::little,
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMaxHeader = 100'000'000;
+constexpr std::uint64_t kMaxHeader = 16'000'000;
+constexpr std::size_t kMaxDimensions = 64;
 constexpr int kMaxDepth = 4;
 constexpr std::string_view kMetadata = "__metadata__";
 
@@ -59,27 +61,76 @@ std::optional<std::uint64_t> Unsigned(const json& value) {
   return value.get<std::uint64_t>();
 }
 
+// Looks at a header before it is parsed: nothing in one is nested deeper, and
+// no name stands there twice.
+class HeaderCheck : public nlohmann::json_sax<json> {
+ public:
+  const std::string& fault() const { return fault_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return Enter(); }
+  bool end_object() override { return Leave(); }
+  bool start_array(std::size_t) override { return Enter(); }
+  bool end_array() override { return Leave(); }
+  bool key(string_t& name) override {
+    if (depth_ != 1 || names_.insert(name).second) return true;
+    fault_ = Named(name) + " is there twice";
+    return false;
+  }
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  bool Enter() { return ++depth_ <= kMaxDepth; }
+  bool Leave() {
+    --depth_;
+    return true;
+  }
+
+  int depth_ = 0;
+  std::unordered_set<std::string> names_;
+  std::string fault_;
+};
+
+// What is said about the file: texts by name.
+void CheckMetadata(const json& header, const std::string& what) {
+  const auto found = header.find(kMetadata);
+  if (found == header.end()) return;
+  const bool valid =
+      found->is_object() && std::ranges::all_of(*found, [](const json& value) {
+        return value.is_string();
+      });
+  if (!valid) Fail(what, "its __metadata__ is no map of texts");
+}
+
 // The header as JSON, and how long it is with its length in front.
 std::pair<json, std::size_t> ParseHeader(std::span<const std::byte> file,
                                          const std::string& what) {
   std::uint64_t length = 0;
   if (file.size() < sizeof length) Fail(what, "it is too short");
   std::memcpy(&length, file.data(), sizeof length);
-  if (length > kMaxHeader) Fail(what, "its header is above 100 MB");
+  if (length > kMaxHeader) Fail(what, "its header is above 16 MB");
   if (length > file.size() - sizeof length) {
     Fail(what, "its header goes beyond its end");
   }
   const auto* text = reinterpret_cast<const char*>(file.data() + sizeof length);
-  bool too_deep = false;
-  // Nothing in a header is nested deeper, and the parser would follow.
-  const auto callback = [&](int depth, json::parse_event_t, json&) {
-    too_deep |= depth > kMaxDepth;
-    return !too_deep;
-  };
-  json header = json::parse(text, text + length, callback, false);
-  if (too_deep || !header.is_object()) {
+  HeaderCheck check;
+  const bool passed = json::sax_parse(text, text + length, &check);
+  if (!check.fault().empty()) Fail(what, check.fault());
+  json header =
+      passed ? json::parse(text, text + length, nullptr, false) : json();
+  if (!header.is_object()) {
     Fail(what, "its header is no JSON object of tensors");
   }
+  CheckMetadata(header, what);
   return {std::move(header), sizeof length + length};
 }
 
@@ -88,6 +139,9 @@ std::vector<std::int64_t> ParseShape(const json& entry, const std::string& name,
   const auto shape = entry.find("shape");
   if (shape == entry.end() || !shape->is_array()) {
     Fail(what, Named(name) + " has no shape");
+  }
+  if (shape->size() > kMaxDimensions) {
+    Fail(what, Named(name) + " has more than 64 dimensions");
   }
   std::vector<std::int64_t> sizes;
   for (const json& size : *shape) {

@@ -1,5 +1,6 @@
 #include "engine/checkpoint/safetensors.h"
 
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <string>
@@ -68,6 +69,23 @@ TEST(SafetensorsTest, SkipsMetadata) {
   EXPECT_EQ(Fault(File(R"({"__metadata__":{"format":"pt"}})", "")), "valid");
 }
 
+// A quarter of a million: the parser's callbacks look at all those before each.
+TEST(SafetensorsTest, TakesTimeInProportionToTheTensors) {
+  const auto seconds = [](int tensors) {
+    std::string header = "{";
+    for (int i = 0; i < tensors; ++i) {
+      header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+                R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(Fault(File(header + "}", "")), "valid");
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         begin)
+        .count();
+  };
+  EXPECT_LT(seconds(250'000), 100 * seconds(10'000));
+}
+
 struct BadFile {
   const char* name;
   std::string file;
@@ -80,6 +98,12 @@ TEST_P(BadSafetensorsTest, IsRefusedWithTheReason) {
   EXPECT_THAT(Fault(GetParam().file), HasSubstr(GetParam().fault));
 }
 
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 std::string Tensor(const std::string& rest, const std::string& data) {
   return File(R"({"t":{"dtype":"F32","shape":)" + rest + "}}", data);
 }
@@ -88,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
     Format, BadSafetensorsTest,
     testing::Values(
         BadFile{"Empty", "", "too short"},
-        BadFile{"HugeHeader", std::string(8, '\x7f'), "above 100 MB"},
+        BadFile{"HugeHeader", std::string(8, '\x7f'), "above 16 MB"},
         BadFile{"CutHeader", File("{}", "").substr(0, 9), "beyond its end"},
         BadFile{"NoJson", File("[}", ""), "no JSON object"},
         BadFile{"Array", File("[]", ""), "no JSON object"},
@@ -111,6 +135,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"Overflow",
                 Tensor("[4611686018427387904,4],\"data_offsets\":[0,0]", ""),
                 "another size"},
+        BadFile{"Dimensions",
+                Tensor("[1" + Repeated(",1", 64) + "],\"data_offsets\":[0,4]",
+                       "abcd"),
+                "more than 64 dimensions"},
+        BadFile{"Duplicate",
+                File(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                     R"("a":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
+                     "abc"),
+                "tensor 'a' is there twice"},
+        BadFile{"Metadata", File(R"({"__metadata__":{"format":1}})", ""),
+                "no map of texts"},
         BadFile{"Hole", Tensor(R"([1],"data_offsets":[4,8])", "abcdefgh"),
                 "leaves a hole"},
         BadFile{"Rest", Tensor(R"([1],"data_offsets":[0,4])", "abcdefgh"),
