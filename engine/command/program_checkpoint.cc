@@ -1,11 +1,15 @@
 #include "engine/command/program_checkpoint.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "engine/base/error.h"
 #include "engine/base/system_error.h"
@@ -84,10 +88,29 @@ bool IsSame(const struct stat& a, const struct stat& b) {
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec && a.st_ino == b.st_ino;
 }
 
+// Whether the kernel makes up what is read there: /proc/self/environ would be
+// dtrain's own environment.
+bool IsKernelsOwn(int file) {
+  constexpr std::array<std::uint32_t, 10> kMagic = {
+      PROC_SUPER_MAGIC,    SYSFS_MAGIC,   DEBUGFS_MAGIC, TRACEFS_MAGIC,
+      SECURITYFS_MAGIC,    BPF_FS_MAGIC,  NSFS_MAGIC,    CGROUP_SUPER_MAGIC,
+      CGROUP2_SUPER_MAGIC, PSTOREFS_MAGIC};
+  struct statfs state {};
+  if (::fstatfs(file, &state) != 0) return true;
+  // The field is signed and 64 bits wide; the numbers are neither.
+  return std::ranges::count(kMagic, static_cast<std::uint32_t>(state.f_type)) >
+         0;
+}
+
 void CopyInto(CheckpointWriter& writer, const SourceFile& source) {
   const UniqueFd file(
       ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) ThrowSystemError("read " + source.path.string());
+  if (IsKernelsOwn(file.get())) {
+    Refuse(source.path,
+           "is the kernel's, not on a disk; report a file that the program "
+           "wrote");
+  }
   writer.Copy(source.name, file.get(), source.path.string());
   if (IsSame(source.status, StatusOf(source.path))) return;
   Refuse(source.path,
