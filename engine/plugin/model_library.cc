@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "engine/checkpoint/sha256.h"
+#include "engine/context/disk_write.h"
 #include "engine/plugin/commands.h"
 #include "engine/plugin/dependencies.h"
 #include "engine/plugin/model_sources.h"
@@ -27,7 +29,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kLibrary = "model_def.so";
-constexpr const char* kTrials = "trials.json";  // last: so all of it is there
+constexpr const char* kTrials = "trials.json";
 
 [[noreturn]] void Refuse(const fs::path& where, const std::string& why) {
   throw Error(ErrorKind::kUsage, where.string() + ": " + why);
@@ -50,11 +52,58 @@ std::string Key(const ModelSources& sources, const ModelBuild& build,
   return Sha256Of(std::as_bytes(std::span(text))).substr(0, 40);
 }
 
+std::string ReadBytes(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string Sha256OfFile(const fs::path& path) {
+  const std::string bytes = ReadBytes(path);
+  return Sha256Of(std::as_bytes(std::span(bytes)));
+}
+
+// Whether nobody else can have put something else there.
+bool IsPrivate(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 &&
+         (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) &&
+         status.st_uid == ::geteuid() &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+// What is executed as this user must come from this user.
+void RequirePrivateCache(const fs::path& cache) {
+  std::error_code error;
+  fs::create_directories(cache.parent_path(), error);
+  if (::mkdir(cache.c_str(), 0700) != 0 && errno != EEXIST) {
+    Refuse(cache, std::string("cannot write: ") + strerror(errno));
+  }
+  if (!fs::is_directory(cache, error)) {
+    Refuse(cache, "cannot write: it is no directory");
+  }
+  if (IsPrivate(cache)) return;
+  Refuse(cache,
+         "belongs to another user or may be written by others, and compiled "
+         "models are executed; remove it, or set XDG_CACHE_HOME to a directory "
+         "of your own");
+}
+
+// What was compiled into `directory`, as it was; else nothing.
 std::optional<ModelLibrary> Cached(const fs::path& directory) {
-  std::ifstream in(directory / kTrials);
-  const json trials = json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!trials.is_array()) return std::nullopt;
-  return ModelLibrary{.file = directory / kLibrary, .trials = trials};
+  ModelLibrary library{.file = directory / kLibrary};
+  for (const fs::path& path : {directory, library.file, directory / kTrials}) {
+    if (!IsPrivate(path)) return std::nullopt;
+  }
+  const json made = json::parse(ReadBytes(directory / kTrials), nullptr,
+                                /*allow_exceptions=*/false);
+  try {
+    if (!made.is_object()) return std::nullopt;  // of an earlier version
+    if (made.at("sha256") != Sha256OfFile(library.file)) return std::nullopt;
+    library.trials = made.at("trials");
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+  return library;
 }
 
 // Held while one process compiles; the others then find what it made.
@@ -76,12 +125,12 @@ class Compilation {
         compiler_(std::move(compiler)),
         directory_(std::move(directory)) {}
 
-  std::vector<std::string> Run() {
+  void Run() {
     CompileSources();
     CheckDependencies();
     Link();
     RemoveScratch();
-    return ListTrials();
+    WriteTrials(ListTrials());
   }
 
  private:
@@ -163,11 +212,25 @@ class Compilation {
       Refuse(MainFile(), end.output.empty() ? "cannot be opened"
                                             : EscapeForTerminal(end.output));
     }
+    return trials;
+  }
+
+  // Last, so that all of it is there.
+  void WriteTrials(const std::vector<std::string>& trials) const {
+    const json made = {{"trials", trials},
+                       {"sha256", Sha256OfFile(directory_ / kLibrary)}};
     std::ofstream out(directory_ / kTrials);
-    if (!(out << trials.dump() << std::flush)) {
+    if (!(out << made.dump() << std::flush)) {
       Refuse(directory_, "cannot write there; is the disk full?");
     }
-    return trials;
+    out.close();
+    for (const char* name : {kLibrary, kTrials}) {
+      const fs::path path = directory_ / name;
+      ::chmod(path.c_str(), 0600);
+      const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      SyncFile(file.get(), path);
+    }
+    SyncDirectory(directory_);
   }
 
   ProgramEnd RunOne(std::vector<std::string> command, const char* output) {
@@ -205,9 +268,9 @@ ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
   const ModelSources sources = FindModelSources(directory);
   const std::string key = Key(sources, tools.build, compiler);
   const fs::path made = tools.cache / key;
+  RequirePrivateCache(tools.cache);
   if (auto library = Cached(made)) return *std::move(library);
   std::error_code error;
-  fs::create_directories(tools.cache, error);
   const UniqueFd lock = Lock(tools.cache / (key + ".lock"));
   if (auto library = Cached(made)) return *std::move(library);
 
@@ -216,13 +279,16 @@ ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
       (tools.build.precompiled.empty() ? " (about a minute)" : ""));
   const fs::path scratch = tools.cache / (key + ".partial");
   fs::remove_all(scratch, error);  // of one that was killed
-  fs::create_directories(scratch, error);
-  if (error) Refuse(scratch, "cannot write: " + error.message());
+  if (::mkdir(scratch.c_str(), 0700) != 0) {
+    Refuse(scratch, std::string("cannot write: ") + strerror(errno));
+  }
   Compilation(sources, tools, compiler, scratch).Run();
   fs::remove_all(made, error);
   fs::rename(scratch, made, error);
   if (error) Refuse(made, "cannot write: " + error.message());
-  return Cached(made).value();
+  SyncDirectory(tools.cache);
+  if (auto library = Cached(made)) return *std::move(library);
+  Refuse(made, "is not what was written there; compile it again");
 }
 
 }  // namespace dtrain

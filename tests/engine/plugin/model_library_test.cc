@@ -7,6 +7,9 @@
 #include <iterator>
 #include <thread>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -183,6 +186,44 @@ TEST_F(ModelLibraryTest, ClearsAwayWhatAKilledOneLeft) {
 
   EXPECT_EQ(Compile().file.parent_path(), made);
   EXPECT_FALSE(fs::exists(made.string() + ".partial"));
+}
+
+TEST_F(ModelLibraryTest, KeepsTheCacheToItsUser) {
+  const mode_t mask = ::umask(0);
+  const ModelLibrary library = Compile();
+  ::umask(mask);
+  const auto mode = [](const fs::path& path) {
+    return static_cast<unsigned>(fs::status(path).permissions());
+  };
+  EXPECT_EQ(mode(Path("cache")), 0700u);
+  EXPECT_EQ(mode(library.file.parent_path()), 0700u);
+  EXPECT_EQ(mode(library.file), 0600u);
+}
+
+TEST_F(ModelLibraryTest, CompilesAnewWhatIsNotAsItWasMade) {
+  const fs::path file = Compile().file;
+  std::ofstream(file, std::ios::trunc) << "theirs";
+  EXPECT_EQ(Compile().file, file);
+  EXPECT_EQ(Calls(), 4u);
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
+  (void)Compile();
+  EXPECT_EQ(Calls(), 6u);
+  // As earlier versions wrote it.
+  std::ofstream(file.parent_path() / "trials.json", std::ios::trunc)
+      << "[\"MyTrial\"]";
+  (void)Compile();
+  EXPECT_EQ(Calls(), 8u);
+}
+
+TEST_F(ModelLibraryTest, RefusesACacheThatOthersMayWriteTo) {
+  (void)Compile();
+  fs::permissions(Path("cache"), fs::perms::others_write,
+                  fs::perm_options::add);
+  EXPECT_THAT(Failure(), HasSubstr("may be written by others"));
+  if (::geteuid() != 0) return;  // only root makes what is of another user
+  fs::permissions(Path("cache"), fs::perms::owner_all);
+  ASSERT_EQ(::chown(Path("cache").c_str(), 65534, 65534), 0);
+  EXPECT_THAT(Failure(), HasSubstr("belongs to another user"));
 }
 
 TEST_F(ModelLibraryTest, SaysThatTheCacheCannotBeWritten) {
