@@ -34,7 +34,8 @@ json SlotWaitJson(const SlotWait* wait) {
   const bool is_whole = static_cast<double>(whole) == wait->needed;
   return {{"needed", is_whole ? json(whole) : json(wait->needed)},
           {"slots", wait->slots},
-          {"held_by", wait->HeldBy()}};
+          {"held_by", wait->HeldBy()},
+          {"after", wait->After()}};
 }
 
 json ExperimentJson(const ExperimentRow& row, double seconds,
@@ -161,7 +162,8 @@ json ResultJson(const RunResult& result, const std::string& metric) {
           {"state", StateName(result.state)},
           {"error", result.error.empty() ? json(nullptr) : json(result.error)},
           {"best", best},
-          {"unread_hyperparameters", result.unread},
+          {"unread_hyperparameters",
+           result.unread ? json(*result.unread) : json(nullptr)},
           {"duration", JsonNumber(result.seconds)}};
 }
 

@@ -40,9 +40,24 @@ void RequirePrivate(int directory, const std::string& path) {
 }  // namespace
 
 std::filesystem::path SlotDirectory::Path() {
-  const char* given = std::getenv("DTRAIN_RUNTIME_DIR");
-  if (given != nullptr && *given != '\0') return given;
-  return "/var/tmp/dtrain-" + std::to_string(::geteuid());
+  const auto named = [](const char* variable) -> std::string {
+    const char* value = std::getenv(variable);
+    return value == nullptr ? "" : value;
+  };
+  const std::string own = "dtrain-" + std::to_string(::geteuid());
+  struct stat status {};
+  if (const std::string given = named("DTRAIN_RUNTIME_DIR"); !given.empty()) {
+    // One that is there and is for others too stays as it is.
+    const bool is_shared =
+        ::lstat(given.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+        (status.st_uid != ::geteuid() || (status.st_mode & 0077) != 0);
+    return is_shared ? given + "/" + own : given;
+  }
+  const std::string standard = "/var/tmp/" + own;
+  const bool is_foreign =
+      ::lstat(standard.c_str(), &status) == 0 && status.st_uid != ::geteuid();
+  const std::string session = named("XDG_RUNTIME_DIR");
+  return is_foreign && !session.empty() ? session + "/" + own : standard;
 }
 
 SlotDirectory SlotDirectory::Open() {

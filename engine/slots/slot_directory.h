@@ -10,9 +10,10 @@
 namespace dtrain {
 
 /// The directory in which all runners of this user on this machine agree on
-/// slots: $DTRAIN_RUNTIME_DIR, else one in /var/tmp, which neither a logout nor
-/// a reboot clears. Holds a file for each slot, locked by who uses it, and one
-/// for each runner that waits.
+/// slots: $DTRAIN_RUNTIME_DIR, or dtrain-UID in it if others may use it too;
+/// else one in /var/tmp, which neither a logout nor a reboot clears, or, where
+/// another user has taken its name, in $XDG_RUNTIME_DIR. Holds a file for each
+/// slot, locked by who uses it, and one for each runner that waits.
 class SlotDirectory {
  public:
   static std::filesystem::path Path();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,9 +138,10 @@ void AddHolders(const SlotDirectory& directory, const std::string& file,
 
 }  // namespace
 
-std::vector<std::string> SlotWait::HeldBy() const {
+std::vector<std::string> SlotWait::NamesOf(
+    const std::vector<SlotHolder>& all) const {
   std::vector<std::string> names;
-  for (const SlotHolder& holder : holders) {
+  for (const SlotHolder& holder : all) {
     std::string name = holder.trial;
     if (name.empty()) {
       name = holder.pid == 0 ? "another program"
@@ -153,16 +155,24 @@ std::vector<std::string> SlotWait::HeldBy() const {
 }
 
 std::string SlotWait::ToString() const {
-  constexpr std::size_t kMostNamed = 4;
-  std::vector<std::string> names = HeldBy();
-  if (names.size() > kMostNamed) {
-    const std::size_t more = names.size() - kMostNamed;
-    names.resize(kMostNamed);
-    names.back() += " and " + std::to_string(more) + " more";
+  const auto list = [](std::vector<std::string> names) {
+    constexpr std::size_t kMostNamed = 4;
+    if (names.size() > kMostNamed) {
+      const std::size_t more = names.size() - kMostNamed;
+      names.resize(kMostNamed);
+      names.back() += " and " + std::to_string(more) + " more";
+    }
+    return Join(names, ", ");
+  };
+  std::string text = "waiting for " + FormatNumber(needed) + " of " +
+                     std::to_string(slots) + (slots == 1 ? " slot" : " slots");
+  if (!holders.empty()) text += ", held by " + list(HeldBy());
+  if (!ahead.empty()) {
+    text +=
+        ", after " + list(After()) +
+        (ahead.size() == 1 ? ", which waits longer" : ", which wait longer");
   }
-  return "waiting for " + FormatNumber(needed) + " of " +
-         std::to_string(slots) + (slots == 1 ? " slot" : " slots") +
-         (names.empty() ? "" : ", held by " + Join(names, ", "));
+  return text;
 }
 
 std::vector<SlotWait> SlotWaits() {
@@ -171,13 +181,23 @@ std::vector<SlotWait> SlotWaits() {
   const SlotQueue queue(*directory, Clock::System());
   const auto lock = LockForAWhile(queue);
   std::vector<SlotWait> waits;
+  std::vector<std::set<std::string>> wanted;  // the slots of each
   for (const std::vector<std::string>& ticket : queue.Tickets()) {
     std::optional<SlotWait> wait = WaitOf(ticket);
     if (!wait) continue;
+    const std::set<std::string> slots(ticket.begin(), ticket.end() - 1);
     for (std::size_t i = 0; i + 1 < ticket.size(); ++i) {
       AddHolders(*directory, ticket[i], *wait);
     }
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      const bool same_slots = std::ranges::any_of(
+          slots, [&](const auto& slot) { return wanted[i].contains(slot); });
+      if (!same_slots || waits[i].trials.empty()) continue;
+      wait->ahead.push_back(
+          {.trial = waits[i].trials.front(), .store = waits[i].store});
+    }
     waits.push_back(*std::move(wait));
+    wanted.push_back(slots);
   }
   return waits;
 }

@@ -80,11 +80,18 @@ struct SlotWait {
   std::int64_t slots = 0;           // that a trial of it can use
   Timestamp since{0};
   std::vector<SlotHolder> holders;  // of these slots
+  std::vector<SlotHolder> ahead;    // who wants them too, and waits longer
 
-  /// "309.1, 310.2 of /other/store": the trials that hold the slots.
-  std::vector<std::string> HeldBy() const;
-  /// "waiting for 1 of 2 slots, held by 309.1".
+  /// "309.1", "310.2 of /other/store": the trials that hold the slots, and
+  /// those that have them first.
+  std::vector<std::string> HeldBy() const { return NamesOf(holders); }
+  std::vector<std::string> After() const { return NamesOf(ahead); }
+  /// "waiting for 1 of 2 slots, held by 309.1, after 310.1, which waits
+  /// longer".
   std::string ToString() const;
+
+ private:
+  std::vector<std::string> NamesOf(const std::vector<SlotHolder>& all) const;
 };
 
 /// Those waits last longer than a start takes and are shown.

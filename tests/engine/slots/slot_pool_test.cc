@@ -232,8 +232,24 @@ TEST_F(SlotPoolTest, DirectoryIsPrivate) {
   std::filesystem::create_directory(runtime_);
   std::filesystem::permissions(runtime_, std::filesystem::perms::all);
   SlotPool pool = CpuPool(1, 1);
+  // It may be /tmp: what dtrain did not make keeps its mode.
   EXPECT_EQ(std::filesystem::status(runtime_).permissions(),
+            std::filesystem::perms::all);
+  const auto own = runtime_ / ("dtrain-" + std::to_string(::geteuid()));
+  EXPECT_EQ(std::filesystem::status(own).permissions(),
             std::filesystem::perms::owner_all);
+  ASSERT_TRUE(pool.TryTake());
+  EXPECT_TRUE(std::filesystem::exists(own / "cpu-0"));
+}
+
+TEST_F(SlotPoolTest, AnotherUsersDirectoryIsNotTaken) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root makes what is of another";
+  std::filesystem::create_directory(runtime_);
+  std::filesystem::permissions(runtime_, std::filesystem::perms::all);
+  const auto own = runtime_ / "dtrain-0";
+  std::filesystem::create_directory(own);
+  ASSERT_EQ(::chown(own.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(Refusal(), HasSubstr("dtrain-0: belongs to another user"));
 }
 
 TEST_F(SlotPoolTest, FollowsNoSymlink) {
@@ -245,6 +261,25 @@ TEST_F(SlotPoolTest, FollowsNoSymlink) {
 TEST_F(SlotPoolTest, DirectoryThatCannotBeMadeIsNamed) {
   ::setenv("DTRAIN_RUNTIME_DIR", "/proc/none", /*replace=*/1);
   EXPECT_THAT(Refusal(), HasSubstr("/proc/none: cannot be made"));
+}
+
+TEST_F(SlotPoolTest, SaysWhoWaitsLonger) {
+  SlotPool a = CpuPool(2, 1);
+  SlotPool b = CpuPool(2, 2);
+  SlotPool c = CpuPool(2, 1);
+  const auto lease = a.TryTake({.trials = {"1.1"}, .store = "/s"});
+  ASSERT_TRUE(lease);
+  DescribeHolder(*lease, {1, 1}, ::getpid(), "/s");
+  EXPECT_FALSE(b.TryTake({.trials = {"2.1"}, .store = "/s"}));
+  // One slot is free, and is for the one that came before.
+  EXPECT_FALSE(c.TryTake({.trials = {"3.1"}, .store = "/t"}));
+
+  const std::vector<SlotWait> waits = SlotWaits();
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].ToString(), "waiting for 2 of 2 slots, held by 1.1");
+  EXPECT_EQ(waits[1].ToString(),
+            "waiting for 1 of 2 slots, held by 1.1 of /s, after 2.1 of /s, "
+            "which waits longer");
 }
 
 }  // namespace
