@@ -38,7 +38,13 @@ std::string EndRemark(State state) {
 }
 
 std::string BestLines(const RunResult& result, const SummaryContext& context) {
-  if (!result.best) return "";
+  if (!result.best) {
+    const bool done = result.state == State::kCompleted;
+    return done ? EscapeForTerminal("no finite value of " + context.metric +
+                                    " was reported, so no trial is the best") +
+                      "\n"
+                : "";
+  }
   const TrialId trial{result.experiment, result.best_trial};
   std::string text =
       EscapeForTerminal("best trial " + ToString(trial) +
@@ -120,9 +126,9 @@ std::string SummaryText(const RunResult& result,
   std::string text = EscapeForTerminal(HeadLine(result)) + "\n";
   text += TrialsLine(context) + EarlyLine(context) +
           BestLines(result, context) + ShortfallLine(result, context);
-  if (!result.unread.empty()) {
+  if (result.unread && !result.unread->empty()) {
     text += EscapeForTerminal("hyperparameters that no trial has read: " +
-                              Join(result.unread, ", ")) +
+                              Join(*result.unread, ", ")) +
             "\n";
   }
   return text + "look at it with: " + command + " trials " + id + "; " +

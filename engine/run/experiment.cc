@@ -269,9 +269,7 @@ RunResult Experiment::Finish() {
 void Experiment::RecordEnd(const RunResult& result) {
   const bool canceled = result.state == State::kCanceled;
   const bool failed = !state_.failure.empty();
-  const State left = failed     ? State::kError
-                     : canceled ? State::kCanceled
-                                : State::kPaused;
+  const State left = failed || canceled ? State::kCanceled : State::kPaused;
   for (const auto& [number, trial] : state_.trials.trials()) {
     if (trial->row.state == left) continue;
     state_.SetState(*trial, left,

@@ -85,8 +85,8 @@ struct RunResult {
   std::int64_t best_trial = 0;
   nlohmann::json best_hparams;
   double seconds = 0;  // of this run and those before it
-  // Hyperparameters that no trial of this run has read.
-  std::vector<std::string> unread;
+  // Hyperparameters that no trial of this run has read; none: nothing was run.
+  std::optional<std::vector<std::string>> unread;
 };
 
 /// Told what happens in a run, after it was recorded. Shows it, or not; never

@@ -150,9 +150,10 @@ void TrialListener::On(TrialState& trial, const TrainingReport& report) {
   NoteReach(trial, report.batches, report.epoch);
   NoteCounted(report.batches, report.epoch);
   trial.last_failure.clear();
-  if (!std::exchange(trial.process->has_reported, true)) {
-    WarnOfUnread(trial, report.unread);
-    RecordUnread(trial, report.unread);
+  // Reports of an earlier process, which are sent again, do not say.
+  if (report.unread) {
+    WarnOfUnread(trial, *report.unread);
+    RecordUnread(trial, *report.unread);
   }
   state_.outbox.Add(
       [id = trial.row.id, report](StoreWriter& writer) {
@@ -285,13 +286,13 @@ void TrialListener::WarnOfUnread(const TrialState& trial,
 // A search over what is never read trains one trial many times.
 void TrialListener::CheckFirstValidation(
     const TrialState& trial, std::int64_t batches,
-    const std::vector<std::string>& unread) {
+    const std::optional<std::vector<std::string>>& unread) {
   // perform_initial_validation comes before anything was read to train.
-  if (batches == 0 || std::exchange(state_.validated, true)) return;
+  if (batches == 0 || !unread || std::exchange(state_.validated, true)) return;
   const bool asked = state_.setup.refuse_unread && IsOwnModel() &&
                      state_.searcher().name != "single";
   if (!asked) return;
-  const auto searched = state_.unread.Searched(trial.row.hparams, unread);
+  const auto searched = state_.unread.Searched(trial.row.hparams, *unread);
   if (searched.empty()) return;
   const bool one = searched.size() == 1;
   starter_.FailBecauseOf(

@@ -50,8 +50,9 @@ class TrialListener {
                     const std::vector<std::string>& unread);
   void WarnOfUnread(const TrialState& trial,
                     const std::vector<std::string>& unread);
-  void CheckFirstValidation(const TrialState& trial, std::int64_t batches,
-                            const std::vector<std::string>& unread);
+  void CheckFirstValidation(
+      const TrialState& trial, std::int64_t batches,
+      const std::optional<std::vector<std::string>>& unread);
   void RequireStoppingMetric(TrialState& trial, const MetricValues& metrics);
   std::optional<double> SearcherMetric(TrialState& trial,
                                        const MetricValues& metrics);

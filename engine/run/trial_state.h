@@ -38,7 +38,6 @@ struct ProcessState {
   std::string restored;             // the checkpoint it began from, or empty
   std::int64_t from = 0;            // the batches of that
   double recorded_seconds = 0;      // of its running time
-  bool has_reported = false;        // training, in this process
 
   // What it reported last.
   MetricValues training;

@@ -61,7 +61,8 @@ class Trainer {
   void TrainBatch();
   RunnerMessage NextOrder();
   void ReportTraining();
-  std::vector<std::string> UnreadOnce(bool& reported) const;
+  // What this process has not read, once; none if it was said, or is to come.
+  std::optional<std::vector<std::string>> UnreadOnce(bool& reported) const;
   void ReportEpoch();
   void RememberTraining(const MetricValues& metrics);
   std::set<std::string> KnownTrainingMetrics() const;

@@ -64,9 +64,10 @@ void Trainer::ReportTraining() {
                             .unread = UnreadOnce(unread_in_training_)});
 }
 
-std::vector<std::string> Trainer::UnreadOnce(bool& reported) const {
+std::optional<std::vector<std::string>> Trainer::UnreadOnce(
+    bool& reported) const {
   // Before the first batch it is too early to say.
-  if (state_.batches == 0 || std::exchange(reported, true)) return {};
+  if (state_.batches == 0 || std::exchange(reported, true)) return std::nullopt;
   return context_.UnreadHparams();
 }
 

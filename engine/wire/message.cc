@@ -143,10 +143,11 @@ class Line {
   std::string text_;
 };
 
-// Left out where it is empty. A line holds no newline, so that separates names.
-std::optional<std::string> NamesText(const std::vector<std::string>& names) {
-  if (names.empty()) return std::nullopt;
-  return Join(names, "\n");
+// A line holds no newline, so that separates names.
+std::optional<std::string> NamesText(
+    const std::optional<std::vector<std::string>>& names) {
+  if (!names) return std::nullopt;
+  return Join(*names, "\n");
 }
 
 template <typename Report>

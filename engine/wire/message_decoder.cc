@@ -96,10 +96,11 @@ EndReason Reason(MessageFields& fields) {
   Fail("field 'reason': unknown reason " + Shortened(name));
 }
 
-// One that has none need not say so.
-std::vector<std::string> Unread(const MessageFields& fields) {
+// None: the trial did not say.
+std::optional<std::vector<std::string>> Unread(const MessageFields& fields) {
+  if (!fields.Has(Field::kUnread)) return std::nullopt;
   const std::string& text = fields.strings[static_cast<int>(Field::kUnread)];
-  if (text.empty()) return {};
+  if (text.empty()) return std::vector<std::string>();
   return Split(text, '\n');
 }
 
@@ -200,9 +201,10 @@ TrialMessage TrialMessageFrom(MessageFields& fields) {
         .batches_per_epoch = Integer(fields, Field::kBatchesPerEpoch)};
   }
   if (type == "finished") {
-    return Finished{.reason = Reason(fields),
-                    .message = Text(fields, Field::kMessage),
-                    .unread = Unread(fields)};
+    return Finished{
+        .reason = Reason(fields),
+        .message = Text(fields, Field::kMessage),
+        .unread = Unread(fields).value_or(std::vector<std::string>())};
   }
   Fail("unknown type " + Shortened(type));
 }

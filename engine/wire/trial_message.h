@@ -32,9 +32,9 @@ struct TrainingReport {
   double epoch = 0;
   MetricValues metrics;
   Timestamp time{0};
-  // Hyperparameters that the trial has not asked for; empty in all but the
-  // first report of a process.
-  std::vector<std::string> unread;
+  // Hyperparameters that the trial has not asked for: in the first report that
+  // a process makes itself.
+  std::optional<std::vector<std::string>> unread;
 };
 
 /// One pass over the validation data.
@@ -44,7 +44,7 @@ struct ValidationReport {
   double epoch = 0;
   MetricValues metrics;
   Timestamp time{0};
-  std::vector<std::string> unread;  // as in TrainingReport
+  std::optional<std::vector<std::string>> unread;  // as in TrainingReport
 };
 
 /// A checkpoint is complete on disk, in `<trial>/checkpoints/<uuid>`.
@@ -68,8 +68,8 @@ struct OperationCompleted {
   std::int64_t batches = 0;
   MetricValues metrics;
   bool early = false;
-  std::string why_early;            // as people say it, or empty
-  std::vector<std::string> unread;  // as in TrainingReport
+  std::string why_early;                           // as people say it, or empty
+  std::optional<std::vector<std::string>> unread;  // as in TrainingReport
 };
 
 /// Where the trial is; sent now and then, never acknowledged. Any change of it

@@ -74,7 +74,7 @@ TEST_F(ExperimentEndsTest, FailsWhereTheFirstTrialHasNotReadWhatIsSearched) {
   EXPECT_THAT(result.error,
               HasSubstr("trial 1.1 was validated and has not read x, which is "
                         "searched"));
-  EXPECT_THAT(result.unread, ElementsAre("x", "y"));
+  EXPECT_THAT(*result.unread, ElementsAre("x", "y"));
   EXPECT_THAT(Started(), ElementsAre(1));
   EXPECT_THAT(reporter_.notices,
               Contains(HasSubstr("has not read the hyperparameters x, y")));
@@ -88,7 +88,7 @@ TEST_F(ExperimentEndsTest, OnlyWarnsOfUnreadHyperparametersIfAllowed) {
   const RunResult result = Run();
 
   EXPECT_EQ(result.state, State::kCompleted);
-  EXPECT_THAT(result.unread, ElementsAre("x"));
+  EXPECT_THAT(*result.unread, ElementsAre("x"));
   EXPECT_EQ(std::ranges::count_if(reporter_.notices,
                                   [](const std::string& notice) {
                                     return notice.find("has not read") !=
@@ -117,7 +117,7 @@ TEST_F(ExperimentEndsTest, NamesWhatNoBuiltInTrialHasReadAtTheEnd) {
   const RunResult result = Run();
 
   EXPECT_EQ(result.state, State::kCompleted);
-  EXPECT_THAT(result.unread, ElementsAre("x"));
+  EXPECT_THAT(*result.unread, ElementsAre("x"));
   EXPECT_THAT(reporter_.notices, testing::IsEmpty());
 }
 
