@@ -57,7 +57,7 @@ constexpr HparamDoc kScheduleHparams[] = {
     {"plateau_metric", "string", "searcher.metric",
      "validation metric that plateau follows"},
     {"plateau_smaller_is_better", "bool", "the searcher's",
-     "direction of plateau_metric; set it where that is another metric"},
+     "direction of plateau_metric; of another metric, what its name says"},
     {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
 };
 
@@ -204,7 +204,7 @@ constexpr HparamDoc kOwnImageNetHparams[] = {
     {"plateau_metric", "string", "searcher.metric",
      "validation metric that plateau follows"},
     {"plateau_smaller_is_better", "bool", "the searcher's",
-     "direction of plateau_metric; set it where that is another metric"},
+     "direction of plateau_metric; of another metric, what its name says"},
     {"warmup_epochs", "float", "0", "of linear warm-up, but for `step`"},
 };
 constexpr auto kImageNetHparams =

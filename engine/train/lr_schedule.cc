@@ -143,6 +143,14 @@ std::string LrSchedule::metric() const {
   return plateau == nullptr ? "" : plateau->metric;
 }
 
+void LrSchedule::FollowByDefault(const std::string& metric,
+                                 bool smaller_is_better) {
+  auto* plateau = std::get_if<ReduceOnPlateau>(&kind_);
+  if (plateau == nullptr || !plateau->metric.empty()) return;
+  plateau->metric = metric;
+  plateau->smaller_is_better = smaller_is_better;
+}
+
 nlohmann::json LrSchedule::Save() const {
   nlohmann::json state = {{"steps", steps_}, {"bad", bad_}, {"scale", scale_}};
   if (!is_older_) state["version"] = kStateVersion;

@@ -91,6 +91,8 @@ class DTRAIN_API LrSchedule {
   void Observe(const std::string& metric, double value);
   /// The metric that Observe waits for; empty but for ReduceOnPlateau.
   std::string metric() const;
+  /// Lets a ReduceOnPlateau that names no metric follow this one.
+  void FollowByDefault(const std::string& metric, bool smaller_is_better);
   /// The rate for a parameter group whose initial rate was `initial`.
   double Rate(double initial) const;
 

@@ -43,12 +43,18 @@ void Apply(NamedOptimizer& entry) {
 
 // REQUIRES: `metric`, if not empty, is what a plateau schedule follows.
 void RequireMetric(const std::string& metric,
-                   const std::set<std::string>& known) {
+                   const std::set<std::string>& known, const TrialSpec& spec) {
   if (metric.empty() || known.contains(metric)) return;
   const std::vector<std::string> names(known.begin(), known.end());
-  Fail("the plateau schedule follows the metric '" + metric +
-       "', which was not reported; set plateau_metric to one of: " +
-       (names.empty() ? "none" : Join(names, ", ")));
+  const std::string key =
+      spec.hparams.contains("plateau_metric")   ? "plateau_metric"
+      : metric == spec.settings.searcher_metric ? "searcher.metric"
+                                                : "its metric";
+  // Another start would come to the same.
+  throw Error(ErrorKind::kUsage,
+              "the plateau schedule follows the metric '" + metric +
+                  "', which was not reported; set " + key + " to one of: " +
+                  (names.empty() ? "none" : Join(names, ", ")));
 }
 
 }  // namespace
@@ -119,6 +125,8 @@ void TrainerContext::Add(LrSchedule schedule,
                          std::int64_t frequency) {
   if (frequency < 1) Fail("schedule: frequency must be at least 1");
   NamedOptimizer& entry = Find(optimizer);
+  schedule.FollowByDefault(spec_.settings.searcher_metric,
+                           spec_.settings.smaller_is_better);
   entry.schedules.push_back({std::move(schedule), {mode, frequency}});
   Apply(entry);
 }
@@ -260,7 +268,7 @@ void TrainerContext::Observe(const MetricValues& metrics,
     for (auto& paced : entry.schedules) {
       // Training that an older version began continues as it was.
       if (!paced.schedule.is_older()) {
-        RequireMetric(paced.schedule.metric(), known);
+        RequireMetric(paced.schedule.metric(), known, spec_);
       } else if (!is_validation) {
         continue;
       }

@@ -70,7 +70,7 @@ class TrainerContext final : public TrialContext {
   /// Shows the metrics of a validation to the schedules that follow one; of a
   /// trial without validation data, those of a training report, of which some
   /// come only with the end of an epoch: `known` are all names. Throws
-  /// Error(kFailed) that lists the metrics if the one they follow is missing.
+  /// Error(kUsage) that lists the metrics if the one they follow is missing.
   void ObserveValidation(const MetricValues& metrics);
   void ObserveTraining(const MetricValues& metrics,
                        const std::set<std::string>& known);

@@ -147,6 +147,7 @@ class Use {
         *trial_, *source_, device_, /*most_batches=*/0,
         [this] { return GoOn(); }, ranks_);
     if (!metrics) return {.reason = EndReason::kStopped};
+    (void)TrainedClassNames(*trial_, spec_);  // warns of other classes
     link_.send(
         ValidationReport{.metrics = *std::move(metrics), .time = clock_.now()});
     return {.reason = EndReason::kCompleted};

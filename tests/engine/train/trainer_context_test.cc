@@ -63,7 +63,20 @@ TEST_F(TrainerContextTest, NamesTheMetricsWherePlateauMissesItsOwn) {
               context_.ObserveValidation({{"val_loss", 1}, {"val_error", 2}});
             }),
             "the plateau schedule follows the metric 'val_auc', which was not "
-            "reported; set plateau_metric to one of: val_error, val_loss");
+            "reported; set its metric to one of: val_error, val_loss");
+}
+
+TEST_F(TrainerContextTest, PlateauWithoutAMetricFollowsTheSearchers) {
+  spec_.settings.searcher_metric = "accuracy";
+  spec_.settings.smaller_is_better = false;
+  context_.Add(LrSchedule(ReduceOnPlateau{.factor = 0.5, .patience = 0}),
+               *optimizer_, StepMode::kManual, 1);
+  Train(0);
+  context_.ObserveValidation({{"accuracy", 1}});
+  context_.ObserveValidation({{"accuracy", 2}});
+  EXPECT_DOUBLE_EQ(Lr(), 1);
+  context_.ObserveValidation({{"accuracy", 1}});
+  EXPECT_DOUBLE_EQ(Lr(), 0.5);
 }
 
 TEST_F(TrainerContextTest, RefusesNothingInPlaceOfAModel) {
