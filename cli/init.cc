@@ -42,10 +42,12 @@ constexpr std::array kSkeleton = {
 // How a shell calls this program from anywhere, in single quotes.
 std::string QuotedProgram(const GlobalOptions& globals) {
   std::string program = globals.argv.empty() ? "dtrain" : globals.argv.front();
-  // Without a slash it was found in PATH.
+  std::error_code error;
   if (program.find('/') != std::string::npos) {
-    std::error_code ignored;
-    program = fs::absolute(program, ignored).lexically_normal().string();
+    program = fs::absolute(program, error).lexically_normal().string();
+  } else if (const fs::path found = fs::read_symlink("/proc/self/exe", error);
+             !error) {
+    program = found.string();  // PATH may be another one later
   }
   std::string quoted = "'";
   for (const char c : program) {

@@ -261,6 +261,13 @@ int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
   if (!options.out.empty()) {
     CopyTo(scratch.path() / kPredictionDirectory / kPredictionFile,
            options.out);
+    if (options.json) {
+      PrintJson({{"checkpoint", use.checkpoint.uuid},
+                 {"trial", ToString(use.checkpoint.trial)},
+                 {"file", options.out},
+                 {"shape", all.shape()},
+                 {"classes", all.names()}});
+    }
     Say(globals, "wrote " + options.out + ": output " + ShapeText(all.shape()) +
                      (all.Target(0) ? ", target" : ""));
     return kExitDone;

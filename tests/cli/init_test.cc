@@ -53,13 +53,19 @@ TEST_F(InitTest, WritesATestThatFindsThisProgram) {
   const CliResult other =
       dtrain_.RunProgram({"env", "DTRAIN=echo", "sh", "mine/test.sh"});
   EXPECT_THAT(other.out, HasSubstr("create const.yaml --test"));
+  // One that was named and is not there is no reason to take another.
+  const CliResult none =
+      dtrain_.RunProgram({"env", "DTRAIN=./typo", "sh", "mine/test.sh"});
+  EXPECT_EQ(none.code, 127);
+  EXPECT_THAT(none.err, HasSubstr("no dtrain there: ./typo"));
 }
 
 TEST_F(InitTest, WritesATestThatFindsAProgramOfThePath) {
   ASSERT_EQ(dtrain_.RunProgram({"sh", "-c", "dtrain init mine"}).code, 0);
   dtrain_.Write("mine/const.yaml", "name: broken\n");
-  EXPECT_THAT(dtrain_.RunProgram({"sh", "mine/test.sh"}).err,
-              HasSubstr("const.yaml: entrypoint: required"));
+  const CliResult result =
+      dtrain_.RunProgram({"env", "PATH=/usr/bin:/bin", "sh", "mine/test.sh"});
+  EXPECT_THAT(result.err, HasSubstr("const.yaml: entrypoint: required"));
 }
 
 TEST_F(InitTest, PrintsJson) {

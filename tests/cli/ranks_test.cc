@@ -81,6 +81,27 @@ TEST_F(RanksTest, GoOnToTheBitAfterAPauseInMidAccumulation) {
   ExpectNear(MetricsOf(dtrain_, "1.1"), MetricsOf(dtrain_, "2.1"), 0);
 }
 
+// The greatest loss is the best here, and that is the first.
+TEST_F(RanksTest, SaveTheBestModelTogether) {
+  const CliResult created =
+      Create(2, "min_validation_period: 5\nperform_initial_validation: true\n");
+  ASSERT_EQ(created.code, 0) << created.err;
+  const CliResult greatest =
+      dtrain_.Run({"create", "ranks.yaml", "--set", "resources.slots=cpu:2",
+                   "--set", "resources.slots_per_trial=2", "--set",
+                   "searcher.smaller_is_better=false"});
+  ASSERT_EQ(greatest.code, 0) << greatest.err;
+  const json best = dtrain_.Run({"best", "2", "--json"}).Json()["best"][0];
+  EXPECT_EQ(best["checkpoint"], best["best_saved"]["checkpoint"]);
+  const CliResult evaluated = dtrain_.Run({"evaluate", "2.1", "--json"});
+  EXPECT_NEAR(evaluated.Json()["metrics"]["val_loss"], best["value"], 1e-5);
+  const json saved =
+      dtrain_.Run({"checkpoints", "2", "--json"}).Json()["checkpoints"];
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_EQ(saved[0]["batches"], best["batches"]);
+  EXPECT_EQ(saved[1]["batches"], 20);
+}
+
 TEST_F(RanksTest, AProfileHasWhatTheyWaitForEachOther) {
   for (const int ranks : {1, 2}) {
     const CliResult result = Create(ranks, "profiling: {enabled: true}\n");
