@@ -94,8 +94,10 @@ class Findings : public Reporter {
            FormatDuration(std::chrono::duration_cast<Duration>(
                std::chrono::duration<double>(result.seconds))) +
            ": trained, " + (validations_ > 0 ? "validated, " : "") +
-           "checkpointed (" + FormatBytes(checkpoint_bytes_) + "), " +
-           (restored_ ? "restored" : "not restored");
+           (checkpoint_bytes_ > 0
+                ? "checkpointed (" + FormatBytes(checkpoint_bytes_) + "), " +
+                      (restored_ ? "restored" : "not restored")
+                : "made no checkpoint");
   }
 
   const std::string& failure() const { return failure_; }
