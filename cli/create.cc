@@ -145,7 +145,12 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
                             provenance, parts);
   };
   return RunOnNodes(place, config, slots, globals, request, [&] {
-    return RunRecorded(FindStore(globals), record, config, request, globals);
+    const StoreLayout layout = FindStore(globals);
+    if (!IsPlainlyChosen(layout, globals)) {
+      Say(globals,
+          "the experiment goes into the store " + layout.root().string());
+    }
+    return RunRecorded(layout, record, config, request, globals);
   });
 }
 

@@ -1,6 +1,13 @@
 #include "cli/provenance.h"
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
 
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -15,32 +22,121 @@
 namespace dtrain {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr Duration kGitLimit = std::chrono::seconds(1);
 
-json Commit(const std::string& directory) {
-  auto commit = ChildOutput(
-      {"git", "-C", directory, "rev-parse", "--verify", "HEAD"}, kGitLimit);
-  if (!commit) return nullptr;
-  return commit->substr(0, commit->find('\n'));
+// A file of a repository, or nothing: it may be anybody's.
+std::optional<std::string> ReadSmallFile(const fs::path& path) {
+  constexpr std::size_t kMost = 4'000'000;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  std::ifstream in(path, std::ios::binary);
+  std::string text(kMost, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(kMost));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text.size() < kMost ? std::optional(std::move(text)) : std::nullopt;
+}
+
+std::optional<std::string> FirstLine(const fs::path& path) {
+  auto text = ReadSmallFile(path);
+  if (text) text->resize(std::min(text->find_first_of("\r\n"), text->size()));
+  return text;
+}
+
+// Where git keeps what it knows of a working tree, and what all working trees
+// of the repository share (gitrepository-layout(5)).
+struct GitDirectories {
+  fs::path own;
+  fs::path shared;
+};
+
+std::optional<GitDirectories> FindGitDirectories(const fs::path& start) {
+  std::error_code error;
+  fs::path directory = fs::canonical(start, error);
+  if (error) return std::nullopt;
+  while (true) {
+    fs::path own = directory / ".git";
+    if (const auto line = FirstLine(own);
+        line && line->starts_with("gitdir: ")) {
+      own = directory / line->substr(8);  // of a worktree or submodule
+    }
+    if (fs::is_directory(own, error)) {
+      const auto shared = FirstLine(own / "commondir");
+      return GitDirectories{.own = own, .shared = shared ? own / *shared : own};
+    }
+    if (directory == directory.parent_path()) return std::nullopt;
+    directory = directory.parent_path();
+  }
+}
+
+bool IsObjectName(const std::string& text) {
+  return (text.size() == 40 || text.size() == 64) &&
+         text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+// The commit that HEAD is at, without git: it may execute what the repository's
+// configuration names.
+json Commit(const GitDirectories& git) {
+  std::string line = FirstLine(git.own / "HEAD").value_or("");
+  constexpr std::string_view kRef = "ref: ";
+  if (!line.starts_with(kRef)) return IsObjectName(line) ? json(line) : json();
+  const std::string ref = line.substr(kRef.size());
+  if (!ref.starts_with("refs/") || ref.find("..") != ref.npos) return nullptr;
+  for (const fs::path& directory : {git.own, git.shared}) {
+    line = FirstLine(directory / ref).value_or("");
+    if (IsObjectName(line)) return line;
+  }
+  std::istringstream packed(
+      ReadSmallFile(git.shared / "packed-refs").value_or(""));
+  while (std::getline(packed, line)) {
+    if (!line.ends_with(" " + ref)) continue;
+    line.resize(line.size() - ref.size() - 1);
+    if (IsObjectName(line)) return line;
+  }
+  return nullptr;
+}
+
+// Whether the repository's own configuration names what `git status` would
+// execute, read from elsewhere or fetch.
+bool MayExecute(const GitDirectories& git) {
+  for (const fs::path& file :
+       {git.shared / "config", git.own / "config.worktree"}) {
+    std::error_code error;
+    if (!fs::exists(file, error)) continue;
+    auto text = ReadSmallFile(file);
+    if (!text) return true;
+    std::ranges::transform(*text, text->begin(), [](unsigned char c) {
+      return static_cast<char>(std::tolower(c));
+    });
+    for (const char* word : {"filter", "fsmonitor", "include", "submodule",
+                             "promisor", "partialclone"}) {
+      if (text->find(word) != text->npos) return true;
+    }
+  }
+  return false;
 }
 
 // Files that git does not track say nothing: the store may be one of them.
 json Dirty(const std::string& directory) {
-  const auto changes =
-      ChildOutput({"git", "--no-optional-locks", "-C", directory, "status",
-                   "--porcelain", "--untracked-files=no"},
-                  kGitLimit);
+  const auto changes = ChildOutput(
+      {"git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c",
+       "core.hooksPath=/dev/null", "-C", directory, "status", "--porcelain",
+       "--untracked-files=no", "--ignore-submodules=all"},
+      kGitLimit);
   return changes ? json(!changes->empty()) : json(nullptr);
 }
 
-json Git(const std::filesystem::path& config_directory) {
+json Git(const fs::path& config_directory) {
   const std::string directory =
       config_directory.empty() ? "." : config_directory.string();
-  const json commit = Commit(directory);
+  const auto git = FindGitDirectories(directory);
+  if (!git) return nullptr;
+  const json commit = Commit(*git);
   if (commit.is_null()) return nullptr;
-  return {{"commit", commit}, {"dirty", Dirty(directory)}};
+  return {{"commit", commit},
+          {"dirty", MayExecute(*git) ? json(nullptr) : Dirty(directory)}};
 }
 
 json User() {

@@ -5,7 +5,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <system_error>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -64,6 +68,29 @@ void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
                   "; 'dtrain list -a' shows all there are");
 }
 
+constexpr const char* kForeign =
+    "belongs to another user, or others may write to it";
+
+// Who owns a store decides what is executed from it: one that is found must be
+// the user's, under sudo that of the user who called it.
+bool IsOwn(const fs::path& directory) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) return false;
+  const char* caller = ::geteuid() == 0 ? std::getenv("SUDO_UID") : nullptr;
+  const bool mine =
+      status.st_uid == ::geteuid() ||
+      (caller != nullptr && std::to_string(status.st_uid) == caller);
+  return mine && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+void SayPassedOver(const fs::path& store, const GlobalOptions& globals) {
+  static std::set<fs::path> said;
+  if (!said.insert(store).second) return;
+  Say(globals, "warning: passed over " + store.string() + ", which " +
+                   kForeign + "; to use it all the same: --store " +
+                   store.string());
+}
+
 }  // namespace
 
 StoreLayout FindStore(const GlobalOptions& globals) {
@@ -73,13 +100,25 @@ StoreLayout FindStore(const GlobalOptions& globals) {
   const fs::path here = Absolute(".");
   for (fs::path directory = here;; directory = directory.parent_path()) {
     std::error_code ignored;
-    const fs::path candidate = directory / kStoreName;
+    const fs::path candidate = (directory / kStoreName).lexically_normal();
     if (fs::is_directory(candidate, ignored)) {
-      return StoreLayout(candidate.lexically_normal());
+      if (IsOwn(candidate)) return StoreLayout(candidate);
+      if (directory == here) {
+        throw Error(ErrorKind::kStore,
+                    candidate.string() + ": " + kForeign +
+                        "; to use it all the same: --store " + kStoreName);
+      }
+      SayPassedOver(candidate, globals);
     }
     if (directory == directory.parent_path()) break;
   }
   return StoreLayout((here / kStoreName).lexically_normal());
+}
+
+bool IsPlainlyChosen(const StoreLayout& layout, const GlobalOptions& globals) {
+  const char* given = std::getenv("DTRAIN_STORE");
+  return !globals.store.empty() || (given != nullptr && *given != '\0') ||
+         layout.root() == (Absolute(".") / kStoreName).lexically_normal();
 }
 
 Store OpenStore(const GlobalOptions& globals) {

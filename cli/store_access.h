@@ -13,9 +13,13 @@
 namespace dtrain {
 
 /// The store of this invocation: `--store`, else $DTRAIN_STORE, else the
-/// nearest `.dtrain` upward, else `./.dtrain`, which may not exist yet.
-/// Absolute. Creates nothing.
+/// nearest `.dtrain` upward that is the user's own and nobody else's to write
+/// to, else `./.dtrain`, which may not exist yet. Says which others it passes
+/// over. Absolute. Creates nothing. Throws Error(kStore) where `./.dtrain` is
+/// another user's.
 StoreLayout FindStore(const GlobalOptions& globals);
+/// Whether that was named, or is in the working directory.
+bool IsPlainlyChosen(const StoreLayout& layout, const GlobalOptions& globals);
 
 /// FindStore, opened for reading.
 Store OpenStore(const GlobalOptions& globals);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -399,6 +401,61 @@ TEST_F(CreateTest, RecordsTheCommitOfTheConfiguration) {
       dtrain_.Run({"describe", "1", "--json"}).Json()["provenance"]["git"];
   EXPECT_THAT(made.out, HasSubstr(git["commit"].get<std::string>() + "\n"));
   EXPECT_EQ(git["dirty"], true);
+}
+
+// https://nvd.nist.gov/vuln/detail/CVE-2022-24765 of git.
+TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
+  namespace fs = std::filesystem;
+  dtrain_.Write("run.yaml", FaultYaml("x: 1", 10));
+  const auto shell = [this](const std::string& command) {
+    return dtrain_.RunProgram(
+        {"env", "-u", "DTRAIN_STORE", "sh", "-c", command});
+  };
+  const auto all = fs::perms::all;
+  ASSERT_EQ(shell("mkdir -p .dtrain a/b && chmod 777 .dtrain").code, 0);
+  const CliResult here = shell("dtrain create run.yaml");
+  EXPECT_EQ(here.code, 5);
+  EXPECT_THAT(here.err, AllOf(HasSubstr("others may write to it"),
+                              HasSubstr("--store .dtrain")));
+  const CliResult below = shell("cd a/b && dtrain create ../../run.yaml");
+  EXPECT_EQ(below.code, 0) << below.err;
+  EXPECT_THAT(below.err, HasSubstr("warning: passed over "));
+  EXPECT_TRUE(fs::exists(dtrain_.directory() / "a/b/.dtrain/dtrain.db"));
+  EXPECT_EQ(fs::status(dtrain_.directory() / ".dtrain").permissions(), all);
+  EXPECT_TRUE(fs::is_empty(dtrain_.directory() / ".dtrain"));
+
+  const CliResult found = shell(
+      "mkdir a/b/c; cd a/b/c && dtrain create "
+      "../../../run.yaml");
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.err,
+              HasSubstr("the experiment goes into the store " +
+                        dtrain_.directory().string() + "/a/b/.dtrain"));
+  if (::geteuid() != 0) return;  // only root makes what is of another user
+  ASSERT_EQ(shell("chmod 700 .dtrain && chown 65534 .dtrain").code, 0);
+  EXPECT_EQ(shell("dtrain create run.yaml").code, 5);
+  EXPECT_EQ(shell("SUDO_UID=65534 dtrain create run.yaml").code, 0);
+}
+
+// git would execute it: https://git-scm.com/docs/git-config, core.fsmonitor.
+TEST_F(CreateTest, ExecutesNothingThatARepositoryNames) {
+  const CliResult made = dtrain_.RunProgram(
+      {"sh", "-c",
+       "mkdir theirs && cd theirs && git init -q && echo x > f && git add f && "
+       "git -c user.name=a -c user.email=b commit -qm c && git pack-refs --all "
+       "&& printf '#!/bin/sh\\ntouch executed\\n' > monitor && "
+       "chmod +x monitor && git config core.fsmonitor ./monitor && "
+       "git rev-parse HEAD"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  (void)dtrain_.RunProgram({"rm", "-f", "theirs/executed"});
+  dtrain_.Write("theirs/run.yaml", FaultYaml("x: 1", 10));
+  ASSERT_EQ(dtrain_.Run({"create", "theirs/run.yaml"}).code, 0);
+  const json git =
+      dtrain_.Run({"describe", "1", "--json"}).Json()["provenance"]["git"];
+  EXPECT_EQ(git["commit"].get<std::string>() + "\n", made.out);
+  EXPECT_EQ(git["dirty"], nullptr);
+  EXPECT_FALSE(
+      std::filesystem::exists(dtrain_.directory() / "theirs/executed"));
 }
 
 TEST_F(CreateTest, DrawsOnATerminalAndGivesItBack) {
