@@ -39,65 +39,48 @@ class BeginReporter : public Reporter {
   std::function<void()> on_begin_;
 };
 
-// Shows, by `display`, what trials print while they run.
-class LogFollower : public Reporter {
+// Passes events on to the display, and between them what trials print.
+class LogFollower : public ReporterGroup {
  public:
   enum class Scope { kNone, kSingle, kAll };  // kSingle: of the only trial
 
   LogFollower(std::unique_ptr<Reporter> display, StoreLayout layout,
               Scope scope)
-      : display_(std::move(display)),
-        layout_(std::move(layout)),
-        scope_(scope) {}
+      : layout_(std::move(layout)), scope_(scope) {
+    Add(std::move(display));
+  }
 
   void Begin(const RunInfo& info) override {
     follows_ =
         scope_ == Scope::kAll || (scope_ == Scope::kSingle && !IsSearch(info));
     begin_ = Clock::System().now();
-    display_->Begin(info);
+    ReporterGroup::Begin(info);
   }
-  void OnCounted(Unit counted) override { display_->OnCounted(counted); }
   void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
-    display_->OnTrialStarted(trial, from);
+    ReporterGroup::OnTrialStarted(trial, from);
     if (!follows_) return;
     // What its last process printed is shown before what this one does.
     while (behind_.contains(trial.id) && !Show(kMaxLines)) continue;
-    Add(trial);
-  }
-  void OnTraining(TrialId trial, const TrainingReport& report) override {
-    display_->OnTraining(trial, report);
-  }
-  void OnValidation(TrialId trial, const ValidationReport& report,
-                    bool best) override {
-    display_->OnValidation(trial, report, best);
-  }
-  void OnCheckpoint(TrialId trial, const CheckpointSaved& saved) override {
-    display_->OnCheckpoint(trial, saved);
+    Follow(trial);
   }
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override {
-    if (!follows_) return display_->OnTrialEnded(trial, last_lines);
+    if (!follows_) return ReporterGroup::OnTrialEnded(trial, last_lines);
     merger_.End(trial.id);
     if (!Show(kMaxLines)) behind_.insert(trial.id);
-    display_->OnTrialEnded(trial, {});
-  }
-  void OnUnread(TrialId trial, const std::vector<std::string>& names) override {
-    display_->OnUnread(trial, names);
-  }
-  void OnNotice(LogLevel level, const std::string& text) override {
-    display_->OnNotice(level, text);
+    ReporterGroup::OnTrialEnded(trial, {});
   }
   void OnStatus(const RunStatus& status) override {
     Show(kMaxLines);
-    display_->OnStatus(status);
+    ReporterGroup::OnStatus(status);
   }
   void End(const RunResult& result) override {
     if (!Show(kMaxLastLines)) {
       const std::string id = std::to_string(result.experiment);
-      display_->OnNotice(LogLevel::kInfo,
-                         "the trials have printed more: dtrain logs " + id);
+      OnNotice(LogLevel::kInfo,
+               "the trials have printed more: dtrain logs " + id);
     }
-    display_->End(result);
+    ReporterGroup::End(result);
   }
 
  private:
@@ -107,7 +90,7 @@ class LogFollower : public Reporter {
   // Of a longer log only the end is looked through for what is new.
   static constexpr std::uintmax_t kLongLog = 1 << 20;
 
-  void Add(const TrialRow& trial) {
+  void Follow(const TrialRow& trial) {
     const std::filesystem::path path = layout_.TrialLog(trial.id);
     const auto shown = shown_.find(trial.id);
     if (shown != shown_.end()) {
@@ -137,18 +120,17 @@ class LogFollower : public Reporter {
       }
       if (merged->record.time < since_[merged->trial]) continue;
       shown_[merged->trial] = merged->record.time;
-      display_->OnOutput(merged->trial, merged->record);
+      OnOutput(merged->trial, merged->record);
       ++lines;
     }
     return false;
   } catch (const Error& error) {
     // The experiment does not depend on who watches it.
     follows_ = false;
-    display_->OnNotice(LogLevel::kWarning, error.what());
+    OnNotice(LogLevel::kWarning, error.what());
     return true;
   }
 
-  std::unique_ptr<Reporter> display_;
   StoreLayout layout_;
   Scope scope_;
   bool follows_ = false;

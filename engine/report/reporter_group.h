@@ -41,6 +41,9 @@ class ReporterGroup : public Reporter {
   void OnUnread(TrialId trial, const std::vector<std::string>& names) override {
     for (const auto& r : reporters_) r->OnUnread(trial, names);
   }
+  void OnOutput(TrialId trial, const LogRecord& record) override {
+    for (const auto& r : reporters_) r->OnOutput(trial, record);
+  }
   void OnNotice(LogLevel level, const std::string& text) override {
     for (const auto& r : reporters_) r->OnNotice(level, text);
   }
