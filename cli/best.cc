@@ -128,11 +128,11 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   PrintListing(BestListing(detail, store.layout(), counted), rows,
                options.format(), globals,
                {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
+  const Unit unit = CountedUnit(store, detail.row.id);
   for (const ListedTrial& trial : rows) {
     if (!trial.row.best->checkpoint.empty()) continue;
-    Say(globals,
-        "note: " + NoBestCheckpointText(trial.row, detail.row, trial.saved,
-                                        CountedUnit(store, detail.row.id)));
+    Say(globals, "note: " + NoBestCheckpointText(trial.row, detail.row,
+                                                 trial.saved, unit));
   }
   return kExitDone;
 }

@@ -64,12 +64,11 @@ JunitCase CheckCase(const Check& check, const ExperimentRow& experiment) {
 }
 
 JunitSuite SuiteOf(const Store& store, const ExperimentRow& experiment,
-                   const std::vector<Check>& checks) {
+                   const std::vector<Check>& checks, Unit counted) {
   JunitSuite suite{.name = experiment.name,
                    .host = HostName(),
                    .time = experiment.started.value_or(experiment.created),
                    .seconds = experiment.seconds};
-  const Unit counted = CountedUnit(store, experiment.id);
   for (const TrialRow& trial : ListTrials(store, experiment)) {
     suite.cases.push_back(TrialCase(trial, experiment, counted));
   }
@@ -98,37 +97,25 @@ void WriteJunit(const std::string& path, std::span<const JunitSuite> suites,
   WriteNamedFile("--junit", path, JunitXml(suites), remedy);
 }
 
-// A text in a workflow command of GitHub:
+// `text` with each of `special` as %XX, as workflow commands of GitHub have it:
 // https://docs.github.com/actions/reference/workflow-commands-for-github-actions
-std::string EscapeData(std::string_view text) {
+std::string Escape(std::string_view text, std::string_view special) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string escaped;
   for (const char c : text) {
-    if (c == '%') {
-      escaped += "%25";
-    } else if (c == '\r') {
-      escaped += "%0D";
-    } else if (c == '\n') {
-      escaped += "%0A";
-    } else {
+    if (special.find(c) == special.npos) {
       escaped += c;
+      continue;
     }
+    const auto byte = static_cast<unsigned char>(c);
+    escaped += {'%', kHex[byte / 16], kHex[byte % 16]};
   }
   return escaped;
 }
 
-// The same, as the value of a property.
+std::string EscapeData(std::string_view text) { return Escape(text, "%\r\n"); }
 std::string EscapeProperty(std::string_view text) {
-  std::string escaped;
-  for (const char c : EscapeData(text)) {
-    if (c == ':') {
-      escaped += "%3A";
-    } else if (c == ',') {
-      escaped += "%2C";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
+  return Escape(text, "%\r\n:,");
 }
 
 // On stderr, which GitHub reads too: stdout may be a JSON document.
@@ -175,7 +162,7 @@ void AppendStepSummary(const std::string& markdown) {
             << EscapeForTerminal(path) << "'\n";
 }
 
-// As Markdown shows it whatever is in it: one line in backticks.
+// `text` as one line of Markdown code; no character of it is markup.
 std::string Code(const std::string& text) {
   std::string line = EscapeForTerminal(text);
   std::ranges::replace(line, '`', '\'');
@@ -286,10 +273,12 @@ void WriteCiReport(const CiFlags& flags, const Store& store,
   if (flags.junit.empty() && flags.annotate.empty()) return;
   std::vector<JunitSuite> suites;
   for (const JudgedExperiment& experiment : experiments) {
-    suites.push_back(SuiteOf(store, experiment.row, experiment.checks));
-    if (flags.annotate.empty()) continue;
-    Annotate(suites.back(), experiment.row,
-             CountedUnit(store, experiment.row.id));
+    const Unit counted = CountedUnit(store, experiment.row.id);
+    suites.push_back(
+        SuiteOf(store, experiment.row, experiment.checks, counted));
+    if (!flags.annotate.empty()) {
+      Annotate(suites.back(), experiment.row, counted);
+    }
   }
   WriteJunit(flags.junit, suites, "the experiment itself is recorded");
 }

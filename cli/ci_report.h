@@ -13,8 +13,8 @@
 
 namespace dtrain {
 
-// What a server for continuous integration reads of a run: JUnit reports,
-// GitHub's annotations and the summary of a step.
+// Reports for continuous integration: JUnit files, GitHub's annotations and
+// step summaries.
 
 /// `--junit FILE` and `--annotate github`.
 struct CiFlags {
@@ -28,10 +28,11 @@ struct JudgedExperiment {
   std::vector<Check> checks;
 };
 
-/// `detach`, if there is one, leaves nobody who would write them.
+/// Adds the options of `flags`. They exclude `detach`: a command that returns
+/// at once has no result to report.
 void AddCiFlags(CLI::App& app, CiFlags& flags,
                 std::optional<CliOption> detach = std::nullopt);
-/// Makes the JUnit file one that says that there is no result yet. Throws
+/// Writes a JUnit file that reports an error until there is a result. Throws
 /// Error(kUsage) if it cannot be written.
 void CheckCiFlags(const CiFlags& flags);
 
@@ -45,14 +46,13 @@ void WriteCiReport(const CiFlags& flags, const Store& store,
 /// Annotates the findings about a configuration, if `flags` say so.
 void AnnotateFindings(const CiFlags& flags, const Diagnostics& diagnostics);
 
-/// Writes what `flags` ask for where there is no result, because of `error`: a
-/// JUnit suite with one error, an annotation unless the findings about `name`
-/// say it already.
+/// Reports `error`, because of which there is no result: a JUnit suite with one
+/// error, and an annotation unless the findings about `name` say it already.
 void WriteCiRefusal(const CiFlags& flags, const std::string& name,
                     const Diagnostics& diagnostics, const Error& error);
 
-/// Writes what `flags` ask for where the configuration `name` is valid: a JUnit
-/// suite with one passed case.
+/// Reports that the configuration `name` is valid: a JUnit suite with one
+/// passed case.
 void WriteCiAcceptance(const CiFlags& flags, const std::string& name,
                        const Diagnostics& diagnostics);
 

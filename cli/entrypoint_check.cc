@@ -128,9 +128,8 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
         });
     if (!is_stored) {
       return "'" + path +
-             "' is left out of the files that trials run from, by .gitignore "
-             "or "
-             ".detignore; take it out of there";
+             "' is left out of the files that trials run from, by "
+             ".gitignore or .detignore; take it out of there";
     }
   }
   return std::nullopt;

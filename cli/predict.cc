@@ -62,7 +62,7 @@ class Predictions {
     }
   }
 
-  /// Of all classes, or none.
+  /// The names of all classes; empty if they have none.
   const std::vector<std::string>& names() const { return names_; }
   /// Empty if the class has none.
   std::string NameOf(std::int64_t label) const {

@@ -45,8 +45,8 @@ std::optional<std::string> FirstLine(const fs::path& path) {
   return text;
 }
 
-// Where git keeps what it knows of a working tree, and what all working trees
-// of the repository share (gitrepository-layout(5)).
+// The git directory of a working tree, and the one that all working trees of
+// the repository share: gitrepository-layout(5).
 struct GitDirectories {
   fs::path own;
   fs::path shared;

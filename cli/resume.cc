@@ -40,8 +40,8 @@ RunResult ResultOf(const Store& store, const ExperimentRow& row) {
   return result;
 }
 
-// What is recorded, checked for this machine; nothing if the experiment is
-// COMPLETED.
+// The recorded configuration, checked for this machine; nothing if the
+// experiment is COMPLETED.
 std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
                                                std::int64_t id,
                                                const StoreLayout& layout,
