@@ -70,6 +70,9 @@ TEST_F(CreateRefusalTest, EndsWithOneDocumentWhereJsonIsAskedFor) {
   EXPECT_EQ(document["diagnostics"][0]["line"], 3);
   EXPECT_EQ(document["diagnostics"][0]["key"], "max_restart");
 
+  const CliResult lines = dtrain_.Run({"create", "bad.yaml", "--jsonl"});
+  EXPECT_EQ(lines.Json()["event"], "refused");
+  EXPECT_EQ(lines.Json()["diagnostics"], document["diagnostics"]);
   const CliResult missing = dtrain_.Run({"create", "none.yaml", "--json"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(missing.Json()["error"].get<std::string>(),

@@ -105,6 +105,12 @@ TEST_F(EvaluateTest, PredictsClasses) {
 
   const CliResult features =
       dtrain_.Run({"predict", uuid, "--features", "--out", "f.safetensors"});
+  const json written =
+      dtrain_.Run({"predict", uuid, "--out", "j.safetensors", "--json"}).Json();
+  EXPECT_EQ(written["file"], "j.safetensors");
+  EXPECT_EQ(written["checkpoint"], uuid);
+  EXPECT_EQ(written["shape"].size(), 2u);
+  EXPECT_EQ(written["classes"], json::array());
   EXPECT_EQ(features.code, 1);
   EXPECT_THAT(features.err, HasSubstr("this trial has no Features"));
 }

@@ -271,6 +271,10 @@ TEST_F(OwnModelTest, ASearchOverWhatItDoesNotReadFails) {
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.Json()["unread_hyperparameters"],
             nlohmann::json({"learning_rate"}));
+  // Nothing is run, so nothing is known.
+  EXPECT_EQ(
+      dtrain_.Run({"resume", "2", "--json"}).Json()["unread_hyperparameters"],
+      nullptr);
 }
 
 TEST_F(OwnModelTest, AModelWithoutTrialsIsRefused) {

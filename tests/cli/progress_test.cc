@@ -148,6 +148,7 @@ TEST_F(ProgressTest, SaysWhatATrialWithoutSlotsWaitsFor) {
       json::parse(dtrain_.RunProgram({"cat", "list"}).out).at("experiments")[1];
   EXPECT_EQ(row["state"], "RUNNING");
   EXPECT_EQ(row["waiting"]["held_by"], json::array({"1.1"}));
+  EXPECT_EQ(row["waiting"]["after"], json::array());
   EXPECT_GE(row["waiting"]["slots"], 1);
   EXPECT_GE(row["waiting"]["needed"], 1);
   EXPECT_THAT(dtrain_.RunProgram({"cat", "lines"}).out,
