@@ -85,7 +85,7 @@ struct RunResult {
   std::int64_t best_trial = 0;
   nlohmann::json best_hparams;
   double seconds = 0;  // of this run and those before it
-  // Hyperparameters that no trial of this run has read; none: nothing was run.
+  // Hyperparameters that no trial of this run has read; none: not known.
   std::optional<std::vector<std::string>> unread;
 };
 

@@ -56,9 +56,9 @@ void UnreadHparams::Record(const std::vector<std::string>& unread) {
                 [&](const std::string& name) { return !now.contains(name); });
 }
 
-std::vector<std::string> UnreadHparams::names() const {
-  if (!names_) return {};
-  return {names_->begin(), names_->end()};
+std::optional<std::vector<std::string>> UnreadHparams::names() const {
+  if (!names_) return std::nullopt;
+  return std::vector<std::string>(names_->begin(), names_->end());
 }
 
 std::vector<std::string> UnreadHparams::Searched(

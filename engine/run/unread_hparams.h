@@ -19,8 +19,8 @@ class UnreadHparams {
 
   /// Records what one trial has not read by now.
   void Record(const std::vector<std::string>& unread);
-  /// Those that no trial has read, sorted; none before the first record.
-  std::vector<std::string> names() const;
+  /// Those that no trial has read, sorted; nullopt before the first record.
+  std::optional<std::vector<std::string>> names() const;
 
   /// The searched ones of which a trial with these hyperparameters has read
   /// nothing. Sorted.

@@ -236,6 +236,8 @@ TEST_F(PrintedLinesTest, AreShownOfASingleTrial) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("\nhello "));
   EXPECT_THAT(result.err, HasSubstr("\nnew\\x1b[2J\n"));
+  // Nobody knows what a program has read.
+  EXPECT_EQ(result.Json()["unread_hyperparameters"], nullptr);
   EXPECT_EQ(result.Json()["state"], "COMPLETED");
   const CliResult quiet = dtrain_.Run({"create", "program/run.yaml", "-q"});
   EXPECT_THAT(quiet.err, testing::Not(HasSubstr("hello")));
