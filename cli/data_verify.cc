@@ -96,8 +96,9 @@ int DataVerify(const DataVerifyOptions& options, const GlobalOptions& globals) {
   const std::vector<VerifiedSet> rows = VerifySets(options);
   PrintListing(VerifiedSetListing(), rows, options.format(), globals);
   const auto command = [&](const VerifiedSet& row) {
-    return "'dtrain data fetch " + std::string(row.set->name) +
-           (options.to.empty() ? "" : " --to " + options.to) + "'";
+    return NamedCommand(
+        "dtrain data fetch " + std::string(row.set->name) +
+        (options.to.empty() ? "" : " --to " + QuotePathForShell(options.to)));
   };
   const auto bad = std::ranges::find_if(rows, IsBad);
   if (bad != rows.end()) {

@@ -8,6 +8,7 @@
 #include "cli/checkpoint_check.h"
 #include "cli/doctor_checks.h"
 #include "cli/store_access.h"
+#include "engine/base/text.h"
 #include "engine/context/staged_files.h"
 #include "engine/store/file_tree.h"
 
@@ -19,17 +20,19 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostLines = 20;
 
 void CheckCheckpoints(const Store& store, std::int64_t experiment,
-                      std::size_t& good, Findings& findings) {
-  const std::string command =
-      "'dtrain checkpoint verify " + std::to_string(experiment) + "'";
+                      const GlobalOptions& globals, std::size_t& good,
+                      Findings& findings) {
+  const std::string command = NamedCommand(
+      CommandFor(globals, "checkpoint verify " + std::to_string(experiment)));
   for (const CheckpointRow& row : store.Checkpoints(experiment)) {
     if (row.state == "CORRUPT") {
       findings.push_back(Remark(
-          "checkpoints", "checkpoint " + row.uuid + " of trial " +
-                             ToString(row.trial) +
-                             " is CORRUPT and is not gone on from; delete it "
-                             "with 'dtrain checkpoint delete " +
-                             row.uuid.substr(0, 8) + "'"));
+          "checkpoints",
+          "checkpoint " + row.uuid + " of trial " + ToString(row.trial) +
+              " is CORRUPT and is not gone on from; delete it "
+              "with " +
+              NamedCommand(CommandFor(
+                  globals, "checkpoint delete " + row.uuid.substr(0, 8)))));
       continue;
     }
     const FileReport report = GlanceAtCheckpoint(store.layout(), row);
@@ -48,8 +51,8 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
   if (row.state == State::kInterrupted) {
     findings.push_back(Remark(
         "experiments", "experiment " + id +
-                           " is INTERRUPTED, its runner died; go on with '" +
-                           CommandFor(globals, "resume " + id) + "'"));
+                           " is INTERRUPTED, its runner died; go on with " +
+                           NamedCommand(CommandFor(globals, "resume " + id))));
   }
   std::error_code error;
   const fs::path directory = store.layout().Experiment(row.id);
@@ -57,15 +60,16 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
     findings.push_back(Remark(
         "experiments", directory.string() + ": missing, so experiment " + id +
                            " has neither logs nor checkpoints; restore it, or "
-                           "delete the experiment with '" +
-                           CommandFor(globals, "delete " + id) + "'"));
+                           "delete the experiment with " +
+                           NamedCommand(CommandFor(globals, "delete " + id))));
   }
 }
 
 // Directories that no experiment of the record has.
 void CheckDirectories(const Store& store,
                       const std::vector<ExperimentRow>& rows,
-                      Findings& findings) {
+                      const GlobalOptions& globals, Findings& findings) {
+  const std::string gc = NamedCommand(CommandFor(globals, "gc"));
   std::set<std::string> known;
   for (const ExperimentRow& row : rows) known.insert(std::to_string(row.id));
   const std::int64_t last = store.LastExperimentId();
@@ -81,14 +85,14 @@ void CheckDirectories(const Store& store,
     findings.push_back(Remark(
         "experiments",
         entry->path().string() +
-            (ours ? ": its experiment is deleted; 'dtrain gc' removes it"
+            (ours ? ": its experiment is deleted; " + gc + " removes it"
                   : ": belongs to no experiment of this database; move it "
                     "away, or restore the database it belongs to")));
   }
   for (const fs::path& path : AbandonedFiles(store.layout())) {
     findings.push_back(Remark(
-        "experiments", path.string() + ": its experiment was never recorded; "
-                                       "'dtrain gc' removes it"));
+        "experiments", path.string() + ": its experiment was never recorded; " +
+                           gc + " removes it"));
   }
 }
 
@@ -132,9 +136,9 @@ Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
   std::size_t good = 0;
   for (const ExperimentRow& row : rows) {
     CheckExperiment(store, row, globals, experiments);
-    CheckCheckpoints(store, row.id, good, checkpoints);
+    CheckCheckpoints(store, row.id, globals, good, checkpoints);
   }
-  CheckDirectories(store, rows, experiments);
+  CheckDirectories(store, rows, globals, experiments);
   Findings searches = CheckSearches(store, rows);
   Findings all;
   Conclude("experiments", std::to_string(rows.size()) + " experiments",

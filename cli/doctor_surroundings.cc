@@ -88,10 +88,12 @@ void CheckMode(const fs::path& path, Findings& findings) {
   if (::stat(path.c_str(), &status) != 0 || (status.st_mode & 077) == 0) return;
   std::array<char, 16> mode{};
   std::snprintf(mode.data(), mode.size(), "%04o", status.st_mode & 07777);
-  findings.push_back(Remark(
-      "modes", path.string() + ": mode " + mode.data() +
-                   ", so others may look into it; 'chmod go= " + path.string() +
-                   "' keeps it yours"));
+  findings.push_back(
+      Remark("modes",
+             path.string() + ": mode " + mode.data() +
+                 ", so others may look into it; " +
+                 NamedCommand("chmod go= " + QuotePathForShell(path.string())) +
+                 " keeps it yours"));
 }
 
 Findings CheckModes(const StoreLayout& layout) {
@@ -131,10 +133,13 @@ Finding CheckWal(const StoreLayout& layout) {
   const auto bytes = error ? 0 : static_cast<std::int64_t>(size);
   const std::string text = "write-ahead log of " + FormatBytes(bytes);
   if (bytes < kLongWal) return Well("wal", text);
-  return Remark("wal", text +
-                           ": a reader that does not end keeps it from "
-                           "shrinking; 'fuser " +
-                           layout.Database().string() + "' names those");
+  return Remark(
+      "wal", text +
+                 ": a reader that does not end keeps it from "
+                 "shrinking; " +
+                 NamedCommand("fuser " +
+                              QuotePathForShell(layout.Database().string())) +
+                 " names those");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ constexpr std::array kSkeleton = {
     SkeletonFile{"test.sh", kSkeletonTest, 0755},
 };
 
-// How a shell calls this program from anywhere, in single quotes.
+// How a shell calls this program from anywhere.
 std::string QuotedProgram(const GlobalOptions& globals) {
   std::string program = globals.argv.empty() ? "dtrain" : globals.argv.front();
   std::error_code error;
@@ -49,11 +49,7 @@ std::string QuotedProgram(const GlobalOptions& globals) {
              !error) {
     program = found.string();  // PATH may be another one later
   }
-  std::string quoted = "'";
-  for (const char c : program) {
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return quoted + "'";
+  return QuotePathForShell(program);
 }
 
 // The text of `file`, with this program in the place of `dtrain`.
@@ -116,8 +112,10 @@ int Init(const InitOptions& options, const GlobalOptions& globals) {
   for (const std::string file : files) {
     std::cout << EscapeForTerminal(file) << '\n';
   }
-  Say(globals, "'dtrain create " + (directory / "const.yaml").string() +
-                   " --test' tries it, without --test trains it");
+  const std::string create =
+      "dtrain create " + QuotePathForShell((directory / "const.yaml").string());
+  Say(globals,
+      NamedCommand(create + " --test") + " tries it, without --test trains it");
   return kExitDone;
 }
 

@@ -181,10 +181,12 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   if (rows.empty() && options.format() == Format::kText) {
     const std::string where = store.layout().root().string();
     Say(globals, ListExperiments(store, /*all=*/true).empty()
-                     ? "no experiments to show in " + where +
-                           "; 'dtrain create CONFIG' makes one"
-                     : "no experiment of " + where +
-                           " matches; 'dtrain list -a' shows all");
+                     ? "no experiments to show in " + where + "; " +
+                           NamedCommand(CommandFor(globals, "create CONFIG")) +
+                           " makes one"
+                     : "no experiment of " + where + " matches; " +
+                           NamedCommand(CommandFor(globals, "list -a")) +
+                           " shows all");
     return kExitDone;
   }
   const SlotQueueView queue(store);

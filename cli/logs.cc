@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/report/log_filter.h"
 #include "engine/report/log_merger.h"
 
@@ -139,12 +140,11 @@ class LogReading {
 void SayNoLines(const LogsOptions& options, const GlobalOptions& globals) {
   const bool chosen =
       options.head == 0 || options.tail == 0 || !FilterOf(options).empty();
-  Say(globals,
-      options.target +
-          (chosen
-               ? " has no line that was asked for"
-               : " has written no line; its metrics: '" +
-                     CommandFor(globals, "metrics " + options.target) + "'"));
+  Say(globals, options.target +
+                   (chosen ? " has no line that was asked for"
+                           : " has written no line; its metrics: " +
+                                 NamedCommand(CommandFor(
+                                     globals, "metrics " + options.target))));
 }
 
 int Logs(const LogsOptions& options, const GlobalOptions& globals) {

@@ -41,10 +41,14 @@ int Note(const NoteOptions& options, const GlobalOptions& globals) {
   if (options.json) {
     PrintJson({{"experiment", id}, {"note", options.text}});
   } else {
-    Say(globals, "experiment " + options.experiment +
-                     (options.clear ? " has no note any more"
-                                    : " has the note; 'dtrain describe " +
-                                          options.experiment + "' shows it"));
+    Say(globals,
+        "experiment " + options.experiment +
+            (options.clear
+                 ? " has no note any more"
+                 : " has the note; " +
+                       NamedCommand(CommandFor(
+                           globals, "describe " + options.experiment)) +
+                       " shows it"));
   }
   return kExitDone;
 }

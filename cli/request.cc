@@ -91,9 +91,9 @@ void ActHere(RequestKind kind, const RequestOptions& options, Asked& asked,
     std::cout << asked.Name() << " is " << StateName(asked.state) << '\n';
   } else {
     Refuse(asked,
-           "go on with '" + CommandFor(globals, "resume " + id) +
-               "', or end it with '" + CommandFor(globals, "cancel " + id) +
-               "'",
+           "go on with " + NamedCommand(CommandFor(globals, "resume " + id)) +
+               ", or end it with " +
+               NamedCommand(CommandFor(globals, "cancel " + id)),
            globals);
   }
 }
@@ -149,10 +149,13 @@ int Tell(RequestKind kind, const Asked& asked, const RequestOptions& options,
   const std::string state(StateName(asked.state));
   if (!options.json) std::cout << asked.Name() << " is " << state << '\n';
   if (asked.state == State::kInterrupted) {
+    const std::string id = std::to_string(asked.target.experiment);
     SayError(globals, asked.Name() + ": its runner died before it could " +
-                          std::string(RequestName(kind)) +
-                          "; 'dtrain cancel' ends it, 'dtrain resume' goes "
-                          "on");
+                          std::string(RequestName(kind)) + "; " +
+                          NamedCommand(CommandFor(globals, "cancel " + id)) +
+                          " ends it, " +
+                          NamedCommand(CommandFor(globals, "resume " + id)) +
+                          " goes on");
     return kExitFailed;
   }
   return asked.state == State::kError ? kExitFailed : kExitDone;
@@ -203,8 +206,9 @@ int Request(RequestKind kind, const RequestOptions& options,
   if (options.json) PrintJson({{"experiments", std::move(array)}});
   if (done) return code;
   SayError(globals, "not done after " + FormatDuration(timeout) +
-                        ", but asked for; see 'dtrain list', or wait longer "
-                        "with --timeout");
+                        ", but asked for; see " +
+                        NamedCommand(CommandFor(globals, "list")) +
+                        ", or wait longer with --timeout");
   return kExitTimeout;
 }
 

@@ -53,11 +53,12 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
   request.experiment = id;
   if (detail.row.state == State::kCompleted) return std::nullopt;
   if (IsFinal(detail.row.state)) {
-    throw Error(ErrorKind::kFailed,
-                "experiment " + options.experiment + " is " +
-                    std::string(StateName(detail.row.state)) +
-                    ", which is final; create it anew from 'dtrain config " +
-                    options.experiment + "'");
+    throw Error(
+        ErrorKind::kFailed,
+        "experiment " + options.experiment + " is " +
+            std::string(StateName(detail.row.state)) +
+            ", which is final; create it anew from " +
+            NamedCommand(CommandFor(globals, "config " + options.experiment)));
   }
   PrintDiagnostics(
       CheckRecordedHparams(

@@ -45,8 +45,10 @@ class LogFollower : public ReporterGroup {
   enum class Scope { kNone, kSingle, kAll };  // kSingle: of the only trial
 
   LogFollower(std::unique_ptr<Reporter> display, StoreLayout layout,
-              Scope scope)
-      : layout_(std::move(layout)), scope_(scope) {
+              Scope scope, std::string program)
+      : layout_(std::move(layout)),
+        scope_(scope),
+        program_(std::move(program)) {
     Add(std::move(display));
   }
 
@@ -78,7 +80,7 @@ class LogFollower : public ReporterGroup {
     if (!Show(kMaxLastLines)) {
       const std::string id = std::to_string(result.experiment);
       OnNotice(LogLevel::kInfo,
-               "the trials have printed more: dtrain logs " + id);
+               "the trials have printed more: " + program_ + " logs " + id);
     }
     ReporterGroup::End(result);
   }
@@ -133,6 +135,7 @@ class LogFollower : public ReporterGroup {
 
   StoreLayout layout_;
   Scope scope_;
+  std::string program_;  // as ProgramFor
   bool follows_ = false;
   Timestamp begin_{0};
   LogMerger merger_;
@@ -230,7 +233,8 @@ std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
       request.detach || globals.quiet ? LogFollower::Scope::kNone
       : request.follow                ? LogFollower::Scope::kAll
                                       : LogFollower::Scope::kSingle;
-  group->Add(std::make_unique<LogFollower>(std::move(display), layout, scope));
+  group->Add(std::make_unique<LogFollower>(std::move(display), layout, scope,
+                                           ProgramFor(globals)));
   return group;
 }
 

@@ -88,7 +88,7 @@ void SayPassedOver(const fs::path& store, const GlobalOptions& globals) {
   if (!said.insert(store).second) return;
   Say(globals, "warning: passed over " + store.string() + ", which " +
                    kForeign + "; to use it all the same: --store " +
-                   store.string());
+                   QuotePathForShell(store.string()));
 }
 
 }  // namespace
@@ -380,10 +380,7 @@ std::string StateText(State state, const SlotWait* wait) {
 
 std::string ProgramFor(const GlobalOptions& globals) {
   if (globals.store.empty()) return "dtrain";
-  const bool plain = globals.store.find_first_of(" \t'\"$`\\;&|<>()*?[]#~") ==
-                     std::string::npos;
-  return "dtrain --store " +
-         (plain ? globals.store : "'" + globals.store + "'");
+  return "dtrain --store " + QuotePathForShell(globals.store);
 }
 
 std::string CommandFor(const GlobalOptions& globals,

@@ -123,8 +123,9 @@ std::optional<fs::path> ImageNetFiles::Weights(const std::string& arch) const {
 std::string ImageNetFiles::MissingWeights(const std::string& arch) const {
   return "pretrained: no weights of " + arch + "; looked for " + arch +
          ".safetensors, " + arch + ".pth and " + arch + "-HASH.pth in " +
-         NamePlaces(weight_places_) + "; '" + fetched_into_.FetchCommand(arch) +
-         "' gets them; or say 'pretrained: false' to begin from random weights";
+         NamePlaces(weight_places_) + "; " +
+         NamedCommand(fetched_into_.FetchCommand(arch)) +
+         " gets them; or say 'pretrained: false' to begin from random weights";
 }
 
 std::string UnknownArch(const std::string& arch) {

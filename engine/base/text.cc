@@ -123,6 +123,29 @@ std::string EscapeForTerminal(std::string_view text) {
   return out;
 }
 
+std::string QuoteForShell(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./,:+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) {
+    return std::string(word);
+  }
+  std::string quoted = "'";
+  for (const char c : word) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return quoted + "'";
+}
+
+std::string QuotePathForShell(std::string_view path) {
+  const bool dashed = path.starts_with('-');
+  return QuoteForShell((dashed ? "./" : "") + std::string(path));
+}
+
+std::string NamedCommand(std::string_view command) {
+  const char* mark = command.find('\'') == command.npos ? "'" : "`";
+  return mark + std::string(command) + mark;
+}
+
 std::string ToValidUtf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());

@@ -16,6 +16,17 @@ namespace dtrain {
 /// line; tabs become a space.
 std::string EscapeForTerminal(std::string_view text);
 
+/// `word` as a POSIX shell reads it back: in single quotes, unless every
+/// character is one that no shell takes for another.
+std::string QuoteForShell(std::string_view word);
+
+/// QuoteForShell of a path, which no program takes for an option.
+std::string QuotePathForShell(std::string_view path);
+
+/// `command` as a message names it: 'dtrain list', in backticks where it has
+/// quotes itself.
+std::string NamedCommand(std::string_view command);
+
 /// `text` as valid UTF-8: every invalid byte becomes U+FFFD.
 std::string ToValidUtf8(std::string_view text);
 

@@ -46,7 +46,8 @@ DataDirectory::DataDirectory(const std::string& data,
                              const ReadVariable& variable) {
   if (!data.empty()) {
     places_.push_back(ExpandHome(data, variable));
-    fetch_to_ = " --to " + EscapeForTerminal(places_.front().string());
+    fetch_to_ = " --to " +
+                EscapeForTerminal(QuotePathForShell(places_.front().string()));
     return;
   }
   if (const auto named = Set(variable, "DTRAIN_DATA")) {
@@ -76,8 +77,9 @@ std::string DataDirectory::MissingMessage(const std::string& set,
                                           const std::string& fetched) const {
   return "no " + (fetched.empty() ? set : fetched) + " data; looked in " +
          NamePlaces(places_) + " (and " + set + "/ there); " +
-         (fetched.empty() ? ""
-                          : "'" + FetchCommand(fetched) + "' gets it; or ") +
+         (fetched.empty()
+              ? ""
+              : NamedCommand(FetchCommand(fetched)) + " gets it; or ") +
          "put " + Join(files, ", ") +
          " (or each with .gz) into a directory and name it in the "
          "hyperparameter 'data' or in DTRAIN_DATA";

@@ -97,8 +97,9 @@ TrialsLock TrialsLock::Take(const std::filesystem::path& path,
           ": processes of the experiment's last run still "
           "live" +
           (pids.empty() ? std::string() : " (" + Join(pids, ", ") + ")") +
-          "; end them ('fuser " + path.string() +
-          "' names them), then go on with `dtrain resume`");
+          "; end them (" +
+          NamedCommand("fuser " + QuotePathForShell(path.string())) +
+          " names them), then go on with `dtrain resume`");
 }
 
 }  // namespace dtrain

@@ -68,6 +68,46 @@ TEST_F(InitTest, WritesATestThatFindsAProgramOfThePath) {
   EXPECT_THAT(result.err, HasSubstr("const.yaml: entrypoint: required"));
 }
 
+class InitNameTest : public InitTest,
+                     public testing::WithParamInterface<std::string> {};
+
+TEST_P(InitNameTest, IsQuotedInTheCommandThatIsPrinted) {
+  const CliResult made = dtrain_.Run({"init", "--", GetParam()});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::size_t begin = made.err.find("dtrain create ");
+  const std::size_t end = made.err.find(" --test");
+  ASSERT_NE(end, std::string::npos) << made.err;
+
+  const CliResult checked =
+      dtrain_.RunProgram({"sh", "-c",
+                          "dtrain validate --keys " +
+                              made.err.substr(begin + 14, end - begin - 14)});
+
+  EXPECT_EQ(checked.code, 0) << checked.err << made.err;
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "canary"));
+}
+
+TEST_P(InitNameTest, IsQuotedInTheTestThatIsWritten) {
+  fs::create_directory(dtrain_.directory() / GetParam());
+  fs::create_symlink(DTRAIN_BINARY,
+                     dtrain_.directory() / GetParam() / "dtrain");
+  ASSERT_EQ(
+      dtrain_.RunProgram({"./" + GetParam() + "/dtrain", "init", "mine"}).code,
+      0);
+  dtrain_.Write("mine/const.yaml", "name: broken\n");
+
+  const CliResult result =
+      dtrain_.RunProgram({"env", "PATH=/usr/bin:/bin", "sh", "mine/test.sh"});
+
+  EXPECT_THAT(result.err, HasSubstr("const.yaml: entrypoint: required"));
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "canary"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, InitNameTest,
+                         testing::Values("a b", "it's", "$(touch canary)", "-x",
+                                         "`touch canary`", "a}\"b",
+                                         "*;touch canary"));
+
 TEST_F(InitTest, PrintsJson) {
   const auto json = dtrain_.Run({"init", "mine", "--json"}).Json();
   EXPECT_EQ(json["directory"], "mine");

@@ -18,6 +18,46 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+class StoreNameTest : public testing::TestWithParam<std::string> {
+ protected:
+  StoreNameTest() { FillSampleStore(dtrain_.directory() / GetParam()); }
+
+  // What the command that `text` has behind `before`, up to `after`, prints
+  // where it describes experiment 2 instead.
+  std::string Described(const std::string& text, const std::string& before,
+                        const std::string& after) const {
+    const std::size_t begin = text.find(before) + before.size();
+    const std::size_t end = text.find(after, begin);
+    const CliResult result = dtrain_.RunProgram(
+        {"sh", "-c", text.substr(begin, end - begin) + " describe 2 --json"});
+    EXPECT_EQ(result.code, 0) << result.err << text;
+    return result.code == 0 ? result.Json().at("directory") : "";
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_P(StoreNameTest, IsQuotedInTheCommandsThatArePrinted) {
+  const std::string wanted =
+      (dtrain_.directory() / GetParam() / "experiments/2").string();
+  const std::string store = "--store=" + GetParam();
+  EXPECT_EQ(Described(dtrain_.Run({store, "wait", "2"}).err,
+                      "go on with: ", " resume"),
+            wanted);
+  EXPECT_EQ(Described(dtrain_.Run({store, "pause", "2"}).err,
+                      "or end it with `", " cancel"),
+            wanted);
+  EXPECT_EQ(
+      Described(dtrain_.Run({store, "doctor"}).out, "go on with `", " resume"),
+      wanted);
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.directory() / "canary"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Names, StoreNameTest,
+                         testing::Values("a b", "it's", "$(touch canary)",
+                                         "-a b", "`touch canary`", "a\\\"b",
+                                         "*;touch canary", "~ {a,b}"));
+
 class RequestTest : public testing::Test {
  protected:
   RequestTest() {

@@ -40,6 +40,30 @@ TEST(EscapeForTerminalTest, CatchesInvalidUtf8) {
   EXPECT_EQ(EscapeForTerminal("\xe2\x82"), "\\xe2\\x82");
 }
 
+TEST(QuoteForShellTest, QuotesWhatAShellWouldTakeApart) {
+  EXPECT_EQ(QuoteForShell("/var/lib/a-b_c.d"), "/var/lib/a-b_c.d");
+  EXPECT_EQ(QuoteForShell(""), "''");
+  EXPECT_EQ(QuoteForShell("a b"), "'a b'");
+  EXPECT_EQ(QuoteForShell("it's"), "'it'\\''s'");
+  EXPECT_EQ(QuoteForShell("$(id)"), "'$(id)'");
+  EXPECT_EQ(QuoteForShell("~"), "'~'");
+  EXPECT_EQ(QuoteForShell("=ls"), "'=ls'");
+  EXPECT_EQ(QuoteForShell("{a,b}"), "'{a,b}'");
+  EXPECT_EQ(QuoteForShell("\xC3\xBC"), "'\xC3\xBC'");
+}
+
+TEST(QuoteForShellTest, MakesAPathNoOption) {
+  EXPECT_EQ(QuotePathForShell("-rf"), "./-rf");
+  EXPECT_EQ(QuotePathForShell("-r f"), "'./-r f'");
+  EXPECT_EQ(QuotePathForShell("a/-rf"), "a/-rf");
+}
+
+TEST(QuoteForShellTest, NamesCommandsThatHaveQuotes) {
+  EXPECT_EQ(NamedCommand("dtrain list"), "'dtrain list'");
+  EXPECT_EQ(NamedCommand("dtrain --store 'a b' list"),
+            "`dtrain --store 'a b' list`");
+}
+
 TEST(Utf8Test, KnowsWhatIsValid) {
   EXPECT_TRUE(IsValidUtf8(""));
   EXPECT_TRUE(IsValidUtf8("é日\xf0\x9f\x98\x80"));
