@@ -29,17 +29,6 @@ struct ConfigOptions : JsonOption {
   std::string export_to;
 };
 
-// To a file as it is, to a terminal so that it obeys nothing in it.
-void PrintYaml(const std::string& yaml, const GlobalOptions& globals) {
-  if (!ModeOf(STDOUT_FILENO, globals.color).terminal) {
-    std::cout << yaml;
-    return;
-  }
-  for (const std::string& line : Split(yaml, '\n')) {
-    std::cout << EscapeForTerminal(line) << '\n';
-  }
-}
-
 std::string YamlOf(const ExperimentDetail& detail, bool original) {
   return original ? detail.yaml : ToYaml(detail.config);
 }
@@ -85,7 +74,7 @@ int Config(const ConfigOptions& options, const GlobalOptions& globals) {
   } else if (options.json) {
     PrintJson(detail.config);
   } else {
-    PrintYaml(YamlOf(detail, options.original), globals);
+    PrintYaml(YamlOf(detail, options.original));
   }
   return kExitDone;
 }

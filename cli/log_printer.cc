@@ -27,14 +27,18 @@ void LogPrinter::Print(const MergedRecord& merged) {
       PrintText(merged);
       break;
     case LogForm::kJson:
-      out_ << (first_ ? "{\"logs\": [\n" : ",\n")
-           << DumpJson(LogJson(merged.trial, merged.record));
+      out_ << (first_ ? "{\"logs\": [\n" : ",\n") << Json(merged);
       break;
     case LogForm::kJsonLines:
-      out_ << DumpJson(LogJson(merged.trial, merged.record)) << '\n';
+      out_ << Json(merged) << '\n';
       break;
   }
   first_ = false;
+}
+
+std::string LogPrinter::Json(const MergedRecord& merged) const {
+  return DumpJson(LogJson(merged.trial, merged.record), /*indent=*/-1,
+                  style_.mode.terminal);
 }
 
 void LogPrinter::Finish() {
@@ -52,11 +56,13 @@ void LogPrinter::PrintText(const MergedRecord& merged) {
     out_ << Paint(style_.mode, Tone::kDim, Prefix(merged, style_.timestamps));
   }
   const std::string& text = merged.record.text;
-  if (style_.mode.terminal && !style_.raw) {
+  if (!style_.mode.terminal) {
+    out_ << text;
+  } else if (style_.raw) {
+    out_ << EscapeForTerminal(text);
+  } else {
     out_ << Paint(style_.mode, ToneOf(merged.record.level),
                   EscapeForTerminal(text));
-  } else {
-    out_ << text;
   }
   open_.reset();
   if (merged.record.partial) {

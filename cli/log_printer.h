@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <ostream>
+#include <string>
 
 #include "engine/report/log_merger.h"
 #include "engine/report/terminal.h"
@@ -13,13 +14,13 @@ enum class LogForm { kText, kJson, kJsonLines };
 struct LogStyle {
   LogForm form = LogForm::kText;
   bool timestamps = false;
-  bool raw = false;  // bytes as they were written, without a prefix
+  bool raw = false;  // without a prefix; bytes as written, but on a terminal
   TerminalMode mode;
 };
 
 /// Prints records of logs one after another: text prefixed by the trial (and
-/// the rank, where it is not 0), escaped where a terminal would obey it; or
-/// JSON.
+/// the rank, where it is not 0); or JSON. All of it is escaped where a terminal
+/// would obey it.
 class LogPrinter {
  public:
   LogPrinter(std::ostream& out, LogStyle style)
@@ -30,6 +31,7 @@ class LogPrinter {
   void Finish();
 
  private:
+  std::string Json(const MergedRecord& merged) const;
   void PrintText(const MergedRecord& merged);
   bool GoesOn(const MergedRecord& merged) const;
 

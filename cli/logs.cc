@@ -187,8 +187,8 @@ void SetUpLogs(CLI::App& app, Invocation& invocation) {
             "Since 10m (ago), or a time as RFC 3339");
   AddOption(app, "--grep", options->grep, "Lines that match this expression");
   AddFlag(app, "-t,--timestamps", options->timestamps, "With the time");
-  const CliOption raw =
-      AddFlag(app, "--raw", options->raw, "The bytes as written");
+  const CliOption raw = AddFlag(app, "--raw", options->raw,
+                                "The bytes as written; escaped on a terminal");
   const CliOption json =
       AddFlag(app, "--json", options->json, "One JSON document");
   AddFlag(app, "--jsonl", options->jsonl, "A JSON object a line")

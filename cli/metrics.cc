@@ -25,22 +25,26 @@ struct MetricsOptions : TableOptions {
 // Rows are printed as they are read: there may be millions.
 void PrintMetricsJson(const Store& store, const MetricQuery& query) {
   const char* separator = "\n";
+  const bool terminal = StdoutIsTerminal();
   std::cout << "{\"metrics\": [";
   store.ForEachMetric(query, [&](const MetricRow& row) {
-    std::cout << separator << DumpJson(MetricJson(row));
+    std::cout << separator
+              << DumpJson(MetricJson(row), /*indent=*/-1, terminal);
     separator = ",\n";
   });
   std::cout << "\n]}\n";
 }
 
 void PrintMetricsCsv(const Store& store, const MetricQuery& query) {
+  const bool terminal = StdoutIsTerminal();
   std::cout << CsvLine(
-      {"trial", "kind", "batches", "epoch", "name", "value", "time"});
-  store.ForEachMetric(query, [](const MetricRow& row) {
+      {"trial", "kind", "batches", "epoch", "name", "value", "time"}, terminal);
+  store.ForEachMetric(query, [&](const MetricRow& row) {
     std::cout << CsvLine(
         {ToString(row.trial), std::string(MetricKindName(row.kind)),
          std::to_string(row.batches), FormatNumber(row.epoch), row.name,
-         FormatNumber(row.value), FormatTimestamp(row.time)});
+         FormatNumber(row.value), FormatTimestamp(row.time)},
+        terminal);
   });
 }
 

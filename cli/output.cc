@@ -48,14 +48,26 @@ void PrintFact(const std::string& name, const std::string& value) {
   std::cout << label << EscapeForTerminal(value) << '\n';
 }
 
+bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) != 0; }
+
+void PrintYaml(const std::string& yaml) {
+  if (!StdoutIsTerminal()) {
+    std::cout << yaml;
+    return;
+  }
+  for (const std::string& line : Split(yaml, '\n')) {
+    std::cout << EscapeForTerminal(line) << '\n';
+  }
+}
+
 void PrintJson(const nlohmann::json& document) {
-  std::cout << DumpJson(document, /*indent=*/2) << '\n';
+  std::cout << DumpJson(document, /*indent=*/2, StdoutIsTerminal()) << '\n';
 }
 
 void PrintTable(const Table& table, Format format,
                 const GlobalOptions& globals) {
   if (format == Format::kCsv) {
-    table.PrintCsv(std::cout);
+    table.PrintCsv(std::cout, StdoutIsTerminal());
   } else {
     table.PrintText(std::cout, ModeOf(STDOUT_FILENO, globals.color));
   }

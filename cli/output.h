@@ -36,6 +36,13 @@ Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams);
 /// an empty value.
 void PrintFact(const std::string& name, const std::string& value);
 
+/// Whether people look at stdout: then nothing on it may be obeyed by a
+/// terminal, whatever the format; to a pipe or a file go the bytes as they are.
+bool StdoutIsTerminal();
+
+/// To a file as it is, to a terminal so that it obeys nothing in it.
+void PrintYaml(const std::string& yaml);
+
 /// One document on stdout, in valid UTF-8.
 void PrintJson(const nlohmann::json& document);
 

@@ -75,7 +75,8 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
       (trials == 1 ? " trial of " : " trials of ") + LengthText(config) +
       ReachText(expected, searcher.max_length) + " on " + slots.ToString() +
       ContextText(context);
-  std::cout << EscapeForTerminal(text) << "\n\n" << ToYaml(config.effective);
+  std::cout << EscapeForTerminal(text) << "\n\n";
+  PrintYaml(ToYaml(config.effective));
 }
 
 }  // namespace dtrain

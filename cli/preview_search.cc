@@ -138,7 +138,9 @@ void Play(const PreviewSearchOptions& options, const ExperimentConfig& config,
       MakeSearcher(config.searcher, config.hyperparameters, seed);
   const Simulation simulation = Simulate(*searcher, simulation_options);
   WarnOfIdleExits(simulation_options, simulation, globals);
-  if (options.json) return WriteSimulationJson(simulation, std::cout);
+  if (options.json) {
+    return WriteSimulationJson(simulation, std::cout, StdoutIsTerminal());
+  }
   std::cout << "\nsimulated with " << *options.metric << ", " << options.order
             << ", seed " << seed << '\n';
   PrintSimulation({.config = config.searcher,

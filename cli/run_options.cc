@@ -40,7 +40,7 @@ void ReportError(const RunRequest& request, const std::string& name,
     if (request.json) {
       PrintJson(document);
     } else {
-      JsonLinesReporter(std::cout, Clock::System())
+      JsonLinesReporter(std::cout, Clock::System(), StdoutIsTerminal())
           .Write(refused ? "refused" : "error", std::move(document));
     }
   }

@@ -216,7 +216,8 @@ std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
     group->Add(std::make_unique<BeginReporter>(std::move(on_begin)));
   }
   if (request.jsonl) {
-    group->Add(std::make_unique<JsonLinesReporter>(std::cout, Clock::System()));
+    group->Add(std::make_unique<JsonLinesReporter>(std::cout, Clock::System(),
+                                                   StdoutIsTerminal()));
   }
   const auto mode = [color = globals.color] {
     return ModeOf(STDERR_FILENO, color);
@@ -257,7 +258,7 @@ int ReportResult(const Store& store, const RunResult& result,
     if (request.json) {
       PrintJson(document);
     } else {
-      JsonLinesReporter(std::cout, Clock::System())
+      JsonLinesReporter(std::cout, Clock::System(), StdoutIsTerminal())
           .Write("end", std::move(document));
     }
   } else {

@@ -55,6 +55,13 @@ bool IsWide(std::uint32_t c) {
          (c >= 0x1F300 && c <= 0x1FAFF) || (c >= 0x20000 && c <= 0x3FFFD);
 }
 
+bool IsControl(std::uint32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0); }
+
+// Whether a terminal obeys it instead of showing it.
+bool IsObeyed(std::uint32_t c) {
+  return IsControl(c) || IsBidiControl(c) || c == 0x2028 || c == 0x2029;
+}
+
 std::string Hex(const char* format, std::uint32_t value) {
   std::array<char, 16> text{};
   std::snprintf(text.data(), text.size(), format, value);
@@ -99,6 +106,21 @@ std::string OnlyNameThatBeginsWith(std::string_view word,
 
 }  // namespace
 
+std::string EscapeJsonForTerminal(std::string_view json) {
+  std::string out;
+  while (!json.empty()) {
+    const CodePoint c = Decode(json);
+    const std::size_t length = std::max<std::size_t>(c.length, 1);
+    // DumpJson leaves no other control characters between the texts.
+    const bool layout = c.value == '\n' || c.value == '\t';
+    out += c.length == 0                  ? "\\ufffd"
+           : !layout && IsObeyed(c.value) ? Hex("\\u%04x", c.value)
+                                          : std::string(json.substr(0, length));
+    json.remove_prefix(length);
+  }
+  return out;
+}
+
 std::string EscapeForTerminal(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -110,10 +132,9 @@ std::string EscapeForTerminal(std::string_view text) {
     }
     if (c.value == '\t') {
       out += ' ';
-    } else if (c.value < 0x20 || (c.value >= 0x7F && c.value < 0xA0)) {
+    } else if (IsControl(c.value)) {
       out += Hex("\\x%02x", c.value);
-    } else if (IsBidiControl(c.value) || c.value == 0x2028 ||
-               c.value == 0x2029) {
+    } else if (IsObeyed(c.value)) {
       out += Hex("\\u%04x", c.value);
     } else {
       out += text.substr(0, c.length);

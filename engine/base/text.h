@@ -16,6 +16,10 @@ namespace dtrain {
 /// line; tabs become a space.
 std::string EscapeForTerminal(std::string_view text);
 
+/// A JSON text in UTF-8 with the same characters, line ends apart, as `\u001b`:
+/// the same document. Tabs stay.
+std::string EscapeJsonForTerminal(std::string_view json);
+
 /// `word` as a POSIX shell reads it back: in single quotes, unless every
 /// character is one that no shell takes for another.
 std::string QuoteForShell(std::string_view word);

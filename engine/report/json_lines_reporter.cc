@@ -126,7 +126,7 @@ void JsonLinesReporter::OnStatus(const RunStatus& status) {
 void JsonLinesReporter::Write(const char* event, json object) {
   object["event"] = event;
   if (!object.contains("time")) object["time"] = TimeJson(clock_.now());
-  out_ << DumpJson(object) + "\n" << std::flush;
+  out_ << DumpJson(object, /*indent=*/-1, terminal_) + "\n" << std::flush;
 }
 
 }  // namespace dtrain

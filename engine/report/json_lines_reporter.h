@@ -15,8 +15,9 @@ namespace dtrain {
 /// validation, checkpoint, trial_ended, notice, progress, end.
 class JsonLinesReporter : public Reporter {
  public:
-  JsonLinesReporter(std::ostream& out, Clock clock)
-      : out_(out), clock_(std::move(clock)) {}
+  /// `terminal`: `out` is one, see DumpJson.
+  JsonLinesReporter(std::ostream& out, Clock clock, bool terminal = false)
+      : out_(out), clock_(std::move(clock)), terminal_(terminal) {}
 
   void Begin(const RunInfo& info) override;
   void OnTrialStarted(const TrialRow& trial,
@@ -37,6 +38,7 @@ class JsonLinesReporter : public Reporter {
  private:
   std::ostream& out_;
   Clock clock_;
+  bool terminal_;
   std::int64_t experiment_ = 0;
   std::string metric_;
   Duration last_status_{-1};

@@ -7,8 +7,10 @@ namespace dtrain {
 
 using nlohmann::json;
 
-std::string DumpJson(const json& document, int indent) {
-  return document.dump(indent, ' ', false, json::error_handler_t::replace);
+std::string DumpJson(const json& document, int indent, bool terminal) {
+  std::string text =
+      document.dump(indent, ' ', false, json::error_handler_t::replace);
+  return terminal ? EscapeJsonForTerminal(text) : text;
 }
 
 json TimeJson(const std::optional<Timestamp>& time) {

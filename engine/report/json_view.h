@@ -17,8 +17,10 @@ namespace dtrain {
 // Rows as `--json` shows them: names and forms of the command line's contract.
 // A field once documented stays.
 
-/// Valid UTF-8 whatever is in it; `indent` −1 for one line.
-std::string DumpJson(const nlohmann::json& document, int indent = -1);
+/// Valid UTF-8 whatever is in it; `indent` −1 for one line. For a `terminal`
+/// with nothing in it that one would obey.
+std::string DumpJson(const nlohmann::json& document, int indent = -1,
+                     bool terminal = false);
 
 /// RFC 3339, or null.
 nlohmann::json TimeJson(const std::optional<Timestamp>& time);

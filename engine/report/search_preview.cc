@@ -335,7 +335,8 @@ void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
   PrintBest(search, mode, out);
 }
 
-void WriteSimulationJson(const Simulation& simulation, std::ostream& out) {
+void WriteSimulationJson(const Simulation& simulation, std::ostream& out,
+                         bool terminal) {
   out << "{\"n_trials\": " << simulation.trials.size()
       << ",\n \"trials_by_final_length\": {";
   const char* between = "";
@@ -348,7 +349,7 @@ void WriteSimulationJson(const Simulation& simulation, std::ostream& out) {
   out << "},\n \"trials\": [";
   between = "\n  ";
   for (const SimulatedTrial& trial : simulation.trials) {
-    out << between << DumpJson(TrialJson(trial));
+    out << between << DumpJson(TrialJson(trial), /*indent=*/-1, terminal);
     between = ",\n  ";
   }
   out << "]}\n";

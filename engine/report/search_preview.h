@@ -67,6 +67,7 @@ void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
 
 /// {"n_trials": …, "trials_by_final_length": {…}, "trials": […]}, a trial a
 /// line: written as it goes, for a search may have very many.
-void WriteSimulationJson(const Simulation& simulation, std::ostream& out);
+void WriteSimulationJson(const Simulation& simulation, std::ostream& out,
+                         bool terminal = false);
 
 }  // namespace dtrain

@@ -108,14 +108,14 @@ void Table::PrintText(std::ostream& out, const TerminalMode& mode) const {
   for (const auto& row : rows_) PrintLine(out, mode, widths, row);
 }
 
-void Table::PrintCsv(std::ostream& out) const {
+void Table::PrintCsv(std::ostream& out, bool terminal) const {
   std::vector<std::string> fields;
   for (const Column& column : columns_) fields.push_back(column.name);
-  out << CsvLine(fields);
+  out << CsvLine(fields, terminal);
   for (const auto& row : rows_) {
     fields.clear();
     for (const Cell& cell : row) fields.push_back(cell.raw);
-    out << CsvLine(fields);
+    out << CsvLine(fields, terminal);
   }
 }
 
@@ -130,11 +130,11 @@ std::string CsvField(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string CsvLine(const std::vector<std::string>& fields) {
+std::string CsvLine(const std::vector<std::string>& fields, bool terminal) {
   std::string line;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (i > 0) line += ',';
-    line += CsvField(fields[i]);
+    line += CsvField(terminal ? EscapeForTerminal(fields[i]) : fields[i]);
   }
   return line + "\r\n";
 }

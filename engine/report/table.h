@@ -42,8 +42,9 @@ class Table {
   /// the terminal has a width, no line is longer: the last optional columns
   /// are left out first, then elastic ones are cut.
   void PrintText(std::ostream& out, const TerminalMode& mode) const;
-  /// RFC 4180: a header line, lines that end with CR LF, in valid UTF-8.
-  void PrintCsv(std::ostream& out) const;
+  /// RFC 4180: a header line, lines that end with CR LF, in valid UTF-8. On a
+  /// `terminal` every field is escaped.
+  void PrintCsv(std::ostream& out, bool terminal = false) const;
 
   bool empty() const { return rows_.empty(); }
 
@@ -62,7 +63,8 @@ class Table {
 /// One field as RFC 4180 has it, in quotes if it needs them.
 std::string CsvField(const std::string& text);
 
-/// Fields and CR LF.
-std::string CsvLine(const std::vector<std::string>& fields);
+/// Fields and CR LF; for a `terminal` escaped.
+std::string CsvLine(const std::vector<std::string>& fields,
+                    bool terminal = false);
 
 }  // namespace dtrain

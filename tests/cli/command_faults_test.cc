@@ -96,6 +96,21 @@ TEST_F(CommandFaultsTest, ExitCodeAndLastLinesAreTold) {
   EXPECT_EQ(Trial().at("runs"), 2);
 }
 
+TEST_F(CommandFaultsTest, EventsOnATerminalAreEscaped) {
+  dtrain_.Write("fault.yaml", Yaml("sh program.sh", 10));
+  dtrain_.Write("program.sh", "printf 'bad \\033]0;x\\007 end\\n'; exit 3");
+  const CliResult shown =
+      dtrain_.RunProgram({"script", "-qec",
+                          "dtrain create fault.yaml --jsonl --name \"$(printf "
+                          "'\\342\\200\\256n')\"",
+                          "/dev/null"},
+                         {.environment = {{"TERM", "dumb"}}});
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("\"name\":\"\\u202en\""),
+                               HasSubstr("bad \\u001b]0;x\\u0007 end")));
+  EXPECT_THAT(shown.out,
+              testing::Not(testing::ContainsRegex("[\x1b\x07]|\xE2\x80\xAE")));
+}
+
 TEST_F(CommandFaultsTest, SignalsAreTold) {
   EXPECT_EQ(CreateShell("kill -KILL $$\n").code, 1);
   EXPECT_THAT(Reason(), HasSubstr("killed by signal 9 (SIGKILL)"));

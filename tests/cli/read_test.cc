@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"
 
@@ -133,6 +134,82 @@ TEST_F(ReadTest, ShowsLogsOnATerminalEscaped) {
       {.environment = {{"TERM", "dumb"}}});
   EXPECT_THAT(result.out, HasSubstr("1.1 | third \\x1b[2J\\xff"));
   EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+}
+
+// What a terminal would obey: C0 but line ends, DEL, C1, bidi.
+std::string ObeyedIn(const CliRunner& dtrain, const std::string& shown) {
+  dtrain.Write("shown", shown);
+  return dtrain
+      .RunProgram(
+          {"python3", "-c",
+           "import re; t = open('shown', newline='').read()\n"
+           "t = t.replace('\\r\\r\\n', '\\n').replace('\\r\\n', '\\n')\n"
+           "print(re.findall('[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u061c"
+           "\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]', t))"})
+      .out;
+}
+
+class TerminalFormatTest : public testing::TestWithParam<std::string> {
+ protected:
+  TerminalFormatTest() {
+    FillSampleStore(dtrain_.store());
+    dtrain_.Run({"note", "2", "--", kNasty});
+    dtrain_.Run({"label", "2", "--add", kNasty});
+    Store::OpenForWriting(StoreLayout(dtrain_.store()))
+        .Write([](StoreWriter& writer) {
+          writer.AddMetrics({1, 2}, MetricKind::kTraining, 7, 0, {{kNasty, 1}},
+                            Timestamp(7));
+        });
+  }
+  std::string OnATerminal(const std::string& command) const {
+    return dtrain_
+        .RunProgram({"script", "-qec", "dtrain " + command, "/dev/null"},
+                    {.environment = {{"TERM", "dumb"}}})
+        .out;
+  }
+  std::string ToAPipe(const std::string& command) const {
+    return dtrain_.RunProgram({"sh", "-c", "dtrain " + command}).out;
+  }
+
+  static constexpr char kNasty[] =
+      "\x1b]0;x\x07 \xE2\x80\xAE"
+      "abc\xE2\x81\xA9 \xC2\x9b"
+      "2J \x7f";
+  CliRunner dtrain_;
+};
+
+TEST_P(TerminalFormatTest, HasNothingThatATerminalObeys) {
+  const std::string shown = OnATerminal(GetParam());
+  EXPECT_THAT(shown, HasSubstr(GetParam().ends_with("raw")   ? "\\x1b[2J"
+                               : GetParam().ends_with("csv") ? "\\x1b]0;"
+                                                             : "\\u001b"));
+  EXPECT_EQ(ObeyedIn(dtrain_, shown), "[]\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, TerminalFormatTest,
+                         testing::Values("list --json", "list --csv",
+                                         "describe 2 --json",
+                                         "metrics 1 --json", "metrics 1 --csv",
+                                         "logs 1 --json", "logs 1 --jsonl",
+                                         "logs 1 --raw"));
+
+class TerminalDocumentTest : public TerminalFormatTest {};
+
+TEST_P(TerminalDocumentTest, IsTheSameAsThroughAPipe) {
+  const std::string piped = ToAPipe(GetParam());
+  EXPECT_NE(ObeyedIn(dtrain_, piped), "[]\n");
+  EXPECT_EQ(json::parse(OnATerminal(GetParam())), json::parse(piped));
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, TerminalDocumentTest,
+                         testing::Values("describe 2 --json",
+                                         "metrics 1 --json"));
+
+TEST_F(ReadTest, WritesTheBytesOfLogsAndTablesToAPipe) {
+  EXPECT_THAT(dtrain_.Run({"logs", "1.1", "--raw"}).out,
+              HasSubstr("third \x1b[2J\xff\n"));
+  EXPECT_THAT(dtrain_.Run({"list", "--csv"}).out,
+              HasSubstr("\x1b]0;owned\x07../../x\n"));
 }
 
 struct LogSelection {

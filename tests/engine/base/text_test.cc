@@ -40,6 +40,12 @@ TEST(EscapeForTerminalTest, CatchesInvalidUtf8) {
   EXPECT_EQ(EscapeForTerminal("\xe2\x82"), "\\xe2\\x82");
 }
 
+TEST(EscapeForTerminalTest, LeavesJsonTheSameDocument) {
+  EXPECT_EQ(EscapeJsonForTerminal("{\n\t\"a\": \"\xE2\x80\xAE\x7f\xC3\xBC\"}"),
+            "{\n\t\"a\": \"\\u202e\\u007f\xC3\xBC\"}");
+  EXPECT_EQ(EscapeJsonForTerminal("\"\xC2\x9b\r\""), "\"\\u009b\\u000d\"");
+}
+
 TEST(QuoteForShellTest, QuotesWhatAShellWouldTakeApart) {
   EXPECT_EQ(QuoteForShell("/var/lib/a-b_c.d"), "/var/lib/a-b_c.d");
   EXPECT_EQ(QuoteForShell(""), "''");

@@ -62,6 +62,16 @@ TEST(JsonViewTest, DumpsValidUtf8) {
   EXPECT_EQ(DumpJson({{"name", "a\xff"}}), "{\"name\":\"a\xEF\xBF\xBD\"}");
 }
 
+TEST(JsonViewTest, IsTheSameDocumentOnATerminal) {
+  const nlohmann::json document = {
+      {"a\xE2\x80\xAE", "\x7f\xC2\x9b\x1b\n\t \xC3\xBC \xE2\x80\xA8"}};
+  const std::string text = DumpJson(document, /*indent=*/2, /*terminal=*/true);
+  EXPECT_EQ(text,
+            "{\n  \"a\\u202e\": \"\\u007f\\u009b\\u001b\\n\\t \xC3\xBC "
+            "\\u2028\"\n}");
+  EXPECT_EQ(nlohmann::json::parse(text), document);
+}
+
 TEST(JsonViewTest, EndsARunWithItsBestTrial) {
   const RunResult result{.experiment = 3,
                          .state = State::kCompleted,

@@ -103,6 +103,7 @@ TEST_F(TableTest, WritesCsvAsRfc4180Says) {
 
 TEST_F(TableTest, WritesCsvInValidUtf8) {
   EXPECT_EQ(CsvField("\xff"), "\xEF\xBF\xBD");
+  EXPECT_EQ(CsvLine({"a\x1b\n", "b"}, /*terminal=*/true), "a\\x1b\\x0a,b\r\n");
 }
 
 }  // namespace
