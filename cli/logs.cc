@@ -58,11 +58,12 @@ LogStyle StyleOf(const LogsOptions& options, const GlobalOptions& globals) {
 // The logs of one experiment, or of one trial, as they are and as they grow.
 class LogReading {
  public:
-  LogReading(const Store& store, Target target, const LogsOptions& options)
+  LogReading(const Store& store, Target target, const LogsOptions& options,
+             LogFilter filter)
       : store_(store),
         target_(target),
         options_(options),
-        filter_(FilterOf(options)),
+        filter_(std::move(filter)),
         // A filter leaves an unknown number of lines: then all are read.
         merger_(filter_.empty() ? options.tail : std::nullopt) {}
 
@@ -153,10 +154,11 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
                 "logs: --json is one document, which -f never ends; use "
                 "--jsonl");
   }
+  LogFilter filter = FilterOf(options);
   const Store store = OpenStore(globals);
   const Target target = ParseTarget(options.target);
   FindTarget(store, target);
-  LogReading reading(store, target, options);
+  LogReading reading(store, target, options, std::move(filter));
   LogPrinter printer(std::cout, StyleOf(options, globals));
   reading.Run(printer);
   printer.Finish();
@@ -185,7 +187,8 @@ void SetUpLogs(CLI::App& app, Invocation& invocation) {
   AddOption(app, "--rank", options->rank, "Only this rank").AtLeast(0);
   AddOption(app, "--since", options->since,
             "Since 10m (ago), or a time as RFC 3339");
-  AddOption(app, "--grep", options->grep, "Lines that match this expression");
+  AddOption(app, "--grep", options->grep,
+            "Lines where this expression of RE2 is found");
   AddFlag(app, "-t,--timestamps", options->timestamps, "With the time");
   const CliOption raw = AddFlag(app, "--raw", options->raw,
                                 "The bytes as written; escaped on a terminal");

@@ -1,11 +1,11 @@
 #include "engine/report/log_filter.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <ctime>
+#include <memory>
 
-#include <regex.h>
+#include <re2/re2.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -58,32 +58,30 @@ std::optional<Timestamp> ParseTime(const std::string& text) {
 
 }  // namespace
 
-struct LineRegex::Compiled {
-  explicit Compiled(const std::string& pattern) {
-    const int error =
-        regcomp(&regex, pattern.c_str(), REG_EXTENDED | REG_NOSUB);
-    if (error == 0) return;
-    std::array<char, 128> text{};
-    regerror(error, &regex, text.data(), text.size());
-    throw Error(ErrorKind::kUsage,
-                "--grep: '" + pattern + "': " + text.data() +
-                    "; give a POSIX extended regular expression");
+LineRegex::LineRegex(const std::string& pattern) {
+  if (pattern.size() > kMaxPattern) {
+    throw Error(ErrorKind::kUsage, "--grep: the expression has " +
+                                       std::to_string(pattern.size()) +
+                                       " bytes; give one of at most " +
+                                       std::to_string(kMaxPattern));
   }
-  Compiled(const Compiled&) = delete;
-  Compiled& operator=(const Compiled&) = delete;
-  ~Compiled() { regfree(&regex); }
-
-  regex_t regex{};
-};
-
-LineRegex::LineRegex(const std::string& pattern)
-    : compiled_(std::make_shared<const Compiled>(pattern)) {}
+  RE2::Options options;
+  options.set_log_errors(false);
+  const auto compiled = std::make_shared<const RE2>(pattern, options);
+  if (!compiled->ok()) {
+    throw Error(ErrorKind::kUsage, "--grep: '" + pattern +
+                                       "': " + compiled->error() +
+                                       "; give a regular expression as RE2 "
+                                       "has them (docs/cli.md)");
+  }
+  compiled_ = compiled;
+}
 
 bool LineRegex::Matches(std::string_view line) const {
-  // The bounds are given, so that a NUL byte does not end the line.
-  regmatch_t bounds{};
-  bounds.rm_eo = static_cast<regoff_t>(line.size());
-  return regexec(&compiled_->regex, line.data(), 1, &bounds, REG_STARTEND) == 0;
+  const auto finds = [&](std::string_view text) {
+    return RE2::PartialMatch({text.data(), text.size()}, *compiled_);
+  };
+  return IsValidUtf8(line) ? finds(line) : finds(ToValidUtf8(line));
 }
 
 bool LogFilter::Accepts(const LogRecord& record) const {

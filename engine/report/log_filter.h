@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,20 +9,26 @@
 #include "engine/base/clock.h"
 #include "engine/store/trial_log.h"
 
+namespace re2 {
+class RE2;
+}
+
 namespace dtrain {
 
-/// A POSIX extended regular expression, searched for in a line. Unlike
-/// std::regex it does not run out of stack on long lines.
+/// A regular expression in RE2's syntax, searched for in a line of UTF-8 in
+/// time linear in its length. Every byte of a line that is no UTF-8 counts as
+/// one character.
 class LineRegex {
  public:
-  /// Throws Error(kUsage) for what is no expression.
+  static constexpr std::size_t kMaxPattern = 1000;  // bytes
+
+  /// Throws Error(kUsage) for what is no expression, or too long a one.
   explicit LineRegex(const std::string& pattern);
 
   bool Matches(std::string_view line) const;
 
  private:
-  struct Compiled;
-  std::shared_ptr<const Compiled> compiled_;
+  std::shared_ptr<const re2::RE2> compiled_;
 };
 
 /// Which records of a log are wanted.

@@ -239,7 +239,10 @@ INSTANTIATE_TEST_SUITE_P(
         LogSelection{{"--grep", "^f[io]"}, "1.1 | first\n1.2/1 | fourth\n"},
         LogSelection{{"--grep", "ir", "--tail", "1", "--raw"},
                      "third \x1b[2J\xff\n"},
+        LogSelection{{"--grep", "(?i)FOUR|\\bsec"},
+                     "1.2 | second\n1.2/1 | fourth\n"},
         LogSelection{{"--since", "1h"}, ""},
+        LogSelection{{"-f", "--grep", "h$"}, "1.2/1 | fourth\n"},
         LogSelection{{"-f", "--tail", "1"}, "1.2/1 | fourth\n"}));
 
 TEST_F(ReadTest, PrintsLogsAsValidJson) {
@@ -253,7 +256,13 @@ TEST_F(ReadTest, PrintsLogsAsValidJson) {
 }
 
 TEST_F(ReadTest, RefusesBadLogOptions) {
-  EXPECT_EQ(dtrain_.Run({"logs", "1", "--grep", "("}).code, 2);
+  const CliResult unclosed = dtrain_.Run({"logs", "1", "--grep", "("});
+  EXPECT_EQ(unclosed.code, 2);
+  EXPECT_THAT(unclosed.err, HasSubstr("--grep: '(': missing ): ("));
+  const CliResult longer =
+      dtrain_.Run({"logs", "9", "-f", "--grep", std::string(1001, 'x')});
+  EXPECT_EQ(longer.code, 2);
+  EXPECT_THAT(longer.err, HasSubstr("1001 bytes; give one of at most 1000"));
   EXPECT_EQ(dtrain_.Run({"logs", "1", "--level", "loud"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"logs", "1", "--since", "then"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"logs", "1", "-f", "--json"}).code, 2);
