@@ -186,6 +186,7 @@ Store Store::OpenForReading(const StoreLayout& layout) {
 bool Store::TryWrite(const std::function<void(StoreWriter&)>& body,
                      bool durable) {
   assert(connection_->statements && "opened for reading");
+  connection_->busy = false;
   if (connection_->lock && !connection_->lock->TryAcquire()) return false;
   struct Unlock {
     ~Unlock() {
@@ -199,7 +200,7 @@ bool Store::TryWrite(const std::function<void(StoreWriter&)>& body,
     connection_->statements->RolledBack();
     throw;
   }
-  return !std::exchange(connection_->busy, false);
+  return !connection_->busy;
 }
 
 void Store::Transact(const std::function<void(StoreWriter&)>& body,
@@ -240,7 +241,8 @@ void Store::Write(const std::function<void(StoreWriter&)>& body, bool durable) {
       throw Error(ErrorKind::kStore,
                   "store " + layout().root().string() +
                       ": could not be written to for 30 s, held by " +
-                      connection_->lock->Holder() +
+                      (connection_->busy ? DatabaseHolder(layout().Database())
+                                         : connection_->lock->Holder()) +
                       "; see what that process does, then try again");
     }
     std::this_thread::sleep_for(milliseconds(1));

@@ -2,11 +2,17 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <fstream>
+#include <optional>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
@@ -30,12 +36,40 @@ constexpr seconds kPatience{30};
                                      "; choose another with --store");
 }
 
+std::string Named(pid_t pid) {
+  return "pid " + std::to_string(pid) + " on " + HostName().substr(0, 64);
+}
+
 // Padded to one length, so that a shorter note leaves nothing of a longer one.
 std::string Note() {
-  std::string note =
-      "pid " + std::to_string(::getpid()) + " on " + HostName().substr(0, 64);
+  std::string note = Named(::getpid());
   note.resize(kNoteSize - 1, ' ');
   return note + '\n';
+}
+
+// The living process that /proc/locks lists with a lock of `kind` ("FLOCK",
+// "POSIX") for writing on the file; not this one where `others` only.
+std::optional<pid_t> LockOwner(const struct stat& file, std::string_view kind,
+                               bool others) {
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    // "7: POSIX  ADVISORY  WRITE 4711 fe:01:131105 120 120"; "7: -> …" waits.
+    std::istringstream words(line);
+    std::string number, type, advice, access;
+    pid_t pid = 0;
+    unsigned int device_major = 0, device_minor = 0;
+    ino_t inode = 0;
+    char colon = 0;
+    words >> number >> type >> advice >> access >> pid >> std::hex >>
+        device_major >> colon >> device_minor >> colon >> std::dec >> inode;
+    const bool matches = words && type == kind && access == "WRITE" &&
+                         inode == file.st_ino &&
+                         device_major == major(file.st_dev) &&
+                         device_minor == minor(file.st_dev);
+    if (!matches || pid <= 0 || (others && pid == ::getpid())) continue;
+    if (::kill(pid, 0) == 0 || errno != ESRCH) return pid;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,11 +108,30 @@ void WriteLock::Acquire() {
 void WriteLock::Release() { ::flock(file_.get(), LOCK_UN); }
 
 std::string WriteLock::Holder() const {
+  struct stat status {};
+  if (::fstat(file_.get(), &status) == 0) {
+    const auto pid = LockOwner(status, "FLOCK", /*others=*/false);
+    if (pid) return Named(*pid);
+  }
   std::string note(kNoteSize, '\0');
   const ssize_t size = ::pread(file_.get(), note.data(), note.size(), 0);
   note.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   note.erase(note.find_last_not_of(" \n") + 1);
-  return note.empty() ? "another process" : EscapeForTerminal(note);
+  return "a process that cannot be seen from here" +
+         (note.empty()
+              ? ""
+              : " (the last that wrote was " + EscapeForTerminal(note) + ")");
+}
+
+std::string DatabaseHolder(const std::filesystem::path& path) {
+  for (const char* suffix : {"-shm", ""}) {
+    struct stat status {};
+    // Opened and closed it would lose the locks that SQLite has on it here.
+    if (::stat((path.string() + suffix).c_str(), &status) != 0) continue;
+    const auto pid = LockOwner(status, "POSIX", /*others=*/true);
+    if (pid) return Named(*pid);
+  }
+  return "a program that cannot be seen from here";
 }
 
 }  // namespace dtrain

@@ -22,7 +22,9 @@ class WriteLock {
   void Acquire();
   void Release();
 
-  /// "pid 123 on host", as the present or last holder noted.
+  /// Process that holds the lock now: "pid 123 on host". Where the kernel
+  /// lists none (another machine or container holds it, or nobody any more)
+  /// says so, and which process was the last to write.
   std::string Holder() const;
 
  private:
@@ -30,5 +32,9 @@ class WriteLock {
   std::string note_;  // what this process writes as holder
   UniqueFd file_;
 };
+
+/// Process that keeps others from writing to the SQLite database at `path` by
+/// SQLite's own locks, as WriteLock::Holder. Never this one.
+std::string DatabaseHolder(const std::filesystem::path& path);
 
 }  // namespace dtrain
