@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <new>
 #include <string>
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/exit_code.h"
 #include "engine/base/error.h"
 #include "engine/base/unique_fd.h"
 #include "engine/wire/line_reader.h"
@@ -57,6 +59,10 @@ void Send(UniqueFd& pipe, const json& message) {
   } catch (const Error& error) {
     failure = {{"kind", static_cast<int>(error.kind())},
                {"error", error.what()}};
+  } catch (const std::bad_alloc&) {
+    failure = {{"kind", static_cast<int>(ErrorKind::kResources)},
+               {"error", kOutOfMemory}};
+    code = kExitResources;
   } catch (const std::exception& error) {
     failure = {{"kind", static_cast<int>(ErrorKind::kFailed)},
                {"error", error.what()}};

@@ -46,7 +46,7 @@ void WriteCiReport(const CiFlags& flags, const Store& store,
 /// Annotates the findings about a configuration, if `flags` say so.
 void AnnotateFindings(const CiFlags& flags, const Diagnostics& diagnostics);
 
-/// Reports `error`, because of which there is no result: a JUnit suite with one
+/// Reports `error`, which left no result to report: a JUnit suite with one
 /// error, and an annotation unless the findings about `name` say it already.
 void WriteCiRefusal(const CiFlags& flags, const std::string& name,
                     const Diagnostics& diagnostics, const Error& error);

@@ -17,6 +17,11 @@ inline constexpr int kExitResources = 6;
 inline constexpr int kExitResumable = 75;
 inline constexpr int kExitTimeout = 124;
 
+/// Message of std::bad_alloc, which exits with kExitResources.
+inline constexpr char kOutOfMemory[] =
+    "out of memory; free some, or ask for less at once; an experiment that was "
+    "running goes on by `dtrain resume`";
+
 int ExitCodeOf(ErrorKind kind);
 
 /// For an experiment that is in `state` and will not leave it by itself.

@@ -1,7 +1,13 @@
+#include <array>
+#include <charconv>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -25,6 +31,106 @@ void OpenStandardStreams() {
   }
 }
 
+// Writes one line to stderr without memory and as signal handlers may. The
+// live display may have hidden the cursor.
+void WriteLastWords(std::string_view where, std::string_view what) {
+  std::array<char, 1500> text{};
+  std::size_t size = 0;
+  const auto add = [&](std::string_view part) {
+    for (const char c : part) {
+      const bool plain = (c >= ' ' && c <= '~') || c == '\n' || c == '\x1b';
+      if (size < text.size()) text[size++] = plain ? c : '?';
+    }
+  };
+  if (isatty(STDERR_FILENO) != 0) add("\x1b[?25h");
+  add("dtrain: error: ");
+  add(where.substr(0, 1000));
+  add(what);
+  add("\n");
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), size);
+}
+
+int SayOutOfMemory() {
+  WriteLastWords("", kOutOfMemory);
+  return kExitResources;
+}
+
+// For what is thrown in another thread, or where nothing can be caught.
+[[noreturn]] void Terminate() {
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      _exit(SayOutOfMemory());
+    } catch (...) {
+    }
+  }
+  std::abort();
+}
+
+// The path of the file that is mapped at `address`, from /proc/self/maps; empty
+// if there is none. Calls what a signal handler may.
+std::string_view FileMappedAt(const void* address) {
+  static std::array<char, 8192> text;
+  const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (maps < 0) return {};
+  std::size_t size = 0;
+  while (true) {
+    const ssize_t got = read(maps, text.data() + size, text.size() - size);
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+    std::string_view rest(text.data(), size);
+    for (auto end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+      // "7f31a000-7f31b000 rw-s 00000000 fe:01 4711   /path"
+      const std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(end + 1);
+      std::uintptr_t begin = 0, last = 0;
+      const char* const stop = line.data() + line.size();
+      const auto dash = std::from_chars(line.data(), stop, begin, 16).ptr;
+      std::from_chars(dash == stop ? dash : dash + 1, stop, last, 16);
+      const auto at = reinterpret_cast<std::uintptr_t>(address);
+      if (at < begin || at >= last) continue;
+      close(maps);
+      const std::size_t path = line.find('/');
+      return path == line.npos ? std::string_view() : line.substr(path);
+    }
+    std::memmove(text.data(), rest.data(), rest.size());
+    size = rest.size();
+    if (size == text.size()) size = 0;  // no line of ours is that long
+  }
+  close(maps);
+  return {};
+}
+
+// The index of SQLite's write-ahead log is a file in memory. Where another
+// program cuts it, reading it is a SIGBUS.
+void OnSigbus(int signal, siginfo_t* info, void*) {
+  constexpr std::string_view kIndex = "-shm";
+  if (info->si_code > 0) {
+    std::string_view path = FileMappedAt(info->si_addr);
+    constexpr std::string_view kGone = " (deleted)";
+    if (path.ends_with(kGone)) path.remove_suffix(kGone.size());
+    if (path.ends_with(kIndex)) {
+      WriteLastWords(path,
+                     ": was cut by another program while it was in use, and "
+                     "SQLite needs it; see that nothing else changes the "
+                     "files of the store, then try again; an experiment that "
+                     "was running goes on by `dtrain resume`");
+      _exit(kExitStore);
+    }
+  }
+  // It is what it would be without this.
+  std::signal(signal, SIG_DFL);
+  if (info->si_code <= 0) raise(signal);
+}
+
+void HandleSigbus() {
+  struct sigaction action {};
+  action.sa_sigaction = OnSigbus;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 int Complain(const std::string& text, int code, const Invocation& invocation) {
   SayError(invocation.globals, text);
   return code;
@@ -34,6 +140,8 @@ int Main(int argc, char** argv) {
   OpenStandardStreams();
   // Whoever started us may ignore it: `dtrain logs | head` ends quietly.
   std::signal(SIGPIPE, SIG_DFL);
+  HandleSigbus();
+  std::set_terminate(Terminate);
   std::ios::sync_with_stdio(false);
   Invocation invocation;
   try {
@@ -44,8 +152,7 @@ int Main(int argc, char** argv) {
   } catch (const Error& error) {
     return Complain(error.what(), ExitCodeOf(error.kind()), invocation);
   } catch (const std::bad_alloc&) {
-    return Complain("out of memory; free some, or ask for less at once",
-                    kExitFailed, invocation);
+    return SayOutOfMemory();
   } catch (const std::exception& error) {
     return Complain(std::string("unexpected: ") + error.what() +
                         "; this is a bug of dtrain, please report it",

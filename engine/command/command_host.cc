@@ -1,6 +1,7 @@
 #include "engine/command/command_host.h"
 
 #include <csignal>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,9 @@ CommandEnd RunOn(TrialChannel& channel) try {
   const bool damaged = error.kind() == ErrorKind::kDamaged;
   return Failed(damaged ? EndReason::kDamaged : EndReason::kError,
                 error.what());
+} catch (const std::bad_alloc&) {
+  return Failed(EndReason::kError,
+                "out of memory; free some, or run fewer trials at once");
 } catch (const std::exception& error) {
   return Failed(EndReason::kError, error.what());
 }

@@ -12,8 +12,10 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 // Trains as it should, 10 ms a batch: says where it is, and checkpoints every
 // ten batches and where it is asked to stop.
@@ -273,6 +275,28 @@ TEST_F(CommandFaultsTest, GoesOnAfterItsRunnerWasKilled) {
   EXPECT_EQ(Values("training", "loss").size(), 200u);
   EXPECT_EQ(Run({"doctor"}).code, 0);
   EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
+}
+
+// The index of SQLite's log is memory that all share: reading what was cut off
+// it is a SIGBUS.
+TEST_F(CommandFaultsTest, EndsWhereAnotherProgramCutsTheIndexOfTheLog) {
+  StartTrainer(100);
+  AwaitBatches(15);
+
+  const CliResult waiting = Shell(
+      "dtrain wait 1 & sleep 0.5; truncate -s 0 store/dtrain.db-shm; wait $!; "
+      "echo $?");
+
+  EXPECT_EQ(waiting.out, "5\n");
+  EXPECT_THAT(waiting.err,
+              AllOf(StartsWith("dtrain: error: " + dtrain_.store().string() +
+                               "/dtrain.db-shm: was cut by another program"),
+                    HasSubstr("`dtrain resume`"), EndsWith("resume`\n")));
+  EXPECT_TRUE(Within(Seconds(5), [&] { return Processes().empty(); }));
+  EXPECT_THAT(Shell("cat store/experiments/1/runner.log").out,
+              HasSubstr("dtrain.db-shm: was cut"));
+  EXPECT_EQ(State(), "INTERRUPTED");
+  ExpectResumes();
 }
 
 TEST_F(CommandFaultsTest, DamagedCheckpointIsGoneBackFrom) {

@@ -269,6 +269,26 @@ TEST_F(ReadTest, RefusesBadLogOptions) {
   EXPECT_EQ(dtrain_.Run({"logs", "1", "--head", "1", "--tail", "1"}).code, 2);
 }
 
+TEST_F(ReadTest, SaysThatItIsOutOfMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer itself needs more address space";
+#endif
+  std::string log;
+  for (int line = 0; line < 300'000; ++line) {
+    log += "1795436479818796 0 o i . " + std::string(100, 'x') + "\n";
+  }
+  dtrain_.Write("store/experiments/1/trials/1/log", log);
+
+  const CliResult result =
+      dtrain_.RunProgram({"prlimit", "--as=60000000", "dtrain", "logs", "1",
+                          "--grep", "x", "--tail", "1000000"});
+
+  EXPECT_EQ(result.code, 6);
+  EXPECT_EQ(result.err,
+            "dtrain: error: out of memory; free some, or ask for less at once; "
+            "an experiment that was running goes on by `dtrain resume`\n");
+}
+
 TEST_F(ReadTest, RefusesADamagedStore) {
   std::filesystem::remove(dtrain_.store() / "dtrain.db-wal");
   dtrain_.Write("store/dtrain.db", "this is no database at all, is it?");
