@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -33,34 +34,43 @@ std::string YamlOf(const ExperimentDetail& detail, bool original) {
   return original ? detail.yaml : ToYaml(detail.config);
 }
 
-// All that the experiment runs from, in a directory that is not there yet.
+[[noreturn]] void FailToExport(const std::filesystem::path& to, int error) {
+  throw Error(ErrorKind::kUsage,
+              "--export: cannot make '" + to.string() +
+                  "': " + std::generic_category().message(error) +
+                  "; name a new directory");
+}
+
+// All that the experiment runs from, in a directory that is not there yet and
+// is there as a whole or not at all.
 void Export(const ConfigOptions& options, const Store& store,
             const ExperimentDetail& detail, const GlobalOptions& globals) {
-  const std::filesystem::path to = options.export_to;
+  namespace fs = std::filesystem;
+  // Without a slash at its end.
+  fs::path to = fs::path(options.export_to).lexically_normal();
+  if (!to.has_filename()) to = to.parent_path();
+  const auto context = StoredContextOf(store.layout(), detail);
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(to, ignored))) FailToExport(to, EEXIST);
+  const fs::path made = to.string() + "." + std::to_string(::getpid()) + ".tmp";
+  if (::mkdir(made.c_str(), 0700) != 0) FailToExport(to, errno);
   struct Undo {
     ~Undo() {
-      std::error_code ignored;
-      if (!made.empty()) std::filesystem::remove_all(made, ignored);
+      std::error_code unheard;
+      fs::remove_all(path, unheard);
     }
-    std::filesystem::path made;
-  } undo;
-  const auto context = StoredContextOf(store.layout(), detail);
-  if (::mkdir(to.c_str(), 0700) != 0) {
-    throw Error(ErrorKind::kUsage,
-                "--export: cannot make '" + to.string() +
-                    "': " + std::generic_category().message(errno) +
-                    "; name a new directory");
-  }
-  undo.made = to;
+    const fs::path& path;
+  } undo{made};
   const std::size_t files =
-      context ? CopyContext(*context, to).files.size() : 0;
+      context ? CopyContext(*context, made).files.size() : 0;
   const std::string name =
       "experiment-" + std::to_string(detail.row.id) + ".yaml";
-  NewFile yaml(to / name, /*replace=*/false);
+  NewFile yaml(made / name, /*replace=*/false);
   const std::string text = YamlOf(detail, options.original);
   yaml.Write(std::as_bytes(std::span(text)));
   yaml.Keep();
-  undo.made.clear();
+  // Replaces nothing but an empty directory.
+  if (::rename(made.c_str(), to.c_str()) != 0) FailToExport(to, errno);
   Say(globals, "wrote " + (to / name).string() + " and the " +
                    std::to_string(files) + " files of its context");
 }

@@ -56,6 +56,12 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
   }
   std::error_code error;
   const fs::path directory = store.layout().Experiment(row.id);
+  for (const fs::path& path : TrashIn(directory)) {
+    findings.push_back(
+        Remark("experiments", path.string() + ": was being deleted; " +
+                                  NamedCommand(CommandFor(globals, "gc")) +
+                                  " removes the rest"));
+  }
   if (row.started && !fs::is_directory(directory, error)) {
     findings.push_back(Remark(
         "experiments", directory.string() + ": missing, so experiment " + id +

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kWasBeingDeleted = "was being deleted";
+
 std::optional<std::int64_t> Number(std::string_view name) {
   std::int64_t number = 0;
   const char* end = name.data() + name.size();
@@ -31,7 +33,7 @@ std::optional<std::int64_t> Number(std::string_view name) {
 std::string WhyUseless(const std::string& name,
                        const std::vector<CheckpointRow>& checkpoints) {
   if (name.ends_with(kUnfinishedSuffix)) return "was not finished";
-  if (name.ends_with(kTrashSuffix)) return "was being deleted";
+  if (name.ends_with(kTrashSuffix)) return kWasBeingDeleted;
   if (!IsUuid(name)) return "";
   const auto row = std::ranges::find(checkpoints, name, &CheckpointRow::uuid);
   if (row == checkpoints.end()) return "is not in the record";
@@ -90,10 +92,27 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
 
 void GarbageCollection::RemoveLeftovers(std::int64_t experiment) {
   const auto checkpoints = store_.Checkpoints(experiment, /*deleted=*/true);
-  const fs::path trials = store_.layout().Experiment(experiment) / "trials";
+  const StoreLayout& layout = store_.layout();
+  const fs::path trials = layout.Trials(experiment);
+  for (const fs::path& place : {layout.Experiment(experiment), trials}) {
+    RemoveTrash(experiment, place);
+  }
   for (const std::string& name : NamesIn(trials)) {
     const auto number = Number(name);
-    if (number) RemoveLeftoversOf({experiment, *number}, checkpoints);
+    if (!number) continue;
+    const TrialId trial{experiment, *number};
+    RemoveTrash(experiment, layout.Trial(trial));
+    RemoveLeftoversOf(trial, checkpoints);
+  }
+}
+
+void GarbageCollection::RemoveTrash(std::int64_t experiment,
+                                    const fs::path& directory) {
+  for (const fs::path& path : TrashIn(directory)) {
+    Remove({.experiment = experiment,
+            .kind = "leftover",
+            .path = path,
+            .why = kWasBeingDeleted});
   }
 }
 

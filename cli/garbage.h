@@ -39,6 +39,8 @@ class GarbageCollection {
  private:
   void ApplyPolicy(const ExperimentRow& experiment);
   void RemoveLeftovers(std::int64_t experiment);
+  void RemoveTrash(std::int64_t experiment,
+                   const std::filesystem::path& directory);
   void RemoveLeftoversOf(TrialId trial,
                          const std::vector<CheckpointRow>& checkpoints);
   void Remove(Garbage garbage);

@@ -10,6 +10,7 @@
 #include "engine/run/checkpoint_files.h"
 #include "engine/run/experiment.h"
 #include "engine/run/rungs.h"
+#include "engine/store/file_tree.h"
 
 namespace dtrain {
 
@@ -74,11 +75,14 @@ void Experiment::RecoverCheckpoints() {
 }
 
 // A trial that outlived its runner for a moment may have finished a checkpoint
-// that nobody recorded, or left one half done.
+// that nobody recorded, or left one half done. What was being deleted goes.
 void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   std::map<std::string, std::string> states;
   for (const CheckpointRow& row : recorded) states[row.uuid] = row.state;
   const StoreLayout& layout = state_.doors.store.layout();
+  for (const auto& path : TrashIn(layout.Experiment(state_.setup.id))) {
+    RemoveQuietly(path);
+  }
   for (const auto& [number, trial] : state_.trials.trials()) {
     const TrialId id = trial->row.id;
     for (const std::string& uuid : TidyCheckpoints(layout.Checkpoints(id))) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,16 +39,36 @@ namespace fs = std::filesystem;
                   "give another name, or remove it first");
 }
 
-// A new file beside the one to be, removed unless it got its name.
+// True if the open file is a plain one of this user's, with the name `path` and
+// no other.
+bool IsOwnFile(int file, const fs::path& path) {
+  struct stat open {};
+  struct stat named {};
+  return ::fstat(file, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino &&
+         S_ISREG(open.st_mode) && open.st_uid == ::geteuid() &&
+         open.st_nlink == 1;
+}
+
+// A new file beside the one to be, removed unless it got its name. It is locked
+// as long as its writer lives: one that a crash left is written from scratch.
 class TemporaryFile {
  public:
-  TemporaryFile(const fs::path& file, Overwrite overwrite)
-      : path_(file.string() + ".tmp") {
-    // Who may overwrite is alone here: this is what a crash left.
-    if (overwrite == Overwrite::kAlways) ::unlink(path_.c_str());
-    const UniqueFd created(
-        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!created) FailBySystem(file, errno);
+  explicit TemporaryFile(const fs::path& file)
+      : path_(file.string() + ".tmp"),
+        lock_(::open(path_.c_str(),
+                     O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                     0600)) {
+    if (!lock_) FailBySystem(file, errno);
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      Fail(file, "another process writes " + path_.string());
+    }
+    // Another process may have named or removed it since it was opened.
+    if (!IsOwnFile(lock_.get(), path_)) FailBySystem(file, EEXIST);
+    ::unlink((path_.string() + "-journal").c_str());
+    if (::ftruncate(lock_.get(), 0) != 0 || ::fchmod(lock_.get(), 0600) != 0) {
+      FailBySystem(file, errno);
+    }
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -81,7 +102,9 @@ class TemporaryFile {
     if (!open || ::fsync(open.get()) != 0) FailBySystem(file, errno);
   }
 
-  fs::path path_;
+  const fs::path path_;
+  // Open until SQLite has closed the file: closing it ends SQLite's own locks.
+  const UniqueFd lock_;
   bool named_ = false;
 };
 
@@ -122,7 +145,7 @@ std::int64_t CopyDatabase(SQLite::Database& from, const fs::path& file,
       fs::exists(fs::symlink_status(file, error))) {
     IsThere(file);
   }
-  TemporaryFile temporary(file, overwrite);
+  TemporaryFile temporary(file);
   Fill(from, temporary.path(), file);
   Finish(temporary.path(), file);
   const auto bytes =

@@ -16,9 +16,24 @@ namespace fs = std::filesystem;
                   "; check its permissions, then run 'dtrain gc'");
 }
 
+// Programs make directories read-only, in which nothing can be removed.
+void MakeWritable(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(directory, error))) return;
+  fs::permissions(directory, fs::perms::owner_all, fs::perm_options::add,
+                  error);
+  for (const std::string& name : NamesIn(directory)) {
+    MakeWritable(directory / name);
+  }
+}
+
 void RemoveAll(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
+  if (error == std::errc::permission_denied) {
+    MakeWritable(path);
+    fs::remove_all(path, error);
+  }
   if (error) Fail(path, error);
 }
 
@@ -35,6 +50,14 @@ std::vector<std::string> NamesIn(const fs::path& directory) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+std::vector<fs::path> TrashIn(const fs::path& directory) {
+  std::vector<fs::path> trash;
+  for (const std::string& name : NamesIn(directory)) {
+    if (name.ends_with(kTrashSuffix)) trash.push_back(directory / name);
+  }
+  return trash;
 }
 
 std::int64_t TreeBytes(const fs::path& path) {
@@ -56,12 +79,14 @@ std::int64_t TreeBytes(const fs::path& path) {
 
 std::int64_t RemoveTree(const fs::path& path) {
   std::error_code error;
-  if (!fs::exists(fs::symlink_status(path, error))) return 0;
-  const std::int64_t bytes = TreeBytes(path);
   fs::path trash = path;
   if (!path.filename().string().ends_with(kTrashSuffix)) {
     trash += kTrashSuffix;
     RemoveAll(trash);  // an earlier attempt
+  }
+  if (!fs::exists(fs::symlink_status(path, error))) return 0;
+  const std::int64_t bytes = TreeBytes(path);
+  if (trash != path) {
     fs::rename(path, trash, error);
     if (error) Fail(path, error);
   }

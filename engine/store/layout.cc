@@ -36,8 +36,12 @@ std::filesystem::path StoreLayout::Source(std::int64_t experiment,
   return Sources(experiment) / uuid;
 }
 
+std::filesystem::path StoreLayout::Trials(std::int64_t experiment) const {
+  return Experiment(experiment) / "trials";
+}
+
 std::filesystem::path StoreLayout::Trial(TrialId trial) const {
-  return Experiment(trial.experiment) / "trials" / std::to_string(trial.number);
+  return Trials(trial.experiment) / std::to_string(trial.number);
 }
 
 std::filesystem::path StoreLayout::TrialLog(TrialId trial) const {

@@ -40,6 +40,8 @@ class StoreLayout {
   std::filesystem::path Sources(std::int64_t experiment) const;
   std::filesystem::path Source(std::int64_t experiment,
                                const std::string& uuid) const;
+  /// Holds a directory for each of its trials, named by its number.
+  std::filesystem::path Trials(std::int64_t experiment) const;
   std::filesystem::path Trial(TrialId trial) const;
   std::filesystem::path TrialLog(TrialId trial) const;
   /// What a command may use while it runs.

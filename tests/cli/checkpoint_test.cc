@@ -180,6 +180,23 @@ TEST_F(CheckpointTest, CollectsWhatCrashesLeft) {
   EXPECT_FALSE(fs::exists(directory / lost));
 }
 
+TEST_F(CheckpointTest, CollectsWhatWasBeingDeletedOfAnExperiment) {
+  const std::vector<fs::path> trash = {
+      layout_.Sources(1).string() + ".trash",
+      layout_.Context(1).string() + ".trash",
+      layout_.Trial({1, 2}).string() + ".trash",
+      layout_.Trial({1, 2}) / "scratch.trash"};
+  for (const fs::path& path : trash) fs::create_directories(path / "old");
+  EXPECT_EQ(dtrain_.Run({"gc", "--dry-run", "--json"}).Json()["removed"].size(),
+            trash.size());
+
+  const json document = dtrain_.Run({"gc", "--json"}).Json();
+
+  EXPECT_EQ(document["removed"].size(), trash.size());
+  EXPECT_EQ(document["removed"][0]["why"], "was being deleted");
+  for (const fs::path& path : trash) EXPECT_FALSE(fs::exists(path)) << path;
+}
+
 TEST_F(CheckpointTest, CollectsDirectoriesOfDeletedExperimentsOnly) {
   ASSERT_EQ(dtrain_.Run({"delete", "3", "--yes"}).code, 0);
   fs::create_directories(layout_.Experiment(3));

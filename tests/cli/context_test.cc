@@ -153,6 +153,23 @@ TEST_F(ContextTest, IsExportedIntoANewDirectory) {
   EXPECT_THAT(
       NamesIn(dtrain_.directory() / "out"),
       testing::ElementsAre("exp.yaml", "experiment-4.yaml", "model_def.cpp"));
+  EXPECT_EQ(dtrain_.Run({"config", "4", "--export", "out"}).code, 2);
+  EXPECT_EQ(dtrain_.Run({"config", "4", "--export", "other/"}).code, 0);
+  EXPECT_TRUE(fs::exists(dtrain_.directory() / "other/exp.yaml"));
+}
+
+TEST_F(ContextTest, IsExportedAsAWholeOrNotAtAll) {
+  AddExperiment();
+  const CliResult result = dtrain_.RunProgram(
+      {"sh", "-c",
+       "strace -o /dev/null true || exit 77; exec strace -qq -o /dev/null "
+       "-e trace=renameat2 -e inject=renameat2:signal=KILL:when=1 "
+       "dtrain config 4 --export out"});
+  if (result.code == 77) {
+    GTEST_SKIP() << "strace is not there, or may not trace";
+  }
+  EXPECT_NE(result.code, 0);
+  EXPECT_FALSE(fs::exists(dtrain_.directory() / "out"));
 }
 
 TEST_F(ContextTest, IsRefusedOnceItIsDamaged) {

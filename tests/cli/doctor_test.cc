@@ -110,6 +110,13 @@ TEST_F(DoctorTest, MissesDirectoriesAndFindsStrangeOnes) {
   EXPECT_THAT(texts[1], HasSubstr("belongs to no experiment"));
 }
 
+TEST_F(DoctorTest, FindsWhatWasBeingDeleted) {
+  fs::create_directories(layout_.Sources(1).string() + ".trash");
+  EXPECT_EQ(Findings("experiments"),
+            json({layout_.Sources(1).string() +
+                  ".trash: was being deleted; 'dtrain gc' removes the rest"}));
+}
+
 TEST_F(DoctorTest, MissesFilesOfCheckpoints) {
   const fs::path path =
       layout_.Checkpoint({1, 2}, "cccccccc-0000-4000-8000-000000000000");

@@ -50,6 +50,11 @@ TEST_P(StoreNameTest, IsQuotedInTheCommandsThatArePrinted) {
   EXPECT_EQ(
       Described(dtrain_.Run({store, "doctor"}).out, "go on with `", " resume"),
       wanted);
+  std::filesystem::create_directories(dtrain_.directory() / GetParam() /
+                                      "experiments/1/sources.trash");
+  EXPECT_EQ(Described(dtrain_.Run({store, "doctor"}).out,
+                      "sources.trash: was being deleted; `", " gc"),
+            wanted);
   EXPECT_FALSE(std::filesystem::exists(dtrain_.directory() / "canary"));
 }
 

@@ -98,6 +98,15 @@ TEST_F(ExperimentFilesTest, RemovesWhatWasNotFinished) {
   EXPECT_FALSE(fs::exists(trash));
 }
 
+TEST_F(ExperimentFilesTest, RemovesWhatWasBeingDeletedBesideItsTrials) {
+  const fs::path trash = store_.layout().Sources(id_).string() + ".trash";
+  fs::create_directories(trash / "below");
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_FALSE(fs::exists(trash));
+}
+
 TEST_F(ExperimentFilesTest, RemovesWhatTheRecordHasDeleted) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   store_.Write([this](StoreWriter& writer) {

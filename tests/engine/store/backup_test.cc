@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/base/unique_fd.h"
 #include "engine/store/store.h"
 #include "tests/engine/store/sample_rows.h"
 #include "tests/support/temporary_directory.h"
@@ -61,6 +64,31 @@ TEST_F(BackupTest, HoldsAllThatWasCommittedInOneFile) {
   struct stat status {};
   ASSERT_EQ(::stat(copy_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_F(BackupTest, WritesOverWhatACrashLeft) {
+  AddSample(store_, 1);
+  const fs::path left = copy_.string() + ".tmp";
+  std::ofstream(left) << "half of a copy";
+  std::ofstream(left.string() + "-journal") << "and its journal";
+
+  Store::OpenForReading(layout_).BackUp(copy_);
+
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_FALSE(fs::exists(left.string() + "-journal"));
+  SQLite::Database copy(copy_, SQLite::OPEN_READONLY);
+  EXPECT_EQ(copy.execAndGet("SELECT count(*) FROM trials").getInt(), 1);
+}
+
+TEST_F(BackupTest, LeavesAloneWhatAnotherProcessWrites) {
+  AddSample(store_, 1);
+  const fs::path other = copy_.string() + ".tmp";
+  const UniqueFd writer(::open(other.c_str(), O_WRONLY | O_CREAT, 0600));
+  ASSERT_EQ(::flock(writer.get(), LOCK_EX), 0);
+
+  EXPECT_EQ(KindOfRefusal(copy_), ErrorKind::kFailed);
+
+  EXPECT_TRUE(fs::exists(other));
 }
 
 TEST_F(BackupTest, RestoredCopyIsAStoreThatIsWrittenTo) {

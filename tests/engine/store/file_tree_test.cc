@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_directory.h"
@@ -40,6 +42,24 @@ TEST_F(FileTreeTest, RemovesATree) {
   EXPECT_EQ(RemoveTree(tree_), 0);
 }
 
+// Go's cache of modules is so.
+TEST_F(FileTreeTest, RemovesWhatIsInReadOnlyDirectories) {
+  const fs::path tree = directory_.path() / "modules";
+  fs::create_directories(tree / "a/b");
+  std::ofstream(tree / "a/b/file") << "12345";
+  const bool root = ::geteuid() == 0;  // to which modes are nothing
+  for (const fs::path& path :
+       {directory_.path(), tree, tree / "a", tree / "a/b"}) {
+    if (root) ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  }
+  fs::permissions(tree / "a/b", fs::perms::owner_read | fs::perms::owner_exec);
+  fs::permissions(tree / "a", fs::perms::owner_read | fs::perms::owner_exec);
+  if (root) ASSERT_EQ(::seteuid(65534), 0);
+  EXPECT_NO_THROW(EXPECT_EQ(RemoveTree(tree), 5));
+  if (root) ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_FALSE(fs::exists(tree));
+}
+
 TEST_F(FileTreeTest, LeavesWhatLinksPointAt) {
   fs::create_directory_symlink(outside_, tree_ / "link");
   fs::create_symlink(outside_ / "mine", tree_ / "deep/link");
@@ -67,6 +87,21 @@ TEST_F(FileTreeTest, GoesOnWhereACrashStopped) {
   fs::create_directories(directory_.path() / "x.trash/old");
   RemoveTree(directory_.path() / "x.trash");
   EXPECT_FALSE(fs::exists(directory_.path() / "x.trash"));
+}
+
+TEST_F(FileTreeTest, RemovesWhatACrashLeftWhereNothingElseIs) {
+  fs::create_directories(directory_.path() / "gone.trash/old");
+
+  EXPECT_EQ(RemoveTree(directory_.path() / "gone"), 0);
+
+  EXPECT_FALSE(fs::exists(directory_.path() / "gone.trash"));
+}
+
+TEST_F(FileTreeTest, ListsWhatCrashesLeft) {
+  fs::create_directories(directory_.path() / "tree.trash");
+  EXPECT_EQ(TrashIn(directory_.path()),
+            std::vector{directory_.path() / "tree.trash"});
+  EXPECT_TRUE(TrashIn(directory_.path() / "none").empty());
 }
 
 }  // namespace
