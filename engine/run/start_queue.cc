@@ -8,9 +8,12 @@ void StartQueue::Add(std::int64_t turn, std::int64_t trial) {
   if (!put_off_.contains(trial)) waiting_.emplace(turn, trial);
 }
 
-void StartQueue::PutOff(Duration when, std::int64_t turn, std::int64_t trial) {
+void StartQueue::PutOff(Duration when, std::int64_t turn, std::int64_t trial,
+                        bool keeps_slot) {
   assert(!waiting_.contains({turn, trial}) && "it waits already");
-  if (put_off_.insert(trial).second) later_.emplace(when, Place(turn, trial));
+  if (!put_off_.insert(trial).second) return;
+  later_.emplace(when, Place(turn, trial));
+  if (keeps_slot) held_.insert(trial);
 }
 
 void StartQueue::Wake(Duration now) {
@@ -18,6 +21,7 @@ void StartQueue::Wake(Duration now) {
     const Place place = later_.begin()->second;
     later_.erase(later_.begin());
     put_off_.erase(place.second);
+    held_.erase(place.second);
     waiting_.insert(place);
   }
 }
@@ -38,6 +42,7 @@ void StartQueue::Clear() {
   waiting_.clear();
   later_.clear();
   put_off_.clear();
+  held_.clear();
 }
 
 }  // namespace dtrain

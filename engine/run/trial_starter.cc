@@ -31,7 +31,9 @@ TrialStarter::TrialStarter(ExperimentState& state)
 std::size_t TrialStarter::FreeSlots() const {
   const std::size_t live = state_.trials.live().size();
   const std::size_t allowed = most_at_once_ > live ? most_at_once_ - live : 0;
-  return std::min(allowed, state_.doors.launcher.FreeSlots());
+  const std::size_t free = std::min(allowed, state_.doors.launcher.FreeSlots());
+  const std::size_t held = state_.queue.held();
+  return free > held ? free - held : 0;
 }
 
 void TrialStarter::Schedule() {

@@ -145,18 +145,68 @@ TEST_F(ExperimentSearchTest, ForgetsNoOperationOfATrialThatIsBeingPaused) {
   EXPECT_EQ(Trial(1).rung, 2);
 }
 
-TEST_F(ExperimentSearchTest, LetsOthersRunWhileAFailedTrialWaits) {
+TEST_F(ExperimentSearchTest, RestartsAFailedTrialInItsOwnSlotAtFirst) {
   Grid();
+  config_.max_restarts = 3;
+  trials_.crashes = 3;
+  tick_ = std::chrono::milliseconds(1);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Started(), ElementsAre(1, 1, 1, 1, 2, 3, 4));
+  EXPECT_EQ(Trial(1).restarts, 3);
+}
+
+TEST_F(ExperimentSearchTest, KeepsNoMoreThanTheSlotOfAFailedTrial) {
+  Grid();
+  Slots(2);
   config_.max_restarts = 1;
   trials_.crashes = 1;
   tick_ = std::chrono::milliseconds(1);
 
   EXPECT_EQ(Run().state, State::kCompleted);
 
-  EXPECT_EQ(Started().at(0), 1);
-  EXPECT_EQ(Started().at(1), 2);
-  EXPECT_EQ(std::ranges::count(Started(), 1), 2);
-  EXPECT_EQ(Trial(1).restarts, 1);
+  EXPECT_THAT(Started(), ElementsAre(1, 2, 3, 4, 1));
+}
+
+TEST_F(ExperimentSearchTest, LetsOthersRunWhileATrialWaitsThatFailsAgain) {
+  Grid();
+  config_.max_restarts = 4;
+  trials_.crashes = 4;
+  tick_ = std::chrono::milliseconds(1);
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Started().at(3), 1);
+  EXPECT_EQ(Started().at(4), 2);
+  EXPECT_EQ(std::ranges::count(Started(), 1), 5);
+  EXPECT_EQ(Trial(1).restarts, 4);
+}
+
+TEST_F(ExperimentSearchTest, IsTheSameSearchWhereATrialIsKilledOnOneSlot) {
+  const auto operations = [this] {
+    std::vector<std::string> texts;
+    for (const auto& row : store_.SearcherEvents(id_, 0)) {
+      texts.push_back(nlohmann::json(row.operations).dump());
+    }
+    return texts;
+  };
+  Asha(/*trials=*/8, /*concurrent=*/4);
+  tick_ = std::chrono::milliseconds(1);
+  EXPECT_EQ(Run().state, State::kCompleted);
+  const auto undisturbed = operations();
+
+  Record();
+  config_.max_restarts = 1;
+  std::int64_t kills = 0;
+  launcher_.on_start = [&](const TrialSpec& spec) {
+    if (spec.run > 0 || ++kills % 3 != 0) return trials_.Begin(spec);
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Exit(spec.id, /*exit_code=*/137);
+  };
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(operations(), undisturbed);
 }
 
 TEST_F(ExperimentSearchTest, GoesOnAfterAPauseOfTheWhole) {

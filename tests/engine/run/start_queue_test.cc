@@ -50,6 +50,20 @@ TEST(StartQueueTest, GivesAWokenTrialItsOldPlace) {
   EXPECT_EQ(queue.Pop(), 1);
 }
 
+TEST(StartQueueTest, HoldsTheSlotOfATrialUntilItIsWoken) {
+  StartQueue queue;
+  queue.PutOff(milliseconds(100), 1, 1, /*keeps_slot=*/true);
+  queue.PutOff(milliseconds(100), 2, 2, /*keeps_slot=*/false);
+  EXPECT_EQ(queue.held(), 1u);
+
+  queue.Wake(milliseconds(100));
+  EXPECT_EQ(queue.held(), 0u);
+
+  queue.PutOff(milliseconds(100), 3, 3, /*keeps_slot=*/true);
+  queue.Clear();
+  EXPECT_EQ(queue.held(), 0u);
+}
+
 TEST(StartQueueTest, ForgetsAllWhenCleared) {
   StartQueue queue;
   queue.Add(1, 1);
