@@ -20,6 +20,7 @@ struct MetricsOptions : TableOptions {
   std::string target;
   std::string kind;
   std::string name;
+  bool superseded = false;
 };
 
 // Rows are printed as they are read: there may be millions.
@@ -28,8 +29,9 @@ void PrintMetricsJson(const Store& store, const MetricQuery& query) {
   const bool terminal = StdoutIsTerminal();
   std::cout << "{\"metrics\": [";
   store.ForEachMetric(query, [&](const MetricRow& row) {
-    std::cout << separator
-              << DumpJson(MetricJson(row), /*indent=*/-1, terminal);
+    nlohmann::json json = MetricJson(row);
+    if (query.superseded) json["superseded"] = row.superseded;
+    std::cout << separator << DumpJson(json, /*indent=*/-1, terminal);
     separator = ",\n";
   });
   std::cout << "\n]}\n";
@@ -37,14 +39,20 @@ void PrintMetricsJson(const Store& store, const MetricQuery& query) {
 
 void PrintMetricsCsv(const Store& store, const MetricQuery& query) {
   const bool terminal = StdoutIsTerminal();
-  std::cout << CsvLine(
-      {"trial", "kind", "batches", "epoch", "name", "value", "time"}, terminal);
+  std::vector<std::string> cells = {"trial", "kind",  "batches", "epoch",
+                                    "name",  "value", "time"};
+  if (query.superseded) cells.push_back("superseded");
+  std::cout << CsvLine(cells, terminal);
   store.ForEachMetric(query, [&](const MetricRow& row) {
-    std::cout << CsvLine(
-        {ToString(row.trial), std::string(MetricKindName(row.kind)),
-         std::to_string(row.batches), FormatNumber(row.epoch), row.name,
-         FormatNumber(row.value), FormatTimestamp(row.time)},
-        terminal);
+    cells = {ToString(row.trial),
+             std::string(MetricKindName(row.kind)),
+             std::to_string(row.batches),
+             FormatNumber(row.epoch),
+             row.name,
+             FormatNumber(row.value),
+             FormatTimestamp(row.time)};
+    if (query.superseded) cells.push_back(row.superseded ? "true" : "false");
+    std::cout << CsvLine(cells, terminal);
   });
 }
 
@@ -71,7 +79,7 @@ void PrintMetricsText(const Store& store, const MetricQuery& query) {
     print(ToString(row.trial), MetricKindName(row.kind),
           std::to_string(row.batches), FormatMetric(row.epoch),
           EscapeForTerminal(row.name), FormatMetric(row.value),
-          FormatTime(row.time));
+          FormatTime(row.time) + (row.superseded ? "  superseded" : ""));
   });
 }
 
@@ -83,6 +91,7 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
   if (options.kind == "training") query.kind = MetricKind::kTraining;
   if (options.kind == "validation") query.kind = MetricKind::kValidation;
   if (!options.name.empty()) query.name = options.name;
+  query.superseded = options.superseded;
   switch (options.format()) {
     case Format::kJson:
       PrintMetricsJson(store, query);
@@ -106,6 +115,8 @@ void SetUpMetrics(CLI::App& app, Invocation& invocation) {
   AddOption(app, "--kind", options->kind, "training or validation")
       .OneOf({"training", "validation"});
   AddOption(app, "--name", options->name, "Only this metric");
+  AddFlag(app, "--superseded", options->superseded,
+          "Also values of earlier runs that a restart has passed");
   AddTableOptions(app, *options);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

@@ -39,7 +39,10 @@ void ExperimentState::RecordBatches(const TrialState& trial) {
 }
 
 void ExperimentState::Tell(const TrialState& trial) {
-  outbox.After([this, row = trial.row, lines = trial.last_lines] {
+  TrialRow row = trial.row;
+  // It goes on from there, not from as far as it was before it failed.
+  if (!IsFinal(row.state)) row.batches = trial.position;
+  outbox.After([this, row = std::move(row), lines = trial.last_lines] {
     doors.reporter.OnTrialEnded(row, lines);
   });
 }

@@ -19,7 +19,7 @@ TrialStatus StatusOf(const TrialState& trial, Duration now) {
   const ProcessState& process = *trial.process;
   return {.id = trial.row.id,
           .hparams = trial.row.hparams,
-          .batches = std::max(trial.row.batches, process.progress.batches),
+          .batches = std::max(trial.position, process.progress.batches),
           .total_batches = process.progress.total,
           .batches_per_epoch = process.progress.batches_per_epoch,
           .rung = trial.row.rung,

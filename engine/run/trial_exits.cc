@@ -93,7 +93,7 @@ void TrialListener::On(const TrialExited& event) {
   trial->last_lines = {};  // many trials may be paused
 }
 
-void TrialListener::HandleExit(TrialState& trial, const ProcessState& process,
+void TrialListener::HandleExit(TrialState& trial, ProcessState& process,
                                const TrialExited& event) {
   if (process.stop == StopCause::kFailure) {
     return driver_.Abandon(trial, ExitReason::kErrored, process.failure);
@@ -125,8 +125,7 @@ void TrialListener::HandleNoStart(TrialState& trial, const TrialExited& event) {
       event.not_started + "; trying again in " + FormatDuration(wait));
 }
 
-void TrialListener::HandleLastWord(TrialState& trial,
-                                   const ProcessState& process,
+void TrialListener::HandleLastWord(TrialState& trial, ProcessState& process,
                                    const TrialExited& event) {
   if (Said(process, EndReason::kInvalidHp)) {
     return driver_.Abandon(
@@ -134,6 +133,7 @@ void TrialListener::HandleLastWord(TrialState& trial,
         "invalid hyperparameters: " + process.last_word->message);
   }
   if (Said(process, EndReason::kUserStop)) {
+    SupersedeEarlierRuns(trial, process);
     driver_.NoteEarlyEnd(trial, process.last_word->message);
     return driver_.EndEarly(trial);
   }

@@ -3,6 +3,7 @@
 #include "engine/run/trial_listener.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -138,6 +139,7 @@ void TrialListener::SetCounted(Unit counted) {
 
 // What was reported before may come again after a restart.
 void TrialListener::NoteBatches(TrialState& trial, std::int64_t batches) {
+  trial.position = std::max(trial.position, batches);
   if (batches <= trial.row.batches) return;
   trial.row.batches = batches;
   state_.changed.insert(trial.row.id.number);
@@ -156,11 +158,12 @@ void TrialListener::On(TrialState& trial, const TrainingReport& report) {
     RecordUnread(trial, *report.unread);
   }
   state_.outbox.Add(
-      [id = trial.row.id, report](StoreWriter& writer) {
+      [id = trial.row.id, report, run = trial.row.runs](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kTraining, report.batches,
-                          report.epoch, report.metrics, report.time);
+                          report.epoch, report.metrics, report.time, run);
       },
       Urgency::kBatched);
+  SupersedeUntil(trial, MetricKind::kTraining, report.batches);
   Acknowledge(trial, report.seq);
   state_.outbox.After([this, id = trial.row.id, report] {
     state_.doors.reporter.OnTraining(id, report);
@@ -175,11 +178,12 @@ void TrialListener::On(TrialState& trial, const ValidationReport& report) {
   NoteCounted(report.batches, report.epoch);
   CheckFirstValidation(trial, report.batches, report.unread);
   state_.outbox.Add(
-      [id = trial.row.id, report](StoreWriter& writer) {
+      [id = trial.row.id, report, run = trial.row.runs](StoreWriter& writer) {
         writer.AddMetrics(id, MetricKind::kValidation, report.batches,
-                          report.epoch, report.metrics, report.time);
+                          report.epoch, report.metrics, report.time, run);
       },
       Urgency::kBatched);
+  SupersedeUntil(trial, MetricKind::kValidation, report.batches);
   Acknowledge(trial, report.seq);
   const auto value = SearcherMetric(trial, report.metrics);
   if (value) RequireStoppingMetric(trial, report.metrics);
@@ -199,8 +203,10 @@ void TrialListener::On(TrialState& trial, const CheckpointSaved& saved) {
                     .bytes = saved.bytes,
                     .files = saved.files,
                     .time = saved.time};
-  const auto& latest = trial.row.latest;
-  if (latest && latest->batches == saved.batches) row.metric = latest->value;
+  const auto& validated = trial.process->validated;
+  if (validated && validated->batches == saved.batches) {
+    row.metric = validated->value;
+  }
   state_.best.NoteSaved(row.trial, row.batches, row.uuid);
   state_.outbox.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
                     Urgency::kDurable);
@@ -222,12 +228,17 @@ void TrialListener::On(TrialState& trial, const OperationCompleted& completed) {
   // A resumed program of no planned length may have had nothing left to do.
   const bool is_known = completed.metrics.empty() &&
                         completed.length.count == 0 && latest.has_value();
-  const auto metric = is_known ? std::optional(latest->value)
+  const auto metric = is_known ? LastValidation(trial, completed.batches)
                                : SearcherMetric(trial, completed.metrics);
   if (!metric) return;
-  if (!is_known && (!latest || latest->batches != completed.batches)) {
+  ProcessState& process = *trial.process;
+  // A process that finds its work done already validates nothing.
+  const auto& validated =
+      completed.batches > process.from ? process.validated : latest;
+  if (!is_known && (!validated || validated->batches != completed.batches)) {
     RecordValidation(trial, *metric, completed.batches);
   }
+  SupersedeEarlierRuns(trial, process);
   if (completed.early) driver_.NoteEarlyEnd(trial, completed.why_early);
   driver_.Post(
       ValidationCompleted{trial.index(), completed.length.count, *metric});
@@ -335,11 +346,12 @@ bool TrialListener::RecordValidation(TrialState& trial, double value,
   if (!latest || latest->batches <= batches) {
     latest = BestValidation{.value = value, .batches = batches};
   }
+  trial.process->validated = BestValidation{.value = value, .batches = batches};
   NoteBatches(trial, batches);
   state_.outbox.Add(
-      [id = trial.row.id, value, batches,
+      [id = trial.row.id, value, batches, run = trial.row.runs,
        smaller = state_.searcher().smaller_is_better](StoreWriter& writer) {
-        writer.AddValidation(id, value, batches, smaller);
+        writer.AddValidation(id, value, batches, smaller, run);
       },
       Urgency::kBatched);
   const bool best = state_.best.Offer(trial.row, value, batches);
@@ -348,7 +360,88 @@ bool TrialListener::RecordValidation(TrialState& trial, double value,
     state_.best.NoteSaved(trial.row.id, batches, there->uuid);
     state_.Delete(state_.keeper.SetMetric(trial.row.id, batches, value));
   }
+  // It may have replaced a better value of an earlier run.
+  if (batches <= trial.process->earlier) RefreshBest(trial.row.id);
   return best;
+}
+
+// The searcher's metric where the trial was validated last, at `batches` at
+// most: an earlier run may have come further than the trial does now.
+std::optional<double> TrialListener::LastValidation(
+    const TrialState& trial, std::int64_t batches) const {
+  if (trial.row.latest->batches <= batches) return trial.row.latest->value;
+  std::optional<double> last;
+  state_.doors.store.ForEachMetric({.experiment = trial.row.id.experiment,
+                                    .trial = trial.row.id.number,
+                                    .kind = MetricKind::kValidation,
+                                    .name = state_.searcher().metric},
+                                   [&](const MetricRow& row) {
+                                     if (row.batches <= batches) {
+                                       last = row.value;
+                                     }
+                                   });
+  return last ? last : trial.row.latest->value;
+}
+
+// The trial has trained beyond what this run measured last, and so past what
+// earlier runs measured in between.
+void TrialListener::SupersedeUntil(TrialState& trial, MetricKind kind,
+                                   std::int64_t batches) {
+  ProcessState& process = *trial.process;
+  std::int64_t& passed = process.passed.at(static_cast<std::size_t>(kind));
+  if (process.earlier < passed || batches <= passed) return;
+  state_.outbox.Add(
+      [id = trial.row.id, run = trial.row.runs, kind, passed, batches,
+       smaller = state_.searcher().smaller_is_better](StoreWriter& writer) {
+        writer.SupersedeMetrics(id, run, kind, passed, batches, smaller);
+      },
+      Urgency::kBatched);
+  passed = batches;
+  if (kind == MetricKind::kValidation) RefreshBest(trial.row.id);
+}
+
+// The run came to an orderly end: what earlier runs measured, and it did not,
+// counts no more, wherever that lies.
+void TrialListener::SupersedeEarlierRuns(TrialState& trial,
+                                         ProcessState& process) {
+  if (process.earlier == 0) return;
+  state_.outbox.Add(
+      [id = trial.row.id, run = trial.row.runs, from = process.from + 1,
+       smaller = state_.searcher().smaller_is_better](StoreWriter& writer) {
+        for (const auto kind :
+             {MetricKind::kTraining, MetricKind::kValidation}) {
+          writer.SupersedeMetrics(id, run, kind, from,
+                                  std::numeric_limits<std::int64_t>::max(),
+                                  smaller);
+        }
+      },
+      Urgency::kBatched);
+  process.earlier = 0;
+  trial.row.batches = trial.position;
+  state_.changed.insert(trial.row.id.number);
+  RefreshBest(trial.row.id);
+}
+
+// Takes the best of the trial and of all from the record, where a value of an
+// earlier run may have gone.
+void TrialListener::RefreshBest(TrialId id) {
+  state_.outbox.After([this, id] {
+    const Store& store = state_.doors.store;
+    TrialState* trial = state_.trials.Find(id.number);
+    const auto row = store.Trial(id);
+    const auto experiment = store.Experiment(id.experiment);
+    if (!row || !experiment) return;
+    if (trial != nullptr) {
+      trial->row.best = row->best;
+      trial->row.latest = row->latest;
+    }
+    if (state_.best.trial() != id.number) return;
+    state_.best.Clear();
+    if (!experiment->row.best) return;
+    const auto holder =
+        store.Trial({id.experiment, experiment->row.best_trial});
+    if (holder) state_.best.Set(*experiment->row.best, *holder);
+  });
 }
 
 }  // namespace dtrain

@@ -45,6 +45,11 @@ class TrialListener {
   void SetCounted(Unit counted);
   void NoteBatches(TrialState& trial, std::int64_t batches);
   bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
+  std::optional<double> LastValidation(const TrialState& trial,
+                                       std::int64_t batches) const;
+  void SupersedeUntil(TrialState& trial, MetricKind kind, std::int64_t batches);
+  void SupersedeEarlierRuns(TrialState& trial, ProcessState& process);
+  void RefreshBest(TrialId trial);
   bool IsOwnModel() const { return !state_.setup.options.library.empty(); }
   void RecordUnread(const TrialState& trial,
                     const std::vector<std::string>& unread);
@@ -58,14 +63,14 @@ class TrialListener {
                                        const MetricValues& metrics);
 
   // trial_exits.cc
-  void HandleExit(TrialState& trial, const ProcessState& process,
+  void HandleExit(TrialState& trial, ProcessState& process,
                   const TrialExited& event);
   void HandleIdleExit(TrialState& trial, const ProcessState& process,
                       const TrialExited& event);
   void HandleError(TrialState& trial, const ProcessState& process,
                    const std::string& reason);
   void HandleNoStart(TrialState& trial, const TrialExited& event);
-  void HandleLastWord(TrialState& trial, const ProcessState& process,
+  void HandleLastWord(TrialState& trial, ProcessState& process,
                       const TrialExited& event);
   void FallBack(TrialState& trial, const ProcessState& process);
   void Pause(TrialState& trial);

@@ -71,44 +71,23 @@ void TrialStarter::Start(TrialState& trial) {
   const TrialSpec spec = SpecOf(trial);
   const CheckpointRow* latest = state_.keeper.Latest(trial.row.id);
   const std::int64_t from = latest == nullptr ? 0 : latest->batches;
-  trial.process->restored = spec.restore;
-  trial.process->from = from;
-  if (trial.row.batches > from) ForgetBeyond(trial, from);
+  ProcessState& process = *trial.process;
+  process.restored = spec.restore;
+  process.from = trial.position = from;
+  process.passed = {from + 1, from + 1};
+  if (trial.row.batches > from) {
+    process.earlier = trial.row.batches;
+    state_.outbox.Add(
+        [id = trial.row.id, from](StoreWriter& writer) {
+          writer.TruncateProfile(id, from);
+        },
+        Outbox::Urgency::kBatched);
+  }
   if (!state_.outbox.urgent()) return state_.doors.launcher.Start(spec);
   state_.outbox.After([this, spec] {
     state_.doors.launcher.Start(spec);
     // Everything may have been asked to stop since.
     if (state_.stopping) state_.doors.launcher.RequestStop(spec.id);
-  });
-}
-
-// What it reported beyond its checkpoint will be reported again.
-void TrialStarter::ForgetBeyond(TrialState& trial, std::int64_t batches) {
-  trial.row.batches = batches;
-  state_.outbox.Add(
-      [id = trial.row.id, batches,
-       &config = state_.searcher()](StoreWriter& writer) {
-        writer.TruncateMetrics(id, batches, config.metric,
-                               config.smaller_is_better);
-        writer.SetTrialBatches(id, batches);
-      },
-      Outbox::Urgency::kUrgent);
-  // Its best, and the best of all, may have lain beyond: they are as the
-  // record has them now.
-  state_.outbox.After([this, id = trial.row.id] {
-    const Store& store = state_.doors.store;
-    TrialState* again = state_.trials.Find(id.number);
-    const auto row = store.Trial(id);
-    const auto experiment = store.Experiment(id.experiment);
-    if (again == nullptr || !row || !experiment) return;
-    again->row.best = row->best;
-    again->row.latest = row->latest;
-    if (state_.best.trial() != id.number) return;
-    state_.best.Clear();
-    if (!experiment->row.best) return;
-    const auto holder =
-        store.Trial({id.experiment, experiment->row.best_trial});
-    if (holder) state_.best.Set(*experiment->row.best, *holder);
   });
 }
 

@@ -28,7 +28,6 @@ class TrialStarter {
   std::size_t FreeSlots() const;
   void MakeRoom();
   void Start(TrialState& trial);
-  void ForgetBeyond(TrialState& trial, std::int64_t batches);
   TrialSpec SpecOf(const TrialState& trial) const;
 
   ExperimentState& state_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,6 +38,12 @@ struct ProcessState {
   std::int64_t unacknowledged = 0;  // highest seq to acknowledge; 0: none
   std::string restored;             // the checkpoint it began from, or empty
   std::int64_t from = 0;            // the batches of that
+  // Values that earlier runs measured beyond `from` stand in the record up to
+  // these batches; 0: none. They count until this run measures them again or,
+  // by kind of metric, has passed them: up to `passed`.
+  std::int64_t earlier = 0;
+  std::array<std::int64_t, 2> passed{};     // by MetricKind, not inclusive
+  std::optional<BestValidation> validated;  // its last validation
   double recorded_seconds = 0;      // of its running time
 
   // What it reported last.
@@ -48,7 +55,10 @@ struct ProcessState {
 /// by Experiment and its TrialTable. A search may have a hundred thousand
 /// trials that are paused: what only a process needs is in `process`.
 struct TrialState {
-  TrialRow row;  // as recorded, and ahead of it by what is in the outbox
+  // As recorded, and ahead of it by what is in the outbox. Its `batches` are
+  // as far as values are recorded; after a restart the trial is not there yet.
+  TrialRow row;
+  std::int64_t position = 0;  // batches trained by its last process
 
   // What the searcher wants of it.
   std::vector<std::int64_t> operations;  // absolute lengths, first is current

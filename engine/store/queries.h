@@ -20,6 +20,7 @@ struct MetricQuery {
   std::optional<std::int64_t> trial;
   std::optional<MetricKind> kind;
   std::optional<std::string> name;
+  bool superseded = false;  // also values of earlier runs that count no more
 };
 
 }  // namespace dtrain

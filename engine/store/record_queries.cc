@@ -48,7 +48,8 @@ std::string CheckpointQuery(const char* rest) {
              "c.epoch, c.bytes, c.files, c.time, v.special IS NOT NULL, "
              "v.value, v.special FROM checkpoints c "
              "JOIN trials t ON t.id = c.trial LEFT JOIN validations v "
-             "ON v.trial = c.trial AND v.batches = c.batches ") +
+             "ON v.trial = c.trial AND v.batches = c.batches "
+             "AND v.superseded = 0 ") +
          rest;
 }
 
@@ -61,17 +62,20 @@ void Store::ForEachMetric(
   // sorts within each report: nothing is held that grows with the result.
   constexpr const char* kMetrics =
       "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
-      "m.special, m.time FROM trials t CROSS JOIN metrics m ON m.trial = t.id "
+      "m.special, m.time, m.superseded FROM trials t CROSS JOIN metrics m ON "
+      "m.trial = t.id "
       "CROSS JOIN metric_names n ON n.id = m.name "
       "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 "
       "AND m.kind BETWEEN ?4 AND ?5 AND (?6 IS NULL OR n.name = ?6) "
+      "AND m.superseded <= ?7 "
       "ORDER BY t.number, m.kind, m.batches, n.name";
   connection_->Guard([&] {
     SQLite::Statement query(*connection_->database, kMetrics);
     const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
     const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
     BindAll(query, asked.experiment, asked.trial.value_or(0),
-            asked.trial.value_or(kMost), least, most, asked.name);
+            asked.trial.value_or(kMost), least, most, asked.name,
+            asked.superseded);
     while (query.executeStep()) {
       Columns columns(query);
       row({.trial = {asked.experiment, columns.Int()},
@@ -81,7 +85,8 @@ void Store::ForEachMetric(
            .epoch = columns.Number(),
            .name = columns.Text(),
            .value = columns.Special(),
-           .time = columns.Time()});
+           .time = columns.Time(),
+           .superseded = columns.Bool()});
     }
   });
 }

@@ -23,6 +23,8 @@ struct MetricRow {
   std::string name;
   double value = 0;  // NaN and infinities as themselves
   Timestamp time{0};
+  // A later run passed these batches without measuring the value again.
+  bool superseded = false;
 };
 
 struct CheckpointRow {

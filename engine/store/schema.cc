@@ -219,10 +219,23 @@ CREATE TABLE evaluations (
 CREATE INDEX evaluations_by_trial ON evaluations (trial);
 )sql";
 
+// `run` is the run of the trial (its count of processes) that measured the
+// value; 0 before. A later run that goes on from an earlier checkpoint and
+// passes the batches of a value without measuring it again marks it as
+// superseded: it is kept, and counts no more.
+constexpr const char* kVersion7 = R"sql(
+ALTER TABLE metrics ADD COLUMN run INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE metrics ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0
+  CHECK (superseded IN (0, 1));
+ALTER TABLE validations ADD COLUMN run INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE validations ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0
+  CHECK (superseded IN (0, 1));
+)sql";
+
 // The migration at index i makes version i + 1. Those that were released are
 // never changed.
-constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3,
-                                    kVersion4, kVersion5, kVersion6};
+constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
+                                    kVersion5, kVersion6, kVersion7};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -28,16 +28,16 @@ void OfferToExperiment(Statements& statements, TrialId trial, std::int64_t key,
       trial.experiment, key, trial.number, value, batches);
 }
 
-// Finds best and latest of the trial, and the best of its experiment, anew
-// from what is recorded.
+// Finds best and latest of the trial, and the best of its experiment, again
+// from the validations that are not superseded.
 void FindBestAnew(Statements& statements, TrialId trial, std::int64_t key,
                   bool smaller_is_better) {
   statements.Run(
       "UPDATE trials SET (best_value, best_batches) = (SELECT value, batches "
-      "FROM validations WHERE trial = ?1 AND special = 0 "
+      "FROM validations WHERE trial = ?1 AND special = 0 AND superseded = 0 "
       "ORDER BY value * ?2, batches LIMIT 1), "
       "(latest_value, latest_special, latest_batches) = (SELECT value, "
-      "special, batches FROM validations WHERE trial = ?1 "
+      "special, batches FROM validations WHERE trial = ?1 AND superseded = 0 "
       "ORDER BY batches DESC LIMIT 1) WHERE id = ?1",
       key, smaller_is_better ? 1 : -1);
   statements.Run(
@@ -62,13 +62,15 @@ bool HasValidation(Statements& statements, std::int64_t key,
 
 void StoreWriter::AddMetrics(TrialId trial, MetricKind kind,
                              std::int64_t batches, double epoch,
-                             const MetricValues& values, Timestamp time) {
+                             const MetricValues& values, Timestamp time,
+                             std::int64_t run) {
   const std::int64_t key = statements_.TrialKey(trial);
   SQLite::Statement& insert = statements_(
       "INSERT OR REPLACE INTO metrics VALUES "
-      "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+      "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)");
   BindAll(insert, key, kind == MetricKind::kValidation, batches,
-          /*name=*/0, FiniteOrZero(epoch), std::nullopt, /*special=*/0, time);
+          /*name=*/0, FiniteOrZero(epoch), std::nullopt, /*special=*/0, time,
+          run);
   for (const auto& [name, number] : values) {
     const SpecialValue value(number);
     Bind(insert, 4, statements_.NameKey(trial.experiment, name));
@@ -80,12 +82,14 @@ void StoreWriter::AddMetrics(TrialId trial, MetricKind kind,
 }
 
 void StoreWriter::AddValidation(TrialId trial, double value,
-                                std::int64_t batches, bool smaller_is_better) {
+                                std::int64_t batches, bool smaller_is_better,
+                                std::int64_t run) {
   const std::int64_t key = statements_.TrialKey(trial);
   const SpecialValue stored(value);
   const bool replaced = HasValidation(statements_, key, batches);
-  statements_.Run("INSERT OR REPLACE INTO validations VALUES (?1, ?2, ?3, ?4)",
-                  key, batches, stored.value, stored.special);
+  statements_.Run(
+      "INSERT OR REPLACE INTO validations VALUES (?1, ?2, ?3, ?4, ?5, 0)", key,
+      batches, stored.value, stored.special, run);
   if (replaced) {
     FindBestAnew(statements_, trial, key, smaller_is_better);
     return;
@@ -107,20 +111,25 @@ void StoreWriter::AddValidation(TrialId trial, double value,
   OfferToExperiment(statements_, trial, key, value, batches, smaller_is_better);
 }
 
-void StoreWriter::TruncateMetrics(TrialId trial, std::int64_t batches,
-                                  const std::string&, bool smaller_is_better) {
+void StoreWriter::SupersedeMetrics(TrialId trial, std::int64_t run,
+                                   MetricKind kind, std::int64_t from,
+                                   std::int64_t until, bool smaller_is_better) {
   const std::int64_t key = statements_.TrialKey(trial);
   statements_.Run(
-      "DELETE FROM metrics WHERE trial = ?1 AND kind IN (0, 1) "
-      "AND batches > ?2",
-      key, batches);
-  statements_.Run("DELETE FROM validations WHERE trial = ?1 AND batches > ?2",
-                  key, batches);
-  statements_.Run("DELETE FROM profiles WHERE trial = ?1 AND batches > ?2", key,
-                  batches);
-  statements_.Run("UPDATE trials SET batches = min(batches, ?2) WHERE id = ?1",
-                  key, batches);
-  FindBestAnew(statements_, trial, key, smaller_is_better);
+      "UPDATE metrics SET superseded = 1 WHERE trial = ?1 AND kind = ?2 AND "
+      "batches >= ?3 AND batches < ?4 AND run < ?5 AND superseded = 0",
+      key, kind == MetricKind::kValidation, from, until, run);
+  if (kind != MetricKind::kValidation) return;
+  const int changed = statements_.Run(
+      "UPDATE validations SET superseded = 1 WHERE trial = ?1 AND "
+      "batches >= ?2 AND batches < ?3 AND run < ?4 AND superseded = 0",
+      key, from, until, run);
+  if (changed > 0) FindBestAnew(statements_, trial, key, smaller_is_better);
+}
+
+void StoreWriter::TruncateProfile(TrialId trial, std::int64_t batches) {
+  statements_.Run("DELETE FROM profiles WHERE trial = ?1 AND batches > ?2",
+                  statements_.TrialKey(trial), batches);
 }
 
 void StoreWriter::AddCheckpoint(const CheckpointRow& checkpoint) {

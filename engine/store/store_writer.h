@@ -54,21 +54,28 @@ class StoreWriter {
   void SetTrialRung(TrialId trial, std::int64_t rung);
   void SetTrialBatches(TrialId trial, std::int64_t batches);
 
-  /// One row a metric. A value that is there already (same trial, kind,
-  /// batches, name) is replaced: the last report wins.
+  /// One row a metric, measured by the trial's `run`-th process. A value that
+  /// is there already (same trial, kind, batches, name) is replaced: the last
+  /// report wins.
   void AddMetrics(TrialId trial, MetricKind kind, std::int64_t batches,
-                  double epoch, const MetricValues& values, Timestamp time);
-  /// Notes a validation of the searcher's metric: keeps `latest` and, if it is
-  /// better than what was, `best`. NaN and infinities are never best.
+                  double epoch, const MetricValues& values, Timestamp time,
+                  std::int64_t run = 0);
+  /// Records a validation of the searcher's metric: keeps `latest` and, if it
+  /// is better than what was, `best`. NaN and infinities are never best.
   void AddValidation(TrialId trial, double value, std::int64_t batches,
-                     bool smaller_is_better);
+                     bool smaller_is_better, std::int64_t run = 0);
+  /// Marks the values that runs before `run` measured at `from` <= batches <
+  /// `until`: the trial has passed there again without measuring them. They
+  /// stay in the record; queries leave them out, and `best` and `latest` are
+  /// found again without them.
+  void SupersedeMetrics(TrialId trial, std::int64_t run, MetricKind kind,
+                        std::int64_t from, std::int64_t until,
+                        bool smaller_is_better);
   /// One row, which replaces that of the same batches.
   void AddProfile(TrialId trial, const ProfileReport& profile);
-  /// Forgets what lies beyond a checkpoint that the trial goes on from:
-  /// metrics, profile and validations, upon which `best` and `latest` are found
-  /// anew; the rows of checkpoints are kept.
-  void TruncateMetrics(TrialId trial, std::int64_t batches,
-                       const std::string& metric, bool smaller_is_better);
+  /// Deletes the profile beyond a checkpoint that the trial goes on from: its
+  /// rows are sums, and those batches are trained and counted again.
+  void TruncateProfile(TrialId trial, std::int64_t batches);
 
   void AddCheckpoint(const CheckpointRow& checkpoint);
   void SetCheckpointState(const std::string& uuid, const std::string& state);

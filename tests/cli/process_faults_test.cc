@@ -37,6 +37,26 @@ class ProcessFaultsTest : public FaultRun {
   }
 };
 
+TEST_F(ProcessFaultsTest, LosesNoMetricWhereItIsCanceledAfterARestart) {
+  const pid_t runner = Start(FaultYaml("step_ms: 5", 1'000'000));
+  AwaitBatches(100);
+  ::kill(runner, SIGKILL);
+  ASSERT_TRUE(Within(Seconds(20), [&] { return !Lives(runner); }));
+  const auto before = Values("validation", "loss").get<std::vector<double>>();
+  ASSERT_GE(before.size(), 4u);
+
+  ASSERT_EQ(Run({"resume", "1", "-d"}).code, 0);
+  ASSERT_TRUE(Within(Seconds(20), [this] { return Trial()["runs"] == 2; }));
+  ASSERT_EQ(Run({"cancel", "1"}).code, 0);
+
+  ASSERT_TRUE(Within(Seconds(20), [this] { return State() == "CANCELED"; }));
+  auto after = Values("validation", "loss").get<std::vector<double>>();
+  ASSERT_GE(after.size(), before.size());
+  EXPECT_EQ(Trial()["best"]["value"], after.back());
+  after.resize(before.size());
+  EXPECT_EQ(after, before);
+}
+
 TEST_F(ProcessFaultsTest, KilledTrialGoesOnFromItsCheckpointAloneInThat) {
   Start(Restarts(2,
                  "entrypoint: builtin:FaultTrial\n"

@@ -120,6 +120,33 @@ TEST_F(ReadTest, PrintsMetricsAsText) {
                         "          0.75  1970-01-01T00:00:03Z\n"));
 }
 
+TEST_F(ReadTest, PrintsSupersededMetricsWhereAsked) {
+  Store::OpenForWriting(StoreLayout(dtrain_.store()))
+      .Write([](StoreWriter& writer) {
+        writer.SupersedeMetrics({1, 1}, /*run=*/1, MetricKind::kValidation, 0,
+                                1000, /*smaller_is_better=*/true);
+      });
+
+  EXPECT_EQ(dtrain_
+                .Run({"metrics", "1.1", "--name", "loss", "--kind",
+                      "validation", "--csv"})
+                .out,
+            "trial,kind,batches,epoch,name,value,time\r\n");
+  EXPECT_EQ(dtrain_
+                .Run({"metrics", "1.1", "--name", "loss", "--kind",
+                      "validation", "--csv", "--superseded"})
+                .out,
+            "trial,kind,batches,epoch,name,value,time,superseded\r\n"
+            "1.1,validation,100,0.5,loss,0.75,1970-01-01T00:00:03.000100Z,"
+            "true\r\n");
+  const auto rows = dtrain_.Run({"metrics", "1.1", "--json", "--superseded"})
+                        .Json()["metrics"];
+  EXPECT_EQ(rows.front()["superseded"], false);
+  EXPECT_EQ(rows.back()["superseded"], true);
+  EXPECT_THAT(dtrain_.Run({"metrics", "1.1", "--superseded"}).out,
+              HasSubstr("Z  superseded\n"));
+}
+
 TEST_F(ReadTest, MergesLogsByTime) {
   EXPECT_EQ(dtrain_.Run({"logs", "1"}).out,
             "1.1 | first\n"

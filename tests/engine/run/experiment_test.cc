@@ -10,6 +10,7 @@
 #include <sys/file.h>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "tests/engine/run/experiment_fixture.h"
 
@@ -17,6 +18,7 @@ namespace dtrain {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -164,7 +166,127 @@ TEST_F(ExperimentTest, GoesOnFromTheLatestCheckpoint) {
   EXPECT_EQ(launcher_.started().at(1).restore, "aaaa-40");
   int rows = 0;
   store_.ForEachMetric({.experiment = id_}, [&](const MetricRow&) { ++rows; });
-  EXPECT_EQ(rows, 0);  // what lay beyond the checkpoint is forgotten
+  EXPECT_EQ(rows, 0) << "the second run did not measure it again";
+  store_.ForEachMetric({.experiment = id_, .superseded = true},
+                       [&](const MetricRow& row) { rows += row.superseded; });
+  EXPECT_EQ(rows, 1) << "it stays in the record";
+}
+
+// A trial that validates every 20 batches, saves a checkpoint at 40, and fails
+// after 80; its next run goes on from 40 and gets as far as a test lets it.
+class RestartedTrialTest : public ExperimentTest {
+ protected:
+  RestartedTrialTest() {
+    config_.max_restarts = 1;
+    launcher_.on_start = [this](const TrialSpec& spec) {
+      launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+      if (spec.run > 0) return second_run_(spec);
+      for (const std::int64_t batches : {20, 40, 60, 80}) {
+        Validate(spec, batches, 1.0 / static_cast<double>(batches));
+        if (batches == 40) {
+          launcher_.Say(
+              spec.id,
+              CheckpointSaved{.seq = 3, .uuid = "aaaa-40", .batches = 40});
+        }
+      }
+      launcher_.Exit(spec.id, 1);
+    };
+  }
+
+  void Validate(const TrialSpec& spec, std::int64_t batches, double loss) {
+    launcher_.Say(spec.id, ValidationReport{.seq = batches,
+                                            .batches = batches,
+                                            .metrics = {{"loss", loss}}});
+  }
+  void Complete(const TrialSpec& spec, double loss) {
+    Validate(spec, 100, loss);
+    launcher_.Say(spec.id, OperationCompleted{.seq = 101,
+                                              .length = *spec.until,
+                                              .batches = 100,
+                                              .metrics = {{"loss", loss}}});
+  }
+  // "batches:value" of each value that counts.
+  std::vector<std::string> Values() {
+    std::vector<std::string> values;
+    store_.ForEachMetric({.experiment = id_}, [&](const MetricRow& row) {
+      values.push_back(std::to_string(row.batches) + ":" +
+                       FormatNumber(row.value));
+    });
+    return values;
+  }
+
+  std::function<void(const TrialSpec&)> second_run_;
+};
+
+TEST_F(RestartedTrialTest, LosesNothingWhereItIsCanceledBeforeItIsThereAgain) {
+  second_run_ = [this](const TrialSpec&) {
+    launcher_.Push(Interrupted{.signal = 2});
+  };
+
+  EXPECT_EQ(Run().state, State::kPaused);
+
+  EXPECT_THAT(Values(), ElementsAre("20:0.05", "40:0.025",
+                                    "60:0.016666666666666666", "80:0.0125"));
+  EXPECT_EQ(Trial().batches, 80);
+  EXPECT_EQ(Trial().best->batches, 80);
+  EXPECT_EQ(Trial().latest->batches, 80);
+  EXPECT_EQ(store_.Experiment(id_)->row.best->batches, 80);
+}
+
+TEST_F(RestartedTrialTest, ReplacesWhatItMeasuresAgain) {
+  second_run_ = [this](const TrialSpec& spec) {
+    Validate(spec, 60, 0.5);
+    Validate(spec, 80, 0.5);
+    Complete(spec, 0.4);
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Values(), ElementsAre("20:0.05", "40:0.025", "60:0.5", "80:0.5",
+                                    "100:0.4"));
+  EXPECT_EQ(Trial().best->batches, 40) << "the value at 80 is no more";
+  EXPECT_EQ(Trial().latest->batches, 100);
+  EXPECT_EQ(reporter_.status.best->batches, 40);
+}
+
+TEST_F(RestartedTrialTest, SupersedesWhatItHasPassed) {
+  second_run_ = [this](const TrialSpec& spec) {
+    Validate(spec, 70, 0.5);
+    launcher_.Push(Interrupted{.signal = 2});
+  };
+
+  EXPECT_EQ(Run().state, State::kPaused);
+
+  EXPECT_THAT(Values(),
+              ElementsAre("20:0.05", "40:0.025", "70:0.5", "80:0.0125"));
+  EXPECT_EQ(Trial().batches, 80);
+}
+
+TEST_F(RestartedTrialTest, SupersedesTheRestWhereItEndsEarlier) {
+  second_run_ = [this](const TrialSpec& spec) {
+    Validate(spec, 60, 0.5);
+    launcher_.Say(spec.id, Finished{.reason = EndReason::kUserStop});
+    launcher_.Exit(spec.id);
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_THAT(Values(), ElementsAre("20:0.05", "40:0.025", "60:0.5"));
+  EXPECT_EQ(Trial().batches, 60);
+  EXPECT_EQ(Trial().best->batches, 40);
+  EXPECT_EQ(Trial().best->checkpoint, "aaaa-40");
+  EXPECT_EQ(Trial().latest->batches, 60);
+}
+
+TEST_F(RestartedTrialTest, TellsWhereItIsNotWhereItWas) {
+  second_run_ = [this](const TrialSpec& spec) {
+    Validate(spec, 60, 0.5);
+    launcher_.Push(Interrupted{.signal = 2});
+  };
+
+  EXPECT_EQ(Run().state, State::kPaused);
+
+  EXPECT_EQ(reporter_.ended.back().batches, 60);
 }
 
 TEST_F(ExperimentTest, TakesWhatIsReportedAgainForWhatItWas) {

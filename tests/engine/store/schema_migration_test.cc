@@ -40,7 +40,7 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
-constexpr std::int64_t kVersion = 6;  // of the schema of today
+constexpr std::int64_t kVersion = 7;  // of the schema of today
 
 class SchemaMigrationTest : public testing::Test {
  protected:
@@ -151,6 +151,24 @@ TEST_F(SchemaMigrationTest, StoreOfVersionFiveIsMigrated) {
   ASSERT_EQ(store.Evaluations(1, 2).size(), 1u);
   EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_EQ(Version(layout_.Database().string() + ".v5.bak"), 5);
+}
+
+TEST_F(SchemaMigrationTest, StoreOfVersionSixIsMigrated) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version6.sql");
+  Store store = Store::OpenForWriting(layout_);
+
+  EXPECT_EQ(CountMetrics(store, 1), 16);
+  EXPECT_EQ(store.Trial({1, 1})->best->batches, 40);
+  // What was measured before runs were told apart is of an earlier run.
+  store.Write([](StoreWriter& writer) {
+    writer.SupersedeMetrics({1, 1}, /*run=*/1, MetricKind::kValidation, 21, 50,
+                            /*smaller_is_better=*/true);
+  });
+  EXPECT_EQ(CountMetrics(store, 1), 14);
+  EXPECT_EQ(store.Trial({1, 1})->best->batches, 20);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
+  EXPECT_EQ(Version(layout_.Database().string() + ".v6.bak"), 6);
 }
 
 TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {

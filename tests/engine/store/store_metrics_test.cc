@@ -31,9 +31,16 @@ class StoreMetricsTest : public testing::Test {
       writer.AddValidation({1, trial}, value, batches, smaller_is_better);
     });
   }
-  std::vector<MetricRow> Rows() {
+  // By run 1, of values of run 0.
+  void Supersede(MetricKind kind, std::int64_t from, std::int64_t until) {
+    store_.Write([&](StoreWriter& writer) {
+      writer.SupersedeMetrics({1, 1}, /*run=*/1, kind, from, until,
+                              /*smaller_is_better=*/true);
+    });
+  }
+  std::vector<MetricRow> Rows(bool superseded = false) {
     std::vector<MetricRow> rows;
-    store_.ForEachMetric({.experiment = 1},
+    store_.ForEachMetric({.experiment = 1, .superseded = superseded},
                          [&](const MetricRow& row) { rows.push_back(row); });
     return rows;
   }
@@ -147,7 +154,7 @@ TEST_F(StoreMetricsTest, RepeatedValidationReplacesTheOneBefore) {
   EXPECT_EQ(Row().best->value, 0.5);
 }
 
-TEST_F(StoreMetricsTest, TruncationForgetsWhatLiesBeyond) {
+TEST_F(StoreMetricsTest, WhatALaterRunHasPassedStaysAndCountsNoMore) {
   Add(100, {{"loss", 1}});
   Add(200, {{"loss", 2}});
   Add(200, {{"val_loss", 0.1}}, MetricKind::kValidation);
@@ -155,34 +162,64 @@ TEST_F(StoreMetricsTest, TruncationForgetsWhatLiesBeyond) {
   Validate(1, 200, 0.1);
   Validate(2, 100, 0.4);
 
-  store_.Write([](StoreWriter& writer) {
-    writer.SetTrialBatches({1, 1}, 200);
-    writer.TruncateMetrics({1, 1}, 100, "val_loss",
-                           /*smaller_is_better=*/true);
-  });
+  Supersede(MetricKind::kTraining, 101, 300);
+  EXPECT_EQ(Row().best->value, 0.1) << "no validation was passed";
+  Supersede(MetricKind::kValidation, 101, 300);
 
   EXPECT_EQ(Rows().size(), 1u);
-  EXPECT_EQ(Trial(1).batches, 100);
+  const auto all = Rows(/*superseded=*/true);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_FALSE(all[0].superseded);
+  EXPECT_TRUE(all[1].superseded);
+  EXPECT_EQ(all[2].value, 0.1);
+  EXPECT_TRUE(all[2].superseded);
   EXPECT_EQ(Trial(1).best->value, 0.5);
   EXPECT_EQ(Trial(1).latest->batches, 100);
   EXPECT_EQ(Row().best->value, 0.4);
   EXPECT_EQ(Row().best_trial, 2);
 }
 
-TEST_F(StoreMetricsTest, TruncationToTheBeginningLeavesNothing) {
+TEST_F(StoreMetricsTest, AllValuesMayBeSuperseded) {
   Add(100, {{"loss", 1}});
   Validate(1, 100, 0.5, /*smaller_is_better=*/false);
 
-  store_.Write([](StoreWriter& writer) {
-    writer.TruncateMetrics({1, 1}, 0, "val_loss",
-                           /*smaller_is_better=*/false);
-  });
+  Supersede(MetricKind::kTraining, 1, 300);
+  Supersede(MetricKind::kValidation, 1, 300);
 
   EXPECT_TRUE(Rows().empty());
   EXPECT_EQ(Trial(1).best, std::nullopt);
   EXPECT_EQ(Trial(1).latest, std::nullopt);
   EXPECT_EQ(Row().best, std::nullopt);
   EXPECT_EQ(Row().best_trial, 0);
+}
+
+TEST_F(StoreMetricsTest, OnlyEarlierRunsAndTheBatchesPassedAreSuperseded) {
+  Add(100, {{"loss", 1}});
+  Add(200, {{"loss", 2}});
+  Add(300, {{"loss", 3}});
+  store_.Write([](StoreWriter& writer) {
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 200, 0, {{"acc", 4}},
+                      Timestamp(9), /*run=*/1);
+  });
+
+  Supersede(MetricKind::kTraining, 101, 300);
+
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[1].name, "acc");
+  EXPECT_EQ(rows[2].batches, 300);
+}
+
+TEST_F(StoreMetricsTest, ValueThatIsMeasuredAgainCountsAgain) {
+  Validate(1, 200, 0.1);
+  Add(200, {{"val_loss", 0.1}}, MetricKind::kValidation);
+  Supersede(MetricKind::kValidation, 101, 300);
+
+  Validate(1, 200, 0.2);
+  Add(200, {{"val_loss", 0.2}}, MetricKind::kValidation);
+
+  ASSERT_EQ(Rows().size(), 1u);
+  EXPECT_EQ(Trial(1).best->value, 0.2);
 }
 
 TEST_F(StoreMetricsTest, BestNamesItsCheckpointWhileThereIsOne) {

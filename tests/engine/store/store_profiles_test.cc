@@ -104,7 +104,7 @@ TEST_F(StoreProfilesTest, GoingBackForgetsWhatLiesBeyond) {
   Add(second_, 2);
 
   store_.Write([](StoreWriter& writer) {
-    writer.TruncateMetrics({1, 1}, 100, "val_loss", true);
+    writer.TruncateProfile({1, 1}, 100);
   });
 
   EXPECT_EQ(Sums()->trained, 100);
