@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -27,20 +28,20 @@ struct BestOptions : TableOptions {
 struct ListedTrial {
   TrialRow row;
   std::optional<CheckpointRow> saved;
+  std::string storage;  // of the checkpoint of its best validation
 };
 
 nlohmann::json SavedJson(const std::optional<CheckpointRow>& saved,
-                         const StoreLayout& layout) {
+                         const Store& store) {
   if (!saved) return nullptr;
   return {{"checkpoint", saved->uuid},
           {"batches", saved->batches},
           {"value", JsonNumber(*saved->metric)},
-          {"path", layout.Checkpoint(saved->trial, saved->uuid).string()}};
+          {"path", store.PathOf(*saved).string()}};
 }
 
 nlohmann::json BestTrialJson(const ListedTrial& trial,
-                             const std::string& metric,
-                             const StoreLayout& layout) {
+                             const std::string& metric, const Store& store) {
   const TrialRow& row = trial.row;
   nlohmann::json json = BestJson(row.best, metric, row.id);
   const std::string& checkpoint = row.best->checkpoint;
@@ -51,9 +52,10 @@ nlohmann::json BestTrialJson(const ListedTrial& trial,
       row.reason.empty() ? nlohmann::json(nullptr) : nlohmann::json(row.reason);
   json["path"] = nullptr;
   if (!checkpoint.empty()) {
-    json["path"] = layout.Checkpoint(row.id, checkpoint).string();
+    json["path"] =
+        (store.CheckpointsOf(row.id, trial.storage) / checkpoint).string();
   }
-  json["best_saved"] = SavedJson(trial.saved, layout);
+  json["best_saved"] = SavedJson(trial.saved, store);
   return json;
 }
 
@@ -69,7 +71,12 @@ std::vector<ListedTrial> BestTrials(const Store& store,
   std::vector<ListedTrial> best;
   for (TrialRow& trial : trials) {
     auto saved = BestSavedCheckpoint(checkpoints, row, trial.id.number);
-    best.push_back({.row = std::move(trial), .saved = std::move(saved)});
+    const auto there = std::ranges::find(checkpoints, trial.best->checkpoint,
+                                         &CheckpointRow::uuid);
+    best.push_back(
+        {.row = std::move(trial),
+         .saved = std::move(saved),
+         .storage = there == checkpoints.end() ? "" : there->storage});
   }
   return best;
 }
@@ -92,7 +99,7 @@ std::vector<Cell> Row(const ListedTrial& trial,
 }
 
 Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
-                                 const StoreLayout& layout,
+                                 const Store& store,
                                  const std::string& counted) {
   return {
       .name = "best",
@@ -106,8 +113,8 @@ Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
                   {.name = "reason", .elastic = true, .least = 24},
                   {.name = "metric", .optional = true}},
       .json =
-          [&detail, &layout](const ListedTrial& trial) {
-            return BestTrialJson(trial, detail.row.metric, layout);
+          [&detail, &store](const ListedTrial& trial) {
+            return BestTrialJson(trial, detail.row.metric, store);
           },
       .cells =
           [&detail](const ListedTrial& trial) { return Row(trial, detail); }};
@@ -125,8 +132,8 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   }
   const std::string counted =
       CountColumn(store, detail.row.id, options.format());
-  PrintListing(BestListing(detail, store.layout(), counted), rows,
-               options.format(), globals,
+  PrintListing(BestListing(detail, store, counted), rows, options.format(),
+               globals,
                {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   const Unit unit = CountedUnit(store, detail.row.id);
   for (const ListedTrial& trial : rows) {

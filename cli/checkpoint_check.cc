@@ -61,9 +61,9 @@ bool IsRecorded(const std::string& manifest, const CheckpointRow& checkpoint) {
 
 }  // namespace
 
-CheckpointFiles ReadCheckpoint(const StoreLayout& layout,
+CheckpointFiles ReadCheckpoint(const Store& store,
                                const CheckpointRow& checkpoint) {
-  const fs::path path = layout.Checkpoint(checkpoint.trial, checkpoint.uuid);
+  const fs::path path = store.PathOf(checkpoint);
   const fs::path forbidden = Forbidden(path);
   if (!forbidden.empty()) {
     throw Error(
@@ -78,10 +78,10 @@ CheckpointFiles ReadCheckpoint(const StoreLayout& layout,
                   "from another one");
 }
 
-FileReport VerifyCheckpoint(const StoreLayout& layout,
+FileReport VerifyCheckpoint(const Store& store,
                             const CheckpointRow& checkpoint) {
   try {
-    static_cast<void>(ReadCheckpoint(layout, checkpoint));
+    static_cast<void>(ReadCheckpoint(store, checkpoint));
     return {};
   } catch (const Error& error) {
     const bool is_bad = error.kind() == ErrorKind::kDamaged;
@@ -89,9 +89,9 @@ FileReport VerifyCheckpoint(const StoreLayout& layout,
   }
 }
 
-FileReport GlanceAtCheckpoint(const StoreLayout& layout,
+FileReport GlanceAtCheckpoint(const Store& store,
                               const CheckpointRow& checkpoint) {
-  const fs::path path = layout.Checkpoint(checkpoint.trial, checkpoint.uuid);
+  const fs::path path = store.PathOf(checkpoint);
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(path, error))) {
     return Bad(path, "there is no such directory");

@@ -18,17 +18,17 @@ struct FileReport {
 /// All files of the checkpoint, each compared with its SHA-256 in the manifest,
 /// and the manifest with the record. Throws Error(kDamaged) that names what is
 /// not as it was, Error(kFailed) if this user may not read it.
-CheckpointFiles ReadCheckpoint(const StoreLayout& layout,
+CheckpointFiles ReadCheckpoint(const Store& store,
                                const CheckpointRow& checkpoint);
 
 /// Whether ReadCheckpoint reads it. kUnreadable: this user may not, so nothing
 /// is known.
-FileReport VerifyCheckpoint(const StoreLayout& layout,
+FileReport VerifyCheckpoint(const Store& store,
                             const CheckpointRow& checkpoint);
 
 /// Looks at the directory and the manifest, and at the size of each file: a
 /// moment even for large ones.
-FileReport GlanceAtCheckpoint(const StoreLayout& layout,
+FileReport GlanceAtCheckpoint(const Store& store,
                               const CheckpointRow& checkpoint);
 
 }  // namespace dtrain

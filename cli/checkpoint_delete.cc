@@ -57,7 +57,7 @@ int Delete(const CheckpointDeleteOptions& options,
   });
   nlohmann::json array = nlohmann::json::array();
   for (const CheckpointRow& row : rows) {
-    const auto bytes = RemoveTree(layout.Checkpoint(row.trial, row.uuid));
+    const auto bytes = RemoveTree(store.PathOf(row));
     array.push_back({{"uuid", row.uuid}, {"bytes", bytes}});
     Say(globals, "checkpoint " + row.uuid + " is deleted, " +
                      FormatBytes(bytes) + " freed");

@@ -141,7 +141,7 @@ int Export(const ExportOptions& options, const GlobalOptions& globals) {
   const std::filesystem::path path = FileFor(options, checkpoint);
   // Refuses a bad name before it reads the weights.
   NewFile file(path, options.force);
-  const CheckpointFiles files = ReadCheckpoint(store.layout(), checkpoint);
+  const CheckpointFiles files = ReadCheckpoint(store, checkpoint);
   const auto tensors = TensorsOf(files, options.model);
   WriteTensors(tensors, options.to, file);
   file.Keep();

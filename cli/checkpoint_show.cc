@@ -20,8 +20,7 @@ struct ShowOptions : JsonOption {
 int Show(const ShowOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const CheckpointRow row = store.CheckpointByPrefix(options.uuid);
-  const std::string path =
-      store.layout().Checkpoint(row.trial, row.uuid).string();
+  const std::string path = store.PathOf(row).string();
   if (options.json) {
     PrintJson(CheckpointJson(row, path));
     return kExitDone;

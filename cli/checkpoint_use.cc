@@ -79,14 +79,11 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
   const auto trial = store.Trial(checkpoint.trial);
   const auto* entrypoint = std::get_if<std::string>(&config.entrypoint);
   if (!trial || entrypoint == nullptr) {
-    throw Error(
-        ErrorKind::kUsage,
-        "checkpoint " + checkpoint.uuid + " is of the command '" +
-            EntrypointText(config) +
-            "', which alone can read it; its files are in " +
-            (store.layout().Checkpoint(checkpoint.trial, checkpoint.uuid) /
-             kProgramFiles)
-                .string());
+    throw Error(ErrorKind::kUsage,
+                "checkpoint " + checkpoint.uuid + " is of the command '" +
+                    EntrypointText(config) +
+                    "', which alone can read it; its files are in " +
+                    (store.PathOf(checkpoint) / kProgramFiles).string());
   }
   TrialSpec spec{.id = checkpoint.trial,
                  .split = options.split,
@@ -95,8 +92,7 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
                  .data = config.data,
                  .seed = trial->seed};
   if (!options.data.empty()) spec.hparams["data"] = options.data;
-  spec.warm_start =
-      store.layout().Checkpoint(checkpoint.trial, checkpoint.uuid).string();
+  spec.warm_start = store.PathOf(checkpoint).string();
   spec.settings = config.training;
   const auto own = CompileOwnModel(
       config, store.layout().Context(checkpoint.trial.experiment), globals);

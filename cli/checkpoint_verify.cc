@@ -58,7 +58,7 @@ std::vector<Verified> Verify(const Store& store,
                              std::vector<CheckpointRow> rows) {
   std::vector<Verified> results;
   for (CheckpointRow& row : rows) {
-    FileReport report = VerifyCheckpoint(store.layout(), row);
+    FileReport report = VerifyCheckpoint(store, row);
     if (report.state != FileState::kGood &&
         store.CheckpointByPrefix(row.uuid).state == "DELETED") {
       continue;

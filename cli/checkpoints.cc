@@ -30,7 +30,7 @@ std::vector<Cell> Row(const CheckpointRow& row) {
           Cell(FormatTime(row.time), FormatTimestamp(row.time))};
 }
 
-Listing<CheckpointRow> CheckpointListing(const StoreLayout& layout,
+Listing<CheckpointRow> CheckpointListing(const Store& store,
                                          const std::string& counted) {
   return {.name = "checkpoints",
           .columns = {{.name = "uuid"},
@@ -42,9 +42,8 @@ Listing<CheckpointRow> CheckpointListing(const StoreLayout& layout,
                       {.name = "metric", .right = true},
                       {.name = "time"}},
           .json =
-              [&layout](const CheckpointRow& row) {
-                const auto path = layout.Checkpoint(row.trial, row.uuid);
-                return CheckpointJson(row, path.string());
+              [&store](const CheckpointRow& row) {
+                return CheckpointJson(row, store.PathOf(row).string());
               },
           .cells = [](const CheckpointRow& row) { return Row(row); }};
 }
@@ -60,8 +59,8 @@ int ListCheckpoints(const CheckpointsOptions& options,
   });
   const std::string counted =
       CountColumn(store, target.experiment, options.format());
-  PrintListing(CheckpointListing(store.layout(), counted), rows,
-               options.format(), globals);
+  PrintListing(CheckpointListing(store, counted), rows, options.format(),
+               globals);
   return kExitDone;
 }
 

@@ -35,7 +35,7 @@ void CheckCheckpoints(const Store& store, std::int64_t experiment,
                   globals, "checkpoint delete " + row.uuid.substr(0, 8)))));
       continue;
     }
-    const FileReport report = GlanceAtCheckpoint(store.layout(), row);
+    const FileReport report = GlanceAtCheckpoint(store, row);
     if (report.state == FileState::kGood) {
       ++good;
     } else {

@@ -85,7 +85,7 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
   for (const CheckpointRow& row : checkpoints) {
     Remove({.experiment = experiment.id,
             .kind = "checkpoint",
-            .path = store_.layout().Checkpoint(row.trial, row.uuid),
+            .path = store_.PathOf(row),
             .why = "the checkpoint policy does not keep it"});
   }
 }

@@ -14,7 +14,7 @@ namespace {
 SourceCheckpoint At(const Store& store, const CheckpointRow& row) {
   return {.uuid = row.uuid,
           .trial = row.trial,
-          .directory = store.layout().Checkpoint(row.trial, row.uuid),
+          .directory = store.PathOf(row),
           .origin = {{"trial", ToString(row.trial)},
                      {"checkpoint", row.uuid},
                      {"batches", row.batches}}};
@@ -33,7 +33,7 @@ std::vector<CheckpointRow> Candidates(const Store& store, TrialId trial) {
 }  // namespace
 
 SourceCheckpoint SourceFrom(const Store& store, const CheckpointRow& row) {
-  const FileReport report = VerifyCheckpoint(store.layout(), row);
+  const FileReport report = VerifyCheckpoint(store, row);
   if (report.state == FileState::kGood) return At(store, row);
   const bool is_bad = report.state == FileState::kBad;
   throw Error(is_bad ? ErrorKind::kDamaged : ErrorKind::kFailed,
@@ -44,7 +44,7 @@ SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
                             const GlobalOptions& globals) {
   FindTarget(store, {.experiment = trial.experiment, .trial = trial.number});
   for (const CheckpointRow& row : Candidates(store, trial)) {
-    const FileReport report = VerifyCheckpoint(store.layout(), row);
+    const FileReport report = VerifyCheckpoint(store, row);
     if (report.state == FileState::kGood) return At(store, row);
     Say(globals, "warning: " + report.problem + "; trying another one");
   }

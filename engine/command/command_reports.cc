@@ -203,7 +203,7 @@ void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
   state.trainer.unacknowledged = channel_.Unacknowledged();
   if (early_stop_) state.trainer.early_stop = early_stop_->Save();
   const std::string uuid = RandomUuid();
-  const fs::path path = fs::path(spec_.directory) / "checkpoints" / uuid;
+  const fs::path path = spec_.CheckpointPath(uuid);
   WrittenCheckpoint written = SaveProgramCheckpoint(path, source, state, spec_);
   checkpoint_ = point.count;
   // What the program has in its scratch directory was made for dtrain.

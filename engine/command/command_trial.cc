@@ -105,8 +105,7 @@ void CommandTrial::Restore() {
     }
     return;
   }
-  const fs::path path =
-      fs::path(spec_.directory) / "checkpoints" / spec_.restore;
+  const fs::path path = spec_.CheckpointPath(spec_.restore);
   ProgramState state = LoadProgramCheckpoint(path);
   if (early_stop_ && !state.trainer.early_stop.is_null()) {
     early_stop_->Load(state.trainer.early_stop);
@@ -130,8 +129,8 @@ void CommandTrial::Start() {
                              .scratch = scratch_,
                              .socket = socket_->path()};
   if (!spec_.restore.empty()) {
-    around.checkpoint = fs::path(spec_.directory) / "checkpoints" /
-                        spec_.restore / kProgramFiles;
+    around.checkpoint =
+        fs::path(spec_.CheckpointPath(spec_.restore)) / kProgramFiles;
     around.at = {.epoch = at_.epoch, .count = at_.count};
     around.at.trainer.batches = at_.batches;
   } else if (!spec_.warm_start.empty()) {

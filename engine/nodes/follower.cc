@@ -144,7 +144,7 @@ std::string MissingFile(const TrialSpec& spec) {
   namespace fs = std::filesystem;
   std::vector<fs::path> needed;
   if (!spec.restore.empty()) {
-    needed.push_back(fs::path(spec.directory) / "checkpoints" / spec.restore);
+    needed.emplace_back(spec.CheckpointPath(spec.restore));
   }
   for (const std::string* path : {&spec.warm_start, &spec.library}) {
     if (!path->empty()) needed.emplace_back(*path);

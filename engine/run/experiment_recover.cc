@@ -85,12 +85,13 @@ void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   }
   for (const auto& [number, trial] : state_.trials.trials()) {
     const TrialId id = trial->row.id;
-    for (const std::string& uuid : TidyCheckpoints(layout.Checkpoints(id))) {
+    const std::filesystem::path directory = state_.CheckpointsOf(id);
+    for (const std::string& uuid : TidyCheckpoints(directory)) {
       const auto state = states.find(uuid);
       if (state == states.end()) {
         Adopt(id, uuid);
       } else if (state->second == "DELETED") {
-        RemoveQuietly(layout.Checkpoint(id, uuid));
+        RemoveQuietly(directory / uuid);
       }
     }
   }
@@ -114,8 +115,8 @@ std::optional<double> Experiment::RecordedMetric(TrialId trial,
 }
 
 void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
-  const CheckpointSummary found = SummarizeCheckpoint(
-      state_.doors.store.layout().Checkpoint(trial, uuid).string());
+  const CheckpointSummary found =
+      SummarizeCheckpoint((state_.CheckpointsOf(trial) / uuid).string());
   CheckpointRow row{.uuid = uuid,
                     .trial = trial,
                     .state = "COMPLETED",
@@ -124,6 +125,7 @@ void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
                     .bytes = found.bytes,
                     .files = found.files,
                     .metric = RecordedMetric(trial, found.batches),
+                    .storage = state_.setup.storage,
                     .time = state_.doors.clock.now()};
   state_.outbox.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
                     Outbox::Urgency::kDurable);

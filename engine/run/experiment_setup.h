@@ -37,6 +37,8 @@ struct ExperimentSetup {
   std::string advice;   // what to tell the user at the start, or empty
   std::string boot_id;  // of this machine, recorded beside pids
   std::string context;  // directory in which commands are executed
+  // As ExperimentDetail has it, and the experiment's own directory in it.
+  std::string storage;
   Outbox::Sync sync = Outbox::Sync::kWhereDurable;
 };
 

@@ -55,7 +55,7 @@ void ExperimentState::Delete(const CheckpointKeeper::Rows& checkpoints) {
           writer.SetCheckpointState(uuid, "DELETED");
         },
         Outbox::Urgency::kUrgent);
-    const auto path = doors.store.layout().Checkpoint(row.trial, row.uuid);
+    const auto path = doors.store.PathOf(row);
     outbox.After([path] { RemoveQuietly(path); });
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
@@ -35,6 +36,10 @@ struct ExperimentState {
   void RecordBatches(const TrialState& trial);
   /// Has the reporter told that a trial's process or the trial ended.
   void Tell(const TrialState& trial);
+  /// Holds the trial's checkpoints.
+  std::filesystem::path CheckpointsOf(TrialId trial) const {
+    return doors.store.CheckpointsOf(trial, setup.storage);
+  }
   /// Records checkpoints as deleted, and then deletes them.
   void Delete(const CheckpointKeeper::Rows& checkpoints);
 

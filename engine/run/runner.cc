@@ -230,6 +230,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                     VariablesWith(config.environment.For(!plan.gpus.empty()))),
       .boot_id = boot_id,
       .context = ContextOf(store.layout(), *detail),
+      .storage = detail->storage,
   };
   Experiment experiment(std::move(setup), {.store = store,
                                            .launcher = *launcher,

@@ -85,7 +85,7 @@ void TrialListener::On(const TrialExited& event) {
   // One that crashed may have been at a checkpoint.
   if (!process->last_word) {
     const StoreLayout& layout = state_.doors.store.layout();
-    TidyCheckpoints(layout.Checkpoints(event.trial));
+    TidyCheckpoints(state_.CheckpointsOf(event.trial));
     RemoveQuietly(layout.Scratch(event.trial));
   }
   HandleExit(*trial, *process, event);

@@ -202,6 +202,7 @@ void TrialListener::On(TrialState& trial, const CheckpointSaved& saved) {
                     .epoch = saved.epoch,
                     .bytes = saved.bytes,
                     .files = saved.files,
+                    .storage = state_.setup.storage,
                     .time = saved.time};
   const auto& validated = trial.process->validated;
   if (validated && validated->batches == saved.batches) {

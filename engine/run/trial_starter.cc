@@ -18,7 +18,7 @@ std::filesystem::path SourceOf(const ExperimentState& state) {
   if (std::filesystem::is_directory(own, error)) return own;
   // Earlier versions kept none.
   const CheckpointRow row = state.doors.store.CheckpointByPrefix(uuid);
-  return layout.Checkpoint(row.trial, row.uuid);
+  return state.doors.store.PathOf(row);
 }
 
 }  // namespace
@@ -110,6 +110,9 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
   spec.world_size = state_.setup.ranks;
   spec.threads = state_.setup.threads;
   spec.directory = layout.Trial(trial.row.id).string();
+  if (!state_.setup.storage.empty()) {
+    spec.checkpoints = state_.CheckpointsOf(trial.row.id).string();
+  }
   if (const CheckpointRow* latest = state_.keeper.Latest(trial.row.id)) {
     spec.restore = latest->uuid;
   } else if (!config.source_checkpoint_uuid.empty()) {

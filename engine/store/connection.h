@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "engine/store/database.h"
@@ -28,6 +29,7 @@ struct Store::Connection {
 
   StoreLayout layout;
   std::optional<WriteLock> lock;  // none in memory and for readers
+  std::string uuid;  // as `uuid` read it; empty: it has not yet
   // Destroyed last but for the lock: statements must go before it.
   std::unique_ptr<SQLite::Database> database;
   std::optional<Statements> statements;      // none for readers

@@ -23,6 +23,7 @@ CheckpointRow CheckpointOf(SQLite::Statement& statement) {
                     .epoch = columns.Number(),
                     .bytes = columns.Int(),
                     .files = columns.Json(),
+                    .storage = columns.Text(),
                     .time = columns.Time()};
   if (columns.Bool()) row.metric = columns.Special();
   return row;
@@ -45,11 +46,12 @@ MetricValues MetricsOf(const nlohmann::json& object) {
 std::string CheckpointQuery(const char* rest) {
   return std::string(
              "SELECT c.uuid, t.experiment, t.number, c.state, c.batches, "
-             "c.epoch, c.bytes, c.files, c.time, v.special IS NOT NULL, "
-             "v.value, v.special FROM checkpoints c "
+             "c.epoch, c.bytes, c.files, coalesce(s.path, ''), c.time, "
+             "v.special IS NOT NULL, v.value, v.special FROM checkpoints c "
              "JOIN trials t ON t.id = c.trial LEFT JOIN validations v "
              "ON v.trial = c.trial AND v.batches = c.batches "
-             "AND v.superseded = 0 ") +
+             "AND v.superseded = 0 "
+             "LEFT JOIN storages s ON s.id = c.storage ") +
          rest;
 }
 

@@ -36,6 +36,8 @@ struct CheckpointRow {
   std::int64_t bytes = 0;
   nlohmann::json files;          // name → SHA-256
   std::optional<double> metric;  // searcher metric validated at `batches`
+  // Directory that checkpoint_storage named, absolute; empty: in the store.
+  std::string storage;
   Timestamp time{0};
 };
 

@@ -58,6 +58,9 @@ struct ExperimentDetail {
   nlohmann::json config;      // ExperimentConfig::effective
   nlohmann::json provenance;  // where it came from
   std::string note;           // what the user wrote of it, or empty
+  // Directory that checkpoint_storage named for its checkpoints, absolute;
+  // empty: they are in the store.
+  std::string storage;
 };
 
 struct NewExperiment {
@@ -71,6 +74,7 @@ struct NewExperiment {
   std::string yaml;
   nlohmann::json config;
   nlohmann::json provenance;
+  std::string storage;  // as ExperimentDetail has it
   Timestamp created{0};
 };
 

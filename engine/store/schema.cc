@@ -232,10 +232,34 @@ ALTER TABLE validations ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0
   CHECK (superseded IN (0, 1));
 )sql";
 
+// Which store this is, among those that put checkpoints into one directory.
+// `storages` has each directory that checkpoint_storage ever named, absolute;
+// without one a checkpoint is in the store.
+constexpr const char* kVersion8 = R"sql(
+CREATE TABLE store (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  uuid TEXT NOT NULL
+) STRICT;
+INSERT INTO store VALUES (1, lower(
+  hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' ||
+  substr(hex(randomblob(2)), 2) || '-' ||
+  substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) ||
+  '-' || hex(randomblob(6))));
+
+CREATE TABLE storages (
+  id INTEGER PRIMARY KEY,
+  path TEXT NOT NULL UNIQUE
+) STRICT;
+
+ALTER TABLE experiment_details
+  ADD COLUMN storage INTEGER REFERENCES storages (id);
+ALTER TABLE checkpoints ADD COLUMN storage INTEGER REFERENCES storages (id);
+)sql";
+
 // The migration at index i makes version i + 1. Those that were released are
 // never changed.
 constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
-                                    kVersion5, kVersion6, kVersion7};
+                                    kVersion5, kVersion6, kVersion7, kVersion8};
 
 constexpr auto kVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include <SQLiteCpp/Statement.h>
 #include <sqlite3.h>
 
 #include "engine/base/error.h"
@@ -271,6 +272,49 @@ void Store::MaybeCheckpointWal() {
 }
 
 const StoreLayout& Store::layout() const { return connection_->layout; }
+
+const std::string& Store::uuid() const {
+  std::string& uuid = connection_->uuid;
+  if (uuid.empty()) {
+    uuid = connection_->Guard([&] {
+      return connection_->database->execAndGet("SELECT uuid FROM store")
+          .getString();
+    });
+  }
+  // It becomes part of paths that are written to and removed.
+  if (uuid.size() == 36 &&
+      uuid.find_first_not_of("0123456789abcdef-") == std::string::npos) {
+    return uuid;
+  }
+  throw Error(ErrorKind::kStore,
+              "store " + layout().root().string() +
+                  ": has no UUID in its database; restore a backup of it");
+}
+
+std::vector<std::string> Store::Storages() const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(*connection_->database,
+                            "SELECT path FROM storages ORDER BY path");
+    std::vector<std::string> paths;
+    while (query.executeStep()) paths.push_back(query.getColumn(0).getString());
+    return paths;
+  });
+}
+
+std::filesystem::path Store::StorageRoot(const std::string& storage) const {
+  return std::filesystem::path(storage) / uuid();
+}
+
+std::filesystem::path Store::CheckpointsOf(TrialId trial,
+                                           const std::string& storage) const {
+  if (storage.empty()) return layout().Checkpoints(trial);
+  return StorageRoot(storage) / std::to_string(trial.experiment) /
+         std::to_string(trial.number);
+}
+
+std::filesystem::path Store::PathOf(const CheckpointRow& checkpoint) const {
+  return CheckpointsOf(checkpoint.trial, checkpoint.storage) / checkpoint.uuid;
+}
 
 std::string SqliteVersion() { return sqlite3_libversion(); }
 

@@ -94,6 +94,18 @@ class Store {
   std::int64_t BackUp(const std::filesystem::path& file) const;
   const StoreLayout& layout() const;
 
+  /// Tells this store from others that put checkpoints into one directory.
+  const std::string& uuid() const;
+  /// Each directory that checkpoint_storage ever named here.
+  std::vector<std::string> Storages() const;
+  /// What is the store's own in such a directory.
+  std::filesystem::path StorageRoot(const std::string& storage) const;
+  /// Holds the checkpoints of a trial: in `storage`, or where that is empty in
+  /// the store.
+  std::filesystem::path CheckpointsOf(TrialId trial,
+                                      const std::string& storage) const;
+  std::filesystem::path PathOf(const CheckpointRow& checkpoint) const;
+
  private:
   struct Connection;
   explicit Store(std::unique_ptr<Connection> connection);

@@ -137,11 +137,12 @@ void StoreWriter::AddCheckpoint(const CheckpointRow& checkpoint) {
   // become of it meanwhile stands.
   statements_.Run(
       "INSERT INTO checkpoints (uuid, trial, state, batches, epoch, bytes, "
-      "files, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) "
+      "files, time, storage) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+      "(SELECT id FROM storages WHERE path = ?9)) "
       "ON CONFLICT (uuid) DO NOTHING",
       checkpoint.uuid, statements_.TrialKey(checkpoint.trial), checkpoint.state,
       checkpoint.batches, FiniteOrZero(checkpoint.epoch), checkpoint.bytes,
-      JsonText(checkpoint.files), checkpoint.time);
+      JsonText(checkpoint.files), checkpoint.time, checkpoint.storage);
 }
 
 void StoreWriter::SetCheckpointState(const std::string& uuid,

@@ -136,8 +136,10 @@ std::optional<ExperimentDetail> Store::Experiment(std::int64_t id) const {
   if (rows.empty()) return std::nullopt;
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database,
-                            "SELECT yaml, config, provenance, note FROM "
-                            "experiment_details WHERE experiment = ?1");
+                            "SELECT yaml, config, provenance, note, "
+                            "coalesce((SELECT path FROM storages s WHERE "
+                            "s.id = storage), '') "
+                            "FROM experiment_details WHERE experiment = ?1");
     BindAll(query, id);
     query.executeStep();
     Columns columns(query);
@@ -145,7 +147,8 @@ std::optional<ExperimentDetail> Store::Experiment(std::int64_t id) const {
                                           .yaml = columns.Text(),
                                           .config = columns.Json(),
                                           .provenance = columns.Json(),
-                                          .note = columns.Text()});
+                                          .note = columns.Text(),
+                                          .storage = columns.Text()});
   });
 }
 

@@ -29,11 +29,16 @@ std::int64_t StoreWriter::AddExperiment(const NewExperiment& experiment) {
       experiment.searcher, experiment.metric, experiment.smaller_is_better,
       experiment.seed, experiment.created);
   const std::int64_t id = statements_.LastInsertId();
+  if (!experiment.storage.empty()) {
+    statements_.Run("INSERT OR IGNORE INTO storages (path) VALUES (?1)",
+                    experiment.storage);
+  }
   statements_.Run(
-      "INSERT INTO experiment_details (experiment, yaml, config, provenance) "
-      "VALUES (?1, ?2, ?3, ?4)",
+      "INSERT INTO experiment_details (experiment, yaml, config, provenance, "
+      "storage) VALUES (?1, ?2, ?3, ?4, (SELECT id FROM storages WHERE "
+      "path = ?5))",
       id, experiment.yaml, JsonText(experiment.config),
-      JsonText(experiment.provenance));
+      JsonText(experiment.provenance), experiment.storage);
   return id;
 }
 

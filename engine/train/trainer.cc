@@ -80,8 +80,8 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
 void Trainer::Restore() {
   const TrialSpec& spec = context_.spec();
   if (!spec.restore.empty()) {
-    const std::string path = spec.directory + "/checkpoints/" + spec.restore;
-    state_ = LoadCheckpoint(path, context_, trial_);
+    state_ =
+        LoadCheckpoint(spec.CheckpointPath(spec.restore), context_, trial_);
     sums_.Load(state_.sums);
     if (early_stop_ && !state_.early_stop.is_null()) {
       early_stop_->Load(state_.early_stop);

@@ -223,10 +223,10 @@ bool Trainer::WriteCheckpoint(TrainingState state,
                               bool needed) {
   state.unacknowledged = link_.unacknowledged();
   const std::string uuid = RandomUuid();
-  const std::string path = context_.spec().directory + "/checkpoints/" + uuid;
   WrittenCheckpoint written;
   try {
-    written = SaveCheckpoint(path, context_, trial_, state, Epoch(), shares);
+    written = SaveCheckpoint(context_.spec().CheckpointPath(uuid), context_,
+                             trial_, state, Epoch(), shares);
   } catch (const Error& error) {
     // The next one may work, and the last one still stands.
     if (needed) throw;

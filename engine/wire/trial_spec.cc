@@ -96,6 +96,11 @@ std::string ToString(TrialId id) {
   return std::to_string(id.experiment) + "." + std::to_string(id.number);
 }
 
+std::string TrialSpec::CheckpointPath(const std::string& uuid) const {
+  return (checkpoints.empty() ? directory + "/checkpoints" : checkpoints) +
+         "/" + uuid;
+}
+
 json TrialSpec::ToJson() const {
   return {{"experiment", id.experiment},
           {"trial", id.number},
@@ -118,6 +123,7 @@ json TrialSpec::ToJson() const {
           {"gpus", gpus},
           {"gpu_share", gpu_share},
           {"directory", directory},
+          {"checkpoints", checkpoints},
           {"restore", restore},
           {"warm_start", warm_start},
           {"completed", ToJsonArray(completed)},
@@ -152,6 +158,9 @@ TrialSpec TrialSpec::FromJson(const json& object) {
       .warm_start = fields.String("warm_start"),
       .settings = TrainerSettings::FromJson(fields.At("settings"))};
   spec.completed = fields.Lengths("completed");
+  if (object.contains("checkpoints")) {
+    spec.checkpoints = fields.String("checkpoints");
+  }
   if (object.contains("gpu_share")) spec.gpu_share = GpuShare(fields);
   if (!fields.At("until").is_null()) spec.until = fields.LengthOf("until");
   return spec;

@@ -81,8 +81,10 @@ struct TrialSpec {
   int threads = 1;                     // intra-op threads
   std::vector<int> gpus;  // ordinals of this rank's devices; empty: CPU
   double gpu_share = 1;   // of its one GPU, which other trials may share
-  std::string directory;  // the trial's own, absolute; has checkpoints/
-  std::string restore;    // UUID of the checkpoint to go on from, or empty
+  std::string directory;  // the trial's own, absolute
+  // Holds its checkpoints, absolute; empty: checkpoints/ in `directory`.
+  std::string checkpoints;
+  std::string restore;  // UUID of the checkpoint to go on from, or empty
   // Directory of a checkpoint to begin from with counters at 0, or empty.
   std::string warm_start;
   // Operations completed before, ascending. Those beyond `restore` are carried
@@ -92,6 +94,9 @@ struct TrialSpec {
   // The operation to begin with: train to this absolute length.
   std::optional<Length> until;
   TrainerSettings settings;
+
+  /// The directory of its checkpoint `uuid`.
+  std::string CheckpointPath(const std::string& uuid) const;
 
   nlohmann::json ToJson() const;
   /// Throws Error(kFailed) for what `ToJson` did not write.

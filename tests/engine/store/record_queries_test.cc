@@ -97,6 +97,31 @@ TEST_F(RecordQueriesTest, CheckpointComesBackWholeWithItsMetric) {
   EXPECT_EQ(rows[1].metric, std::nullopt);
 }
 
+TEST_F(RecordQueriesTest, CheckpointKnowsWhereItLies) {
+  std::int64_t id = 0;
+  store_.Write([&](StoreWriter& writer) {
+    NewExperiment experiment = SampleExperiment();
+    experiment.storage = "/kept";
+    id = writer.AddExperiment(experiment);
+    writer.AddTrial(SampleTrial(id, 1));
+    CheckpointRow row = SampleCheckpoint({id, 1}, 100, "cccccccc");
+    row.storage = "/kept";
+    writer.AddCheckpoint(row);
+    writer.AddCheckpoint(SampleCheckpoint({1, 1}, 100, "aaaaaaaa"));
+  });
+
+  const CheckpointRow there = store_.Checkpoints(id).front();
+  EXPECT_EQ(store_.Experiment(id)->storage, "/kept");
+  EXPECT_EQ(store_.Storages(), std::vector<std::string>{"/kept"});
+  EXPECT_EQ(store_.PathOf(there), std::filesystem::path("/kept") /
+                                      store_.uuid() / std::to_string(id) / "1" /
+                                      there.uuid);
+  const CheckpointRow here = store_.Checkpoints(1).front();
+  EXPECT_EQ(here.storage, "");
+  EXPECT_EQ(store_.PathOf(here),
+            store_.layout().Checkpoint(here.trial, here.uuid));
+}
+
 TEST_F(RecordQueriesTest, DeletedCheckpointsAreShownOnRequest) {
   store_.Write([](StoreWriter& writer) {
     const CheckpointRow row = SampleCheckpoint({1, 1}, 100, "aaaaaaaa");

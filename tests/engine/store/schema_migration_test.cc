@@ -40,7 +40,7 @@ int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   return SQLITE_OK;
 }
 
-constexpr std::int64_t kVersion = 7;  // of the schema of today
+constexpr std::int64_t kVersion = 8;  // of the schema of today
 
 class SchemaMigrationTest : public testing::Test {
  protected:
@@ -167,6 +167,26 @@ TEST_F(SchemaMigrationTest, StoreOfVersionSixIsMigrated) {
   });
   EXPECT_EQ(CountMetrics(store, 1), 14);
   EXPECT_EQ(store.Trial({1, 1})->best->batches, 20);
+  EXPECT_EQ(Version(layout_.Database()), kVersion);
+  EXPECT_EQ(Version(layout_.Database().string() + ".v6.bak"), 6);
+}
+
+TEST_F(SchemaMigrationTest, StoreOfVersionSixGetsAUuidAndKeepsItsCheckpoints) {
+  fs::remove_all(layout_.root());
+  Fill(DTRAIN_GOLDEN_DIR "/store_version6.sql");
+  const std::string uuid = Store::OpenForWriting(layout_).uuid();
+  const Store store = Store::OpenForReading(layout_);
+
+  EXPECT_EQ(store.uuid(), uuid);
+  EXPECT_THAT(uuid, testing::MatchesRegex(
+                        "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]"
+                        "{3}-[0-9a-f]{12}"));
+  EXPECT_EQ(store.Experiment(1)->storage, "");
+  EXPECT_TRUE(store.Storages().empty());
+  EXPECT_EQ(store.Evaluations(1).size(), 1u);
+  for (const CheckpointRow& row : store.Checkpoints(1)) {
+    EXPECT_EQ(store.PathOf(row), layout_.Checkpoint(row.trial, row.uuid));
+  }
   EXPECT_EQ(Version(layout_.Database()), kVersion);
   EXPECT_EQ(Version(layout_.Database().string() + ".v6.bak"), 6);
 }

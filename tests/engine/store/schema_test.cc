@@ -49,7 +49,7 @@ TEST_F(SchemaTest, DatabaseSaysWhoseItIs) {
 
   EXPECT_EQ(database_->execAndGet("PRAGMA application_id").getInt(),
             0x4454524E);
-  EXPECT_EQ(database_->execAndGet("PRAGMA user_version").getInt(), 7);
+  EXPECT_EQ(database_->execAndGet("PRAGMA user_version").getInt(), 8);
 }
 
 TEST_F(SchemaTest, NewerSchemaIsRefused) {

@@ -31,6 +31,7 @@ TrialSpec Sample() {
           .gpus = {0, 3},
           .gpu_share = 0.25,
           .directory = "/store/experiments/3/trials/7",
+          .checkpoints = "/kept/0b5d/3/7",
           .restore = "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e",
           .warm_start = "/elsewhere",
           .completed = {{1, Unit::kEpochs}},
