@@ -181,8 +181,8 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
           "Say what would run, create nothing");
   AddFlag(app, "--test", options->test,
           "Try a few batches of everything, keep nothing");
-  AddFlag(app, "--allow-unread", options->allow_unread,
-          "Go on although your model does not read what is searched");
+  // The error that it is for names it.
+  AddFlag(app, "--allow-unread", options->allow_unread, /*help=*/"");
   AddRunFlags(app, options->run);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

@@ -39,6 +39,10 @@ int ExitCodeOf(State state) {
 
 int ExitCodeOf(const RunResult& result) {
   if (IsFinal(result.state)) return ExitCodeOf(result.state);
+  // Whoever interrupts trials that wait for disk space loses some training.
+  const bool is_full =
+      !result.error.empty() && result.error_kind == ErrorKind::kDiskFull;
+  if (is_full) return ExitCodeOf(result.error_kind);
   if (result.signal != 0) return 128 + result.signal;
   if (result.timed_out) return kExitTimeout;
   if (!result.error.empty()) return ExitCodeOf(result.error_kind);

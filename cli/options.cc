@@ -87,7 +87,9 @@ const CliOption& CliOption::Needs(const CliOption& other) const {
 
 CliOption AddFlag(CLI::App& app, const std::string& names, bool& to,
                   const std::string& help) {
-  return CliOption(app.add_flag(names, to, help));
+  CLI::Option* const option = app.add_flag(names, to, help);
+  if (help.empty()) option->group("");
+  return CliOption(option);
 }
 
 template <typename T>

@@ -41,7 +41,7 @@ class CliOption {
   CLI::Option* option_;
 };
 
-/// The flag with these names ("-f,--follow"); sets `to` to true.
+/// The flag "-f,--follow"; sets `to` to true. Empty `help`: not in the help.
 CliOption AddFlag(CLI::App& app, const std::string& names, bool& to,
                   const std::string& help);
 

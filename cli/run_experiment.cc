@@ -35,6 +35,7 @@ int RunHere(const StoreLayout& layout, const Recording& record,
   const RunResult result =
       RunExperiment(store, id, config,
                     {.timeout = request.timeout,
+                     .disk_wait = request.disk_wait,
                      .detached = request.detach,
                      .library = own ? own->file.string() : "",
                      .make_launcher = request.make_launcher},

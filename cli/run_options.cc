@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
+#include <unistd.h>
+
 #include "cli/config_file.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
@@ -14,6 +16,9 @@
 
 namespace dtrain {
 namespace {
+
+// Where nobody may see that trials wait for disk space.
+constexpr Duration kDiskWait = std::chrono::minutes(10);
 
 // Those that were noted, and what else is wrong.
 Diagnostics Findings(const RunRequest& request, const std::string& name,
@@ -65,6 +70,10 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddOption(app, "--timeout", flags.timeout_text,
             "Pause after this time, exit 124: 90, 30m, 1.5h")
       .TypeName("TIME");
+  AddOption(app, "--disk-wait", flags.disk_wait,
+            "Trials wait so long for disk space, then it is paused, exit 5: "
+            "0, 10m (on a terminal: until you pause it)")
+      .TypeName("TIME");
   const CliOption json =
       AddFlag(app, "--json", flags.json, "End with one JSON document");
   AddFlag(app, "--jsonl", flags.jsonl, "Every event as a line of JSON")
@@ -82,6 +91,11 @@ RunRequest CheckRunFlags(const RunFlags& flags) {
                      .requirements = ParseRequirements(flags.require)};
   if (!flags.timeout_text.empty()) {
     request.timeout = ParseDuration(flags.timeout_text, "--timeout");
+  }
+  if (!flags.disk_wait.empty()) {
+    request.disk_wait = ParseDuration(flags.disk_wait, "--disk-wait");
+  } else if (flags.detach || ::isatty(STDERR_FILENO) != 1) {
+    request.disk_wait = kDiskWait;
   }
   CheckCiFlags(flags.ci);
   return request;

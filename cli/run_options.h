@@ -25,6 +25,7 @@ struct RunFlags {
   bool follow = false;
   std::vector<std::string> require;
   std::string timeout_text;
+  std::string disk_wait;
   bool json = false;
   bool jsonl = false;
   CiFlags ci;
@@ -47,7 +48,8 @@ struct RunRequest {
   CiFlags ci;
   std::vector<Comparison> requirements;
   std::optional<Duration> timeout;
-  MakeLauncher make_launcher;  // see RunOptions
+  std::optional<Duration> disk_wait;  // see RunOptions
+  MakeLauncher make_launcher;         // see RunOptions
   // None: nothing is to be said.
   std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
       conclude;

@@ -31,10 +31,11 @@ CommandEnd RunOn(TrialChannel& channel) try {
   }
   return CommandTrial(spec, channel, Clock::System()).Run();
 } catch (const Error& error) {
+  EndReason reason = EndReason::kError;
   // That one is marked, and an older one is gone on from.
-  const bool damaged = error.kind() == ErrorKind::kDamaged;
-  return Failed(damaged ? EndReason::kDamaged : EndReason::kError,
-                error.what());
+  if (error.kind() == ErrorKind::kDamaged) reason = EndReason::kDamaged;
+  if (error.kind() == ErrorKind::kDiskFull) reason = EndReason::kDiskFull;
+  return Failed(reason, error.what());
 } catch (const std::bad_alloc&) {
   return Failed(EndReason::kError,
                 "out of memory; free some, or run fewer trials at once");

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <thread>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/disk_wait.h"
 #include "engine/checkpoint/uuid.h"
 #include "engine/command/command_trial.h"
 #include "engine/train/log_line.h"
@@ -146,6 +148,13 @@ void CommandTrial::CompleteIfDone() {
   if (early && ended_early_.empty()) return;
   if (!units_.planned && !early && !is_test) return;
   WarnOfOvershoot();
+  if (disk_full_) {
+    // What it has trained is in no checkpoint: that is no completion.
+    stop_told_ = true;
+    Tell({{"type", "stop"}});
+    BeginEnding("there is no room for its checkpoint");
+    return;
+  }
   Complete(early);
   if (units_.planned && !early) return;
   Tell({{"type", "close"}});
@@ -186,14 +195,42 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
   AwaitRoom();
   SendMeans();
   const fs::path source = fs::path(spec_.context) / report.path;
-  try {
-    SaveCheckpoint(report.point, source);
-    disk_full_.reset();
-  } catch (const Error& error) {
-    Warn(std::string("checkpoint at ") + HowFar() +
-         " is not kept: " + error.what());
-    if (error.kind() == ErrorKind::kDiskFull) disk_full_ = error;
+  while (!TryCheckpoint(report.point, source)) {
+    // The program stands still, with its training in memory, until there is
+    // space or it has to stop.
+    program_->SignalAll(SIGSTOP);
+    const bool has_space = AwaitSpace();
+    program_->SignalAll(SIGCONT);
+    if (!has_space) return;
   }
+}
+
+// False if it failed for want of space, and is to be tried again. The first
+// failure in a row is passed over: the next checkpoint may do as well.
+bool CommandTrial::TryCheckpoint(const ProgramPoint& point,
+                                 const fs::path& source) try {
+  SaveCheckpoint(point, source);
+  disk_full_.reset();
+  return true;
+} catch (const Error& error) {
+  const bool is_full = error.kind() == ErrorKind::kDiskFull;
+  const bool waits = is_full && disk_full_ && !channel_.stop_requested();
+  Warn(std::string("checkpoint at ") + HowFar() +
+       " is not kept: " + error.what() +
+       (waits ? "; the program is stopped until there is space" : ""));
+  channel_.Send(CheckpointFailed{
+      .batches = point.batches, .message = error.what(), .waits = waits});
+  if (is_full) disk_full_ = error;
+  return !waits;
+}
+
+bool CommandTrial::AwaitSpace() {
+  const DiskWait wait(spec_.CheckpointPath(""), clock_);
+  while (!wait.IsOver()) {
+    if (channel_.stop_requested()) return false;
+    DiskWait::Sleep();
+  }
+  return true;
 }
 
 void CommandTrial::SaveCheckpoint(const ProgramPoint& point,

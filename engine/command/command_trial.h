@@ -82,6 +82,9 @@ class CommandTrial {
   void On(const ProgramCheckpoint& report);
   void On(const ProgramProgress& report);
   void On(const ProgramEnd& report);
+  bool TryCheckpoint(const ProgramPoint& point,
+                     const std::filesystem::path& source);
+  bool AwaitSpace();
   void SaveCheckpoint(const ProgramPoint& point,
                       const std::filesystem::path& source);
   void Advance(const ProgramPoint& point);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <set>
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/system_error.h"
+#include "engine/process/process_table.h"
 #include "engine/process/spawn_texts.h"
 
 namespace dtrain {
@@ -136,6 +138,21 @@ bool Program::Tell(std::string_view line) {
 
 void Program::Signal(int signal) {
   if (!exit_) ::kill(static_cast<pid_t>(pid_), signal);
+}
+
+void Program::SignalAll(int signal) {
+  Signal(signal);
+  // A parent's number is known before those of its children are looked at.
+  std::set<std::int64_t> family = {pid_};
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const Process& process : ReadProcesses()) {
+      if (!family.contains(process.parent)) continue;
+      if (!family.insert(process.pid).second) continue;
+      grown = true;
+      ::kill(static_cast<pid_t>(process.pid), signal);
+    }
+  }
 }
 
 std::optional<ProgramExit> Program::Reap() {

@@ -50,6 +50,8 @@ class Program {
   /// written without waiting: then nobody has read for long.
   [[nodiscard]] bool Tell(std::string_view line);
   void Signal(int signal);
+  /// Sends the signal to all that the program has started as well.
+  void SignalAll(int signal);
   /// How it ended, or none yet. Reaps whatever else of this process's children
   /// has ended.
   std::optional<ProgramExit> Reap();

@@ -96,6 +96,22 @@ std::string CheckpointLine(const RunInfo& info, TrialId trial,
                            ", " + FormatBytes(saved.bytes));
 }
 
+std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
+                                 const CheckpointFailed& failed) {
+  const std::string at = PositionText(failed.batches, info.counted);
+  const std::string experiment = std::to_string(trial.experiment);
+  return "trial " + ToString(trial) +
+         (failed.waits
+              ? " waits at " + at + " with its training in memory: "
+              : ": no checkpoint at " + at + ", the last one stands: ") +
+         failed.message +
+         (failed.waits
+              ? "; it goes on by itself once there is space, and `dtrain "
+                "pause " +
+                    experiment + "` gives up what has no checkpoint"
+              : "; should the next one fail for want of space, it waits");
+}
+
 std::string OutputLine(const RunInfo& info, TrialId trial,
                        const LogRecord& record) {
   std::string_view text = record.text;

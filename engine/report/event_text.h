@@ -57,6 +57,8 @@ std::string CheckpointLine(const RunInfo& info, TrialId trial,
 /// A line that a trial has printed: as it is of the only trial, of a search
 /// after the trial's id; of other ranks than the first with the rank. Of a line
 /// that was overwritten by '\r', what stands in the end.
+std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
+                                 const CheckpointFailed& failed);
 std::string OutputLine(const RunInfo& info, TrialId trial,
                        const LogRecord& record);
 

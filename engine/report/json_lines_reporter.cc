@@ -82,6 +82,14 @@ void JsonLinesReporter::OnCheckpoint(TrialId trial,
                        {"time", TimeJson(saved.time)}});
 }
 
+void JsonLinesReporter::OnCheckpointFailed(TrialId trial,
+                                           const CheckpointFailed& failed) {
+  Write("checkpoint_failed", {{"trial", ToString(trial)},
+                              {"batches", failed.batches},
+                              {"error", failed.message},
+                              {"waits", failed.waits}});
+}
+
 void JsonLinesReporter::OnTrialEnded(
     const TrialRow& trial, const std::vector<std::string>& last_lines) {
   paused_.NoteEnd(trial);

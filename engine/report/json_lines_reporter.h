@@ -28,6 +28,8 @@ class JsonLinesReporter : public Reporter {
   void OnCheckpoint(TrialId trial, const CheckpointSaved& saved) override;
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
+  void OnCheckpointFailed(TrialId trial,
+                          const CheckpointFailed& failed) override;
   void OnNotice(LogLevel level, const std::string& text) override;
   /// At most one line a second, and only where the progress changed.
   void OnStatus(const RunStatus& status) override;

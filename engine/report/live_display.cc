@@ -58,6 +58,11 @@ void LiveDisplay::OnOutput(TrialId trial, const LogRecord& record) {
   Print(ToneOf(record.level), OutputLine(info_, trial, record));
 }
 
+void LiveDisplay::OnCheckpointFailed(TrialId trial,
+                                     const CheckpointFailed& failed) {
+  OnNotice(LogLevel::kWarning, CheckpointFailedText(info_, trial, failed));
+}
+
 void LiveDisplay::OnNotice(LogLevel level, const std::string& text) {
   if (!IsSaid(level, verbosity_)) return;
   Print(ToneOf(level), NoticeLine(level, text));

@@ -36,6 +36,8 @@ class LiveDisplay : public Reporter {
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
   void OnOutput(TrialId trial, const LogRecord& record) override;
+  void OnCheckpointFailed(TrialId trial,
+                          const CheckpointFailed& failed) override;
   void OnNotice(LogLevel level, const std::string& text) override;
   void OnStatus(const RunStatus& status) override;
   void End(const RunResult& result) override;

@@ -64,6 +64,11 @@ void PlainReporter::OnOutput(TrialId trial, const LogRecord& record) {
       OutputLine(info_, trial, record));
 }
 
+void PlainReporter::OnCheckpointFailed(TrialId trial,
+                                       const CheckpointFailed& failed) {
+  OnNotice(LogLevel::kWarning, CheckpointFailedText(info_, trial, failed));
+}
+
 void PlainReporter::OnNotice(LogLevel level, const std::string& text) {
   if (!IsSaid(level, verbosity_)) return;
   Say(Verbosity::kQuiet, ToneOf(level), NoticeLine(level, text));

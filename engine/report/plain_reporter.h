@@ -31,6 +31,8 @@ class PlainReporter : public Reporter {
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
   void OnOutput(TrialId trial, const LogRecord& record) override;
+  void OnCheckpointFailed(TrialId trial,
+                          const CheckpointFailed& failed) override;
   void OnNotice(LogLevel level, const std::string& text) override;
   /// Says once that trials wait for slots, until one gets them.
   void OnStatus(const RunStatus& status) override;

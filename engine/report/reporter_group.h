@@ -34,6 +34,10 @@ class ReporterGroup : public Reporter {
   void OnCheckpoint(TrialId trial, const CheckpointSaved& saved) override {
     for (const auto& r : reporters_) r->OnCheckpoint(trial, saved);
   }
+  void OnCheckpointFailed(TrialId trial,
+                          const CheckpointFailed& failed) override {
+    for (const auto& r : reporters_) r->OnCheckpointFailed(trial, failed);
+  }
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& lines) override {
     for (const auto& r : reporters_) r->OnTrialEnded(trial, lines);

@@ -104,6 +104,7 @@ void Experiment::Tick() {
   last_status_ = now;
   CheckHangs();
   CheckTimeLimit();
+  CheckDiskWait();
   requests_.Look();
   driver_.FeedAll();
   state_.doors.reporter.OnStatus(Status());
@@ -179,7 +180,7 @@ void Experiment::CheckHangs() {
     const ProcessState& process = *trial->process;
     // Waiting for the store is no hang.
     const bool busy = process.running && trial->has_work() &&
-                      process.unacknowledged == 0 &&
+                      process.unacknowledged == 0 && !process.disk_wait &&
                       process.stop == StopCause::kNone;
     if (!busy || now - process.last_step < limit) continue;
     listener_.Fail(
@@ -201,6 +202,20 @@ void Experiment::CheckTimeLimit() {
   timed_out_ = true;
   starter_.StopAll("stopped at its time limit");
 }
+
+// Trials that wait for disk space do so until the user is told in another way:
+// by the end of the run.
+void Experiment::CheckDiskWait() {
+  const auto& limit = state_.setup.options.disk_wait;
+  if (state_.stopping || !limit) return;
+  for (const auto& [number, trial] : state_.trials.live()) {
+    const auto& since = trial->process->disk_wait;
+    if (!since || state_.Now() - *since < *limit) continue;
+    return starter_.StopBecauseOf(
+        Error(ErrorKind::kDiskFull, trial->process->failure));
+  }
+}
+
 
 // A search that can never go on must not wait for ever without a word.
 void Experiment::CheckStall() const {

@@ -49,6 +49,7 @@ class Experiment {
   void RecordTime(Duration now);
   void CheckHangs();
   void CheckTimeLimit();
+  void CheckDiskWait();
   void CheckStall() const;
   bool Over() const;
   State EndState() const;

@@ -103,6 +103,8 @@ class Reporter {
   virtual void OnTraining(TrialId, const TrainingReport&) {}
   virtual void OnValidation(TrialId, const ValidationReport&, bool /*best*/) {}
   virtual void OnCheckpoint(TrialId, const CheckpointSaved&) {}
+  /// Once for each series of failures, and when the trial begins to wait.
+  virtual void OnCheckpointFailed(TrialId, const CheckpointFailed&) {}
   /// The trial ended, was paused, or will be restarted (state kRunning).
   virtual void OnTrialEnded(const TrialRow&,
                             const std::vector<std::string>& /*last_lines*/) {}

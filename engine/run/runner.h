@@ -68,8 +68,11 @@ using MakeLauncher =
 
 struct RunOptions {
   std::optional<Duration> timeout;  // pause after this time
-  bool detached = false;            // SIGHUP is ignored
-  std::string library;  // of the user's own model; empty: one of this build's
+  // So long may trials wait for disk space before the run is paused; none: as
+  // long as it takes.
+  std::optional<Duration> disk_wait;
+  bool detached = false;  // SIGHUP is ignored
+  std::string library;    // of the user's own model; empty: one of this build's
   MakeLauncher make_launcher;  // empty: a LocalLauncher
 };
 

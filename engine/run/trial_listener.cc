@@ -208,6 +208,15 @@ void TrialListener::On(TrialState& trial, const CheckpointSaved& saved) {
   if (validated && validated->batches == saved.batches) {
     row.metric = validated->value;
   }
+  if (trial.process->disk_wait) {
+    trial.process->disk_wait.reset();
+    state_.SetState(trial, State::kRunning, driver_.Remarks(trial));
+    state_.doors.reporter.OnNotice(
+        LogLevel::kInfo, "trial " + ToString(trial.row.id) +
+                             ": there is space again, and a checkpoint at " +
+                             PositionText(saved.batches, state_.counted));
+  }
+  trial.process->told_of_disk = 0;
   state_.best.NoteSaved(row.trial, row.batches, row.uuid);
   state_.outbox.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
                     Urgency::kDurable);
@@ -216,6 +225,22 @@ void TrialListener::On(TrialState& trial, const CheckpointSaved& saved) {
   trial.row.latest_checkpoint = state_.keeper.Latest(trial.row.id)->uuid;
   state_.outbox.After([this, id = trial.row.id, saved] {
     state_.doors.reporter.OnCheckpoint(id, saved);
+  });
+}
+
+void TrialListener::On(TrialState& trial, const CheckpointFailed& failed) {
+  ProcessState& process = *trial.process;
+  process.last_step = state_.Now();
+  if (failed.waits && !process.disk_wait) {
+    process.disk_wait = state_.Now();
+    process.failure = failed.message;
+    state_.SetState(trial, State::kRunning,
+                    "waits for disk space: " + failed.message);
+  }
+  const int told = failed.waits ? 2 : 1;
+  if (std::exchange(process.told_of_disk, told) >= told) return;
+  state_.outbox.After([this, id = trial.row.id, failed] {
+    state_.doors.reporter.OnCheckpointFailed(id, failed);
   });
 }
 

@@ -34,6 +34,7 @@ class TrialListener {
   void On(TrialState& trial, const TrainingReport& report);
   void On(TrialState& trial, const ValidationReport& report);
   void On(TrialState& trial, const CheckpointSaved& saved);
+  void On(TrialState& trial, const CheckpointFailed& failed);
   void On(TrialState& trial, const OperationCompleted& completed);
   void On(TrialState& trial, const ProfileReport& profile);
   void On(TrialState& trial, const Progress& progress);

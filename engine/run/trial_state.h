@@ -44,7 +44,11 @@ struct ProcessState {
   std::int64_t earlier = 0;
   std::array<std::int64_t, 2> passed{};     // by MetricKind, not inclusive
   std::optional<BestValidation> validated;  // its last validation
-  double recorded_seconds = 0;      // of its running time
+  // Since when it waits for disk space, because of `failure`; none: it does
+  // not.
+  std::optional<Duration> disk_wait;
+  int told_of_disk = 0;         // 1: of a failed checkpoint, 2: that it waits
+  double recorded_seconds = 0;  // of its running time
 
   // What it reported last.
   MetricValues training;

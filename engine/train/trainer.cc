@@ -176,7 +176,9 @@ bool Trainer::AtBoundary(bool done) {
       (done || IsDue(settings().min_validation_period)) && !Validate()) {
     return false;
   }
-  if (NeedsCheckpoint(done)) Checkpoint(/*needed=*/done);
+  if (NeedsCheckpoint(done)) {
+    Checkpoint(done ? Need::kRequired : Need::kPeriodic);
+  }
   keeps_validation_ = false;
   if (reports) ReportProfile();
   return true;

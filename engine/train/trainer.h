@@ -71,9 +71,17 @@ class Trainer {
   // Takes in a validation; true if checkpoint_policy wants a checkpoint of it.
   bool KeepsValidation(const MetricValues& metrics);
   bool NeedsCheckpoint(bool done) const;
-  void Checkpoint(bool needed);
-  bool WriteCheckpoint(TrainingState state,
-                       const std::vector<RankShare>& shares, bool needed);
+  // How much depends on a checkpoint.
+  enum class Need {
+    kPeriodic,  // the next one may do as well
+    kRequired,  // the runner waits for it
+    kLast,      // the process ends: no time to wait for space
+  };
+  void Checkpoint(Need need);
+  enum class Written { kYes, kNo, kWaits };
+  Written WriteCheckpoint(TrainingState state,
+                          const std::vector<RankShare>& shares, Need need);
+  bool AwaitSpace();
   // `required`: the metric must be among them.
   void ObserveForStopping(const MetricValues& metrics, bool required);
   void Complete(Length until);
@@ -109,6 +117,7 @@ class Trainer {
   MetricValues rates_;  // of the last batch
   std::optional<EarlyStop> early_stop_;
   std::optional<std::int64_t> last_checkpoint_;  // batches
+  int failed_checkpoints_ = 0;     // since the last one that was written
   bool keeps_validation_ = false;  // the one of this batch, in a checkpoint
   std::int64_t target_ = 0;        // batches of this operation
   Duration told_{0};               // when progress was told last

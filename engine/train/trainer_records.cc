@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/disk_wait.h"
 #include "engine/checkpoint/uuid.h"
 #include "engine/train/autocast.h"
 #include "engine/train/checkpoint.h"
@@ -206,21 +207,37 @@ void Trainer::ObserveForStopping(const MetricValues& metrics, bool required) {
   LogLine(LogLevel::kInfo, "ended early: " + state_.ended);
 }
 
-void Trainer::Checkpoint(bool needed) {
-  const StepProfile::Scope scope(context_.profile(), Phase::kCheckpoint);
-  ranks_.ShareBuffers(context_.objects());
-  TrainingState state = state_;
-  state.sums = sums_.Save();
-  if (early_stop_) state.early_stop = early_stop_->Save();
-  const auto shares = GatherShares(context_, trial_, state.sums, ranks_);
-  const bool written =
-      !ranks_.is_first() || WriteCheckpoint(std::move(state), shares, needed);
-  if (!ranks_.Any(!written)) last_checkpoint_ = state_.batches;
+// One that fails leaves the last one standing, and training goes on: no more
+// than two periods are lost to a full disk, since the second failure in a row
+// waits for space with the trial's state in memory.
+void Trainer::Checkpoint(Need need) {
+  while (true) {
+    Written written = Written::kYes;
+    {
+      const StepProfile::Scope scope(context_.profile(), Phase::kCheckpoint);
+      ranks_.ShareBuffers(context_.objects());
+      TrainingState state = state_;
+      state.sums = sums_.Save();
+      if (early_stop_) state.early_stop = early_stop_->Save();
+      const auto shares = GatherShares(context_, trial_, state.sums, ranks_);
+      if (ranks_.is_first()) {
+        written = WriteCheckpoint(std::move(state), shares, need);
+      }
+    }
+    if (!ranks_.Any(written != Written::kYes)) {
+      last_checkpoint_ = state_.batches;
+      failed_checkpoints_ = 0;
+      return;
+    }
+    if (!ranks_.Any(written == Written::kWaits)) return;
+    // Asked to stop, it tries once more.
+    if (!AwaitSpace()) need = Need::kLast;
+  }
 }
 
-bool Trainer::WriteCheckpoint(TrainingState state,
-                              const std::vector<RankShare>& shares,
-                              bool needed) {
+Trainer::Written Trainer::WriteCheckpoint(TrainingState state,
+                                          const std::vector<RankShare>& shares,
+                                          Need need) {
   state.unacknowledged = link_.unacknowledged();
   const std::string uuid = RandomUuid();
   WrittenCheckpoint written;
@@ -228,11 +245,18 @@ bool Trainer::WriteCheckpoint(TrainingState state,
     written = SaveCheckpoint(context_.spec().CheckpointPath(uuid), context_,
                              trial_, state, Epoch(), shares);
   } catch (const Error& error) {
-    // The next one may work, and the last one still stands.
-    if (needed) throw;
+    const bool first = failed_checkpoints_++ == 0;
+    const bool is_full = error.kind() == ErrorKind::kDiskFull;
+    const bool waits =
+        is_full && need != Need::kLast && (need == Need::kRequired || !first);
+    if (!waits && (need != Need::kPeriodic || !first)) throw;
     LogLine(LogLevel::kWarning,
-            std::string(error.what()) + "; training goes on without it");
-    return false;
+            std::string(error.what()) +
+                (waits ? "; waiting for space with the training in memory"
+                       : "; training goes on without it"));
+    link_.send(CheckpointFailed{
+        .batches = state_.batches, .message = error.what(), .waits = waits});
+    return waits ? Written::kWaits : Written::kNo;
   }
   link_.send(CheckpointSaved{.uuid = uuid,
                              .batches = state_.batches,
@@ -240,6 +264,19 @@ bool Trainer::WriteCheckpoint(TrainingState state,
                              .bytes = written.bytes,
                              .files = std::move(written.files),
                              .time = clock_.now()});
+  return Written::kYes;
+}
+
+// Waits until another try at a checkpoint makes sense: there is more space, or
+// a minute has passed. False if the trial was asked to stop. All ranks look
+// together.
+bool Trainer::AwaitSpace() {
+  const StepProfile::Scope scope(context_.profile(), Phase::kIdle);
+  DiskWait wait(context_.spec().CheckpointPath(""), clock_);
+  while (!ranks_.Any(ranks_.is_first() && wait.IsOver())) {
+    if (link_.stop_requested()) return false;
+    wait.Sleep();
+  }
   return true;
 }
 
@@ -259,7 +296,7 @@ void Trainer::Complete(Length until) {
 Finished Trainer::Stop() {
   ReportProfile();
   if (state_.batches > 0 && last_checkpoint_ != state_.batches) {
-    Checkpoint(/*needed=*/true);
+    Checkpoint(Need::kLast);
   }
   return {.reason = EndReason::kStopped};
 }

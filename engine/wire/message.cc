@@ -208,6 +208,12 @@ struct Encoder {
         .Field("time", profile.time)
         .End();
   }
+  std::string operator()(const CheckpointFailed& failed) const {
+    return Line(failed.waits ? "disk_wait" : "checkpoint_failed")
+        .Field("batches", failed.batches)
+        .Field("message", std::string_view(failed.message))
+        .End();
+  }
   std::string operator()(const Progress& progress) const {
     return Line("progress")
         .Field("batches", progress.batches)

@@ -191,6 +191,11 @@ TrialMessage TrialMessageFrom(MessageFields& fields) {
   if (type == "training") return ReportFrom<TrainingReport>(fields);
   if (type == "validation") return ReportFrom<ValidationReport>(fields);
   if (type == "checkpoint") return CheckpointFrom(fields);
+  if (type == "checkpoint_failed" || type == "disk_wait") {
+    return CheckpointFailed{.batches = Integer(fields, Field::kBatches),
+                            .message = Text(fields, Field::kMessage),
+                            .waits = type == "disk_wait"};
+  }
   if (type == "completed") return CompletedFrom(fields);
   if (type == "profile") return ProfileFrom(fields);
   if (type == "ready") return Ready{};

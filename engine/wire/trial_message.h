@@ -58,6 +58,15 @@ struct CheckpointSaved {
   Timestamp time{0};
 };
 
+/// A checkpoint could not be written; the last one still stands. Never
+/// acknowledged. `waits`: the trial holds its state in memory and tries again
+/// until it says CheckpointSaved or is asked to stop; else it trains on.
+struct CheckpointFailed {
+  std::int64_t batches = 0;
+  std::string message;
+  bool waits = false;
+};
+
 /// A RunOperation is done: trained, validated, checkpointed. `metrics` are
 /// those of the last validation, or of the last training report for a trial
 /// without validation data. `early`: the trial or early_stopping ended its
@@ -104,6 +113,7 @@ struct Finished {
 
 using TrialMessage =
     std::variant<Ready, TrainingReport, ValidationReport, CheckpointSaved,
-                 OperationCompleted, ProfileReport, Progress, Finished>;
+                 CheckpointFailed, OperationCompleted, ProfileReport, Progress,
+                 Finished>;
 
 }  // namespace dtrain

@@ -29,6 +29,9 @@ class FullDiskTest : public testing::Test {
             " tmpfs disk\n"
             "export DTRAIN_STORE=$PWD/disk/store STORE=$PWD/disk/store\n"
             "fill() { cat /dev/zero >disk/ballast 2>/dev/null; }\n"
+            // Leaves room for the record, and none for a checkpoint.
+            "fill_nearly() { dd if=/dev/zero of=disk/ballast bs=1k count=$(("
+            "$(df -k --output=avail disk | tail -1) - 1200)) 2>/dev/null; }\n"
             "await() { for i in $(seq 600); do grep -q \"$1\" err && return; "
             "sleep 0.05; done; }\n" +
             script);
@@ -69,6 +72,128 @@ cat err >&2
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(values[i]["batches"], 20 * (i + 1));
   }
+}
+
+TEST_F(FullDiskTest, TrialWaitsForSpaceWithItsTrainingInMemory) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 400,
+                                        "min_checkpoint_period: 20\n"));
+  const CliResult result = OnDisk("16m", R"(
+dtrain create fault.yaml 2>err >out & runner=$!
+await 'validation at batch 60'
+fill_nearly
+await '1.1 waits at batch'
+sleep 1
+dtrain trials 1 --json >waiting.json
+sleep 1
+dtrain trials 1 --json >later.json
+rm disk/ballast
+wait $runner; echo "code $?"
+dtrain trials 1 --json >trials.json
+cat err >&2
+)");
+  EXPECT_EQ(result.out, "code 0\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("trial 1.1: no checkpoint at batch "));
+  EXPECT_THAT(result.err, HasSubstr("there is space again"));
+  const auto trial = [&](const char* name) {
+    return dtrain_.RunProgram({"cat", name}).Json()["trials"][0];
+  };
+  EXPECT_EQ(trial("waiting.json")["state"], "RUNNING");
+  EXPECT_THAT(trial("waiting.json")["reason"].get<std::string>(),
+              HasSubstr("waits for disk space: checkpoint "));
+  EXPECT_EQ(trial("later.json")["batches"], trial("waiting.json")["batches"]);
+  EXPECT_TRUE(trial("trials.json")["reason"].is_null());
+  EXPECT_EQ(trial("trials.json")["runs"], 1);
+  EXPECT_EQ(trial("trials.json")["batches"], 400);
+}
+
+TEST_F(FullDiskTest, WaitEndsInAPauseThatLosesTwoPeriodsAtMost) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 4000,
+                                        "min_checkpoint_period: 20\n"));
+  const CliResult result = OnDisk("16m", R"(
+dtrain create fault.yaml --disk-wait 1s --jsonl 2>err >out & runner=$!
+for i in $(seq 600); do grep -q '"batches":60' out && break; sleep 0.05; done
+fill_nearly
+wait $runner; echo "code $?"
+dtrain checkpoints 1 --json >checkpoints.json
+dtrain trials 1 --json >trials.json
+grep '"checkpoint_failed"' out | tail -1 >failed.json
+cat err >&2
+)");
+  EXPECT_EQ(result.out, "code 5\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("free some space"));
+  const auto read = [&](const char* name) {
+    return dtrain_.RunProgram({"cat", name}).Json();
+  };
+  const json trial = read("trials.json")["trials"][0];
+  EXPECT_EQ(trial["state"], "PAUSED");
+  EXPECT_LE(
+      trial["batches"],
+      read("checkpoints.json")["checkpoints"].back()["batches"].get<int>() +
+          40);
+  EXPECT_EQ(read("failed.json")["waits"], true);
+  EXPECT_EQ(read("failed.json")["trial"], "1.1");
+  EXPECT_EQ(read("failed.json")["batches"], trial["batches"]);
+}
+
+TEST_F(FullDiskTest, PauseEndsTheWait) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 4000,
+                                        "min_checkpoint_period: 20\n"));
+  const CliResult result = OnDisk("16m", R"(
+dtrain create fault.yaml 2>err >out & runner=$!
+await 'validation at batch 60'
+fill_nearly
+await '1.1 waits at batch'
+dtrain pause 1 >/dev/null; echo "pause $?"
+wait $runner; echo "code $?"
+rm disk/ballast
+dtrain resume 1 --timeout 1s >/dev/null 2>&1; echo "resume $?"
+cat err >&2
+)");
+  EXPECT_EQ(result.out, "pause 0\ncode 5\nresume 124\n") << result.err;
+}
+
+TEST_F(FullDiskTest, ProgramIsStoppedUntilThereIsSpace) {
+  dtrain_.Write("train.sh",
+                "i=$(cat \"$DTRAIN_CHECKPOINT/i\" 2>/dev/null || echo 0)\n"
+                "while [ $i -lt 100 ]; do\n"
+                "  i=$((i + 1)); sleep 0.02\n"
+                "  [ $((i % 10)) = 0 ] || continue\n"
+                "  rm -rf \"$DTRAIN_SCRATCH/c\"; mkdir \"$DTRAIN_SCRATCH/c\"\n"
+                "  echo $i >\"$DTRAIN_SCRATCH/c/i\"\n"
+                "  head -c 400000 /dev/zero >\"$DTRAIN_SCRATCH/c/model\"\n"
+                "  echo '{\"type\": \"checkpoint\", \"batches\": '$i', "
+                "\"path\": \"'$DTRAIN_SCRATCH/c'\"}' >&3\n"
+                "  echo '{\"type\": \"validation\", \"batches\": '$i', "
+                "\"metrics\": {\"loss\": '$((200 - i))'}}' >&3\n"
+                "done\n");
+  dtrain_.Write("program.yaml",
+                "name: program\nentrypoint: [bash, train.sh]\n"
+                "searcher: {name: single, metric: loss, max_length: "
+                "{batches: 100}}\n"
+                "max_restarts: 0\nresources: {slots: cpu}\n");
+  const CliResult result = OnDisk("24m", R"(
+dtrain create program.yaml 2>err >out & runner=$!
+await 'validation at batch 20'
+dd if=/dev/zero of=disk/ballast bs=1k count=$(($(df -k --output=avail disk | tail -1) - 900)) 2>/dev/null
+await '1.1 waits at batch'
+sleep 1
+dtrain trials 1 --json >waiting.json
+sleep 1
+dtrain trials 1 --json >later.json
+rm disk/ballast
+wait $runner; echo "code $?"
+dtrain trials 1 --json >trials.json
+cat err >&2
+dtrain logs 1 >&2
+)");
+  EXPECT_EQ(result.out, "code 0\n") << result.err;
+  const auto trial = [&](const char* name) {
+    return dtrain_.RunProgram({"cat", name}).Json()["trials"][0];
+  };
+  EXPECT_EQ(trial("later.json")["batches"], trial("waiting.json")["batches"]);
+  EXPECT_LT(trial("later.json")["batches"], 100);
+  EXPECT_EQ(trial("trials.json")["state"], "COMPLETED");
+  EXPECT_EQ(trial("trials.json")["runs"], 1);
 }
 
 TEST_F(FullDiskTest, RecordIsKeptWhereOnlyTheRecordHasNoSpace) {

@@ -114,24 +114,47 @@ INSTANTIATE_TEST_SUITE_P(
                     "name=posix/io/rw/write,failinfo=4,probability=0.1",
                     "name=posix/io/rw/read,failinfo=4,probability=0.01"));
 
+// Runs `dtrain create fault.yaml $1` on a disk of 100 inodes until it waits.
+constexpr char kNoInode[] = R"(
+mkdir disk; mount -t tmpfs -o size=40m,nr_inodes=100 tmpfs disk
+export DTRAIN_STORE=$PWD/disk/store
+dtrain create fault.yaml $1 2>err & p=$!
+until grep -q 'batch 40' err; do sleep 0.05; done
+i=0; while : >disk/f$((i++)); do :; done 2>/dev/null
+until grep -q '1.1 waits at batch' err; do sleep 0.05; done
+)";
+
 TEST_F(IoErrorsTest, NoInodeLeftForACheckpointPausesTheRun) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 200, kYaml));
   const CliResult result = RunInOwnMounts(
-      dtrain_,
-      "mkdir disk; mount -t tmpfs -o size=40m,nr_inodes=100 tmpfs "
-      "disk; export DTRAIN_STORE=$PWD/disk/store; dtrain create "
-      "fault.yaml 2>err & p=$!; until grep -q 'batch 40' err; do "
-      "sleep 0.05; done; i=0; while : >disk/f$((i++)); do :; done "
-      "2>/dev/null; wait $p; echo create $?; cat err >&2; dtrain "
-      "checkpoint verify >/dev/null; echo verify $?; rm disk/f*; "
-      "dtrain resume 1 -q; echo resume $?; dtrain list --csv; find "
-      "disk -name '*.tmp'");
+      dtrain_, "set -- --disk-wait=1s" + std::string(kNoInode) + R"(
+wait $p; echo create $?; cat err >&2
+dtrain checkpoint verify >/dev/null; echo verify $?
+rm disk/f*
+dtrain resume 1 -q; echo resume $?
+dtrain list --csv; find disk -name '*.tmp'
+)");
   EXPECT_THAT(result.out, HasSubstr("create 5\n")) << result.err;
   EXPECT_THAT(result.err, HasSubstr("No space left on device"));
   EXPECT_THAT(result.out, HasSubstr("verify 0\n"));
   EXPECT_THAT(result.out, HasSubstr("resume 0\n"));
   EXPECT_THAT(result.out, HasSubstr(",COMPLETED,"));
+  EXPECT_THAT(result.out, Not(HasSubstr(".tmp")));
+}
+
+TEST_F(IoErrorsTest, TrialGoesOnOnceThereAreInodesAgain) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 200, kYaml));
+  const CliResult result = RunInOwnMounts(dtrain_, std::string(kNoInode) + R"(
+rm disk/f*
+timeout 30 tail --pid=$p -f /dev/null || { kill -9 $p; echo waits on; }
+wait $p; echo create $?; cat err >&2
+dtrain trials 1 --csv; find disk -name '*.tmp'
+)");
+  EXPECT_THAT(result.out, HasSubstr("create 0\n")) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("there is space again"));
+  EXPECT_THAT(result.out, Not(HasSubstr("waits on")));
   EXPECT_THAT(result.out, Not(HasSubstr(".tmp")));
 }
 

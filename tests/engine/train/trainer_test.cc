@@ -223,14 +223,26 @@ TEST_F(TrainerTest, AFailedPeriodicCheckpointIsAWarning) {
   const auto checkpoints = directory_.path() / "checkpoints";
   std::filesystem::create_symlink("/nowhere", checkpoints);
   options_.on_batch = [&](TrialContext&, BatchIndex index) {
-    if (index.batch == 9) std::filesystem::remove(checkpoints);
+    if (index.batch == 5) std::filesystem::remove(checkpoints);
   };
   FakeRunner runner;
   testing::internal::CaptureStderr();
   EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               HasSubstr("training goes on without it"));
-  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
+  EXPECT_THAT(runner.BatchesOf<CheckpointFailed>(), ElementsAre(4));
+  EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(8, 10));
+}
+
+TEST_F(TrainerTest, ASecondFailedCheckpointInARowIsAnError) {
+  spec_.settings.min_checkpoint_period = {4};
+  std::filesystem::create_symlink("/nowhere",
+                                  directory_.path() / "checkpoints");
+  FakeRunner runner;
+  const Finished finished = Train(runner);
+  EXPECT_EQ(finished.reason, EndReason::kError);
+  EXPECT_THAT(finished.message, HasSubstr("cannot be written"));
+  EXPECT_THAT(runner.BatchesOf<CheckpointFailed>(), ElementsAre(4));
 }
 
 TEST_F(TrainerTest, AFailedLastCheckpointIsAnError) {

@@ -34,6 +34,15 @@ double RoundTripOfValue(double value) {
       .second;
 }
 
+TEST(MessageTest, CheckpointThatFailed) {
+  const CheckpointFailed failed = RoundTrip(
+      CheckpointFailed{.batches = 30, .message = "no space", .waits = false});
+  EXPECT_EQ(failed.batches, 30);
+  EXPECT_EQ(failed.message, "no space");
+  EXPECT_FALSE(failed.waits);
+  EXPECT_TRUE(RoundTrip(CheckpointFailed{.waits = true}).waits);
+}
+
 TEST(MessageTest, TrainingReportLooksAsDocumented) {
   const TrainingReport report{.seq = 7,
                               .batches = 200,
