@@ -28,15 +28,22 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
                     "--store");
   }
   const std::int64_t bytes = store.BackUp(options.file);
+  nlohmann::json storages = nlohmann::json::array();
+  std::string also;
+  for (const std::string& storage : store.Storages()) {
+    storages.push_back(store.StorageRoot(storage).string());
+    also += ", " + storages.back().get<std::string>();
+  }
   if (options.json) {
     PrintJson({{"file", std::filesystem::absolute(options.file).string()},
                {"bytes", bytes},
-               {"store", layout.root().string()}});
+               {"store", layout.root().string()},
+               {"checkpoint_storage", std::move(storages)}});
   } else {
     Say(globals, options.file + ": " + FormatBytes(bytes) +
                      ", checked; checkpoints, logs and contexts are not in "
                      "it: copy " +
-                     layout.Experiments().string() + " as well");
+                     layout.Experiments().string() + also + " as well");
   }
   return kExitDone;
 }
@@ -50,7 +57,8 @@ void SetUpBackup(CLI::App& app, Invocation& invocation) {
   SetFooter(app,
             "The copy has all experiments, trials and metrics. It leaves out "
             "what the store\nkeeps as files in its experiments/ directory: "
-            "checkpoints, logs, contexts.\nCopy that directory as well.");
+            "checkpoints, logs, contexts.\nCopy that directory as well, and "
+            "those of checkpoint_storage, which it names.");
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Backup(*options, invocation.globals);

@@ -80,6 +80,16 @@ CheckpointFiles ReadCheckpoint(const Store& store,
 
 FileReport VerifyCheckpoint(const Store& store,
                             const CheckpointRow& checkpoint) {
+  // A storage that is not mounted does not make its checkpoints damaged.
+  std::error_code error;
+  const auto storage = checkpoint.storage.empty()
+                           ? fs::path()
+                           : store.StorageRoot(checkpoint.storage);
+  if (!storage.empty() && !fs::is_directory(storage, error)) {
+    return {FileState::kUnreadable,
+            "checkpoint " + checkpoint.uuid + ": " + storage.string() +
+                " is not there; mount it or put it back"};
+  }
   try {
     static_cast<void>(ReadCheckpoint(store, checkpoint));
     return {};

@@ -219,6 +219,7 @@ void RecordCheckpoint(const TrialId id, const NewTrial& trial,
                           .state = "COMPLETED",
                           .bytes = written.bytes,
                           .files = written.files,
+                          .storage = trial.config.checkpoints.path,
                           .time = now});
     writer.SetTrialState(id, State::kCompleted, now, "imported");
     writer.SetExperimentProgress(id.experiment, 1);
@@ -229,6 +230,7 @@ void RecordCheckpoint(const TrialId id, const NewTrial& trial,
 int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
   const WeightsFile weights = OpenWeights(options.file);
   NewTrial trial = TrialOf(options, globals);
+  RequireStorage(trial.config);
   const ScratchDirectory scratch;
   const CheckpointFiles files =
       LoadIntoTrial(trial, options.file, scratch.path());
@@ -238,8 +240,8 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
   const TrialId id = Record(options, trial, store, globals);
   const std::string uuid = RandomUuid();
   MakePrivateDirectories(store.layout().Trial(id));
-  const WrittenCheckpoint written =
-      WriteCopy(files, store.layout().Checkpoint(id, uuid));
+  const WrittenCheckpoint written = WriteCopy(
+      files, store.CheckpointsOf(id, trial.config.checkpoints.path) / uuid);
   RecordCheckpoint(id, trial, uuid, written, store);
   const std::size_t count = weights.tensors().size();
   if (options.json) {

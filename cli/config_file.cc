@@ -26,6 +26,13 @@ constexpr std::size_t kLargest = 1'000'000;
   throw Error(ErrorKind::kUsage, path + ": " + why);
 }
 
+// Empty where the working directory is gone: then nothing can be relative.
+std::string AbsoluteDirectory(const std::filesystem::path& directory) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(directory, error);
+  return error ? "" : absolute.lexically_normal().string();
+}
+
 UniqueFd Open(const std::string& path) {
   if (path == "-") return UniqueFd(dup(STDIN_FILENO));
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -98,6 +105,7 @@ ConfigResult ParseConfigText(const std::string& text, const std::string& path,
   const std::string own = "model_def:*";
   if (HasOwnModel(own, context)) known.push_back(own);
   ReadOptions options{.file_name = path == "-" ? "stdin" : path,
+                      .directory = AbsoluteDirectory(DirectoryOf(path)),
                       .overrides = overrides,
                       .known_entrypoints = std::move(known)};
   const std::filesystem::path python = context / "model_def.py";
@@ -116,6 +124,7 @@ ReadOptions RecordedOptions(const std::string& where,
                             std::vector<std::string> overrides,
                             const std::filesystem::path& context) {
   return {.file_name = where,
+          .directory = AbsoluteDirectory("."),
           .overrides = std::move(overrides),
           .hparam_rules = RulesIn(context),
           .recorded = true};

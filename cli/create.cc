@@ -127,6 +127,10 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     if (const auto problem = ProblemOnThisMachine(config, directory)) {
       Say(globals, "warning: it could not run here: " + *problem);
     }
+    if (const auto problem = FindStorageProblem(config)) {
+      Say(globals,
+          "warning: it could not run here: " + problem->first.ToString());
+    }
     PrintPlan(config, slots, parts.context, request.json || request.jsonl);
     WriteCiAcceptance(request.ci, options.config, request.diagnostics);
     return kExitDone;

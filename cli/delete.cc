@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
+#include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
@@ -24,6 +25,29 @@ struct DeleteOptions : JsonOption {
 constexpr char kRemedy[] =
     "pause or cancel it, wait until it has ended, then delete it";
 
+// Its checkpoints outside of the store; empty: there are none.
+std::filesystem::path StorageOf(const Store& store, std::int64_t id) {
+  const auto detail = store.Experiment(id);
+  if (!detail || detail->storage.empty()) return {};
+  return store.StorageRoot(detail->storage) / std::to_string(id);
+}
+
+std::int64_t BytesOf(const Store& store, std::int64_t id) {
+  const auto storage = StorageOf(store, id);
+  return TreeBytes(store.layout().Experiment(id)) +
+         (storage.empty() ? 0 : TreeBytes(storage));
+}
+
+std::int64_t RemoveStorage(const std::filesystem::path& storage,
+                           const GlobalOptions& globals) {
+  if (storage.empty()) return 0;
+  if (IsOwnDirectory(storage.parent_path())) return RemoveTree(storage);
+  Say(globals, "warning: checkpoints in " + storage.string() +
+                   " were not deleted, for it is not there or not yours; "
+                   "'dtrain gc' deletes them once it is");
+  return 0;
+}
+
 // Whether the user, at a terminal, wants it.
 bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
   if (isatty(STDIN_FILENO) == 0) {
@@ -36,7 +60,7 @@ bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
     Say({}, "experiment " + std::to_string(id) + " '" + row.name + "', " +
                 std::string(StateName(row.state)) +
                 ", trials: " + std::to_string(row.trials) + ", " +
-                FormatBytes(TreeBytes(store.layout().Experiment(id))));
+                FormatBytes(BytesOf(store, id)));
   }
   std::cerr << "delete with all metrics, logs and checkpoints? [y/N] "
             << std::flush;
@@ -46,10 +70,13 @@ bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
 }
 
 // Rows first: what stays of the files after a crash is found by `gc`.
-std::int64_t DeleteOne(Store& store, std::int64_t id) {
+std::int64_t DeleteOne(Store& store, std::int64_t id,
+                       const GlobalOptions& globals) {
   const auto lock = LockExperiment(store, id);
+  const auto storage = StorageOf(store, id);
   store.Write([&](StoreWriter& writer) { writer.DeleteExperiment(id); });
-  return RemoveTree(store.layout().Experiment(id));
+  return RemoveTree(store.layout().Experiment(id)) +
+         RemoveStorage(storage, globals);
 }
 
 int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
@@ -62,7 +89,7 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
   }
   nlohmann::json array = nlohmann::json::array();
   for (const std::int64_t id : ids) {
-    const std::int64_t bytes = DeleteOne(store, id);
+    const std::int64_t bytes = DeleteOne(store, id, globals);
     store.MaybeCheckpointWal();
     array.push_back({{"experiment", id}, {"bytes", bytes}});
     Say(globals, "experiment " + std::to_string(id) + " is deleted, " +

@@ -122,6 +122,12 @@ void PrintProvenance(const nlohmann::json& provenance) {
   }
 }
 
+// Directory of its checkpoints outside of the store.
+std::string StorageText(const Store& store, const ExperimentDetail& detail) {
+  return (store.StorageRoot(detail.storage) / std::to_string(detail.row.id))
+      .string();
+}
+
 void PrintRecord(const Store& store, const ExperimentDetail& detail,
                  double seconds) {
   const auto trials = ListTrials(store, detail.row);
@@ -135,6 +141,9 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   PrintTrialStates(trials);
   PrintFact("metrics", Join(store.MetricNames(detail.row.id), ", "));
   PrintFact("directory", store.layout().Experiment(detail.row.id).string());
+  if (!detail.storage.empty()) {
+    PrintFact("checkpoints", StorageText(store, detail));
+  }
   PrintEvaluations(store.Evaluations(detail.row.id));
   PrintProvenance(detail.provenance);
   std::cout << "\nconfiguration ('dtrain config " << detail.row.id
@@ -164,6 +173,10 @@ nlohmann::json RecordJson(const Store& store, const ExperimentDetail& detail,
   document["metrics"] = store.MetricNames(detail.row.id);
   document["evaluations"] = EvaluationsJson(store.Evaluations(detail.row.id));
   document["directory"] = store.layout().Experiment(detail.row.id).string();
+  document["checkpoint_storage"] = nullptr;
+  if (!detail.storage.empty()) {
+    document["checkpoint_storage"] = StorageText(store, detail);
+  }
   return document;
 }
 

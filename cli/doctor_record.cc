@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 
@@ -10,6 +11,8 @@
 #include "cli/store_access.h"
 #include "engine/base/text.h"
 #include "engine/context/staged_files.h"
+#include "engine/run/runner_lock.h"
+#include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
@@ -34,6 +37,11 @@ void CheckCheckpoints(const Store& store, std::int64_t experiment,
               NamedCommand(CommandFor(
                   globals, "checkpoint delete " + row.uuid.substr(0, 8)))));
       continue;
+    }
+    std::error_code error;
+    if (!row.storage.empty() &&
+        !fs::is_directory(store.StorageRoot(row.storage), error)) {
+      continue;  // CheckStorages says so once
     }
     const FileReport report = GlanceAtCheckpoint(store, row);
     if (report.state == FileState::kGood) {
@@ -68,6 +76,82 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
                            " has neither logs nor checkpoints; restore it, or "
                            "delete the experiment with " +
                            NamedCommand(CommandFor(globals, "delete " + id))));
+  }
+}
+
+// Checkpoints of an experiment outside of the store that its record does not
+// have.
+void CheckStored(const Store& store, const ExperimentRow& experiment,
+                 const std::string& storage, Findings& findings) {
+  // One that is just being made is not recorded yet.
+  if (RunnerLock::Holder(store.layout().RunnerLock(experiment.id))) return;
+  std::set<std::string> recorded;
+  for (const CheckpointRow& row :
+       store.Checkpoints(experiment.id, /*deleted=*/true)) {
+    if (row.state != "DELETED") recorded.insert(row.uuid);
+  }
+  const fs::path trials =
+      store.StorageRoot(storage) / std::to_string(experiment.id);
+  for (const std::string& trial : NamesIn(trials)) {
+    for (const std::string& name : NamesIn(trials / trial)) {
+      if (recorded.contains(name)) continue;
+      findings.push_back(
+          Remark("checkpoints", (trials / trial / name).string() +
+                                    ": is not in the record; 'dtrain gc' "
+                                    "removes what no trial goes on from"));
+    }
+  }
+}
+
+void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
+                  const std::string& storage, std::size_t checkpoints,
+                  Findings& findings) {
+  const fs::path root = store.StorageRoot(storage);
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(root, error))) {
+    if (checkpoints == 0) return;
+    findings.push_back(
+        Remark("checkpoints", root.string() + ": is not there, with " +
+                                  std::to_string(checkpoints) +
+                                  " checkpoints; mount it or put it back"));
+    return;
+  }
+  if (!IsOwnDirectory(root)) {
+    findings.push_back(
+        Remark("checkpoints", root.string() +
+                                  ": is not a directory of yours alone, so "
+                                  "others could replace checkpoints; 'chmod "
+                                  "go-w', or put back what it was"));
+    return;
+  }
+  const std::vector<std::string> names = NamesIn(root);
+  std::set<std::string> known;
+  for (const ExperimentRow& row : rows) {
+    known.insert(std::to_string(row.id));
+    CheckStored(store, row, storage, findings);
+  }
+  for (const std::string& name : names) {
+    if (known.contains(name)) continue;
+    findings.push_back(Remark(
+        "checkpoints", (root / name).string() +
+                           ": is of no experiment of the record; 'dtrain gc' "
+                           "removes those of deleted experiments"));
+  }
+}
+
+// The directories that checkpoint_storage named.
+void CheckStorages(const Store& store, const std::vector<ExperimentRow>& rows,
+                   Findings& findings) {
+  std::map<std::string, std::size_t> checkpoints;
+  for (const std::string& storage : store.Storages()) checkpoints[storage] = 0;
+  if (checkpoints.empty()) return;
+  for (const ExperimentRow& experiment : rows) {
+    for (const CheckpointRow& row : store.Checkpoints(experiment.id)) {
+      if (!row.storage.empty()) ++checkpoints[row.storage];
+    }
+  }
+  for (const auto& [storage, count] : checkpoints) {
+    CheckStorage(store, rows, storage, count, findings);
   }
 }
 
@@ -145,6 +229,7 @@ Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
     CheckCheckpoints(store, row.id, globals, good, checkpoints);
   }
   CheckDirectories(store, rows, globals, experiments);
+  CheckStorages(store, rows, checkpoints);
   Findings searches = CheckSearches(store, rows);
   Findings all;
   Conclude("experiments", std::to_string(rows.size()) + " experiments",

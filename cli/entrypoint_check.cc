@@ -196,6 +196,7 @@ void CheckStoredScript(const std::string& file, const ExperimentConfig& config,
 
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
                         const fs::path& context) {
+  RequireStorage(config);
   if (const auto problem = ProblemOnThisMachine(config, context)) {
     Refuse(file, "", *problem);
   }
@@ -231,6 +232,10 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   add(here, "entrypoint", CompilerProblem(config, context));
   add(here, "", Caught([&] { PlanExperimentSlots(config); }));
   add(here, "", Caught([&] { FindSource(config, globals); }));
+  if (auto storage = FindStorageProblem(config)) {
+    storage->first.severity = here;
+    found.push_back(std::move(storage->first));
+  }
   return found;
 }
 

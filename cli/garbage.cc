@@ -12,6 +12,7 @@
 #include "engine/context/staged_files.h"
 #include "engine/run/checkpoint_policy.h"
 #include "engine/run/trials_lock.h"
+#include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
@@ -102,7 +103,17 @@ void GarbageCollection::RemoveLeftovers(std::int64_t experiment) {
     if (!number) continue;
     const TrialId trial{experiment, *number};
     RemoveTrash(experiment, layout.Trial(trial));
-    RemoveLeftoversOf(trial, checkpoints);
+    RemoveLeftoversIn(layout.Checkpoints(trial), experiment, checkpoints);
+  }
+  for (const std::string& storage : OwnStorages()) {
+    const fs::path root =
+        store_.StorageRoot(storage) / std::to_string(experiment);
+    for (const std::string& name : NamesIn(root)) {
+      const auto number = Number(name);
+      if (!number) continue;
+      RemoveLeftoversIn(store_.CheckpointsOf({experiment, *number}, storage),
+                        experiment, checkpoints);
+    }
   }
 }
 
@@ -116,24 +127,39 @@ void GarbageCollection::RemoveTrash(std::int64_t experiment,
   }
 }
 
-void GarbageCollection::RemoveLeftoversOf(
-    TrialId trial, const std::vector<CheckpointRow>& checkpoints) {
-  const fs::path directory = store_.layout().Checkpoints(trial);
+void GarbageCollection::RemoveLeftoversIn(
+    const fs::path& directory, std::int64_t experiment,
+    const std::vector<CheckpointRow>& checkpoints) {
   for (const std::string& name : NamesIn(directory)) {
     const fs::path path = directory / name;
     const bool known = std::ranges::find(removed_, path, &Garbage::path) !=
                        removed_.end();  // by its policy, in a dry run
     const std::string why = WhyUseless(name, checkpoints);
     if (known || why.empty()) continue;
-    Remove({.experiment = trial.experiment,
+    Remove({.experiment = experiment,
             .kind = "leftover",
             .path = path,
             .why = why});
   }
 }
 
+// Storage directories that exist and belong to this user.
+std::vector<std::string> GarbageCollection::OwnStorages() const {
+  std::vector<std::string> storages = store_.Storages();
+  std::erase_if(storages, [&](const std::string& storage) {
+    return !IsOwnDirectory(store_.StorageRoot(storage));
+  });
+  return storages;
+}
+
 void GarbageCollection::CollectDeleted() {
-  const fs::path root = store_.layout().Experiments();
+  CollectDeletedIn(store_.layout().Experiments());
+  for (const std::string& storage : OwnStorages()) {
+    CollectDeletedIn(store_.StorageRoot(storage));
+  }
+}
+
+void GarbageCollection::CollectDeletedIn(const fs::path& root) {
   // Looked at before the rows: a directory comes after its row.
   const std::vector<std::string> names = NamesIn(root);
   const std::int64_t last = store_.LastExperimentId();

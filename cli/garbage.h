@@ -41,8 +41,11 @@ class GarbageCollection {
   void RemoveLeftovers(std::int64_t experiment);
   void RemoveTrash(std::int64_t experiment,
                    const std::filesystem::path& directory);
-  void RemoveLeftoversOf(TrialId trial,
+  void RemoveLeftoversIn(const std::filesystem::path& directory,
+                         std::int64_t experiment,
                          const std::vector<CheckpointRow>& checkpoints);
+  std::vector<std::string> OwnStorages() const;
+  void CollectDeletedIn(const std::filesystem::path& root);
   void Remove(Garbage garbage);
 
   Store& store_;

@@ -10,6 +10,7 @@
 #include "engine/context/context_need.h"
 #include "engine/context/staged_files.h"
 #include "engine/run/runner.h"
+#include "engine/store/checkpoint_storage.h"
 
 namespace dtrain {
 namespace {
@@ -32,7 +33,48 @@ void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
       "warning: and " + std::to_string(list.left_out.size() - said) + " more");
 }
 
+// The directory of an experiment's checkpoints outside of the store, which goes
+// again unless the experiment is recorded.
+class NewStorage {
+ public:
+  NewStorage() = default;
+  NewStorage(const NewStorage&) = delete;
+  NewStorage& operator=(const NewStorage&) = delete;
+  ~NewStorage() {
+    std::error_code ignored;
+    if (!made_.empty()) std::filesystem::remove(made_, ignored);
+  }
+
+  void Make(const Store& store, const CheckpointConfig& config,
+            std::int64_t experiment) {
+    if (config.path.empty()) return;
+    made_ = MakeStorage(config.base, config.path, store.uuid(), experiment);
+  }
+  void Keep() { made_.clear(); }
+
+ private:
+  std::filesystem::path made_;
+};
+
 }  // namespace
+
+std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
+    const ExperimentConfig& config) {
+  const CheckpointConfig& checkpoints = config.checkpoints;
+  if (checkpoints.path.empty()) return std::nullopt;
+  const auto problem = FindStorageProblem(checkpoints.base, checkpoints.path);
+  if (!problem) return std::nullopt;
+  Diagnostic diagnostic = checkpoints.where;
+  diagnostic.message = problem->text;
+  return std::pair(std::move(diagnostic), problem->kind);
+}
+
+void RequireStorage(const ExperimentConfig& config) {
+  const auto problem = FindStorageProblem(config);
+  if (!problem) return;
+  throw Error(problem->second,
+              problem->first.ToString() + "; nothing was created");
+}
 
 std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const std::filesystem::path& directory,
@@ -40,6 +82,9 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const GlobalOptions& globals) {
   if (!NeedsContext(config, directory)) return std::nullopt;
   std::vector<std::filesystem::path> excluded = {FindStore(globals).root()};
+  if (!config.checkpoints.path.empty()) {
+    excluded.emplace_back(config.checkpoints.path);
+  }
   if (!config.environment.All().empty()) excluded.emplace_back(config_file);
   ContextList list = ListContext(directory, excluded);
   SayLeftOut(list, globals);
@@ -61,12 +106,18 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
     files.AddSource(parts.source->uuid, parts.source->directory);
     provenance[kForkedFrom] = parts.source->origin;
   }
-  const std::int64_t id = CreateExperiment(
-      store, config, yaml, provenance, Clock::System(),
-      {.threads = parts.threads,
-       .one_process = parts.one_process,
-       .place = [&](std::int64_t experiment) { files.Place(experiment); }});
+  NewStorage storage;
+  const std::int64_t id =
+      CreateExperiment(store, config, yaml, provenance, Clock::System(),
+                       {.threads = parts.threads,
+                        .one_process = parts.one_process,
+                        .storage = config.checkpoints.path,
+                        .place = [&](std::int64_t experiment) {
+                          files.Place(experiment);
+                          storage.Make(store, config.checkpoints, experiment);
+                        }});
   files.Keep();
+  storage.Keep();
   return id;
 }
 

@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/source_checkpoint.h"
+#include "engine/base/error.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
 #include "engine/store/store.h"
@@ -30,10 +32,19 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
                               nlohmann::json provenance,
                               const ExperimentParts& parts);
 
+/// What keeps the experiment's checkpoints from where its checkpoint_storage
+/// says that they go, at that place of the text, and the kind of Error that it
+/// is; none: they can go there.
+std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
+    const ExperimentConfig& config);
+/// Throws that as an Error.
+void RequireStorage(const ExperimentConfig& config);
+
 /// The files of `directory` that are to be stored with the experiment; none if
-/// it runs without them. Neither the store of this invocation is among them
-/// nor, where it has values of environment variables, `config_file`. Says what
-/// was left out. Throws Error(kUsage) as ListContext.
+/// it runs without them. Neither the store of this invocation is among them,
+/// nor the directory of its checkpoints, nor, where it has values of
+/// environment variables, `config_file`. Says what was left out. Throws
+/// Error(kUsage) as ListContext.
 std::optional<ContextList> FindContext(const ExperimentConfig& config,
                                        const std::filesystem::path& directory,
                                        const std::string& config_file,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/file_owner.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/run/runner.h"
@@ -76,11 +77,8 @@ constexpr const char* kForeign =
 bool IsOwn(const fs::path& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) return false;
-  const char* caller = ::geteuid() == 0 ? std::getenv("SUDO_UID") : nullptr;
-  const bool mine =
-      status.st_uid == ::geteuid() ||
-      (caller != nullptr && std::to_string(status.st_uid) == caller);
-  return mine && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return IsOwnUser(status.st_uid) &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 void SayPassedOver(const fs::path& store, const GlobalOptions& globals) {

@@ -1,6 +1,7 @@
 #include "engine/config/config_check.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,38 +16,91 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One directory from the names that Determined has for it; afterwards only
-// `path` is left.
-void SettleStoragePath(const Node& root, Json& storage, Findings& findings) {
-  const std::string section = "checkpoint_storage";
+constexpr char kStorage[] = "checkpoint_storage";
+// Storage_path in earlier versions of Determined; by itself the whole path.
+constexpr char kOldPath[] = "checkpoint_path";
+
+// The names that Determined has for one directory.
+std::vector<std::string> PathsGiven(const Node& root) {
   std::vector<std::string> given;
   for (const auto* name : {"path", "host_path", "container_path"}) {
-    if (IsGiven(root, JoinPath(section, name))) given.emplace_back(name);
+    if (IsGiven(root, JoinPath(kStorage, name))) given.emplace_back(name);
   }
-  const Json sub = storage["storage_path"];
-  if (given.size() > 1) {
-    findings.Error(MarkOf(root, JoinPath(section, given[1])),
-                   JoinPath(section, given[1]),
-                   "means the same as " + given[0] + "; remove one of them");
+  if (given.empty() && IsGiven(root, JoinPath(kStorage, kOldPath))) {
+    given.emplace_back(kOldPath);
   }
-  if (!sub.is_null() && given.empty()) {
-    findings.Error(MarkOf(root, "checkpoint_storage.storage_path"),
-                   "checkpoint_storage.storage_path",
-                   "lies in host_path, which is missing; use path instead");
+  return given;
+}
+
+// The names for a directory below that one.
+std::vector<std::string> InnerPathsGiven(
+    const Node& root, const std::vector<std::string>& given) {
+  std::vector<std::string> inner;
+  for (const auto* name : {"storage_path", kOldPath}) {
+    const bool is_inner = given.empty() || given[0] != name;
+    if (is_inner && IsGiven(root, JoinPath(kStorage, name))) {
+      inner.emplace_back(name);
+    }
   }
-  if (given.size() == 1) {
-    const std::string key = JoinPath(section, given[0]);
-    findings.Note(
-        MarkOf(root, key), key,
-        "ignored: checkpoints are in the store, which --store places");
-  }
+  return inner;
+}
+
+void RequireOne(const Node& root, const std::vector<std::string>& given,
+                Findings& findings) {
+  if (given.size() < 2) return;
+  const std::string key = JoinPath(kStorage, given[1]);
+  findings.Error(MarkOf(root, key), key,
+                 "means the same as " + given[0] + "; remove one of them");
+}
+
+// Absolute where it can be, without "." and ".." and without a slash at the
+// end.
+std::filesystem::path AbsoluteIn(const std::string& directory,
+                                 const std::string& path) {
+  const std::filesystem::path normal =
+      (std::filesystem::path(directory) / path).lexically_normal();
+  return normal.has_filename() || normal == normal.root_path()
+             ? normal
+             : normal.parent_path();
+}
+
+bool IsBelow(const std::filesystem::path& path,
+             const std::filesystem::path& base) {
+  const auto relative = path.lexically_relative(base);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+// One directory from the names that Determined has for it; afterwards only
+// `path` is left.
+void SettleStoragePath(const Node& root, const ReadOptions& options,
+                       Json& storage, Findings& findings) {
+  const std::vector<std::string> given = PathsGiven(root);
+  const std::vector<std::string> inner = InnerPathsGiven(root, given);
+  RequireOne(root, given, findings);
+  RequireOne(root, inner, findings);
   Json path = given.empty() ? Json() : storage[given[0]];
-  if (!sub.is_null() && path.is_string()) {
-    const auto inner = sub.get<std::string>();
-    path = inner[0] == '/' ? inner : path.get<std::string>() + '/' + inner;
+  if (path.is_string()) {
+    path = AbsoluteIn(options.directory, path.get<std::string>()).string();
+  }
+  if (!inner.empty() && storage[inner[0]].is_string()) {
+    const std::string key = JoinPath(kStorage, inner[0]);
+    const auto text = storage[inner[0]].get<std::string>();
+    if (given.empty()) {
+      findings.Error(MarkOf(root, key), key,
+                     "lies in host_path, which is missing; use path instead");
+    } else if (path.is_string()) {
+      const auto base = path.get<std::string>();
+      const std::filesystem::path whole = AbsoluteIn(base, text);
+      if (!IsBelow(whole, base)) {
+        findings.Error(MarkOf(root, key), key,
+                       "leaves " + given[0] + ", " + base +
+                           "; name a directory below that");
+      }
+      path = whole.string();
+    }
   }
   for (const auto* name :
-       {"type", "host_path", "container_path", "storage_path"}) {
+       {"type", "host_path", "container_path", "storage_path", kOldPath}) {
     storage.erase(name);
   }
   storage["path"] = path;
@@ -251,6 +305,19 @@ Mark MarkOf(const Node& root, std::string_view path) {
   return mark;
 }
 
+void FindStorage(const Node& root, const ReadOptions& options,
+                 CheckpointConfig& checkpoints) {
+  const std::vector<std::string> given = PathsGiven(root);
+  if (given.empty()) return;
+  const std::string key = JoinPath(kStorage, given[0]);
+  const Node* section = root.Find(kStorage);
+  checkpoints.base =
+      AbsoluteIn(options.directory, section->Find(given[0])->text).string();
+  Findings where(options.file_name, options.overrides);
+  where.Error(MarkOf(root, key), key, "");
+  checkpoints.where = where.Take().front();
+}
+
 void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings) {
   CheckEntrypoint(effective.at("entrypoint"), MarkOf(root, "entrypoint"),
@@ -259,7 +326,7 @@ void CheckConfig(const Node& root, const ReadOptions& options,
   if (IsGiven(root, "searcher")) CheckSearcher(root, effective, findings);
   CheckHyperparameters(root, searcher, findings);
   CheckTrialSeed(root, searcher, findings);
-  SettleStoragePath(root, effective["checkpoint_storage"], findings);
+  SettleStoragePath(root, options, effective[kStorage], findings);
   CheckResources(root, effective["resources"], findings);
   CheckOptimizations(root, effective.at("optimizations"), findings);
   CheckUpdateOfRanks(root, effective, findings);

@@ -22,6 +22,11 @@ bool IsGiven(const Node& root, std::string_view path);
 /// Where the value of the dotted path stands, or what is nearest above it.
 Mark MarkOf(const Node& root, std::string_view path);
 
+/// The parts of CheckpointConfig that follow from the text alone: `base` and
+/// `where`. REQUIRES: CheckConfig found no error.
+void FindStorage(const Node& root, const ReadOptions& options,
+                 CheckpointConfig& checkpoints);
+
 /// The part of `CheckConfig` about the searcher of `effective`.
 void CheckSearcher(const Node& root, const nlohmann::json& effective,
                    Findings& findings);

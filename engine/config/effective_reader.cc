@@ -27,8 +27,7 @@ std::string MethodOf(const Node& root) {
 
 // The path of a hyperparameter or of a key of another section that is called
 // `name`, or empty.
-std::string PathElsewhere(const Node& root, std::string_view section,
-                          const std::string& name) {
+std::string PathElsewhere(const Node& root, const std::string& name) {
   const Node* space = root.Find("hyperparameters");
   if (space != nullptr && space->Find(name) != nullptr) {
     return JoinPath("hyperparameters", name);
@@ -147,7 +146,7 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
     // A dot within a name must not find a key of another section.
     if (key == nullptr || key->section() != section) {
       findings_.UnknownKey(entry.mark, path, entry.key, KeyNames(section),
-                           PathElsewhere(root_, section, entry.key));
+                           PathElsewhere(root_, entry.key));
     } else if (key->ignored()) {
       findings_.Note(entry.mark, path, "ignored: " + std::string(key->doc));
     } else if (!Applies(*key) && !entry.value.is_null()) {

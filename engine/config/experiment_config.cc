@@ -51,6 +51,7 @@ std::optional<ExperimentConfig> CheckTree(const Node& root,
   CheckHparams(root, effective.at("entrypoint"), options, findings);
   if (findings.errors() > 0) return std::nullopt;
   ExperimentConfig config = BuildConfig(std::move(effective));
+  FindStorage(root, options, config.checkpoints);
   const Node* environment = root.Find("environment");
   const Node* variables =
       environment ? environment->Find("environment_variables") : nullptr;

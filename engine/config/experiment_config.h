@@ -76,7 +76,10 @@ struct HparamRule {
 
 /// How a text becomes a configuration.
 struct ReadOptions {
-  std::string file_name;               // for messages, and the default name
+  std::string file_name;  // for messages, and the default name
+  // Absolute directory that relative paths of directories are relative to;
+  // empty: they are left as they are.
+  std::string directory;
   std::vector<std::string> overrides;  // `a.b=VALUE`, as `--set` takes them
   // Registered trials; an entrypoint that is not among them gets a warning.
   // "model_def:*" stands for all of that module.

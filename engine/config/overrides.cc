@@ -58,6 +58,8 @@ std::vector<std::string_view> ExcludedBy(const std::string& section,
       {"checkpoint_storage", "path", {"host_path", "container_path"}},
       {"checkpoint_storage", "host_path", {"path", "container_path"}},
       {"checkpoint_storage", "container_path", {"path", "host_path"}},
+      {"checkpoint_storage", "storage_path", {"checkpoint_path"}},
+      {"checkpoint_storage", "checkpoint_path", {"storage_path"}},
       {"optimizations.clip_gradients", "norm", {"value"}},
       {"optimizations.clip_gradients", "value", {"norm"}},
   };

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/config/diagnostics.h"
+
 namespace dtrain {
 
 /// Which slots an experiment may use.
@@ -50,6 +52,11 @@ struct CheckpointConfig {
   std::int64_t save_trial_best = 1;
   std::int64_t save_trial_latest = 1;
   std::string path;  // empty: in the store
+  // The rest is of a configuration that was just read, and is never stored:
+  // the part of `path` that has to be there (storage_path below it is made),
+  // and where the text says so, without a message.
+  std::string base;
+  Diagnostic where;
 };
 
 }  // namespace dtrain

@@ -25,8 +25,6 @@ constexpr KeySpec kIgnoredKeys[] = {
     {.path = "tensorboard_storage",
      .doc = "no event files are written; use `dtrain plot`"},
     {.path = "workspace", .doc = "there are no workspaces; use labels"},
-    {.path = "checkpoint_storage.checkpoint_path",
-     .doc = "checkpoints are in the store, which `--store` places"},
     {.path = "checkpoint_storage.propagation", .doc = "containers are not run"},
     {.path = "checkpoint_storage.tensorboard_path",
      .doc = "no event files are written; use `dtrain plot`"},

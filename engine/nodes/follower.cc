@@ -143,8 +143,10 @@ std::unique_ptr<RunnerLink> Join(const FollowerOptions& options) {
 std::string MissingFile(const TrialSpec& spec) {
   namespace fs = std::filesystem;
   std::vector<fs::path> needed;
-  if (!spec.restore.empty()) {
+  if (!spec.restore.empty())
     needed.emplace_back(spec.CheckpointPath(spec.restore));
+  if (!spec.checkpoints.empty()) {
+    needed.push_back(fs::path(spec.checkpoints).parent_path());
   }
   for (const std::string* path : {&spec.warm_start, &spec.library}) {
     if (!path->empty()) needed.emplace_back(*path);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "engine/base/clock.h"
@@ -39,6 +40,7 @@ struct ExperimentSetup {
   std::string context;  // directory in which commands are executed
   // As ExperimentDetail has it, and the experiment's own directory in it.
   std::string storage;
+  std::filesystem::path storage_directory;
   Outbox::Sync sync = Outbox::Sync::kWhereDurable;
 };
 

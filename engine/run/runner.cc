@@ -15,6 +15,7 @@
 #include "engine/run/trials_lock.h"
 #include "engine/slots/cpu_precision.h"
 #include "engine/slots/slots.h"
+#include "engine/store/checkpoint_storage.h"
 #include "engine/store/private_files.h"
 #include "engine/store/reserve_file.h"
 #include "searchers/search_plan.h"
@@ -62,6 +63,18 @@ void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
               context.string() +
                   ": is missing, and the experiment's trials need it; restore "
                   "it from a backup, or create the experiment anew");
+}
+
+// The experiment's own directory where checkpoint_storage named one, else
+// empty. Throws Error(kStore) where nothing can be written there.
+std::filesystem::path StorageOf(const Store& store,
+                                const ExperimentDetail& detail) {
+  if (detail.storage.empty()) return {};
+  const auto storage =
+      store.StorageRoot(detail.storage) / std::to_string(detail.row.id);
+  const std::string why = WhyStorageFails(storage);
+  if (!why.empty()) throw Error(ErrorKind::kStore, why);
+  return storage;
 }
 
 }  // namespace
@@ -148,6 +161,7 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
       .yaml = yaml,
       .config = config.effective,
       .provenance = provenance,
+      .storage = options.storage,
       .created = clock.now(),
   };
   experiment.config["reproducibility"]["experiment_seed"] = seed;
@@ -178,6 +192,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
                     "; `dtrain list -a` shows those there are");
   }
   CheckContext(store.layout(), *detail);
+  const std::filesystem::path storage = StorageOf(store, *detail);
   MakePrivateDirectories(store.layout().Experiment(id));
   const RunnerLock lock = RunnerLock::Take(store.layout().RunnerLock(id));
   const std::string boot_id = BootId();
@@ -231,6 +246,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .boot_id = boot_id,
       .context = ContextOf(store.layout(), *detail),
       .storage = detail->storage,
+      .storage_directory = storage,
   };
   Experiment experiment(std::move(setup), {.store = store,
                                            .launcher = *launcher,

@@ -51,6 +51,8 @@ struct RecordOptions {
   std::optional<std::int64_t> threads;
   // A trial is one process, whatever its slots, as it was in earlier versions.
   bool one_process = false;
+  // Directory that its checkpoints go to, absolute; empty: the store.
+  std::string storage;
   // Called with the id while it is being recorded; what it throws undoes it.
   std::function<void(std::int64_t)> place;
 };

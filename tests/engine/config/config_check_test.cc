@@ -23,6 +23,18 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"SubdirectoryOfNothing",
                   kValid + "checkpoint_storage: {storage_path: a}\n", 3, 36,
                   "checkpoint_storage.storage_path", "use path instead"},
+        BadConfig{"SubdirectoryThatLeaves",
+                  kValid + "checkpoint_storage:\n  host_path: /a\n"
+                           "  storage_path: b/../../c\n",
+                  5, 17, "checkpoint_storage.storage_path", "leaves host_path"},
+        BadConfig{"SubdirectoryElsewhere",
+                  kValid + "checkpoint_storage:\n  host_path: /a\n"
+                           "  storage_path: /ab\n",
+                  5, 17, "checkpoint_storage.storage_path", "leaves host_path"},
+        BadConfig{"TwoSubdirectories",
+                  kValid + "checkpoint_storage:\n  host_path: /a\n"
+                           "  storage_path: b\n  checkpoint_path: c\n",
+                  6, 20, "checkpoint_storage.checkpoint_path", "remove one"},
         BadConfig{"MoreSlotsThanAtMost",
                   kValid + "resources: {slots_per_trial: 4, max_slots: 2}\n", 3,
                   44, "resources.max_slots", "no trial could run"},
@@ -109,15 +121,34 @@ TEST_F(ConfigCheckTest, FindsOneStoragePathUnderItsManyNames) {
             "/c/e");
 }
 
-TEST_F(ConfigCheckTest, SaysThatAStoragePathIsIgnored) {
-  const auto notes = FindingsOf(
-      kValid + "checkpoint_storage: {host_path: /c}\n", Severity::kNote);
-
-  ASSERT_EQ(notes.size(), 1u);
+TEST_F(ConfigCheckTest, TakesTheOldNameOfAStoragePath) {
+  EXPECT_EQ(Read("checkpoint_storage: {host_path: /c, checkpoint_path: d}\n")
+                .checkpoints.path,
+            "/c/d");
   EXPECT_EQ(
-      notes[0].ToString(),
-      "bad.yaml:3:33: checkpoint_storage.host_path: note: ignored: checkpoints "
-      "are in the store, which --store places");
+      Read("checkpoint_storage: {checkpoint_path: /d}\n").checkpoints.path,
+      "/d");
+}
+
+TEST_F(ConfigCheckTest, StoragePathIsRelativeToTheDirectoryOfTheText) {
+  const CheckpointConfig checkpoints =
+      ReadConfig(kValid +
+                     "checkpoint_storage: {host_path: ../c/, "
+                     "storage_path: d//e/.}\n",
+                 {.file_name = "x.yaml", .directory = "/a/b"})
+          .config.value()
+          .checkpoints;
+
+  EXPECT_EQ(checkpoints.path, "/a/c/d/e");
+  EXPECT_EQ(checkpoints.base, "/a/c");
+  EXPECT_EQ(checkpoints.where.ToString(),
+            "x.yaml:3:33: checkpoint_storage.host_path: ");
+}
+
+TEST_F(ConfigCheckTest, SaysNothingOfAStoragePath) {
+  EXPECT_TRUE(FindingsOf(kValid + "checkpoint_storage: {host_path: /c}\n",
+                         Severity::kNote)
+                  .empty());
 }
 
 TEST_F(ConfigCheckTest, StopsEarlyByTheSearchersMetric) {

@@ -1,0 +1,183 @@
+#include "engine/store/checkpoint_storage.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "engine/base/file_owner.h"
+#include "engine/base/unique_fd.h"
+#include "engine/store/file_tree.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLeastSpace = std::uint64_t{1} << 20;
+
+std::string SystemText(int error) {
+  return std::generic_category().message(error);
+}
+
+// Others may rename and replace what is in such a directory.
+bool IsOpenToOthers(const struct stat& status) {
+  return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
+         (status.st_mode & S_ISVTX) == 0;
+}
+
+std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
+  const std::string name = directory.string();
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) {
+    const std::string why =
+        errno == ENOENT ? "is not there" : SystemText(errno);
+    return StorageProblem{
+        ErrorKind::kUsage,
+        name + ": " + why + "; make it (mkdir), or mount what it is to be"};
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    return StorageProblem{ErrorKind::kUsage,
+                          name + ": is no directory; name one"};
+  }
+  if (!IsOwnUser(status.st_uid) && status.st_uid != 0) {
+    return StorageProblem{
+        ErrorKind::kUsage,
+        name + ": belongs to another user (uid " +
+            std::to_string(status.st_uid) +
+            "), who could replace checkpoints; name a directory of your own"};
+  }
+  if (IsOpenToOthers(status)) {
+    return StorageProblem{
+        ErrorKind::kUsage,
+        name +
+            ": others may write to it and replace checkpoints; 'chmod go-w "
+            "DIRECTORY' or 'chmod +t DIRECTORY' keeps them from that"};
+  }
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    return StorageProblem{ErrorKind::kStore,
+                          name +
+                              ": cannot be written to: " + SystemText(errno) +
+                              "; check who may write there, or name another"};
+  }
+  struct statvfs system {};
+  if (::statvfs(directory.c_str(), &system) == 0 && system.f_blocks > 0) {
+    const bool full = system.f_bavail * system.f_frsize < kLeastSpace ||
+                      (system.f_files > 0 && system.f_favail == 0);
+    if (full) {
+      return StorageProblem{ErrorKind::kDiskFull,
+                            name +
+                                ": has no space left; free some there, or "
+                                "name another"};
+    }
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void FailToMake(const fs::path& directory, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT;
+  throw Error(
+      full ? ErrorKind::kDiskFull : ErrorKind::kStore,
+      "checkpoint_storage: " + directory.string() +
+          ": cannot be made: " + SystemText(error) +
+          (full ? "; free some space there" : "; check who may write there"));
+}
+
+void SyncDirectory(const fs::path& directory) {
+  const UniqueFd open(
+      ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!open || ::fsync(open.get()) != 0) FailToMake(directory, errno);
+}
+
+// True where it was not there.
+bool MakeOne(const fs::path& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0) {
+    SyncDirectory(directory.parent_path());
+    return true;
+  }
+  if (errno != EEXIST) FailToMake(directory, errno);
+  return false;
+}
+
+// The directories from `base` down to `path`, both with it.
+std::vector<fs::path> Levels(const fs::path& base, const fs::path& path) {
+  std::vector<fs::path> levels = {base};
+  const fs::path inner = path.lexically_relative(base);
+  if (inner.empty() || inner == ".") return levels;
+  for (const fs::path& name : inner) levels.push_back(levels.back() / name);
+  return levels;
+}
+
+}  // namespace
+
+std::optional<StorageProblem> FindStorageProblem(const fs::path& base,
+                                                 const fs::path& path) {
+  std::optional<StorageProblem> problem;
+  for (const fs::path& level : Levels(base, path)) {
+    struct stat status {};
+    const bool missing =
+        ::lstat(level.c_str(), &status) != 0 && errno == ENOENT;
+    if (missing && level != base) break;  // to be made in the one before
+    problem = ProblemOf(level);
+    // Nothing is written into those above the last one that is there.
+    if (problem && problem->kind == ErrorKind::kUsage) break;
+  }
+  return problem;
+}
+
+fs::path MakeStorage(const fs::path& base, const fs::path& path,
+                     const std::string& store, std::int64_t experiment) {
+  for (const fs::path& level : Levels(base, path)) {
+    if (level != base) MakeOne(level);
+  }
+  const fs::path root = path / store;
+  MakeOne(root);
+  if (!IsOwnDirectory(root)) {
+    throw Error(ErrorKind::kStore,
+                "checkpoint_storage: " + root.string() +
+                    ": is not a directory of this user alone, so others could "
+                    "replace checkpoints; move it away");
+  }
+  const fs::path made = root / std::to_string(experiment);
+  if (!MakeOne(made) && (!IsOwnDirectory(made) || !NamesIn(made).empty())) {
+    throw Error(ErrorKind::kStore,
+                "checkpoint_storage: " + made.string() +
+                    ": is there already, of an experiment that this database "
+                    "does not know; move it away");
+  }
+  return made;
+}
+
+bool IsOwnDirectory(const fs::path& directory) {
+  struct stat status {};
+  return ::lstat(directory.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         IsOwnUser(status.st_uid) &&
+         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+std::string WhyStorageFails(const fs::path& directory) {
+  const std::string start = "checkpoint_storage: " + directory.string() + ": ";
+  struct stat status {};
+  if (::lstat(directory.c_str(), &status) != 0) {
+    return start +
+           (errno == ENOENT ? "is no longer there" : SystemText(errno)) +
+           "; mount it or put it back";
+  }
+  if (!IsOwnDirectory(directory) || !IsOwnDirectory(directory.parent_path())) {
+    return start +
+           "is no longer a directory of this user alone; put back what it "
+           "was";
+  }
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    return start + "cannot be written to: " + SystemText(errno) +
+           "; check who may write there";
+  }
+  return "";
+}
+
+}  // namespace dtrain

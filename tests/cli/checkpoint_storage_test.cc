@@ -1,0 +1,392 @@
+// Checkpoints outside of the store, and stores that are moved under a run.
+
+#include <fstream>
+#include <string>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/store/store.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/mounting.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+// Trains 5 ms a batch; a checkpoint and a validation every ten batches.
+constexpr char kTrainer[] = R"(
+import json, os, select, sys, time
+t = json.load(open(os.environ["DTRAIN_TRIAL"]))
+reports, operations = open(3, "w", buffering=1), open(4, "rb", buffering=0)
+say = lambda **report: print(json.dumps(report), file=reports)
+batches = 0
+if t["checkpoint"]:
+    batches = int(open(t["checkpoint"]["path"] + "/at").read())
+elif t.get("warm_start"):
+    print("warm", open(t["warm_start"] + "/at").read(), flush=True)
+print("begins at", batches, flush=True)
+def save():
+    path = "%s/%d" % (t["directory"], batches)
+    os.makedirs(path, exist_ok=True)
+    open(path + "/at", "w").write(str(batches))
+    say(type="checkpoint", batches=batches, path=path)
+order = {"type": "train", "until": t["until"]}
+while order["type"] == "train":
+    while batches < order["until"]["batches"]:
+        time.sleep(0.005)
+        batches += 1
+        if batches % 10 == 0:
+            save()
+            say(type="validation", batches=batches, metrics={"loss": 1 / batches})
+        if select.select([operations], [], [], 0)[0]:
+            save()
+            sys.exit(0)
+    order = json.loads(operations.readline() or '{"type": "stop"}')
+)";
+
+class CheckpointStorageTest : public testing::Test {
+ protected:
+  CheckpointStorageTest() {
+    dtrain_.Write("trainer.py", kTrainer);
+    fs::create_directory(Path());
+    fs::permissions(Path(), fs::perms::owner_all);
+  }
+
+  fs::path Path() const { return dtrain_.directory() / "kept"; }
+  // The one directory that is in it.
+  fs::path Root() const {
+    return Path() / Store::OpenForReading(StoreLayout(dtrain_.store())).uuid();
+  }
+  void WriteYaml(const std::string& storage, int batches = 20) const {
+    dtrain_.Write(
+        "kept.yaml",
+        "name: kept\nentrypoint: python3 trainer.py\nmax_restarts: 0\n"
+        "searcher: {name: single, metric: loss, max_length: " +
+            std::to_string(batches) +
+            "}\nresources: {slots: cpu}\ncheckpoint_storage:\n" + storage);
+  }
+  CliResult Create(const std::string& storage, int batches = 20) const {
+    WriteYaml(storage, batches);
+    return dtrain_.Run({"create", "kept.yaml", "--json"});
+  }
+  CliResult Run(const std::vector<std::string>& arguments) const {
+    return dtrain_.Run(arguments);
+  }
+  CliResult Bash(const std::string& script) const {
+    return dtrain_.RunProgram({"bash", "-c", script});
+  }
+  json Checkpoints(const std::string& experiment = "1") const {
+    return Run({"checkpoints", experiment, "--json"}).Json()["checkpoints"];
+  }
+  static bool IsPrivate(const fs::path& directory) {
+    struct stat status {};
+    return ::stat(directory.c_str(), &status) == 0 &&
+           (status.st_mode & 07777) == 0700;
+  }
+  static std::vector<std::string> NamesOf(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  }
+  // Nothing of an experiment, not even a store, was made.
+  void ExpectNothing() const { EXPECT_FALSE(fs::exists(dtrain_.store())); }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(CheckpointStorageTest, PutsCheckpointsIntoTheStoresOwnDirectory) {
+  const CliResult result = Create("  type: shared_fs\n  host_path: kept\n");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("ignored")));
+
+  const json rows = Checkpoints();
+  ASSERT_EQ(rows.size(), 1u);
+  const fs::path path = rows[0]["path"].get<std::string>();
+  EXPECT_EQ(path.parent_path(), Root() / "1" / "1");
+  EXPECT_TRUE(fs::exists(path / "program" / "at") || fs::is_directory(path));
+  EXPECT_TRUE(IsPrivate(Root()));
+  EXPECT_TRUE(IsPrivate(Root() / "1"));
+  EXPECT_TRUE(IsPrivate(Root() / "1" / "1"));
+  EXPECT_FALSE(fs::exists(StoreLayout(dtrain_.store()).Checkpoints({1, 1})));
+
+  EXPECT_EQ(Run({"checkpoint", "verify", "--json"}).code, 0);
+  const json best = Run({"best", "1", "--json"}).Json()["best"][0];
+  EXPECT_EQ(best["path"], path.string());
+  EXPECT_EQ(best["best_saved"]["path"], path.string());
+  const json shown =
+      Run({"checkpoint", "show", rows[0]["uuid"], "--json"}).Json();
+  EXPECT_EQ(shown["path"], path.string());
+  const json described = Run({"describe", "1", "--json"}).Json();
+  EXPECT_EQ(described["checkpoint_storage"], (Root() / "1").string());
+  EXPECT_EQ(described["config"]["checkpoint_storage"]["path"], Path().string());
+}
+
+TEST_F(CheckpointStorageTest, GoesOnFromThere) {
+  const CliResult stopped = [&] {
+    WriteYaml("  path: kept\n", 400);
+    return dtrain_.Run({"create", "kept.yaml"}, {.signal_when = "at batch 20"});
+  }();
+  ASSERT_EQ(stopped.code, 130) << stopped.err;
+  const CliResult resumed = Run({"resume", "1"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const std::string logs = Run({"logs", "1"}).out;
+  EXPECT_THAT(logs, HasSubstr("begins at 0"));
+  EXPECT_THAT(logs, testing::ContainsRegex("begins at [2-9][0-9]"));
+  // A warm start, and the same once more, from the same directory.
+  const CliResult continued =
+      Run({"continue", "1.1", "--set", "searcher.max_length=420"});
+  EXPECT_EQ(continued.code, 0) << continued.err;
+  EXPECT_THAT(Run({"logs", "2"}).out, HasSubstr("warm 400"));
+  EXPECT_THAT(Checkpoints("2")[0]["path"],
+              StartsWith((Root() / "2" / "1").string()));
+}
+
+TEST_F(CheckpointStorageTest, TwoStoresNeverShare) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  const CliResult other = Run({"--store", "other", "create", "kept.yaml"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(NamesOf(Path()).size(), 2u);
+  EXPECT_EQ(Run({"--store", "other", "gc"}).code, 0);
+  EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
+}
+
+TEST_F(CheckpointStorageTest, MakesStoragePathBelowHostPath) {
+  const CliResult result =
+      Create("  host_path: kept\n  storage_path: my/runs\n");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(IsPrivate(Path() / "my"));
+  EXPECT_TRUE(IsPrivate(Path() / "my" / "runs"));
+  EXPECT_THAT(Checkpoints()[0]["path"],
+              StartsWith((Path() / "my" / "runs").string()));
+}
+
+TEST_F(CheckpointStorageTest, RefusesWhatLeavesHostPath) {
+  const CliResult result =
+      Create("  host_path: kept\n  storage_path: ../elsewhere\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("kept.yaml:8:17: checkpoint_storage."
+                                    "storage_path: leaves host_path"));
+  ExpectNothing();
+  EXPECT_THAT(NamesOf(Path()), IsEmpty());
+}
+
+TEST_F(CheckpointStorageTest, IsNamedOnTheCommandLine) {
+  WriteYaml("  host_path: kept\n");
+  fs::create_directory(dtrain_.directory() / "set");
+  fs::permissions(dtrain_.directory() / "set", fs::perms::owner_all);
+  const CliResult result =
+      Run({"create", "kept.yaml", "--set", "checkpoint_storage.host_path=set"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Checkpoints()[0]["path"],
+              StartsWith((dtrain_.directory() / "set").string()));
+}
+
+TEST_F(CheckpointStorageTest, RefusesADirectoryThatIsNotThere) {
+  const CliResult result = Create("  host_path: missing\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("kept.yaml:7:14: checkpoint_storage."
+                                    "host_path: "));
+  EXPECT_THAT(result.err, HasSubstr("missing: is not there; make it"));
+  ExpectNothing();
+  const CliResult set = Run({"create", "kept.yaml", "--set",
+                             "checkpoint_storage.host_path=/no/such"});
+  EXPECT_EQ(set.code, 2);
+  EXPECT_THAT(set.err, HasSubstr("--set checkpoint_storage.host_path"));
+  EXPECT_EQ(Run({"validate", "kept.yaml"}).code, 0);
+  EXPECT_THAT(Run({"validate", "kept.yaml"}).err, HasSubstr("is not there"));
+  EXPECT_EQ(Run({"validate", "kept.yaml", "--here"}).code, 2);
+  EXPECT_THAT(Run({"create", "kept.yaml", "--dry-run"}).err,
+              HasSubstr("is not there"));
+  ExpectNothing();
+}
+
+TEST_F(CheckpointStorageTest, RefusesAFile) {
+  dtrain_.Write("file", "");
+  const CliResult result = Create("  path: file\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("is no directory"));
+  ExpectNothing();
+}
+
+TEST_F(CheckpointStorageTest, RefusesWhatOthersMayReplace) {
+  fs::permissions(Path(), fs::perms::all);
+  const CliResult result = Create("  path: kept\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("others may write to it"));
+  ExpectNothing();
+  fs::permissions(Path(), fs::perms::all | fs::perms::sticky_bit);
+  EXPECT_EQ(Create("  path: kept\n").code, 0);
+}
+
+TEST_F(CheckpointStorageTest, RefusesAnotherUsersDirectory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives directories away";
+  ASSERT_EQ(::chown(Path().c_str(), 65534, 65534), 0);
+  const CliResult result = Create("  path: kept\n");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("belongs to another user (uid 65534)"));
+  ExpectNothing();
+}
+
+TEST_F(CheckpointStorageTest, RefusesAnotherUsersDirectoryOfTheStore) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives directories away";
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  ASSERT_EQ(::chown(Root().c_str(), 65534, 65534), 0);
+  const CliResult result = Create("  path: kept\n");
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr("is not a directory of this user alone"));
+  EXPECT_EQ(Run({"list", "-a", "--json"}).Json()["experiments"].size(), 1u);
+  EXPECT_THAT(Run({"doctor"}).out, HasSubstr("not a directory of yours alone"));
+}
+
+TEST_F(CheckpointStorageTest, OldExperimentsStayInTheStore) {
+  // As an earlier version recorded it: the path in the configuration alone.
+  ASSERT_EQ(Create("  save_trial_best: 1\n", 400).code, 0);
+  const fs::path database = StoreLayout(dtrain_.store()).Database();
+  const std::string sql =
+      "UPDATE experiment_details SET config = json_set(config, "
+      "'$.checkpoint_storage.path', '/nowhere/at/all'); UPDATE experiments SET "
+      "state = 'PAUSED'";
+  if (dtrain_.RunProgram({"sqlite3", database.string(), sql}).code != 0) {
+    GTEST_SKIP() << "there is no sqlite3";
+  }
+  const CliResult resumed = Run({"resume", "1"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(Checkpoints()[0]["path"],
+              StartsWith((dtrain_.store() / "experiments").string()));
+}
+
+TEST_F(CheckpointStorageTest, CollectsAndDeletesThere) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  const fs::path trial = Root() / "1" / "1";
+  const std::string unknown = "11111111-2222-4333-8444-555555555555";
+  fs::create_directory(trial / unknown);
+  fs::create_directory(trial / "half.tmp");
+  fs::create_directories(Root() / "77" / "1");
+
+  const std::string found = Run({"doctor"}).out;
+  EXPECT_THAT(found, HasSubstr(unknown + ": is not in the record"));
+  EXPECT_THAT(found, HasSubstr("77: is of no experiment of the record"));
+  EXPECT_THAT(Run({"gc", "--dry-run", "--json"}).out, HasSubstr(unknown));
+  EXPECT_TRUE(fs::exists(trial / unknown));
+  ASSERT_EQ(Run({"gc"}).code, 0);
+  EXPECT_EQ(NamesOf(trial).size(), 1u);
+  // It was never given out by this database.
+  EXPECT_TRUE(fs::exists(Root() / "77"));
+
+  const json deleted = Run({"delete", "1", "--yes", "--json"}).Json();
+  EXPECT_GT(deleted["deleted"][0]["bytes"], 0);
+  EXPECT_FALSE(fs::exists(Root() / "1"));
+}
+
+TEST_F(CheckpointStorageTest, CollectsWhatADeletionLeftThere) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  const fs::path root = Root();
+  fs::rename(Path(), dtrain_.directory() / "unmounted");
+  const CliResult deleted = Run({"delete", "1", "--yes"});
+  EXPECT_EQ(deleted.code, 0);
+  EXPECT_THAT(deleted.err, HasSubstr("were not deleted"));
+  fs::rename(dtrain_.directory() / "unmounted", Path());
+  EXPECT_THAT(Run({"doctor"}).out, HasSubstr("of no experiment of the record"));
+  EXPECT_EQ(Run({"gc"}).code, 0);
+  EXPECT_FALSE(fs::exists(root / "1"));
+}
+
+TEST_F(CheckpointStorageTest, TakesWhatIsNotMountedForNoDamage) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  const std::string uuid = Checkpoints()[0]["uuid"];
+  fs::rename(Path(), dtrain_.directory() / "unmounted");
+  const CliResult verified = Run({"checkpoint", "verify", "--json"});
+  EXPECT_NE(verified.code, 0);
+  EXPECT_THAT(verified.out, HasSubstr("is not there; mount it"));
+  EXPECT_EQ(Checkpoints()[0]["state"], "COMPLETED");
+  EXPECT_THAT(Run({"doctor"}).out,
+              HasSubstr("is not there, with 1 checkpoint"));
+  EXPECT_NE(Run({"continue", uuid}).code, 0);
+  fs::rename(dtrain_.directory() / "unmounted", Path());
+  EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
+}
+
+TEST_F(CheckpointStorageTest, BackupNamesIt) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  const CliResult text = Run({"backup", "copy.db"});
+  EXPECT_THAT(text.err, HasSubstr(Root().string() + " as well"));
+  const json document = Run({"backup", "copy2.db", "--json"}).Json();
+  EXPECT_EQ(document["checkpoint_storage"], json::array({Root().string()}));
+}
+
+TEST_F(CheckpointStorageTest, CopiesNoCheckpointsIntoContexts) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  EXPECT_FALSE(fs::exists(StoreLayout(dtrain_.store()).Context(2) / "kept"));
+}
+
+// A runner that dies leaves a checkpoint that nobody recorded.
+TEST_F(CheckpointStorageTest, AdoptsAFinishedCheckpoint) {
+  WriteYaml("  path: kept\n", 4000);
+  const CliResult stopped =
+      dtrain_.Run({"create", "kept.yaml"}, {.signal_when = "at batch 20"});
+  ASSERT_EQ(stopped.code, 130) << stopped.err;
+  const json rows = Checkpoints();
+  const std::string uuid = rows.back()["uuid"];
+  const fs::path database = StoreLayout(dtrain_.store()).Database();
+  if (dtrain_
+          .RunProgram({"sqlite3", database.string(),
+                       "DELETE FROM checkpoints WHERE uuid = '" + uuid + "'"})
+          .code != 0) {
+    GTEST_SKIP() << "there is no sqlite3";
+  }
+  const CliResult resumed =
+      dtrain_.Run({"resume", "1"}, {.signal_when = "1.1 started|resumed"});
+  EXPECT_THAT(resumed.err,
+              HasSubstr("from after the end of its runner, " + uuid));
+}
+
+TEST_F(CheckpointStorageTest, RefusesAFullOrReadOnlyDisk) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  WriteYaml("  path: kept\n");
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mount -t tmpfs -o size=2m,mode=700 tmpfs kept\n"
+      "cat /dev/zero >kept/ballast 2>/dev/null\n"
+      "dtrain create kept.yaml >out; echo full $?\n"
+      "rm kept/ballast; mount -o remount,ro kept\n"
+      "dtrain create kept.yaml >out; echo read-only $?; ls store");
+  EXPECT_EQ(result.out, "full 5\nread-only 5\n") << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("kept.yaml:7:9: checkpoint_storage.path: "));
+  EXPECT_THAT(result.err, HasSubstr("has no space left"));
+  EXPECT_THAT(result.err, HasSubstr("cannot be written to: Read-only"));
+}
+
+TEST_F(CheckpointStorageTest, PausesWhereItIsFullAtTheEnd) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  WriteYaml("  path: kept\n", 150);
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mount -t tmpfs -o size=3m,mode=700 tmpfs kept\n"
+      "dtrain create kept.yaml --disk-wait 0 2>err >out & runner=$!\n"
+      "for i in $(seq 600); do grep -q 'at batch 20' err && break; sleep 0.05; "
+      "done\n"
+      "cat /dev/zero >kept/ballast 2>/dev/null\n"
+      "wait $runner; echo code $?; cat err >&2\n"
+      "rm kept/ballast\n"
+      "dtrain resume 1 >out 2>&1; echo code $?; dtrain checkpoint verify 1 "
+      ">out && echo verified\n");
+  EXPECT_EQ(result.out, "code 5\ncode 0\nverified\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("free some space there"));
+}
+
+}  // namespace
+}  // namespace dtrain
