@@ -235,6 +235,7 @@ bool CommandTrial::AwaitSpace() {
 
 void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
                                   const fs::path& source) {
+  RequirePlace();
   ProgramState state{.epoch = point.epoch, .count = point.count};
   state.trainer.batches = point.batches;
   state.trainer.unacknowledged = channel_.Unacknowledged();

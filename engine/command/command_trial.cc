@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 
@@ -34,7 +35,7 @@ void Log(LogLevel level, const std::string& text) {
 void MakeEmptyDirectory(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  fs::create_directories(path, error);
+  fs::create_directory(path, error);  // what is above it was moved, or is there
   fs::permissions(path, fs::perms::owner_all, error);
   if (!error) return;
   throw Error(ErrorKind::kFailed,
@@ -47,6 +48,12 @@ void WriteFile(const fs::path& path, const std::string& text) {
              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file && WriteAll(file.get(), text)) return;
   throw Error(ErrorKind::kFailed, path.string() + ": cannot be written");
+}
+
+// 0 where there is nothing.
+ino_t InodeOf(const fs::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 // A checkpoint of a command has the program's files in a directory of their
@@ -72,6 +79,7 @@ CommandTrial::CommandTrial(const TrialSpec& spec, TrialChannel& channel,
       scratch_(fs::path(spec.directory) / "scratch"),
       until_(spec.until.value_or(Length{})),
       rate_(clock_.monotonic()) {
+  place_ = InodeOf(spec_.directory);
   if (spec_.settings.early_stopping) {
     early_stop_.emplace(*spec_.settings.early_stopping);
   }
@@ -81,6 +89,13 @@ CommandTrial::~CommandTrial() {
   program_.reset();  // before what it works in
   std::error_code ignored;
   fs::remove_all(scratch_, ignored);
+}
+
+// A program may make the directories again that somebody moved away.
+void CommandTrial::RequirePlace() const {
+  if (place_ == 0 || InodeOf(spec_.directory) == place_) return;
+  throw Error(ErrorKind::kFailed,
+              spec_.directory + ": was moved away while the trial runs");
 }
 
 CommandEnd CommandTrial::Run() {

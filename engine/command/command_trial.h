@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/command/program.h"
@@ -87,6 +89,7 @@ class CommandTrial {
   bool AwaitSpace();
   void SaveCheckpoint(const ProgramPoint& point,
                       const std::filesystem::path& source);
+  void RequirePlace() const;
   void Advance(const ProgramPoint& point);
   void AwaitRoom();
   void SendMeans();
@@ -103,6 +106,7 @@ class CommandTrial {
   const CommandLimits limits_;
   ProgramUnits units_;
   const std::filesystem::path scratch_;
+  ino_t place_ = 0;  // the trial's directory as it was at first; 0: unknown
 
   std::optional<ProgramSocket> socket_;
   std::optional<Program> program_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/base/error.h"
 #include "engine/store/private_files.h"
 
 namespace dtrain {
@@ -52,10 +53,19 @@ void TrialOutput::Flush() {
 
 TrialOutput OpenTrialOutput(const TrialSpec& spec, const StoreLayout& layout,
                             Clock clock) {
+  const std::filesystem::path directory = layout.Trial(spec.id);
+  // Of a store that was moved away nothing is made again.
+  const bool recorded = spec.directory == directory.string();
+  const std::filesystem::path there =
+      recorded ? layout.Experiment(spec.id.experiment) : layout.root();
+  std::error_code error;
+  if (!std::filesystem::is_directory(there, error)) {
+    throw Error(ErrorKind::kStore,
+                there.string() + ": is no longer there; put it back");
+  }
   if (!spec.directory.empty()) MakePrivateDirectories(spec.directory);
-  const std::filesystem::path log = layout.TrialLog(spec.id);
-  MakePrivateDirectories(log.parent_path());
-  return TrialOutput(log, std::move(clock));
+  MakePrivateDirectories(directory);
+  return TrialOutput(layout.TrialLog(spec.id), std::move(clock));
 }
 
 }  // namespace dtrain

@@ -44,7 +44,8 @@ class TrialOutput {
 };
 
 /// The output of a trial that goes to its log in `layout`. Makes the directory
-/// of that and the trial's own. Throws Error(kFailed).
+/// of that and the trial's own; of a recorded trial that of its experiment has
+/// to be there, else the root. Throws Error(kStore).
 TrialOutput OpenTrialOutput(const TrialSpec& spec, const StoreLayout& layout,
                             Clock clock);
 

@@ -18,6 +18,8 @@ using Urgency = Outbox::Urgency;
 constexpr Duration kStatusPeriod = milliseconds(100);
 // Progress and running time are recorded at least this often.
 constexpr Duration kRecordPeriod = std::chrono::seconds(1);
+// That often somebody looks whether the store was moved.
+constexpr Duration kPlacePeriod = std::chrono::seconds(1);
 // The loop looks around at least this often.
 constexpr Duration kLongestWait = milliseconds(200);
 // A turn of the loop takes no longer unless the process stood still.
@@ -105,6 +107,7 @@ void Experiment::Tick() {
   CheckHangs();
   CheckTimeLimit();
   CheckDiskWait();
+  CheckPlaces(now);
   requests_.Look();
   driver_.FeedAll();
   state_.doors.reporter.OnStatus(Status());
@@ -216,6 +219,12 @@ void Experiment::CheckDiskWait() {
   }
 }
 
+// A checkpoint that could not be written somewhere is not heard of.
+void Experiment::CheckPlaces(Duration now) {
+  if (state_.stopping || now - checked_at_ < kPlacePeriod) return;
+  checked_at_ = now;
+  starter_.StopIfLost(state_.setup.watches_storage);
+}
 
 // A search that can never go on must not wait for ever without a word.
 void Experiment::CheckStall() const {

@@ -50,6 +50,7 @@ class Experiment {
   void CheckHangs();
   void CheckTimeLimit();
   void CheckDiskWait();
+  void CheckPlaces(Duration now);
   void CheckStall() const;
   bool Over() const;
   State EndState() const;
@@ -75,6 +76,7 @@ class Experiment {
   Duration recorded_at_{0};      // when that was
   Duration start_{0};
   Duration last_status_{0};
+  Duration checked_at_{0};  // whether the store is in its place
 };
 
 }  // namespace dtrain

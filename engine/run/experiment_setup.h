@@ -38,9 +38,14 @@ struct ExperimentSetup {
   std::string advice;   // what to tell the user at the start, or empty
   std::string boot_id;  // of this machine, recorded beside pids
   std::string context;  // directory in which commands are executed
+  // Of the experiment in the store, which has to stay there; empty: nobody
+  // looks.
+  std::filesystem::path directory;
   // As ExperimentDetail has it, and the experiment's own directory in it.
   std::string storage;
   std::filesystem::path storage_directory;
+  // Looking at it never waits for another machine, so the loop may.
+  bool watches_storage = true;
   Outbox::Sync sync = Outbox::Sync::kWhereDurable;
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/run/checkpoint_files.h"
+#include "engine/store/checkpoint_storage.h"
 #include "searchers/registry.h"
 
 namespace dtrain {
@@ -45,6 +46,19 @@ void ExperimentState::Tell(const TrialState& trial) {
   outbox.After([this, row = std::move(row), lines = trial.last_lines] {
     doors.reporter.OnTrialEnded(row, lines);
   });
+}
+
+std::string ExperimentState::WhyLost(bool with_storage) const {
+  std::string why = doors.store.WhyMoved();
+  std::error_code error;
+  if (why.empty() && !setup.directory.empty() &&
+      !std::filesystem::is_directory(setup.directory, error)) {
+    why = setup.directory.string() + ": is no longer there; put it back";
+  }
+  if (why.empty() && with_storage && !setup.storage_directory.empty()) {
+    why = WhyStorageFails(setup.storage_directory);
+  }
+  return why;
 }
 
 void ExperimentState::Delete(const CheckpointKeeper::Rows& checkpoints) {

@@ -40,6 +40,9 @@ struct ExperimentState {
   std::filesystem::path CheckpointsOf(TrialId trial) const {
     return doors.store.CheckpointsOf(trial, setup.storage);
   }
+  /// Why nothing can be put any more where this experiment is recorded or, if
+  /// asked for, where its checkpoints go: somebody moved it; empty: all stands.
+  std::string WhyLost(bool with_storage = true) const;
   /// Records checkpoints as deleted, and then deletes them.
   void Delete(const CheckpointKeeper::Rows& checkpoints);
 

@@ -111,7 +111,7 @@ void TrialListener::HandleExit(TrialState& trial, ProcessState& process,
 // pass.
 void TrialListener::HandleNoStart(TrialState& trial, const TrialExited& event) {
   state_.SetState(trial, State::kPending, event.not_started);
-  if (state_.stopping) return;
+  if (state_.stopping || starter_.StopIfLost()) return;
   if (++state_.failed_starts > kMostFailedStarts) {
     return starter_.StopBecauseOf(
         Error(ErrorKind::kResources,
@@ -127,6 +127,8 @@ void TrialListener::HandleNoStart(TrialState& trial, const TrialExited& event) {
 
 void TrialListener::HandleLastWord(TrialState& trial, ProcessState& process,
                                    const TrialExited& event) {
+  // No fault of the trial's, whatever it says of that.
+  if (starter_.StopIfLost()) return Pause(trial);
   if (Said(process, EndReason::kInvalidHp)) {
     return driver_.Abandon(
         trial, ExitReason::kInvalidHp,

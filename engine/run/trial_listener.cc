@@ -195,6 +195,8 @@ void TrialListener::On(TrialState& trial, const ValidationReport& report) {
 
 void TrialListener::On(TrialState& trial, const CheckpointSaved& saved) {
   trial.process->last_step = state_.Now();
+  // It may lie anywhere; one that is good is found by the next run.
+  if (starter_.StopIfLost()) return Acknowledge(trial, saved.seq);
   CheckpointRow row{.uuid = saved.uuid,
                     .trial = trial.row.id,
                     .state = "COMPLETED",
@@ -246,6 +248,8 @@ void TrialListener::On(TrialState& trial, const CheckpointFailed& failed) {
 
 void TrialListener::On(TrialState& trial, const OperationCompleted& completed) {
   Acknowledge(trial, completed.seq);
+  // Its checkpoint is not where it will be looked for.
+  if (starter_.StopIfLost()) return;
   const bool expected =
       trial.has_work() && trial.operations.front() == completed.length.count;
   if (!expected || trial.process->stop == StopCause::kFailure) return;

@@ -42,7 +42,9 @@ void TrialStarter::Schedule() {
   queue.Wake(state_.Now());
   while (queue.size() > 0 && FreeSlots() > 0 && !state_.outbox.urgent()) {
     TrialState* trial = state_.trials.Find(queue.Pop());
-    if (trial != nullptr && trial->has_work()) Start(*trial);
+    if (trial == nullptr || !trial->has_work()) continue;
+    if (StopIfLost()) return;
+    Start(*trial);
   }
   if (queue.size() > 0 && !state_.outbox.urgent()) MakeRoom();
 }
@@ -135,6 +137,13 @@ void TrialStarter::StopBecauseOf(const Error& problem) {
       LogLevel::kError,
       std::string(problem.what()) + "; pausing the experiment");
   if (!state_.stopping) StopAll("stopped: " + std::string(problem.what()));
+}
+
+bool TrialStarter::StopIfLost(bool with_storage) {
+  const std::string why = state_.WhyLost(with_storage);
+  if (why.empty()) return false;
+  StopBecauseOf(Error(ErrorKind::kStore, why));
+  return true;
 }
 
 void TrialStarter::FailBecauseOf(const std::string& why) {

@@ -21,6 +21,9 @@ class TrialStarter {
   void StopAll(const std::string& why);
   /// The same, and the user is told why: the machine lacks what is needed.
   void StopBecauseOf(const Error& problem);
+  /// The same where the store or the directory of checkpoints was moved away
+  /// from under the experiment (ExperimentState::WhyLost); false: it was not.
+  bool StopIfLost(bool with_storage = true);
   /// The same, and the experiment ends in ERROR because of `why`.
   void FailBecauseOf(const std::string& why);
 

@@ -5,6 +5,9 @@
 #include <string>
 #include <utility>
 
+#include <sys/types.h>
+
+#include "engine/base/unique_fd.h"
 #include "engine/store/database.h"
 #include "engine/store/statements.h"
 #include "engine/store/store.h"
@@ -27,8 +30,16 @@ struct Store::Connection {
   /// Gives SQLite's result code. REQUIRES: the write lock.
   int Checkpoint(int mode, int patience_ms);
 
+  /// Remembers which files these are. REQUIRES: the database is open, and the
+  /// write lock, so that nobody has made another one.
+  void NotePlace();
+
   StoreLayout layout;
   std::optional<WriteLock> lock;  // none in memory and for readers
+  // Of a writer: its directory, wherever that is moved to, and its database.
+  UniqueFd root;
+  dev_t device = 0;
+  ino_t inode = 0;
   std::string uuid;  // as `uuid` read it; empty: it has not yet
   // Destroyed last but for the lock: statements must go before it.
   std::unique_ptr<SQLite::Database> database;

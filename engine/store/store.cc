@@ -6,6 +6,9 @@
 #include <thread>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <SQLiteCpp/Statement.h>
 #include <sqlite3.h>
 
@@ -138,6 +141,15 @@ int Store::Connection::Checkpoint(int mode, int patience_ms) {
   return code;
 }
 
+// The database itself is not opened: closing it would drop SQLite's locks.
+void Store::Connection::NotePlace() {
+  struct stat status {};
+  if (::stat(layout.Database().c_str(), &status) != 0) return;
+  device = status.st_dev;
+  inode = status.st_ino;
+  root.reset(::open(layout.root().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
 Store::Store(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)) {}
 
@@ -166,6 +178,7 @@ Store Store::OpenForWriting(const StoreLayout& layout,
     made.lock.emplace(layout.WriteLock());
     made.lock->Acquire();
     made.database = made.Guard([&] { return OpenLocked(layout); });
+    made.NotePlace();
     made.lock->Release();
     sqlite3_wal_hook(made.database->getHandle(), Connection::NoteWalFrames,
                      &made);
@@ -272,6 +285,32 @@ void Store::MaybeCheckpointWal() {
 }
 
 const StoreLayout& Store::layout() const { return connection_->layout; }
+
+std::string Store::WhyMoved() const {
+  const Connection& connection = *connection_;
+  if (!connection.root) return "";
+  struct stat status {};
+  const bool there = ::stat(connection.layout.Database().c_str(), &status) == 0;
+  if (there && status.st_dev == connection.device &&
+      status.st_ino == connection.inode) {
+    return "";
+  }
+  const std::string was = connection.layout.root().string();
+  const std::string start =
+      "store " + was + ": was " +
+      (there ? "replaced by another one" : "moved or removed") +
+      " while an experiment runs from it";
+  std::error_code error;
+  const auto now = std::filesystem::read_symlink(
+      "/proc/self/fd/" + std::to_string(connection.root.get()), error);
+  struct stat moved {};
+  const bool found = !error &&
+                     ::stat((now / "dtrain.db").c_str(), &moved) == 0 &&
+                     moved.st_ino == connection.inode;
+  if (!found) return start + "; put it back, or a backup of it";
+  return start + "; it is " + now.string() +
+         " now: move it back, or name it with --store " + now.string();
+}
 
 const std::string& Store::uuid() const {
   std::string& uuid = connection_->uuid;

@@ -106,6 +106,11 @@ class Store {
                                       const std::string& storage) const;
   std::filesystem::path PathOf(const CheckpointRow& checkpoint) const;
 
+  /// What has become of a store that was opened for writing and no longer lies
+  /// where it was opened, with what to do; empty: it lies there. Costs one
+  /// system call.
+  std::string WhyMoved() const;
+
  private:
   struct Connection;
   explicit Store(std::unique_ptr<Connection> connection);

@@ -81,7 +81,9 @@ json StartLatency(const std::filesystem::path& scratch) {
                     {"train_samples", 256},
                     {"validation_samples", 64},
                     {"data", ""}};
-    spec.directory = StoreLayout(scratch).Trial(spec.id).string();
+    const StoreLayout layout(scratch);
+    std::filesystem::create_directories(layout.Experiment(spec.id.experiment));
+    spec.directory = layout.Trial(spec.id).string();
     spec.until = Length{.count = 1000};
     spec.settings.scheduling_unit = 1;
     const StartTimes times = StartOnce(launcher, spec, clock);

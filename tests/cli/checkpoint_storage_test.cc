@@ -353,6 +353,29 @@ TEST_F(CheckpointStorageTest, AdoptsAFinishedCheckpoint) {
               HasSubstr("from after the end of its runner, " + uuid));
 }
 
+TEST_F(CheckpointStorageTest, PausesWhereItVanishes) {
+  WriteYaml("  path: kept\n", 100000);
+  const CliResult result = Bash(
+      "dtrain create kept.yaml 2>err >out & runner=$!\n"
+      "for i in $(seq 600); do grep -q 'at batch 20' err && break; sleep 0.05; "
+      "done\n"
+      "mv kept elsewhere; wait $runner; echo code $?; cat err >&2; ls -d kept");
+  EXPECT_EQ(result.out, "code 5\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("is no longer there; mount it"));
+  const json row = Run({"list", "--json"}).Json()["experiments"][0];
+  EXPECT_EQ(row["state"], "PAUSED");
+  const CliResult refused = Run({"resume", "1"});
+  EXPECT_EQ(refused.code, 5);
+  EXPECT_THAT(refused.err, HasSubstr("is no longer there"));
+  EXPECT_FALSE(fs::exists(Path()));
+  fs::rename(dtrain_.directory() / "elsewhere", Path());
+  const CliResult resumed =
+      dtrain_.Run({"resume", "1"}, {.signal_when = "at batch"});
+  EXPECT_EQ(resumed.code, 130) << resumed.err;
+  EXPECT_THAT(Run({"logs", "1"}).out,
+              testing::ContainsRegex("begins at [2-9][0-9]"));
+}
+
 TEST_F(CheckpointStorageTest, RefusesAFullOrReadOnlyDisk) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   WriteYaml("  path: kept\n");
@@ -367,6 +390,23 @@ TEST_F(CheckpointStorageTest, RefusesAFullOrReadOnlyDisk) {
   EXPECT_THAT(result.err,
               HasSubstr("kept.yaml:7:9: checkpoint_storage.path: "));
   EXPECT_THAT(result.err, HasSubstr("has no space left"));
+  EXPECT_THAT(result.err, HasSubstr("cannot be written to: Read-only"));
+}
+
+TEST_F(CheckpointStorageTest, PausesWhereItBecomesReadOnly) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  WriteYaml("  path: kept\n", 100000);
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mount -t tmpfs -o size=9m,mode=700 tmpfs kept\n"
+      "dtrain create kept.yaml 2>err >out & runner=$!\n"
+      "for i in $(seq 600); do grep -q 'at batch 20' err && break; sleep 0.05; "
+      "done\n"
+      "until mount -o remount,ro kept 2>/dev/null; do sleep 0.01; done\n"
+      "wait $runner; echo code $?; cat err >&2\n"
+      "mount -o remount,rw kept\n"
+      "dtrain resume 1 --timeout 1s >out 2>err2; echo code $?; cat err2 >&2");
+  EXPECT_EQ(result.out, "code 5\ncode 124\n") << result.err;
   EXPECT_THAT(result.err, HasSubstr("cannot be written to: Read-only"));
 }
 
@@ -386,6 +426,52 @@ TEST_F(CheckpointStorageTest, PausesWhereItIsFullAtTheEnd) {
       ">out && echo verified\n");
   EXPECT_EQ(result.out, "code 5\ncode 0\nverified\n") << result.err;
   EXPECT_THAT(result.err, HasSubstr("free some space there"));
+}
+
+class MovedStoreTest : public CheckpointStorageTest {
+ protected:
+  // Moves the store while the experiment trains, and what more `after` does.
+  CliResult MoveDuringARun(const std::string& after = "") const {
+    WriteYaml("  save_trial_best: 1\n", 100000);
+    return Bash(
+        "dtrain create kept.yaml 2>err >out & runner=$!\n"
+        "for i in $(seq 600); do grep -q 'at batch 20' err && break; sleep "
+        "0.05; done\n"
+        "mv store moved\n" +
+        after + "\nwait $runner; echo code $?; cat err >&2");
+  }
+};
+
+TEST_F(MovedStoreTest, PausesAndSaysWhereItIs) {
+  const CliResult result = MoveDuringARun();
+  EXPECT_EQ(result.out, "code 5\n") << result.err;
+  const std::string moved = (dtrain_.directory() / "moved").string();
+  EXPECT_THAT(result.err,
+              HasSubstr("was moved or removed while an experiment"));
+  EXPECT_THAT(result.err, HasSubstr("it is " + moved + " now"));
+  const json row =
+      Run({"--store", "moved", "list", "--json"}).Json()["experiments"][0];
+  EXPECT_EQ(row["state"], "PAUSED");
+  // The program makes its own directory again; dtrain puts nothing there.
+  EXPECT_FALSE(fs::exists(StoreLayout(dtrain_.store()).Checkpoints({1, 1})));
+  EXPECT_FALSE(fs::exists(StoreLayout(dtrain_.store()).Database()));
+  const CliResult resumed = dtrain_.Run({"--store", "moved", "resume", "1"},
+                                        {.signal_when = "at batch"});
+  EXPECT_EQ(resumed.code, 130) << resumed.err;
+  EXPECT_EQ(Run({"--store", "moved", "checkpoint", "verify"}).code, 0);
+}
+
+TEST_F(MovedStoreTest, SeesAnotherStoreInItsPlace) {
+  const CliResult result = MoveDuringARun("cp -a moved store");
+  EXPECT_EQ(result.out, "code 5\n") << result.err;
+  EXPECT_THAT(result.err, testing::AnyOf(HasSubstr("was replaced by another"),
+                                         HasSubstr("was moved or removed")));
+}
+
+TEST_F(MovedStoreTest, SeesThatItWasRemoved) {
+  const CliResult result = MoveDuringARun("rm -r moved");
+  EXPECT_EQ(result.out, "code 5\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("put it back"));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST_F(LimitsTest, TooFewDescriptorsForTheSlots) {
 
 TEST_F(LimitsTest, TooFewDescriptorsForATrial) {
   const CliResult result =
-      CreateUnder("prlimit --nofile=20", FaultYaml("", 40));
+      CreateUnder("prlimit --nofile=22", FaultYaml("", 40));
   ExpectCleanEnd(result, "Too many open files");
   ExpectPausedForWantOfIt(result);
   ExpectResumes();

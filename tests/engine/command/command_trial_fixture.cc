@@ -35,6 +35,7 @@ CommandTrialTest::CommandTrialTest() {
 
 CommandEnd CommandTrialTest::Run(const std::string& script) {
   std::ofstream(directory_.path() / "program.sh") << script;
+  std::filesystem::create_directories(spec_.directory);  // as a launcher does
   said_.clear();
   int ends[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);

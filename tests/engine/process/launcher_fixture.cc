@@ -11,6 +11,7 @@
 
 #include "engine/process/process_table.h"
 #include "engine/process/trial_host.h"
+#include "engine/store/private_files.h"
 #include "tests/support/patience.h"
 
 namespace dtrain {
@@ -35,10 +36,13 @@ TrialSpec LauncherFixture::Spec(const std::string& behaviour,
                                 std::int64_t number,
                                 nlohmann::json hparams) const {
   const TrialId id{.experiment = Experiment(), .number = number};
+  const StoreLayout layout(directory.path() / "store");
+  // As the runner has made it.
+  MakePrivateDirectories(layout.Experiment(id.experiment));
   return {.id = id,
           .entrypoint = behaviour,
           .hparams = std::move(hparams),
-          .directory = StoreLayout(directory.path() / "store").Trial(id)};
+          .directory = layout.Trial(id)};
 }
 
 LocalLauncherOptions LauncherFixture::TwoRankOptions() const {

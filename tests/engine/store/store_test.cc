@@ -232,6 +232,23 @@ TEST_F(StoreTest, DataVersionTellsOfTheWritesOfOthers) {
   EXPECT_NE(mine.DataVersion(), before);
 }
 
+TEST_F(StoreTest, KnowsThatItWasMovedRemovedOrReplaced) {
+  Store store = Store::OpenForWriting(layout_);
+  const fs::path moved = layout_.root().string() + "-moved";
+  EXPECT_EQ(store.WhyMoved(), "");
+
+  fs::rename(layout_.root(), moved);
+  EXPECT_THAT(store.WhyMoved(), HasSubstr("was moved or removed"));
+  EXPECT_THAT(store.WhyMoved(), HasSubstr("it is " + moved.string() + " now"));
+  AddSample(store, 1);  // goes where it is now
+  EXPECT_EQ(Store::OpenForReading(StoreLayout(moved)).Trials(1).size(), 1u);
+
+  Store::OpenForWriting(layout_);
+  EXPECT_THAT(store.WhyMoved(), HasSubstr("was replaced by another one"));
+  fs::remove_all(moved);
+  EXPECT_THAT(store.WhyMoved(), HasSubstr("put it back"));
+}
+
 TEST_F(StoreTest, WalIsMovedIntoTheDatabaseWhenItHasGrown) {
   Store store = Store::OpenForWriting(layout_);
   AddSample(store, 1);
