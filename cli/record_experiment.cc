@@ -33,6 +33,24 @@ void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
       "warning: and " + std::to_string(list.left_out.size() - said) + " more");
 }
 
+void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
+  std::vector<std::string> secrets = LikelySecrets(list);
+  if (secrets.empty()) return;
+  const std::size_t all = secrets.size();
+  secrets.resize(std::min(all, kMostSaid));
+  for (std::string& path : secrets) path = "'" + path + "'";
+  const std::string more =
+      all > secrets.size()
+          ? " and " + std::to_string(all - secrets.size()) + " more"
+          : "";
+  Say(globals,
+      "warning: context " + list.directory.string() + ": " +
+          Join(secrets, ", ") + more +
+          (all == 1 ? " looks like a secret, and a copy is"
+                    : " look like secrets, and copies are") +
+          " stored with the experiment; name what its trials do not need in " +
+          (list.directory / ".detignore").string() + " or a .gitignore");
+}
 // The directory of an experiment's checkpoints outside of the store, which goes
 // again unless the experiment is recorded.
 class NewStorage {
@@ -88,6 +106,7 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
   if (!config.environment.All().empty()) excluded.emplace_back(config_file);
   ContextList list = ListContext(directory, excluded);
   SayLeftOut(list, globals);
+  SaySecrets(list, globals);
   return list;
 }
 

@@ -1,6 +1,7 @@
 #include "engine/context/context_list.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -257,12 +258,49 @@ std::string Walk::Largest() const {
   return parts.empty() ? "" : " (the largest: " + Join(parts, ", ") + ")";
 }
 
+// .env.production is one, .env.example is there to be filled in.
+bool IsEnvironmentFile(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kPatterns = {
+      ".env.example", ".env.sample", ".env.template", ".env.dist"};
+  return name == ".env" ||
+         (name.starts_with(".env.") &&
+          std::ranges::find(kPatterns, name) == kPatterns.end());
+}
+
+bool IsLikelySecret(const fs::path& path) {
+  constexpr std::array<std::string_view, 5> kNames = {
+      ".netrc", ".npmrc", ".pypirc", ".git-credentials", "kaggle.json"};
+  constexpr std::array<std::string_view, 4> kKeys = {"id_rsa", "id_dsa",
+                                                     "id_ecdsa", "id_ed25519"};
+  constexpr std::array<std::string_view, 4> kKinds = {".pem", ".key", ".p12",
+                                                      ".pfx"};
+  const std::string name = path.filename().string();
+  const auto begins = [&](std::string_view key) {
+    return name.starts_with(key);
+  };
+  const auto ends = [&](std::string_view kind) { return name.ends_with(kind); };
+  const bool aws =
+      name == "credentials" && path.parent_path().filename() == ".aws";
+  return aws || IsEnvironmentFile(name) ||
+         std::ranges::find(kNames, name) != kNames.end() ||
+         std::ranges::any_of(kKinds, ends) ||
+         (std::ranges::any_of(kKeys, begins) && !name.ends_with(".pub"));
+}
+
 }  // namespace
 
 ContextList ListContext(const fs::path& directory,
                         const std::vector<fs::path>& excluded,
                         const ContextLimits& limits) {
   return Walk(directory, excluded, limits).Run();
+}
+
+std::vector<std::string> LikelySecrets(const ContextList& list) {
+  std::vector<std::string> secrets;
+  for (const ContextFile& file : list.files) {
+    if (IsLikelySecret(file.path)) secrets.push_back(file.path);
+  }
+  return secrets;
 }
 
 }  // namespace dtrain

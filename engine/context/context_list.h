@@ -44,4 +44,10 @@ ContextList ListContext(const std::filesystem::path& directory,
                         const std::vector<std::filesystem::path>& excluded = {},
                         const ContextLimits& limits = {});
 
+/// The paths of `list` that have names under which people keep passwords and
+/// private keys: .env, .netrc, .npmrc, .pypirc, .git-credentials,
+/// .aws/credentials, kaggle.json, id_rsa and its like, *.pem, *.key, *.p12 and
+/// *.pfx. Looks at no content.
+std::vector<std::string> LikelySecrets(const ContextList& list);
+
 }  // namespace dtrain

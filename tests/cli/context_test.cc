@@ -69,6 +69,33 @@ class ContextTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
+TEST_F(ContextTest, WarnsOfWellKnownSecrets) {
+  Write(".env", "PASSWORD=x");
+  Write("keys/id_ed25519", "-");
+  const std::string warning =
+      "dtrain: warning: context in: '.env', 'keys/id_ed25519' look like "
+      "secrets, and copies are stored with the experiment; name what its "
+      "trials do not need in in/.detignore or a .gitignore\n";
+  EXPECT_THAT(dtrain_.Run({"create", "in/exp.yaml", "--dry-run"}).err,
+              HasSubstr(warning));
+  EXPECT_THAT(dtrain_.Run({"validate", "in/exp.yaml"}).err, HasSubstr(warning));
+
+  Write(".gitignore", "keys\n");
+  EXPECT_THAT(dtrain_.Run({"create", "in/exp.yaml", "--dry-run"}).err,
+              HasSubstr("'.env' looks like a secret, and a copy is stored"));
+  Write(".detignore", ".env\n");
+  EXPECT_THAT(dtrain_.Run({"create", "in/exp.yaml", "--dry-run"}).err,
+              Not(HasSubstr("secret")));
+}
+
+TEST_F(ContextTest, WarnsOfTenSecretsAtMost) {
+  std::ranges::for_each(std::string("abcdefghijkl"), [&](char name) {
+    Write(std::string(1, name) + ".pem", "-");
+  });
+  EXPECT_THAT(dtrain_.Run({"create", "in/exp.yaml", "--dry-run"}).err,
+              HasSubstr("'j.pem' and 2 more look like secrets"));
+}
+
 TEST_F(ContextTest, RefusesOneThatIsTooLarge) {
   Write("data/train.bin", "");
   fs::resize_file(context() / "data/train.bin", 96'000'000);

@@ -66,6 +66,31 @@ TEST_F(ContextListTest, LeavesStoresOutWhateverTheirNames) {
               ElementsAre("mine/dtrain.db", "train.py"));
 }
 
+TEST_F(ContextListTest, KnowsWellKnownSecretsByTheirNames) {
+  const std::vector<std::string> secrets = {
+      ".aws/credentials", ".env",        ".env.local",      ".git-credentials",
+      ".netrc",           ".npmrc",      ".pypirc",         "a/id_rsa",
+      "b/.env",           "id_ecdsa_sk", "id_ed25519_work", "kaggle.json",
+      "server.key",       "tls.pem",     "x.p12",           "x.pfx"};
+  std::ranges::for_each(secrets, [&](const auto& name) { Write(name); });
+  Write(".env.example");
+  Write("credentials");
+  Write("environment.py");
+  Write("id_map.csv");
+  Write("id_rsa.pub");
+  Write("keys.py");
+  EXPECT_EQ(LikelySecrets(ListContext(root())), secrets);
+}
+
+TEST_F(ContextListTest, SecretsThatAreIgnoredAreNone) {
+  Write(".env");
+  Write("tls.pem");
+  Write("train.py");
+  Write(".gitignore", ".env\n");
+  Write(".detignore", "*.pem\n");
+  EXPECT_THAT(LikelySecrets(ListContext(root())), IsEmpty());
+}
+
 TEST_F(ContextListTest, NamesWhatTakesTheRoom) {
   Write("data/a.bin", std::string(600, 'a'));
   Write("data/b.bin", std::string(500, 'b'));
