@@ -62,7 +62,8 @@ void Export(const ConfigOptions& options, const Store& store,
     const fs::path& path;
   } undo{made};
   const std::size_t files =
-      context ? CopyContext(*context, made).files.size() : 0;
+      context ? CopyContext(*context, made, CopyAccess::kReadWrite).files.size()
+              : 0;
   const std::string name =
       "experiment-" + std::to_string(detail.row.id) + ".yaml";
   NewFile yaml(made / name, /*replace=*/false);

@@ -145,8 +145,12 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
       Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
   provenance[kAllowUnread] = options.allow_unread;
   const Recording record = [&](Store& store) {
-    return RecordExperiment(store, config, RecordedYaml(text, config),
-                            provenance, parts);
+    const std::int64_t id = RecordExperiment(
+        store, config, RecordedYaml(text, config), provenance, parts);
+    if (parts.context) {
+      SayCopies(store.layout(), config, slots, *parts.context, globals);
+    }
+    return id;
   };
   return RunOnNodes(place, config, slots, globals, request, [&] {
     const StoreLayout layout = FindStore(globals);

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/checkpoint/uuid.h"
 #include "engine/context/staged_files.h"
+#include "engine/context/working_tree.h"
 #include "engine/run/checkpoint_policy.h"
 #include "engine/run/trials_lock.h"
 #include "engine/store/checkpoint_storage.h"
@@ -58,8 +59,9 @@ bool GarbageCollection::Collect(const ExperimentRow& experiment) {
   // As it is now that nobody can change it.
   const auto rows = store_.Experiments({.archived = true, .id = id});
   if (rows.empty()) return true;
-  if (IsFinal(rows.front().state)) ApplyPolicy(rows.front());
-  RemoveLeftovers(id);
+  const bool ended = IsFinal(rows.front().state);
+  if (ended) ApplyPolicy(rows.front());
+  RemoveLeftovers(id, ended);
   return true;
 }
 
@@ -91,7 +93,7 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
   }
 }
 
-void GarbageCollection::RemoveLeftovers(std::int64_t experiment) {
+void GarbageCollection::RemoveLeftovers(std::int64_t experiment, bool ended) {
   const auto checkpoints = store_.Checkpoints(experiment, /*deleted=*/true);
   const StoreLayout& layout = store_.layout();
   const fs::path trials = layout.Trials(experiment);
@@ -104,6 +106,7 @@ void GarbageCollection::RemoveLeftovers(std::int64_t experiment) {
     const TrialId trial{experiment, *number};
     RemoveTrash(experiment, layout.Trial(trial));
     RemoveLeftoversIn(layout.Checkpoints(trial), experiment, checkpoints);
+    RemoveTreesOf(trial, ended);
   }
   for (const std::string& storage : OwnStorages()) {
     const fs::path root =
@@ -140,6 +143,23 @@ void GarbageCollection::RemoveLeftoversIn(
             .kind = "leftover",
             .path = path,
             .why = why});
+  }
+}
+
+void GarbageCollection::RemoveTreesOf(TrialId trial, bool ended) {
+  const fs::path tree = store_.layout().WorkingTree(trial);
+  const std::string own = tree.filename().string();
+  for (const std::string& name : NamesIn(tree.parent_path())) {
+    const bool unfinished = name == NewTree(own).string();
+    const bool trash = name == own + std::string(kTrashSuffix);
+    if (!unfinished && !trash && !(ended && name == own)) continue;
+    Remove({.experiment = trial.experiment,
+            .kind = name == own ? "files" : "leftover",
+            .path = tree.parent_path() / name,
+            .why = unfinished ? "was not finished"
+                   : trash    ? "was being deleted"
+                              : "trial " + ToString(trial) +
+                                 " worked in it and has ended"});
   }
 }
 

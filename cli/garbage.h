@@ -12,7 +12,7 @@ namespace dtrain {
 /// One thing that a collection removes, or would.
 struct Garbage {
   std::int64_t experiment = 0;  // 0: none has it
-  std::string kind;             // "checkpoint" or "leftover"
+  std::string kind;             // "checkpoint", "files" or "leftover"
   std::filesystem::path path;
   std::int64_t bytes = 0;
   std::string why;
@@ -20,7 +20,8 @@ struct Garbage {
 
 /// Removes from a store what nobody needs, and nothing of an experiment that
 /// has a runner: checkpoints of ended experiments that the configuration does
-/// not keep, and what crashes left. Where it is dry it only tells.
+/// not keep, files that their commands wrote where they ran, and what crashes
+/// left. Where it is dry it only tells.
 class GarbageCollection {
  public:
   GarbageCollection(Store& store, bool dry) : store_(store), dry_(dry) {}
@@ -38,9 +39,11 @@ class GarbageCollection {
 
  private:
   void ApplyPolicy(const ExperimentRow& experiment);
-  void RemoveLeftovers(std::int64_t experiment);
+  void RemoveLeftovers(std::int64_t experiment, bool ended);
   void RemoveTrash(std::int64_t experiment,
                    const std::filesystem::path& directory);
+  // Removes the working trees of a trial that ran a command.
+  void RemoveTreesOf(TrialId trial, bool ended);
   void RemoveLeftoversIn(const std::filesystem::path& directory,
                          std::int64_t experiment,
                          const std::vector<CheckpointRow>& checkpoints);

@@ -9,8 +9,10 @@
 #include "engine/base/text.h"
 #include "engine/context/context_need.h"
 #include "engine/context/staged_files.h"
+#include "engine/context/working_tree.h"
 #include "engine/run/runner.h"
 #include "engine/store/checkpoint_storage.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {
@@ -19,6 +21,7 @@ constexpr char kHash[] = "context_hash";
 constexpr char kFiles[] = "context_files";
 constexpr char kBytes[] = "context_bytes";
 constexpr std::size_t kMostSaid = 10;
+constexpr std::int64_t kSaidBytes = 10'000'000;
 
 void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
   const std::size_t said = std::min(list.left_out.size(), kMostSaid);
@@ -145,6 +148,33 @@ std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
   if (!detail.provenance.contains(kHash)) return std::nullopt;
   return ListStoredContext(layout, detail.row.id,
                            detail.provenance.at(kHash).get<std::string>());
+}
+
+void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
+               const SlotPlan& slots, const ContextList& context,
+               const GlobalOptions& globals) {
+  if (!IsCommand(config) || context.bytes <= kSaidBytes ||
+      SharesBlocks(layout.Experiments())) {
+    return;
+  }
+  const std::int64_t at_once = std::min(
+      TrialsAtOnce(config.searcher, config.hyperparameters), slots.count);
+  std::int64_t all = 0;
+  for (const PlanRow& row :
+       PlanSearch(config.searcher, config.hyperparameters).rows) {
+    all += row.trials;
+  }
+  std::string text =
+      "each trial copies the context, " + FormatBytes(context.bytes) +
+      ", until it has ended: " + FormatBytes(at_once * context.bytes) +
+      " for " + std::to_string(at_once) +
+      (at_once == 1 ? " trial" : " trials") + " at once";
+  if (all > at_once) {
+    text += ", up to " + FormatBytes(all * context.bytes) + " where all " +
+            std::to_string(all) + " are paused";
+  }
+  Say(globals, text + " (" + layout.root().string() +
+                   ": its file system cannot share blocks)");
 }
 
 nlohmann::json ContextJson(const nlohmann::json& provenance) {

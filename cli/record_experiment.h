@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
+#include "engine/slots/slots.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
@@ -54,6 +55,12 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
 /// Error(kDamaged) if it is not as it was recorded.
 std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
                                            const ExperimentDetail& detail);
+
+/// Says what the copies of the context that commands work in take, where that
+/// is much and the file system of the store shares no blocks.
+void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
+               const SlotPlan& slots, const ContextList& context,
+               const GlobalOptions& globals);
 
 /// {"files", "bytes", "hash"} of a recorded context; null without one.
 nlohmann::json ContextJson(const nlohmann::json& provenance);

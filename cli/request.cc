@@ -10,6 +10,7 @@
 #include "cli/store_change.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/context/working_tree.h"
 
 namespace dtrain {
 namespace {
@@ -61,6 +62,11 @@ void CancelHere(Store& store, std::int64_t id) {
       writer.FinishRequest(request.id);
     }
   });
+  if (!store.Experiment(id)->provenance.contains("context_hash")) return;
+  for (const TrialRow& trial : store.Trials(id)) {
+    TidyWorkingTree(store.layout().Context(id),
+                    store.layout().WorkingTree(trial.id));
+  }
 }
 
 void Refuse(Asked& asked, const std::string& remedy,

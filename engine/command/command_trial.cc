@@ -14,6 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/command/program_environment.h"
+#include "engine/context/working_tree.h"
 #include "engine/process/find_program.h"
 #include "engine/train/log_line.h"
 #include "engine/wire/json_fields.h"
@@ -138,6 +139,7 @@ void CommandTrial::Restore() {
 }
 
 void CommandTrial::Start() {
+  if (!spec_.master.empty()) MakeWorkingTree(spec_.master, spec_.context);
   MakeEmptyDirectory(scratch_);
   socket_.emplace(scratch_);
   ProgramSurroundings around{.description = scratch_ / "trial.json",

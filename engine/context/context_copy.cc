@@ -33,8 +33,10 @@ bool IsAsListed(const struct stat& now, const ContextFile& file) {
 
 class Copy {
  public:
-  Copy(const ContextList& list, fs::path to)
-      : list_(list), to_(std::move(to)) {}
+  Copy(const ContextList& list, fs::path to, CopyAccess access)
+      : list_(list),
+        to_(std::move(to)),
+        writable_(access == CopyAccess::kReadWrite ? S_IWUSR : 0) {}
 
   ContextManifest Run() {
     ContextManifest manifest;
@@ -56,7 +58,7 @@ class Copy {
     MakeParents(path.parent_path());
     const UniqueFd out(::open(path.c_str(),
                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                              file.executable ? 0700 : 0600));
+                              (file.executable ? 0500 : 0400) | writable_));
     if (!out) CannotWrite(path, errno);
     std::string sha256 = CopyBytes(file, in.get(), out.get(), path);
     CheckUnchanged(in.get(), file);
@@ -126,13 +128,15 @@ class Copy {
 
   const ContextList& list_;
   const fs::path to_;
+  const mode_t writable_;
   std::set<fs::path> directories_;
 };
 
 }  // namespace
 
-ContextManifest CopyContext(const ContextList& list, const fs::path& to) {
-  return Copy(list, to).Run();
+ContextManifest CopyContext(const ContextList& list, const fs::path& to,
+                            CopyAccess access) {
+  return Copy(list, to, access).Run();
 }
 
 }  // namespace dtrain

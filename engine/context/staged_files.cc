@@ -112,7 +112,7 @@ ContextManifest StagedFiles::AddContext(const ContextList& list) {
   MakeDirectory();
   const fs::path files = directory_ / layout_.Context(0).filename();
   MakePrivateDirectories(files);
-  ContextManifest manifest = CopyContext(list, files);
+  ContextManifest manifest = CopyContext(list, files, CopyAccess::kReadOnly);
   WriteList(directory_ / layout_.ContextListFile(0).filename(),
             manifest.Text());
   return manifest;

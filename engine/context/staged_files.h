@@ -24,7 +24,7 @@ class StagedFiles {
   StagedFiles& operator=(const StagedFiles&) = delete;
   ~StagedFiles();
 
-  /// Copies a context. Throws as CopyContext.
+  /// Copies a context, read-only. Throws as CopyContext.
   ContextManifest AddContext(const ContextList& list);
   /// Adds the checkpoint `uuid`, whose files are in `directory`, for its trials
   /// to begin from: by hard links where they can be had, so that it takes no

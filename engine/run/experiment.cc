@@ -300,6 +300,7 @@ void Experiment::RecordEnd(const RunResult& result) {
                     failed     ? state_.why_stopping
                     : canceled ? "canceled"
                                : driver_.WhyPaused(*trial));
+    if (IsFinal(left)) state_.TidyTree(trial->row.id);
   }
   RecordChangedBatches();
   requests_.RecordDone();

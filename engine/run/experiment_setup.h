@@ -37,7 +37,9 @@ struct ExperimentSetup {
   std::int64_t slots_per_trial = 1;
   std::string advice;   // what to tell the user at the start, or empty
   std::string boot_id;  // of this machine, recorded beside pids
-  std::string context;  // directory in which commands are executed
+  std::string context;  // directory in which commands are executed …
+  // … or the stored one, of which each trial has a copy to work in.
+  bool stored_context = false;
   // Of the experiment in the store, which has to stay there; empty: nobody
   // looks.
   std::filesystem::path directory;

@@ -1,12 +1,53 @@
 #include "engine/run/experiment_state.h"
 
+#include <system_error>
 #include <utility>
 
+#include "engine/context/working_tree.h"
 #include "engine/run/checkpoint_files.h"
 #include "engine/store/checkpoint_storage.h"
 #include "searchers/registry.h"
 
 namespace dtrain {
+
+TreeTidier::~TreeTidier() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void TreeTidier::Add(const std::filesystem::path& master,
+                     std::filesystem::path tree) {
+  {
+    const std::lock_guard lock(mutex_);
+    trees_.push_back(std::move(tree));
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) return;
+  try {
+    thread_ = std::thread([this, master] { Run(master); });
+  } catch (const std::system_error&) {
+    // No room for a thread now. Those that wait are tidied with a later one,
+    // or stay for `dtrain gc`.
+  }
+}
+
+void TreeTidier::Run(const std::filesystem::path& master) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return over_ || !trees_.empty(); });
+    if (trees_.empty()) return;
+    const std::filesystem::path tree = std::move(trees_.front());
+    trees_.pop_front();
+    lock.unlock();
+    TidyWorkingTree(master, tree);
+    lock.lock();
+  }
+}
 
 ExperimentState::ExperimentState(ExperimentSetup with, ExperimentDoors through)
     : setup(std::move(with)),
@@ -72,6 +113,13 @@ void ExperimentState::Delete(const CheckpointKeeper::Rows& checkpoints) {
     const auto path = doors.store.PathOf(row);
     outbox.After([path] { RemoveQuietly(path); });
   }
+}
+
+void ExperimentState::TidyTree(TrialId trial) {
+  if (!setup.stored_context) return;
+  outbox.After([this, tree = doors.store.layout().WorkingTree(trial)] {
+    tidier.Add(setup.context, tree);
+  });
 }
 
 }  // namespace dtrain

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "engine/run/best_trial.h"
@@ -18,6 +22,29 @@
 #include "engine/run/unread_hparams.h"
 
 namespace dtrain {
+
+/// Tidies the directories that ended commands worked in, in a thread of its
+/// own: the disk may take long to remove them, and other trials want to start.
+class TreeTidier {
+ public:
+  TreeTidier() = default;
+  TreeTidier(const TreeTidier&) = delete;
+  TreeTidier& operator=(const TreeTidier&) = delete;
+  /// Waits until all is tidy.
+  ~TreeTidier();
+
+  /// TidyWorkingTree, soon.
+  void Add(const std::filesystem::path& master, std::filesystem::path tree);
+
+ private:
+  void Run(const std::filesystem::path& master);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::filesystem::path> trees_;
+  bool over_ = false;
+  std::thread thread_;  // from the first one on
+};
 
 /// What the parts of a running experiment share: Experiment (the loop),
 /// SearchDriver, TrialStarter and TrialListener. One thread. Nothing that they
@@ -45,6 +72,9 @@ struct ExperimentState {
   std::string WhyLost(bool with_storage = true) const;
   /// Records checkpoints as deleted, and then deletes them.
   void Delete(const CheckpointKeeper::Rows& checkpoints);
+  /// Leaves of the directory that an ended command worked in what it wrote,
+  /// once its end is recorded.
+  void TidyTree(TrialId trial);
 
   ExperimentSetup setup;
   ExperimentDoors doors;
@@ -70,6 +100,7 @@ struct ExperimentState {
   Unit counted = Unit::kBatches;  // what the trials' `batches` count
   int failed_starts = 0;          // of processes, one after the other
   std::string last_error;         // of a trial
+  TreeTidier tidier;
 };
 
 }  // namespace dtrain

@@ -202,6 +202,7 @@ void SearchDriver::End(TrialState& trial, State state,
   state_.RecordBatches(trial);
   state_.SetState(trial, state, reason);
   state_.Delete(state_.keeper.End(trial.row.id));
+  state_.TidyTree(trial.row.id);
   state_.Tell(trial);
   state_.trials.End(trial);
 }

@@ -105,6 +105,10 @@ TrialSpec TrialStarter::SpecOf(const TrialState& trial) const {
           std::get_if<std::vector<std::string>>(&config.entrypoint)) {
     spec.command = *words;
     spec.context = state_.setup.context;
+    if (state_.setup.stored_context) {
+      spec.master = spec.context;
+      spec.context = layout.WorkingTree(trial.row.id).string();
+    }
   }
   spec.hparams = trial.row.hparams;
   spec.data = config.data;

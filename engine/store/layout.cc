@@ -44,6 +44,10 @@ std::filesystem::path StoreLayout::Trial(TrialId trial) const {
   return Trials(trial.experiment) / std::to_string(trial.number);
 }
 
+std::filesystem::path StoreLayout::WorkingTree(TrialId trial) const {
+  return Trial(trial) / "work";
+}
+
 std::filesystem::path StoreLayout::TrialLog(TrialId trial) const {
   return Trial(trial) / "log";
 }

@@ -30,9 +30,9 @@ class StoreLayout {
   std::filesystem::path TrialsLock(std::int64_t experiment) const;
   /// What a detached runner prints.
   std::filesystem::path RunnerLog(std::int64_t experiment) const;
-  /// What it needs of its user's files to run, as they were when it was made;
-  /// its trials may write there too. There only if its provenance has a
-  /// context_hash.
+  /// The master copy of its user's files that it needs to run, as they were
+  /// when it was made. Read-only; trials of earlier versions wrote there. There
+  /// only if its provenance has a context_hash.
   std::filesystem::path Context(std::int64_t experiment) const;
   /// The files of that, as a ContextManifest.
   std::filesystem::path ContextListFile(std::int64_t experiment) const;
@@ -43,6 +43,9 @@ class StoreLayout {
   /// Holds a directory for each of its trials, named by its number.
   std::filesystem::path Trials(std::int64_t experiment) const;
   std::filesystem::path Trial(TrialId trial) const;
+  /// A command's own copy of the context, in which it runs; once it has ended,
+  /// what it wrote there.
+  std::filesystem::path WorkingTree(TrialId trial) const;
   std::filesystem::path TrialLog(TrialId trial) const;
   /// What a command may use while it runs.
   std::filesystem::path Scratch(TrialId trial) const;

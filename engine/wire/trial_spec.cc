@@ -113,6 +113,7 @@ json TrialSpec::ToJson() const {
           {"library", library},
           {"command", command},
           {"context", context},
+          {"master", master},
           {"hparams", hparams},
           {"data", data},
           {"seed", seed},
@@ -158,6 +159,7 @@ TrialSpec TrialSpec::FromJson(const json& object) {
       .warm_start = fields.String("warm_start"),
       .settings = TrainerSettings::FromJson(fields.At("settings"))};
   spec.completed = fields.Lengths("completed");
+  if (object.contains("master")) spec.master = fields.String("master");
   if (object.contains("checkpoints")) {
     spec.checkpoints = fields.String("checkpoints");
   }

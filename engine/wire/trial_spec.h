@@ -71,6 +71,9 @@ struct TrialSpec {
   // the directory that it is executed in.
   std::vector<std::string> command;
   std::string context;
+  // The stored context that `context`, the trial's own copy of it, is made from
+  // where it is not there; empty: `context` is a directory of the user's.
+  std::string master;
   nlohmann::json hparams = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   std::uint32_t seed = 0;

@@ -207,7 +207,7 @@ TEST_F(CommandTest, RunsInItsCopyOfTheFiles) {
   const CliResult result = dtrain_.Run({"create", "here/run.yaml"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(dtrain_.Run({"logs", "1"}).out,
-              HasSubstr("experiments/1/context\n1.1 | hello"));
+              HasSubstr("experiments/1/trials/1/work\n1.1 | hello"));
 }
 
 class PrintedLinesTest : public CommandTest {

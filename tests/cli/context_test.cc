@@ -201,12 +201,115 @@ TEST_F(ContextTest, IsExportedAsAWholeOrNotAtAll) {
 
 TEST_F(ContextTest, IsRefusedOnceItIsDamaged) {
   AddExperiment();
+  fs::remove(layout_.Context(4) / "model_def.cpp");
   std::ofstream(layout_.Context(4) / "model_def.cpp") << "// other";
   const CliResult result = dtrain_.Run({"config", "4", "--export", "out"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("'model_def.cpp' is missing, or not as "
                                     "it was stored"));
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "out"));
+}
+
+// Commands, each trial in its own copy of the files.
+class OwnTreeTest : public ContextTest {
+ protected:
+  OwnTreeTest() {
+    Write("value", "3\n");
+    Write("run.sh",
+          "#!/bin/sh\n"
+          "n=$(cat count 2>/dev/null || echo 0); n=$((n + 1)); echo $n >count\n"
+          "value=$(cat value); echo 4 >value\n"
+          "echo \"start $n, value $value, in $PWD\"\n"
+          "if [ \"$DTRAIN_HPARAM_waits\" = true ] && [ $n = 1 ]; then\n"
+          "  echo waiting; read -r order <&4; exit 0\n"
+          "fi\n"
+          "printf '{\"type\":\"validation\",\"batches\":1,\"metrics\":"
+          "{\"loss\":%s}}\\n' \"$value\" >&3\n");
+    fs::permissions(context() / "run.sh", fs::perms::owner_all);
+    fs::remove(context() / "model_def.cpp");
+  }
+  CliResult Create(const std::vector<std::string>& more = {},
+                   const CliCall& call = {}) const {
+    Write("exp.yaml",
+          "name: mine\nentrypoint: ./run.sh\n"
+          "hyperparameters: {waits: false, x: {type: categorical, "
+          "vals: [1, 2]}}\n"
+          "searcher: {name: grid, metric: loss, max_length: 1}\n"
+          "resources: {slots: cpu}\nmax_restarts: 0\n");
+    std::vector<std::string> arguments = {"create", "in/exp.yaml"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return dtrain_.Run(arguments, call);
+  }
+  // Leaves experiment 1 PAUSED, its trial in the middle.
+  void CreatePaused() const {
+    const CliResult result = Create({"--set", "hyperparameters={waits: true}",
+                                     "--set", "searcher.name=single"},
+                                    {.signal_when = "waiting"});
+    ASSERT_EQ(result.code, 130) << result.err;
+  }
+  void Tamper() const {
+    fs::remove(layout_.Context(1) / "value");
+    std::ofstream(layout_.Context(1) / "value") << "5\n";
+  }
+  std::string Logs() const { return dtrain_.Run({"logs", "1"}).out; }
+};
+
+TEST_F(OwnTreeTest, NoTrialRunsWhatAnotherRewrote) {
+  const CliResult result = Create();
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(Logs(), AllOf(HasSubstr("1.1 | start 1, value 3, in "),
+                            HasSubstr("1.2 | start 1, value 3, in "),
+                            HasSubstr("experiments/1/trials/2/work\n")));
+  EXPECT_EQ(dtrain_.Run({"doctor"}).out.find("is not as it was stored"),
+            std::string::npos);
+  // What they wrote stays, what they left as it was goes.
+  EXPECT_THAT(NamesIn(layout_.WorkingTree({1, 1})),
+              testing::ElementsAre("count", "value"));
+  EXPECT_EQ(fs::status(layout_.Context(1) / "value").permissions(),
+            fs::perms::owner_read);
+}
+
+TEST_F(OwnTreeTest, ReproducesATrialThatRewroteItsFiles) {
+  ASSERT_EQ(Create().code, 0);
+  const CliResult result = dtrain_.Run({"reproduce", "1.2"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+}
+
+TEST_F(OwnTreeTest, StaysOverAPause) {
+  CreatePaused();
+  EXPECT_TRUE(fs::exists(layout_.WorkingTree({1, 1}) / "run.sh"));
+  const CliResult resumed = dtrain_.Run({"resume", "1"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(Logs(), HasSubstr("start 2, value 4, in "));
+}
+
+TEST_F(OwnTreeTest, IsCollectedOnceItsExperimentHasEnded) {
+  CreatePaused();
+  fs::create_directories(layout_.Trial({1, 1}) / "work.new/half");
+  const CliResult paused = dtrain_.Run({"gc", "--json"});
+  EXPECT_EQ(paused.Json()["removed"].size(), 1u) << paused.out;
+  EXPECT_TRUE(fs::exists(layout_.WorkingTree({1, 1})));
+  ASSERT_EQ(dtrain_.Run({"cancel", "1"}).code, 0);
+  EXPECT_FALSE(fs::exists(layout_.WorkingTree({1, 1}) / "run.sh"));
+  const json ended = dtrain_.Run({"gc", "--json"}).Json();
+  ASSERT_EQ(ended["removed"].size(), 1u);
+  EXPECT_EQ(ended["removed"][0]["kind"], "files");
+  EXPECT_EQ(ended["bytes"], 4);  // "1\n" and "4\n"
+  EXPECT_FALSE(fs::exists(layout_.WorkingTree({1, 1})));
+}
+
+TEST_F(OwnTreeTest, SaysWhatManyTake) {
+  EXPECT_THAT(Create().err, Not(HasSubstr("copies the context")));
+  Write("large", "");
+  fs::resize_file(context() / "large", 11'000'000);
+  const CliResult result = Create({"--slots", "cpu:1"});
+  EXPECT_EQ(result.code, 0);
+  if (result.err.find("copies the context") == std::string::npos) {
+    GTEST_SKIP() << "the file system shares blocks";
+  }
+  EXPECT_THAT(result.err,
+              HasSubstr("each trial copies the context, 11.0 MB, until it has "
+                        "ended: 11.0 MB for 1 trial at once, up to 22.0 MB"));
 }
 
 }  // namespace

@@ -80,13 +80,13 @@ TEST_F(StagedFilesTest, RefusesALinkInThePlaceOfAFile) {
   EXPECT_THAT(Refusal(list, ErrorKind::kUsage), HasSubstr("'train.py'"));
 }
 
-TEST_F(StagedFilesTest, StoresFilesForTheUserAlone) {
+TEST_F(StagedFilesTest, StoresFilesForTheUserAloneToRead) {
   Store();
   const fs::path context = layout_.Context(1);
   EXPECT_EQ(ModeOf(context), 0700);
   EXPECT_EQ(ModeOf(context / "sub"), 0700);
-  EXPECT_EQ(ModeOf(context / "sub/run"), 0700);
-  EXPECT_EQ(ModeOf(context / "train.py"), 0600);
+  EXPECT_EQ(ModeOf(context / "sub/run"), 0500);
+  EXPECT_EQ(ModeOf(context / "train.py"), 0400);
   std::ostringstream text;
   text << std::ifstream(context / "train.py").rdbuf();
   EXPECT_EQ(text.str(), "print()");
@@ -127,6 +127,7 @@ TEST_F(StagedFilesTest, CopiesAStoredOneWithoutWhatTrialsWrote) {
 
 TEST_F(StagedFilesTest, RefusesAStoredOneThatIsNotAsItWas) {
   const std::string hash = Store();
+  fs::remove(layout_.Context(1) / "train.py");
   std::ofstream(layout_.Context(1) / "train.py") << "Print()";
   const ContextList list = ListStoredContext(layout_, 1, hash);
   EXPECT_THAT(Refusal(list, ErrorKind::kDamaged),

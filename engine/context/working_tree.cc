@@ -1,0 +1,311 @@
+#include "engine/context/working_tree.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <set>
+#include <span>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/unique_fd.h"
+#include "engine/context/context_manifest.h"
+#include "engine/context/disk_write.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the name of a tree ends with that is being made.
+constexpr char kNewSuffix[] = ".new";
+constexpr std::size_t kTreePiece = 1 << 16;
+
+ContextManifest ReadList(const fs::path& master) {
+  const fs::path file = ListFileOf(master);
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  try {
+    if (in) return ContextManifest::Parse(text.view(), file.string());
+  } catch (const Error& error) {
+    // kDamaged would be taken for the trial's checkpoint.
+    throw Error(ErrorKind::kFailed, error.what());
+  }
+  throw Error(ErrorKind::kFailed,
+              file.string() + ": cannot be read; restore it from a backup");
+}
+
+[[noreturn]] void CannotRead(const fs::path& file, int error) {
+  throw Error(ErrorKind::kFailed, file.string() + ": cannot be read: " +
+                                      std::generic_category().message(error) +
+                                      "; restore it from a backup");
+}
+
+[[noreturn]] void IsCut(const fs::path& file) {
+  throw Error(ErrorKind::kFailed,
+              file.string() +
+                  ": is shorter than it was stored; restore it from a backup");
+}
+
+bool IsPlainDirectory(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool HasTime(const struct stat& a, const struct stat& b) {
+  return a.st_mtim.tv_sec == b.st_mtim.tv_sec &&
+         a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
+// Copies files of a stored context, each with the time of its original. So a
+// copy whose data a power failure took is told from what the trial wrote: it
+// has that time and another size.
+class TreeCopy {
+ public:
+  TreeCopy(fs::path master, fs::path tree)
+      : master_(std::move(master)), tree_(std::move(tree)) {}
+
+  void CopyAll(const ContextManifest& manifest) {
+    MakeDirectory(tree_);
+    for (const StoredFile& file : manifest.files) {
+      MakeParents(fs::path(file.path).parent_path());
+      CopyFile(file, tree_ / file.path);
+    }
+  }
+
+  void Repair(const ContextManifest& manifest) {
+    for (const StoredFile& file : manifest.files) {
+      struct stat copy {};
+      struct stat original {};
+      const fs::path path = tree_ / file.path;
+      const bool cut = ::lstat(path.c_str(), &copy) == 0 &&
+                       S_ISREG(copy.st_mode) && copy.st_size != file.bytes &&
+                       ::lstat((master_ / file.path).c_str(), &original) == 0 &&
+                       HasTime(copy, original);
+      if (!cut) continue;
+      fs::path whole = path;
+      whole += kNewSuffix;
+      ::unlink(whole.c_str());
+      CopyFile(file, whole);
+      if (::rename(whole.c_str(), path.c_str()) != 0) CannotWrite(path, errno);
+    }
+  }
+
+ private:
+  static void MakeDirectory(const fs::path& path) {
+    if (::mkdir(path.c_str(), 0700) != 0) CannotWrite(path, errno);
+  }
+
+  void MakeParents(const fs::path& directory) {
+    if (directory.empty() || !made_.insert(directory).second) return;
+    MakeParents(directory.parent_path());
+    MakeDirectory(tree_ / directory);
+  }
+
+  void CopyFile(const StoredFile& file, const fs::path& to) {
+    const fs::path from = master_ / file.path;
+    const UniqueFd in(
+        ::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    struct stat status {};
+    if (!in || ::fstat(in.get(), &status) != 0) CannotRead(from, errno);
+    if (!S_ISREG(status.st_mode) || status.st_size != file.bytes) IsCut(from);
+    const UniqueFd out(::open(to.c_str(),
+                              O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                              file.executable ? 0700 : 0600));
+    if (!out) CannotWrite(to, errno);
+    if (!Clone(in.get(), out.get())) {
+      CopyBytes(in.get(), from, out.get(), to, file.bytes);
+    }
+    const timespec times[] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
+                              status.st_mtim};
+    if (::futimens(out.get(), times) != 0) CannotWrite(to, errno);
+  }
+
+  bool Clone(int in, int out) {
+    if (!clones_) return false;
+    if (::ioctl(out, FICLONE, in) == 0) return true;
+    // Some file systems cannot do it with some files.
+    clones_ = errno == EINVAL;
+    return false;
+  }
+
+  void CopyBytes(int in, const fs::path& from, int out, const fs::path& to,
+                 std::int64_t bytes) {
+    while (bytes > 0 && ranges_) {
+      const ssize_t count =
+          ::copy_file_range(in, nullptr, out, nullptr,
+                            static_cast<std::size_t>(bytes), /*flags=*/0);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EIO)) {
+        CannotWrite(to, errno);
+      }
+      // Not here, or not between these two: some give 0 for that.
+      ranges_ = count > 0;
+      if (count > 0) bytes -= count;
+    }
+    std::array<std::byte, kTreePiece> buffer;
+    while (bytes > 0) {
+      const ssize_t count = ::read(in, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) CannotRead(from, errno);
+      if (count == 0) IsCut(from);
+      WriteBytes(out, std::span(buffer).first(static_cast<std::size_t>(count)),
+                 to);
+      bytes -= count;
+    }
+  }
+
+  const fs::path master_;
+  const fs::path tree_;
+  std::set<fs::path> made_;
+  bool clones_ = true;  // until the file system says that it cannot
+  bool ranges_ = true;
+};
+
+// All that `fd` gives, or less at its end.
+std::size_t Fill(int fd, std::span<std::byte> buffer) {
+  std::size_t filled = 0;
+  while (filled < buffer.size()) {
+    const ssize_t count =
+        ::read(fd, buffer.data() + filled, buffer.size() - filled);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    filled += static_cast<std::size_t>(count);
+  }
+  return filled;
+}
+
+bool HaveTheSameBytes(const fs::path& a, const fs::path& b,
+                      std::int64_t bytes) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const UniqueFd first(::open(a.c_str(), kFlags));
+  const UniqueFd second(::open(b.c_str(), kFlags));
+  struct stat original {};
+  if (!first || !second || ::fstat(second.get(), &original) != 0 ||
+      original.st_size != bytes) {
+    return false;
+  }
+  std::array<std::byte, kTreePiece> left;
+  std::array<std::byte, kTreePiece> right;
+  for (std::int64_t done = 0; done < bytes;) {
+    const std::size_t count = Fill(first.get(), left);
+    if (count == 0 || Fill(second.get(), right) != count) return false;
+    if (!std::equal(left.begin(), left.begin() + count, right.begin())) {
+      return false;
+    }
+    done += static_cast<std::int64_t>(count);
+  }
+  return true;
+}
+
+// Of one trial that has ended. A program may have put a link in the place of
+// any directory, to the stored context even.
+class TreeTidying {
+ public:
+  TreeTidying(const fs::path& master, const fs::path& tree)
+      : master_(master), tree_(tree) {}
+
+  void Run() {
+    if (!IsPlainDirectory(tree_)) return;
+    for (const StoredFile& file : ReadList(master_).files) RemoveCopy(file);
+    for (auto directory = plain_.rbegin(); directory != plain_.rend();
+         ++directory) {
+      if (directory->second) ::rmdir((tree_ / directory->first).c_str());
+    }
+    ::rmdir(tree_.c_str());
+  }
+
+ private:
+  // Whether it is a directory in the tree, and no link leads there.
+  bool IsPlain(const fs::path& directory) {
+    if (directory.empty()) return true;
+    const auto known = plain_.find(directory);
+    if (known != plain_.end()) return known->second;
+    const bool plain =
+        IsPlain(directory.parent_path()) && IsPlainDirectory(tree_ / directory);
+    plain_.emplace(directory, plain);
+    return plain;
+  }
+
+  void RemoveCopy(const StoredFile& file) {
+    const fs::path path = tree_ / file.path;
+    struct stat status {};
+    if (!IsPlain(fs::path(file.path).parent_path()) ||
+        ::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size != file.bytes) {
+      return;
+    }
+    if (HaveTheSameBytes(path, master_ / file.path, file.bytes)) {
+      ::unlink(path.c_str());
+    }
+  }
+
+  const fs::path& master_;
+  const fs::path& tree_;
+  std::map<fs::path, bool> plain_;  // those below come after
+};
+
+}  // namespace
+
+fs::path ListFileOf(const fs::path& master) {
+  fs::path file = master;
+  return file += ".list";
+}
+
+fs::path NewTree(const fs::path& tree) {
+  fs::path path = tree;
+  return path += kNewSuffix;
+}
+
+void MakeWorkingTree(const fs::path& master, const fs::path& tree) {
+  const ContextManifest manifest = ReadList(master);
+  if (IsPlainDirectory(tree)) return TreeCopy(master, tree).Repair(manifest);
+  const fs::path made = NewTree(tree);
+  std::error_code error;
+  fs::remove_all(made, error);
+  if (error) CannotWrite(made, error.value());
+  try {
+    TreeCopy(master, made).CopyAll(manifest);
+  } catch (const Error&) {
+    fs::remove_all(made, error);
+    throw;
+  }
+  if (::rename(made.c_str(), tree.c_str()) != 0) CannotWrite(tree, errno);
+}
+
+void TidyWorkingTree(const fs::path& master, const fs::path& tree) {
+  std::error_code ignored;
+  fs::remove_all(NewTree(tree), ignored);
+  try {
+    TreeTidying(master, tree).Run();
+  } catch (const Error&) {
+    // Without the list all of it may be the trial's.
+  }
+}
+
+bool SharesBlocks(const fs::path& directory) {
+  const auto open_nameless = [&] {
+    return UniqueFd(
+        ::open(directory.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  };
+  const UniqueFd from = open_nameless();
+  const UniqueFd to = open_nameless();
+  const std::array<std::byte, 4096> block{};
+  return from && to &&
+         ::write(from.get(), block.data(), block.size()) ==
+             static_cast<ssize_t>(block.size()) &&
+         ::ioctl(to.get(), FICLONE, from.get()) == 0;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,170 @@
+#include "engine/context/working_tree.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <sys/stat.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+#include "engine/context/staged_files.h"
+#include "engine/store/file_tree.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct stat StatusOf(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
+  return status;
+}
+
+std::string TextOf(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+class WorkingTreeTest : public testing::Test {
+ protected:
+  WorkingTreeTest() {
+    const fs::path source = directory_.path() / "source";
+    fs::create_directories(source / "a/b");
+    std::ofstream(source / "train.py") << "print()";
+    std::ofstream(source / "a/b/run") << "go";
+    std::ofstream(source / "a/empty") << "";
+    fs::permissions(source / "a/b/run", fs::perms::owner_all);
+    StagedFiles staged(layout_);
+    staged.AddContext(ListContext(source));
+    staged.Place(1);
+    staged.Keep();
+    fs::create_directories(tree_.parent_path());
+  }
+  void Make() const { MakeWorkingTree(master_, tree_); }
+  void Tidy() const { TidyWorkingTree(master_, tree_); }
+
+  TemporaryDirectory directory_;
+  StoreLayout layout_{directory_.path() / "store"};
+  const fs::path master_ = layout_.Context(1);
+  const fs::path tree_ = layout_.WorkingTree({1, 1});
+};
+
+TEST_F(WorkingTreeTest, HasTheFilesOfTheListAndNoOthers) {
+  std::ofstream(master_ / "stray.py") << "x";
+  Make();
+  EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
+  EXPECT_THAT(NamesIn(tree_ / "a"), ElementsAre("b", "empty"));
+  EXPECT_EQ(TextOf(tree_ / "a/b/run"), "go");
+  EXPECT_EQ(ListFileOf(master_), layout_.ContextListFile(1));
+}
+
+TEST_F(WorkingTreeTest, MayBeWrittenAndSharesNoFile) {
+  Make();
+  EXPECT_EQ(StatusOf(tree_).st_mode & 0777, 0700);
+  EXPECT_EQ(StatusOf(tree_ / "train.py").st_mode & 0777, 0600);
+  EXPECT_EQ(StatusOf(tree_ / "a/b/run").st_mode & 0777, 0700);
+  EXPECT_EQ(StatusOf(tree_ / "train.py").st_nlink, 1u);
+  std::ofstream(tree_ / "train.py") << "print(2)";
+  EXPECT_EQ(TextOf(master_ / "train.py"), "print()");
+}
+
+TEST_F(WorkingTreeTest, StaysAsTheTrialLeftIt) {
+  Make();
+  std::ofstream(tree_ / "train.py") << "print(2)";
+  std::ofstream(tree_ / "state") << "10";
+  fs::remove(tree_ / "a/empty");
+  Make();
+  EXPECT_EQ(TextOf(tree_ / "train.py"), "print(2)");
+  EXPECT_EQ(TextOf(tree_ / "state"), "10");
+  EXPECT_FALSE(fs::exists(tree_ / "a/empty"));
+}
+
+TEST_F(WorkingTreeTest, IsMadeAgainWhereItsMakingWasCutOff) {
+  fs::create_directories(NewTree(tree_) / "a");
+  std::ofstream(NewTree(tree_) / "a/empty") << "half";
+  Make();
+  EXPECT_EQ(TextOf(tree_ / "a/empty"), "");
+  EXPECT_FALSE(fs::exists(NewTree(tree_)));
+}
+
+// The size was not on the disk yet, the time was.
+TEST_F(WorkingTreeTest, MakesACopyAgainThatAPowerFailureCut) {
+  Make();
+  const auto time = fs::last_write_time(tree_ / "train.py");
+  fs::resize_file(tree_ / "train.py", 0);
+  fs::last_write_time(tree_ / "train.py", time);
+  Make();
+  EXPECT_EQ(TextOf(tree_ / "train.py"), "print()");
+  EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
+}
+
+TEST_F(WorkingTreeTest, IsNotMadeOfACutFile) {
+  fs::remove(master_ / "train.py");
+  std::ofstream(master_ / "train.py") << "pri";
+  try {
+    Make();
+    ADD_FAILURE() << "made one";
+  } catch (const Error& error) {
+    // What is damaged is no checkpoint.
+    EXPECT_EQ(error.kind(), ErrorKind::kFailed);
+    EXPECT_THAT(error.what(), HasSubstr("context/train.py: is shorter"));
+  }
+  EXPECT_THAT(NamesIn(tree_.parent_path()), IsEmpty());
+}
+
+TEST_F(WorkingTreeTest, NeedsTheList) {
+  fs::remove(ListFileOf(master_));
+  EXPECT_THROW(Make(), Error);
+  std::ofstream(ListFileOf(master_)) << "nonsense";
+  EXPECT_THROW(Make(), Error);
+}
+
+TEST_F(WorkingTreeTest, GoesWhereATrialWroteNothing) {
+  Make();
+  Tidy();
+  EXPECT_THAT(NamesIn(tree_.parent_path()), IsEmpty());
+  Tidy();
+}
+
+TEST_F(WorkingTreeTest, KeepsWhatTheTrialWrote) {
+  Make();
+  std::ofstream(tree_ / "train.py") << "Print()";  // as long as it was
+  fs::create_directories(tree_ / "out/none");
+  std::ofstream(tree_ / "out/plot") << "x";
+  fs::create_directories(NewTree(tree_));
+  Tidy();
+  EXPECT_THAT(NamesIn(tree_), ElementsAre("out", "train.py"));
+  EXPECT_THAT(NamesIn(tree_ / "out"), ElementsAre("none", "plot"));
+  EXPECT_FALSE(fs::exists(NewTree(tree_)));
+}
+
+TEST_F(WorkingTreeTest, KeepsEverythingWithoutTheList) {
+  Make();
+  fs::remove(ListFileOf(master_));
+  Tidy();
+  EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
+}
+
+TEST_F(WorkingTreeTest, RemovesNothingThroughALink) {
+  Make();
+  fs::remove_all(tree_ / "a");
+  fs::create_directory_symlink(master_ / "a", tree_ / "a");
+  Tidy();
+  EXPECT_THAT(NamesIn(tree_), ElementsAre("a"));
+  EXPECT_EQ(TextOf(master_ / "a/b/run"), "go");
+  fs::remove_all(tree_);
+  fs::create_directory_symlink(master_, tree_);
+  Tidy();
+  EXPECT_EQ(TextOf(master_ / "train.py"), "print()");
+}
+
+}  // namespace
+}  // namespace dtrain
