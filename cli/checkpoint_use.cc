@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
+#include "cli/record_experiment.h"
 #include "cli/slot_choice.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
@@ -94,6 +95,8 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
   if (!options.data.empty()) spec.hparams["data"] = options.data;
   spec.warm_start = store.PathOf(checkpoint).string();
   spec.settings = config.training;
+  RequireWholeContext(store.layout(),
+                      FindExperimentDetail(store, checkpoint.trial.experiment));
   const auto own = CompileOwnModel(
       config, store.layout().Context(checkpoint.trial.experiment), globals);
   if (own) spec.library = own->file.string();

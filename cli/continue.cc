@@ -66,6 +66,7 @@ int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
     const Store store = Store::OpenForReading(layout);
     const SourceCheckpoint start = FindSource(store, options, globals);
     const RecordedTrial trial = FindRecordedTrial(store, start.trial);
+    RequireWholeContext(layout, trial.experiment);
     config = ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
                                    OverridesOf(options), options.labels, layout,
                                    request, globals);

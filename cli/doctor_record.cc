@@ -8,9 +8,11 @@
 
 #include "cli/checkpoint_check.h"
 #include "cli/doctor_checks.h"
+#include "cli/record_experiment.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
 #include "engine/context/staged_files.h"
+#include "engine/context/stored_context.h"
 #include "engine/run/runner_lock.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
@@ -77,6 +79,23 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
                            "delete the experiment with " +
                            NamedCommand(CommandFor(globals, "delete " + id))));
   }
+}
+
+// Reads the stored files of the experiment.
+void CheckContext(const Store& store, const ExperimentRow& row,
+                  std::size_t& good, Findings& findings) {
+  const auto detail = store.Experiment(row.id);
+  if (!detail || !detail->provenance.contains(kContextHash)) return;
+  const auto problem = ContextProblem(store.layout(), row.id,
+                                      detail->provenance, StraysOf(*detail));
+  if (!problem) {
+    ++good;
+    return;
+  }
+  findings.push_back(Remark(
+      "contexts", *problem + "; nothing of experiment " +
+                      std::to_string(row.id) +
+                      " is run again until it is restored from a backup"));
 }
 
 // Checkpoints of an experiment outside of the store that its record does not
@@ -222,10 +241,13 @@ Findings CheckDatabase(const Store& store) {
 Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
   const auto rows = ListExperiments(store, /*archived=*/true);
   Findings experiments;
+  Findings contexts;
   Findings checkpoints;
+  std::size_t whole = 0;
   std::size_t good = 0;
   for (const ExperimentRow& row : rows) {
     CheckExperiment(store, row, globals, experiments);
+    CheckContext(store, row, whole, contexts);
     CheckCheckpoints(store, row.id, globals, good, checkpoints);
   }
   CheckDirectories(store, rows, globals, experiments);
@@ -234,6 +256,9 @@ Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
   Findings all;
   Conclude("experiments", std::to_string(rows.size()) + " experiments",
            experiments, all);
+  Conclude("contexts",
+           std::to_string(whole) + " contexts are as they were stored",
+           contexts, all);
   Conclude("search", "what was recorded of searches replays to the same",
            searches, all);
   Conclude("checkpoints",

@@ -9,6 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/context/context_need.h"
 #include "engine/context/staged_files.h"
+#include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
 #include "engine/run/runner.h"
 #include "engine/store/checkpoint_storage.h"
@@ -17,7 +18,6 @@
 namespace dtrain {
 namespace {
 
-constexpr char kHash[] = "context_hash";
 constexpr char kFiles[] = "context_files";
 constexpr char kBytes[] = "context_bytes";
 constexpr std::size_t kMostSaid = 10;
@@ -119,8 +119,9 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
                               const ExperimentParts& parts) {
   StagedFiles files(store.layout());
   if (parts.context) {
+    RequireOwnFiles(store.layout(), std::nullopt);
     const ContextManifest manifest = files.AddContext(*parts.context);
-    provenance[kHash] = manifest.Hash();
+    provenance[kContextHash] = manifest.Hash();
     provenance[kFiles] = manifest.files.size();
     provenance[kBytes] = manifest.bytes();
   }
@@ -145,9 +146,21 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
 
 std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
                                            const ExperimentDetail& detail) {
-  if (!detail.provenance.contains(kHash)) return std::nullopt;
-  return ListStoredContext(layout, detail.row.id,
-                           detail.provenance.at(kHash).get<std::string>());
+  if (!detail.provenance.contains(kContextHash)) return std::nullopt;
+  return ListStoredContext(
+      layout, detail.row.id,
+      detail.provenance.at(kContextHash).get<std::string>());
+}
+
+void RequireWholeContext(const StoreLayout& layout,
+                         const ExperimentDetail& detail) {
+  RequireStoredContext(layout, detail.row.id, detail.provenance,
+                       StraysOf(detail));
+}
+
+StrayFiles StraysOf(const ExperimentDetail& detail) {
+  return IsCommand(ConfigFromJson(detail.config)) ? StrayFiles::kAllowed
+                                                  : StrayFiles::kRefused;
 }
 
 void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
@@ -178,10 +191,10 @@ void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
 }
 
 nlohmann::json ContextJson(const nlohmann::json& provenance) {
-  if (!provenance.contains(kHash)) return nullptr;
+  if (!provenance.contains(kContextHash)) return nullptr;
   return {{"files", provenance.value(kFiles, 0)},
           {"bytes", provenance.value(kBytes, std::int64_t{0})},
-          {"hash", provenance.at(kHash)}};
+          {"hash", provenance.at(kContextHash)}};
 }
 
 std::string ContextSize(std::int64_t files, std::int64_t bytes) {

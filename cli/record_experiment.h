@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
+#include "engine/context/stored_context.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
 
@@ -55,6 +56,16 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
 /// Error(kDamaged) if it is not as it was recorded.
 std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
                                            const ExperimentDetail& detail);
+
+/// Which files beside those of its list the experiment's stored context may
+/// have: what is compiled from it must have no others.
+StrayFiles StraysOf(const ExperimentDetail& detail);
+
+/// Throws Error(kStore) that names the file and what to do, unless the stored
+/// context of the experiment is as it was recorded and nobody else could change
+/// it. To be called before anything is executed from it or a copy of it.
+void RequireWholeContext(const StoreLayout& layout,
+                         const ExperimentDetail& detail);
 
 /// Says what the copies of the context that commands work in take, where that
 /// is much and the file system of the store shares no blocks.

@@ -170,6 +170,7 @@ int RunAgain(TrialId source, double tolerance, RunRequest& request,
     const Store store = Store::OpenForReading(layout);
     const RecordedTrial trial = FindRecordedTrial(store, source);
     RequireEnded(trial.row, globals);
+    RequireWholeContext(layout, trial.experiment);
     parts = {.context = StoredContextOf(layout, trial.experiment),
              .source = SourceOf(store, trial.experiment),
              .threads = RecordedThreads(trial.experiment),

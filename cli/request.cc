@@ -10,6 +10,7 @@
 #include "cli/store_change.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
 
 namespace dtrain {
@@ -62,7 +63,7 @@ void CancelHere(Store& store, std::int64_t id) {
       writer.FinishRequest(request.id);
     }
   });
-  if (!store.Experiment(id)->provenance.contains("context_hash")) return;
+  if (!store.Experiment(id)->provenance.contains(kContextHash)) return;
   for (const TrialRow& trial : store.Trials(id)) {
     TidyWorkingTree(store.layout().Context(id),
                     store.layout().WorkingTree(trial.id));

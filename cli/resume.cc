@@ -9,6 +9,7 @@
 #include "cli/many_nodes.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/record_experiment.h"
 #include "cli/run_experiment.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
@@ -60,6 +61,7 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
             ", which is final; create it anew from " +
             NamedCommand(CommandFor(globals, "config " + options.experiment)));
   }
+  RequireWholeContext(layout, detail);
   PrintDiagnostics(
       CheckRecordedHparams(
           detail.config, RecordedOptions("experiment " + options.experiment, {},

@@ -10,6 +10,7 @@
 #include "cli/own_model.h"
 #include "cli/run_report.h"
 #include "cli/store_access.h"
+#include "engine/context/stored_context.h"
 #include "engine/run/runner.h"
 
 namespace dtrain {
@@ -29,6 +30,7 @@ int RunHere(const StoreLayout& layout, const Recording& record,
   if (departure) {
     on_begin = [&] { departure(id, layout.RunnerLog(id)); };
   }
+  RequireOwnFiles(layout, id);
   // As it is kept, whatever has become of the directory that it came from.
   const auto own = CompileOwnModel(config, layout.Context(id), globals);
   const auto reporter = MakeReporter(layout, request, globals, on_begin);

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -283,6 +285,47 @@ TEST_F(OwnTreeTest, StaysOverAPause) {
   EXPECT_THAT(Logs(), HasSubstr("start 2, value 4, in "));
 }
 
+TEST_F(OwnTreeTest, OfAnEarlierVersionIsMadeOfTheStoredFiles) {
+  CreatePaused();
+  // It worked among them, and they could be written to.
+  fs::remove_all(layout_.WorkingTree({1, 1}));
+  fs::permissions(layout_.Context(1) / "value", fs::perms::owner_write,
+                  fs::perm_options::add);
+  std::ofstream(layout_.Context(1) / "count") << "1\n";
+  ASSERT_EQ(dtrain_.Run({"doctor", "--json"}).out.find("count"),
+            std::string::npos);
+  const CliResult resumed =
+      dtrain_.Run({"resume", "1"}, {.signal_when = "waiting"});
+  EXPECT_EQ(resumed.code, 130) << resumed.err;
+  EXPECT_THAT(Logs(), HasSubstr("start 1, value 3, in "));
+  EXPECT_TRUE(fs::exists(layout_.WorkingTree({1, 1}) / "run.sh"));
+}
+
+TEST_F(OwnTreeTest, IsNotMadeOfFilesThatChanged) {
+  CreatePaused();
+  Tamper();
+  const CliResult resumed = dtrain_.Run({"resume", "1"});
+  EXPECT_EQ(resumed.code, 5);
+  EXPECT_THAT(resumed.err,
+              AllOf(HasSubstr("experiments/1/context/value: is not as it was "
+                              "stored; nothing was started"),
+                    HasSubstr("from a backup")));
+  const CliResult doctor = dtrain_.Run({"doctor"});
+  EXPECT_EQ(doctor.code, 1);
+  EXPECT_THAT(doctor.out, HasSubstr("contexts     " +
+                                    (layout_.Context(1) / "value").string() +
+                                    ": is not as it was stored"));
+}
+
+TEST_F(OwnTreeTest, IsNotMadeAnewOfFilesThatChanged) {
+  ASSERT_EQ(Create().code, 0);
+  Tamper();
+  const CliResult result = dtrain_.Run({"reproduce", "1.1"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr("context/value: is not as it was stored"));
+  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"].size(), 1u);
+}
+
 TEST_F(OwnTreeTest, IsCollectedOnceItsExperimentHasEnded) {
   CreatePaused();
   fs::create_directories(layout_.Trial({1, 1}) / "work.new/half");
@@ -310,6 +353,35 @@ TEST_F(OwnTreeTest, SaysWhatManyTake) {
   EXPECT_THAT(result.err,
               HasSubstr("each trial copies the context, 11.0 MB, until it has "
                         "ended: 11.0 MB for 1 trial at once, up to 22.0 MB"));
+}
+
+TEST_F(OwnTreeTest, IsNotMadeWhereOthersMayWrite) {
+  CreatePaused();
+  fs::permissions(layout_.Experiments(), fs::perms::others_write,
+                  fs::perm_options::add);
+  const CliResult resumed = dtrain_.Run({"resume", "1"});
+  EXPECT_EQ(resumed.code, 5);
+  EXPECT_THAT(resumed.err,
+              AllOf(HasSubstr("experiments: others may write to it"),
+                    HasSubstr("chmod go-w ")));
+  const CliResult created = Create();
+  EXPECT_EQ(created.code, 5);
+  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"].size(), 1u);
+  // It is read all the same.
+  EXPECT_THAT(Logs(), HasSubstr("waiting"));
+}
+
+TEST_F(OwnTreeTest, IsNotMadeOfAnothersFiles) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root makes what is of another";
+  CreatePaused();
+  ASSERT_EQ(::chown(layout_.Experiment(1).c_str(), 65534, 65534), 0);
+  const CliResult resumed = dtrain_.Run({"resume", "1"});
+  EXPECT_EQ(resumed.code, 5);
+  EXPECT_THAT(resumed.err, HasSubstr("experiments/1: belongs to another user "
+                                     "(uid 65534)"));
+  // Whoever names a store trusts its owner.
+  ASSERT_EQ(::chown(dtrain_.store().c_str(), 65534, 65534), 0);
+  EXPECT_EQ(dtrain_.Run({"resume", "1"}).code, 0);
 }
 
 }  // namespace

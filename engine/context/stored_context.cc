@@ -1,0 +1,170 @@
+#include "engine/context/stored_context.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <span>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/unique_fd.h"
+#include "engine/checkpoint/sha256.h"
+#include "engine/context/staged_files.h"
+#include "engine/store/file_tree.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kHashPiece = 1 << 16;
+
+// Whoever chose the store trusts its owner: a store that is found must be the
+// user's own, one of another user must be named.
+class Trust {
+ public:
+  explicit Trust(const fs::path& root) : owners_{0, ::geteuid()} {
+    struct stat status {};
+    if (::stat(root.c_str(), &status) == 0) owners_.insert(status.st_uid);
+  }
+
+  // Why nothing of `path` may be executed, or empty. What is not there harms
+  // nobody.
+  std::string Problem(const fs::path& path) const {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return "";
+    if (!owners_.contains(status.st_uid)) {
+      return path.string() + ": belongs to another user (uid " +
+             std::to_string(status.st_uid) +
+             "), who could change what is run from it, so nothing is; make it "
+             "yours with chown, or use another store (--store)";
+    }
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
+    std::array<char, 8> mode{};
+    std::snprintf(mode.data(), mode.size(), "%04o", status.st_mode & 07777U);
+    return path.string() + ": others may write to it (mode " + mode.data() +
+           "), and could change what is run from it, so nothing is; see that "
+           "all in it is yours, then: chmod go-w " +
+           path.string();
+  }
+
+ private:
+  std::set<uid_t> owners_;
+};
+
+// The SHA-256 of what `fd` has, up to one byte more than `bytes`; empty where
+// it has not so many.
+std::string HashOf(int fd, std::int64_t bytes) {
+  Sha256 sha;
+  std::array<std::byte, kHashPiece> buffer;
+  std::int64_t done = 0;
+  while (done <= bytes) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return "";
+    if (count == 0) break;
+    sha.Update(std::span(buffer).first(static_cast<std::size_t>(count)));
+    done += count;
+  }
+  std::string hash = sha.Finish();
+  return done == bytes ? hash : "";
+}
+
+std::string Problem(const ContextFile& file, const Trust& trust) {
+  const std::string name = file.source.string() + ": ";
+  const UniqueFd fd(::open(file.source.c_str(),
+                           O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd && errno == ENOENT) return name + "is missing";
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    return name +
+           (errno == ELOOP
+                ? "is a link, and was a file when it was stored"
+                : "cannot be read: " + std::generic_category().message(errno));
+  }
+  if (!S_ISREG(status.st_mode)) return name + "is no plain file any more";
+  if (HashOf(fd.get(), file.bytes) != file.sha256) {
+    return name + "is not as it was stored";
+  }
+  return trust.Problem(file.source);
+}
+
+// The first of what is in `directory`, a part of the context at `root`, that
+// `known` has not.
+std::string FirstStray(const fs::path& root, const fs::path& directory,
+                       const std::set<fs::path>& known) {
+  for (const std::string& name : NamesIn(root / directory)) {
+    const fs::path path = directory / name;
+    if (!known.contains(path)) return (root / path).string();
+    std::string stray = FirstStray(root, path, known);
+    if (!stray.empty()) return stray;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<std::string> ContextProblem(const StoreLayout& layout,
+                                          std::int64_t experiment,
+                                          const nlohmann::json& provenance,
+                                          StrayFiles strays) try {
+  const auto hash = provenance.find(kContextHash);
+  if (hash == provenance.end() || !hash->is_string()) return std::nullopt;
+  const Trust trust(layout.root());
+  const ContextList list =
+      ListStoredContext(layout, experiment, hash->get<std::string>());
+  // With the directories, each of which others must not write to either.
+  std::set<fs::path> known;
+  for (const ContextFile& file : list.files) {
+    std::string problem = Problem(file, trust);
+    if (!problem.empty()) return problem;
+    for (fs::path path = file.path;
+         !path.empty() && known.insert(path).second;) {
+      path = path.parent_path();
+      problem = trust.Problem(list.directory / path);
+      if (!problem.empty()) return problem;
+    }
+  }
+  if (strays == StrayFiles::kAllowed) return std::nullopt;
+  const std::string stray = FirstStray(list.directory, "", known);
+  if (stray.empty()) return std::nullopt;
+  return stray + ": is not one of the files that were stored";
+} catch (const Error& damage) {
+  return damage.what();
+}
+
+void RequireOwnFiles(const StoreLayout& layout,
+                     std::optional<std::int64_t> experiment) {
+  const Trust trust(layout.root());
+  std::vector<fs::path> paths = {layout.Experiments()};
+  if (experiment) {
+    paths.push_back(layout.Experiment(*experiment));
+    paths.push_back(layout.Context(*experiment));
+    paths.push_back(layout.ContextListFile(*experiment));
+    paths.push_back(layout.Trials(*experiment));
+  }
+  for (const fs::path& path : paths) {
+    const std::string problem = trust.Problem(path);
+    if (!problem.empty()) throw Error(ErrorKind::kStore, problem);
+  }
+}
+
+void RequireStoredContext(const StoreLayout& layout, std::int64_t experiment,
+                          const nlohmann::json& provenance, StrayFiles strays) {
+  RequireOwnFiles(layout, experiment);
+  const auto problem = ContextProblem(layout, experiment, provenance, strays);
+  if (!problem) return;
+  throw Error(ErrorKind::kStore,
+              *problem +
+                  "; nothing was started: restore it from a backup, or create "
+                  "the experiment anew from its YAML ('dtrain config " +
+                  std::to_string(experiment) + "') and your files");
+}
+
+}  // namespace dtrain
