@@ -77,6 +77,13 @@ HostPort RunnerOf(const ReadEnvironment& read, int world_size) {
   return runner;
 }
 
+bool AreAllHere(const ReadEnvironment& read, int world_size) {
+  const auto local = read("LOCAL_WORLD_SIZE");
+  if (!local || local->empty()) return false;
+  return NumberOf("LOCAL_WORLD_SIZE", *local, 1, kMaxNetworkRanks) >=
+         world_size;
+}
+
 }  // namespace
 
 std::optional<NodePlace> NodePlaceFrom(const ReadEnvironment& read) {
@@ -86,7 +93,8 @@ std::optional<NodePlace> NodePlaceFrom(const ReadEnvironment& read) {
   if (world_size == 1) return std::nullopt;
   return NodePlace{.rank = RankOf(read, world_size),
                    .world_size = world_size,
-                   .runner = RunnerOf(read, world_size)};
+                   .runner = RunnerOf(read, world_size),
+                   .all_here = AreAllHere(read, world_size)};
 }
 
 }  // namespace dtrain

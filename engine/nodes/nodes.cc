@@ -17,7 +17,22 @@ namespace {
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kFirstNewcomer = 1000;
 
-UniqueFd Listen(const NodePlace& place, int ranks) {
+std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
+
+}  // namespace
+
+Nodes::Nodes(Options options)
+    : options_(std::move(options)),
+      listener_(Listen()),
+      newcomers_(poller_, kFirstNewcomer, options_.clock),
+      nodes_(static_cast<std::size_t>(options_.place.world_size)) {
+  nodes_.front().host = options_.host;
+  poller_.Add(listener_.get(), kListener);
+}
+
+UniqueFd Nodes::Listen() const {
+  const NodePlace& place = options_.place;
+  const int ranks = options_.identity.ranks;
   if (place.world_size * ranks > kMaxNetworkRanks) {
     throw Error(ErrorKind::kResources,
                 "WORLD_SIZE=" + std::to_string(place.world_size) + ": with " +
@@ -27,26 +42,20 @@ UniqueFd Listen(const NodePlace& place, int ranks) {
                     "; lower it, or resources.slots_per_trial");
   }
   try {
-    return ListenAt(place.runner);
+    std::string why;
+    UniqueFd listener =
+        ListenAt(place.runner, {.only_here = place.all_here, .notice = &why});
+    if (!why.empty()) {
+      Notice("warning: MASTER_ADDR=" + why +
+             "; listening on all addresses of this machine");
+    }
+    return listener;
   } catch (const Error& error) {
     throw Error(error.kind(),
                 "MASTER_ADDR, MASTER_PORT: " + std::string(error.what()) +
                     "; give all processes another MASTER_PORT (torchrun "
                     "listens at its own: start dtrain without it)");
   }
-}
-
-std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
-
-}  // namespace
-
-Nodes::Nodes(Options options)
-    : options_(std::move(options)),
-      listener_(Listen(options_.place, options_.identity.ranks)),
-      newcomers_(poller_, kFirstNewcomer, options_.clock),
-      nodes_(static_cast<std::size_t>(options_.place.world_size)) {
-  nodes_.front().host = options_.host;
-  poller_.Add(listener_.get(), kListener);
 }
 
 Nodes::~Nodes() = default;

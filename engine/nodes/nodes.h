@@ -90,6 +90,7 @@ class Nodes {
     std::string host;
   };
 
+  UniqueFd Listen() const;
   void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);
   std::string Refusal(const NodeHello& hello) const;
   void OnReady(int number, const Poller::Ready& ready);

@@ -82,7 +82,8 @@ struct NodesLauncher::Prepared {
 std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
     const TrialSpec& spec) {
   try {
-    UniqueFd listener = ListenAt({.host = nodes_.place().runner.host});
+    UniqueFd listener = ListenAt({.host = nodes_.place().runner.host},
+                                 {.only_here = nodes_.place().all_here});
     return Prepared{std::move(listener),
                     OpenTrialOutput(spec, layout_, clock_)};
   } catch (const Error& error) {

@@ -85,6 +85,7 @@ UniqueFd ListenAtAddress(const addrinfo& address) {
   return socket;
 }
 
+// What no resolver has a part in.
 bool IsAddress(const std::string& host) {
   in6_addr address;
   return host == "localhost" ||
@@ -92,18 +93,39 @@ bool IsAddress(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
-// The first address of the place that can be listened on, or errno's text.
-UniqueFd ListenAtAny(const HostPort& place, std::string& problem, int& error) {
-  const Addresses addresses = AddressesOf(place, problem);
-  error = 0;
-  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
-    UniqueFd socket = ListenAtAddress(*at);
-    if (socket) return socket;
-    error = errno;
-    problem = TextOf(error);
-    if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) break;
+bool IsLoopback(const addrinfo& address) {
+  if (address.ai_family == AF_INET) {
+    const auto* ip = reinterpret_cast<const sockaddr_in*>(address.ai_addr);
+    return ntohl(ip->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
   }
-  return UniqueFd();
+  const auto* ip = reinterpret_cast<const sockaddr_in6*>(address.ai_addr);
+  return address.ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&ip->sin6_addr);
+}
+
+struct Listening {
+  UniqueFd socket;
+  std::string problem;     // why there is none
+  bool elsewhere = false;  // all addresses tried are another machine's
+  bool loopback = false;   // some were passed over
+};
+
+// At the first of the place's addresses that can be listened on.
+Listening ListenAtFirst(const HostPort& place, bool loopback_too) {
+  Listening listening{.elsewhere = true};
+  const Addresses addresses = AddressesOf(place, listening.problem);
+  for (const addrinfo* at = addresses.get(); at != nullptr; at = at->ai_next) {
+    if (!loopback_too && IsLoopback(*at)) {
+      listening.loopback = true;
+      continue;
+    }
+    listening.socket = ListenAtAddress(*at);
+    if (listening.socket) return listening;
+    const int error = errno;
+    listening.problem = TextOf(error);
+    listening.elsewhere = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+    if (!listening.elsewhere) return listening;
+  }
+  return listening;
 }
 
 // 0, or the errno of why there is no connection.
@@ -136,20 +158,26 @@ void RequireAddress(const std::string& host) {
   throw Error(ErrorKind::kUsage, EscapeForTerminal(host) + ": " + problem);
 }
 
-UniqueFd ListenAt(const HostPort& place) {
-  std::string problem;
-  int error = EADDRNOTAVAIL;
-  // Of all addresses, the first takes those of IPv4, too, where there is IPv6.
-  for (const std::string& host :
-       {place.host, std::string(kAllAddresses), std::string(kAllIpv4)}) {
-    if (host == place.host && !IsAddress(host)) continue;
-    UniqueFd socket = ListenAtAny({host, place.port}, problem, error);
-    if (socket) return socket;
-    if (error != EADDRNOTAVAIL && error != EAFNOSUPPORT) break;
+UniqueFd ListenAt(const HostPort& place, const ListenOptions& options) {
+  Listening listening =
+      ListenAtFirst(place, options.only_here || IsAddress(place.host));
+  if (options.notice != nullptr && !listening.socket && listening.elsewhere) {
+    *options.notice =
+        EscapeForTerminal(place.host) +
+        (listening.loopback
+             ? " is a loopback address here, which no other machine can reach"
+             : " is no address of this machine");
   }
+  // Of all addresses, the first takes those of IPv4, too, where there is IPv6.
+  for (const char* const host : {kAllAddresses, kAllIpv4}) {
+    if (listening.socket) return std::move(listening.socket);
+    if (!listening.elsewhere) break;
+    listening = ListenAtFirst({host, place.port}, /*loopback_too=*/true);
+  }
+  if (listening.socket) return std::move(listening.socket);
   throw Error(ErrorKind::kResources, "cannot listen at " +
                                          EscapeForTerminal(ToString(place)) +
-                                         ": " + problem);
+                                         ": " + listening.problem);
 }
 
 int PortOf(int socket) {

@@ -22,11 +22,19 @@ void RequireAddress(const std::string& host);
 // All sockets here are close-on-exec and do not block; small messages leave at
 // once, and a peer whose machine has vanished is noticed within 30 s.
 
-/// Listens at `place`: on the address that its host is, if this machine has it,
-/// else on all of this machine's: many a machine knows its own name by an
-/// address that no other one can reach. Port 0: any that is free. Throws
-/// Error(kResources) that names the place.
-UniqueFd ListenAt(const HostPort& place);
+struct ListenOptions {
+  // Whether only processes of this machine connect.
+  bool only_here = false;
+  // Is told why it is listened on all addresses of this machine; may be null.
+  std::string* notice = nullptr;
+};
+
+/// Listens at `place`, on the address of this machine that its host is. On all
+/// of this machine's where the host is none of them, and where it is a name
+/// that stands for a loopback address: many a machine's /etc/hosts knows its
+/// own name as 127.0.1.1, which no other one can reach. Port 0: any that is
+/// free. Throws Error(kResources) that names the place.
+UniqueFd ListenAt(const HostPort& place, const ListenOptions& options = {});
 
 /// The port that a socket listens on.
 int PortOf(int socket);

@@ -65,6 +65,14 @@ TEST(NodePlaceTest, ThePortNeedNotBeSet) {
   EXPECT_EQ(SecondWith({{"MASTER_PORT", ""}})->runner.port, 29500);
 }
 
+TEST(NodePlaceTest, AllAreHereWhereLocalWorldSizeSaysSo) {
+  EXPECT_FALSE(SecondWith({})->all_here);
+  EXPECT_FALSE(SecondWith({{"LOCAL_WORLD_SIZE", "1"}})->all_here);
+  EXPECT_TRUE(SecondWith({{"LOCAL_WORLD_SIZE", "2"}})->all_here);
+  EXPECT_THAT(RefusalOf({{"LOCAL_WORLD_SIZE", "all"}}),
+              HasSubstr("LOCAL_WORLD_SIZE=all: "));
+}
+
 TEST(NodePlaceTest, NamesANumberThatIsNone) {
   EXPECT_THAT(RefusalOf({{"RANK", "one"}}), HasSubstr("RANK=one: "));
   EXPECT_THAT(RefusalOf({{"RANK", "1 "}}), HasSubstr("RANK=1 : "));

@@ -48,19 +48,54 @@ TEST(TcpTest, APortInUseIsNamed) {
                                          HasSubstr("already in use"))));
 }
 
-TEST(TcpTest, WhereTheHostIsAnotherMachinesAllAddressesAreListenedOn) {
-  // Of a range that is reserved for examples.
-  const UniqueFd listener = ListenAt({.host = "192.0.2.1"});
+TEST(TcpTest, AnAddressIsListenedOnAlone) {
+  std::string notice;
+  const UniqueFd listener =
+      ListenAt({.host = "127.0.0.1"}, {.notice = &notice});
+  const int port = PortOf(listener.get());
 
-  EXPECT_TRUE(ConnectTo({"127.0.0.1", PortOf(listener.get())}, seconds(5)));
+  EXPECT_EQ(notice, "");
+  EXPECT_TRUE(ConnectTo({"127.0.0.1", port}, seconds(5)));
+  EXPECT_THROW(ConnectTo({"127.0.1.1", port}, seconds(5)), Error);
 }
 
-TEST(TcpTest, WhereTheHostIsANameAllAddressesAreListenedOn) {
-  const UniqueFd listener = ListenAt({.host = "this-machine"});
+TEST(TcpTest, WhereTheHostIsAnotherMachinesAllAddressesAreListenedOn) {
+  // Of a range that is reserved for examples.
+  std::string notice;
+  const UniqueFd listener =
+      ListenAt({.host = "192.0.2.1"}, {.notice = &notice});
+
+  EXPECT_TRUE(ConnectTo({"127.0.0.1", PortOf(listener.get())}, seconds(5)));
+  EXPECT_EQ(notice, "192.0.2.1 is no address of this machine");
+}
+
+// As many a machine's /etc/hosts has its own name.
+TEST(TcpTest, WhereTheHostIsANameOfALoopbackAddressAllAreListenedOn) {
+  const std::string name = "LOCALHOST";  // as any name but "localhost"
+  std::string notice;
+  const UniqueFd listener = ListenAt({.host = name}, {.notice = &notice});
   const int port = PortOf(listener.get());
 
   EXPECT_TRUE(ConnectTo({"127.0.0.1", port}, seconds(5)));
   EXPECT_TRUE(ConnectTo({"127.0.1.1", port}, seconds(5)));
+  EXPECT_THAT(notice, HasSubstr("LOCALHOST is a loopback address here"));
+}
+
+TEST(TcpTest, WhereAllAreHereALoopbackAddressIsGoodEnough) {
+  std::string notice;
+  const UniqueFd listener =
+      ListenAt({.host = "LOCALHOST"}, {.only_here = true, .notice = &notice});
+  const int port = PortOf(listener.get());
+
+  EXPECT_TRUE(ConnectTo({"localhost", port}, seconds(5)));
+  EXPECT_THROW(ConnectTo({"127.0.1.1", port}, seconds(5)), Error);
+  EXPECT_EQ(notice, "");
+}
+
+TEST(TcpTest, WhereTheHostIsANameThatIsNotKnownAllAddressesAreListenedOn) {
+  const UniqueFd listener = ListenAt({.host = "no-such-host.invalid"});
+
+  EXPECT_TRUE(ConnectTo({"127.0.1.1", PortOf(listener.get())}, seconds(5)));
 }
 
 TEST(TcpTest, NobodyWhoListensIsNamed) {
