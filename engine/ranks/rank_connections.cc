@@ -1,18 +1,17 @@
 #include "engine/ranks/rank_connections.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <list>
+#include <optional>
 #include <thread>
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/ranks/peer_proof.h"
 
 namespace dtrain {
 namespace {
@@ -21,33 +20,30 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr seconds kHello{10};
 constexpr seconds kConnect{30};
 // A name or a route may be slow to come up on a machine that has just started.
 constexpr seconds kKeepTrying{30};
 constexpr milliseconds kRetry{500};
+// Rank 0 takes few connections of one machine at one time, and turns others
+// away.
+constexpr int kBusyMilliseconds = 20;
 constexpr int kPollMilliseconds = 100;
-// Strangers at one time; more of them wait for those to be turned away.
-constexpr std::size_t kMostNewcomers = 256;
-constexpr std::uint8_t kWelcome = 'w';
+constexpr char kPurpose[] = "ranks of a trial";
 
-/// The first that a rank says on each of its connections. Of another byte
-/// order, the magic number is another one, too.
+/// What a rank claims on each of its connections. Of another byte order, the
+/// magic number is another one, too.
 struct Hello {
-  static constexpr std::uint64_t kMagic = 0x316e6f697472646bULL;
+  static constexpr std::uint64_t kMagic = 0x326e6f697472646bULL;
 
   std::uint64_t magic = kMagic;
-  std::array<char, 64> token{};
   std::uint32_t rank = 0;
   std::uint32_t ranks = 0;
   std::uint32_t purpose = 0;
   std::uint32_t unused = 0;
 };
 
-std::array<char, 64> TokenBytes(const std::string& token) {
-  std::array<char, 64> bytes{};
-  std::ranges::copy(token.substr(0, bytes.size()), bytes.begin());
-  return bytes;
+std::string ClaimOf(const Hello& hello) {
+  return {reinterpret_cast<const char*>(&hello), sizeof hello};
 }
 
 RankConnections::Sockets NoSockets(int ranks) {
@@ -58,17 +54,12 @@ RankConnections::Sockets NoSockets(int ranks) {
   return sockets;
 }
 
-void Poll(std::vector<pollfd>& entries) {
-  ::poll(entries.data(), entries.size(), kPollMilliseconds);
-}
-
-// Takes in what the others say until all of them have come.
+// Takes in the others until all of them have come.
 class Reception {
  public:
   Reception(UniqueFd listener, const NetworkMeeting& meeting)
-      : listener_(std::move(listener)),
+      : pending_(std::move(listener), meeting.token, kPurpose, Clock::System()),
         meeting_(meeting),
-        token_(TokenBytes(meeting.token)),
         sockets_(NoSockets(meeting.ranks)) {}
 
   RankConnections::Sockets AwaitAll() {
@@ -78,23 +69,14 @@ class Reception {
                     "gave up waiting for the ranks of the trial: there is no " +
                         Join(Missing(), ", ") + " yet");
       }
-      AwaitNews();
-      Accept();
-      std::erase_if(newcomers_, [this](Newcomer& newcomer) {
-        return steady_clock::now() > newcomer.until || !Hear(newcomer);
-      });
+      pollfd entry{.fd = pending_.fd(), .events = POLLIN, .revents = 0};
+      ::poll(&entry, 1, kPollMilliseconds);
+      for (ProvedPeer& peer : pending_.Serve()) Take(peer);
     }
     return std::move(sockets_);
   }
 
  private:
-  struct Newcomer {
-    UniqueFd socket;
-    steady_clock::time_point until;
-    Hello hello;
-    std::size_t heard = 0;
-  };
-
   std::vector<std::string> Missing() const {
     std::vector<std::string> missing;
     for (int rank = 1; rank < meeting_.ranks; ++rank) {
@@ -106,60 +88,24 @@ class Reception {
     return missing;
   }
 
-  void AwaitNews() const {
-    std::vector<pollfd> entries;
-    if (newcomers_.size() < kMostNewcomers) {
-      entries.push_back({.fd = listener_.get(), .events = POLLIN});
-    }
-    for (const Newcomer& newcomer : newcomers_) {
-      entries.push_back({.fd = newcomer.socket.get(), .events = POLLIN});
-    }
-    Poll(entries);
-  }
-
-  void Accept() {
-    while (newcomers_.size() < kMostNewcomers) {
-      UniqueFd socket = AcceptFrom(listener_.get());
-      if (!socket) return;
-      newcomers_.push_back(
-          {.socket = std::move(socket), .until = steady_clock::now() + kHello});
+  void Take(ProvedPeer& peer) {
+    const std::string& claim = peer.proof.claim();
+    Hello hello;
+    if (claim.size() != sizeof hello) return;
+    std::memcpy(&hello, claim.data(), sizeof hello);
+    const bool expected =
+        hello.magic == Hello::kMagic &&
+        hello.ranks == static_cast<std::uint32_t>(meeting_.ranks) &&
+        hello.rank > 0 && hello.rank < hello.ranks &&
+        hello.purpose < sockets_.size() && !sockets_[hello.purpose][hello.rank];
+    if (expected && peer.proof.Welcome(peer.socket.get())) {
+      sockets_[hello.purpose][hello.rank] = std::move(peer.socket);
     }
   }
 
-  // False once it is welcomed or turned away.
-  bool Hear(Newcomer& newcomer) {
-    auto* const bytes = reinterpret_cast<char*>(&newcomer.hello);
-    const ssize_t count = ::recv(newcomer.socket.get(), bytes + newcomer.heard,
-                                 sizeof(Hello) - newcomer.heard, MSG_DONTWAIT);
-    if (count < 0) return errno == EAGAIN || errno == EINTR;
-    newcomer.heard += static_cast<std::size_t>(count);
-    if (count == 0) return false;
-    if (newcomer.heard < sizeof(Hello)) return true;
-    if (IsExpected(newcomer.hello)) Welcome(newcomer);
-    return false;
-  }
-
-  bool IsExpected(const Hello& hello) const {
-    return hello.magic == Hello::kMagic && hello.token == token_ &&
-           hello.ranks == static_cast<std::uint32_t>(meeting_.ranks) &&
-           hello.rank > 0 && hello.rank < hello.ranks &&
-           hello.purpose < sockets_.size() &&
-           !sockets_[hello.purpose][hello.rank];
-  }
-
-  void Welcome(Newcomer& newcomer) {
-    const Hello& hello = newcomer.hello;
-    const ssize_t sent =
-        ::send(newcomer.socket.get(), &kWelcome, sizeof kWelcome, MSG_NOSIGNAL);
-    if (sent != sizeof kWelcome) return;
-    sockets_[hello.purpose][hello.rank] = std::move(newcomer.socket);
-  }
-
-  UniqueFd listener_;
+  PendingPeers pending_;
   const NetworkMeeting& meeting_;
-  const std::array<char, 64> token_;
   RankConnections::Sockets sockets_;
-  std::list<Newcomer> newcomers_;
 };
 
 UniqueFd ConnectPatiently(const NetworkMeeting& meeting) {
@@ -182,23 +128,36 @@ UniqueFd ConnectPatiently(const NetworkMeeting& meeting) {
   }
 }
 
-// It comes once rank 0 lives, which may have to wait for its slots.
-void AwaitWelcome(int socket, const NetworkMeeting& meeting) {
-  std::uint8_t answer = 0;
+// Rank 0 answers once it lives, which may have to wait for its slots.
+UniqueFd JoinRank0(const NetworkMeeting& meeting, std::size_t purpose) {
+  const std::string claim =
+      ClaimOf({.rank = static_cast<std::uint32_t>(meeting.rank),
+               .ranks = static_cast<std::uint32_t>(meeting.ranks),
+               .purpose = static_cast<std::uint32_t>(purpose)});
+  std::optional<steady_clock::time_point> end;
   while (true) {
-    const ssize_t count = ::recv(socket, &answer, sizeof answer, MSG_DONTWAIT);
-    if (count == 1 && answer == kWelcome) return;
-    if (count >= 0 || (errno != EAGAIN && errno != EINTR)) {
-      throw Error(ErrorKind::kFailed,
-                  "rank 0 of the trial at " + ToString(meeting.first) +
-                      " is gone, or does not know this rank");
+    UniqueFd socket = ConnectPatiently(meeting);
+    PeerProof proof(
+        PeerProof::Side::kConnects,
+        {.secret = meeting.token, .purpose = kPurpose, .claim = claim});
+    switch (AwaitProof(proof, socket.get(), meeting.give_up)) {
+      case PeerProof::State::kProved:
+        return socket;
+      case PeerProof::State::kWaiting:
+        throw Error(ErrorKind::kFailed,
+                    "gave up waiting for rank 0 of the trial");
+      case PeerProof::State::kClosed:
+        if (!end) end = steady_clock::now() + kKeepTrying;
+        if (steady_clock::now() < *end) break;
+        [[fallthrough]];
+      case PeerProof::State::kRefused:
+        throw Error(ErrorKind::kFailed,
+                    "rank 0 of the trial at " + ToString(meeting.first) +
+                        " is gone, or does not know this rank");
     }
-    if (meeting.give_up && meeting.give_up()) {
-      throw Error(ErrorKind::kFailed,
-                  "gave up waiting for rank 0 of the trial");
-    }
-    std::vector<pollfd> entries = {{.fd = socket, .events = POLLIN}};
-    Poll(entries);
+    // Not all at the same time.
+    std::this_thread::sleep_for(
+        milliseconds(kBusyMilliseconds + meeting.rank % 64));
   }
 }
 
@@ -213,19 +172,8 @@ std::unique_ptr<RankConnections> AwaitRanks(UniqueFd listener,
 
 std::unique_ptr<RankConnections> JoinRanks(const NetworkMeeting& meeting) {
   RankConnections::Sockets sockets = NoSockets(1);
-  Hello hello{.token = TokenBytes(meeting.token),
-              .rank = static_cast<std::uint32_t>(meeting.rank),
-              .ranks = static_cast<std::uint32_t>(meeting.ranks)};
   for (std::size_t purpose = 0; purpose < sockets.size(); ++purpose) {
-    UniqueFd& socket = sockets[purpose][0];
-    socket = ConnectPatiently(meeting);
-    hello.purpose = static_cast<std::uint32_t>(purpose);
-    // A new socket has room for so little.
-    [[maybe_unused]] const ssize_t sent =
-        ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL);
-  }
-  for (const auto& of_purpose : sockets) {
-    AwaitWelcome(of_purpose[0].get(), meeting);
+    sockets[purpose][0] = JoinRank0(meeting, purpose);
   }
   return std::make_unique<RankConnections>(meeting.rank, meeting.ranks,
                                            std::move(sockets));

@@ -53,7 +53,7 @@ class RankConnections {
 /// How the ranks of one start of a trial find each other.
 struct NetworkMeeting {
   HostPort first;     // where rank 0 listens
-  std::string token;  // random, and known to them alone
+  std::string token;  // a secret of theirs, which they prove to know
   int rank = 0;
   int ranks = 1;
   /// Asked about every 100 ms whether to wait no longer; may be empty.
@@ -61,14 +61,15 @@ struct NetworkMeeting {
 };
 
 /// Waits until all other ranks have connected to `listener`, which does not
-/// block. Who says nothing, or nonsense, or has another token is turned away.
+/// block. Who does not prove that it has the token is turned away.
 /// Throws Error(kFailed) if it gave up, naming who is missing.
 /// REQUIRES: meeting.rank is 0.
 std::unique_ptr<RankConnections> AwaitRanks(UniqueFd listener,
                                             const NetworkMeeting& meeting);
 
-/// Connects to rank 0, which may come later than this rank does. Throws
-/// Error(kFailed). REQUIRES: meeting.rank is not 0.
+/// Connects to rank 0, which may come later than this rank does, and which has
+/// to prove that it has the token, too. Throws Error(kFailed). REQUIRES:
+/// meeting.rank is not 0.
 std::unique_ptr<RankConnections> JoinRanks(const NetworkMeeting& meeting);
 
 }  // namespace dtrain

@@ -39,7 +39,8 @@ UniqueFd ListenAt(const HostPort& place, const ListenOptions& options = {});
 /// The port that a socket listens on.
 int PortOf(int socket);
 
-/// The next who has connected to `listener`; none if there is nobody.
+/// The next who has connected to `listener`; none, and errno, if nobody can be
+/// had.
 UniqueFd AcceptFrom(int listener);
 
 /// Connects, trying the addresses of the host in turn for up to `limit` each.

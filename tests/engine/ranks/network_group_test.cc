@@ -91,6 +91,36 @@ TEST_F(NetworkMeetingTest, ARankOfAnotherStartIsTurnedAway) {
   JoinRanks(MeetingOf(1));
 }
 
+TEST_F(NetworkMeetingTest, MoreSilentStrangersThanAreHeardKeepNobodyWaiting) {
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 20; ++i) {
+    silent.push_back(ConnectTo(place_, seconds(5)));
+  }
+
+  const auto joined = JoinRanks(MeetingOf(1));
+
+  EXPECT_EQ(joined->ranks(), 2);
+}
+
+TEST_F(NetworkMeetingTest, AListenerWithoutTheTokenIsNotRank0) {
+  const UniqueFd impostor = ListenAt({.host = "127.0.0.1"});
+  NetworkMeeting meeting = MeetingOf(1);
+  meeting.first.port = PortOf(impostor.get());
+  std::jthread server([&] {
+    UniqueFd guest;
+    while (!(guest = AcceptFrom(impostor.get()))) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    const std::string answer(64, 'w');
+    ::send(guest.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    pollfd entry{.fd = guest.get(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, 5000);
+  });
+
+  EXPECT_THROW(JoinRanks(meeting), Error);
+  give_up_ = true;
+}
+
 TEST_F(NetworkMeetingTest, ARankThatThereIsAlreadyIsTurnedAway) {
   NetworkMeeting third = MeetingOf(2);
   EXPECT_THROW(JoinRanks(third), Error);
