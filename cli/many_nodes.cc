@@ -60,11 +60,13 @@ std::optional<NodePlace> FindNodePlace(const ExperimentConfig& config,
 
 int FollowRunner(const NodePlace& place, const ExperimentConfig& config,
                  const SlotPlan& slots, const GlobalOptions& globals) {
+  const StoreLayout store = FindStore(globals);
   return Follow(
       {.place = place,
        .identity = IdentityOf(config, slots),
+       .secret = SecretFile::Of(store, ProcessVariable),
        .launcher = {.slots = slots,
-                    .layout = FindStore(globals),
+                    .layout = store,
                     .host = FindTrialHost(),
                     .environment = config.environment.For(!slots.gpus.empty())},
        .notice = [&](const std::string& line) { Say(globals, line); }});
@@ -78,6 +80,7 @@ int RunOnNodes(const std::optional<NodePlace>& place,
   Nodes nodes(
       {.place = *place,
        .identity = IdentityOf(config, slots),
+       .secret = SecretFile::Of(FindStore(globals), ProcessVariable),
        .notice = [&globals](const std::string& line) { Say(globals, line); }});
   Say(globals,
       "waiting for " + nodes.Missing() + " at " + ToString(place->runner));

@@ -13,12 +13,17 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/nodes/node_channel.h"
+#include "engine/nodes/nodes.h"
+#include "engine/ranks/peer_proof.h"
 
 namespace dtrain {
 namespace {
 
 constexpr Duration kConnect = std::chrono::seconds(5);
 constexpr Duration kRetry = std::chrono::milliseconds(500);
+constexpr Duration kProof = std::chrono::seconds(10);
+// A runner that just ends may close a connection for no reason of its own.
+constexpr Duration kRefused = std::chrono::seconds(3);
 // A scheduler that ends all machines tells the runner itself, by then.
 constexpr Duration kBeforeInterrupt = std::chrono::seconds(2);
 // More than any specification.
@@ -35,13 +40,18 @@ void PollFor(int fd, short events, Duration limit) {
 // more than the network carries is slowed down, as a slow disk would.
 class RunnerLink {
  public:
-  RunnerLink(UniqueFd socket, const HostPort& place, Clock clock)
-      : clock_(clock),
-        channel_(std::move(socket), "the runner at " + ToString(place),
-                 kLongestOrder, clock, kRunnerSilence) {}
+  RunnerLink(UniqueFd socket, const PeerProof& proof, std::string secret,
+             const HostPort& place, Clock clock)
+      : secret_(std::move(secret)),
+        clock_(clock),
+        channel_(std::move(socket), proof.Session(),
+                 "the runner at " + ToString(place), kLongestOrder, clock,
+                 kRunnerSilence) {}
 
   int fd() const { return channel_.fd(); }
   const std::string& peer() const { return channel_.peer(); }
+  // What both have proved to each other.
+  const std::string& secret() const { return secret_; }
 
   // Throws Error(kFailed) if the runner is lost.
   void Say(const NodeReport& report) {
@@ -90,44 +100,100 @@ class RunnerLink {
                 "lost " + peer() + ": " + EscapeForTerminal(why));
   }
 
+  const std::string secret_;
   Clock clock_;
   NodeChannel channel_;
   bool ended_ = false;
 };
 
-// Once it is connected, says hello. None if nobody answered as a runner does.
-std::unique_ptr<RunnerLink> TryToJoin(const FollowerOptions& options) {
+// What came of trying to join the runner: a link, or why that cannot be mended
+// by waiting for longer than `patience`.
+struct JoinAttempt {
+  std::unique_ptr<RunnerLink> link;
+  std::string obstacle;
+  Duration patience{0};
+};
+
+// Throws Error(kUsage) if it is refused, Error(kFailed) if nobody answered as a
+// runner does.
+JoinAttempt TryToJoin(const FollowerOptions& options) {
   const NodePlace& place = options.place;
-  auto link = std::make_unique<RunnerLink>(
-      ConnectTo(place.runner, kConnect), place.runner, options.launcher.clock);
-  link->Say(NodeHello{.rank = place.rank,
-                      .world_size = place.world_size,
-                      .identity = options.identity,
-                      .trials = options.launcher.slots.count,
-                      .host = options.host});
+  const Clock& clock = options.launcher.clock;
+  const std::string rank = "RANK=" + std::to_string(place.rank) + ": ";
+  UniqueFd socket = ConnectTo(place.runner, kConnect);
+  const std::optional<std::string> secret = options.secret.Read();
+  if (!secret) {
+    return {.obstacle = rank + "there is no " + options.secret.Name() +
+                        ", by which the processes of several machines know "
+                        "each other; give this one the store of RANK=0 "
+                        "(--store), or set DTRAIN_SECRET_FILE for all to a "
+                        "file of 32 random bytes that only you can read",
+            .patience = options.secret_patience};
+  }
+  const std::string hello =
+      EncodeReport(NodeHello{.rank = place.rank,
+                             .world_size = place.world_size,
+                             .identity = options.identity,
+                             .trials = options.launcher.slots.count,
+                             .host = options.host});
+  PeerProof proof(
+      PeerProof::Side::kConnects,
+      {.secret = *secret, .purpose = kNodesPurpose, .claim = hello});
+  const Duration end = clock.monotonic() + kProof;
+  const auto state =
+      AwaitProof(proof, socket.get(), [&] { return clock.monotonic() >= end; });
+  if (state == PeerProof::State::kRefused) {
+    return {.obstacle = rank + "the process at " +
+                        EscapeForTerminal(ToString(place.runner)) +
+                        " has another secret than " + options.secret.Name() +
+                        ", or is no runner of dtrain; give all processes the "
+                        "same store (--store) or DTRAIN_SECRET_FILE",
+            .patience = kRefused};
+  }
+  if (state != PeerProof::State::kProved) {
+    throw Error(ErrorKind::kFailed,
+                "lost the runner at " +
+                    EscapeForTerminal(ToString(place.runner)) +
+                    ": it does not answer as one");
+  }
+  auto link = std::make_unique<RunnerLink>(std::move(socket), proof, *secret,
+                                           place.runner, clock);
   const NodeOrder answer = link->Await();
   if (const auto* refused = std::get_if<NodeRefused>(&answer)) {
-    throw Error(
-        ErrorKind::kUsage,
-        "RANK=" + std::to_string(place.rank) + ": " + link->peer() +
-            " refuses this process: " + EscapeForTerminal(refused->reason));
+    throw Error(ErrorKind::kUsage, rank + link->peer() +
+                                       " refuses this process: " +
+                                       EscapeForTerminal(refused->reason));
   }
-  return link;
+  return {.link = std::move(link)};
 }
 
 std::unique_ptr<RunnerLink> Join(const FollowerOptions& options) {
   const Clock& clock = options.launcher.clock;
+  const auto notice = [&](const std::string& line) {
+    if (options.notice) options.notice(line);
+  };
   const Duration end = clock.monotonic() + options.patience;
-  if (options.notice) {
-    options.notice("RANK=" + std::to_string(options.place.rank) +
-                   ": waiting for the runner, RANK=0, at " +
-                   EscapeForTerminal(ToString(options.place.runner)));
-  }
+  std::optional<Duration> obstacle_since;
+  // One that cannot be is told before there is a runner.
+  (void)options.secret.Read();
+  notice("RANK=" + std::to_string(options.place.rank) +
+         ": waiting for the runner, RANK=0, at " +
+         EscapeForTerminal(ToString(options.place.runner)));
   while (true) {
     try {
-      return TryToJoin(options);
+      JoinAttempt attempt = TryToJoin(options);
+      if (attempt.link) return std::move(attempt.link);
+      const Duration now = clock.monotonic();
+      if (!obstacle_since) {
+        obstacle_since = now;
+        notice("warning: " + attempt.obstacle);
+      }
+      if (now - *obstacle_since >=
+          std::min(attempt.patience, options.patience)) {
+        throw Error(ErrorKind::kUsage, attempt.obstacle);
+      }
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kUsage) throw;
+      if (error.kind() != ErrorKind::kFailed) throw;
       if (clock.monotonic() >= end) {
         throw Error(ErrorKind::kFailed,
                     "MASTER_ADDR, MASTER_PORT: no runner was there within " +
@@ -165,6 +231,7 @@ class FollowedTrials {
       : link_(link),
         clock_(options.launcher.clock),
         rank_(options.place.rank),
+        secret_(link.secret()),
         launcher_(Options(std::move(options.launcher))) {}
 
   // Until the runner says goodbye, or a second signal comes.
@@ -214,9 +281,12 @@ class FollowedTrials {
     }
   }
 
-  void Start(const TrialSpec& spec) {
+  void Start(TrialSpec spec) {
     const std::string missing = MissingFile(spec);
-    if (missing.empty()) return launcher_.StartPart(spec, {});
+    if (missing.empty()) {
+      if (spec.address) spec.address->token = RankSecret(secret_, spec);
+      return launcher_.StartPart(spec, {});
+    }
     const std::string why =
         "RANK=" + std::to_string(rank_) + ": " + missing +
         ": is not there on this machine; keep the store (--store) on a file "
@@ -246,6 +316,7 @@ class FollowedTrials {
   RunnerLink& link_;
   Clock clock_;
   const int rank_;
+  const std::string secret_;
   std::map<TrialId, Finished> words_;
   int signal_ = 0;
   std::optional<Duration> tell_at_;

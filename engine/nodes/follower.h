@@ -6,6 +6,7 @@
 #include "engine/base/host_name.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
+#include "engine/nodes/secret_file.h"
 #include "engine/process/local_launcher.h"
 
 namespace dtrain {
@@ -13,9 +14,13 @@ namespace dtrain {
 struct FollowerOptions {
   NodePlace place;
   NodeIdentity identity;
+  SecretFile secret;
   // How its ranks are run; `experiment`, `log` and `wake` are set here.
   LocalLauncherOptions launcher;
   Duration patience = std::chrono::minutes(5);  // until the runner is there
+  // Until the secret is there when the runner is: of a network file system, a
+  // machine may see late that another one has made it.
+  Duration secret_patience = std::chrono::minutes(1);
   std::string host = HostName();
   // A line for the user; may be empty.
   std::function<void(const std::string& line)> notice;

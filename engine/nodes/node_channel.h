@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/process/control_channel.h"
+#include "engine/ranks/peer_proof.h"
 
 namespace dtrain {
 
@@ -19,13 +20,14 @@ inline constexpr Duration kNodeBeat = std::chrono::seconds(5);
 /// finds out in 30 s.
 inline constexpr Duration kRunnerSilence = std::chrono::minutes(10);
 
-/// A connection between the runner and a follower: lines, and whether the other
-/// end still lives. One thread.
+/// A proved connection between the runner and a follower: lines that nobody
+/// else has a hand in, and whether the other end still lives. One thread.
 class NodeChannel {
  public:
   /// `peer` names the other end. REQUIRES: `socket` does not block.
-  NodeChannel(UniqueFd socket, std::string peer, std::size_t max_line,
-              Clock clock, Duration silence = kNodeSilence);
+  NodeChannel(UniqueFd socket, PeerSession session, std::string peer,
+              std::size_t max_line, Clock clock,
+              Duration silence = kNodeSilence);
 
   int fd() const { return lines_.fd(); }
   const std::string& peer() const { return peer_; }
@@ -37,7 +39,8 @@ class NodeChannel {
 
   /// Reads once what is there; false at the end of the stream.
   [[nodiscard]] bool Fill() { return lines_.Fill(); }
-  /// The next line, or none yet. Throws Error(kFailed) if it is too long.
+  /// The next line, or none yet. Throws Error(kFailed) if it is too long, or
+  /// not what the other end said.
   std::optional<std::string> Next();
 
   /// Says `alive` if nothing was said for a while. Throws Error(kFailed) if
@@ -48,6 +51,7 @@ class NodeChannel {
 
  private:
   std::string peer_;
+  PeerSession session_;
   Clock clock_;
   ControlChannel lines_;
   const Duration silence_;

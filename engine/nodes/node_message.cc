@@ -1,11 +1,13 @@
 #include "engine/nodes/node_message.h"
 
+#include <csignal>
 #include <limits>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/json_depth.h"
 #include "engine/base/text.h"
+#include "engine/ranks/peer_proof.h"
 #include "engine/wire/json_fields.h"
 
 namespace dtrain {
@@ -13,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t kMaxSignal = 64;
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
 json ToJson(TrialId id) { return {id.experiment, id.number}; }
@@ -27,6 +30,15 @@ TrialId TrialOf(const JsonFields& fields) {
 
 int IntOf(const JsonFields& fields, const char* name) {
   return static_cast<int>(fields.Int(name, -kMaxInt, kMaxInt));
+}
+
+// Those that ask a process to end: the runner ends with 128 + the number.
+int InterruptOf(const JsonFields& fields) {
+  const int signal = IntOf(fields, "signal");
+  if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) {
+    fields.Fail("signal", "SIGHUP, SIGINT or SIGTERM");
+  }
+  return signal;
 }
 
 json Fields(const Alive&) { return {{"kind", "alive"}}; }
@@ -123,7 +135,7 @@ NodeHello HelloOf(const JsonFields& fields) {
 PartPrinted PrintedOf(const JsonFields& fields) {
   return {.trial = TrialOf(fields),
           .record = {.time = Timestamp(fields.Int("time")),
-                     .rank = IntOf(fields, "rank"),
+                     .rank = static_cast<int>(fields.Int("rank", -1, kMaxInt)),
                      .from_stderr = fields.Bool("stderr"),
                      .level = LogLevelFromName(fields.String("level")),
                      .partial = fields.Bool("partial"),
@@ -131,13 +143,15 @@ PartPrinted PrintedOf(const JsonFields& fields) {
 }
 
 PartEnded EndedOf(const JsonFields& fields) {
-  PartEnded ended{.exited = {.trial = TrialOf(fields),
-                             .exit_code = IntOf(fields, "exit_code"),
-                             .signal = IntOf(fields, "signal"),
-                             .rank = IntOf(fields, "rank"),
-                             .killed_by_us = fields.Bool("killed_by_us"),
-                             .out_of_memory = fields.Bool("out_of_memory"),
-                             .not_started = fields.String("not_started")}};
+  PartEnded ended{
+      .exited = {
+          .trial = TrialOf(fields),
+          .exit_code = static_cast<int>(fields.Int("exit_code", -1, 255)),
+          .signal = static_cast<int>(fields.Int("signal", 0, kMaxSignal)),
+          .rank = static_cast<int>(fields.Int("rank", -1, kMaxInt)),
+          .killed_by_us = fields.Bool("killed_by_us"),
+          .out_of_memory = fields.Bool("out_of_memory"),
+          .not_started = fields.String("not_started")}};
   const json& lines = fields.At("last_lines");
   if (!lines.is_array()) fields.Fail("last_lines", "a list");
   for (const json& line : lines) {
@@ -178,6 +192,11 @@ auto DecodeAny(const std::string& line, const Decode& decode) {
 
 }  // namespace
 
+std::string RankSecret(const std::string& secret, const TrialSpec& spec) {
+  return DeriveSecret(secret, "ranks of trial " + ToString(spec.id) + ", " +
+                                  spec.address->token);
+}
+
 std::string EncodeReport(const NodeReport& report) { return EncodeAny(report); }
 
 std::string EncodeOrder(const NodeOrder& order) { return EncodeAny(order); }
@@ -192,7 +211,7 @@ NodeReport DecodeReport(const std::string& line) {
         if (kind == "printed") return PrintedOf(fields);
         if (kind == "ended") return EndedOf(fields);
         if (kind == "interrupted") {
-          return NodeInterrupted{IntOf(fields, "signal")};
+          return NodeInterrupted{InterruptOf(fields)};
         }
         FailKind(kind);
       });

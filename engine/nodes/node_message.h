@@ -30,7 +30,7 @@ struct NodeIdentity {
   friend bool operator==(const NodeIdentity&, const NodeIdentity&) = default;
 };
 
-/// The first that a follower says.
+/// What a follower claims to be, see PeerProof.
 struct NodeHello {
   int rank = 0;
   int world_size = 1;
@@ -82,6 +82,11 @@ struct Goodbye {};
 using NodeOrder =
     std::variant<Alive, NodeRefused, NodeWelcomed, ExperimentBegun, StartPart,
                  StopPart, KillPart, Goodbye>;
+
+/// What the ranks of a trial prove to each other: made of the secret of all
+/// processes and of the token of the specification as it is sent, which is no
+/// secret. REQUIRES: spec.address.
+std::string RankSecret(const std::string& secret, const TrialSpec& spec);
 
 /// A line, newline included.
 std::string EncodeReport(const NodeReport& report);

@@ -12,10 +12,11 @@
 namespace dtrain {
 namespace {
 
-// What the poller calls the listener; followers have their RANK, of which there
-// are fewer than newcomers begin with.
-constexpr std::uint64_t kListener = 0;
-constexpr std::uint64_t kFirstNewcomer = 1000;
+// What the poller calls those who are not admitted; followers have their RANK.
+constexpr std::uint64_t kPending = 0;
+// A part's end has the last lines of a log, of 2000 bytes each, in it.
+constexpr std::size_t kLongestReport = std::size_t{1} << 20;
+constexpr Duration kStrangerNotices = std::chrono::minutes(1);
 
 std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
 
@@ -24,10 +25,12 @@ std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
 Nodes::Nodes(Options options)
     : options_(std::move(options)),
       listener_(Listen()),
-      newcomers_(poller_, kFirstNewcomer, options_.clock),
+      secret_(options_.secret.ReadOrMake()),
+      pending_(std::move(listener_), secret_, kNodesPurpose, options_.clock),
+      strangers_told_at_(options_.clock.monotonic() - kStrangerNotices),
       nodes_(static_cast<std::size_t>(options_.place.world_size)) {
   nodes_.front().host = options_.host;
-  poller_.Add(listener_.get(), kListener);
+  poller_.Add(pending_.fd(), kPending);
 }
 
 UniqueFd Nodes::Listen() const {
@@ -83,15 +86,10 @@ void Nodes::Gather(Duration patience) {
 
 std::vector<NodeEvent> Nodes::Serve() {
   for (const Poller::Ready& ready : poller_.Wait(Duration(0))) {
-    if (ready.token == kListener) {
-      newcomers_.Accept(listener_.get());
-    } else if (ready.token < kFirstNewcomer) {
-      OnReady(static_cast<int>(ready.token), ready);
-    } else if (auto known = newcomers_.OnReady(ready.token)) {
-      Admit(known->first, std::move(known->second));
-    }
+    if (ready.token != kPending) OnReady(static_cast<int>(ready.token), ready);
   }
-  newcomers_.OnTime();
+  for (ProvedPeer& peer : pending_.Serve()) Receive(std::move(peer));
+  NoticeStrangers();
   for (int node = 1; node < options_.place.world_size; ++node) {
     With(node, [&](NodeChannel& channel) {
       channel.OnTime(EncodeOrder(Alive{}));
@@ -102,7 +100,7 @@ std::vector<NodeEvent> Nodes::Serve() {
 }
 
 std::optional<Duration> Nodes::Deadline() const {
-  std::optional<Duration> deadline = newcomers_.Deadline();
+  std::optional<Duration> deadline = pending_.Deadline();
   for (const Node& node : nodes_) {
     if (!node.channel) continue;
     const Duration due = node.channel->Deadline();
@@ -175,6 +173,35 @@ std::string Nodes::Refusal(const NodeHello& hello) const {
            "and resources.slots_per_trial to what all machines have";
   }
   return "";
+}
+
+void Nodes::Receive(ProvedPeer peer) {
+  NodeReport claim;
+  try {
+    claim = DecodeReport(peer.proof.claim());
+  } catch (const Error&) {
+    return;
+  }
+  const auto* hello = std::get_if<NodeHello>(&claim);
+  if (hello == nullptr || !peer.proof.Welcome(peer.socket.get())) return;
+  Admit(*hello, std::make_unique<NodeChannel>(
+                    std::move(peer.socket), peer.proof.Session(), "a follower",
+                    kLongestReport, options_.clock));
+}
+
+void Nodes::NoticeStrangers() {
+  const PendingPeers::Strangers strangers = pending_.TakeStrangers();
+  strangers_ += strangers.count;
+  const Duration now = options_.clock.monotonic();
+  if (strangers.count == 0 || now - strangers_told_at_ < kStrangerNotices) {
+    return;
+  }
+  strangers_told_at_ = now;
+  const std::int64_t count = std::exchange(strangers_, 0);
+  Notice("warning: turned away " + std::to_string(count) +
+         (count == 1 ? " connection" : " connections") +
+         " without the secret of " + options_.secret.Name() +
+         ", the last from " + strangers.address);
 }
 
 void Nodes::Admit(const NodeHello& hello,

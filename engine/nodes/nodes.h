@@ -9,11 +9,17 @@
 #include <vector>
 
 #include "engine/base/host_name.h"
-#include "engine/nodes/newcomers.h"
+#include "engine/nodes/node_channel.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
+#include "engine/nodes/secret_file.h"
+#include "engine/process/poller.h"
+#include "engine/ranks/peer_proof.h"
 
 namespace dtrain {
+
+/// What a runner and its followers prove to each other that they are.
+inline constexpr char kNodesPurpose[] = "runner and follower";
 
 /// A follower is there, for the first time or again.
 struct NodeJoined {
@@ -32,20 +38,24 @@ struct NodeSaid {
 using NodeEvent = std::variant<NodeJoined, NodeLost, NodeSaid>;
 
 /// The runner's side of the processes that follow it on other machines: takes
-/// their connections, sees to it that they were started for the same, and knows
-/// who is there. Never waits but in Gather. One thread.
+/// their connections once they have proved that they know the secret, sees to
+/// it that they were started for the same, and knows who is there. Never waits
+/// but in Gather. One thread.
 class Nodes {
  public:
   struct Options {
     NodePlace place;
     NodeIdentity identity;
+    SecretFile secret;  // made where a store has none
     Clock clock = Clock::System();
     std::string host = HostName();
-    // A line for the user, about who came and who was refused; may be empty.
+    // A line for the user, about who came and who was refused, of those without
+    // the secret one a minute; may be empty.
     std::function<void(const std::string& line)> notice;
   };
 
-  /// Listens. Throws Error(kResources) that names the variables.
+  /// Listens. Throws Error(kResources) that names the variables, and as
+  /// SecretFile::ReadOrMake, which is called when it listens.
   explicit Nodes(Options options);
   ~Nodes();
   Nodes(const Nodes&) = delete;
@@ -76,6 +86,7 @@ class Nodes {
   void Notice(const std::string& line) const;
   const NodePlace& place() const { return options_.place; }
   const NodeIdentity& identity() const { return options_.identity; }
+  const std::string& secret() const { return secret_; }
 
   /// Dropped if the follower is gone.
   void Send(int node, const NodeOrder& order);
@@ -91,7 +102,9 @@ class Nodes {
   };
 
   UniqueFd Listen() const;
+  void Receive(ProvedPeer peer);
   void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);
+  void NoticeStrangers();
   std::string Refusal(const NodeHello& hello) const;
   void OnReady(int number, const Poller::Ready& ready);
   void Lose(int number, const std::string& why);
@@ -102,8 +115,11 @@ class Nodes {
 
   Options options_;
   Poller poller_;
-  UniqueFd listener_;
-  Newcomers newcomers_;
+  UniqueFd listener_;  // until `pending_` has it
+  std::string secret_;
+  PendingPeers pending_;
+  std::int64_t strangers_ = 0;  // not yet told of
+  Duration strangers_told_at_{0};
   std::vector<Node> nodes_;  // by RANK; the first is this process
   std::vector<NodeEvent> events_;
 };

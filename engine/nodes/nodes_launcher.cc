@@ -111,8 +111,9 @@ void NodesLauncher::Begin(Waiting waiting) {
 void NodesLauncher::BeginNext(Running& running) {
   const std::optional<int> part = running.trial.TakeNext();
   if (!part) return;
-  const TrialSpec spec = running.trial.PartOf(*part, running.address);
+  TrialSpec spec = running.trial.PartOf(*part, running.address);
   if (*part != 0) return nodes_.Send(*part, StartPart{spec});
+  spec.address->token = RankSecret(nodes_.secret(), spec);
   local_.StartPart(spec, std::move(running.listener));
   for (const RunnerMessage& message : std::exchange(running.messages, {})) {
     local_.Send(spec.id, message);

@@ -20,6 +20,9 @@ class StoreLayout {
   std::filesystem::path WriteLock() const { return root_ / "dtrain.db.lock"; }
   /// Space that is given up where the disk is full, for the last words.
   std::filesystem::path Reserve() const { return root_ / "dtrain.reserve"; }
+  /// Known to all processes that run trials of this store on several machines,
+  /// which prove it to each other. There once the first have done so.
+  std::filesystem::path Secret() const { return root_ / "secret"; }
   /// Holds a directory for each experiment, named by its id.
   std::filesystem::path Experiments() const { return root_ / "experiments"; }
   std::filesystem::path Experiment(std::int64_t experiment) const;

@@ -33,7 +33,8 @@ inline constexpr const char* kRankMeetingVariable = "DTRAIN_RANK_MEETING";
 struct RankAddress {
   std::string host;  // of rank 0
   int port = 0;
-  std::string token;   // random, and known to them alone
+  // A secret of theirs; between the machines a random text of which it is made.
+  std::string token;
   int ranks_here = 1;  // of this machine, from the specification's rank on
 };
 

@@ -1,6 +1,7 @@
 // One model on several machines: here processes of one machine, each with a
 // CPU slot, which meet at 127.0.0.1.
 
+#include <filesystem>
 #include <future>
 #include <map>
 #include <string>
@@ -44,9 +45,12 @@ class NodesCliTest : public testing::Test {
             {"MASTER_ADDR", "127.0.0.1"},
             {"MASTER_PORT", std::to_string(port_)}};
   }
-  std::future<CliResult> Start(int rank, const std::string& config) const {
-    return std::async(std::launch::async, [this, rank, config] {
-      return dtrain_.Run({"create", config}, {.environment = Rank(rank)});
+  std::future<CliResult> Start(int rank, const std::string& config,
+                               const Variables& more = {}) const {
+    return std::async(std::launch::async, [this, rank, config, more] {
+      Variables environment = Rank(rank);
+      environment.insert(more.begin(), more.end());
+      return dtrain_.Run({"create", config}, {.environment = environment});
     });
   }
   std::future<CliResult> StartScript(int rank, const std::string& text) const {
@@ -123,6 +127,36 @@ TEST_F(NodesCliTest, AFollowerWithAnotherFileIsRefused) {
   const CliResult run = runner.get();
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("RANK=1 was refused"));
+}
+
+TEST_F(NodesCliTest, AFollowerWithAnotherSecretIsRefused) {
+  WriteConfig("two.yaml", 1, 5);
+  const std::string secret = dtrain_.Write("secret", std::string(32, 'x'));
+  std::filesystem::permissions(secret, std::filesystem::perms(0600));
+  auto runner = Start(0, "two.yaml");
+
+  const CliResult other =
+      Start(1, "two.yaml", {{"DTRAIN_SECRET_FILE", secret}}).get();
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("another secret than DTRAIN_SECRET_FILE="));
+
+  EXPECT_EQ(Start(1, "two.yaml").get().code, 0);
+  const CliResult run = runner.get();
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("without the secret of"));
+}
+
+TEST_F(NodesCliTest, ASecretOfTheirOwnServesAsWell) {
+  WriteConfig("two.yaml", 1, 5);
+  const std::string secret = dtrain_.Write("secret", std::string(32, 'x'));
+  std::filesystem::permissions(secret, std::filesystem::perms(0600));
+  const Variables named = {{"DTRAIN_SECRET_FILE", secret}};
+  auto runner = Start(0, "two.yaml", named);
+
+  EXPECT_EQ(Start(1, "two.yaml", named).get().code, 0);
+  const CliResult run = runner.get();
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store() / "secret"));
 }
 
 }  // namespace

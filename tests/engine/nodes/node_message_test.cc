@@ -103,6 +103,37 @@ TEST(NodeMessageTest, ASpecificationComesBackWithItsAddress) {
   EXPECT_EQ(start.spec.rank, 2);
 }
 
+TEST(NodeMessageTest, OnlySignalsThatAskForAnEndAreHeard) {
+  EXPECT_EQ(Again(NodeInterrupted{15}).signal, 15);
+  for (const int signal : {-5, 0, 9, 64, 1000}) {
+    EXPECT_THROW(Again(NodeInterrupted{signal}), Error) << signal;
+  }
+}
+
+TEST(NodeMessageTest, AnEndThatNoProcessHasIsAnError) {
+  const auto end = [](int exit_code, int signal) {
+    return Again(PartEnded{
+        .exited = {.trial = kTrial, .exit_code = exit_code, .signal = signal}});
+  };
+  EXPECT_NO_THROW(end(255, 0));
+  EXPECT_NO_THROW(end(-1, 64));
+  EXPECT_THROW(end(256, 0), Error);
+  EXPECT_THROW(end(-2, 0), Error);
+  EXPECT_THROW(end(-1, -5), Error);
+  EXPECT_THROW(end(-1, 65), Error);
+}
+
+TEST(NodeMessageTest, TheSecretOfRanksIsNotWhatIsSent) {
+  TrialSpec spec{.id = kTrial};
+  spec.address = RankAddress{.host = "node1", .token = "t"};
+  const std::string mine = RankSecret("secret", spec);
+
+  EXPECT_EQ(RankSecret("secret", spec), mine);
+  EXPECT_NE(RankSecret("other", spec), mine);
+  spec.address->token = "u";
+  EXPECT_NE(RankSecret("secret", spec), mine);
+}
+
 TEST(NodeMessageTest, NonsenseIsAnError) {
   for (const std::string line :
        {"", "GET / HTTP/1.1", "[]", "{}", R"({"kind":5})", R"({"kind":"bye"})",

@@ -28,8 +28,10 @@ class NodesLauncherTest : public LauncherFixture {
                           PortOf(ListenAt({.host = "127.0.0.1"}).get())}} {
     follower_ = MakeFollower("");
     spare_ = MakeFollower(directory.path() / "gate");
-    nodes_.emplace(
-        Nodes::Options{.place = place_, .identity = kIdentity, .host = "b"});
+    nodes_.emplace(Nodes::Options{.place = place_,
+                                  .identity = kIdentity,
+                                  .secret = Secret(),
+                                  .host = "b"});
     nodes_->Gather(kLong);
     launcher_.emplace(*nodes_, Options(2));
   }
@@ -40,11 +42,13 @@ class NodesLauncherTest : public LauncherFixture {
     return std::make_unique<StartedFollower>(
         FollowerOptions{.place = place,
                         .identity = kIdentity,
+                        .secret = Secret(),
                         .launcher = Options(2),
                         .patience = kLong,
                         .host = "a"},
         directory.path() / ("follower" + std::to_string(gate.size())), gate);
   }
+  SecretFile Secret() const { return SecretFile(Options().layout); }
   // Of the whole trial, which counts this machine's ranks only.
   TrialSpec Trial(const std::string& behaviour, int at = -1,
                   nlohmann::json hparams = nlohmann::json::object()) const {

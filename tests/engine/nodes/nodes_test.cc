@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/wire/line_reader.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -24,6 +25,12 @@ const NodeIdentity kRunner{.version = "1", .configuration = "same"};
 
 int FreePort() { return PortOf(ListenAt({.host = "127.0.0.1"}).get()); }
 
+// A follower's end of a connection.
+struct Guest {
+  UniqueFd socket;
+  std::optional<PeerSession> session;  // once it is taken
+};
+
 // The runner of two processes, with a clock of the test's.
 class NodesTest : public testing::Test {
  protected:
@@ -33,6 +40,10 @@ class NodesTest : public testing::Test {
   UniqueFd Connect() const { return ConnectTo(place_.runner, seconds(5)); }
   static void Say(const UniqueFd& socket, const std::string& text) {
     ASSERT_TRUE(WriteAll(socket.get(), text));
+  }
+  static void Say(Guest& guest, const std::string& line) {
+    Say(guest.socket,
+        guest.session->Seal(line.substr(0, line.size() - 1)) + "\n");
   }
   // What comes within half a second or so.
   std::vector<NodeEvent> Events() {
@@ -44,11 +55,14 @@ class NodesTest : public testing::Test {
     }
     return all;
   }
+  void Serve() {
+    for (NodeEvent& event : nodes_.Serve()) kept_.push_back(std::move(event));
+  }
   // The next line that the runner says, or "" at the end.
   std::string Hear(const UniqueFd& socket) {
     LineReader reader(socket.get());
     for (int i = 0; i < 500; ++i) {
-      for (NodeEvent& event : nodes_.Serve()) kept_.push_back(std::move(event));
+      Serve();
       if (auto line = reader.Next()) return *line;
       if (!reader.Fill()) return "";
       pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
@@ -56,28 +70,52 @@ class NodesTest : public testing::Test {
     }
     return "it says nothing";
   }
+  std::string Hear(Guest& guest) {
+    const std::string line = Hear(guest.socket);
+    return line.empty() ? line : guest.session->Open(line);
+  }
+  // Connects and proves itself with that secret, if it can.
+  Guest Come(const std::string& claim, const std::string& secret) {
+    Guest guest{.socket = Connect()};
+    PeerProof proof(
+        PeerProof::Side::kConnects,
+        {.secret = secret, .purpose = kNodesPurpose, .claim = claim});
+    for (int i = 0; i < 500; ++i) {
+      Serve();
+      const auto state = proof.Advance(guest.socket.get());
+      if (state == PeerProof::State::kProved) guest.session = proof.Session();
+      if (state != PeerProof::State::kWaiting) break;
+      ::poll(nullptr, 0, 1);
+    }
+    return guest;
+  }
   std::string RefusalOf(const NodeHello& hello) {
-    const UniqueFd socket = Connect();
-    Say(socket, EncodeReport(hello));
-    const std::string answer = Hear(socket);
-    EXPECT_EQ(Hear(socket), "") << "it stays connected";
+    Guest guest = Come(EncodeReport(hello), nodes_.secret());
+    if (!guest.session) return "it was not welcomed";
+    const std::string answer = Hear(guest);
+    EXPECT_EQ(Hear(guest), "") << "it stays connected";
     const NodeOrder order = DecodeOrder(answer);
     const auto* refused = std::get_if<NodeRefused>(&order);
     return refused == nullptr ? "it was taken" : refused->reason;
   }
-  UniqueFd Joined() {
-    UniqueFd socket = Connect();
-    Say(socket, EncodeReport(Hello()));
-    EXPECT_THAT(Hear(socket), HasSubstr("welcomed"));
-    return socket;
+  Guest Joined() {
+    Guest guest = Come(EncodeReport(Hello()), nodes_.secret());
+    EXPECT_TRUE(guest.session);
+    if (guest.session) {
+      EXPECT_THAT(Hear(guest), HasSubstr("welcomed"));
+    }
+    return guest;
   }
 
   Duration now_{0};
+  const TemporaryDirectory directory_;
   const NodePlace place_{.world_size = 2, .runner = {"127.0.0.1", FreePort()}};
+  const SecretFile secret_{StoreLayout(directory_.path() / "store")};
   std::vector<std::string> notices_;
   std::vector<NodeEvent> kept_;
   Nodes nodes_{{.place = place_,
                 .identity = kRunner,
+                .secret = secret_,
                 .clock = {.now = [] { return Timestamp(0); },
                           .monotonic = [this] { return now_; }},
                 .notice = [this](const std::string& line) {
@@ -86,23 +124,25 @@ class NodesTest : public testing::Test {
 };
 
 TEST_F(NodesTest, AFollowerJoins) {
-  const UniqueFd socket = Joined();
+  Guest guest = Joined();
 
   EXPECT_TRUE(nodes_.complete());
   EXPECT_THAT(kept_, SizeIs(1));
 }
 
 TEST_F(NodesTest, APortInUseNamesTheVariables) {
-  EXPECT_THAT([&] { Nodes({.place = place_, .identity = kRunner}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("MASTER_PORT"),
-                                         HasSubstr("Address already in use"))));
+  EXPECT_THAT(
+      [&] { Nodes({.place = place_, .identity = kRunner, .secret = secret_}); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("MASTER_PORT"),
+                                 HasSubstr("Address already in use"))));
 }
 
 TEST_F(NodesTest, MoreRanksThanThereMayBeAreRefused) {
   NodeIdentity many = kRunner;
   many.ranks = 100;
-  EXPECT_THAT([&] { Nodes({.place = place_, .identity = many}); },
-              ThrowsMessage<Error>(HasSubstr("WORLD_SIZE=2: with 100 ranks")));
+  EXPECT_THAT(
+      [&] { Nodes({.place = place_, .identity = many, .secret = secret_}); },
+      ThrowsMessage<Error>(HasSubstr("WORLD_SIZE=2: with 100 ranks")));
 }
 
 TEST_F(NodesTest, NamesWhoHasNotCome) {
@@ -147,21 +187,17 @@ TEST_F(NodesTest, RefusesOtherSlots) {
 }
 
 TEST_F(NodesTest, RefusesASecondOfTheSameRank) {
-  const UniqueFd first = Joined();
+  const Guest first = Joined();
 
   EXPECT_THAT(RefusalOf(Hello()), HasSubstr("another process with that RANK"));
   EXPECT_TRUE(nodes_.complete());
 }
 
-TEST_F(NodesTest, TurnsNonsenseAway) {
-  const std::string deep =
-      R"({"kind":"ended","experiment":1,"trial":1,"exit_code":0,"signal":0,)"
-      R"("rank":0,"killed_by_us":false,"out_of_memory":false,"not_started":"",)"
-      R"("last_lines":[],"word":)" +
-      std::string(400'000, '[') + std::string(400'000, ']') + "}\n";
+TEST_F(NodesTest, TurnsNonsenseAwayWithoutAWord) {
+  const std::string hello = EncodeReport(Hello());
   for (const std::string& text :
        {std::string("GET / HTTP/1.1\r\n"), std::string("{}\n"),
-        std::string("\n"), std::string("{\"kind\":\"alive\"}\n"), deep}) {
+        std::string("\n"), hello, std::string(5000, 'd')}) {
     const UniqueFd stranger = Connect();
     Say(stranger, text);
     EXPECT_EQ(Hear(stranger), "") << text.substr(0, 100);
@@ -169,16 +205,64 @@ TEST_F(NodesTest, TurnsNonsenseAway) {
   EXPECT_THAT(kept_, IsEmpty());
 }
 
-TEST_F(NodesTest, TurnsAnEndlessLineAway) {
-  const UniqueFd stranger = Connect();
-  const std::string much(100'000, 'x');
-  bool open = true;
-  for (int i = 0; i < 100 && open; ++i) {
-    open = ::send(stranger.get(), much.data(), much.size(), MSG_NOSIGNAL) > 0 ||
-           errno == EAGAIN;
-    nodes_.Serve();
+TEST_F(NodesTest, AnotherSecretIsNotTaken) {
+  const Guest guest = Come(EncodeReport(Hello()), std::string(32, 'x'));
+
+  EXPECT_FALSE(guest.session);
+  EXPECT_FALSE(nodes_.complete());
+}
+
+TEST_F(NodesTest, AProvedPeerThatClaimsNonsenseIsNotTaken) {
+  const std::string deep = R"({"kind":"ended","word":)" +
+                           std::string(1500, '[') + std::string(1500, ']') +
+                           "}\n";
+  for (const std::string& claim : {std::string(), std::string("nonsense"), deep,
+                                   EncodeReport(NodeInterrupted{15})}) {
+    EXPECT_FALSE(Come(claim, nodes_.secret()).session) << claim;
   }
-  EXPECT_FALSE(open);
+  EXPECT_THAT(kept_, IsEmpty());
+}
+
+TEST_F(NodesTest, StrangersAreWorthALineAMinute) {
+  const auto come = [&] {
+    const UniqueFd stranger = Connect();
+    Say(stranger, "nonsense");
+    EXPECT_EQ(Hear(stranger), "");
+  };
+  come();
+  come();
+  come();
+  ASSERT_THAT(notices_, SizeIs(1));
+  EXPECT_THAT(notices_[0],
+              AllOf(HasSubstr("turned away 1 connection "),
+                    HasSubstr(secret_.Name()), HasSubstr("127.0.0.1")));
+  now_ = seconds(60);
+  come();
+  ASSERT_THAT(notices_, SizeIs(2));
+  EXPECT_THAT(notices_[1], HasSubstr("turned away 3 connections"));
+}
+
+TEST_F(NodesTest, AMessageThatSomebodyElseSentIsTheLossOfTheFollower) {
+  const Guest guest = Joined();
+  Say(guest.socket, EncodeReport(NodeInterrupted{15}));
+
+  const auto events = Events();
+
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_THAT(std::get<NodeLost>(events[0]).why,
+              HasSubstr("sent by somebody else"));
+}
+
+TEST_F(NodesTest, AFollowerThatSendsAnImpossibleSignalIsLost) {
+  for (const int signal : {-5, 0, 9, 99}) {
+    Guest guest = Joined();
+    Say(guest, EncodeReport(NodeInterrupted{signal}));
+
+    const auto events = Events();
+
+    ASSERT_THAT(events, SizeIs(1)) << signal;
+    EXPECT_TRUE(std::holds_alternative<NodeLost>(events[0])) << signal;
+  }
 }
 
 TEST_F(NodesTest, TurnsTheSilentAwayAfterTenSeconds) {
@@ -201,10 +285,10 @@ TEST_F(NodesTest, AFollowerThatClosesIsLost) {
 }
 
 TEST_F(NodesTest, AFollowerThatIsSilentForThirtySecondsIsLost) {
-  const UniqueFd socket = Joined();
+  Guest guest = Joined();
   now_ = seconds(29);
   EXPECT_THAT(Events(), IsEmpty());
-  EXPECT_THAT(Hear(socket), HasSubstr("alive"));
+  EXPECT_THAT(Hear(guest), HasSubstr("alive"));
   now_ = seconds(30);
 
   const auto events = Events();
@@ -214,20 +298,21 @@ TEST_F(NodesTest, AFollowerThatIsSilentForThirtySecondsIsLost) {
 }
 
 TEST_F(NodesTest, AFollowerThatTalksNonsenseIsLostAndMayComeBack) {
-  const UniqueFd socket = Joined();
-  Say(socket, "nonsense\n");
+  Guest guest = Joined();
+  Say(guest, "nonsense\n");
   const auto events = Events();
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<NodeLost>(events[0]));
 
-  const UniqueFd again = Joined();
+  const Guest again = Joined();
 
   EXPECT_TRUE(nodes_.complete());
 }
 
 TEST_F(NodesTest, WhatAFollowerSaysIsPassedOn) {
-  const UniqueFd socket = Joined();
-  Say(socket, EncodeReport(Alive{}) + EncodeReport(NodeInterrupted{15}));
+  Guest guest = Joined();
+  Say(guest, EncodeReport(Alive{}));
+  Say(guest, EncodeReport(NodeInterrupted{15}));
 
   const auto events = Events();
 
