@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/sha256.h"
 #include "engine/data/data_directory.h"
+#include "engine/data/set_cache.h"
 #include "engine/nodes/follower.h"
 #include "engine/nodes/nodes_launcher.h"
 
@@ -34,6 +35,16 @@ NodeIdentity IdentityOf(const ExperimentConfig& config, const SlotPlan& slots) {
           .configuration = HashOf(config),
           .ranks = static_cast<int>(slots.slots_per_trial),
           .gpus = !slots.gpus.empty()};
+}
+
+// What a runner may have its followers read and execute, or write to.
+std::vector<std::filesystem::path> RootsOf(const StoreLayout& store,
+                                           const CheckpointConfig& config) {
+  std::vector<std::filesystem::path> roots = {store.root()};
+  if (!config.path.empty()) roots.emplace_back(config.path);
+  const std::filesystem::path cache = CacheDirectory(ProcessVariable);
+  if (!cache.empty()) roots.push_back(cache / "models");
+  return roots;
 }
 
 }  // namespace
@@ -65,6 +76,7 @@ int FollowRunner(const NodePlace& place, const ExperimentConfig& config,
       {.place = place,
        .identity = IdentityOf(config, slots),
        .secret = SecretFile::Of(store, ProcessVariable),
+       .roots = RootsOf(store, config.checkpoints),
        .launcher = {.slots = slots,
                     .layout = store,
                     .host = FindTrialHost(),

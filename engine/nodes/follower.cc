@@ -50,6 +50,7 @@ class RunnerLink {
 
   int fd() const { return channel_.fd(); }
   const std::string& peer() const { return channel_.peer(); }
+  Duration heard_at() const { return channel_.heard_at(); }
   // What both have proved to each other.
   const std::string& secret() const { return secret_; }
 
@@ -90,6 +91,9 @@ class RunnerLink {
     }
   }
 
+  // From now on it is an experiment that is lost with the runner.
+  void Joined() { joined_ = true; }
+
   Duration TimeLeft() const {
     return std::max(channel_.Deadline() - clock_.monotonic(), Duration(0));
   }
@@ -97,12 +101,16 @@ class RunnerLink {
  private:
   [[noreturn]] void Lose(const std::string& why) const {
     throw Error(ErrorKind::kFailed,
-                "lost " + peer() + ": " + EscapeForTerminal(why));
+                "lost " + peer() + ": " + EscapeForTerminal(why) +
+                    (joined_ ? "; resume the experiment there with RANK=0, "
+                               "and start this command again"
+                             : ""));
   }
 
   const std::string secret_;
   Clock clock_;
   NodeChannel channel_;
+  bool joined_ = false;
   bool ended_ = false;
 };
 
@@ -205,6 +213,22 @@ std::unique_ptr<RunnerLink> Join(const FollowerOptions& options) {
   }
 }
 
+bool IsBelow(const std::filesystem::path& path,
+             const std::filesystem::path& root) {
+  const auto [at, rest] =
+      std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  return at == root.end() && rest != path.end();
+}
+
+// None for a path that leads nowhere.
+std::optional<std::filesystem::path> Resolved(
+    const std::filesystem::path& path) {
+  std::error_code error;
+  auto resolved = std::filesystem::weakly_canonical(path, error);
+  if (error || !resolved.is_absolute()) return std::nullopt;
+  return resolved;
+}
+
 // What the trial needs of the store and is not to be seen here, or empty.
 std::string MissingFile(const TrialSpec& spec) {
   namespace fs = std::filesystem;
@@ -232,9 +256,13 @@ class FollowedTrials {
         clock_(options.launcher.clock),
         rank_(options.place.rank),
         secret_(link.secret()),
+        roots_(std::move(options.roots)),
+        answer_patience_(options.answer_patience),
+        notice_(std::move(options.notice)),
         launcher_(Options(std::move(options.launcher))) {}
 
-  // Until the runner says goodbye, or a second signal comes.
+  // Until the runner says goodbye, a second signal comes, or the runner says
+  // nothing after the first.
   int Run() {
     while (true) {
       while (const std::optional<NodeOrder> order = link_.Hear()) {
@@ -251,7 +279,14 @@ class FollowedTrials {
       }
       if (tell_at_ && *tell_at_ <= clock_.monotonic()) {
         tell_at_.reset();
+        told_at_ = clock_.monotonic();
         link_.Say(NodeInterrupted{signal_});
+      }
+      if (told_at_ && clock_.monotonic() >= AnswerEnd()) {
+        if (notice_) {
+          notice_(link_.peer() + " says nothing; ending without it");
+        }
+        return 128 + signal_;
       }
     }
   }
@@ -266,9 +301,15 @@ class FollowedTrials {
   }
 
   Duration TimeLeft() const {
-    const Duration left = link_.TimeLeft();
-    if (!tell_at_) return left;
-    return std::clamp(*tell_at_ - clock_.monotonic(), Duration(0), left);
+    Duration left = link_.TimeLeft();
+    if (tell_at_) left = std::min(left, *tell_at_ - clock_.monotonic());
+    if (told_at_) left = std::min(left, AnswerEnd() - clock_.monotonic());
+    return std::max(left, Duration(0));
+  }
+
+  // A runner that lives says so every few seconds.
+  Duration AnswerEnd() const {
+    return std::max(*told_at_, link_.heard_at()) + answer_patience_;
   }
 
   void Obey(const NodeOrder& order) {
@@ -282,15 +323,22 @@ class FollowedTrials {
   }
 
   void Start(TrialSpec spec) {
-    const std::string missing = MissingFile(spec);
-    if (missing.empty()) {
-      if (spec.address) spec.address->token = RankSecret(secret_, spec);
-      return launcher_.StartPart(spec, {});
+    const std::string rank = "RANK=" + std::to_string(rank_) + ": ";
+    if (const std::string why = ObjectionTo(spec, roots_); !why.empty()) {
+      return NotStarted(spec, rank + why);
     }
-    const std::string why =
-        "RANK=" + std::to_string(rank_) + ": " + missing +
-        ": is not there on this machine; keep the store (--store) on a file "
-        "system that all machines have at the same place";
+    if (const std::string missing = MissingFile(spec); !missing.empty()) {
+      return NotStarted(
+          spec, rank + missing +
+                    ": is not there on this machine; keep the store (--store) "
+                    "on a file system that all machines have at the same "
+                    "place");
+    }
+    spec.address->token = RankSecret(secret_, spec);
+    launcher_.StartPart(spec, {});
+  }
+
+  void NotStarted(const TrialSpec& spec, const std::string& why) {
     link_.Say(PartEnded{.exited = {.trial = spec.id,
                                    .exit_code = 1,
                                    .rank = spec.rank,
@@ -317,17 +365,60 @@ class FollowedTrials {
   Clock clock_;
   const int rank_;
   const std::string secret_;
+  const std::vector<std::filesystem::path> roots_;
+  const Duration answer_patience_;
+  const std::function<void(const std::string& line)> notice_;
   std::map<TrialId, Finished> words_;
   int signal_ = 0;
   std::optional<Duration> tell_at_;
+  std::optional<Duration> told_at_;
   LocalLauncher launcher_;
 };
 
 }  // namespace
 
+std::string ObjectionTo(const TrialSpec& spec,
+                        const std::vector<std::filesystem::path>& roots) {
+  if (spec.task != Task::kTrain || !spec.command.empty() ||
+      !spec.images.empty() || !spec.address) {
+    return "the runner orders something else than the training of a model "
+           "together";
+  }
+  std::vector<std::pair<const char*, std::filesystem::path>> taken = {
+      {"the directory of the trial", spec.directory}};
+  if (!spec.library.empty()) taken.emplace_back("the model", spec.library);
+  if (!spec.checkpoints.empty()) {
+    taken.emplace_back("the directory of checkpoints", spec.checkpoints);
+  }
+  if (!spec.restore.empty()) {
+    taken.emplace_back("the checkpoint", spec.CheckpointPath(spec.restore));
+  }
+  if (!spec.warm_start.empty()) {
+    taken.emplace_back("the checkpoint to begin from", spec.warm_start);
+  }
+  for (const auto& [what, path] : taken) {
+    const auto resolved = Resolved(path);
+    const bool below =
+        resolved && std::ranges::any_of(roots, [&](const auto& root) {
+          const auto real = Resolved(root);
+          return real && IsBelow(*resolved, *real);
+        });
+    if (below) continue;
+    std::vector<std::string> places;
+    for (const auto& root : roots) places.push_back(root.string());
+    return std::string(what) + ", " +
+           Truncate(EscapeForTerminal(path.string()), 500) +
+           ", lies outside of what this process takes files from (" +
+           EscapeForTerminal(Join(places, ", ")) +
+           "); give all processes the same store (--store)";
+  }
+  return "";
+}
+
 int Follow(FollowerOptions options) {
   const std::unique_ptr<RunnerLink> link = Join(options);
   if (options.notice) options.notice("following " + link->peer());
+  link->Joined();
   const NodeOrder first = link->Await();
   if (std::holds_alternative<Goodbye>(first)) return 0;
   const auto* begun = std::get_if<ExperimentBegun>(&first);

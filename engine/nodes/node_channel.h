@@ -46,6 +46,8 @@ class NodeChannel {
   /// Says `alive` if nothing was said for a while. Throws Error(kFailed) if
   /// nothing was heard for `silence`.
   void OnTime(const std::string& alive);
+  /// When the last line came.
+  Duration heard_at() const { return heard_at_; }
   /// When `OnTime` is to be called next.
   Duration Deadline() const;
 

@@ -65,8 +65,12 @@ void NodesLauncher::Start(const TrialSpec& spec) {
   BeginWaiting();
 }
 
+// One trial takes its slots at a time: where processes share a machine, two
+// that have one slot each there would wait for each other for ever.
 void NodesLauncher::BeginWaiting() {
-  while (!waiting_.empty() && nodes_.complete()) {
+  const auto starting = [](const Running& it) { return it.trial.starting(); };
+  while (!waiting_.empty() && nodes_.complete() &&
+         std::ranges::none_of(running_, starting)) {
     Waiting first = std::move(waiting_.front());
     waiting_.pop_front();
     Begin(std::move(first));
@@ -286,6 +290,9 @@ void NodesLauncher::DoWhatIsDue() {
   });
   BeginWaiting();
   const Duration now = clock_.monotonic();
+  if (nodes_.complete()) {
+    for (Waiting& waiting : waiting_) waiting.until = now + kReturnPatience;
+  }
   while (!waiting_.empty() && waiting_.front().until <= now) {
     const TrialId id = waiting_.front().spec.id;
     waiting_.pop_front();

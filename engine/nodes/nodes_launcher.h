@@ -34,9 +34,10 @@ class NodesLauncher : public Launcher {
   void Abort() override;
 
  private:
-  // A trial that waits for a follower.
+  // A trial that waits for a follower, or for one before it to have its slots.
   struct Waiting {
     TrialSpec spec;
+    // When it has waited too long for a follower.
     Duration until{0};
     std::vector<RunnerMessage> messages;
   };

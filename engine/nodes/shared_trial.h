@@ -58,6 +58,8 @@ class SharedTrial {
   /// When something of that is due next; none if nothing is.
   std::optional<Duration> Deadline() const;
 
+  /// True until all parts have started.
+  bool starting() const { return !released_; }
   bool ended() const { return order_.size() == parts_.size(); }
   bool ended(int part) const { return At(part).ended.has_value(); }
   /// Its last word, if it had one, and its end. REQUIRES: ended().

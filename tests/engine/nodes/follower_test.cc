@@ -1,6 +1,7 @@
 #include "engine/nodes/follower.h"
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include <poll.h>
@@ -32,10 +33,15 @@ class FollowerTest : public testing::Test {
         .place = {.rank = 1, .world_size = 2, .runner = {"127.0.0.1", port}},
         .identity = kMine,
         .secret = secret_,
+        .roots = {layout_.root()},
         .launcher = {.layout = layout_},
         .patience = patience};
   }
   std::string Output() const { return directory_.path() / "said"; }
+  fs::path MakeDirectory(const fs::path& path) const {
+    fs::create_directories(path);
+    return path;
+  }
 
   const TemporaryDirectory directory_;
   const StoreLayout layout_{directory_.path() / "store"};
@@ -134,6 +140,93 @@ TEST_F(FollowerTest, ObeysNobodyWhoDoesNotProveThatHeIsTheRunner) {
   EXPECT_THAT([&] { Follow(OptionsAt(PortOf(listener.get()), Duration(0))); },
               ThrowsMessage<Error>(HasSubstr("is no runner of dtrain")));
   quit = true;
+}
+
+class ObjectionTest : public FollowerTest {
+ protected:
+  TrialSpec Spec() const {
+    TrialSpec spec{.id = {.experiment = 1, .number = 1}};
+    spec.address = RankAddress{.host = "a", .port = 1, .token = "t"};
+    spec.directory = layout_.Trial(spec.id).string();
+    return spec;
+  }
+  std::string Objection(const TrialSpec& spec) const {
+    return ObjectionTo(spec, {layout_.root(), Cache()});
+  }
+  fs::path Cache() const { return directory_.path() / "cache"; }
+};
+
+TEST_F(ObjectionTest, WhatLiesInTheStoreAndTheCacheIsTaken) {
+  TrialSpec spec = Spec();
+  spec.restore = "0e5b7e1c-0000-4000-8000-000000000000";
+  spec.library = Cache() / "abc/model.so";
+  spec.warm_start = layout_.Source(1, "x");
+
+  EXPECT_EQ(Objection(spec), "");
+  // Whether it is there already or not.
+  MakeDirectory(spec.directory);
+  MakeDirectory(Cache());
+  EXPECT_EQ(Objection(spec), "");
+}
+
+TEST_F(ObjectionTest, WhatLiesElsewhereIsNot) {
+  const auto expect_refused = [&](const std::function<void(TrialSpec&)>& change,
+                                  const std::string& what) {
+    TrialSpec spec = Spec();
+    change(spec);
+    EXPECT_THAT(Objection(spec),
+                AllOf(HasSubstr(what), HasSubstr("lies outside"),
+                      HasSubstr(layout_.root().string())));
+  };
+  expect_refused([](TrialSpec& spec) { spec.library = "/tmp/evil.so"; },
+                 "the model, /tmp/evil.so");
+  expect_refused([](TrialSpec& spec) { spec.library = "evil.so"; },
+                 "the model");
+  expect_refused([&](TrialSpec& spec) { spec.library = Cache(); }, "the model");
+  expect_refused(
+      [&](TrialSpec& spec) { spec.library = Cache() / "../evil.so"; },
+      "the model");
+  expect_refused(
+      [&](TrialSpec& spec) { spec.library = Cache().string() + "x/evil.so"; },
+      "the model");
+  expect_refused([](TrialSpec& spec) { spec.directory = ""; },
+                 "the directory of the trial");
+  expect_refused([](TrialSpec& spec) { spec.directory = "/"; },
+                 "the directory of the trial");
+  expect_refused(
+      [](TrialSpec& spec) { spec.restore = "../../../../../../etc"; },
+      "the checkpoint");
+  expect_refused([](TrialSpec& spec) { spec.checkpoints = "/etc"; },
+                 "the directory of checkpoints");
+  expect_refused([](TrialSpec& spec) { spec.warm_start = "/etc"; },
+                 "the checkpoint to begin from");
+}
+
+TEST_F(ObjectionTest, ALinkLeadsWhereItLeads) {
+  const fs::path evil = MakeDirectory(directory_.path() / "evil");
+  MakeDirectory(layout_.root());
+  fs::create_symlink(evil, layout_.root() / "link");
+  TrialSpec spec = Spec();
+  spec.library = layout_.root() / "link/evil.so";
+  EXPECT_THAT(Objection(spec), HasSubstr("lies outside"));
+
+  // A store that is known by a link is the same store.
+  fs::create_symlink(layout_.root(), directory_.path() / "linked");
+  spec = Spec();
+  spec.library = directory_.path() / "linked/model.so";
+  EXPECT_EQ(Objection(spec), "");
+}
+
+TEST_F(ObjectionTest, OnlyTrainingTogetherIsTaken) {
+  TrialSpec spec = Spec();
+  spec.command = {"sh", "-c", "evil"};
+  EXPECT_THAT(Objection(spec), HasSubstr("something else than the training"));
+  spec = Spec();
+  spec.task = Task::kPredict;
+  EXPECT_THAT(Objection(spec), HasSubstr("something else than the training"));
+  spec = Spec();
+  spec.address.reset();
+  EXPECT_THAT(Objection(spec), HasSubstr("something else than the training"));
 }
 
 }  // namespace

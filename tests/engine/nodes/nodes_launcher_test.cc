@@ -43,8 +43,10 @@ class NodesLauncherTest : public LauncherFixture {
         FollowerOptions{.place = place,
                         .identity = kIdentity,
                         .secret = Secret(),
+                        .roots = {Options().layout.root()},
                         .launcher = Options(2),
                         .patience = kLong,
+                        .answer_patience = seconds(1),
                         .host = "a"},
         directory.path() / ("follower" + std::to_string(gate.size())), gate);
   }
@@ -111,6 +113,18 @@ TEST_F(NodesLauncherTest, TheRanksOfAllMachinesMeet) {
   EXPECT_EQ(Next<TrialExited>().exit_code, 0);
   EXPECT_THAT(Log(Trial("meet").id),
               AllOf(HasSubstr("met 0 of 2"), HasSubstr("met 1 of 2")));
+}
+
+// Both processes are on this machine, which has two slots: with one slot each
+// the trials would wait for each other.
+TEST_F(NodesLauncherTest, TwoTrialsDoNotWaitForEachOthersSlots) {
+  TrialSpec second = Trial("meet");
+  second.id.number = 2;
+  launcher_->Start(Trial("meet"));
+  launcher_->Start(second);
+
+  EXPECT_EQ(Next<TrialExited>().exit_code, 0);
+  EXPECT_EQ(Next<TrialExited>().exit_code, 0);
 }
 
 TEST_F(NodesLauncherTest, ARankThatDiesElsewhereEndsTheTrial) {
@@ -204,6 +218,37 @@ TEST_F(NodesLauncherTest, AStoreThatIsNotSharedIsNamed) {
                     HasSubstr("--store")));
 }
 
+TEST_F(NodesLauncherTest, AnUnsharedDirectoryOfCheckpointsIsNamed) {
+  TrialSpec spec = Trial("print");
+  spec.checkpoints = "/no/such/directory/1";
+  launcher_->Start(spec);
+
+  EXPECT_THAT(Next<TrialExited>().not_started,
+              AllOf(HasSubstr("RANK=1: "), HasSubstr("/no/such/directory")));
+}
+
+TEST_F(NodesLauncherTest, AModelFromElsewhereIsNotTaken) {
+  TrialSpec spec = Trial("print");
+  spec.library = "/usr/lib/evil.so";
+  launcher_->Start(spec);
+
+  EXPECT_THAT(Next<TrialExited>().not_started,
+              AllOf(HasSubstr("RANK=1: "), HasSubstr("/usr/lib/evil.so"),
+                    HasSubstr("lies outside")));
+}
+
+// The runner stops serving the connection, as one whose process is stopped.
+TEST_F(NodesLauncherTest, AFollowerOfAMuteRunnerEndsBySigterm) {
+  launcher_->Start(Trial("hang"));
+  Next<TrialStarted>();
+
+  const Duration before = Clock::System().monotonic();
+  follower_->Signal(SIGTERM);
+
+  EXPECT_EQ(follower_->Wait(), 128 + SIGTERM);
+  EXPECT_LT(Clock::System().monotonic() - before, seconds(20));
+}
+
 TEST_F(NodesLauncherTest, AFollowerThatIsInterruptedEndsTheExperiment) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
@@ -215,7 +260,9 @@ TEST_F(NodesLauncherTest, AFollowerThatIsInterruptedEndsTheExperiment) {
 
 TEST_F(NodesLauncherTest, WithoutAGoodbyeAFollowerHasFailed) {
   EXPECT_EQ(EndOfFollower(/*goodbye=*/false), 1);
-  EXPECT_THAT(follower_->Said(), HasSubstr("lost the runner at 127.0.0.1"));
+  EXPECT_THAT(follower_->Said(),
+              AllOf(HasSubstr("lost the runner at 127.0.0.1"),
+                    HasSubstr("; resume the experiment there with RANK=0")));
 }
 
 TEST_F(NodesLauncherTest, LeavesNothingBehind) {
