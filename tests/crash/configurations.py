@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,26 +12,37 @@ from typing import Any
 class Configuration:
     name: str
     yaml: str
-    slots: int
+    # How many trials run at a time.
+    at_once: int
     scheduling_unit: int
     validation_period: int
+    checkpoint_period: int
     initial_validation: bool
-    # Whether trials are started again, after a while in which others go on.
+    # No trial depends on another one: the end is the same whatever comes first.
+    is_plain: bool
+    # Whether trials fail so often that others go on before they are started again.
     has_restarts: bool = False
     # Whether the best checkpoint of each trial is made and kept.
     keeps_best: bool = True
     # Whether the metrics are those of FaultTrial's formula.
     has_formula: bool = True
-
-    @property
-    def is_plain(self) -> bool:
-        """No trial depends on another one: the end is the same whatever comes first."""
-        return self.name.partition("-")[0] in ("single", "random", "grid", "digits")
+    # The files of its context, where it has one.
+    context: dict[str, str] = field(default_factory=dict)
+    # Whether its context is what `dtrain init` writes, to be compiled.
+    is_own_model: bool = False
+    # Processes that train together, by RANK and WORLD_SIZE.
+    processes: int = 1
+    # A tool of tools.py.
+    needs: str = ""
 
     @property
     def is_sequential(self) -> bool:
         """Then even the events of the searcher come in one order."""
-        return self.slots == 1 and not self.has_restarts
+        return self.at_once == 1 and not self.has_restarts
+
+    @property
+    def is_program(self) -> bool:
+        return "program_trial.py" in self.context
 
 
 # Faults within the trial, beside those from outside. What changes a trial's end must not
@@ -49,21 +61,94 @@ _INNER_OF_SEARCH: list[dict[str, Any]] = [
 ]
 
 
-def _hyperparameters(is_search: bool, is_grid: bool, rng: Random) -> dict[str, Any]:
+# What of these the program has.
+_INNER_OF_PROGRAM: list[dict[str, Any]] = [
+    {"crash_at": 13},
+    {"spawn_daemon": True, "once": False},
+]
+
+Searcher = dict[str, Any]
+
+
+def _hyperparameters(is_grid: bool, rng: Random) -> dict[str, Any]:
     x = {"type": "double", "minval": 0, "maxval": 1}
-    values: dict[str, Any] = {
+    return {
         "x": x | ({"count": 5} if is_grid else {}),
         "step_ms": rng.choice([2, 4, 8]),
         "ckpt_mb": rng.choice([0, 0, 1]),
     }
-    if rng.random() < 0.4:
-        values |= rng.choice(_INNER + (_INNER_OF_SEARCH if is_search else []))
-    return values
 
 
-def _fault_trial(name: str, searcher: dict[str, Any], slots: int, rng: Random) -> Configuration:
-    hyperparameters = _hyperparameters(name not in ("single", "grid"), name == "grid", rng)
+def _single(rng: Random) -> Searcher:
+    return {"name": "single", "max_length": rng.choice([60, 97, 150])}
+
+
+def _random(rng: Random) -> Searcher:
+    return {
+        "name": "random",
+        "max_trials": rng.choice([3, 5, 6]),
+        "max_length": rng.choice([24, 41]),
+        "max_concurrent_trials": rng.choice([1, 2, 16]),
+    }
+
+
+def _grid(rng: Random) -> Searcher:
+    return {"name": "grid", "max_length": rng.choice([20, 33])}
+
+
+def _halving(rng: Random, stop_once: bool) -> Searcher:
+    return {
+        "name": "async_halving",
+        "max_trials": rng.choice([6, 9]),
+        "num_rungs": rng.choice([2, 3]),
+        "divisor": rng.choice([2, 3]),
+        "max_length": rng.choice([36, 45]),
+        "max_concurrent_trials": rng.choice([2, 4]),
+        "stop_once": stop_once,
+    }
+
+
+def _promotion(rng: Random) -> Searcher:
+    return _halving(rng, stop_once=False)
+
+
+def _stopping(rng: Random) -> Searcher:
+    return _halving(rng, stop_once=True)
+
+
+def _adaptive(rng: Random) -> Searcher:
+    return {
+        "name": "adaptive_asha",
+        "max_trials": rng.choice([6, 8]),
+        "divisor": 2,
+        "max_rungs": rng.choice([2, 3]),
+        "max_length": rng.choice([24, 40]),
+        "max_concurrent_trials": rng.choice([2, 3]),
+        "stop_once": rng.random() < 0.5,
+    }
+
+
+# Each with how many trials may run at a time.
+_SEARCHERS: dict[str, tuple[Callable[[Random], Searcher], list[int]]] = {
+    "single": (_single, [1]),
+    "random": (_random, [1, 2, 3]),
+    "grid": (_grid, [1, 2, 3]),
+    "promotion": (_promotion, [1, 1, 2, 3]),
+    "stopping": (_stopping, [1, 1, 2, 3]),
+    "adaptive": (_adaptive, [1, 1, 2, 3]),
+}
+_PLAIN = ("single", "random", "grid")
+
+
+def _search(name: str, rng: Random, inner: list[dict[str, Any]], ranks: int = 1) -> Configuration:
+    """Of FaultTrials. `inner` are faults within, of which a few experiments have one."""
+    make, slots = _SEARCHERS[name]
+    searcher, at_once = make(rng), rng.choice(slots)
+    hyperparameters = _hyperparameters(name == "grid", rng)
+    if inner and rng.random() < 0.4:
+        hyperparameters |= rng.choice(inner)
     unit, period = rng.choice([4, 7, 10]), rng.choice([0, 5, 10, 12])
+    checkpoint_period = rng.choice([0, 5, 8, 15])
     initial = rng.random() < 0.2
     document = {
         "name": name,
@@ -72,7 +157,7 @@ def _fault_trial(name: str, searcher: dict[str, Any], slots: int, rng: Random) -
         "searcher": {"metric": "loss"} | searcher,
         "scheduling_unit": unit,
         "min_validation_period": period,
-        "min_checkpoint_period": rng.choice([0, 5, 8, 15]),
+        "min_checkpoint_period": checkpoint_period,
         "perform_initial_validation": initial,
         "checkpoint_policy": rng.choice(["best", "best", "all", "none"]),
         "checkpoint_storage": {
@@ -81,19 +166,21 @@ def _fault_trial(name: str, searcher: dict[str, Any], slots: int, rng: Random) -
             "save_trial_latest": rng.choice([1, 1, 2]),
         },
         # More than a round kills, so that no trial fails for what was done to it.
-        "max_restarts": rng.choice([3, 4]),
+        "max_restarts": rng.choice([4, 5]),
         "reproducibility": {"experiment_seed": rng.randrange(1000)},
-        "resources": {"slots": f"cpu:{slots}"},
+        "resources": {"slots": f"cpu:{at_once * ranks}", "slots_per_trial": ranks},
     }
     return Configuration(
-        name=f"{name}-{slots}",
+        name=f"{name}-{at_once}",
         yaml=json.dumps(document, indent=1),  # JSON is YAML
-        slots=slots,
+        at_once=at_once,
         scheduling_unit=unit,
         validation_period=period,
+        checkpoint_period=checkpoint_period,
         initial_validation=initial,
+        is_plain=name in _PLAIN,
         keeps_best=_keeps_best(document),
-        has_restarts=not hyperparameters.keys().isdisjoint(("crash_at", "abort_at")),
+        has_restarts="crash_at" in hyperparameters and not hyperparameters.get("once", True),
     )
 
 
@@ -103,59 +190,91 @@ def _keeps_best(document: dict[str, Any]) -> bool:
     return policy == "all" or (policy == "best" and best > 0)
 
 
-def single(rng: Random) -> Configuration:
-    searcher = {"name": "single", "max_length": rng.choice([60, 97, 150])}
-    return _fault_trial("single", searcher, 1, rng)
+def _changed(configuration: Configuration, kind: str, **changes: Any) -> Configuration:
+    """With other values for top-level keys of its YAML."""
+    document = json.loads(configuration.yaml) | changes
+    name = f"{kind}-{configuration.name}"
+    return replace(configuration, name=name, yaml=json.dumps(document, indent=1))
 
 
-def random(rng: Random) -> Configuration:
-    searcher = {
-        "name": "random",
-        "max_trials": rng.choice([3, 5, 6]),
-        "max_length": rng.choice([24, 41]),
-        "max_concurrent_trials": rng.choice([1, 2, 16]),
+def fault_trial(name: str) -> Callable[[Random], Configuration]:
+    inner = _INNER + (_INNER_OF_SEARCH if name not in ("single", "grid") else [])
+    return lambda rng: _search(name, rng, inner)
+
+
+def program(rng: Random) -> Configuration:
+    """Trials that are processes of a program, from the experiment's copy of its files."""
+    name = rng.choice(["single", "random", "grid", "promotion", "stopping"])
+    found = _search(name, rng, _INNER_OF_PROGRAM)
+    source = Path(__file__).with_name("program_trial.py").read_text(encoding="utf-8")
+    # Enough files that the making of the copy takes a moment.
+    others = {f"data/{number}.txt": f"{number}\n" * 500 for number in range(40)}
+    found = _changed(found, "program", entrypoint="python3 program_trial.py")
+    return replace(found, context={"program_trial.py": source} | others)
+
+
+def ranks(rng: Random) -> Configuration:
+    """Trials of two processes each, which exchange gradients."""
+    if rng.random() < 0.3:
+        found = digits(rng)
+        return _changed(found, "ranks", resources={"slots": "cpu:2", "slots_per_trial": 2})
+    name = rng.choice(["single", "random", "promotion", "stopping"])
+    found = _search(name, rng, [{"crash_at": 13}], ranks=2)
+    return replace(found, name=f"ranks-{found.name}")
+
+
+def processes(rng: Random) -> Configuration:
+    """Two processes of dtrain, told apart by RANK, with one rank of each trial each."""
+    name = rng.choice(["single", "random", "promotion"])
+    found = _search(name, rng, [])
+    searcher = json.loads(found.yaml)["searcher"]
+    if name != "single":
+        searcher["max_concurrent_trials"] = 1
+    # All slots of the machine, for both processes of two experiments: they take a trial's slots one
+    # after the other.
+    resources = {"slots": "cpu:4", "slots_per_trial": 1}
+    found = _changed(found, "processes", searcher=searcher, resources=resources)
+    return replace(found, name=f"processes-{name}-1", at_once=1, processes=2)
+
+
+def own_model(rng: Random) -> Configuration:
+    """What `dtrain init` writes, compiled once and found in the cache afterwards."""
+    name = rng.choice(["single", "random"])
+    period = rng.choice([100, 150])
+    searcher: Searcher = {"name": name, "metric": "val_accuracy", "smaller_is_better": False}
+    searcher["max_length"] = 1200 if name == "single" else 500
+    if name == "random":
+        searcher["max_trials"] = 3
+    document = {
+        "name": "own",
+        "entrypoint": "model_def:MyTrial",
+        "hyperparameters": {
+            "global_batch_size": 64,
+            "hidden": 32,
+            "optimizer": "adam",
+            "lr": {"type": "log", "base": 10, "minval": -3, "maxval": -1},
+        },
+        "searcher": searcher,
+        "scheduling_unit": 50,
+        "min_validation_period": period,
+        "min_checkpoint_period": 100,
+        "max_restarts": 4,
+        "reproducibility": {"experiment_seed": rng.randrange(3)},
+        "resources": {"slots": "cpu:1"},
     }
-    return _fault_trial("random", searcher, rng.choice([1, 2, 3]), rng)
-
-
-def grid(rng: Random) -> Configuration:
-    searcher = {"name": "grid", "max_length": rng.choice([20, 33])}
-    return _fault_trial("grid", searcher, rng.choice([1, 2, 3]), rng)
-
-
-def _halving(rng: Random, stop_once: bool) -> Configuration:
-    searcher = {
-        "name": "async_halving",
-        "max_trials": rng.choice([6, 9]),
-        "num_rungs": rng.choice([2, 3]),
-        "divisor": rng.choice([2, 3]),
-        "max_length": rng.choice([36, 45]),
-        "max_concurrent_trials": rng.choice([2, 4]),
-        "stop_once": stop_once,
-    }
-    name = "stopping" if stop_once else "promotion"
-    return _fault_trial(name, searcher, rng.choice([1, 1, 2, 3]), rng)
-
-
-def promotion(rng: Random) -> Configuration:
-    return _halving(rng, stop_once=False)
-
-
-def stopping(rng: Random) -> Configuration:
-    return _halving(rng, stop_once=True)
-
-
-def adaptive(rng: Random) -> Configuration:
-    searcher = {
-        "name": "adaptive_asha",
-        "max_trials": rng.choice([6, 8]),
-        "divisor": 2,
-        "max_rungs": rng.choice([2, 3]),
-        "max_length": rng.choice([24, 40]),
-        "max_concurrent_trials": rng.choice([2, 3]),
-        "stop_once": rng.random() < 0.5,
-    }
-    return _fault_trial("adaptive", searcher, rng.choice([1, 1, 2, 3]), rng)
+    return Configuration(
+        name=f"own-{name}-1",
+        yaml=json.dumps(document, indent=1),
+        at_once=1,
+        scheduling_unit=50,
+        validation_period=period,
+        checkpoint_period=100,
+        initial_validation=False,
+        is_plain=True,
+        has_formula=False,
+        is_own_model=True,
+        needs="compiler",
+    )
 
 
 def digits(rng: Random) -> Configuration:
@@ -188,10 +307,12 @@ def digits(rng: Random) -> Configuration:
     return Configuration(
         name="digits-1",
         yaml=json.dumps(document, indent=1),
-        slots=1,
+        at_once=1,
         scheduling_unit=10,
         validation_period=0,
+        checkpoint_period=period,
         initial_validation=False,
+        is_plain=True,
         has_formula=False,
     )
 
@@ -212,26 +333,38 @@ def sweep_search() -> Configuration:
     return Configuration(
         name="random-1",
         yaml=json.dumps(document, indent=1),
-        slots=1,
+        at_once=1,
         scheduling_unit=5,
         validation_period=10,
+        checkpoint_period=10,
         initial_validation=False,
+        is_plain=True,
     )
 
 
 # Each with how often it is drawn.
 CONFIGURATIONS: list[tuple[Callable[[Random], Configuration], int]] = [
-    (single, 3),
-    (random, 3),
-    (grid, 2),
-    (promotion, 4),
-    (stopping, 3),
-    (adaptive, 3),
-    (digits, 2),
+    (fault_trial("single"), 2),
+    (fault_trial("random"), 2),
+    (fault_trial("grid"), 1),
+    (fault_trial("promotion"), 3),
+    (fault_trial("stopping"), 2),
+    (fault_trial("adaptive"), 2),
+    (digits, 1),
+    (program, 3),
+    (ranks, 2),
+    (processes, 2),
+    (own_model, 1),
 ]
 
 
-def draw(rng: Random) -> Configuration:
-    makers = [maker for maker, _ in CONFIGURATIONS]
-    make = rng.choices(makers, [weight for _, weight in CONFIGURATIONS])[0]
-    return make(rng)
+def draw(seed: int, number: int, rng: Random) -> Configuration:
+    """In an order of chance, but each as often as it says: also a short run has all of them."""
+    makers = [make for make, often in CONFIGURATIONS for _ in range(often)]
+    Random(f"{seed}-order-{number // len(makers)}").shuffle(makers)
+    return makers[number % len(makers)](rng)
+
+
+def draw_any(rng: Random) -> Configuration:
+    makers = [make for make, _ in CONFIGURATIONS]
+    return rng.choices(makers, [often for _, often in CONFIGURATIONS])[0](rng)

@@ -2,15 +2,17 @@
 
 import json
 import os
+import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import processes
+from configurations import Configuration
 
 # Nothing that dtrain does here takes seconds; on a machine that builds at the same time it may.
 PATIENCE = 120.0
@@ -47,6 +49,9 @@ class Runner:
     started_at: float = field(default_factory=time.time)
     code: int | None = None
     peak_kib: int = 0
+    # Where several train together: the others, by RANK, and how one is started again.
+    followers: dict[int, "Runner"] = field(default_factory=dict)
+    follow: Callable[[int], "Runner"] | None = None
     _events: list[Event] = field(default_factory=list)
     _read: int = 0
 
@@ -100,21 +105,32 @@ class Runner:
         return None
 
     def trials(self) -> list[int]:
-        """The processes of the trials that have started and live."""
-        started = {line["pid"] for line in self.events() if line["event"] == "trial_started"}
-        return [process.pid for process in self._children() if process.pid in started]
+        """The processes of the trials that have started and live: of all ranks, and programs."""
+        host = self._host()
+        own = [it for it in self._children() if it != host]
+        hosts = {it.pid for it in own}
+        programs = [it for it in processes.living(self.mark) if it.parent in hosts]
+        found = [it.pid for it in own + programs]
+        return found + [pid for it in self.followers.values() for pid in it.trials()]
 
     def host(self) -> int | None:
+        host = self._host()
+        return host.pid if host else None
+
+    def _host(self) -> processes.Process | None:
         """The trial host is there before the trials, and is none of them."""
         started = {line["pid"] for line in self.events() if line["event"] == "trial_started"}
-        others = [process.pid for process in self._children() if process.pid not in started]
+        others = [process for process in self._children() if process.pid not in started]
         return others[0] if others else None
 
-    def _children(self) -> Iterator[processes.Process]:
+    def _children(self) -> list[processes.Process]:
+        """Oldest first."""
         pid = self.pid()
-        for process in processes.living(self.mark):
-            if process.parent == pid and process.program == "trial-host":
-                yield process
+        return [
+            process
+            for process in processes.living(self.mark)
+            if process.parent == pid and process.program in processes.HOSTS
+        ]
 
 
 class Store:
@@ -126,6 +142,9 @@ class Store:
         self.root = home / "disk" / "store"
         self.mark = uuid.uuid4().hex
         self._runs = 0
+        # The words that make an experiment, and how many processes run it.
+        self.creation: tuple[str, ...] = ("create", str(home / "experiment.yaml"))
+        self.processes = 1
         (home / "disk").mkdir(parents=True)
         kept = {key: text for key, text in os.environ.items() if not key.startswith("DTRAIN_")}
         self.environment = kept | {
@@ -141,10 +160,20 @@ class Store:
     def trial_directories(self) -> list[Path]:
         return sorted(self.root.glob("experiments/1/trials/*"))
 
-    def write_yaml(self, text: str) -> Path:
+    def prepare(self, configuration: Configuration) -> None:
+        """Writes what `creation` reads."""
         path = self.home / "experiment.yaml"
-        path.write_text(text, encoding="utf-8")
-        return path
+        path.write_text(configuration.yaml, encoding="utf-8")
+        self.processes = configuration.processes
+        context = self.home / "context"
+        if configuration.is_own_model:
+            result = self.command("init", str(context))
+            if result.code != 0:
+                raise RuntimeError(str(result))
+        for name, text in configuration.context.items():
+            (context / name).parent.mkdir(parents=True, exist_ok=True)
+            (context / name).write_text(text, encoding="utf-8")
+        self.creation = ("create", str(path), *([str(context)] if context.exists() else []))
 
     def command(self, *words: str, limit: float = PATIENCE) -> Result:
         start = time.monotonic()
@@ -176,6 +205,35 @@ class Store:
         variables: dict[str, str] | None = None,
         quiet: bool = False,
     ) -> Runner:
+        """A `create` or `resume`, with all its processes."""
+        if self.processes == 1:
+            return self._start(*words, wrapper=wrapper, variables=variables or {}, quiet=quiet)
+        place = {
+            "WORLD_SIZE": str(self.processes),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(_free_port()),
+        }
+
+        def follow(rank: int) -> Runner:
+            return self._start(*self.creation, variables=place | {"RANK": str(rank)}, quiet=True)
+
+        followers = {rank: follow(rank) for rank in range(1, self.processes)}
+        changes = place | {"RANK": "0"} | (variables or {})
+        runner = self._start(*words, wrapper=wrapper, variables=changes, quiet=quiet)
+        runner.followers, runner.follow = followers, follow
+        return runner
+
+    def start_alone(self, *words: str) -> Runner:
+        """A command that others may have to be killed in."""
+        return self._start(*words, variables={}, quiet=True)
+
+    def _start(
+        self,
+        *words: str,
+        variables: dict[str, str],
+        quiet: bool,
+        wrapper: Sequence[str] = (),
+    ) -> Runner:
         self._runs += 1
         out = self.home / f"run{self._runs}.out"
         err = self.home / f"run{self._runs}.err"
@@ -184,10 +242,16 @@ class Store:
         with open(out, "wb") as to_out, open(err, "wb") as to_err:
             process = subprocess.Popen(
                 line,
-                env=self.environment | (variables or {}),
+                env=self.environment | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=to_out,
                 stderr=to_err,
                 start_new_session=True,
             )
         return Runner(process, words, out, err, self.mark, bool(wrapper), quiet)
+
+
+def _free_port() -> int:
+    """Free now, and most likely in a moment."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -1,5 +1,6 @@
 """The faults. A new one is a function and its row in FAULTS (or in the table of its file)."""
 
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import processes
 import tools
-from record import FINAL, directory_of, read
+from configurations import Configuration
+from record import FINAL, directory_of, files_in, read
 from scene import Launch, Moment, Scene
 
 KILLED = -9
@@ -29,11 +31,13 @@ class Fault:
     between: Callable[[Scene], bool] | None = None
     # When to strike; without one it is drawn.
     moment: Moment | None = None
+    # Which experiments it can be made in.
+    suits: Callable[[Configuration], bool] = lambda _: True
     # A tool of tools.py.
     needs: str = ""
     # Nobody is left who knows what trials have started: only they end by themselves.
     spares_daemons: bool = False
-    # A trial may be started again, later than its turn: other trials come first meanwhile.
+    # A trial may not be started, or only later than its turn: others come first meanwhile.
     restarts_trials: bool = False
     # Takes the runner's words away: what it says cannot be judged.
     is_mute: bool = False
@@ -62,6 +66,30 @@ def kill_runner(scene: Scene) -> bool:
 def kill_trial(scene: Scene) -> bool:
     trial = _some_trial(scene)
     return trial is not None and processes.signal(trial, signal.SIGKILL)
+
+
+def kill_trials(scene: Scene) -> bool:
+    """Two, or one twice, once in a round: a trial is to have restarts left."""
+    was_made = kill_trial(scene)
+    if scene.killed_twice:
+        return was_made
+    scene.killed_twice = True
+    scene.nap(scene.seconds / 2)
+    return kill_trial(scene) or was_made
+
+
+def kill_follower(scene: Scene) -> bool:
+    """Another of the processes that train together; its command is started again."""
+    runner = scene.runner
+    if runner is None or runner.follow is None or not scene.alive:
+        return False
+    rank, follower = scene.rng.choice(sorted(runner.followers.items()))
+    if not processes.signal(follower.process.pid, signal.SIGKILL):
+        return False
+    follower.wait()
+    scene.nap(0.5)
+    runner.followers[rank] = runner.follow(rank)
+    return True
 
 
 def kill_host(scene: Scene) -> bool:
@@ -168,7 +196,9 @@ def damage(change: Callable[[Scene, Path], None]) -> Callable[[Scene], bool]:
 
 
 def _some_file(scene: Scene, directory: Path) -> Path:
-    return scene.rng.choice(sorted(directory.iterdir()))
+    """One that has something to lose."""
+    paths = [path for path in files_in(directory).values() if path.stat().st_size > 0]
+    return scene.rng.choice(paths)
 
 
 def _flip_bit(scene: Scene, directory: Path) -> None:
@@ -199,15 +229,15 @@ def _remove_file(scene: Scene, directory: Path) -> None:
 
 
 def _remove_directory(scene: Scene, directory: Path) -> None:
-    for path in directory.iterdir():
-        path.unlink()
-    directory.rmdir()
+    shutil.rmtree(directory)
 
 
 PROCESS_FAULTS = [
     Fault("kill runner", frozenset({KILLED}), kill_runner),
-    Fault("kill trial", strike=kill_trial, restarts_trials=True),
-    Fault("kill host", strike=kill_host, restarts_trials=True),
+    Fault("kill trial", strike=kill_trial),
+    Fault("kill trials", strike=kill_trials),
+    Fault("kill follower", strike=kill_follower, suits=lambda it: it.processes > 1),
+    Fault("kill host", strike=kill_host),
     Fault(
         "kill runner and host", frozenset({KILLED}), kill_runner_and_host, spares_daemons=True
     ),

@@ -60,8 +60,7 @@ def create_beside(scene: Scene) -> bool:
     """Another experiment of the same kind, on the same store and slots."""
     if not scene.store.database.exists():
         return False
-    yaml = str(scene.store.home / "experiment.yaml")
-    scene.beside.append(scene.store.start("create", yaml))
+    scene.beside.append(scene.store.start(*scene.store.creation))
     return True
 
 
@@ -146,7 +145,8 @@ BESIDE_FAULTS = [
     Fault("pause", frozenset({75}), pause),
     Fault("cancel", frozenset({1}), cancel, is_final=True),
     Fault("kill", frozenset({1}), kill, is_final=True),
-    Fault("kill one trial", strike=kill_one_trial),
+    # Where it was the only one, that ends the experiment.
+    Fault("kill one trial", frozenset({1}), kill_one_trial),
     # One that comes before the first has its lock takes it.
     Fault("second resume", frozenset({5}), resume_beside),
     Fault("second create", strike=create_beside),

@@ -4,6 +4,7 @@ Each check gives the violations it found; a new one is a function and a line in 
 or `at_the_end`."""
 
 import json
+import signal as signals
 import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import processes
 import record
-from experiment import Event, Result, Store
+from experiment import Event, Result, Runner, Store
 from record import Key, Record, Value
 
 # Trials have a second to checkpoint once their runner is dead. What this machine does beside may
@@ -171,7 +172,7 @@ def _check_files(store: Store, checkpoint: dict[str, Any]) -> list[Violation]:
     directory = record.directory_of(store, checkpoint)
     manifest = json.loads((directory / "MANIFEST.json").read_text(encoding="utf-8"))
     recorded = json.loads(checkpoint["files"])
-    found = {path.name: record.sha256(path) for path in directory.iterdir()}
+    found = {name: record.sha256(path) for name, path in record.files_in(directory).items()}
     listed = {name: entry["sha256"] for name, entry in manifest["files"].items()}
     listed["MANIFEST.json"] = found["MANIFEST.json"]
     if found == listed == recorded:
@@ -214,6 +215,28 @@ def check_processes(store: Store, spares_daemons: bool) -> tuple[float, list[Vio
         return passed, []
     text = f"alive {passed:.0f} s after their runner ended: {few(left)}"
     return passed, [Violation("I5", text)]
+
+
+def check_followers(runner: Runner) -> list[Violation]:
+    """I5: who followed a runner that has ended ends as well; who still waits for one does so when
+    it is asked to."""
+    violations = []
+    for rank, follower in runner.followers.items():
+        has_met = "following the runner" in follower.err.read_text(encoding="utf-8")
+        code = follower.wait(LONGEST_SURVIVAL if has_met else 0.5)
+        if code is None and has_met:
+            violations.append(Violation("I5", f"RANK={rank} outlives the runner that it followed"))
+        if code is None:
+            processes.signal(follower.process.pid, signals.SIGTERM)
+            code = follower.wait(LONGEST_SURVIVAL)
+        result = follower.result()
+        violations += check_bounds(result, follower.peak_kib) + check_words(result)
+        if code is None:
+            processes.signal(follower.process.pid, signals.SIGKILL)
+            follower.wait()
+        elif code not in (0, 1, 143, -signals.SIGTERM, -signals.SIGKILL):
+            violations.append(Violation("I8", f"RANK={rank}: {result}"))
+    return violations
 
 
 def check_states(store: Store) -> list[Violation]:

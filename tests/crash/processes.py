@@ -9,6 +9,8 @@ from dataclasses import dataclass
 # Every process of a store is started with this variable; what it starts inherits it.
 MARK = "DTRAIN_CRASH_MARK"
 EXPERIMENT = b"DTRAIN_EXPERIMENT_ID="
+# The programs of which a runner's trials are processes.
+HOSTS = ("trial-host", "command-host")
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Process:
     @property
     def is_daemon(self) -> bool:
         """Something that a trial has started and left behind."""
-        return self.program not in ("dtrain", "trial-host")
+        return self.program not in ("dtrain", *HOSTS)
 
     def __str__(self) -> str:
         return f"{self.program} {self.pid} (parent {self.parent})"

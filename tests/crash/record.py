@@ -132,6 +132,12 @@ def directory_of(store: Store, checkpoint: dict[str, Any], experiment: int = 1) 
     return trial / "checkpoints" / checkpoint["uuid"]
 
 
+def files_in(directory: Path) -> dict[str, Path]:
+    """All in it and below, by their paths in it."""
+    paths = sorted(path for path in directory.rglob("*") if not path.is_dir())
+    return {path.relative_to(directory).as_posix(): path for path in paths}
+
+
 def sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -151,7 +157,9 @@ def weights(store: Store, record: Record, experiment: int = 1) -> dict[int, dict
             state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue  # not whole, which check_checkpoints tells
-        random = json.dumps(state["random"], sort_keys=True).encode()
-        found[number] = {path.name: sha256(path) for path in directory.glob("*.safetensors")}
+        # Of a program there is what it saved itself.
+        random = json.dumps(state.get("random"), sort_keys=True).encode()
+        paths = [*directory.glob("*.safetensors"), *directory.glob("files/*")]
+        found[number] = {path.name: sha256(path) for path in paths}
         found[number]["random"] = hashlib.sha256(random).hexdigest()
     return found

@@ -71,7 +71,7 @@ class Round:
         if on_tmpfs:
             tools.mount_small(store.home / "disk")
         try:
-            store.write_yaml(self.scene.configuration.yaml)
+            store.prepare(self.scene.configuration)
             self._play()
         except (LookupError, OSError, ValueError, sqlite3.Error) as error:
             self._violate("I1", f"cannot be looked at: {traceback.format_exc(limit=-2)}{error!r}")
@@ -136,8 +136,7 @@ class Round:
         """One `create` or `resume`, with a fault or to its end."""
         scene = self.scene
         is_recorded = record.read(scene.store) is not None
-        yaml = str(scene.store.home / "experiment.yaml")
-        words = ("resume", "1") if is_recorded else ("create", yaml)
+        words = ("resume", "1") if is_recorded else scene.store.creation
         self.report.resumes += is_recorded
         launch = fault.launch(scene) if fault and fault.launch else Launch()
         scene.runner = scene.store.start(
@@ -178,6 +177,7 @@ class Round:
         if code is None:
             processes.kill_all(scene.store.mark)
             runner.wait()
+        scene.violations += invariants.check_followers(runner)
         for undo in scene.undo:
             undo()
         scene.undo.clear()
@@ -220,6 +220,7 @@ class Round:
         scene = self.scene
         for runner in scene.beside:
             code = runner.wait()
+            scene.violations += invariants.check_followers(runner)
             begins = [line for line in runner.events() if line["event"] == "begin"]
             now = record.read(scene.store, begins[0]["experiment"]) if begins else None
             if now is None or code != self.undisturbed.code:

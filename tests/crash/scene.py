@@ -31,6 +31,7 @@ class Scene:
     violations: list[Violation] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)  # UUIDs of checkpoints
     canceled: set[int] = field(default_factory=set)  # trials that were killed by request
+    killed_twice: bool = False  # a trial or two, in one run
     is_reordered: bool = False  # trials were started later than their turn was
     # Experiments that run beside, to be compared when they end.
     beside: list[Runner] = field(default_factory=list)

@@ -1,5 +1,6 @@
 """What this machine has for making faults; what it has not is skipped by name."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -48,6 +49,15 @@ def unmount(directory: Path) -> None:
     subprocess.run(["umount", "--lazy", directory], check=True)
 
 
+def _has_compiler(dtrain: Path) -> bool:
+    """Whether what this dtrain compiles models with is there."""
+    try:
+        text = (dtrain.parents[1] / "lib/dtrain/model_build.json").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return shutil.which(json.loads(text)["compiler"]) is not None
+
+
 def missing(scratch: Path, dtrain: Path) -> dict[str, str]:
     """Each tool that faults may need and that does not work here, with the reason."""
     reasons = {}
@@ -57,6 +67,8 @@ def missing(scratch: Path, dtrain: Path) -> dict[str, str]:
         reasons["faketime"] = "faketime is not installed"
     elif not _works("env", f"LD_PRELOAD={faketime_library()}", str(dtrain), "version"):
         reasons["faketime"] = "this build does not run under faketime"  # a sanitizer's, for one
+    if not _has_compiler(dtrain):
+        reasons["compiler"] = "what compiles them is not here"
     place = scratch / "mount"
     place.mkdir(parents=True, exist_ok=True)
     try:
