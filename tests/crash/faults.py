@@ -29,6 +29,8 @@ class Fault:
     was_made: Callable[[Scene], bool] | None = None
     # Acts while nobody runs what is unfinished, before the next resume.
     between: Callable[[Scene], bool] | None = None
+    # Acts on an experiment that has come to its end, and was compared.
+    after: Callable[[Scene], bool] | None = None
     # When to strike; without one it is drawn.
     moment: Moment | None = None
     # Which experiments it can be made in.

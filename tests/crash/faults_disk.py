@@ -28,6 +28,28 @@ def _fill(path: Path) -> None:
         os.close(file)
 
 
+def _fill_nearly(path: Path, left: int) -> None:
+    """Leaves so many bytes: the record may have room, and checkpoints none."""
+    _fill(path)
+    os.truncate(path, max(path.stat().st_size - left, 0))
+
+
+def no_room_for_checkpoints(scene: Scene) -> bool:
+    """For a while, or for longer than the runner waits."""
+    ballast = scene.store.home / "disk" / "ballast"
+    _fill_nearly(ballast, scene.rng.choice([200, 600, 900, 1500]) << 10)
+    if scene.rng.random() < 0.5:
+        scene.nap(4)
+        _remove(ballast)
+    else:
+        scene.undo.append(lambda: _remove(ballast))
+    return True
+
+
+def waits_for_a_second(_: Scene) -> Launch:
+    return Launch(options=("--disk-wait", "1s"))
+
+
 def _take_inodes(directory: Path) -> None:
     directory.mkdir()
     try:
@@ -120,6 +142,14 @@ def _injected(name: str, calls: str, action: str, most: int) -> Fault:
 CALLS = "pwrite64,pwrite64,pwrite64,write,write,fdatasync,ftruncate,unlink,unlinkat,mkdir,sendto"
 
 DISK_FAULTS = [
+    Fault(
+        "no room for checkpoints",
+        STOPPED,
+        no_room_for_checkpoints,
+        launch=waits_for_a_second,
+        needs="tmpfs",
+        restarts_trials=True,
+    ),
     Fault("disk full", STOPPED, _full(_fill), needs="tmpfs", restarts_trials=True),
     Fault("inodes gone", STOPPED, _full(_take_inodes), needs="tmpfs", restarts_trials=True),
     _injected("ENOSPC on pwrite64", "pwrite64", "error=ENOSPC", 300),

@@ -1,4 +1,4 @@
-"""What must hold after every fault, and again after `resume`: I1 to I9, and I11.
+"""What must hold after every fault, and again after `resume`: I1 to I9, I11 and I12.
 
 Each check gives the violations it found; a new one is a function and a line in `after_fault`
 or `at_the_end`."""
@@ -37,11 +37,8 @@ class Acknowledged:
     """What runners have printed of an experiment, and so promised."""
 
     metrics: dict[Key, Value] = field(default_factory=dict)
-    # Of those, what no restart has taken back for a while.
-    firm: set[Key] = field(default_factory=set)
     checkpoints: dict[str, int] = field(default_factory=dict)  # the batches of each
     ended: dict[int, str] = field(default_factory=dict)
-    starts: dict[int, int] = field(default_factory=dict)
 
     def add(self, events: list[Event]) -> list[Violation]:
         """Takes in what one runner printed; a metric that came twice came equal."""
@@ -50,11 +47,6 @@ class Acknowledged:
             kind = event["event"]
             if kind in ("training", "validation"):
                 violations += self._add_metrics(kind, event)
-            elif kind == "trial_started":
-                number = _number(event["id"])
-                self.starts[number] = self.starts.get(number, 0) + 1
-                start = event["from_batches"]
-                self.firm = {it for it in self.firm if it[0] != number or it[2] <= start}
             elif kind == "checkpoint":
                 self.checkpoints[event["uuid"]] = event["batches"]
             elif kind == "trial_ended" and event["state"] in record.FINAL:
@@ -69,7 +61,6 @@ class Acknowledged:
                 text = f"{key} was printed as {self.metrics[key]!r}, then as {value!r}"
                 violations.append(Violation("I2", text))
             self.metrics[key] = value
-            self.firm.add(key)
         return violations
 
 
@@ -101,18 +92,24 @@ def check_database(store: Store) -> list[Violation]:
     return violations
 
 
-def check_acknowledged(known: Acknowledged, now: Record, is_end: bool) -> list[Violation]:
-    """I2: what was printed is there, with the same value. One row for each trial, kind, batches
-    and name is the primary key's doing."""
-    restarted = {number for number in now.trials if _has_gone_back(number, known, now)}
+def check_metrics(known: Acknowledged, now: Record) -> list[Violation]:
+    """I2: what was printed is there, with the same value, at every moment: a later run may mark it
+    as superseded, and no more. One row for each trial, kind, batches and name is the primary key's
+    doing."""
     violations = []
+    stored_metrics = now.superseded | now.metrics
     for key, value in known.metrics.items():
-        if key not in now.metrics:
-            if is_end or (key in known.firm and key[0] not in restarted):
-                violations.append(Violation("I2", f"{key} was printed and is not in the store"))
-        elif now.metrics[key] != value:
-            text = f"{key} was printed as {value!r} and is stored as {now.metrics[key]!r}"
+        if key not in stored_metrics:
+            violations.append(Violation("I2", f"{key} was printed and is not in the store"))
+        elif stored_metrics[key] != value:
+            text = f"{key} was printed as {value!r} and is stored as {stored_metrics[key]!r}"
             violations.append(Violation("I2", text))
+    return violations
+
+
+def check_acknowledged(known: Acknowledged, now: Record) -> list[Violation]:
+    """I2: so is all else that was printed, when its runner has ended."""
+    violations = check_metrics(known, now)
     stored = {checkpoint["uuid"] for checkpoint in now.checkpoints}
     for uuid in known.checkpoints.keys() - stored:
         violations.append(Violation("I2", f"checkpoint {uuid} was printed and is not stored"))
@@ -124,17 +121,24 @@ def check_acknowledged(known: Acknowledged, now: Record, is_end: bool) -> list[V
     return violations
 
 
-def _has_gone_back(number: int, known: Acknowledged, now: Record) -> bool:
-    """A start takes back all that lies beyond the trial's checkpoint, before it is printed."""
-    trial = now.trials[number]
-    if trial["runs"] > known.starts.get(number, 0) or trial["restarts"] > 0:
-        return True
-    latest = max(
-        (it["batches"] for it in now.checkpoints
-         if it["number"] == number and it["state"] == "COMPLETED"),
-        default=0,
-    )
-    return not any(key[0] == number and key[2] > latest for key in now.metrics)
+def check_work(now: Record, period: int, damaged: set[str]) -> list[Violation]:
+    """I12: whoever goes on after a stop trains no more than two checkpoint periods again, whatever
+    the disk did. Of damaged checkpoints nothing is known."""
+    if period == 0 or damaged:
+        return []
+    measured = dict.fromkeys(now.trials, 0)
+    for number, _, batches, _ in now.metrics:
+        measured[number] = max(measured[number], batches)
+    saved = dict.fromkeys(now.trials, 0)
+    for it in now.checkpoints:
+        if it["state"] == "COMPLETED":
+            saved[it["number"]] = max(saved[it["number"]], it["batches"])
+    return [
+        Violation("I12", f"trial {number} was trained to batch {measured[number]}, its last "
+                         f"checkpoint is of batch {saved[number]}, and one is due every {period}")
+        for number, trial in now.trials.items()
+        if trial["state"] not in record.FINAL and measured[number] - saved[number] > 2 * period
+    ]
 
 
 def check_checkpoints(store: Store, now: Record, damaged: set[str]) -> list[Violation]:
@@ -194,18 +198,24 @@ def check_leftovers(store: Store, now: Record, since: float) -> list[Violation]:
 
 def check_garbage(store: Store) -> list[Violation]:
     """I4: after `gc` there is nothing but what is listed."""
+    if not store.database.exists():
+        return []
     result = store.command("gc")
-    now = record.read(store)
-    if result.code != 0 or now is None:
+    if result.code != 0:
         return [Violation("I4", str(result))]
-    listed = {it["uuid"] for it in now.checkpoints if it["state"] != "DELETED"}
-    found = [path for path in _checkpoint_paths(store) if path.name not in listed]
+    with record.connection(store) as database:
+        rows = database.execute("SELECT id FROM experiments")
+        experiments = {str(row["id"]) for row in rows}
+        rows = database.execute("SELECT uuid FROM checkpoints WHERE state <> 'DELETED'")
+        listed = {row["uuid"] for row in rows}
+    found = [path for path in _checkpoint_paths(store, "*") if path.name not in listed]
+    directories = sorted(store.root.glob("experiments/*"))
+    found += [path for path in directories if path.name not in experiments]
     return [Violation("I4", f"{path} is left over after gc") for path in found]
 
 
-def _checkpoint_paths(store: Store) -> list[Path]:
-    found = [path for it in store.trial_directories() for path in it.glob("checkpoints/*")]
-    return sorted(found)
+def _checkpoint_paths(store: Store, experiment: str = "1") -> list[Path]:
+    return sorted(store.root.glob(f"experiments/{experiment}/trials/*/checkpoints/*"))
 
 
 def check_processes(store: Store, spares_daemons: bool) -> tuple[float, list[Violation]]:

@@ -48,7 +48,8 @@ def connection(store: Store) -> Iterator[sqlite3.Connection]:
 class Record:
     experiment: dict[str, Any]
     trials: dict[int, dict[str, Any]]
-    metrics: dict[Key, Value]
+    metrics: dict[Key, Value]  # that count
+    superseded: dict[Key, Value]  # of earlier runs, which a later one has passed
     validations: dict[tuple[int, int], Value]
     events: list[tuple[str, str]]  # with their operations
     checkpoints: list[dict[str, Any]]  # in the order in which they were recorded
@@ -81,19 +82,22 @@ def read(store: Store, experiment: int = 1) -> Record | None:
         return Record(
             experiment=dict(found),
             trials=trials,
-            metrics=_metrics(database, experiment),
+            metrics=_metrics(database, experiment, superseded=False),
+            superseded=_metrics(database, experiment, superseded=True),
             validations=_validations(database, experiment),
             events=_events(database, experiment),
             checkpoints=_checkpoints(database, experiment),
         )
 
 
-def _metrics(database: sqlite3.Connection, experiment: int) -> dict[Key, Value]:
+def _metrics(
+    database: sqlite3.Connection, experiment: int, superseded: bool
+) -> dict[Key, Value]:
     rows = database.execute(
         "SELECT t.number, m.kind, m.batches, n.name, m.value, m.special FROM metrics m "
         "JOIN trials t ON t.id = m.trial JOIN metric_names n ON n.id = m.name "
-        "WHERE t.experiment = ?",
-        (experiment,),
+        "WHERE t.experiment = ? AND m.superseded = ?",
+        (experiment, superseded),
     )
     return {
         (row["number"], _KINDS[row["kind"]], row["batches"], row["name"]): _value(row)
@@ -104,7 +108,7 @@ def _metrics(database: sqlite3.Connection, experiment: int) -> dict[Key, Value]:
 def _validations(database: sqlite3.Connection, experiment: int) -> dict[tuple[int, int], Value]:
     rows = database.execute(
         "SELECT t.number, v.batches, v.value, v.special FROM validations v "
-        "JOIN trials t ON t.id = v.trial WHERE t.experiment = ?",
+        "JOIN trials t ON t.id = v.trial WHERE t.experiment = ? AND v.superseded = 0",
         (experiment,),
     )
     return {(row["number"], row["batches"]): _value(row) for row in rows}

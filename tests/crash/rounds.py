@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+import time
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from compare import compare, outcome_of
 from configurations import Configuration
 from experiment import Runner, Store
 from faults import Fault
+from faults_commands import end_what_was_begun
 from invariants import Acknowledged, Violation
 from record import Record
 from scene import Launch, Scene, draw_moment, wait_for
@@ -58,10 +60,15 @@ class Round:
         rng: Random,
     ) -> None:
         self.undisturbed = undisturbed
-        self.faults = faults
+        self.faults = [fault for fault in faults if fault.after is None]
+        # Nothing is left to be done to what is deleted.
+        last = [fault for fault in faults if fault.after is not None]
+        self.last = sorted(last, key=lambda fault: fault.name.startswith("delete"))
         self.known = Acknowledged()
+        self.heard = 0  # of the lines of the runner
         self.report = Report(configuration.name)
-        self.scene = Scene(store, configuration, undisturbed.seconds, rng)
+        outcome = undisturbed.outcome
+        self.scene = Scene(store, configuration, outcome, undisturbed.seconds, rng)
         self.scene.violations += undisturbed.violations
         self.was_ended = False  # by a fault that nothing is resumed after
 
@@ -74,7 +81,8 @@ class Round:
             store.prepare(self.scene.configuration)
             self._play()
         except (LookupError, OSError, ValueError, sqlite3.Error) as error:
-            self._violate("I1", f"cannot be looked at: {traceback.format_exc(limit=-2)}{error!r}")
+            text = f"{traceback.format_exc(limit=-2)}{error!r}"
+            self.scene.violate("I1", f"cannot be looked at: {text}")
         finally:
             processes.kill_all(store.mark)
             if on_tmpfs:
@@ -104,8 +112,23 @@ class Round:
         else:
             if not self._is_over():
                 text = f"not at its end after {MOST_RESUMES} resumes without a fault"
-                self._violate("I6", text)
+                self.scene.violate("I6", text)
         self._check_the_end()
+        for fault in self.last:
+            self._disturb_what_has_ended(fault)
+        end_what_was_begun(self.scene)
+        self._end_those_beside()
+        self._check_doctor(has_garbage=True)
+        self.scene.violations += invariants.check_garbage(self.scene.store)
+        self._check_doctor(has_garbage=False)
+
+    def _disturb_what_has_ended(self, fault: Fault) -> None:
+        scene = self.scene
+        scene.runner = None
+        now = record.read(scene.store)
+        was_made = fault.after is not None and now is not None and fault.after(scene)
+        self._count(fault, was_made, "")
+        self._check_after_fault(spares_daemons=False)
 
     def _disturb(self, fault: Fault) -> bool:
         """False if there is nothing left to disturb."""
@@ -129,8 +152,8 @@ class Round:
         now = record.read(self.scene.store)
         return now is not None and now.state in record.FINAL
 
-    def _violate(self, invariant: str, evidence: str) -> None:
-        self.scene.violations.append(Violation(invariant, evidence))
+    def _is_deleted(self) -> bool:
+        return any(fault.name.startswith("delete") for fault in self.last)
 
     def _attempt(self, fault: Fault | None) -> bool:
         """One `create` or `resume`, with a fault or to its end."""
@@ -140,8 +163,13 @@ class Round:
         self.report.resumes += is_recorded
         launch = fault.launch(scene) if fault and fault.launch else Launch()
         scene.runner = scene.store.start(
-            *words, wrapper=launch.wrapper, variables=launch.variables, quiet=launch.quiet
+            *words,
+            *launch.options,
+            wrapper=launch.wrapper,
+            variables=launch.variables,
+            quiet=launch.quiet,
         )
+        self.heard = 0
         was_made = fault is not None and self._strike(fault)
         self._end(scene.runner)
         if fault is None or not fault.is_mute:
@@ -151,7 +179,7 @@ class Round:
             self._count(fault, was_made, launch.when)
         self.was_ended = fault is not None and fault.is_final and was_made
         self._check_code(scene.runner, fault, was_made)
-        scene.violations += self.known.add(scene.runner.events())
+        self._listen(scene.runner)
         self._end_those_beside()
         self._check_after_fault(fault is not None and fault.spares_daemons)
         return True
@@ -171,7 +199,9 @@ class Round:
     def _end(self, runner: Runner) -> None:
         """Waits for the end of a runner, whose trials and readers end with it."""
         scene = self.scene
-        code = runner.wait(120 + 20 * scene.seconds)
+        deadline = time.monotonic() + 120 + 20 * scene.seconds
+        while (code := runner.wait(0.1)) is None and time.monotonic() < deadline:
+            self._watch(runner)
         result = runner.result()
         scene.violations += invariants.check_bounds(result, runner.peak_kib)
         if code is None:
@@ -183,6 +213,22 @@ class Round:
         scene.undo.clear()
         self.report.peak_kib = max(self.report.peak_kib, runner.peak_kib)
 
+    def _listen(self, runner: Runner) -> None:
+        """Takes in what it has printed since the last time."""
+        events = runner.events()
+        self.scene.violations += self.known.add(events[self.heard :])
+        self.heard = len(events)
+
+    def _watch(self, runner: Runner) -> None:
+        """What it has printed by now is there at this moment."""
+        self._listen(runner)
+        try:
+            now = record.read(self.scene.store)
+        except sqlite3.Error:
+            return  # nobody can read it now: it is looked at when the runner has ended
+        if now is not None:
+            self.scene.violations += invariants.check_metrics(self.known, now)
+
     def _check_code(self, runner: Runner, fault: Fault | None, was_made: bool) -> None:
         allowed = {self.undisturbed.code}
         if fault is not None and (was_made or fault.strike is not None):
@@ -191,13 +237,14 @@ class Round:
             return  # reported as I9
         if runner.code not in allowed:
             name = fault.name if fault else "no fault"
-            self._violate("I8", f"{name}: {runner.result()}, not with one of {sorted(allowed)}")
+            text = f"{name}: {runner.result()}, not with one of {sorted(allowed)}"
+            self.scene.violate("I8", text)
         if fault is not None and fault.is_mute:
             return  # its code tells of its words, not of the experiment
         now = record.read(self.scene.store)
         states = _STATES_OF_CODES.get(runner.code)
         if now is not None and states is not None and now.state not in states:
-            self._violate("I8", f"exit code {runner.code}, but the experiment is {now.state}")
+            self.scene.violate("I8", f"exit code {runner.code}, but the experiment is {now.state}")
 
     def _check_after_fault(self, spares_daemons: bool) -> None:
         scene = self.scene
@@ -207,12 +254,14 @@ class Round:
         found = left + invariants.check_database(scene.store)
         now = record.read(scene.store)
         if now is None:
-            if self.known.metrics:
+            if self.known.metrics and not self._is_deleted():
                 found.append(Violation("I2", "metrics were printed, and nothing is recorded"))
         else:
-            found += invariants.check_acknowledged(self.known, now, is_end=False)
+            found += invariants.check_acknowledged(self.known, now)
             found += invariants.check_checkpoints(scene.store, now, scene.damaged)
             found += invariants.check_states(scene.store)
+            period = scene.configuration.checkpoint_period
+            found += invariants.check_work(now, period, scene.damaged)
         scene.violations += found
 
     def _end_those_beside(self) -> None:
@@ -224,7 +273,7 @@ class Round:
             begins = [line for line in runner.events() if line["event"] == "begin"]
             now = record.read(scene.store, begins[0]["experiment"]) if begins else None
             if now is None or code != self.undisturbed.code:
-                self._violate("D8", f"beside another experiment: {runner.result()}")
+                self.scene.violate("D8", f"beside another experiment: {runner.result()}")
                 continue
             outcome = outcome_of(scene.store, now, begins[0]["experiment"])
             found = compare(
@@ -239,19 +288,16 @@ class Round:
         now = record.read(scene.store)
         if now is None or now.state not in record.FINAL:
             if self.was_ended:
-                self._violate("I7", f"was ended, and is {now.state if now else 'nothing'}")
+                self.scene.violate("I7", f"was ended, and is {now.state if now else 'nothing'}")
             return  # otherwise reported where it did not come to its end
-        is_end = not self.was_ended
-        scene.violations += invariants.check_acknowledged(self.known, now, is_end)
+        scene.violations += invariants.check_acknowledged(self.known, now)
         if scene.runner is not None:
             since = scene.runner.started_at
             scene.violations += invariants.check_leftovers(scene.store, now, since)
-        self._check_doctor()
         if now.state == "CANCELED":
             self._check_canceled(now)
         else:
             self._compare(now)
-        scene.violations += invariants.check_garbage(scene.store)
 
     def _compare(self, now: Record) -> None:
         scene = self.scene
@@ -282,33 +328,39 @@ class Round:
             return
         result = scene.store.command("checkpoint", "verify")
         if result.code not in (0, 1):
-            self._violate("D4", str(result))
+            self.scene.violate("D4", str(result))
         now = record.read(scene.store)
         for checkpoint in now.checkpoints if now else []:
             if checkpoint["uuid"] in scene.damaged and checkpoint["state"] == "COMPLETED":
-                self._violate("D4", f"{checkpoint['uuid']} is damaged and still COMPLETED")
+                self.scene.violate("D4", f"{checkpoint['uuid']} is damaged and still COMPLETED")
 
-    def _check_doctor(self) -> None:
-        """Among others it replays the search and compares its operations with the record."""
+    def _check_doctor(self, has_garbage: bool) -> None:
+        """Among others it replays the search and compares its operations with the record. What is
+        left of commands that were killed is for `gc`, as it says."""
         result = self.scene.store.command("doctor", "--json")
         if result.code not in (0, 1):
-            self._violate("I6", str(result))
+            self.scene.violate("I6", str(result))
             return
         for row in json.loads(result.out)["checks"]:
-            if row["status"] != "ok" and row["check"] in ("database", "experiments", "search"):
-                self._violate("I6", f"doctor: {row['check']}: {row['text']}")
+            is_expected = row["status"] == "ok" or (has_garbage and "gc' removes" in row["text"])
+            if not is_expected and row["check"] in ("database", "experiments", "search"):
+                self.scene.violate("I6", f"doctor: {row['check']}: {row['text']}")
 
     def _check_canceled(self, now: Record) -> None:
-        if not self.was_ended:
-            self._violate("I6", "the experiment is CANCELED, and nobody asked for it")
+        killed = self.scene.canceled
+        is_killed = killed and all(
+            number in killed or trial["state"] == "ERROR" for number, trial in now.trials.items()
+        )
+        if not (self.was_ended or is_killed):
+            self.scene.violate("I6", "the experiment is CANCELED, and nobody asked for it")
         result = self.scene.store.command("resume", "1")
         self.scene.violations += invariants.check_words(result)
         if result.code != 1:
-            self._violate("I8", f"a canceled experiment was resumed: {result}")
+            self.scene.violate("I8", f"a canceled experiment was resumed: {result}")
         unfinished = {
             number: trial["state"]
             for number, trial in now.trials.items()
             if trial["state"] not in record.FINAL
         }
         if unfinished:
-            self._violate("I7", f"the experiment is CANCELED, and its trials are {unfinished}")
+            self.scene.violate("I7", f"the experiment is CANCELED, and its trials are {unfinished}")

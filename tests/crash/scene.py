@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from compare import Outcome
 from configurations import Configuration
 from experiment import PATIENCE, Result, Runner, Store
 from invariants import Violation, check_bounds, check_words
@@ -17,6 +18,7 @@ class Launch:
 
     wrapper: Sequence[str] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    options: Sequence[str] = ()  # of the command
     quiet: bool = False  # prints nothing, so acknowledges nothing
     when: str = ""  # for people
 
@@ -25,6 +27,7 @@ class Launch:
 class Scene:
     store: Store
     configuration: Configuration
+    undisturbed: Outcome
     seconds: float  # that the undisturbed run took
     rng: Random
     runner: Runner | None = None
@@ -35,12 +38,23 @@ class Scene:
     is_reordered: bool = False  # trials were started later than their turn was
     # Experiments that run beside, to be compared when they end.
     beside: list[Runner] = field(default_factory=list)
+    # Experiments that commands have begun and were killed in: the words of each.
+    begun: dict[int, tuple[str, ...]] = field(default_factory=dict)
     # What is undone when the runner has ended.
     undo: list[Callable[[], None]] = field(default_factory=list)
+    _paths: int = 0
 
     @property
     def alive(self) -> bool:
         return self.runner is not None and self.runner.poll() is None
+
+    def violate(self, invariant: str, evidence: str) -> None:
+        self.violations.append(Violation(invariant, evidence))
+
+    def fresh(self, name: str) -> Path:
+        """A path in the round's directory where there is nothing yet."""
+        self._paths += 1
+        return self.store.home / f"{name}{self._paths}"
 
     def nap(self, most: float) -> None:
         """Some time up to `most`, or until the runner has ended."""
@@ -53,7 +67,7 @@ class Scene:
         result = self.store.command(*words, limit=limit)
         self.violations += check_bounds(result) + check_words(result)
         if result.code is not None and result.code not in codes:
-            self.violations.append(Violation("I8", f"{result}, not with one of {codes}"))
+            self.violate("I8", f"{result}, not with one of {codes}")
         return result
 
 
