@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
+#include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
@@ -24,6 +25,10 @@ void RequireUnused(const Store& store, const CheckpointRow& row) {
         ErrorKind::kNotFound,
         "checkpoint " + row.uuid + " is deleted already; 'dtrain checkpoints " +
             std::to_string(row.trial.experiment) + "' shows those there are");
+  }
+  if (!row.storage.empty()) {
+    const auto why = WhyNotOurs(store, store.StorageRoot(row.storage));
+    if (!why.empty()) throw Error(ErrorKind::kStore, why);
   }
   const auto trial = store.Trial(row.trial);
   if (!trial || IsFinal(trial->state)) return;

@@ -38,9 +38,14 @@ std::int64_t BytesOf(const Store& store, std::int64_t id) {
          (storage.empty() ? 0 : TreeBytes(storage));
 }
 
-std::int64_t RemoveStorage(const std::filesystem::path& storage,
+std::int64_t RemoveStorage(const Store& store,
+                           const std::filesystem::path& storage,
                            const GlobalOptions& globals) {
   if (storage.empty()) return 0;
+  if (const auto why = WhyNotOurs(store, storage.parent_path()); !why.empty()) {
+    Say(globals, "warning: " + why + "; nothing was deleted there");
+    return 0;
+  }
   if (IsOwnDirectory(storage.parent_path())) return RemoveTree(storage);
   Say(globals, "warning: checkpoints in " + storage.string() +
                    " were not deleted, for it is not there or not yours; "
@@ -76,7 +81,7 @@ std::int64_t DeleteOne(Store& store, std::int64_t id,
   const auto storage = StorageOf(store, id);
   store.Write([&](StoreWriter& writer) { writer.DeleteExperiment(id); });
   return RemoveTree(store.layout().Experiment(id)) +
-         RemoveStorage(storage, globals);
+         RemoveStorage(store, storage, globals);
 }
 
 int Delete(const DeleteOptions& options, const GlobalOptions& globals) {

@@ -143,8 +143,12 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
                                   "go-w', or put back what it was"));
     return;
   }
+  if (auto why = WhyNotOurs(store, root); !why.empty()) {
+    findings.push_back(Remark("checkpoints", std::move(why)));
+    return;
+  }
   const std::vector<std::string> names = NamesIn(root);
-  std::set<std::string> known;
+  std::set<std::string> known = {kStorageOwnerFile};
   for (const ExperimentRow& row : rows) {
     known.insert(std::to_string(row.id));
     CheckStored(store, row, storage, findings);

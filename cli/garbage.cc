@@ -69,8 +69,8 @@ void GarbageCollection::ApplyPolicy(const ExperimentRow& experiment) {
   const auto detail = store_.Experiment(experiment.id);
   if (!detail) return;
   auto checkpoints = store_.Checkpoints(experiment.id);
-  std::erase_if(checkpoints, [](const CheckpointRow& row) {
-    return row.state != "COMPLETED";
+  std::erase_if(checkpoints, [&](const CheckpointRow& row) {
+    return row.state != "COMPLETED" || IsForeign(row.storage);
   });
   const auto keep = CheckpointsToKeep(
       ConfigFromJson(detail->config).checkpoints, experiment.smaller_is_better,
@@ -163,13 +163,29 @@ void GarbageCollection::RemoveTreesOf(TrialId trial, bool ended) {
   }
 }
 
-// Storage directories that exist and belong to this user.
-std::vector<std::string> GarbageCollection::OwnStorages() const {
+// True if it has the checkpoints of a store of which this is a copy.
+bool GarbageCollection::IsForeign(const std::string& storage) {
+  if (storage.empty()) return false;
+  const auto [at, first] = foreign_.try_emplace(storage);
+  if (first) at->second = WhyNotOurs(store_, store_.StorageRoot(storage));
+  return !at->second.empty();
+}
+
+// Storage directories that exist and belong to this user and store.
+std::vector<std::string> GarbageCollection::OwnStorages() {
   std::vector<std::string> storages = store_.Storages();
   std::erase_if(storages, [&](const std::string& storage) {
-    return !IsOwnDirectory(store_.StorageRoot(storage));
+    return !IsOwnDirectory(store_.StorageRoot(storage)) || IsForeign(storage);
   });
   return storages;
+}
+
+std::vector<std::string> GarbageCollection::PassedOver() const {
+  std::vector<std::string> reasons;
+  for (const auto& [storage, why] : foreign_) {
+    if (!why.empty()) reasons.push_back(why);
+  }
+  return reasons;
 }
 
 void GarbageCollection::CollectDeleted() {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ class GarbageCollection {
   void CollectAbandoned();
 
   const std::vector<Garbage>& removed() const { return removed_; }
+  /// Why it left directories of checkpoint_storage alone: they have those of
+  /// another store.
+  std::vector<std::string> PassedOver() const;
 
  private:
   void ApplyPolicy(const ExperimentRow& experiment);
@@ -47,13 +51,15 @@ class GarbageCollection {
   void RemoveLeftoversIn(const std::filesystem::path& directory,
                          std::int64_t experiment,
                          const std::vector<CheckpointRow>& checkpoints);
-  std::vector<std::string> OwnStorages() const;
+  bool IsForeign(const std::string& storage);
+  std::vector<std::string> OwnStorages();
   void CollectDeletedIn(const std::filesystem::path& root);
   void Remove(Garbage garbage);
 
   Store& store_;
   bool dry_;
   std::vector<Garbage> removed_;
+  std::map<std::string, std::string> foreign_;  // storage to WhyNotOurs
 };
 
 }  // namespace dtrain

@@ -87,6 +87,9 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
     collection.CollectDeleted();
     collection.CollectAbandoned();
   }
+  for (const std::string& why : collection.PassedOver()) {
+    Say(globals, "warning: " + why + "; nothing was removed there");
+  }
   Print(collection.removed(), skipped, options, globals);
   return kExitDone;
 }

@@ -69,7 +69,7 @@ class NewStorage {
   void Make(const Store& store, const CheckpointConfig& config,
             std::int64_t experiment) {
     if (config.path.empty()) return;
-    made_ = MakeStorage(config.base, config.path, store.uuid(), experiment);
+    made_ = MakeStorage(config.base, config.path, store, experiment);
   }
   void Keep() { made_.clear(); }
 

@@ -66,14 +66,17 @@ void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
 }
 
 // The experiment's own directory where checkpoint_storage named one, else
-// empty. Throws Error(kStore) where nothing can be written there.
+// empty. Throws Error(kStore) where nothing can be written there, or it belongs
+// to a store of which this is a copy.
 std::filesystem::path StorageOf(const Store& store,
                                 const ExperimentDetail& detail) {
   if (detail.storage.empty()) return {};
-  const auto storage =
-      store.StorageRoot(detail.storage) / std::to_string(detail.row.id);
-  const std::string why = WhyStorageFails(storage);
+  const auto root = store.StorageRoot(detail.storage);
+  const auto storage = root / std::to_string(detail.row.id);
+  std::string why = WhyStorageFails(storage);
+  if (why.empty()) why = WhyNotOurs(store, root);
   if (!why.empty()) throw Error(ErrorKind::kStore, why);
+  ClaimStorage(store, root);
   return storage;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <system_error>
 #include <vector>
 
@@ -11,8 +12,10 @@
 #include <unistd.h>
 
 #include "engine/base/file_owner.h"
+#include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "engine/store/file_tree.h"
+#include "engine/store/store.h"
 
 namespace dtrain {
 namespace {
@@ -104,6 +107,36 @@ bool MakeOne(const fs::path& directory) {
   return false;
 }
 
+fs::path PathOf(const Store& store) {
+  std::error_code error;
+  const fs::path root = fs::canonical(store.layout().root(), error);
+  return error ? fs::absolute(store.layout().root()) : root;
+}
+
+// Empty where nobody has claimed it.
+std::string OwnerOf(const fs::path& root) {
+  std::ifstream file(root / kStorageOwnerFile);
+  std::string owner;
+  std::getline(file, owner);
+  return owner;
+}
+
+// Whether a second store with the UUID of `store` is at `path`. One that is
+// there and cannot be read may be it.
+bool IsSameStore(const Store& store, const fs::path& path) {
+  const StoreLayout other(path);
+  std::error_code error;
+  if (!fs::exists(other.Database(), error) ||
+      fs::equivalent(other.Database(), store.layout().Database(), error)) {
+    return false;
+  }
+  try {
+    return Store::OpenForReading(other).uuid() == store.uuid();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 // The directories from `base` down to `path`, both with it.
 std::vector<fs::path> Levels(const fs::path& base, const fs::path& path) {
   std::vector<fs::path> levels = {base};
@@ -131,11 +164,11 @@ std::optional<StorageProblem> FindStorageProblem(const fs::path& base,
 }
 
 fs::path MakeStorage(const fs::path& base, const fs::path& path,
-                     const std::string& store, std::int64_t experiment) {
+                     const Store& store, std::int64_t experiment) {
   for (const fs::path& level : Levels(base, path)) {
     if (level != base) MakeOne(level);
   }
-  const fs::path root = path / store;
+  const fs::path root = path / store.uuid();
   MakeOne(root);
   if (!IsOwnDirectory(root)) {
     throw Error(ErrorKind::kStore,
@@ -143,6 +176,10 @@ fs::path MakeStorage(const fs::path& base, const fs::path& path,
                     ": is not a directory of this user alone, so others could "
                     "replace checkpoints; move it away");
   }
+  if (const auto why = WhyNotOurs(store, root); !why.empty()) {
+    throw Error(ErrorKind::kStore, why);
+  }
+  ClaimStorage(store, root);
   const fs::path made = root / std::to_string(experiment);
   if (!MakeOne(made) && (!IsOwnDirectory(made) || !NamesIn(made).empty())) {
     throw Error(ErrorKind::kStore,
@@ -151,6 +188,33 @@ fs::path MakeStorage(const fs::path& base, const fs::path& path,
                     "does not know; move it away");
   }
   return made;
+}
+
+std::string WhyNotOurs(const Store& store, const fs::path& root) {
+  const std::string owner = OwnerOf(root);
+  const fs::path here = PathOf(store);
+  if (owner.empty() || owner == here || !IsSameStore(store, owner)) return "";
+  return "checkpoint_storage: " + root.string() +
+         ": has the checkpoints of the store " + owner + ", of which " +
+         here.string() +
+         " is a copy, and two that write and delete there would destroy each "
+         "other's; use that one (--store " +
+         QuotePathForShell(owner) + "), or move it away if it has to give way";
+}
+
+void ClaimStorage(const Store& store, const fs::path& root) {
+  const std::string here = PathOf(store).string();
+  if (OwnerOf(root) == here) return;
+  const fs::path file = root / kStorageOwnerFile;
+  const fs::path written = root / (std::string(kStorageOwnerFile) + ".tmp");
+  errno = 0;
+  std::ofstream out(written, std::ios::trunc);
+  out << here << '\n';
+  out.close();
+  if (!out || ::rename(written.c_str(), file.c_str()) != 0) {
+    FailToMake(file, errno);
+  }
+  SyncDirectory(root);
 }
 
 bool IsOwnDirectory(const fs::path& directory) {

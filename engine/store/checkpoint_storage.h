@@ -9,6 +9,8 @@
 
 namespace dtrain {
 
+class Store;
+
 /// What keeps checkpoints from going to a directory that checkpoint_storage
 /// names.
 struct StorageProblem {
@@ -22,15 +24,28 @@ struct StorageProblem {
 std::optional<StorageProblem> FindStorageProblem(
     const std::filesystem::path& base, const std::filesystem::path& path);
 
-/// Makes what is missing of `path` below `base`, in it `store`, the directory
-/// of one store, and in that one for `experiment`, each for this user alone
-/// (0700) and durable; gives the last. Throws Error(kStore): it cannot be made,
-/// `store` is not this user's own, or the experiment's has files that no
-/// experiment of this database can have made; Error(kDiskFull).
+/// Makes what is missing of `path` below `base`, in it the directory of
+/// `store`, named by its UUID, and in that one for `experiment`, each for this
+/// user alone (0700) and durable; gives the last. Throws Error(kStore): it
+/// cannot be made, the store's is not this user's own or belongs to a store of
+/// which this is a copy, or the experiment's has files that no experiment of
+/// this database can have made; Error(kDiskFull).
 std::filesystem::path MakeStorage(const std::filesystem::path& base,
                                   const std::filesystem::path& path,
-                                  const std::string& store,
-                                  std::int64_t experiment);
+                                  const Store& store, std::int64_t experiment);
+
+/// A file in the directory of a store's checkpoints: the path of that store.
+inline constexpr char kStorageOwnerFile[] = "store";
+
+/// Why `store` must neither write to nor delete in `root`, the directory of its
+/// checkpoints in one that checkpoint_storage names: another store with the
+/// same UUID, of which this is a copy, has it. Empty: none does, also where
+/// this store was moved, or that other one is gone.
+std::string WhyNotOurs(const Store& store, const std::filesystem::path& root);
+
+/// Notes in `root` that it belongs to `store`. Throws Error(kStore),
+/// Error(kDiskFull).
+void ClaimStorage(const Store& store, const std::filesystem::path& root);
 
 /// Whether `directory` is a directory of this user's own (no link to one) that
 /// no other can write to, as what MakeStorage makes is.

@@ -64,8 +64,9 @@ class CheckpointStorageTest : public testing::Test {
 
   fs::path Path() const { return dtrain_.directory() / "kept"; }
   // The one directory that is in it.
-  fs::path Root() const {
-    return Path() / Store::OpenForReading(StoreLayout(dtrain_.store())).uuid();
+  fs::path Root(const std::string& store = "store") const {
+    const StoreLayout layout(dtrain_.directory() / store);
+    return Path() / Store::OpenForReading(layout).uuid();
   }
   void WriteYaml(const std::string& storage, int batches = 20) const {
     dtrain_.Write(
@@ -426,6 +427,50 @@ TEST_F(CheckpointStorageTest, PausesWhereItIsFullAtTheEnd) {
       ">out && echo verified\n");
   EXPECT_EQ(result.out, "code 5\ncode 0\nverified\n") << result.err;
   EXPECT_THAT(result.err, HasSubstr("free some space there"));
+}
+
+TEST_F(CheckpointStorageTest, ACopyOfTheStoreLeavesTheCheckpointsAlone) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  ASSERT_EQ(Bash("cp -a store copy").code, 0);
+  ASSERT_EQ(Create("  path: kept\n").code, 0);  // unknown to the copy
+  const json rows = Checkpoints("2");
+  const fs::path second = rows[0]["path"].get<std::string>();
+
+  const auto expect_refused = [&](const CliResult& result, int code) {
+    EXPECT_EQ(result.code, code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("of which " +
+                                      (dtrain_.directory() / "copy").string() +
+                                      " is a copy"));
+    EXPECT_THAT(result.err, HasSubstr("--store " + dtrain_.store().string()));
+  };
+  expect_refused(Run({"--store", "copy", "create", "kept.yaml"}), 5);
+  expect_refused(Run({"--store", "copy", "checkpoint", "delete",
+                      Checkpoints()[0]["uuid"].get<std::string>()}),
+                 5);
+  const CliResult doctor = Run({"--store", "copy", "doctor"});
+  EXPECT_THAT(doctor.out + doctor.err, HasSubstr(" is a copy"));
+  const CliResult collected = Run({"--store", "copy", "gc", "--json"});
+  expect_refused(collected, 0);
+  EXPECT_THAT(collected.Json()["removed"], IsEmpty());
+  expect_refused(Run({"--store", "copy", "delete", "1", "--yes"}), 0);
+  EXPECT_TRUE(fs::exists(second));
+  EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
+
+  // It has them once the first is gone.
+  fs::remove_all(dtrain_.store());
+  EXPECT_EQ(Run({"--store", "copy", "create", "kept.yaml"}).code, 5);
+  fs::remove_all(Root("copy") / "2");
+  EXPECT_EQ(Run({"--store", "copy", "create", "kept.yaml"}).code, 0);
+  EXPECT_EQ(Run({"--store", "copy", "checkpoint", "verify"}).code, 0);
+}
+
+TEST_F(CheckpointStorageTest, AMovedStoreKeepsItsCheckpoints) {
+  ASSERT_EQ(Create("  path: kept\n").code, 0);
+  fs::rename(dtrain_.store(), dtrain_.directory() / "moved");
+  EXPECT_EQ(Run({"--store", "moved", "create", "kept.yaml"}).code, 0);
+  EXPECT_EQ(Run({"--store", "moved", "delete", "1", "--yes"}).code, 0);
+  EXPECT_FALSE(fs::exists(Root("moved") / "1"));
+  EXPECT_TRUE(fs::exists(Root("moved") / "2"));
 }
 
 class MovedStoreTest : public CheckpointStorageTest {
