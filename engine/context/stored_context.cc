@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "engine/checkpoint/sha256.h"
 #include "engine/context/staged_files.h"
@@ -51,7 +52,7 @@ class Trust {
     return path.string() + ": others may write to it (mode " + mode.data() +
            "), and could change what is run from it, so nothing is; see that "
            "all in it is yours, then: chmod go-w " +
-           path.string();
+           QuotePathForShell(path.string());
   }
 
  private:
