@@ -3,6 +3,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 #include <thread>
 
@@ -18,6 +20,9 @@ namespace dtrain {
 namespace {
 
 using nlohmann::json;
+
+// Enough to free the memory of any process.
+constexpr std::chrono::seconds kDyingHolder{2};
 
 struct flock WholeFile() {
   struct flock range {};
@@ -40,15 +45,42 @@ RunnerIdentity ReadIdentity(int file) {
           .host = host.is_string() ? host.get<std::string>() : ""};
 }
 
-// The same, once a holder that has just come has written it. On a full disk it
-// never will.
-RunnerIdentity AwaitIdentity(int file) {
-  RunnerIdentity holder = ReadIdentity(file);
-  for (int i = 0; i < 20 && holder.pid == 0; ++i) {
+// False for a process of this machine that is gone, or is ending: after
+// `kill -9` its locks stay until the kernel has freed its memory.
+bool IsAlive(const RunnerIdentity& holder) {
+  if (holder.pid == 0) return false;
+  if (holder.host != HostName()) return true;
+  std::ifstream file("/proc/" + std::to_string(holder.pid) + "/stat");
+  std::string text;
+  if (!std::getline(file, text)) return false;
+  // After the name, which may have anything in it: state, five numbers, flags.
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  char state = 'X';
+  std::int64_t skipped = 0;
+  std::uint64_t flags = 0;
+  fields >> state;
+  for (int i = 0; i < 5; ++i) fields >> skipped;
+  fields >> flags;
+  constexpr std::uint64_t kExiting = 4;  // PF_EXITING of linux/sched.h
+  return fields && state != 'Z' && state != 'X' && (flags & kExiting) == 0;
+}
+
+// Takes the lock unless a process that lives holds it. One that has just come
+// has not written its name yet, and on a full disk never will.
+bool LockOnceFree(int file) {
+  struct flock range = WholeFile();
+  const auto end = std::chrono::steady_clock::now() + kDyingHolder;
+  while (::fcntl(file, F_OFD_SETLK, &range) != 0) {
+    if (errno != EAGAIN && errno != EACCES) return false;
+    const bool waits =
+        !IsAlive(ReadIdentity(file)) && std::chrono::steady_clock::now() < end;
+    if (!waits) {
+      errno = EAGAIN;
+      return false;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    holder = ReadIdentity(file);
   }
-  return holder;
+  return true;
 }
 
 // A write may be done in parts.
@@ -99,11 +131,8 @@ RunnerLock RunnerLock::Take(const std::filesystem::path& path) {
                                        std::generic_category().message(errno) +
                                        "; check the store's permissions");
   }
-  struct flock range = WholeFile();
-  if (::fcntl(file.get(), F_OFD_SETLK, &range) != 0) {
-    if (errno == EAGAIN || errno == EACCES) {
-      ThrowHeld(path.string(), AwaitIdentity(file.get()));
-    }
+  if (!LockOnceFree(file.get())) {
+    if (errno == EAGAIN) ThrowHeld(path.string(), ReadIdentity(file.get()));
     throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
                                        std::generic_category().message(errno));
   }

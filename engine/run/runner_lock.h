@@ -19,7 +19,8 @@ struct RunnerIdentity {
 /// content names the holder. Probing never disturbs a runner that starts.
 class RunnerLock {
  public:
-  /// Takes the lock. Throws Error(kStore) naming the holder if it is held.
+  /// Takes the lock. Throws Error(kStore) naming the holder if it is held; one
+  /// that was killed and is about to go is waited for, 2 s at most.
   static RunnerLock Take(const std::filesystem::path& path);
 
   /// The holder, or none if nobody holds it (or there is no such file).

@@ -1,13 +1,17 @@
 #include "engine/run/runner_lock.h"
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <optional>
+#include <thread>
 
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
 #include "tests/support/temporary_directory.h"
@@ -76,6 +80,29 @@ TEST_F(RunnerLockTest, IsFreeWhenTheHolderIsKilled) {
   }
   ::waitpid(holder, nullptr, 0);
   EXPECT_FALSE(RunnerLock::Holder(path_));
+}
+
+// A process that was killed keeps its locks until its memory is freed.
+TEST_F(RunnerLockTest, WaitsForAHolderThatIsGone) {
+  const pid_t gone = ::fork();
+  if (gone == 0) ::_exit(0);
+  ::waitpid(gone, nullptr, 0);
+  std::optional<RunnerLock> lock = RunnerLock::Take(path_);
+  const std::string host = RunnerLock::Holder(path_)->host;
+  std::ofstream(path_) << nlohmann::json({{"pid", gone}, {"host", host}});
+  std::thread kernel([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    lock.reset();
+  });
+  EXPECT_EQ(Held(path_), "");
+  kernel.join();
+}
+
+TEST_F(RunnerLockTest, WaitsForNoneThatLives) {
+  const RunnerLock lock = RunnerLock::Take(path_);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_NE(Held(path_), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
 TEST_F(RunnerLockTest, FileIsPrivate) {
