@@ -28,7 +28,7 @@ constexpr const char* kCheckpoints =
 class DamagedCheckpointTest : public testing::Test {
  protected:
   CliResult Create(int signal) const {
-    dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 120,
+    dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 200,
                                           kCheckpoints));
     return dtrain_.Run(
         {"create", "fault.yaml"},
@@ -63,7 +63,7 @@ class DamagedCheckpointTest : public testing::Test {
   void ExpectEndOfAnUndisturbedRun() const {
     ASSERT_EQ(dtrain_.Run({"create", "fault.yaml"}).code, 0);
     EXPECT_EQ(Values(1), Values(2));
-    EXPECT_THAT(Values(1), SizeIs(36u));
+    EXPECT_THAT(Values(1), SizeIs(60u));
   }
 
   CliRunner dtrain_;

@@ -54,8 +54,12 @@ TEST_F(PlantedLinksTest, LinkInPlaceOfACheckpointIsNotFollowed) {
 }
 
 TEST_F(PlantedLinksTest, LinkInPlaceOfAFileOfACheckpointIsNotGoneOnFrom) {
-  ASSERT_EQ(Create(FaultYaml("step_ms: 10", 1000), {"--timeout", "600ms"}).code,
-            124);
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 1000));
+  ASSERT_EQ(dtrain_
+                .Run({"create", "fault.yaml"},
+                     {.signal_when = "validation at batch 20"})
+                .code,
+            130);
   const fs::path file = OnlyCheckpoint() / "state.json";
   const fs::path moved = dtrain_.directory() / "state.json";
   fs::rename(file, moved);
