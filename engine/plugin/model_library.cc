@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <grp.h>
 #include <nlohmann/json.hpp>
+#include <pwd.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -71,12 +73,48 @@ bool IsPrivate(const fs::path& path) {
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+// Whether the group has nobody but this user, as where each user has one.
+bool IsOfThisUserAlone(gid_t group) {
+  const passwd* user = ::getpwuid(::geteuid());
+  const std::string name = user == nullptr ? "" : user->pw_name;
+  const struct group* found = ::getgrgid(group);
+  return found != nullptr && !name.empty() && name == found->gr_name &&
+         (found->gr_mem[0] == nullptr ||
+          (name == found->gr_mem[0] && found->gr_mem[1] == nullptr));
+}
+
+// Whether others can put something else in place of what is in `directory`.
+bool IsOpenToOthers(const fs::path& directory) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) return false;
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) return true;
+  if ((status.st_mode & S_ISVTX) != 0) return false;
+  if ((status.st_mode & S_IWOTH) != 0) return true;
+  return (status.st_mode & S_IWGRP) != 0 && !IsOfThisUserAlone(status.st_gid);
+}
+
+// For this user alone, whatever the umask.
+void MakePrivate(const fs::path& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+  if (errno == ENOENT && directory.has_relative_path()) {
+    MakePrivate(directory.parent_path());
+    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+  }
+  Refuse(directory, std::string("cannot write: ") + strerror(errno));
+}
+
 // What is executed as this user must come from this user.
 void RequirePrivateCache(const fs::path& cache) {
+  MakePrivate(cache);
   std::error_code error;
-  fs::create_directories(cache.parent_path(), error);
-  if (::mkdir(cache.c_str(), 0700) != 0 && errno != EEXIST) {
-    Refuse(cache, std::string("cannot write: ") + strerror(errno));
+  const fs::path real = fs::canonical(cache, error);
+  for (fs::path above = real; above.has_relative_path();) {
+    above = above.parent_path();
+    if (!IsOpenToOthers(above)) continue;
+    Refuse(above,
+           "others can replace what is in it, and compiled models are executed "
+           "from below it; 'chmod go-w' if it is yours, or set XDG_CACHE_HOME "
+           "to a directory of your own");
   }
   if (!fs::is_directory(cache, error)) {
     Refuse(cache, "cannot write: it is no directory");

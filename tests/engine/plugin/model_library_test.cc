@@ -189,13 +189,16 @@ TEST_F(ModelLibraryTest, ClearsAwayWhatAKilledOneLeft) {
 }
 
 TEST_F(ModelLibraryTest, KeepsTheCacheToItsUser) {
+  tools_.cache = Path("home/dtrain/cache");
   const mode_t mask = ::umask(0);
   const ModelLibrary library = Compile();
   ::umask(mask);
   const auto mode = [](const fs::path& path) {
     return static_cast<unsigned>(fs::status(path).permissions());
   };
-  EXPECT_EQ(mode(Path("cache")), 0700u);
+  for (const char* made : {"home", "home/dtrain", "home/dtrain/cache"}) {
+    EXPECT_EQ(mode(Path(made)), 0700u) << made;
+  }
   EXPECT_EQ(mode(library.file.parent_path()), 0700u);
   EXPECT_EQ(mode(library.file), 0600u);
 }
@@ -224,6 +227,15 @@ TEST_F(ModelLibraryTest, RefusesACacheThatOthersMayWriteTo) {
   fs::permissions(Path("cache"), fs::perms::owner_all);
   ASSERT_EQ(::chown(Path("cache").c_str(), 65534, 65534), 0);
   EXPECT_THAT(Failure(), HasSubstr("belongs to another user"));
+}
+
+TEST_F(ModelLibraryTest, RefusesADirectoryThatOthersCanReplaceTheCacheIn) {
+  tools_.cache = Path("home/cache");
+  (void)Compile();
+  fs::permissions(Path("home"), fs::perms::all);
+  EXPECT_THAT(Failure(), HasSubstr("others can replace what is in it"));
+  fs::permissions(Path("home"), fs::perms::all | fs::perms::sticky_bit);
+  EXPECT_EQ(Failure(), "");
 }
 
 TEST_F(ModelLibraryTest, SaysThatTheCacheCannotBeWritten) {
