@@ -69,23 +69,38 @@ void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
                   "; 'dtrain list -a' shows all there are");
 }
 
-constexpr const char* kForeign =
-    "belongs to another user, or others may write to it";
-
 // Who owns a store decides what is executed from it: one that is found must be
-// the user's, under sudo that of the user who called it.
-bool IsOwn(const fs::path& directory) {
+// the user's, under sudo that of the user who called it. Why it is not; empty:
+// it is, or is not there.
+std::string WhyForeign(const fs::path& path) {
   struct stat status {};
-  if (::stat(directory.c_str(), &status) != 0) return false;
-  return IsOwnUser(status.st_uid) &&
-         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (::lstat(path.c_str(), &status) != 0) return "";
+  const bool is_link = S_ISLNK(status.st_mode);
+  if (!IsOwnUser(status.st_uid)) {
+    return path.string() + (is_link ? " is a link of" : " belongs to") +
+           " another user (uid " + std::to_string(status.st_uid) + ")";
+  }
+  if (is_link) {
+    std::error_code error;
+    const fs::path target = fs::canonical(path, error);
+    return error ? "" : WhyForeign(target);
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
+  return "others may write to " + path.string() + " (chmod go-w " +
+         QuotePathForShell(path.string()) + ")";
 }
 
-void SayPassedOver(const fs::path& store, const GlobalOptions& globals) {
+std::string WhyForeignStore(const fs::path& store) {
+  const std::string why = WhyForeign(store);
+  return why.empty() ? WhyForeign(StoreLayout(store).Database()) : why;
+}
+
+void SayPassedOver(const fs::path& store, const std::string& why,
+                   const GlobalOptions& globals) {
   static std::set<fs::path> said;
   if (!said.insert(store).second) return;
-  Say(globals, "warning: passed over " + store.string() + ", which " +
-                   kForeign + "; to use it all the same: --store " +
+  Say(globals, "warning: passed over " + store.string() + ": " + why +
+                   "; to use it all the same: --store " +
                    QuotePathForShell(store.string()));
 }
 
@@ -100,13 +115,18 @@ StoreLayout FindStore(const GlobalOptions& globals) {
     std::error_code ignored;
     const fs::path candidate = (directory / kStoreName).lexically_normal();
     if (fs::is_directory(candidate, ignored)) {
-      if (IsOwn(candidate)) return StoreLayout(candidate);
+      const std::string why = WhyForeignStore(candidate);
+      // A link is followed once, so that nobody turns it meanwhile.
+      if (why.empty()) {
+        return StoreLayout(fs::is_symlink(candidate, ignored)
+                               ? fs::canonical(candidate)
+                               : candidate);
+      }
       if (directory == here) {
         throw Error(ErrorKind::kStore,
-                    candidate.string() + ": " + kForeign +
-                        "; to use it all the same: --store " + kStoreName);
+                    why + "; to use it all the same: --store " + kStoreName);
       }
-      SayPassedOver(candidate, globals);
+      SayPassedOver(candidate, why, globals);
     }
     if (directory == directory.parent_path()) break;
   }

@@ -14,6 +14,7 @@
 #include "engine/run/runner_lock.h"
 #include "engine/run/trials_lock.h"
 #include "engine/slots/cpu_precision.h"
+#include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/private_files.h"
@@ -149,6 +150,8 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const nlohmann::json& provenance, Clock clock,
                               const RecordOptions& options) {
   const SlotPlan plan = PlanExperimentSlots(config);
+  // Without it nothing could run.
+  static_cast<void>(SlotDirectory::Open());
   // Draws from the system are the one thing that no seed can repeat, so the
   // seed drawn is recorded.
   const std::uint32_t seed =

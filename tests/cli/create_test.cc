@@ -415,8 +415,9 @@ TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
   ASSERT_EQ(shell("mkdir -p .dtrain a/b && chmod 777 .dtrain").code, 0);
   const CliResult here = shell("dtrain create run.yaml");
   EXPECT_EQ(here.code, 5);
-  EXPECT_THAT(here.err, AllOf(HasSubstr("others may write to it"),
-                              HasSubstr("--store .dtrain")));
+  EXPECT_THAT(here.err,
+              AllOf(HasSubstr("others may write to "), HasSubstr("chmod go-w "),
+                    HasSubstr("--store .dtrain")));
   const CliResult below = shell("cd a/b && dtrain create ../../run.yaml");
   EXPECT_EQ(below.code, 0) << below.err;
   EXPECT_THAT(below.err, HasSubstr("warning: passed over "));
@@ -435,6 +436,29 @@ TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
   ASSERT_EQ(shell("chmod 700 .dtrain && chown 65534 .dtrain").code, 0);
   EXPECT_EQ(shell("dtrain create run.yaml").code, 5);
   EXPECT_EQ(shell("SUDO_UID=65534 dtrain create run.yaml").code, 0);
+  // Neither a link of another user to a store of one's own, nor another user's
+  // database in it.
+  const CliResult link = shell(
+      "mkdir -p l && cd l && ln -s ../a/b/.dtrain .dtrain && "
+      "chown -h 65534 .dtrain && dtrain create ../run.yaml");
+  EXPECT_EQ(link.code, 5);
+  EXPECT_THAT(link.err, HasSubstr("is a link of another user"));
+  const CliResult database =
+      shell("cd a/b && chmod 666 .dtrain/dtrain.db && dtrain list");
+  EXPECT_EQ(database.code, 5);
+  EXPECT_THAT(database.err, HasSubstr("dtrain.db (chmod go-w "));
+}
+
+TEST_F(CreateTest, RecordsNothingWhereItsSlotsHaveNoDirectory) {
+  dtrain_.Write("run.yaml", FaultYaml("x: 1", 10));
+  dtrain_.Write("file", "");
+  const std::string file = (dtrain_.directory() / "file").string();
+  const CliResult made = dtrain_.RunProgram(
+      {"env", "DTRAIN_RUNTIME_DIR=" + file, "dtrain", "create", "run.yaml"});
+  EXPECT_EQ(made.code, 6);
+  EXPECT_THAT(made.err, HasSubstr("set DTRAIN_RUNTIME_DIR"));
+  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"],
+            json::array());
 }
 
 // git would execute it: https://git-scm.com/docs/git-config, core.fsmonitor.
