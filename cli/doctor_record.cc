@@ -73,11 +73,17 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
                                   " removes the rest"));
   }
   if (row.started && !fs::is_directory(directory, error)) {
+    const auto detail = store.Experiment(row.id);
+    const bool elsewhere = detail && !detail->storage.empty();
     findings.push_back(Remark(
-        "experiments", directory.string() + ": missing, so experiment " + id +
-                           " has neither logs nor checkpoints; restore it, or "
-                           "delete the experiment with " +
-                           NamedCommand(CommandFor(globals, "delete " + id))));
+        "experiments",
+        directory.string() + ": missing, so experiment " + id + " has " +
+            (elsewhere
+                 ? "no logs (its checkpoints are in " + detail->storage +
+                       "); restore it"
+                 : "neither logs nor checkpoints; restore it, or delete "
+                   "the experiment with " +
+                       NamedCommand(CommandFor(globals, "delete " + id)))));
   }
 }
 
@@ -92,10 +98,10 @@ void CheckContext(const Store& store, const ExperimentRow& row,
     ++good;
     return;
   }
-  findings.push_back(Remark(
-      "contexts", *problem + "; nothing of experiment " +
-                      std::to_string(row.id) +
-                      " is run again until it is restored from a backup"));
+  findings.push_back(
+      Remark("contexts", *problem + "; nothing of experiment " +
+                             std::to_string(row.id) +
+                             " is run again until that is mended"));
 }
 
 // Checkpoints of an experiment outside of the store that its record does not
@@ -154,7 +160,8 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
     CheckStored(store, row, storage, findings);
   }
   for (const std::string& name : names) {
-    if (known.contains(name)) continue;
+    // An empty one is of a `create` that was killed; the next takes it.
+    if (known.contains(name) || NamesIn(root / name).empty()) continue;
     findings.push_back(Remark(
         "checkpoints", (root / name).string() +
                            ": is of no experiment of the record; 'dtrain gc' "
@@ -186,6 +193,13 @@ void CheckDirectories(const Store& store,
   std::set<std::string> known;
   for (const ExperimentRow& row : rows) known.insert(std::to_string(row.id));
   const std::int64_t last = store.LastExperimentId();
+  // Those that a killed `create` began to give its files to go with them.
+  const auto abandoned = FindAbandonedFiles(store.layout());
+  for (const AbandonedFiles& files : abandoned) {
+    if (files.experiment > last) {
+      known.insert(std::to_string(files.experiment));
+    }
+  }
   std::error_code error;
   fs::directory_iterator entry(store.layout().Experiments(), error);
   for (const fs::directory_iterator end; !error && entry != end;
@@ -202,10 +216,11 @@ void CheckDirectories(const Store& store,
                   : ": belongs to no experiment of this database; move it "
                     "away, or restore the database it belongs to")));
   }
-  for (const fs::path& path : AbandonedFiles(store.layout())) {
-    findings.push_back(Remark(
-        "experiments", path.string() + ": its experiment was never recorded; " +
-                           gc + " removes it"));
+  for (const AbandonedFiles& files : abandoned) {
+    findings.push_back(
+        Remark("experiments", files.directory.string() +
+                                  ": its experiment was never recorded; " + gc +
+                                  " removes it"));
   }
 }
 

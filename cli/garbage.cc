@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWasBeingDeleted = "was being deleted";
+constexpr const char* kNeverRecorded = "its experiment was never recorded";
 
 std::optional<std::int64_t> Number(std::string_view name) {
   std::int64_t number = 0;
@@ -218,11 +219,32 @@ void GarbageCollection::CollectDeletedIn(const fs::path& root) {
 }
 
 void GarbageCollection::CollectAbandoned() {
-  for (const fs::path& path : AbandonedFiles(store_.layout())) {
-    Remove({.kind = "leftover",
-            .path = path,
-            .why = "its experiment was never recorded"});
+  for (const AbandonedFiles& files : FindAbandonedFiles(store_.layout())) {
+    RemovePlaced(files.experiment);
+    Remove(
+        {.kind = "leftover", .path = files.directory, .why = kNeverRecorded});
   }
+}
+
+// What a `create` that was killed had begun to give to its experiment. The next
+// one has the same id: nobody records it meanwhile.
+void GarbageCollection::RemovePlaced(std::int64_t experiment) {
+  const fs::path path = store_.layout().Experiment(experiment);
+  const auto is_ours = [&] {
+    return experiment > store_.LastExperimentId() &&
+           fs::exists(fs::symlink_status(path));
+  };
+  if (experiment <= 0 || !is_ours()) return;
+  const std::int64_t bytes = TreeBytes(path);
+  if (!dry_) {
+    store_.Write([&](StoreWriter&) {
+      if (is_ours()) RemovePlacedFiles(store_.layout(), experiment);
+    });
+  }
+  removed_.push_back({.kind = "leftover",
+                      .path = path,
+                      .bytes = bytes,
+                      .why = kNeverRecorded});
 }
 
 void GarbageCollection::Remove(Garbage garbage) {

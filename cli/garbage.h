@@ -54,6 +54,7 @@ class GarbageCollection {
   bool IsForeign(const std::string& storage);
   std::vector<std::string> OwnStorages();
   void CollectDeletedIn(const std::filesystem::path& root);
+  void RemovePlaced(std::int64_t experiment);
   void Remove(Garbage garbage);
 
   Store& store_;

@@ -28,6 +28,8 @@ namespace fs = std::filesystem;
 
 // What stands before the UUID in the name of files that nobody has yet.
 constexpr std::string_view kStagedPrefix = "new-";
+// Among them, has the id of the experiment that they are given to.
+constexpr char kPlacedFile[] = "experiment";
 
 UniqueFd OpenDirectory(const fs::path& path) {
   return UniqueFd(
@@ -135,6 +137,9 @@ void StagedFiles::Place(std::int64_t experiment) {
   const auto places = PlacesOf(layout_, experiment);
   for (const fs::path& path : places) RemoveTree(path);
   if (directory_.empty()) return;
+  // Read where this dies before the experiment is recorded.
+  WriteList(directory_ / kPlacedFile, std::to_string(experiment));
+  SyncDirectory(directory_);
   MakePrivateDirectories(layout_.Experiment(experiment));
   experiment_ = experiment;
   for (const fs::path& path : places) {
@@ -174,17 +179,24 @@ ContextList ListStoredContext(const StoreLayout& layout,
 
 bool IsStaged(std::string_view name) { return name.starts_with(kStagedPrefix); }
 
-std::vector<fs::path> AbandonedFiles(const StoreLayout& layout) {
-  std::vector<fs::path> abandoned;
+std::vector<AbandonedFiles> FindAbandonedFiles(const StoreLayout& layout) {
+  std::vector<AbandonedFiles> abandoned;
   for (const std::string& name : NamesIn(layout.Experiments())) {
     if (!IsStaged(name)) continue;
     const fs::path path = layout.Experiments() / name;
     const UniqueFd directory = OpenDirectory(path);
     if (directory && ::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) {
-      abandoned.push_back(path);
+      AbandonedFiles& files = abandoned.emplace_back(path);
+      std::ifstream(path / kPlacedFile) >> files.experiment;
     }
   }
   return abandoned;
+}
+
+void RemovePlacedFiles(const StoreLayout& layout, std::int64_t experiment) {
+  for (const fs::path& path : PlacesOf(layout, experiment)) RemoveTree(path);
+  std::error_code others;  // of another database, say
+  fs::remove(layout.Experiment(experiment), others);
 }
 
 }  // namespace dtrain

@@ -16,7 +16,7 @@ namespace dtrain {
 /// Files of an experiment that is not there yet. They are made before it is
 /// recorded and given to it while that is done, so whatever dies when, an
 /// experiment that is recorded has all of them. What is given to nobody goes
-/// away with this object or, after a crash, by whoever asks for AbandonedFiles.
+/// away with this object or, after a crash, by who asks FindAbandonedFiles.
 class StagedFiles {
  public:
   explicit StagedFiles(const StoreLayout& layout) : layout_(layout) {}
@@ -59,8 +59,19 @@ ContextList ListStoredContext(const StoreLayout& layout,
 /// Whether an entry beside the experiments is named as StagedFiles are.
 bool IsStaged(std::string_view name);
 
-/// StagedFiles in the store of `layout` that belong to nobody: their maker
-/// died.
-std::vector<std::filesystem::path> AbandonedFiles(const StoreLayout& layout);
+/// StagedFiles whose maker died.
+struct AbandonedFiles {
+  std::filesystem::path directory;
+  /// The experiment that was being recorded, which may have some of them: 0:
+  /// none.
+  std::int64_t experiment = 0;
+};
+
+/// All in the store of `layout`.
+std::vector<AbandonedFiles> FindAbandonedFiles(const StoreLayout& layout);
+
+/// Removes what StagedFiles gave to `experiment`, which must not be in the
+/// record and not be recorded meanwhile: in a write transaction of the store.
+void RemovePlacedFiles(const StoreLayout& layout, std::int64_t experiment);
 
 }  // namespace dtrain

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -70,6 +71,28 @@ class ContextTest : public testing::Test {
   CliRunner dtrain_;
   StoreLayout layout_{dtrain_.store()};
 };
+
+TEST_F(ContextTest, WhatAKilledCreateHadPlacedGoes) {
+  FillSampleStore(dtrain_.store());
+  const auto id = Store::OpenForReading(layout_).LastExperimentId() + 1;
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    StagedFiles staged(layout_);
+    staged.AddContext(ListContext(context()));
+    staged.Place(id);
+    ::_exit(0);
+  }
+  ::waitpid(killed, nullptr, 0);
+  ASSERT_TRUE(fs::exists(layout_.Context(id)));
+  EXPECT_THAT(dtrain_.Run({"doctor"}).out,
+              AllOf(HasSubstr("its experiment was never recorded"),
+                    Not(HasSubstr("belongs to no experiment"))));
+  const json dry = dtrain_.Run({"gc", "--dry-run", "--json"}).Json()["removed"];
+  const json removed = dtrain_.Run({"gc", "--json"}).Json()["removed"];
+  EXPECT_EQ(dry, removed);
+  EXPECT_FALSE(fs::exists(layout_.Experiment(id)));
+  EXPECT_TRUE(FindAbandonedFiles(layout_).empty());
+}
 
 TEST_F(ContextTest, WarnsOfWellKnownSecrets) {
   Write(".env", "PASSWORD=x");

@@ -4,6 +4,8 @@
 #include <sstream>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,7 +144,27 @@ TEST_F(StagedFilesTest, IsAbandonedOnceItsMakerIsGone) {
   StagedFiles staged(layout_);
   staged.AddContext(ListContext(source()));
   EXPECT_EQ(NamesIn(layout_.Experiments()).size(), 2);
-  EXPECT_THAT(AbandonedFiles(layout_), ElementsAre(left));
+  const auto abandoned = FindAbandonedFiles(layout_);
+  ASSERT_EQ(abandoned.size(), 1);
+  EXPECT_EQ(abandoned[0].directory, left);
+  EXPECT_EQ(abandoned[0].experiment, 0);
+}
+
+TEST_F(StagedFilesTest, TellsWhoseFilesADeadMakerHadBegunToPlace) {
+  const pid_t maker = ::fork();
+  if (maker == 0) {
+    StagedFiles staged(layout_);
+    staged.AddContext(ListContext(source()));
+    staged.Place(3);
+    ::_exit(0);
+  }
+  ::waitpid(maker, nullptr, 0);
+  const auto abandoned = FindAbandonedFiles(layout_);
+  ASSERT_EQ(abandoned.size(), 1);
+  EXPECT_EQ(abandoned[0].experiment, 3);
+  EXPECT_TRUE(fs::exists(layout_.Context(3)));
+  RemovePlacedFiles(layout_, 3);
+  EXPECT_FALSE(fs::exists(layout_.Experiment(3)));
 }
 
 TEST_F(StagedFilesTest, KeepsASourceThatIsDeletedWhereItWas) {
