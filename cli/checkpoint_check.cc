@@ -61,8 +61,19 @@ bool IsRecorded(const std::string& manifest, const CheckpointRow& checkpoint) {
 
 }  // namespace
 
+void RequireStorageThere(const Store& store, const CheckpointRow& checkpoint) {
+  if (checkpoint.storage.empty()) return;
+  std::error_code error;
+  const fs::path storage = store.StorageRoot(checkpoint.storage);
+  if (fs::is_directory(storage, error)) return;
+  throw Error(ErrorKind::kStore, "checkpoint " + checkpoint.uuid + ": " +
+                                     storage.string() +
+                                     " is not there; mount it or put it back");
+}
+
 CheckpointFiles ReadCheckpoint(const Store& store,
                                const CheckpointRow& checkpoint) {
+  RequireStorageThere(store, checkpoint);
   const fs::path path = store.PathOf(checkpoint);
   const fs::path forbidden = Forbidden(path);
   if (!forbidden.empty()) {
@@ -80,16 +91,6 @@ CheckpointFiles ReadCheckpoint(const Store& store,
 
 FileReport VerifyCheckpoint(const Store& store,
                             const CheckpointRow& checkpoint) {
-  // A storage that is not mounted does not make its checkpoints damaged.
-  std::error_code error;
-  const auto storage = checkpoint.storage.empty()
-                           ? fs::path()
-                           : store.StorageRoot(checkpoint.storage);
-  if (!storage.empty() && !fs::is_directory(storage, error)) {
-    return {FileState::kUnreadable,
-            "checkpoint " + checkpoint.uuid + ": " + storage.string() +
-                " is not there; mount it or put it back"};
-  }
   try {
     static_cast<void>(ReadCheckpoint(store, checkpoint));
     return {};

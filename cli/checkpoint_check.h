@@ -15,6 +15,10 @@ struct FileReport {
   std::string problem;  // in words that name the file; empty if good
 };
 
+/// Throws Error(kStore) where the directory that checkpoint_storage named for
+/// it is not there: not mounted, say. That does not make it damaged.
+void RequireStorageThere(const Store& store, const CheckpointRow& checkpoint);
+
 /// All files of the checkpoint, each compared with its SHA-256 in the manifest,
 /// and the manifest with the record. Throws Error(kDamaged) that names what is
 /// not as it was, Error(kFailed) if this user may not read it.

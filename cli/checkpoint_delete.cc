@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "cli/checkpoint.h"
+#include "cli/checkpoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -26,6 +27,7 @@ void RequireUnused(const Store& store, const CheckpointRow& row) {
         "checkpoint " + row.uuid + " is deleted already; 'dtrain checkpoints " +
             std::to_string(row.trial.experiment) + "' shows those there are");
   }
+  RequireStorageThere(store, row);
   if (!row.storage.empty()) {
     const auto why = WhyNotOurs(store, store.StorageRoot(row.storage));
     if (!why.empty()) throw Error(ErrorKind::kStore, why);

@@ -230,7 +230,7 @@ void RecordCheckpoint(const TrialId id, const NewTrial& trial,
 int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
   const WeightsFile weights = OpenWeights(options.file);
   NewTrial trial = TrialOf(options, globals);
-  RequireStorage(trial.config);
+  RequireStorage(trial.config, globals);
   const ScratchDirectory scratch;
   const CheckpointFiles files =
       LoadIntoTrial(trial, options.file, scratch.path());

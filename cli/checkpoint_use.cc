@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "cli/checkpoint_check.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
@@ -93,6 +94,7 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
                  .data = config.data,
                  .seed = trial->seed};
   if (!options.data.empty()) spec.hparams["data"] = options.data;
+  RequireStorageThere(store, checkpoint);
   spec.warm_start = store.PathOf(checkpoint).string();
   spec.settings = config.training;
   RequireWholeContext(store.layout(),

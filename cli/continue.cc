@@ -73,7 +73,7 @@ int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
     CheckEntrypoint(options.source, config,
                     layout.Context(start.trial.experiment));
     CheckOnThisMachine(options.source, config,
-                       ContextOf(layout, trial.experiment));
+                       ContextOf(layout, trial.experiment), globals);
     SetSource(start, config);
     parts = {.context = StoredContextOf(layout, trial.experiment),
              .source = start};
@@ -88,7 +88,7 @@ int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
 }
 
 int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
-  RunRequest request = CheckRunFlags(options.run);
+  RunRequest request = CheckRunFlags(options.run, globals);
   return RunOrReport(request, options.source,
                      [&] { return ContinueAndRun(options, request, globals); });
 }

@@ -112,7 +112,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     place = FindNodePlace(config, request);
   }
   if (place && place->follows()) {
-    CheckOnThisMachine(options.config, config, directory);
+    CheckOnThisMachine(options.config, config, directory, globals);
     return FollowRunner(*place, config, PlanExperimentSlots(config), globals);
   }
   const ExperimentParts parts = {
@@ -127,7 +127,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     if (const auto problem = ProblemOnThisMachine(config, directory)) {
       Say(globals, "warning: it could not run here: " + *problem);
     }
-    if (const auto problem = FindStorageProblem(config)) {
+    if (const auto problem = FindStorageProblem(config, globals)) {
       Say(globals,
           "warning: it could not run here: " + problem->first.ToString());
     }
@@ -136,7 +136,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     return kExitDone;
   }
   const auto own = CompileOwnModel(config, directory, globals);
-  CheckOnThisMachine(options.config, config, directory);
+  CheckOnThisMachine(options.config, config, directory, globals);
   if (options.test) {
     return Rehearse(config, own ? own->file.string() : "", directory,
                     request.json, globals);
@@ -164,7 +164,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
 
 int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
   CheckTestFlags(options);
-  RunRequest request = CheckRunFlags(options.run);
+  RunRequest request = CheckRunFlags(options.run, globals);
   return RunOrReport(request, options.config,
                      [&] { return CreateAndRun(options, request, globals); });
 }

@@ -195,8 +195,8 @@ void CheckStoredScript(const std::string& file, const ExperimentConfig& config,
 }
 
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
-                        const fs::path& context) {
-  RequireStorage(config);
+                        const fs::path& context, const GlobalOptions& globals) {
+  RequireStorage(config, globals);
   if (const auto problem = ProblemOnThisMachine(config, context)) {
     Refuse(file, "", *problem);
   }
@@ -232,7 +232,7 @@ Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
   add(here, "entrypoint", CompilerProblem(config, context));
   add(here, "", Caught([&] { PlanExperimentSlots(config); }));
   add(here, "", Caught([&] { FindSource(config, globals); }));
-  if (auto storage = FindStorageProblem(config)) {
+  if (auto storage = FindStorageProblem(config, globals)) {
     storage->first.severity = here;
     found.push_back(std::move(storage->first));
   }

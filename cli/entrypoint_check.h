@@ -32,7 +32,8 @@ std::optional<std::string> ProblemOnThisMachine(
     const ExperimentConfig& config, const std::filesystem::path& context);
 /// Throws Error(kUsage) of it that begins with `file`: nothing was created.
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
-                        const std::filesystem::path& context);
+                        const std::filesystem::path& context,
+                        const GlobalOptions& globals);
 
 /// Returns what `create` would refuse in a valid configuration; compiles
 /// nothing. Errors are what is wrong on every machine; what depends on this one

@@ -80,18 +80,26 @@ class NewStorage {
 }  // namespace
 
 std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
-    const ExperimentConfig& config) {
+    const ExperimentConfig& config, const GlobalOptions& globals) {
   const CheckpointConfig& checkpoints = config.checkpoints;
   if (checkpoints.path.empty()) return std::nullopt;
-  const auto problem = FindStorageProblem(checkpoints.base, checkpoints.path);
+  auto problem = FindStorageProblem(checkpoints.base, checkpoints.path);
+  const StoreLayout layout = FindStore(globals);
+  std::error_code error;
+  if (!problem && std::filesystem::exists(layout.Database(), error)) {
+    const Store store = Store::OpenForReading(layout);
+    const auto why = WhyNotOurs(store, store.StorageRoot(checkpoints.path));
+    if (!why.empty()) problem = StorageProblem{ErrorKind::kStore, why};
+  }
   if (!problem) return std::nullopt;
   Diagnostic diagnostic = checkpoints.where;
   diagnostic.message = problem->text;
   return std::pair(std::move(diagnostic), problem->kind);
 }
 
-void RequireStorage(const ExperimentConfig& config) {
-  const auto problem = FindStorageProblem(config);
+void RequireStorage(const ExperimentConfig& config,
+                    const GlobalOptions& globals) {
+  const auto problem = FindStorageProblem(config, globals);
   if (!problem) return;
   throw Error(problem->second,
               problem->first.ToString() + "; nothing was created");

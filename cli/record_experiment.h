@@ -38,9 +38,10 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
 /// says that they go, at that place of the text, and the kind of Error that it
 /// is; none: they can go there.
 std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
-    const ExperimentConfig& config);
+    const ExperimentConfig& config, const GlobalOptions& globals);
 /// Throws that as an Error.
-void RequireStorage(const ExperimentConfig& config);
+void RequireStorage(const ExperimentConfig& config,
+                    const GlobalOptions& globals);
 
 /// The files of `directory` that are to be stored with the experiment; none if
 /// it runs without them. Neither the store of this invocation is among them,

@@ -181,7 +181,7 @@ int RunAgain(TrialId source, double tolerance, RunRequest& request,
     CheckEntrypoint(ToString(source), config,
                     layout.Context(source.experiment));
     CheckOnThisMachine(ToString(source), config,
-                       ContextOf(layout, trial.experiment));
+                       ContextOf(layout, trial.experiment), globals);
     provenance = SingleTrialProvenance(trial, config, globals);
     provenance["reproduces"] = ToString(source);
     SayDifferences(trial.experiment, provenance, globals);
@@ -203,7 +203,7 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
   if (!options.against.empty()) {
     return CompareTrials(options, source, tolerance, globals);
   }
-  RunRequest request = CheckRunFlags(options.run);
+  RunRequest request = CheckRunFlags(options.run, globals);
   return RunOrReport(request, options.trial, [&] {
     return RunAgain(source, tolerance, request, globals);
   });

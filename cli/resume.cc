@@ -115,7 +115,7 @@ int ResumeAndRun(const ResumeOptions& options, RunRequest& request,
 }
 
 int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
-  RunRequest request = CheckRunFlags(options.run);
+  RunRequest request = CheckRunFlags(options.run, globals);
   return RunOrReport(request, "experiment " + options.experiment,
                      [&] { return ResumeAndRun(options, request, globals); });
 }

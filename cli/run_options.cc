@@ -82,7 +82,7 @@ void AddRunFlags(CLI::App& app, RunFlags& flags) {
   AddCiFlags(app, flags.ci, detach);
 }
 
-RunRequest CheckRunFlags(const RunFlags& flags) {
+RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
   RunRequest request{.detach = flags.detach,
                      .follow = flags.follow,
                      .json = flags.json,
@@ -94,7 +94,7 @@ RunRequest CheckRunFlags(const RunFlags& flags) {
   }
   if (!flags.disk_wait.empty()) {
     request.disk_wait = ParseDuration(flags.disk_wait, "--disk-wait");
-  } else if (flags.detach || ::isatty(STDERR_FILENO) != 1) {
+  } else if (flags.detach || globals.quiet || ::isatty(STDERR_FILENO) != 1) {
     request.disk_wait = kDiskWait;
   }
   CheckCiFlags(flags.ci);

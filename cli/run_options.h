@@ -64,7 +64,7 @@ void AddRunFlags(CLI::App& app, RunFlags& flags);
 
 /// Throws Error(kUsage) for flags that make no sense, alone or together, and
 /// for a JUnit file that cannot be written.
-RunRequest CheckRunFlags(const RunFlags& flags);
+RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals);
 
 /// Keeps the findings about a configuration for a report, and annotates them.
 void NoteFindings(RunRequest& request, const Diagnostics& diagnostics);

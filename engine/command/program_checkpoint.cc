@@ -7,11 +7,11 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "engine/base/error.h"
+#include "engine/base/file_owner.h"
 #include "engine/base/system_error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_reader.h"
@@ -90,23 +90,16 @@ bool IsSame(const struct stat& a, const struct stat& b) {
 
 // Whether the kernel makes up what is read there: /proc/self/environ would be
 // dtrain's own environment.
-bool IsKernelsOwn(int file) {
-  constexpr std::array<std::uint32_t, 10> kMagic = {
-      PROC_SUPER_MAGIC,    SYSFS_MAGIC,   DEBUGFS_MAGIC, TRACEFS_MAGIC,
-      SECURITYFS_MAGIC,    BPF_FS_MAGIC,  NSFS_MAGIC,    CGROUP_SUPER_MAGIC,
-      CGROUP2_SUPER_MAGIC, PSTOREFS_MAGIC};
+bool IsOnKernelsOwn(int file) {
   struct statfs state {};
-  if (::fstatfs(file, &state) != 0) return true;
-  // The field is signed and 64 bits wide; the numbers are neither.
-  return std::ranges::count(kMagic, static_cast<std::uint32_t>(state.f_type)) >
-         0;
+  return ::fstatfs(file, &state) != 0 || IsKernelsOwn(state);
 }
 
 void CopyInto(CheckpointWriter& writer, const SourceFile& source) {
   const UniqueFd file(
       ::open(source.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) ThrowSystemError("read " + source.path.string());
-  if (IsKernelsOwn(file.get())) {
+  if (IsOnKernelsOwn(file.get())) {
     Refuse(source.path,
            "is the kernel's, not on a disk; report a file that the program "
            "wrote");

@@ -48,6 +48,12 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
     return StorageProblem{ErrorKind::kUsage,
                           name + ": is no directory; name one"};
   }
+  struct statfs kind {};
+  if (::statfs(directory.c_str(), &kind) == 0 && IsKernelsOwn(kind)) {
+    return StorageProblem{
+        ErrorKind::kUsage,
+        name + ": is the kernel's, not on a disk; name another directory"};
+  }
   if (!IsOwnUser(status.st_uid) && status.st_uid != 0) {
     return StorageProblem{
         ErrorKind::kUsage,
@@ -156,6 +162,12 @@ std::optional<StorageProblem> FindStorageProblem(const fs::path& base,
     const bool missing =
         ::lstat(level.c_str(), &status) != 0 && errno == ENOENT;
     if (missing && level != base) break;  // to be made in the one before
+    if (level != base && S_ISLNK(status.st_mode)) {
+      return StorageProblem{ErrorKind::kUsage,
+                            level.string() +
+                                ": is a link, which leads out of host_path; "
+                                "name the directory itself"};
+    }
     problem = ProblemOf(level);
     // Nothing is written into those above the last one that is there.
     if (problem && problem->kind == ErrorKind::kUsage) break;
@@ -195,10 +207,10 @@ std::string WhyNotOurs(const Store& store, const fs::path& root) {
   const fs::path here = PathOf(store);
   if (owner.empty() || owner == here || !IsSameStore(store, owner)) return "";
   return "checkpoint_storage: " + root.string() +
-         ": has the checkpoints of the store " + owner + ", of which " +
-         here.string() +
-         " is a copy, and two that write and delete there would destroy each "
-         "other's; use that one (--store " +
+         ": has the checkpoints of the store " + owner +
+         ", which has the UUID of " + here.string() +
+         ": one was copied from the other, and two that write and delete there "
+         "would destroy each other's; use that one (--store " +
          QuotePathForShell(owner) + "), or move it away if it has to give way";
 }
 

@@ -304,6 +304,19 @@ TEST_F(CheckpointStorageTest, CollectsWhatADeletionLeftThere) {
   EXPECT_FALSE(fs::exists(root / "1"));
 }
 
+TEST_F(CheckpointStorageTest, RefusesWhereNothingCanBeKept) {
+  const CliResult kernels = Create("  path: /proc\n");
+  EXPECT_EQ(kernels.code, 2);
+  EXPECT_THAT(kernels.err, HasSubstr("kept.yaml:7:9: "));
+  EXPECT_THAT(kernels.err, HasSubstr("/proc: is the kernel's"));
+  fs::create_directory(dtrain_.directory() / "elsewhere");
+  fs::create_directory_symlink("../elsewhere", Path() / "link");
+  const CliResult link = Create("  host_path: kept\n  storage_path: link\n");
+  EXPECT_EQ(link.code, 2);
+  EXPECT_THAT(link.err, HasSubstr("link: is a link"));
+  ExpectNothing();
+}
+
 TEST_F(CheckpointStorageTest, TakesWhatIsNotMountedForNoDamage) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const std::string uuid = Checkpoints()[0]["uuid"];
@@ -315,6 +328,10 @@ TEST_F(CheckpointStorageTest, TakesWhatIsNotMountedForNoDamage) {
   EXPECT_THAT(Run({"doctor"}).out,
               HasSubstr("is not there, with 1 checkpoint"));
   EXPECT_NE(Run({"continue", uuid}).code, 0);
+  const CliResult deleted = Run({"checkpoint", "delete", uuid});
+  EXPECT_EQ(deleted.code, 5);
+  EXPECT_THAT(deleted.err, HasSubstr("is not there; mount it"));
+  EXPECT_EQ(Checkpoints()[0]["state"], "COMPLETED");
   fs::rename(dtrain_.directory() / "unmounted", Path());
   EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
 }
@@ -438,17 +455,20 @@ TEST_F(CheckpointStorageTest, ACopyOfTheStoreLeavesTheCheckpointsAlone) {
 
   const auto expect_refused = [&](const CliResult& result, int code) {
     EXPECT_EQ(result.code, code) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("of which " +
+    EXPECT_THAT(result.err, HasSubstr("has the UUID of " +
                                       (dtrain_.directory() / "copy").string() +
-                                      " is a copy"));
+                                      ": one was copied from the other"));
     EXPECT_THAT(result.err, HasSubstr("--store " + dtrain_.store().string()));
   };
   expect_refused(Run({"--store", "copy", "create", "kept.yaml"}), 5);
+  expect_refused(Run({"--store", "copy", "create", "kept.yaml", "--dry-run"}),
+                 0);
   expect_refused(Run({"--store", "copy", "checkpoint", "delete",
                       Checkpoints()[0]["uuid"].get<std::string>()}),
                  5);
   const CliResult doctor = Run({"--store", "copy", "doctor"});
-  EXPECT_THAT(doctor.out + doctor.err, HasSubstr(" is a copy"));
+  EXPECT_THAT(doctor.out + doctor.err,
+              HasSubstr("one was copied from the other"));
   const CliResult collected = Run({"--store", "copy", "gc", "--json"});
   expect_refused(collected, 0);
   EXPECT_THAT(collected.Json()["removed"], IsEmpty());

@@ -1,5 +1,6 @@
 // `dtrain evaluate` with a model that was really trained.
 
+#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -30,6 +31,24 @@ class EvaluateTest : public testing::Test {
 
   const CliRunner dtrain_;
 };
+
+TEST_F(EvaluateTest, TakesWhatIsNotMountedForNoDamage) {
+  dtrain_.Write("digits.yaml",
+                "entrypoint: digits:LeNetTrial\n"
+                "hyperparameters: {dataset: strokes, global_batch_size: 16}\n"
+                "searcher: {name: single, metric: val_loss, max_length: 2}\n"
+                "resources: {slots: cpu}\n"
+                "checkpoint_storage: {path: kept}\n");
+  const auto kept = dtrain_.directory() / "kept";
+  std::filesystem::create_directory(kept);
+  std::filesystem::permissions(kept, std::filesystem::perms::owner_all);
+  ASSERT_EQ(dtrain_.Run({"create", "digits.yaml"}).code, 0);
+  std::filesystem::rename(kept, dtrain_.directory() / "unmounted");
+  const CliResult result = dtrain_.Run({"evaluate", "1"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr("is not there; mount it or put it back"));
+  EXPECT_THAT(result.err, testing::Not(HasSubstr("damaged")));
+}
 
 TEST_F(EvaluateTest, MeasuresWhatTheTrialMeasured) {
   const std::string uuid = Train();
