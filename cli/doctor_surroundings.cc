@@ -112,16 +112,22 @@ Findings CheckModes(const StoreLayout& layout) {
 Finding CheckWriteLock(const StoreLayout& layout) {
   try {
     WriteLock lock(layout.WriteLock());
+    std::string held;
     for (int tries = 0; tries < 100; ++tries) {
       if (lock.TryAcquire()) {
+        // A program other than dtrain has SQLite's locks alone.
+        const auto holder = DatabaseHolder(layout.Database());
         lock.Release();
-        return Well("write lock", "free");
+        if (!holder) return Well("write lock", "free");
+        held =
+            layout.Database().string() + ": held for two seconds by " + *holder;
+      } else {
+        held = layout.WriteLock().string() + ": held for two seconds by " +
+               lock.Holder();
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    return Remark("write lock",
-                  layout.WriteLock().string() + ": held for two seconds by " +
-                      lock.Holder() + "; see what that process does");
+    return Remark("write lock", held + "; see what that process does");
   } catch (const Error& error) {
     return Remark("write lock", error.what());
   }

@@ -255,8 +255,11 @@ void Store::Write(const std::function<void(StoreWriter&)>& body, bool durable) {
       throw Error(ErrorKind::kStore,
                   "store " + layout().root().string() +
                       ": could not be written to for 30 s, held by " +
-                      (connection_->busy ? DatabaseHolder(layout().Database())
-                                         : connection_->lock->Holder()) +
+                      (connection_->busy
+                           ? DatabaseHolder(layout().Database())
+                                 .value_or("a program that cannot be seen from "
+                                           "here")
+                           : connection_->lock->Holder()) +
                       "; see what that process does, then try again");
     }
     std::this_thread::sleep_for(milliseconds(1));

@@ -123,7 +123,7 @@ std::string WriteLock::Holder() const {
               : " (the last that wrote was " + EscapeForTerminal(note) + ")");
 }
 
-std::string DatabaseHolder(const std::filesystem::path& path) {
+std::optional<std::string> DatabaseHolder(const std::filesystem::path& path) {
   for (const char* suffix : {"-shm", ""}) {
     struct stat status {};
     // Opened and closed it would lose the locks that SQLite has on it here.
@@ -131,7 +131,7 @@ std::string DatabaseHolder(const std::filesystem::path& path) {
     const auto pid = LockOwner(status, "POSIX", /*others=*/true);
     if (pid) return Named(*pid);
   }
-  return "a program that cannot be seen from here";
+  return std::nullopt;
 }
 
 }  // namespace dtrain

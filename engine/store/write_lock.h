@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "engine/base/unique_fd.h"
@@ -34,7 +35,8 @@ class WriteLock {
 };
 
 /// Process that keeps others from writing to the SQLite database at `path` by
-/// SQLite's own locks, as WriteLock::Holder. Never this one.
-std::string DatabaseHolder(const std::filesystem::path& path);
+/// SQLite's own locks: "pid 123 on host". Never this one; none where the kernel
+/// lists none (another machine or container may hold them).
+std::optional<std::string> DatabaseHolder(const std::filesystem::path& path);
 
 }  // namespace dtrain

@@ -3,6 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include <unistd.h>
+
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,6 +77,19 @@ class DoctorTest : public testing::Test {
   CliRunner dtrain_;
   StoreLayout layout_{dtrain_.store()};
 };
+
+TEST_F(DoctorTest, NamesAnotherProgramThatKeepsTheDatabase) {
+  SQLite::Database database(layout_.Database().string(),
+                            SQLite::OPEN_READWRITE);
+  database.exec("BEGIN IMMEDIATE");
+  const json findings = Findings("write lock");
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].get<std::string>(),
+              HasSubstr("held for two seconds by pid " +
+                        std::to_string(::getpid()) + " on "));
+  database.exec("ROLLBACK");
+  EXPECT_EQ(Findings("write lock"), json::array());
+}
 
 TEST_F(DoctorTest, FindsNothingWhereAllIsWell) {
   const CliResult result = dtrain_.Run({"doctor"});
