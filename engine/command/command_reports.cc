@@ -221,6 +221,8 @@ bool CommandTrial::TryCheckpoint(const ProgramPoint& point,
   channel_.Send(CheckpointFailed{
       .batches = point.batches, .message = error.what(), .waits = waits});
   if (is_full) disk_full_ = error;
+  // It is given up: the space serves the next one.
+  if (is_full && !waits) RemoveFromScratch(source);
   return !waits;
 }
 
@@ -244,15 +246,19 @@ void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
   const fs::path path = spec_.CheckpointPath(uuid);
   WrittenCheckpoint written = SaveProgramCheckpoint(path, source, state, spec_);
   checkpoint_ = point.count;
-  // What the program has in its scratch directory was made for dtrain.
-  std::error_code ignored;
-  if (IsInside(source, scratch_)) fs::remove_all(source, ignored);
+  RemoveFromScratch(source);
   channel_.Send(CheckpointSaved{.uuid = uuid,
                                 .batches = point.batches,
                                 .epoch = point.epoch,
                                 .bytes = written.bytes,
                                 .files = std::move(written.files),
                                 .time = clock_.now()});
+}
+
+// What the program has in its scratch directory was made for dtrain.
+void CommandTrial::RemoveFromScratch(const fs::path& source) const {
+  std::error_code ignored;
+  if (IsInside(source, scratch_)) fs::remove_all(source, ignored);
 }
 
 void CommandTrial::On(const ProgramProgress& report) { Advance(report.point); }

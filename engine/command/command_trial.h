@@ -82,6 +82,7 @@ class CommandTrial {
   void On(const ProgramTraining& report);
   void On(const ProgramValidation& report);
   void On(const ProgramCheckpoint& report);
+  void RemoveFromScratch(const std::filesystem::path& source) const;
   void On(const ProgramProgress& report);
   void On(const ProgramEnd& report);
   bool TryCheckpoint(const ProgramPoint& point,

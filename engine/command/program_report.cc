@@ -181,7 +181,9 @@ ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
     return ProgramValidation{PointOf(object, units), MetricsOf(object)};
   }
   if (type == "checkpoint") {
-    return ProgramCheckpoint{PointOf(object, units), Text(object, "path")};
+    ProgramCheckpoint saved{PointOf(object, units), Text(object, "path")};
+    if (saved.path.empty()) Fail("has an empty 'path'");
+    return saved;
   }
   if (type == "progress") return ProgramProgress{PointOf(object, units)};
   Fail("has the unknown type " + Shown(type) +

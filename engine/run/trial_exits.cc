@@ -191,6 +191,18 @@ void TrialListener::FallBack(TrialState& trial, const ProcessState& process) {
   driver_.Advance(trial);
 }
 
+// From where an unfinished trial goes on if that is not where it was, as its
+// last checkpoint lies before that.
+std::string TrialListener::TrainedAgain(const TrialState& trial) const {
+  const CheckpointRow* latest = state_.keeper.Latest(trial.row.id);
+  const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
+  if (!trial.has_work() || saved >= trial.position) return "";
+  return "; goes on from " +
+         (latest == nullptr ? "the beginning"
+                            : PositionText(saved, state_.counted)) +
+         ", where its last checkpoint is";
+}
+
 // All that was asked of it is done, recorded, and in its checkpoint: however
 // the process ended, nothing is lost.
 void TrialListener::HandleIdleExit(TrialState& trial,
@@ -218,7 +230,8 @@ void TrialListener::HandleIdleExit(TrialState& trial,
 
 void TrialListener::Pause(TrialState& trial) {
   if (trial.has_work() || !trial.close_requested) {
-    state_.SetState(trial, State::kPaused, driver_.WhyPaused(trial));
+    state_.SetState(trial, State::kPaused,
+                    driver_.WhyPaused(trial) + TrainedAgain(trial));
   }
   driver_.Advance(trial);
 }

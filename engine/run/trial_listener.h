@@ -75,6 +75,7 @@ class TrialListener {
                       const TrialExited& event);
   void FallBack(TrialState& trial, const ProcessState& process);
   void Pause(TrialState& trial);
+  std::string TrainedAgain(const TrialState& trial) const;
 
   ExperimentState& state_;
   SearchDriver& driver_;

@@ -145,11 +145,17 @@ fill_nearly
 await '1.1 waits at batch'
 dtrain pause 1 >/dev/null; echo "pause $?"
 wait $runner; echo "code $?"
+dtrain trials 1 --json >paused.json
 rm disk/ballast
 dtrain resume 1 --timeout 1s >/dev/null 2>&1; echo "resume $?"
 cat err >&2
 )");
   EXPECT_EQ(result.out, "pause 0\ncode 5\nresume 124\n") << result.err;
+  const json paused =
+      dtrain_.RunProgram({"cat", "paused.json"}).Json()["trials"][0];
+  EXPECT_THAT(paused["reason"].get<std::string>(),
+              testing::ContainsRegex("goes on from batch [0-9]+, where its "
+                                     "last checkpoint is"));
 }
 
 TEST_F(FullDiskTest, ProgramIsStoppedUntilThereIsSpace) {
