@@ -81,17 +81,22 @@ std::string Problem(const ContextFile& file, const Trust& trust) {
   const std::string name = file.source.string() + ": ";
   const UniqueFd fd(::open(file.source.c_str(),
                            O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd && errno == ENOENT) return name + "is missing";
+  const auto restore = [](const std::string& problem) {
+    return problem + "; restore it from a backup";
+  };
+  if (!fd && errno == ENOENT) return restore(name + "is missing");
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) {
-    return name +
-           (errno == ELOOP
-                ? "is a link, and was a file when it was stored"
-                : "cannot be read: " + std::generic_category().message(errno));
+    return restore(name + (errno == ELOOP
+                               ? "is a link, and was a file when it was stored"
+                               : "cannot be read: " +
+                                     std::generic_category().message(errno)));
   }
-  if (!S_ISREG(status.st_mode)) return name + "is no plain file any more";
+  if (!S_ISREG(status.st_mode)) {
+    return restore(name + "is no plain file any more");
+  }
   if (HashOf(fd.get(), file.bytes) != file.sha256) {
-    return name + "is not as it was stored";
+    return restore(name + "is not as it was stored");
   }
   return trust.Problem(file.source);
 }
@@ -135,7 +140,7 @@ std::optional<std::string> ContextProblem(const StoreLayout& layout,
   if (strays == StrayFiles::kAllowed) return std::nullopt;
   const std::string stray = FirstStray(list.directory, "", known);
   if (stray.empty()) return std::nullopt;
-  return stray + ": is not one of the files that were stored";
+  return stray + ": is not one of the files that were stored; remove it";
 } catch (const Error& damage) {
   return damage.what();
 }
@@ -149,6 +154,11 @@ void RequireOwnFiles(const StoreLayout& layout,
     paths.push_back(layout.Context(*experiment));
     paths.push_back(layout.ContextListFile(*experiment));
     paths.push_back(layout.Trials(*experiment));
+    for (const std::string& name : NamesIn(paths.back())) {
+      paths.push_back(layout.Trials(*experiment) / name);
+      // As StoreLayout::WorkingTree has it.
+      paths.push_back(paths.back() / layout.WorkingTree({}).filename());
+    }
   }
   for (const fs::path& path : paths) {
     const std::string problem = trust.Problem(path);
@@ -162,10 +172,9 @@ void RequireStoredContext(const StoreLayout& layout, std::int64_t experiment,
   const auto problem = ContextProblem(layout, experiment, provenance, strays);
   if (!problem) return;
   throw Error(ErrorKind::kStore,
-              *problem +
-                  "; nothing was started: restore it from a backup, or create "
-                  "the experiment anew from its YAML ('dtrain config " +
-                  std::to_string(experiment) + "') and your files");
+              *problem + "; nothing was started ('dtrain config " +
+                  std::to_string(experiment) +
+                  "' and your files make the experiment anew)");
 }
 
 }  // namespace dtrain

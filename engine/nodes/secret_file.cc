@@ -93,6 +93,11 @@ std::optional<std::string> SecretFile::Read() const {
       O_RDONLY | O_CLOEXEC | O_NONBLOCK | (named_ ? 0 : O_NOFOLLOW);
   const UniqueFd file(::open(path_.c_str(), flags));
   if (!file && errno == ENOENT && !named_) return std::nullopt;
+  if (!file && errno == ELOOP) {
+    Refuse(
+        "the secret is a symbolic link; put the file itself there, or name "
+        "it by DTRAIN_SECRET_FILE");
+  }
   if (!file) {
     Refuse("the secret cannot be read: " + WhatErrorSays(errno) +
            "; name a file of at least 32 random bytes that only you can read");

@@ -109,7 +109,7 @@ std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
               ? "; it goes on by itself once there is space, and `dtrain "
                 "pause " +
                     experiment + "` gives up what has no checkpoint"
-              : "; should the next one fail for want of space, it waits");
+              : "; it trains on");
 }
 
 std::string OutputLine(const RunInfo& info, TrialId trial,

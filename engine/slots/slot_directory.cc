@@ -56,8 +56,10 @@ std::filesystem::path SlotDirectory::Path() {
   const std::string standard = "/var/tmp/" + own;
   const bool is_foreign =
       ::lstat(standard.c_str(), &status) == 0 && status.st_uid != ::geteuid();
+  // A relative one is to be ignored, says the XDG Base Directory Specification.
   const std::string session = named("XDG_RUNTIME_DIR");
-  return is_foreign && !session.empty() ? session + "/" + own : standard;
+  return is_foreign && session.starts_with('/') ? session + "/" + own
+                                                : standard;
 }
 
 SlotDirectory SlotDirectory::Open() {

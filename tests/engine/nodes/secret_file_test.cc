@@ -120,7 +120,7 @@ TEST_F(SecretFileTest, OnlyARegularFileIsOne) {
 TEST_F(SecretFileTest, ALinkInAStoresPlaceIsRefused) {
   fs::create_directory(layout_.root());
   fs::create_symlink(Write(good_), layout_.Secret());
-  ExpectRefused(of_store_, "cannot be read");
+  ExpectRefused(of_store_, "is a symbolic link");
 }
 
 TEST_F(SecretFileTest, ThatOfAnotherUserIsRefused) {
