@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -91,6 +92,18 @@ class Conversation {
   bool signalled_ = false;
 };
 
+// Where the one who calls has another PATH, its own program of that name would
+// be started, and might not find itself.
+std::string FindProgram(const std::string& name, const std::string& path) {
+  if (name.find('/') != std::string::npos) return name;
+  std::istringstream directories(path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string program = directory + "/" + name;
+    if (::access(program.c_str(), X_OK) == 0) return program;
+  }
+  return name;
+}
+
 int Reap(pid_t pid) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -111,8 +124,9 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
                                 const CliCall& call) const {
   const std::string home = directory().string();
   const auto bin = std::filesystem::path(DTRAIN_BINARY).parent_path();
+  const std::string path = bin.string() + ":/usr/local/bin:/usr/bin:/bin";
   std::vector<std::string> environment = {
-      "PATH=" + bin.string() + ":/usr/local/bin:/usr/bin:/bin",
+      "PATH=" + path,
       "HOME=" + home,
       "TMPDIR=/tmp",
       "XDG_CACHE_HOME=" + home + "/cache",
@@ -144,9 +158,9 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
   posix_spawn_file_actions_adddup2(&actions, err.out.get(), STDERR_FILENO);
   std::vector<std::string> words = argv;
   pid_t pid = -1;
-  const int error =
-      posix_spawnp(&pid, words.front().c_str(), &actions, nullptr,
-                   Pointers(words).data(), Pointers(environment).data());
+  const int error = posix_spawnp(&pid, FindProgram(argv.front(), path).c_str(),
+                                 &actions, nullptr, Pointers(words).data(),
+                                 Pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " + words.front());
   out.out.reset();
