@@ -50,13 +50,19 @@ TEST_F(FileTreeTest, RemovesWhatIsInReadOnlyDirectories) {
   const bool root = ::geteuid() == 0;  // to which modes are nothing
   for (const fs::path& path :
        {directory_.path(), tree, tree / "a", tree / "a/b"}) {
-    if (root) ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    if (root) {
+      ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    }
   }
   fs::permissions(tree / "a/b", fs::perms::owner_read | fs::perms::owner_exec);
   fs::permissions(tree / "a", fs::perms::owner_read | fs::perms::owner_exec);
-  if (root) ASSERT_EQ(::seteuid(65534), 0);
+  if (root) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
   EXPECT_NO_THROW(EXPECT_EQ(RemoveTree(tree), 5));
-  if (root) ASSERT_EQ(::seteuid(0), 0);
+  if (root) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
   EXPECT_FALSE(fs::exists(tree));
 }
 
