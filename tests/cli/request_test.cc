@@ -68,8 +68,8 @@ class RequestTest : public testing::Test {
   RequestTest() {
     FillSampleStore(dtrain_.store());
     Write([](StoreWriter& writer) {
-      writer.AddTrial({.id = {2, 1}, .request_id = "r"});
-      writer.AddTrial({.id = {2, 2}, .request_id = "s"});
+      writer.AddTrial({.id = {2, 1}, .request_id = "r", .hparams = {{"x", 1}}});
+      writer.AddTrial({.id = {2, 2}, .request_id = "s", .hparams = {{"x", 2}}});
       writer.SetTrialState({2, 1}, State::kCompleted, Timestamp(1));
       writer.SetTrialState({2, 2}, State::kRunning, Timestamp(1));
     });

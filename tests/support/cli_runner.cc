@@ -14,7 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
+
+#include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
+#include "tests/support/json_schema.h"
 
 namespace dtrain {
 namespace {
@@ -111,7 +115,21 @@ int Reap(pid_t pid) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void ExpectDocumentedJson(const CliResult& result) {
+  for (const std::string& finding :
+       FindUndocumentedJson(result.argv, result.out)) {
+    ADD_FAILURE() << Join(result.argv, " ") << ": " << finding;
+  }
+}
+
 }  // namespace
+
+nlohmann::json CliResult::Json() const {
+  // What `dtrain` itself printed was looked at by whoever called it.
+  if (argv.empty() || argv.front() != DTRAIN_BINARY)
+    ExpectDocumentedJson(*this);
+  return nlohmann::json::parse(out);
+}
 
 CliResult CliRunner::Run(const std::vector<std::string>& arguments,
                          const CliCall& call) const {
@@ -167,6 +185,8 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
   err.out.reset();
   CliResult result = Conversation(pid, call).Read(out.in.get(), err.in.get());
   result.code = Reap(pid);
+  result.argv = argv;
+  if (argv.front() == DTRAIN_BINARY) ExpectDocumentedJson(result);
   return result;
 }
 

@@ -18,9 +18,11 @@ struct CliResult {
   int code = 0;  // exit code; 128 + signal if it died of one
   std::string out;
   std::string err;
+  std::vector<std::string> argv;  // what was called
 
-  /// stdout as one JSON document; throws if it is none.
-  nlohmann::json Json() const { return nlohmann::json::parse(out); }
+  /// Returns stdout as one JSON document; throws if it is none. Fails the
+  /// running test where the document is not as its schema in docs/schemas.
+  nlohmann::json Json() const;
 };
 
 /// How a call differs from an ordinary one.
@@ -36,7 +38,8 @@ struct CliCall {
 
 /// Calls the real `dtrain` in a directory of its own, with a bare environment
 /// whose store, slots, caches and home are in there. A call that takes longer
-/// than four minutes is killed.
+/// than four minutes is killed. What `dtrain` prints with --json or --jsonl
+/// fails the running test where it is not as its schema in docs/schemas.
 class CliRunner {
  public:
   /// `dtrain ARGUMENTS…`.
