@@ -1,7 +1,9 @@
 // `dtrain evaluate` with a model that was really trained.
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,6 +29,35 @@ class EvaluateTest : public testing::Test {
     EXPECT_EQ(result.code, 0) << result.err;
     return dtrain_.Run({"checkpoints", "1", "--json"})
         .Json()["checkpoints"][0]["uuid"];
+  }
+
+  // Experiment 1, of CIFAR-10's trial on the images in data/.
+  void TrainOnImages() {
+    WriteImages("data", /*last=*/1);
+    dtrain_.Write(
+        "cifar.yaml",
+        "entrypoint: cifar10:CNNTrial\n"
+        "hyperparameters: {data: " +
+            (dtrain_.directory() / "data").string() +
+            ", global_batch_size: 16}\n"
+            "searcher: {name: single, metric: val_loss, max_length: 5}\n"
+            "resources: {slots: cpu}\n");
+    const CliResult result = dtrain_.Run({"create", "cifar.yaml"});
+    EXPECT_EQ(result.code, 0) << result.err;
+  }
+  // Twenty images of two colours a file, of the classes 0 and `last`.
+  void WriteImages(const std::string& directory, int last) {
+    std::filesystem::create_directories(dtrain_.directory() / directory);
+    for (const char* file :
+         {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+          "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}) {
+      std::string bytes;
+      for (int i = 0; i < 20; ++i) {
+        bytes += static_cast<char>(i % 2 * last) +
+                 std::string(3072, static_cast<char>(100 * (i % 2)));
+      }
+      dtrain_.Write(directory + "/" + file, bytes);
+    }
   }
 
   const CliRunner dtrain_;
@@ -162,29 +193,62 @@ TEST_F(EvaluateTest, MeasuresTheBestModelOfATrialOrExperiment) {
   EXPECT_EQ(dtrain_.Run({"evaluate", "1.2"}).code, 3);
 }
 
-// Twenty images of two colours a file, and a test set of its own.
-TEST_F(EvaluateTest, NamesTheMetricsOfATestSetAndRecordsThem) {
-  const std::vector<std::string> files = {
-      "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
-      "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
-  std::filesystem::create_directories(dtrain_.directory() / "data");
-  for (const std::string& file : files) {
-    std::string bytes;
-    for (int i = 0; i < 20; ++i) {
-      const char label = static_cast<char>(i % 2);
-      bytes += label + std::string(3072, static_cast<char>(100 * label));
+TEST_F(EvaluateTest, TakesTheLatestModelWhereItIsAskedTo) {
+  dtrain_.Write("digits.yaml",
+                "entrypoint: digits:LeNetTrial\n"
+                "hyperparameters: {dataset: strokes, global_batch_size: 16,\n"
+                "                  lr: 0.1}\n"
+                "searcher: {name: single, metric: val_loss, max_length: 20,\n"
+                "           smaller_is_better: false}\n"
+                "min_validation_period: 10\n"
+                "checkpoint_policy: all\n"
+                "reproducibility: {experiment_seed: 3}\n"
+                "resources: {slots: cpu}\n");
+  ASSERT_EQ(dtrain_.Run({"create", "digits.yaml"}).code, 0);
+  const json trial = dtrain_.Run({"describe", "1.1", "--json"}).Json();
+  ASSERT_EQ(trial["best"]["batches"], 10);
+  EXPECT_EQ(dtrain_.Run({"evaluate", "1.1", "--json"}).Json()["batches"], 10);
+  EXPECT_EQ(
+      dtrain_.Run({"evaluate", "1.1", "--latest", "--json"}).Json()["batches"],
+      20);
+  const std::vector<std::string> predict = {"predict", "1.1", "--limit", "1",
+                                            "--json"};
+  EXPECT_EQ(dtrain_.Run(predict).Json()["checkpoint"],
+            trial["best"]["checkpoint"]);
+  std::vector<std::string> latest = predict;
+  latest.emplace_back("--latest");
+  EXPECT_EQ(dtrain_.Run(latest).Json()["checkpoint"], trial["checkpoint"]);
+}
+
+TEST_F(EvaluateTest, MeasuresOnOtherData) {
+  TrainOnImages();
+  WriteImages("other", /*last=*/7);
+  const auto metrics = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"evaluate", "1", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return dtrain_.Run(words).Json()["metrics"];
+  };
+  EXPECT_EQ(metrics({"--data", "data"}), metrics({}));
+  EXPECT_NE(metrics({"--data", "other", "--record"}), metrics({}));
+  EXPECT_EQ(dtrain_.Run({"describe", "1.1", "--json"})
+                .Json()["evaluations"][0]["data"],
+            (dtrain_.directory() / "other").string());
+  const auto last_class = [&](const std::string& data) {
+    const json predictions =
+        dtrain_.Run({"predict", "1", "--data", data, "--json"})
+            .Json()["predictions"];
+    int last = 0;
+    for (const json& one : predictions) {
+      last = std::max(last, one["target"].get<int>());
     }
-    dtrain_.Write("data/" + file, bytes);
-  }
-  dtrain_.Write(
-      "cifar.yaml",
-      "entrypoint: cifar10:CNNTrial\n"
-      "hyperparameters: {data: " +
-          (dtrain_.directory() / "data").string() +
-          ", global_batch_size: 16}\n"
-          "searcher: {name: single, metric: val_loss, max_length: 5}\n"
-          "resources: {slots: cpu}\n");
-  ASSERT_EQ(dtrain_.Run({"create", "cifar.yaml"}).code, 0);
+    return last;
+  };
+  EXPECT_EQ(last_class("data"), 1);
+  EXPECT_EQ(last_class("other"), 7);
+}
+
+TEST_F(EvaluateTest, NamesTheMetricsOfATestSetAndRecordsThem) {
+  TrainOnImages();
   const CliResult result =
       dtrain_.Run({"evaluate", "1", "--split", "test", "--record", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
