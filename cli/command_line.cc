@@ -179,8 +179,8 @@ std::string Help(const CLI::App& app) {
 std::string MainHelp() {
   std::string text =
       "dtrain runs experiments and searches hyperparameters.\n"
-      "Usage: dtrain [--store DIR] [--color auto|always|never] [-v|-q] "
-      "COMMAND\n\n";
+      "Usage: dtrain [--store DIR] [--color WHEN] [-v|-q] "
+      "[--allow-network-fs] COMMAND\n\n";
   std::string line = "\nmore:";
   std::string more;
   for (const Command& command : Commands()) {
