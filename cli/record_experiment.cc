@@ -138,18 +138,31 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
     provenance[kForkedFrom] = parts.source->origin;
   }
   NewStorage storage;
-  const std::int64_t id =
-      CreateExperiment(store, config, yaml, provenance, Clock::System(),
-                       {.threads = parts.threads,
-                        .one_process = parts.one_process,
-                        .storage = config.checkpoints.path,
-                        .place = [&](std::int64_t experiment) {
-                          files.Place(experiment);
-                          storage.Make(store, config.checkpoints, experiment);
-                        }});
-  files.Keep();
-  storage.Keep();
-  return id;
+  bool placed = false;
+  const RecordOptions options{.threads = parts.threads,
+                              .one_process = parts.one_process,
+                              .storage = config.checkpoints.path,
+                              .place = [&](std::int64_t experiment) {
+                                files.Place(experiment);
+                                storage.Make(store, config.checkpoints,
+                                             experiment);
+                                placed = true;
+                              }};
+  try {
+    const std::int64_t id = CreateExperiment(store, config, yaml, provenance,
+                                             Clock::System(), options);
+    files.Keep();
+    storage.Keep();
+    return id;
+  } catch (const Error& error) {
+    // What SQLite wrote and could not sync may yet be found to be committed,
+    // once the write-ahead log is read anew.
+    if (placed && error.kind() != ErrorKind::kDiskFull) {
+      files.Leave();
+      storage.Keep();
+    }
+    throw;
+  }
 }
 
 std::optional<ContextList> StoredContextOf(const StoreLayout& layout,

@@ -90,6 +90,7 @@ std::array<fs::path, 3> PlacesOf(const StoreLayout& layout,
 }  // namespace
 
 StagedFiles::~StagedFiles() {
+  if (left_) return;
   if (!directory_.empty()) RemoveQuietly(directory_);
   if (kept_ || experiment_ == 0) return;
   for (const fs::path& path : PlacesOf(layout_, experiment_)) {

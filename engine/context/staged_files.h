@@ -39,6 +39,9 @@ class StagedFiles {
   void Place(std::int64_t experiment);
   /// The experiment is recorded.
   void Keep() { kept_ = true; }
+  /// Whether it is recorded, nobody knows yet: its commit failed half way.
+  /// Everything stays, for the experiment or as AbandonedFiles.
+  void Leave() { left_ = true; }
 
  private:
   void MakeDirectory();
@@ -48,6 +51,7 @@ class StagedFiles {
   UniqueFd lock_;                    // its maker lives
   std::int64_t experiment_ = 0;      // has them now
   bool kept_ = false;
+  bool left_ = false;
 };
 
 /// The files that are stored of `experiment`'s context, those that trials

@@ -87,6 +87,31 @@ INSTANTIATE_TEST_SUITE_P(Calls, StoreErrorTest,
                                          "pwrite64:error=EROFS:when=80+",
                                          "pwrite64:error=ENOSPC:when=80+"));
 
+// A commit whose sync fails may yet be found in the log: then the experiment is
+// recorded, and has its files.
+TEST_F(IoErrorsTest, AnExperimentThatIsRecordedHasItsFiles) {
+  dtrain_.Write("train.sh",
+                "echo '{\"type\": \"validation\", \"batches\": 1, "
+                "\"metrics\": {\"loss\": 1}}' >&3\n");
+  dtrain_.Write("program.yaml",
+                "name: program\nentrypoint: [sh, train.sh]\n"
+                "searcher: {name: single, metric: loss, max_length: 1}\n"
+                "resources: {slots: cpu}\n");
+  const CliResult result = Shell(R"(
+strace -o /dev/null true || exit 77
+for i in $(seq 8); do
+  export DTRAIN_STORE=$PWD/store$i
+  strace -qq -o /dev/null -e trace=fdatasync \
+    -e inject=fdatasync:error=EIO:when=$i dtrain create program.yaml -q 2>err$i
+  [ "$(dtrain list --csv 2>/dev/null | wc -l)" -lt 2 ] ||
+    dtrain wait 1 >/dev/null 2>&1 || dtrain resume 1 -q ||
+    echo "not resumed after an error of fdatasync $i"
+  dtrain gc >/dev/null; ls $DTRAIN_STORE/experiments | grep new-
+done)");
+  if (result.code == 77) GTEST_SKIP() << "strace is not there, or may not trace";
+  EXPECT_EQ(result.out, "") << result.err;
+}
+
 class PartialIoTest : public IoErrorsTest,
                       public testing::WithParamInterface<const char*> {};
 

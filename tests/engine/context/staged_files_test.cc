@@ -150,6 +150,18 @@ TEST_F(StagedFilesTest, IsAbandonedOnceItsMakerIsGone) {
   EXPECT_EQ(abandoned[0].experiment, 0);
 }
 
+TEST_F(StagedFilesTest, StayWhereNobodyKnowsWhetherTheyAreRecorded) {
+  {
+    StagedFiles staged(layout_);
+    staged.AddContext(ListContext(source()));
+    staged.Place(3);
+    staged.Leave();
+  }
+  EXPECT_TRUE(fs::exists(layout_.ContextListFile(3)));
+  ASSERT_EQ(FindAbandonedFiles(layout_).size(), 1);
+  EXPECT_EQ(FindAbandonedFiles(layout_)[0].experiment, 3);
+}
+
 TEST_F(StagedFilesTest, TellsWhoseFilesADeadMakerHadBegunToPlace) {
   const pid_t maker = ::fork();
   if (maker == 0) {
