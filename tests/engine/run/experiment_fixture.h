@@ -61,6 +61,7 @@ class ExperimentTest : public testing::Test {
                           .ranks = ranks_,
                           .advice = advice_};
     setup.options.timeout = timeout_;
+    setup.options.disk_wait = disk_wait_;
     setup.options.library = library_;
     setup.refuse_unread = refuse_unread_;
     return {std::move(setup),
@@ -86,6 +87,7 @@ class ExperimentTest : public testing::Test {
   int ranks_ = 1;
   std::string advice_;
   std::optional<Duration> timeout_;
+  std::optional<Duration> disk_wait_;
   std::string library_;  // of the user's model
   bool refuse_unread_ = false;
   FakeLauncher launcher_;

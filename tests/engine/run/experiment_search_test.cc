@@ -58,6 +58,35 @@ TEST_F(ExperimentSearchTest, ProgressIsTrainedOverPlannedLength) {
   EXPECT_DOUBLE_EQ(store_.Experiment(id_)->row.progress, 50.0 / 350);
 }
 
+TEST_F(ExperimentSearchTest, ProgressIsThatOfTheReports) {
+  Grid();
+  trials_.silent = true;
+  int waits = 0;
+  std::vector<double> seen;
+  launcher_.on_wait = [&] {
+    ++waits;
+    if (waits == 5) {
+      launcher_.Say(
+          {id_, 1},
+          TrainingReport{.seq = 1, .batches = 50, .metrics = {{"loss", 1}}});
+    }
+    if (waits == 20) {
+      seen.push_back(reporter_.status.progress);
+      launcher_.Say(
+          {id_, 1},
+          ValidationReport{.seq = 2, .batches = 80, .metrics = {{"loss", 1}}});
+    }
+    if (waits == 40) {
+      seen.push_back(reporter_.status.progress);
+      launcher_.Push(Interrupted{.signal = 2});
+    }
+  };
+
+  Run();
+
+  EXPECT_THAT(seen, ElementsAre(50.0 / 400, 80.0 / 400));
+}
+
 TEST_F(ExperimentSearchTest, ProgressOfHalvingIsMeasuredByItsPlan) {
   Asha(/*trials=*/4, /*concurrent=*/4);
   Slots(4);

@@ -13,6 +13,8 @@
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
 #include "tests/engine/run/experiment_fixture.h"
+#include "tests/support/sync_count.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -33,6 +35,110 @@ TEST_F(ExperimentTest, RunsATrialToItsEnd) {
   EXPECT_EQ(Trial().rung, 1);
   EXPECT_EQ(store_.Experiment(id_)->row.state, State::kCompleted);
   EXPECT_EQ(store_.Experiment(id_)->row.progress, 1);
+}
+
+// Measures and keeps a checkpoint at 50 batches and at 100.
+class DirectionTest : public ExperimentTest {
+ protected:
+  void Measure(double at_50, double at_100) {
+    config_.searcher.stops = {50};
+    trials_.loss = [=](std::int64_t, std::int64_t batches) {
+      return batches == 50 ? at_50 : at_100;
+    };
+  }
+  std::vector<std::int64_t> Kept() const {
+    std::vector<std::int64_t> batches;
+    for (const CheckpointRow& row : store_.Checkpoints(id_)) {
+      batches.push_back(row.batches);
+    }
+    return batches;
+  }
+};
+
+TEST_F(DirectionTest, KeepsTheLargestWhereThatIsBetter) {
+  config_.searcher.smaller_is_better = false;
+  config_.checkpoints.save_trial_latest = 0;
+  Measure(0.9, 0.5);
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.best->value, 0.9);
+  EXPECT_EQ(result.best->batches, 50);
+  EXPECT_EQ(store_.Experiment(id_)->row.best->value, 0.9);
+  EXPECT_EQ(Trial().best->value, 0.9);
+  EXPECT_THAT(Kept(), ElementsAre(50));
+}
+
+TEST_F(DirectionTest, KeepsTheSmallestWhereThatIsBetter) {
+  config_.checkpoints.save_trial_latest = 0;
+  Measure(0.5, 0.9);
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.best->value, 0.5);
+  EXPECT_EQ(store_.Experiment(id_)->row.best->value, 0.5);
+  EXPECT_THAT(Kept(), ElementsAre(50));
+}
+
+TEST_F(DirectionTest, KeepsTheBestOfTheWholeExperimentToo) {
+  config_.searcher.smaller_is_better = false;
+  config_.checkpoints = {
+      .save_experiment_best = 1, .save_trial_best = 0, .save_trial_latest = 0};
+  Measure(0.9, 0.5);
+
+  (void)Run();
+
+  EXPECT_THAT(Kept(), ElementsAre(50));
+}
+
+TEST_F(DirectionTest, TellsTheTrial) {
+  config_.searcher.smaller_is_better = false;
+  config_.training.scheduling_unit = 7;
+
+  (void)Run();
+
+  const TrialSpec& spec = launcher_.started().at(0);
+  EXPECT_FALSE(spec.settings.smaller_is_better);
+  EXPECT_EQ(spec.settings.searcher_metric, "loss");
+  EXPECT_EQ(spec.settings.scheduling_unit, 7);
+}
+
+// What a power cut must not take: each waits for the disk before anybody is
+// told of it.
+TEST_F(ExperimentTest, WaitsForTheDiskAtACheckpointAndAtTheEnd) {
+  const TemporaryDirectory directory;
+  store_ = Store::OpenForWriting(StoreLayout(directory.path() / "store"));
+  Record();
+  std::vector<int> syncs;
+  const auto note = [&] { syncs.push_back(SyncCount()); };
+  launcher_.one_at_a_time = true;
+  launcher_.on_start = [&](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Say(
+        spec.id,
+        TrainingReport{.seq = 1, .batches = 50, .metrics = {{"loss", 1.0}}});
+  };
+  launcher_.on_send = [&](TrialId trial, const RunnerMessage& message) {
+    if (const auto* ack = std::get_if<Acknowledge>(&message)) {
+      note();
+      if (ack->seq == 1) {
+        launcher_.Say(trial, CheckpointSaved{
+                                 .seq = 2,
+                                 .uuid = "aaaaaaaa-0000-4000-8000-000000000000",
+                                 .batches = 50});
+      } else if (ack->seq == 2) {
+        trials_.End(trial, EndReason::kInvalidHp);
+      }
+    }
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+  note();
+
+  // At the report, at the checkpoint, after the trial's and the whole's end.
+  ASSERT_EQ(syncs.size(), 3u);
+  EXPECT_GE(syncs[1] - syncs[0], 1);
+  EXPECT_GE(syncs[2] - syncs[1], 2);
 }
 
 TEST_F(ExperimentTest, GivesAdviceOnceAtTheStart) {
@@ -247,6 +353,21 @@ TEST_F(RestartedTrialTest, ReplacesWhatItMeasuresAgain) {
   EXPECT_EQ(Trial().best->batches, 40) << "the value at 80 is no more";
   EXPECT_EQ(Trial().latest->batches, 100);
   EXPECT_EQ(reporter_.status.best->batches, 40);
+}
+
+TEST_F(RestartedTrialTest, ForgetsABestThatItMeasuresAgainAtOnce) {
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    Validate(spec, 1, spec.run == 0 ? 0.01 : 0.5);
+    if (spec.run == 0) return launcher_.Exit(spec.id, 1);
+    launcher_.Push(Interrupted{.signal = 2});
+  };
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kPaused);
+  EXPECT_EQ(result.best->value, 0.5);
+  EXPECT_EQ(Trial().best->value, 0.5);
 }
 
 TEST_F(RestartedTrialTest, SupersedesWhatItHasPassed) {

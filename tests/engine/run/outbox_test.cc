@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/store/write_lock.h"
+#include "tests/support/sync_count.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -49,6 +52,55 @@ TEST_F(OutboxTest, ActsOnlyAfterTheRecord) {
 
   outbox_.Flush(store_, milliseconds(1));
 
+  EXPECT_EQ(done_, 1);
+}
+
+// Waits for the disk during one flush of a record of each urgency, in order.
+std::vector<bool> Waits(Outbox::Sync sync) {
+  const TemporaryDirectory directory;
+  Store store = Store::OpenForWriting(StoreLayout(directory.path() / "store"));
+  Outbox outbox(sync);
+  const auto waits = [&](Outbox::Urgency urgency) {
+    outbox.Add(
+        [](StoreWriter& writer) {
+          writer.AddExperiment({.name = "x", .searcher = "single"});
+        },
+        urgency);
+    const int before = SyncCount();
+    outbox.Flush(store, milliseconds(0), /*all=*/true);
+    return SyncCount() > before;
+  };
+  (void)waits(Outbox::Urgency::kBatched);  // the first one begins the log
+  return {waits(Outbox::Urgency::kBatched), waits(Outbox::Urgency::kUrgent),
+          waits(Outbox::Urgency::kDurable), waits(Outbox::Urgency::kBatched)};
+}
+
+TEST_F(OutboxTest, WaitsForTheDiskWhereARecordIsToLast) {
+  using Sync = Outbox::Sync;
+  EXPECT_EQ(Waits(Sync::kWhereDurable),
+            (std::vector<bool>{false, false, true, false}));
+  EXPECT_EQ(Waits(Sync::kNever),
+            (std::vector<bool>{false, false, false, false}));
+  EXPECT_EQ(Waits(Sync::kAlways), (std::vector<bool>{true, true, true, true}));
+}
+
+TEST_F(OutboxTest, KeepsAllWhileAnotherProcessWrites) {
+  const TemporaryDirectory directory;
+  const StoreLayout layout(directory.path() / "store");
+  Store store = Store::OpenForWriting(layout);
+  WriteLock other(layout.WriteLock());
+  outbox_.Add([this](StoreWriter&) { ++recorded_; }, Outbox::Urgency::kUrgent);
+  outbox_.After([this] { ++done_; });
+
+  other.Acquire();
+  outbox_.Flush(store, milliseconds(1));
+  EXPECT_EQ(recorded_, 0);
+  EXPECT_EQ(done_, 0);
+  EXPECT_EQ(outbox_.due(milliseconds(1)), milliseconds(3));
+
+  other.Release();
+  outbox_.Flush(store, milliseconds(3));
+  EXPECT_EQ(recorded_, 1);
   EXPECT_EQ(done_, 1);
 }
 

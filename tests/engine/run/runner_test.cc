@@ -35,6 +35,23 @@ nlohmann::json RecordedSlots(const ExperimentConfig& config,
   return store.Experiment(id)->provenance["slots"];
 }
 
+TEST(RunnerTest, RecordsTheSeedThatItDraws) {
+  Store store = Store::OpenForWriting(StoreLayout(":memory:"));
+  ExperimentConfig config = FourPoints();
+  const auto drawn = store.Experiment(CreateExperiment(
+      store, config, "", nlohmann::json::object(), Clock::System(), {}));
+  config.experiment_seed = 5;
+  const auto given = store.Experiment(CreateExperiment(
+      store, config, "", nlohmann::json::object(), Clock::System(), {}));
+
+  const auto recorded = [](const ExperimentDetail& detail) {
+    return detail.config.at("reproducibility").at("experiment_seed");
+  };
+  EXPECT_EQ(recorded(*drawn), drawn->row.seed);
+  EXPECT_EQ(recorded(*given), 5);
+  EXPECT_EQ(given->row.seed, 5u);
+}
+
 TEST(RunnerTest, PlansASlotForEveryPointOfAGridThatTheMachineHasRoomFor) {
   EXPECT_EQ(PlanExperimentSlots(FourPoints()).count,
             std::min<std::int64_t>(UsableCpus(), 4));
