@@ -40,7 +40,11 @@ TEST(MessageTest, CheckpointThatFailed) {
   EXPECT_EQ(failed.batches, 30);
   EXPECT_EQ(failed.message, "no space");
   EXPECT_FALSE(failed.waits);
-  EXPECT_TRUE(RoundTrip(CheckpointFailed{.waits = true}).waits);
+  const CheckpointFailed waiting = RoundTrip(
+      CheckpointFailed{.batches = 40, .message = "full", .waits = true});
+  EXPECT_EQ(waiting.batches, 40);
+  EXPECT_EQ(waiting.message, "full");
+  EXPECT_TRUE(waiting.waits);
 }
 
 TEST(MessageTest, TrainingReportLooksAsDocumented) {
@@ -128,8 +132,12 @@ TEST(MessageTest, CheckpointKeepsItsFiles) {
       .files = {{"model.safetensors", "ab12"}, {"extra/state.json", "cd34"}},
       .time = Timestamp(5)});
 
+  EXPECT_EQ(saved.seq, 3);
   EXPECT_EQ(saved.uuid, "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e");
+  EXPECT_EQ(saved.batches, 100);
+  EXPECT_EQ(saved.epoch, 2);
   EXPECT_EQ(saved.bytes, 4096);
+  EXPECT_EQ(saved.time, Timestamp(5));
   EXPECT_THAT(saved.files, ElementsAre(Pair("extra/state.json", "cd34"),
                                        Pair("model.safetensors", "ab12")));
 }
@@ -140,8 +148,12 @@ TEST(MessageTest, CompletedOperationKeepsItsLength) {
                                    .length = {3, Unit::kEpochs},
                                    .batches = 1875,
                                    .metrics = {{"val_loss", 0.5}},
-                                   .early = true});
+                                   .early = true,
+                                   .why_early = "no better for 3"});
 
+  EXPECT_EQ(completed.seq, 4);
+  EXPECT_THAT(completed.metrics, ElementsAre(Pair("val_loss", 0.5)));
+  EXPECT_EQ(completed.why_early, "no better for 3");
   EXPECT_EQ(completed.length, (Length{3, Unit::kEpochs}));
   EXPECT_EQ(completed.batches, 1875);
   EXPECT_TRUE(completed.early);
@@ -171,7 +183,7 @@ TEST(MessageTest, ProfileRoundTrips) {
   const auto profile =
       RoundTrip(ProfileReport{.seq = 5,
                               .batches = 200,
-                              .trained = 200,
+                              .trained = 150,
                               .samples = 6'400,
                               .seconds = {0.1, 1.0 / 3, 1e9, 9, 0, 5, 6, 7, 8},
                               .minor_faults = 12,
@@ -182,7 +194,7 @@ TEST(MessageTest, ProfileRoundTrips) {
 
   EXPECT_EQ(profile.seq, 5);
   EXPECT_EQ(profile.batches, 200);
-  EXPECT_EQ(profile.trained, 200);
+  EXPECT_EQ(profile.trained, 150);
   EXPECT_EQ(profile.samples, 6'400);
   EXPECT_EQ(profile.seconds,
             (PhaseSeconds{0.1, 1.0 / 3, 1e9, 9, 0, 5, 6, 7, 8}));
@@ -197,7 +209,10 @@ TEST(MessageTest, ProfileRoundTrips) {
 
 TEST(MessageTest, SmallMessagesRoundTrip) {
   EXPECT_NO_THROW(RoundTrip(Ready{}));
-  EXPECT_EQ(RoundTrip(Progress{1, 2, 3}).batches_per_epoch, 3);
+  const auto progress = RoundTrip(Progress{1, 2, 3});
+  EXPECT_EQ(progress.batches, 1);
+  EXPECT_EQ(progress.total, 2);
+  EXPECT_EQ(progress.batches_per_epoch, 3);
   EXPECT_EQ(RoundTrip(Finished{EndReason::kCompleted, ""}).reason,
             EndReason::kCompleted);
   EXPECT_EQ(RoundTrip(Finished{EndReason::kStopped, ""}).reason,
@@ -206,6 +221,18 @@ TEST(MessageTest, SmallMessagesRoundTrip) {
             EndReason::kInvalidHp);
   EXPECT_EQ(RoundTrip(Finished{EndReason::kUserStop, ""}).reason,
             EndReason::kUserStop);
+}
+
+TEST(MessageTest, EveryReasonToEndRoundTrips) {
+  for (const EndReason reason :
+       {EndReason::kCompleted, EndReason::kStopped, EndReason::kInvalidHp,
+        EndReason::kUserStop, EndReason::kDamaged, EndReason::kDiskFull,
+        EndReason::kNotFound, EndReason::kRefused, EndReason::kError}) {
+    const auto finished = RoundTrip(Finished{reason, "why", {"lr"}});
+    EXPECT_EQ(finished.reason, reason);
+    EXPECT_EQ(finished.message, "why");
+    EXPECT_THAT(finished.unread, ElementsAre("lr"));
+  }
 }
 
 TEST(MessageTest, RunnerMessagesRoundTrip) {

@@ -1,5 +1,8 @@
 #include "engine/wire/trainer_settings.h"
 
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
@@ -7,45 +10,90 @@
 namespace dtrain {
 namespace {
 
+// No field has its default, or one that is lost would not be missed.
+TrainerSettings Everything() {
+  return {.scheduling_unit = 7,
+          .min_validation_period = {1, Unit::kEpochs},
+          .min_checkpoint_period = {500, Unit::kRecords},
+          .checkpoint_policy = "all",
+          .perform_initial_validation = true,
+          .validation_batches = 2,
+          .records_per_epoch = 60'000,
+          .aggregation_frequency = 4,
+          .average_aggregated_gradients = false,
+          .average_training_metrics = false,
+          .mixed_precision = "bf16",
+          .loss_scale = 128,
+          .channels_last = "on",
+          .cuda_graphs = "off",
+          .deterministic = true,
+          .clip_norm = 1.5,
+          .clip_value = 0.25,
+          .update_in_backward = true,
+          .sink_size = -1,
+          .early_stopping = EarlyStopping{.metric = "acc",
+                                          .smaller_is_better = false,
+                                          .patience = 3,
+                                          .min_delta = 1e-3},
+          .searcher_metric = "val_loss",
+          .smaller_is_better = false,
+          .profile = true};
+}
+
+nlohmann::json EverythingAsJson() {
+  return {{"scheduling_unit", 7},
+          {"min_validation_period", {{"epochs", 1}}},
+          {"min_checkpoint_period", {{"records", 500}}},
+          {"checkpoint_policy", "all"},
+          {"perform_initial_validation", true},
+          {"validation_batches", 2},
+          {"records_per_epoch", 60'000},
+          {"aggregation_frequency", 4},
+          {"average_aggregated_gradients", false},
+          {"average_training_metrics", false},
+          {"mixed_precision", "bf16"},
+          {"loss_scale", 128.0},
+          {"channels_last", "on"},
+          {"cuda_graphs", "off"},
+          {"deterministic", true},
+          {"clip_norm", 1.5},
+          {"clip_value", 0.25},
+          {"update_in_backward", true},
+          {"sink_size", -1},
+          {"early_stopping",
+           {{"metric", "acc"},
+            {"smaller_is_better", false},
+            {"patience", 3},
+            {"min_delta", 1e-3}}},
+          {"searcher_metric", "val_loss"},
+          {"smaller_is_better", false},
+          {"profile", true}};
+}
+
+TEST(TrainerSettingsTest, EveryFieldIsWritten) {
+  EXPECT_EQ(Everything().ToJson(), EverythingAsJson());
+}
+
+TEST(TrainerSettingsTest, NoFieldOfTheRoundTripHasItsDefault) {
+  const nlohmann::json defaults = TrainerSettings{}.ToJson();
+  const nlohmann::json written = Everything().ToJson();
+  std::vector<std::string> unchanged;
+  for (const auto& [name, value] : written.items()) {
+    if (defaults.at(name) == value) unchanged.push_back(name);
+  }
+  EXPECT_EQ(unchanged, std::vector<std::string>());
+  EXPECT_EQ(defaults.size(), EverythingAsJson().size());
+}
+
 TEST(TrainerSettingsTest, EverythingRoundTrips) {
-  const TrainerSettings settings{
-      .scheduling_unit = 7,
-      .min_validation_period = {1, Unit::kEpochs},
-      .min_checkpoint_period = {500, Unit::kRecords},
-      .checkpoint_policy = "all",
-      .perform_initial_validation = true,
-      .validation_batches = 2,
-      .records_per_epoch = 60'000,
-      .aggregation_frequency = 4,
-      .average_aggregated_gradients = false,
-      .average_training_metrics = false,
-      .mixed_precision = "bf16",
-      .clip_norm = 1.5,
-      .clip_value = 0.25,
-      .update_in_backward = true,
-      .sink_size = -1,
-      .early_stopping = EarlyStopping{.metric = "acc",
-                                      .smaller_is_better = false,
-                                      .patience = 3,
-                                      .min_delta = 1e-3},
-      .searcher_metric = "val_loss",
-      .smaller_is_better = false,
-      .profile = true};
-
   const auto read = TrainerSettings::FromJson(
-      nlohmann::json::parse(settings.ToJson().dump()));
+      nlohmann::json::parse(EverythingAsJson().dump()));
 
-  EXPECT_EQ(read.ToJson(), settings.ToJson());
-  EXPECT_EQ(read.min_validation_period, (Length{1, Unit::kEpochs}));
-  EXPECT_EQ(read.checkpoint_policy, "all");
+  EXPECT_EQ(read.ToJson(), EverythingAsJson());
   EXPECT_EQ(read.clip_norm, 1.5);
-  EXPECT_TRUE(read.update_in_backward);
-  EXPECT_EQ(read.sink_size, -1);
-  EXPECT_EQ(read.validation_batches, 2);
+  EXPECT_EQ(read.clip_value, 0.25);
   ASSERT_TRUE(read.early_stopping);
-  EXPECT_EQ(read.early_stopping->min_delta, 1e-3);
-  EXPECT_FALSE(read.smaller_is_better);
-  EXPECT_TRUE(read.profile);
+  EXPECT_FALSE(read.early_stopping->smaller_is_better);
 }
 
 TEST(TrainerSettingsTest, DefaultsRoundTripWithoutText) {

@@ -22,11 +22,16 @@ TrialSpec Sample() {
           .library = "/cache/model_def.so",
           .command = {"./train.sh", "--fast"},
           .context = "/home/me",
+          .master = "/store/experiments/3/context",
           .hparams = {{"lr", 0.1}, {"layers", {1, 2}}},
           .data = {{"path", "/data"}},
           .seed = 4'000'000'000u,
           .rank = 1,
           .world_size = 2,
+          .address = RankAddress{.host = "node1",
+                                 .port = 4321,
+                                 .token = "secret",
+                                 .ranks_here = 2},
           .threads = 4,
           .gpus = {0, 3},
           .gpu_share = 0.25,
@@ -35,7 +40,23 @@ TrialSpec Sample() {
           .restore = "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e",
           .warm_start = "/elsewhere",
           .completed = {{1, Unit::kEpochs}},
-          .until = Length{2, Unit::kEpochs}};
+          .until = Length{2, Unit::kEpochs},
+          .settings = {.scheduling_unit = 7}};
+}
+
+TEST(TrialSpecTest, EveryFieldIsWritten) {
+  const nlohmann::json written = Sample().ToJson();
+  const nlohmann::json defaults = TrialSpec{}.ToJson();
+  std::vector<std::string> unchanged;
+  for (const auto& [name, value] : written.items()) {
+    if (defaults.at(name) == value) unchanged.push_back(name);
+  }
+  EXPECT_EQ(unchanged, std::vector<std::string>());
+  EXPECT_EQ(written["settings"]["scheduling_unit"], 7);
+  EXPECT_EQ(written["address"], nlohmann::json({{"host", "node1"},
+                                                {"port", 4321},
+                                                {"token", "secret"},
+                                                {"ranks_here", 2}}));
 }
 
 TEST(TrialSpecTest, EverythingRoundTrips) {
@@ -49,13 +70,38 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.split, "test");
   EXPECT_EQ(read.images, "/scratch/images");
   EXPECT_EQ(read.library, "/cache/model_def.so");
+  EXPECT_EQ(read.run, 2);
+  EXPECT_EQ(read.entrypoint, "digits:LeNetTrial");
   EXPECT_THAT(read.command, ElementsAre("./train.sh", "--fast"));
   EXPECT_EQ(read.context, "/home/me");
+  EXPECT_EQ(read.master, "/store/experiments/3/context");
+  EXPECT_EQ(read.hparams["lr"], 0.1);
+  EXPECT_EQ(read.data["path"], "/data");
+  EXPECT_EQ(read.rank, 1);
+  EXPECT_EQ(read.world_size, 2);
+  EXPECT_EQ(read.address->host, "node1");
+  EXPECT_EQ(read.address->port, 4321);
+  EXPECT_EQ(read.address->token, "secret");
+  EXPECT_EQ(read.address->ranks_here, 2);
+  EXPECT_EQ(read.threads, 4);
+  EXPECT_EQ(read.directory, "/store/experiments/3/trials/7");
+  EXPECT_EQ(read.checkpoints, "/kept/0b5d/3/7");
+  EXPECT_EQ(read.restore, "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e");
+  EXPECT_EQ(read.warm_start, "/elsewhere");
+  EXPECT_EQ(read.settings.scheduling_unit, 7);
   EXPECT_EQ(read.seed, 4'000'000'000u);
   EXPECT_THAT(read.gpus, ElementsAre(0, 3));
   EXPECT_EQ(read.gpu_share, 0.25);
   EXPECT_THAT(read.completed, ElementsAre(Length{1, Unit::kEpochs}));
   EXPECT_EQ(read.until, (Length{2, Unit::kEpochs}));
+}
+
+TEST(TrialSpecTest, CheckpointsAreWhereTheyAreToBe) {
+  TrialSpec spec = Sample();
+  EXPECT_EQ(spec.CheckpointPath("uuid"), "/kept/0b5d/3/7/uuid");
+  spec.checkpoints.clear();
+  EXPECT_EQ(spec.CheckpointPath("uuid"),
+            "/store/experiments/3/trials/7/checkpoints/uuid");
 }
 
 TEST(TrialSpecTest, NoOperationStaysNone) {
@@ -116,6 +162,7 @@ TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
 
 TEST(TrialSpecTest, AnAddressRoundTripsAndIsChecked) {
   TrialSpec spec = Sample();
+  spec.address.reset();
   EXPECT_FALSE(TrialSpec::FromJson(spec.ToJson()).address);
   spec.address = RankAddress{
       .host = "node1", .port = 29400, .token = "t", .ranks_here = 4};
