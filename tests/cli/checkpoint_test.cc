@@ -162,6 +162,33 @@ TEST_F(CheckpointTest, CollectsWhatThePolicyDoesNotKeep) {
   EXPECT_EQ(dtrain_.Run({"gc", "--json"}).Json()["removed"], json::array());
 }
 
+TEST_F(CheckpointTest, CollectsByTheExperimentsOwnPolicyAndDirection) {
+  AddAccuracySearch(dtrain_.store());
+  const std::string best = AddCheckpoint(layout_, {4, 2}, 50, 'c');
+  AddCheckpoint(layout_, {4, 2}, 100, 'd');
+  AddCheckpoint(layout_, {4, 1}, 100, 'e');
+  AddCheckpoint(layout_, {4, 3}, 50, 'f');
+
+  const json document = dtrain_.Run({"gc", "4", "--json"}).Json();
+
+  EXPECT_EQ(document["removed"].size(), 3);
+  const json left =
+      dtrain_.Run({"checkpoints", "4", "--json"}).Json()["checkpoints"];
+  ASSERT_EQ(left.size(), 1);
+  EXPECT_EQ(left[0]["uuid"], best);
+  EXPECT_TRUE(fs::exists(Path({4, 2}, best)));
+}
+
+TEST_F(CheckpointTest, AppliesNoPolicyToWhatHasNotEnded) {
+  AddUnfinishedTrial();
+  AddCheckpoint(layout_, {2, 1}, 10, 'c');
+  AddCheckpoint(layout_, {2, 1}, 20, 'd');
+  AddCheckpoint(layout_, {2, 1}, 30, 'e');
+
+  EXPECT_EQ(dtrain_.Run({"gc", "2", "--json"}).Json()["removed"],
+            json::array());
+}
+
 TEST_F(CheckpointTest, CollectsWhatCrashesLeft) {
   AddUnfinishedTrial();
   const std::string kept = AddCheckpoint(layout_, {2, 1}, 20, 'e');

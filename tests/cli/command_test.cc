@@ -265,6 +265,71 @@ TEST_F(PrintedLinesTest, OfAFailureAreShownOnce) {
       << result.err;
 }
 
+TEST_F(PrintedLinesTest, OfAFloodAreShownUpToACap) {
+  const std::string yaml = Yaml("name: single");
+  dtrain_.Write("program/run.sh",
+                "#!/bin/sh\nsleep 1\nseq 1 200000 | sed 's/$/ flood/'\n"
+                "printf '{\"type\":\"validation\",\"batches\":1,\"metrics\":"
+                "{\"loss\":1}}\\n' >&3\n");
+
+  const CliResult result = dtrain_.Run({"create", yaml});
+
+  ASSERT_EQ(result.code, 0) << result.err;
+  // Not all of it is printed when a test fails.
+  const auto shows = [&](const std::string& text) {
+    return result.err.find(text) != std::string::npos;
+  };
+  EXPECT_TRUE(shows("the trials have printed more: dtrain logs 1\n"));
+  EXPECT_TRUE(shows("\n1 flood\n"));
+  EXPECT_FALSE(shows("\n200000 flood\n"));
+  EXPECT_EQ(dtrain_.Run({"logs", "1", "--tail", "1"}).out,
+            "1.1 | 200000 flood\n");
+}
+
+// Scripts rely on these keys: a key that was there once stays.
+TEST_F(PrintedLinesTest, TheDocumentOfARunHasItsKeys) {
+  const CliResult result =
+      dtrain_.Run({"create", Yaml("name: grid"), "--set", "name=two", "--json",
+                   "--require", "loss<2", "--require", "loss<1"});
+  EXPECT_EQ(result.code, 4) << result.err;
+  json document = result.Json();
+  EXPECT_GT(document["duration"], 0);
+  document.erase("duration");
+  EXPECT_EQ(
+      document,
+      json({{"experiment", 1},
+            {"name", "two"},
+            {"state", "COMPLETED"},
+            {"error", nullptr},
+            {"best",
+             {{"metric", "loss"},
+              {"value", 1.0},
+              {"batches", 1},
+              {"checkpoint", nullptr},
+              {"trial", "1.1"},
+              {"hparams", {{"lr", 2}}}}},
+            {"unread_hyperparameters", nullptr},
+            {"trials", 2},
+            {"trials_by_state", {{"COMPLETED", 2}}},
+            {"requirements",
+             {{{"requirement", "loss<2"}, {"met", true}, {"actual", 1.0}},
+              {{"requirement", "loss<1"}, {"met", false}, {"actual", 1.0}}}},
+            {"store", dtrain_.store().string()}}));
+}
+
+TEST_F(PrintedLinesTest, AnExperimentIsPausedAtItsTimeLimit) {
+  const std::string yaml = Yaml("name: single");
+  dtrain_.Write("program/run.sh", "#!/bin/sh\nexec sleep 100\n");
+
+  const CliResult result =
+      dtrain_.Run({"create", yaml, "--set", "time_limit=500ms", "--json"});
+
+  EXPECT_EQ(result.code, 124) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("is paused at its time limit"));
+  EXPECT_EQ(result.Json()["state"], "PAUSED");
+  EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 75);
+}
+
 TEST_F(CommandTest, ReasonOfAnEarlyEndIsKeptAndShown) {
   fs::create_directories(dtrain_.directory() / "program");
   const auto script = dtrain_.Write(

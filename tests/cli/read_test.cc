@@ -50,6 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(ReadTest, DescribesTheWholeRecord) {
   const auto document = dtrain_.Run({"describe", "1", "--json"}).Json();
+  EXPECT_EQ(document["seed"], 7);
   EXPECT_EQ(document["name"], "alpha");
   EXPECT_EQ(document["provenance"]["host"], "box");
   EXPECT_EQ(document["config"]["name"], "alpha");
@@ -260,6 +261,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         LogSelection{{"--head", "2"}, "1.1 | first\n1.2 | second\n"},
         LogSelection{{"--tail", "1"}, "1.2/1 | fourth\n"},
+        LogSelection{{"--head", "1", "-t"},
+                     "1.1 1970-01-01T00:00:02.000010Z | first\n"},
+        LogSelection{{"--tail", "1", "--timestamps"},
+                     "1.2/1 1970-01-01T00:00:02.000040Z | fourth\n"},
+        LogSelection{{"--level", "info", "--tail", "2"},
+                     "1.1 | third \x1b[2J\xff\n1.2/1 | fourth\n"},
         LogSelection{{"--tail", "0"}, ""},
         LogSelection{{"--level", "warning", "--head", "1"}, "1.2 | second\n"},
         LogSelection{{"--rank", "1"}, "1.2/1 | fourth\n"},

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
+#include "tests/support/sample_checkpoints.h"
 #include "tests/support/sample_store.h"
 
 namespace dtrain {
 namespace {
 
 using nlohmann::json;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -92,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Selection{{"--state", "INTERRUPTED"}, {2}},
                     Selection{{"--label", "night", "--limit", "2"}, {1, 2}},
                     Selection{{"--label", "day"}, {}},
+                    Selection{{"--label", "night", "--label", "day"}, {}},
                     Selection{{"--sort", "name"}, {2, 1, 3}},
                     Selection{{"--sort", "id", "--reverse"}, {3, 2, 1}},
                     Selection{{"--sort", "best"}, {1, 2, 3}},
@@ -147,6 +150,86 @@ TEST_F(TableCommandsTest, ShowsWhyTrialsEndedAndTheirRungs) {
   EXPECT_THAT(csv.out, StartsWith("id,state,hparams,best,rung,batches,reason,"
                                   "duration,latest,restarts,pid\r\n"
                                   "1.1,ERROR,\"{\"\"batch\"\":32"));
+}
+
+std::vector<std::string> Ids(const json& rows) {
+  std::vector<std::string> ids;
+  for (const json& row : rows) ids.push_back(row["trial"]);
+  return ids;
+}
+
+TEST_F(TableCommandsTest, SortsTheLargestFirstWhereThatIsBetter) {
+  AddAccuracySearch(dtrain_.store());
+  const auto trials = [this](const std::string& key) {
+    return Ids(
+        dtrain_.Run({"trials", "4", "--sort", key, "--json"}).Json()["trials"]);
+  };
+
+  EXPECT_THAT(trials("best"), ElementsAre("4.2", "4.3", "4.1"));
+  EXPECT_THAT(trials("accuracy"), ElementsAre("4.2", "4.3", "4.1"));
+  EXPECT_THAT(trials("rung"), ElementsAre("4.2", "4.3", "4.1"));
+}
+
+TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
+  AddAccuracySearch(dtrain_.store());
+
+  const json best = dtrain_.Run({"best", "4", "-n", "2", "--json"}).Json();
+
+  EXPECT_THAT(Ids(best["best"]), ElementsAre("4.2", "4.3"));
+  EXPECT_EQ(best["best"][0]["value"], 0.9);
+  EXPECT_EQ(best["best"][0]["batches"], 50);
+  EXPECT_EQ(best["best"][1]["value"], 0.6);
+  EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"][3]["best"],
+            json({{"metric", "accuracy"},
+                  {"value", 0.9},
+                  {"batches", 50},
+                  {"checkpoint", nullptr},
+                  {"trial", "4.2"}}));
+  EXPECT_THAT(dtrain_.Run({"describe", "4"}).out,
+              HasSubstr("random, greatest accuracy\n"));
+  EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
+              HasSubstr("random, least loss\n"));
+}
+
+TEST_F(TableCommandsTest, NamesTheLargestOfThoseThatWereSaved) {
+  AddAccuracySearch(dtrain_.store());
+  const StoreLayout layout(dtrain_.store());
+  // Not of its best validation, which is of 50 batches and 0.9.
+  const std::string saved = AddCheckpoint(layout, {4, 2}, 100, 'c');
+  const std::string better = AddCheckpoint(layout, {4, 1}, 50, 'd');
+  AddCheckpoint(layout, {4, 1}, 100, 'e');
+
+  const json best = dtrain_.Run({"best", "4", "-n", "9", "--json"}).Json();
+
+  EXPECT_EQ(best["best"][0]["checkpoint"], nullptr);
+  EXPECT_EQ(best["best"][0]["best_saved"]["checkpoint"], saved);
+  EXPECT_EQ(best["best"][2]["trial"], "4.1");
+  EXPECT_EQ(best["best"][2]["best_saved"]["checkpoint"], better);
+}
+
+TEST_F(TableCommandsTest, PutsTrialsWithoutAValueLast) {
+  AddAccuracySearch(dtrain_.store());
+  Store::OpenForWriting(StoreLayout(dtrain_.store()))
+      .Write([](StoreWriter& writer) {
+        writer.AddTrial({.id = {4, 4}, .request_id = "r"});
+      });
+
+  EXPECT_THAT(Ids(dtrain_.Run({"trials", "4", "--sort", "best", "--json"})
+                      .Json()["trials"]),
+              ElementsAre("4.2", "4.3", "4.1", "4.4"));
+}
+
+TEST_F(TableCommandsTest, ShowsTheCheckpointsOfTheTrialAskedFor) {
+  const StoreLayout layout(dtrain_.store());
+  AddCheckpoint(layout, {1, 1}, 100, 'c');
+  const auto of = [this](const std::string& target) {
+    return Ids(
+        dtrain_.Run({"checkpoints", target, "--json"}).Json()["checkpoints"]);
+  };
+
+  EXPECT_THAT(of("1"), ElementsAre("1.1", "1.2"));
+  EXPECT_THAT(of("1.1"), ElementsAre("1.1"));
+  EXPECT_THAT(of("1.2"), ElementsAre("1.2"));
 }
 
 TEST_F(TableCommandsTest, NamesTheMetricsThereAre) {

@@ -74,6 +74,35 @@ TEST_F(WaitTest, ReportsSeveralExperimentsToServers) {
               HasSubstr("### dtrain: experiment 3 "));
 }
 
+// Failed before a requirement that is not met before what can be resumed.
+TEST_F(WaitTest, EndsWithTheWorstOfItsExperiments) {
+  const auto code = [this](std::vector<std::string> ids,
+                           const std::string& requirement) {
+    ids.insert(ids.begin(), "wait");
+    ids.insert(ids.end(), {"--require", requirement});
+    return dtrain_.Run(ids).code;
+  };
+
+  EXPECT_EQ(code({"1", "2"}, "loss<1"), 4) << "2 has reported none";
+  EXPECT_EQ(code({"1", "2"}, "state!=DONE"), 2);
+  EXPECT_EQ(code({"1", "2"}, "state!=CANCELED"), 75);
+  EXPECT_EQ(code({"2", "1"}, "state!=CANCELED"), 75);
+  EXPECT_EQ(code({"1", "2"}, "state!=COMPLETED"), 4);
+  EXPECT_EQ(code({"2", "1"}, "state!=COMPLETED"), 4);
+  EXPECT_EQ(code({"1", "3"}, "state!=COMPLETED"), 1);
+  EXPECT_EQ(code({"3", "1"}, "state!=COMPLETED"), 1);
+  EXPECT_EQ(code({"2", "3"}, "state!=CANCELED"), 1);
+  EXPECT_EQ(code({"3"}, "state!=ERROR"), 1);
+}
+
+TEST_F(WaitTest, JudgesTheBestTrialAndNotTheLast) {
+  AddAccuracySearch(dtrain_.store());
+  EXPECT_EQ(
+      dtrain_.Run({"wait", "4", "--require", "accuracy==0.9 and speed==2050"})
+          .code,
+      0);
+}
+
 TEST_F(WaitTest, NamesWhatWasReportedInsteadOfTheMetric) {
   const CliResult result = dtrain_.Run({"wait", "1", "--require", "acc>0"});
   EXPECT_EQ(result.code, 4);

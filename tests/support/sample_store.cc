@@ -103,7 +103,54 @@ void Log(const StoreLayout& layout, TrialId id,
   writer.Flush();
 }
 
+nlohmann::json AccuracyConfig() {
+  const ConfigResult result = ReadConfig(
+      "name: delta\n"
+      "entrypoint: builtin:FaultTrial\n"
+      "hyperparameters:\n"
+      "  lr: {type: double, minval: 0, maxval: 1}\n"
+      "searcher: {name: random, metric: accuracy, smaller_is_better: false, "
+      "max_length: 100, max_trials: 3}\n"
+      "checkpoint_storage: {save_experiment_best: 1, save_trial_best: 0, "
+      "save_trial_latest: 0}\n",
+      {.file_name = "accuracy.yaml"});
+  return result.config.value().effective;
+}
+
+void AddAccurateTrial(StoreWriter& w, TrialId id, double at_50, double at_100) {
+  AddTrial(w, id, 0.5);
+  for (const auto& [batches, accuracy] :
+       {std::pair<std::int64_t, double>(50, at_50), {100, at_100}}) {
+    w.AddMetrics(id, MetricKind::kValidation, batches, 0.5,
+                 {{"accuracy", accuracy},
+                  {"speed", static_cast<double>(1000 * id.number + batches)}},
+                 Timestamp(3'000'000 + batches));
+    w.AddValidation(id, accuracy, batches, /*smaller_is_better=*/false);
+  }
+  w.SetTrialState(id, State::kCompleted, Timestamp(6'000'000));
+}
+
 }  // namespace
+
+void AddAccuracySearch(const std::filesystem::path& root) {
+  Store store = Store::OpenForWriting(StoreLayout(root));
+  store.Write([](StoreWriter& w) {
+    const std::int64_t id = w.AddExperiment({.name = "delta",
+                                             .labels = {"day", "night"},
+                                             .searcher = "random",
+                                             .metric = "accuracy",
+                                             .smaller_is_better = false,
+                                             .seed = 8,
+                                             .yaml = kYaml,
+                                             .config = AccuracyConfig(),
+                                             .provenance = {{"host", "box"}},
+                                             .created = Timestamp(1'000'000)});
+    AddAccurateTrial(w, {id, 1}, 0.5, 0.25);
+    AddAccurateTrial(w, {id, 2}, 0.9, 0.75);
+    AddAccurateTrial(w, {id, 3}, 0.1, 0.6);
+    w.SetExperimentState(id, State::kCompleted, Timestamp(7'000'000));
+  });
+}
 
 void FillSampleStore(const std::filesystem::path& root) {
   const StoreLayout layout(root);
