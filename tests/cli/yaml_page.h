@@ -1,0 +1,110 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+
+/// Keys with dots ("searcher.max_length") and their values in YAML's flow
+/// style, in the order of the file. A later one replaces an earlier one; an
+/// empty value removes the key.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+inline Settings operator+(Settings left, const Settings& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+/// A YAML file, in block style as people write it.
+class PageYaml {
+ public:
+  explicit PageYaml(const Settings& settings);
+
+  const std::string& text() const { return text_; }
+  /// "LINE:COLUMN" of the key's value, both from 1, or so many columns after
+  /// it.
+  std::string PlaceOf(const std::string& key, int columns = 0) const;
+
+ private:
+  struct Key {
+    std::string name;
+    std::string value;  // empty: `keys` are its value
+    std::vector<Key> keys;
+  };
+
+  struct Place {
+    std::string key;
+    int line;
+    int column;
+  };
+
+  static void Set(std::vector<Key>& keys, const std::string& path,
+                  const std::string& value);
+  void Write(const std::vector<Key>& keys, const std::string& path, int indent);
+
+  std::string text_;
+  std::vector<Place> places_;
+};
+
+/// One experiment through the binary, in a directory and a store of its own,
+/// and what can be seen of it. Its YAML is page/page.yaml, its program, where
+/// it has one, page/program.sh; page/kept is an empty directory.
+class PageRun {
+ public:
+  /// Trials of `model_def:` come from this file.
+  void WriteModel(const std::string& source) const;
+  /// Creates an experiment and runs it to its end.
+  CliResult Create(const Settings& settings, const std::string& program = "",
+                   const CliCall& call = {});
+  CliResult Run(const std::vector<std::string>& arguments) const {
+    return dtrain_.Run(arguments);
+  }
+  bool HasStore() const;
+  /// The experiment that is looked at, from 1; `Create` looks at its own.
+  int experiment() const { return experiment_; }
+  void LookAt(int experiment) { experiment_ = experiment; }
+
+  const CliResult& result() const { return result_; }
+  /// The events of `create --jsonl` of one kind, oldest first.
+  std::vector<nlohmann::json> Events(const std::string& kind) const;
+  /// How many trials had a process at one time, at most.
+  int TrialsAtOnce() const;
+  /// What a command says as JSON: `describe EXP`, `trials EXP`, …
+  nlohmann::json Says(const std::string& command) const;
+  /// One field of each trial, by its number.
+  nlohmann::json OfTrials(const std::string& field) const;
+  /// [batches, value] of each report of the metric in trial 1.
+  nlohmann::json Reports(const std::string& kind,
+                         const std::string& metric) const;
+  std::string Log() const;
+  /// A file that the program left in its home; "" if there is none.
+  std::string Left(const std::string& name) const;
+  const std::filesystem::path& directory() const { return dtrain_.directory(); }
+
+ private:
+  std::string id() const { return std::to_string(experiment_); }
+
+  CliRunner dtrain_;
+  CliResult result_;
+  int experiments_ = 0;
+  int experiment_ = 0;
+};
+
+/// A value that `create` refuses at its place: exit code 2, and nothing is
+/// created.
+struct Refusal {
+  std::string key;      // as the page has it
+  Settings set;         // its last one is the value that is refused
+  std::string message;  // what follows the place; @: the run's directory
+  int column = 0;       // so many columns after the beginning of the value
+};
+
+std::vector<Refusal> Refusals();
+
+/// What all experiments of programs begin with.
+Settings ProgramSettings();
+
+}  // namespace dtrain
