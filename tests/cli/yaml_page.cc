@@ -160,6 +160,22 @@ json PageRun::Reports(const std::string& kind,
   return reports;
 }
 
+Look OfTrials(const std::string& field) {
+  return [field](const PageRun& run) { return run.OfTrials(field); };
+}
+
+Look Told(const std::string& field) {
+  return [field](const PageRun& run) {
+    return json::parse(run.Left("told.json")).at(json::json_pointer(field));
+  };
+}
+
+Look Left(const std::string& name) {
+  return [name](const PageRun& run) -> json { return run.Left(name); };
+}
+
+json TrialsAtOnce(const PageRun& run) { return run.TrialsAtOnce(); }
+
 std::string PageRun::Log() const { return Run({"logs", id(), "--raw"}).out; }
 
 std::string PageRun::Left(const std::string& name) const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,6 +95,39 @@ class PageRun {
   int experiment_ = 0;
 };
 
+/// What is looked at in an experiment.
+using Look = std::function<nlohmann::json(const PageRun&)>;
+
+/// That field of each trial, as `dtrain trials` has it.
+Look OfTrials(const std::string& field);
+/// That field of the file that DTRAIN_TRIAL names, as a JSON pointer.
+Look Told(const std::string& field);
+/// A file that the program left in its home.
+Look Left(const std::string& name);
+/// How many trials had a process at one time, at most.
+nlohmann::json TrialsAtOnce(const PageRun& run);
+
+/// A program that validates at its length, and one that takes its time.
+inline constexpr char kPlain[] = "validate $until 1\n";
+inline constexpr char kSlow[] = "sleep 0.3; validate $until 1\n";
+
+/// The proof that a key of docs/yaml.md is obeyed: two experiments that differ
+/// in `set` alone, and what is seen of each.
+struct Proof {
+  std::string key;      // as the page has it
+  std::string variant;  // where the key has several proofs
+  Settings base;        // of both, after those that all experiments have
+  Settings set;         // of the second
+  std::string program;  // of the shell, after those functions that all have
+  Look look;
+  // What is seen without and with `set`; none: only that both differ.
+  std::optional<nlohmann::json> without;
+  std::optional<nlohmann::json> with;
+  bool same = false;          // the page says that nothing differs
+  bool continues = false;     // @CHECKPOINT is one of an experiment before it
+  bool on_fake_gpus = false;  // a driver says that there are two GPUs
+};
+
 /// A value that `create` refuses at its place: exit code 2, and nothing is
 /// created.
 struct Refusal {
@@ -102,6 +137,12 @@ struct Refusal {
   int column = 0;       // so many columns after the beginning of the value
 };
 
+std::vector<Proof> ExperimentProofs();
+std::vector<Proof> HyperparameterProofs();
+std::vector<Proof> EarlyStoppingProofs();
+std::vector<Proof> SearcherProofs();
+std::vector<Proof> ResourcesProofs();
+std::vector<Proof> CheckpointProofs();
 std::vector<Refusal> Refusals();
 
 /// What all experiments of programs begin with.

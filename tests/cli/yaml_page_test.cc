@@ -1,10 +1,11 @@
-// Every row of docs/yaml.md has a value that the binary refuses, or is ignored
-// as it says.
+// Every row of docs/yaml.md has its proof: an experiment through the binary in
+// which the key changes what is seen, and one in which a bad value is refused.
 
 #include "tests/cli/yaml_page.h"
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <ostream>
 #include <set>
 
@@ -14,6 +15,10 @@
 #include "engine/base/text.h"
 
 namespace dtrain {
+
+static void PrintTo(const Proof& proof, std::ostream* out) {
+  *out << proof.key << ' ' << proof.variant;
+}
 
 static void PrintTo(const Refusal& refusal, std::ostream* out) {
   *out << refusal.key << ' ' << refusal.message;
@@ -25,7 +30,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::UnorderedElementsAreArray;
 
-// --- Its tables ---
+// --- The page ---
 
 /// A row of a table: its cells, without blanks around.
 using Cells = std::vector<std::string>;
@@ -98,6 +103,23 @@ std::vector<std::string> OtherRows() {
   return names;
 }
 
+// --- The proofs ---
+
+template <typename T>
+void Append(std::vector<T>& all, const std::vector<T>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+std::vector<Proof> ProgramProofs() {
+  std::vector<Proof> all = ExperimentProofs();
+  for (const auto& part :
+       {HyperparameterProofs(), SearcherProofs(), ResourcesProofs(),
+        CheckpointProofs(), EarlyStoppingProofs()}) {
+    Append(all, part);
+  }
+  return all;
+}
+
 std::string TestName(const std::string& key, const std::string& variant) {
   std::string name = key + (variant.empty() ? "" : "_" + variant);
   for (char& c : name) {
@@ -105,6 +127,72 @@ std::string TestName(const std::string& key, const std::string& variant) {
   }
   return name;
 }
+
+// All that the experiment is, and without @CHECKPOINT.
+Settings SettingsOf(const Proof& proof, const Settings& set,
+                    const std::string& checkpoint = "") {
+  Settings settings = ProgramSettings() + proof.base + set;
+  for (auto& [key, value] : settings) {
+    if (value == "@CHECKPOINT") value = checkpoint;
+  }
+  return settings;
+}
+
+CliCall CallOf(const Proof& proof, const PageRun& run) {
+  CliCall call;
+  if (proof.on_fake_gpus) {
+    call.environment["LD_LIBRARY_PATH"] = DTRAIN_FAKE_DRIVER;
+    call.environment["CUDA_MPS_PIPE_DIRECTORY"] = run.directory() / "no-pipes";
+  }
+  return call;
+}
+
+json Seen(const Proof& proof, const Settings& set, PageRun& run) {
+  const CliCall call = CallOf(proof, run);
+  std::string checkpoint;
+  if (proof.continues) {
+    run.Create(SettingsOf(proof, {}), proof.program, call);
+    checkpoint = run.Says("checkpoints").at("checkpoints").at(0).at("uuid");
+  }
+  const CliResult result =
+      run.Create(SettingsOf(proof, set, checkpoint), proof.program, call);
+  EXPECT_TRUE(run.HasStore()) << result.err;
+  if (!run.HasStore()) return "nothing was created";
+  return proof.look(run);
+}
+
+void Expect(const Proof& proof, const json& without, const json& with,
+            const std::string& output) {
+  if (proof.without) {
+    EXPECT_EQ(without, *proof.without) << output;
+  }
+  if (proof.with) {
+    EXPECT_EQ(with, *proof.with) << output;
+  }
+  if (proof.same) {
+    EXPECT_EQ(without, with) << output;
+  } else {
+    EXPECT_NE(without, with) << output;
+  }
+}
+
+class YamlKeyTest : public testing::TestWithParam<Proof> {};
+
+TEST_P(YamlKeyTest, ChangesWhatIsSeen) {
+  const Proof& proof = GetParam();
+  PageRun first;
+  PageRun second;
+  const json without = Seen(proof, {}, first);
+  const json with = Seen(proof, proof.set, second);
+  Expect(proof, without, with, second.result().err);
+}
+
+std::string NameOfProof(const testing::TestParamInfo<Proof>& info) {
+  return TestName(info.param.key, info.param.variant);
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, YamlKeyTest,
+                         testing::ValuesIn(ProgramProofs()), NameOfProof);
 
 // --- What is refused ---
 
@@ -138,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Page, YamlRefusalTest, testing::ValuesIn(Refusals()),
                                            std::to_string(info.index));
                          });
 
-// --- The page ---
+// --- The page and the proofs ---
 
 class YamlPageTest : public testing::Test {
  protected:
@@ -151,6 +239,24 @@ class YamlPageTest : public testing::Test {
   }
 };
 
+// Programs step in their own way.
+bool IsTheTrainers(const std::string& key) {
+  return key.starts_with("optimizations") || key.starts_with("profiling") ||
+         key == "reproducibility.deterministic";
+}
+
+TEST_F(YamlPageTest, EveryRowHasItsProof) {
+  std::set<std::string> rows = KeysThat("yes");
+  EXPECT_GT(rows.size(), 70u);
+  std::erase_if(rows, IsTheTrainers);
+  for (const std::string& row : OtherRows()) rows.insert(row);
+  EXPECT_TRUE(rows.contains("type log"));
+  EXPECT_TRUE(rows.contains("searcher grid"));
+  std::set<std::string> proven;
+  for (const Proof& proof : ProgramProofs()) proven.insert(proof.key);
+  EXPECT_THAT(proven, UnorderedElementsAreArray(rows));
+}
+
 TEST_F(YamlPageTest, EveryRowHasItsRefusal) {
   std::set<std::string> rows;
   for (const KeyRow& row : KeyRows()) {
@@ -162,6 +268,24 @@ TEST_F(YamlPageTest, EveryRowHasItsRefusal) {
   std::set<std::string> refused;
   for (const Refusal& refusal : Refusals()) refused.insert(refusal.key);
   EXPECT_THAT(refused, UnorderedElementsAreArray(rows));
+}
+
+// A proof that sets something else proves nothing about its key.
+TEST_F(YamlPageTest, EveryProofSetsItsKeyOnce) {
+  std::map<std::string, int> names;
+  for (const Proof& proof : ProgramProofs()) {
+    const std::string name = TestName(proof.key, proof.variant);
+    EXPECT_EQ(++names[name], 1) << name;
+    EXPECT_TRUE(proof.same || proof.without || proof.with || proof.set.size())
+        << name;
+    if (proof.key.find(' ') != proof.key.npos) continue;
+    EXPECT_TRUE(std::ranges::any_of(proof.set, [&](const auto& setting) {
+      return (setting.first + '.').starts_with(proof.key + '.');
+    })) << name;
+  }
+  for (const Refusal& refusal : Refusals()) {
+    EXPECT_THAT(refusal.message, HasSubstr(": ")) << refusal.key;
+  }
 }
 
 TEST_F(YamlPageTest, IgnoredKeysGiveOneNoteEachAndNothingElse) {

@@ -1,0 +1,507 @@
+// What the keys of docs/yaml.md about an experiment and its search do to trials
+// that are programs.
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/cli/yaml_page.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// --- Programs ---
+
+constexpr char kSearched[] = "validate $until $DTRAIN_HPARAM_x\n";
+// The loss falls, by less and less; the gain stays as it is.
+constexpr char kFalling[] =
+    "validate 1 5 1; validate 2 4 1; validate 3 3.9 1; validate 4 3.8 1\n"
+    "validate 5 3.7 1\n";
+// --- Looks ---
+
+// A field of what the command says.
+Look Says(const std::string& command, const std::string& field) {
+  return [=](const PageRun& run) {
+    return run.Says(command).at(json::json_pointer(field));
+  };
+}
+
+json TrialCount(const PageRun& run) {
+  return run.Says("trials").at("trials").size();
+}
+
+// The state of the first trial, and how many processes it had.
+json StateAndRuns(const PageRun& run) {
+  return {run.OfTrials("/state").at(0), run.OfTrials("/runs").at(0)};
+}
+
+// The lengths that were validated at, each once.
+json Lengths(const PageRun& run) {
+  std::set<int> lengths;
+  for (const json& event : run.Events("validation")) {
+    lengths.insert(event.at("batches").get<int>());
+  }
+  return lengths;
+}
+
+// What the checkpoint that the trial begins from holds.
+json WarmStart(const PageRun& run) {
+  const json path = Told("/warm_start")(run);
+  if (path.is_null()) return path;
+  std::string text;
+  std::ifstream(fs::path(path.get<std::string>()) / "4") >> text;
+  return text;
+}
+
+Proof ToldProof(const std::string& key, const std::string& value,
+                const json& without, const json& with) {
+  return {.key = key,
+          .variant = "told",
+          .set = {{key, value}},
+          .program = kPlain,
+          .look = Told("/" + key),
+          .without = without,
+          .with = with};
+}
+
+// Trials that are told x, one after another.
+Settings Search(const std::string& name, const std::string& trials) {
+  return {{"searcher.name", name},
+          {"searcher.max_trials", trials},
+          {"resources.slots", "cpu:1"},
+          {"hyperparameters.x", "{type: double, minval: 0, maxval: 1}"}};
+}
+
+const Settings kTwoAtOnce = {{"searcher.name", "random"},
+                             {"searcher.max_trials", "3"},
+                             {"resources.slots", "cpu:2"}};
+const Settings kFourTrials =
+    Search("random", "4") +
+    Settings{{"searcher.max_length", "8"},
+             {"searcher.points", "[{x: 0.4}, {x: 0.1}, {x: 0.3}, {x: 0.2}]"}};
+const Settings kEight = {{"searcher.max_length", "8"},
+                         {"searcher.divisor", "2"}};
+
+}  // namespace
+
+std::vector<Proof> ExperimentProofs() {
+  return {
+      {.key = "name",
+       .set = {{"name", "kept apart"}},
+       .program = kPlain,
+       .look = Says("describe", "/name"),
+       .without = "page",
+       .with = "kept apart"},
+      {.key = "description",
+       .set = {{"description", "A sentence."}},
+       .program = kPlain,
+       .look = Says("describe", "/description"),
+       .without = "",
+       .with = "A sentence."},
+      {.key = "labels",
+       .set = {{"labels", "[night, two words]"}},
+       .program = kPlain,
+       .look =
+           [](const PageRun& run) {
+             json found = json::array();
+             for (const char* label : {"night", "two words", "words"}) {
+               found.push_back(run.Run({"list", "--label", label, "--json"})
+                                   .Json()
+                                   .at("experiments")
+                                   .size());
+             }
+             return found;
+           },
+       .without = json{0, 0, 0},
+       .with = json{1, 1, 0}},
+      {.key = "entrypoint",
+       .variant = "command",
+       .set = {{"entrypoint", R"(env "WORDS=a b" sh 'program.sh')"}},
+       .program = "echo \"${WORDS-}\" >$HOME/words; validate $until 1\n",
+       .look = Left("words"),
+       .without = "",
+       .with = "a b"},
+      {.key = "entrypoint",
+       .variant = "list",
+       .set = {{"entrypoint",
+                R"([sh, -c, "echo $0 | tr a-z A-Z >$HOME/words; exec sh )"
+                R"(program.sh", one])"}},
+       .program = kPlain,
+       .look = Left("words"),
+       .without = "",
+       .with = "ONE"},
+      {.key = "hyperparameters",
+       .set = {{"hyperparameters", "{lr: 1e-4, layers: [3, 4], on: yes}"}},
+       .program = kPlain,
+       .look = Told("/hyperparameters"),
+       .without = json::object(),
+       .with = json{{"lr", 1e-4}, {"layers", {3, 4}}, {"on", "yes"}}},
+      {.key = "data",
+       .variant = "told",
+       .set = {{"data", "{url: 'file:///d', parts: [1, {deep: null}]}"}},
+       .program = kPlain,
+       .look = Told("/data"),
+       .without = json::object(),
+       .with = json{{"url", "file:///d"}, {"parts", {1, {{"deep", nullptr}}}}}},
+      ToldProof("records_per_epoch", "640", 0, 640),
+      {.key = "records_per_epoch",
+       .variant = "counts",
+       .base = {{"searcher.max_length", "{records: 1600}"}},
+       .set = {{"records_per_epoch", "640"}},
+       .program = kPlain,
+       .look =
+           [](const PageRun& run) {
+             return run.Events("validation").at(0).at("epoch");
+           },
+       .without = 0,
+       .with = 2.5},
+      ToldProof("min_validation_period", "{epochs: 2}", {{"batches", 0}},
+                {{"epochs", 2}}),
+      ToldProof("min_checkpoint_period", "{records: 30}", {{"batches", 0}},
+                {{"records", 30}}),
+      ToldProof("perform_initial_validation", "true", false, true),
+      ToldProof("scheduling_unit", "7", 100, 7),
+      // It succeeds at the third start.
+      {.key = "max_restarts",
+       .set = {{"max_restarts", "1"}},
+       .program = "echo . >>$HOME/starts\n"
+                  "[ $(wc -l <$HOME/starts) -ge 3 ] || exit 3\n"
+                  "validate $until 1\n",
+       .look = StateAndRuns,
+       .without = json{"COMPLETED", 3},
+       .with = json{"ERROR", 2}},
+      {.key = "time_limit",
+       .set = {{"time_limit", "300ms"}},
+       .program = "order=$(timeout 1.5 head -n 1 <&4) || true\n"
+                  "[ -n \"$order\" ] || validate $until 1\n",
+       .look = [](const PageRun& run) -> json {
+         return {run.Says("describe").at("state"), run.result().code};
+       },
+       .without = json{"COMPLETED", 0},
+       .with = json{"PAUSED", 124}},
+      {.key = "hang_timeout",
+       .base = {{"max_restarts", "0"}},
+       .set = {{"hang_timeout", "300ms"}},
+       .program = "sleep 1.5\nvalidate $until 1\n",
+       .look = OfTrials("/reason"),
+       .without = json{nullptr},
+       .with = json{"timeout: no step for 0.3s (hang_timeout)"}},
+      {.key = "environment",
+       .set = {{"environment", "{environment_variables: [GREETING=hello]}"}},
+       .program = "echo ${GREETING-none} >$HOME/seen; validate $until 1\n",
+       .look = Left("seen"),
+       .without = "none",
+       .with = "hello"},
+      {.key = "environment.environment_variables",
+       .variant = "map",
+       .set = {{"environment.environment_variables",
+                "{A: 'a b', cpu: {B: 2}, cuda: {B: 3, C: 4}}"}},
+       .program = "echo ${A-} ${B-} ${C-} >$HOME/seen; validate $until 1\n",
+       .look = Left("seen"),
+       .without = "",
+       .with = "a b 2"},
+      {.key = "environment.environment_variables",
+       .variant = "gpus",
+       .base = {{"resources.slots", "[0]"}},
+       .set = {{"environment.environment_variables",
+                "{A: 1, cpu: {B: 2}, cuda: [A=3, C=4]}"}},
+       .program = "echo ${A-} ${B-} ${C-} >$HOME/seen; validate $until 1\n",
+       .look = Left("seen"),
+       .without = "",
+       .with = "3 4",
+       .on_fake_gpus = true},
+  };
+}
+
+// A grid tries the last point first.
+std::vector<Proof> HyperparameterProofs() {
+  const auto proof = [](const std::string& type, const std::string& range,
+                        const json& values) -> Proof {
+    return {
+        .key = "type " + type,
+        .variant = range,
+        .base = {{"searcher.name", "grid"}, {"hyperparameters.x", "7"}},
+        .set = {{"hyperparameters.x", "{type: " + type + ", " + range + "}"}},
+        .program = kPlain,
+        .look = OfTrials("/hparams/x"),
+        .without = json::array({7}),
+        .with = values};
+  };
+  return {
+      proof("const", "val: [1, {type: int}]",
+            json::array({json::array({1, json{{"type", "int"}}})})),
+      proof("int", "minval: 3, maxval: 5", {5, 4, 3}),
+      proof("int", "minval: 1, maxval: 9, count: 3", {9, 5, 1}),
+      proof("double", "minval: 0, maxval: 1, count: 3", {1, 0.5, 0}),
+      proof("double", "minval: 0.25, maxval: 4, log: true, count: 3",
+            {4, 1, 0.25}),
+      proof("log", "minval: 0, maxval: 2, count: 3", {100, 10, 1}),
+      proof("log", "minval: -1, maxval: 1, base: 2, count: 3", {2, 1, 0.5}),
+      proof("categorical", "vals: [a, 2, [3, 4]]",
+            json::array({json{3, 4}, 2, "a"})),
+  };
+}
+
+std::vector<Proof> EarlyStoppingProofs() {
+  const std::string gain =
+      "ended early: 'gain' did not improve 2 times in a row (early_stopping)";
+  const std::string loss =
+      "ended early: 'loss' did not improve 2 times in a row";
+  const auto proof = [](const std::string& name, const std::string& value,
+                        const json& without, const json& with,
+                        const Settings& base) -> Proof {
+    return {.key = "early_stopping" + name,
+            .base = Settings{{"searcher.max_length", "5"}} + base,
+            .set = {{"early_stopping" + name, value}},
+            .program = kFalling,
+            .look = OfTrials("/reason"),
+            .without = json::array({without}),
+            .with = json::array({with})};
+  };
+  const Settings patience = {{"early_stopping.patience", "2"}};
+  return {
+      proof("", "{metric: gain, patience: 2}", nullptr, gain, {}),
+      proof(".metric", "gain", nullptr, gain, patience),
+      proof(".patience", "1", gain,
+            "ended early: 'gain' did not improve once (early_stopping)",
+            patience + Settings{{"early_stopping.metric", "gain"}}),
+      proof(".min_delta", "0.5", nullptr,
+            loss + " by more than 0.5 (early_stopping)", patience),
+      proof(".smaller_is_better", "false", nullptr, loss + " (early_stopping)",
+            patience),
+  };
+}
+
+std::vector<Proof> SearcherProofs() {
+  return {
+      {.key = "searcher",
+       .base = {{"hyperparameters.x", "{type: categorical, vals: [1, 2]}"}},
+       .set = {{"searcher", "{name: grid, metric: loss, max_length: 4}"}},
+       .program = kPlain,
+       .look = TrialCount,
+       .without = 1,
+       .with = 2},
+      {.key = "searcher.name",
+       .base = {{"hyperparameters.x", "{type: int, minval: 1, maxval: 3}"}},
+       .set = {{"searcher.name", "grid"}},
+       .program = kPlain,
+       .look = TrialCount,
+       .without = 1,
+       .with = 3},
+      {.key = "searcher.name",
+       .variant = "alias",
+       .base = Search("async_halving", "4") + kEight,
+       .set = {{"searcher.name", "asha"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .same = true},
+      {.key = "searcher.metric",
+       .set = {{"searcher.metric", "gain"}},
+       .program = "validate 2 1 9; validate 4 5 3\n",
+       .look = Says("best", "/best/0/value"),
+       .without = 1,
+       .with = 3},
+      {.key = "searcher.smaller_is_better",
+       .set = {{"searcher.smaller_is_better", "false"}},
+       .program = "validate 2 1; validate 4 5\n",
+       .look = Says("best", "/best/0/value"),
+       .without = 1,
+       .with = 5},
+      {.key = "searcher.smaller_is_better",
+       .variant = "told",
+       .set = {{"searcher.smaller_is_better", "false"}},
+       .program = kPlain,
+       .look = Told("/smaller_is_better"),
+       .without = true,
+       .with = false},
+      {.key = "searcher.max_length",
+       .base = {{"searcher.max_length", ""}},
+       .set = {{"searcher.max_length", "9"}},
+       .program = kPlain,
+       .look = OfTrials("/batches"),
+       .without = json{4},
+       .with = json{9}},
+      {.key = "searcher.max_length",
+       .variant = "epochs",
+       .set = {{"searcher.max_length", "{epochs: 3}"}},
+       .program = kPlain,
+       .look = Told("/until"),
+       .without = json{{"batches", 4}},
+       .with = json{{"epochs", 3}}},
+      {.key = "searcher.max_length",
+       .variant = "records",
+       .set = {{"searcher.max_length", "{records: 640}"}},
+       .program = kPlain,
+       .look = Told("/until"),
+       .without = json{{"batches", 4}},
+       .with = json{{"records", 640}}},
+      {.key = "searcher.max_time",
+       .base = {{"searcher.max_length", ""}},
+       .set = {{"searcher.max_time", "6"}, {"searcher.time_metric", "batches"}},
+       .program = kPlain,
+       .look = OfTrials("/batches"),
+       .without = json{4},
+       .with = json{6}},
+      {.key = "searcher.time_metric",
+       .base = {{"searcher.max_length", ""},
+                {"searcher.max_time", "6"},
+                {"searcher.time_metric", "batches"}},
+       .set = {{"searcher.time_metric", "records"}},
+       .program = kPlain,
+       .look = Told("/until"),
+       .without = json{{"batches", 6}},
+       .with = json{{"records", 6}}},
+      {.key = "searcher.max_trials",
+       .base = Search("random", "2"),
+       .set = {{"searcher.max_trials", "3"}},
+       .program = kSearched,
+       .look = TrialCount,
+       .without = 2,
+       .with = 3},
+      {.key = "searcher.max_concurrent_trials",
+       .base = kTwoAtOnce,
+       .set = {{"searcher.max_concurrent_trials", "1"}},
+       .program = kSlow,
+       .look = TrialsAtOnce,
+       .without = 2,
+       .with = 1},
+      {.key = "searcher.num_rungs",
+       .base = Search("async_halving", "4") + kEight,
+       .set = {{"searcher.num_rungs", "2"}},
+       .program = kSearched,
+       .look = Lengths,
+       .without = json{2, 4, 8},
+       .with = json{4, 8}},
+      {.key = "searcher.divisor",
+       .base = Search("async_halving", "4") +
+               Settings{{"searcher.max_length", "16"}},
+       .set = {{"searcher.divisor", "2"}},
+       .program = kSearched,
+       .look = Lengths,
+       .without = json{4, 16},
+       .with = json{4, 8, 16}},
+      {.key = "searcher.stop_once",
+       .base = Search("async_halving", "4") + kEight,
+       .set = {{"searcher.stop_once", "true"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{4, 2, 8, 2},
+       .with = json{8, 2, 8, 2}},
+      {.key = "searcher.mode",
+       .base = Search("adaptive_asha", "8") + kEight,
+       .set = {{"searcher.mode", "aggressive"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{2, 1, 4, 1, 1, 4, 2, 4},
+       .with = json{4, 2, 8, 1, 2, 1, 1, 1}},
+      {.key = "searcher.mode",
+       .variant = "conservative",
+       .base = Search("adaptive_asha", "8") + kEight,
+       .set = {{"searcher.mode", "conservative"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{2, 1, 4, 1, 1, 4, 2, 4},
+       .with = json{2, 1, 4, 1, 4, 2, 4, 8}},
+      {.key = "searcher.max_rungs",
+       .base = Search("adaptive_asha", "8") + kEight,
+       .set = {{"searcher.max_rungs", "2"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{2, 1, 4, 1, 1, 4, 2, 4},
+       .with = json{8, 4, 8, 4, 8, 8, 8, 8}},
+      {.key = "searcher.bracket_rungs",
+       .base = Search("adaptive_asha", "4") + kEight,
+       .set = {{"searcher.bracket_rungs", "[1]"}},
+       .program = kSearched,
+       .look = Lengths,
+       .with = json{8}},
+      {.key = "searcher.stops",
+       .base = {{"searcher.max_length", "8"}},
+       .set = {{"searcher.stops", "[2, 5]"}},
+       .program = kPlain,
+       .look = Lengths,
+       .without = json{8},
+       .with = json{2, 5, 8}},
+      {.key = "searcher.points",
+       .base = Search("random", "2"),
+       .set = {{"searcher.points", "[{x: 0.25}]"}},
+       .program = kSearched,
+       .look = [](const PageRun& run) -> json {
+         return run.OfTrials("/hparams/x").at(0) == 0.25;
+       },
+       .without = false,
+       .with = true},
+      {.key = "searcher single",
+       .base = Search("random", "3"),
+       .set = {{"searcher.name", "single"}, {"searcher.max_trials", ""}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{4, 4, 4},
+       .with = json::array({4})},
+      {.key = "searcher random",
+       .base = {{"hyperparameters.x", "{type: double, minval: 0, maxval: 1}"}},
+       .set = {{"searcher.name", "random"}, {"searcher.max_trials", "3"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json::array({4}),
+       .with = json{4, 4, 4}},
+      {.key = "searcher grid",
+       .base = {{"hyperparameters.x", "{type: int, minval: 2, maxval: 3}"},
+                {"hyperparameters.y", "{type: categorical, vals: [a, b]}"}},
+       .set = {{"searcher.name", "grid"}},
+       .program = kSearched,
+       .look =
+           [](const PageRun& run) {
+             json points = json::array();
+             const json all = run.OfTrials("/hparams");
+             for (const json& hparams : all) {
+               points.push_back({hparams.at("x"), hparams.at("y")});
+             }
+             return points;
+           },
+       .with = json{{3, "b"}, {3, "a"}, {2, "b"}, {2, "a"}}},
+      // The best half of each rung goes on, by the least loss and the greatest.
+      {.key = "searcher async_halving",
+       .base = kFourTrials,
+       .set = {{"searcher.name", "async_halving"}, {"searcher.divisor", "2"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{8, 8, 8, 8},
+       .with = json{2, 8, 2, 4}},
+      {.key = "searcher.smaller_is_better",
+       .variant = "promotes",
+       .base = kFourTrials + Settings{{"searcher.name", "async_halving"},
+                                      {"searcher.divisor", "2"}},
+       .set = {{"searcher.smaller_is_better", "false"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{2, 8, 2, 4},
+       .with = json{8, 2, 4, 2}},
+      {.key = "searcher adaptive_asha",
+       .base = Search("async_halving", "8") + kEight,
+       .set = {{"searcher.name", "adaptive_asha"}},
+       .program = kSearched,
+       .look = OfTrials("/batches"),
+       .without = json{4, 2, 8, 1, 2, 1, 1, 1},
+       .with = json{2, 1, 4, 1, 1, 4, 2, 4}},
+      {.key = "searcher.source_trial_id",
+       .set = {{"searcher.source_trial_id", "'1.1'"}},
+       .program = "keep 4; validate 4 1\n",
+       .look = WarmStart,
+       .without = nullptr,
+       .with = "4",
+       .continues = true},
+      {.key = "searcher.source_checkpoint_uuid",
+       .set = {{"searcher.source_checkpoint_uuid", "@CHECKPOINT"}},
+       .program = "keep 4; validate 4 1\n",
+       .look = WarmStart,
+       .without = nullptr,
+       .with = "4",
+       .continues = true},
+  };
+}
+
+}  // namespace dtrain
