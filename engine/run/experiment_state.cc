@@ -109,7 +109,8 @@ void ExperimentState::Delete(const CheckpointKeeper::Rows& checkpoints) {
         [uuid = row.uuid](StoreWriter& writer) {
           writer.SetCheckpointState(uuid, "DELETED");
         },
-        Outbox::Urgency::kUrgent);
+        // A power cut must not bring back the row of files that are gone.
+        Outbox::Urgency::kDurable);
     const auto path = doors.store.PathOf(row);
     outbox.After([path] { RemoveQuietly(path); });
   }
