@@ -86,11 +86,15 @@ void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
   for (const auto& [number, trial] : state_.trials.trials()) {
     const TrialId id = trial->row.id;
     const std::filesystem::path directory = state_.CheckpointsOf(id);
+    // A power cut takes the metrics that were recorded last, but not the files
+    // of the checkpoint after them: who went on from there would not measure
+    // them again.
+    const bool saw_no_reboot = trial->row.boot_id == state_.setup.boot_id;
     for (const std::string& uuid : TidyCheckpoints(directory)) {
       const auto state = states.find(uuid);
-      if (state == states.end()) {
+      if (state == states.end() && saw_no_reboot) {
         Adopt(id, uuid);
-      } else if (state->second == "DELETED") {
+      } else if (state == states.end() || state->second == "DELETED") {
         RemoveQuietly(directory / uuid);
       }
     }

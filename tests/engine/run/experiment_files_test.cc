@@ -76,6 +76,19 @@ TEST_F(ExperimentFilesTest, KeepsTheBestOneThatNobodyRecorded) {
   EXPECT_EQ(Trial().best->checkpoint, kUuid);
 }
 
+// A power cut has taken what was recorded last: the metrics up to there.
+TEST_F(ExperimentFilesTest, TakesNoUnrecordedOneFromBeforeAReboot) {
+  WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
+  store_.Write([this](StoreWriter& writer) {
+    writer.SetTrialProcess({id_, 1}, /*pid=*/17, /*start_ticks=*/4, "earlier");
+  });
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(launcher_.started().back().restore, "");
+  EXPECT_FALSE(fs::exists(Checkpoints() / kUuid));
+}
+
 TEST_F(ExperimentFilesTest, LeavesADamagedOneAlone) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   fs::resize_file(Checkpoints() / kUuid / "state.json", 3);
