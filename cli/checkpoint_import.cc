@@ -239,7 +239,7 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
   Store store = OpenStoreForWriting(FindStore(globals), globals);
   const TrialId id = Record(options, trial, store, globals);
   const std::string uuid = RandomUuid();
-  MakePrivateDirectories(store.layout().Trial(id));
+  MakeDurableDirectories(store.layout().Trial(id));
   const WrittenCheckpoint written = WriteCopy(
       files, store.CheckpointsOf(id, trial.config.checkpoints.path) / uuid);
   RecordCheckpoint(id, trial, uuid, written, store);

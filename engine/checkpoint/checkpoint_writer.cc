@@ -62,8 +62,20 @@ CheckpointWriter::CheckpointWriter(std::string path)
     : path_(std::move(path)),
       temporary_(path_ + std::string(kUnfinishedSuffix)) {
   const auto parent = std::filesystem::path(path_).parent_path();
-  if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("", errno);
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+  if (::mkdir(parent.c_str(), 0700) == 0) {
+    // Where a trial's first checkpoint goes, its directory is new, too.
+    const auto trial = parent.parent_path();
+    for (const auto& above : {trial, trial.parent_path()}) {
+      const UniqueFd names(::open(above.empty() ? "." : above.c_str(),
+                                  O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      if (!names && errno == EACCES) continue;  // and so not made just now
+      if (!names) Fail("", errno);
+      Sync(names.get(), "");
+    }
+  } else if (errno != EEXIST) {
+    Fail("", errno);
+  }
   parent_.reset(::open(parent.c_str(), kFlags));
   if (!parent_) Fail("", errno);
   if (::mkdir(temporary_.c_str(), 0700) != 0) Fail("", errno);

@@ -100,7 +100,7 @@ StagedFiles::~StagedFiles() {
 
 void StagedFiles::MakeDirectory() {
   if (!directory_.empty()) return;
-  MakePrivateDirectories(layout_.Experiments());
+  MakeDurableDirectories(layout_.Experiments());
   directory_ =
       layout_.Experiments() / (std::string(kStagedPrefix) + RandomUuid());
   MakePrivateDirectories(directory_);

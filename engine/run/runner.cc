@@ -199,7 +199,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
   }
   CheckContext(store.layout(), *detail);
   const std::filesystem::path storage = StorageOf(store, *detail);
-  MakePrivateDirectories(store.layout().Experiment(id));
+  MakeDurableDirectories(store.layout().Trials(id));
   const RunnerLock lock = RunnerLock::Take(store.layout().RunnerLock(id));
   const std::string boot_id = BootId();
   const TrialsLock trials =

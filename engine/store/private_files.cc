@@ -19,21 +19,47 @@ namespace {
                                      "; choose another place with --store");
 }
 
-}  // namespace
+// Has on the disk which names the directory has.
+void SyncDirectory(const std::filesystem::path& directory) {
+  const UniqueFd open(::open(directory.empty() ? "." : directory.c_str(),
+                             O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A directory that may be written to need not be readable.
+  if (!open && errno == EACCES) return;
+  // Some file systems sync no directories.
+  if (open && (::fsync(open.get()) == 0 || errno == EINVAL)) return;
+  Fail(directory, errno);
+}
 
-void MakePrivateDirectories(const std::filesystem::path& directory) {
-  if (::mkdir(directory.c_str(), 0700) == 0) return;
+void MakeDirectories(const std::filesystem::path& directory, bool durable) {
+  if (::mkdir(directory.c_str(), 0700) == 0) {
+    if (durable) SyncDirectory(directory.parent_path());
+    return;
+  }
   const int error = errno;
   if (error == ENOENT && directory.has_parent_path() &&
       directory.parent_path() != directory) {
-    MakePrivateDirectories(directory.parent_path());
-    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
+    MakeDirectories(directory.parent_path(), durable);
+    if (::mkdir(directory.c_str(), 0700) == 0) {
+      if (durable) SyncDirectory(directory.parent_path());
+      return;
+    }
+    if (errno == EEXIST) return;
     Fail(directory, errno);
   }
   // A read-only place says so even of a directory that exists.
   std::error_code ignored;
   if (std::filesystem::is_directory(directory, ignored)) return;
   Fail(directory, error);
+}
+
+}  // namespace
+
+void MakePrivateDirectories(const std::filesystem::path& directory) {
+  MakeDirectories(directory, /*durable=*/false);
+}
+
+void MakeDurableDirectories(const std::filesystem::path& directory) {
+  MakeDirectories(directory, /*durable=*/true);
 }
 
 void MakePrivateFile(const std::filesystem::path& file) {

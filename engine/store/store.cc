@@ -174,7 +174,7 @@ Store Store::OpenForWriting(const StoreLayout& layout,
   if (IsInMemory(layout)) {
     made.database = made.Guard(NewInMemory);
   } else {
-    MakePrivateDirectories(layout.root());
+    MakeDurableDirectories(layout.root());
     made.lock.emplace(layout.WriteLock());
     made.lock->Acquire();
     made.database = made.Guard([&] { return OpenLocked(layout); });

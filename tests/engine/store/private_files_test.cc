@@ -34,6 +34,15 @@ TEST_F(PrivateFilesTest, DirectoriesAreForThisUserAlone) {
   EXPECT_EQ(Mode(directory_.path() / "a/b/c"), 0700);
 }
 
+// That they survive a power cut is for tests/power to see.
+TEST_F(PrivateFilesTest, DurableDirectoriesAreAsPrivate) {
+  MakeDurableDirectories(directory_.path() / "a/b/c");
+  MakeDurableDirectories(directory_.path() / "a/b/c");
+
+  EXPECT_EQ(Mode(directory_.path() / "a"), 0700);
+  EXPECT_EQ(Mode(directory_.path() / "a/b/c"), 0700);
+}
+
 TEST_F(PrivateFilesTest, ExistingDirectoriesAreLeftAlone) {
   fs::create_directory(directory_.path() / "a");
   fs::permissions(directory_.path() / "a", fs::perms(0755));
