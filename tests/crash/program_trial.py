@@ -91,6 +91,7 @@ class Trainer:
             self.best = min(self.best, loss)
         if keeps or (self.batches > 0 and (is_end or self._is_due("min_checkpoint_period"))):
             self.save()
+            time.sleep(HPARAMS.get("pause_ms", 0) / 1000)  # as a validation takes its time
         if validates:
             metrics = {"loss": loss, "acc": 1 - loss}
             report(type="validation", batches=self.batches, metrics=metrics)

@@ -1,0 +1,313 @@
+"""Short experiments, run under the recorder: what they did to the store, in order, and what they
+acknowledged when."""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import record
+from compare import Outcome, outcome_of
+from configurations import Configuration
+from disk import KEPT, Disk, Kind, Op, Tree, log_bytes, read_log, read_tree
+from experiment import Store
+from record import Record
+
+# The program is told to write here, below what is recorded.
+BACKUP = "backup.db"
+DATABASE = "store/dtrain.db"
+# What is not compared with what is there: memory that is shared through a file, and locks of
+# SQLite's; what a power cut leaves of it is of no meaning.
+_SHARED_MEMORY = re.compile(r".*\.db-shm")
+_OUTPUT = re.compile(r"out\.\d+")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A command."""
+
+    name: str
+    # Its words, from a store and what it recorded so far.
+    words: Callable[[Store, Record | None], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    configuration: Configuration
+    phases: tuple[Phase, ...]  # the first creates the experiment
+    needs_torch: bool = False
+
+
+def _search(program: bool, **changes: Any) -> Configuration:
+    """Promotions, restarts from checkpoints, deletions by policy: all that happens, and short."""
+    document = {
+        "name": "power",
+        "entrypoint": ["python3", "program_trial.py"] if program else "builtin:FaultTrial",
+        "hyperparameters": {
+            "x": {"type": "double", "minval": 0, "maxval": 1},
+            "step_ms": 0,
+            # Enough that the runner records a checkpoint and the validation after it apart.
+            **({"pause_ms": 40} if program else {}),
+        },
+        "searcher": {
+            "name": "async_halving",
+            "metric": "loss",
+            "max_trials": 4,
+            "num_rungs": 2,
+            "divisor": 2,
+            "max_length": 12,
+            "max_concurrent_trials": 2,
+        },
+        "scheduling_unit": 3,
+        "min_validation_period": 3,
+        "min_checkpoint_period": 3,
+        "checkpoint_policy": "best",
+        "checkpoint_storage": {
+            "save_experiment_best": 1,
+            "save_trial_best": 1,
+            "save_trial_latest": 1,
+        },
+        "max_restarts": 4,
+        "reproducibility": {"experiment_seed": 7},
+        "resources": {"slots": "cpu:1"},
+    } | changes
+    source = Path(record.__file__).with_name("program_trial.py").read_text(encoding="utf-8")
+    files = {"program_trial.py": source, "data/notes.txt": "of the user\n" * 40}
+    return Configuration(
+        name="power-1",
+        yaml=json.dumps(document, indent=1),  # JSON is YAML
+        at_once=1,
+        scheduling_unit=3,
+        validation_period=3,
+        checkpoint_period=3,
+        initial_validation=False,
+        is_plain=False,
+        context=files if program else {},
+    )
+
+
+def _create(store: Store, _: Record | None) -> tuple[str, ...]:
+    return (*store.creation, "--jsonl")
+
+
+def _backup(store: Store, _: Record | None) -> tuple[str, ...]:
+    return ("backup", str(store.home / "disk" / BACKUP))
+
+
+def _delete_a_checkpoint(_: Store, now: Record | None) -> tuple[str, ...]:
+    """The first that is there: of a trial that has ended any may go."""
+    assert now is not None
+    uuid = next(it["uuid"] for it in now.checkpoints if it["state"] == "COMPLETED")
+    return ("checkpoint", "delete", uuid)
+
+
+_CREATE = Phase("create", _create)
+_LATER = (
+    Phase("backup", _backup),
+    Phase("delete a checkpoint", _delete_a_checkpoint),
+    Phase("gc", lambda _store, _now: ("gc",)),
+    Phase("delete", lambda _store, _now: ("delete", "1", "--yes")),
+)
+
+SCENARIOS = (
+    Scenario("program", _search(program=True), (_CREATE, *_LATER)),
+    Scenario("builtin", _search(program=False), (_CREATE,), needs_torch=True),
+)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A phase that has been recorded: its operations are ops[begin:end]."""
+
+    phase: Phase
+    words: tuple[str, ...]
+    begin: int
+    end: int
+    outcome: Outcome | None  # of the experiment, at its end; None: it is deleted
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """At operation `at` something was said to be durable; so is all that `record` has."""
+
+    at: int
+    what: str
+    record: Record
+
+
+@dataclass
+class Recording:
+    scenario: Scenario
+    root: int  # inode of what was recorded
+    outputs: list[int]  # inodes of the files that the commands printed to
+    ops: list[Op] = field(default_factory=list)
+    phases: list[Done] = field(default_factory=list)
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    # The command and the path of each sync, by its operation.
+    syncs: dict[int, str] = field(default_factory=dict)
+
+    def disk(self, journal: bool = False) -> Disk:
+        return Disk(self.root, journal)
+
+    def apply(self, disk: Disk, number: int) -> None:
+        op = self.ops[number]
+        if not (op.kind in (Kind.WRITE, Kind.TRUNCATE) and op.a in self.outputs):
+            disk.apply(op)
+
+    def phase_at(self, cut: int) -> Done:
+        """The last that had begun."""
+        return [it for it in self.phases if it.begin <= cut][-1]
+
+    def expected_at(self, cut: int) -> Acknowledged | None:
+        found = [it for it in self.acknowledged if it.at < cut]
+        return found[-1] if found else None
+
+
+def read_database(tree: Tree, name: str = DATABASE) -> Record | None:
+    """The experiment as SQLite finds it in such files; throws sqlite3.Error if it cannot."""
+    with database_in(tree, name) as place:
+        return record.read(place)  # type: ignore[arg-type]
+
+
+class database_in:
+    """A copy of the database of a tree, to be looked at; has the `database` of a Store."""
+
+    def __init__(self, tree: Tree, name: str = DATABASE) -> None:
+        self._tree = tree
+        self._name = name
+
+    def __enter__(self) -> "database_in":
+        shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self._place = tempfile.TemporaryDirectory(prefix="dtrain-power-", dir=shared)
+        self.database = Path(self._place.name, "dtrain.db")
+        for suffix in ("", "-wal", "-journal"):
+            entry = self._tree.get(self._name + suffix)
+            if entry is not None:
+                Path(f"{self.database}{suffix}").write_bytes(entry.content)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._place.cleanup()
+
+
+def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Recording:
+    store = Store(dtrain, home, home.parent / "cache")
+    store.prepare(scenario.configuration)
+    disk = home / "disk"
+    log = home / "log"
+    with open(log, "wb") as file:
+        file.truncate(1 << 30)  # no more than that, and sparse
+    store.environment |= {
+        "LD_PRELOAD": str(recorder),
+        "DTRAIN_POWER_ROOT": str(disk),
+        "DTRAIN_POWER_LOG": str(log),
+    }
+    recording = Recording(scenario, disk.stat().st_ino, [])
+    found: list[Tree] = []  # at the end of each phase
+    # All at once: a file of the store must not have had such an inode before.
+    outputs = [disk / f"out.{number}" for number in range(len(scenario.phases))]
+    for out in outputs:
+        out.touch()
+        recording.outputs.append(out.stat().st_ino)
+    for phase, out in zip(scenario.phases, outputs, strict=True):
+        now = record.read(store)
+        words = phase.words(store, now)
+        with open(out, "r+b") as to_out:
+            done = subprocess.run(
+                [str(dtrain), "--store", str(store.root), *words],
+                env=store.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=to_out,
+                stderr=subprocess.PIPE,
+                timeout=300,
+                check=False,
+            )
+        if done.returncode != 0:
+            text = done.stderr.decode(errors="replace")
+            raise RuntimeError(f"{scenario.name}: '{phase.name}' ended with "
+                               f"{done.returncode}: {text}")
+        now = record.read(store)
+        outcome = outcome_of(store, now) if now else None
+        recording.phases.append(Done(phase, words, 0, log_bytes(log), outcome))
+        found.append(read_tree(disk))
+    recording.ops = read_log(log)
+    _number_phases(recording)
+    _follow(recording, found)
+    return recording
+
+
+def _number_phases(recording: Recording) -> None:
+    """From bytes of the log to operations."""
+    begin, numbered = 0, []
+    for it in recording.phases:
+        end = sum(op.end <= it.end for op in recording.ops)
+        numbered.append(Done(it.phase, it.words, begin, end, it.outcome))
+        begin = end
+    recording.phases = numbered
+
+
+def _without(tree: Tree) -> Tree:
+    return {
+        name: entry for name, entry in tree.items()
+        if not _SHARED_MEMORY.fullmatch(name) and not _OUTPUT.fullmatch(name)
+    }
+
+
+def _follow(recording: Recording, found: list[Tree]) -> None:
+    """Goes through the log once, to note where what was said, and to see that it has all."""
+    disk = recording.disk()
+    printed = b""
+    ends = {it.end: it for it in recording.phases}
+    for number, op in enumerate(recording.ops):
+        if op.kind == Kind.SYNC:
+            name = recording.phase_at(number).phase.name
+            recording.syncs[number] = f"{name}: {disk.node_path(op.a)}"
+        recording.apply(disk, number)
+        if op.kind == Kind.WRITE and op.a == recording.outputs[0]:
+            printed += op.data
+            *lines, printed = printed.split(b"\n")
+            what = [text for line in lines if (text := _durable(line))]
+            if what:
+                _acknowledge(recording, disk, number, what[-1])
+        if number + 1 in ends:
+            _compare(disk.state(KEPT), found[recording.phases.index(ends[number + 1])])
+            if number + 1 < len(recording.ops):
+                _acknowledge(recording, disk, number, f"'{ends[number + 1].phase.name}' had ended")
+
+
+def _compare(seen: Tree, found: Tree) -> None:
+    seen, found = _without(seen), _without(found)
+    names = sorted(seen.keys() | found.keys())
+    wrong = [name for name in names if seen.get(name) != found.get(name)]
+    if wrong:
+        first = [f"{it.kind.name} {it.mode:o} {len(it.content)} bytes" if it else "nothing"
+                 for it in (seen.get(wrong[0]), found.get(wrong[0]))]
+        raise RuntimeError(f"the recorder has missed what was done to {', '.join(wrong[:5])}: "
+                           f"it saw {first[0]}, there is {first[1]}")
+
+
+def _durable(line: bytes) -> str:
+    """What such a line says that is to survive a power cut; empty: nothing. What was recorded
+    before it is to survive with it."""
+    if not line.startswith(b"{"):
+        return ""
+    event = json.loads(line)
+    kind = event.get("event", "")
+    if kind == "checkpoint":
+        return f"checkpoint {event['uuid']} was printed"
+    if kind == "trial_ended" and event["state"] in record.FINAL:
+        return f"trial {event['id']} was printed as {event['state']}"
+    return f"'{kind}' was printed" if kind in ("begin", "end") else ""
+
+
+def _acknowledge(recording: Recording, disk: Disk, number: int, what: str) -> None:
+    now = read_database(disk.state(KEPT))
+    if now is not None:
+        recording.acknowledged.append(Acknowledged(number, what, now))
+
