@@ -1,0 +1,236 @@
+"""What must hold of the files that a power cut left: P1 to P4.
+
+`look` reads them past dtrain, in milliseconds; `use` lets dtrain open them, and resume."""
+
+import hashlib
+import json
+import sqlite3
+from pathlib import Path
+
+import invariants
+import processes
+import record
+from compare import compare, outcome_of
+from disk import Tree, write_tree
+from experiment import Store
+from invariants import Violation, few
+from record import Record
+from recording import BACKUP, DATABASE, Acknowledged, Done, Recording, database_in
+
+_OPENED: dict[tuple[bytes | None, ...], Record | None] = {}
+_CONTEXT = "store/experiments/1/context"
+
+
+def look(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
+    expected = recording.expected_at(cut)
+    phase = recording.phase_at(cut)
+    try:
+        found = _check_backup(recording, cut, tree)
+        now = _open(tree)
+    except (sqlite3.Error, ValueError) as error:
+        return [Violation("P1", f"cannot be opened: {error!r}")]
+    if now is None:
+        if expected is not None and phase.phase.name != "delete":
+            found.append(Violation("P2", f"the experiment is gone, though {expected.what}"))
+        return found
+    if _is_deleted(recording, cut):
+        found.append(Violation("P2", "the experiment is there, though 'delete' had ended"))
+    if expected is not None:
+        found += _check_record(expected, now)
+    for checkpoint in now.checkpoints:
+        if checkpoint["state"] == "COMPLETED":
+            found += _check_checkpoint(tree, checkpoint)
+    for name, text in recording.scenario.configuration.context.items():
+        entry = tree.get(f"{_CONTEXT}/{name}")
+        if entry is None or entry.content != text.encode():
+            found.append(Violation("P3", f"{_CONTEXT}/{name} is not as it was stored"))
+    return found
+
+
+def _is_deleted(recording: Recording, cut: int) -> bool:
+    done = [it for it in recording.phases if it.phase.name == "delete"]
+    return bool(done) and cut >= done[0].end
+
+
+def _open(tree: Tree) -> Record | None:
+    """P1: SQLite opens it and finds nothing wrong. None if it has no experiment."""
+    files = tuple(
+        entry.content if (entry := tree.get(DATABASE + suffix)) else None
+        for suffix in ("", "-wal", "-journal")
+    )
+    if files[0] is None:
+        return None
+    if files not in _OPENED:  # most states differ in something else
+        with database_in(tree) as place:
+            violations = invariants.check_database(place)  # type: ignore[arg-type]
+            if violations:
+                raise ValueError(few(violations))
+            _OPENED[files] = record.read(place)  # type: ignore[arg-type]
+    return _OPENED[files]
+
+
+def _check_backup(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
+    """P1: a backup is whole wherever it has its name, and there once it was said to be."""
+    done = [it for it in recording.phases if it.phase.name == "backup"]
+    if not done or cut < done[0].begin:
+        return []
+    if BACKUP not in tree:
+        text = f"{BACKUP} is not there, though 'backup' had ended"
+        return [Violation("P2", text)] if cut >= done[0].end else []
+    with database_in({BACKUP: tree[BACKUP]}, BACKUP) as place:
+        found = invariants.check_database(place)  # type: ignore[arg-type]
+        now = None if found else record.read(place)  # type: ignore[arg-type]
+    expected = recording.expected_at(done[0].begin)
+    if now is None or expected is None:
+        return [Violation("P1", f"{BACKUP} is no whole backup: {few(found)}")]
+    return found + _check_record(expected, now)
+
+
+def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
+    """P2: what was recorded before the last thing that was to last is there. A later run may go
+    on from it."""
+    before = expected.record
+    lost: list[str] = []
+    if before.state in record.FINAL and now.state != before.state:
+        lost.append(f"state {before.state}, is {now.state}")
+    for number, trial in before.trials.items():
+        found = now.trials.get(number)
+        if found is None:
+            lost.append(f"trial {number}")
+        elif trial["state"] in record.FINAL and found["state"] != trial["state"]:
+            lost.append(f"trial {number}: {trial['state']}, is {found['state']}")
+        elif any(found[name] != trial[name] for name in ("request_id", "hparams", "seed")):
+            lost.append(f"trial {number} as it was")
+    if now.events[: len(before.events)] != before.events:
+        lost.append(f"{len(before.events)} events of the search, {len(now.events)} are there")
+    stored = {it["uuid"]: it["state"] for it in now.checkpoints}
+    for it in before.checkpoints:
+        if it["uuid"] not in stored:
+            lost.append(f"checkpoint {it['uuid']}")
+        elif it["state"] == "DELETED" != stored[it["uuid"]]:
+            lost.append(f"that checkpoint {it['uuid']} is deleted")
+    metrics = now.superseded | now.metrics
+    for key, value in (before.superseded | before.metrics).items():
+        if metrics.get(key) != value:
+            lost.append(f"metric {key} = {value}")
+    text = f"lost, though {expected.what} afterwards: {few(lost)}"
+    return [Violation("P2", text)] if lost else []
+
+
+def _check_checkpoint(tree: Tree, checkpoint: dict) -> list[Violation]:
+    """P3: what is listed is there and whole."""
+    place = f"store/experiments/1/trials/{checkpoint['number']}/checkpoints/{checkpoint['uuid']}/"
+    found = {
+        name.removeprefix(place): hashlib.sha256(entry.content).hexdigest()
+        for name, entry in tree.items()
+        if name.startswith(place) and entry.kind != 2
+    }
+    expected = json.loads(checkpoint["files"])
+    wrong = [name for name in sorted(expected) if found.get(name) != expected[name]]
+    if not wrong:
+        return []
+    return [Violation("P3", f"listed checkpoint {place} has not, or not whole: {few(wrong)}")]
+
+
+def use(recording: Recording, cut: int, tree: Tree, dtrain: Path, recorder: Path,
+        home: Path) -> list[Violation]:
+    """P4: dtrain finds nothing wrong, goes on, and ends as if nothing had happened."""
+    store = Store(dtrain, home, home.parent / "cache")
+    boot = home / "boot_id"
+    boot.write_text("00000000-0000-0000-0000-000000000000\n", encoding="utf-8")
+    store.environment |= {"LD_PRELOAD": str(recorder), "DTRAIN_POWER_BOOT_ID": str(boot)}
+    store.prepare(recording.scenario.configuration)
+    write_tree(tree, home / "disk")
+    try:
+        return _Use(recording, cut, store).run()
+    except (LookupError, OSError, ValueError, sqlite3.Error) as error:
+        return [Violation("P1", f"cannot be looked at: {error!r}")]
+    finally:
+        processes.kill_all(store.mark)
+
+
+class _Use:
+    def __init__(self, recording: Recording, cut: int, store: Store) -> None:
+        self.recording = recording
+        self.cut = cut
+        self.store = store
+        self.found: list[Violation] = []
+
+    def run(self) -> list[Violation]:
+        # Before anything was acknowledged SQLite may be at making the database: the next command
+        # that writes finishes that.
+        if self.recording.expected_at(self.cut) is not None:
+            self._doctor(at_the_end=False)
+            if self.store.database.exists():
+                self._expect(0, "checkpoint", "verify")
+        phase = self.recording.phase_at(self.cut)
+        if phase is self.recording.phases[0]:
+            self._finish_experiment(phase)
+        else:
+            self._finish_command(phase)
+        self._compare(phase)
+        self.found += invariants.check_garbage(self.store)
+        self._doctor(at_the_end=True)
+        return self.found
+
+    def _expect(self, code: int, *words: str) -> None:
+        result = self.store.command(*words)
+        if result.code != code:
+            self.found.append(Violation("P4", str(result)))
+
+    def _finish_experiment(self, phase: Done) -> None:
+        for _ in range(2):
+            now = record.read(self.store)
+            if now is not None and now.state in record.FINAL:
+                return
+            words = phase.words if now is None else ("resume", "1")
+            if now is None:
+                words = self.store.creation
+            result = self.store.command(*words, "-q")
+            self.found += invariants.check_words(result)
+            if result.code != 0:
+                self.found.append(Violation("P4", str(result)))
+        now = record.read(self.store)
+        if now is None or now.state not in record.FINAL:
+            self.found.append(Violation("P4", "does not come to its end"))
+
+    def _finish_command(self, phase: Done) -> None:
+        """Once more, unless it was done."""
+        name = phase.phase.name
+        now = record.read(self.store)
+        backup = self.store.home / "disk" / BACKUP
+        if name == "backup" and not backup.exists():
+            self._expect(0, "backup", str(backup))
+        elif name == "delete" and now is not None:
+            self._expect(0, *phase.words)
+        elif name == "delete a checkpoint" and now is not None:
+            uuid = phase.words[-1]
+            if any(it["uuid"] == uuid and it["state"] != "DELETED" for it in now.checkpoints):
+                self._expect(0, *phase.words)
+        elif name == "gc":
+            self._expect(0, "gc")
+
+    def _compare(self, phase: Done) -> None:
+        now = record.read(self.store)
+        if phase.outcome is None or now is None:
+            if phase.outcome is not None or now is not None:
+                self.found.append(Violation("P4", f"after '{phase.phase.name}' the experiment is "
+                                                  f"{now.state if now else 'gone'}"))
+            return
+        configuration = self.recording.scenario.configuration
+        outcome = outcome_of(self.store, now)
+        self.found += compare(configuration, phase.outcome, outcome, set(), is_reordered=False)
+
+    def _doctor(self, at_the_end: bool) -> None:
+        """Before `resume` there may be a runner that died, and garbage; never damage."""
+        result = self.store.command("doctor", "--json")
+        if result.code not in (0, 1):
+            self.found.append(Violation("P4", str(result)))
+            return
+        serious = ("database", "checkpoints", "contexts", "search")
+        for row in json.loads(result.out)["checks"]:
+            if row["status"] == "ok" or "gc' removes" in row["text"]:
+                continue
+            if row["check"] in serious or (at_the_end and row["check"] == "experiments"):
+                self.found.append(Violation("P4", f"doctor: {row['check']}: {row['text']}"))
+
