@@ -20,7 +20,7 @@ namespace {
 }
 
 // Has on the disk which names the directory has.
-void SyncDirectory(const std::filesystem::path& directory) {
+void SyncNames(const std::filesystem::path& directory) {
   const UniqueFd open(::open(directory.empty() ? "." : directory.c_str(),
                              O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // A directory that may be written to need not be readable.
@@ -32,7 +32,7 @@ void SyncDirectory(const std::filesystem::path& directory) {
 
 void MakeDirectories(const std::filesystem::path& directory, bool durable) {
   if (::mkdir(directory.c_str(), 0700) == 0) {
-    if (durable) SyncDirectory(directory.parent_path());
+    if (durable) SyncNames(directory.parent_path());
     return;
   }
   const int error = errno;
@@ -40,7 +40,7 @@ void MakeDirectories(const std::filesystem::path& directory, bool durable) {
       directory.parent_path() != directory) {
     MakeDirectories(directory.parent_path(), durable);
     if (::mkdir(directory.c_str(), 0700) == 0) {
-      if (durable) SyncDirectory(directory.parent_path());
+      if (durable) SyncNames(directory.parent_path());
       return;
     }
     if (errno == EEXIST) return;
