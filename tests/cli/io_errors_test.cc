@@ -97,7 +97,7 @@ TEST_F(IoErrorsTest, AnExperimentThatIsRecordedHasItsFiles) {
                 "name: program\nentrypoint: [sh, train.sh]\n"
                 "searcher: {name: single, metric: loss, max_length: 1}\n"
                 "resources: {slots: cpu}\n");
-  const CliResult result = Shell(R"(
+  const CliResult result = Shell(R"sh(
 strace -o /dev/null true || exit 77
 for i in $(seq 8); do
   export DTRAIN_STORE=$PWD/store$i
@@ -107,8 +107,9 @@ for i in $(seq 8); do
     dtrain wait 1 >/dev/null 2>&1 || dtrain resume 1 -q ||
     echo "not resumed after an error of fdatasync $i"
   dtrain gc >/dev/null; ls $DTRAIN_STORE/experiments | grep new-
-done)");
-  if (result.code == 77) GTEST_SKIP() << "strace is not there, or may not trace";
+done)sh");
+  if (result.code == 77)
+    GTEST_SKIP() << "strace is not there, or may not trace";
   EXPECT_EQ(result.out, "") << result.err;
 }
 
