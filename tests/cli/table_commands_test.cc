@@ -211,7 +211,9 @@ TEST_F(TableCommandsTest, PutsTrialsWithoutAValueLast) {
   AddAccuracySearch(dtrain_.store());
   Store::OpenForWriting(StoreLayout(dtrain_.store()))
       .Write([](StoreWriter& writer) {
-        writer.AddTrial({.id = {4, 4}, .request_id = "r"});
+        writer.AddTrial({.id = {4, 4},
+                         .request_id = "r",
+                         .hparams = nlohmann::json::object()});
       });
 
   EXPECT_THAT(Ids(dtrain_.Run({"trials", "4", "--sort", "best", "--json"})
