@@ -25,7 +25,10 @@ class RunningExperimentTest : public FaultRun {
                                  "min_checkpoint_period: 20\n");
     yaml.replace(yaml.find("max_restarts: 0"), 15, "max_restarts: 50");
     Start(yaml);
-    EXPECT_TRUE(Within(Seconds(60), [&] { return Trial().at("runs") >= 5; }));
+    EXPECT_TRUE(Within(Seconds(60), [&] {
+      const json trials = Trials();
+      return !trials.empty() && trials[0].at("runs") >= 5;
+    }));
   }
   fs::path Experiment() const { return dtrain_.store() / "experiments/1"; }
 };
