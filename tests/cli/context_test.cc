@@ -329,10 +329,11 @@ TEST_F(OwnTreeTest, IsNotMadeOfFilesThatChanged) {
   Tamper();
   const CliResult resumed = dtrain_.Run({"resume", "1"});
   EXPECT_EQ(resumed.code, 5);
-  EXPECT_THAT(resumed.err,
-              AllOf(HasSubstr("experiments/1/context/value: is not as it was "
-                              "stored; nothing was started"),
-                    HasSubstr("from a backup")));
+  EXPECT_THAT(
+      resumed.err,
+      AllOf(HasSubstr("experiments/1/context/value: is not as it was "
+                      "stored; restore it"),
+            HasSubstr("nothing was started"), HasSubstr("from a backup")));
   const CliResult doctor = dtrain_.Run({"doctor"});
   EXPECT_EQ(doctor.code, 1);
   EXPECT_THAT(doctor.out, HasSubstr("contexts     " +
