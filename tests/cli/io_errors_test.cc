@@ -103,7 +103,7 @@ strace -o /dev/null true || exit 77
 for i in $(seq 8); do
   export DTRAIN_STORE=$PWD/store$i
   strace -qq -o /dev/null -e trace=fdatasync \
-    -e inject=fdatasync:error=EIO:when=$i dtrain create program.yaml -q 2>err$i
+    -e inject=fdatasync:error=EIO:when=$i dtrain create program.yaml -q >out$i 2>err$i
   [ "$(dtrain list --csv 2>/dev/null | wc -l)" -lt 2 ] ||
     dtrain wait 1 >/dev/null 2>&1 || dtrain resume 1 -q >/dev/null ||
     echo "not resumed after an error of fdatasync $i"
