@@ -11,8 +11,8 @@ FaultInjectionTestEnv, where those differ the weaker:
   its name durable, nor that of a directory the name of that directory in its parent.
 - A rename is one step: done whole or not, in both directories.
 - Modes and times of files are there at once.
-- Files in the working directories of programs (FREE) are copies that are not synced, nor promised to
-  anybody. Of these the names are in order, a beginning of the data is there, and never a size
+- Files in the working directories of programs (FREE) are copies that are not synced, nor promised
+  to anybody. Of these the names are in order, a beginning of the data is there, and never a size
   without its data, which is what ext4 (ordered), XFS and Btrfs promise: by its size dtrain knows a
   copy that was cut.
 

@@ -33,6 +33,7 @@ class Phase:
 
     name: str
     # Its words, from a store and what it recorded so far.
+    # A function of this file, so that recordings can be pickled.
     words: Callable[[Store, Record | None], tuple[str, ...]]
 
 
@@ -107,12 +108,20 @@ def _delete_a_checkpoint(_: Store, now: Record | None) -> tuple[str, ...]:
     return ("checkpoint", "delete", uuid)
 
 
+def _gc(_store: Store, _: Record | None) -> tuple[str, ...]:
+    return ("gc",)
+
+
+def _delete(_store: Store, _: Record | None) -> tuple[str, ...]:
+    return ("delete", "1", "--yes")
+
+
 _CREATE = Phase("create", _create)
 _LATER = (
     Phase("backup", _backup),
     Phase("delete a checkpoint", _delete_a_checkpoint),
-    Phase("gc", lambda _store, _now: ("gc",)),
-    Phase("delete", lambda _store, _now: ("delete", "1", "--yes")),
+    Phase("gc", _gc),
+    Phase("delete", _delete),
 )
 
 SCENARIOS = (
