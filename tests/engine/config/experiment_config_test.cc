@@ -82,6 +82,151 @@ TEST_F(ExperimentConfigTest, ReadsEveryKind) {
   EXPECT_EQ(config.environment.everywhere.size(), 2u);
 }
 
+// No value is the key's default, or a key that is dropped would not be missed.
+constexpr char kEveryTrainingKey[] = R"(
+entrypoint: digits:LeNetTrial
+records_per_epoch: 60000
+min_validation_period: {epochs: 1}
+min_checkpoint_period: {records: 500}
+perform_initial_validation: true
+scheduling_unit: 7
+checkpoint_policy: all
+reproducibility: {deterministic: true}
+profiling: {enabled: true}
+searcher: {name: single, metric: accuracy, smaller_is_better: false,
+           max_length: {epochs: 2}}
+optimizations:
+  aggregation_frequency: 4
+  average_aggregated_gradients: false
+  average_training_metrics: false
+  mixed_precision: fp16
+  loss_scale: 128
+  channels_last: true
+  cuda_graphs: false
+  clip_gradients: {value: 0.25}
+  sink_size: 50
+early_stopping: {metric: top5, patience: 3, min_delta: 1e-3,
+                 smaller_is_better: false}
+)";
+
+TEST_F(ExperimentConfigTest, HandsEveryKeyOfTrainingToTheTrial) {
+  const auto result = ReadConfig(kEveryTrainingKey, {});
+  ASSERT_TRUE(result.config) << result.diagnostics.at(0).ToString();
+
+  EXPECT_EQ(result.config->training.ToJson(),
+            nlohmann::json({{"scheduling_unit", 7},
+                            {"min_validation_period", {{"epochs", 1}}},
+                            {"min_checkpoint_period", {{"records", 500}}},
+                            {"checkpoint_policy", "all"},
+                            {"perform_initial_validation", true},
+                            {"validation_batches", 0},
+                            {"records_per_epoch", 60'000},
+                            {"aggregation_frequency", 4},
+                            {"average_aggregated_gradients", false},
+                            {"average_training_metrics", false},
+                            {"mixed_precision", "fp16"},
+                            {"loss_scale", 128.0},
+                            {"channels_last", "on"},
+                            {"cuda_graphs", "off"},
+                            {"deterministic", true},
+                            {"clip_norm", nullptr},
+                            {"clip_value", 0.25},
+                            {"update_in_backward", false},
+                            {"sink_size", 50},
+                            {"early_stopping",
+                             {{"metric", "top5"},
+                              {"smaller_is_better", false},
+                              {"patience", 3},
+                              {"min_delta", 1e-3}}},
+                            {"searcher_metric", "accuracy"},
+                            {"smaller_is_better", false},
+                            {"profile", true}}));
+}
+
+TEST_F(ExperimentConfigTest, HandsOnWhatExcludesOtherKeys) {
+  const auto training = [](const std::string& optimizations) {
+    return ReadConfig(kValid + "optimizations: {" + optimizations + "}\n", {})
+        .config.value()
+        .training;
+  };
+
+  EXPECT_TRUE(training("update_in_backward: true").update_in_backward);
+  EXPECT_EQ(training("clip_gradients: {norm: 1.5}").clip_norm, 1.5);
+  EXPECT_EQ(training("mixed_precision: bf16").mixed_precision, "bf16");
+  EXPECT_EQ(training("channels_last: false").channels_last, "off");
+  EXPECT_EQ(training("cuda_graphs: true").cuda_graphs, "on");
+  EXPECT_EQ(training("sink_size: 50, dataset_sink_mode: false").sink_size, 0);
+  EXPECT_EQ(training("mixed_precision: fp16, loss_scale: dynamic").loss_scale,
+            std::nullopt);
+}
+
+TEST_F(ExperimentConfigTest, HandsEveryKeyToTheSearcher) {
+  const auto searcher = [](const std::string& keys) {
+    return ReadConfig(
+               "entrypoint: a:B\nhyperparameters:\n"
+               "  lr: {type: double, minval: 0, maxval: 1}\n"
+               "searcher: {metric: m, max_length: 900, " +
+                   keys + "}\n",
+               {})
+        .config.value()
+        .searcher;
+  };
+
+  const SearcherConfig halving = searcher(
+      "name: async_halving, max_trials: 90, max_concurrent_trials: 5, "
+      "num_rungs: 3, divisor: 3, stop_once: true, smaller_is_better: false, "
+      "points: [{lr: 0.5}]");
+  EXPECT_EQ(halving.name, "async_halving");
+  EXPECT_EQ(halving.metric, "m");
+  EXPECT_FALSE(halving.smaller_is_better);
+  EXPECT_EQ(halving.max_length, 900);
+  EXPECT_EQ(halving.max_trials, 90);
+  EXPECT_EQ(halving.max_concurrent_trials, 5);
+  EXPECT_EQ(halving.num_rungs, 3);
+  EXPECT_EQ(halving.divisor, 3);
+  EXPECT_TRUE(halving.stop_once);
+  EXPECT_THAT(halving.points,
+              testing::ElementsAre(nlohmann::json({{"lr", 0.5}})));
+
+  const SearcherConfig adaptive = searcher(
+      "name: adaptive_asha, max_trials: 90, mode: aggressive, "
+      "max_rungs: 3");
+  EXPECT_EQ(adaptive.mode, "aggressive");
+  EXPECT_EQ(adaptive.max_rungs, 3);
+  EXPECT_THAT(searcher("name: adaptive_asha, max_trials: 90, "
+                       "bracket_rungs: [3, 2]")
+                  .bracket_rungs,
+              testing::ElementsAre(3, 2));
+  EXPECT_THAT(searcher("name: single, stops: [100, 300]").stops,
+              testing::ElementsAre(100, 300));
+}
+
+TEST_F(ExperimentConfigTest, HandsOnSeedsSlotsAndLimits) {
+  const ExperimentConfig config =
+      ReadConfig(kValid +
+                     "reproducibility: {experiment_seed: 5, trial_seed: 6}\n"
+                     "resources: {slots: 'cpu:8', max_slots: 4, "
+                     "slots_per_trial: 2}\n"
+                     "time_limit: 5m\nhang_timeout: 1.5h\nmax_restarts: 2\n"
+                     "checkpoint_storage: {save_experiment_best: 7, "
+                     "save_trial_best: 8, save_trial_latest: 9}\n",
+                 {})
+          .config.value();
+
+  EXPECT_EQ(config.experiment_seed, 5u);
+  EXPECT_EQ(config.trial_seed, 6u);
+  EXPECT_EQ(config.resources.slots.kind, SlotChoice::Kind::kCpu);
+  EXPECT_EQ(config.resources.slots.cpu_slots, 8);
+  EXPECT_EQ(config.resources.max_slots, 4);
+  EXPECT_EQ(config.resources.slots_per_trial, 2);
+  EXPECT_EQ(config.time_limit, 300);
+  EXPECT_EQ(config.hang_timeout, 5400);
+  EXPECT_EQ(config.max_restarts, 2);
+  EXPECT_EQ(config.checkpoints.save_experiment_best, 7);
+  EXPECT_EQ(config.checkpoints.save_trial_best, 8);
+  EXPECT_EQ(config.checkpoints.save_trial_latest, 9);
+}
+
 TEST_F(ExperimentConfigTest, GoesThroughYamlUnchanged) {
   const ExperimentConfig config = Read("everything.yaml");
 
