@@ -1,5 +1,6 @@
 #include "searchers/hparam_space.h"
 
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -48,6 +49,29 @@ TEST(HparamSpaceTest, SamplesInsideNestedMaps) {
   EXPECT_GE(sample.at("opt").at("lr"), 1.0);
   EXPECT_LT(sample.at("opt").at("lr"), 2.0);
   EXPECT_FALSE(IsConstant(space));
+}
+
+TEST(HparamSpaceTest, DrawsEveryIntFromMinvalToMaxval) {
+  const json space =
+      json::parse(R"({"n": {"type": "int", "minval": -1, "maxval": 2}})");
+  Rng rng(1);
+  std::set<std::int64_t> drawn;
+  for (int i = 0; i < 100; ++i)
+    drawn.insert(SampleHparams(space, rng)["n"].get<std::int64_t>());
+
+  EXPECT_EQ(drawn, (std::set<std::int64_t>{-1, 0, 1, 2}));
+}
+
+TEST(HparamSpaceTest, DrawsPowersOfTheBase) {
+  const auto sample = [](const json& range) {
+    Rng rng(1);
+    return SampleHparams({{"x", range}}, rng)["x"].get<double>();
+  };
+
+  EXPECT_DOUBLE_EQ(sample({{"type", "log"}, {"minval", 2}, {"maxval", 2}}),
+                   100);
+  EXPECT_DOUBLE_EQ(
+      sample({{"type", "log"}, {"minval", 3}, {"maxval", 3}, {"base", 2}}), 8);
 }
 
 TEST(HparamSpaceTest, TakesTheValueOfAConst) {

@@ -34,6 +34,29 @@ TEST(SearcherRecordTest, EventsComeBack) {
   EXPECT_EQ(early->reason, ExitReason::kInvalidHp);
 }
 
+TEST(SearcherRecordTest, EveryReasonToExitComesBack) {
+  const auto there_and_back = [](ExitReason reason) {
+    const Event event = EventFromJson(ToJson(Event(ExitedEarly{4, reason})));
+    return std::get<ExitedEarly>(event).reason;
+  };
+
+  EXPECT_EQ(there_and_back(ExitReason::kErrored), ExitReason::kErrored);
+  EXPECT_EQ(there_and_back(ExitReason::kInvalidHp), ExitReason::kInvalidHp);
+  EXPECT_EQ(there_and_back(ExitReason::kUserStop), ExitReason::kUserStop);
+}
+
+TEST(SearcherRecordTest, InfinitiesKeepTheirSign) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto there_and_back = [](double metric) {
+    const Event event =
+        EventFromJson(ToJson(Event(ValidationCompleted{0, 100, metric})));
+    return std::get<ValidationCompleted>(event).metric;
+  };
+
+  EXPECT_EQ(there_and_back(infinity), infinity);
+  EXPECT_EQ(there_and_back(-infinity), -infinity);
+}
+
 TEST(SearcherRecordTest, ANanMetricStaysOne) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
 
