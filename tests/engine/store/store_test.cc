@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/store/write_lock.h"
 #include "tests/engine/store/sample_rows.h"
+#include "tests/support/sync_count.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -57,6 +58,23 @@ class StoreTest : public testing::Test {
   TemporaryDirectory directory_;
   StoreLayout layout_{directory_.path() / "deep/store"};
 };
+
+TEST_F(StoreTest, WaitsForTheDiskOnlyWhereItIsToLast) {
+  Store store = Store::OpenForWriting(layout_);
+  const auto syncs_of = [&store](bool durable) {
+    const int before = SyncCount();
+    store.Write(
+        [](StoreWriter& writer) { writer.AddExperiment(SampleExperiment()); },
+        durable);
+    return SyncCount() - before;
+  };
+  (void)syncs_of(false);  // the first one begins the log
+
+  EXPECT_EQ(syncs_of(false), 0);
+  EXPECT_GE(syncs_of(true), 1);
+  EXPECT_EQ(syncs_of(false), 0);
+  EXPECT_GE(syncs_of(true), 1);
+}
 
 TEST_F(StoreTest, MissingStoreReadsAsEmptyAndIsNotCreated) {
   const Store store = Store::OpenForReading(layout_);
