@@ -238,6 +238,32 @@ TEST_F(ExperimentSearchTest, IsTheSameSearchWhereATrialIsKilledOnOneSlot) {
   EXPECT_EQ(operations(), undisturbed);
 }
 
+TEST_F(ExperimentSearchTest, DropsTheBestOfAnEarlierRunWhenItIsBeaten) {
+  Grid();
+  Losses({0.5, 0.4, 0.6, 0.7});
+  config_.checkpoints = {
+      .save_experiment_best = 1, .save_trial_best = 0, .save_trial_latest = 0};
+  bool stopped = false;
+  launcher_.on_start = [&](const TrialSpec& spec) {
+    if (spec.id.number == 1 || stopped) return trials_.Begin(spec);
+    stopped = true;
+    launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
+    launcher_.Push(Interrupted{.signal = 2});
+  };
+  const auto kept = [this] {
+    std::vector<std::int64_t> trials;
+    for (const CheckpointRow& row : store_.Checkpoints(id_)) {
+      trials.push_back(row.trial.number);
+    }
+    return trials;
+  };
+
+  EXPECT_EQ(Run().state, State::kPaused);
+  EXPECT_THAT(kept(), ElementsAre(1));
+  EXPECT_EQ(Run().state, State::kCompleted);
+  EXPECT_THAT(kept(), ElementsAre(2));
+}
+
 TEST_F(ExperimentSearchTest, GoesOnAfterAPauseOfTheWhole) {
   Asha(/*trials=*/8, /*concurrent=*/3);
   int waits = 0;

@@ -169,7 +169,10 @@ TEST_F(ExperimentTest, AcknowledgesAndCloses) {
   (void)Run();
 
   EXPECT_EQ(launcher_.calls().front(), "start 1.1");
-  EXPECT_THAT(launcher_.calls(), Contains(HasSubstr("\"ack")));
+  EXPECT_THAT(launcher_.calls(), Contains(HasSubstr("\"ack\",\"seq\":4}")))
+      << "the last of its four messages";
+  EXPECT_THAT(launcher_.calls(),
+              Not(Contains(HasSubstr("\"ack\",\"seq\":5}"))));
   EXPECT_THAT(launcher_.calls(), Contains(HasSubstr("close")));
 }
 
@@ -246,6 +249,22 @@ TEST_F(ExperimentTest, GoesOnAfterAPause) {
   EXPECT_EQ(launcher_.started()[1].run, 1);
   EXPECT_EQ(Trial().reason, "");
   EXPECT_EQ(store_.SearcherEvents(id_, 0).size(), 4u);
+}
+
+TEST_F(ExperimentTest, CountsTheSecondsOfItsEarlierRuns) {
+  trials_.silent = true;
+  timeout_ = std::chrono::seconds(30);
+  const RunResult first = Run();
+  trials_.silent = false;
+  const Duration before = time_;
+
+  const RunResult second = Run();
+
+  EXPECT_GE(first.seconds, 30);
+  EXPECT_EQ(second.state, State::kCompleted);
+  EXPECT_NEAR(
+      second.seconds,
+      first.seconds + std::chrono::duration<double>(time_ - before).count(), 2);
 }
 
 TEST_F(ExperimentTest, GoesOnFromTheLatestCheckpoint) {
