@@ -123,9 +123,10 @@ struct Proof {
   // What is seen without and with `set`; none: only that both differ.
   std::optional<nlohmann::json> without;
   std::optional<nlohmann::json> with;
-  bool same = false;          // the page says that nothing differs
-  bool continues = false;     // @CHECKPOINT is one of an experiment before it
-  bool on_fake_gpus = false;  // a driver says that there are two GPUs
+  bool same = false;            // the page says that nothing differs
+  bool continues = false;       // @CHECKPOINT is one of an experiment before it
+  bool on_fake_gpus = false;    // a driver says that there are two GPUs
+  bool on_fast_floats = false;  // /proc/cpuinfo says: CPUs have bf16 and fp16
 };
 
 /// A value that `create` refuses at its place: exit code 2, and nothing is
@@ -137,12 +138,19 @@ struct Refusal {
   int column = 0;       // so many columns after the beginning of the value
 };
 
+/// Of programs; these need no LibTorch.
 std::vector<Proof> ExperimentProofs();
 std::vector<Proof> HyperparameterProofs();
 std::vector<Proof> EarlyStoppingProofs();
 std::vector<Proof> SearcherProofs();
 std::vector<Proof> ResourcesProofs();
 std::vector<Proof> CheckpointProofs();
+/// Of trials that are compiled in, which do.
+std::vector<Proof> TrainerProofs();
+/// Of a model that reports what it is told: `model_def:PageTrial`.
+std::vector<Proof> OwnModelProofs();
+std::string OwnModelSource();
+
 std::vector<Refusal> Refusals();
 
 /// What all experiments of programs begin with.

@@ -120,6 +120,14 @@ std::vector<Proof> ProgramProofs() {
   return all;
 }
 
+// Of both builds, whichever this is.
+std::vector<Proof> AllProofs() {
+  std::vector<Proof> all = ProgramProofs();
+  Append(all, TrainerProofs());
+  Append(all, OwnModelProofs());
+  return all;
+}
+
 std::string TestName(const std::string& key, const std::string& variant) {
   std::string name = key + (variant.empty() ? "" : "_" + variant);
   for (char& c : name) {
@@ -143,6 +151,14 @@ CliCall CallOf(const Proof& proof, const PageRun& run) {
   if (proof.on_fake_gpus) {
     call.environment["LD_LIBRARY_PATH"] = DTRAIN_FAKE_DRIVER;
     call.environment["CUDA_MPS_PIPE_DIRECTORY"] = run.directory() / "no-pipes";
+  }
+  if (proof.on_fast_floats) {
+    const auto file = run.directory() / "cpuinfo";
+    std::ofstream(file) << "flags : avx512_bf16 avx512_fp16\n";
+    call.environment["LYING_CPUINFO"] = file;
+    call.environment["LD_PRELOAD"] = DTRAIN_LYING_CPUINFO;
+    // The liar is loaded before the sanitizer.
+    call.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
   }
   return call;
 }
@@ -194,6 +210,34 @@ std::string NameOfProof(const testing::TestParamInfo<Proof>& info) {
 INSTANTIATE_TEST_SUITE_P(Programs, YamlKeyTest,
                          testing::ValuesIn(ProgramProofs()), NameOfProof);
 
+#ifdef DTRAIN_HAS_TRIALS
+INSTANTIATE_TEST_SUITE_P(Trainer, YamlKeyTest,
+                         testing::ValuesIn(TrainerProofs()), NameOfProof);
+
+// One test, for the model is compiled once; and each YAML is run once.
+TEST(YamlOwnModelTest, IsToldWhatTheYamlSays) {
+  PageRun run;
+  run.WriteModel(OwnModelSource());
+  std::map<std::string, int> made;
+  const auto seen = [&](const Proof& proof, const Settings& set) -> json {
+    const std::string text = PageYaml(SettingsOf(proof, set)).text();
+    if (made.contains(text)) {
+      run.LookAt(made[text]);
+      return proof.look(run);
+    }
+    json what = Seen(proof, set, run);
+    made[text] = run.experiment();
+    return what;
+  };
+  for (const Proof& proof : OwnModelProofs()) {
+    SCOPED_TRACE(TestName(proof.key, proof.variant));
+    const json without = seen(proof, {});
+    const json with = seen(proof, proof.set);
+    Expect(proof, without, with, run.result().err);
+  }
+}
+#endif
+
 // --- What is refused ---
 
 class YamlRefusalTest : public testing::TestWithParam<Refusal> {};
@@ -239,21 +283,14 @@ class YamlPageTest : public testing::Test {
   }
 };
 
-// Programs step in their own way.
-bool IsTheTrainers(const std::string& key) {
-  return key.starts_with("optimizations") || key.starts_with("profiling") ||
-         key == "reproducibility.deterministic";
-}
-
 TEST_F(YamlPageTest, EveryRowHasItsProof) {
   std::set<std::string> rows = KeysThat("yes");
   EXPECT_GT(rows.size(), 70u);
-  std::erase_if(rows, IsTheTrainers);
   for (const std::string& row : OtherRows()) rows.insert(row);
   EXPECT_TRUE(rows.contains("type log"));
   EXPECT_TRUE(rows.contains("searcher grid"));
   std::set<std::string> proven;
-  for (const Proof& proof : ProgramProofs()) proven.insert(proof.key);
+  for (const Proof& proof : AllProofs()) proven.insert(proof.key);
   EXPECT_THAT(proven, UnorderedElementsAreArray(rows));
 }
 
@@ -273,7 +310,7 @@ TEST_F(YamlPageTest, EveryRowHasItsRefusal) {
 // A proof that sets something else proves nothing about its key.
 TEST_F(YamlPageTest, EveryProofSetsItsKeyOnce) {
   std::map<std::string, int> names;
-  for (const Proof& proof : ProgramProofs()) {
+  for (const Proof& proof : AllProofs()) {
     const std::string name = TestName(proof.key, proof.variant);
     EXPECT_EQ(++names[name], 1) << name;
     EXPECT_TRUE(proof.same || proof.without || proof.with || proof.set.size())
