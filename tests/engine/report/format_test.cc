@@ -65,6 +65,8 @@ TEST(FormatTest, TakesRecordedSecondsOfWhatEnded) {
   const ExperimentRow row{
       .state = State::kCompleted, .started = Timestamp(0), .seconds = 7};
   EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(99'000'000)), 7);
+  const ExperimentRow none{.state = State::kPaused, .started = Timestamp(0)};
+  EXPECT_DOUBLE_EQ(ElapsedSeconds(none, Timestamp(99'000'000)), 0);
 }
 
 TEST(FormatTest, HasNoNegativeDurationWhereTheClockJumps) {

@@ -28,6 +28,7 @@ TEST(LogFilterTest, AcceptsOneRankFromATimeOn) {
   EXPECT_TRUE(filter.Accepts({.time = Timestamp(10), .rank = 1}));
   EXPECT_FALSE(filter.Accepts({.time = Timestamp(9), .rank = 1}));
   EXPECT_FALSE(filter.Accepts({.time = Timestamp(10), .rank = 0}));
+  EXPECT_FALSE(filter.Accepts({.time = Timestamp(10), .rank = 2}));
 }
 
 TEST(LogFilterTest, FindsAnExpressionBehindANulByte) {

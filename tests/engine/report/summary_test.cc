@@ -67,6 +67,14 @@ TEST_F(SummaryTest, SaysThatNoTrialWasTrainedToTheEnd) {
                          "the best one on with: dtrain continue 3.2\n"));
 }
 
+TEST_F(SummaryTest, TellsThatItsTimeLimitPausedIt) {
+  result_.state = State::kPaused;
+  result_.timed_out = true;
+  EXPECT_TRUE(
+      SummaryText(result_, context_)
+          .starts_with("experiment 3 paused at its time limit after 1m32s\n"));
+}
+
 TEST_F(SummaryTest, TellsThatItPaused) {
   result_.state = State::kPaused;
   result_.best.reset();

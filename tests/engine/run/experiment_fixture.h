@@ -59,6 +59,7 @@ class ExperimentTest : public testing::Test {
                           .config = config_,
                           .seed = 7,
                           .ranks = ranks_,
+                          .slots_per_trial = slots_per_trial_,
                           .advice = advice_};
     setup.options.timeout = timeout_;
     setup.options.disk_wait = disk_wait_;
@@ -85,6 +86,7 @@ class ExperimentTest : public testing::Test {
   std::int64_t id_ = 0;
   ExperimentConfig config_;
   int ranks_ = 1;
+  std::int64_t slots_per_trial_ = 1;
   std::string advice_;
   std::optional<Duration> timeout_;
   std::optional<Duration> disk_wait_;

@@ -87,6 +87,56 @@ TEST_F(ExperimentSearchTest, ProgressIsThatOfTheReports) {
   EXPECT_THAT(seen, ElementsAre(50.0 / 400, 80.0 / 400));
 }
 
+TEST_F(ExperimentSearchTest, ProgressNeverGoesBack) {
+  Asha(/*trials=*/4, /*concurrent=*/4);
+  Slots(4);
+  double most = 0;
+  bool went_back = false;
+  launcher_.one_at_a_time = true;
+  launcher_.on_wait = [&] {
+    went_back = went_back || reporter_.status.progress < most;
+    most = std::max(most, reporter_.status.progress);
+  };
+  bool stopped = false;
+  launcher_.on_send = [&](TrialId trial, const RunnerMessage& message) {
+    if (std::get_if<CloseTrial>(&message) != nullptr) {
+      return trials_.End(trial, EndReason::kCompleted);
+    }
+    if (const auto* run = std::get_if<RunOperation>(&message)) {
+      if (!std::exchange(stopped, true)) {
+        return launcher_.Push(Interrupted{.signal = 2});
+      }
+      trials_.Work(trial, run->until);
+    }
+  };
+  EXPECT_EQ(Run().state, State::kPaused);
+  const double paused = store_.Experiment(id_)->row.progress;
+  EXPECT_GT(paused, 0);
+
+  // A trial that was being trained further begins again from its checkpoint.
+  EXPECT_EQ(Run().state, State::kCompleted);
+  EXPECT_FALSE(went_back);
+  EXPECT_GE(most, paused);
+}
+
+TEST_F(ExperimentSearchTest, CountsEverySlotOfATrialThatRuns) {
+  Grid();
+  Slots(2);
+  slots_per_trial_ = 3;
+  trials_.silent = true;
+  int waits = 0;
+  std::int64_t in_use = 0;
+  launcher_.on_wait = [&] {
+    if (++waits != 20) return;
+    in_use = reporter_.status.slots_in_use;
+    launcher_.Push(Interrupted{.signal = 2});
+  };
+
+  (void)Run();
+
+  EXPECT_EQ(in_use, 2 * 3);
+}
+
 TEST_F(ExperimentSearchTest, ProgressOfHalvingIsMeasuredByItsPlan) {
   Asha(/*trials=*/4, /*concurrent=*/4);
   Slots(4);
