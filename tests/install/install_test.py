@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""What `cmake --install` makes works wherever it is moved to: it trains a built-in model, runs a
+program, and compiles and trains a model of one's own.
+
+    tests/install/install_test.py BUILD_DIR"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(sys.argv.pop(1)).resolve()
+
+PROGRAM = """\
+name: program
+entrypoint: ./report.sh
+searcher: {name: single, metric: loss, max_length: {batches: 1}}
+resources: {slots: cpu}
+"""
+REPORT = """\
+#!/bin/sh
+echo '{"type": "validation", "batches": 1, "metrics": {"loss": 1.5}}' >&3
+"""
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="dtrain-install-")
+        home = Path(cls.scratch.name)
+        # Strips nothing, and needs no build: what is missing is an error.
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", home / "first"], check=True,
+                       stdout=subprocess.DEVNULL)
+        cls.prefix = home / "moved" / "elsewhere"
+        cls.prefix.parent.mkdir()
+        (home / "first").rename(cls.prefix)
+        cls.work = home / "work"
+        cls.work.mkdir()
+        # Nothing of the build tree may be found by accident.
+        cls.environment = {key: value for key, value in os.environ.items()
+                           if not key.startswith("DTRAIN_") and key != "LD_LIBRARY_PATH"}
+        cls.environment["XDG_CACHE_HOME"] = str(home / "cache")
+        # Slots of its own: others may train on this machine.
+        cls.environment["DTRAIN_RUNTIME_DIR"] = str(home / "run")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def dtrain(self, *arguments):
+        done = subprocess.run([self.prefix / "bin" / "dtrain", *arguments], cwd=self.work,
+                              env=self.environment, text=True, check=False, timeout=250,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def assert_completes(self, config, *settings):
+        ended = json.loads(self.dtrain("create", str(config), "--json", *settings))
+        self.assertEqual(ended["state"], "COMPLETED")
+        self.assertIsNotNone(ended["best"])
+
+    def test_names_no_place_of_the_build(self):
+        for file in ("bin/dtrain", "libexec/dtrain/trial-host", "libexec/dtrain/command-host"):
+            dynamic = subprocess.run(["readelf", "-d", self.prefix / file], check=True, text=True,
+                                     stdout=subprocess.PIPE).stdout
+            paths = [line for line in dynamic.splitlines() if "PATH" in line]
+            self.assertNotIn(str(BUILD), "".join(paths), file)
+
+    def test_trains_a_built_in_model(self):
+        config = self.prefix / "share/dtrain/configs/digits.yaml"
+        self.assertTrue(config.exists())
+        self.assert_completes(config, "--set", "searcher.max_length={batches: 5}")
+
+    def test_runs_a_program(self):
+        directory = self.work / "program"
+        directory.mkdir()
+        (directory / "const.yaml").write_text(PROGRAM)
+        (directory / "report.sh").write_text(REPORT)
+        (directory / "report.sh").chmod(0o755)
+        self.assert_completes("program/const.yaml")
+
+    def test_compiles_a_model_of_ones_own(self):
+        self.dtrain("init", "own")
+        self.dtrain("create", "own/const.yaml", "--test")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
