@@ -11,8 +11,8 @@
 
 #include "engine/base/error.h"
 #include "engine/kernels/conv.h"
-#include "engine/kernels/conv_kernels.h"
 #include "tests/engine/kernels/conv_reference.h"
+#include "tests/engine/kernels/conv_variants.h"
 
 namespace dtrain {
 namespace {
@@ -26,32 +26,28 @@ using testing::ThrowsMessage;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-class ConvMeaningTest : public testing::TestWithParam<const ConvKernels*> {
+class ConvMeaningTest : public ConvVariantTest {
  protected:
-  void SetUp() override {
-    if (GetParam() == nullptr) GTEST_SKIP() << "no AVX2 here";
-  }
-
   // A window of 2x2 through a kernel that changes nothing: the output, and
   // where the gradient of 5 goes.
   struct Window {
     float output = 0;
     std::vector<float> gradient;
   };
-  static Window Pool(const std::vector<float>& values, bool relu) {
+  Window Pool(const std::vector<float>& values, bool relu) const {
     const ConvShape shape{
         .height = 2, .width = 2, .bias = false, .relu = relu, .pool = true};
     ConvTensors<float> tensors = DrawTensors(shape, 1, Draw::kGrid, 1);
     tensors.input = values;
     tensors.weight = {1};
     tensors.grad_output = {5};
-    RunConv(shape, 1, *GetParam(), tensors);
+    RunConv(shape, 1, kernels(), tensors);
     return {tensors.output[0], tensors.grad_input};
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Variants, ConvMeaningTest,
-                         testing::ValuesIn(UsableConvKernels()));
+INSTANTIATE_TEST_SUITE_P(Variants, ConvMeaningTest, ConvVariants(),
+                         ConvVariantName);
 
 TEST_P(ConvMeaningTest, TheFirstOfEqualMaximaTakesTheGradient) {
   EXPECT_THAT(Pool({1, 2, 2, 2}, true).gradient, ElementsAre(0, 5, 0, 0));
@@ -91,7 +87,7 @@ TEST_P(ConvMeaningTest, NanPassesThroughReluAlone) {
   tensors.input = {kNan, -kInfinity, 2};
   tensors.weight = {1};
   tensors.grad_output = {5, 6, 7};
-  RunConv(shape, 1, *GetParam(), tensors);
+  RunConv(shape, 1, kernels(), tensors);
   EXPECT_THAT(tensors.output, ElementsAre(IsNan(), 0, 2));
   EXPECT_THAT(tensors.grad_input, ElementsAre(5, 0, 7));
 }
@@ -106,7 +102,7 @@ TEST_P(ConvMeaningTest, ANanStaysInItsImage) {
   ConvTensors<float> tensors = DrawTensors(shape, 9, Draw::kGrid, 3);
   tensors.input[0] = kNan;  // of image 0, in a corner
   const ConvTensors<double> expected = ReferenceConv(shape, 9, tensors);
-  RunConv(shape, 9, *GetParam(), tensors);
+  RunConv(shape, 9, kernels(), tensors);
   EXPECT_EQ(Difference(tensors.output, expected.output), 0);
   EXPECT_EQ(Difference(tensors.grad_input, expected.grad_input), 0);
 }
@@ -166,23 +162,23 @@ struct Shifted {
 TEST_P(ConvMeaningTest, PointersNeedBeAlignedForFloatsAlone) {
   const ConvTensors<float> tensors = DrawTensors(kShape, 16, Draw::kGrid, 4);
   Shifted shifted(tensors);
-  shifted.Run(*GetParam(), {0, 16});
+  shifted.Run(kernels(), {0, 16});
   EXPECT_EQ(Difference(shifted.Back(), ReferenceConv(kShape, 16, tensors)), 0);
 }
 
 // Images 8 to 15 by themselves, then the others with the same scratch.
 TEST_P(ConvMeaningTest, RangesMakeUpTheBatch) {
-  const std::int64_t block = ImagesPerBlock(*GetParam());
+  const std::int64_t block = ImagesPerBlock(kernels());
   const std::int64_t images = 2 * block + 3;
   const ConvTensors<float> tensors =
       DrawTensors(kShape, images, Draw::kGrid, 5);
   Shifted shifted(tensors);
-  shifted.Run(*GetParam(), {block, 2 * block});
+  shifted.Run(kernels(), {block, 2 * block});
   const std::int64_t image = kShape.in_channels * kShape.height * kShape.width;
   EXPECT_EQ(shifted.tensors.grad_input[block * image], 0);
   EXPECT_EQ(shifted.tensors.grad_input[1 + 2 * block * image], 0);
-  shifted.Run(*GetParam(), {2 * block, images});
-  shifted.Run(*GetParam(), {0, block});
+  shifted.Run(kernels(), {2 * block, images});
+  shifted.Run(kernels(), {0, block});
   EXPECT_EQ(Difference(shifted.Back(), ReferenceConv(kShape, images, tensors)),
             0);
 }
@@ -190,29 +186,29 @@ TEST_P(ConvMeaningTest, RangesMakeUpTheBatch) {
 TEST_P(ConvMeaningTest, NoImagesChangeNothing) {
   Shifted shifted(DrawTensors(kShape, 0, Draw::kGrid, 6));
   ConvScratch scratch;
-  ConvForward(kShape, {}, {0, 0}, scratch, *GetParam());
+  ConvForward(kShape, {}, {0, 0}, scratch, kernels());
   ConvBackward(kShape, {.grad_weight = &shifted.tensors.grad_weight[1]}, {0, 0},
-               scratch, *GetParam());
+               scratch, kernels());
   EXPECT_THAT(shifted.Back().grad_weight, Each(1.0F));
 }
 
 TEST_P(ConvMeaningTest, WithoutKeptTheOutputIsTheSame) {
   ConvTensors<float> tensors = DrawTensors(kShape, 9, Draw::kReal, 7);
   ConvTensors<float> alone = tensors;
-  RunConv(kShape, 9, *GetParam(), tensors);
+  RunConv(kShape, 9, kernels(), tensors);
   ConvScratch scratch;
   ConvForward(kShape,
               {.input = alone.input.data(),
                .weight = alone.weight.data(),
                .bias = alone.bias.data(),
                .output = alone.output.data()},
-              {0, 9}, scratch, *GetParam());
+              {0, 9}, scratch, kernels());
   EXPECT_EQ(alone.output, tensors.output);
 }
 
 TEST_P(ConvMeaningTest, GradientsThatAreNotWantedMayBeNull) {
   ConvTensors<float> tensors = DrawTensors(kShape, 9, Draw::kReal, 8);
-  RunConv(kShape, 9, *GetParam(), tensors);
+  RunConv(kShape, 9, kernels(), tensors);
   std::vector<std::uint8_t> kept(kShape.KeptBytes(9));
   ConvScratch scratch;
   ConvForward(kShape,
@@ -221,19 +217,19 @@ TEST_P(ConvMeaningTest, GradientsThatAreNotWantedMayBeNull) {
                .bias = tensors.bias.data(),
                .output = tensors.output.data(),
                .kept = kept.data()},
-              {0, 9}, scratch, *GetParam());
+              {0, 9}, scratch, kernels());
   ConvBackwardData back{.input = tensors.input.data(),
                         .weight = tensors.weight.data(),
                         .kept = kept.data(),
                         .grad_output = tensors.grad_output.data()};
   std::vector<float> grad_input(tensors.grad_input.size());
   back.grad_input = grad_input.data();
-  ConvBackward(kShape, back, {0, 9}, scratch, *GetParam());
+  ConvBackward(kShape, back, {0, 9}, scratch, kernels());
   EXPECT_EQ(grad_input, tensors.grad_input);
   std::vector<float> grad_weight(tensors.grad_weight.size(), 1.0F);
   back.grad_input = nullptr;
   back.grad_weight = grad_weight.data();
-  ConvBackward(kShape, back, {0, 9}, scratch, *GetParam());
+  ConvBackward(kShape, back, {0, 9}, scratch, kernels());
   EXPECT_EQ(grad_weight, tensors.grad_weight);
 }
 

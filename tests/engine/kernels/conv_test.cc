@@ -10,20 +10,15 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/kernels/conv_kernels.h"
 #include "tests/engine/kernels/conv_reference.h"
+#include "tests/engine/kernels/conv_variants.h"
 
 namespace dtrain {
 namespace {
 
-// Every test by every variant that runs here.
-class ConvTest : public testing::TestWithParam<const ConvKernels*> {};
+class ConvTest : public ConvVariantTest {};
 
-INSTANTIATE_TEST_SUITE_P(Variants, ConvTest,
-                         testing::ValuesIn(UsableConvKernels()),
-                         [](const auto& info) {
-                           return std::string(info.param->name);
-                         });
+INSTANTIATE_TEST_SUITE_P(Variants, ConvTest, ConvVariants(), ConvVariantName);
 
 struct Sample {
   ConvShape shape;
@@ -90,15 +85,14 @@ double DifferenceOf(const Sample& sample, Draw draw,
 TEST_P(ConvTest, IsExactWhereFloatsAre) {
   for (unsigned number = 0; number < 160; ++number) {
     const Sample sample = DrawSample(number);
-    EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, *GetParam()), 0)
-        << Text(sample);
+    EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0) << Text(sample);
   }
 }
 
 TEST_P(ConvTest, EqualsPlainLoops) {
   for (unsigned number = 1000; number < 1160; ++number) {
     const Sample sample = DrawSample(number);
-    EXPECT_LE(DifferenceOf(sample, Draw::kReal, *GetParam()), 1e-5)
+    EXPECT_LE(DifferenceOf(sample, Draw::kReal, kernels()), 1e-5)
         << Text(sample);
   }
 }
@@ -111,7 +105,7 @@ TEST_P(ConvTest, EqualsPlainLoopsForEveryKernelSize) {
                                   .out_channels = 5,
                                   .kernel = kernel},
                         .images = 9};
-    EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, *GetParam()), 0) << kernel;
+    EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0) << kernel;
   }
 }
 
@@ -122,16 +116,16 @@ TEST_P(ConvTest, EqualsPlainLoopsForTheLayersOfLeNet) {
                                .out_channels = 6,
                                .kernel = 5},
                      .images = 9};
-  EXPECT_EQ(DifferenceOf(first, Draw::kGrid, *GetParam()), 0);
-  EXPECT_LE(DifferenceOf(first, Draw::kReal, *GetParam()), 1e-5);
+  EXPECT_EQ(DifferenceOf(first, Draw::kGrid, kernels()), 0);
+  EXPECT_LE(DifferenceOf(first, Draw::kReal, kernels()), 1e-5);
   const Sample second{.shape = {.in_channels = 6,
                                 .height = 14,
                                 .width = 14,
                                 .out_channels = 16,
                                 .kernel = 5},
                       .images = 9};
-  EXPECT_EQ(DifferenceOf(second, Draw::kGrid, *GetParam()), 0);
-  EXPECT_LE(DifferenceOf(second, Draw::kReal, *GetParam()), 1e-5);
+  EXPECT_EQ(DifferenceOf(second, Draw::kGrid, kernels()), 0);
+  EXPECT_LE(DifferenceOf(second, Draw::kReal, kernels()), 1e-5);
 }
 
 TEST_P(ConvTest, PaddingMayBeWiderThanTheKernel) {
@@ -142,7 +136,7 @@ TEST_P(ConvTest, PaddingMayBeWiderThanTheKernel) {
                                 .kernel = 2,
                                 .padding = 6},
                       .images = 3};
-  EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, *GetParam()), 0);
+  EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0);
 }
 
 struct Pair {
@@ -162,12 +156,12 @@ Pair RunBoth(const Sample& sample, Draw draw, const ConvKernels& kernels) {
 TEST_P(ConvTest, AgreesWithThePortableOne) {
   for (unsigned number = 2000; number < 2160; ++number) {
     const Sample sample = DrawSample(number);
-    const Pair real = RunBoth(sample, Draw::kReal, *GetParam());
+    const Pair real = RunBoth(sample, Draw::kReal, kernels());
     EXPECT_LE(Difference(real.portable.output, real.other.output), 1e-6)
         << Text(sample);
     EXPECT_LE(Difference(real.portable.grad_input, real.other.grad_input), 1e-6)
         << Text(sample);
-    const Pair positive = RunBoth(sample, Draw::kPositive, *GetParam());
+    const Pair positive = RunBoth(sample, Draw::kPositive, kernels());
     EXPECT_LE(Difference(positive.portable, positive.other), 1e-6)
         << Text(sample);
   }
@@ -194,8 +188,9 @@ TEST(ConvVariantsTest, TheBestIsChosenForTheProcessor) {
 
 // The sum of the outputs, each times its grad_output: what the gradients are
 // of.
-double Loss(const Sample& sample, ConvTensors<float> tensors) {
-  RunConv(sample.shape, sample.images, BestConvKernels(), tensors);
+double Loss(const Sample& sample, ConvTensors<float> tensors,
+            const ConvKernels& kernels) {
+  RunConv(sample.shape, sample.images, kernels, tensors);
   double sum = 0;
   for (std::size_t i = 0; i < tensors.output.size(); ++i) {
     sum += static_cast<double>(tensors.output[i]) * tensors.grad_output[i];
@@ -206,7 +201,8 @@ double Loss(const Sample& sample, ConvTensors<float> tensors) {
 // The largest difference between a gradient and what the loss changes by.
 double SlopeDifference(const Sample& sample, const ConvTensors<float>& tensors,
                        std::vector<float> ConvTensors<float>::*values,
-                       const std::vector<float>& gradient, double start) {
+                       const std::vector<float>& gradient, double start,
+                       const ConvKernels& kernels) {
   constexpr float kStep = 1.0F / 512;
   double largest = 0;
   for (std::size_t i = 0; i < gradient.size(); i += gradient.size() / 8 + 1) {
@@ -215,13 +211,14 @@ double SlopeDifference(const Sample& sample, const ConvTensors<float>& tensors,
     (more.*values)[i] += kStep;
     (less.*values)[i] -= kStep;
     const double slope =
-        (Loss(sample, more) - Loss(sample, less)) / (2 * kStep);
+        (Loss(sample, more, kernels) - Loss(sample, less, kernels)) /
+        (2 * kStep);
     largest = std::max(largest, std::abs(slope - (gradient[i] - start)));
   }
   return largest;
 }
 
-TEST(ConvGradientTest, IsTheSlopeOfTheOutput) {
+TEST_P(ConvTest, GradientIsTheSlopeOfTheOutput) {
   const Sample sample{.shape = {.in_channels = 2,
                                 .height = 9,
                                 .width = 8,
@@ -233,10 +230,10 @@ TEST(ConvGradientTest, IsTheSlopeOfTheOutput) {
   const Tensors tensors =
       DrawTensors(sample.shape, sample.images, Draw::kReal, 5);
   Tensors done = tensors;
-  RunConv(sample.shape, sample.images, BestConvKernels(), done);
+  RunConv(sample.shape, sample.images, kernels(), done);
   const auto difference = [&](auto values, const std::vector<float>& gradient,
                               double start) {
-    return SlopeDifference(sample, tensors, values, gradient, start);
+    return SlopeDifference(sample, tensors, values, gradient, start, kernels());
   };
   EXPECT_LE(difference(&Tensors::input, done.grad_input, 0), 2e-2);
   EXPECT_LE(difference(&Tensors::weight, done.grad_weight, 1), 2e-2);

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "engine/kernels/conv.h"
+
+namespace dtrain {
+
+/// A test that runs by every variant of the kernels, whose name is its
+/// parameter. It is skipped where the processor cannot run the variant.
+class ConvVariantTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto usable = UsableConvKernels();
+    const auto found = std::ranges::find(
+        usable, GetParam(),
+        [](const ConvKernels* one) { return std::string(NameOf(*one)); });
+    if (found == usable.end()) {
+      GTEST_SKIP() << "this processor cannot run the kernels '" << GetParam()
+                   << "'";
+    }
+    kernels_ = *found;
+  }
+
+  const ConvKernels& kernels() const { return *kernels_; }
+
+ private:
+  const ConvKernels* kernels_ = nullptr;
+};
+
+inline auto ConvVariants() {
+  return testing::Values("portable", "avx2", "avx512");
+}
+
+inline std::string ConvVariantName(
+    const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+}  // namespace dtrain
