@@ -49,6 +49,32 @@ class DataTest : public testing::Test {
   const CliRunner dtrain_;
 };
 
+// Fetches that succeed, from a mirror on this machine. Weights are recognised
+// by the first 8 digits of their SHA-256, so a small file can have the digits
+// of ResNet-50's: the number at its end was searched for.
+class DataMirrorTest : public DataTest {
+ protected:
+  CliResult Fetch(const HttpServer& mirror) const {
+    return dtrain_.Run(
+        {"data", "fetch", "resnet50", "--from", mirror.address()});
+  }
+  HttpServer::Handler Honest() const {
+    return [this](const HttpRequest& request) {
+      if (request.path == "/resnet50-0676ba61.pth")
+        return Serve(weights_, request);
+      return HttpAnswer{.status = "404 Not Found"};
+    };
+  }
+  std::string Placed() const {
+    std::ifstream file(file_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const std::string weights_ = std::string(4032, 'w') + "0078511997";
+  const fs::path directory_ = Cache() / "pretrained";
+  const fs::path file_ = directory_ / "resnet50-0676ba61.pth";
+};
+
 struct DataMisuse {
   std::vector<std::string> arguments;
   std::string message;
@@ -206,6 +232,101 @@ TEST_F(DataTest, SeesDamageOnlyByReading) {
   EXPECT_THAT(result.err,
               HasSubstr("1 of 1 sets are not whole; 'dtrain data fetch mnist' "
                         "mends the first"));
+}
+
+TEST_F(DataMirrorTest, FetchesVerifiesAndLeavesWhatIsThere) {
+  const HttpServer mirror(Honest());
+  const CliResult first = Fetch(mirror);
+  EXPECT_EQ(first.code, 0);
+  EXPECT_EQ(first.out, "resnet50: fetched into " + directory_.string() +
+                           " (1 file, 4.0 kB)\n");
+  EXPECT_EQ(first.err, "");
+  EXPECT_EQ(Placed(), weights_);
+  EXPECT_FALSE(fs::exists(Cache() / ".resnet50.partial"));
+  EXPECT_EQ(mirror.Requests().size(), 1);
+
+  const CliResult second = Fetch(mirror);
+  EXPECT_EQ(second.code, 0);
+  EXPECT_EQ(second.out, "resnet50: is there already, in " +
+                            directory_.string() + " (1 file, 4.0 kB)\n");
+  EXPECT_EQ(mirror.Requests().size(), 1);
+
+  const CliResult verified =
+      dtrain_.Run({"data", "verify", "resnet50", "--json"});
+  EXPECT_EQ(verified.code, 0);
+  EXPECT_EQ(verified.Json()["sets"][0]["state"], "good");
+}
+
+TEST_F(DataMirrorTest, PrintsWhatItFetchedAsJson) {
+  const HttpServer mirror(Honest());
+  const CliResult result = dtrain_.Run(
+      {"data", "fetch", "resnet50", "--from", mirror.address(), "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.Json()["sets"], json({{{"name", "resnet50"},
+                                          {"directory", directory_.string()},
+                                          {"fetched", true},
+                                          {"files", 1},
+                                          {"bytes", 4042}}}));
+}
+
+TEST_F(DataMirrorTest, ResumesADownloadThatBrokeOff) {
+  const HttpServer mirror([this](const HttpRequest& request) {
+    HttpAnswer answer = Serve(weights_, request);
+    if (request.from < 0) answer.send = 1000;
+    return answer;
+  });
+  const CliResult result = Fetch(mirror);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("; trying again\n"));
+  EXPECT_EQ(Placed(), weights_);
+  ASSERT_EQ(mirror.Requests().size(), 2);
+  EXPECT_EQ(mirror.Requests()[1].from, 1000);
+}
+
+TEST_F(DataMirrorTest, ResumesWhatAStoppedCallKept) {
+  const HttpServer broken([this](const HttpRequest&) {
+    return HttpAnswer{.body = weights_, .send = 1000};
+  });
+  const CliResult stopped =
+      dtrain_.Run({"data", "fetch", "resnet50", "--from", broken.address()},
+                  {.signal_when = "trying again"});
+  EXPECT_EQ(stopped.code, 130) << stopped.err;
+
+  const HttpServer mirror(Honest());
+  EXPECT_EQ(Fetch(mirror).code, 0);
+  EXPECT_EQ(Placed(), weights_);
+  ASSERT_EQ(mirror.Requests().size(), 1);
+  EXPECT_EQ(mirror.Requests()[0].from, 1000);
+}
+
+TEST_F(DataMirrorTest, RefusesAFileWithAnotherChecksum) {
+  const HttpServer mirror([this](const HttpRequest& request) {
+    std::string other = weights_;
+    other.back() = '8';
+    return Serve(other, request);
+  });
+  const CliResult result = Fetch(mirror);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              AllOf(StartsWith("dtrain: error: resnet50: "),
+                    HasSubstr(mirror.address() +
+                              "/resnet50-0676ba61.pth: it has another file "
+                              "there: the SHA-256 begins with "),
+                    HasSubstr(", not with 0676ba61"), HasSubstr("--from")));
+  EXPECT_FALSE(fs::exists(directory_));
+  EXPECT_EQ(Row("resnet50")["state"], "missing");
+}
+
+TEST_F(DataMirrorTest, MendsADamagedFile) {
+  const HttpServer mirror(Honest());
+  EXPECT_EQ(Fetch(mirror).code, 0);
+  Touch(file_, std::string(4042, 'x'));
+  const CliResult mended = Fetch(mirror);
+  EXPECT_EQ(mended.code, 0);
+  EXPECT_THAT(mended.err, HasSubstr("fetching it again"));
+  EXPECT_THAT(mended.out, StartsWith("resnet50: fetched into "));
+  EXPECT_EQ(Placed(), weights_);
 }
 
 // With the real files: in $DTRAIN_DATA of who runs the tests.
