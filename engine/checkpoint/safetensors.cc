@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr std::uint64_t kMaxHeader = 16'000'000;
 constexpr std::size_t kMaxDimensions = 64;
-constexpr int kMaxDepth = 4;
+constexpr std::size_t kMaxDepth = 4;
 constexpr std::string_view kMetadata = "__metadata__";
 
 constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kTypes{{
@@ -61,8 +61,8 @@ std::optional<std::uint64_t> Unsigned(const json& value) {
   return value.get<std::uint64_t>();
 }
 
-// Looks at a header before it is parsed: nothing in one is nested deeper, and
-// no name stands there twice.
+// Checks a header before it is parsed: nothing is nested too deep, and no
+// object has a key twice.
 class HeaderCheck : public nlohmann::json_sax<json> {
  public:
   const std::string& fault() const { return fault_; }
@@ -74,13 +74,24 @@ class HeaderCheck : public nlohmann::json_sax<json> {
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return Enter(); }
+  bool start_object(std::size_t) override {
+    if (!Enter()) return false;
+    keys_[depth_ - 1] = {};
+    return true;
+  }
   bool end_object() override { return Leave(); }
   bool start_array(std::size_t) override { return Enter(); }
   bool end_array() override { return Leave(); }
   bool key(string_t& name) override {
-    if (depth_ != 1 || names_.insert(name).second) return true;
-    fault_ = Named(name) + " is there twice";
+    if (keys_[depth_ - 1].insert(name).second) {
+      if (depth_ == 1) entry_ = name;
+      return true;
+    }
+    fault_ = depth_ == 1
+                 ? Named(name) + " is there twice"
+                 : (entry_ == kMetadata ? "its __metadata__" : Named(entry_)) +
+                       " has '" + Truncate(EscapeForTerminal(name), 60) +
+                       "' twice";
     return false;
   }
   bool parse_error(std::size_t, const std::string&,
@@ -95,8 +106,10 @@ class HeaderCheck : public nlohmann::json_sax<json> {
     return true;
   }
 
-  int depth_ = 0;
-  std::unordered_set<std::string> names_;
+  std::size_t depth_ = 0;
+  // Keys of the objects that are open, by depth.
+  std::array<std::unordered_set<std::string>, kMaxDepth> keys_;
+  std::string entry_;  // the outermost key
   std::string fault_;
 };
 

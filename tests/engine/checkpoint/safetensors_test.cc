@@ -69,6 +69,39 @@ TEST(SafetensorsTest, SkipsMetadata) {
   EXPECT_EQ(Fault(File(R"({"__metadata__":{"format":"pt"}})", "")), "valid");
 }
 
+TEST(SafetensorsTest, MetadataMayHaveTheKeysOfATensor) {
+  EXPECT_EQ(Fault(File(R"({"__metadata__":{"dtype":"pt","a":""},)"
+                       R"("a":{"dtype":"U8","shape":[0],)"
+                       R"("data_offsets":[0,0]},)"
+                       R"("b":{"dtype":"U8","shape":[0],)"
+                       R"("data_offsets":[0,0]}})",
+                       "")),
+            "valid");
+}
+
+// What is known of the keys of one object is not cleared for each of the next
+// at the cost of the largest.
+TEST(SafetensorsTest, TakesNoLongerForTheTensorsBelowMuchMetadata) {
+  const auto seconds = [](int metadata, int tensors) {
+    std::string header = R"({"__metadata__":{"x":"")";
+    for (int i = 0; i < metadata; ++i) {
+      header += ",\"" + std::to_string(i) + R"(":"")";
+    }
+    header += "}";
+    for (int i = 0; i < tensors; ++i) {
+      header += ",\"" + std::to_string(i) +
+                R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(Fault(File(header + "}", "")), "valid");
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         begin)
+        .count();
+  };
+  EXPECT_LT(seconds(100'000, 10'000),
+            5 * (seconds(100'000, 0) + seconds(0, 10'000)));
+}
+
 // A quarter of a million: the parser's callbacks look at all those before each.
 TEST(SafetensorsTest, TakesTimeInProportionToTheTensors) {
   const auto seconds = [](int tensors) {
@@ -144,6 +177,20 @@ INSTANTIATE_TEST_SUITE_P(
                      R"("a":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}})",
                      "abc"),
                 "tensor 'a' is there twice"},
+        BadFile{"DuplicateMetadata",
+                File(R"({"__metadata__":{},"__metadata__":{}})", ""),
+                "tensor '__metadata__' is there twice"},
+        BadFile{"DuplicateKeyOfATensor",
+                File(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                     R"("b":{"dtype":"U8","shape":[2],"dtype":"I8",)"
+                     R"("data_offsets":[1,3]}})",
+                     "abc"),
+                "tensor 'b' has 'dtype' twice"},
+        BadFile{"DuplicateKeyOfTheMetadata",
+                File(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                     R"("__metadata__":{"format":"pt","x":"","format":"np"}})",
+                     "a"),
+                "its __metadata__ has 'format' twice"},
         BadFile{"Metadata", File(R"({"__metadata__":{"format":1}})", ""),
                 "no map of texts"},
         BadFile{"Hole", Tensor(R"([1],"data_offsets":[4,8])", "abcdefgh"),
