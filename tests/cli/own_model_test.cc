@@ -56,17 +56,19 @@ TEST_F(OwnModelTest, TheNewModelPassesItsTest) {
 }
 
 TEST_F(OwnModelTest, GoesOnAsItWasAfterTheDirectoryHasChanged) {
-  const CliResult paused =
-      dtrain_.Run({"create", "mine/const.yaml", "--timeout", "5", "--set",
-                   "searcher.max_length=10000000"});
-  ASSERT_EQ(paused.code, 124) << paused.err;
+  const CliResult paused = dtrain_.Run(
+      {"create", "mine/const.yaml", "--set", "searcher.max_length=10000000",
+       "--set", "min_validation_period=500"},
+      {.signal_when = "validation at batch 500"});
+  ASSERT_EQ(paused.code, 130) << paused.err;
   EXPECT_THAT(paused.err, HasSubstr("compiling mine/model_def.cpp"));
   // Neither this change nor the place matters to it.
   Edit("net_->forward(batch.data)", "nonsense");
   fs::rename(dtrain_.directory() / "mine", dtrain_.directory() / "moved");
 
-  const CliResult resumed = dtrain_.Run({"resume", "1", "--timeout", "2"});
-  EXPECT_EQ(resumed.code, 124) << resumed.err;
+  const CliResult resumed =
+      dtrain_.Run({"resume", "1"}, {.signal_when = "validation at batch "});
+  EXPECT_EQ(resumed.code, 130) << resumed.err;
   EXPECT_THAT(resumed.err, Not(HasSubstr("compiling")));
 
   const std::string uuid = dtrain_.Run({"checkpoints", "1", "--json"})
