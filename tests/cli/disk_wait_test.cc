@@ -18,7 +18,7 @@ TEST(DiskWaitTest, EndsInAPauseInEachCommandThatRuns) {
   dtrain.Write("program/train.sh",
                "bytes=100; [ -e $HOME/full ] && bytes=3000000\n"
                "for i in 1 2 3 4 5 6 7 8; do\n"
-               "  c=$DTRAIN_SCRATCH/$i; mkdir $c\n"
+               "  c=$HOME/$i; mkdir -p $c\n"
                "  head -c $bytes /dev/zero >$c/model\n"
                "  echo '{\"type\": \"checkpoint\", \"batches\": '$i', "
                "\"path\": \"'$c'\"}' >&3\n"

@@ -159,19 +159,20 @@ cat err >&2
 }
 
 TEST_F(FullDiskTest, ProgramIsStoppedUntilThereIsSpace) {
-  dtrain_.Write("train.sh",
-                "i=$(cat \"$DTRAIN_CHECKPOINT/i\" 2>/dev/null || echo 0)\n"
-                "while [ $i -lt 100 ]; do\n"
-                "  i=$((i + 1)); sleep 0.02\n"
-                "  [ $((i % 10)) = 0 ] || continue\n"
-                "  rm -rf \"$DTRAIN_SCRATCH/c\"; mkdir \"$DTRAIN_SCRATCH/c\"\n"
-                "  echo $i >\"$DTRAIN_SCRATCH/c/i\"\n"
-                "  head -c 400000 /dev/zero >\"$DTRAIN_SCRATCH/c/model\"\n"
-                "  echo '{\"type\": \"checkpoint\", \"batches\": '$i', "
-                "\"path\": \"'$DTRAIN_SCRATCH/c'\"}' >&3\n"
-                "  echo '{\"type\": \"validation\", \"batches\": '$i', "
-                "\"metrics\": {\"loss\": '$((200 - i))'}}' >&3\n"
-                "done\n");
+  dtrain_.Write(
+      "train.sh",
+      "i=$(cat \"$DTRAIN_CHECKPOINT/i\" 2>/dev/null || echo 0)\n"
+      "while [ $i -lt 100 ]; do\n"
+      "  i=$((i + 1)); sleep 0.02\n"
+      "  [ $((i % 10)) = 0 ] || continue\n"
+      "  rm -rf \"$DTRAIN_DIRECTORY/c\"; mkdir \"$DTRAIN_DIRECTORY/c\"\n"
+      "  echo $i >\"$DTRAIN_DIRECTORY/c/i\"\n"
+      "  head -c 400000 /dev/zero >\"$DTRAIN_DIRECTORY/c/model\"\n"
+      "  echo '{\"type\": \"checkpoint\", \"batches\": '$i', "
+      "\"path\": \"'$DTRAIN_DIRECTORY/c'\"}' >&3\n"
+      "  echo '{\"type\": \"validation\", \"batches\": '$i', "
+      "\"metrics\": {\"loss\": '$((200 - i))'}}' >&3\n"
+      "done\n");
   dtrain_.Write("program.yaml",
                 "name: program\nentrypoint: [bash, train.sh]\n"
                 "searcher: {name: single, metric: loss, max_length: "
