@@ -52,7 +52,9 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
 
 void SetUpBackup(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<BackupOptions>();
-  AddOption(app, "FILE", options->file, "A new file for the copy").Required();
+  AddOption(app, "FILE", options->file, "A new file for the copy")
+      .Required()
+      .IsPath();
   AddJsonOption(app, *options);
   SetFooter(app,
             "The copy has all experiments, trials and metrics. It leaves out "

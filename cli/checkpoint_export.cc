@@ -170,7 +170,8 @@ void SetUpCheckpointExport(CLI::App& app, Invocation& invocation) {
       .Required();
   AddOption(app, "--out", options->out,
             "To this file, else to its first 8 characters .pth or .safetensors")
-      .TypeName("FILE");
+      .TypeName("FILE")
+      .IsPath();
   AddOption(app, "--model", options->model,
             "Only the model that the trial added under this name")
       .TypeName("NAME");

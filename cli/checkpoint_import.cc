@@ -280,17 +280,21 @@ int Import(const ImportOptions& options, const GlobalOptions& globals) {
 void SetUpCheckpointImport(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ImportOptions>();
   AddOption(app, "FILE", options->file, "Weights: .pth or .safetensors")
-      .Required();
+      .Required()
+      .IsPath();
   AddOption(app, "CONFIG", options->config,
-            "YAML of the trial that they are of; else they are converted");
-  AddOption(app, "CONTEXT", options->context, "Directory of its other files");
+            "YAML of the trial that they are of; else they are converted")
+      .IsPath();
+  AddOption(app, "CONTEXT", options->context, "Directory of its other files")
+      .IsPath();
   AddOption(app, "--set", options->overrides,
             "Value instead of the one in CONFIG")
       .TypeName("KEY=VALUE")
       .OneEach();
   AddOption(app, "--out", options->out,
             "Without CONFIG: to this safetensors file")
-      .TypeName("FILE");
+      .TypeName("FILE")
+      .IsPath();
   AddFlag(app, "--force", options->force, "Replace a file that is there");
   AddJsonOption(app, *options);
   OnParsed(app, [options, &invocation] {

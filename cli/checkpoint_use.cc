@@ -144,7 +144,8 @@ void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
       .ShowDefault();
   AddOption(app, "--data", options.data,
             "Directory of the data, instead of where the trial found it")
-      .TypeName("DIR");
+      .TypeName("DIR")
+      .IsPath();
   AddOption(
       app, "--slots", options.slots,
       "Where: auto, all, none, cpu[:N], gpu:N, most_free, or GPUs: [0,1]");

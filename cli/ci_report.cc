@@ -240,7 +240,7 @@ void AddCiFlags(CLI::App& app, CiFlags& flags,
                 std::optional<CliOption> detach) {
   const CliOption junit =
       AddOption(app, "--junit", flags.junit, "Write a JUnit report");
-  junit.TypeName("FILE");
+  junit.TypeName("FILE").IsPath();
   const CliOption annotate =
       AddOption(app, "--annotate", flags.annotate,
                 "Annotate findings and failures, write a step summary");

@@ -4,12 +4,14 @@
 #include <cctype>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/build_info.h"
 #include "cli/exit_code.h"
+#include "cli/options.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
@@ -39,8 +41,9 @@ ColorChoice ColorFromName(const std::string& word) {
 }
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
-  app.add_option("--store", globals.store, "Directory of the store")
-      ->type_name("DIR");
+  AddOption(app, "--store", globals.store, "Directory of the store")
+      .TypeName("DIR")
+      .IsPath();
   app.add_option_function<std::string>(
          "--color",
          [&globals](const std::string& word) {
@@ -156,6 +159,23 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   return Where(app) + text + "; see " + HelpHint(app);
 }
 
+// The words after the program's name, the last first, as CLI11 wants them.
+// For the value of "--name=" CLI11 would take the next word: here it is empty,
+// as that of "--name ''".
+std::vector<std::string> ReversedWords(int argc, char** argv) {
+  std::vector<std::string> words;
+  bool options = true;
+  for (const std::string word : std::span(argv, argc).subspan(1)) {
+    options = options && word != "--";
+    const bool empty =
+        options && word.starts_with("--") && word.find('=') == word.size() - 1;
+    words.push_back(empty ? word.substr(0, word.size() - 1) : word);
+    if (empty) words.emplace_back();
+  }
+  std::ranges::reverse(words);
+  return words;
+}
+
 std::function<int()> Print(std::string text) {
   return [text = std::move(text)] {
     std::cout << text;
@@ -212,7 +232,7 @@ void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   AddGlobalOptions(app, invocation.globals);
   AddCommands(app, invocation);
   try {
-    app.parse(argc, argv);
+    app.parse(ReversedWords(argc, argv));
     if (!invocation.run) invocation.run = Print(MainHelp());
   } catch (const CLI::CallForVersion& version) {
     invocation.run = Print(std::string(version.what()) + "\n");

@@ -98,7 +98,8 @@ void SetUpConfig(CLI::App& app, Invocation& invocation) {
   AddJsonOption(app, *options);
   AddOption(app, "--export", options->export_to,
             "Write it and the stored context into this new directory")
-      .TypeName("DIR");
+      .TypeName("DIR")
+      .IsPath();
   AddFlag(app, "--original", options->original,
           "The file as it was given, not as it was run");
   OnParsed(app, [options, &invocation] {

@@ -174,8 +174,10 @@ int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
 void SetUpCreate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<CreateOptions>();
   AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
-      .Required();
-  AddOption(app, "CONTEXT", options->context, "Directory of its other files");
+      .Required()
+      .IsPath();
+  AddOption(app, "CONTEXT", options->context, "Directory of its other files")
+      .IsPath();
   AddOption(app, "--set", options->overrides,
             "Value instead of the one in the file")
       .TypeName("KEY=VALUE")

@@ -94,10 +94,12 @@ void SetUpDataFetch(CLI::App& app, Invocation& invocation) {
       .Required();
   AddOption(app, "--from", options->from,
             "Get the files from this address or directory instead")
-      .TypeName("URL|DIR");
+      .TypeName("URL|DIR")
+      .IsPath();
   AddOption(app, "--to", options->to,
             "The data directory, else $DTRAIN_DATA, else the cache")
-      .TypeName("DIR");
+      .TypeName("DIR")
+      .IsPath();
   AddFlag(app, "--force", options->force, "Fetch even what is there and good");
   AddJsonOption(app, *options);
   OnParsed(app, [options, &invocation] {

@@ -73,7 +73,8 @@ void SetUpDataList(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<DataListOptions>();
   AddOption(app, "--to", options->to,
             "Look in this data directory, not in the usual ones")
-      .TypeName("DIR");
+      .TypeName("DIR")
+      .IsPath();
   AddTableOptions(app, *options);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

@@ -122,7 +122,8 @@ void SetUpDataVerify(CLI::App& app, Invocation& invocation) {
   AddOption(app, "NAME", options->names, "Sets; none: all that are there");
   AddOption(app, "--to", options->to,
             "Look in this data directory, not in the usual ones")
-      .TypeName("DIR");
+      .TypeName("DIR")
+      .IsPath();
   AddTableOptions(app, *options);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

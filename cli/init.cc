@@ -125,7 +125,8 @@ void SetUpInit(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<InitOptions>();
   AddOption(app, "DIR", options->directory,
             "Directory to make; existing files stay")
-      .Required();
+      .Required()
+      .IsPath();
   AddJsonOption(app, *options);
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {

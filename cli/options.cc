@@ -60,6 +60,15 @@ const CliOption& CliOption::ShowDefault() const {
   return *this;
 }
 
+const CliOption& CliOption::IsPath() const {
+  option_->check(CLI::Validator(
+      [](const std::string& text) -> std::string {
+        return text.empty() ? "is empty; give a path, or leave it out" : "";
+      },
+      /*description=*/"", "path"));
+  return *this;
+}
+
 const CliOption& CliOption::OneEach() const {
   option_->allow_extra_args(false);
   return *this;

@@ -27,6 +27,8 @@ class CliOption {
   const CliOption& TypeName(const std::string& name) const;
   /// Its default is shown in the help.
   const CliOption& ShowDefault() const;
+  /// Its value is a path; an empty one is refused.
+  const CliOption& IsPath() const;
   /// It takes one value each time it is given.
   const CliOption& OneEach() const;
   /// Its value is a whole number of at least `least`.

@@ -120,7 +120,8 @@ void SetUpPlot(CLI::App& app, Invocation& invocation) {
       .OneOf({"batches", "epochs"})
       .ShowDefault();
   AddOption(app, "--out", options->out, "Draw into this SVG file")
-      .TypeName("FILE");
+      .TypeName("FILE")
+      .IsPath();
   OnParsed(app, [options, &invocation] {
     invocation.run = [options, &invocation] {
       return Plot(*options, invocation.globals);

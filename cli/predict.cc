@@ -293,12 +293,14 @@ void SetUpPredict(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<PredictOptions>();
   AddCheckpointUseOptions(app, *options);
   AddOption(app, "INPUT", options->inputs,
-            "Images and folders of them, instead of a set");
+            "Images and folders of them, instead of a set")
+      .IsPath();
   AddOption(app, "--limit", options->limit, "At most so many samples (0: all)")
       .AtLeast(0);
   AddOption(app, "--out", options->out,
             "Write all of it to this safetensors file instead")
-      .TypeName("FILE");
+      .TypeName("FILE")
+      .IsPath();
   AddFlag(app, "--features", options->features,
           "What the model makes of a sample before it judges it");
   AddTableOptions(app, *options);

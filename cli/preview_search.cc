@@ -188,7 +188,8 @@ int PreviewSearch(const PreviewSearchOptions& options,
 void SetUpPreviewSearch(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<PreviewSearchOptions>();
   AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
-      .Required();
+      .Required()
+      .IsPath();
   AddOption(app, "--set", options->overrides,
             "Value instead of the one in the file")
       .TypeName("KEY=VALUE")

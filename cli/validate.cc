@@ -85,9 +85,11 @@ int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
 void SetUpValidate(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ValidateOptions>();
   AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
-      .Required();
+      .Required()
+      .IsPath();
   const CliOption context = AddOption(app, "CONTEXT", options->context,
                                       "Directory of its other files");
+  context.IsPath();
   AddOption(app, "--set", options->overrides,
             "Value instead of the one in the file")
       .TypeName("KEY=VALUE")

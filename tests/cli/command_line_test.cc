@@ -82,6 +82,22 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"plot", "1", "--x", "time"},
                 "plot: --x: wants batches or epochs, not 'time'; see 'dtrain "
                 "plot --help'"},
+        Mistake{{"--store", "", "list"},
+                "list: --store: is empty; give a path, or leave it out; see "
+                "'dtrain list --help'"},
+        Mistake{{"--store=", "list"},
+                "list: --store: is empty; give a path, or leave it out; see "
+                "'dtrain list --help'"},
+        Mistake{{"list", "--store="},
+                "list: --store: is empty; give a path, or leave it out; see "
+                "'dtrain list --help'"},
+        Mistake{{"create", ""},
+                "create: CONFIG: is empty; give a path, or leave it out; see "
+                "'dtrain create --help'"},
+        Mistake{{"list", "--stroe="},
+                "unknown option '--stroe'; did you mean '--store'?"},
+        Mistake{{"list", "--json="},
+                "list: unexpected argument ''; see 'dtrain list --help'"},
         Mistake{{"--color", "pink", "list"},
                 "--color: wants auto, always or never, not 'pink'"},
         Mistake{{"trials", "3.1"},
@@ -93,6 +109,59 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"list", "--sort", "age"},
                 "--sort: there is no field 'age'; there are id, name, state, "
                 "progress, searcher, trials, best, started, duration"}));
+
+// Each option of each command whose value is a file or a directory.
+class EmptyPathTest : public testing::TestWithParam<std::vector<std::string>> {
+};
+
+TEST_P(EmptyPathTest, IsRefused) {
+  std::vector<std::string> arguments = GetParam();
+  arguments.emplace_back("");
+  const CliResult result = CliRunner().Run(arguments);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              HasSubstr(": is empty; give a path, or leave it out; see "));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, EmptyPathTest,
+    testing::ValuesIn(std::vector<std::vector<std::string>>{
+        {"backup"},
+        {"checkpoint", "export", "abcd", "--format", "safetensors", "--out"},
+        {"checkpoint", "import"},
+        {"checkpoint", "import", "a.pth"},
+        {"checkpoint", "import", "a.pth", "a.yaml"},
+        {"checkpoint", "import", "a.pth", "--out"},
+        {"config", "1", "--export"},
+        {"create", "a.yaml"},
+        {"create", "a.yaml", "--junit"},
+        {"data", "fetch", "mnist", "--from"},
+        {"data", "fetch", "mnist", "--to"},
+        {"data", "list", "--to"},
+        {"data", "verify", "--to"},
+        {"evaluate", "1.1", "--data"},
+        {"init"},
+        {"plot", "1", "--out"},
+        {"predict", "1.1"},
+        {"predict", "1.1", "--out"},
+        {"preview-search"},
+        {"validate"},
+        {"validate", "a.yaml"}}));
+
+TEST_F(CommandLineTest, AnEmptyVariableNamesNoStore) {
+  const CliResult result =
+      dtrain_.RunProgram({"env", "DTRAIN_STORE=", "dtrain", "list"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr((dtrain_.directory() / ".dtrain").string()));
+}
+
+TEST_F(CommandLineTest, WordsAfterTwoDashesAreTakenAsTheyAre) {
+  const CliResult result = dtrain_.Run({"validate", "--", "--store="});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--store=: there is no such file"));
+}
 
 class HelpTest : public testing::TestWithParam<std::string> {};
 
