@@ -18,8 +18,9 @@ bool Lists(const std::string& commas, const std::string& name) {
 
 // Where the hierarchy of `controller` is mounted; for version 2, whose mounts
 // name no controllers, give an empty one.
-std::optional<fs::path> MountPoint(const std::string& controller) {
-  std::ifstream mounts("/proc/self/mounts");
+std::optional<fs::path> MountPoint(const std::string& controller,
+                                   const fs::path& proc) {
+  std::ifstream mounts(proc / "self/mounts");
   std::string device, point, type, options, rest;
   while (mounts >> device >> point >> type >> options &&
          std::getline(mounts, rest)) {
@@ -55,16 +56,17 @@ std::optional<std::int64_t> ReadNumber(const fs::path& file) {
 
 }  // namespace
 
-std::vector<fs::path> CgroupDirectories(const std::string& controller) {
+std::vector<fs::path> CgroupDirectories(const std::string& controller,
+                                        const fs::path& proc) {
   std::vector<fs::path> directories;
-  std::ifstream groups("/proc/self/cgroup");
+  std::ifstream groups(proc / "self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     if (!controllers.empty() && !Lists(controllers, controller)) continue;
-    const auto root = MountPoint(controllers.empty() ? "" : controller);
+    const auto root = MountPoint(controllers.empty() ? "" : controller, proc);
     if (root) AddUpward(*root, line.substr(second + 1), directories);
   }
   return directories;
@@ -82,30 +84,27 @@ std::optional<std::int64_t> CpuLimit(const fs::path& cgroup) {
   return (quota + period - 1) / period;
 }
 
-OutOfMemoryCounter::OutOfMemoryCounter() {
-  for (const fs::path& directory : CgroupDirectories("memory")) {
+OutOfMemoryCounter::OutOfMemoryCounter(const fs::path& proc)
+    : file_(proc / "vmstat") {
+  for (const fs::path& directory : CgroupDirectories("memory", proc)) {
     for (const char* name : {"memory.events", "memory.oom_control"}) {
       std::error_code error;
       if (fs::exists(directory / name, error)) {
-        files_.push_back(directory / name);
+        file_ = directory / name;
         return;
       }
     }
   }
-  files_.emplace_back("/proc/vmstat");
 }
 
 std::int64_t OutOfMemoryCounter::Read() const {
-  std::int64_t sum = 0;
-  for (const fs::path& file : files_) {
-    std::ifstream stream(file);
-    std::string name;
-    std::int64_t value = 0;
-    while (stream >> name >> value) {
-      if (name == "oom_kill") sum += value;
-    }
+  std::ifstream stream(file_);
+  std::string name;
+  std::int64_t value = 0;
+  while (stream >> name >> value) {
+    if (name == "oom_kill") return value;
   }
-  return sum;
+  return 0;
 }
 
 }  // namespace dtrain
