@@ -6,6 +6,7 @@
 
 #include "engine/store/layout.h"
 #include "tests/support/fault_run.h"
+#include "tests/support/mounting.h"
 
 namespace dtrain {
 namespace {
@@ -297,6 +298,49 @@ TEST_F(CommandFaultsTest, EndsWhereAnotherProgramCutsTheIndexOfTheLog) {
               HasSubstr("dtrain.db-shm: was cut"));
   EXPECT_EQ(State(), "INTERRUPTED");
   ExpectResumes();
+}
+
+// The big checkpoint fits on the disk once, and not a second time.
+TEST_F(CommandFaultsTest, CheckpointThatWasGivenUpLeavesItsSpaceToTheNext) {
+  SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
+  std::filesystem::create_directory(dtrain_.directory() / "program");
+  dtrain_.Write("program/program.sh",
+                "report() { echo '{\"type\":\"checkpoint\",\"batches\":'$1',"
+                "\"path\":\"'$DTRAIN_DIRECTORY/$1'\"}' >&3; }\n"
+                "mkdir $DTRAIN_DIRECTORY/1 $DTRAIN_DIRECTORY/2\n"
+                "echo small >$DTRAIN_DIRECTORY/2/model\n"
+                "head -c $DTRAIN_HPARAM_bytes /dev/zero "
+                ">$DTRAIN_DIRECTORY/1/model\n"
+                "report 1\n"
+                "for i in $(seq 300); do [ -e $DTRAIN_DIRECTORY/1 ] || break; "
+                "sleep 0.1; done\n"
+                "[ -e $DTRAIN_DIRECTORY/1 ] && echo is kept || echo is gone\n"
+                "report 2\n"
+                "echo '{\"type\":\"validation\",\"batches\":2,\"metrics\":{"
+                "\"loss\":1}}' >&3\n");
+  dtrain_.Write("program/fault.yaml",
+                "name: command\nentrypoint: bash program.sh\n"
+                "hyperparameters: {bytes: 10}\n"
+                "searcher: {name: single, metric: loss, max_length: 2}\n"
+                "max_restarts: 0\nresources: {slots: cpu}\n");
+  const CliResult result = RunInOwnMounts(
+      dtrain_,
+      "mkdir disk && mount -t tmpfs -o size=24m tmpfs disk\n"
+      "export DTRAIN_STORE=$PWD/disk/store\n"
+      "dtrain -q create program/fault.yaml >&2; echo code $?\n"
+      "free=$(df -k --output=avail disk | tail -1)\n"
+      "dd if=/dev/zero of=disk/ballast bs=1k count=$((free - 5000)) "
+      "2>/dev/null\n"
+      "dtrain create program/fault.yaml --set hyperparameters.bytes=3000000 "
+      ">&2\n"
+      "echo code $?; dtrain logs 2 | grep -o 'is gone\\|is kept'\n"
+      "dtrain checkpoints 2 --json >checkpoints.json");
+  EXPECT_EQ(result.out, "code 0\ncode 0\nis gone\n") << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no checkpoint at batch 1"));
+  const json saved =
+      dtrain_.RunProgram({"cat", "checkpoints.json"}).Json()["checkpoints"];
+  ASSERT_EQ(saved.size(), 1u) << saved;
+  EXPECT_EQ(saved[0]["batches"], 2);
 }
 
 TEST_F(CommandFaultsTest, DamagedCheckpointIsGoneBackFrom) {
