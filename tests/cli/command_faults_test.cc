@@ -119,6 +119,15 @@ TEST_F(CommandFaultsTest, SignalsAreTold) {
   EXPECT_THAT(Reason(), HasSubstr("killed by signal 9 (SIGKILL)"));
 }
 
+TEST_F(CommandFaultsTest, OutOfMemoryIsToldApartFromAKill) {
+  dtrain_.Write("eat.py", "print(len(b'x' * 400_000_000))\n");
+  dtrain_.Write("fault.yaml", Yaml("python3 eat.py", 10));
+  const CliResult result = ShellWithLittleMemory("dtrain create fault.yaml");
+  if (result.code == 77) GTEST_SKIP() << "no memory cgroup may be made here";
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(Reason(), HasSubstr("out of memory: killed by the kernel"));
+}
+
 TEST_F(CommandFaultsTest, GarbageIsInTheLog) {
   const CliResult result = CreateShell(
       "echo hello >&3\n"

@@ -42,6 +42,26 @@ CliResult FaultRun::Shell(const std::string& script) const {
   return dtrain_.RunProgram({"bash", "-c", script});
 }
 
+CliResult FaultRun::ShellWithLittleMemory(const std::string& script) const {
+  return Shell(
+      "limit=memory.limit_in_bytes\n"
+      "root=$(awk '$3 == \"cgroup\" && $4 ~ /(^|,)memory(,|$)/ {print $2; "
+      "exit}' /proc/self/mounts)\n"
+      "if [ -z \"$root\" ]; then\n"
+      "  limit=memory.max\n"
+      "  root=$(awk '$3 == \"cgroup2\" {print $2; exit}' /proc/self/mounts)\n"
+      "  grep -qw memory $root/cgroup.subtree_control 2>/dev/null ||\n"
+      "    { echo +memory >$root/cgroup.subtree_control; } 2>/dev/null || exit "
+      "77\n"
+      "fi\n"
+      "group=$root/dtrain-test-$$\n"
+      "mkdir $group 2>/dev/null || exit 77\n"
+      "trap 'echo $$ >$root/cgroup.procs; rmdir $group' EXIT\n"
+      "echo 200M >$group/$limit || exit 77\n"
+      "echo $$ >$group/cgroup.procs || exit 77\n" +
+      script);
+}
+
 std::string FaultRun::State() const {
   return Run({"describe", "1", "--json"}).Json().at("state");
 }

@@ -33,6 +33,9 @@ class FaultRun : public testing::Test {
   }
   /// A script of bash in the runner's directory, `dtrain` on its PATH.
   CliResult Shell(const std::string& script) const;
+  /// The same in a control group of its own, of version 1 or 2, that may use
+  /// 200 MB of memory. Exit code 77 where no such group can be made.
+  CliResult ShellWithLittleMemory(const std::string& script) const;
 
   std::string State() const;
   nlohmann::json Trials() const;
