@@ -17,6 +17,11 @@ T Again(const T& report) {
   return std::get<T>(DecodeReport(EncodeReport(report)));
 }
 
+template <typename T>
+T AgainAsOrder(const T& order) {
+  return std::get<T>(DecodeOrder(EncodeOrder(order)));
+}
+
 TEST(NodeMessageTest, HelloComesBackAsItWas) {
   const NodeHello hello = Again(NodeHello{.rank = 1,
                                           .world_size = 4,
@@ -38,23 +43,31 @@ TEST(NodeMessageTest, HelloComesBackAsItWas) {
 }
 
 TEST(NodeMessageTest, AnEndComesBackAsItWas) {
-  const PartEnded ended = Again(PartEnded{
-      .exited = {.trial = kTrial,
-                 .exit_code = -1,
-                 .signal = 9,
-                 .rank = 2,
-                 .out_of_memory = true,
-                 .last_lines = {"a", "b"}},
-      .word = Finished{.reason = EndReason::kError, .message = "no luck"}});
+  const PartEnded ended =
+      Again(PartEnded{.exited = {.trial = kTrial,
+                                 .exit_code = -1,
+                                 .signal = 9,
+                                 .rank = 2,
+                                 .killed_by_us = true,
+                                 .out_of_memory = true,
+                                 .not_started = "no such program",
+                                 .last_lines = {"a", "b"}},
+                      .word = Finished{.reason = EndReason::kError,
+                                       .message = "no luck",
+                                       .unread = {"lr"}}});
 
   EXPECT_EQ(ended.exited.trial, kTrial);
   EXPECT_EQ(ended.exited.exit_code, -1);
   EXPECT_EQ(ended.exited.signal, 9);
   EXPECT_EQ(ended.exited.rank, 2);
+  EXPECT_TRUE(ended.exited.killed_by_us);
   EXPECT_TRUE(ended.exited.out_of_memory);
+  EXPECT_EQ(ended.exited.not_started, "no such program");
   EXPECT_THAT(ended.exited.last_lines, ElementsAre("a", "b"));
   ASSERT_TRUE(ended.word);
+  EXPECT_EQ(ended.word->reason, EndReason::kError);
   EXPECT_EQ(ended.word->message, "no luck");
+  EXPECT_THAT(ended.word->unread, ElementsAre("lr"));
 }
 
 TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
@@ -78,9 +91,14 @@ TEST(NodeMessageTest, AnyBytesMayBePrinted) {
                                    .rank = 1,
                                    .from_stderr = true,
                                    .level = LogLevel::kWarning,
+                                   .partial = true,
                                    .text = "\xff \n \x01"}});
 
+  EXPECT_EQ(printed.trial, kTrial);
   EXPECT_EQ(printed.record.time, Timestamp(5));
+  EXPECT_EQ(printed.record.rank, 1);
+  EXPECT_TRUE(printed.record.from_stderr);
+  EXPECT_TRUE(printed.record.partial);
   EXPECT_EQ(printed.record.level, LogLevel::kWarning);
   EXPECT_EQ(printed.record.text, "\xEF\xBF\xBD \n \x01");
 }
@@ -93,14 +111,27 @@ TEST(NodeMessageTest, ASpecificationComesBackWithItsAddress) {
       .address = RankAddress{
           .host = "node1", .port = 4000, .token = "t", .ranks_here = 2}};
 
-  const auto start =
-      std::get<StartPart>(DecodeOrder(EncodeOrder(StartPart{spec})));
+  const StartPart start = AgainAsOrder(StartPart{spec});
+
+  EXPECT_EQ(start.spec.ToJson(), spec.ToJson());
 
   ASSERT_TRUE(start.spec.address);
   EXPECT_EQ(start.spec.address->host, "node1");
   EXPECT_EQ(start.spec.address->port, 4000);
   EXPECT_EQ(start.spec.address->ranks_here, 2);
   EXPECT_EQ(start.spec.rank, 2);
+}
+
+TEST(NodeMessageTest, SmallMessagesComeBackAsTheyWere) {
+  EXPECT_NO_THROW(Again(Alive{}));
+  EXPECT_EQ(Again(PartStarted{kTrial}).trial, kTrial);
+  EXPECT_NO_THROW(AgainAsOrder(Alive{}));
+  EXPECT_EQ(AgainAsOrder(NodeRefused{"too late"}).reason, "too late");
+  EXPECT_NO_THROW(AgainAsOrder(NodeWelcomed{}));
+  EXPECT_EQ(AgainAsOrder(ExperimentBegun{5}).experiment, 5);
+  EXPECT_EQ(AgainAsOrder(StopPart{kTrial}).trial, kTrial);
+  EXPECT_EQ(AgainAsOrder(KillPart{kTrial}).trial, kTrial);
+  EXPECT_NO_THROW(AgainAsOrder(Goodbye{}));
 }
 
 TEST(NodeMessageTest, OnlySignalsThatAskForAnEndAreHeard) {

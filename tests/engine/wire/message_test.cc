@@ -185,7 +185,7 @@ TEST(MessageTest, ProfileRoundTrips) {
                               .batches = 200,
                               .trained = 150,
                               .samples = 6'400,
-                              .seconds = {0.1, 1.0 / 3, 1e9, 9, 0, 5, 6, 7, 8},
+                              .seconds = {0.1, 1.0 / 3, 1e9, 9, 4, 5, 6, 7, 8},
                               .minor_faults = 12,
                               .peak_bytes = 4'096,
                               .gpu_bytes = 1'000'000,
@@ -197,7 +197,7 @@ TEST(MessageTest, ProfileRoundTrips) {
   EXPECT_EQ(profile.trained, 150);
   EXPECT_EQ(profile.samples, 6'400);
   EXPECT_EQ(profile.seconds,
-            (PhaseSeconds{0.1, 1.0 / 3, 1e9, 9, 0, 5, 6, 7, 8}));
+            (PhaseSeconds{0.1, 1.0 / 3, 1e9, 9, 4, 5, 6, 7, 8}));
   EXPECT_EQ(profile.minor_faults, 12);
   EXPECT_EQ(profile.peak_bytes, 4'096);
   EXPECT_EQ(profile.gpu_bytes, 1'000'000);
