@@ -22,7 +22,10 @@ class StoreWriterTest : public testing::Test {
 };
 
 TEST_F(StoreWriterTest, ExperimentComesBackWhole) {
-  AddSample(store_, 0);
+  NewExperiment experiment = SampleExperiment();
+  experiment.smaller_is_better = false;
+  experiment.storage = "/kept/0b5d";
+  Write([&](StoreWriter& writer) { writer.AddExperiment(experiment); });
 
   const auto detail = store_.Experiment(1);
 
@@ -31,6 +34,9 @@ TEST_F(StoreWriterTest, ExperimentComesBackWhole) {
   EXPECT_EQ(detail->row.description, "a test");
   EXPECT_THAT(detail->row.labels, ElementsAre("fast", "cpu"));
   EXPECT_EQ(detail->row.state, State::kPending);
+  EXPECT_EQ(detail->row.searcher, "single");
+  EXPECT_EQ(detail->row.metric, "val_loss");
+  EXPECT_FALSE(detail->row.smaller_is_better);
   EXPECT_EQ(detail->row.seed, 7u);
   EXPECT_EQ(detail->row.created, Timestamp(1000));
   EXPECT_EQ(detail->row.started, std::nullopt);
@@ -38,6 +44,7 @@ TEST_F(StoreWriterTest, ExperimentComesBackWhole) {
   EXPECT_EQ(detail->yaml, "name: digits\n");
   EXPECT_EQ(detail->config["name"], "digits");
   EXPECT_EQ(detail->provenance["host"], "here");
+  EXPECT_EQ(detail->storage, "/kept/0b5d");
 }
 
 TEST_F(StoreWriterTest, ExperimentsAreNumberedFromOne) {
