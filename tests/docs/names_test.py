@@ -156,7 +156,7 @@ def wrong_key(key: str) -> str:
 
 def wrong_path(text: str) -> str:
     """Empty if the repository has what `text`, a path or pattern, names."""
-    text = text.rstrip("/")
+    text = text.rstrip("/").replace("NAME", "*")  # such as cli/NAME.cc
     if "{" in text:
         first, names, last = re.fullmatch(r"([^{]*)\{([^}]*)\}(.*)", text).groups()
         wrong = [wrong_path(first + name + last) for name in names.split(",")]
