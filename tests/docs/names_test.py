@@ -22,7 +22,7 @@ _FOLDERS = "cli|configs|docs|engine|models|scripts|searchers|tests"
 _PATH = re.compile(rf"^(?:{_FOLDERS})/[\w./*{{}},…-]*$")
 _KEY = re.compile(r"^[a-z_]+(\.[a-z_]+)+$")
 _HIDDEN = {"--allow-unread"}  # has no line in the help of create
-_TEST = re.compile(r"\b([A-Z][a-z]\w*Test)\b(?:\.(\w+)(…?))?")
+_TEST = re.compile(r"\b(?!GoogleTest)([A-Z][a-z]\w*Test)\b(?:\.(\w+)(…?))?")
 
 
 # ---- what there is
