@@ -20,7 +20,8 @@ class Configuration:
     initial_validation: bool
     # No trial depends on another one: the end is the same whatever comes first.
     is_plain: bool
-    # Whether trials fail so often that others go on before they are started again.
+    # Whether trials fail again and again. Each start waits longer than the one before, others have
+    # the slot meanwhile, and a resume waits from the beginning: the order is one of time.
     has_restarts: bool = False
     # Whether the best checkpoint of each trial is made and kept.
     keeps_best: bool = True

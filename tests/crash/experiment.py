@@ -1,6 +1,5 @@
 """One store and the commands that are run on it, as a user would run them."""
 
-import json
 import os
 import socket
 import subprocess
@@ -11,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import bounds
 import processes
+import schemas
+from bounds import Bound
 from configurations import Configuration
-
-# Nothing that dtrain does here takes seconds; on a machine that builds at the same time it may.
-PATIENCE = 120.0
 
 Event = dict[str, Any]
 
@@ -47,11 +46,14 @@ class Runner:
     is_quiet: bool
     started: float = field(default_factory=time.monotonic)
     started_at: float = field(default_factory=time.time)
+    ended: float = 0.0  # as `started`, by the monotonic clock
     code: int | None = None
     peak_kib: int = 0
     # Where several train together: the others, by RANK, and how one is started again.
     followers: dict[int, "Runner"] = field(default_factory=dict)
     follow: Callable[[int], "Runner"] | None = None
+    # What is wrong with the lines of --jsonl, by their schemas.
+    undocumented: list[str] = field(default_factory=list)
     _events: list[Event] = field(default_factory=list)
     _read: int = 0
 
@@ -64,7 +66,10 @@ class Runner:
             text = file.read()
         end = text.rfind(b"\n") + 1
         self._read += end
-        self._events += [json.loads(line) for line in text[:end].splitlines()]
+        lines = [schemas.parse(line) for line in text[:end].splitlines()]
+        for line in lines:
+            self.undocumented += schemas.find_in_event(line)
+        self._events += lines
         return self._events
 
     def count(self, event: str) -> int:
@@ -77,9 +82,15 @@ class Runner:
         if pid != 0:
             self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
             self.peak_kib = usage.ru_maxrss
+            self.ended = time.monotonic()
         return self.code
 
-    def wait(self, limit: float = PATIENCE) -> int | None:
+    @property
+    def age(self) -> float:
+        """Seconds since its start, until its end."""
+        return (self.ended or time.monotonic()) - self.started
+
+    def wait(self, limit: float = bounds.COMMANDS.limit) -> int | None:
         """The exit code, or None if it did not end in time."""
         deadline = time.monotonic() + limit
         while self.poll() is None:
@@ -91,7 +102,7 @@ class Runner:
     def result(self) -> Result:
         out = self.out.read_text(encoding="utf-8", errors="replace")
         err = self.err.read_text(encoding="utf-8", errors="replace")
-        return Result(self.words, self.code, out, err, time.monotonic() - self.started)
+        return Result(self.words, self.code, out, err, self.age)
 
     def pid(self) -> int | None:
         """Of dtrain itself, which is a child of strace where it is traced."""
@@ -142,6 +153,8 @@ class Store:
         self.root = home / "disk" / "store"
         self.mark = uuid.uuid4().hex
         self._runs = 0
+        # What is wrong with the JSON that it printed, by docs/schemas.
+        self.undocumented: list[str] = []
         # The words that make an experiment, and how many processes run it.
         self.creation: tuple[str, ...] = ("create", str(home / "experiment.yaml"))
         self.processes = 1
@@ -175,7 +188,7 @@ class Store:
             (context / name).write_text(text, encoding="utf-8")
         self.creation = ("create", str(path), *([str(context)] if context.exists() else []))
 
-    def command(self, *words: str, limit: float = PATIENCE) -> Result:
+    def command(self, *words: str, bound: Bound = bounds.COMMANDS) -> Result:
         start = time.monotonic()
         line = [str(self.dtrain), "--store", str(self.root), *words]
         try:
@@ -184,19 +197,24 @@ class Store:
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=limit,
+                timeout=bound.limit,
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
             text = (late.stderr or b"").decode(errors="replace")
-            return Result(words, None, "", text, limit)
+            bound.see(time.monotonic() - start)
+            return Result(words, None, "", text, bound.limit)
+        seconds = time.monotonic() - start
+        bound.see(seconds)
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-        return Result(words, done.returncode, out, err, time.monotonic() - start)
+        if "--json" in words and out:
+            self.undocumented += schemas.find_in_document(words, out)
+        return Result(words, done.returncode, out, err, seconds)
 
     def facts(self, *words: str) -> Any:
         """What a command with --json says; None where it fails."""
         result = self.command(*words, "--json")
-        return json.loads(result.out) if result.code == 0 else None
+        return schemas.parse(result.out) if result.code == 0 else None
 
     def start(
         self,
@@ -215,7 +233,9 @@ class Store:
         }
 
         def follow(rank: int) -> Runner:
-            return self._start(*self.creation, variables=place | {"RANK": str(rank)}, quiet=True)
+            # It says whether it has met the runner, to people alone.
+            variables = place | {"RANK": str(rank)}
+            return self._start(*self.creation, variables=variables, quiet=True, flags=())
 
         followers = {rank: follow(rank) for rank in range(1, self.processes)}
         changes = place | {"RANK": "0"} | (variables or {})
@@ -233,11 +253,15 @@ class Store:
         variables: dict[str, str],
         quiet: bool,
         wrapper: Sequence[str] = (),
+        flags: tuple[str, ...] | None = None,
     ) -> Runner:
         self._runs += 1
         out = self.home / f"run{self._runs}.out"
         err = self.home / f"run{self._runs}.err"
-        words = ("-q", *words) if quiet else (*words, "--jsonl")
+        if flags is not None:
+            words = (*flags, *words)
+        else:
+            words = ("-q", *words) if quiet else (*words, "--jsonl")
         line = [*wrapper, str(self.dtrain), "--store", str(self.root), *words]
         with open(out, "wb") as to_out, open(err, "wb") as to_err:
             process = subprocess.Popen(
@@ -248,7 +272,9 @@ class Store:
                 stderr=to_err,
                 start_new_session=True,
             )
-        return Runner(process, words, out, err, self.mark, bool(wrapper), quiet)
+        runner = Runner(process, words, out, err, self.mark, bool(wrapper), quiet)
+        runner.undocumented = self.undocumented
+        return runner
 
 
 def _free_port() -> int:

@@ -37,11 +37,17 @@ class Fault:
     suits: Callable[[Configuration], bool] = lambda _: True
     # A tool of tools.py.
     needs: str = ""
-    # Nobody is left who knows what trials have started: only they end by themselves.
+    # Runner and host die at one moment: nobody is left who knows what trials have set loose. The
+    # trials end by themselves, and the daemons stay, which docs/reliability.md accepts.
     spares_daemons: bool = False
-    # A trial may not be started, or only later than its turn: others come first meanwhile.
+    # The directory of a trial cannot be made: it is started again later than its turn was, and
+    # others come first meanwhile.
     restarts_trials: bool = False
-    # Takes the runner's words away: what it says cannot be judged.
+    # A checkpoint may not be written, which is a warning in the trial's log and no error, or not be
+    # deleted.
+    spoils_checkpoints: bool = False
+    # Takes the runner's words away, since writing them is what fails: they cannot be judged. Only
+    # tests/crash/sweep makes such a fault.
     is_mute: bool = False
     # The experiment ends with it: nothing is resumed.
     is_final: bool = False

@@ -13,12 +13,12 @@ from scene import Scene
 
 
 def pause(scene: Scene) -> bool:
-    result = scene.call("pause", "1", codes={0, 1, 3, 5})
+    result = scene.call("pause", "1", codes={0, 1, 3})
     return result.code == 0
 
 
 def _end(verb: str, scene: Scene) -> bool:
-    result = scene.call(verb, "1", codes={0, 1, 3, 5})
+    result = scene.call(verb, "1", codes={0, 1, 3})
     return result.code == 0
 
 
@@ -39,7 +39,7 @@ def kill_one_trial(scene: Scene) -> bool:
         return False
     number = scene.rng.choice(open_trials)
     scene.canceled.add(number)  # whether it is in time or not
-    return scene.call("kill", f"1.{number}", codes={0, 1, 5}).code == 0
+    return scene.call("kill", f"1.{number}", codes={0, 1}).code == 0
 
 
 def resume_beside(scene: Scene) -> bool:
@@ -96,7 +96,7 @@ def backup(scene: Scene) -> bool:
         return False
     path = scene.store.home / "backup.db"
     path.unlink(missing_ok=True)
-    result = scene.call("backup", str(path), codes={0, 3, 5})
+    result = scene.call("backup", str(path), codes={0})
     if result.code != 0:
         return False
     copy = sqlite3.connect(f"file:{path}?mode=ro", uri=True)

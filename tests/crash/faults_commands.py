@@ -8,11 +8,17 @@ from pathlib import Path
 
 import processes
 import record
-from compare import compare, outcome_of
+from compare import Excuses, compare, outcome_of
 from configurations import Configuration
 from experiment import Runner, Store
 from faults import Fault
-from invariants import Violation, check_database, check_followers, few
+from invariants import (
+    Violation,
+    check_database,
+    check_documents,
+    check_followers,
+    few,
+)
 from scene import Scene
 
 # How long those take at most that only read and copy; one in four lives to its end.
@@ -127,10 +133,10 @@ def backup_and_kill(scene: Scene) -> bool:
     if not scene.store.database.exists():
         return False
     path = scene.fresh("backup")
-    _check_code(scene, _begin_and_kill(scene, "backup", str(path), most=_SHORT), {0, 3, 5})
+    _check_code(scene, _begin_and_kill(scene, "backup", str(path), most=_SHORT), {0})
     if path.exists():
         _check_copy(scene, path)
-    elif scene.call("backup", str(path), codes={0, 3, 5}).code == 0:
+    elif scene.call("backup", str(path), codes={0}).code == 0:
         _check_copy(scene, path)
     return True
 
@@ -158,8 +164,7 @@ def _end_restored(scene: Scene, store: Store) -> None:
     now = record.read(store)
     if now is not None and now.state not in record.FINAL:
         runner = store.start("resume", "1")
-        if runner.wait() is None:
-            scene.violate("I9", f"a restored store: {runner.result()}")
+        if scene.wait_for_end(runner) is None:
             return
         found += check_followers(runner)
         now = record.read(store)
@@ -171,9 +176,9 @@ def _end_restored(scene: Scene, store: Store) -> None:
             scene.configuration,
             scene.undisturbed,
             outcome_of(store, now),
-            scene.canceled,
-            scene.is_reordered,
+            scene.excuses(now),
         )
+    found += check_documents(store)
     scene.violations += [Violation(it.invariant, f"restored: {it.evidence}") for it in found]
 
 
@@ -215,14 +220,14 @@ def end_what_was_begun(scene: Scene) -> None:
     """Experiments that were killed go on to the end that they would have come to."""
     for number, words in scene.begun.items():
         if _experiments(scene.store)[number] not in record.FINAL:
-            scene.store.start("resume", str(number)).wait()
+            scene.wait_for_end(scene.store.start("resume", str(number)))
         now = record.read(scene.store, number)
         if now is None or now.state not in record.FINAL:
             scene.violate("I6", f"{words} was killed, and does not come to its end")
             continue
         outcome = outcome_of(scene.store, now, number)
         if words[0] == "create":
-            found = compare(scene.configuration, scene.undisturbed, outcome, set(), False)
+            found = compare(scene.configuration, scene.undisturbed, outcome, Excuses())
             scene.violations += [Violation("D8", f"{words}, killed: {it}") for it in found]
         elif words[0] == "continue" and now.state == "COMPLETED":
             scene.call("reproduce", f"{number}.1", codes={0})

@@ -135,6 +135,7 @@ def _injected(name: str, calls: str, action: str, most: int) -> Fault:
         was_made=was_injected,
         needs="strace",
         restarts_trials="mkdir" in calls,
+        spoils_checkpoints=action != "signal=KILL",
     )
 
 
@@ -148,10 +149,22 @@ DISK_FAULTS = [
         no_room_for_checkpoints,
         launch=waits_for_a_second,
         needs="tmpfs",
-        restarts_trials=True,
+        spoils_checkpoints=True,
     ),
-    Fault("disk full", STOPPED, _full(_fill), needs="tmpfs", restarts_trials=True),
-    Fault("inodes gone", STOPPED, _full(_take_inodes), needs="tmpfs", restarts_trials=True),
+    Fault(
+        "disk full",
+        STOPPED,
+        _full(_fill),
+        needs="tmpfs",
+        spoils_checkpoints=True,
+    ),
+    Fault(
+        "inodes gone",
+        STOPPED,
+        _full(_take_inodes),
+        needs="tmpfs",
+        spoils_checkpoints=True,
+    ),
     _injected("ENOSPC on pwrite64", "pwrite64", "error=ENOSPC", 300),
     _injected("EIO on pwrite64", "pwrite64", "error=EIO", 300),
     _injected("EIO on fdatasync", "fdatasync", "error=EIO", 25),

@@ -5,12 +5,14 @@ import json
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bounds
 from experiment import Store
 
 # A metric's trial, kind ("training" or "validation"), batches and name.
@@ -39,7 +41,8 @@ def connection(store: Store) -> Iterator[sqlite3.Connection]:
     with tempfile.TemporaryDirectory() as place:
         copy = _copy_with_journal(store.database, place)
         uri = f"file:{copy}" if copy else f"file:{store.database}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as database:
+        wait = bounds.READS.limit
+        with closing(sqlite3.connect(uri, uri=True, timeout=wait)) as database:
             database.row_factory = sqlite3.Row
             yield database
 
@@ -68,6 +71,13 @@ def read(store: Store, experiment: int = 1) -> Record | None:
     """None if the experiment was never recorded."""
     if not store.database.exists():
         return None
+    start = time.monotonic()
+    found = _read(store, experiment)
+    bounds.READS.see(time.monotonic() - start)
+    return found
+
+
+def _read(store: Store, experiment: int) -> Record | None:
     with connection(store) as database:
         if not database.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
             return None

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from compare import Outcome
+import bounds
+from compare import Excuses, Outcome
 from configurations import Configuration
-from experiment import PATIENCE, Result, Runner, Store
+from experiment import Result, Runner, Store
 from invariants import Violation, check_bounds, check_words
+from record import Record
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Scene:
     canceled: set[int] = field(default_factory=set)  # trials that were killed by request
     killed_twice: bool = False  # a trial or two, in one run
     is_reordered: bool = False  # trials were started later than their turn was
+    lacks_checkpoints: bool = False  # the disk took or gave up none for a while
     # Experiments that run beside, to be compared when they end.
     beside: list[Runner] = field(default_factory=list)
     # Experiments that commands have begun and were killed in: the words of each.
@@ -47,6 +50,16 @@ class Scene:
     @property
     def alive(self) -> bool:
         return self.runner is not None and self.runner.poll() is None
+
+    def excuses(self, now: Record) -> Excuses:
+        """What the end may show. A trial that was to be killed, and ended before, is as any."""
+        killed = {it for it in self.canceled if now.trials[it]["state"] == "CANCELED"}
+        return Excuses(
+            killed=frozenset(killed),
+            is_reordered=self.is_reordered,
+            damaged=frozenset(self.damaged),
+            lacks_checkpoints=self.lacks_checkpoints,
+        )
 
     def violate(self, invariant: str, evidence: str) -> None:
         self.violations.append(Violation(invariant, evidence))
@@ -62,9 +75,16 @@ class Scene:
         while time.monotonic() < deadline and self.alive:
             time.sleep(0.001)
 
-    def call(self, *words: str, codes: set[int], limit: float = PATIENCE) -> Result:
+    def wait_for_end(self, runner: Runner) -> int | None:
+        """Waits for an undisturbed run of some experiment as this one."""
+        code = runner.wait(self.seconds + bounds.RUNS.limit)
+        is_in_time = bounds.RUNS.see(runner.age - self.seconds)
+        self.violations += check_bounds(runner.result(), is_in_time, runner.peak_kib)
+        return code
+
+    def call(self, *words: str, codes: set[int]) -> Result:
         """A command beside the runner, which must end well or as `codes` say."""
-        result = self.store.command(*words, limit=limit)
+        result = self.store.command(*words)
         self.violations += check_bounds(result) + check_words(result)
         if result.code is not None and result.code not in codes:
             self.violate("I8", f"{result}, not with one of {codes}")

@@ -5,9 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 
 _INSIDE = "CRASH_TEST_NAMESPACE"
+
+
+def date() -> int:
+    """Today's, the default seed: each day tries something else, and its runs can be repeated."""
+    return int(f"{datetime.now(timezone.utc):%Y%m%d}")
 
 
 def _works(*line: str) -> bool:

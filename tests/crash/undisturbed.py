@@ -3,10 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass
 
+import bounds
 import invariants
 import processes
 import record
-from compare import Outcome, compare, outcome_of
+from compare import Excuses, Outcome, compare, outcome_of
 from configurations import Configuration
 from experiment import Store
 from invariants import Violation
@@ -29,12 +30,12 @@ def run_undisturbed(configuration: Configuration, store: Store) -> Undisturbed:
     runner = store.start(*store.creation)
     try:
         saw_processes = False
-        while runner.wait(0.02) is None:
+        while runner.wait(0.02) is None and runner.age < bounds.UNDISTURBED.limit:
             if not saw_processes:
                 saw_processes = any(it.of_experiment for it in processes.living(store.mark))
+        bounds.UNDISTURBED.see(runner.age)
         violations = invariants.check_followers(runner)
-        _, left = invariants.check_processes(store, spares_daemons=False)
-        violations += left
+        violations += invariants.check_processes(store, spares_daemons=False)
     finally:
         processes.kill_all(store.mark)
     now = record.read(store)
@@ -45,12 +46,13 @@ def run_undisturbed(configuration: Configuration, store: Store) -> Undisturbed:
     counts = Counter(line["event"] for line in runner.events())
     counts["directory"] = counts["checkpoint"]
     result, outcome = runner.result(), outcome_of(store, now)
-    violations += compare(configuration, outcome, outcome, set(), is_reordered=False)
+    violations += compare(configuration, outcome, outcome, Excuses())
+    violations += invariants.check_documents(store)
     return Undisturbed(outcome, runner.code, result.seconds, dict(counts), violations)
 
 
 def _compile(store: Store) -> None:
     """So that it is in the cache, and no fault's moment is one of the compiler's."""
-    result = store.command(*store.creation, "--test", limit=600)
+    result = store.command(*store.creation, "--test", bound=bounds.COMPILES)
     if result.code != 0:
         raise RuntimeError(f"the model of one's own: {result}")
