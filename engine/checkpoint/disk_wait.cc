@@ -1,5 +1,6 @@
 #include "engine/checkpoint/disk_wait.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -15,33 +16,45 @@ constexpr Duration kShortestWait = std::chrono::seconds(1);
 constexpr std::int64_t kMoreBytes = 64 << 10;
 constexpr std::int64_t kMoreInodes = 4;
 
+// The less of two amounts, of which one may be unknown.
+std::int64_t Less(std::int64_t before, std::int64_t now) {
+  return before < 0 ? now : std::min(before, now);
+}
+
 }  // namespace
 
-DiskWait::DiskWait(std::string directory, Clock clock)
+FreeSpace FreeSpace::Of(const std::string& directory) {
+  struct statvfs system {};
+  if (::statvfs(directory.c_str(), &system) != 0) return {};
+  return {.bytes = static_cast<std::int64_t>(system.f_bavail) *
+                   static_cast<std::int64_t>(system.f_frsize),
+          .inodes = static_cast<std::int64_t>(system.f_favail)};
+}
+
+DiskWait::DiskWait(std::string directory, Clock clock, Measure measure)
     : directory_(std::move(directory)),
       clock_(std::move(clock)),
-      began_(clock_.monotonic()),
-      free_(Measure()) {}
+      measure_(std::move(measure)),
+      free_(measure_(directory_)) {}
+
+void DiskWait::Begin() {
+  began_ = clock_.monotonic();
+  const FreeSpace now = measure_(directory_);
+  free_ = {.bytes = Less(free_.bytes, now.bytes),
+           .inodes = Less(free_.inodes, now.inodes)};
+}
 
 bool DiskWait::IsOver() const {
   const Duration waited = clock_.monotonic() - began_;
   if (waited < kShortestWait) return false;
   if (waited >= kRetryPeriod) return true;
-  const Free now = Measure();
+  const FreeSpace now = measure_(directory_);
   return now.bytes >= free_.bytes + kMoreBytes ||
          now.inodes >= free_.inodes + kMoreInodes;
 }
 
 void DiskWait::Sleep() {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-}
-
-DiskWait::Free DiskWait::Measure() const {
-  struct statvfs system {};
-  if (::statvfs(directory_.c_str(), &system) != 0) return {};
-  return {.bytes = static_cast<std::int64_t>(system.f_bavail) *
-                   static_cast<std::int64_t>(system.f_frsize),
-          .inodes = static_cast<std::int64_t>(system.f_favail)};
 }
 
 }  // namespace dtrain

@@ -1,34 +1,46 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "engine/base/clock.h"
 
 namespace dtrain {
 
+/// What a file system has left for its users.
+struct FreeSpace {
+  std::int64_t bytes = -1;  // −1: unknown
+  std::int64_t inodes = -1;
+
+  /// Measures the file system of `directory`.
+  static FreeSpace Of(const std::string& directory);
+};
+
 /// A wait for space on a full disk, between one failed write and the next try:
 /// over once more bytes or inodes are free on the file system of `directory`
-/// than when the wait began, or after a minute. One thread.
+/// than before the write or when the wait began, or after a minute. One thread.
 class DiskWait {
  public:
-  DiskWait(std::string directory, Clock clock);
+  using Measure = std::function<FreeSpace(const std::string& directory)>;
 
+  /// To be made before the write: space that returns between its failure and
+  /// the beginning of the wait is noticed.
+  DiskWait(std::string directory, Clock clock, Measure measure = FreeSpace::Of);
+
+  /// Begins the wait, after the write has failed.
+  void Begin();
+  /// REQUIRES: the wait has begun.
   [[nodiscard]] bool IsOver() const;
   /// A fifth of a second: whoever waits has other questions to ask as well.
   static void Sleep();
 
  private:
-  struct Free {
-    std::int64_t bytes = -1;  // −1: unknown
-    std::int64_t inodes = -1;
-  };
-  Free Measure() const;
-
   std::string directory_;
   Clock clock_;
-  Duration began_;
-  Free free_;
+  Measure measure_;
+  Duration began_{0};
+  FreeSpace free_;
 };
 
 }  // namespace dtrain

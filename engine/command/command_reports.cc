@@ -8,7 +8,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/disk_wait.h"
 #include "engine/checkpoint/uuid.h"
 #include "engine/command/command_trial.h"
 #include "engine/train/log_line.h"
@@ -195,11 +194,13 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
   AwaitRoom();
   SendMeans();
   const fs::path source = fs::path(spec_.context) / report.path;
-  while (!TryCheckpoint(report.point, source)) {
+  while (true) {
+    DiskWait wait(spec_.CheckpointPath(""), clock_);
+    if (TryCheckpoint(report.point, source)) return;
     // The program stands still, with its training in memory, until there is
     // space or it has to stop.
     program_->SignalAll(SIGSTOP);
-    const bool has_space = AwaitSpace();
+    const bool has_space = AwaitSpace(wait);
     program_->SignalAll(SIGCONT);
     if (!has_space) return;
   }
@@ -226,8 +227,8 @@ bool CommandTrial::TryCheckpoint(const ProgramPoint& point,
   return !waits;
 }
 
-bool CommandTrial::AwaitSpace() {
-  const DiskWait wait(spec_.CheckpointPath(""), clock_);
+bool CommandTrial::AwaitSpace(DiskWait& wait) {
+  wait.Begin();
   while (!wait.IsOver()) {
     if (channel_.stop_requested()) return false;
     DiskWait::Sleep();

@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
+#include "engine/checkpoint/disk_wait.h"
 #include "engine/command/program.h"
 #include "engine/command/program_checkpoint.h"
 #include "engine/command/program_report.h"
@@ -87,7 +88,7 @@ class CommandTrial {
   void On(const ProgramEnd& report);
   bool TryCheckpoint(const ProgramPoint& point,
                      const std::filesystem::path& source);
-  bool AwaitSpace();
+  bool AwaitSpace(DiskWait& wait);
   void SaveCheckpoint(const ProgramPoint& point,
                       const std::filesystem::path& source);
   void RequirePlace() const;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/checkpoint/disk_wait.h"
 #include "engine/data/device_copy.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/early_stop.h"
@@ -81,7 +82,7 @@ class Trainer {
   enum class Written { kYes, kNo, kWaits };
   Written WriteCheckpoint(TrainingState state,
                           const std::vector<RankShare>& shares, Need need);
-  bool AwaitSpace();
+  bool AwaitSpace(DiskWait& wait);
   // `required`: the metric must be among them.
   void ObserveForStopping(const MetricValues& metrics, bool required);
   void Complete(Length until);

@@ -7,7 +7,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/disk_wait.h"
 #include "engine/checkpoint/uuid.h"
 #include "engine/train/autocast.h"
 #include "engine/train/checkpoint.h"
@@ -212,6 +211,7 @@ void Trainer::ObserveForStopping(const MetricValues& metrics, bool required) {
 // waits for space with the trial's state in memory.
 void Trainer::Checkpoint(Need need) {
   while (true) {
+    DiskWait wait(context_.spec().CheckpointPath(""), clock_);
     Written written = Written::kYes;
     {
       const StepProfile::Scope scope(context_.profile(), Phase::kCheckpoint);
@@ -231,7 +231,7 @@ void Trainer::Checkpoint(Need need) {
     }
     if (!ranks_.Any(written == Written::kWaits)) return;
     // Asked to stop, it tries once more.
-    if (!AwaitSpace()) need = Need::kLast;
+    if (!AwaitSpace(wait)) need = Need::kLast;
   }
 }
 
@@ -270,9 +270,9 @@ Trainer::Written Trainer::WriteCheckpoint(TrainingState state,
 // Waits until another try at a checkpoint makes sense: there is more space, or
 // a minute has passed. False if the trial was asked to stop. All ranks look
 // together.
-bool Trainer::AwaitSpace() {
+bool Trainer::AwaitSpace(DiskWait& wait) {
   const StepProfile::Scope scope(context_.profile(), Phase::kIdle);
-  DiskWait wait(context_.spec().CheckpointPath(""), clock_);
+  wait.Begin();
   while (!ranks_.Any(ranks_.is_first() && wait.IsOver())) {
     if (link_.stop_requested()) return false;
     wait.Sleep();
