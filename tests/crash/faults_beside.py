@@ -76,18 +76,22 @@ def create_beside_and_kill(scene: Scene) -> bool:
 def readers(scene: Scene) -> bool:
     commands = [
         ("list", "--json"),
-        ("trials", "1"),
+        ("trials", "1", "--json"),
         ("metrics", "1", "--csv"),
-        ("checkpoints", "1"),
+        ("metrics", "1", "--json"),
+        ("checkpoints", "1", "--json"),
+        ("describe", "1", "--json"),
         ("describe", "1"),
+        ("logs", "1", "--json"),
         ("logs", "1"),
-        ("doctor",),
+        ("slots", "--json"),
+        ("doctor", "--json"),
     ]
     if record.read(scene.store) is None:
         return False
     for _ in range(scene.rng.randint(3, 12)):
         words = scene.rng.choice(commands)
-        scene.call(*words, codes={0, 1} if words == ("doctor",) else {0})
+        scene.call(*words, codes={0, 1} if words[0] == "doctor" else {0})
     return True
 
 
