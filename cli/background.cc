@@ -16,8 +16,8 @@
 
 #include "cli/exit_code.h"
 #include "engine/base/error.h"
-#include "engine/base/unique_fd.h"
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

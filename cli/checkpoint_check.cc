@@ -11,7 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/sha256.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {

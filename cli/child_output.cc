@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 extern char** environ;
 

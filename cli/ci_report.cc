@@ -15,9 +15,9 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/clock.h"
-#include "engine/base/host_name.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/process.h"
+#include "engine/os/unique_fd.h"
 #include "engine/report/format.h"
 #include "engine/report/junit.h"
 

@@ -13,11 +13,10 @@
 #include "cli/own_model.h"
 #include "cli/record_experiment.h"
 #include "cli/source_checkpoint.h"
-#include "engine/base/environment.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/process.h"
 #include "engine/plugin/model_sources.h"
-#include "engine/process/find_program.h"
 #include "engine/run/runner.h"
 #include "models/table.h"
 

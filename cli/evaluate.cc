@@ -14,8 +14,8 @@
 #include "cli/store_change.h"
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
-#include "engine/base/scratch_directory.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
 

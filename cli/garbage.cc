@@ -8,9 +8,9 @@
 
 #include "cli/store_change.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/uuid.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/working_tree.h"
+#include "engine/os/uuid.h"
 #include "engine/run/checkpoint_policy.h"
 #include "engine/run/trials_lock.h"
 #include "engine/store/checkpoint_storage.h"

@@ -7,11 +7,11 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
-#include "engine/checkpoint/sha256.h"
 #include "engine/data/data_directory.h"
 #include "engine/data/set_cache.h"
 #include "engine/nodes/follower.h"
 #include "engine/nodes/nodes_launcher.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {

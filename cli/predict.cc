@@ -20,11 +20,11 @@
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/json_number.h"
-#include "engine/base/scratch_directory.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/prediction_files.h"
 #include "engine/checkpoint/safetensors.h"
+#include "engine/os/files.h"
 #include "engine/report/format.h"
 
 namespace dtrain {

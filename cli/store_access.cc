@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/file_owner.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
 #include "engine/report/format.h"
 #include "engine/run/runner.h"
 #include "engine/run/runner_lock.h"

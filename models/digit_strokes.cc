@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/rng.h"
 #include "models/digit_glyphs.h"
-#include "searchers/rng.h"
 
 namespace dtrain {
 namespace {

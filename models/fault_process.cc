@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
 
 namespace dtrain {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "engine/base/file_set_key.h"
 #include "engine/data/set_cache.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/environment.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 

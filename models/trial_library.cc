@@ -9,7 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/train/device.h"
 #include "engine/train/log_line.h"
 #include "engine/train/torch_error.h"

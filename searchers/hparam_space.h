@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "searchers/rng.h"
+#include "engine/base/rng.h"
 
 namespace dtrain {
 

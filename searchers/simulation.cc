@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/rng.h"
 #include "searchers/registry.h"
-#include "searchers/rng.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {

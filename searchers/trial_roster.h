@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "searchers/rng.h"
+#include "engine/base/rng.h"
 #include "searchers/searcher.h"
 
 namespace dtrain {

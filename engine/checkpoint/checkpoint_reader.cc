@@ -17,9 +17,9 @@
 #include "engine/base/error.h"
 #include "engine/base/json_depth.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/sha256.h"
+#include "engine/os/sha256.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -14,9 +14,9 @@
 #include <stdio.h>
 
 #include "engine/base/error.h"
-#include "engine/base/system_error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/sha256.h"
+#include "engine/os/sha256.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 

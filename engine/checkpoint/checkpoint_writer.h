@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/system_error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
 #include "engine/checkpoint/torch_file.h"
+#include "engine/os/system_error.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

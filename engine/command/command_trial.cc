@@ -15,7 +15,7 @@
 #include "engine/base/text.h"
 #include "engine/command/program_environment.h"
 #include "engine/context/working_tree.h"
-#include "engine/process/find_program.h"
+#include "engine/os/process.h"
 #include "engine/train/log_line.h"
 #include "engine/wire/json_fields.h"
 

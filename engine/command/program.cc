@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/system_error.h"
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
+#include "engine/os/system_error.h"
 #include "engine/process/spawn_texts.h"
 
 namespace dtrain {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -11,10 +11,10 @@
 #include <sys/vfs.h>
 
 #include "engine/base/error.h"
-#include "engine/base/file_owner.h"
-#include "engine/base/system_error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/os/files.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {
@@ -92,7 +92,7 @@ bool IsSame(const struct stat& a, const struct stat& b) {
 // dtrain's own environment.
 bool IsOnKernelsOwn(int file) {
   struct statfs state {};
-  return ::fstatfs(file, &state) != 0 || IsKernelsOwn(state);
+  return ::fstatfs(file, &state) != 0 || IsKernelFileSystem(state);
 }
 
 void CopyInto(CheckpointWriter& writer, const SourceFile& source) {

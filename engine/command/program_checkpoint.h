@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/unique_fd.h"
 #include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/os/unique_fd.h"
 #include "engine/train/training_state.h"
 #include "engine/wire/trial_spec.h"
 

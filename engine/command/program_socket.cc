@@ -6,7 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {

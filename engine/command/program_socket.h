@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "engine/base/scratch_directory.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/files.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/unique_fd.h"
-#include "engine/checkpoint/sha256.h"
-#include "engine/context/disk_write.h"
+#include "engine/os/files.h"
+#include "engine/os/sha256.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/private_files.h"
 
 namespace dtrain {

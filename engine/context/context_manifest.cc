@@ -6,7 +6,7 @@
 #include <span>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/sha256.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {

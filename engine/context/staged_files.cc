@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/sha256.h"
-#include "engine/checkpoint/uuid.h"
 #include "engine/context/context_copy.h"
-#include "engine/context/disk_write.h"
+#include "engine/os/files.h"
+#include "engine/os/sha256.h"
+#include "engine/os/uuid.h"
 #include "engine/store/file_tree.h"
 #include "engine/store/private_files.h"
 

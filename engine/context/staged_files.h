@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
 #include "engine/context/context_list.h"
 #include "engine/context/context_manifest.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/layout.h"
 
 namespace dtrain {

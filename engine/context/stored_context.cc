@@ -14,9 +14,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
-#include "engine/checkpoint/sha256.h"
 #include "engine/context/staged_files.h"
+#include "engine/os/sha256.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {

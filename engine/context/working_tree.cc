@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/unique_fd.h"
 #include "engine/context/context_manifest.h"
-#include "engine/context/disk_write.h"
+#include "engine/os/files.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

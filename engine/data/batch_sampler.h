@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/base/api.h"
-#include "searchers/rng.h"
+#include "engine/base/rng.h"
 
 namespace dtrain {
 

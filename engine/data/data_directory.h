@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/api.h"
-#include "engine/base/environment.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/base/api.h"
-#include "engine/base/mapped_file.h"
 #include "engine/data/data_directory.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "searchers/rng.h"
+#include "engine/base/rng.h"
 
 namespace dtrain {
 

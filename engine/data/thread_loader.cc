@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/base/signals_blocked.h"
 #include "engine/data/seeds.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 

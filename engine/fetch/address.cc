@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "engine/base/error.h"
+#include "engine/base/hex.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/hex.h"
 #include "engine/fetch/curl_library.h"
 
 namespace dtrain {

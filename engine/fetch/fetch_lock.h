@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "engine/base/unique_fd.h"
 #include "engine/fetch/download.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

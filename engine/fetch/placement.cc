@@ -10,8 +10,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
 #include "engine/fetch/part_file.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

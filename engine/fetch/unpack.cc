@@ -8,9 +8,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/sha256.h"
 #include "engine/fetch/archive_library.h"
 #include "engine/fetch/part_file.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {

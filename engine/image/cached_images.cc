@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/file_set_key.h"
-#include "engine/base/signals_blocked.h"
 #include "engine/base/text.h"
 #include "engine/image/image_cache_build.h"
 #include "engine/image/image_cache_file.h"
 #include "engine/image/image_file.h"
 #include "engine/image/image_folder.h"
 #include "engine/image/transforms.h"
+#include "engine/os/files.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 namespace {

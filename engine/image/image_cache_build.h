@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
 #include "engine/image/image.h"
 #include "engine/image/image_cache_format.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/base/mapped_file.h"
 #include "engine/image/image.h"
 #include "engine/image/image_cache_format.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 

@@ -5,8 +5,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "engine/base/rng.h"
 #include "engine/image/resize.h"
-#include "searchers/rng.h"
 
 namespace dtrain {
 namespace {

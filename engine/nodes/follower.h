@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/host_name.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
 #include "engine/nodes/secret_file.h"
+#include "engine/os/process.h"
 #include "engine/process/local_launcher.h"
 
 namespace dtrain {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/ranks/tcp.h"
+#include "engine/os/socket.h"
 
 namespace dtrain {
 

@@ -8,12 +8,12 @@
 #include <variant>
 #include <vector>
 
-#include "engine/base/host_name.h"
 #include "engine/nodes/node_channel.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
 #include "engine/nodes/secret_file.h"
-#include "engine/process/poller.h"
+#include "engine/os/poller.h"
+#include "engine/os/process.h"
 #include "engine/ranks/peer_proof.h"
 
 namespace dtrain {

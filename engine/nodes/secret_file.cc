@@ -14,9 +14,9 @@
 #include <stdlib.h>
 
 #include "engine/base/error.h"
-#include "engine/base/file_owner.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/files.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/private_files.h"
 
 namespace dtrain {

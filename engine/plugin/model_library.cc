@@ -17,9 +17,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
-#include "engine/checkpoint/sha256.h"
-#include "engine/context/disk_write.h"
+#include "engine/os/files.h"
+#include "engine/os/sha256.h"
+#include "engine/os/unique_fd.h"
 #include "engine/plugin/commands.h"
 #include "engine/plugin/dependencies.h"
 #include "engine/plugin/model_sources.h"

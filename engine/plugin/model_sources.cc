@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/sha256.h"
 #include "engine/context/context_list.h"
 #include "engine/context/context_need.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {

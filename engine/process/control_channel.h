@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/base/unique_fd.h"
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/unique_fd.h"
 #include "engine/wire/message.h"
 
 namespace dtrain {

@@ -17,9 +17,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/system_error.h"
 #include "engine/base/text.h"
-#include "engine/process/fd_passing.h"
+#include "engine/os/socket.h"
+#include "engine/os/system_error.h"
 #include "engine/process/spawn_texts.h"
 #include "engine/process/trial_host.h"
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "engine/os/poller.h"
 #include "engine/process/launched_trial.h"
 #include "engine/process/local_launcher.h"
 #include "engine/process/orphans.h"
-#include "engine/process/poller.h"
 #include "engine/process/signal_watch.h"
 #include "engine/process/trial_forker.h"
 #include "engine/slots/cgroup.h"

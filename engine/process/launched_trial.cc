@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 #include "engine/process/rank_share.h"
 #include "engine/ranks/rank_memory.h"
 

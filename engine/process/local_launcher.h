@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/process/launcher.h"
 #include "engine/slots/slots.h"
 #include "engine/store/layout.h"

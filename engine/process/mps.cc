@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "engine/base/error.h"
-#include "engine/process/find_program.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 namespace {

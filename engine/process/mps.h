@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/environment.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 namespace {

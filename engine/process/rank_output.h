@@ -3,7 +3,7 @@
 #include <array>
 
 #include "engine/base/clock.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/process/trial_output.h"
 
 namespace dtrain {

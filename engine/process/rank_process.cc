@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {

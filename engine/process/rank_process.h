@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/poller.h"
+#include "engine/os/unique_fd.h"
 #include "engine/process/control_channel.h"
-#include "engine/process/poller.h"
 #include "engine/process/rank_output.h"
 #include "engine/process/trial_output.h"
 #include "engine/wire/trial_spec.h"

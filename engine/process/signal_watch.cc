@@ -3,7 +3,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 

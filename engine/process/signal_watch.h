@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

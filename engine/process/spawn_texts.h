@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "engine/base/environment.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 

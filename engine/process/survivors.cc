@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 namespace {

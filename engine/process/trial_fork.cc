@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "engine/base/clock.h"
+#include "engine/os/poller.h"
 #include "engine/process/host_client.h"
-#include "engine/process/poller.h"
 
 namespace dtrain {
 

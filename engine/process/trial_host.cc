@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/process/fd_passing.h"
+#include "engine/os/socket.h"
 #include "engine/process/survivors.h"
 #include "engine/process/trial_fork.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <variant>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/rank_connections.h"
 #include "engine/ranks/rank_mapping.h"

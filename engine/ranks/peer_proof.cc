@@ -14,9 +14,9 @@
 #include <netinet/in.h>
 
 #include "engine/base/error.h"
-#include "engine/base/system_error.h"
-#include "engine/checkpoint/sha256.h"
-#include "engine/ranks/tcp.h"
+#include "engine/os/sha256.h"
+#include "engine/os/socket.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {

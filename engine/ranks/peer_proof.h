@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/socket.h"
+#include "engine/os/unique_fd.h"
 #include "engine/ranks/failure_line.h"
 #include "engine/ranks/rank_memory.h"
-#include "engine/ranks/tcp.h"
 
 namespace dtrain {
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 #include "engine/ranks/rank_mapping.h"
 
 namespace dtrain {

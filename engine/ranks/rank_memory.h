@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

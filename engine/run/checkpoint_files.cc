@@ -2,7 +2,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/uuid.h"
+#include "engine/os/uuid.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {

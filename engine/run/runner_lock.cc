@@ -13,8 +13,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/host_name.h"
-#include "engine/base/system_error.h"
+#include "engine/os/process.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

@@ -54,13 +54,6 @@ std::vector<Process> Survivors(const std::vector<TrialRow>& trials,
 
 }  // namespace
 
-std::string BootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
 std::optional<Process> LivingProcess(const TrialRow& trial,
                                      const std::string& boot_id) {
   if (trial.pid == 0 || trial.boot_id != boot_id) return std::nullopt;

@@ -6,15 +6,11 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/unique_fd.h"
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/rows.h"
 
 namespace dtrain {
-
-/// What tells the boots of this machine apart; empty where the kernel does not
-/// say.
-std::string BootId();
 
 /// The process of `trial` if it lives: by all that names one, since a pid alone
 /// may be another's by now.

@@ -13,12 +13,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/system_error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/system_error.h"
+#include "engine/os/unique_fd.h"
 #include "engine/slots/nvidia.h"
 #include "engine/slots/slots.h"
-#include "engine/wire/line_reader.h"
 
 namespace dtrain {
 namespace {

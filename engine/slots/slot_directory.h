@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

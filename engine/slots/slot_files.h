@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/slots/slot_directory.h"
 
 namespace dtrain {

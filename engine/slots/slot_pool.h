@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slot_files.h"
 #include "engine/slots/slot_queue.h"

@@ -15,7 +15,7 @@
 #include <sqlite3.h>
 
 #include "engine/base/error.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

@@ -11,9 +11,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "engine/base/file_owner.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/files.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/file_tree.h"
 #include "engine/store/store.h"
 
@@ -49,7 +49,7 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
                           name + ": is no directory; name one"};
   }
   struct statfs kind {};
-  if (::statfs(directory.c_str(), &kind) == 0 && IsKernelsOwn(kind)) {
+  if (::statfs(directory.c_str(), &kind) == 0 && IsKernelFileSystem(kind)) {
     return StorageProblem{
         ErrorKind::kUsage,
         name + ": is the kernel's, not on a disk; name another directory"};
@@ -95,12 +95,6 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
       "checkpoint_storage: " + directory.string() +
           ": cannot be made: " + SystemText(error) +
           (full ? "; free some space there" : "; check who may write there"));
-}
-
-void SyncDirectory(const fs::path& directory) {
-  const UniqueFd open(
-      ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!open || ::fsync(open.get()) != 0) FailToMake(directory, errno);
 }
 
 // True where it was not there.
@@ -217,16 +211,7 @@ std::string WhyNotOurs(const Store& store, const fs::path& root) {
 void ClaimStorage(const Store& store, const fs::path& root) {
   const std::string here = PathOf(store).string();
   if (OwnerOf(root) == here) return;
-  const fs::path file = root / kStorageOwnerFile;
-  const fs::path written = root / (std::string(kStorageOwnerFile) + ".tmp");
-  errno = 0;
-  std::ofstream out(written, std::ios::trunc);
-  out << here << '\n';
-  out.close();
-  if (!out || ::rename(written.c_str(), file.c_str()) != 0) {
-    FailToMake(file, errno);
-  }
-  SyncDirectory(root);
+  WriteFileDurably(root / kStorageOwnerFile, here + "\n");
 }
 
 bool IsOwnDirectory(const fs::path& directory) {

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/database.h"
 #include "engine/store/statements.h"
 #include "engine/store/store.h"

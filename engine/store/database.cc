@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "engine/base/error.h"
-#include "engine/base/scratch_directory.h"
+#include "engine/os/files.h"
 #include "engine/store/runner_probe.h"
 
 namespace dtrain {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/error.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

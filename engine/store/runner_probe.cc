@@ -5,7 +5,7 @@
 
 #include <fcntl.h>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/log_record.h"
 
 namespace dtrain {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/log_record.h"
 
 namespace dtrain {

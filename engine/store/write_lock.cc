@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/host_name.h"
 #include "engine/base/text.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 namespace {

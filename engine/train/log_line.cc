@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
 
 namespace dtrain {
 

@@ -8,7 +8,7 @@
 #include <ATen/Context.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/hex.h"
+#include "engine/base/hex.h"
 
 namespace dtrain {
 

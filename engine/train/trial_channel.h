@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/unique_fd.h"
 #include "engine/train/trial_link.h"
-#include "engine/wire/line_reader.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 

@@ -8,12 +8,11 @@
 # in the build tree as in an installation. The precompiled Torch header of the
 # build is used by both as long as it is there.
 set(_headers "")
-foreach(_room engine/base engine/checkpoint engine/data engine/image engine/train
+foreach(_room engine/base engine/checkpoint engine/data engine/image engine/os engine/train
     engine/wire models models/nets models/ops models/own)
   file(GLOB _found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${_room}/*.h)
   list(APPEND _headers ${_found})
 endforeach()
-list(APPEND _headers ${PROJECT_SOURCE_DIR}/searchers/rng.h)
 
 set(_include ${PROJECT_BINARY_DIR}/include/dtrain)
 configure_file(${PROJECT_SOURCE_DIR}/models/own/model.h ${_include}/model.h COPYONLY)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 #include "engine/ranks/rank_memory.h"
 #include "engine/ranks/shared_group.h"
 #include "tests/support/cpu_time.h"

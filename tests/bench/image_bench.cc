@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/scratch_directory.h"
+#include "engine/base/rng.h"
 #include "engine/image/cached_images.h"
 #include "engine/image/image_file.h"
 #include "engine/image/image_folder.h"
 #include "engine/image/resize.h"
 #include "engine/image/transforms.h"
-#include "searchers/rng.h"
+#include "engine/os/files.h"
 #include "tests/support/cpu_time.h"
 
 namespace dtrain {

@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/ranks/tcp.h"
+#include "engine/os/socket.h"
 #include "tests/support/cli_runner.h"
 
 namespace dtrain {

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/ranks/tcp.h"
+#include "engine/os/socket.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/trial_metrics.h"
 

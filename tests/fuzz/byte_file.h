@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

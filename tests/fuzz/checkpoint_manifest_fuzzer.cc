@@ -10,7 +10,7 @@
 
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/sha256.h"
+#include "engine/os/sha256.h"
 #include "engine/train/training_state.h"
 #include "tests/fuzz/fuzz_checks.h"
 

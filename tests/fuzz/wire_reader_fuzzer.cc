@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/os/line_reader.h"
 #include "engine/train/trial_channel.h"
-#include "engine/wire/line_reader.h"
 #include "engine/wire/message.h"
 #include "tests/fuzz/byte_file.h"
 #include "tests/fuzz/fuzz_checks.h"

@@ -17,8 +17,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/base/unique_fd.h"
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/unique_fd.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 #include "tests/support/patience.h"

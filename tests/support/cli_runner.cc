@@ -17,7 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "tests/support/json_schema.h"
 
 namespace dtrain {

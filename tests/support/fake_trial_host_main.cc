@@ -15,9 +15,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/os/line_reader.h"
 #include "engine/process/trial_host.h"
 #include "engine/ranks/meeting_place.h"
-#include "engine/wire/line_reader.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 

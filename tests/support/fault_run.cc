@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 #include "engine/run/runner_lock.h"
 #include "engine/store/layout.h"
 #include "tests/support/patience.h"

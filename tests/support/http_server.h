@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 

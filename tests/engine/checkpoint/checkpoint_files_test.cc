@@ -17,7 +17,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/uuid.h"
+#include "engine/os/uuid.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/hex.h"
+#include "engine/base/hex.h"
 #include "engine/checkpoint/weights_file.h"
 
 namespace dtrain {

@@ -6,7 +6,7 @@
 
 #include <sys/socket.h>
 
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
 
 namespace dtrain {
 namespace {

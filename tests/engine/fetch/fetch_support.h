@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "engine/checkpoint/sha256.h"
 #include "engine/fetch/transfer.h"
+#include "engine/os/sha256.h"
 
 namespace dtrain {
 

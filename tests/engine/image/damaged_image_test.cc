@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/image/image_file.h"
-#include "searchers/rng.h"
 #include "tests/support/golden_images.h"
 
 namespace dtrain {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "searchers/rng.h"
+#include "engine/base/rng.h"
 #include "tests/engine/image/image_cache_fixture.h"
 
 namespace dtrain {

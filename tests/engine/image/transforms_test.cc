@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "searchers/rng.h"
+#include "engine/base/rng.h"
 #include "tests/support/golden_images.h"
 
 namespace dtrain {

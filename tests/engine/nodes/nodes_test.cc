@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 #include "engine/process/trial_host.h"
 #include "engine/store/private_files.h"
 #include "tests/support/patience.h"

@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 #include "tests/engine/process/launcher_fixture.h"
 #include "tests/support/patience.h"
 

@@ -8,8 +8,8 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/base/unique_fd.h"
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
+#include "engine/os/unique_fd.h"
 #include "tests/engine/process/launcher_fixture.h"
 
 namespace dtrain {

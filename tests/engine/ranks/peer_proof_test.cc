@@ -8,8 +8,8 @@
 #include <netinet/in.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/sha256.h"
-#include "engine/ranks/tcp.h"
+#include "engine/os/sha256.h"
+#include "engine/os/socket.h"
 
 namespace dtrain {
 namespace {

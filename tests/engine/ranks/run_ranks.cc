@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/base/system_error.h"
+#include "engine/os/socket.h"
+#include "engine/os/system_error.h"
 #include "engine/ranks/meeting_place.h"
 #include "engine/ranks/rank_memory.h"
 #include "engine/ranks/shared_group.h"
-#include "engine/ranks/tcp.h"
 
 namespace dtrain {
 namespace {

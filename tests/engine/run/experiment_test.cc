@@ -11,7 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "tests/engine/run/experiment_fixture.h"
 #include "tests/support/sync_count.h"
 #include "tests/support/temporary_directory.h"

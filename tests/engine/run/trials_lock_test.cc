@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/slots/slots.h"
 
 namespace dtrain {

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/store.h"
 #include "tests/engine/store/sample_rows.h"
 #include "tests/support/temporary_directory.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

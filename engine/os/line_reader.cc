@@ -1,4 +1,4 @@
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
 
 #include <cerrno>
 #include <cstring>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/os/socket.h"
 
 namespace dtrain {
 namespace {
@@ -18,10 +19,6 @@ constexpr std::size_t kChunk = std::size_t{64} << 10;
 [[noreturn]] void Fail(const std::string& what, int error) {
   throw Error(ErrorKind::kFailed, "control channel: cannot " + what + ": " +
                                       std::generic_category().message(error));
-}
-
-bool PeerIsGone(int error) {
-  return error == ECONNRESET || error == EPIPE || error == ENOTCONN;
 }
 
 // A socket must not raise SIGPIPE, whatever the process does with that signal;

@@ -1,4 +1,4 @@
-#include "searchers/rng.h"
+#include "engine/base/rng.h"
 
 #include <array>
 #include <cstdio>

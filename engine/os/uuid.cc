@@ -1,4 +1,4 @@
-#include "engine/checkpoint/uuid.h"
+#include "engine/os/uuid.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/hex.h"
+#include "engine/base/hex.h"
 
 namespace dtrain {
 

@@ -1,11 +1,11 @@
-#include "engine/process/poller.h"
+#include "engine/os/poller.h"
 
 #include <algorithm>
 #include <array>
 
 #include <sys/epoll.h>
 
-#include "engine/base/system_error.h"
+#include "engine/os/system_error.h"
 
 namespace dtrain {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/base/file_set_key.h"
+#include "engine/os/files.h"
 
 #include <chrono>
 #include <fstream>

@@ -1,8 +1,12 @@
-#include "engine/process/find_program.h"
+#include "engine/os/process.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,6 +72,40 @@ TEST_F(FindProgramTest, ASlashMakesAPathOfIt) {
   EXPECT_EQ(Find("./run.sh", ""), "run.sh");
   EXPECT_EQ(Find("bin/tool", "other"), "bin/tool");
   EXPECT_EQ(Find((directory_.path() / "run.sh").string(), ""), "run.sh");
+}
+
+TEST(ProcessTableTest, KnowsThisProcess) {
+  const auto process = ReadProcess(::getpid());
+  ASSERT_TRUE(process);
+  EXPECT_EQ(process->pid, ::getpid());
+  EXPECT_EQ(process->parent, ::getppid());
+  EXPECT_EQ(process->session, ::getsid(0));
+  EXPECT_GT(process->start_ticks, 0);
+  EXPECT_FALSE(process->zombie);
+}
+
+TEST(ProcessTableTest, ListsThisProcess) {
+  const auto processes = ReadProcesses();
+  EXPECT_TRUE(std::any_of(
+      processes.begin(), processes.end(),
+      [](const Process& process) { return process.pid == ::getpid(); }));
+}
+
+TEST(ProcessTableTest, TellsZombies) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t info{};
+  ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
+  EXPECT_TRUE(ReadProcess(child)->zombie);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(ReadProcess(child));
+}
+
+TEST(ProcessTableTest, FindsWholeAssignmentsOnly) {
+  const std::string path = "PATH=" + std::string(::getenv("PATH"));
+  EXPECT_TRUE(WasStartedWith(::getpid(), path));
+  EXPECT_FALSE(WasStartedWith(::getpid(), path + "x"));
+  EXPECT_FALSE(WasStartedWith(::getpid(), "PATH="));
 }
 
 }  // namespace

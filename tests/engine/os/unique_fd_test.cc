@@ -1,4 +1,4 @@
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 #include <fcntl.h>
 

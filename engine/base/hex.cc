@@ -1,4 +1,4 @@
-#include "engine/checkpoint/hex.h"
+#include "engine/base/hex.h"
 
 namespace dtrain {
 

@@ -1,19 +1,25 @@
-#include "engine/process/process_table.h"
+#include "engine/os/process.h"
 
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "engine/base/unique_fd.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string ProcFile(std::int64_t pid, const char* name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
@@ -51,6 +57,20 @@ std::optional<Process> Parse(std::int64_t pid, const std::string& stat) {
                  .zombie = state == 'Z' || state == 'X'};
 }
 
+// Why the file cannot be executed, or empty.
+std::string Obstacle(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) return "there is no such file";
+  if (!fs::is_regular_file(status)) return "is no file";
+  if (::access(file.c_str(), X_OK) == 0) return "";
+  return "may not be executed; chmod +x it, or name its interpreter first";
+}
+
+[[noreturn]] void CannotExecute(const std::string& what) {
+  throw Error(ErrorKind::kFailed, EscapeForTerminal(what));
+}
+
 }  // namespace
 
 std::optional<Process> ReadProcess(std::int64_t pid) {
@@ -83,6 +103,42 @@ bool WasStartedWith(std::int64_t pid, std::string_view assignment) {
     rest.remove_prefix(end + 1);
   }
   return false;
+}
+
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+fs::path FindProgram(const std::string& word, const fs::path& directory,
+                     const std::string& path) {
+  if (word.find('/') != std::string::npos) {
+    const fs::path file = (directory / word).lexically_normal();
+    const std::string obstacle = Obstacle(file);
+    if (!obstacle.empty()) CannotExecute(file.string() + ": " + obstacle);
+    return file;
+  }
+  for (const std::string& part : Split(path, ':')) {
+    // An empty part means the working directory, as in a shell.
+    const fs::path file = directory / part / word;
+    if (Obstacle(file).empty()) return file;
+  }
+  CannotExecute("there is no program '" + word + "' in PATH (" +
+                Truncate(path, 300) +
+                "); install it, or name it with a path, as ./" + word);
+}
+
+std::optional<std::string> ProcessVariable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-#include "engine/wire/line_reader.h"
+#include "engine/os/line_reader.h"
 
 #include <array>
 #include <thread>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/base/unique_fd.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <sys/types.h>
+#include <sys/vfs.h>
+
+namespace dtrain {
+
+/// Bytes and the object that keeps them alive: a mapped file or memory. Copies
+/// share them.
+struct SharedBytes {
+  std::shared_ptr<const void> owner;
+  std::span<const std::uint8_t> bytes;
+};
+
+/// Maps a file for reading; all processes share its pages. Returns nothing if
+/// the file cannot be opened, is empty, a symbolic link or not a regular file.
+/// Truncating a mapped file kills its readers with SIGBUS, so write such a file
+/// under another name, rename it, and never write to it again.
+std::optional<SharedBytes> MapFile(const std::filesystem::path& file);
+
+/// Throws Error(kDiskFull) or Error(kStore): which file cannot be written, why
+/// (`error` is an errno value) and what to do.
+[[noreturn]] void CannotWrite(const std::filesystem::path& path, int error);
+
+/// Writes all of `bytes` to `fd`. False, with errno set, if it cannot.
+[[nodiscard]] bool WriteFully(int fd, std::span<const std::byte> bytes);
+
+/// Writes all of `bytes` to `fd`, an open file at `path`. Throws as
+/// CannotWrite.
+void WriteBytes(int fd, std::span<const std::byte> bytes,
+                const std::filesystem::path& path);
+
+/// fsync of `fd`, an open file at `path`. Throws as CannotWrite.
+void SyncFile(int fd, const std::filesystem::path& path);
+
+/// fsync of a directory: makes renames and new names in it survive a power cut.
+/// Throws as CannotWrite.
+void SyncDirectory(const std::filesystem::path& path);
+
+/// Replaces or creates `path` so that a crash or power cut leaves either the
+/// old file or the whole new one, and the new one is on the disk when this
+/// returns: a temporary file beside it, fsync, rename, fsync of the directory.
+/// `mode` as for open(2). Throws as CannotWrite, leaving the old file.
+void WriteFileDurably(const std::filesystem::path& path, std::string_view text,
+                      mode_t mode = 0600);
+
+/// True if files of user `owner` count as this user's own: the user is the same
+/// or, under sudo, the user who called it.
+bool IsOwnUser(uid_t owner);
+
+/// True for a file system made up by the kernel, such as /proc or /sys: its
+/// files describe processes and devices, and nothing can be stored there.
+bool IsKernelFileSystem(const struct statfs& system);
+
+/// A temporary directory, removed with its contents by the destructor.
+class ScratchDirectory {
+ public:
+  /// `path()` is empty if none could be made.
+  ScratchDirectory();
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  ~ScratchDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A hash over a list of files (path, size, modification time) and texts, in
+/// order: names what was prepared from them, such as a cache of decoded images.
+class FileSetKey {
+ public:
+  /// For a file that is missing or unreadable only the path counts.
+  void Add(const std::filesystem::path& file);
+  void AddText(std::string_view text);
+
+  std::uint64_t value() const { return value_; }
+
+ private:
+  void Mix(std::uint64_t value);
+
+  std::uint64_t value_ = 0;
+};
+
+}  // namespace dtrain
