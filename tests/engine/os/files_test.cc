@@ -2,9 +2,15 @@
 
 #include <chrono>
 #include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "engine/base/error.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -32,6 +38,62 @@ class FileSetKeyTest : public ::testing::Test {
   const fs::path second_ = directory_.path() / "b";
   std::uint64_t before_ = 0;
 };
+
+std::string ContentOf(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class WriteFileTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory_.path())) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+
+  const TemporaryDirectory directory_;
+  const fs::path file_ = directory_.path() / "file";
+};
+
+TEST_F(WriteFileTest, ReplacesTheWholeFile) {
+  WriteFileDurably(file_, "a longer text");
+  WriteFileDurably(file_, "short");
+
+  EXPECT_EQ(ContentOf(file_), "short");
+  EXPECT_EQ(Names(), std::vector<std::string>{"file"});
+  EXPECT_EQ(fs::status(file_).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(WriteFileTest, ReplacesWhatAKilledProcessLeft) {
+  std::ofstream(file_.string() + "." + std::to_string(::getpid()) + ".tmp")
+      << "half";
+
+  WriteFileDurably(file_, "whole");
+
+  EXPECT_EQ(ContentOf(file_), "whole");
+  EXPECT_EQ(Names(), std::vector<std::string>{"file"});
+}
+
+TEST_F(WriteFileTest, LeavesNothingBehindWhereItFails) {
+  fs::create_directory(file_);
+
+  EXPECT_THROW(WriteFileDurably(file_, "text"), Error);
+
+  EXPECT_TRUE(fs::is_directory(file_));
+  EXPECT_EQ(Names(), std::vector<std::string>{"file"});
+}
+
+TEST(FileSystemTest, KnowsWhatTheKernelMakesUp) {
+  struct statfs system {};
+  ASSERT_EQ(::statfs("/proc/self", &system), 0);
+  EXPECT_TRUE(IsKernelFileSystem(system));
+  ASSERT_EQ(::statfs(fs::temp_directory_path().c_str(), &system), 0);
+  EXPECT_FALSE(IsKernelFileSystem(system));
+}
 
 TEST_F(FileSetKeyTest, StaysWithTheFiles) { EXPECT_EQ(Key(), before_); }
 
