@@ -10,7 +10,7 @@ from pathlib import Path
 import invariants
 import processes
 import record
-from compare import compare, outcome_of
+from compare import Excuses, compare, outcome_of
 from disk import Tree, write_tree
 from experiment import Store
 from invariants import Violation, few
@@ -219,7 +219,7 @@ class _Use:
             return
         configuration = self.recording.scenario.configuration
         outcome = outcome_of(self.store, now)
-        self.found += compare(configuration, phase.outcome, outcome, set(), is_reordered=False)
+        self.found += compare(configuration, phase.outcome, outcome, Excuses())
 
     def _doctor(self, at_the_end: bool) -> None:
         """Before `resume` there may be a runner that died, and garbage; never damage."""
