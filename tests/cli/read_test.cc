@@ -112,6 +112,9 @@ TEST_F(ReadTest, PrintsTheMetricsAskedFor) {
   EXPECT_EQ(result.out,
             "trial,kind,batches,epoch,name,value,time\r\n"
             "1.1,validation,100,0.5,loss,0.75,1970-01-01T00:00:03.000100Z\r\n");
+  EXPECT_EQ(dtrain_.Run({"metrics", "1.1", "--kind", "training", "--csv"}).out,
+            "trial,kind,batches,epoch,name,value,time\r\n"
+            "1.1,training,100,0.5,loss,1.75,1970-01-01T00:00:03.000100Z\r\n");
   EXPECT_EQ(dtrain_.Run({"metrics", "1", "--kind", "test"}).code, 2);
 }
 

@@ -170,6 +170,13 @@ TEST_F(TableCommandsTest, SortsTheLargestFirstWhereThatIsBetter) {
   EXPECT_THAT(trials("rung"), ElementsAre("4.2", "4.3", "4.1"));
 }
 
+TEST_F(TableCommandsTest, SortsByOtherMetricsWithTheSmallestFirst) {
+  AddAccuracySearch(dtrain_.store());
+  EXPECT_THAT(Ids(dtrain_.Run({"trials", "4", "--sort", "speed", "--json"})
+                      .Json()["trials"]),
+              ElementsAre("4.1", "4.2", "4.3"));
+}
+
 TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
   AddAccuracySearch(dtrain_.store());
 

@@ -123,6 +123,11 @@ TEST_F(WaitTest, GivesUpAfterItsTime) {
   EXPECT_THAT(result.err, HasSubstr("still not ended after"));
 }
 
+// A runner that has just recorded its experiment has not locked it yet.
+TEST_F(WaitTest, DoesNotTakeAMissingRunnerForADeadOneAtOnce) {
+  EXPECT_EQ(dtrain_.Run({"wait", "2", "--timeout", "500ms"}).code, 124);
+}
+
 TEST_F(WaitTest, DoesNotResumeWhatRunsElsewhere) {
   const RunnerLock runner =
       RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/os/uuid.h"
+#include "tests/support/sync_count.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -76,6 +78,53 @@ TEST_F(CheckpointFilesTest, CountsTheBytesOfAllFiles) {
   const WrittenCheckpoint written = Write();
   const auto manifest = fs::file_size(Path() + "/MANIFEST.json");
   EXPECT_EQ(written.bytes, 12 + static_cast<std::int64_t>(manifest));
+}
+
+TEST_F(CheckpointFilesTest, IsSummarizedAsItWasWritten) {
+  CheckpointWriter writer(Path());
+  writer.Write("a.bin", "0123456789");
+  writer.Write(kStateName, R"({"batches":30,"epoch":1.5})");
+  const WrittenCheckpoint written = writer.Commit();
+  const CheckpointSummary summary = SummarizeCheckpoint(Path());
+  EXPECT_EQ(summary.batches, 30);
+  EXPECT_EQ(summary.epoch, 1.5);
+  EXPECT_EQ(summary.bytes, written.bytes);
+  EXPECT_EQ(summary.files, written.files);
+}
+
+// The disk has each file, the directory of these and its name.
+TEST_F(CheckpointFilesTest, WaitsForTheDisk) {
+  const int before = SyncCount();
+  (void)Write();
+  constexpr int kOfThree = 3 + 1 + 1;  // a.bin, b.json and the manifest
+  constexpr int kAbove = 2;            // the directory of all is new, too
+  EXPECT_EQ(SyncCount() - before, kOfThree + kAbove);
+
+  CheckpointWriter writer(parent_ + "/two");
+  writer.Write("a", "0");
+  const int after_a = SyncCount();
+  EXPECT_EQ(after_a - before, kOfThree + kAbove + 1);
+  writer.Write("sub/b", "1");
+  (void)writer.Commit();
+  constexpr int kOfSub = 2;  // it and what is in it
+  EXPECT_EQ(SyncCount() - after_a, kOfSub + 1 + 1 + 1);
+}
+
+// Others write to the disk of this test: it looks far to both sides.
+TEST_F(CheckpointFilesTest, NeedsAsMuchSpaceAgainAsAMargin) {
+  fs::create_directories(parent_);
+  struct statvfs system {};
+  ASSERT_EQ(::statvfs(parent_.c_str(), &system), 0);
+  const auto free = static_cast<std::int64_t>(system.f_bavail) *
+                    static_cast<std::int64_t>(system.f_frsize);
+  const CheckpointWriter writer(Path());
+  EXPECT_NO_THROW(writer.RequireSpace(free / 4));
+  try {
+    writer.RequireSpace(free / 4 * 3);
+    ADD_FAILURE() << "no margin is left";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kDiskFull);
+  }
 }
 
 TEST_F(CheckpointFilesTest, IsForItsOwnerOnly) {

@@ -1,12 +1,17 @@
 // Checkpoints of a program: taken over, given back, damaged.
 
+#include <chrono>
 #include <fstream>
+#include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "tests/engine/command/command_trial_fixture.h"
+#include "tests/support/disk_space.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {
@@ -47,6 +52,48 @@ TEST_F(CommandCheckpointTest, ADirectoryIsTakenWithAllThatIsInIt) {
   EXPECT_EQ(summary.batches, 5);
   EXPECT_THAT(summary.files, SizeIs(4));
   EXPECT_EQ(summary.files, Said<CheckpointSaved>()[0].files);
+}
+
+// How the kernel says that a process is stopped; the file has its number.
+bool IsStopped(const fs::path& pid_file) {
+  std::string pid;
+  std::ifstream(pid_file) >> pid;
+  std::string number, name, state;
+  std::ifstream("/proc/" + pid + "/stat") >> number >> name >> state;
+  return state == "T";
+}
+
+// The first of two that do not fit is given up.
+TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
+  SetDisksFull(true);
+  bool stopped = false;
+  answer_ = [&](const TrialMessage& message) -> std::optional<RunnerMessage> {
+    const auto* failed = std::get_if<CheckpointFailed>(&message);
+    if (failed == nullptr || !failed->waits) return std::nullopt;
+    const auto until =
+        std::chrono::steady_clock::now() + Patient(std::chrono::seconds(10));
+    while (!stopped && std::chrono::steady_clock::now() < until) {
+      stopped = IsStopped(directory_.path() / "pid");
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    SetDisksFull(false);
+    return std::nullopt;
+  };
+  const CommandEnd end =
+      Run("echo $$ > pid\n"
+          "for i in 4 5; do\n"
+          "  mkdir -p $DTRAIN_DIRECTORY/$i; echo $i > $DTRAIN_DIRECTORY/$i/a\n"
+          "  echo '{\"type\":\"checkpoint\",\"batches\":'$i',"
+          "\"path\":\"'$DTRAIN_DIRECTORY/$i'\"}' >&3\n"
+          "done\n"
+          "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done\n"
+          "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
+          "\"loss\":1}}' >&3\n");
+  SetDisksFull(false);
+  EXPECT_TRUE(stopped) << Log();
+  EXPECT_EQ(Why(end), "stopped") << Log();
+  ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
+  EXPECT_EQ(Said<CheckpointSaved>()[0].batches, 5);
 }
 
 TEST_F(CommandCheckpointTest, IsGivenBack) {

@@ -75,6 +75,16 @@ TEST_F(StagedFilesTest, RefusesAFileThatVanished) {
               HasSubstr("'sub/run' changed or vanished while it was copied"));
 }
 
+// The size that is told of this one is 0.
+TEST_F(StagedFilesTest, RefusesAFileWithMoreBytesThanItTells) {
+  ContextFile file{.path = "version", .source = "/proc/version"};
+  ASSERT_EQ(::stat(file.source.c_str(), &file.status), 0);
+  ASSERT_EQ(file.status.st_size, 0);
+  EXPECT_THAT(
+      Refusal({.directory = "/proc", .files = {file}}, ErrorKind::kUsage),
+      HasSubstr("'version' changed or vanished while it was copied"));
+}
+
 TEST_F(StagedFilesTest, RefusesALinkInThePlaceOfAFile) {
   const ContextList list = ListContext(source());
   fs::rename(source() / "train.py", directory_.path() / "elsewhere");

@@ -3,12 +3,15 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/golden_images.h"
 
 namespace dtrain {
 namespace {
+
+using testing::ElementsAre;
 
 // EXIF data of a JPEG file: `tiff` behind its name.
 std::vector<std::uint8_t> WithExif(const std::string& tiff) {
@@ -61,6 +64,36 @@ TEST(OrientationTest, IgnoresMoreEntriesThanThereAre) {
                 Text("MM\0\x2A\0\0\0\x08\xFF\xFF\x01\x13\0\x03\0\0\0\x01\0\x08"
                      "\0\0\0\0\0\0"))),
             1);
+}
+
+// The first channels of an image that is turned; at first, they are
+//   1 2 3
+//   4 5 6
+std::vector<int> Turned(int orientation) {
+  Image image = BlackImage(2, 3);
+  for (int i = 0; i < 6; ++i) {
+    image.pixels[3 * static_cast<std::size_t>(i)] =
+        static_cast<std::uint8_t>(i + 1);
+  }
+  const Image turned = ApplyOrientation(image, orientation);
+  EXPECT_EQ(turned.height, orientation < 5 ? 2 : 3);
+  EXPECT_EQ(turned.width, orientation < 5 ? 3 : 2);
+  std::vector<int> values;
+  for (std::size_t i = 0; i < turned.pixels.size(); i += 3) {
+    values.push_back(turned.pixels[i]);
+  }
+  return values;
+}
+
+TEST(OrientationTest, TurnsAsExifSays) {
+  EXPECT_THAT(Turned(1), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(Turned(2), ElementsAre(3, 2, 1, 6, 5, 4));  // mirrored
+  EXPECT_THAT(Turned(3), ElementsAre(6, 5, 4, 3, 2, 1));  // upside down
+  EXPECT_THAT(Turned(4), ElementsAre(4, 5, 6, 1, 2, 3));  // 3, mirrored
+  EXPECT_THAT(Turned(5), ElementsAre(1, 4, 2, 5, 3, 6));  // transposed
+  EXPECT_THAT(Turned(6), ElementsAre(4, 1, 5, 2, 6, 3));  // to the right
+  EXPECT_THAT(Turned(7), ElementsAre(6, 3, 5, 2, 4, 1));  // 5, upside down
+  EXPECT_THAT(Turned(8), ElementsAre(3, 6, 2, 5, 1, 4));  // to the left
 }
 
 TEST(OrientationTest, IsOneWithoutExif) {

@@ -33,6 +33,15 @@ TEST(ReduceTest, ANanStaysOneWhereverItIs) {
   }
 }
 
+TEST(ReduceTest, FindsTheLeastAndTheGreatest) {
+  EXPECT_THAT(
+      ReduceThree<float>({1, 2, 3}, {2, 3, 1}, {3, 1, 2.5F}, ReduceOp::kMin),
+      ElementsAre(1, 1, 1));
+  EXPECT_THAT(
+      ReduceThree<float>({1, 2, 3}, {2, 3, 1}, {3, 1, 2.5F}, ReduceOp::kMax),
+      ElementsAre(3, 3, 3));
+}
+
 TEST(ReduceTest, WholeNumbersWrapAround) {
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
   constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
