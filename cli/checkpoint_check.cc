@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/os/sha256.h"
@@ -59,6 +60,16 @@ bool IsRecorded(const std::string& manifest, const CheckpointRow& checkpoint) {
   return *known == Sha256Of(std::as_bytes(std::span(manifest)));
 }
 
+CheckpointFiles ReadRecorded(const fs::path& path,
+                             const CheckpointRow& checkpoint) {
+  CheckpointFiles files = CheckpointFiles::Read(path);
+  if (IsRecorded(ReadManifest(path), checkpoint)) return files;
+  throw Error(ErrorKind::kDamaged,
+              "checkpoint " + path.string() + ": '" + kManifestName +
+                  "' is not the one that was recorded; it is damaged: go on "
+                  "from another one");
+}
+
 }  // namespace
 
 void RequireStorageThere(const Store& store, const CheckpointRow& checkpoint) {
@@ -81,12 +92,14 @@ CheckpointFiles ReadCheckpoint(const Store& store,
         ErrorKind::kFailed,
         forbidden.string() + ": may not be read; check its permissions");
   }
-  CheckpointFiles files = CheckpointFiles::Read(path);
-  if (IsRecorded(ReadManifest(path), checkpoint)) return files;
-  throw Error(ErrorKind::kDamaged,
-              "checkpoint " + path.string() + ": '" + kManifestName +
-                  "' is not the one that was recorded; it is damaged: go on "
-                  "from another one");
+  try {
+    return ReadRecorded(path, checkpoint);
+  } catch (const Error&) {
+    // A running experiment deletes checkpoints that newer ones replace. The
+    // record says so before the files go, and this says that it is deleted.
+    static_cast<void>(FindCheckpoint(store, checkpoint.uuid));
+    throw;
+  }
 }
 
 FileReport VerifyCheckpoint(const Store& store,

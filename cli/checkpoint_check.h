@@ -21,7 +21,8 @@ void RequireStorageThere(const Store& store, const CheckpointRow& checkpoint);
 
 /// All files of the checkpoint, each compared with its SHA-256 in the manifest,
 /// and the manifest with the record. Throws Error(kDamaged) that names what is
-/// not as it was, Error(kFailed) if this user may not read it.
+/// not as it was, Error(kFailed) if this user may not read it, Error(kNotFound)
+/// if it was deleted while it was read.
 CheckpointFiles ReadCheckpoint(const Store& store,
                                const CheckpointRow& checkpoint);
 
