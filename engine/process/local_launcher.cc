@@ -1,13 +1,31 @@
 #include "engine/process/local_launcher.h"
 
-#include <optional>
+#include <algorithm>
+#include <csignal>
 #include <system_error>
+#include <utility>
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/process/launch_loop.h"
+#include "engine/os/process.h"
+#include "engine/process/mps.h"
+#include "engine/process/spawn_texts.h"
 
 namespace dtrain {
 namespace {
+
+// What the poller calls the descriptors that belong to no trial.
+constexpr std::uint64_t kSignals = 0;
+constexpr std::uint64_t kHost = 1;
+constexpr std::uint64_t kWake = 3;
+constexpr std::uint64_t kFirstTrial = RankProcess::kChannels;
+
+constexpr Duration kSweepPause = std::chrono::milliseconds(2);
+
+constexpr Duration kGiveUpAfter = std::chrono::seconds(10);
 
 std::filesystem::path FindHost(const char* name, const std::string& how) {
   std::error_code error;
@@ -25,34 +43,364 @@ std::filesystem::path FindHost(const char* name, const std::string& how) {
 
 }  // namespace
 
+Orphans::Orphans(Clock clock) : clock_(std::move(clock)) {
+  for (const Process& process : ReadProcesses()) {
+    if (process.parent == ::getpid()) known_.insert(process.pid);
+  }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+bool Orphans::Sweep(const std::set<std::int64_t>& others) {
+  bool clean = true;
+  for (const Process& process : ReadProcesses()) {
+    if (process.parent != ::getpid() || known_.count(process.pid) > 0 ||
+        others.count(process.pid) > 0) {
+      continue;
+    }
+    const auto pid = static_cast<pid_t>(process.pid);
+    ::kill(pid, SIGKILL);
+    if (::waitpid(pid, nullptr, WNOHANG) == pid) {
+      killed_at_.erase(process.pid);
+      clean = false;  // It may have had children, which are ours now.
+      continue;
+    }
+    const Duration now = clock_.monotonic();
+    const auto [first, added] = killed_at_.emplace(process.pid, now);
+    if (now - first->second < kGiveUpAfter) clean = false;
+  }
+  return clean;
+}
+
 LocalLauncher::LocalLauncher(LocalLauncherOptions options)
-    : loop_(std::make_unique<LaunchLoop>(std::move(options))) {}
+    : options_(std::move(options)),
+      orphans_(options_.clock),
+      pool_(options_.slots, options_.clock),
+      forker_({.program = options_.host,
+               .experiment = options_.experiment,
+               .cuda = !options_.slots.gpus.empty(),
+               .environment = options_.environment},
+              options_.clock, poller_, kHost),
+      next_token_(kFirstTrial),
+      swept_host_(forker_.host_pid()) {
+  poller_.Add(signals_.fd(), kSignals);
+  if (options_.wake >= 0) poller_.Add(options_.wake, kWake);
+}
 
-LocalLauncher::~LocalLauncher() = default;
+LocalLauncher::~LocalLauncher() { Abort(); }
 
-std::size_t LocalLauncher::FreeSlots() const { return loop_->FreeSlots(); }
+std::size_t LocalLauncher::FreeSlots() const {
+  const std::size_t used = waiting_.size() + trials_.size();
+  const auto count = static_cast<std::size_t>(options_.slots.count);
+  return count > used ? count - used : 0;
+}
 
-void LocalLauncher::Start(const TrialSpec& spec) { loop_->Start(spec, {}); }
+LocalLauncher::Trials::iterator LocalLauncher::Find(TrialId trial) {
+  return std::find_if(trials_.begin(), trials_.end(), [&](const auto& entry) {
+    return entry.second.trial->id() == trial;
+  });
+}
+
+std::deque<LocalLauncher::Waiting>::iterator LocalLauncher::FindWaiting(
+    TrialId trial) {
+  return std::find_if(
+      waiting_.begin(), waiting_.end(),
+      [&](const Waiting& waiting) { return waiting.spec.id == trial; });
+}
+
+void LocalLauncher::Start(const TrialSpec& spec) { StartWith(spec, {}); }
 
 void LocalLauncher::StartPart(const TrialSpec& spec, UniqueFd listener) {
-  loop_->Start(spec, std::move(listener));
+  StartWith(spec, std::move(listener));
+}
+
+void LocalLauncher::StartWith(const TrialSpec& spec, UniqueFd listener) {
+  waiting_.push_back({.spec = spec, .listener = std::move(listener)});
+  waiting_.back().spec.gpu_share = options_.slots.gpu_share;
+  StartWaiting();
 }
 
 void LocalLauncher::Send(TrialId trial, const RunnerMessage& message) {
-  loop_->Send(trial, message);
+  if (const auto found = Find(trial); found != trials_.end()) {
+    found->second.trial->Send(message);
+  } else if (const auto queued = FindWaiting(trial); queued != waiting_.end()) {
+    queued->messages.push_back(message);
+  }
 }
 
-void LocalLauncher::RequestStop(TrialId trial) { loop_->RequestStop(trial); }
+void LocalLauncher::RequestStop(TrialId trial) {
+  if (EndWithoutProcess(trial, /*killed=*/false)) return;
+  const auto found = Find(trial);
+  if (found != trials_.end()) found->second.trial->RequestStop(options_.grace);
+}
 
-void LocalLauncher::Kill(TrialId trial) { loop_->Kill(trial); }
+void LocalLauncher::Kill(TrialId trial) {
+  if (EndWithoutProcess(trial, /*killed=*/true)) return;
+  const auto found = Find(trial);
+  if (found == trials_.end()) return;
+  found->second.trial->Kill();
+  if (forking_ == found->first && !forker_.in_flight()) CancelFork(found);
+}
 
-std::optional<SlotWait> LocalLauncher::LongWait() { return loop_->LongWait(); }
+void LocalLauncher::CancelFork(Trials::iterator trial) {
+  forker_.Cancel();
+  forking_.reset();
+  trial->second.trial->CancelFork();
+  sweep_at_ = options_.clock.monotonic();  // Its other ranks may be dead.
+}
+
+bool LocalLauncher::EndWithoutProcess(TrialId trial, bool killed) {
+  const auto queued = FindWaiting(trial);
+  const auto found = Find(trial);
+  if (queued != waiting_.end()) {
+    waiting_.erase(queued);
+    if (waiting_.empty()) {
+      pool_.StopWaiting();
+      watching_slots_ = false;
+    }
+  } else if (found != trials_.end() && forking_ == found->first &&
+             !forker_.in_flight() && !found->second.trial->forked()) {
+    forker_.Cancel();
+    forking_.reset();
+    trials_.erase(found);
+  } else {
+    return false;
+  }
+  events_.push_back(TrialExited{.trial = trial, .killed_by_us = killed});
+  return true;
+}
+
+void LocalLauncher::Abort() {
+  while (!waiting_.empty()) Kill(waiting_.front().spec.id);
+  std::vector<TrialId> ids;
+  for (const auto& [token, running] : trials_) {
+    ids.push_back(running.trial->id());
+  }
+  for (const TrialId id : ids) Kill(id);
+  while (!trials_.empty()) Poll(std::chrono::seconds(1));
+}
 
 LaunchEvent LocalLauncher::Wait(Duration timeout) {
-  return loop_->Wait(timeout);
+  const Duration deadline = options_.clock.monotonic() + timeout;
+  woken_ = false;
+  if (events_.empty()) Poll(timeout);
+  while (events_.empty()) {
+    const Duration left = deadline - options_.clock.monotonic();
+    if (left <= Duration(0) || woken_) return Idle{};
+    Poll(left);
+  }
+  LaunchEvent event = std::move(events_.front());
+  events_.pop_front();
+  return event;
 }
 
-void LocalLauncher::Abort() { loop_->Abort(); }
+void LocalLauncher::Poll(Duration timeout) {
+  for (const Poller::Ready& ready : poller_.Wait(TimeToNextDeadline(timeout))) {
+    Dispatch(ready);
+  }
+  DoWhatIsDue();
+}
+
+Duration LocalLauncher::TimeToNextDeadline(Duration most) const {
+  const Duration now = options_.clock.monotonic();
+  Duration earliest = now + most;
+  const auto add = [&earliest](std::optional<Duration> time) {
+    if (time) earliest = std::min(earliest, *time);
+  };
+  for (const auto& [token, running] : trials_) add(running.trial->Deadline());
+  add(forker_.Deadline());
+  if (!forker_.in_flight()) add(sweep_at_);
+  if (pool_.waiting() && !forker_.busy()) add(pool_.retry_at());
+  return std::max(earliest - now, Duration(0));
+}
+
+void LocalLauncher::Dispatch(const Poller::Ready& ready) {
+  if (ready.token == kSignals) {
+    OnSignal();
+  } else if (ready.token == kHost) {
+    forker_.OnReady();
+    TakeForkOutcomes();
+  } else if (ready.token == kSlotsToken) {
+    if (pool_.waiting()) pool_.OnWake();
+  } else if (ready.token == kWake) {
+    woken_ = true;
+  } else {
+    OnTrialReady(ready);
+  }
+}
+
+void LocalLauncher::OnTrialReady(const Poller::Ready& ready) {
+  auto found = trials_.upper_bound(ready.token);
+  if (found == trials_.begin()) return;
+  --found;
+  LaunchedTrial& trial = *found->second.trial;
+  if (ready.token >= found->first + trial.tokens()) return;
+  const bool was_dead = trial.dead();
+  trial.OnReady(ready, events_);
+  if (!was_dead && trial.dead()) sweep_at_ = options_.clock.monotonic();
+}
+
+void LocalLauncher::OnSignal() {
+  while (const int signal = signals_.Read()) {
+    if (signal == SIGHUP && options_.ignore_hangup) continue;
+    events_.push_back(Interrupted{.signal = signal});
+  }
+}
+
+void LocalLauncher::DoWhatIsDue() {
+  for (auto& [token, running] : trials_) running.trial->OnTime();
+  forker_.OnTime();
+  TakeForkOutcomes();
+  // A host that died may have forked a trial and not told.
+  if (std::exchange(swept_host_, forker_.host_pid()) != forker_.host_pid()) {
+    sweep_at_ = options_.clock.monotonic();
+  }
+  SweepOrphans();
+  ReportEnds();
+  StartWaiting();
+}
+
+// A child that is just being forked is not known by its number yet.
+void LocalLauncher::SweepOrphans() {
+  if (!sweep_at_ || *sweep_at_ > options_.clock.monotonic() ||
+      forker_.in_flight()) {
+    return;
+  }
+  std::set<std::int64_t> ours = {forker_.host_pid()};
+  for (const auto& [token, running] : trials_) {
+    running.trial->AddPids(ours);
+  }
+  if (orphans_.Sweep(ours)) {
+    sweep_at_.reset();
+  } else {
+    sweep_at_ = options_.clock.monotonic() + kSweepPause;
+  }
+}
+
+void LocalLauncher::ReportEnds() {
+  if (sweep_at_) return;
+  std::erase_if(trials_, [this](const auto& entry) {
+    const Running& running = entry.second;
+    if (!running.trial->drained()) return false;
+    const bool out_of_memory = oom_counter_.Read() > running.oom_kills;
+    running.trial->TellEnd(out_of_memory, events_);
+    return true;
+  });
+}
+
+void LocalLauncher::StartWaiting() {
+  if (waiting_.empty() || forker_.busy()) return;
+  if (trials_.size() >= static_cast<std::size_t>(options_.slots.count)) return;
+  if (pool_.waiting() && options_.clock.monotonic() < pool_.retry_at()) return;
+  std::optional<SlotLease> lease = pool_.TryTake(Waiter());
+  if (lease) {
+    long_wait_.reset();
+    watching_slots_ = false;
+    Waiting waiting = std::move(waiting_.front());
+    waiting_.pop_front();
+    StartTrial(std::move(waiting), *std::move(lease));
+  } else if (!watching_slots_ && pool_.wake_fd() >= 0) {
+    poller_.Add(pool_.wake_fd(), kSlotsToken);
+    watching_slots_ = true;
+  }
+}
+
+SlotWaiter LocalLauncher::Waiter() const {
+  SlotWaiter waiter{.store = options_.layout.root().string()};
+  for (const Waiting& waiting : waiting_) {
+    waiter.trials.push_back(ToString(waiting.spec.id));
+  }
+  return waiter;
+}
+
+std::optional<SlotWait> LocalLauncher::LongWait() {
+  if (!pool_.waiting() ||
+      options_.clock.now() - pool_.waiting_since() < kShownSlotWait) {
+    long_wait_.reset();
+    return std::nullopt;
+  }
+  const Duration now = options_.clock.monotonic();
+  if (long_wait_ && now - looked_at_ < std::chrono::seconds(1)) {
+    return long_wait_;
+  }
+  looked_at_ = now;
+  const SlotWaiter waiter = Waiter();
+  for (SlotWait& wait : SlotWaits()) {
+    if (wait.store != waiter.store || wait.trials != waiter.trials) continue;
+    long_wait_ = std::move(wait);
+  }
+  return long_wait_;
+}
+
+void LocalLauncher::StartTrial(Waiting waiting, SlotLease lease) {
+  const TrialId id = waiting.spec.id;
+  try {
+    TrialOutput output = OutputOf(waiting.spec);
+    auto trial = std::make_unique<LaunchedTrial>(
+        std::move(waiting.spec), std::move(lease), std::move(output),
+        options_.clock, poller_, next_token_, std::move(waiting.listener));
+    for (const RunnerMessage& message : waiting.messages) trial->Send(message);
+    const std::uint64_t token = next_token_;
+    next_token_ += trial->tokens();
+    const auto added = trials_.emplace(
+        token,
+        Running{.trial = std::move(trial), .oom_kills = oom_counter_.Read()});
+    ForkNext(added.first);
+    TakeForkOutcomes();
+  } catch (const Error& error) {
+    events_.push_back(
+        TrialExited{.trial = id,
+                    .exit_code = 1,
+                    .not_started = std::string("cannot start trial ") +
+                                   ToString(id) + ": " + error.what(),
+                    .last_lines = {error.what()}});
+  }
+}
+
+TrialOutput LocalLauncher::OutputOf(const TrialSpec& spec) {
+  if (options_.log) {
+    return TrialOutput(
+        [id = spec.id, this](const LogRecord& record) {
+          options_.log(id, record);
+        },
+        options_.clock);
+  }
+  return OpenTrialOutput(spec, options_.layout, options_.clock);
+}
+
+void LocalLauncher::ForkNext(Trials::iterator trial) {
+  ForkOrder order = trial->second.trial->NextFork();
+  for (auto& variable : MpsVariables(options_.slots.gpu_share,
+                                     VariablesWith(options_.environment))) {
+    order.variables.push_back(std::move(variable));
+  }
+  if (options_.inherited >= 0) order.fds.push_back(options_.inherited);
+  forking_ = trial->first;
+  forker_.Fork(std::move(order));
+}
+
+void LocalLauncher::TakeForkOutcomes() {
+  while (const auto outcome = forker_.TakeOutcome()) TakeForkOutcome(*outcome);
+}
+
+void LocalLauncher::TakeForkOutcome(const TrialForker::Outcome& outcome) {
+  const auto found = trials_.find(*std::exchange(forking_, std::nullopt));
+  LaunchedTrial& trial = *found->second.trial;
+  std::string problem = outcome.error;
+  try {
+    if (outcome.pid != 0) {
+      const auto started =
+          trial.OnForked(outcome.pid, options_.layout.root().string());
+      if (started) events_.push_back(*started);
+      if (trial.wants_fork()) ForkNext(found);
+      return;
+    }
+  } catch (const Error& error) {
+    // The child that cannot be watched is an orphan to the next sweep.
+    problem = error.what();
+  }
+  sweep_at_ = options_.clock.monotonic();
+  trial.FailToStart(problem);
+}
 
 std::filesystem::path FindTrialHost() {
   return FindHost("trial-host", " with LibTorch");

@@ -1,21 +1,50 @@
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/clock.h"
+#include "engine/os/poller.h"
 #include "engine/os/unique_fd.h"
+#include "engine/process/launched_trial.h"
 #include "engine/process/launcher.h"
+#include "engine/process/signal_watch.h"
+#include "engine/process/trial_forker.h"
+#include "engine/slots/cgroup.h"
+#include "engine/slots/slot_pool.h"
 #include "engine/slots/slots.h"
 #include "engine/store/layout.h"
 #include "engine/store/log_record.h"
 
 namespace dtrain {
 
-class LaunchLoop;
+/// Ends what dead trials leave behind. A trial adopts the orphans of its own
+/// processes, and this process adopts them when the trial dies; so every child
+/// that this process did not make itself is such an orphan, or the child of
+/// one. One thread, one object in a process.
+class Orphans {
+ public:
+  /// Makes this process adopt orphans. Its present children are exempt.
+  explicit Orphans(Clock clock);
+
+  /// Kills and reaps every child except `others`; true if none is left. A
+  /// child that does not die (it hangs in the kernel) is given up after 10 s.
+  [[nodiscard]] bool Sweep(const std::set<std::int64_t>& others);
+
+ private:
+  Clock clock_;
+  std::set<std::int64_t> known_;
+  std::map<std::int64_t, Duration> killed_at_;  // by pid, for those not dead
+};
 
 struct LocalLauncherOptions {
   std::int64_t experiment = 0;
@@ -59,7 +88,62 @@ class LocalLauncher : public Launcher {
   void Abort() override;
 
  private:
-  std::unique_ptr<LaunchLoop> loop_;
+  // A pending trial: it has no slot yet.
+  struct Waiting {
+    TrialSpec spec;
+    UniqueFd listener;
+    std::vector<RunnerMessage> messages;
+  };
+  struct Running {
+    std::unique_ptr<LaunchedTrial> trial;
+    std::int64_t oom_kills = 0;  // when it started
+  };
+  // Token of the descriptor that becomes readable when slots are freed.
+  static constexpr std::uint64_t kSlotsToken = 2;
+  using Trials = std::map<std::uint64_t, Running>;  // by first token
+
+  void StartWith(const TrialSpec& spec, UniqueFd listener);
+  Trials::iterator Find(TrialId trial);
+  std::deque<Waiting>::iterator FindWaiting(TrialId trial);
+  // Ends a trial that has no process; false if it has one, or may have.
+  bool EndWithoutProcess(TrialId trial, bool killed);
+  // Forgets a fork of it that the host was not asked for yet.
+  void CancelFork(Trials::iterator trial);
+
+  void Poll(Duration timeout);
+  Duration TimeToNextDeadline(Duration most) const;
+  void Dispatch(const Poller::Ready& ready);
+  void OnTrialReady(const Poller::Ready& ready);
+  void OnSignal();
+  void DoWhatIsDue();
+  void StartWaiting();
+  SlotWaiter Waiter() const;
+  void StartTrial(Waiting waiting, SlotLease lease);
+  TrialOutput OutputOf(const TrialSpec& spec);
+  void ForkNext(Trials::iterator trial);
+  void TakeForkOutcomes();
+  void TakeForkOutcome(const TrialForker::Outcome& outcome);
+  void SweepOrphans();
+  void ReportEnds();
+
+  LocalLauncherOptions options_;
+  Orphans orphans_;
+  SignalWatch signals_;
+  Poller poller_;
+  SlotPool pool_;
+  TrialForker forker_;
+  OutOfMemoryCounter oom_counter_;
+  std::deque<Waiting> waiting_;
+  Trials trials_;
+  std::optional<std::uint64_t> forking_;  // first token of the trial
+  std::uint64_t next_token_;
+  bool watching_slots_ = false;
+  std::optional<SlotWait> long_wait_;  // as of `looked_at_`
+  Duration looked_at_{0};
+  bool woken_ = false;
+  std::int64_t swept_host_ = 0;
+  std::optional<Duration> sweep_at_;
+  std::deque<LaunchEvent> events_;
 };
 
 /// Where the trial-host program of this installation is: beside the running
