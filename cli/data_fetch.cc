@@ -11,7 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/fetch/address.h"
 #include "engine/fetch/fetch_set.h"
-#include "engine/process/signal_watch.h"
+#include "engine/os/signals.h"
 
 namespace dtrain {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "engine/os/process.h"
 #include "engine/os/system_error.h"
-#include "engine/process/spawn_texts.h"
 
 namespace dtrain {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/data/seeds.h"
-#include "engine/os/process.h"
+#include "engine/os/signals.h"
 
 namespace dtrain {
 

@@ -16,7 +16,7 @@
 #include "engine/image/image_folder.h"
 #include "engine/image/transforms.h"
 #include "engine/os/files.h"
-#include "engine/os/process.h"
+#include "engine/os/signals.h"
 
 namespace dtrain {
 namespace {

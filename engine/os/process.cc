@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
 
@@ -139,6 +140,42 @@ std::string HostName() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+std::vector<char*> SpawnPointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> EnvironmentWith(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::set<std::string> changed;
+  std::vector<std::string> result;
+  for (const auto& [name, value] : changes) {
+    if (changed.insert(name).second) {
+      result.push_back(std::string(name).append("=").append(value));
+    }
+  }
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (changed.count(text.substr(0, text.find('='))) == 0) {
+      result.push_back(text);
+    }
+  }
+  return result;
+}
+
+ReadVariable VariablesWith(
+    std::vector<std::pair<std::string, std::string>> changes) {
+  return [changes = std::move(changes)](const char* name) {
+    for (const auto& [changed, value] : changes) {
+      if (changed == name) return std::optional<std::string>(value);
+    }
+    return ProcessVariable(name);
+  };
 }
 
 }  // namespace dtrain

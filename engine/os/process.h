@@ -6,9 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
-
-#include <signal.h>
 
 namespace dtrain {
 
@@ -55,21 +54,17 @@ std::optional<std::string> ProcessVariable(const char* name);
 /// The name of this machine, for messages and to tell machines apart.
 std::string HostName();
 
-/// Blocks all signals in this thread, and in threads started meanwhile, until
-/// it is destroyed: only the main thread, which stops a trial, handles signals.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+/// Returns pointers to `texts` and a null pointer after them: the form in which
+/// execve and posix_spawn take arguments. Valid until `texts` is changed.
+std::vector<char*> SpawnPointers(std::vector<std::string>& texts);
 
- private:
-  sigset_t before_;
-};
+/// Returns the environment of this process with `changes` applied, each entry
+/// as NAME=value. Of several changes of one name the first counts.
+std::vector<std::string> EnvironmentWith(
+    const std::vector<std::pair<std::string, std::string>>& changes);
+
+/// Returns a reader of that environment.
+ReadVariable VariablesWith(
+    std::vector<std::pair<std::string, std::string>> changes);
 
 }  // namespace dtrain

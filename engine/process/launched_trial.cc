@@ -2,15 +2,53 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/os/process.h"
-#include "engine/process/rank_share.h"
 #include "engine/ranks/rank_memory.h"
+#include "engine/slots/slots.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 namespace {
+
+// How many ranks of the trial this machine has, from `trial.rank` on.
+int RanksHere(const TrialSpec& trial) {
+  return trial.address ? trial.address->ranks_here : trial.world_size;
+}
+
+// Those of a trial's GPUs that `rank` of `ranks` of this machine has: one, or
+// all if it is the only one; none on CPU slots.
+std::vector<Gpu> ShareOf(const std::vector<Gpu>& gpus, int rank, int ranks) {
+  if (ranks == 1 || gpus.empty()) return gpus;
+  return {gpus.at(static_cast<std::size_t>(rank))};
+}
+
+// What `rank` is told of its trial, where it sees only its own GPUs.
+TrialSpec SpecOfRank(const TrialSpec& trial, int rank,
+                     const std::vector<Gpu>& gpus) {
+  TrialSpec spec = trial;
+  spec.rank = rank;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    spec.gpus.push_back(static_cast<int>(i));
+  }
+  return spec;
+}
+
+// The variables by which a process sees these GPUs and no others.
+std::vector<std::pair<std::string, std::string>> DeviceVariables(
+    const std::vector<Gpu>& gpus) {
+  std::string visible;
+  for (const Gpu& gpu : gpus) {
+    if (!visible.empty()) visible += ',';
+    visible += gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
+  }
+  return {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
+          {"CUDA_VISIBLE_DEVICES", visible}};
+}
 
 constexpr Duration kAfterTerm = std::chrono::seconds(5);
 

@@ -12,10 +12,10 @@
 #include "engine/base/clock.h"
 #include "engine/os/poller.h"
 #include "engine/os/unique_fd.h"
-#include "engine/process/host_client.h"
 #include "engine/process/launcher.h"
 #include "engine/process/rank_process.h"
 #include "engine/process/trial_end.h"
+#include "engine/process/trial_forker.h"
 #include "engine/process/trial_output.h"
 #include "engine/slots/slot_pool.h"
 

@@ -12,7 +12,6 @@
 #include "engine/base/error.h"
 #include "engine/os/process.h"
 #include "engine/process/mps.h"
-#include "engine/process/spawn_texts.h"
 
 namespace dtrain {
 namespace {

@@ -14,10 +14,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/os/poller.h"
+#include "engine/os/signals.h"
 #include "engine/os/unique_fd.h"
 #include "engine/process/launched_trial.h"
 #include "engine/process/launcher.h"
-#include "engine/process/signal_watch.h"
 #include "engine/process/trial_forker.h"
 #include "engine/slots/cgroup.h"
 #include "engine/slots/slot_pool.h"

@@ -1,8 +1,193 @@
 #include "engine/process/trial_forker.h"
 
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
 #include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/os/process.h"
+#include "engine/os/socket.h"
+#include "engine/os/system_error.h"
+#include "engine/process/trial_host.h"
 
 namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+// The number of the socket in the host.
+constexpr int kHostSocket = 3;
+constexpr std::size_t kShownOutput = 2000;
+
+std::string RandomToken() {
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 4; ++i) token += std::to_string(random());
+  return token;
+}
+
+// What posix_spawn wants to be told, freed at the end.
+class SpawnSettings {
+ public:
+  SpawnSettings(int socket, int output) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawnattr_init(&attributes_);
+    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, 1);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, 2);
+    ::posix_spawn_file_actions_adddup2(&actions_, socket, kHostSocket);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, kHostSocket + 1);
+    sigset_t none;
+    sigemptyset(&none);
+    sigset_t all;
+    sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID |
+                                                 POSIX_SPAWN_SETSIGMASK |
+                                                 POSIX_SPAWN_SETSIGDEF);
+  }
+  ~SpawnSettings() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  pid_t Execute(std::vector<std::string> arguments,
+                std::vector<std::string> environment) {
+    pid_t pid = -1;
+    const int error = ::posix_spawn(
+        &pid, arguments.front().c_str(), &actions_, &attributes_,
+        SpawnPointers(arguments).data(), SpawnPointers(environment).data());
+    if (error != 0) ThrowSystemError("execute " + arguments.front(), error);
+    return pid;
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+std::string ExitText(const siginfo_t& info) {
+  if (info.si_code == CLD_EXITED) {
+    return "ended with exit code " + std::to_string(info.si_status);
+  }
+  return "was killed by signal " + std::to_string(info.si_status) + " (" +
+         ::strsignal(info.si_status) + ")";
+}
+
+// The last that the host printed, in one line.
+std::string OutputText(int output) {
+  const off_t size = ::lseek(output, 0, SEEK_END);
+  std::string text(kShownOutput, '\0');
+  const off_t start =
+      std::max<off_t>(size - static_cast<off_t>(kShownOutput), 0);
+  const ssize_t count = ::pread(output, text.data(), text.size(), start);
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.empty() ? "" : ": " + EscapeForTerminal(text);
+}
+
+}  // namespace
+
+HostClient::HostClient(HostOptions options)
+    : options_(std::move(options)), token_(RandomToken()) {}
+
+HostClient::~HostClient() { Stop(); }
+
+void HostClient::Start() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) !=
+      0) {
+    ThrowSystemError("make a socket for the trial host");
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  UniqueFd output(::memfd_create("trial-host-output", MFD_CLOEXEC));
+  if (!output) ThrowSystemError("make a file for the trial host's output");
+  auto changes = options_.environment;
+  changes.emplace(changes.begin(), kExperimentVariable,
+                  std::to_string(options_.experiment));
+  changes.emplace(changes.begin(), kTokenVariable, token_);
+  // Threads that wait for work by spinning take the cores from other trials:
+  // ten times slower where the machine is busy. libgomp reads this when it is
+  // opened, so it must be in the host's environment.
+  if (::getenv("OMP_WAIT_POLICY") == nullptr &&
+      ::getenv("GOMP_SPINCOUNT") == nullptr) {
+    changes.emplace_back("GOMP_SPINCOUNT", "1000");
+  }
+  std::vector<std::string> arguments = {options_.program.string(),
+                                        std::to_string(kHostSocket)};
+  if (options_.cuda) arguments.emplace_back("--cuda");
+  pid_ = SpawnSettings(theirs.get(), output.get())
+             .Execute(std::move(arguments), EnvironmentWith(changes));
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (!pidfd_) {
+    const int error = errno;
+    ::kill(static_cast<pid_t>(pid_), SIGKILL);
+    ::waitpid(static_cast<pid_t>(pid_), nullptr, 0);
+    ThrowSystemError("watch the trial host", error);
+  }
+  socket_ = std::move(ours);
+  output_ = std::move(output);
+}
+
+bool HostClient::Request(const ForkOrder& order) {
+  json variables = json::object();
+  for (const auto& [name, value] : order.variables) variables[name] = value;
+  std::vector<int> fds = order.fds;
+  const bool has_meeting = order.meeting >= 0;
+  if (has_meeting) fds.push_back(order.meeting);
+  const json request = {{"env", std::move(variables)},
+                        {"meeting", has_meeting}};
+  return SendPacket(socket_.get(), request.dump(), fds);
+}
+
+std::optional<HostReply> HostClient::ReadReply() {
+  const std::optional<Packet> packet = ReceivePacket(socket_.get());
+  if (!packet) return std::nullopt;
+  const json reply = json::parse(packet->text, nullptr,
+                                 /*allow_exceptions=*/false);
+  if (!reply.is_object()) return HostReply{.error = "it gave no JSON"};
+  const json pid = reply.value("pid", json());
+  const json error = reply.value("error", json());
+  if (pid.is_number_integer()) return HostReply{.pid = pid};
+  if (reply.contains("ready")) return HostReply{.ready = true};
+  return HostReply{.error = error.is_string() ? error.get<std::string>()
+                                              : "it gave no reason"};
+}
+
+std::string HostClient::Stop() {
+  if (!running()) return "";
+  // If it has ended by itself, this comes too late and changes nothing.
+  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+  siginfo_t info{};
+  while (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED) !=
+             0 &&
+         errno == EINTR) {
+  }
+  std::string text = ExitText(info) + OutputText(output_.get());
+  pidfd_.reset();
+  socket_.reset();
+  output_.reset();
+  return text;
+}
+
 namespace {
 
 constexpr int kMostFailures = 3;

@@ -6,9 +6,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/process.h"
 #include "engine/process/local_launcher.h"
 #include "engine/process/mps.h"
-#include "engine/process/spawn_texts.h"
 #include "engine/ranks/rank_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"

@@ -11,7 +11,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/process/spawn_texts.h"
+#include "engine/os/process.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

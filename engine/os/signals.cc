@@ -1,4 +1,4 @@
-#include "engine/process/signal_watch.h"
+#include "engine/os/signals.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -6,6 +6,16 @@
 #include "engine/os/system_error.h"
 
 namespace dtrain {
+
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+
+SignalsBlocked::~SignalsBlocked() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 SignalWatch::SignalWatch() {
   sigset_t watched;

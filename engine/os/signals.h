@@ -1,0 +1,47 @@
+#pragma once
+
+#include <csignal>
+
+#include "engine/os/unique_fd.h"
+
+namespace dtrain {
+
+/// Blocks all signals in this thread, and in threads started meanwhile, until
+/// it is destroyed. Other threads than the main one, which stops a trial, are
+/// started under it and so handle no signals.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// Blocks SIGINT, SIGTERM and SIGHUP in the calling thread and makes them
+/// readable from a descriptor; ignores SIGPIPE and SIGXFSZ, so that a failed
+/// write returns an error. The destructor restores the former dispositions.
+/// REQUIRES: the process has no other thread yet.
+class SignalWatch {
+ public:
+  /// Throws Error(kFailed).
+  SignalWatch();
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  /// Readable while a signal is pending.
+  int fd() const { return fd_.get(); }
+  /// Returns the next pending signal, or 0 if there is none.
+  int Read();
+
+ private:
+  UniqueFd fd_;
+  sigset_t old_mask_;
+  struct sigaction old_pipe_ {};
+  struct sigaction old_file_size_ {};
+};
+
+}  // namespace dtrain
