@@ -11,8 +11,8 @@
 #include "engine/context/staged_files.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/uuid.h"
-#include "engine/run/checkpoint_policy.h"
-#include "engine/run/trials_lock.h"
+#include "engine/run/checkpoint_keeper.h"
+#include "engine/run/runner_lock.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 

@@ -12,7 +12,7 @@
 #include "engine/base/json_number.h"
 #include "engine/base/text.h"
 #include "engine/report/json_view.h"
-#include "engine/run/rungs.h"
+#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "engine/base/text.h"
 #include "engine/report/format.h"
-#include "engine/run/rungs.h"
+#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {

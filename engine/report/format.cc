@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "engine/base/text.h"
-#include "engine/run/rungs.h"
+#include "engine/run/search_results.h"
 
 namespace dtrain {
 namespace {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/experiment_setup.h"
 #include "engine/run/experiment_state.h"
 #include "engine/run/requests.h"
 #include "engine/run/search_driver.h"
@@ -15,9 +14,9 @@
 
 namespace dtrain {
 
-/// The experiment loop: asks the searcher what to do, has it done by the
-/// launcher, and records everything before anything follows from it. Pure but
-/// for its doors. One thread; `Run` is called once.
+/// The loop of an experiment: asks the searcher for operations, lets the
+/// launcher run them, and records every event before it has an effect. Reaches
+/// the outside only through ExperimentDoors. One thread; `Run` is called once.
 class Experiment {
  public:
   Experiment(ExperimentSetup setup, ExperimentDoors doors);
@@ -30,7 +29,7 @@ class Experiment {
   std::int64_t transactions() const { return state_.outbox.transactions(); }
 
  private:
-  // experiment_recover.cc: going on from the record.
+  // Resuming from the record.
   void Recover();
   void RecoverBest();
   void RecoverCheckpoints();
@@ -39,7 +38,7 @@ class Experiment {
                                        std::int64_t batches) const;
   void Adopt(TrialId trial, const std::string& uuid);
 
-  // experiment.cc: the loop.
+  // The loop.
   void Step();
   void ForgiveDelay(Duration delay);
   void Tick();
@@ -59,7 +58,7 @@ class Experiment {
   void RecordEnd(const RunResult& result);
   void StopAfterFailure();
 
-  // experiment_status.cc: for the reporter.
+  // For the reporter.
   RunStatus Status() const;
   double TotalProgress() const;
 

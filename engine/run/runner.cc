@@ -12,7 +12,6 @@
 #include "engine/ranks/rank_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"
-#include "engine/run/trials_lock.h"
 #include "engine/slots/cpu_precision.h"
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"

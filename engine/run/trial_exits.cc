@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "engine/base/text.h"
-#include "engine/run/checkpoint_files.h"
-#include "engine/run/rungs.h"
+#include "engine/run/experiment_state.h"
+#include "engine/run/search_results.h"
 #include "engine/run/trial_listener.h"
 
 namespace dtrain {

@@ -1,0 +1,181 @@
+#include "engine/run/search_results.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "searchers/hparam_space.h"
+
+namespace dtrain {
+namespace {
+
+std::string_view OneOf(Unit unit) {
+  switch (unit) {
+    case Unit::kBatches:
+      return "batch";
+    case Unit::kRecords:
+      return "record";
+    case Unit::kEpochs:
+      return "epoch";
+  }
+  return "";
+}
+
+// "1 epoch", "100 batches".
+std::string LengthText(std::int64_t count, Unit unit) {
+  return std::to_string(count) + " " +
+         std::string(count == 1 ? OneOf(unit) : UnitName(unit));
+}
+
+}  // namespace
+
+std::string PositionText(std::int64_t count, Unit unit) {
+  return std::string(OneOf(unit)) + " " + std::to_string(count);
+}
+
+Rungs::Rungs(const SearcherConfig& config, Unit unit)
+    : brackets_(PlanBrackets(config)),
+      unit_(unit),
+      stop_once_(config.stop_once) {
+  for (const Bracket& bracket : brackets_) {
+    for (const std::int64_t length : bracket.rungs) done_[length] = 0;
+  }
+}
+
+void Rungs::Count(std::int64_t length) { ++done_[length]; }
+
+std::vector<RungStatus> Rungs::Status(const TrialTable::Live& live) const {
+  std::vector<RungStatus> rungs;
+  if (done_.size() < 2) return rungs;
+  std::map<std::int64_t, std::int64_t> running;
+  for (const auto& [number, trial] : live) {
+    if (trial->process->running && trial->has_work()) {
+      ++running[trial->operations.front()];
+    }
+  }
+  for (const auto& [length, done] : done_) {
+    rungs.push_back(
+        {.length = {length, unit_}, .done = done, .running = running[length]});
+  }
+  return rungs;
+}
+
+std::string Rungs::WhyStopped(std::int64_t rung, std::int64_t trained) const {
+  const auto index = static_cast<std::size_t>(rung - 1);
+  for (const Bracket& bracket : brackets_) {
+    if (rung < 1 || index >= bracket.rungs.size()) continue;
+    if (bracket.rungs[index] != trained) continue;
+    return (stop_once_ ? "stopped at rung " : "not promoted from rung ") +
+           std::to_string(rung) + " of " +
+           std::to_string(bracket.rungs.size()) + " (" +
+           LengthText(trained, unit_) + ")";
+  }
+  return "stopped by the searcher";
+}
+
+bool BestTrial::IsBetter(double value,
+                         const std::optional<BestValidation>& than) const {
+  if (!than) return true;
+  return smaller_is_better_ ? value < than->value : value > than->value;
+}
+
+bool BestTrial::Offer(TrialRow& trial, double value, std::int64_t batches) {
+  if (!std::isfinite(value)) return false;
+  const BestValidation offered{.value = value, .batches = batches};
+  if (IsBetter(value, trial.best)) trial.best = offered;
+  const bool first_of_equals =
+      best_ && value == best_->value && trial.id.number < trial_;
+  if (!IsBetter(value, best_) && !first_of_equals) return false;
+  Set(offered, trial);
+  return true;
+}
+
+void BestTrial::Set(const BestValidation& best, const TrialRow& trial) {
+  best_ = best;
+  trial_ = trial.id.number;
+  hparams_ = trial.hparams;
+}
+
+void BestTrial::Clear() {
+  best_.reset();
+  trial_ = 0;
+  hparams_ = nullptr;
+}
+
+void BestTrial::NoteSaved(TrialId trial, std::int64_t batches,
+                          const std::string& uuid) {
+  if (best_ && trial.number == trial_ && batches == best_->batches) {
+    best_->checkpoint = uuid;
+  }
+}
+
+void BestTrial::NoteDeleted(const std::string& uuid) {
+  if (best_ && best_->checkpoint == uuid) best_->checkpoint.clear();
+}
+
+namespace {
+
+// The paths of all values in `value`, which is at `path`.
+void AppendLeaves(const nlohmann::json& value, const std::string& path,
+                  std::vector<std::string>& leaves) {
+  if (!value.is_object()) return leaves.push_back(path);
+  for (const auto& [name, inner] : value.items()) {
+    AppendLeaves(inner, path + '.' + name, leaves);
+  }
+}
+
+bool IsUnread(const nlohmann::json& value, const std::string& path,
+              const std::vector<std::string>& unread) {
+  std::vector<std::string> leaves;
+  AppendLeaves(value, path, leaves);
+  return !leaves.empty() &&
+         std::ranges::all_of(leaves, [&](const std::string& leaf) {
+           return std::ranges::find(unread, leaf) != unread.end();
+         });
+}
+
+void AppendSearched(const nlohmann::json& space, const nlohmann::json& hparams,
+                    const std::string& prefix,
+                    const std::vector<std::string>& unread,
+                    std::vector<std::string>& found) {
+  for (const auto& [name, range] : space.items()) {
+    const auto value = hparams.find(name);
+    if (!range.is_object() || value == hparams.end()) continue;
+    const std::string path = prefix + name;
+    if (!HasType(range)) {
+      if (value->is_object()) {
+        AppendSearched(range, *value, path + '.', unread, found);
+      }
+    } else if (range.at("type") != "const" && IsUnread(*value, path, unread)) {
+      found.push_back(path);
+    }
+  }
+}
+
+}  // namespace
+
+void UnreadHparams::Record(const std::vector<std::string>& unread) {
+  const std::set<std::string> now(unread.begin(), unread.end());
+  if (!names_) {
+    names_ = now;
+    return;
+  }
+  std::erase_if(*names_,
+                [&](const std::string& name) { return !now.contains(name); });
+}
+
+std::optional<std::vector<std::string>> UnreadHparams::names() const {
+  if (!names_) return std::nullopt;
+  return std::vector<std::string>(names_->begin(), names_->end());
+}
+
+std::vector<std::string> UnreadHparams::Searched(
+    const nlohmann::json& hparams,
+    const std::vector<std::string>& unread) const {
+  std::vector<std::string> found;
+  if (space_.is_object() && hparams.is_object()) {
+    AppendSearched(space_, hparams, "", unread, found);
+  }
+  return found;
+}
+
+}  // namespace dtrain
