@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "engine/store/record_rows.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
 

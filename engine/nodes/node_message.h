@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/process/launcher.h"
-#include "engine/store/log_record.h"
+#include "engine/store/trial_log.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {

@@ -23,7 +23,7 @@
 #include "engine/slots/slot_pool.h"
 #include "engine/slots/slots.h"
 #include "engine/store/layout.h"
-#include "engine/store/log_record.h"
+#include "engine/store/trial_log.h"
 
 namespace dtrain {
 

@@ -6,7 +6,7 @@
 
 #include "engine/run/search_driver.h"
 #include "engine/run/trial_starter.h"
-#include "engine/store/record_rows.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
 

@@ -3,16 +3,116 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
-#include "engine/store/record_rows.h"
-#include "engine/store/state.h"
+#include "engine/wire/trial_message.h"
 #include "engine/wire/trial_spec.h"
 
+// The rows of the store as values: one struct for each thing that is recorded,
+// and the filters of queries.
+
 namespace dtrain {
+
+/// States as CONTRACT names them. kInterrupted is never stored: it is a
+/// RUNNING or PENDING experiment that no runner holds.
+enum class State {
+  kPending,
+  kRunning,
+  kPaused,
+  kInterrupted,
+  kCompleted,
+  kCanceled,
+  kError,
+  kStopped,  // trials only: ended early by the searcher
+};
+
+/// Convert between states and their names "PENDING" … "STOPPED". Throws
+/// Error(kUsage) with all names for an unknown one.
+std::string_view StateName(State state);
+State StateFromName(std::string_view name);
+
+/// COMPLETED, CANCELED, ERROR or STOPPED: nothing more will happen.
+bool IsFinal(State state);
+
+enum class MetricKind { kTraining, kValidation };
+
+struct MetricRow {
+  TrialId trial;
+  MetricKind kind = MetricKind::kTraining;
+  std::int64_t batches = 0;
+  double epoch = 0;
+  std::string name;
+  double value = 0;  // NaN and infinities as themselves
+  Timestamp time{0};
+  // A later run passed these batches without measuring the value again.
+  bool superseded = false;
+};
+
+struct CheckpointRow {
+  std::string uuid;
+  TrialId trial;
+  std::string state;  // COMPLETED, DELETED, CORRUPT
+  std::int64_t batches = 0;
+  double epoch = 0;
+  std::int64_t bytes = 0;
+  nlohmann::json files;          // name → SHA-256
+  std::optional<double> metric;  // searcher metric validated at `batches`
+  // Directory that checkpoint_storage named, absolute; empty: in the store.
+  std::string storage;
+  Timestamp time{0};
+};
+
+/// Metrics of a checkpoint that `evaluate` measured and was told to record.
+struct EvaluationRow {
+  TrialId trial;
+  std::string checkpoint;  // UUID; it may be deleted since
+  std::int64_t batches = 0;
+  std::string split;  // training, validation or test
+  std::string data;   // directory in place of the trial's own, or empty
+  MetricValues metrics;
+  double seconds = 0;
+  Timestamp time{0};
+};
+
+/// Request of a user to a running experiment, made from another process.
+enum class RequestKind { kPause, kCancel, kKill };
+
+struct RequestRow {
+  std::int64_t id = 0;
+  std::int64_t experiment = 0;
+  std::optional<std::int64_t> trial;  // its number; none: all of them
+  RequestKind kind = RequestKind::kPause;
+  Timestamp created{0};
+};
+
+/// "pause", "cancel" or "kill".
+std::string_view RequestName(RequestKind kind);
+
+/// One searcher event with the operations it gave.
+struct SearcherEventRow {
+  std::int64_t seq = 0;  // from 1 in each experiment
+  nlohmann::json event;
+  nlohmann::json operations;
+};
+
+/// Filters of `Store::Experiments`.
+struct ExperimentQuery {
+  bool archived = false;  // include archived ones
+  std::optional<std::int64_t> id;
+};
+
+/// Filters of `Store::ForEachMetric`.
+struct MetricQuery {
+  std::int64_t experiment = 0;
+  std::optional<std::int64_t> trial;
+  std::optional<MetricKind> kind;
+  std::optional<std::string> name;
+  bool superseded = false;  // also values of earlier runs that count no more
+};
 
 /// The best (or another) validation of a trial, by the searcher's metric.
 struct BestValidation {
@@ -21,13 +121,13 @@ struct BestValidation {
   std::string checkpoint;  // UUID, or empty if none was kept
 };
 
-/// Where a trial was when it reported.
+/// Position of a trial when it reported.
 struct ReportedAt {
   std::int64_t batches = 0;
   double epoch = 0;
 };
 
-/// One experiment, without what only its runner needs.
+/// One experiment without the parts that only its runner needs.
 struct ExperimentRow {
   std::int64_t id = 0;
   std::string name;

@@ -9,7 +9,6 @@
 
 #include "engine/store/file_system.h"
 #include "engine/store/layout.h"
-#include "engine/store/queries.h"
 #include "engine/store/rows.h"
 #include "engine/store/store_writer.h"
 

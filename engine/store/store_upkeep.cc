@@ -30,18 +30,6 @@ RequestRow RequestOf(SQLite::Statement& statement) {
 
 }  // namespace
 
-std::string_view RequestName(RequestKind kind) {
-  switch (kind) {
-    case RequestKind::kPause:
-      return "pause";
-    case RequestKind::kCancel:
-      return "cancel";
-    case RequestKind::kKill:
-      return "kill";
-  }
-  return "";
-}
-
 std::vector<RequestRow> Store::OpenRequests(std::int64_t experiment) const {
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database,

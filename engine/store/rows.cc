@@ -1,4 +1,4 @@
-#include "engine/store/state.h"
+#include "engine/store/rows.h"
 
 #include <array>
 #include <string>
@@ -52,6 +52,18 @@ bool IsFinal(State state) {
       return false;
   }
   return false;
+}
+
+std::string_view RequestName(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::kPause:
+      return "pause";
+    case RequestKind::kCancel:
+      return "cancel";
+    case RequestKind::kKill:
+      return "kill";
+  }
+  return "";
 }
 
 }  // namespace dtrain

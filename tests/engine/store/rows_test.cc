@@ -1,4 +1,4 @@
-#include "engine/store/state.h"
+#include "engine/store/rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,4 +38,5 @@ TEST(StateTest, OnlyEndsAreFinal) {
 }
 
 }  // namespace
+
 }  // namespace dtrain
