@@ -32,7 +32,7 @@
 #include "engine/process/local_launcher.h"
 #include "engine/run/evaluation.h"
 #include "engine/run/runner.h"
-#include "engine/store/private_files.h"
+#include "engine/store/file_tree.h"
 #include "searchers/hparam_space.h"
 #include "searchers/registry.h"
 

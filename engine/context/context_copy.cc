@@ -14,7 +14,7 @@
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
 #include "engine/os/unique_fd.h"
-#include "engine/store/private_files.h"
+#include "engine/store/file_tree.h"
 
 namespace dtrain {
 namespace {

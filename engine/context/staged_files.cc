@@ -19,7 +19,6 @@
 #include "engine/os/sha256.h"
 #include "engine/os/uuid.h"
 #include "engine/store/file_tree.h"
-#include "engine/store/private_files.h"
 
 namespace dtrain {
 namespace {

@@ -17,7 +17,7 @@
 #include "engine/base/text.h"
 #include "engine/os/files.h"
 #include "engine/os/unique_fd.h"
-#include "engine/store/private_files.h"
+#include "engine/store/file_tree.h"
 
 namespace dtrain {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/store/private_files.h"
+#include "engine/store/file_tree.h"
 
 namespace dtrain {
 namespace {

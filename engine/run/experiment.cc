@@ -20,8 +20,8 @@
 #include "engine/checkpoint/checkpoint_reader.h"
 #include "engine/run/experiment_state.h"
 #include "engine/run/search_results.h"
+#include "engine/store/file_system.h"
 #include "engine/store/file_tree.h"
-#include "engine/store/reserve_file.h"
 #include "searchers/rehearsal_searcher.h"
 
 namespace dtrain {

@@ -16,8 +16,8 @@
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"
 #include "engine/store/checkpoint_storage.h"
-#include "engine/store/private_files.h"
-#include "engine/store/reserve_file.h"
+#include "engine/store/file_system.h"
+#include "engine/store/file_tree.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {

@@ -1,9 +1,12 @@
 #include "engine/store/database.h"
 
 #include <array>
+#include <filesystem>
 #include <string>
 #include <system_error>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <SQLiteCpp/Backup.h>
@@ -12,14 +15,14 @@
 
 #include "engine/base/error.h"
 #include "engine/os/files.h"
-#include "engine/store/runner_probe.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A reader that finds no room for SQLite's files fails with one of these.
+// True for the errors of a reader that has no space for SQLite's own files.
 bool IsForLackOfRoom(const SQLite::Exception& error) {
   const int code = error.getErrorCode();
   return code == SQLITE_IOERR || code == SQLITE_CANTOPEN ||
@@ -51,7 +54,7 @@ std::unique_ptr<SQLite::Database> Open(const std::string& name, int flags) {
   return database;
 }
 
-// The first read is what takes locks and looks at the file.
+// SQLite takes locks and looks at the file at the first read only.
 std::unique_ptr<SQLite::Database> OpenAndRead(const std::string& name,
                                               int flags) {
   auto database = Open(name, flags);
@@ -73,8 +76,8 @@ std::string ImmutableUri(const fs::path& path) {
   return uri + "?immutable=1";
 }
 
-// Had another process the store open, SQLite's files beside it would be there
-// and ours would not have failed: nobody writes while this copies.
+// Nobody writes during the copy: if another process had the store open,
+// SQLite's files beside it would exist and opening it would not have failed.
 std::unique_ptr<SQLite::Database> OpenCopy(const fs::path& path,
                                            const fs::path& wal) {
   // SQLite keeps the files it has open when the directory goes.
@@ -113,13 +116,23 @@ std::string Remedy(int code) {
   }
 }
 
+bool IsHeld(const std::filesystem::path& lock) {
+  const UniqueFd file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) return false;
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  return ::fcntl(file.get(), F_OFD_GETLK, &range) == 0 &&
+         range.l_type != F_UNLCK;
+}
+
 }  // namespace
 
 void ThrowStoreError(const StoreLayout& layout,
                      const SQLite::Exception& error) {
   int code = error.getErrorCode();
   std::string what = error.what();
-  // Where SQLite cannot even make its own files, it names no reason.
+  // SQLite names no reason if it cannot create its own files.
   if ((code == SQLITE_IOERR || code == SQLITE_CANTOPEN) &&
       IsDiskFull(layout.root())) {
     code = SQLITE_FULL;
@@ -168,6 +181,42 @@ std::unique_ptr<SQLite::Database> CopyToMemory(SQLite::Database& from) {
 
 std::unique_ptr<SQLite::Database> OpenInMemory() {
   return Open(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+}
+
+bool HasRunner(const StoreLayout& layout) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(layout.Experiments(), error);
+  for (const std::filesystem::directory_iterator end; !error && entry != end;
+       entry.increment(error)) {
+    if (IsHeld(entry->path() / "runner.lock")) return true;
+  }
+  return false;
+}
+
+int Store::Connection::NoteWalFrames(void* connection, sqlite3*, const char*,
+                                     int frames) {
+  auto& self = *static_cast<Connection*>(connection);
+  // Fewer frames than before: the WAL began anew.
+  if (frames < self.wal_frames) self.checkpoint_at = kFramesToCheckpoint;
+  self.wal_frames = frames;
+  return SQLITE_OK;
+}
+
+int Store::Connection::Checkpoint(int mode, int patience_ms) {
+  database->setBusyTimeout(patience_ms);
+  const int code = sqlite3_wal_checkpoint_v2(database->getHandle(), nullptr,
+                                             mode, nullptr, nullptr);
+  database->setBusyTimeout(5000);
+  return code;
+}
+
+// The database itself is not opened: closing it would drop SQLite's locks.
+void Store::Connection::NotePlace() {
+  struct stat status {};
+  if (::stat(layout.Database().c_str(), &status) != 0) return;
+  device = status.st_dev;
+  inode = status.st_ino;
+  root.reset(::open(layout.root().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
 }  // namespace dtrain

@@ -2,11 +2,20 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <sys/types.h>
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Exception.h>
 
+#include "engine/os/unique_fd.h"
 #include "engine/store/layout.h"
+#include "engine/store/statements.h"
+#include "engine/store/store.h"
+#include "engine/store/write_lock.h"
 
 namespace dtrain {
 
@@ -15,7 +24,7 @@ namespace dtrain {
 [[noreturn]] void ThrowStoreError(const StoreLayout& layout,
                                   const SQLite::Exception& error);
 
-/// Carries out `body` with SQLite's exceptions translated.
+/// Runs `body` with SQLite's exceptions translated.
 template <typename Body>
 auto WithStoreErrors(const StoreLayout& layout, Body&& body) {
   try {
@@ -25,22 +34,67 @@ auto WithStoreErrors(const StoreLayout& layout, Body&& body) {
   }
 }
 
-/// A connection to the database file, set up as dtrain wants it: no checkpoint
-/// that it does not ask for, five seconds of patience with readers' locks.
-/// Throws SQLite::Exception.
+/// Opens the database file for writing, with automatic checkpoints off and a
+/// timeout of five seconds for readers' locks. Throws SQLite::Exception.
 std::unique_ptr<SQLite::Database> OpenReadWrite(
     const std::filesystem::path& path);
 
-/// As above, read-only. Where a full disk or a read-only medium forbids what
-/// SQLite needs beside the file, reads the file as it lies, or a copy of it
-/// with its write-ahead log, so that nothing that was committed is missed; but
-/// not while a runner of the store may change it.
+/// Opens the database file for reading. If a full disk or a read-only medium
+/// forbids the files that SQLite needs beside it, and no runner of the store
+/// may change it, reads the file as immutable, or a copy of it with its
+/// write-ahead log, so that no commit is missed. Throws SQLite::Exception.
 std::unique_ptr<SQLite::Database> OpenReadOnly(const StoreLayout& layout);
 
-/// A copy of `from`, which lives as long as the connection.
+/// Copies `from` to a database that lives as long as the connection returned.
 std::unique_ptr<SQLite::Database> CopyToMemory(SQLite::Database& from);
 
-/// A database that lives as long as the connection.
+/// Opens an empty database that lives as long as the connection.
 std::unique_ptr<SQLite::Database> OpenInMemory();
+
+/// True if any experiment of the store has a runner on this host: a process
+/// that holds an experiment's runner lock and may write at any time. Takes no
+/// lock itself.
+bool HasRunner(const StoreLayout& layout);
+
+/// Size of a write-ahead log, in frames, that is worth a checkpoint: 8 MiB.
+inline constexpr int kFramesToCheckpoint = 2000;
+
+/// State of a Store, shared by the sources that implement it (store.cc and
+/// store_queries.cc).
+struct Store::Connection {
+  explicit Connection(StoreLayout where) : layout(std::move(where)) {}
+
+  /// Runs `body` with SQLite's exceptions translated.
+  template <typename Body>
+  auto Guard(Body&& body) const {
+    return WithStoreErrors(layout, std::forward<Body>(body));
+  }
+
+  /// SQLite's hook for commits to the write-ahead log: counts its frames.
+  static int NoteWalFrames(void* connection, sqlite3*, const char*, int frames);
+  /// Moves the write-ahead log into the database. Returns SQLite's result code.
+  /// REQUIRES: the write lock.
+  int Checkpoint(int mode, int patience_ms);
+
+  /// Remembers which files these are. REQUIRES: the database is open, and the
+  /// write lock, so that nobody has made another one.
+  void NotePlace();
+
+  StoreLayout layout;
+  std::optional<WriteLock> lock;  // none in memory and for readers
+  // Of a writer: its directory, wherever that is moved to, and its database.
+  UniqueFd root;
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::string uuid;  // as `uuid` read it; empty: it has not yet
+  // Destroyed last but for the lock: statements must go before it.
+  std::unique_ptr<SQLite::Database> database;
+  std::optional<Statements> statements;      // none for readers
+  std::optional<std::int64_t> data_version;  // as ChangedByOthers saw it
+  bool full_sync = false;                    // as `synchronous` is set now
+  bool busy = false;                         // the last try could not begin
+  int wal_frames = 0;                        // at the last commit of ours
+  int checkpoint_at = 0;  // try when there are so many frames
+};
 
 }  // namespace dtrain

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "engine/store/layout.h"
+
 namespace dtrain {
 
 /// The kind of file system that something lies on, as far as a database that
@@ -17,11 +19,21 @@ struct FileSystem {
   std::string name;  // "NFS"; empty for a local one
 };
 
-/// Of `path` or, where it is not there yet, of the nearest directory above it.
-/// What cannot be looked at is taken for local: opening it will say why.
+/// Returns the file system of `path` or, if that does not exist yet, of the
+/// nearest directory above it. One that cannot be examined counts as local:
+/// opening the path reports the reason.
 FileSystem FileSystemOf(const std::filesystem::path& path);
 
-/// Whether a database on a network may be written to.
+/// Permission to write to a database on a network file system.
 enum class NetworkWrites { kRefused, kAllowed };
+
+/// Reserves a MiB of the store's disk for the last records before a full disk
+/// stops a run; does nothing if the reserve exists, or the file system cannot
+/// reserve space. Throws Error(kDiskFull) if that space is not available.
+void KeepReserve(const StoreLayout& layout);
+
+/// Frees the reserve, so that the end of a run can be recorded. False if there
+/// was none.
+bool GiveUpReserve(const StoreLayout& layout);
 
 }  // namespace dtrain

@@ -8,26 +8,39 @@
 
 namespace dtrain {
 
-/// What the name of a directory ends with that is being deleted.
+/// Creates the directory and whatever of its parents is missing, each for this
+/// user alone (0700), whatever the umask. Throws Error(kStore).
+void MakePrivateDirectories(const std::filesystem::path& directory);
+
+/// Does as MakePrivateDirectories, and syncs the names of the directories that
+/// it creates, so that they survive a power cut: for those between a store and
+/// its checkpoints. Throws Error(kStore).
+void MakeDurableDirectories(const std::filesystem::path& directory);
+
+/// Creates an empty file for this user alone (0600) unless there is one.
+/// Throws Error(kStore), for a symbolic link in its place too.
+void MakePrivateFile(const std::filesystem::path& file);
+
+/// Suffix of the name of a directory that is being deleted.
 inline constexpr std::string_view kTrashSuffix = ".trash";
 
-/// The names in `directory` in order; none where it is no directory, or a link
-/// to one.
+/// Returns the sorted names in `directory`; none if it is not a directory or is
+/// a link to one.
 std::vector<std::string> NamesIn(const std::filesystem::path& directory);
 
-/// What deletions left in `directory` that did not come to their end.
+/// Returns what interrupted deletions left in `directory`.
 std::vector<std::filesystem::path> TrashIn(
     const std::filesystem::path& directory);
 
-/// The bytes of the files in `path`, or of the file that it is; links are not
-/// followed. What cannot be looked at counts as nothing.
+/// Returns the bytes of the file `path`, or of all files below it; links are
+/// not followed, and files that cannot be examined count as empty.
 std::int64_t TreeBytes(const std::filesystem::path& path);
 
-/// Deletes `path` with all that is in it and gives its bytes: gives it a trash
-/// name beside it first, so that nobody ever sees half of it, and what stays
-/// after a crash is known for what it is. Links are removed, never followed.
-/// Nothing there is fine; what an earlier call could not finish is deleted as
-/// well. Throws Error(kFailed) naming what could not go.
+/// Deletes `path` with all below it and returns its bytes. Renames it to a
+/// trash name beside it first, so that no reader sees a part of it, and what a
+/// crash leaves behind can be recognised. Links are removed, never followed.
+/// Also deletes what an earlier, interrupted call left; does nothing if there
+/// is nothing. Throws Error(kFailed) naming a file that could not be deleted.
 std::int64_t RemoveTree(const std::filesystem::path& path);
 
 }  // namespace dtrain

@@ -5,8 +5,8 @@
 #include "engine/base/error.h"
 #include "engine/base/json_number.h"
 #include "engine/base/text.h"
-#include "engine/store/columns.h"
-#include "engine/store/connection.h"
+#include "engine/store/database.h"
+#include "engine/store/statements.h"
 #include "engine/store/store.h"
 
 namespace dtrain {

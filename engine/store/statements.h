@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -8,13 +10,67 @@
 #include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
+#include <SQLiteCpp/Column.h>
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
+#include <nlohmann/json.hpp>
 
+#include "engine/base/clock.h"
+#include "engine/base/error.h"
+#include "engine/store/rows.h"
 #include "engine/wire/trial_spec.h"
 
+// How C++ values go into SQLite's statements and come out of its columns.
+
 namespace dtrain {
+
+/// A double as the database keeps it: its value, or NULL and a number that
+/// says which of the values it is that SQLite cannot store or sort.
+struct SpecialValue {
+  explicit SpecialValue(double number)
+      : special(std::isnan(number)      ? 1
+                : std::isfinite(number) ? 0
+                : number > 0            ? 2
+                                        : 3) {
+    if (special == 0) value = number;
+  }
+  SpecialValue(std::optional<double> stored, int stored_special)
+      : value(stored), special(stored_special) {}
+
+  double Number() const {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    if (value) return *value;
+    if (special == 1) return std::numeric_limits<double>::quiet_NaN();
+    return special == 2 ? kInfinity : -kInfinity;
+  }
+
+  std::optional<double> value;
+  int special;
+};
+
+/// Returns 0 in place of NaN and infinities: for columns that must hold a
+/// number and that no decision depends on.
+inline double FiniteOrZero(double number) {
+  return std::isfinite(number) ? number : 0;
+}
+
+/// Returns JSON as it is stored; invalid UTF-8 is replaced.
+inline std::string JsonText(const nlohmann::json& json) {
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                   nlohmann::json::error_handler_t::replace);
+}
+
+/// Parses the text that `JsonText` wrote. Throws Error(kStore) for any other.
+inline nlohmann::json JsonFromText(const std::string& text) {
+  nlohmann::json json = nlohmann::json::parse(text, /*cb=*/nullptr,
+                                              /*allow_exceptions=*/false);
+  if (!json.is_discarded()) return json;
+  throw Error(ErrorKind::kStore,
+              "the store holds text that is no JSON; it is damaged, restore "
+              "dtrain.db from a backup");
+}
 
 /// Binds a value of any type that the schema has; std::nullopt is NULL.
 template <typename T>
@@ -39,15 +95,16 @@ void BindAll(SQLite::Statement& statement, const T&... values) {
   (Bind(statement, ++index, values), ...);
 }
 
-/// What one connection keeps for its writing: statements, prepared once, and
-/// the row ids that every report needs. One thread.
+/// Prepared statements of one connection that writes, and the row ids that
+/// every report needs. One thread.
 class Statements {
  public:
   explicit Statements(SQLite::Database& database) : database_(database) {}
 
   /// The statement of `sql`, a literal (it is known by its address), reset.
   SQLite::Statement& operator()(const char* sql);
-  /// Carries it out and gives the number of rows changed.
+  /// Executes the statement of `sql` with `values` bound. Returns the number of
+  /// rows changed.
   template <typename... T>
   int Run(const char* sql, const T&... values) {
     SQLite::Statement& statement = (*this)(sql);
@@ -75,6 +132,59 @@ class Statements {
   std::map<TrialId, std::int64_t> trials_;
   std::unordered_map<std::string, std::int64_t> names_;
   std::unordered_set<std::int64_t> experiment_names_;
+};
+
+/// Reads one row's columns in order, so that a query and its reader name each
+/// column once. Throws SQLite::Exception where there is no row or no column,
+/// Error(kStore) for damaged JSON.
+class Columns {
+ public:
+  explicit Columns(SQLite::Statement& statement) : statement_(statement) {}
+
+  std::int64_t Int() { return Next().getInt64(); }
+  double Number() { return Next().getDouble(); }
+  bool Bool() { return Int() != 0; }
+  std::string Text() { return Next().getString(); }
+  nlohmann::json Json() { return JsonFromText(Text()); }
+  Timestamp Time() { return Timestamp(Int()); }
+  State TheState() { return StateFromName(Text()); }
+  std::vector<std::string> Strings() {
+    const std::string text = Text();
+    std::vector<std::string> strings;
+    if (text == "[]") return strings;
+    const nlohmann::json array = JsonFromText(text);
+    for (const nlohmann::json& element : array) {
+      strings.push_back(element.is_string() ? element.get<std::string>()
+                                            : element.dump());
+    }
+    return strings;
+  }
+  std::optional<Timestamp> MaybeTime() {
+    const SQLite::Column column = Next();
+    if (column.isNull()) return std::nullopt;
+    return Timestamp(column.getInt64());
+  }
+  std::optional<std::int64_t> MaybeInt() {
+    const SQLite::Column column = Next();
+    if (column.isNull()) return std::nullopt;
+    return column.getInt64();
+  }
+  std::optional<double> MaybeNumber() {
+    const SQLite::Column column = Next();
+    if (column.isNull()) return std::nullopt;
+    return column.getDouble();
+  }
+  /// A value and, in the next column, what is special about it.
+  double Special() {
+    const std::optional<double> value = MaybeNumber();
+    return SpecialValue(value, static_cast<int>(Int())).Number();
+  }
+
+ private:
+  SQLite::Column Next() { return statement_.getColumn(index_++); }
+
+  SQLite::Statement& statement_;
+  int index_ = 0;
 };
 
 }  // namespace dtrain

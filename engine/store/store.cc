@@ -14,8 +14,8 @@
 
 #include "engine/base/error.h"
 #include "engine/store/backup.h"
-#include "engine/store/connection.h"
-#include "engine/store/private_files.h"
+#include "engine/store/database.h"
+#include "engine/store/file_tree.h"
 #include "engine/store/schema.h"
 
 namespace dtrain {
@@ -24,7 +24,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kFramesToCheckpoint = 2000;       // 8 MiB
 constexpr int kFramesToInsist = 16 * 2000;      // 128 MiB
 constexpr int kFramesWorthMovingAtTheEnd = 32;  // a reader reads them again
 
@@ -123,32 +122,6 @@ std::unique_ptr<SQLite::Database> OpenForQueries(const StoreLayout& layout) {
 }
 
 }  // namespace
-
-int Store::Connection::NoteWalFrames(void* connection, sqlite3*, const char*,
-                                     int frames) {
-  auto& self = *static_cast<Connection*>(connection);
-  // Fewer frames than before: the WAL began anew.
-  if (frames < self.wal_frames) self.checkpoint_at = kFramesToCheckpoint;
-  self.wal_frames = frames;
-  return SQLITE_OK;
-}
-
-int Store::Connection::Checkpoint(int mode, int patience_ms) {
-  database->setBusyTimeout(patience_ms);
-  const int code = sqlite3_wal_checkpoint_v2(database->getHandle(), nullptr,
-                                             mode, nullptr, nullptr);
-  database->setBusyTimeout(5000);
-  return code;
-}
-
-// The database itself is not opened: closing it would drop SQLite's locks.
-void Store::Connection::NotePlace() {
-  struct stat status {};
-  if (::stat(layout.Database().c_str(), &status) != 0) return;
-  device = status.st_dev;
-  inode = status.st_ino;
-  root.reset(::open(layout.root().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-}
 
 Store::Store(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)) {}

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "engine/base/json_number.h"
-#include "engine/store/json_text.h"
 #include "engine/store/statements.h"
 #include "engine/store/store_writer.h"
 

@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/store/json_text.h"
-#include "engine/store/special_value.h"
 #include "engine/store/statements.h"
 #include "engine/store/store_writer.h"
 

@@ -1,7 +1,6 @@
 // Where the time of profiled trials went.
 
-#include "engine/store/columns.h"
-#include "engine/store/connection.h"
+#include "engine/store/database.h"
 #include "engine/store/statements.h"
 #include "engine/store/store.h"
 

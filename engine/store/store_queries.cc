@@ -3,9 +3,8 @@
 
 #include <SQLiteCpp/Statement.h>
 
-#include "engine/store/columns.h"
-#include "engine/store/connection.h"
-#include "engine/store/special_value.h"
+#include "engine/store/database.h"
+#include "engine/store/statements.h"
 #include "engine/store/store.h"
 
 namespace dtrain {

@@ -5,8 +5,8 @@
 #include <SQLiteCpp/Statement.h>
 
 #include "engine/store/backup.h"
-#include "engine/store/columns.h"
-#include "engine/store/connection.h"
+#include "engine/store/database.h"
+#include "engine/store/statements.h"
 #include "engine/store/store.h"
 
 namespace dtrain {

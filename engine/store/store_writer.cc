@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/store/json_text.h"
-#include "engine/store/special_value.h"
 #include "engine/store/statements.h"
 
 namespace dtrain {

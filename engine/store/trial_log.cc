@@ -26,7 +26,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/store/private_files.h"
+#include "engine/store/file_tree.h"
 
 namespace dtrain {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "engine/os/process.h"
 #include "engine/process/trial_host.h"
-#include "engine/store/private_files.h"
+#include "engine/store/file_tree.h"
 #include "tests/support/patience.h"
 
 namespace dtrain {
