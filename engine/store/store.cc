@@ -260,6 +260,28 @@ void Store::MaybeCheckpointWal() {
   }
 }
 
+std::int64_t Store::DataVersion() const {
+  return connection_->Guard([&] {
+    return connection_->database->execAndGet("PRAGMA data_version").getInt64();
+  });
+}
+
+bool Store::ChangedByOthers() {
+  const std::int64_t now = DataVersion();
+  return std::exchange(connection_->data_version, now) != now;
+}
+
+std::vector<std::string> Store::Problems() const {
+  return connection_->Guard(
+      [&] { return DatabaseProblems(*connection_->database); });
+}
+
+std::int64_t Store::BackUp(const std::filesystem::path& file) const {
+  return connection_->Guard([&] {
+    return CopyDatabase(*connection_->database, file, Overwrite::kNever);
+  });
+}
+
 const StoreLayout& Store::layout() const { return connection_->layout; }
 
 std::string Store::WhyMoved() const {

@@ -7,19 +7,26 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "engine/store/file_system.h"
 #include "engine/store/layout.h"
 #include "engine/store/rows.h"
-#include "engine/store/store_writer.h"
+#include "engine/wire/profile_report.h"
+#include "engine/wire/trial_message.h"
 
 namespace dtrain {
 
-/// That of the library that this process runs with.
+class Statements;
+class StoreWriter;
+
+/// Returns the version of the SQLite library loaded at run time.
 std::string SqliteVersion();
 
-/// The record of everything, in one SQLite database: the program's only SQL.
-/// One thread an instance. Many processes may have it open: readers cannot
-/// write, and who writes (the WAL too) holds an exclusive flock beside it.
+/// The record of all experiments, in one SQLite database; no other module has
+/// SQL. One thread an instance. Many processes may have it open: readers cannot
+/// write, and a writer (of the write-ahead log too) holds an exclusive flock on
+/// a file beside the database.
 class Store {
  public:
   /// Creates (mode 0700) and migrates as needed, a copy of the old database
@@ -53,7 +60,7 @@ class Store {
   // Queries. Rows come by id unless it says otherwise.
   std::vector<ExperimentRow> Experiments(const ExperimentQuery& query) const;
   std::optional<ExperimentDetail> Experiment(std::int64_t id) const;
-  /// A report of the experiment, made after the beginning; none: there is none.
+  /// Returns any report of the experiment that was made after its first batch.
   std::optional<ReportedAt> FirstReport(std::int64_t experiment) const;
   std::vector<TrialRow> Trials(std::int64_t experiment) const;
   std::optional<TrialRow> Trial(TrialId id) const;
@@ -79,25 +86,26 @@ class Store {
     nlohmann::json state;
   };
   std::optional<Snapshot> LatestSnapshot(std::int64_t experiment) const;
-  /// What its runner was asked for and has not done yet.
+  /// Requests that the experiment's runner has not carried out yet.
   std::vector<RequestRow> OpenRequests(std::int64_t experiment) const;
   /// The highest id that was ever given to an experiment; 0: none.
   std::int64_t LastExperimentId() const;
   /// Changes whenever another connection commits (PRAGMA data_version).
   std::int64_t DataVersion() const;
-  /// Whether it has changed since the last call; true at the first. Cheap.
+  /// True if DataVersion has changed since the last call, and at the first.
+  /// Cheap.
   [[nodiscard]] bool ChangedByOthers();
-  /// What the database's own checks of all of it find, a line each.
+  /// Returns the findings of SQLite's full check of the database, a line each.
   std::vector<std::string> Problems() const;
-  /// As CopyDatabase.
+  /// Copies the database as CopyDatabase does, never over an existing file.
   std::int64_t BackUp(const std::filesystem::path& file) const;
   const StoreLayout& layout() const;
 
-  /// Tells this store from others that put checkpoints into one directory.
+  /// Distinguishes this store from others with checkpoints in one directory.
   const std::string& uuid() const;
   /// Each directory that checkpoint_storage ever named here.
   std::vector<std::string> Storages() const;
-  /// What is the store's own in such a directory.
+  /// Returns the store's own subdirectory of such a directory.
   std::filesystem::path StorageRoot(const std::string& storage) const;
   /// Holds the checkpoints of a trial: in `storage`, or where that is empty in
   /// the store.
@@ -116,6 +124,94 @@ class Store {
   void Transact(const std::function<void(StoreWriter&)>& body, bool durable);
 
   std::unique_ptr<Connection> connection_;
+};
+
+/// The changes that a write transaction may make. Lives only during
+/// `Store::TryWrite`; each method is one prepared statement or a few. Throws
+/// Error(kStore) (disk full, damage), which undoes the transaction.
+class StoreWriter {
+ public:
+  /// Returns the new experiment's id.
+  std::int64_t AddExperiment(const NewExperiment& experiment);
+  /// `started` or `ended` is set from `time` as the state asks for it;
+  /// `error` is kept where the state is ERROR, CANCELED or PAUSED.
+  void SetExperimentState(std::int64_t experiment, State state, Timestamp time,
+                          const std::string& error = "");
+  void SetExperimentProgress(std::int64_t experiment, double progress);
+  void AddExperimentSeconds(std::int64_t experiment, double seconds);
+  void SetArchived(std::int64_t experiment, bool archived);
+  void SetLabels(std::int64_t experiment,
+                 const std::vector<std::string>& labels);
+  void SetNote(std::int64_t experiment, const std::string& note);
+  /// With all that is recorded of it. REQUIRES: it has no runner.
+  void DeleteExperiment(std::int64_t experiment);
+
+  void AddTrial(const TrialRow& trial);
+  /// Sets state, reason, started/ended; a state that is final clears the pid.
+  void SetTrialState(TrialId trial, State state, Timestamp time,
+                     const std::string& reason = "");
+  /// Records the start of a process of the trial: increments `runs`, keeps the
+  /// pid with its start time (clock ticks, as in /proc/PID/stat) and this
+  /// boot's id.
+  void SetTrialProcess(TrialId trial, std::int64_t pid,
+                       std::int64_t start_ticks, const std::string& boot_id);
+  /// Adds to the time that the trial's processes have run.
+  void AddTrialSeconds(TrialId trial, double seconds);
+  /// Records the end of the process, `seconds` after the last AddTrialSeconds.
+  void ClearTrialProcess(TrialId trial, double seconds);
+  /// `failures` of them since the trial last got further.
+  void SetTrialRestarts(TrialId trial, std::int64_t restarts,
+                        std::int64_t failures);
+  void SetTrialRung(TrialId trial, std::int64_t rung);
+  void SetTrialBatches(TrialId trial, std::int64_t batches);
+
+  /// One row a metric, measured by the trial's `run`-th process. A value that
+  /// is there already (same trial, kind, batches, name) is replaced: the last
+  /// report wins.
+  void AddMetrics(TrialId trial, MetricKind kind, std::int64_t batches,
+                  double epoch, const MetricValues& values, Timestamp time,
+                  std::int64_t run = 0);
+  /// Records a validation of the searcher's metric: keeps `latest` and, if it
+  /// is better than what was, `best`. NaN and infinities are never best.
+  void AddValidation(TrialId trial, double value, std::int64_t batches,
+                     bool smaller_is_better, std::int64_t run = 0);
+  /// Marks the values that runs before `run` measured at `from` <= batches <
+  /// `until`: the trial has passed there again without measuring them. They
+  /// stay in the record; queries leave them out, and `best` and `latest` are
+  /// found again without them.
+  void SupersedeMetrics(TrialId trial, std::int64_t run, MetricKind kind,
+                        std::int64_t from, std::int64_t until,
+                        bool smaller_is_better);
+  /// One row, which replaces that of the same batches.
+  void AddProfile(TrialId trial, const ProfileReport& profile);
+  /// Deletes the profile beyond a checkpoint from which the trial resumes: its
+  /// rows are sums, and those batches are trained and counted again.
+  void TruncateProfile(TrialId trial, std::int64_t batches);
+
+  void AddCheckpoint(const CheckpointRow& checkpoint);
+  void SetCheckpointState(const std::string& uuid, const std::string& state);
+  /// Sets the state unless the checkpoint is DELETED; false if it is.
+  [[nodiscard]] bool SetCheckpointFound(const std::string& uuid,
+                                        const std::string& state);
+
+  void AddEvaluation(const EvaluationRow& evaluation);
+
+  /// Returns the request's id. An open request for the same is reused.
+  std::int64_t AddRequest(std::int64_t experiment,
+                          std::optional<std::int64_t> trial, RequestKind kind,
+                          Timestamp time);
+  void FinishRequest(std::int64_t request);
+
+  /// `seq` must follow the last one without a gap.
+  void AddSearcherEvent(std::int64_t experiment, const SearcherEventRow& row);
+  void AddSearcherSnapshot(std::int64_t experiment, std::int64_t seq,
+                           const nlohmann::json& state);
+
+ private:
+  friend class Store;
+  explicit StoreWriter(Statements& statements) : statements_(statements) {}
+
+  Statements& statements_;
 };
 
 }  // namespace dtrain

@@ -1,12 +1,21 @@
-#include "engine/store/store_writer.h"
+// The changes of a write transaction: StoreWriter, which store.h declares.
+//
+// What queries need often is kept up to date as it changes, so that a list of
+// experiments reads no metrics: a trial has its best and latest validation, an
+// experiment its best trial and the number of trials that ended. The best can
+// be updated as long as validations are only added; where one is replaced or
+// superseded, FindBestAgain computes it from those that count.
 
+#include <array>
 #include <cassert>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/json_number.h"
 #include "engine/store/statements.h"
+#include "engine/store/store.h"
 
 namespace dtrain {
 namespace {
@@ -14,6 +23,75 @@ namespace {
 std::string Name(State state) {
   assert(state != State::kInterrupted && "derived, never stored");
   return std::string(StateName(state));
+}
+
+// Children before parents. Metric names stay: other experiments have them too.
+constexpr std::array kDeletions = {
+    "DELETE FROM requests WHERE experiment = ?1",
+    "DELETE FROM searcher_snapshots WHERE experiment = ?1",
+    "DELETE FROM searcher_events WHERE experiment = ?1",
+    "DELETE FROM experiment_metrics WHERE experiment = ?1",
+    "DELETE FROM checkpoints WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM evaluations WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM profiles WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM validations WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "DELETE FROM metrics WHERE trial IN "
+    "(SELECT id FROM trials WHERE experiment = ?1)",
+    "UPDATE experiments SET best_trial_id = NULL WHERE id = ?1",
+    "DELETE FROM trials WHERE experiment = ?1",
+    "DELETE FROM experiment_details WHERE experiment = ?1",
+};
+
+// Records the trial's best as the experiment's if it is better. Of equals the
+// first trial wins, whichever was faster, so that runs of one seed agree.
+void OfferToExperiment(Statements& statements, TrialId trial, std::int64_t key,
+                       double value, std::int64_t batches,
+                       bool smaller_is_better) {
+  statements.Run(
+      smaller_is_better
+          ? "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
+            "best_value = ?4, best_batches = ?5 WHERE id = ?1 AND "
+            "(best_value IS NULL OR ?4 < best_value OR "
+            "(?4 = best_value AND ?3 < best_trial))"
+          : "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
+            "best_value = ?4, best_batches = ?5 WHERE id = ?1 AND "
+            "(best_value IS NULL OR ?4 > best_value OR "
+            "(?4 = best_value AND ?3 < best_trial))",
+      trial.experiment, key, trial.number, value, batches);
+}
+
+// Computes best and latest of the trial, and the best of its experiment, from
+// the validations that are not superseded.
+void FindBestAgain(Statements& statements, TrialId trial, std::int64_t key,
+                   bool smaller_is_better) {
+  statements.Run(
+      "UPDATE trials SET (best_value, best_batches) = (SELECT value, batches "
+      "FROM validations WHERE trial = ?1 AND special = 0 AND superseded = 0 "
+      "ORDER BY value * ?2, batches LIMIT 1), "
+      "(latest_value, latest_special, latest_batches) = (SELECT value, "
+      "special, batches FROM validations WHERE trial = ?1 AND superseded = 0 "
+      "ORDER BY batches DESC LIMIT 1) WHERE id = ?1",
+      key, smaller_is_better ? 1 : -1);
+  statements.Run(
+      "UPDATE experiments SET (best_trial_id, best_trial, best_value, "
+      "best_batches) = (SELECT id, number, best_value, best_batches FROM "
+      "trials WHERE experiment = ?1 AND best_value IS NOT NULL "
+      "ORDER BY best_value * ?2, number LIMIT 1) WHERE id = ?1",
+      trial.experiment, smaller_is_better ? 1 : -1);
+}
+
+bool HasValidation(Statements& statements, std::int64_t key,
+                   std::int64_t batches) {
+  SQLite::Statement& query =
+      statements("SELECT 1 FROM validations WHERE trial = ?1 AND batches = ?2");
+  BindAll(query, key, batches);
+  const bool found = query.executeStep();
+  query.reset();
+  return found;
 }
 
 }  // namespace
@@ -68,6 +146,36 @@ void StoreWriter::AddExperimentSeconds(std::int64_t experiment,
       statements_.Run(
           "UPDATE experiments SET seconds = seconds + ?2 WHERE id = ?1",
           experiment, FiniteOrZero(seconds)),
+      experiment);
+}
+
+void StoreWriter::SetArchived(std::int64_t experiment, bool archived) {
+  Statements::RequireExperiment(
+      statements_.Run("UPDATE experiments SET archived = ?2 WHERE id = ?1",
+                      experiment, archived),
+      experiment);
+}
+
+void StoreWriter::SetLabels(std::int64_t experiment,
+                            const std::vector<std::string>& labels) {
+  Statements::RequireExperiment(
+      statements_.Run("UPDATE experiments SET labels = ?2 WHERE id = ?1",
+                      experiment, JsonText(labels)),
+      experiment);
+}
+
+void StoreWriter::SetNote(std::int64_t experiment, const std::string& note) {
+  Statements::RequireExperiment(
+      statements_.Run(
+          "UPDATE experiment_details SET note = ?2 WHERE experiment = ?1",
+          experiment, note),
+      experiment);
+}
+
+void StoreWriter::DeleteExperiment(std::int64_t experiment) {
+  for (const char* sql : kDeletions) statements_.Run(sql, experiment);
+  Statements::RequireExperiment(
+      statements_.Run("DELETE FROM experiments WHERE id = ?1", experiment),
       experiment);
 }
 
@@ -137,6 +245,161 @@ void StoreWriter::SetTrialRung(TrialId trial, std::int64_t rung) {
 void StoreWriter::SetTrialBatches(TrialId trial, std::int64_t batches) {
   statements_.Run("UPDATE trials SET batches = ?2 WHERE id = ?1",
                   statements_.TrialKey(trial), batches);
+}
+
+void StoreWriter::AddMetrics(TrialId trial, MetricKind kind,
+                             std::int64_t batches, double epoch,
+                             const MetricValues& values, Timestamp time,
+                             std::int64_t run) {
+  const std::int64_t key = statements_.TrialKey(trial);
+  SQLite::Statement& insert = statements_(
+      "INSERT OR REPLACE INTO metrics VALUES "
+      "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)");
+  BindAll(insert, key, kind == MetricKind::kValidation, batches,
+          /*name=*/0, FiniteOrZero(epoch), std::nullopt, /*special=*/0, time,
+          run);
+  for (const auto& [name, number] : values) {
+    const SpecialValue value(number);
+    Bind(insert, 4, statements_.NameKey(trial.experiment, name));
+    Bind(insert, 6, value.value);
+    Bind(insert, 7, value.special);
+    insert.exec();
+    insert.reset();
+  }
+}
+
+void StoreWriter::AddValidation(TrialId trial, double value,
+                                std::int64_t batches, bool smaller_is_better,
+                                std::int64_t run) {
+  const std::int64_t key = statements_.TrialKey(trial);
+  const SpecialValue stored(value);
+  const bool replaced = HasValidation(statements_, key, batches);
+  statements_.Run(
+      "INSERT OR REPLACE INTO validations VALUES (?1, ?2, ?3, ?4, ?5, 0)", key,
+      batches, stored.value, stored.special, run);
+  if (replaced) {
+    FindBestAgain(statements_, trial, key, smaller_is_better);
+    return;
+  }
+  statements_.Run(
+      "UPDATE trials SET latest_value = ?2, latest_special = ?3, "
+      "latest_batches = ?4 WHERE id = ?1 AND "
+      "(latest_batches IS NULL OR latest_batches <= ?4)",
+      key, stored.value, stored.special, batches);
+  if (!stored.value) return;
+  statements_.Run(smaller_is_better
+                      ? "UPDATE trials SET best_value = ?2, best_batches = ?3 "
+                        "WHERE id = ?1 AND (best_value IS NULL OR "
+                        "?2 < best_value)"
+                      : "UPDATE trials SET best_value = ?2, best_batches = ?3 "
+                        "WHERE id = ?1 AND (best_value IS NULL OR "
+                        "?2 > best_value)",
+                  key, value, batches);
+  OfferToExperiment(statements_, trial, key, value, batches, smaller_is_better);
+}
+
+void StoreWriter::SupersedeMetrics(TrialId trial, std::int64_t run,
+                                   MetricKind kind, std::int64_t from,
+                                   std::int64_t until, bool smaller_is_better) {
+  const std::int64_t key = statements_.TrialKey(trial);
+  statements_.Run(
+      "UPDATE metrics SET superseded = 1 WHERE trial = ?1 AND kind = ?2 AND "
+      "batches >= ?3 AND batches < ?4 AND run < ?5 AND superseded = 0",
+      key, kind == MetricKind::kValidation, from, until, run);
+  if (kind != MetricKind::kValidation) return;
+  const int changed = statements_.Run(
+      "UPDATE validations SET superseded = 1 WHERE trial = ?1 AND "
+      "batches >= ?2 AND batches < ?3 AND run < ?4 AND superseded = 0",
+      key, from, until, run);
+  if (changed > 0) FindBestAgain(statements_, trial, key, smaller_is_better);
+}
+
+void StoreWriter::AddProfile(TrialId trial, const ProfileReport& profile) {
+  SQLite::Statement& insert = statements_(
+      "INSERT OR REPLACE INTO profiles (trial, batches, trained, samples, "
+      "minor_faults, peak_bytes, gpu_bytes, gpu_percent, time, data, forward, "
+      "backward, exchange, optimizer, report, validation, checkpoint, other) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+      "?15, ?16, ?17, ?18)");
+  BindAll(insert, statements_.TrialKey(trial), profile.batches, profile.trained,
+          profile.samples, profile.minor_faults, profile.peak_bytes,
+          profile.gpu_bytes, profile.gpu_percent, profile.time);
+  int index = 9;
+  for (const double phase : profile.seconds) {
+    Bind(insert, ++index, FiniteOrZero(phase));
+  }
+  insert.exec();
+  insert.reset();
+}
+
+void StoreWriter::TruncateProfile(TrialId trial, std::int64_t batches) {
+  statements_.Run("DELETE FROM profiles WHERE trial = ?1 AND batches > ?2",
+                  statements_.TrialKey(trial), batches);
+}
+
+void StoreWriter::AddCheckpoint(const CheckpointRow& checkpoint) {
+  // A trial that goes on after a crash may report a checkpoint again; what has
+  // become of it meanwhile stands.
+  statements_.Run(
+      "INSERT INTO checkpoints (uuid, trial, state, batches, epoch, bytes, "
+      "files, time, storage) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+      "(SELECT id FROM storages WHERE path = ?9)) "
+      "ON CONFLICT (uuid) DO NOTHING",
+      checkpoint.uuid, statements_.TrialKey(checkpoint.trial), checkpoint.state,
+      checkpoint.batches, FiniteOrZero(checkpoint.epoch), checkpoint.bytes,
+      JsonText(checkpoint.files), checkpoint.time, checkpoint.storage);
+}
+
+void StoreWriter::SetCheckpointState(const std::string& uuid,
+                                     const std::string& state) {
+  statements_.Run("UPDATE checkpoints SET state = ?2 WHERE uuid = ?1", uuid,
+                  state);
+}
+
+bool StoreWriter::SetCheckpointFound(const std::string& uuid,
+                                     const std::string& state) {
+  return statements_.Run(
+             "UPDATE checkpoints SET state = ?2 WHERE uuid = ?1 AND "
+             "state != 'DELETED'",
+             uuid, state) > 0;
+}
+
+void StoreWriter::AddEvaluation(const EvaluationRow& evaluation) {
+  nlohmann::json metrics = nlohmann::json::object();
+  for (const auto& [name, value] : evaluation.metrics) {
+    metrics[name] = JsonNumber(value);
+  }
+  statements_.Run(
+      "INSERT INTO evaluations (trial, checkpoint, batches, split, data, "
+      "metrics, seconds, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+      statements_.TrialKey(evaluation.trial), evaluation.checkpoint,
+      evaluation.batches, evaluation.split, evaluation.data, JsonText(metrics),
+      evaluation.seconds, evaluation.time);
+}
+
+std::int64_t StoreWriter::AddRequest(std::int64_t experiment,
+                                     std::optional<std::int64_t> trial,
+                                     RequestKind kind, Timestamp time) {
+  const std::string name(RequestName(kind));
+  SQLite::Statement& known = statements_(
+      "SELECT id FROM requests WHERE experiment = ?1 AND trial IS ?2 AND "
+      "kind = ?3 AND done = 0 LIMIT 1");
+  BindAll(known, experiment, trial, name);
+  if (known.executeStep()) {
+    const std::int64_t id = known.getColumn(0).getInt64();
+    known.reset();
+    return id;
+  }
+  known.reset();
+  statements_.Run(
+      "INSERT INTO requests (experiment, trial, kind, created) "
+      "VALUES (?1, ?2, ?3, ?4)",
+      experiment, trial, name, time);
+  return statements_.LastInsertId();
+}
+
+void StoreWriter::FinishRequest(std::int64_t request) {
+  statements_.Run("UPDATE requests SET done = 1 WHERE id = ?1", request);
 }
 
 void StoreWriter::AddSearcherEvent(std::int64_t experiment,

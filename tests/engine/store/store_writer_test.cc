@@ -1,9 +1,14 @@
+#include <cmath>
+
+#include <SQLiteCpp/Database.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/store/database.h"
 #include "engine/store/store.h"
 #include "tests/engine/store/sample_rows.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -227,5 +232,167 @@ TEST_F(StoreWriterTest, LatestSnapshotReplacesTheOneBefore) {
   EXPECT_EQ(snapshot->state["state"], "new");
 }
 
+using testing::IsEmpty;
+
+class StoreChangesTest : public testing::Test {
+ protected:
+  // Two experiments with something in every table.
+  StoreChangesTest() {
+    Fill(1, "0a1b2c3d");
+    Fill(2, "1a1b2c3d");
+  }
+  void Fill(std::int64_t id, const std::string& uuid) {
+    AddSample(store_, 2);
+    store_.Write([&](StoreWriter& w) {
+      w.AddMetrics({id, 1}, MetricKind::kValidation, 5, 1, {{"val_loss", 1}},
+                   Timestamp(1));
+      w.AddValidation({id, 1}, 1, 5, true);
+      w.AddCheckpoint(SampleCheckpoint({id, 1}, 5, uuid));
+      w.AddSearcherEvent(id, {.seq = 1, .event = {1}, .operations = {2}});
+      w.AddSearcherSnapshot(id, 1, {3});
+      w.AddRequest(id, std::nullopt, RequestKind::kPause, Timestamp(2));
+      w.AddEvaluation({.trial = {id, 1},
+                       .checkpoint = uuid,
+                       .batches = 5,
+                       .split = "test",
+                       .data = "/data",
+                       .metrics = {{"loss", INFINITY}, {"top1", 0.5}},
+                       .seconds = 1.5,
+                       .time = Timestamp(3)});
+    });
+  }
+  std::int64_t Rows(const std::string& table) {
+    SQLite::Database database(layout_.Database(), SQLite::OPEN_READONLY);
+    return database.execAndGet("SELECT count(*) FROM " + table).getInt64();
+  }
+  void Write(const std::function<void(StoreWriter&)>& body) {
+    store_.Write(body);
+  }
+
+  TemporaryDirectory directory_;
+  StoreLayout layout_{directory_.path() / "store"};
+  Store store_ = Store::OpenForWriting(layout_);
+};
+
+TEST_F(StoreChangesTest, DeletesAllRowsOfAnExperimentAndNoOther) {
+  Write([](StoreWriter& writer) { writer.DeleteExperiment(1); });
+
+  EXPECT_FALSE(store_.Experiment(1).has_value());
+  EXPECT_TRUE(store_.Experiment(2)->row.best.has_value());
+  EXPECT_EQ(Rows("experiments"), 1);
+  EXPECT_EQ(Rows("experiment_details"), 1);
+  EXPECT_EQ(Rows("trials"), 2);
+  EXPECT_EQ(Rows("metrics"), 1);
+  EXPECT_EQ(Rows("experiment_metrics"), 1);
+  EXPECT_EQ(Rows("validations"), 1);
+  EXPECT_EQ(Rows("checkpoints"), 1);
+  EXPECT_EQ(Rows("searcher_events"), 1);
+  EXPECT_EQ(Rows("searcher_snapshots"), 1);
+  EXPECT_EQ(Rows("requests"), 1);
+  EXPECT_EQ(Rows("evaluations"), 1);
+  EXPECT_THAT(store_.Problems(), IsEmpty());
+}
+
+TEST_F(StoreChangesTest, EvaluationsComeBackWhole) {
+  const auto rows = store_.Evaluations(2);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].trial, (TrialId{2, 1}));
+  EXPECT_EQ(rows[0].checkpoint, "1a1b2c3d");
+  EXPECT_EQ(rows[0].batches, 5);
+  EXPECT_EQ(rows[0].split, "test");
+  EXPECT_EQ(rows[0].data, "/data");
+  EXPECT_EQ(rows[0].metrics, (MetricValues{{"loss", INFINITY}, {"top1", 0.5}}));
+  EXPECT_EQ(rows[0].seconds, 1.5);
+  EXPECT_EQ(rows[0].time, Timestamp(3));
+  EXPECT_THAT(store_.Evaluations(2, 2), IsEmpty());
+}
+
+TEST_F(StoreChangesTest, IdsAreNeverGivenTwice) {
+  Write([](StoreWriter& writer) { writer.DeleteExperiment(2); });
+
+  EXPECT_EQ(store_.LastExperimentId(), 2);
+  EXPECT_EQ(AddSample(store_, 1), 3);
+}
+
+TEST_F(StoreChangesTest, ChangesNothingOfWhatIsNotThere) {
+  EXPECT_THROW(Write([](StoreWriter& w) { w.DeleteExperiment(9); }), Error);
+  EXPECT_THROW(Write([](StoreWriter& w) { w.SetArchived(9, true); }), Error);
+  EXPECT_THROW(Write([](StoreWriter& w) { w.SetLabels(9, {}); }), Error);
+  EXPECT_THROW(Write([](StoreWriter& w) { w.SetNote(9, "x"); }), Error);
+}
+
+TEST_F(StoreChangesTest, ArchivesLabelsAndNotes) {
+  Write([](StoreWriter& writer) {
+    writer.SetArchived(1, true);
+    writer.SetLabels(1, {"x", "y z"});
+    writer.SetNote(1, "what a night");
+  });
+
+  const auto detail = store_.Experiment(1);
+  EXPECT_TRUE(detail->row.archived);
+  EXPECT_THAT(detail->row.labels, ElementsAre("x", "y z"));
+  EXPECT_EQ(detail->note, "what a night");
+  EXPECT_EQ(store_.Experiments({}).size(), 1u);
+}
+
+TEST_F(StoreChangesTest, RequestsStandUntilTheyAreDone) {
+  std::int64_t kill = 0;
+  Write([&](StoreWriter& writer) {
+    kill = writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(3));
+  });
+  const auto open = store_.OpenRequests(1);
+  ASSERT_EQ(open.size(), 2u);
+  EXPECT_EQ(open[0].kind, RequestKind::kPause);
+  EXPECT_EQ(open[0].trial, std::nullopt);
+  EXPECT_EQ(open[1].kind, RequestKind::kKill);
+  EXPECT_EQ(open[1].trial, 2);
+  EXPECT_EQ(open[1].created, Timestamp(3));
+
+  Write([&](StoreWriter& writer) { writer.FinishRequest(kill); });
+
+  EXPECT_EQ(store_.OpenRequests(1).size(), 1u);
+}
+
+TEST_F(StoreChangesTest, AskingTwiceIsOneRequest) {
+  Write([&](StoreWriter& writer) {
+    const auto first =
+        writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(3));
+    EXPECT_EQ(writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(4)), first);
+    EXPECT_NE(writer.AddRequest(1, 1, RequestKind::kKill, Timestamp(4)), first);
+    EXPECT_NE(
+        writer.AddRequest(1, std::nullopt, RequestKind::kKill, Timestamp(4)),
+        first);
+    writer.FinishRequest(first);
+    EXPECT_NE(writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(5)), first);
+  });
+}
+
+TEST_F(StoreChangesTest, SeesThatOthersChangedTheStore) {
+  Store other = Store::OpenForWriting(layout_);
+  EXPECT_TRUE(store_.ChangedByOthers()) << "the first look";
+  EXPECT_FALSE(store_.ChangedByOthers());
+  Write([](StoreWriter& writer) { writer.SetNote(1, "mine"); });
+  EXPECT_FALSE(store_.ChangedByOthers());
+
+  other.Write([](StoreWriter& writer) { writer.SetNote(1, "theirs"); });
+
+  EXPECT_TRUE(store_.ChangedByOthers());
+  EXPECT_FALSE(store_.ChangedByOthers());
+}
+
+TEST_F(StoreChangesTest, WhatIsFoundDoesNotBringBackWhatIsDeleted) {
+  const std::string uuid = store_.Checkpoints(1).front().uuid;
+  Write([&](StoreWriter& writer) {
+    EXPECT_TRUE(writer.SetCheckpointFound(uuid, "CORRUPT"));
+  });
+  EXPECT_EQ(store_.Checkpoints(1).front().state, "CORRUPT");
+  Write([&](StoreWriter& writer) {
+    writer.SetCheckpointState(uuid, "DELETED");
+    EXPECT_FALSE(writer.SetCheckpointFound(uuid, "COMPLETED"));
+  });
+  EXPECT_THAT(store_.Checkpoints(1), IsEmpty());
+}
+
 }  // namespace
+
 }  // namespace dtrain
