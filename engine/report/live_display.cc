@@ -1,13 +1,271 @@
+// The live display is drawn in three steps: SpeedMeter measures the running
+// trials, FrameLines makes the lines of one moment from that (pure, and fitted
+// to the terminal's size), and LiveDisplay puts them in the place of the last
+// ones. Lines that last, such as the end of a trial, are printed above.
+
 #include "engine/report/live_display.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <span>
 
 #include "engine/base/text.h"
 #include "engine/report/event_text.h"
 #include "engine/report/format.h"
-#include "engine/report/live_frame.h"
+#include "engine/run/search_results.h"
 
 namespace dtrain {
+namespace {
+
+constexpr Duration kWindow = std::chrono::seconds(5);
+
+}  // namespace
+
+void SpeedMeter::Update(const RunStatus& status, Duration now) {
+  std::erase_if(samples_, [&](const auto& entry) {
+    return std::ranges::none_of(status.running, [&](const TrialStatus& trial) {
+      return trial.id == entry.first;
+    });
+  });
+  for (const TrialStatus& trial : status.running) {
+    auto& samples = samples_[trial.id];
+    // A trial that went back to a checkpoint begins anew.
+    if (!samples.empty() && samples.back().batches > trial.batches) {
+      samples.clear();
+    }
+    samples.push_back({now, trial.batches});
+    while (samples.size() > 2 && now - samples.front().time > kWindow) {
+      samples.pop_front();
+    }
+  }
+}
+
+double SpeedMeter::BatchesPerSecond(TrialId trial) const {
+  const auto found = samples_.find(trial);
+  if (found == samples_.end()) return 0;
+  const Sample& first = found->second.front();
+  const Sample& last = found->second.back();
+  const double seconds =
+      std::chrono::duration<double>(last.time - first.time).count();
+  if (seconds <= 0) return 0;
+  return static_cast<double>(last.batches - first.batches) / seconds;
+}
+
+namespace {
+
+constexpr std::size_t kDefaultWidth = 80;
+constexpr std::size_t kDefaultHeight = 24;
+constexpr std::size_t kLeastWidth = 4;
+constexpr std::size_t kBarWidth = 22;
+constexpr std::size_t kNameWidth = 24;
+
+std::string Fixed(const char* format, double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+// "2 paused", if there is one.
+void AddCount(std::int64_t count, const char* what,
+              std::vector<std::string>& parts) {
+  if (count > 0) parts.push_back(std::to_string(count) + " " + what);
+}
+
+// A line of its own says so.
+bool IsWithoutSlots(const RunStatus& status) {
+  return status.slot_wait && status.running.empty();
+}
+
+std::string HeadLine(const LiveFrame& frame) {
+  const RunStatus& status = frame.status;
+  std::string line = "experiment " + std::to_string(frame.info.experiment) +
+                     " " + Truncate(frame.info.name, kNameWidth) + "  " +
+                     ProgressBar(status.progress, kBarWidth) + " " +
+                     FormatPercent(status.progress) + "  " +
+                     FormatSeconds(status.seconds);
+  if (frame.seconds_left && !IsWithoutSlots(status)) {
+    line += ", " + FormatSeconds(*frame.seconds_left) + " left";
+  }
+  if (status.trials > 1 || IsWithoutSlots(status)) return line;
+  if (frame.without_slot > 0) {
+    line += ", waiting for a slot";
+  } else if (status.waiting > 0) {
+    line += ", starting";
+  }
+  return line;
+}
+
+std::string TrialsLine(const LiveFrame& frame) {
+  const RunStatus& status = frame.status;
+  const auto running = static_cast<std::int64_t>(status.running.size());
+  const std::int64_t paused =
+      status.trials - status.trials_ended - running - status.waiting;
+  // The slots stand first: the rest may be cut off.
+  std::vector<std::string> parts = {std::to_string(running) + " running on " +
+                                    std::to_string(status.slots_in_use) + "/" +
+                                    std::to_string(status.slots) + " slots"};
+  AddCount(status.trials_ended, "ended", parts);
+  AddCount(status.waiting - frame.without_slot, "starting", parts);
+  AddCount(paused, "paused", parts);
+  AddCount(frame.without_slot, "waiting for a slot", parts);
+  return "  trials  " + Join(parts, ", ");
+}
+
+std::string RungsLine(const LiveFrame& frame, std::size_t width) {
+  const auto& rungs = frame.status.rungs;
+  std::string line = "  rungs   ";
+  const Unit unit = rungs.front().length.unit;
+  if (unit != Unit::kBatches) line += "in " + std::string(UnitName(unit)) + " ";
+  const std::size_t used = DisplayWidth(line);
+  return line + RungsText(rungs, width > used ? width - used : 0);
+}
+
+std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
+  std::string text = "  " + PositionText(trial.batches, frame.info.counted);
+  if (trial.total_batches > 0) {
+    text += "/" + std::to_string(trial.total_batches);
+  }
+  const double speed = frame.speeds.BatchesPerSecond(trial.id);
+  if (speed > 0)
+    text += "  " + Fixed(speed < 10 ? "%.1f" : "%.0f", speed) + "/s";
+  if (trial.batches == 0 && speed == 0) text += "  starting";
+  return text;
+}
+
+std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
+  std::string line = "  " + ToString(trial.id);
+  if (trial.batches_per_epoch > 0 && frame.info.counted != Unit::kEpochs) {
+    line += "  epoch " +
+            Fixed("%.2f", static_cast<double>(trial.batches) /
+                              static_cast<double>(trial.batches_per_epoch));
+  }
+  line += BatchText(frame, trial);
+  if (!trial.training.empty()) {
+    line += "  training: " + FormatMetrics(trial.training);
+  }
+  if (!trial.validation.empty()) {
+    line += "  validation: " + FormatMetrics(trial.validation);
+  }
+  return line;
+}
+
+// One trial of many: what tells it from the others.
+std::string SearchTrialLine(const LiveFrame& frame, const TrialStatus& trial) {
+  std::string line = "  " + ToString(trial.id) + BatchText(frame, trial);
+  for (const auto& [name, value] : trial.validation) {
+    if (name != frame.info.metric) continue;
+    line += "  " + name + " " + FormatMetric(value);
+  }
+  line += "  " + FormatHparamsBriefly(SearchedHparams(
+                     frame.info.hyperparameters, trial.hparams));
+  if (trial.training.empty()) return line;
+  return line + "  training: " + FormatMetrics(trial.training);
+}
+
+std::string BestLine(const LiveFrame& frame, std::size_t width) {
+  const RunStatus& status = frame.status;
+  const bool search = status.trials > 1;
+  const std::string label = search ? "  best    " : "  best  ";
+  if (!status.best) {
+    // There may be no validation set: then none will come.
+    return label + "none: no validation of " + frame.info.metric + " so far";
+  }
+  std::string line =
+      label + ToString(TrialId{frame.info.experiment, status.best_trial}) +
+      "  " + frame.info.metric + " " +
+      FormatBest(status.best, frame.info.counted);
+  if (!search) return line;
+  const auto& space = frame.info.hyperparameters;
+  line +=
+      "  " + FormatHparamsBriefly(SearchedHparams(space, status.best_hparams));
+  const std::string constants =
+      FormatHparamsBriefly(ConstantHparams(space, status.best_hparams));
+  const std::string whole = line + " " + constants;
+  return constants.empty() || DisplayWidth(whole) > width ? line : whole;
+}
+
+// The lines for running trials, at most `room` of them.
+void AddTrialLines(const LiveFrame& frame, std::size_t room,
+                   std::vector<std::string>& lines) {
+  const auto& running = frame.status.running;
+  const bool all = running.size() <= room;
+  const std::size_t shown =
+      all ? running.size() : std::max<std::size_t>(room, 1) - 1;
+  for (std::size_t i = 0; i < shown; ++i) {
+    lines.push_back(frame.status.trials > 1 ? SearchTrialLine(frame, running[i])
+                                            : TrialLine(frame, running[i]));
+  }
+  if (all || room == 0) return;
+  lines.push_back("  … and " + std::to_string(running.size() - shown) +
+                  " more trials");
+}
+
+// One rung, in words or as "12+2".
+std::string RungText(const RungStatus& rung, bool wordy) {
+  const std::string length = std::to_string(rung.length.count) + ": ";
+  const std::string done = std::to_string(rung.done);
+  const std::string running = std::to_string(rung.running);
+  if (!wordy) return length + done + (rung.running > 0 ? "+" + running : "");
+  std::vector<std::string> parts;
+  AddCount(rung.done, "done", parts);
+  AddCount(rung.running, "running", parts);
+  return length + (parts.empty() ? "-" : Join(parts, ", "));
+}
+
+std::string JoinRungs(std::span<const RungStatus> rungs, bool wordy) {
+  std::vector<std::string> parts;
+  for (const RungStatus& rung : rungs) parts.push_back(RungText(rung, wordy));
+  return Join(parts, " · ");
+}
+
+}  // namespace
+
+std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width) {
+  std::string text = JoinRungs(rungs, /*wordy=*/true);
+  if (DisplayWidth(text) <= width) return text;
+  text = JoinRungs(rungs, /*wordy=*/false);
+  for (std::size_t first = 1;
+       first < rungs.size() && DisplayWidth(text) > width; ++first) {
+    text = "… · " + JoinRungs(std::span(rungs).subspan(first), /*wordy=*/false);
+  }
+  return text;
+}
+
+std::string ProgressBar(double progress, std::size_t width) {
+  const std::size_t inner = width - 2;
+  const double share = std::isfinite(progress) ? progress : 0;
+  const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) *
+                                             static_cast<double>(inner));
+  return "[" + std::string(full, '#') + std::string(inner - full, '.') + "]";
+}
+
+std::vector<std::string> FrameLines(const LiveFrame& frame,
+                                    const TerminalMode& mode) {
+  // A line as wide as the terminal would wrap on some, and the cursor stands
+  // below the last one.
+  const std::size_t width =
+      std::max(mode.width > 0 ? mode.width : kDefaultWidth, kLeastWidth) - 1;
+  const std::size_t height =
+      std::max<std::size_t>(mode.height > 0 ? mode.height : kDefaultHeight, 2) -
+      1;
+  std::vector<std::string> lines = {HeadLine(frame)};
+  if (frame.status.trials > 1) lines.push_back(TrialsLine(frame));
+  if (IsWithoutSlots(frame.status)) {
+    lines.push_back("  " + frame.status.slot_wait->ToString());
+  }
+  if (!frame.status.rungs.empty()) lines.push_back(RungsLine(frame, width));
+  const std::size_t used = lines.size() + 1;
+  AddTrialLines(frame, height > used ? height - used : 0, lines);
+  lines.push_back(BestLine(frame, width));
+  if (lines.size() > height) lines.resize(height);
+  for (std::string& line : lines) {
+    line = Truncate(EscapeForTerminal(line), width);
+  }
+  return lines;
+}
+
 namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(95);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -8,10 +11,51 @@
 
 #include "engine/base/clock.h"
 #include "engine/report/plain_reporter.h"
-#include "engine/report/speed_meter.h"
+#include "engine/report/terminal.h"
 #include "engine/run/reporter.h"
 
 namespace dtrain {
+
+/// Speed of each running trial over the last few seconds. Pure.
+class SpeedMeter {
+ public:
+  /// Records the positions of the running trials; forgets all others.
+  void Update(const RunStatus& status, Duration now);
+
+  /// Returns batches a second; 0 while it is unknown.
+  double BatchesPerSecond(TrialId trial) const;
+
+ private:
+  struct Sample {
+    Duration time{0};
+    std::int64_t batches = 0;
+  };
+  std::map<TrialId, std::deque<Sample>> samples_;
+};
+
+/// Content of the live display at one moment, before it is fitted to a
+/// terminal.
+struct LiveFrame {
+  const RunInfo& info;
+  const RunStatus& status;
+  const SpeedMeter& speeds;
+  std::optional<double> seconds_left;
+  /// Number of `status.waiting` without a slot; the others are starting.
+  std::int64_t without_slot = 0;
+};
+
+/// Returns the lines of the frame, each escaped and narrower than the terminal,
+/// and no more than fit on it: the experiment; for a search its trials and
+/// rungs; the running trials; the best so far. Pure.
+std::vector<std::string> FrameLines(const LiveFrame& frame,
+                                    const TerminalMode& mode);
+
+/// "100: 12 done, 2 running · 300: 4 done", as wordy as `width` allows; where
+/// nothing else helps, without the shortest lengths.
+std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width);
+
+/// "[#####.....]" of `width` columns in all. REQUIRES: width ≥ 3.
+std::string ProgressBar(double progress, std::size_t width);
 
 /// Draws the state of a run on a terminal, again and again in the same place,
 /// at most ten times a second; what is worth keeping is printed above. Leaves

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/base/text.h"
+
 namespace dtrain {
 namespace {
 
@@ -95,5 +97,172 @@ TEST_F(LiveDisplayTest, SaysThatATrialWaitsWhereAnotherExperimentHasTheSlot) {
   EXPECT_NE(Taken().find(", waiting for a slot"), std::string::npos);
 }
 
+using std::chrono::seconds;
+
+RunStatus At(std::int64_t batches) {
+  return {.running = {{.id = {1, 1}, .batches = batches}}};
+}
+
+TEST(SpeedMeterTest, KnowsNothingOfOneMoment) {
+  SpeedMeter meter;
+  meter.Update(At(10), seconds(0));
+  EXPECT_EQ(meter.BatchesPerSecond({1, 1}), 0);
+}
+
+TEST(SpeedMeterTest, MeasuresTheLastSeconds) {
+  SpeedMeter meter;
+  meter.Update(At(0), seconds(0));
+  meter.Update(At(10), seconds(10));
+  meter.Update(At(110), seconds(11));
+  meter.Update(At(210), seconds(12));
+  EXPECT_DOUBLE_EQ(meter.BatchesPerSecond({1, 1}), 100);
+}
+
+TEST(SpeedMeterTest, BeginsAnewAfterARestart) {
+  SpeedMeter meter;
+  meter.Update(At(100), seconds(0));
+  meter.Update(At(50), seconds(1));
+  meter.Update(At(60), seconds(2));
+  EXPECT_DOUBLE_EQ(meter.BatchesPerSecond({1, 1}), 10);
+}
+
+TEST(SpeedMeterTest, ForgetsTrialsThatDoNotRun) {
+  SpeedMeter meter;
+  meter.Update(At(0), seconds(0));
+  meter.Update(At(5), seconds(1));
+  meter.Update({}, seconds(2));
+  EXPECT_EQ(meter.BatchesPerSecond({1, 1}), 0);
+}
+
+class LiveFrameTest : public testing::Test {
+ protected:
+  std::vector<std::string> Lines(std::size_t width, std::size_t height = 24,
+                                 std::optional<double> left = std::nullopt) {
+    return FrameLines({info_, status_, speeds_, left},
+                      {.width = width, .height = height});
+  }
+
+  RunInfo info_{.experiment = 3, .name = "digits", .metric = "accuracy"};
+  RunStatus status_{.progress = 0.5,
+                    .trials = 1,
+                    .seconds = 41,
+                    .running = {{.id = {3, 1},
+                                 .batches = 500,
+                                 .total_batches = 1000,
+                                 .batches_per_epoch = 200,
+                                 .training = {{"loss", 0.25}},
+                                 .validation = {{"accuracy", 0.875}}}}};
+  SpeedMeter speeds_;
+};
+
+TEST_F(LiveFrameTest, ShowsExperimentTrialsAndBest) {
+  status_.best = BestValidation{.value = 0.875, .batches = 400};
+  status_.best_trial = 1;
+
+  EXPECT_EQ(
+      Lines(120, 24, /*left=*/44),
+      (std::vector<std::string>{
+          "experiment 3 digits  [##########..........] 50%  41s, 44s left",
+          "  3.1  epoch 2.50  batch 500/1000  training: loss 0.25  validation: "
+          "accuracy 0.875",
+          "  best  3.1  accuracy 0.875 at batch 400"}));
+}
+
+// A trial without a validation set will never have one.
+TEST_F(LiveFrameTest, DoesNotPromiseAValidation) {
+  EXPECT_EQ(Lines(120).back(),
+            "  best  none: no validation of accuracy so far");
+}
+
+TEST_F(LiveFrameTest, FitsEveryLineToTheTerminal) {
+  const auto lines = Lines(40);
+  ASSERT_EQ(lines.size(), 3);
+  EXPECT_EQ(lines[1], "  3.1  epoch 2.50  batch 500/1000  tra…");
+  EXPECT_EQ(DisplayWidth(lines[1]), 39);
+}
+
+TEST_F(LiveFrameTest, FitsTheNumberOfTrialsToTheTerminal) {
+  status_.running.assign(10, status_.running[0]);
+  const auto lines = Lines(80, /*height=*/8);
+  ASSERT_EQ(lines.size(), 7);
+  EXPECT_EQ(lines[5], "  … and 6 more trials");
+}
+
+class SearchFrameTest : public LiveFrameTest {
+ protected:
+  SearchFrameTest() {
+    info_.hyperparameters = {{"lr", {{"type", "log"}}}, {"batch", 32}};
+    status_.trials = 20;
+    status_.trials_ended = 12;
+    status_.waiting = 3;
+    status_.slots_in_use = 1;
+    status_.slots = 2;
+    status_.running[0].hparams = {{"lr", 0.0123456}, {"batch", 32}};
+    status_.rungs = {{.length = {100}, .done = 12, .running = 2},
+                     {.length = {300}, .done = 4},
+                     {.length = {900}, .running = 1}};
+    status_.best = BestValidation{.value = 0.875, .batches = 400};
+    status_.best_trial = 7;
+    status_.best_hparams = {{"lr", 0.1}, {"batch", 32}};
+  }
+};
+
+TEST_F(SearchFrameTest, ShowsTrialsRungsAndTheBestHyperparameters) {
+  const std::vector<std::string> lines = FrameLines(
+      {.info = info_, .status = status_, .speeds = speeds_, .without_slot = 2},
+      {.width = 120, .height = 24});
+  EXPECT_EQ(
+      lines,
+      (std::vector<std::string>{
+          "experiment 3 digits  [##########..........] 50%  41s",
+          "  trials  1 running on 1/2 slots, 12 ended, 1 starting, 4 paused, "
+          "2 waiting for a slot",
+          "  rungs   100: 12 done, 2 running · 300: 4 done · 900: 1 "
+          "running",
+          "  3.1  batch 500/1000  accuracy 0.875  lr=0.01235  training: loss "
+          "0.25",
+          "  best    3.7  accuracy 0.875 at batch 400  lr=0.1 "
+          "batch=32"}));
+}
+
+TEST_F(SearchFrameTest, ShowsConstantsOnlyWhereTheyFit) {
+  EXPECT_EQ(Lines(56).back(),
+            "  best    3.7  accuracy 0.875 at batch 400  lr=0.1");
+}
+
+TEST_F(SearchFrameTest, TellsTheUnitOfRungs) {
+  status_.rungs = {{.length = {1, Unit::kEpochs}, .done = 2},
+                   {.length = {3, Unit::kEpochs}}};
+  EXPECT_EQ(Lines(80)[2], "  rungs   in epochs 1: 2 done · 3: -");
+}
+
+TEST_F(SearchFrameTest, ShortensRungsAndKeepsTheTopOnes) {
+  EXPECT_EQ(RungsText(status_.rungs, 60),
+            "100: 12 done, 2 running · 300: 4 done · 900: 1 running");
+  EXPECT_EQ(RungsText(status_.rungs, 40), "100: 12+2 · 300: 4 · 900: 0+1");
+  EXPECT_EQ(RungsText(status_.rungs, 24), "… · 300: 4 · 900: 0+1");
+  EXPECT_EQ(RungsText(status_.rungs, 14), "… · 900: 0+1");
+}
+
+TEST_F(SearchFrameTest, StaysOnATerminalOfAnyHeight) {
+  status_.running.assign(200, status_.running[0]);
+  EXPECT_EQ(Lines(80, /*height=*/24).size(), 23);
+  EXPECT_EQ(Lines(80, /*height=*/6).size(), 5);
+  EXPECT_EQ(Lines(80, /*height=*/3).size(), 2);
+  EXPECT_EQ(Lines(80, /*height=*/1).size(), 1);
+}
+
+TEST_F(LiveFrameTest, ObeysNothingInNames) {
+  info_.name = "\x1b[2Jname";
+  EXPECT_NE(Lines(80)[0].find("\\x1b[2Jname"), std::string::npos);
+}
+
+TEST_F(LiveFrameTest, FillsTheBarOnlyAtTheEnd) {
+  EXPECT_EQ(ProgressBar(0, 7), "[.....]");
+  EXPECT_EQ(ProgressBar(0.999, 7), "[####.]");
+  EXPECT_EQ(ProgressBar(1, 7), "[#####]");
+}
+
 }  // namespace
+
 }  // namespace dtrain
