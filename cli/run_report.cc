@@ -16,7 +16,6 @@
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/report/event_text.h"
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"
 #include "engine/report/live_display.h"

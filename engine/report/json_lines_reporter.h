@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
-#include "engine/report/event_text.h"
+#include "engine/report/plain_reporter.h"
 #include "engine/run/reporter.h"
 
 namespace dtrain {

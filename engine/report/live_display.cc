@@ -12,8 +12,8 @@
 #include <span>
 
 #include "engine/base/text.h"
-#include "engine/report/event_text.h"
 #include "engine/report/format.h"
+#include "engine/report/plain_reporter.h"
 #include "engine/run/search_results.h"
 
 namespace dtrain {

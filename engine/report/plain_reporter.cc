@@ -1,10 +1,162 @@
 #include "engine/report/plain_reporter.h"
 
 #include "engine/base/text.h"
-#include "engine/report/event_text.h"
 #include "engine/report/format.h"
+#include "engine/run/search_results.h"
 
 namespace dtrain {
+namespace {
+
+std::string At(const RunInfo& info, std::int64_t batches, double epoch) {
+  const std::string at = PositionText(batches, info.counted);
+  // A command may not know of epochs, or count them.
+  const bool known = epoch != 0 || batches == 0;
+  if (!known || info.counted == Unit::kEpochs) return at;
+  return at + " (epoch " + FormatMetric(epoch) + ")";
+}
+
+std::string StartText(const RunInfo& info, StartKind kind,
+                      std::int64_t from_batches) {
+  const std::string from = " from " + PositionText(from_batches, info.counted);
+  switch (kind) {
+    case StartKind::kStarted:
+      return " started";
+    case StartKind::kResumed:
+      return " goes on" + from;
+    case StartKind::kPromoted:
+      return " promoted, goes on" + from;
+  }
+  return "";
+}
+
+// Why it ended, or what it waits for.
+std::string WhyEnded(const TrialRow& trial) {
+  const bool all_done =
+      trial.rung > 0 && trial.latest && trial.latest->batches == trial.batches;
+  if (trial.state != State::kPaused || !all_done) return trial.reason;
+  const std::string why = "its slot is free for another trial";
+  return trial.reason.empty() ? why : trial.reason + "; " + why;
+}
+
+}  // namespace
+
+std::string BeginLine(const RunInfo& info) {
+  const std::string what = info.resumed ? " goes on: " : ": ";
+  const std::string direction = info.smaller_is_better ? "least " : "greatest ";
+  return EscapeForTerminal(
+      "experiment " + std::to_string(info.experiment) + " '" + info.name + "'" +
+      what + info.searcher + " search for the " + direction + info.metric +
+      " on " + info.slots + ", seed " + std::to_string(info.seed));
+}
+
+void PausedTrials::NoteEnd(const TrialRow& trial) {
+  if (trial.state == State::kPaused) paused_.insert(trial.id);
+}
+
+StartKind PausedTrials::NoteStart(TrialId trial, std::int64_t from_batches) {
+  const bool promoted = paused_.erase(trial) > 0;
+  if (from_batches == 0) return StartKind::kStarted;
+  return promoted ? StartKind::kPromoted : StartKind::kResumed;
+}
+
+bool SlotWaitNotice::IsDue(const RunStatus& status) {
+  if (!status.running.empty()) said_ = false;
+  if (said_ || !status.slot_wait || !status.running.empty()) return false;
+  return said_ = true;
+}
+
+std::string StartedLine(const RunInfo& info, const TrialRow& trial,
+                        StartKind kind, std::int64_t from_batches) {
+  const std::string hparams = FormatHparamsBriefly(
+      SearchedHparams(info.hyperparameters, trial.hparams));
+  return EscapeForTerminal(ToString(trial.id) +
+                           StartText(info, kind, from_batches) +
+                           (hparams.empty() ? "" : ": " + hparams));
+}
+
+std::string TrainingLine(const RunInfo& info, TrialId trial,
+                         const TrainingReport& report) {
+  return EscapeForTerminal(ToString(trial) + " training at " +
+                           At(info, report.batches, report.epoch) + ": " +
+                           FormatMetrics(report.metrics));
+}
+
+std::string ValidationLine(const RunInfo& info, TrialId trial,
+                           const ValidationReport& report, bool best) {
+  return EscapeForTerminal(ToString(trial) + " validation at " +
+                           At(info, report.batches, report.epoch) + ": " +
+                           FormatMetrics(report.metrics) +
+                           (best ? " (best so far)" : ""));
+}
+
+std::string CheckpointLine(const RunInfo& info, TrialId trial,
+                           const CheckpointSaved& saved) {
+  return EscapeForTerminal(ToString(trial) + " checkpoint " + saved.uuid +
+                           " at " + At(info, saved.batches, saved.epoch) +
+                           ", " + FormatBytes(saved.bytes));
+}
+
+std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
+                                 const CheckpointFailed& failed) {
+  const std::string at = PositionText(failed.batches, info.counted);
+  const std::string experiment = std::to_string(trial.experiment);
+  return "trial " + ToString(trial) +
+         (failed.waits
+              ? " waits at " + at + " with its training in memory: "
+              : ": no checkpoint at " + at + ", the last one stands: ") +
+         failed.message +
+         (failed.waits
+              ? "; it goes on by itself once there is space, and `dtrain "
+                "pause " +
+                    experiment + "` gives up what has no checkpoint"
+              : "; it trains on");
+}
+
+std::string OutputLine(const RunInfo& info, TrialId trial,
+                       const LogRecord& record) {
+  std::string_view text = record.text;
+  while (text.ends_with('\r')) text.remove_suffix(1);
+  text.remove_prefix(text.rfind('\r') + 1);  // npos + 1 is 0
+  const std::string rank =
+      record.rank > 0 ? "/" + std::to_string(record.rank) : "";
+  const bool named = IsSearch(info) || !rank.empty();
+  return (named ? ToString(trial) + rank + " | " : "") +
+         EscapeForTerminal(text);
+}
+
+bool IsFailure(const TrialRow& trial) {
+  return trial.state == State::kError || trial.state == State::kRunning;
+}
+
+std::vector<std::string> EndedLines(
+    const RunInfo& info, const TrialRow& trial,
+    const std::vector<std::string>& last_lines) {
+  const std::string id = ToString(trial.id);
+  std::string line = id;
+  if (trial.state == State::kError) {
+    line += " failed";
+  } else if (trial.state == State::kRunning) {
+    line += " failed and starts again (restart " +
+            std::to_string(trial.restarts) + ")";
+  } else {
+    std::string state(StateName(trial.state));
+    for (char& c : state) c = static_cast<char>(c | 0x20);
+    line += " " + state + " at " + PositionText(trial.batches, info.counted);
+    if (IsSearch(info) && trial.latest) {
+      line += ", " + info.metric + " " + FormatMetric(trial.latest->value);
+    }
+  }
+  const std::string why = WhyEnded(trial);
+  if (!why.empty()) line += ": " + why;
+  std::vector<std::string> lines = {EscapeForTerminal(line)};
+  if (!IsFailure(trial)) return lines;
+  for (const std::string& log : last_lines) {
+    lines.push_back(id + " | " + EscapeForTerminal(log));
+  }
+  return lines;
+}
+
+bool IsSearch(const RunInfo& info) { return info.searcher != "single"; }
 
 void PlainReporter::Begin(const RunInfo& info) {
   info_ = info;

@@ -1,20 +1,89 @@
 #pragma once
 
+#include <cstdint>
 #include <ostream>
+#include <set>
+#include <string>
+#include <vector>
 
-#include "engine/report/event_text.h"
 #include "engine/report/terminal.h"
 #include "engine/run/reporter.h"
 
 namespace dtrain {
 
+// The events of a run as lines for people, which other reporters print too. All
+// lines are escaped.
+
+/// "experiment 3 'digits': single search of accuracy on 2 CPU slots, seed 12".
+std::string BeginLine(const RunInfo& info);
+/// Reason for which a trial's process starts.
+enum class StartKind {
+  kStarted,   // for the first time, or from nothing
+  kResumed,   // from a checkpoint
+  kPromoted,  // from a checkpoint, as the searcher wants more of it
+};
+
+/// Distinguishes promotions from other starts: a trial that was paused in this
+/// run had done all that was asked of it, and starts again only if the searcher
+/// wants more.
+class PausedTrials {
+ public:
+  void NoteEnd(const TrialRow& trial);
+  StartKind NoteStart(TrialId trial, std::int64_t from_batches);
+  /// True if the trial, which was just stopped, had been paused.
+  bool NoteStop(TrialId trial) { return paused_.erase(trial) > 0; }
+
+ private:
+  std::set<TrialId> paused_;
+};
+
+/// Limits the notice that trials are pending: due once while no trial runs, and
+/// again only after one did.
+class SlotWaitNotice {
+ public:
+  bool IsDue(const RunStatus& status);
+
+ private:
+  bool said_ = false;
+};
+
+/// "3.1 started: lr=0.01", or "3.1 goes on from batch 6000: …". The
+/// hyperparameters that `info` says are searched.
+std::string StartedLine(const RunInfo& info, const TrialRow& trial,
+                        StartKind kind, std::int64_t from_batches);
+std::string TrainingLine(const RunInfo& info, TrialId trial,
+                         const TrainingReport& report);
+std::string ValidationLine(const RunInfo& info, TrialId trial,
+                           const ValidationReport& report, bool best);
+std::string CheckpointLine(const RunInfo& info, TrialId trial,
+                           const CheckpointSaved& saved);
+
+std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
+                                 const CheckpointFailed& failed);
+
+/// Returns a line that a trial has printed: unchanged for the only trial, after
+/// the trial's id in a search, with the rank unless it is the first. Only the
+/// text after the last '\r' is kept, as a terminal would show it.
+std::string OutputLine(const RunInfo& info, TrialId trial,
+                       const LogRecord& record);
+
+/// True if the trial ended in a way that a user must see.
+bool IsFailure(const TrialRow& trial);
+/// Returns the end of the trial with its reason, in a search with its last
+/// validation, and for a failure with the last lines of its log.
+std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
+                                    const std::vector<std::string>& last_lines);
+
+/// True if the run has many trials, so that not every validation is shown.
+bool IsSearch(const RunInfo& info);
+
 /// How much is said of a run.
 enum class Verbosity { kQuiet, kNormal, kVerbose };
 
-/// Says a line for each event of a run, for logs and for terminals that cannot
-/// redraw. Training reports only where it is verbose; failures always. Of a
-/// search, whose trials are many, only validations that are the best so far:
-/// how a trial did stands in the line that says how it ended.
+/// Prints a line for each event of a run, for logs and for terminals that
+/// cannot redraw. Training reports are printed only if verbose, failures
+/// always. In a search, which has many trials, a validation is printed only if
+/// it is the best so far: the line of a trial's end has its last one.
 class PlainReporter : public Reporter {
  public:
   PlainReporter(std::ostream& out, TerminalMode mode, Verbosity verbosity)
@@ -34,9 +103,9 @@ class PlainReporter : public Reporter {
   void OnCheckpointFailed(TrialId trial,
                           const CheckpointFailed& failed) override;
   void OnNotice(LogLevel level, const std::string& text) override;
-  /// Says once that trials wait for slots, until one gets them.
+  /// Prints once that trials are pending, until one gets slots.
   void OnStatus(const RunStatus& status) override;
-  /// Says of the paused trials of a search at once that they were stopped.
+  /// Prints one line for all paused trials of a search that were stopped.
   void End(const RunResult& result) override;
 
  private:
@@ -51,10 +120,10 @@ class PlainReporter : public Reporter {
   std::int64_t stopped_ = 0;  // of those
 };
 
-/// How a notice of `level` is shown: "warning: …", escaped.
+/// Returns the line of a notice: "warning: …", escaped.
 std::string NoticeLine(LogLevel level, const std::string& text);
 Tone ToneOf(LogLevel level);
-/// Whether a notice of `level` is said at all.
+/// True if a notice of `level` is printed.
 bool IsSaid(LogLevel level, Verbosity verbosity);
 
 }  // namespace dtrain

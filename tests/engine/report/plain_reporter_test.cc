@@ -85,5 +85,93 @@ TEST_F(SearchReporterTest, TellsAtTheEndOfThePausedTrialsThatWereStopped) {
             "1 paused trial was not promoted to the end, and stopped\n");
 }
 
+TEST(EventTextTest, SaysHowATrialBegins) {
+  const TrialRow trial{.id = {3, 1}, .hparams = {{"lr", 0.1}}};
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kStarted, 0),
+            "3.1 started: lr=0.1");
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kResumed, 6000),
+            "3.1 goes on from batch 6000: lr=0.1");
+  EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, 300),
+            "3.1 promoted, goes on from batch 300: lr=0.1");
+}
+
+TEST(EventTextTest, NamesSearchedHyperparametersBriefly) {
+  const RunInfo info{
+      .hyperparameters = {{"lr", {{"type", "log"}}}, {"batch", 32}}};
+  const TrialRow trial{.id = {3, 1},
+                       .hparams = {{"lr", 0.0031622776601}, {"batch", 32}}};
+  EXPECT_EQ(StartedLine(info, trial, StartKind::kStarted, 0),
+            "3.1 started: lr=0.003162");
+}
+
+TEST(EventTextTest, SaysHowATrialOfASearchDidAndWhyItEnded) {
+  const RunInfo info{.searcher = "async_halving", .metric = "loss"};
+  const TrialRow trial{.id = {3, 1},
+                       .state = State::kStopped,
+                       .reason = "stopped by the searcher",
+                       .batches = 100,
+                       .latest = BestValidation{.value = 0.25, .batches = 100}};
+  const std::vector<std::string> expected = {
+      "3.1 stopped at batch 100, loss 0.25: stopped by the searcher"};
+  EXPECT_EQ(EndedLines(info, trial, {"bye"}), expected);
+}
+
+TEST(EventTextTest, SaysWhatWasValidated) {
+  const ValidationReport report{
+      .batches = 937, .epoch = 1, .metrics = {{"loss", 0.25}}};
+  EXPECT_EQ(ValidationLine({}, {3, 1}, report, /*best=*/true),
+            "3.1 validation at batch 937 (epoch 1): loss 0.25 (best so far)");
+}
+
+TEST(EventTextTest, CountsWhatAProgramCounts) {
+  const ValidationReport report{
+      .batches = 3, .epoch = 3, .metrics = {{"loss", 0.25}}};
+  EXPECT_EQ(ValidationLine({.counted = Unit::kEpochs}, {3, 1}, report, false),
+            "3.1 validation at epoch 3: loss 0.25");
+  EXPECT_EQ(
+      EndedLines({.counted = Unit::kRecords},
+                 {.id = {3, 1}, .state = State::kPaused, .batches = 600}, {})
+          .at(0),
+      "3.1 paused at record 600");
+}
+
+TEST(EventTextTest, SaysOnceThatTrialsWaitForSlots) {
+  RunStatus status{.slot_wait = SlotWait{.slots = 2}};
+  SlotWaitNotice notice;
+  EXPECT_TRUE(notice.IsDue(status));
+  EXPECT_FALSE(notice.IsDue(status));
+  status.running.push_back({});
+  EXPECT_FALSE(notice.IsDue(status));
+  status.running.clear();
+  EXPECT_TRUE(notice.IsDue(status));
+}
+
+TEST(EventTextTest, ShowsTheLogOfATrialThatFailed) {
+  const TrialRow trial{
+      .id = {3, 1}, .state = State::kError, .reason = "exit code 1"};
+  const std::vector<std::string> expected = {"3.1 failed: exit code 1",
+                                             "3.1 | cannot open\\x1b[2J data"};
+  EXPECT_EQ(EndedLines({}, trial, {"cannot open\x1b[2J data"}), expected);
+  EXPECT_TRUE(IsFailure(trial));
+}
+
+TEST(EventTextTest, CountsRestarts) {
+  const TrialRow trial{.id = {3, 1},
+                       .state = State::kRunning,
+                       .reason = "signal 9",
+                       .restarts = 2};
+  EXPECT_EQ(EndedLines({}, trial, {}).at(0),
+            "3.1 failed and starts again (restart 2): signal 9");
+}
+
+TEST(EventTextTest, SaysNothingOfTheLogOfATrialThatSucceeded) {
+  const TrialRow trial{
+      .id = {3, 1}, .state = State::kCompleted, .batches = 100};
+  const std::vector<std::string> expected = {"3.1 completed at batch 100"};
+  EXPECT_EQ(EndedLines({}, trial, {"bye"}), expected);
+  EXPECT_FALSE(IsFailure(trial));
+}
+
 }  // namespace
+
 }  // namespace dtrain
