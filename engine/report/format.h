@@ -18,13 +18,13 @@ namespace dtrain {
 /// A metric's value for people: six significant digits.
 std::string FormatMetric(double value);
 
-/// With so many digits after the point, at most 9.
+/// Returns `value` with `digits` (at most 9) digits after the point.
 std::string FormatFixed(double value, int digits);
 
 /// "42%"; 100 only where `progress` is 1.
 std::string FormatPercent(double progress);
 
-/// The same, or "-" of an experiment that failed: nothing more comes of it.
+/// Returns the experiment's progress as FormatPercent does, "-" if it failed.
 std::string FormatProgress(const ExperimentRow& row);
 
 /// RFC 3339 UTC to the second, or "-".
@@ -38,7 +38,7 @@ std::string FormatValue(const nlohmann::json& value);
 
 /// "lr=0.01 optimizer.name=adam": nested names are joined by dots.
 std::string FormatHparams(const nlohmann::json& hparams);
-/// The same with fractions to four digits, where many are shown.
+/// Does as FormatHparams, with fractions to four digits, for long lists.
 std::string FormatHparamsBriefly(const nlohmann::json& hparams);
 
 /// "loss 0.0312, accuracy 0.984".
@@ -48,20 +48,23 @@ std::string FormatMetrics(const MetricValues& values);
 std::string FormatBest(const std::optional<BestValidation>& best,
                        Unit counted = Unit::kBatches);
 
-/// Those of `hparams` that `space`, the configuration's hyperparameters, left
-/// open; all of them where nothing was searched.
+/// Returns those of `hparams` that `space`, the configuration's
+/// hyperparameters, left open; all of them if nothing was searched.
 nlohmann::json SearchedHparams(const nlohmann::json& space,
                                const nlohmann::json& hparams);
 
-/// The rest of `hparams`; none where nothing was searched.
+/// Returns the other `hparams`; none if nothing was searched.
 nlohmann::json ConstantHparams(const nlohmann::json& space,
                                const nlohmann::json& hparams);
 
-/// Seconds that the row's processes have run; for one that runs and was never
-/// interrupted, up to `now`.
+/// Returns the seconds that the row's processes have run; for one that runs and
+/// was never interrupted, up to `now`.
 double ElapsedSeconds(const ExperimentRow& row, Timestamp now);
 double ElapsedSeconds(const TrialRow& row, Timestamp now);
 
 Tone ToneOf(State state);
+
+/// Escapes `text` for XML, between tags and in attributes, and for terminals.
+std::string EscapeXml(const std::string& text);
 
 }  // namespace dtrain

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/base/text.h"
-#include "engine/report/xml_text.h"
+#include "engine/report/format.h"
 
 namespace dtrain {
 namespace {

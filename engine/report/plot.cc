@@ -8,7 +8,6 @@
 
 #include "engine/base/text.h"
 #include "engine/report/format.h"
-#include "engine/report/xml_text.h"
 
 namespace dtrain {
 namespace {
