@@ -7,7 +7,7 @@
 
 #include "cli/options.h"
 #include "engine/base/error.h"
-#include "engine/config/diagnostics.h"
+#include "engine/config/findings.h"
 #include "engine/report/expression.h"
 #include "engine/store/store.h"
 

@@ -11,7 +11,7 @@
 #include "cli/ci_report.h"
 #include "cli/commands.h"
 #include "engine/base/clock.h"
-#include "engine/config/diagnostics.h"
+#include "engine/config/findings.h"
 #include "engine/report/expression.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/length.h"
-#include "engine/config/diagnostics.h"
+#include "engine/config/findings.h"
 #include "engine/config/resources_config.h"
 #include "engine/wire/trainer_settings.h"
 #include "searchers/searcher_config.h"

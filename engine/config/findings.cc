@@ -11,6 +11,35 @@
 namespace dtrain {
 namespace {
 
+std::string_view Prefix(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "";
+    case Severity::kWarning:
+      return "warning: ";
+    case Severity::kNote:
+      return "note: ";
+    case Severity::kNotYet:
+      return "not yet: ";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Diagnostic::ToString() const {
+  std::string text = EscapeForTerminal(file);
+  if (line > 0) {
+    text += ':' + std::to_string(line) + ':' + std::to_string(column);
+  }
+  text += ": ";
+  if (!key.empty()) text += EscapeForTerminal(key) + ": ";
+  text += Prefix(severity);
+  return text + EscapeForTerminal(message);
+}
+
+namespace {
+
 constexpr int kMostErrors = 100;
 
 // Findings about the whole file stand at the end of the file's.

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/diagnostics.h"
+#include "engine/config/findings.h"
 
 namespace dtrain {
 
