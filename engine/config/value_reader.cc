@@ -6,7 +6,7 @@
 
 #include "engine/base/text.h"
 #include "engine/config/special_values.h"
-#include "engine/config/yaml_scalar.h"
+#include "engine/config/yaml_text.h"
 
 namespace dtrain {
 namespace {

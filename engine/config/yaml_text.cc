@@ -1,8 +1,13 @@
 #include "engine/config/yaml_text.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
@@ -135,6 +140,155 @@ bool IsUnclosedQuote(std::string_view text, std::size_t offset) {
     }
   }
   return i < text.size() && ClosingQuote(text, i) == std::string_view::npos;
+}
+
+namespace {
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Drops underscores between digits; none if one stands elsewhere.
+std::optional<std::string> WithoutUnderscores(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      out += text[i];
+      continue;
+    }
+    const bool between = i > 0 && i + 1 < text.size() && IsDigit(text[i - 1]) &&
+                         IsDigit(text[i + 1]);
+    if (!between) return std::nullopt;
+  }
+  return out;
+}
+
+void SetInteger(Node& node, std::string_view digits, int base, bool negative) {
+  std::uint64_t magnitude = 0;
+  const auto [end, error] = std::from_chars(
+      digits.data(), digits.data() + digits.size(), magnitude, base);
+  const auto limit =
+      std::uint64_t{std::numeric_limits<std::int64_t>::max()} + negative;
+  if (error != std::errc() || magnitude > limit) {
+    node.kind = Node::Kind::kOverflow;
+    return;
+  }
+  node.kind = Node::Kind::kInt;
+  node.integer =
+      static_cast<std::int64_t>(negative ? ~magnitude + 1 : magnitude);
+  node.number = static_cast<double>(node.integer);
+}
+
+// `0x1F` and `0o17`, which take no sign.
+bool ReadPrefixed(Node& node, std::string_view text) {
+  if (text.size() < 3 || text[0] != '0') return false;
+  const int base = text[1] == 'x' ? 16 : text[1] == 'o' ? 8 : 0;
+  const std::string_view digits = text.substr(2);
+  const std::string_view allowed =
+      base == 16 ? "0123456789abcdefABCDEF" : "01234567";
+  if (base == 0 || digits.find_first_not_of(allowed) != digits.npos) {
+    return false;
+  }
+  SetInteger(node, digits, base, false);
+  return true;
+}
+
+// Skips digits from `i` on and says how many there were.
+std::size_t SkipDigits(std::string_view text, std::size_t& i) {
+  const std::size_t start = i;
+  while (i < text.size() && IsDigit(text[i])) ++i;
+  return i - start;
+}
+
+enum class Shape { kNoNumber, kInteger, kDecimal };
+
+// Of an unsigned number: [0-9]+, or with a point, an exponent or both.
+Shape NumberShape(std::string_view text) {
+  std::size_t i = 0;
+  std::size_t digits = SkipDigits(text, i);
+  if (i == text.size()) return digits ? Shape::kInteger : Shape::kNoNumber;
+  if (text[i] == '.') digits += SkipDigits(text, ++i);
+  if (digits == 0) return Shape::kNoNumber;
+  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    ++i;
+    if (i < text.size() && (text[i] == '+' || text[i] == '-')) ++i;
+    if (SkipDigits(text, i) == 0) return Shape::kNoNumber;
+  }
+  return i == text.size() ? Shape::kDecimal : Shape::kNoNumber;
+}
+
+void SetDouble(Node& node, std::string_view digits, bool negative) {
+  double value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  // Too small is as good as zero; from_chars leaves `value` alone then.
+  const bool tiny = digits.find("e-") != digits.npos ||
+                    digits.find("E-") != digits.npos || digits[0] == '0' ||
+                    digits[0] == '.';
+  if (error == std::errc::result_out_of_range && !tiny) {
+    node.kind = Node::Kind::kOverflow;
+    return;
+  }
+  node.kind = Node::Kind::kDouble;
+  node.number = negative ? -value : value;
+}
+
+bool ReadSpecial(Node& node, std::string_view text, bool negative) {
+  if (text != ".inf" && text != ".Inf" && text != ".INF") return false;
+  const double infinity = std::numeric_limits<double>::infinity();
+  node.kind = Node::Kind::kDouble;
+  node.number = negative ? -infinity : infinity;
+  return true;
+}
+
+bool ReadWord(Node& node, std::string_view text) {
+  const bool yes = text == "true" || text == "True" || text == "TRUE";
+  const bool no = text == "false" || text == "False" || text == "FALSE";
+  const bool null = text.empty() || text == "~" || text == "null" ||
+                    text == "Null" || text == "NULL";
+  const bool nan = text == ".nan" || text == ".NaN" || text == ".NAN";
+  if (yes || no) {
+    node.kind = Node::Kind::kBool;
+    node.boolean = yes;
+  } else if (null) {
+    node.kind = Node::Kind::kNull;
+  } else if (nan) {
+    node.kind = Node::Kind::kDouble;
+    node.number = std::numeric_limits<double>::quiet_NaN();
+  }
+  return yes || no || null || nan;
+}
+
+bool ReadNumber(Node& node, std::string_view text) {
+  if (ReadPrefixed(node, text)) return true;
+  const bool negative = text[0] == '-';
+  if (negative || text[0] == '+') text.remove_prefix(1);
+  if (ReadSpecial(node, text, negative)) return true;
+  const std::optional<std::string> digits = WithoutUnderscores(text);
+  if (!digits) return false;
+  const Shape shape = NumberShape(*digits);
+  if (shape == Shape::kInteger) SetInteger(node, *digits, 10, negative);
+  if (shape == Shape::kDecimal) SetDouble(node, *digits, negative);
+  return shape != Shape::kNoNumber;
+}
+
+}  // namespace
+
+Node PlainScalar(std::string text) {
+  Node node;
+  // Only what may begin a number is looked at as one: most scalars are words.
+  const bool numeric = !text.empty() && (IsDigit(text[0]) || text[0] == '.' ||
+                                         text[0] == '-' || text[0] == '+');
+  if (!ReadWord(node, text) && !(numeric && ReadNumber(node, text))) {
+    node.kind = Node::Kind::kString;
+  }
+  node.text = std::move(text);
+  return node;
+}
+
+Node QuotedScalar(std::string text) {
+  Node node;
+  node.kind = Node::Kind::kString;
+  node.text = std::move(text);
+  return node;
 }
 
 }  // namespace dtrain

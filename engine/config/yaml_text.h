@@ -1,22 +1,35 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "engine/config/findings.h"
+#include "engine/config/node.h"
 
 namespace dtrain {
 
-/// Where byte `offset` of `text` stands.
+// Text of YAML before and below its structure: characters, quotes and scalars.
+
+/// Returns the line and column of byte `offset` of `text`.
 Mark MarkAt(std::string_view text, std::size_t offset);
 
-/// Refuses what is no text to begin with: too large, a byte order mark,
-/// UTF-16, invalid UTF-8, control characters. `origin` is the mark of findings
-/// when the text is an override.
+/// Reports text that YAML cannot have: too long, with a byte order mark, in
+/// UTF-16 or invalid UTF-8, with control characters. `origin` is the mark of
+/// findings if the text is an override. Returns false if it found any.
 bool CheckText(std::string_view text, Mark origin, Findings& findings);
 
-/// Whether a quote that opens at or after `offset`, behind tags and anchors
-/// only, is never closed. yaml-cpp takes all the rest of the text for it.
+/// True if a quote that opens at or after `offset`, after tags and anchors
+/// only, is never closed. yaml-cpp would end it at the end of the text.
 bool IsUnclosedQuote(std::string_view text, std::size_t offset);
+
+/// Types a plain (unquoted) scalar by the core schema of YAML 1.2, with one
+/// addition: an underscore between two digits of a decimal number is dropped
+/// (`60_000`). `yes`, `on` and `0b1` are strings, `010` is 10, `1e-4` a
+/// number. A number that fits no 64-bit type becomes kOverflow.
+Node PlainScalar(std::string text);
+
+/// Returns a quoted scalar, which is a string whatever its text.
+Node QuotedScalar(std::string text);
 
 }  // namespace dtrain

@@ -9,7 +9,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
 #include "engine/config/schema.h"
-#include "engine/config/yaml_scalar.h"
+#include "engine/config/yaml_text.h"
 
 namespace dtrain {
 namespace {
