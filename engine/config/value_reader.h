@@ -34,4 +34,10 @@ std::optional<std::int64_t> ReadInteger(const Node& node,
 void ReportType(const Node& node, const std::string& path,
                 const std::string& what, Findings& findings);
 
+/// The types that only one or a few keys have: lengths, durations, slots
+/// and the like. As `ReadValue`.
+std::optional<nlohmann::json> ReadSpecialValue(const KeySpec& key,
+                                               const Node& node,
+                                               Findings& findings);
+
 }  // namespace dtrain

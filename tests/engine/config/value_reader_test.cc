@@ -1,4 +1,4 @@
-#include "engine/config/special_values.h"
+#include "engine/config/value_reader.h"
 
 #include <string>
 
@@ -180,4 +180,5 @@ TEST_F(SpecialValuesTest, TakesIdsThatLookLikeNumbersAsTheyAreWritten) {
 }
 
 }  // namespace
+
 }  // namespace dtrain
