@@ -10,25 +10,15 @@
 
 namespace dtrain {
 
-/// Checks what keys ask of each other and fills in the defaults that follow
-/// from other keys. `effective` is what EffectiveReader made of `root`; where
-/// that found an error, `effective` has the default, and nothing is said twice.
+/// Checks the rules between keys and fills in the defaults that follow from
+/// other keys. `effective` is EffectiveReader's result for `root`: a key with
+/// an error has its default there, so that no error is reported twice.
 void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings);
 
-/// Whether the dotted path has a value in the text, right or wrong.
-bool IsGiven(const Node& root, std::string_view path);
-
-/// Where the value of the dotted path stands, or what is nearest above it.
-Mark MarkOf(const Node& root, std::string_view path);
-
-/// The parts of CheckpointConfig that follow from the text alone: `base` and
-/// `where`. REQUIRES: CheckConfig found no error.
+/// Sets the parts of CheckpointConfig that follow from the text alone: `base`
+/// and `where`. REQUIRES: CheckConfig found no error.
 void FindStorage(const Node& root, const ReadOptions& options,
                  CheckpointConfig& checkpoints);
-
-/// The part of `CheckConfig` about the searcher of `effective`.
-void CheckSearcher(const Node& root, const nlohmann::json& effective,
-                   Findings& findings);
 
 }  // namespace dtrain

@@ -8,7 +8,6 @@
 
 #include "engine/base/text.h"
 #include "engine/config/hyperparameters.h"
-#include "engine/config/points.h"
 #include "engine/config/value_reader.h"
 
 namespace dtrain {

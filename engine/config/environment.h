@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
 #include "engine/config/node.h"
-#include "engine/config/resources_config.h"
 
 namespace dtrain {
 

@@ -1,10 +1,17 @@
+// Hyperparameters are read in three steps: every range by itself, then what the
+// searcher asks of them (a grid needs counts, a single trial warns of ranges),
+// then the points of `searcher.points`, which must lie in them. A range whose
+// own reading failed is not reported again by a later step.
+
 #include "engine/config/hyperparameters.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/base/text.h"
@@ -14,7 +21,7 @@
 namespace dtrain {
 namespace {
 
-// Four digits, for people.
+// Formats with four digits.
 std::string Rounded(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", value);
@@ -247,7 +254,7 @@ nlohmann::json ReadMember(const Node& node, const std::string& path,
   return map;
 }
 
-// The batch size is asked for by every trial, so what can never work is told
+// Every trial reads the batch size, so values that never work are reported
 // here.
 void CheckBatchSize(const Node& node, const std::string& path,
                     Findings& findings) {
@@ -282,6 +289,221 @@ nlohmann::json ReadHyperparameters(const Node& node, Findings& findings) {
         ReadMember(entry.value, JoinPath(path, entry.key), findings);
   }
   return map;
+}
+
+namespace {
+
+// Returns a·b, or the largest number if that overflows.
+std::int64_t Times(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  return product;
+}
+
+// Returns the number of values that a grid takes of the hyperparameter; 0 if it
+// needs a count.
+std::int64_t GridValues(const Hyperparameter& parameter) {
+  const Node& node = parameter.node;
+  if (parameter.type == "const") return 1;
+  if (parameter.type == "categorical") {
+    return static_cast<std::int64_t>(node.Find("vals")->items.size());
+  }
+  const Node* count = node.Find("count");
+  const bool counted = count != nullptr && !count->is_null();
+  if (parameter.type != "int") return counted ? count->integer : 0;
+  const std::int64_t all =
+      node.Find("maxval")->integer - node.Find("minval")->integer + 1;
+  if (counted) return std::min(count->integer, all);
+  return all <= kMostGridPoints ? all : 0;
+}
+
+void CheckGrid(const Node& node, Findings& findings) {
+  std::int64_t points = 1;
+  VisitHyperparameters(
+      node, "hyperparameters", [&](const Hyperparameter& parameter) {
+        const std::int64_t values = GridValues(parameter);
+        if (values == 0) {
+          findings.Error(parameter.node.mark, parameter.path + ".count",
+                         "required by the grid searcher; say how many values "
+                         "to try");
+        } else {
+          points = Times(points, values);
+        }
+      });
+  if (points <= kMostGridPoints) return;
+  const bool huge = points == std::numeric_limits<std::int64_t>::max();
+  findings.Error(node.mark, "hyperparameters",
+                 "a grid of " + std::string(huge ? "more than " : "") +
+                     std::to_string(points) + " points; at most " +
+                     std::to_string(kMostGridPoints) +
+                     " can be searched: lower the counts, or use random");
+}
+
+void WarnOfRanges(const Node& node, Findings& findings) {
+  VisitHyperparameters(
+      node, "hyperparameters", [&](const Hyperparameter& parameter) {
+        if (parameter.type == "const") return;
+        findings.Warning(parameter.node.mark, parameter.path,
+                         "the single searcher draws one sample of this range; "
+                         "give it a value, or use another searcher");
+      });
+}
+
+}  // namespace
+
+void VisitHyperparameters(
+    const Node& node, const std::string& path,
+    const std::function<void(const Hyperparameter&)>& visit) {
+  for (const Node::Entry& entry : node.entries) {
+    const std::string place = JoinPath(path, entry.key);
+    if (!entry.value.is_map()) {
+      visit({entry.value, place, "const"});
+    } else if (const Node* type = entry.value.Find("type")) {
+      visit({entry.value, place, type->text});
+    } else {
+      VisitHyperparameters(entry.value, place, visit);
+    }
+  }
+}
+
+void CheckSearched(const Node& node, std::string_view searcher,
+                   Findings& findings) {
+  if (searcher == "grid") CheckGrid(node, findings);
+  if (searcher == "single") WarnOfRanges(node, findings);
+}
+
+namespace {
+
+// Returns the value of a constant hyperparameter.
+nlohmann::json ConstantOf(const Node& node) {
+  return ToJson(node.is_map() ? *node.Find("val") : node);
+}
+
+std::string RangeText(const Node& low, const Node& high) {
+  return "from " + low.text + " to " + high.text;
+}
+
+void CheckNumber(const Node& value, const std::string& path, const Node& range,
+                 Findings& findings) {
+  const Node& low = *range.Find("minval");
+  const Node& high = *range.Find("maxval");
+  const bool whole = range.Find("type")->text == "int";
+  const bool valid =
+      (whole ? value.kind == Node::Kind::kInt : value.IsNumber()) &&
+      value.number >= low.number && value.number <= high.number;
+  if (valid) return;
+  ReportType(value, path,
+             (whole ? "an integer " : "a number ") + RangeText(low, high),
+             findings);
+}
+
+// A point has the value itself, the range is one of exponents.
+void CheckLog(const Node& value, const std::string& path, const Node& range,
+              Findings& findings) {
+  const Node* base_node = range.Find("base");
+  const bool given = base_node != nullptr && !base_node->is_null();
+  const double base = given ? base_node->number : 10;
+  const double one = std::pow(base, range.Find("minval")->number);
+  const double other = std::pow(base, range.Find("maxval")->number);
+  // The ends may be off by a rounding.
+  const double low = std::min(one, other) * (1 - 1e-12);
+  const double high = std::max(one, other) * (1 + 1e-12);
+  const bool valid =
+      value.IsNumber() && value.number >= low && value.number <= high;
+  if (valid) return;
+  ReportType(value, path,
+             "a number from base^" + range.Find("minval")->text + " to base^" +
+                 range.Find("maxval")->text,
+             findings);
+}
+
+void CheckValue(const Node& value, const std::string& path, const Node& range,
+                Findings& findings) {
+  const Node* type = range.is_map() ? range.Find("type") : nullptr;
+  if (type == nullptr || type->text == "const") {
+    if (ToJson(value) == ConstantOf(range)) return;
+    findings.Error(value.mark, path,
+                   "differs from the constant hyperparameter; remove it");
+  } else if (type->text == "log") {
+    CheckLog(value, path, range, findings);
+  } else if (type->text == "categorical") {
+    const nlohmann::json json = ToJson(value);
+    const nlohmann::json vals = ToJson(*range.Find("vals"));
+    if (std::find(vals.begin(), vals.end(), json) != vals.end()) return;
+    findings.Error(value.mark, path,
+                   "expected one of the vals, got " + Describe(value));
+  } else {
+    CheckNumber(value, path, range, findings);
+  }
+}
+
+bool IsNested(const Node& node) {
+  return node.is_map() && node.Find("type") == nullptr;
+}
+
+bool IsSearched(const Node& node) {
+  return node.is_map() && node.Find("type") != nullptr &&
+         node.Find("type")->text != "const";
+}
+
+void CheckPoint(const Node& point, const std::string& path, const Node& space,
+                Findings& findings) {
+  std::vector<std::string> names;
+  for (const Node::Entry& entry : space.entries) names.push_back(entry.key);
+  for (const Node::Entry& entry : point.entries) {
+    const std::string place = JoinPath(path, entry.key);
+    const Node* range = space.Find(entry.key);
+    if (range == nullptr) {
+      findings.UnknownKey(entry.mark, place, entry.key, names);
+    } else if (!IsNested(*range)) {
+      CheckValue(entry.value, place, *range, findings);
+    } else if (!entry.value.is_map()) {
+      ReportType(entry.value, place, "a map", findings);
+    }
+  }
+  for (const Node::Entry& entry : space.entries) {
+    const Node* value = point.Find(entry.key);
+    const std::string place = JoinPath(path, entry.key);
+    if (value == nullptr && IsSearched(entry.value)) {
+      findings.Error(point.mark, place,
+                     "required but missing; a point has a value for all that "
+                     "is searched");
+    }
+    if (!IsNested(entry.value)) continue;
+    if (value == nullptr) {
+      Node empty;
+      empty.mark = point.mark;
+      CheckPoint(empty, place, entry.value, findings);
+    } else if (value->is_map()) {
+      CheckPoint(*value, place, entry.value, findings);
+    }
+  }
+}
+
+}  // namespace
+
+nlohmann::json ReadPoints(const Node& node, const Node* hyperparameters,
+                          Findings& findings) {
+  const std::string path = "searcher.points";
+  auto points = nlohmann::json::array();
+  if (!node.is_list()) {
+    ReportType(node, path, "a list of maps", findings);
+    return points;
+  }
+  const Node nothing;
+  for (const Node& item : node.items) {
+    const std::string place = path + '[' + std::to_string(points.size()) + ']';
+    if (!item.is_map()) {
+      ReportType(item, place, "a map", findings);
+    } else {
+      CheckPoint(item, place, hyperparameters ? *hyperparameters : nothing,
+                 findings);
+    }
+    points.push_back(ToJson(item));
+  }
+  return points;
 }
 
 }  // namespace dtrain

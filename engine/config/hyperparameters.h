@@ -14,10 +14,10 @@
 
 namespace dtrain {
 
-/// The most points that a grid may have.
+/// Limit of the points of a grid.
 inline constexpr std::int64_t kMostGridPoints = 100'000;
 
-/// `hyperparameters` as searchers take them, every range checked.
+/// Reads `hyperparameters` into the form of searchers; checks every range.
 nlohmann::json ReadHyperparameters(const Node& node, Findings& findings);
 
 /// One hyperparameter of the map, with its dotted path. `type` is "const" for
@@ -34,9 +34,9 @@ void VisitHyperparameters(
     const Node& node, const std::string& path,
     const std::function<void(const Hyperparameter&)>& visit);
 
-/// What the searcher asks of the hyperparameters: `single` warns of ranges,
-/// `grid` needs their counts and a number of points that can be had.
-/// REQUIRES: as `VisitHyperparameters`.
+/// Checks the hyperparameters for the searcher: `single` warns of ranges,
+/// `grid` needs their counts and no more than kMostGridPoints points. REQUIRES:
+/// as `VisitHyperparameters`.
 void CheckSearched(const Node& node, std::string_view searcher,
                    Findings& findings);
 
@@ -47,5 +47,12 @@ void CheckSearched(const Node& node, std::string_view searcher,
 void CheckHparamRules(const Node* hyperparameters,
                       const std::string& entrypoint,
                       std::span<const HparamRule> rules, Findings& findings);
+
+/// Reads `searcher.points`, each checked against the hyperparameters: every
+/// searched one has a value in its range, constants may be repeated, and there
+/// are no other names. REQUIRES: `ReadHyperparameters` found nothing wrong with
+/// `hyperparameters` (null: there are none).
+nlohmann::json ReadPoints(const Node& node, const Node* hyperparameters,
+                          Findings& findings);
 
 }  // namespace dtrain

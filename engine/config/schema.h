@@ -10,7 +10,7 @@
 
 namespace dtrain {
 
-/// What values a key takes.
+/// Type of the values that a key takes.
 enum class KeyType {
   kSection,          // a map with keys of its own, always there
   kOptionalSection,  // the same, unset unless given
@@ -72,19 +72,19 @@ struct KeySpec {
 /// Every key, in the order of the reference.
 std::span<const KeySpec> Schema();
 
-/// The row of `path`, or null.
+/// Returns the row of `path`, or null.
 const KeySpec* FindKey(std::string_view path);
 
-/// The names of the keys in `section` (empty: the top level).
+/// Returns the names of the keys in `section` (empty: the top level).
 std::vector<std::string> KeyNames(std::string_view section);
 
-/// Whether this version can run an experiment with `value` there.
+/// True if this version can run an experiment with `value` there.
 bool IsReady(const KeySpec& key, const nlohmann::json& value);
 
-/// The row of the key in docs/yaml.md.
+/// Returns the row of the key in docs/yaml.md.
 std::string MarkdownRow(const KeySpec& key);
 
-// The parts of the table, a source file each.
+// The parts of the table, for Schema.
 std::span<const KeySpec> ExperimentKeys();
 std::span<const KeySpec> SearcherKeys();
 std::span<const KeySpec> TrainingKeys();
