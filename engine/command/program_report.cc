@@ -1,7 +1,15 @@
 #include "engine/command/program_report.h"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cmath>
 #include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +19,58 @@
 #include "engine/wire/message.h"
 
 namespace dtrain {
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{64} << 10;
+// So much of a line that is too long is kept, to be named by.
+constexpr std::size_t kShown = 100;
+
+}  // namespace
+
+ReportLines::ReportLines(UniqueFd fd, std::size_t max_line)
+    : fd_(std::move(fd)), max_line_(max_line) {
+  ::fcntl(fd_.get(), F_SETFL, ::fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
+}
+
+bool ReportLines::Fill() {
+  std::array<char, kChunk> chunk;
+  const ssize_t count = ::read(fd_.get(), chunk.data(), chunk.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (count <= 0) {
+    if (!line_.empty()) EndLine();
+    return false;
+  }
+  Cut({chunk.data(), static_cast<std::size_t>(count)});
+  return true;
+}
+
+void ReportLines::Cut(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view piece = text.substr(0, end);
+    if (!too_long_) line_ += piece;
+    if (line_.size() > max_line_) {
+      too_long_ = true;
+      line_.resize(kShown);
+      line_.shrink_to_fit();
+    }
+    if (end == text.npos) return;
+    EndLine();
+    text.remove_prefix(end + 1);
+  }
+}
+
+void ReportLines::EndLine() {
+  lines_.push_back({std::exchange(line_, {}), std::exchange(too_long_, false)});
+}
+
+std::optional<ReportLine> ReportLines::Next() {
+  if (lines_.empty()) return std::nullopt;
+  ReportLine line = std::move(lines_.front());
+  lines_.pop_front();
+  return line;
+}
+
 namespace {
 
 using nlohmann::json;
@@ -200,6 +260,37 @@ ProgramReport ParseProgramReport(std::string_view line,
     Fail("cannot be understood: " +
          Truncate(EscapeForTerminal(error.what()), 200));
   }
+}
+
+bool ReportRate::Take(Duration now) {
+  const std::chrono::duration<double> passed = now - at_;
+  at_ = now;
+  left_ = std::min(burst_, left_ + passed.count() * per_second_);
+  if (left_ < 1) return false;
+  left_ -= 1;
+  return true;
+}
+
+void TrainingMeans::Add(const ProgramTraining& report) {
+  point_ = report.point;
+  for (const auto& [name, value] : report.metrics) {
+    const auto [sum, is_new] = sums_.try_emplace(name);
+    if (is_new) names_.push_back(name);
+    sum->second.total += value;
+    ++sum->second.count;
+  }
+}
+
+ProgramTraining TrainingMeans::Take() {
+  ProgramTraining report{.point = point_};
+  for (const std::string& name : names_) {
+    const Sum& sum = sums_.at(name);
+    report.metrics.emplace_back(name,
+                                sum.total / static_cast<double>(sum.count));
+  }
+  names_.clear();
+  sums_.clear();
+  return report;
 }
 
 }  // namespace dtrain

@@ -1,16 +1,58 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/length.h"
+#include "engine/os/unique_fd.h"
 #include "engine/wire/trial_message.h"
 
 namespace dtrain {
 
-/// Where a program says that it is.
+/// One line of a program, without its newline.
+struct ReportLine {
+  std::string text;
+  bool too_long = false;  // discarded; `text` is how it began
+};
+
+/// Splits a program's reports into lines, in bounded memory: a line that is too
+/// long is discarded to its end, and marked. One thread.
+class ReportLines {
+ public:
+  static constexpr std::size_t kMostLine = std::size_t{1} << 20;
+
+  /// Reads `fd`, which it makes non-blocking.
+  explicit ReportLines(UniqueFd fd, std::size_t max_line = kMostLine);
+
+  int fd() const { return fd_.get(); }
+
+  /// Reads what is available, at most 64 KiB. False at the end of the stream,
+  /// or if it cannot be read; text after the last newline is then a line too.
+  [[nodiscard]] bool Fill();
+
+  std::optional<ReportLine> Next();
+
+ private:
+  void Cut(std::string_view text);
+  void EndLine();
+
+  UniqueFd fd_;
+  std::size_t max_line_;
+  std::string line_;  // the one that is not whole yet
+  bool too_long_ = false;
+  std::deque<ReportLine> lines_;
+};
+
+/// Position that a program reports.
 struct ProgramPoint {
   Unit unit = Unit::kBatches;  // what `count` counts
   double count = 0;
@@ -18,7 +60,8 @@ struct ProgramPoint {
   double epoch = 0;
 };
 
-/// What is told by a line of docs/protocol.md.
+// The reports of docs/protocol.md, a line each.
+
 struct ProgramTraining {
   ProgramPoint point;
   MetricValues metrics;
@@ -44,7 +87,7 @@ using ProgramReport =
     std::variant<ProgramTraining, ProgramValidation, ProgramCheckpoint,
                  ProgramProgress, ProgramEnd>;
 
-/// What a program's counts mean.
+/// Meaning of a program's counts.
 struct ProgramUnits {
   Unit unit = Unit::kBatches;          // of the search's lengths
   bool planned = true;                 // false: there is no length
@@ -52,9 +95,48 @@ struct ProgramUnits {
   std::int64_t records_per_epoch = 0;  // 0: not known
 };
 
-/// Reads one line. Throws Error(kFailed) that says what is wrong with it;
-/// nothing in a line can do worse than that.
+/// Parses one line. Throws Error(kFailed) that says what is wrong with it, and
+/// nothing else, whatever the line holds.
 ProgramReport ParseProgramReport(std::string_view line,
                                  const ProgramUnits& units);
+
+/// Limit of the reports that are recorded of a program: `burst` at once, and
+/// `per_second` in the long run. One thread.
+class ReportRate {
+ public:
+  explicit ReportRate(Duration now, double per_second = 500,
+                      double burst = 5'000)
+      : per_second_(per_second), burst_(burst), left_(burst), at_(now) {}
+
+  /// True if one more report is allowed now; counts it.
+  [[nodiscard]] bool Take(Duration now);
+
+ private:
+  double per_second_;
+  double burst_;
+  double left_;
+  Duration at_;
+};
+
+/// Means over training reports that come faster than they can be recorded. One
+/// thread.
+class TrainingMeans {
+ public:
+  void Add(const ProgramTraining& report);
+  bool empty() const { return sums_.empty(); }
+  /// Returns the last report's point with the mean of each metric, in the order
+  /// in which they first came, and starts from nothing again.
+  ProgramTraining Take();
+
+ private:
+  struct Sum {
+    double total = 0;
+    std::int64_t count = 0;
+  };
+
+  ProgramPoint point_;
+  std::vector<std::string> names_;
+  std::map<std::string, Sum> sums_;
+};
 
 }  // namespace dtrain

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "engine/command/program_report.h"
-#include "engine/command/report_lines.h"
 #include "engine/wire/message.h"
 #include "tests/fuzz/byte_file.h"
 #include "tests/fuzz/fuzz_checks.h"

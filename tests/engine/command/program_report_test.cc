@@ -1,7 +1,11 @@
 #include "engine/command/program_report.h"
 
+#include <array>
 #include <cmath>
 #include <string>
+#include <string_view>
+
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -140,5 +144,102 @@ TEST(ProgramReportTest, SaysWhyItEnds) {
   EXPECT_EQ(end.message, "odd");
 }
 
+using testing::ElementsAre;
+
+class ReportLinesTest : public testing::Test {
+ protected:
+  ReportLinesTest() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe(ends.data()), 0);
+    writing_.reset(ends[1]);
+    lines_.emplace(UniqueFd(ends[0]), /*max_line=*/10);
+  }
+
+  void Write(std::string_view text) {
+    ASSERT_EQ(::write(writing_.get(), text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+  }
+  // The lines that there are now; those that were too long in brackets.
+  std::vector<std::string> Read() {
+    open_ = lines_->Fill();
+    std::vector<std::string> texts;
+    while (const auto line = lines_->Next()) {
+      texts.push_back(line->too_long ? "[" + line->text + "]" : line->text);
+    }
+    return texts;
+  }
+
+  UniqueFd writing_;
+  std::optional<ReportLines> lines_;
+  bool open_ = false;
+};
+
+TEST_F(ReportLinesTest, CutsWhatComesInPieces) {
+  Write("one\ntw");
+  EXPECT_THAT(Read(), ElementsAre("one"));
+  Write("o\n\nthree\n");
+  EXPECT_THAT(Read(), ElementsAre("two", "", "three"));
+  EXPECT_TRUE(open_);
+}
+
+TEST_F(ReportLinesTest, GivesNothingWhereNothingIsThere) {
+  EXPECT_THAT(Read(), testing::IsEmpty());
+  EXPECT_TRUE(open_);
+}
+
+TEST_F(ReportLinesTest, LastLineNeedsNoNewline) {
+  Write("last");
+  EXPECT_THAT(Read(), testing::IsEmpty());
+  writing_.reset();
+  EXPECT_THAT(Read(), ElementsAre("last"));
+  EXPECT_FALSE(open_);
+}
+
+TEST_F(ReportLinesTest, DiscardsALineThatIsTooLongAndGoesOn) {
+  Write("0123456789a");
+  EXPECT_THAT(Read(), testing::IsEmpty());
+  Write(std::string(1000, 'b'));
+  EXPECT_THAT(Read(), testing::IsEmpty());
+  Write("c\nshort\n");
+  const auto lines = Read();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], testing::StartsWith("[0123456789a"));
+  EXPECT_LE(lines[0].size(), 102u);
+  EXPECT_EQ(lines[1], "short");
+}
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::Pair;
+
+TEST(ReportRateTest, GivesABurstAndThenARate) {
+  ReportRate rate(Duration(0), /*per_second=*/10, /*burst=*/2);
+  EXPECT_TRUE(rate.Take(Duration(0)));
+  EXPECT_TRUE(rate.Take(Duration(0)));
+  EXPECT_FALSE(rate.Take(Duration(0)));
+  EXPECT_FALSE(rate.Take(milliseconds(50)));
+  EXPECT_TRUE(rate.Take(milliseconds(150)));
+}
+
+TEST(ReportRateTest, SavesUpNoMoreThanTheBurst) {
+  ReportRate rate(Duration(0), /*per_second=*/10, /*burst=*/1);
+  EXPECT_TRUE(rate.Take(milliseconds(100'000)));
+  EXPECT_FALSE(rate.Take(milliseconds(100'001)));
+}
+
+TEST(TrainingMeansTest, AveragesEachMetricOverItsOwnReports) {
+  TrainingMeans means;
+  EXPECT_TRUE(means.empty());
+  means.Add({.point = {.batches = 1}, .metrics = {{"b", 1}, {"a", 10}}});
+  means.Add({.point = {.batches = 2}, .metrics = {{"b", 3}}});
+
+  const ProgramTraining mean = means.Take();
+
+  EXPECT_EQ(mean.point.batches, 2);
+  EXPECT_THAT(mean.metrics, ElementsAre(Pair("b", 2), Pair("a", 10)));
+  EXPECT_TRUE(means.empty());
+}
+
 }  // namespace
+
 }  // namespace dtrain
