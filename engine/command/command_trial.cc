@@ -13,7 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/command/program_environment.h"
+#include "engine/command/program.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/process.h"
 #include "engine/train/log_line.h"

@@ -14,7 +14,6 @@
 #include "engine/command/program.h"
 #include "engine/command/program_checkpoint.h"
 #include "engine/command/program_report.h"
-#include "engine/command/program_socket.h"
 #include "engine/train/early_stop.h"
 #include "engine/train/trial_channel.h"
 #include "engine/wire/trial_spec.h"

@@ -8,7 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "engine/command/program_checkpoint.h"
+#include "engine/os/files.h"
 #include "engine/os/unique_fd.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 
@@ -17,7 +22,7 @@ namespace dtrain {
 inline constexpr int kReportFd = 3;
 inline constexpr int kOperationsFd = 4;
 
-/// What is executed.
+/// Program to execute.
 struct ProgramStart {
   std::vector<std::string> words;   // as the user wrote them
   std::filesystem::path file;       // what the first of them means
@@ -25,14 +30,14 @@ struct ProgramStart {
   std::vector<std::pair<std::string, std::string>> environment;  // added
 };
 
-/// How a program ended.
+/// End of a program's process.
 struct ProgramExit {
   int code = 0;    // −1: by `signal`
   int signal = 0;  // or 0
 };
 
-/// A user's program as a child of this process, in the same process group; what
-/// it prints goes where this process prints. One thread.
+/// A user's program as a child of this process, in the same process group; its
+/// output goes to that of this process. One thread.
 class Program {
  public:
   /// Throws Error(kFailed) if it cannot be executed.
@@ -46,14 +51,14 @@ class Program {
   int pidfd() const { return pidfd_.get(); }
   /// The reading end of its reports; given away once.
   UniqueFd TakeReports() { return std::move(reports_); }
-  /// Writes a line, newline included, that it may read. False if it cannot be
-  /// written without waiting: then nobody has read for long.
+  /// Writes a line, newline included, for the program to read. False if the
+  /// pipe is full: the program has not read for long.
   [[nodiscard]] bool Tell(std::string_view line);
   void Signal(int signal);
   /// Sends the signal to all that the program has started as well.
   void SignalAll(int signal);
-  /// How it ended, or none yet. Reaps whatever else of this process's children
-  /// has ended.
+  /// Returns the end of the program, or none yet. Reaps all other children of
+  /// this process that have ended.
   std::optional<ProgramExit> Reap();
 
  private:
@@ -65,5 +70,54 @@ class Program {
   UniqueFd operations_;
   std::optional<ProgramExit> exit_;
 };
+
+/// Unix socket to which a program may connect if a launcher closed the
+/// descriptors it was started with. One thread.
+class ProgramSocket {
+ public:
+  /// Listens in `directory`, or if its path is too long for a socket, in a
+  /// directory for temporary files. Throws Error(kFailed).
+  explicit ProgramSocket(const std::filesystem::path& directory);
+  /// Removes it.
+  ~ProgramSocket();
+  ProgramSocket(const ProgramSocket&) = delete;
+  ProgramSocket& operator=(const ProgramSocket&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// Readable when a connection is waiting.
+  int fd() const { return fd_.get(); }
+  /// Returns the connection; not open if none is waiting any more.
+  UniqueFd Accept();
+
+ private:
+  std::optional<ScratchDirectory> elsewhere_;
+  std::string path_;
+  UniqueFd fd_;
+};
+
+/// The version of docs/protocol.md.
+inline constexpr int kProgramProtocol = 1;
+
+/// Files and directories that a program is told of.
+struct ProgramSurroundings {
+  std::filesystem::path description;  // of the JSON file
+  std::filesystem::path scratch;      // a directory of its own
+  std::filesystem::path checkpoint;   // to go on from, or empty
+  ProgramState at;                    // of that checkpoint
+  std::filesystem::path warm_start;   // to begin from, or empty
+  std::string socket;
+};
+
+/// Returns the contents of the file that DTRAIN_TRIAL names. `until` of 0: the
+/// program decides how long it trains.
+nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,
+                             const ProgramSurroundings& around);
+
+/// Returns the variables to add to the program's environment. A hyperparameter
+/// that is a number, a text or a truth value becomes DTRAIN_HPARAM_name, a
+/// nested one DTRAIN_HPARAM_outer_name; characters that a variable's name
+/// cannot have become underscores.
+std::vector<std::pair<std::string, std::string>> ProgramVariables(
+    const TrialSpec& spec, Length until, const ProgramSurroundings& around);
 
 }  // namespace dtrain
