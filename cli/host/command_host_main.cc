@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "engine/command/command_host.h"
+#include "engine/command/command_trial.h"
 #include "engine/process/trial_host.h"
 
 // `command-host SOCKET [--cuda]`: executed by the runner with a socket of that

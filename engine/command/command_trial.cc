@@ -1,13 +1,24 @@
+// The life of a command's program: its start with what it is told, the events
+// it and the runner cause, and its end. The end is always orderly: once the
+// work is over, or cannot go on, the program has `limits_.ending` to exit by
+// itself, then comes SIGTERM, then SIGKILL; what it wrote until then still
+// counts. Judge decides from all of that how the trial ended.
+
 #include "engine/command/command_trial.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <new>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -17,6 +28,7 @@
 #include "engine/context/working_tree.h"
 #include "engine/os/process.h"
 #include "engine/train/log_line.h"
+#include "engine/train/trial_channel.h"
 #include "engine/wire/json_fields.h"
 
 namespace dtrain {
@@ -51,7 +63,7 @@ void WriteFile(const fs::path& path, const std::string& text) {
   throw Error(ErrorKind::kFailed, path.string() + ": cannot be written");
 }
 
-// 0 where there is nothing.
+// Returns 0 if there is nothing.
 ino_t InodeOf(const fs::path& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
@@ -168,7 +180,7 @@ void CommandTrial::Start() {
   reports_.emplace(program_->TakeReports());
 }
 
-// Whether something was read.
+// Returns true if something was read.
 bool CommandTrial::Turn(Duration longest) {
   const std::int64_t lines = lines_;
   std::vector<pollfd> entries = {
@@ -256,6 +268,178 @@ void CommandTrial::Tell(const nlohmann::json& operation) {
     (void)!::send(connection.fd(), last_operation_.data(),
                   last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
+}
+
+namespace {
+
+using std::chrono::milliseconds;
+
+void LogEnd(LogLevel level, const std::string& text) {
+  LogLine(level, "dtrain: " + text);
+}
+
+}  // namespace
+
+void CommandTrial::BeginEnding(const std::string& why) {
+  if (end_by_) return;
+  end_by_ = clock_.monotonic() + limits_.ending;
+  why_ending_ = why;
+}
+
+void CommandTrial::SeeToEnding() {
+  const Duration now = clock_.monotonic();
+  if (!end_by_ || now < *end_by_) return;
+  if (!std::exchange(terminated_, true)) {
+    LogEnd(LogLevel::kWarning,
+           why_ending_ + ", but the program has not ended within " +
+               FormatDuration(limits_.ending) + "; it is sent SIGTERM");
+    program_->Signal(SIGTERM);
+    end_by_ = now + limits_.after_term;
+  } else {
+    LogEnd(LogLevel::kWarning, "the program ignores SIGTERM; it is killed");
+    program_->Signal(SIGKILL);
+    end_by_ = now + limits_.after_term;
+  }
+}
+
+// Later output of its children is not read.
+void CommandTrial::Drain() {
+  const Duration deadline = clock_.monotonic() + limits_.drain;
+  bool more = Turn(Duration(0));
+  while (reports_ || !connections_.empty()) {
+    const Duration limit = more ? deadline + 9 * limits_.drain : deadline;
+    if (clock_.monotonic() >= limit) break;
+    more = Turn(milliseconds(20));
+  }
+  HearOperations();
+}
+
+CommandEnd CommandTrial::Judge() {
+  const ProgramExit exit = *program_->Reap();
+  const auto word = [&](EndReason reason, const std::string& message = "") {
+    return CommandEnd{.word = Finished{reason, message}, .exit = exit};
+  };
+  if (said_end_) {
+    if (said_end_->reason == EndReason::kUserStop && validation_) {
+      CompleteUnplanned();
+    }
+    return word(said_end_->reason, said_end_->message);
+  }
+  if (disk_full_ && (done_ || stop_told_)) {
+    return word(EndReason::kDiskFull, disk_full_->what());
+  }
+  if (stop_told_) {
+    SayWhereItGoesOn();
+    return word(EndReason::kStopped);
+  }
+  if (exit.code != 0 && !terminated_) {
+    LogEnd(LogLevel::kError,
+           HowItEnded(exit) + " at " + HowFar() + IgnoredText());
+    return {.exit = exit};
+  }
+  if (closed_) return word(EndReason::kCompleted);
+  CompleteUnplanned();
+  // It is called again for what is still to come.
+  if (done_ || untouched_) return word(EndReason::kStopped);
+  const std::string why = "the program ended at " + HowFar() +
+                          " without a validation of '" +
+                          spec_.settings.searcher_metric + "'" +
+                          (units_.planned ? " there" : "") + IgnoredText();
+  LogEnd(LogLevel::kError, why);
+  return word(EndReason::kError, why);
+}
+
+void CommandTrial::SayWhereItGoesOn() const {
+  const std::string from =
+      checkpoint_ ? "its checkpoint at " + FormatNumber(*checkpoint_) + " " +
+                        std::string(UnitName(units_.unit))
+                  : "its beginning, for it has made no checkpoint";
+  LogEnd(LogLevel::kInfo, "stopped at " + HowFar() + "; goes on from " + from);
+}
+
+std::string CommandTrial::HowItEnded(const ProgramExit& exit) {
+  if (exit.signal == 0) {
+    return "the program exited with code " + std::to_string(exit.code);
+  }
+  return "the program was killed by signal " + std::to_string(exit.signal);
+}
+
+std::string CommandTrial::HowFar() const {
+  return FormatNumber(at_.count) +
+         (units_.planned ? " of " + std::to_string(until_.count) : "") + " " +
+         std::string(UnitName(units_.unit));
+}
+
+std::string CommandTrial::IgnoredText() const {
+  if (ignored_ == 0) return "";
+  return "; " + std::to_string(ignored_) +
+         (ignored_ == 1 ? " line was" : " lines were") +
+         " ignored, the first: " + first_ignored_;
+}
+
+namespace {
+
+CommandEnd Failed(EndReason reason, const std::string& message) {
+  LogLine(LogLevel::kError, "dtrain: " + message);
+  return {.word = Finished{reason, message}, .exit = {.code = 1}};
+}
+
+CommandEnd RunOn(TrialChannel& channel) try {
+  const TrialSpec spec = channel.ReadSpec();
+  channel.Start();
+  if (spec.task != Task::kTrain || spec.command.empty() || !spec.until) {
+    throw Error(ErrorKind::kFailed,
+                "a command is only trained, and to a length; its checkpoints "
+                "are for the command itself to read");
+  }
+  return CommandTrial(spec, channel, Clock::System()).Run();
+} catch (const Error& error) {
+  EndReason reason = EndReason::kError;
+  // That one is marked, and an older one is gone on from.
+  if (error.kind() == ErrorKind::kDamaged) reason = EndReason::kDamaged;
+  if (error.kind() == ErrorKind::kDiskFull) reason = EndReason::kDiskFull;
+  return Failed(reason, error.what());
+} catch (const std::bad_alloc&) {
+  return Failed(EndReason::kError,
+                "out of memory; free some, or run fewer trials at once");
+} catch (const std::exception& error) {
+  return Failed(EndReason::kError, error.what());
+}
+
+// Ends this process by the signal that ended the program, for whoever waits.
+[[noreturn]] void EndBySignal(int signal) {
+  const rlimit no_core{};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  std::signal(signal, SIG_DFL);
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  ::sigprocmask(SIG_UNBLOCK, &one, nullptr);
+  std::raise(signal);
+  ::_exit(128 + signal);
+}
+
+}  // namespace
+
+int RunCommandTrial(int control_fd) {
+  // A full file system or a dead reader is an error code, not a death.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  CommandEnd end;
+  {
+    TrialChannel channel{UniqueFd(control_fd)};
+    end = RunOn(channel);
+    try {
+      channel.Drain();
+      if (end.word) channel.Send(*end.word);
+    } catch (const Error& error) {
+      LogLine(LogLevel::kError, error.what());
+      return 1;
+    }
+  }
+  if (!end.word && end.exit.signal != 0) EndBySignal(end.exit.signal);
+  if (!end.word) return end.exit.code;
+  return end.word->reason == EndReason::kError ? 1 : 0;
 }
 
 }  // namespace dtrain

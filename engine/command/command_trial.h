@@ -20,7 +20,7 @@
 
 namespace dtrain {
 
-/// How long a CommandTrial waits; a test is in more of a hurry.
+/// Timeouts of a CommandTrial, shorter in tests.
 struct CommandLimits {
   // From the end of all work to SIGTERM, and from there to SIGKILL.
   Duration ending = std::chrono::seconds(30);
@@ -29,16 +29,16 @@ struct CommandLimits {
   Duration drain = std::chrono::seconds(1);
 };
 
-/// How a command ended: its last word, or as the program did.
+/// End of a command: its last message, or the end of its program.
 struct CommandEnd {
   std::optional<Finished> word;
   ProgramExit exit;
 };
 
 /// One trial that is a program of the user's: executes it, passes the runner's
-/// operations on to it, makes messages and checkpoints of what it says
-/// (docs/protocol.md), and judges how it ended. What makes no sense is ignored,
-/// with a line in the log. One thread, and that of its channel.
+/// operations on to it, makes messages and checkpoints of its reports
+/// (docs/protocol.md), and decides how the trial ended. Invalid reports are
+/// ignored, with a line in the log. One thread, and that of its channel.
 class CommandTrial {
  public:
   /// REQUIRES: the channel is started and outlives this.
@@ -46,12 +46,12 @@ class CommandTrial {
                CommandLimits limits = {});
   ~CommandTrial();
 
-  /// The whole life of the program. Throws Error for what keeps it from being
-  /// executed; kDamaged where its checkpoint is.
+  /// Runs the program to its end. Throws Error if it cannot be executed;
+  /// kDamaged if its checkpoint is damaged.
   CommandEnd Run();
 
  private:
-  // command_trial.cc: the program and the runner.
+  // The program and the runner.
   void Restore();
   void Start();
   bool Turn(Duration longest);
@@ -62,7 +62,7 @@ class CommandTrial {
   void Hear(const RunnerMessage& message);
   void Tell(const nlohmann::json& operation);
 
-  // command_end.cc: its end.
+  // The program's end.
   void BeginEnding(const std::string& why);
   void SeeToEnding();
   void Drain();
@@ -72,7 +72,7 @@ class CommandTrial {
   std::string HowFar() const;
   std::string IgnoredText() const;
 
-  // command_reports.cc: what the program says.
+  // The program's reports, in command_reports.cc.
   void Take(const ReportLine& line);
   void Ignore(const std::string& line, const std::string& why);
   static void RequireAhead(const ProgramPoint& point, double& last,
@@ -146,5 +146,11 @@ class CommandTrial {
   std::string why_ending_;
   bool terminated_ = false;
 };
+
+/// Runs one trial that is a command, in a process of its own: reads its
+/// TrialSpec as the first line of the control socket. Returns the exit code, or
+/// ends by the signal that ended the program. This is TrialHostHooks::run_trial
+/// of the command host.
+int RunCommandTrial(int control_fd);
 
 }  // namespace dtrain
