@@ -11,7 +11,7 @@
 
 #include "cli/store_access.h"
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/sha256.h"
 
 namespace dtrain {

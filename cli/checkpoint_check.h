@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/store/store.h"
 
 namespace dtrain {

@@ -16,11 +16,9 @@
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/checkpoint_reader.h"
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/state_dict_writer.h"
-#include "engine/checkpoint/weights_name.h"
 #include "engine/report/format.h"
 
 namespace dtrain {

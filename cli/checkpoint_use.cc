@@ -18,7 +18,7 @@
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/process/local_launcher.h"
 #include "engine/run/runner.h"
 

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "cli/store_change.h"
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/uuid.h"

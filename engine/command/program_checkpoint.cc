@@ -12,7 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/files.h"
 #include "engine/os/system_error.h"
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/unique_fd.h"
 #include "engine/train/training_state.h"
 #include "engine/wire/trial_spec.h"

@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/train/class_names.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/random_state.h"
 #include "engine/train/tensor_file.h"
 
 namespace dtrain {
-
 namespace {
 
 using nlohmann::json;

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/train/trainer_context.h"
 #include "engine/train/training_state.h"
 #include "engine/train/trial.h"

@@ -10,7 +10,7 @@
 
 #include <torch/types.h>
 
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/train/trained_objects.h"
 

@@ -13,9 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/checkpoint_writer.h"
-#include "engine/checkpoint/prediction_files.h"
-#include "engine/checkpoint/weights_name.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/data/device_copy.h"
 #include "engine/data/image_source.h"
 #include "engine/image/image_folder.h"

@@ -8,8 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/checkpoint/checkpoint_reader.h"
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/sha256.h"
 #include "engine/train/training_state.h"
 #include "tests/fuzz/fuzz_checks.h"

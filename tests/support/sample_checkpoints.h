@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/store/store.h"
 
 namespace dtrain {

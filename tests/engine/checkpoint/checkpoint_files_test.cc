@@ -1,6 +1,8 @@
 // CheckpointWriter and CheckpointFiles together: what one writes the other
 // reads.
 
+#include "engine/checkpoint/checkpoint_files.h"
+
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -16,8 +18,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint_reader.h"
-#include "engine/checkpoint/checkpoint_writer.h"
 #include "engine/os/uuid.h"
 #include "tests/support/sync_count.h"
 #include "tests/support/temporary_directory.h"

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "tests/engine/command/command_trial_fixture.h"
 #include "tests/support/disk_space.h"
 #include "tests/support/patience.h"

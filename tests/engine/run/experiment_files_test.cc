@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "tests/engine/run/experiment_fixture.h"
 #include "tests/support/temporary_directory.h"
 

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/train/tensor_file.h"
 #include "tests/engine/train/small_trial.h"
 

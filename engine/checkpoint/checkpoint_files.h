@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/os/unique_fd.h"
+
+namespace dtrain {
+
+/// Name of a checkpoint's table of contents.
+inline constexpr char kManifestName[] = "MANIFEST.json";
+/// Name of the file with the trial's position in its training.
+inline constexpr char kStateName[] = "state.json";
+/// Name of the directory of the files that a command saved.
+inline constexpr char kProgramFiles[] = "files";
+/// Suffix of the name of a checkpoint's directory until it is whole.
+inline constexpr std::string_view kUnfinishedSuffix = ".tmp";
+
+/// Name of a checkpoint's file of weights.
+inline constexpr char kWeightsName[] = "model.safetensors";
+/// Name of the checkpoint that a trial of Task::kLoad writes in its directory.
+inline constexpr char kImportedDirectory[] = "imported";
+
+/// Names of the predictions that a trial leaves in its directory, which is
+/// written as a checkpoint is: in a safetensors file with the model's `output`
+/// [samples, …] as floats and, where the data have targets of one number,
+/// `target` [samples]; in the class file a JSON list of the classes' names,
+/// maybe empty.
+inline constexpr char kPredictionDirectory[] = "predictions";
+inline constexpr char kPredictionFile[] = "predictions.safetensors";
+inline constexpr char kClassNameFile[] = "classes.json";
+
+/// Files of a finished checkpoint.
+struct WrittenCheckpoint {
+  std::map<std::string, std::string> files;  // name → SHA-256, manifest too
+  std::int64_t bytes = 0;
+};
+
+/// Returns the text of the manifest of `files`: for each name {"bytes",
+/// "sha256"}.
+std::string ManifestText(const nlohmann::json& files);
+
+/// Writes one checkpoint directory, which is afterwards whole and durable or
+/// does not exist: into `<path>.tmp`, each file synced, the manifest last, then
+/// renamed. Every member throws Error(kFailed), or Error(kDiskFull), that names
+/// the file and the cause; what was written is removed unless `Commit`
+/// returned.
+class CheckpointWriter {
+ public:
+  /// Makes the directory, and the one it lies in if that is missing. REQUIRES:
+  /// nobody else writes `path`.
+  explicit CheckpointWriter(std::string path);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  ~CheckpointWriter();
+
+  /// Throws Error(kDiskFull) early if the file system has less free than twice
+  /// the `bytes` to write: the record needs some, too.
+  void RequireSpace(std::int64_t bytes) const;
+
+  /// Writes the file `name` from `pieces`, one behind the other. A name with
+  /// slashes lies in directories that are made as needed. REQUIRES: no part of
+  /// it is empty, "." or "..".
+  void Write(const std::string& name,
+             std::span<const std::span<const std::byte>> pieces);
+  void Write(const std::string& name, std::string_view text);
+
+  /// Writes the file `name` from what `source`, named `from`, reads to its end,
+  /// piece by piece. Throws Error(kFailed) too if that cannot be read.
+  void Copy(const std::string& name, int source, const std::string& from);
+
+  /// Writes the manifest and gives the directory its name.
+  [[nodiscard]] WrittenCheckpoint Commit();
+
+ private:
+  // File that is being written.
+  struct Entry;
+
+  [[noreturn]] void Fail(const std::string& name, int error) const;
+  void Create(Entry& entry);
+  void Append(Entry& entry, std::span<const std::byte> bytes) const;
+  void Finish(Entry& entry);
+  void MakeParents(const std::string& name);
+  void Sync(int fd, const std::string& name) const;
+
+  const std::string path_;
+  const std::string temporary_;
+  UniqueFd parent_;
+  UniqueFd directory_;
+  nlohmann::json entries_ = nlohmann::json::object();
+  WrittenCheckpoint written_;
+  std::set<std::string> subdirectories_;
+  bool renamed_ = false;
+  bool committed_ = false;
+};
+
+/// A checkpoint's files, whole and verified.
+class CheckpointFiles {
+ public:
+  /// Reads the checkpoint at `path`. Throws Error(kDamaged) that names the file
+  /// if one is missing, is no file, or is not, to the bit, what the manifest
+  /// says; Error(kFailed) if it may not be read.
+  static CheckpointFiles Read(const std::string& path);
+
+  bool Has(const std::string& name) const { return files_.contains(name); }
+  /// The file's bytes; empty if there is none of this name.
+  std::span<const std::byte> operator[](const std::string& name) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::map<std::string, std::vector<std::byte>> files_;
+};
+
+/// Verifies the checkpoint at `path` as `CheckpointFiles::Read` does, but keeps
+/// none of it in memory beyond its `state.json`, which is returned parsed (a
+/// discarded value if it is not JSON).
+nlohmann::json CheckCheckpoint(const std::string& path);
+
+/// Facts about a checkpoint that the record has.
+struct CheckpointSummary {
+  std::int64_t batches = 0;
+  double epoch = 0;
+  std::int64_t bytes = 0;
+  std::map<std::string, std::string> files;  // name → SHA-256, manifest too
+};
+
+/// Reads those facts from the checkpoint at `path` itself: only its manifest
+/// and its state. Throws as `CheckpointFiles::Read` does.
+CheckpointSummary SummarizeCheckpoint(const std::string& path);
+
+}  // namespace dtrain
