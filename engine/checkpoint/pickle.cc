@@ -1,17 +1,276 @@
+// A pickle is a program for a stack machine. Python executes it by importing
+// and calling what it names, which lets a file run any code. Here PickleMachine
+// executes it symbolically instead: a call becomes a PickleCall with its
+// function and arguments, and only functions on a short list may be named.
+// Limits on operations and values bound the time and memory of a hostile file.
+
 #include "engine/checkpoint/pickle.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/byte_reader.h"
-#include "engine/checkpoint/pickle_machine.h"
 
 namespace dtrain {
-
 namespace {
+
+// The machine that executes a pickle's operations: a stack, marks in it, and
+// the memo. Their results are kept as data; whatever the pickle, it calls and
+// imports nothing, and allocates only values. Throws Error(kFailed) that names
+// `what` for an operation that its stack or memo does not allow.
+class PickleMachine {
+ public:
+  explicit PickleMachine(std::string what) : what_(std::move(what)) {}
+
+  void Push(PickleValue value);
+  PickleIndex Pop();
+  void Duplicate() { stack_.push_back(Top()); }
+
+  void Mark() { marks_.push_back(stack_.size()); }
+  // Pops the last mark, and returns what was pushed since.
+  std::vector<PickleIndex> PopToMark();
+  std::vector<PickleIndex> Pop(std::size_t count);
+  // Pops a value, or the mark if that is on top, as POP does.
+  void PopValueOrMark();
+
+  void Memoize(std::uint32_t key);
+  void MemoizeNext() { Memoize(static_cast<std::uint32_t>(memo_.size())); }
+  void Recall(std::uint32_t key);
+
+  // Adds `items`, which were popped, to the list on top.
+  void Append(const std::vector<PickleIndex>& items);
+  // Adds `items`, alternately key and value, to the dict on top.
+  void SetItems(const std::vector<PickleIndex>& items);
+  void PushGlobal(const PickleGlobal& global);
+  // STACK_GLOBAL: module and name are on the stack.
+  void PushNamedGlobal();
+  // REDUCE, NEWOBJ: arguments and function are on the stack.
+  void Call();
+  // BUILD: an object gets a state, which is dropped.
+  void Build();
+
+  std::vector<PickleValue> TakeValues() { return std::move(values_); }
+  [[noreturn]] void Fail(const std::string& fault) const;
+  [[noreturn]] void Garbled() const;
+
+ private:
+  PickleIndex Top() const;
+  void Count(std::size_t items);
+  bool IsCallOf(PickleIndex function, const char* module,
+                const char* name) const;
+  PickleDict DictOfPairs(const PickleList& pairs);
+
+  std::string what_;
+  std::vector<PickleValue> values_;
+  std::vector<PickleIndex> stack_;
+  std::vector<std::size_t> marks_;
+  std::unordered_map<std::uint32_t, PickleIndex> memo_;
+  std::size_t count_ = 0;  // of values, and of items copied
+};
+
+using Name = std::pair<std::string_view, std::string_view>;
+
+constexpr auto kGlobals = std::to_array<Name>({
+    {"__builtin__", "set"},
+    {"_codecs", "encode"},  // bytes, in protocol 2
+    {"builtins", "set"},
+    {"collections", "Counter"},  // the milestones of a scheduler
+    {"collections", "OrderedDict"},
+    {"torch", "Size"},
+    {"torch", "device"},
+    {"torch._utils", "_rebuild_parameter"},
+    {"torch._utils", "_rebuild_parameter_with_state"},
+    {"torch._utils", "_rebuild_tensor"},
+    {"torch._utils", "_rebuild_tensor_v2"},
+});
+
+constexpr auto kDtypes = std::to_array<std::string_view>(
+    {"bfloat16", "bool", "complex128", "complex64", "float16", "float32",
+     "float64", "int16", "int32", "int64", "int8", "uint8"});
+
+// True if a state dict, or a checkpoint around one, may name this class or
+// function: containers, PyTorch's tensors, storages and element types.
+bool IsKnownGlobal(std::string_view module, std::string_view name) {
+  if (std::ranges::find(kGlobals, Name(module, name)) != kGlobals.end()) {
+    return true;
+  }
+  if (module == "torch" || module == "torch.cuda") {
+    return name.ends_with("Storage") ||
+           std::ranges::find(kDtypes, name) != kDtypes.end();
+  }
+  return false;
+}
+
+// A network of ten thousand tensors with an optimizer's state has a tenth.
+constexpr std::size_t kMostValues = 4'000'000;
+
+std::string PickleGlobal::FullName() const {
+  const std::string full = std::string(module) + "." + std::string(name);
+  return Truncate(EscapeForTerminal(full), 100);
+}
+
+void PickleMachine::Fail(const std::string& fault) const {
+  throw Error(ErrorKind::kFailed, what_ + ": its pickle " + fault);
+}
+
+void PickleMachine::Garbled() const { Fail("is garbled; fetch the file anew"); }
+
+void PickleMachine::Count(std::size_t items) {
+  count_ += items;
+  if (count_ > kMostValues) {
+    Fail("holds more than " + std::to_string(kMostValues) +
+         " values; save model.state_dict() alone");
+  }
+}
+
+void PickleMachine::Push(PickleValue value) {
+  Count(1);
+  stack_.push_back(static_cast<PickleIndex>(values_.size()));
+  values_.push_back(std::move(value));
+}
+
+PickleIndex PickleMachine::Top() const {
+  if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) Garbled();
+  return stack_.back();
+}
+
+PickleIndex PickleMachine::Pop() {
+  const PickleIndex top = Top();
+  stack_.pop_back();
+  return top;
+}
+
+std::vector<PickleIndex> PickleMachine::Pop(std::size_t count) {
+  std::vector<PickleIndex> popped(count);
+  for (std::size_t i = count; i > 0; --i) popped[i - 1] = Pop();
+  return popped;
+}
+
+std::vector<PickleIndex> PickleMachine::PopToMark() {
+  if (marks_.empty()) Garbled();
+  const auto begin =
+      stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
+  std::vector<PickleIndex> popped(begin, stack_.end());
+  stack_.erase(begin, stack_.end());
+  marks_.pop_back();
+  return popped;
+}
+
+void PickleMachine::PopValueOrMark() {
+  if (!marks_.empty() && marks_.back() == stack_.size()) {
+    marks_.pop_back();
+    return;
+  }
+  Pop();
+}
+
+void PickleMachine::Memoize(std::uint32_t key) { memo_[key] = Top(); }
+
+void PickleMachine::Recall(std::uint32_t key) {
+  const auto found = memo_.find(key);
+  if (found == memo_.end()) Garbled();
+  stack_.push_back(found->second);
+}
+
+void PickleMachine::Append(const std::vector<PickleIndex>& items) {
+  PickleValue& top = values_[Top()];
+  // A set of protocol 2 is a call, with its items as arguments.
+  auto* list = std::get_if<PickleList>(&top);
+  if (list == nullptr) Garbled();
+  list->items.insert(list->items.end(), items.begin(), items.end());
+}
+
+void PickleMachine::SetItems(const std::vector<PickleIndex>& items) {
+  auto* dict = std::get_if<PickleDict>(&values_[Top()]);
+  if (dict == nullptr || items.size() % 2 != 0) Garbled();
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    dict->items.emplace_back(items[i], items[i + 1]);
+  }
+}
+
+void PickleMachine::PushGlobal(const PickleGlobal& global) {
+  if (global.module.starts_with("torch.nn.modules.")) {
+    Fail("is a whole module (" + global.FullName() +
+         "), which only its program can load; save model.state_dict() instead");
+  }
+  if (!IsKnownGlobal(global.module, global.name)) {
+    Fail("asks for " + global.FullName() +
+         "; dtrain reads tensors, dicts, lists and numbers only and runs "
+         "nothing; save model.state_dict() alone");
+  }
+  Push(global);
+}
+
+void PickleMachine::PushNamedGlobal() {
+  const auto* name = std::get_if<PickleText>(&values_[Pop()]);
+  const auto* module = std::get_if<PickleText>(&values_[Pop()]);
+  if (name == nullptr || module == nullptr) Garbled();
+  PushGlobal({.module = module->text, .name = name->text});
+}
+
+bool PickleMachine::IsCallOf(PickleIndex function, const char* module,
+                             const char* name) const {
+  const auto* global = std::get_if<PickleGlobal>(&values_[function]);
+  return global != nullptr && global->module == module && global->name == name;
+}
+
+PickleDict PickleMachine::DictOfPairs(const PickleList& pairs) {
+  // The same pairs can be asked for again and again.
+  Count(pairs.items.size());
+  PickleDict dict;
+  for (const PickleIndex item : pairs.items) {
+    const auto* pair = std::get_if<PickleList>(&values_[item]);
+    if (pair == nullptr || pair->items.size() != 2) Garbled();
+    dict.items.emplace_back(pair->items[0], pair->items[1]);
+  }
+  return dict;
+}
+
+void PickleMachine::Call() {
+  const PickleIndex arguments = Pop();
+  const PickleIndex function = Pop();
+  const auto* list = std::get_if<PickleList>(&values_[arguments]);
+  if (list == nullptr ||
+      !std::holds_alternative<PickleGlobal>(values_[function])) {
+    Garbled();
+  }
+  const bool is_dict = IsCallOf(function, "collections", "OrderedDict") ||
+                       IsCallOf(function, "collections", "Counter");
+  if (is_dict && list->items.empty()) return Push(PickleDict{});
+  if (list->items.size() == 1) {
+    const PickleValue& only = values_[list->items[0]];
+    const auto* pairs = std::get_if<PickleList>(&only);
+    if (is_dict && pairs != nullptr) return Push(DictOfPairs(*pairs));
+    // What is made of such a value is, as data, the value itself.
+    if ((is_dict && std::holds_alternative<PickleDict>(only)) ||
+        (pairs != nullptr && IsCallOf(function, "torch", "Size"))) {
+      stack_.push_back(list->items[0]);
+      return;
+    }
+  }
+  Push(PickleCall{.function = function, .arguments = arguments});
+}
+
+void PickleMachine::Build() {
+  Pop();
+  const PickleValue& object = values_[Top()];
+  if (!std::holds_alternative<PickleDict>(object) &&
+      !std::holds_alternative<PickleCall>(object)) {
+    Garbled();
+  }
+}
 
 // The opcodes that protocols 2 to 5 write, under CPython's names.
 enum class Opcode : std::uint8_t {

@@ -1,15 +1,254 @@
 #include "engine/checkpoint/torch_file.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/byte_reader.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/checkpoint/torch_tensor.h"
 #include "engine/checkpoint/zip_file.h"
 
 namespace dtrain {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// PyTorch's own limit for tensors that are saved.
+constexpr std::size_t kMostDimensions = 25;
+// A parameter wraps a tensor; more wraps are not PyTorch's.
+constexpr int kMostWraps = 3;
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
+    kStorages{{
+        {"DoubleStorage", "F64"},
+        {"FloatStorage", "F32"},
+        {"HalfStorage", "F16"},
+        {"BFloat16Storage", "BF16"},
+        {"LongStorage", "I64"},
+        {"IntStorage", "I32"},
+        {"ShortStorage", "I16"},
+        {"CharStorage", "I8"},
+        {"ByteStorage", "U8"},
+        {"BoolStorage", "BOOL"},
+    }};
+
+std::optional<std::string_view> DtypeOf(const PickleGlobal& global) {
+  if (global.module != "torch" && global.module != "torch.cuda") {
+    return std::nullopt;
+  }
+  const auto* found =
+      std::ranges::find(kStorages, global.name,
+                        &std::pair<std::string_view, std::string_view>::first);
+  if (found == kStorages.end()) return std::nullopt;
+  return found->second;
+}
+
+// A number that counts something.
+std::optional<std::int64_t> CountAt(const Pickle& pickle, PickleIndex index) {
+  const auto* number = pickle.Get<std::int64_t>(index);
+  if (number == nullptr || *number < 0) return std::nullopt;
+  return *number;
+}
+
+std::optional<std::vector<std::int64_t>> CountsAt(const Pickle& pickle,
+                                                  PickleIndex index) {
+  const auto* list = pickle.Get<PickleList>(index);
+  if (list == nullptr || list->items.size() > kMostDimensions) {
+    return std::nullopt;
+  }
+  std::vector<std::int64_t> counts;
+  for (const PickleIndex item : list->items) {
+    const auto count = CountAt(pickle, item);
+    if (!count) return std::nullopt;
+    counts.push_back(*count);
+  }
+  return counts;
+}
+
+// A call of torch._utils.NAME, taken apart.
+struct UtilsCall {
+  std::string_view name;
+  std::span<const PickleIndex> arguments;
+};
+
+std::optional<UtilsCall> UtilsCallAt(const Pickle& pickle, PickleIndex index) {
+  const auto* call = pickle.Get<PickleCall>(index);
+  if (call == nullptr) return std::nullopt;
+  const auto* global = pickle.Get<PickleGlobal>(call->function);
+  const auto* arguments = pickle.Get<PickleList>(call->arguments);
+  if (global == nullptr || global->module != "torch._utils" ||
+      arguments == nullptr) {
+    return std::nullopt;
+  }
+  return UtilsCall{global->name, arguments->items};
+}
+
+// The call that makes the tensor itself, within those that make it a parameter.
+std::optional<UtilsCall> RebuildCallAt(const Pickle& pickle,
+                                       PickleIndex index) {
+  auto call = UtilsCallAt(pickle, index);
+  for (int wraps = 0; call && call->name.starts_with("_rebuild_parameter");
+       ++wraps) {
+    if (call->arguments.empty() || wraps == kMostWraps) return std::nullopt;
+    call = UtilsCallAt(pickle, call->arguments[0]);
+  }
+  return call;
+}
+
+// Sums up `offset` and where the last element lies behind it; nothing if that
+// is no number.
+std::optional<std::int64_t> LastElement(const StridedTensor& tensor) {
+  std::int64_t last = tensor.offset;
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i],
+                               &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return std::nullopt;
+    }
+  }
+  return last;
+}
+
+// Where the first element lies, in bytes.
+std::size_t StartOf(const StridedTensor& tensor, std::size_t element) {
+  return static_cast<std::size_t>(tensor.storage.offset + tensor.offset) *
+         element;
+}
+
+// For elements of so many bytes: the compiler then copies each in one go.
+template <std::size_t element>
+std::vector<std::byte> Gather(const StridedTensor& tensor, Bytes storage,
+                              std::size_t size) {
+  std::size_t source = StartOf(tensor, element);
+  std::vector<std::byte> bytes(size);
+  std::vector<std::int64_t> at(tensor.shape.size());
+  for (std::size_t done = 0; done < size; done += element) {
+    std::memcpy(&bytes[done], &storage[source], element);
+    // On to the next element: the last index runs fastest. Unsigned, since the
+    // stride of a dimension of one element may be anything.
+    for (std::size_t i = at.size(); i > 0; --i) {
+      const auto step =
+          static_cast<std::size_t>(tensor.strides[i - 1]) * element;
+      source += step;
+      if (++at[i - 1] < tensor.shape[i - 1]) break;
+      source -= step * static_cast<std::size_t>(tensor.shape[i - 1]);
+      at[i - 1] = 0;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<std::string_view> StorageName(std::string_view dtype) {
+  const auto* found = std::ranges::find(
+      kStorages, dtype, &std::pair<std::string_view, std::string_view>::second);
+  if (found == kStorages.end()) return std::nullopt;
+  return found->first;
+}
+
+std::optional<StorageReference> StorageOf(const Pickle& pickle,
+                                          PickleIndex index) {
+  const auto* id = pickle.Get<PicklePersistentId>(index);
+  if (id == nullptr) return std::nullopt;
+  // ("storage", type, key, device, elements), and a view's key, offset and
+  // elements in the format before PyTorch 1.6.
+  const auto* parts = pickle.Get<PickleList>(id->id);
+  if (parts == nullptr || parts->items.size() < 5) return std::nullopt;
+  const auto& items = parts->items;
+  const auto* kind = pickle.Get<PickleText>(items[0]);
+  const auto* type = pickle.Get<PickleGlobal>(items[1]);
+  const auto* key = pickle.Get<PickleText>(items[2]);
+  const auto numel = CountAt(pickle, items[4]);
+  if (kind == nullptr || kind->text != "storage" || type == nullptr ||
+      key == nullptr || !numel) {
+    return std::nullopt;
+  }
+  const auto dtype = DtypeOf(*type);
+  if (!dtype) return std::nullopt;
+  StorageReference storage{.dtype = *dtype, .key = key->text, .numel = *numel};
+  const auto* view = items.size() > 5 ? pickle.Get<PickleList>(items[5])
+                                      : static_cast<const PickleList*>(nullptr);
+  if (view == nullptr) return storage;
+  if (view->items.size() != 3) return std::nullopt;
+  const auto offset = CountAt(pickle, view->items[1]);
+  const auto size = CountAt(pickle, view->items[2]);
+  if (!offset || !size) return std::nullopt;
+  storage.offset = *offset;
+  storage.numel = *size;
+  return storage;
+}
+
+bool IsTensor(const Pickle& pickle, PickleIndex index) {
+  const auto call = RebuildCallAt(pickle, index);
+  return call && call->name.starts_with("_rebuild_tensor");
+}
+
+std::optional<StridedTensor> TensorOf(const Pickle& pickle, PickleIndex index) {
+  const auto call = RebuildCallAt(pickle, index);
+  if (!call || call->arguments.size() < 4) return std::nullopt;
+  const auto storage = StorageOf(pickle, call->arguments[0]);
+  const auto offset = CountAt(pickle, call->arguments[1]);
+  auto shape = CountsAt(pickle, call->arguments[2]);
+  auto strides = CountsAt(pickle, call->arguments[3]);
+  if (!storage || !offset || !shape || !strides ||
+      shape->size() != strides->size()) {
+    return std::nullopt;
+  }
+  return StridedTensor{.storage = *storage,
+                       .offset = *offset,
+                       .shape = std::move(*shape),
+                       .strides = std::move(*strides)};
+}
+
+std::optional<std::size_t> SizeInside(const StridedTensor& tensor,
+                                      Bytes storage) {
+  const auto& reference = tensor.storage;
+  const auto size = TensorSize(tensor.storage.dtype, tensor.shape);
+  if (size == 0) return 0;
+  const auto last = LastElement(tensor);
+  if (!size || !last || *last >= reference.numel) return std::nullopt;
+  const std::size_t elements =
+      storage.size() / ElementSize(reference.dtype).value();
+  const auto begin = static_cast<std::size_t>(reference.offset);
+  const auto numel = static_cast<std::size_t>(reference.numel);
+  if (begin > elements || numel > elements - begin) return std::nullopt;
+  return size;
+}
+
+std::optional<Bytes> ContiguousBytes(const StridedTensor& tensor,
+                                     Bytes storage) {
+  if (std::ranges::find(tensor.shape, 0) != tensor.shape.end()) return Bytes{};
+  std::int64_t elements = 1;
+  for (std::size_t i = tensor.shape.size(); i > 0; --i) {
+    if (tensor.shape[i - 1] != 1 && tensor.strides[i - 1] != elements) {
+      return std::nullopt;
+    }
+    elements *= tensor.shape[i - 1];
+  }
+  const std::size_t element = ElementSize(tensor.storage.dtype).value();
+  return storage.subspan(StartOf(tensor, element),
+                         static_cast<std::size_t>(elements) * element);
+}
+
+std::vector<std::byte> GatherBytes(const StridedTensor& tensor, Bytes storage,
+                                   std::size_t size) {
+  switch (ElementSize(tensor.storage.dtype).value()) {
+    case 1:
+      return Gather<1>(tensor, storage, size);
+    case 2:
+      return Gather<2>(tensor, storage, size);
+    case 4:
+      return Gather<4>(tensor, storage, size);
+    default:
+      return Gather<8>(tensor, storage, size);
+  }
+}
 
 namespace {
 

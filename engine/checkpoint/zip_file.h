@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dtrain {
@@ -37,6 +39,33 @@ class ZipFile {
 
   std::string what_;
   std::map<std::string_view, Entry> entries_;
+};
+
+/// Writes the next bytes of a file; throws Error if it cannot.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
+/// Writes a ZIP archive of stored entries from its beginning to its end, as
+/// PKWARE's APPNOTE 6.3 describes it: what ZipFile reads. The bytes of every
+/// entry begin at a multiple of 64, so that they can be used in a mapped
+/// archive. ZIP64 is used only where a number needs it. Equal entries give
+/// equal archives: there are no times in them.
+class ZipWriter {
+ public:
+  explicit ZipWriter(ByteSink sink) : sink_(std::move(sink)) {}
+
+  /// Adds an entry; its bytes go on to the sink and are not kept. REQUIRES: no
+  /// other has this name, which is ASCII.
+  void Add(std::string_view name, std::span<const std::byte> bytes);
+  /// Writes the directory. REQUIRES: the last call.
+  void Finish();
+
+ private:
+  void Put(std::string_view bytes);
+
+  ByteSink sink_;
+  std::uint64_t position_ = 0;
+  std::uint64_t entries_ = 0;
+  std::string directory_;
 };
 
 }  // namespace dtrain
