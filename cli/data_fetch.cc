@@ -9,8 +9,8 @@
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/fetch/address.h"
 #include "engine/fetch/fetch_set.h"
+#include "engine/fetch/transfer.h"
 #include "engine/os/signals.h"
 
 namespace dtrain {

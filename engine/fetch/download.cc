@@ -4,7 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/fetch/address.h"
+#include "engine/fetch/transfer.h"
 
 namespace dtrain {
 namespace {

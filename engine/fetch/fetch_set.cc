@@ -1,20 +1,78 @@
 #include "engine/fetch/fetch_set.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
 #include <span>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/fetch/fetch_lock.h"
-#include "engine/fetch/placement.h"
+#include "engine/fetch/download.h"
+#include "engine/fetch/fetch_files.h"
 #include "engine/fetch/unpack.h"
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 namespace {
+
+// The right to fetch one set into one directory: an exclusive flock on a file
+// there, which the kernel releases when its holder dies.
+class FetchLock {
+ public:
+  // Throws Error(kFailed) if `path` cannot be opened.
+  explicit FetchLock(std::filesystem::path path);
+
+  enum class Got { kAtOnce, kAfterWaiting, kNot };
+  // Waits while another process holds it, and tells the listener so. kNot: the
+  // listener stopped the wait.
+  [[nodiscard]] Got Acquire(const FetchListener& listener);
+
+ private:
+  bool Try() const;
+
+  std::filesystem::path path_;
+  UniqueFd file_;
+};
+
+FetchLock::FetchLock(std::filesystem::path path)
+    : path_(std::move(path)),
+      file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                   0666)) {
+  if (!file_) FailWriting(path_, errno);
+}
+
+bool FetchLock::Try() const {
+  while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    if (errno == EINTR) continue;
+    throw Error(ErrorKind::kFailed,
+                EscapeForTerminal(path_.string()) + ": cannot be locked: " +
+                    std::generic_category().message(errno) +
+                    "; fetch into a directory of another file system with "
+                    "--to");
+  }
+  return true;
+}
+
+FetchLock::Got FetchLock::Acquire(const FetchListener& listener) {
+  if (Try()) return Got::kAtOnce;
+  if (listener.say) {
+    listener.say("another dtrain fetches it right now; waiting for it");
+  }
+  while (!Try()) {
+    if (listener.Stops()) return Got::kNot;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return Got::kAfterWaiting;
+}
 
 namespace fs = std::filesystem;
 

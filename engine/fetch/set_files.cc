@@ -9,7 +9,7 @@
 
 #include "engine/base/text.h"
 #include "engine/data/data_directory.h"
-#include "engine/fetch/part_file.h"
+#include "engine/fetch/fetch_files.h"
 
 namespace dtrain {
 namespace {

@@ -2,15 +2,31 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "engine/fetch/part_file.h"
+#include "engine/data/data_directory.h"
+#include "engine/fetch/fetch_files.h"
 
 namespace dtrain {
 
-/// How long a server may take, and how often it is asked.
+/// Returns the address that a user means by `from`: a directory or file of this
+/// machine
+/// (`~` is the home directory) or an http, https or file address, without "/"
+/// at its end. Throws Error(kUsage) that begins with "--from" for anything
+/// else.
+std::string SourceAddress(const std::string& from,
+                          const ReadVariable& variable = ProcessVariable);
+
+/// Returns the file: address of `path`.
+std::string FileAddress(const std::filesystem::path& path);
+
+/// Returns `address` without a user's name and password, to be shown.
+std::string ShownAddress(const std::string& address);
+
+/// Timeouts for a server, and the number of attempts.
 struct Patience {
   std::chrono::milliseconds connect = std::chrono::seconds(30);
   // With next to no bytes for so long it is given up.
@@ -21,7 +37,7 @@ struct Patience {
   std::chrono::milliseconds pause = std::chrono::seconds(1);
 };
 
-/// What one transfer is to bring.
+/// One transfer to be made.
 struct TransferRequest {
   std::string address;
   std::int64_t most = 0;              // bytes of the whole file, at most
@@ -46,8 +62,8 @@ struct TransferResult {
   int error = 0;
 };
 
-/// Brings `part` to its end from an http, https or file address. What is there
-/// already is asked for again only where the server cannot go on behind it.
+/// Completes `part` from an http, https or file address. Existing bytes are
+/// transferred again only if the server cannot resume after them.
 /// Follows up to five redirects, from https to nothing but https, never to a
 /// file. Throws Error(kFailed) only where libcurl does not work at all.
 TransferResult Transfer(const TransferRequest& request, PartFile& part);

@@ -6,14 +6,60 @@
 #include <string_view>
 #include <system_error>
 
+#include <archive.h>
+#include <archive_entry.h>
+
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/fetch/archive_library.h"
-#include "engine/fetch/part_file.h"
+#include "engine/fetch/fetch_files.h"
+#include "engine/fetch/shared_library.h"
 #include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {
+
+// The functions of libarchive that are used, by their names.
+struct ArchiveLibrary {
+  decltype(&archive_entry_filetype) entry_filetype;
+  decltype(&archive_entry_hardlink) entry_hardlink;
+  decltype(&archive_entry_pathname) entry_pathname;
+  decltype(&archive_error_string) error_string;
+  decltype(&archive_read_data) read_data;
+  decltype(&archive_read_free) read_free;
+  decltype(&archive_read_new) read_new;
+  decltype(&archive_read_next_header) read_next_header;
+  decltype(&archive_read_open_filename) read_open_filename;
+  decltype(&archive_read_support_filter_all) read_support_filter_all;
+  decltype(&archive_read_support_format_tar) read_support_format_tar;
+  decltype(&archive_read_support_format_zip) read_support_format_zip;
+};
+
+ArchiveLibrary OpenArchive() {
+  const SharedLibrary library("libarchive.so.13", "libarchive13");
+  ArchiveLibrary archive{};
+  library.Find("archive_entry_filetype", archive.entry_filetype);
+  library.Find("archive_entry_hardlink", archive.entry_hardlink);
+  library.Find("archive_entry_pathname", archive.entry_pathname);
+  library.Find("archive_error_string", archive.error_string);
+  library.Find("archive_read_data", archive.read_data);
+  library.Find("archive_read_free", archive.read_free);
+  library.Find("archive_read_new", archive.read_new);
+  library.Find("archive_read_next_header", archive.read_next_header);
+  library.Find("archive_read_open_filename", archive.read_open_filename);
+  library.Find("archive_read_support_filter_all",
+               archive.read_support_filter_all);
+  library.Find("archive_read_support_format_tar",
+               archive.read_support_format_tar);
+  library.Find("archive_read_support_format_zip",
+               archive.read_support_format_zip);
+  return archive;
+}
+
+// Opens the library at the first call. Throws Error(kFailed). Any thread.
+const ArchiveLibrary& LibArchive() {
+  static const ArchiveLibrary library = OpenArchive();
+  return library;
+}
 
 namespace fs = std::filesystem;
 

@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "engine/base/error.h"
-#include "engine/fetch/address.h"
+#include "engine/fetch/transfer.h"
 #include "tests/engine/fetch/download_fixture.h"
 
 namespace dtrain {

@@ -1,4 +1,4 @@
-#include "engine/fetch/placement.h"
+#include "engine/fetch/fetch_files.h"
 
 #include "engine/base/error.h"
 #include "tests/engine/fetch/fetch_support.h"
@@ -58,4 +58,5 @@ TEST_F(PlacementTest, LeavesOtherFilesOfADirectoryAlone) {
 }
 
 }  // namespace
+
 }  // namespace dtrain

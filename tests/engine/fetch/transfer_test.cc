@@ -1,4 +1,4 @@
-#include "engine/fetch/address.h"
+#include "engine/fetch/transfer.h"
 
 #include <fstream>
 
@@ -68,4 +68,5 @@ TEST(SourceAddressTest, ExpandsTheHomeDirectory) {
 }
 
 }  // namespace
+
 }  // namespace dtrain
