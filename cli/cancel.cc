@@ -1,7 +1,7 @@
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/options.h"
 #include "cli/request.h"
 
 namespace dtrain {

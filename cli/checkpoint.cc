@@ -1,7 +1,7 @@
 #include "cli/checkpoint.h"
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/options.h"
 #include "engine/base/error.h"
 
 namespace dtrain {

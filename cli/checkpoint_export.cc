@@ -9,9 +9,9 @@
 
 #include "cli/checkpoint.h"
 #include "cli/checkpoint_check.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/new_file.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "cli/checkpoint.h"
+#include "cli/command_line.h"
 #include "cli/config_file.h"
 #include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/new_file.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
 #include "cli/provenance.h"

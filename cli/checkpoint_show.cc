@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/checkpoint.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli/checkpoint_check.h"
-#include "cli/options.h"
+#include "cli/command_line.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
 #include "cli/record_experiment.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 #include "engine/base/error.h"
 #include "engine/config/findings.h"
 #include "engine/report/expression.h"

@@ -1,10 +1,71 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace dtrain {
+
+// A command describes its options with these; only command_line.cc includes the
+// headers of CLI11, which cost a file 10 to 30 s of compiling.
+
+/// An option, flag or positional argument of a command, to be described
+/// further. A handle: copies are the same option.
+class CliOption {
+ public:
+  explicit CliOption(CLI::Option* option) : option_(option) {}
+
+  /// It must be given.
+  const CliOption& Required() const;
+  /// What its value is called in the help.
+  const CliOption& TypeName(const std::string& name) const;
+  /// Its default is shown in the help.
+  const CliOption& ShowDefault() const;
+  /// Its value is a path; an empty one is refused.
+  const CliOption& IsPath() const;
+  /// It takes one value each time it is given.
+  const CliOption& OneEach() const;
+  /// Its value is a whole number of at least `least`.
+  const CliOption& AtLeast(std::int64_t least) const;
+  /// Its value is one of `words`.
+  const CliOption& OneOf(const std::vector<std::string>& words) const;
+  /// It is not given together with, or not without, `other`.
+  const CliOption& Excludes(const CliOption& other) const;
+  const CliOption& Needs(const CliOption& other) const;
+
+ private:
+  CLI::Option* option_;
+};
+
+/// The flag "-f,--follow"; sets `to` to true. Empty `help`: not in the help.
+CliOption AddFlag(CLI::App& app, const std::string& names, bool& to,
+                  const std::string& help);
+
+/// The option with these names, or the positional argument of this name; its
+/// value goes to `to`: a string, an integer, an optional one, or a vector of
+/// strings, which takes all that is given.
+template <typename T>
+CliOption AddOption(CLI::App& app, const std::string& names, T& to,
+                    const std::string& help);
+
+/// Prints `text` below the options in the command's help.
+void SetFooter(CLI::App& app, const std::string& text);
+/// Calls `parsed` once the command line is read and this command was named.
+void OnParsed(CLI::App& app, std::function<void()> parsed);
+
+/// A command of `app`'s.
+CLI::App& AddSubcommand(CLI::App& app, const std::string& name,
+                        const std::string& summary);
+/// Whether one of them was named.
+bool HasNamedSubcommand(const CLI::App& app);
 
 /// Parses the words of the command line into `invocation`, whose `run` is set
 /// afterwards (a call for help is a command too). Throws Error(kUsage) in our

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/new_file.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/record_experiment.h"
 #include "cli/store_access.h"

@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/entrypoint_check.h"
-#include "cli/options.h"
 #include "cli/record_experiment.h"
 #include "cli/run_experiment.h"
 #include "cli/run_options.h"

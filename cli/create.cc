@@ -3,12 +3,12 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/many_nodes.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
 #include "cli/plan.h"

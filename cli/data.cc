@@ -1,6 +1,6 @@
 #include "cli/data.h"
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 #include "engine/base/error.h"
 #include "engine/data/data_directory.h"
 

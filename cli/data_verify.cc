@@ -2,10 +2,10 @@
 #include <memory>
 #include <string>
 
+#include "cli/command_line.h"
 #include "cli/data.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/text.h"
 #include "engine/fetch/data_sets.h"

@@ -1,10 +1,10 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/describe_trial.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/record_experiment.h"
 #include "cli/store_access.h"

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "cli/checkpoint_use.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/clock.h"

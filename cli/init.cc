@@ -9,10 +9,10 @@
 
 #include <sys/stat.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/new_file.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/skeleton.h"
 #include "engine/base/error.h"

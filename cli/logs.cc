@@ -6,10 +6,10 @@
 
 #include <unistd.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/log_printer.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"

@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/command_line.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"

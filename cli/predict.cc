@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "cli/checkpoint_use.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/image_inputs.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/json_number.h"

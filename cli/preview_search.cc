@@ -7,10 +7,10 @@
 
 #include <unistd.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"

@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/metric_comparison.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/record_experiment.h"
 #include "cli/run_experiment.h"

@@ -5,8 +5,8 @@
 #include <iostream>
 #include <optional>
 
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/store_change.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"

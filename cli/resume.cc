@@ -2,12 +2,12 @@
 #include <memory>
 #include <optional>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/many_nodes.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/record_experiment.h"
 #include "cli/run_experiment.h"

@@ -5,9 +5,9 @@
 
 #include <unistd.h>
 
+#include "cli/command_line.h"
 #include "cli/config_file.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/requirements.h"
 #include "engine/base/error.h"

@@ -3,9 +3,9 @@
 #include <map>
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"

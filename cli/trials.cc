@@ -1,9 +1,9 @@
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/trial_order.h"

@@ -1,10 +1,10 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/library_versions.h"
-#include "cli/options.h"
 #include "cli/output.h"
 
 namespace dtrain {

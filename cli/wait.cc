@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "cli/ci_report.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/requirements.h"
 #include "cli/store_access.h"
