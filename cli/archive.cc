@@ -37,25 +37,21 @@ int Archive(const ArchiveOptions& options, bool archived,
   return kExitDone;
 }
 
-void SetUp(CLI::App& app, Invocation& invocation, bool archived) {
+CommandRun SetUp(CLI::App& app, bool archived) {
   auto options = std::make_shared<ArchiveOptions>();
   AddOption(app, "EXP", options->experiments, "Experiments").Required();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, archived, &invocation] {
-    invocation.run = [options, archived, &invocation] {
-      return Archive(*options, archived, invocation.globals);
-    };
-  });
+  return [options, archived](const GlobalOptions& globals) {
+    return Archive(*options, archived, globals);
+  };
 }
 
 }  // namespace
 
-void SetUpArchive(CLI::App& app, Invocation& invocation) {
-  SetUp(app, invocation, /*archived=*/true);
-}
+CommandRun SetUpArchive(CLI::App& app) { return SetUp(app, /*archived=*/true); }
 
-void SetUpUnarchive(CLI::App& app, Invocation& invocation) {
-  SetUp(app, invocation, /*archived=*/false);
+CommandRun SetUpUnarchive(CLI::App& app) {
+  return SetUp(app, /*archived=*/false);
 }
 
 }  // namespace dtrain

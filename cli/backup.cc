@@ -50,7 +50,7 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpBackup(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpBackup(CLI::App& app) {
   auto options = std::make_shared<BackupOptions>();
   AddOption(app, "FILE", options->file, "A new file for the copy")
       .Required()
@@ -61,11 +61,7 @@ void SetUpBackup(CLI::App& app, Invocation& invocation) {
             "what the store\nkeeps as files in its experiments/ directory: "
             "checkpoints, logs, contexts.\nCopy that directory as well, and "
             "those of checkpoint_storage, which it names.");
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Backup(*options, invocation.globals);
-    };
-  });
+  return RunWith(Backup, options);
 }
 
 }  // namespace dtrain

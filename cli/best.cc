@@ -146,18 +146,14 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpBest(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpBest(CLI::App& app) {
   auto options = std::make_shared<BestOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddOption(app, "-n", options->count, "How many trials")
       .AtLeast(1)
       .ShowDefault();
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Best(*options, invocation.globals);
-    };
-  });
+  return RunWith(Best, options);
 }
 
 }  // namespace dtrain

@@ -1,8 +1,8 @@
 #include <memory>
 
-#include "cli/checkpoint.h"
 #include "cli/checkpoint_check.h"
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
@@ -75,16 +75,12 @@ int Delete(const CheckpointDeleteOptions& options,
 
 }  // namespace
 
-void SetUpCheckpointDelete(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpCheckpointDelete(CLI::App& app) {
   auto options = std::make_shared<CheckpointDeleteOptions>();
   AddOption(app, "UUID", options->uuids, "At least 4 characters of each")
       .Required();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Delete(*options, invocation.globals);
-    };
-  });
+  return RunWith(Delete, options);
 }
 
 }  // namespace dtrain

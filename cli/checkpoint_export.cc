@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/checkpoint.h"
 #include "cli/checkpoint_check.h"
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/new_file.h"
 #include "cli/output.h"
@@ -159,7 +159,7 @@ int Export(const ExportOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpCheckpointExport(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpCheckpointExport(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
   AddOption(app, "CHECKPOINT", options->uuid, "At least 4 characters of it")
       .Required();
@@ -175,11 +175,7 @@ void SetUpCheckpointExport(CLI::App& app, Invocation& invocation) {
       .TypeName("NAME");
   AddFlag(app, "--force", options->force, "Replace a file that is there");
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Export(*options, invocation.globals);
-    };
-  });
+  return RunWith(Export, options);
 }
 
 }  // namespace dtrain

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/checkpoint.h"
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
@@ -275,7 +275,7 @@ int Import(const ImportOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpCheckpointImport(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpCheckpointImport(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   AddOption(app, "FILE", options->file, "Weights: .pth or .safetensors")
       .Required()
@@ -295,11 +295,7 @@ void SetUpCheckpointImport(CLI::App& app, Invocation& invocation) {
       .IsPath();
   AddFlag(app, "--force", options->force, "Replace a file that is there");
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Import(*options, invocation.globals);
-    };
-  });
+  return RunWith(Import, options);
 }
 
 }  // namespace dtrain

@@ -1,8 +1,8 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/checkpoint.h"
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
@@ -46,16 +46,12 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpCheckpointShow(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpCheckpointShow(CLI::App& app) {
   auto options = std::make_shared<ShowOptions>();
   AddOption(app, "UUID", options->uuid, "At least 4 characters of it")
       .Required();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Show(*options, invocation.globals);
-    };
-  });
+  return RunWith(Show, options);
 }
 
 }  // namespace dtrain

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "cli/checkpoint.h"
 #include "cli/checkpoint_check.h"
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/listing.h"
 #include "cli/output.h"
@@ -161,16 +161,12 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpCheckpointVerify(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpCheckpointVerify(CLI::App& app) {
   auto options = std::make_shared<VerifyOptions>();
   AddOption(app, "WHAT", options->targets,
             "UUIDs, experiments or trials; none: all there are");
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Verify(*options, invocation.globals);
-    };
-  });
+  return RunWith(Verify, options);
 }
 
 }  // namespace dtrain

@@ -66,17 +66,13 @@ int ListCheckpoints(const CheckpointsOptions& options,
 
 }  // namespace
 
-void SetUpCheckpoints(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpCheckpoints(CLI::App& app) {
   auto options = std::make_shared<CheckpointsOptions>();
   AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
       .Required();
   AddFlag(app, "--deleted", options->deleted, "Deleted ones too");
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return ListCheckpoints(*options, invocation.globals);
-    };
-  });
+  return RunWith(ListCheckpoints, options);
 }
 
 }  // namespace dtrain

@@ -92,13 +92,41 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
       ->envname("DTRAIN_ALLOW_NETWORK_FS");
 }
 
-void AddCommands(CLI::App& app, Invocation& invocation) {
-  for (const Command& command : Commands()) {
+std::vector<std::string> SubcommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+    names.push_back(sub->get_name());
+  }
+  return names;
+}
+
+// A callback and not require_subcommand, whose message would hide the one about
+// a mistyped subcommand.
+void RequireSubcommand(CLI::App& app) {
+  app.callback([&app] {
+    if (!app.get_subcommands().empty()) return;
+    throw Error(ErrorKind::kUsage, app.get_name() + ": what of it? give " +
+                                       Alternatives(SubcommandNames(app)) +
+                                       "; see 'dtrain " + app.get_name() +
+                                       " --help'");
+  });
+}
+
+void AddCommands(CLI::App& app, std::span<const Command> commands,
+                 Invocation& invocation) {
+  for (const Command& command : commands) {
     CLI::App* sub = app.add_subcommand(std::string(command.name),
                                        std::string(command.summary));
     if (!command.alias.empty()) sub->alias(std::string(command.alias));
     sub->set_help_flag("-h,--help", "Show this help");
-    command.set_up(*sub, invocation);
+    if (command.subcommands != nullptr) {
+      AddCommands(*sub, command.subcommands(), invocation);
+      RequireSubcommand(*sub);
+      continue;
+    }
+    sub->callback([run = command.set_up(*sub), &invocation] {
+      invocation.run = [run, &invocation] { return run(invocation.globals); };
+    });
   }
 }
 
@@ -123,14 +151,6 @@ std::string SelectedWords(const CLI::App& app) {
   if (subcommands.empty()) return "";
   const CLI::App& sub = *subcommands.front();
   return sub.get_name() + " " + SelectedWords(sub);
-}
-
-std::vector<std::string> SubcommandNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
-    names.push_back(sub->get_name());
-  }
-  return names;
 }
 
 std::vector<std::string> LongOptions(const CLI::App& app) {
@@ -214,6 +234,31 @@ std::function<int()> Print(std::string text) {
     std::cout << text;
     return kExitDone;
   };
+}
+
+std::string MainHelp() {
+  std::string text =
+      "dtrain runs experiments and searches hyperparameters.\n"
+      "Usage: dtrain [--store DIR] [--color WHEN] [-v|-q] "
+      "[--allow-network-fs] COMMAND\n\n";
+  std::string line = "\nmore:";
+  std::string more;
+  for (const Command& command : Commands()) {
+    std::string name = "  " + std::string(command.name);
+    if (command.rare) {
+      if (line.size() + name.size() > 79) {
+        more += line + "\n";
+        line = "     ";
+      }
+      line += name;
+      continue;
+    }
+    name.resize(std::max(name.size() + 1, kNameColumn), ' ');
+    text += name + std::string(command.summary) + "\n";
+  }
+  return text + more + line + "\n" +
+         "\n'dtrain COMMAND --help' says more; 'dtrain --version' the "
+         "version.\n";
 }
 
 // Of what was named before --help.
@@ -308,44 +353,6 @@ template CliOption AddOption(CLI::App&, const std::string&, std::optional<int>&,
 
 void SetFooter(CLI::App& app, const std::string& text) { app.footer(text); }
 
-void OnParsed(CLI::App& app, std::function<void()> parsed) {
-  app.callback(std::move(parsed));
-}
-
-CLI::App& AddSubcommand(CLI::App& app, const std::string& name,
-                        const std::string& summary) {
-  return *app.add_subcommand(name, summary);
-}
-
-bool HasNamedSubcommand(const CLI::App& app) {
-  return !app.get_subcommands().empty();
-}
-
-std::string MainHelp() {
-  std::string text =
-      "dtrain runs experiments and searches hyperparameters.\n"
-      "Usage: dtrain [--store DIR] [--color WHEN] [-v|-q] "
-      "[--allow-network-fs] COMMAND\n\n";
-  std::string line = "\nmore:";
-  std::string more;
-  for (const Command& command : Commands()) {
-    std::string name = "  " + std::string(command.name);
-    if (command.rare) {
-      if (line.size() + name.size() > 79) {
-        more += line + "\n";
-        line = "     ";
-      }
-      line += name;
-      continue;
-    }
-    name.resize(std::max(name.size() + 1, kNameColumn), ' ');
-    text += name + std::string(command.summary) + "\n";
-  }
-  return text + more + line + "\n" +
-         "\n'dtrain COMMAND --help' says more; 'dtrain --version' the "
-         "version.\n";
-}
-
 void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   invocation.globals.argv.assign(argv, argv + argc);
   CLI::App app("", "dtrain");
@@ -355,7 +362,7 @@ void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   app.require_subcommand(0, 1);
   app.fallthrough();
   AddGlobalOptions(app, invocation.globals);
-  AddCommands(app, invocation);
+  AddCommands(app, Commands(), invocation);
   try {
     app.parse(ReversedWords(argc, argv));
     if (!invocation.run) invocation.run = Print(MainHelp());

@@ -58,22 +58,16 @@ CliOption AddOption(CLI::App& app, const std::string& names, T& to,
 
 /// Prints `text` below the options in the command's help.
 void SetFooter(CLI::App& app, const std::string& text);
-/// Calls `parsed` once the command line is read and this command was named.
-void OnParsed(CLI::App& app, std::function<void()> parsed);
-
-/// A command of `app`'s.
-CLI::App& AddSubcommand(CLI::App& app, const std::string& name,
-                        const std::string& summary);
-/// Whether one of them was named.
-bool HasNamedSubcommand(const CLI::App& app);
+/// The command that the command line asks for.
+struct Invocation {
+  GlobalOptions globals;
+  std::function<int()> run;  // returns the exit code
+};
 
 /// Parses the words of the command line into `invocation`, whose `run` is set
 /// afterwards (a call for help is a command too). Throws Error(kUsage) in our
 /// words, with a suggestion for what was mistyped. `invocation` must outlive
 /// what it then runs.
 void ParseCommandLine(int argc, char** argv, Invocation& invocation);
-
-/// What `dtrain` and `dtrain --help` print.
-std::string MainHelp();
 
 }  // namespace dtrain

@@ -3,7 +3,44 @@
 #include <array>
 
 namespace dtrain {
+
+// Each is defined in the file of its command.
+CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
+    SetUpCheckpointDelete, SetUpCheckpointExport, SetUpCheckpointImport,
+    SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpConfig,
+    SetUpContinue, SetUpCreate, SetUpDataFetch, SetUpDataList, SetUpDataVerify,
+    SetUpDelete, SetUpDescribe, SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpInit,
+    SetUpKill, SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels,
+    SetUpNote, SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch,
+    SetUpReproduce, SetUpResume, SetUpSlots, SetUpTrials, SetUpUnarchive,
+    SetUpValidate, SetUpVersion, SetUpWait;
+
 namespace {
+
+constexpr std::array kCheckpointCommands = {
+    Command{"show", "", "Show one checkpoint and its files",
+            SetUpCheckpointShow},
+    Command{"verify", "", "Compare files with their checksums",
+            SetUpCheckpointVerify},
+    Command{"export", "", "Write its weights for PyTorch and others",
+            SetUpCheckpointExport},
+    Command{"import", "", "Take weights of PyTorch and others",
+            SetUpCheckpointImport},
+    Command{"delete", "", "Delete checkpoints with their files",
+            SetUpCheckpointDelete},
+};
+
+std::span<const Command> CheckpointCommands() { return kCheckpointCommands; }
+
+constexpr std::array kDataCommands = {
+    Command{"fetch", "", "Download data sets and weights", SetUpDataFetch},
+    Command{"list", "", "Show what can be fetched and what is there",
+            SetUpDataList},
+    Command{"verify", "", "Compare files with their checksums",
+            SetUpDataVerify},
+};
+
+std::span<const Command> DataCommands() { return kDataCommands; }
 
 constexpr std::array kCommands = {
     Command{"create", "", "Run an experiment from a YAML file", SetUpCreate},
@@ -45,7 +82,7 @@ constexpr std::array kCommands = {
     Command{"predict", "", "Print what a checkpoint's model says of samples",
             SetUpPredict, /*rare=*/true},
     Command{"checkpoint", "", "Show, verify, export or delete checkpoints",
-            SetUpCheckpoint, /*rare=*/true},
+            /*set_up=*/nullptr, /*rare=*/true, CheckpointCommands},
     Command{"label", "", "Change the labels of experiments", SetUpLabel,
             /*rare=*/true},
     Command{"note", "", "Write a note on an experiment", SetUpNote,
@@ -66,7 +103,7 @@ constexpr std::array kCommands = {
             "Show the trials of this build and their hyperparameters",
             SetUpModels, /*rare=*/true},
     Command{"data", "", "Fetch, list and verify data sets and weights",
-            SetUpData, /*rare=*/true},
+            /*set_up=*/nullptr, /*rare=*/true, DataCommands},
     Command{"slots", "", "Show the GPUs and CPUs and who uses them", SetUpSlots,
             /*rare=*/true},
     Command{"version", "", "Show the versions of dtrain and its libraries",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,61 +25,35 @@ struct GlobalOptions {
   std::vector<std::string> argv;  // as it was typed, for the record
 };
 
-/// What the command line asks for: filled in while it is parsed, run after.
-struct Invocation {
-  GlobalOptions globals;
-  std::function<int()> run;  // gives the exit code
-};
+/// A command with its options, ready to be called: runs it and returns the exit
+/// code.
+using CommandRun = std::function<int(const GlobalOptions& globals)>;
 
-/// One subcommand. Adding one is a file `cli/<name>.cc` with its options,
-/// `SetUp…` and the command itself, and a row of the table in commands.cc.
+/// Binds `command` to its options, which the command line fills in later.
+template <typename Options>
+CommandRun RunWith(int (*command)(const Options&, const GlobalOptions&),
+                   const std::shared_ptr<Options>& options) {
+  return [command, options](const GlobalOptions& globals) {
+    return command(*options, globals);
+  };
+}
+
+/// Adds a command's options to `app` and returns what to run once they are
+/// parsed.
+using CommandSetUp = CommandRun(CLI::App& app);
+
+/// One command. Adding one is a file `cli/NAME.cc` with its options, `SetUpX`
+/// and the command itself, and a row of the tables in commands.cc.
 struct Command {
   std::string_view name;
   std::string_view alias;  // or empty
   std::string_view summary;
-  // Adds the command's options to `app` and a callback that fills in
-  // `invocation.run`.
-  void (*set_up)(CLI::App& app, Invocation& invocation);
-  bool rare = false;  // only its name is in the program's help
+  CommandSetUp* set_up;  // null for a command that only has subcommands
+  bool rare = false;     // only its name is in the program's help
+  std::span<const Command> (*subcommands)() = nullptr;
 };
 
-/// Every subcommand, in the order of the help.
+/// Every command, in the order of the help.
 std::span<const Command> Commands();
-
-void SetUpArchive(CLI::App& app, Invocation& invocation);
-void SetUpBackup(CLI::App& app, Invocation& invocation);
-void SetUpBest(CLI::App& app, Invocation& invocation);
-void SetUpCancel(CLI::App& app, Invocation& invocation);
-void SetUpCheckpoint(CLI::App& app, Invocation& invocation);
-void SetUpCheckpoints(CLI::App& app, Invocation& invocation);
-void SetUpConfig(CLI::App& app, Invocation& invocation);
-void SetUpContinue(CLI::App& app, Invocation& invocation);
-void SetUpCreate(CLI::App& app, Invocation& invocation);
-void SetUpData(CLI::App& app, Invocation& invocation);
-void SetUpDelete(CLI::App& app, Invocation& invocation);
-void SetUpDescribe(CLI::App& app, Invocation& invocation);
-void SetUpDoctor(CLI::App& app, Invocation& invocation);
-void SetUpEvaluate(CLI::App& app, Invocation& invocation);
-void SetUpGc(CLI::App& app, Invocation& invocation);
-void SetUpInit(CLI::App& app, Invocation& invocation);
-void SetUpKill(CLI::App& app, Invocation& invocation);
-void SetUpLabel(CLI::App& app, Invocation& invocation);
-void SetUpList(CLI::App& app, Invocation& invocation);
-void SetUpLogs(CLI::App& app, Invocation& invocation);
-void SetUpMetrics(CLI::App& app, Invocation& invocation);
-void SetUpModels(CLI::App& app, Invocation& invocation);
-void SetUpNote(CLI::App& app, Invocation& invocation);
-void SetUpPause(CLI::App& app, Invocation& invocation);
-void SetUpPlot(CLI::App& app, Invocation& invocation);
-void SetUpPredict(CLI::App& app, Invocation& invocation);
-void SetUpPreviewSearch(CLI::App& app, Invocation& invocation);
-void SetUpReproduce(CLI::App& app, Invocation& invocation);
-void SetUpResume(CLI::App& app, Invocation& invocation);
-void SetUpSlots(CLI::App& app, Invocation& invocation);
-void SetUpTrials(CLI::App& app, Invocation& invocation);
-void SetUpUnarchive(CLI::App& app, Invocation& invocation);
-void SetUpValidate(CLI::App& app, Invocation& invocation);
-void SetUpVersion(CLI::App& app, Invocation& invocation);
-void SetUpWait(CLI::App& app, Invocation& invocation);
 
 }  // namespace dtrain

@@ -92,7 +92,7 @@ int Config(const ConfigOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpConfig(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpConfig(CLI::App& app) {
   auto options = std::make_shared<ConfigOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddJsonOption(app, *options);
@@ -102,11 +102,7 @@ void SetUpConfig(CLI::App& app, Invocation& invocation) {
       .IsPath();
   AddFlag(app, "--original", options->original,
           "The file as it was given, not as it was run");
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Config(*options, invocation.globals);
-    };
-  });
+  return RunWith(Config, options);
 }
 
 }  // namespace dtrain

@@ -95,7 +95,7 @@ int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpContinue(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpContinue(CLI::App& app) {
   auto options = std::make_shared<ContinueOptions>();
   AddOption(app, "SOURCE", options->source,
             "Experiment, trial as EXP.N, or checkpoint by its first characters")
@@ -113,11 +113,7 @@ void SetUpContinue(CLI::App& app, Invocation& invocation) {
   AddOption(app, "--name", options->name, "Name of the new experiment");
   AddOption(app, "--label", options->labels, "One more label").OneEach();
   AddRunFlags(app, options->run);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Continue(*options, invocation.globals);
-    };
-  });
+  return RunWith(Continue, options);
 }
 
 }  // namespace dtrain

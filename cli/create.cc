@@ -171,7 +171,7 @@ int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpCreate(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpCreate(CLI::App& app) {
   auto options = std::make_shared<CreateOptions>();
   AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
       .Required()
@@ -194,11 +194,7 @@ void SetUpCreate(CLI::App& app, Invocation& invocation) {
   // The error that it is for names it.
   AddFlag(app, "--allow-unread", options->allow_unread, /*help=*/"");
   AddRunFlags(app, options->run);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return CheckAndCreate(*options, invocation.globals);
-    };
-  });
+  return RunWith(CheckAndCreate, options);
 }
 
 }  // namespace dtrain

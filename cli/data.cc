@@ -18,21 +18,4 @@ std::vector<std::filesystem::path> DataPlaces(const std::string& to) {
   return places;
 }
 
-void SetUpData(CLI::App& app, Invocation& invocation) {
-  OnParsed(app, [&app] {
-    if (HasNamedSubcommand(app)) return;
-    throw Error(ErrorKind::kUsage,
-                "data: what of it? give fetch, list or verify; see 'dtrain "
-                "data --help'");
-  });
-  SetUpDataFetch(AddSubcommand(app, "fetch", "Download data sets and weights"),
-                 invocation);
-  SetUpDataList(
-      AddSubcommand(app, "list", "Show what can be fetched and what is there"),
-      invocation);
-  SetUpDataVerify(
-      AddSubcommand(app, "verify", "Compare files with their checksums"),
-      invocation);
-}
-
 }  // namespace dtrain

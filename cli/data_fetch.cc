@@ -88,7 +88,7 @@ int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpDataFetch(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpDataFetch(CLI::App& app) {
   auto options = std::make_shared<DataFetchOptions>();
   AddOption(app, "NAME", options->names, "Sets, as 'dtrain data list' has them")
       .Required();
@@ -102,11 +102,7 @@ void SetUpDataFetch(CLI::App& app, Invocation& invocation) {
       .IsPath();
   AddFlag(app, "--force", options->force, "Fetch even what is there and good");
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return DataFetch(*options, invocation.globals);
-    };
-  });
+  return RunWith(DataFetch, options);
 }
 
 }  // namespace dtrain

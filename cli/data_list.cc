@@ -69,18 +69,14 @@ int DataList(const DataListOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpDataList(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpDataList(CLI::App& app) {
   auto options = std::make_shared<DataListOptions>();
   AddOption(app, "--to", options->to,
             "Look in this data directory, not in the usual ones")
       .TypeName("DIR")
       .IsPath();
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return DataList(*options, invocation.globals);
-    };
-  });
+  return RunWith(DataList, options);
 }
 
 }  // namespace dtrain

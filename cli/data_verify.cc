@@ -117,7 +117,7 @@ int DataVerify(const DataVerifyOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpDataVerify(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpDataVerify(CLI::App& app) {
   auto options = std::make_shared<DataVerifyOptions>();
   AddOption(app, "NAME", options->names, "Sets; none: all that are there");
   AddOption(app, "--to", options->to,
@@ -125,11 +125,7 @@ void SetUpDataVerify(CLI::App& app, Invocation& invocation) {
       .TypeName("DIR")
       .IsPath();
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return DataVerify(*options, invocation.globals);
-    };
-  });
+  return RunWith(DataVerify, options);
 }
 
 }  // namespace dtrain

@@ -106,16 +106,12 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpDelete(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpDelete(CLI::App& app) {
   auto options = std::make_shared<DeleteOptions>();
   AddOption(app, "EXP", options->experiments, "Experiments").Required();
   AddFlag(app, "-y,--yes", options->yes, "Do not ask");
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Delete(*options, invocation.globals);
-    };
-  });
+  return RunWith(Delete, options);
 }
 
 }  // namespace dtrain

@@ -201,16 +201,12 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpDescribe(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpDescribe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
   AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
       .Required();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Describe(*options, invocation.globals);
-    };
-  });
+  return RunWith(Describe, options);
 }
 
 }  // namespace dtrain

@@ -104,14 +104,10 @@ int Doctor(const DoctorOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpDoctor(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpDoctor(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Doctor(*options, invocation.globals);
-    };
-  });
+  return RunWith(Doctor, options);
 }
 
 }  // namespace dtrain

@@ -110,17 +110,13 @@ int EvaluateCheckpoint(const EvaluateOptions& options,
 
 }  // namespace
 
-void SetUpEvaluate(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpEvaluate(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
   AddCheckpointUseOptions(app, *options);
   AddFlag(app, "--record", options->record,
           "Store the result with the trial; 'describe EXP.N' shows it");
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return EvaluateCheckpoint(*options, invocation.globals);
-    };
-  });
+  return RunWith(EvaluateCheckpoint, options);
 }
 
 }  // namespace dtrain

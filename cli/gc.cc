@@ -96,16 +96,12 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpGc(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpGc(CLI::App& app) {
   auto options = std::make_shared<GcOptions>();
   AddOption(app, "EXP", options->experiments, "Experiments; none: all");
   AddFlag(app, "--dry-run", options->dry_run, "Only say what would go");
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Gc(*options, invocation.globals);
-    };
-  });
+  return RunWith(Gc, options);
 }
 
 }  // namespace dtrain

@@ -121,18 +121,14 @@ int Init(const InitOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpInit(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpInit(CLI::App& app) {
   auto options = std::make_shared<InitOptions>();
   AddOption(app, "DIR", options->directory,
             "Directory to make; existing files stay")
       .Required()
       .IsPath();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Init(*options, invocation.globals);
-    };
-  });
+  return RunWith(Init, options);
 }
 
 }  // namespace dtrain

@@ -6,16 +6,14 @@
 
 namespace dtrain {
 
-void SetUpKill(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpKill(CLI::App& app) {
   auto options = std::make_shared<RequestOptions>();
   AddOption(app, "EXP", options->targets, "Experiments, or trials as EXP.N")
       .Required();
   AddRequestOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Request(RequestKind::kKill, *options, invocation.globals);
-    };
-  });
+  return [options](const GlobalOptions& globals) {
+    return Request(RequestKind::kKill, *options, globals);
+  };
 }
 
 }  // namespace dtrain

@@ -75,7 +75,7 @@ int Label(const LabelOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpLabel(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpLabel(CLI::App& app) {
   auto options = std::make_shared<LabelOptions>();
   AddOption(app, "EXP", options->experiments, "Experiments").Required();
   AddOption(app, "--add", options->add, "A label to add (repeatable)")
@@ -83,11 +83,7 @@ void SetUpLabel(CLI::App& app, Invocation& invocation) {
   AddOption(app, "--remove", options->remove, "One to remove (repeatable)")
       .OneEach();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Label(*options, invocation.globals);
-    };
-  });
+  return RunWith(Label, options);
 }
 
 }  // namespace dtrain

@@ -196,7 +196,7 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpList(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpList(CLI::App& app) {
   auto options = std::make_shared<ListOptions>();
   AddFlag(app, "-a,--all", options->all, "Archived experiments too");
   AddOption(app, "--state", options->state, "Only those in this state");
@@ -210,11 +210,7 @@ void SetUpList(CLI::App& app, Invocation& invocation) {
       .AtLeast(0)
       .ShowDefault();
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return List(*options, invocation.globals);
-    };
-  });
+  return RunWith(List, options);
 }
 
 }  // namespace dtrain

@@ -170,7 +170,7 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpLogs(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpLogs(CLI::App& app) {
   auto options = std::make_shared<LogsOptions>();
   AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
       .Required();
@@ -197,11 +197,7 @@ void SetUpLogs(CLI::App& app, Invocation& invocation) {
   AddFlag(app, "--jsonl", options->jsonl, "A JSON object a line")
       .Excludes(json)
       .Excludes(raw);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Logs(*options, invocation.globals);
-    };
-  });
+  return RunWith(Logs, options);
 }
 
 }  // namespace dtrain

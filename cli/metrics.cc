@@ -108,7 +108,7 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpMetrics(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpMetrics(CLI::App& app) {
   auto options = std::make_shared<MetricsOptions>();
   AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
       .Required();
@@ -118,11 +118,7 @@ void SetUpMetrics(CLI::App& app, Invocation& invocation) {
   AddFlag(app, "--superseded", options->superseded,
           "Also values of earlier runs that a restart has passed");
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return ShowMetrics(*options, invocation.globals);
-    };
-  });
+  return RunWith(ShowMetrics, options);
 }
 
 }  // namespace dtrain

@@ -86,14 +86,10 @@ int Models(const ModelsOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpModels(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpModels(CLI::App& app) {
   auto options = std::make_shared<ModelsOptions>();
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Models(*options, invocation.globals);
-    };
-  });
+  return RunWith(Models, options);
 }
 
 }  // namespace dtrain

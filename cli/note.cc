@@ -55,17 +55,13 @@ int Note(const NoteOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpNote(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpNote(CLI::App& app) {
   auto options = std::make_shared<NoteOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddOption(app, "TEXT", options->text, "What to note; replaces what was");
   AddFlag(app, "--clear", options->clear, "Remove the note");
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Note(*options, invocation.globals);
-    };
-  });
+  return RunWith(Note, options);
 }
 
 }  // namespace dtrain

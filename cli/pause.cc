@@ -6,15 +6,13 @@
 
 namespace dtrain {
 
-void SetUpPause(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpPause(CLI::App& app) {
   auto options = std::make_shared<RequestOptions>();
   AddOption(app, "EXP", options->targets, "Experiments").Required();
   AddRequestOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Request(RequestKind::kPause, *options, invocation.globals);
-    };
-  });
+  return [options](const GlobalOptions& globals) {
+    return Request(RequestKind::kPause, *options, globals);
+  };
 }
 
 }  // namespace dtrain

@@ -108,7 +108,7 @@ int Plot(const PlotOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpPlot(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpPlot(CLI::App& app) {
   auto options = std::make_shared<PlotOptions>();
   AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
       .Required();
@@ -122,11 +122,7 @@ void SetUpPlot(CLI::App& app, Invocation& invocation) {
   AddOption(app, "--out", options->out, "Draw into this SVG file")
       .TypeName("FILE")
       .IsPath();
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Plot(*options, invocation.globals);
-    };
-  });
+  return RunWith(Plot, options);
 }
 
 }  // namespace dtrain

@@ -288,7 +288,7 @@ int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpPredict(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpPredict(CLI::App& app) {
   auto options = std::make_shared<PredictOptions>();
   AddCheckpointUseOptions(app, *options);
   AddOption(app, "INPUT", options->inputs,
@@ -303,11 +303,7 @@ void SetUpPredict(CLI::App& app, Invocation& invocation) {
   AddFlag(app, "--features", options->features,
           "What the model makes of a sample before it judges it");
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return PredictWith(*options, invocation.globals);
-    };
-  });
+  return RunWith(PredictWith, options);
 }
 
 }  // namespace dtrain

@@ -185,7 +185,7 @@ int PreviewSearch(const PreviewSearchOptions& options,
 
 }  // namespace
 
-void SetUpPreviewSearch(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpPreviewSearch(CLI::App& app) {
   auto options = std::make_shared<PreviewSearchOptions>();
   AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
       .Required()
@@ -218,11 +218,7 @@ void SetUpPreviewSearch(CLI::App& app, Invocation& invocation) {
   SetFooter(
       app,
       "Trials are numbered from 1 in text, and from 0 in --json and --fail");
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return PreviewSearch(*options, invocation.globals);
-    };
-  });
+  return RunWith(PreviewSearch, options);
 }
 
 }  // namespace dtrain

@@ -211,7 +211,7 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpReproduce(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpReproduce(CLI::App& app) {
   auto options = std::make_shared<ReproduceOptions>();
   AddOption(app, "EXP.N", options->trial, "Trial").Required();
   AddOption(app, "--tolerance", options->tolerance_text,
@@ -221,11 +221,7 @@ void SetUpReproduce(CLI::App& app, Invocation& invocation) {
             "Run nothing, compare with this trial")
       .TypeName("EXP.N");
   AddRunFlags(app, options->run);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Reproduce(*options, invocation.globals);
-    };
-  });
+  return RunWith(Reproduce, options);
 }
 
 }  // namespace dtrain

@@ -122,15 +122,11 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpResume(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpResume(CLI::App& app) {
   auto options = std::make_shared<ResumeOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddRunFlags(app, options->run);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Resume(*options, invocation.globals);
-    };
-  });
+  return RunWith(Resume, options);
 }
 
 }  // namespace dtrain

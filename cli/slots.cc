@@ -112,14 +112,10 @@ int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpSlots(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpSlots(CLI::App& app) {
   auto options = std::make_shared<SlotsOptions>();
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Slots(*options, invocation.globals);
-    };
-  });
+  return RunWith(Slots, options);
 }
 
 }  // namespace dtrain

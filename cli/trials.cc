@@ -90,7 +90,7 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpTrials(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpTrials(CLI::App& app) {
   auto options = std::make_shared<TrialsOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment").Required();
   AddOption(app, "--sort", options->sort,
@@ -99,11 +99,7 @@ void SetUpTrials(CLI::App& app, Invocation& invocation) {
       .AtLeast(0)
       .ShowDefault();
   AddTableOptions(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Trials(*options, invocation.globals);
-    };
-  });
+  return RunWith(Trials, options);
 }
 
 }  // namespace dtrain

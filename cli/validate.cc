@@ -25,8 +25,8 @@ struct ValidateOptions : JsonOption {
 };
 
 // With --keys the YAML alone, else all that `create` would look at.
-ConfigResult Check(const ValidateOptions& options,
-                   const GlobalOptions& globals) {
+ConfigResult CheckConfig(const ValidateOptions& options,
+                         const GlobalOptions& globals) {
   const std::string text = ReadConfigFile(options.config);
   const auto context = ContextDirectory(options.config, options.context);
   ConfigResult result =
@@ -58,7 +58,7 @@ int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
   CheckCiFlags(options.ci);
   ConfigResult result;
   try {
-    result = Check(options, globals);
+    result = CheckConfig(options, globals);
   } catch (const Error& error) {
     PrintValidation(options, result, error.what());
     WriteCiRefusal(options.ci, options.config, {}, error);
@@ -82,7 +82,7 @@ int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpValidate(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpValidate(CLI::App& app) {
   auto options = std::make_shared<ValidateOptions>();
   AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
       .Required()
@@ -103,11 +103,7 @@ void SetUpValidate(CLI::App& app, Invocation& invocation) {
       .Excludes(here);
   AddJsonOption(app, *options);
   AddCiFlags(app, options->ci);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Validate(*options, invocation.globals);
-    };
-  });
+  return RunWith(Validate, options);
 }
 
 }  // namespace dtrain

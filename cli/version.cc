@@ -30,12 +30,10 @@ int Version(const VersionOptions& options) {
 
 }  // namespace
 
-void SetUpVersion(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpVersion(CLI::App& app) {
   auto options = std::make_shared<VersionOptions>();
   AddJsonOption(app, *options);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options] { return Version(*options); };
-  });
+  return [options](const GlobalOptions&) { return Version(*options); };
 }
 
 }  // namespace dtrain

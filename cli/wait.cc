@@ -148,7 +148,7 @@ int Wait(const WaitOptions& options, const GlobalOptions& globals) {
 
 }  // namespace
 
-void SetUpWait(CLI::App& app, Invocation& invocation) {
+CommandRun SetUpWait(CLI::App& app) {
   auto options = std::make_shared<WaitOptions>();
   AddOption(app, "EXP", options->experiments, "Experiments").Required();
   AddOption(app, "--require", options->requirements,
@@ -158,11 +158,7 @@ void SetUpWait(CLI::App& app, Invocation& invocation) {
             "Exit 124 after this time: 90, 30m, 1.5h");
   AddJsonOption(app, *options);
   AddCiFlags(app, options->ci);
-  OnParsed(app, [options, &invocation] {
-    invocation.run = [options, &invocation] {
-      return Wait(*options, invocation.globals);
-    };
-  });
+  return RunWith(Wait, options);
 }
 
 }  // namespace dtrain
