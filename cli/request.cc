@@ -1,20 +1,33 @@
-#include "cli/request.h"
-
 #include <algorithm>
 #include <ctime>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include "cli/command_line.h"
+#include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
+#include "engine/store/record_rows.h"
+
+// `pause`, `cancel` and `kill` write a row for each target into the store. The
+// runner of the experiment reads it, acts, and records the new state, for which
+// the command waits. An experiment without a runner has nobody to read the row:
+// only `cancel` can act then, and does so itself, under the runner's lock.
 
 namespace dtrain {
 namespace {
+
+struct RequestOptions : JsonOption {
+  std::vector<std::string> targets;
+  std::string timeout = "2m";
+  bool no_wait = false;
+};
 
 // One target, and how far it has come.
 struct Asked {
@@ -184,16 +197,8 @@ std::vector<Asked> Parse(RequestKind kind, const RequestOptions& options,
   return all;
 }
 
-}  // namespace
-
-void AddRequestOptions(CLI::App& app, RequestOptions& options) {
-  AddOption(app, "--timeout", options.timeout,
-            "Exit 124 if it takes longer: 90, 30m")
-      .ShowDefault();
-  AddFlag(app, "--no-wait", options.no_wait, "Ask, and do not wait for it");
-  AddJsonOption(app, options);
-}
-
+// Records the requests for all targets that have a runner in one transaction,
+// so that a target that does not exist leaves the others alone.
 int Request(RequestKind kind, const RequestOptions& options,
             const GlobalOptions& globals) {
   const Duration timeout = ParseDuration(options.timeout, "--timeout");
@@ -217,6 +222,35 @@ int Request(RequestKind kind, const RequestOptions& options,
                         NamedCommand(CommandFor(globals, "list")) +
                         ", or wait longer with --timeout");
   return kExitTimeout;
+}
+
+CommandRun SetUpRequest(CLI::App& app, RequestKind kind,
+                        const std::string& targets) {
+  auto options = std::make_shared<RequestOptions>();
+  AddOption(app, "EXP", options->targets, targets).Required();
+  AddOption(app, "--timeout", options->timeout,
+            "Exit 124 if it takes longer: 90, 30m")
+      .ShowDefault();
+  AddFlag(app, "--no-wait", options->no_wait, "Ask, and do not wait for it");
+  AddJsonOption(app, *options);
+  return [kind, options](const GlobalOptions& globals) {
+    return Request(kind, *options, globals);
+  };
+}
+
+}  // namespace
+
+CommandRun SetUpPause(CLI::App& app) {
+  return SetUpRequest(app, RequestKind::kPause, "Experiments");
+}
+
+CommandRun SetUpCancel(CLI::App& app) {
+  return SetUpRequest(app, RequestKind::kCancel, "Experiments");
+}
+
+CommandRun SetUpKill(CLI::App& app) {
+  return SetUpRequest(app, RequestKind::kKill,
+                      "Experiments, or trials as EXP.N");
 }
 
 }  // namespace dtrain
