@@ -2,23 +2,130 @@
 #include <deque>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <ostream>
 #include <set>
+#include <string>
+#include <utility>
 
 #include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/log_printer.h"
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/json_view.h"
 #include "engine/report/log_filter.h"
 #include "engine/report/log_merger.h"
+#include "engine/report/plain_reporter.h"
+#include "engine/report/terminal.h"
 
 namespace dtrain {
 namespace {
+
+enum class LogForm { kText, kJson, kJsonLines };
+
+struct LogStyle {
+  LogForm form = LogForm::kText;
+  bool timestamps = false;
+  bool raw = false;  // without a prefix; bytes as written, but on a terminal
+  TerminalMode mode;
+};
+
+// Prints records of logs one after another: text prefixed by the trial (and
+// the rank, where it is not 0); or JSON. All of it is escaped where a terminal
+// would obey it.
+class LogPrinter {
+ public:
+  LogPrinter(std::ostream& out, LogStyle style)
+      : out_(out), style_(std::move(style)) {}
+
+  void Print(const MergedRecord& merged);
+  // Ends the document or the line that is open. Call it once, at the end.
+  void Finish();
+
+ private:
+  std::string Json(const MergedRecord& merged) const;
+  void PrintText(const MergedRecord& merged);
+  bool GoesOn(const MergedRecord& merged) const;
+
+  std::ostream& out_;
+  LogStyle style_;
+  bool first_ = true;
+  // The record whose line is not ended: a longer one was cut.
+  std::optional<MergedRecord> open_;
+};
+
+std::string Prefix(const MergedRecord& merged, bool timestamps) {
+  std::string prefix = ToString(merged.trial);
+  if (merged.record.rank > 0) {
+    prefix += "/" + std::to_string(merged.record.rank);
+  }
+  if (timestamps) prefix += " " + FormatTimestamp(merged.record.time);
+  return prefix + " | ";
+}
+
+void LogPrinter::Print(const MergedRecord& merged) {
+  switch (style_.form) {
+    case LogForm::kText:
+      PrintText(merged);
+      break;
+    case LogForm::kJson:
+      out_ << (first_ ? "{\"logs\": [\n" : ",\n") << Json(merged);
+      break;
+    case LogForm::kJsonLines:
+      out_ << Json(merged) << '\n';
+      break;
+  }
+  first_ = false;
+}
+
+std::string LogPrinter::Json(const MergedRecord& merged) const {
+  return DumpJson(LogJson(merged.trial, merged.record), /*indent=*/-1,
+                  style_.mode.terminal);
+}
+
+void LogPrinter::Finish() {
+  if (open_) out_ << '\n';
+  open_.reset();
+  if (style_.form == LogForm::kJson) {
+    out_ << (first_ ? "{\"logs\": []}\n" : "\n]}\n");
+  }
+}
+
+void LogPrinter::PrintText(const MergedRecord& merged) {
+  const bool goes_on = GoesOn(merged);
+  if (open_ && !goes_on) out_ << '\n';
+  if (!goes_on && !style_.raw) {
+    out_ << Paint(style_.mode, Tone::kDim, Prefix(merged, style_.timestamps));
+  }
+  const std::string& text = merged.record.text;
+  if (!style_.mode.terminal) {
+    out_ << text;
+  } else if (style_.raw) {
+    out_ << EscapeForTerminal(text);
+  } else {
+    out_ << Paint(style_.mode, ToneOf(merged.record.level),
+                  EscapeForTerminal(text));
+  }
+  open_.reset();
+  if (merged.record.partial) {
+    open_ = merged;
+  } else {
+    out_ << '\n';
+  }
+}
+
+// Whether the record is the rest of the line that is open.
+bool LogPrinter::GoesOn(const MergedRecord& merged) const {
+  return open_ && open_->trial == merged.trial &&
+         open_->record.rank == merged.record.rank &&
+         open_->record.from_stderr == merged.record.from_stderr;
+}
 
 struct LogsOptions {
   std::string target;

@@ -16,13 +16,13 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/image_inputs.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/json_number.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
+#include "engine/image/image_name.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"
 
@@ -30,6 +30,47 @@ namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::vector<fs::path> ImagesBelow(const fs::path& directory) try {
+  std::vector<fs::path> images;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file() && IsImageName(entry.path().filename())) {
+      images.push_back(entry.path());
+    }
+  }
+  if (images.empty()) {
+    throw Error(ErrorKind::kUsage,
+                directory.string() +
+                    ": has no .jpg, .jpeg or .png file; name images, or a "
+                    "directory of them");
+  }
+  std::ranges::sort(images);
+  return images;
+} catch (const fs::filesystem_error& error) {
+  throw Error(ErrorKind::kUsage, error.path1().string() + ": cannot read: " +
+                                     error.code().message());
+}
+
+// Returns the images that a user names: files as they are named, and of each
+// directory all .jpg, .jpeg and .png files of its tree, sorted by name. Opens
+// none of them. Throws Error(kUsage) for a path that does not exist and for a
+// directory without images.
+std::vector<fs::path> FindImages(const std::vector<std::string>& inputs) {
+  std::vector<fs::path> images;
+  for (const std::string& input : inputs) {
+    std::error_code ignored;
+    if (fs::is_directory(input, ignored)) {
+      const auto below = ImagesBelow(input);
+      images.insert(images.end(), below.begin(), below.end());
+    } else if (fs::exists(input, ignored)) {
+      images.emplace_back(input);
+    } else {
+      throw Error(ErrorKind::kUsage,
+                  input + ": there is no such image or directory");
+    }
+  }
+  return images;
+}
 
 struct PredictOptions : TableOptions, CheckpointUseOptions {
   std::vector<std::string> inputs;
@@ -61,9 +102,9 @@ class Predictions {
     }
   }
 
-  /// The names of all classes; empty if they have none.
+  // The names of all classes; empty if they have none.
   const std::vector<std::string>& names() const { return names_; }
-  /// Empty if the class has none.
+  // Empty if the class has none.
   std::string NameOf(std::int64_t label) const {
     const bool known = label >= 0 && label < std::ssize(names_);
     return known ? names_[static_cast<std::size_t>(label)] : "";
