@@ -1,7 +1,13 @@
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -11,20 +17,244 @@
 #include "cli/many_nodes.h"
 #include "cli/output.h"
 #include "cli/own_model.h"
-#include "cli/plan.h"
 #include "cli/provenance.h"
 #include "cli/record_experiment.h"
-#include "cli/rehearsal.h"
 #include "cli/run_experiment.h"
 #include "cli/run_options.h"
 #include "cli/secrets.h"
 #include "cli/slot_choice.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/context/context_list.h"
+#include "engine/os/files.h"
+#include "engine/report/search_preview.h"
+#include "engine/run/reporter.h"
 #include "engine/run/runner.h"
+#include "engine/slots/slots.h"
+#include "engine/store/store.h"
+#include "searchers/rehearsal_searcher.h"
+#include "searchers/search_plan.h"
+#include "searchers/simulation.h"
 
 namespace dtrain {
 namespace {
+
+std::string LengthText(const ExperimentConfig& config) {
+  if (config.searcher.max_length == 0) return "the length that it decides";
+  return std::to_string(config.searcher.max_length) + " " +
+         std::string(UnitName(config.length_unit));
+}
+
+nlohmann::json ContextPlanJson(const std::optional<ContextList>& context) {
+  if (!context) return nullptr;
+  return {{"files", context->files.size()}, {"bytes", context->bytes}};
+}
+
+std::string ContextText(const std::optional<ContextList>& context) {
+  if (!context) return "";
+  return ", and store " +
+         ContextSize(std::ssize(context->files), context->bytes) + " of " +
+         context->directory.string();
+}
+
+std::int64_t TrialsOf(const SearchPlan& plan) {
+  std::int64_t trials = 0;
+  for (const PlanRow& row : plan.rows) trials += row.trials;
+  return trials;
+}
+
+// How many of the trials are expected to train to the end, where not all are.
+std::string ReachText(const std::optional<ExpectedSearch>& expected,
+                      std::int64_t max_length) {
+  if (!expected || expected->simulations == 0) return "";
+  const ExpectedRange range = expected->trials.at(max_length);
+  return " (" + (range.max == 0 ? "none" : RangeText(range)) +
+         " expected to get that far)";
+}
+
+// What `create --dry-run` says on stdout: the experiment as it would run,
+// and what of its context would be stored.
+void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
+               const std::optional<ContextList>& context, bool json) {
+  const SearcherConfig& searcher = config.searcher;
+  const std::int64_t trials =
+      TrialsOf(PlanSearch(searcher, config.hyperparameters));
+  const auto expected = ExpectSearch(searcher, config.hyperparameters);
+  if (json) {
+    PrintJson({{"dry_run", true},
+               {"name", config.name},
+               {"entrypoint", EntrypointText(config)},
+               {"searcher", searcher.name},
+               {"metric", searcher.metric},
+               {"smaller_is_better", searcher.smaller_is_better},
+               {"max_trials", trials},
+               {"max_length", MaxLengthJson(config)},
+               {"expected", ExpectedJson(expected)},
+               {"slots", slots.ToString()},
+               {"context", ContextPlanJson(context)},
+               {"config", config.effective}});
+    return;
+  }
+  const std::string text =
+      "would run '" + config.name + "': " + searcher.name + " search for the " +
+      (searcher.smaller_is_better ? "least " : "greatest ") + searcher.metric +
+      " by " + EntrypointText(config) + ", up to " + std::to_string(trials) +
+      (trials == 1 ? " trial of " : " trials of ") + LengthText(config) +
+      ReachText(expected, searcher.max_length) + " on " + slots.ToString() +
+      ContextText(context);
+  std::cout << EscapeForTerminal(text) << "\n\n";
+  PrintYaml(ToYaml(config.effective));
+}
+
+// Of each trial, before and after it made room: enough for a schedule, an
+// accumulation over two batches, and a report to have happened.
+constexpr std::int64_t kBatches = 2;
+
+ExperimentConfig Shortened(const ExperimentConfig& config) {
+  ExperimentConfig test = config;
+  if (test.searcher.max_length == 0) {
+    // A program that decides its length is asked to end at its first
+    // validation.
+    test.searcher.name = "single";
+  } else {
+    test.searcher.name = kRehearsal;
+    test.searcher.max_trials = 2;
+    test.searcher.max_concurrent_trials = 1;
+    test.searcher.max_length = 2 * kBatches;
+    // A program reports in the unit that it is given.
+    if (!IsCommand(config)) test.length_unit = Unit::kBatches;
+  }
+  test.max_restarts = 0;
+  // One trial at a time, on however many slots.
+  if (!test.resources.all_slots) {
+    test.resources.max_slots =
+        std::max<std::int64_t>(1, std::llround(test.resources.slots_per_trial));
+  }
+  test.training.scheduling_unit = 1;
+  test.training.validation_batches = kBatches;
+  test.training.min_validation_period = {};
+  test.training.min_checkpoint_period = {};
+  test.training.early_stopping.reset();
+  test.checkpoints.path.clear();
+  test.source_checkpoint_uuid.clear();  // of another store
+  return test;
+}
+
+// What came to light.
+class Findings : public Reporter {
+ public:
+  void OnTraining(TrialId, const TrainingReport&) override { ++trainings_; }
+  void OnValidation(TrialId, const ValidationReport&, bool) override {
+    ++validations_;
+  }
+  void OnCheckpoint(TrialId, const CheckpointSaved& saved) override {
+    checkpoint_bytes_ = saved.bytes;
+  }
+  void OnTrialStarted(const TrialRow&, std::int64_t from) override {
+    if (from > 0) restored_ = true;
+  }
+  void OnTrialEnded(const TrialRow& trial,
+                    const std::vector<std::string>& last_lines) override {
+    if (trial.state != State::kError || !failure_.empty()) return;
+    failure_ = trial.reason;
+    last_lines_ = last_lines;
+  }
+  void OnUnread(TrialId, const std::vector<std::string>& names) override {
+    unread_.insert(names.begin(), names.end());
+  }
+
+  nlohmann::json Json(const RunResult& result) const {
+    return {{"passed", Passed(result)},
+            {"error", failure_.empty() ? nlohmann::json(nullptr)
+                                       : nlohmann::json(failure_)},
+            {"restored", restored_},
+            {"validations", validations_},
+            {"checkpoint_bytes", checkpoint_bytes_},
+            {"unread_hyperparameters", unread_},
+            {"seconds", result.seconds}};
+  }
+  bool Passed(const RunResult& result) const {
+    return result.state == State::kCompleted && failure_.empty();
+  }
+  std::string Text(const RunResult& result) const {
+    return "test passed in " +
+           FormatDuration(std::chrono::duration_cast<Duration>(
+               std::chrono::duration<double>(result.seconds))) +
+           ": trained, " + (validations_ > 0 ? "validated, " : "") +
+           (checkpoint_bytes_ > 0
+                ? "checkpointed (" + FormatBytes(checkpoint_bytes_) + "), " +
+                      (restored_ ? "restored" : "not restored")
+                : "made no checkpoint");
+  }
+
+  const std::string& failure() const { return failure_; }
+  const std::vector<std::string>& last_lines() const { return last_lines_; }
+  std::vector<std::string> unread() const {
+    return {unread_.begin(), unread_.end()};
+  }
+
+ private:
+  std::int64_t trainings_ = 0;
+  std::int64_t validations_ = 0;
+  std::int64_t checkpoint_bytes_ = 0;
+  bool restored_ = false;
+  std::string failure_;
+  std::vector<std::string> last_lines_;
+  std::set<std::string> unread_;
+};
+
+void Explain(const Findings& findings, const RunResult& result,
+             const GlobalOptions& globals) {
+  for (const std::string& line : findings.last_lines()) {
+    if (line != findings.failure()) Say(globals, line);
+  }
+  if (!findings.Passed(result)) {
+    SayError(globals, "the test failed: " + (findings.failure().empty()
+                                                 ? result.error
+                                                 : findings.failure()));
+  }
+  const std::vector<std::string> unread = findings.unread();
+  if (unread.empty()) return;
+  Say(globals, "warning: the trial never read the hyperparameter" +
+                   std::string(unread.size() == 1 ? " " : "s ") +
+                   Join(unread, ", "));
+}
+
+// `create --test`: everything that happens to a trial of `config`, once, with
+// a few batches: constructor, training, validation, checkpoint, making room
+// for another trial, restoring. In a store of its own, which is deleted. Says
+// what failed, and which hyperparameters nobody read. `library`: of the user's
+// own model, or empty; `context`: where a command runs. Gives the exit code: 1
+// if something failed.
+int Rehearse(const ExperimentConfig& config, const std::string& library,
+             const std::filesystem::path& context, bool json,
+             const GlobalOptions& globals) {
+  const ScratchDirectory scratch;
+  if (scratch.path().empty()) {
+    throw Error(ErrorKind::kFailed,
+                "cannot make a temporary directory; free some space or set "
+                "TMPDIR");
+  }
+  const ExperimentConfig test = Shortened(config);
+  Store store = Store::OpenForWriting(StoreLayout(scratch.path()));
+  const std::int64_t id = CreateExperiment(
+      store, test, "",
+      {{"context", std::filesystem::absolute(context).string()}},
+      Clock::System());
+  Findings findings;
+  const RunResult result = RunExperiment(store, id, test, {.library = library},
+                                         findings, Clock::System());
+  if (json) {
+    PrintJson(findings.Json(result));
+  } else if (findings.Passed(result)) {
+    std::cout << findings.Text(result) << '\n';
+  }
+  Explain(findings, result, globals);
+  if (result.signal != 0) return ExitCodeOf(result);
+  return findings.Passed(result) ? kExitDone : kExitFailed;
+}
 
 struct CreateOptions {
   std::string config;
