@@ -17,7 +17,7 @@
 #include "cli/output.h"
 #include "cli/store_change.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/uuid.h"

@@ -13,7 +13,7 @@
 #include "engine/base/text.h"
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
-#include "engine/store/record_rows.h"
+#include "engine/store/rows.h"
 
 // `pause`, `cancel` and `kill` write a row for each target into the store. The
 // runner of the experiment reads it, acts, and records the new state, for which

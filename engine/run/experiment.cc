@@ -17,7 +17,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/checkpoint/checkpoint_reader.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/run/experiment_state.h"
 #include "engine/run/search_results.h"
 #include "engine/store/file_system.h"

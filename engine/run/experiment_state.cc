@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/checkpoint_writer.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/context/working_tree.h"
 #include "engine/os/uuid.h"
 #include "engine/store/checkpoint_storage.h"
