@@ -212,9 +212,9 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   return Where(app) + text + "; see " + HelpHint(app);
 }
 
-// The words after the program's name, the last first, as CLI11 wants them.
-// For the value of "--name=" CLI11 would take the next word: here it is empty,
-// as that of "--name ''".
+// Returns the words after the program's name in reverse order, as CLI11 wants
+// them. "--name=" becomes "--name" with an empty value; CLI11 would take the
+// next word as its value.
 std::vector<std::string> ReversedWords(int argc, char** argv) {
   std::vector<std::string> words;
   bool options = true;

@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-/// What a file system has left for its users.
+/// Free bytes and inodes of a file system, as available to ordinary users.
 struct FreeSpace {
   std::int64_t bytes = -1;  // −1: unknown
   std::int64_t inodes = -1;

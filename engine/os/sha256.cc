@@ -63,7 +63,7 @@ struct Sha256::Context {
 namespace {
 
 constexpr std::size_t kDigestBytes = 32;
-// Of RFC 2104, for SHA-256.
+// HMAC parameters of RFC 2104: the block size of SHA-256 and the two pads.
 constexpr std::size_t kBlockBytes = 64;
 constexpr char kInnerPad = 0x36;
 constexpr char kOuterPad = 0x5c;
