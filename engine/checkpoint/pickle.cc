@@ -116,11 +116,6 @@ bool IsKnownGlobal(std::string_view module, std::string_view name) {
 // A network of ten thousand tensors with an optimizer's state has a tenth.
 constexpr std::size_t kMostValues = 4'000'000;
 
-std::string PickleGlobal::FullName() const {
-  const std::string full = std::string(module) + "." + std::string(name);
-  return Truncate(EscapeForTerminal(full), 100);
-}
-
 void PickleMachine::Fail(const std::string& fault) const {
   throw Error(ErrorKind::kFailed, what_ + ": its pickle " + fault);
 }
@@ -534,6 +529,11 @@ bool PickleParser::DoObject(Opcode opcode) {
 }
 
 }  // namespace
+
+std::string PickleGlobal::FullName() const {
+  const std::string full = std::string(module) + "." + std::string(name);
+  return Truncate(EscapeForTerminal(full), 100);
+}
 
 Pickle::Pickle(std::span<const std::byte> bytes, const std::string& what) {
   PickleParser parser(bytes, what);
