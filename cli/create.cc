@@ -143,7 +143,7 @@ ExperimentConfig Shortened(const ExperimentConfig& config) {
 }
 
 // What came to light.
-class Findings : public Reporter {
+class RehearsalFindings : public Reporter {
  public:
   void OnTraining(TrialId, const TrainingReport&) override { ++trainings_; }
   void OnValidation(TrialId, const ValidationReport&, bool) override {
@@ -205,7 +205,7 @@ class Findings : public Reporter {
   std::set<std::string> unread_;
 };
 
-void Explain(const Findings& findings, const RunResult& result,
+void Explain(const RehearsalFindings& findings, const RunResult& result,
              const GlobalOptions& globals) {
   for (const std::string& line : findings.last_lines()) {
     if (line != findings.failure()) Say(globals, line);
@@ -243,7 +243,7 @@ int Rehearse(const ExperimentConfig& config, const std::string& library,
       store, test, "",
       {{"context", std::filesystem::absolute(context).string()}},
       Clock::System());
-  Findings findings;
+  RehearsalFindings findings;
   const RunResult result = RunExperiment(store, id, test, {.library = library},
                                          findings, Clock::System());
   if (json) {

@@ -21,18 +21,18 @@ namespace {
 
 struct DoctorOptions : JsonOption {};
 
-void Append(Findings& all, Findings more) {
+void Append(DoctorFindings& all, DoctorFindings more) {
   std::ranges::move(more, std::back_inserter(all));
 }
 
-bool HasDamage(const Findings& findings) {
+bool HasDamage(const DoctorFindings& findings) {
   return std::ranges::any_of(findings, [](const Finding& finding) {
     return finding.kind == Finding::Kind::kDamage;
   });
 }
 
 void CheckStore(const StoreLayout& layout, const GlobalOptions& globals,
-                Findings& all) {
+                DoctorFindings& all) {
   std::error_code error;
   if (!std::filesystem::exists(layout.Database(), error)) {
     all.push_back(
@@ -62,7 +62,7 @@ std::string_view KindName(Finding::Kind kind) {
   return "";
 }
 
-void Print(const Findings& findings, const GlobalOptions& globals) {
+void Print(const DoctorFindings& findings, const GlobalOptions& globals) {
   const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
   for (const Finding& finding : findings) {
     const Tone tone = finding.kind == Finding::Kind::kWell     ? Tone::kGood
@@ -79,7 +79,7 @@ void Print(const Findings& findings, const GlobalOptions& globals) {
 
 int Doctor(const DoctorOptions& options, const GlobalOptions& globals) {
   const StoreLayout layout = FindStore(globals);
-  Findings findings;
+  DoctorFindings findings;
   CheckStore(layout, globals, findings);
   Append(findings, CheckMachine());
   const bool well = std::ranges::all_of(findings, [](const Finding& finding) {

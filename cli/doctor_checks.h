@@ -21,7 +21,7 @@ struct Finding {
   std::string text;  // one line: where, what, what to do
 };
 
-using Findings = std::vector<Finding>;
+using DoctorFindings = std::vector<Finding>;
 
 inline Finding Remark(const std::string& check, const std::string& text) {
   return {check, Finding::Kind::kRemark, text};
@@ -29,16 +29,17 @@ inline Finding Remark(const std::string& check, const std::string& text) {
 
 /// The checks of the database itself; what else is recorded is only to be
 /// trusted where they find no damage.
-Findings CheckDatabase(const Store& store);
+DoctorFindings CheckDatabase(const Store& store);
 /// Checkpoints, directories and runners against what is recorded of them.
-Findings CheckExperiments(const Store& store, const GlobalOptions& globals);
+DoctorFindings CheckExperiments(const Store& store,
+                                const GlobalOptions& globals);
 /// The recorded events of each search, fed to a fresh searcher, against the
 /// operations and the snapshot that were recorded with them.
-Findings CheckSearches(const Store& store,
-                       const std::vector<ExperimentRow>& rows);
+DoctorFindings CheckSearches(const Store& store,
+                             const std::vector<ExperimentRow>& rows);
 /// The library, the disk, file modes, the write lock, the write-ahead log.
-Findings CheckSurroundings(const StoreLayout& layout);
+DoctorFindings CheckSurroundings(const StoreLayout& layout);
 /// GPUs and slots of this machine.
-Findings CheckMachine();
+DoctorFindings CheckMachine();
 
 }  // namespace dtrain

@@ -26,7 +26,7 @@ constexpr std::size_t kMostLines = 20;
 
 void CheckCheckpoints(const Store& store, std::int64_t experiment,
                       const GlobalOptions& globals, std::size_t& good,
-                      Findings& findings) {
+                      DoctorFindings& findings) {
   const std::string command = NamedCommand(
       CommandFor(globals, "checkpoint verify " + std::to_string(experiment)));
   for (const CheckpointRow& row : store.Checkpoints(experiment)) {
@@ -56,7 +56,7 @@ void CheckCheckpoints(const Store& store, std::int64_t experiment,
 }
 
 void CheckExperiment(const Store& store, const ExperimentRow& row,
-                     const GlobalOptions& globals, Findings& findings) {
+                     const GlobalOptions& globals, DoctorFindings& findings) {
   const std::string id = std::to_string(row.id);
   if (row.state == State::kInterrupted) {
     findings.push_back(Remark(
@@ -89,7 +89,7 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
 
 // Reads the stored files of the experiment.
 void CheckContext(const Store& store, const ExperimentRow& row,
-                  std::size_t& good, Findings& findings) {
+                  std::size_t& good, DoctorFindings& findings) {
   const auto detail = store.Experiment(row.id);
   if (!detail || !detail->provenance.contains(kContextHash)) return;
   const auto problem = ContextProblem(store.layout(), row.id,
@@ -107,7 +107,7 @@ void CheckContext(const Store& store, const ExperimentRow& row,
 // Checkpoints of an experiment outside of the store that its record does not
 // have.
 void CheckStored(const Store& store, const ExperimentRow& experiment,
-                 const std::string& storage, Findings& findings) {
+                 const std::string& storage, DoctorFindings& findings) {
   // One that is just being made is not recorded yet.
   if (RunnerLock::Holder(store.layout().RunnerLock(experiment.id))) return;
   std::set<std::string> recorded;
@@ -130,7 +130,7 @@ void CheckStored(const Store& store, const ExperimentRow& experiment,
 
 void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
                   const std::string& storage, std::size_t checkpoints,
-                  Findings& findings) {
+                  DoctorFindings& findings) {
   const fs::path root = store.StorageRoot(storage);
   std::error_code error;
   if (!fs::exists(fs::symlink_status(root, error))) {
@@ -171,7 +171,7 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
 
 // The directories that checkpoint_storage named.
 void CheckStorages(const Store& store, const std::vector<ExperimentRow>& rows,
-                   Findings& findings) {
+                   DoctorFindings& findings) {
   std::map<std::string, std::size_t> checkpoints;
   for (const std::string& storage : store.Storages()) checkpoints[storage] = 0;
   if (checkpoints.empty()) return;
@@ -188,7 +188,7 @@ void CheckStorages(const Store& store, const std::vector<ExperimentRow>& rows,
 // Directories that no experiment of the record has.
 void CheckDirectories(const Store& store,
                       const std::vector<ExperimentRow>& rows,
-                      const GlobalOptions& globals, Findings& findings) {
+                      const GlobalOptions& globals, DoctorFindings& findings) {
   const std::string gc = NamedCommand(CommandFor(globals, "gc"));
   std::set<std::string> known;
   for (const ExperimentRow& row : rows) known.insert(std::to_string(row.id));
@@ -225,15 +225,15 @@ void CheckDirectories(const Store& store,
 }
 
 // At most so many of a kind, and how many there are.
-void Shorten(const std::string& check, Findings& findings) {
+void Shorten(const std::string& check, DoctorFindings& findings) {
   if (findings.size() <= kMostLines) return;
   const std::size_t more = findings.size() - kMostLines;
   findings.resize(kMostLines);
   findings.push_back(Remark(check, "and " + std::to_string(more) + " more"));
 }
 
-void Conclude(const std::string& check, const std::string& well, Findings& part,
-              Findings& all) {
+void Conclude(const std::string& check, const std::string& well,
+              DoctorFindings& part, DoctorFindings& all) {
   if (part.empty()) part.push_back({check, Finding::Kind::kWell, well});
   Shorten(check, part);
   all.insert(all.end(), part.begin(), part.end());
@@ -241,8 +241,8 @@ void Conclude(const std::string& check, const std::string& well, Findings& part,
 
 }  // namespace
 
-Findings CheckDatabase(const Store& store) {
-  Findings findings;
+DoctorFindings CheckDatabase(const Store& store) {
+  DoctorFindings findings;
   for (const std::string& problem : store.Problems()) {
     findings.push_back({"database", Finding::Kind::kDamage,
                         store.layout().Database().string() + ": " + problem +
@@ -257,11 +257,12 @@ Findings CheckDatabase(const Store& store) {
   return findings;
 }
 
-Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
+DoctorFindings CheckExperiments(const Store& store,
+                                const GlobalOptions& globals) {
   const auto rows = ListExperiments(store, /*archived=*/true);
-  Findings experiments;
-  Findings contexts;
-  Findings checkpoints;
+  DoctorFindings experiments;
+  DoctorFindings contexts;
+  DoctorFindings checkpoints;
   std::size_t whole = 0;
   std::size_t good = 0;
   for (const ExperimentRow& row : rows) {
@@ -271,8 +272,8 @@ Findings CheckExperiments(const Store& store, const GlobalOptions& globals) {
   }
   CheckDirectories(store, rows, globals, experiments);
   CheckStorages(store, rows, checkpoints);
-  Findings searches = CheckSearches(store, rows);
-  Findings all;
+  DoctorFindings searches = CheckSearches(store, rows);
+  DoctorFindings all;
   Conclude("experiments", std::to_string(rows.size()) + " experiments",
            experiments, all);
   Conclude("contexts",

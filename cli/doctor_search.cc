@@ -89,9 +89,9 @@ std::string CheckSearch(const Store& store, const ExperimentRow& row) {
 
 }  // namespace
 
-Findings CheckSearches(const Store& store,
-                       const std::vector<ExperimentRow>& rows) {
-  Findings findings;
+DoctorFindings CheckSearches(const Store& store,
+                             const std::vector<ExperimentRow>& rows) {
+  DoctorFindings findings;
   for (const ExperimentRow& row : rows) {
     std::string problem;
     try {

@@ -83,7 +83,7 @@ Finding CheckFileSystem(const fs::path& root) {
                     "it to a local disk, or let only one machine write to it");
 }
 
-void CheckMode(const fs::path& path, Findings& findings) {
+void CheckMode(const fs::path& path, DoctorFindings& findings) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || (status.st_mode & 077) == 0) return;
   std::array<char, 16> mode{};
@@ -96,8 +96,8 @@ void CheckMode(const fs::path& path, Findings& findings) {
                  " keeps it yours"));
 }
 
-Findings CheckModes(const StoreLayout& layout) {
-  Findings findings;
+DoctorFindings CheckModes(const StoreLayout& layout) {
+  DoctorFindings findings;
   CheckMode(layout.root(), findings);
   CheckMode(layout.Database(), findings);
   CheckMode(layout.WriteLock(), findings);
@@ -150,9 +150,9 @@ Finding CheckWal(const StoreLayout& layout) {
 
 }  // namespace
 
-Findings CheckSurroundings(const StoreLayout& layout) {
-  Findings findings = {CheckSqlite(), CheckDisk(layout.root()),
-                       CheckFileSystem(layout.root())};
+DoctorFindings CheckSurroundings(const StoreLayout& layout) {
+  DoctorFindings findings = {CheckSqlite(), CheckDisk(layout.root()),
+                             CheckFileSystem(layout.root())};
   for (Finding& finding : CheckModes(layout)) {
     findings.push_back(std::move(finding));
   }
@@ -161,14 +161,14 @@ Findings CheckSurroundings(const StoreLayout& layout) {
   return findings;
 }
 
-Findings CheckMachine() {
+DoctorFindings CheckMachine() {
   std::string problem;
   const auto gpus = FindGpus(std::chrono::seconds(10), &problem);
   const std::int64_t cpus = UsableCpus();
   std::size_t free = 0;
   const auto uses = SlotsInUse(gpus, cpus);
   for (const SlotUse& use : uses) free += use.free() ? 1 : 0;
-  Findings findings = {Well(
+  DoctorFindings findings = {Well(
       "slots", std::to_string(gpus.size()) + " GPUs, " + std::to_string(cpus) +
                    " CPUs; " + std::to_string(free) + " of " +
                    std::to_string(uses.size()) + " slots are free")};

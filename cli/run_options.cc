@@ -21,8 +21,8 @@ namespace {
 constexpr Duration kDiskWait = std::chrono::minutes(10);
 
 // Those that were noted, and what else is wrong.
-Diagnostics Findings(const RunRequest& request, const std::string& name,
-                     const Error& error) {
+Diagnostics DiagnosticsOf(const RunRequest& request, const std::string& name,
+                          const Error& error) {
   Diagnostics found = request.diagnostics;
   const bool told = std::ranges::any_of(found, [](const Diagnostic& one) {
     return one.severity == Severity::kError ||
@@ -41,7 +41,7 @@ void ReportError(const RunRequest& request, const std::string& name,
          refused ? nlohmann::json() : nlohmann::json(*request.experiment)},
         {"error", error.what()},
         {"exit_code", ExitCodeOf(error.kind())},
-        {"diagnostics", DiagnosticsJson(Findings(request, name, error))}};
+        {"diagnostics", DiagnosticsJson(DiagnosticsOf(request, name, error))}};
     if (request.json) {
       PrintJson(document);
     } else {
