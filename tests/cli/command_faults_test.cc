@@ -19,7 +19,8 @@ using testing::IsEmpty;
 using testing::StartsWith;
 
 // Trains as it should, 10 ms a batch: says where it is, and checkpoints every
-// ten batches and where it is asked to stop.
+// ten batches and where it is asked to stop. At batch `held_at` it waits for as
+// long as there is a file `held_file`, or until it is asked to stop.
 constexpr char kTrainer[] = R"(
 import json, os, select, sys, time
 t = json.load(open(os.environ["DTRAIN_TRIAL"]))
@@ -40,6 +41,9 @@ while order["type"] == "train":
         time.sleep(0.01)
         batches += 1
         say(type="training", batches=batches, metrics={"loss": 1 / batches})
+        while batches == held_at and os.path.exists(held_file):
+            if select.select([operations], [], [], 0.01)[0]:
+                break
         if select.select([operations], [], [], 0)[0]:
             save()
             sys.exit(0)
@@ -63,10 +67,28 @@ class CommandFaultsTest : public FaultRun {
     dtrain_.Write("program.sh", script);
     return Create(Yaml("sh program.sh", 10, rest));
   }
-  pid_t StartTrainer(int batches,
-                     const std::string& rest = "max_restarts: 2\n") const {
-    dtrain_.Write("trainer.py", kTrainer);
+  pid_t StartTrainer(int batches, const std::string& rest = "max_restarts: 2\n",
+                     int held_at = 0) const {
+    dtrain_.Write("trainer.py", "held_at = " + std::to_string(held_at) +
+                                    "\nheld_file = '" + HeldFile().string() +
+                                    "'\n" + kTrainer);
     return Start(Yaml("python3 trainer.py", batches, rest));
+  }
+  // Starts a trainer and returns the runner's process once batch `at` is
+  // recorded, where each process of the trial waits until ReleaseTrainer.
+  pid_t StartHeldTrainer(int batches, int at,
+                         const std::string& rest = "max_restarts: 2\n") const {
+    dtrain_.Write(HeldFile().filename(), "");
+    const pid_t runner = StartTrainer(batches, rest, at);
+    AwaitBatches(at);
+    return runner;
+  }
+  void ReleaseTrainer() const { std::filesystem::remove(HeldFile()); }
+  std::filesystem::path HeldFile() const {
+    return dtrain_.directory() / "trainer-is-held";
+  }
+  bool HaveAllEnded() const {
+    return Within(Seconds(60), [&] { return Processes().empty(); });
   }
   std::string Reason() const { return Trial().at("reason"); }
   std::string Logs() const { return Run({"logs", "1"}).out; }
@@ -185,29 +207,29 @@ TEST_F(CommandFaultsTest, AFloodOfOutputAndReportsIsTaken) {
 }
 
 TEST_F(CommandFaultsTest, GoesOnFromItsCheckpointAfterAPause) {
-  StartTrainer(150);
-  AwaitBatches(20);
+  StartHeldTrainer(150, /*at=*/25);
   EXPECT_EQ(Run({"pause", "1"}).code, 0);
   EXPECT_EQ(State(), "PAUSED");
   EXPECT_EQ(Trial().at("state"), "PAUSED");
-  const json batches = Trial().at("batches");
+  ReleaseTrainer();
 
   ExpectResumes();
 
   EXPECT_EQ(Trial().at("runs"), 2);
   EXPECT_EQ(Trial().at("restarts"), 0);
   EXPECT_EQ(Values("training", "loss").size(), 150u);
-  EXPECT_THAT(Logs(), HasSubstr("begins at " + batches.dump()));
+  EXPECT_THAT(Logs(), HasSubstr("begins at 25"));
 }
 
 TEST_F(CommandFaultsTest, BeginsAnewWhereItNeverCheckpoints) {
-  const pid_t runner = StartTrainer(60, "hyperparameters: {save: false}\n");
-  AwaitBatches(5);
+  const pid_t runner =
+      StartHeldTrainer(60, /*at=*/5, "hyperparameters: {save: false}\n");
   ::kill(runner, SIGSTOP);
   // Its word that it stops is heard by nobody, and its checkpoint by nobody.
   Shell("pkill -KILL -P " + std::to_string(runner) + "; kill -KILL " +
         std::to_string(runner));
-  EXPECT_TRUE(Within(Seconds(5), [&] { return Processes().empty(); }));
+  EXPECT_TRUE(HaveAllEnded());
+  ReleaseTrainer();
 
   ExpectResumes();
 
@@ -251,33 +273,34 @@ TEST_F(CommandFaultsTest, OneThatIgnoresAStopIsPausedAllTheSame) {
 }
 
 TEST_F(CommandFaultsTest, KilledProgramGoesOnFromItsCheckpoint) {
-  StartTrainer(100);
-  const pid_t trial = AwaitBatches(25);
-  Shell("kill -KILL $(pgrep -P " + std::to_string(trial) + ")");
+  StartHeldTrainer(100, /*at=*/25);
+  Shell("kill -KILL $(pgrep -P " + Trial().at("pid").dump() + ")");
+  ReleaseTrainer();
 
   EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
 
   EXPECT_EQ(Trial().at("restarts"), 1);
   EXPECT_EQ(Values("training", "loss").size(), 100u);
-  EXPECT_THAT(Logs(), testing::ContainsRegex("begins at [2-9]0"));
+  EXPECT_THAT(Logs(), HasSubstr("begins at 20"));
 }
 
 TEST_F(CommandFaultsTest, KilledTrialLeavesNoProgramBehind) {
-  StartTrainer(100);
-  ::kill(AwaitBatches(25), SIGKILL);
+  StartHeldTrainer(100, /*at=*/25);
+  ::kill(Trial().at("pid").get<pid_t>(), SIGKILL);
+  ReleaseTrainer();
   EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
   EXPECT_EQ(Trial().at("restarts"), 1);
-  EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
+  EXPECT_TRUE(HaveAllEnded());
   EXPECT_FALSE(
       std::filesystem::exists(StoreLayout(dtrain_.store()).Scratch({1, 1})));
 }
 
 TEST_F(CommandFaultsTest, GoesOnAfterItsRunnerWasKilled) {
-  const pid_t runner = StartTrainer(200);
-  AwaitBatches(25);
+  const pid_t runner = StartHeldTrainer(200, /*at=*/25);
   ::kill(runner, SIGKILL);
-  EXPECT_TRUE(Within(Seconds(3), [&] { return Processes().empty(); }));
+  EXPECT_TRUE(HaveAllEnded());
   EXPECT_EQ(State(), "INTERRUPTED");
+  ReleaseTrainer();
 
   ExpectResumes();
 
@@ -353,16 +376,18 @@ TEST_F(CommandFaultsTest, CheckpointThatWasGivenUpLeavesItsSpaceToTheNext) {
 }
 
 TEST_F(CommandFaultsTest, DamagedCheckpointIsGoneBackFrom) {
-  StartTrainer(150);
-  AwaitBatches(35);
+  StartHeldTrainer(150, /*at=*/35);
   EXPECT_EQ(Run({"pause", "1"}).code, 0);
-  Shell(
-      "f=$(ls -t store/experiments/1/trials/1/checkpoints/*/files/at | head "
-      "-n 1); echo x >$f");
+  ReleaseTrainer();
+  const std::string latest = Trial().at("checkpoint");
+  Shell("echo x >store/experiments/1/trials/1/checkpoints/" + latest +
+        "/files/at");
 
   ExpectResumes();
 
-  EXPECT_THAT(Run({"checkpoints", "1", "--json"}).out, HasSubstr("CORRUPT"));
+  EXPECT_EQ(Run({"checkpoint", "show", latest, "--json"}).Json().at("state"),
+            "CORRUPT");
+  EXPECT_THAT(Logs(), HasSubstr("begins at 30"));
   EXPECT_EQ(Values("training", "loss").size(), 150u);
 }
 
