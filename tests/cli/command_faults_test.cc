@@ -47,7 +47,8 @@ while order["type"] == "train":
         if select.select([operations], [], [], 0)[0]:
             save()
             sys.exit(0)
-        if batches % 10 == 0 and t["hyperparameters"].get("save", True):
+        saves = t["hyperparameters"].get("save", True)
+        if saves and batches % 10 == 0 and batches < order["until"]["batches"]:
             save()
     save()
     say(type="validation", batches=batches, metrics={"loss": 1 / batches})
@@ -376,7 +377,9 @@ TEST_F(CommandFaultsTest, CheckpointThatWasGivenUpLeavesItsSpaceToTheNext) {
 }
 
 TEST_F(CommandFaultsTest, DamagedCheckpointIsGoneBackFrom) {
-  StartHeldTrainer(150, /*at=*/35);
+  StartHeldTrainer(
+      150, /*at=*/35,
+      "max_restarts: 2\ncheckpoint_storage: {save_trial_latest: 2}\n");
   EXPECT_EQ(Run({"pause", "1"}).code, 0);
   ReleaseTrainer();
   const std::string latest = Trial().at("checkpoint");
