@@ -1,7 +1,11 @@
 #include "engine/store/backup.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,6 +28,7 @@ namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Field;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -45,11 +52,71 @@ class BackupTest : public testing::Test {
     return ErrorKind::kNotFound;
   }
 
+  // The rows of each table, each the texts of its columns with their types.
+  using Rows = std::map<std::string, std::vector<std::string>>;
+  static Rows RowsOf(const fs::path& file) {
+    Rows rows;
+    SQLite::Database database(file, SQLite::OPEN_READONLY);
+    SQLite::Statement tables(
+        database, "SELECT name FROM sqlite_schema WHERE type = 'table'");
+    while (tables.executeStep()) {
+      const std::string name = tables.getColumn(0);
+      SQLite::Statement all(database, "SELECT * FROM " + name);
+      rows[name];
+      while (all.executeStep()) rows[name].push_back(RowOf(all));
+    }
+    return rows;
+  }
+  static std::string RowOf(SQLite::Statement& row) {
+    std::string text;
+    for (int i = 0; i < row.getColumnCount(); ++i) {
+      text += row.getColumnName(i) + std::string("=") +
+              std::to_string(row.getColumn(i).getType()) + ":" +
+              row.getColumn(i).getString() + "; ";
+    }
+    return text;
+  }
+  static void FillEveryTable(Store& store) {
+    NewExperiment experiment = SampleExperiment();
+    experiment.storage = "/kept";
+    store.Write([&](StoreWriter& writer) {
+      const std::int64_t id = writer.AddExperiment(experiment);
+      const TrialId trial = {id, 1};
+      writer.SetNote(id, "the first");
+      writer.AddTrial(SampleTrial(id, 1));
+      writer.AddMetrics(trial, MetricKind::kTraining, 100, 0.5,
+                        {{"loss", 1}, {"bad", NAN}}, Timestamp(1), 1);
+      writer.AddValidation(trial, 0.25, 100, /*smaller_is_better=*/true, 1);
+      writer.AddProfile(trial, {.batches = 100, .gpu_bytes = 3});
+      CheckpointRow checkpoint = SampleCheckpoint(trial, 100, "aaaaaaaa");
+      checkpoint.storage = "/kept";
+      writer.AddCheckpoint(checkpoint);
+      writer.AddEvaluation({.trial = trial,
+                            .checkpoint = checkpoint.uuid,
+                            .split = "test",
+                            .metrics = {{"loss", 2}}});
+      writer.AddRequest(id, 1, RequestKind::kPause, Timestamp(2));
+      writer.AddSearcherEvent(id, {1, {{"type", "started"}}, {"create"}});
+      writer.AddSearcherSnapshot(id, 1, {{"state", "new"}});
+    });
+  }
+
   TemporaryDirectory directory_;
   StoreLayout layout_{directory_.path() / "store"};
   Store store_ = Store::OpenForWriting(layout_);
   fs::path copy_ = directory_.path() / "copy.db";
 };
+
+TEST_F(BackupTest, HasEveryRowOfEveryTable) {
+  FillEveryTable(store_);
+
+  store_.BackUp(copy_);
+
+  const auto rows = RowsOf(layout_.Database());
+  EXPECT_EQ(RowsOf(copy_), rows);
+  EXPECT_THAT(rows, testing::Each(Field(&Rows::value_type::second,
+                                        testing::Not(testing::IsEmpty()))));
+}
 
 TEST_F(BackupTest, HoldsAllThatWasCommittedInOneFile) {
   AddSample(store_, 1);

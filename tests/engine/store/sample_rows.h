@@ -43,6 +43,62 @@ inline CheckpointRow SampleCheckpoint(TrialId trial, std::int64_t batches,
           .time = Timestamp(3000)};
 }
 
+/// Returns all fields of a validation. Does not compile where one is missing.
+inline nlohmann::json FieldsOf(const std::optional<BestValidation>& row) {
+  if (!row) return nullptr;
+  const auto& [value, batches, checkpoint] = *row;
+  return {value, batches, checkpoint};
+}
+
+/// Returns all fields of a trial's row by name. Does not compile where one is
+/// missing.
+inline nlohmann::json FieldsOf(const TrialRow& row) {
+  const auto& [id, request_id, state, reason, hparams, seed, batches, rung,
+               best, latest, latest_checkpoint, restarts, failures, runs, pid,
+               pid_start, boot_id, created, started, ended, seconds] = row;
+  const auto ticks = [](const std::optional<Timestamp>& time) {
+    return time ? nlohmann::json(time->count()) : nlohmann::json();
+  };
+  return {{"id", ToString(id)},
+          {"request_id", request_id},
+          {"state", StateName(state)},
+          {"reason", reason},
+          {"hparams", hparams},
+          {"seed", seed},
+          {"batches", batches},
+          {"rung", rung},
+          {"best", FieldsOf(best)},
+          {"latest", FieldsOf(latest)},
+          {"latest_checkpoint", latest_checkpoint},
+          {"restarts", restarts},
+          {"failures", failures},
+          {"runs", runs},
+          {"pid", pid},
+          {"pid_start", pid_start},
+          {"boot_id", boot_id},
+          {"created", created.count()},
+          {"started", ticks(started)},
+          {"ended", ticks(ended)},
+          {"seconds", seconds}};
+}
+
+/// Returns all fields of a checkpoint's row by name. Does not compile where one
+/// is missing.
+inline nlohmann::json FieldsOf(const CheckpointRow& row) {
+  const auto& [uuid, trial, state, batches, epoch, bytes, files, metric,
+               storage, time] = row;
+  return {{"uuid", uuid},
+          {"trial", ToString(trial)},
+          {"state", state},
+          {"batches", batches},
+          {"epoch", epoch},
+          {"bytes", bytes},
+          {"files", files},
+          {"metric", metric ? nlohmann::json(*metric) : nlohmann::json()},
+          {"storage", storage},
+          {"time", time.count()}};
+}
+
 /// Adds an experiment with `trials` trials and gives its id.
 inline std::int64_t AddSample(Store& store, std::int64_t trials) {
   std::int64_t id = 0;

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/store/store.h"
 #include "tests/engine/store/sample_rows.h"
+#include "tests/support/field_names.h"
 
 namespace dtrain {
 namespace {
@@ -151,6 +152,31 @@ TEST_F(RecordQueriesTest, CheckpointComesBackWholeWithItsMetric) {
   EXPECT_EQ(rows[0].files["model.safetensors"], "ab");
   EXPECT_EQ(rows[0].metric, 0.25);
   EXPECT_EQ(rows[1].metric, std::nullopt);
+}
+
+TEST_F(RecordQueriesTest, EveryFieldOfACheckpointComesBack) {
+  NewExperiment experiment = SampleExperiment();
+  experiment.storage = "/kept";
+  CheckpointRow row = {.uuid = "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e",
+                       .trial = {3, 1},
+                       .state = "CORRUPT",
+                       .batches = 100,
+                       .epoch = 0.5,
+                       .bytes = 4096,
+                       .files = {{"model.safetensors", "ab"}},
+                       .metric = 0.25,
+                       .storage = "/kept",
+                       .time = Timestamp(3000)};
+  store_.Write([&](StoreWriter& writer) {
+    ASSERT_EQ(writer.AddExperiment(experiment), 3);
+    writer.AddTrial(SampleTrial(3, 1));
+    writer.AddCheckpoint(row);
+    writer.AddValidation(row.trial, 0.25, 100, /*smaller_is_better=*/true);
+  });
+
+  EXPECT_EQ(FieldsOf(store_.Checkpoints(3).at(0)), FieldsOf(row));
+  EXPECT_EQ(FieldsOf(store_.CheckpointByPrefix("cccc")), FieldsOf(row));
+  EXPECT_THAT(EqualFields(FieldsOf(row), FieldsOf(CheckpointRow{})), IsEmpty());
 }
 
 TEST_F(RecordQueriesTest, CheckpointKnowsWhereItLies) {

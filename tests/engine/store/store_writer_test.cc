@@ -8,12 +8,14 @@
 #include "engine/store/database.h"
 #include "engine/store/store.h"
 #include "tests/engine/store/sample_rows.h"
+#include "tests/support/field_names.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 class StoreWriterTest : public testing::Test {
  protected:
@@ -124,6 +126,53 @@ TEST_F(StoreWriterTest, TrialComesBackWhole) {
   EXPECT_EQ(trial.latest, std::nullopt);
   EXPECT_EQ(trial.latest_checkpoint, "");
   EXPECT_EQ(trial.created, Timestamp(2000));
+}
+
+// A process after the end: no trial has that, but a row can.
+TEST_F(StoreWriterTest, EveryFieldOfATrialComesBack) {
+  AddSample(store_, 1);
+  const TrialId id = {1, 1};
+  Write([&](StoreWriter& writer) {
+    writer.SetTrialState(id, State::kRunning, Timestamp(2500));
+    writer.AddCheckpoint(SampleCheckpoint(id, 100, "aaaaaaaa"));
+    writer.AddCheckpoint(SampleCheckpoint(id, 200, "bbbbbbbb"));
+    writer.AddCheckpoint(SampleCheckpoint(id, 300, "cccccccc"));
+    writer.AddValidation(id, 0.25, 100, /*smaller_is_better=*/true);
+    writer.AddValidation(id, 0.5, 200, /*smaller_is_better=*/true);
+    writer.SetTrialBatches(id, 400);
+    writer.SetTrialRung(id, 3);
+    writer.SetTrialRestarts(id, 5, 2);
+    writer.AddTrialSeconds(id, 7.5);
+    writer.SetTrialState(id, State::kError, Timestamp(9000), "late crash");
+    writer.SetTrialProcess(id, 4242, 777, "boot");
+  });
+
+  const nlohmann::json fields = FieldsOf(Trial(1));
+
+  EXPECT_EQ(fields,
+            nlohmann::json(
+                {{"id", "1.1"},
+                 {"request_id", "0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e"},
+                 {"state", "ERROR"},
+                 {"reason", "late crash"},
+                 {"hparams", {{"lr", 0.1}}},
+                 {"seed", 11},
+                 {"batches", 400},
+                 {"rung", 3},
+                 {"best", {0.25, 100, "aaaaaaaa-6f4c-4a38-9d6c-3f1a5b2c7d8e"}},
+                 {"latest", {0.5, 200, "bbbbbbbb-6f4c-4a38-9d6c-3f1a5b2c7d8e"}},
+                 {"latest_checkpoint", "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e"},
+                 {"restarts", 5},
+                 {"failures", 2},
+                 {"runs", 1},
+                 {"pid", 4242},
+                 {"pid_start", 777},
+                 {"boot_id", "boot"},
+                 {"created", 2000},
+                 {"started", 2500},
+                 {"ended", 9000},
+                 {"seconds", 7.5}}));
+  EXPECT_THAT(EqualFields(fields, FieldsOf(TrialRow{})), IsEmpty());
 }
 
 TEST_F(StoreWriterTest, EndedTrialsAreCountedOnce) {
