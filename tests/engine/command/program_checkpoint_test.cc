@@ -1,0 +1,88 @@
+#include "engine/command/program_checkpoint.h"
+
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/field_names.h"
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kUuid[] = "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e";
+
+json FieldsOf(const std::optional<MetricPoint>& point) {
+  if (!point) return nullptr;
+  const auto& [batches, metrics] = *point;
+  return {batches, metrics};
+}
+
+json FieldsOf(const std::map<std::string, MetricSum>& sums) {
+  json fields = json::object();
+  for (const auto& [name, sum] : sums) {
+    const auto& [total, weight, occasional] = sum;
+    fields[name] = {total, weight, occasional};
+  }
+  return fields;
+}
+
+// Returns all fields by name. Does not compile where one is missing.
+json FieldsOf(const ProgramState& state) {
+  const auto& [trainer, epoch, count] = state;
+  const auto& [batches, sums, last_training, last_validation, best_validation,
+               ended, early_stop, unacknowledged] = trainer;
+  json messages = json::array();
+  for (const TrialMessage& message : unacknowledged) {
+    messages.push_back(Encode(message));
+  }
+  return {
+      {"epoch", epoch},
+      {"count", count},
+      {"batches", batches},
+      {"sums", FieldsOf(sums)},
+      {"last_training", FieldsOf(last_training)},
+      {"last_validation", FieldsOf(last_validation)},
+      {"best_validation", best_validation ? json(*best_validation) : json()},
+      {"ended", ended},
+      {"early_stop", early_stop},
+      {"unacknowledged", messages}};
+}
+
+TEST(ProgramCheckpointTest, EveryFieldOfTheStateComesBack) {
+  const ProgramState state = {
+      .trainer = {.batches = 150,
+                  .sums = {{"acc", {.total = 0.1 + 0.2, .weight = 3}},
+                           {"loss",
+                            {.total = 4, .weight = 2, .occasional = true}}},
+                  .last_training = MetricPoint{100, {{"loss", 1.0 / 3}}},
+                  .last_validation = MetricPoint{120, {{"acc", 0.5}}},
+                  .best_validation = 0.7 - 0.6,
+                  .ended = "enough",
+                  .early_stop = {{"waited", 2}},
+                  .unacknowledged = {TrainingReport{.seq = 3, .batches = 100},
+                                     ValidationReport{.seq = 4, .batches = 120},
+                                     ProfileReport{.seq = 5, .batches = 130},
+                                     CheckpointSaved{.seq = 6, .uuid = kUuid}}},
+      .epoch = 1.5,
+      .count = 96};
+  const TemporaryDirectory directory;
+  const auto source = directory.path() / "weights";
+  std::ofstream(source) << "of the program";
+  const std::string path = directory.path() / "checkpoints" / "uuid";
+
+  SaveProgramCheckpoint(path, source, state, {});
+
+  EXPECT_EQ(FieldsOf(LoadProgramCheckpoint(path)), FieldsOf(state));
+  EXPECT_THAT(EqualFields(FieldsOf(state), FieldsOf(ProgramState{})),
+              testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace dtrain
