@@ -52,6 +52,17 @@ class CheckpointExportTest : public testing::Test {
     all.insert(all.end(), arguments.begin(), arguments.end());
     return dtrain_.Run(all);
   }
+  // Exports a checkpoint; a shell runs `command` after the manifest was read
+  // and before the weights are.
+  CliResult ExportWhile(const std::string& command) const {
+    return dtrain_.Run(
+        {"checkpoint", "export", "cccc", "--to", "safetensors"},
+        {.environment = {{"LD_PRELOAD", DTRAIN_BEFORE_OPEN},
+                         {"BEFORE_OPEN_NAME", "model.safetensors"},
+                         {"BEFORE_OPEN_COMMAND", command},
+                         // The library is loaded before the sanitizer.
+                         {"ASAN_OPTIONS", "verify_asan_link_order=0"}}});
+  }
   std::vector<std::string> NamesIn(const std::string& file) const {
     const WeightsFile weights = OpenWeights(dtrain_.directory() / file);
     std::vector<std::string> names;
@@ -153,6 +164,23 @@ TEST_F(CheckpointExportTest, LeavesNothingOfADamagedCheckpoint) {
   EXPECT_THAT(result.err, HasSubstr("the checkpoint is damaged"));
   EXPECT_EQ(TextOf("a.pth"), "mine");
   EXPECT_EQ(Leftovers(), 0);
+}
+
+// A running experiment, or another command, may delete it at any time.
+TEST_F(CheckpointExportTest, SaysThatACheckpointWasDeletedWhileItWasRead) {
+  const CliResult result = ExportWhile("dtrain checkpoint delete cccc");
+
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err,
+              HasSubstr("cccccccc-0000-4000-8000-000000000000 is deleted"));
+  EXPECT_EQ(Leftovers(), 0);
+}
+
+TEST_F(CheckpointExportTest, FilesThatVanishWhileTheyAreReadAreDamage) {
+  const CliResult result = ExportWhile("rm -r store/experiments/1");
+
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("the checkpoint is damaged"));
 }
 
 TEST_F(CheckpointExportTest, RefusesWhatIsNotThere) {
