@@ -57,6 +57,10 @@ TEST_P(MistakeTest, IsOneLineThatSaysWhatToDo) {
   EXPECT_EQ(result.err, "dtrain: error: " + GetParam().message + "\n");
 }
 
+constexpr char kEmptyStore[] =
+    "list: --store: is empty; give a path, or leave it out; see 'dtrain list "
+    "--help'";
+
 INSTANTIATE_TEST_SUITE_P(
     CommandLines, MistakeTest,
     testing::Values(
@@ -82,15 +86,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"plot", "1", "--x", "time"},
                 "plot: --x: wants batches or epochs, not 'time'; see 'dtrain "
                 "plot --help'"},
-        Mistake{{"--store", "", "list"},
-                "list: --store: is empty; give a path, or leave it out; see "
-                "'dtrain list --help'"},
-        Mistake{{"--store=", "list"},
-                "list: --store: is empty; give a path, or leave it out; see "
-                "'dtrain list --help'"},
-        Mistake{{"list", "--store="},
-                "list: --store: is empty; give a path, or leave it out; see "
-                "'dtrain list --help'"},
+        Mistake{{"--store", "", "list"}, kEmptyStore},
+        Mistake{{"--store=", "list"}, kEmptyStore},
+        Mistake{{"list", "--store="}, kEmptyStore},
         Mistake{{"create", ""},
                 "create: CONFIG: is empty; give a path, or leave it out; see "
                 "'dtrain create --help'"},

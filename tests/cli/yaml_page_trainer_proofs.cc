@@ -36,6 +36,14 @@ Look LogHas(const std::string& text) {
   };
 }
 
+// Whether the trial has a profile.
+json HasProfile(const PageRun& run) {
+  return run.Run({"describe", "1.1", "--json"})
+      .Json()
+      .at("profile")
+      .is_object();
+}
+
 Proof OfFault(const std::string& key, const std::string& value, Look look,
               const json& without, const json& with,
               const Settings& more = {}) {
@@ -104,24 +112,8 @@ std::vector<Proof> TrainerProofs() {
           "early_stopping.smaller_is_better", "false", OfTrials("/batches"),
           {100}, {60},
           {{"min_validation_period", "20"}, {"early_stopping.patience", "2"}}),
-      OfFault(
-          "profiling", "{enabled: true}",
-          [](const PageRun& run) -> json {
-            return run.Run({"describe", "1.1", "--json"})
-                .Json()
-                .at("profile")
-                .is_object();
-          },
-          false, true),
-      OfFault(
-          "profiling.enabled", "true",
-          [](const PageRun& run) -> json {
-            return run.Run({"describe", "1.1", "--json"})
-                .Json()
-                .at("profile")
-                .is_object();
-          },
-          false, true),
+      OfFault("profiling", "{enabled: true}", HasProfile, false, true),
+      OfFault("profiling.enabled", "true", HasProfile, false, true),
       OfFault("resources.slots_per_trial", "2",
               LogHas("global_batch_size 3 is not a multiple of 2 ranks"), false,
               true,
