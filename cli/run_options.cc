@@ -12,6 +12,7 @@
 #include "cli/requirements.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/process/trial_host.h"
 #include "engine/report/json_lines_reporter.h"
 
 namespace dtrain {
@@ -98,6 +99,7 @@ RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
     request.disk_wait = kDiskWait;
   }
   CheckCiFlags(flags.ci);
+  static_cast<void>(StopGrace());  // before anything is created
   return request;
 }
 

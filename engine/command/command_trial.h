@@ -14,6 +14,7 @@
 #include "engine/command/program.h"
 #include "engine/command/program_checkpoint.h"
 #include "engine/command/program_report.h"
+#include "engine/process/trial_host.h"
 #include "engine/train/early_stop.h"
 #include "engine/train/trial_channel.h"
 #include "engine/wire/trial_spec.h"
@@ -23,7 +24,7 @@ namespace dtrain {
 /// Timeouts of a CommandTrial, shorter in tests.
 struct CommandLimits {
   // From the end of all work to SIGTERM, and from there to SIGKILL.
-  Duration ending = std::chrono::seconds(30);
+  Duration ending = StopGrace();
   Duration after_term = std::chrono::seconds(5);
   // For what the program wrote when it has ended.
   Duration drain = std::chrono::seconds(1);

@@ -19,6 +19,7 @@
 #include "engine/process/launched_trial.h"
 #include "engine/process/launcher.h"
 #include "engine/process/trial_forker.h"
+#include "engine/process/trial_host.h"
 #include "engine/slots/cgroup.h"
 #include "engine/slots/slot_pool.h"
 #include "engine/slots/slots.h"
@@ -53,7 +54,7 @@ struct LocalLauncherOptions {
   std::filesystem::path host;  // the trial-host program
   std::vector<std::pair<std::string, std::string>> environment;  // of trials
   int inherited = -1;  // a descriptor that every trial keeps open, or -1
-  Duration grace = std::chrono::seconds(30);  // from stop to SIGTERM
+  Duration grace = StopGrace();  // from stop to SIGTERM
   Clock clock = Clock::System();
   bool ignore_hangup = false;  // detached: SIGHUP is no Interrupted
   // Where the trials' logs go; empty: to the layout's files. With it, the

@@ -29,6 +29,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
 #include "engine/os/system_error.h"
@@ -316,6 +317,12 @@ std::string Mark() {
 }
 
 }  // namespace
+
+Duration StopGrace() {
+  const char* given = std::getenv("DTRAIN_STOP_GRACE");
+  if (given == nullptr || *given == '\0') return std::chrono::seconds(30);
+  return ParseDuration(given, "DTRAIN_STOP_GRACE");
+}
 
 int RunTrialHost(int socket, const TrialHostHooks& hooks) {
   IgnoreSignalsOfTheTerminal();

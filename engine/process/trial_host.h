@@ -1,6 +1,13 @@
 #pragma once
 
+#include "engine/base/clock.h"
+
 namespace dtrain {
+
+/// Time for a trial that is asked to stop to save a checkpoint and to end,
+/// before SIGTERM: 30 s, or the duration in the environment variable
+/// DTRAIN_STOP_GRACE. Throws Error(kUsage) if that is not a duration.
+Duration StopGrace();
 
 /// What a trial host is for; the launcher's tests give their own.
 struct TrialHostHooks {

@@ -260,12 +260,27 @@ TEST_F(CommandFaultsTest, ASearchNeedsNoCheckpoints) {
   EXPECT_THAT(Logs(), HasSubstr("begins anew, for it has no checkpoint"));
 }
 
+TEST_F(CommandFaultsTest, RefusesAGraceThatIsNoDuration) {
+  dtrain_.Write("fault.yaml", Yaml("true", 10));
+  const CliResult result =
+      dtrain_.Run({"create", "fault.yaml"},
+                  {.environment = {{"DTRAIN_STOP_GRACE", "soon"}}});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("DTRAIN_STOP_GRACE: 'soon'"));
+  EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+}
+
 TEST_F(CommandFaultsTest, OneThatIgnoresAStopIsPausedAllTheSame) {
   dtrain_.Write("program.sh",
                 "trap '' TERM INT\ni=0; while :; do i=$((i+1)); sleep 0.1; "
                 "echo '{\"type\":\"training\",\"batches\":'$i',\"metrics\":{"
                 "\"loss\":1}}' >&3; done\n");
-  Start(Yaml("sh program.sh", 1'000'000));
+  dtrain_.Write("fault.yaml", Yaml("sh program.sh", 1'000'000));
+  EXPECT_EQ(dtrain_
+                .Run({"create", "-d", "fault.yaml"},
+                     {.environment = {{"DTRAIN_STOP_GRACE", "2s"}}})
+                .code,
+            0);
   AwaitBatches(2);
   EXPECT_EQ(Run({"pause", "1"}).code, 0);
   EXPECT_EQ(State(), "PAUSED");
