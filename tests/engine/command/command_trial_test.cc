@@ -10,6 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::Pair;
 using testing::SizeIs;
 
@@ -109,6 +110,18 @@ TEST_F(CommandTrialTest, TellsItOfItsTrial) {
   EXPECT_THAT(Log(), HasSubstr("DTRAIN_UNIT=epochs\nDTRAIN_UNTIL=3\n"));
   EXPECT_THAT(Log(), HasSubstr(directory_.path().string() + "\n"));
   EXPECT_EQ(Said<ValidationReport>()[0].epoch, 3);
+}
+
+TEST_F(CommandTrialTest, EstimatesTheBatchesOfItsEpochs) {
+  spec_.until = Length{4, Unit::kEpochs};
+  Run("echo '{\"type\":\"validation\",\"epochs\":2,\"batches\":50,"
+      "\"metrics\":{\"loss\":1}}' >&3\n");
+
+  const auto progress = Said<Progress>();
+  ASSERT_THAT(progress, Not(IsEmpty())) << Log();
+  EXPECT_EQ(progress.back().batches, 50);
+  EXPECT_EQ(progress.back().total, 100);
+  EXPECT_EQ(progress.back().batches_per_epoch, 25);
 }
 
 TEST_F(CommandTrialTest, StopsAndSaysWhereItGoesOn) {

@@ -119,6 +119,21 @@ TEST_F(ExperimentSearchTest, ProgressNeverGoesBack) {
   EXPECT_GE(most, paused);
 }
 
+// Each trial is the best so far and trains to the end: 400 batches. The plan,
+// which stops one of two, has 300.
+TEST_F(ExperimentSearchTest, ProgressStaysWhereMoreIsTrainedThanPlanned) {
+  Asha(/*trials=*/4, /*concurrent=*/1, /*stop_once=*/true);
+  Losses({0.4, 0.3, 0.2, 0.1});
+  launcher_.one_at_a_time = true;
+  std::vector<double> seen;
+  launcher_.on_wait = [&] { seen.push_back(reporter_.status.progress); };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(store_.Trial({id_, 4})->batches, 100);
+  EXPECT_TRUE(std::ranges::is_sorted(seen)) << testing::PrintToString(seen);
+}
+
 TEST_F(ExperimentSearchTest, CountsEverySlotOfATrialThatRuns) {
   Grid();
   Slots(2);

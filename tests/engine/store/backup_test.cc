@@ -76,6 +76,11 @@ class BackupTest : public testing::Test {
     }
     return text;
   }
+  // Deletes the rows that those of other tables name.
+  void LoseExperiments() const {
+    SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
+    database.exec("PRAGMA foreign_keys = OFF; DELETE FROM experiments");
+  }
   static void FillEveryTable(Store& store) {
     NewExperiment experiment = SampleExperiment();
     experiment.storage = "/kept";
@@ -212,12 +217,20 @@ TEST_F(BackupTest, FindsNothingWrongWithASoundDatabase) {
   EXPECT_THAT(store_.Problems(), SizeIs(0));
 }
 
+TEST_F(BackupTest, DamagedDatabaseIsRefusedAndLeavesNoFile) {
+  AddSample(store_, 1);
+  LoseExperiments();
+
+  EXPECT_EQ(KindOfRefusal(copy_), ErrorKind::kStore);
+
+  EXPECT_FALSE(fs::exists(copy_));
+  EXPECT_FALSE(fs::exists(copy_.string() + ".tmp"));
+}
+
 TEST_F(BackupTest, FindsRowsThatNameMissingOnes) {
   AddSample(store_, 1);
-  {
-    SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
-    database.exec("PRAGMA foreign_keys = OFF; DELETE FROM experiments");
-  }
+  LoseExperiments();
+
   EXPECT_THAT(store_.Problems(),
               testing::Contains(HasSubstr("table trials, row 1: names a row "
                                           "of table experiments")));

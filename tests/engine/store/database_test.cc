@@ -96,9 +96,12 @@ class SmallDiskTest : public testing::Test {
     ::waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  // Writes until the disk is full; gives the number of committed reports and
-  // what the error said.
-  static std::pair<std::int64_t, std::string> FillUp(Store& store) {
+  struct FullDisk {
+    std::int64_t committed = 0;  // reports
+    Error error;
+  };
+  // Writes until the disk is full.
+  static FullDisk FillUp(Store& store) {
     for (std::int64_t batch = 1;; ++batch) {
       try {
         store.Write([&](StoreWriter& writer) {
@@ -108,7 +111,7 @@ class SmallDiskTest : public testing::Test {
               Timestamp(1));
         });
       } catch (const Error& error) {
-        return {batch - 1, error.what()};
+        return {.committed = batch - 1, .error = error};
       }
     }
   }
@@ -123,8 +126,10 @@ TEST_F(SmallDiskTest, FullDiskLosesNothingThatWasCommitted) {
   const int result = OnSmallDisk([&] {
     Store store = Store::OpenForWriting(layout_);
     AddSample(store, 1);
-    const auto [committed, text] = FillUp(store);
+    const auto [committed, error] = FillUp(store);
+    const std::string text = error.what();
     if (text.find("free some space, then") == std::string::npos) return 1;
+    if (error.kind() != ErrorKind::kDiskFull) return 4;
     if (CountMetrics(store, 1) != committed) return 2;
     const Store reader = Store::OpenForReading(layout_);
     return CountMetrics(reader, 1) == committed ? 0 : 3;
@@ -140,7 +145,7 @@ TEST_F(SmallDiskTest, StoreOnAFullDiskIsReadAfterItsWriterHasGone) {
     {
       Store store = Store::OpenForWriting(layout_);
       AddSample(store, 1);
-      committed = FillUp(store).first;
+      committed = FillUp(store).committed;
     }
     fs::remove(layout_.Database().string() + "-shm");
     std::ofstream(disk_ / "rest") << std::string(1 << 20, 'x') << std::flush;

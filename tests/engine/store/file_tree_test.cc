@@ -1,14 +1,17 @@
 #include "engine/store/file_tree.h"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/os/unique_fd.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -42,6 +45,25 @@ TEST_F(FileTreeTest, RemovesATree) {
   EXPECT_FALSE(fs::exists(tree_));
   EXPECT_FALSE(fs::exists(directory_.path() / "tree.trash"));
   EXPECT_EQ(RemoveTree(tree_), 0);
+}
+
+// A process that dies while it removes a tree leaves no half of it under its
+// name.
+TEST_F(FileTreeTest, HasNoNameWhileItIsRemoved) {
+  const int inotify = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(inotify, 0);
+  const UniqueFd events(inotify);
+  ASSERT_GE(::inotify_add_watch(events.get(), directory_.path().c_str(),
+                                IN_MOVED_FROM | IN_DELETE),
+            0);
+
+  RemoveTree(tree_);
+
+  alignas(inotify_event) std::array<char, 4096> buffer{};
+  ASSERT_GT(::read(events.get(), buffer.data(), buffer.size()), 0);
+  const auto* first = reinterpret_cast<const inotify_event*>(buffer.data());
+  EXPECT_EQ(first->mask & IN_MOVED_FROM, unsigned{IN_MOVED_FROM});
+  EXPECT_STREQ(first->name, "tree");
 }
 
 // Go's cache of modules is so.

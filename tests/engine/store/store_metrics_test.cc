@@ -32,10 +32,11 @@ class StoreMetricsTest : public testing::Test {
     });
   }
   // By run 1, of values of run 0.
-  void Supersede(MetricKind kind, std::int64_t from, std::int64_t until) {
+  void Supersede(MetricKind kind, std::int64_t from, std::int64_t until,
+                 bool smaller_is_better = true) {
     store_.Write([&](StoreWriter& writer) {
       writer.SupersedeMetrics({1, 1}, /*run=*/1, kind, from, until,
-                              /*smaller_is_better=*/true);
+                              smaller_is_better);
     });
   }
   std::vector<MetricRow> Rows(bool superseded = false) {
@@ -177,6 +178,19 @@ TEST_F(StoreMetricsTest, WhatALaterRunHasPassedStaysAndCountsNoMore) {
   EXPECT_EQ(Trial(1).latest->batches, 100);
   EXPECT_EQ(Row().best->value, 0.4);
   EXPECT_EQ(Row().best_trial, 2);
+}
+
+TEST_F(StoreMetricsTest, LargestOfWhatALaterRunLeavesIsBest) {
+  Validate(1, 50, 0.2, /*smaller_is_better=*/false);
+  Validate(1, 100, 0.5, /*smaller_is_better=*/false);
+  Validate(1, 200, 0.9, /*smaller_is_better=*/false);
+  Validate(2, 100, 0.4, /*smaller_is_better=*/false);
+
+  Supersede(MetricKind::kValidation, 101, 300, /*smaller_is_better=*/false);
+
+  EXPECT_EQ(Trial(1).best->value, 0.5);
+  EXPECT_EQ(Row().best->value, 0.5);
+  EXPECT_EQ(Row().best_trial, 1);
 }
 
 TEST_F(StoreMetricsTest, AllValuesMayBeSuperseded) {

@@ -204,6 +204,20 @@ TEST_F(RecordQueriesTest, CheckpointKnowsWhereItLies) {
             store_.layout().Checkpoint(here.trial, here.uuid));
 }
 
+TEST_F(RecordQueriesTest, CheckpointsComeByTrialAndBatches) {
+  store_.Write([](StoreWriter& writer) {
+    writer.AddCheckpoint(SampleCheckpoint({1, 2}, 100, "dddddddd"));
+    writer.AddCheckpoint(SampleCheckpoint({1, 1}, 300, "cccccccc"));
+    writer.AddCheckpoint(SampleCheckpoint({1, 1}, 200, "bbbbbbbb"));
+  });
+
+  std::vector<std::string> uuids;
+  for (const CheckpointRow& row : store_.Checkpoints(1)) {
+    uuids.push_back(row.uuid.substr(0, 8));
+  }
+  EXPECT_THAT(uuids, ElementsAre("bbbbbbbb", "cccccccc", "dddddddd"));
+}
+
 TEST_F(RecordQueriesTest, DeletedCheckpointsAreShownOnRequest) {
   store_.Write([](StoreWriter& writer) {
     const CheckpointRow row = SampleCheckpoint({1, 1}, 100, "aaaaaaaa");

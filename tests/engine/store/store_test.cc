@@ -282,6 +282,29 @@ TEST_F(StoreTest, WalIsMovedIntoTheDatabaseWhenItHasGrown) {
   EXPECT_GT(fs::file_size(layout_.Database()), 10'000'000u);
 }
 
+TEST_F(StoreTest, WalThatAReaderHeldBackIsMovedOnceTheReaderHasGone) {
+  Store store = Store::OpenForWriting(layout_);
+  AddSample(store, 1);
+  store.Write([](StoreWriter& writer) {
+    writer.AddMetrics({1, 1}, MetricKind::kTraining, 1, 0, {{"loss", 1}},
+                      Timestamp(1));
+  });
+  std::int64_t snapshots = 0;
+  const auto grow = [&] {
+    store.Write([&](StoreWriter& writer) {
+      writer.AddSearcherSnapshot(1, ++snapshots, std::string(10'000'000, 'x'));
+    });
+    store.MaybeCheckpointWal();
+  };
+  const Store reader = Store::OpenForReading(layout_);
+  reader.ForEachMetric({.experiment = 1}, [&](const MetricRow&) { grow(); });
+  ASSERT_LT(fs::file_size(layout_.Database()), 10'000'000u);
+
+  grow();
+
+  EXPECT_GT(fs::file_size(layout_.Database()), 10'000'000u);
+}
+
 TEST_F(StoreTest, LastWriterLeavesAnEmptyWal) {
   {
     Store store = Store::OpenForWriting(layout_);

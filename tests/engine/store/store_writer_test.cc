@@ -88,6 +88,15 @@ TEST_F(StoreWriterTest, FailedExperimentKeepsItsReasonUntilItRunsAgain) {
   EXPECT_EQ(Row().ended, std::nullopt);
 }
 
+TEST_F(StoreWriterTest, PausedExperimentKeepsItsReason) {
+  AddSample(store_, 0);
+  Write([](StoreWriter& writer) {
+    writer.SetExperimentState(1, State::kPaused, Timestamp(8), "disk is full");
+  });
+
+  EXPECT_EQ(Row().error, "disk is full");
+}
+
 TEST_F(StoreWriterTest, ProgressAndSecondsAreKept) {
   AddSample(store_, 0);
   Write([](StoreWriter& writer) {

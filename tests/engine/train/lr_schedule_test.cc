@@ -141,6 +141,19 @@ TEST(LrScheduleTest, GoesOnFromSavedState) {
   EXPECT_LT(restored.Rate(1), 0.02);
 }
 
+TEST(LrScheduleTest, PlateauKeepsItsLoweredRateInASavedState) {
+  const ReduceOnPlateau plateau{.metric = "loss", .factor = 0.5, .patience = 0};
+  LrSchedule schedule(plateau);
+  schedule.Observe("loss", 1.0);
+  schedule.Observe("loss", 1.0);
+  ASSERT_EQ(schedule.Rate(0.8), 0.4);
+
+  LrSchedule restored(plateau);
+  restored.Load(schedule.Save());
+
+  EXPECT_EQ(restored.Rate(0.8), 0.4);
+}
+
 TEST(LrScheduleTest, RefusesWhatMakesNoSense) {
   EXPECT_THROW(LrSchedule(StepLr{.step_size = 0}), std::invalid_argument);
   EXPECT_THROW(LrSchedule(MultiStepLr{.milestones = {3, 1}}),
