@@ -322,7 +322,8 @@ TEST_F(PrintedLinesTest, AnExperimentIsPausedAtItsTimeLimit) {
   dtrain_.Write("program/run.sh", "#!/bin/sh\nexec sleep 100\n");
 
   const CliResult result =
-      dtrain_.Run({"create", yaml, "--set", "time_limit=500ms", "--json"});
+      dtrain_.Run({"create", yaml, "--set", "time_limit=500ms", "--json"},
+                  {.environment = {{"DTRAIN_STOP_GRACE", "1s"}}});
 
   EXPECT_EQ(result.code, 124) << result.err;
   EXPECT_THAT(result.err, HasSubstr("is paused at its time limit"));
