@@ -1,10 +1,13 @@
 #include "engine/slots/gpu_probe.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
@@ -17,7 +20,6 @@
 #include "engine/os/line_reader.h"
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
-#include "engine/slots/nvidia.h"
 #include "engine/slots/slots.h"
 
 namespace dtrain {
@@ -127,6 +129,160 @@ std::vector<Gpu> FindGpus(Duration limit, std::string* problem) {
   }
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible == nullptr ? gpus : VisibleGpus(gpus, visible);
+}
+
+namespace {
+
+// The driver's headers come with toolkits that a machine need not have; these
+// few declarations have been stable for ten years.
+using NvmlDevice = void*;
+struct NvmlMemory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+struct CudaUuid {
+  unsigned char bytes[16];
+};
+using NameBuffer = std::array<char, 128>;
+
+template <typename Function>
+Function Find(void* library, const char* name) {
+  return reinterpret_cast<Function>(::dlsym(library, name));
+}
+
+// Calls the function of that name; a missing one counts as failed.
+template <typename... Arguments>
+bool Call(void* library, const char* name, Arguments... arguments) {
+  const auto function = Find<int (*)(Arguments...)>(library, name);
+  return function != nullptr && function(arguments...) == 0;
+}
+
+bool DescribeByNvml(void* nvml, unsigned index, Gpu& gpu) {
+  NvmlDevice device = nullptr;
+  NameBuffer uuid{};
+  NameBuffer name{};
+  NvmlMemory memory{};
+  const bool told =
+      Call(nvml, "nvmlDeviceGetHandleByIndex_v2", index, &device) &&
+      Call(nvml, "nvmlDeviceGetUUID", device, uuid.data(),
+           static_cast<unsigned>(uuid.size())) &&
+      Call(nvml, "nvmlDeviceGetName", device, name.data(),
+           static_cast<unsigned>(name.size())) &&
+      Call(nvml, "nvmlDeviceGetMemoryInfo", device, &memory);
+  gpu = {.index = index,
+         .uuid = uuid.data(),
+         .name = name.data(),
+         .memory_bytes = static_cast<std::int64_t>(memory.total),
+         .free_bytes = static_cast<std::int64_t>(memory.free)};
+  return told;
+}
+
+// False if NVML does not work here; a GPU that does not answer is left out.
+bool AskNvml(void* nvml, std::vector<Gpu>& gpus) {
+  unsigned count = 0;
+  NameBuffer driver{};
+  if (!Call(nvml, "nvmlInit_v2") ||
+      !Call(nvml, "nvmlDeviceGetCount_v2", &count)) {
+    return false;
+  }
+  Call(nvml, "nvmlSystemGetDriverVersion", driver.data(),
+       static_cast<unsigned>(driver.size()));
+  for (unsigned index = 0; index < count; ++index) {
+    Gpu gpu;
+    if (!DescribeByNvml(nvml, index, gpu)) continue;
+    gpu.driver = driver.data();
+    gpus.push_back(std::move(gpu));
+  }
+  Call(nvml, "nvmlShutdown");
+  return true;
+}
+
+std::string UuidText(const CudaUuid& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    std::array<char, 3> hex{};
+    std::snprintf(hex.data(), hex.size(), "%02x", uuid.bytes[i]);
+    text += hex.data();
+  }
+  return text;
+}
+
+// Where there is no NVML (as on Jetson boards). How much memory is free only a
+// context could tell, and the driver's version has no text here.
+bool AskCuda(void* cuda, std::vector<Gpu>& gpus) {
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  int count = 0;
+  if (!Call(cuda, "cuInit", 0U) || !Call(cuda, "cuDeviceGetCount", &count)) {
+    return false;
+  }
+  for (int index = 0; index < count; ++index) {
+    int device = 0;
+    NameBuffer name{};
+    std::size_t bytes = 0;
+    CudaUuid uuid{};
+    if (!Call(cuda, "cuDeviceGet", &device, index) ||
+        !Call(cuda, "cuDeviceGetName", name.data(),
+              static_cast<int>(name.size()), device) ||
+        !Call(cuda, "cuDeviceTotalMem_v2", &bytes, device) ||
+        !Call(cuda, "cuDeviceGetUuid", &uuid, device)) {
+      continue;
+    }
+    const auto memory = static_cast<std::int64_t>(bytes);
+    gpus.push_back({.index = index,
+                    .uuid = UuidText(uuid),
+                    .name = name.data(),
+                    .memory_bytes = memory,
+                    .free_bytes = memory});
+  }
+  return true;
+}
+
+const Gpu* FindVisible(const std::vector<Gpu>& all, std::string_view word) {
+  std::int64_t index = -1;
+  const char* end = word.data() + word.size();
+  const bool number = std::from_chars(word.data(), end, index).ptr == end;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Gpu& gpu) {
+    if (word.empty()) return false;
+    return number ? gpu.index == index : gpu.uuid.starts_with(word);
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+NvidiaReport AskNvidiaDriver() {
+  NvidiaReport report;
+  void* nvml = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* cuda = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (nvml == nullptr && cuda == nullptr) return report;
+  if (cuda == nullptr) {
+    report.problem =
+        "there is an NVIDIA driver but no libcuda.so.1, so no GPU is used; in "
+        "a container, ask for the capability 'compute'";
+    return report;
+  }
+  const bool asked = (nvml != nullptr && AskNvml(nvml, report.gpus)) ||
+                     AskCuda(cuda, report.gpus);
+  if (!asked) {
+    report.problem =
+        "the NVIDIA driver does not answer, so no GPU is used; see what "
+        "nvidia-smi says";
+  }
+  return report;
+}
+
+std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& all,
+                             std::string_view cuda_visible_devices) {
+  std::vector<Gpu> visible;
+  for (const std::string& word : Split(cuda_visible_devices, ',')) {
+    const Gpu* gpu = FindVisible(all, word);
+    if (gpu == nullptr) break;
+    visible.push_back(*gpu);
+  }
+  return visible;
 }
 
 }  // namespace dtrain

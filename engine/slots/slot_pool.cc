@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/slots/slot_names.h"
+#include "engine/slots/slot_directory.h"
 
 namespace dtrain {
 namespace {

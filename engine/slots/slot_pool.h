@@ -9,8 +9,6 @@
 #include "engine/base/clock.h"
 #include "engine/os/unique_fd.h"
 #include "engine/slots/slot_directory.h"
-#include "engine/slots/slot_files.h"
-#include "engine/slots/slot_queue.h"
 #include "engine/slots/slots.h"
 #include "engine/wire/trial_spec.h"
 

@@ -13,7 +13,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/slots/slot_names.h"
+#include "engine/slots/slot_directory.h"
 #include "engine/slots/slot_pool.h"
 #include "tests/support/temporary_directory.h"
 

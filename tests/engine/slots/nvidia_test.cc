@@ -1,6 +1,6 @@
-#include "engine/slots/nvidia.h"
-
 #include <gmock/gmock.h>
+
+#include "engine/slots/gpu_probe.h"
 
 namespace dtrain {
 namespace {
