@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "engine/base/text.h"
-#include "engine/context/context_need.h"
+#include "engine/context/context_list.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "engine/context/context_list.h"
-#include "engine/context/context_manifest.h"
+#include "engine/context/working_tree.h"
 
 namespace dtrain {
 

@@ -5,8 +5,10 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 #include <dirent.h>
 
@@ -301,6 +303,16 @@ std::vector<std::string> LikelySecrets(const ContextList& list) {
     if (IsLikelySecret(file.path)) secrets.push_back(file.path);
   }
   return secrets;
+}
+
+bool NeedsContext(const ExperimentConfig& config,
+                  const std::filesystem::path& directory) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  if (name == nullptr) return true;
+  std::error_code ignored;
+  return name->starts_with("model_def:") &&
+         std::filesystem::is_regular_file(directory / kModelDefinition,
+                                          ignored);
 }
 
 }  // namespace dtrain

@@ -7,6 +7,8 @@
 
 #include <sys/stat.h>
 
+#include "engine/config/experiment_config.h"
+
 namespace dtrain {
 
 /// A file of a context, still where it comes from.
@@ -49,5 +51,14 @@ ContextList ListContext(const std::filesystem::path& directory,
 /// .aws/credentials, kaggle.json, id_rsa and its like, *.pem, *.key, *.p12 and
 /// *.pfx. Looks at no content.
 std::vector<std::string> LikelySecrets(const ContextList& list);
+
+/// The file of a context that `model_def:Trial` is compiled from.
+inline constexpr char kModelDefinition[] = "model_def.cpp";
+
+/// Whether an experiment needs the files in `directory` to run: where its
+/// entrypoint is a command, or a trial of the module `model_def` and
+/// model_def.cpp is there. Whatever else runs is in this program.
+bool NeedsContext(const ExperimentConfig& config,
+                  const std::filesystem::path& directory);
 
 }  // namespace dtrain

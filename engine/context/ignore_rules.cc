@@ -1,6 +1,9 @@
 #include "engine/context/ignore_rules.h"
 
+#include <array>
+#include <cctype>
 #include <ranges>
+#include <utility>
 
 #include "engine/base/text.h"
 
@@ -23,6 +26,198 @@ bool IgnoreRules::IsIgnored(std::string_view path, bool is_directory) const {
     }
   }
   return false;
+}
+
+namespace {
+
+using Bytes = std::bitset<256>;
+
+unsigned char Index(char c) { return static_cast<unsigned char>(c); }
+
+// All of a named class such as `digit`, or nothing if there is none.
+std::optional<Bytes> ClassOf(std::string_view name) {
+  using Test = int (*)(int);
+  static constexpr std::array<std::pair<std::string_view, Test>, 12> kClasses =
+      {{{"alnum", std::isalnum},
+        {"alpha", std::isalpha},
+        {"blank", std::isblank},
+        {"cntrl", std::iscntrl},
+        {"digit", std::isdigit},
+        {"graph", std::isgraph},
+        {"lower", std::islower},
+        {"print", std::isprint},
+        {"punct", std::ispunct},
+        {"space", std::isspace},
+        {"upper", std::isupper},
+        {"xdigit", std::isxdigit}}};
+  for (const auto& [known, test] : kClasses) {
+    if (known != name) continue;
+    Bytes bytes;
+    for (int c = 0; c < 128; ++c) bytes[c] = test(c) != 0;
+    return bytes;
+  }
+  return std::nullopt;
+}
+
+// Blanks at the end are no part of the pattern unless they are escaped.
+std::string_view WithoutBlanks(std::string_view line) {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const bool escape = line[i] == '\\' && i + 1 < line.size();
+    if (escape) ++i;
+    if (escape || line[i] != ' ') end = i + 1;
+  }
+  return line.substr(0, end);
+}
+
+}  // namespace
+
+std::optional<IgnorePattern> IgnorePattern::Parse(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.starts_with('#')) return std::nullopt;
+  line = WithoutBlanks(line);
+  IgnorePattern pattern;
+  if (line.starts_with('!')) {
+    pattern.negated_ = true;
+    line.remove_prefix(1);
+  }
+  if (line.ends_with('/')) {
+    pattern.directory_only_ = true;
+    line.remove_suffix(1);
+  }
+  if (line.empty()) return std::nullopt;
+  pattern.whole_path_ = line.find('/') != line.npos;
+  if (line.starts_with('/')) line.remove_prefix(1);
+  pattern.Compile(line);
+  return pattern;
+}
+
+void IgnorePattern::Compile(std::string_view text) {
+  // Git takes stars behind a plain beginning for ones at the beginning.
+  const std::size_t plain = std::min(text.find_first_of("*?[\\"), text.size());
+  std::size_t at = 0;
+  while (at < text.size() && valid_) {
+    if (text[at] == '*') {
+      at = CompileStars(text, at, plain);
+    } else if (text[at] == '[') {
+      at = CompileSet(text, at);
+    } else if (text[at] == '?') {
+      tokens_.push_back({.kind = Kind::kAny});
+      ++at;
+    } else {
+      if (text[at] == '\\') ++at;
+      valid_ = at < text.size();
+      if (valid_) tokens_.push_back({.byte = text[at++]});
+    }
+  }
+}
+
+std::size_t IgnorePattern::CompileStars(std::string_view text, std::size_t at,
+                                        std::size_t plain) {
+  const std::size_t begin = at;
+  while (at < text.size() && text[at] == '*') ++at;
+  const std::string_view rest = text.substr(at);
+  const bool alone =
+      at - begin > 1 && (begin == plain || text[begin - 1] == '/') &&
+      (rest.empty() || rest.starts_with('/') || rest.starts_with("\\/"));
+  if (!alone || !whole_path_) {
+    tokens_.push_back({.kind = Kind::kStar});
+    return at;
+  }
+  if (!rest.starts_with('/')) {
+    tokens_.push_back({.kind = Kind::kEverything});
+    return at;
+  }
+  tokens_.push_back({.kind = Kind::kDirectories});
+  tokens_.push_back({.kind = Kind::kInside});
+  return at + 1;
+}
+
+// From the bracket at `at`; gives what comes behind its end.
+std::size_t IgnorePattern::CompileSet(std::string_view text, std::size_t at) {
+  Bytes set;
+  // The end of the text is taken for a byte that nothing is equal to.
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? text[i] : 0;
+  };
+  const bool inverted = byte(++at) == '!' || byte(at) == '^';
+  if (inverted) ++at;
+  char previous = 0;  // what a range may begin with
+  for (bool first = true; first || byte(at) != ']'; first = false, ++at) {
+    if (byte(at) == '-' && previous != 0 && byte(at + 1) != 0 &&
+        byte(at + 1) != ']') {
+      if (byte(++at) == '\\') ++at;
+      for (int c = Index(previous); c <= Index(byte(at)); ++c) set.set(c);
+      previous = 0;
+    } else if (const std::size_t end = text.find(']', at + 2);
+               text.substr(at).starts_with("[:") && end != text.npos &&
+               end > at + 2 && text[end - 1] == ':') {
+      const auto named = ClassOf(text.substr(at + 2, end - at - 3));
+      if (!named) valid_ = false;
+      set |= named.value_or(Bytes());
+      at = end;
+      previous = 0;
+    } else {
+      if (byte(at) == '\\') ++at;
+      previous = byte(at);
+      set.set(Index(previous));
+    }
+    if (at >= text.size()) {  // it is never closed
+      valid_ = false;
+      return at;
+    }
+  }
+  if (inverted) set.flip();
+  set.reset('/');
+  tokens_.push_back({.kind = Kind::kSet, .set = set});
+  return at + 1;
+}
+
+bool IgnorePattern::Matches(std::string_view path, bool is_directory) const {
+  if (!valid_ || (directory_only_ && !is_directory)) return false;
+  if (!whole_path_) path.remove_prefix(path.rfind('/') + 1);
+  return MatchesText(path);
+}
+
+// What may come next: `token` and, where it may be nothing, the one behind it.
+void IgnorePattern::Enter(std::size_t token, std::vector<char>& states) const {
+  states[token] = 1;
+  if (token == tokens_.size()) return;
+  const Kind kind = tokens_[token].kind;
+  if (kind == Kind::kStar || kind == Kind::kEverything) {
+    Enter(token + 1, states);
+  } else if (kind == Kind::kDirectories) {
+    states[token] = 0;
+    Enter(token + 1, states);
+    Enter(token + 2, states);
+  }
+}
+
+bool IgnorePattern::MatchesText(std::string_view text) const {
+  std::vector<char> states(tokens_.size() + 1, 0);
+  std::vector<char> next(states.size(), 0);
+  Enter(0, states);
+  for (const char c : text) {
+    next.assign(next.size(), 0);
+    bool any = false;
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (states[i] == 0) continue;
+      const Token& token = tokens_[i];
+      const bool stays = token.kind == Kind::kEverything ||
+                         token.kind == Kind::kInside ||
+                         (token.kind == Kind::kStar && c != '/');
+      const bool passes = (token.kind == Kind::kByte && token.byte == c) ||
+                          (token.kind == Kind::kAny && c != '/') ||
+                          (token.kind == Kind::kSet && token.set[Index(c)]) ||
+                          (token.kind == Kind::kInside && c == '/');
+      if (stays) Enter(i, next);
+      if (passes) Enter(i + 1, next);
+      any = any || stays || passes;
+    }
+    if (!any) return false;
+    states.swap(next);
+  }
+  return states.back() != 0;
 }
 
 }  // namespace dtrain

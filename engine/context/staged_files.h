@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/context/context_list.h"
-#include "engine/context/context_manifest.h"
+#include "engine/context/working_tree.h"
 #include "engine/os/unique_fd.h"
 #include "engine/store/layout.h"
 

@@ -10,7 +10,6 @@
 
 #include "engine/base/error.h"
 #include "engine/context/context_list.h"
-#include "engine/context/context_need.h"
 #include "engine/os/sha256.h"
 
 namespace dtrain {

@@ -1,9 +1,8 @@
-#include "engine/context/context_manifest.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/context/context_copy.h"
 
 namespace dtrain {
 namespace {

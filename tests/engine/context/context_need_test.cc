@@ -1,9 +1,8 @@
-#include "engine/context/context_need.h"
-
 #include <fstream>
 
 #include <gtest/gtest.h>
 
+#include "engine/context/context_list.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
