@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,5 +38,37 @@ struct ModelLibrary {
 /// what is outside of `directory`, or exports no trial.
 ModelLibrary CompileModel(const std::filesystem::path& directory,
                           const ModelTools& tools);
+
+/// The files that a compiler's rule for make ("x.o: a.cpp b.h \") depends on.
+std::vector<std::filesystem::path> ParseDependencies(const std::string& rule);
+
+/// The first file of the rule in `rule_file` that is not one of `real_paths`,
+/// links resolved, and is not `allowed`; empty if there is none.
+std::filesystem::path FirstOutside(
+    const std::filesystem::path& rule_file,
+    const std::set<std::filesystem::path>& real_paths,
+    const std::filesystem::path& allowed);
+
+/// A program to run; all that it prints goes to `output`.
+struct ProgramRun {
+  std::vector<std::string> argv;
+  std::filesystem::path output;
+};
+
+/// How a program ended.
+struct ProgramEnd {
+  int exit_code = 0;  // −1: by `signal`, or it could not be started
+  int signal = 0;
+  std::string output;
+  std::string not_started;  // why, or empty
+
+  bool success() const { return exit_code == 0 && not_started.empty(); }
+};
+
+/// Runs the programs, without a shell and with no input, at most `at_once` at
+/// the same time, and waits for all of them; what they print is cut at 1 MB.
+/// The ends come in the order of `runs`.
+std::vector<ProgramEnd> RunPrograms(const std::vector<ProgramRun>& runs,
+                                    std::size_t at_once);
 
 }  // namespace dtrain

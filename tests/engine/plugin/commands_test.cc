@@ -1,9 +1,8 @@
-#include "engine/plugin/commands.h"
-
 #include <csignal>
 
 #include <gtest/gtest.h>
 
+#include "engine/plugin/model_library.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

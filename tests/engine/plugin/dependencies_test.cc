@@ -1,10 +1,9 @@
-#include "engine/plugin/dependencies.h"
-
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/plugin/model_library.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
