@@ -12,7 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/nodes/node_channel.h"
+#include "engine/nodes/node_message.h"
 #include "engine/nodes/nodes.h"
 #include "engine/ranks/peer_proof.h"
 

@@ -7,7 +7,6 @@
 
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
-#include "engine/nodes/secret_file.h"
 #include "engine/os/process.h"
 #include "engine/process/local_launcher.h"
 

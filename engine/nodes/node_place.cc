@@ -1,10 +1,25 @@
 #include "engine/nodes/node_place.h"
 
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <stdlib.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
+#include "engine/os/unique_fd.h"
 #include "engine/ranks/rank_connections.h"
+#include "engine/store/file_tree.h"
 
 namespace dtrain {
 namespace {
@@ -95,6 +110,151 @@ std::optional<NodePlace> NodePlaceFrom(const ReadEnvironment& read) {
                    .world_size = world_size,
                    .runner = RunnerOf(read, world_size),
                    .all_here = AreAllHere(read, world_size)};
+}
+
+namespace {
+
+constexpr std::size_t kLeastBytes = 32;
+constexpr std::size_t kMostBytes = 4096;
+
+std::string WhatErrorSays(int error) {
+  return std::generic_category().message(error);
+}
+
+// Hex digits, so that people can copy it.
+std::string NewSecret() {
+  std::array<unsigned char, kLeastBytes> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) !=
+      static_cast<ssize_t>(bytes.size())) {
+    throw Error(ErrorKind::kFailed,
+                "cannot get random numbers from the kernel");
+  }
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    std::array<char, 3> digits{};
+    std::snprintf(digits.data(), digits.size(), "%02x", byte);
+    text += digits.data();
+  }
+  return text + "\n";
+}
+
+// 0 or an errno.
+int WriteDurably(int fd, const std::string& text) {
+  if (::fchmod(fd, 0600) != 0) return errno;
+  const ssize_t count = ::write(fd, text.data(), text.size());
+  if (count < 0) return errno;
+  if (count != static_cast<ssize_t>(text.size())) return ENOSPC;
+  return ::fsync(fd) == 0 ? 0 : errno;
+}
+
+// Gives `file` the name `to` unless there is one already. 0 or an errno.
+int PlaceAt(const std::string& file, const std::filesystem::path& to) {
+  if (::link(file.c_str(), to.c_str()) == 0 || errno == EEXIST) return 0;
+  // Some file systems have no hard links.
+  if (::renameat2(AT_FDCWD, file.c_str(), AT_FDCWD, to.c_str(),
+                  RENAME_NOREPLACE) == 0 ||
+      errno == EEXIST) {
+    return 0;
+  }
+  return errno;
+}
+
+}  // namespace
+
+SecretFile SecretFile::Of(const StoreLayout& layout,
+                          const ReadEnvironment& read) {
+  SecretFile secret(layout);
+  const auto named = read(kSecretVariable);
+  if (!named || named->empty()) return secret;
+  secret.path_ = *named;
+  secret.shown_ = std::string(kSecretVariable) + "=" + *named;
+  secret.named_ = true;
+  return secret;
+}
+
+std::string SecretFile::Name() const { return EscapeForTerminal(shown_); }
+
+void SecretFile::Refuse(const std::string& why) const {
+  throw Error(ErrorKind::kUsage, Name() + ": " + why);
+}
+
+std::optional<std::string> SecretFile::Read() const {
+  // A link in the store's place was put there by somebody; a pipe must not keep
+  // this waiting.
+  const int flags =
+      O_RDONLY | O_CLOEXEC | O_NONBLOCK | (named_ ? 0 : O_NOFOLLOW);
+  const UniqueFd file(::open(path_.c_str(), flags));
+  if (!file && errno == ENOENT && !named_) return std::nullopt;
+  if (!file && errno == ELOOP) {
+    Refuse(
+        "the secret is a symbolic link; put the file itself there, or name "
+        "it by DTRAIN_SECRET_FILE");
+  }
+  if (!file) {
+    Refuse("the secret cannot be read: " + WhatErrorSays(errno) +
+           "; name a file of at least 32 random bytes that only you can read");
+  }
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) {
+    Refuse("the secret cannot be read: " + WhatErrorSays(errno));
+  }
+  if (!S_ISREG(status.st_mode)) Refuse("the secret is no regular file");
+  if (!IsOwnUser(status.st_uid)) {
+    Refuse("the secret belongs to another user; make one of your own" +
+           std::string(named_ ? "" : ", or set DTRAIN_SECRET_FILE to one"));
+  }
+  if ((status.st_mode & 07777 & ~mode_t{0600}) != 0) {
+    Refuse(
+        "others may read the secret, or it is executable; 'chmod 600' it "
+        "if nobody has read it, else make a new one");
+  }
+  std::string bytes(kMostBytes + 1, '\0');
+  ssize_t count = -1;
+  do {
+    count = ::read(file.get(), bytes.data(), bytes.size());
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) {
+    Refuse("the secret cannot be read: " + WhatErrorSays(errno));
+  }
+  bytes.resize(static_cast<std::size_t>(count));
+  if (bytes.size() < kLeastBytes) {
+    Refuse("the secret has " + std::to_string(bytes.size()) +
+           " bytes, and needs at least 32; make one with 'head -c 32 "
+           "/dev/urandom'" +
+           std::string(named_ ? "" : ", or remove it and start RANK=0 again"));
+  }
+  if (bytes.size() > kMostBytes) {
+    Refuse("the secret has more than 4096 bytes; this is another file");
+  }
+  return bytes;
+}
+
+std::string SecretFile::ReadOrMake() const {
+  if (auto bytes = Read()) return *std::move(bytes);
+  Make();
+  if (auto bytes = Read()) return *std::move(bytes);
+  throw Error(ErrorKind::kStore,
+              Name() + ": was removed while it was made; try again");
+}
+
+void SecretFile::Make() const {
+  const std::filesystem::path directory = path_.parent_path();
+  MakePrivateDirectories(directory);
+  std::string name = path_.string() + ".XXXXXX";
+  const UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
+  int error = file ? WriteDurably(file.get(), NewSecret()) : errno;
+  if (error == 0) error = PlaceAt(name, path_);
+  if (file) ::unlink(name.c_str());
+  if (error != 0) {
+    throw Error(error == ENOSPC || error == EDQUOT ? ErrorKind::kDiskFull
+                                                   : ErrorKind::kStore,
+                Name() +
+                    ": the secret cannot be written: " + WhatErrorSays(error) +
+                    "; mend that, or set DTRAIN_SECRET_FILE to a secret of "
+                    "all processes");
+  }
+  const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_CLOEXEC));
+  ::fsync(opened.get());
 }
 
 }  // namespace dtrain

@@ -8,10 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "engine/nodes/node_channel.h"
 #include "engine/nodes/node_message.h"
 #include "engine/nodes/node_place.h"
-#include "engine/nodes/secret_file.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
 #include "engine/ranks/peer_proof.h"

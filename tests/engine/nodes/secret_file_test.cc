@@ -1,5 +1,3 @@
-#include "engine/nodes/secret_file.h"
-
 #include <fstream>
 #include <set>
 #include <thread>
@@ -11,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/nodes/node_place.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
