@@ -1,5 +1,10 @@
 #include "engine/ranks/collective_call.h"
 
+#include <algorithm>
+#include <cassert>
+#include <concepts>
+#include <cstdint>
+
 namespace dtrain {
 namespace {
 
@@ -60,5 +65,111 @@ std::string DescribeDifference(const CollectiveCall& first, int rank,
          Describe(first) + ", but rank " + std::to_string(rank) + " called " +
          Describe(other);
 }
+
+namespace {
+
+// Signed numbers must not overflow, unsigned ones may.
+struct Add {
+  template <typename T>
+  static T Of(T a, T b) {
+    if constexpr (std::integral<T>) {
+      return static_cast<T>(static_cast<std::uint64_t>(a) +
+                            static_cast<std::uint64_t>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct Multiply {
+  template <typename T>
+  static T Of(T a, T b) {
+    if constexpr (std::integral<T>) {
+      return static_cast<T>(static_cast<std::uint64_t>(a) *
+                            static_cast<std::uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+// Of a NaN, which alone differs from itself, comes a NaN.
+struct Least {
+  template <typename T>
+  static T Of(T a, T b) {
+    return b < a || b != b ? b : a;
+  }
+};
+
+struct Greatest {
+  template <typename T>
+  static T Of(T a, T b) {
+    return a < b || b != b ? b : a;
+  }
+};
+
+// So many values at a time, a number known to the compiler: it makes vector
+// instructions of the inner loop.
+template <typename T>
+constexpr std::size_t kStep = 64 / sizeof(T);
+
+template <typename Op, typename T>
+void Combine(const T* __restrict a, const T* __restrict b, std::span<T> into) {
+  T* __restrict out = into.data();
+  std::size_t i = 0;
+  for (; i + kStep<T> <= into.size(); i += kStep<T>) {
+    for (std::size_t j = i; j < i + kStep<T>; ++j) out[j] = Op::Of(a[j], b[j]);
+  }
+  for (; i < into.size(); ++i) out[i] = Op::Of(a[i], b[i]);
+}
+
+template <typename Op, typename T>
+void CombineInto(const T* __restrict from, std::span<T> into) {
+  T* __restrict out = into.data();
+  std::size_t i = 0;
+  for (; i + kStep<T> <= into.size(); i += kStep<T>) {
+    for (std::size_t j = i; j < i + kStep<T>; ++j) {
+      out[j] = Op::Of(out[j], from[j]);
+    }
+  }
+  for (; i < into.size(); ++i) out[i] = Op::Of(out[i], from[i]);
+}
+
+template <typename Op, typename T>
+void ReduceBy(std::span<const T* const> sources, std::span<T> into) {
+  // What is combined again is in the first cache still.
+  constexpr std::size_t kBlock = 8192 / sizeof(T);
+  for (std::size_t start = 0; start < into.size(); start += kBlock) {
+    const std::span<T> block =
+        into.subspan(start, std::min(kBlock, into.size() - start));
+    Combine<Op>(sources[0] + start, sources[1] + start, block);
+    for (const T* source : sources.subspan(2)) {
+      CombineInto<Op>(source + start, block);
+    }
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void Reduce(std::span<const T* const> sources, ReduceOp op, std::span<T> into) {
+  assert(sources.size() >= 2);
+  switch (op) {
+    case ReduceOp::kSum:
+      return ReduceBy<Add>(sources, into);
+    case ReduceOp::kProduct:
+      return ReduceBy<Multiply>(sources, into);
+    case ReduceOp::kMin:
+      return ReduceBy<Least>(sources, into);
+    case ReduceOp::kMax:
+      return ReduceBy<Greatest>(sources, into);
+  }
+}
+
+template void Reduce(std::span<const float* const>, ReduceOp, std::span<float>);
+template void Reduce(std::span<const double* const>, ReduceOp,
+                     std::span<double>);
+template void Reduce(std::span<const std::int64_t* const>, ReduceOp,
+                     std::span<std::int64_t>);
 
 }  // namespace dtrain

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace dtrain {
@@ -35,5 +37,13 @@ std::string Describe(const CollectiveCall& call);
 /// Why the ranks cannot go on if rank 0 calls `first`, and `rank` `other`.
 std::string DescribeDifference(const CollectiveCall& first, int rank,
                                const CollectiveCall& other);
+
+/// Writes to `into` what `op` makes of the values of `sources`, each of which
+/// has as many as `into`, from the first source to the last: for any element
+/// ((source 0 op source 1) op source 2) … A minimum or maximum with a NaN is
+/// NaN; sums and products of int64 wrap around. T: float, double, int64.
+/// REQUIRES: at least two sources, none of which overlaps `into`.
+template <typename T>
+void Reduce(std::span<const T* const> sources, ReduceOp op, std::span<T> into);
 
 }  // namespace dtrain

@@ -1,5 +1,3 @@
-#include "engine/ranks/reduce.h"
-
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -8,6 +6,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/ranks/collective_call.h"
 
 namespace dtrain {
 namespace {
