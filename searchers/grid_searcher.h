@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "searchers/hparam_grid.h"
+#include "searchers/hparam_space.h"
 #include "searchers/searcher.h"
 #include "searchers/searcher_config.h"
 #include "searchers/trial_roster.h"

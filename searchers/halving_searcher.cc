@@ -1,6 +1,8 @@
 #include "searchers/halving_searcher.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <stdexcept>
 
 #include "searchers/search_plan.h"
@@ -97,6 +99,277 @@ std::unique_ptr<Searcher> MakeHalvingSearcher(
     const SearcherConfig& config, const nlohmann::json& hyperparameters,
     std::uint32_t seed) {
   return std::make_unique<HalvingSearcher>(config, hyperparameters, seed);
+}
+
+AshaBracket::AshaBracket(const Bracket& bracket, double divisor, Method method)
+    : method_(method),
+      max_trials_(bracket.max_trials),
+      at_start_(TrialsAtStart(bracket, divisor)),
+      lengths_(bracket.rungs),
+      rungs_(bracket.rungs.size(), Rung(divisor, method == Method::kPromotion
+                                                     ? Rung::Rule::kPromotion
+                                                     : Rung::Rule::kStopping)),
+      outstanding_(bracket.rungs.size(), 0) {}
+
+void AshaBracket::Start(TrialRoster& roster,
+                        std::vector<Operation>& operations) {
+  for (std::int64_t i = 0; i < at_start_; ++i) CreateTrial(roster, operations);
+}
+
+void AshaBracket::CreateTrial(TrialRoster& roster,
+                              std::vector<Operation>& operations) {
+  const TrialIndex trial = roster.Create(operations);
+  trials_[trial] = {};
+  ++created_;
+  ++outstanding_.front();
+  operations.push_back(ValidateAfter{trial, lengths_.front()});
+}
+
+void AshaBracket::Complete(TrialIndex trial, double metric, TrialRoster& roster,
+                           std::vector<Operation>& operations) {
+  const TrialPlace& place = trials_.at(trial);
+  if (!place.training || place.closed) return;
+  Settle(trial, std::isfinite(metric) ? metric : Rung::kWorst, roster,
+         operations);
+}
+
+void AshaBracket::Settle(TrialIndex trial, double metric, TrialRoster& roster,
+                         std::vector<Operation>& operations) {
+  bool training = false;
+  // A trial that has exited and is promoted gets the worst result at its next
+  // rung too, which may promote another there.
+  while (const auto next = Advance(trial, metric, operations)) {
+    TrialPlace& place = trials_.at(*next);
+    ++place.rung;
+    place.training = true;
+    ++outstanding_[place.rung];
+    if (!place.exited) {
+      operations.push_back(ValidateAfter{*next, lengths_[place.rung]});
+      training = true;
+      break;
+    }
+    trial = *next;
+    metric = Rung::kWorst;
+  }
+  if (!training && created_ < max_trials_) CreateTrial(roster, operations);
+  CloseFinishedRungs(operations);
+}
+
+// Enters a result and gives the trial that goes on to the next rung, if any.
+std::optional<TrialIndex> AshaBracket::Advance(
+    TrialIndex trial, double metric, std::vector<Operation>& operations) {
+  TrialPlace& place = trials_.at(trial);
+  Rung& rung = rungs_[place.rung];
+  --outstanding_[place.rung];
+  place.training = false;
+  const bool top = place.rung + 1 == rungs_.size();
+  const bool promotion = method_ == Method::kPromotion;
+  const auto [among_best, risen] =
+      rung.Insert(trial, metric, promotion && !top && !place.exited);
+  if (!top && among_best) {
+    rung.Promote(trial);
+    return trial;
+  }
+  if (top || !promotion) {
+    CloseTrial(trial, operations);
+    return std::nullopt;
+  }
+  // A closed trial can have risen if an invalid one left its rung.
+  const bool closed =
+      risen && trials_.at(*risen).closed && !trials_.at(*risen).exited;
+  if (!risen || rung.promoted(*risen) || closed) return std::nullopt;
+  rung.Promote(*risen);
+  return risen;
+}
+
+void AshaBracket::CloseTrial(TrialIndex trial,
+                             std::vector<Operation>& operations) {
+  TrialPlace& place = trials_.at(trial);
+  if (place.closed) return;
+  place.closed = true;
+  operations.push_back(Close{trial});
+}
+
+// Once the bottom rung is full, trials that wait in a rung to which no more
+// results can come are closed.
+void AshaBracket::CloseFinishedRungs(std::vector<Operation>& operations) {
+  if (method_ != Method::kPromotion || rungs_.front().size() < max_trials_) {
+    return;
+  }
+  for (std::size_t i = 0; i < rungs_.size() && outstanding_[i] == 0; ++i) {
+    for (const TrialIndex trial : rungs_[i].TakeWaiting()) {
+      CloseTrial(trial, operations);
+    }
+  }
+}
+
+void AshaBracket::End(TrialIndex trial) {
+  trials_.at(trial).closed = true;
+  ++ended_;
+}
+
+void AshaBracket::Exit(TrialIndex trial, ExitReason reason, TrialRoster& roster,
+                       std::vector<Operation>& operations) {
+  TrialPlace& place = trials_.at(trial);
+  const bool was_closed = place.closed;
+  place.exited = place.closed = true;
+  if (reason == ExitReason::kInvalidHp && !was_closed) {
+    return Remove(trial, roster, operations);
+  }
+  ++ended_;
+  if (was_closed) return;
+  if (place.training) return Settle(trial, Rung::kWorst, roster, operations);
+  // It waited: its result stands, but it cannot go on.
+  rungs_[place.rung].StopWaiting(trial);
+}
+
+void AshaBracket::Remove(TrialIndex trial, TrialRoster& roster,
+                         std::vector<Operation>& operations) {
+  const TrialPlace& place = trials_.at(trial);
+  if (place.training) --outstanding_[place.rung];
+  for (std::size_t i = 0; i <= place.rung; ++i) rungs_[i].Remove(trial);
+  --created_;
+  if (!roster.MayReplace()) --max_trials_;
+  if (created_ < max_trials_) CreateTrial(roster, operations);
+  CloseFinishedRungs(operations);
+}
+
+double AshaBracket::Progress() const {
+  const auto of_all = [this](std::int64_t trials) {
+    return static_cast<double>(trials) /
+           static_cast<double>(std::max<std::int64_t>(max_trials_, 1));
+  };
+  // What comes after the bottom rung is taken to cost a fifth of it.
+  const double seen = of_all(rungs_.front().size()) / 1.2;
+  if (rungs_.front().size() < max_trials_) return seen;
+  return std::max(seen, of_all(ended_));
+}
+
+nlohmann::json AshaBracket::Save() const {
+  nlohmann::json rungs = nlohmann::json::array();
+  for (const Rung& rung : rungs_) rungs.push_back(rung.Save());
+  nlohmann::json trials = nlohmann::json::array();
+  for (const auto& [trial, place] : trials_) {
+    trials.push_back(
+        {trial, place.rung, place.training, place.exited, place.closed});
+  }
+  // In order, so that equal states are saved alike.
+  std::sort(trials.begin(), trials.end());
+  return {{"max_trials", max_trials_},   {"rungs", std::move(rungs)},
+          {"outstanding", outstanding_}, {"trials", std::move(trials)},
+          {"created", created_},         {"ended", ended_}};
+}
+
+void AshaBracket::Load(const nlohmann::json& state) {
+  max_trials_ = state.at("max_trials");
+  for (std::size_t i = 0; i < rungs_.size(); ++i) {
+    rungs_[i].Load(state.at("rungs").at(i));
+    outstanding_[i] = state.at("outstanding").at(i);
+  }
+  trials_.clear();
+  for (const nlohmann::json& row : state.at("trials")) {
+    trials_[row.at(0)] = {.rung = row.at(1),
+                          .training = row.at(2),
+                          .exited = row.at(3),
+                          .closed = row.at(4)};
+  }
+  created_ = state.at("created");
+  ended_ = state.at("ended");
+}
+
+std::size_t Rung::BestOf(std::size_t results) const {
+  if (results == 0) return 0;
+  const auto best =
+      static_cast<std::size_t>(static_cast<double>(results) / divisor_);
+  return rule_ == Rule::kStopping ? std::max<std::size_t>(best, 1) : best;
+}
+
+void Rung::Place(const Key& key) {
+  if (!best_.empty() && key < *best_.rbegin()) {
+    best_.insert(key);
+  } else {
+    rest_.insert(key);
+  }
+}
+
+// Moves results over the border until the best are as many as they should be.
+void Rung::FitBest() {
+  const std::size_t wanted = BestOf(results_.size());
+  while (best_.size() > wanted) {
+    rest_.insert(best_.extract(std::prev(best_.end())));
+  }
+  while (best_.size() < wanted) best_.insert(rest_.extract(rest_.begin()));
+}
+
+Rung::Insertion Rung::Insert(TrialIndex trial, double metric, bool waits) {
+  ++inserted_;
+  const Key key{metric, rule_ == Rule::kPromotion ? inserted_ : -inserted_,
+                trial};
+  results_[trial] = {.key = key};
+  if (waits) waiting_.insert(key);
+  const std::size_t before = best_.size();
+  Place(key);
+  const bool grows = BestOf(results_.size()) > before;
+  FitBest();
+  Insertion insertion;
+  insertion.among_best = best_.contains(key);
+  if (grows && !insertion.among_best) {
+    insertion.risen = best_.rbegin()->trial;
+  }
+  return insertion;
+}
+
+void Rung::Remove(TrialIndex trial) {
+  const auto found = results_.find(trial);
+  if (found == results_.end()) return;
+  const Key key = found->second.key;
+  results_.erase(found);
+  best_.erase(key);
+  rest_.erase(key);
+  waiting_.erase(key);
+  FitBest();
+}
+
+void Rung::Promote(TrialIndex trial) {
+  results_.at(trial).promoted = true;
+  StopWaiting(trial);
+}
+
+void Rung::StopWaiting(TrialIndex trial) {
+  waiting_.erase(results_.at(trial).key);
+}
+
+std::vector<TrialIndex> Rung::TakeWaiting() {
+  std::vector<TrialIndex> trials;
+  for (const Key& key : waiting_) trials.push_back(key.trial);
+  waiting_.clear();
+  return trials;
+}
+
+nlohmann::json Rung::Save() const {
+  nlohmann::json results = nlohmann::json::array();
+  for (const std::set<Key>* part : {&best_, &rest_}) {
+    for (const Key& key : *part) {
+      results.push_back({key.metric, key.order, key.trial, promoted(key.trial),
+                         waiting_.contains(key)});
+    }
+  }
+  return {{"inserted", inserted_}, {"results", std::move(results)}};
+}
+
+void Rung::Load(const nlohmann::json& state) {
+  inserted_ = state.at("inserted");
+  best_.clear();
+  rest_.clear();
+  waiting_.clear();
+  results_.clear();
+  for (const nlohmann::json& row : state.at("results")) {
+    const Key key{row.at(0), row.at(1), row.at(2)};
+    results_[key.trial] = {.key = key, .promoted = row.at(3)};
+    rest_.insert(key);
+    if (row.at(4).get<bool>()) waiting_.insert(key);
+  }
+  FitBest();
 }
 
 }  // namespace dtrain

@@ -101,4 +101,108 @@ bool IsConstant(const nlohmann::json& space) {
   });
 }
 
+namespace {
+
+// Point i of `count` that are spread evenly over [low, high].
+double Spread(double low, double high, std::int64_t i, std::int64_t count) {
+  if (count == 1) return (low + high) / 2;
+  const auto step = static_cast<double>(i);
+  return low + step * (high - low) / static_cast<double>(count - 1);
+}
+
+std::vector<nlohmann::json> IntValues(const nlohmann::json& hparam) {
+  const std::int64_t low = hparam.at("minval");
+  const std::int64_t high = hparam.at("maxval");
+  const std::int64_t all = high - low + 1;
+  const auto given = hparam.find("count");
+  const bool counted = given != hparam.end() && !given->is_null();
+  const std::int64_t count =
+      counted ? std::min(given->get<std::int64_t>(), all) : all;
+  std::vector<nlohmann::json> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value =
+        Spread(static_cast<double>(low), static_cast<double>(high), i, count);
+    // Half away from zero, as the model does.
+    values.emplace_back(
+        std::clamp(static_cast<std::int64_t>(std::round(value)), low, high));
+  }
+  return values;
+}
+
+void CollectAxes(const nlohmann::json& space,
+                 std::vector<std::vector<nlohmann::json>>& axes) {
+  if (!space.is_object()) return;
+  // nlohmann keeps objects in byte order of their keys.
+  for (const auto& value : space) {
+    if (HasType(value)) {
+      axes.push_back(GridValues(value));
+    } else {
+      CollectAxes(value, axes);
+    }
+  }
+}
+
+// Puts the chosen value of each axis in its place, in the order of the axes.
+nlohmann::json Fill(const nlohmann::json& space,
+                    const std::vector<const nlohmann::json*>& chosen,
+                    std::size_t& next) {
+  if (!space.is_object()) return space;
+  nlohmann::json filled = nlohmann::json::object();
+  for (const auto& [name, value] : space.items()) {
+    filled[name] = HasType(value) ? *chosen[next++] : Fill(value, chosen, next);
+  }
+  return filled;
+}
+
+}  // namespace
+
+std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam) {
+  const std::string type = hparam.at("type");
+  if (type == "const") return {hparam.at("val")};
+  if (type == "categorical") {
+    return hparam.at("vals").get<std::vector<nlohmann::json>>();
+  }
+  if (type == "int") return IntValues(hparam);
+  std::vector<nlohmann::json> values;
+  const std::int64_t count = hparam.at("count");
+  if (IsLogDouble(hparam)) {
+    const double low = hparam.at("minval");
+    const double high = hparam.at("maxval");
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value =
+          std::exp(Spread(std::log(low), std::log(high), i, count));
+      // Rounding must not move the ends.
+      const bool first = i == 0 && count > 1;
+      const bool last = i == count - 1 && count > 1;
+      values.emplace_back(first ? low : last ? high : value);
+    }
+    return values;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value =
+        Spread(hparam.at("minval"), hparam.at("maxval"), i, count);
+    values.emplace_back(
+        type == "double" ? value : std::pow(hparam.value("base", 10.0), value));
+  }
+  return values;
+}
+
+HparamGrid::HparamGrid(nlohmann::json space) : space_(std::move(space)) {
+  CollectAxes(space_, axes_);
+  for (const auto& axis : axes_) {
+    size_ *= static_cast<std::int64_t>(axis.size());
+  }
+}
+
+nlohmann::json HparamGrid::At(std::int64_t index) const {
+  std::vector<const nlohmann::json*> chosen(axes_.size());
+  for (std::size_t i = axes_.size(); i-- > 0;) {
+    const auto values = static_cast<std::int64_t>(axes_[i].size());
+    chosen[i] = &axes_[i][static_cast<std::size_t>(index % values)];
+    index /= values;
+  }
+  std::size_t next = 0;
+  return Fill(space_, chosen, next);
+}
+
 }  // namespace dtrain

@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "searchers/hparam_grid.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {

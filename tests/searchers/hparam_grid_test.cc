@@ -1,7 +1,6 @@
-#include "searchers/hparam_grid.h"
-
 #include <gtest/gtest.h>
 
+#include "searchers/hparam_space.h"
 #include "tests/support/golden.h"
 
 namespace dtrain {

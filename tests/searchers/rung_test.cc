@@ -1,9 +1,9 @@
-#include "searchers/rung.h"
-
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
+
+#include "searchers/halving_searcher.h"
 
 namespace dtrain {
 namespace {
