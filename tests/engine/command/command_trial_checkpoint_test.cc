@@ -77,18 +77,21 @@ TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     SetDisksFull(false);
+    std::ofstream(directory_.path() / "seen");
     return std::nullopt;
   };
-  const CommandEnd end =
-      Run("echo $$ > pid\n"
-          "for i in 4 5; do\n"
-          "  mkdir -p $DTRAIN_DIRECTORY/$i; echo $i > $DTRAIN_DIRECTORY/$i/a\n"
-          "  echo '{\"type\":\"checkpoint\",\"batches\":'$i',"
-          "\"path\":\"'$DTRAIN_DIRECTORY/$i'\"}' >&3\n"
-          "done\n"
-          "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done\n"
-          "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
-          "\"loss\":1}}' >&3\n");
+  const CommandEnd end = Run(
+      "echo $$ > pid\n"
+      "for i in 4 5; do\n"
+      "  mkdir -p $DTRAIN_DIRECTORY/$i; echo $i > $DTRAIN_DIRECTORY/$i/a\n"
+      "  echo '{\"type\":\"checkpoint\",\"batches\":'$i',"
+      "\"path\":\"'$DTRAIN_DIRECTORY/$i'\"}' >&3\n"
+      "done\n"
+      // Starts no process: a shell whose child is stopped before its exec
+      // waits for it, and is not stopped itself.
+      "i=0; while [ ! -e seen ] && [ $i -lt 3000000 ]; do i=$((i+1)); done\n"
+      "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
+      "\"loss\":1}}' >&3\n");
   SetDisksFull(false);
   EXPECT_TRUE(stopped) << Log();
   EXPECT_EQ(Why(end), "stopped") << Log();
