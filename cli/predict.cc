@@ -22,7 +22,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/image/image_name.h"
+#include "engine/image/image_folder.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"
 

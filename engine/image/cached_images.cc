@@ -10,8 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/image/image_cache_build.h"
-#include "engine/image/image_cache_file.h"
+#include "engine/image/image_cache.h"
 #include "engine/image/image_file.h"
 #include "engine/image/image_folder.h"
 #include "engine/image/transforms.h"

@@ -10,9 +10,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/image/image_fault.h"
+#include "engine/image/image.h"
 #include "engine/image/jpeg.h"
-#include "engine/image/orientation.h"
 #include "engine/image/png.h"
 #include "engine/os/unique_fd.h"
 

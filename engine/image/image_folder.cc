@@ -12,7 +12,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/image/image_name.h"
 
 namespace dtrain {
 namespace {

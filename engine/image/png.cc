@@ -7,7 +7,7 @@
 
 #include <png.h>
 
-#include "engine/image/image_fault.h"
+#include "engine/image/image.h"
 
 namespace dtrain {
 namespace {

@@ -2,13 +2,284 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <vector>
 
-#include "engine/image/resample_rows.h"
-#include "engine/image/resample_taps.h"
+#include <emmintrin.h>
 
 namespace dtrain {
 namespace {
+
+/// The weights of two neighbouring pixels, whole numbers of 1/2^22 as Pillow
+/// has them: high · 2^11 + low, so that 16 bits hold each half. Processors
+/// multiply and add such pairs in one step.
+struct WeightPair {
+  static constexpr int kBits = 32 - 8 - 2;
+  static constexpr int kLowBits = kBits / 2;
+
+  std::int16_t high[2] = {0, 0};
+  std::int16_t low[2] = {0, 0};
+
+  std::int32_t weight(std::size_t i) const {
+    return (high[i] << kLowBits) + low[i];
+  }
+};
+
+/// Along one axis: which source pixels make each pixel of a result, and with
+/// which weights.
+class ResampleTaps {
+ public:
+  /// For the pixels [begin, begin + count) of `source` pixels resized to
+  /// `result`. REQUIRES: source ≥ 1; 0 ≤ begin ≤ begin + count ≤ result.
+  ResampleTaps(std::int64_t source, std::int64_t result, std::int64_t begin,
+               std::int64_t count);
+
+  std::size_t size() const { return spans_.size(); }
+  /// The first source pixel of the i-th result, how many there are, and their
+  /// weights; of an odd number, the last pair's second is 0.
+  std::int64_t first(std::size_t i) const { return spans_[i].first; }
+  std::int64_t count(std::size_t i) const { return spans_[i].count; }
+  const WeightPair* weights(std::size_t i) const {
+    return pairs_.data() + spans_[i].pair;
+  }
+  /// The source pixels [first, end) that any of the results needs.
+  std::int64_t first() const { return spans_.front().first; }
+  std::int64_t end() const { return spans_.back().first + spans_.back().count; }
+
+ private:
+  // Appends weights that are not yet normalised.
+  void AddWeights(const std::vector<double>& raw);
+
+  struct Span {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    std::size_t pair = 0;
+  };
+  std::vector<Span> spans_;
+  std::vector<WeightPair> pairs_;
+};
+
+// The order of the operations is Pillow's (precompute_coeffs and
+// normalize_coeffs_8bpc of src/libImaging/Resample.c), for the sake of the
+// bits.
+ResampleTaps::ResampleTaps(std::int64_t source, std::int64_t result,
+                           std::int64_t begin, std::int64_t count) {
+  const double scale =
+      static_cast<double>(source) / static_cast<double>(result);
+  const double support = std::max(scale, 1.0);
+  const double per_support = 1.0 / support;
+  std::vector<double> raw;
+  for (std::int64_t i = begin; i < begin + count; ++i) {
+    const double center = (static_cast<double>(i) + 0.5) * scale;
+    const auto first = std::max<std::int64_t>(
+        0, static_cast<std::int64_t>(center - support + 0.5));
+    const auto end =
+        std::min(source, static_cast<std::int64_t>(center + support + 0.5));
+    raw.clear();
+    for (std::int64_t j = first; j < end; ++j) {
+      const double distance =
+          (static_cast<double>(j) - center + 0.5) * per_support;
+      raw.push_back(std::max(0.0, 1.0 - std::abs(distance)));
+    }
+    spans_.push_back({first, end - first, pairs_.size()});
+    AddWeights(raw);
+  }
+}
+
+void ResampleTaps::AddWeights(const std::vector<double>& raw) {
+  double sum = 0;
+  for (const double weight : raw) sum += weight;
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    const double share = sum != 0 ? raw[i] / sum : raw[i];
+    const auto weight =
+        static_cast<std::int32_t>(0.5 + share * (1 << WeightPair::kBits));
+    if (i % 2 == 0) pairs_.emplace_back();
+    pairs_.back().high[i % 2] =
+        static_cast<std::int16_t>(weight >> WeightPair::kLowBits);
+    pairs_.back().low[i % 2] =
+        static_cast<std::int16_t>(weight & ((1 << WeightPair::kLowBits) - 1));
+  }
+}
+
+/// Pixels to read, `stride` bytes from row to row, the row numbered `first` at
+/// `pixels`.
+struct PixelRows {
+  const std::uint8_t* pixels = nullptr;
+  std::size_t stride = 0;
+  std::int64_t first = 0;
+};
+
+// The inner loops of a resize. Where the processor has SSE2 (all of x86-64)
+// they take its instructions; the result is the same to the bit.
+
+/// Resamples each of `rows` rows of RGB pixels across, into rows of taps.size()
+/// pixels, one behind the other.
+void ResampleAcross(const PixelRows& from, std::int64_t rows,
+                    const ResampleTaps& taps, std::uint8_t* to);
+
+/// Resamples rows of `bytes` bytes down, into taps.size() rows, one behind the
+/// other.
+void ResampleDown(const PixelRows& from, std::size_t bytes,
+                  const ResampleTaps& taps, std::uint8_t* to);
+
+#if defined(__SSE2__)
+#endif
+
+constexpr std::int32_t kHalf = 1 << (WeightPair::kBits - 1);
+
+// The weighted sum of `count` bytes, `step` bytes from one to the next. Weights
+// that were rounded up can exceed 1 by a little.
+std::uint8_t WeightedSum(const std::uint8_t* from, std::size_t step,
+                         const WeightPair* weights, std::int64_t count) {
+  std::int32_t sum = kHalf;
+  for (std::int64_t k = 0; k < count; ++k, from += step) {
+    sum += *from * weights[k / 2].weight(static_cast<std::size_t>(k % 2));
+  }
+  return static_cast<std::uint8_t>(std::min(sum >> WeightPair::kBits, 255));
+}
+
+// The bytes [begin, bytes) of one row.
+void DownBytes(const std::uint8_t* from, std::size_t stride,
+               const WeightPair* weights, std::int64_t count, std::size_t begin,
+               std::size_t bytes, std::uint8_t* to) {
+  for (std::size_t x = begin; x < bytes; ++x) {
+    to[x] = WeightedSum(from + x, stride, weights, count);
+  }
+}
+
+void AcrossRow(const std::uint8_t* from, const ResampleTaps& taps,
+               std::uint8_t* to) {
+  for (std::size_t i = 0; i < taps.size(); ++i) {
+    for (std::size_t c = 0; c < 3; ++c, ++to) {
+      *to = WeightedSum(from + 3 * taps.first(i) + c, 3, taps.weights(i),
+                        taps.count(i));
+    }
+  }
+}
+
+#if defined(__SSE2__)
+
+// Four sums of products, the weights' halves apart.
+struct FourSums {
+  // Adds pairs of 16-bit pixels times a pair of weights, which each of four
+  // 32-bit lanes holds.
+  void Add(__m128i pixels, __m128i weights_high, __m128i weights_low) {
+    high = _mm_add_epi32(high, _mm_madd_epi16(pixels, weights_high));
+    low = _mm_add_epi32(low, _mm_madd_epi16(pixels, weights_low));
+  }
+  __m128i Rounded() const {
+    const __m128i sum =
+        _mm_add_epi32(_mm_slli_epi32(high, WeightPair::kLowBits), low);
+    return _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)),
+                          WeightPair::kBits);
+  }
+
+  __m128i high = _mm_setzero_si128();
+  __m128i low = _mm_setzero_si128();
+};
+
+__m128i FourTimes(const std::int16_t (&pair)[2]) {
+  std::int32_t both;
+  std::memcpy(&both, pair, sizeof(both));
+  return _mm_set1_epi32(both);
+}
+
+__m128i LoadFour(const std::uint8_t* from) {
+  std::int32_t bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  return _mm_cvtsi32_si128(bytes);
+}
+
+// The same as AcrossRow, but reads one byte behind the last pixel.
+void AcrossRowFast(const std::uint8_t* from, const ResampleTaps& taps,
+                   std::uint8_t* to) {
+  const __m128i zero = _mm_setzero_si128();
+  const std::size_t size = taps.size();
+  for (std::size_t i = 0; i < size; ++i, to += 3) {
+    const std::uint8_t* pixel = from + 3 * taps.first(i);
+    const WeightPair* weights = taps.weights(i);
+    FourSums sums;
+    for (std::int64_t left = taps.count(i); left > 0; left -= 2) {
+      // Three channels of two pixels, and of the next one that is not used.
+      const __m128i bytes = _mm_unpacklo_epi8(
+          LoadFour(pixel), LoadFour(left > 1 ? pixel + 3 : pixel));
+      sums.Add(_mm_unpacklo_epi8(bytes, zero), FourTimes(weights->high),
+               FourTimes(weights->low));
+      pixel += 6;
+      ++weights;
+    }
+    const __m128i words = _mm_packs_epi32(sums.Rounded(), zero);
+    const std::int32_t result =
+        _mm_cvtsi128_si32(_mm_packus_epi16(words, zero));
+    std::memcpy(to, &result, 3);
+  }
+}
+
+// Sixteen bytes of one row.
+void DownSixteen(const std::uint8_t* from, std::size_t stride,
+                 const WeightPair* weights, std::int64_t count,
+                 std::uint8_t* to) {
+  const __m128i zero = _mm_setzero_si128();
+  const auto load = [](const std::uint8_t* bytes) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+  };
+  FourSums sums[4];
+  for (; count > 0; count -= 2, from += 2 * stride, ++weights) {
+    const __m128i upper = load(from);
+    const __m128i lower = count > 1 ? load(from + stride) : upper;
+    const __m128i high = FourTimes(weights->high);
+    const __m128i low = FourTimes(weights->low);
+    const __m128i left = _mm_unpacklo_epi8(upper, lower);
+    const __m128i right = _mm_unpackhi_epi8(upper, lower);
+    sums[0].Add(_mm_unpacklo_epi8(left, zero), high, low);
+    sums[1].Add(_mm_unpackhi_epi8(left, zero), high, low);
+    sums[2].Add(_mm_unpacklo_epi8(right, zero), high, low);
+    sums[3].Add(_mm_unpackhi_epi8(right, zero), high, low);
+  }
+  const __m128i result =
+      _mm_packus_epi16(_mm_packs_epi32(sums[0].Rounded(), sums[1].Rounded()),
+                       _mm_packs_epi32(sums[2].Rounded(), sums[3].Rounded()));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), result);
+}
+
+#endif
+
+void ResampleAcross(const PixelRows& from, std::int64_t rows,
+                    const ResampleTaps& taps, std::uint8_t* to) {
+  const std::uint8_t* row = from.pixels;
+  for (std::int64_t y = 0; y < rows; ++y) {
+#if defined(__SSE2__)
+    if (y + 1 < rows) {
+      AcrossRowFast(row, taps, to);
+    } else {
+      AcrossRow(row, taps, to);
+    }
+#else
+    AcrossRow(row, taps, to);
+#endif
+    row += from.stride;
+    to += 3 * taps.size();
+  }
+}
+
+void ResampleDown(const PixelRows& from, std::size_t bytes,
+                  const ResampleTaps& taps, std::uint8_t* to) {
+  for (std::size_t i = 0; i < taps.size(); ++i, to += bytes) {
+    const std::uint8_t* row =
+        from.pixels +
+        static_cast<std::size_t>(taps.first(i) - from.first) * from.stride;
+    std::size_t x = 0;
+#if defined(__SSE2__)
+    for (; x + 16 <= bytes; x += 16) {
+      DownSixteen(row + x, from.stride, taps.weights(i), taps.count(i), to + x);
+    }
+#endif
+    DownBytes(row, from.stride, taps.weights(i), taps.count(i), x, bytes, to);
+  }
+}
 
 [[maybe_unused]] bool Contains(std::int64_t height, std::int64_t width,
                                const Box& box) {

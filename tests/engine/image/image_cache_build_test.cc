@@ -1,5 +1,3 @@
-#include "engine/image/image_cache_build.h"
-
 #include <csignal>
 #include <optional>
 
@@ -12,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/image/image_cache.h"
 #include "tests/engine/image/image_cache_fixture.h"
 
 namespace dtrain {

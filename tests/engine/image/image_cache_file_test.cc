@@ -1,5 +1,3 @@
-#include "engine/image/image_cache_file.h"
-
 #include <cstddef>
 #include <cstring>
 
@@ -7,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/rng.h"
+#include "engine/image/image_cache.h"
 #include "tests/engine/image/image_cache_fixture.h"
 
 namespace dtrain {

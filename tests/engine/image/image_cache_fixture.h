@@ -9,8 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/cached_images.h"
-#include "engine/image/image_cache_build.h"
-#include "engine/image/image_cache_file.h"
+#include "engine/image/image_cache.h"
 #include "engine/image/image_file.h"
 #include "engine/image/image_folder.h"
 #include "engine/image/transforms.h"

@@ -1,9 +1,9 @@
-#include "engine/image/jpeg_segments.h"
-
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/image/jpeg.h"
 
 namespace dtrain {
 namespace {

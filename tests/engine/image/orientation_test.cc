@@ -1,11 +1,10 @@
-#include "engine/image/orientation.h"
-
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/image/jpeg.h"
 #include "tests/support/golden_images.h"
 
 namespace dtrain {

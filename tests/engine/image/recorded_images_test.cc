@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/image_file.h"
-#include "engine/image/orientation.h"
+#include "engine/image/jpeg.h"
 #include "engine/image/resize.h"
 #include "engine/image/transforms.h"
 #include "tests/support/golden_images.h"

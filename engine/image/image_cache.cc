@@ -1,8 +1,10 @@
-#include "engine/image/image_cache_build.h"
+#include "engine/image/image_cache.h"
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstring>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -13,10 +15,138 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <zlib.h>
+
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/image/image.h"
 
 namespace dtrain {
+namespace {
+
+constexpr std::uint8_t kUnknown = 0;
+constexpr std::uint8_t kIntact = 1;
+constexpr std::uint8_t kBroken = 2;
+
+template <typename Record>
+Record RecordAt(const SharedBytes& from, std::uint64_t offset) {
+  Record record;
+  std::memcpy(&record, from.bytes.data() + offset, sizeof(record));
+  return record;
+}
+
+}  // namespace
+
+std::unique_ptr<const ImageCacheFile> ImageCacheFile::Open(
+    const std::filesystem::path& file, const ImageCacheId& id) {
+  std::optional<SharedBytes> mapped = MapFile(file);
+  if (!mapped || mapped->bytes.size() < PixelsOffset(id.count)) return nullptr;
+  const auto header = RecordAt<ImageCacheHeader>(*mapped, 0);
+  const bool whole =
+      IsHeaderOf(header, id) && header.size == mapped->bytes.size();
+  if (!whole) return nullptr;
+  return std::unique_ptr<const ImageCacheFile>(
+      new ImageCacheFile(*std::move(mapped), id));
+}
+
+ImageCacheFile::ImageCacheFile(SharedBytes bytes, const ImageCacheId& id)
+    : bytes_(std::move(bytes)), id_(id), verdicts_(id.count) {}
+
+ImageCacheFile::Found ImageCacheFile::Find(std::size_t i) const {
+  const auto entry = RecordAt<ImageCacheEntry>(bytes_, EntryOffset(i));
+  // Two threads may both look first; they come to the same end.
+  std::uint8_t verdict = verdicts_[i].load(std::memory_order_relaxed);
+  if (verdict == kUnknown) {
+    verdict = IsIntact(i, entry) ? kIntact : kBroken;
+    verdicts_[i].store(verdict, std::memory_order_relaxed);
+  }
+  if (verdict == kBroken) return {};
+  if (entry.state == ImageCacheState::kUnreadable) {
+    return {.state = State::kUnreadable};
+  }
+  return {.state = State::kPixels, .image = ViewOf(entry)};
+}
+
+bool ImageCacheFile::IsIntact(std::size_t i,
+                              const ImageCacheEntry& entry) const {
+  if (!IsEntryOf(entry, i, id_, bytes_.bytes.size())) return false;
+  return entry.state != ImageCacheState::kPixels ||
+         entry.pixels_checksum == ImageCacheChecksum(PixelBytes(ViewOf(entry)));
+}
+
+ImageView ImageCacheFile::ViewOf(const ImageCacheEntry& entry) const {
+  return {entry.height, entry.width, bytes_.bytes.data() + entry.offset};
+}
+
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'d', 't', 'i', 'm', 'a', 'g', 'e', 's'};
+// Another one wherever the same files would give other bytes.
+constexpr std::uint32_t kVersion = 1;
+
+// Of all but the checksum itself, which stands last.
+template <typename Record>
+std::uint32_t ChecksumOf(const Record& record, std::uint32_t start) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&record);
+  return ImageCacheChecksum({bytes, sizeof(Record) - sizeof(record.checksum)},
+                            start);
+}
+
+// An entry that was written to another's place is none.
+std::uint32_t EntryChecksum(const ImageCacheEntry& entry, std::uint64_t i) {
+  const auto* number = reinterpret_cast<const std::uint8_t*>(&i);
+  return ChecksumOf(entry, ImageCacheChecksum({number, sizeof(i)}));
+}
+
+bool HasPixels(const ImageCacheEntry& entry, const ImageCacheId& id,
+               std::uint64_t size) {
+  if (entry.height == 0 || entry.width > kMostPixels / entry.height) {
+    return false;
+  }
+  const std::uint64_t bytes = std::uint64_t{entry.height} * entry.width * 3;
+  return bytes != 0 && entry.offset >= PixelsOffset(id.count) &&
+         entry.offset <= size && bytes <= size - entry.offset;
+}
+
+}  // namespace
+
+std::uint32_t ImageCacheChecksum(std::span<const std::uint8_t> bytes,
+                                 std::uint32_t start) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(start, bytes.data(), bytes.size()));
+}
+
+ImageCacheHeader MakeImageCacheHeader(const ImageCacheId& id,
+                                      std::uint64_t size) {
+  ImageCacheHeader header = {.magic = kMagic,
+                             .version = kVersion,
+                             .side = id.side,
+                             .count = id.count,
+                             .key = id.key,
+                             .size = size};
+  header.checksum = ChecksumOf(header, 0);
+  return header;
+}
+
+bool IsHeaderOf(const ImageCacheHeader& header, const ImageCacheId& id) {
+  return header.magic == kMagic && header.version == kVersion &&
+         header.checksum == ChecksumOf(header, 0) &&
+         id == ImageCacheId{header.key, header.count, header.side};
+}
+
+ImageCacheEntry Sealed(ImageCacheEntry entry, std::uint64_t i) {
+  entry.checksum = EntryChecksum(entry, i);
+  return entry;
+}
+
+bool IsEntryOf(const ImageCacheEntry& entry, std::uint64_t i,
+               const ImageCacheId& id, std::uint64_t size) {
+  if (entry.checksum != EntryChecksum(entry, i)) return false;
+  return entry.state == ImageCacheState::kUnreadable ||
+         (entry.state == ImageCacheState::kPixels &&
+          HasPixels(entry, id, size));
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,10 +1,9 @@
-#include "engine/image/image_fault.h"
+#include "engine/image/image.h"
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
-
 void FailImage(const std::string& what, const std::string& fault) {
   throw Error(ErrorKind::kFailed, EscapeForTerminal(what + ": " + fault) +
                                       "; replace it or delete it");
