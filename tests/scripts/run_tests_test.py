@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Each test has a line "NAME first-result second-result label"; results: pass, fail, skip.
 CTEST = """#!{python}

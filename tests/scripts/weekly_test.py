@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 sys.dont_write_bytecode = True
-_SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "weekly"
+_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "weekly"
 _LOADER = SourceFileLoader("weekly", str(_SCRIPT))
 weekly = importlib.util.module_from_spec(importlib.util.spec_from_loader("weekly", _LOADER))
 _LOADER.exec_module(weekly)
