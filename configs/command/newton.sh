@@ -1,6 +1,6 @@
 #!/bin/sh
-# The square root of a number by damped Newton steps, with nothing but a shell
-# and awk. One step is a batch.
+# Computes the square root of a number by damped Newton steps, with a shell
+# and awk only. One step counts as a batch.
 set -eu
 x=1 step=0
 if [ -n "$DTRAIN_CHECKPOINT" ]; then

@@ -31,7 +31,7 @@ order = {"type": "train", "until": trial["until"]}
 while order["type"] == "train":
     until = order["until"]["batches"]
     while batches < until:
-        # What a batch is depends on its number alone: resuming changes nothing.
+        # A batch depends only on its number, so resuming changes nothing.
         draw = torch.Generator().manual_seed(trial["seed"] + batches)
         some = torch.randint(0, 1600, (hparams["global_batch_size"],), generator=draw).to(device)
         loss = torch.nn.functional.cross_entropy(net(data[some]), label[some])
@@ -42,7 +42,7 @@ while order["type"] == "train":
         if batches % trial["scheduling_unit"] == 0:
             say(type="training", batches=batches, metrics={"loss": loss.item()})
             if select.select([operations], [], [], 0)[0]:
-                break  # the only thing to come before the end is a stop
+                break  # only a stop can arrive before the end
     path = f"{trial['directory']}/{batches}"
     os.mkdir(path)
     torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict()}, path + "/model.pt")
