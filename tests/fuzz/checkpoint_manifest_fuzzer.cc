@@ -1,5 +1,6 @@
-// A checkpoint's directory. An input that begins with `s` is its state.json,
-// with a manifest that fits; what follows any other byte is its manifest.
+// Fuzzes the readers of a checkpoint's directory. An input that begins with `s`
+// is its state.json, and gets a matching manifest. After any other first byte
+// the rest of the input is the manifest.
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,14 +12,14 @@
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/os/sha256.h"
 #include "engine/train/training_state.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
 
-// One checkpoint of two files. In memory if it can be, for it is written a
+// A checkpoint of two files. Lies in memory if possible, since it is written a
 // thousand times a second.
 class Directory {
  public:
@@ -28,7 +29,7 @@ class Directory {
         ((fs::is_directory(shm) ? shm : fs::temp_directory_path()) /
          "fuzz-checkpoint-XXXXXX")
             .string();
-    Require(::mkdtemp(path.data()) != nullptr, "a directory can be made");
+    Require(::mkdtemp(path.data()) != nullptr, "a directory can be created");
     path_ = path;
     Write("model.safetensors", "abc");
   }
@@ -56,11 +57,12 @@ std::string ManifestOf(const nlohmann::json& entries) {
 }
 
 void RequireDamaged(const Error& error) {
-  Require(error.kind() == ErrorKind::kDamaged, "what is wrong is damaged");
+  Require(error.kind() == ErrorKind::kDamaged,
+          "a bad checkpoint is reported as damaged");
   RequireOneLine(error);
 }
 
-// A state that is understood, written and read again, is the same.
+// A state that can be read is unchanged by writing and reading it again.
 void CheckState(std::span<const std::byte> bytes) {
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const auto json =
@@ -72,26 +74,27 @@ void CheckState(std::span<const std::byte> bytes) {
     RequireOneLine(error);
     return;
   } catch (const nlohmann::json::exception&) {
-    return;  // as its contract says: the caller knows the file's name
+    return;  // allowed by its contract: the caller adds the file's name
   }
   const auto written = state.ToJson();
   Require(TrainingState::FromJson(written).ToJson().dump() == written.dump(),
           "a state, written out, reads the same");
 }
 
-// The summary is of the same bytes, so it must not see another checkpoint.
+// Summarizing the same bytes either succeeds or reports damage.
 void CheckSummary(const std::string& path) {
   try {
     const auto summary = SummarizeCheckpoint(path);
-    Require(summary.bytes >= 0, "a checkpoint's size is none below nothing");
-    Require(summary.files.contains(kManifestName), "the manifest is a file");
+    Require(summary.bytes >= 0, "a checkpoint's size is not negative");
+    Require(summary.files.contains(kManifestName),
+            "the summary lists the manifest");
   } catch (const Error& error) {
     RequireDamaged(error);
   }
 }
 
-// A manifest that passes says of every file what that file is, in the one way
-// in which dtrain says it.
+// An accepted manifest describes every file correctly and is exactly the text
+// that dtrain writes.
 void CheckManifest(const std::string& path, std::string_view manifest) {
   try {
     const auto files = CheckpointFiles::Read(path);
@@ -100,7 +103,7 @@ void CheckManifest(const std::string& path, std::string_view manifest) {
       if (files.Has(name)) entries[name] = EntryOf(files[name]);
     }
     Require(manifest == ManifestOf(entries),
-            "only what dtrain writes passes for a manifest");
+            "only a manifest as dtrain writes it is accepted");
   } catch (const Error& error) {
     RequireDamaged(error);
   }

@@ -1,14 +1,14 @@
-// A data set's file, plain or gzipped. The first byte of an input says what is
-// done with the rest: its lowest two bits how many dimensions are asked for,
-// the next whether the rest is compressed first, which no mutation would hit.
+// Fuzzes the reader of IDX files, plain or gzipped. The first byte of an input
+// holds options for the rest: the lowest two bits are the number of dimensions
+// to request; the next bit compresses the rest first, since mutations hardly
+// ever yield valid gzip data.
 
 #include <string>
 
 #include <zlib.h>
 
 #include "engine/data/idx_reader.h"
-#include "tests/fuzz/byte_file.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
@@ -29,7 +29,7 @@ std::string Gzipped(std::string_view bytes) {
   return out;
 }
 
-// The file in the format that it is read from.
+// Returns the IDX file that holds `array`.
 std::string Written(const IdxArray& array) {
   std::string bytes = {'\0', '\0', '\x08',
                        static_cast<char>(array.shape.size())};
@@ -52,12 +52,13 @@ void Check(std::string_view bytes, std::size_t dimensions, bool compress) {
     RequireOneLine(error);
     return;
   }
-  Require(array.shape.size() == dimensions, "the dimensions are as asked for");
+  Require(array.shape.size() == dimensions, "the dimensions are as requested");
   const std::string written = Written(array);
-  Require(!compress || written == bytes, "what was read is what was written");
+  Require(!compress || written == bytes,
+          "a compressed file reads as its content");
   const ByteFile again(written);
   Require(ReadIdx(again.path(), dimensions).values == array.values,
-          "what was read, written out, reads the same");
+          "writing and reading again changes nothing");
 }
 
 }  // namespace

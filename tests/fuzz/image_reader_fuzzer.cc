@@ -1,13 +1,13 @@
-// An image file's bytes. The first byte of an input says what is done with the
-// image, once the rest is decoded: its lowest bit whether it is turned as its
-// EXIF data says, the others to what size it is resized.
+// Fuzzes the decoders of image files. The first byte of an input holds options:
+// the lowest bit applies the EXIF orientation, the others are the size that the
+// decoded image is resized to.
 
 #include <span>
 
 #include "engine/image/image_file.h"
 #include "engine/image/resize.h"
 #include "engine/image/transforms.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
@@ -16,7 +16,7 @@ void RequireWhole(const Image& image) {
   Require(image.height >= 1 && image.width >= 1, "an image has pixels");
   Require(image.pixels.size() ==
               static_cast<std::size_t>(image.height) * image.stride(),
-          "an image has the pixels of its size");
+          "the number of pixels matches the size");
 }
 
 void Check(std::span<const std::uint8_t> file, std::uint8_t how) {
@@ -31,7 +31,7 @@ void Check(std::span<const std::uint8_t> file, std::uint8_t how) {
   }
   RequireWhole(image);
   Require(DecodeImage(file, "image", options).pixels == image.pixels,
-          "a file has the same pixels each time");
+          "decoding twice gives the same pixels");
   const std::int64_t size = 1 + how / 2;
   const Box crop{.height = (image.height + 1) / 2, .width = image.width};
   RequireWhole(ResizeBilinear(image, crop, size, size));

@@ -1,4 +1,5 @@
-// What a command reports: lines, each to be understood or refused in words.
+// Fuzzes the reader of a program's reports: each line is either parsed or
+// rejected with an error.
 
 #include <algorithm>
 #include <cmath>
@@ -6,19 +7,18 @@
 
 #include "engine/command/program_report.h"
 #include "engine/wire/message.h"
-#include "tests/fuzz/byte_file.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
 
-constexpr std::size_t kMostLine = 4096;
-constexpr double kMostCount = 1e15;
+constexpr std::size_t kMaxLine = 4096;
+constexpr double kMaxCount = 1e15;
 
 void CheckPoint(const ProgramPoint& point) {
-  Require(point.count >= 0 && point.count <= kMostCount, "a count is bounded");
+  Require(point.count >= 0 && point.count <= kMaxCount, "a count is bounded");
   Require(point.batches >= 0 && std::isfinite(point.epoch) && point.epoch >= 0,
-          "batches and epochs are counts");
+          "batches and epochs are not negative");
 }
 
 void CheckReport(const ProgramReport& report) {
@@ -26,7 +26,7 @@ void CheckReport(const ProgramReport& report) {
       [](const auto& kind) {
         if constexpr (requires { kind.point; }) CheckPoint(kind.point);
         if constexpr (requires { kind.metrics; }) {
-          // As far as the trial's message is understood by the runner.
+          // The metrics survive the trip to the runner.
           const std::string line =
               Encode(TrialMessage(TrainingReport{.seq = 1,
                                                  .batches = kind.point.batches,
@@ -57,22 +57,23 @@ void CheckLine(const std::string& line) {
 
 void CheckLines(std::string_view input) {
   ByteFile file(input);
-  ReportLines lines(file.Release(), kMostLine);
+  ReportLines lines(file.Release(), kMaxLine);
   std::string_view rest = input;
   bool open = true;
   while (open) {
     open = lines.Fill();
     while (const auto line = lines.Next()) {
       const std::size_t length = std::min(rest.find('\n'), rest.size());
-      Require(line->too_long == (length > kMostLine), "long lines are told");
+      Require(line->too_long == (length > kMaxLine),
+              "only long lines are marked as too long");
       Require(rest.substr(0, length).starts_with(line->text) &&
                   (line->too_long || line->text.size() == length),
-              "lines are those of the stream");
+              "lines match the stream");
       rest.remove_prefix(std::min(length + 1, rest.size()));
       if (!line->too_long) CheckLine(line->text);
     }
   }
-  Require(rest.empty(), "no line is left");
+  Require(rest.empty(), "the whole stream was read");
 }
 
 }  // namespace

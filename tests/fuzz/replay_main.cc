@@ -1,5 +1,5 @@
-// Feeds files to a fuzz target, once each, where no libFuzzer drives it: the
-// corpus, or a single finding. Arguments are files and directories.
+// Runs a fuzz target without libFuzzer: passes each file of the arguments,
+// which are files and directories, to the target once.
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include <iterator>
 #include <vector>
 
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 
@@ -24,12 +24,14 @@ std::vector<fs::path> FilesOf(const fs::path& path) {
   return files;
 }
 
-// In memory of exactly its size, so that a sanitizer sees a byte too far.
-bool Feed(const fs::path& path) {
+// Passes a file's bytes to the target in a buffer of exactly their size, so
+// that a sanitizer reports a read past their end. Returns false if it is
+// unreadable.
+bool Replay(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || file.bad()) return false;
-  // Said before, so that a crash is known by its last line.
+  // Printed before the call, so that the last line names the input of a crash.
   std::fprintf(stderr, "%s (%zu bytes)\n", path.c_str(), bytes.size());
   const std::vector<char> exact(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(exact.data()),
@@ -40,16 +42,16 @@ bool Feed(const fs::path& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::size_t fed = 0;
+  std::size_t replayed = 0;
   for (int i = 1; i < argc; ++i) {
     for (const fs::path& path : FilesOf(argv[i])) {
-      if (!Feed(path)) {
+      if (!Replay(path)) {
         std::fprintf(stderr, "%s cannot be read\n", path.c_str());
         return 1;
       }
-      ++fed;
+      ++replayed;
     }
   }
-  std::fprintf(stderr, "%zu inputs\n", fed);
-  return fed > 0 ? 0 : 1;
+  std::fprintf(stderr, "%zu inputs\n", replayed);
+  return replayed > 0 ? 0 : 1;
 }

@@ -1,11 +1,11 @@
-// The tensors of a checkpoint, or of a file that comes from elsewhere.
+// Fuzzes the reader of safetensors files.
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "engine/checkpoint/safetensors.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
@@ -15,7 +15,7 @@ bool IsSame(const TensorBytes& a, const TensorBytes& b) {
          std::ranges::equal(a.bytes, b.bytes);
 }
 
-// The file that dtrain writes of these tensors.
+// Returns the file that dtrain writes for these tensors.
 std::vector<std::byte> Written(const std::vector<TensorBytes>& tensors) {
   const std::string header = SafetensorsHeader(tensors);
   const auto bytes = std::as_bytes(std::span(header));
@@ -37,10 +37,10 @@ void Check(std::span<const std::byte> file) {
   }
   std::size_t bytes = 0;
   for (const TensorBytes& tensor : tensors) bytes += tensor.bytes.size();
-  Require(bytes <= file.size(), "tensors lie in the file, each apart");
+  Require(bytes <= file.size(), "tensors lie in the file without overlap");
   const auto again = Written(tensors);
   Require(std::ranges::equal(ReadSafetensors(again, "again"), tensors, IsSame),
-          "what was read, written out, reads the same");
+          "writing and reading again changes nothing");
 }
 
 }  // namespace

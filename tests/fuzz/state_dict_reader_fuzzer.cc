@@ -1,4 +1,4 @@
-// A file of weights that somebody says PyTorch wrote.
+// Fuzzes the reader of PyTorch's weight files (.pth).
 
 #include <algorithm>
 #include <string>
@@ -6,21 +6,21 @@
 
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/state_dict_file.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
 
-constexpr std::size_t kMostCopied = 4;
-constexpr std::size_t kCopiedAtLeast = 1 << 20;
+constexpr std::size_t kMaxCopiedRatio = 4;
+constexpr std::size_t kAllowedCopies = 1 << 20;
 
 bool IsIn(std::span<const std::byte> bytes, std::span<const std::byte> file) {
   return bytes.data() >= file.data() &&
          bytes.data() + bytes.size() <= file.data() + file.size();
 }
 
-// What dtrain would write of the tensors, read again.
-void RequireSameAgain(const std::vector<TensorBytes>& tensors) {
+// Requires that the tensors survive being written as safetensors.
+void RequireRoundTrip(const std::vector<TensorBytes>& tensors) {
   const std::string header = SafetensorsHeader(tensors);
   const auto bytes = std::as_bytes(std::span(header));
   std::vector<std::byte> file(bytes.begin(), bytes.end());
@@ -28,13 +28,13 @@ void RequireSameAgain(const std::vector<TensorBytes>& tensors) {
     file.insert(file.end(), tensor.bytes.begin(), tensor.bytes.end());
   }
   const auto again = ReadSafetensors(file, "again");
-  Require(again.size() == tensors.size(), "no name is there twice");
+  Require(again.size() == tensors.size(), "names are unique");
   for (const TensorBytes& tensor : tensors) {
     const auto same = std::ranges::find(again, tensor.name, &TensorBytes::name);
     Require(same != again.end() && same->dtype == tensor.dtype &&
                 same->shape == tensor.shape &&
                 std::ranges::equal(same->bytes, tensor.bytes),
-            "what was read, written as safetensors, reads the same");
+            "writing as safetensors and reading again changes nothing");
   }
 }
 
@@ -47,13 +47,13 @@ void Check(std::span<const std::byte> file) {
       all += tensor.bytes.size();
       if (!IsIn(tensor.bytes, file)) copied += tensor.bytes.size();
     }
-    Require(copied <= std::max(kMostCopied * file.size(), kCopiedAtLeast),
-            "no small file makes large tensors");
+    Require(copied <= std::max(kMaxCopiedRatio * file.size(), kAllowedCopies),
+            "a small file does not make large tensors");
     const bool reserved = std::ranges::any_of(
         read.tensors(),
         [](const TensorBytes& t) { return t.name == "__metadata__"; });
-    // Views may share their bytes as often as a file names them.
-    if (all <= kCopiedAtLeast && !reserved) RequireSameAgain(read.tensors());
+    // Views of one storage may add up to far more bytes than the file has.
+    if (all <= kAllowedCopies && !reserved) RequireRoundTrip(read.tensors());
   } catch (const Error& error) {
     Require(error.kind() == ErrorKind::kFailed, "a bad file is a failure");
     RequireOneLine(error);

@@ -1,6 +1,6 @@
-// What comes over a control socket, from a trial to its runner and the other
-// way: lines, each a message; and the first line that a trial reads, its
-// specification.
+// Fuzzes the readers of a control socket: the messages between a trial and its
+// runner, one per line, and the trial's specification, the first line that a
+// trial reads.
 
 #include <optional>
 #include <string>
@@ -8,15 +8,14 @@
 #include "engine/os/line_reader.h"
 #include "engine/train/trial_channel.h"
 #include "engine/wire/message.h"
-#include "tests/fuzz/byte_file.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
 
-constexpr std::size_t kMostLine = 4096;
+constexpr std::size_t kMaxLine = 4096;
 
-// A line that is a message, written and read again, is the same message.
+// A message that can be read is unchanged by writing and reading it again.
 template <typename Message>
 void CheckMessage(const std::string& line,
                   Message (*decode)(std::string_view)) {
@@ -29,18 +28,18 @@ void CheckMessage(const std::string& line,
     return;
   }
   std::string written = Encode(*message);
-  Require(written.ends_with('\n'), "a message is written as a line");
+  Require(written.ends_with('\n'), "a written message ends its line");
   written.pop_back();
   Require(written.find('\n') == written.npos, "a message is one line");
   Require(Encode(decode(written)) == written + '\n',
-          "a message, written out, reads the same");
+          "writing and reading again changes nothing");
 }
 
-// Every line comes whole and in its order, and none is kept back.
+// The reader returns all lines of the stream, complete and in order.
 void CheckLines(std::string_view input) {
   ByteFile file(input);
   const UniqueFd fd = file.Release();
-  LineReader reader(fd.get(), kMostLine);
+  LineReader reader(fd.get(), kMaxLine);
   std::string_view rest = input;
   try {
     bool open = true;
@@ -48,16 +47,16 @@ void CheckLines(std::string_view input) {
       open = reader.Fill();
       while (const auto line = reader.Next()) {
         Require(rest.substr(0, line->size() + 1) == *line + '\n',
-                "lines are those of the stream");
+                "lines match the stream");
         rest.remove_prefix(line->size() + 1);
         CheckMessage(*line, DecodeTrialMessage);
         CheckMessage(*line, DecodeRunnerMessage);
       }
     }
-    Require(rest.find('\n') == rest.npos, "no whole line is left");
+    Require(rest.find('\n') == rest.npos, "no complete line is left");
   } catch (const Error& error) {
-    Require(rest.substr(0, kMostLine + 1).find('\n') == rest.npos,
-            "only a long line is refused");
+    Require(rest.substr(0, kMaxLine + 1).find('\n') == rest.npos,
+            "only a long line is rejected");
     RequireOneLine(error);
   }
 }
@@ -74,7 +73,7 @@ void CheckSpec(std::string_view input) {
   }
   const auto json = spec.ToJson();
   Require(TrialSpec::FromJson(json).ToJson() == json,
-          "a specification, written out, reads the same");
+          "writing and reading again changes nothing");
 }
 
 }  // namespace

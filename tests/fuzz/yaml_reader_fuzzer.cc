@@ -1,5 +1,5 @@
-// A configuration as a user writes it. What stands behind a byte FF, which no
-// UTF-8 has, is an override, as `--set` takes it.
+// Fuzzes the reader of experiment configurations. A byte FF, which UTF-8 never
+// contains, begins an override as `--set` takes it.
 
 #include <algorithm>
 #include <string>
@@ -8,12 +8,12 @@
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/config/yaml_reader.h"
-#include "tests/fuzz/fuzz_checks.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {
 namespace {
 
-constexpr std::size_t kMostLevels = 64;
+constexpr std::size_t kMaxLevels = 64;
 
 std::size_t LevelsOf(const Node& node) {
   std::size_t below = 0;
@@ -26,7 +26,7 @@ std::size_t LevelsOf(const Node& node) {
   return below + (node.IsScalar() ? 0 : 1);
 }
 
-// The bytes of each line, its newline not counted.
+// Returns the length of each line in bytes, without its newline.
 std::vector<std::size_t> LineLengths(std::string_view text) {
   std::vector<std::size_t> lengths;
   for (const std::string& line : Split(text, '\n')) {
@@ -35,45 +35,45 @@ std::vector<std::size_t> LineLengths(std::string_view text) {
   return lengths;
 }
 
-// One may point right behind the end of a line, and so of the text.
+// A diagnostic may point right behind the end of a line, even of the last one.
 void RequirePlace(const Diagnostic& found,
                   const std::vector<std::size_t>& lines) {
   if (found.line == 0) return;
   Require(found.line > 0 && found.column > 0, "places count from 1");
   const auto line = static_cast<std::size_t>(found.line);
-  Require(line <= lines.size(), "a finding's line is one of the text");
+  Require(line <= lines.size(), "a finding's line exists");
   Require(static_cast<std::size_t>(found.column) <= lines[line - 1] + 1,
-          "a finding's column is one of its line");
+          "a finding's column exists");
 }
 
 void RequireDiagnostics(const ConfigResult& result, std::string_view text) {
   const auto lines = LineLengths(text);
-  bool refused = false;
+  bool rejected = false;
   for (const Diagnostic& found : result.diagnostics) {
     RequirePlace(found, lines);
-    refused |= found.severity == Severity::kError;
-    Require(!found.message.empty(), "a finding says something");
-    const std::string said = found.ToString();
-    Require(EscapeForTerminal(said) == said, "a finding is one plain line");
+    rejected |= found.severity == Severity::kError;
+    Require(!found.message.empty(), "a finding has a message");
+    const std::string shown = found.ToString();
+    Require(EscapeForTerminal(shown) == shown, "a finding is one plain line");
   }
-  Require(refused != result.config.has_value(),
+  Require(rejected != result.config.has_value(),
           "there is a configuration unless there is an error");
 }
 
-// As text, for a NaN is not equal to itself.
+// Compared as text, since a NaN does not equal itself.
 std::string Dump(const nlohmann::json& json) { return json.dump(); }
 
-// What was understood, written as YAML and as JSON, is understood the same.
+// A valid configuration survives being written as YAML and as JSON.
 void RequireRoundTrip(const ExperimentConfig& config) {
   const std::string effective = Dump(config.effective);
   const auto again =
       ReadConfig(ToYaml(config.effective), {.file_name = "again.yaml"});
-  Require(again.config.has_value(), "what was read, written out, is valid");
+  Require(again.config.has_value(), "a written configuration is valid");
   Require(Dump(again.config->effective) == effective,
-          "what was read, written out, reads the same");
+          "writing and reading again changes nothing");
   const ExperimentConfig stored = ConfigFromJson(config.effective);
   Require(Dump(stored.effective) == effective,
-          "what was stored reads the same");
+          "a stored configuration reads the same");
 }
 
 void Check(std::string_view input) {
@@ -84,7 +84,7 @@ void Check(std::string_view input) {
 
   Findings unheard = Findings::Unheard();
   if (const auto root = ReadYaml(text, {}, unheard)) {
-    Require(LevelsOf(*root) <= kMostLevels, "a tree is not too deep");
+    Require(LevelsOf(*root) <= kMaxLevels, "a tree is not too deep");
   }
   const ConfigResult result = ReadConfig(text, options);
   RequireDiagnostics(result, text);
