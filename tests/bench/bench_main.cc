@@ -1,4 +1,4 @@
-// dtrain-bench: the figures of scripts/bench that need the engine itself.
+// dtrain-bench: measurements of scripts/bench that call the engine directly.
 // Each mode prints one JSON object.
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 #include "engine/base/error.h"
 #include "engine/process/local_launcher.h"
 #include "engine/ranks/rank_memory.h"
+#include "engine/run/experiment.h"
 #include "engine/run/runner.h"
-#include "tests/bench/all_reduce.h"
-#include "tests/bench/conv_bench.h"
-#include "tests/bench/image_bench.h"
-#include "tests/bench/search_store.h"
+#include "tests/bench/compute_bench.h"
+#include "tests/support/fake_launcher.h"
+#include "tests/support/scripted_trials.h"
 
 namespace dtrain {
 namespace {
@@ -29,13 +29,8 @@ double Milliseconds(Duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values.at(values.size() / 2);
-}
-
-// When a trial, from Launcher::Start on, was constructed and had finished its
-// first step, in milliseconds.
+// Milliseconds from Launcher::Start until the trial was constructed and until
+// it had finished its first step.
 struct StartTimes {
   double constructed = 0;
   double first_step = 0;
@@ -72,7 +67,7 @@ json StartLatency(const std::filesystem::path& scratch) {
        .host = FindTrialHost()});
   std::vector<double> constructed;
   std::vector<double> first_step;
-  constexpr int kStarts = 31;  // the first one waits for the host, uncounted
+  constexpr int kStarts = 31;  // besides the first, which waits for the host
   for (int i = 0; i <= kStarts; ++i) {
     TrialSpec spec;
     spec.id = {1, i + 1};
@@ -121,7 +116,70 @@ json MetricRows(const std::filesystem::path& scratch) {
           {"metric_rows_per_second", rows / trial_seconds}};
 }
 
-// Puts 1,000 experiments with 10 trials of 100 metric rows into a store.
+// A search like that of configs/digits_asha.yaml.
+std::string SearchYaml(std::int64_t trials) {
+  return "name: search and store\n"
+         "entrypoint: builtin:FaultTrial\n"
+         "hyperparameters:\n"
+         "  x: {type: double, minval: 0, maxval: 1}\n"
+         "  lr: {type: log, base: 10, minval: -5, maxval: -1}\n"
+         "  layers: {type: int, minval: 1, maxval: 8}\n"
+         "searcher: {name: asha, metric: loss, max_length: 16, num_rungs: 3,\n"
+         "  divisor: 4, max_trials: " +
+         std::to_string(trials) +
+         ", max_concurrent_trials: 2}\n"
+         "scheduling_unit: 1\n"
+         "max_restarts: 0\n";
+}
+
+json RunSearch(const std::filesystem::path& root, std::int64_t trials,
+               Outbox::Sync sync) {
+  const Clock clock = Clock::System();
+  const std::string yaml = SearchYaml(trials);
+  const ConfigResult read = ReadConfig(yaml, {.file_name = "bench.yaml"});
+  Store store = Store::OpenForWriting(StoreLayout(root));
+  const std::int64_t id =
+      CreateExperiment(store, read.config.value(), yaml, json::object(), clock);
+  FakeLauncher launcher(/*slots=*/2);
+  // One message at a time, as if none arrived while another was handled.
+  launcher.one_at_a_time = true;
+  launcher.notes_calls = false;
+  ScriptedTrials scripted(launcher);
+  scripted.reports = 10;
+  scripted.loss = ScriptedTrials::Hash;
+  Reporter quiet;
+  Experiment experiment(
+      {.id = id, .config = *read.config, .seed = 1, .slots = 2, .sync = sync},
+      {.store = store,
+       .launcher = launcher,
+       .reporter = quiet,
+       .clock = clock});
+  const Duration start = clock.monotonic();
+  const RunResult result = experiment.Run();
+  const std::chrono::duration<double, std::milli> spent =
+      clock.monotonic() - start;
+  const auto count = static_cast<double>(trials);
+  return {{"state", StateName(result.state)},
+          {"events", store.SearcherEvents(id, 0).size()},
+          {"transactions_per_trial",
+           static_cast<double>(experiment.transactions()) / count},
+          {"ms_per_trial", spent.count() / count}};
+}
+
+// Measures the search and the store alone: runs ASHA over `trials` trivial
+// trials (10 reports, 1 step) without processes on a store on disk in
+// `scratch`, once with every transaction in synchronous NORMAL, once with FULL
+// where dtrain asks for it, and once with FULL always.
+json SearchStore(const std::filesystem::path& scratch, std::int64_t trials) {
+  using Sync = Outbox::Sync;
+  return {{"trials", trials},
+          {"normal", RunSearch(scratch / "normal", trials, Sync::kNever)},
+          {"full_where_durable",
+           RunSearch(scratch / "durable", trials, Sync::kWhereDurable)},
+          {"full_always", RunSearch(scratch / "full", trials, Sync::kAlways)}};
+}
+
+// Fills a store with 1,000 experiments of 10 trials with 100 metric rows each.
 json FillStore(const std::filesystem::path& root) {
   Store store = Store::OpenForWriting(StoreLayout(root));
   for (int e = 0; e < 1000; ++e) {
@@ -151,7 +209,8 @@ json FillStore(const std::filesystem::path& root) {
   return {{"experiments", 1000}, {"trials", 10000}, {"metric_rows", 1000000}};
 }
 
-// `all-reduce [--ranks N] [--bytes B]`; null if that is not what `words` say.
+// Runs `all-reduce [--ranks N] [--bytes B]`; returns null if `words` is
+// different.
 json AllReduce(const std::vector<std::string>& words) {
   std::int64_t ranks = 2;
   std::int64_t bytes = 46'800'000;  // the gradients of a ResNet-18
@@ -169,7 +228,7 @@ json AllReduce(const std::vector<std::string>& words) {
   return AllReduceTime(static_cast<int>(ranks), bytes);
 }
 
-// What the words ask for; null if they ask for nothing that there is.
+// Runs the mode that the arguments name; returns null if they are invalid.
 json Measure(const std::vector<std::string>& words) {
   if (!words.empty() && words[0] == "all-reduce") return AllReduce(words);
   if (words == std::vector<std::string>{"conv"}) return ConvTimes();
