@@ -9,8 +9,8 @@
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/fetch/fetch_set.h"
-#include "engine/fetch/transfer.h"
+#include "engine/fetch/address.h"
+#include "engine/fetch/fetch_program.h"
 #include "engine/os/signals.h"
 
 namespace dtrain {
@@ -70,7 +70,7 @@ int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
   };
   nlohmann::json results = nlohmann::json::array();
   for (const DataSet* set : sets) {
-    const FetchResult result = FetchSet(*set, fetch);
+    const FetchResult result = FetchInProgram(*set, fetch);
     if (result.end == FetchResult::End::kStopped) {
       display.Say(std::string(set->name) +
                   ": stopped; what came is kept, and the same command goes "

@@ -15,6 +15,13 @@ struct KnownFile {
   std::string_view sha256;  // in hex; of published weights only its beginning
 };
 
+/// A file of a set as it was fetched, by its path within the set's directory.
+struct FileSum {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::string sha256;
+};
+
 /// Something that `dtrain data fetch` gets from a public address.
 struct DataSet {
   std::string_view name;

@@ -1,20 +1,326 @@
 #include "engine/fetch/download.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
 #include <thread>
+
+#include <curl/curl.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/fetch/transfer.h"
+#include "engine/fetch/address.h"
+#include "engine/fetch/fetch_files.h"
 
 namespace dtrain {
 namespace {
 
+// A download is a series of transfers. Each transfer asks one address for the
+// bytes after those that are present (an HTTP range) and appends what arrives
+// to the part file. Its end is one of six (TransferEnd): temporary failures are
+// retried after a pause, any other failure moves on to the next address. The
+// sizes are checked while the bytes arrive, so that a wrong or endless file
+// ends early; the SHA-256 is checked once, at the end.
+
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// So much that came makes up for the failure that ended it.
-constexpr std::int64_t kMuch = std::int64_t{1} << 20;
-constexpr milliseconds kNap{50};
+enum class TransferEnd {
+  kWhole,    // the file is complete, or the server has no more of it
+  kBroken,   // a temporary failure: try again
+  kNoRange,  // the server cannot resume after the bytes that are present
+  kRefused,  // this address does not have the file
+  kDisk,     // the file cannot be written: `error` is errno
+  kStopped   // the listener asked for it
+};
+
+struct TransferResult {
+  TransferEnd end = TransferEnd::kWhole;
+  std::string problem;  // for people, without the address
+  int error = 0;
+};
+
+struct TransferRequest {
+  std::string address;
+  std::int64_t max_bytes = 0;         // of the whole file
+  std::optional<std::int64_t> exact;  // its size, where that is known
+  Patience patience;
+  // Called about every second and whenever data arrives; true: stop.
+  std::function<bool()> watch;
+};
+
+constexpr long kMaxRedirects = 5;
+constexpr long kStalledBytesPerSecond = 100;
+
+CURL* NewHandle() {
+  static const CURLcode code = ::curl_global_init(CURL_GLOBAL_DEFAULT);
+  return code == CURLE_OK ? curl_easy_init() : nullptr;
+}
+
+struct CleanUp {
+  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+};
+
+bool StartsWithWord(std::string_view text, std::string_view lower) {
+  return text.size() >= lower.size() &&
+         std::ranges::equal(text.substr(0, lower.size()), lower, {},
+                            [](char c) {
+                              return static_cast<char>(
+                                  std::tolower(static_cast<unsigned char>(c)));
+                            });
+}
+
+// Returns 100 for "bytes 100-199/200"; -1 if `text` has another form.
+std::int64_t RangeStart(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+  std::int64_t start = -1;
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), start);
+  return error == std::errc() && rest != text.data() + text.size() &&
+                 *rest == '-'
+             ? start
+             : -1;
+}
+
+// True for failures that may be temporary.
+bool IsTemporary(CURLcode code) {
+  switch (code) {
+    case CURLE_PARTIAL_FILE:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_GOT_NOTHING:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool IsTemporaryStatus(long status) {
+  return status >= 500 || status == 408 || status == 429;
+}
+
+// One request to one address. libcurl calls the static functions, which no
+// exception may leave.
+class OneTransfer {
+ public:
+  OneTransfer(const TransferRequest& request, PartFile& part)
+      : request_(request), part_(part), handle_(NewHandle()) {}
+
+  TransferResult Run();
+
+ private:
+  static std::size_t OnHeader(char* data, std::size_t size, std::size_t count,
+                              void* self);
+  static std::size_t OnBody(char* data, std::size_t size, std::size_t count,
+                            void* self);
+  static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t,
+                        curl_off_t);
+
+  void SetUp();
+  void LimitProtocols();
+  void TakeHeader(std::string_view line);
+  bool Begin();
+  bool Take(std::span<const std::byte> bytes);
+  bool Fail(TransferEnd end, const std::string& problem, int error = 0);
+  TransferResult Judge(CURLcode code);
+  long Status() const;
+
+  template <typename Value>
+  void Set(CURLoption option, Value value) {
+    if (curl_easy_setopt(handle_.get(), option, value) == CURLE_OK) return;
+    throw Error(ErrorKind::kFailed, "libcurl does not know option " +
+                                        std::to_string(option) +
+                                        "; install a newer one");
+  }
+
+  const TransferRequest& request_;
+  PartFile& part_;
+  std::unique_ptr<CURL, CleanUp> handle_;
+  std::array<char, CURL_ERROR_SIZE> words_{};
+  std::string range_;
+  std::string content_range_;  // of the last response
+  bool begun_ = false;
+  std::optional<TransferResult> result_;
+};
+
+std::size_t OneTransfer::OnHeader(char* data, std::size_t size,
+                                  std::size_t count, void* self) {
+  static_cast<OneTransfer*>(self)->TakeHeader({data, size * count});
+  return size * count;
+}
+
+std::size_t OneTransfer::OnBody(char* data, std::size_t size, std::size_t count,
+                                void* self) {
+  const auto bytes = std::as_bytes(std::span(data, size * count));
+  return static_cast<OneTransfer*>(self)->Take(bytes) ? bytes.size() : 0;
+}
+
+int OneTransfer::OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t,
+                            curl_off_t) {
+  auto* transfer = static_cast<OneTransfer*>(self);
+  const auto& watch = transfer->request_.watch;
+  if (!watch || !watch()) return 0;
+  transfer->Fail(TransferEnd::kStopped, "stopped");
+  return 1;
+}
+
+// Resumes with a plain range: with CURLOPT_RESUME_FROM a server that sends the
+// whole file instead would be an error.
+void OneTransfer::SetUp() {
+  const bool local = StartsWithWord(request_.address, "file:");
+  if (local) part_.Clear();
+  Set(CURLOPT_URL, request_.address.c_str());
+  LimitProtocols();
+  Set(CURLOPT_FOLLOWLOCATION, 1L);
+  Set(CURLOPT_MAXREDIRS, kMaxRedirects);
+  Set(CURLOPT_FAILONERROR, 1L);
+  Set(CURLOPT_NOSIGNAL, 1L);
+  Set(CURLOPT_USERAGENT, "dtrain");
+  Set(CURLOPT_CONNECTTIMEOUT_MS,
+      static_cast<long>(request_.patience.connect.count()));
+  Set(CURLOPT_LOW_SPEED_LIMIT, kStalledBytesPerSecond);
+  Set(CURLOPT_LOW_SPEED_TIME,
+      static_cast<long>(request_.patience.stall.count()));
+  Set(CURLOPT_ERRORBUFFER, words_.data());
+  Set(CURLOPT_HEADERFUNCTION, OnHeader);
+  Set(CURLOPT_HEADERDATA, static_cast<void*>(this));
+  Set(CURLOPT_WRITEFUNCTION, OnBody);
+  Set(CURLOPT_WRITEDATA, static_cast<void*>(this));
+  Set(CURLOPT_NOPROGRESS, 0L);
+  Set(CURLOPT_XFERINFOFUNCTION, OnProgress);
+  Set(CURLOPT_XFERINFODATA, static_cast<void*>(this));
+  if (part_.size() == 0) return;
+  range_ = std::to_string(part_.size()) + "-";
+  Set(CURLOPT_RANGE, range_.c_str());
+}
+
+void OneTransfer::LimitProtocols() {
+  const bool safe = StartsWithWord(request_.address, "https:");
+#if LIBCURL_VERSION_NUM >= 0x075500
+  Set(CURLOPT_PROTOCOLS_STR, "http,https,file");
+  Set(CURLOPT_REDIR_PROTOCOLS_STR, safe ? "https" : "http,https");
+#else
+  constexpr long kRemote = CURLPROTO_HTTP | CURLPROTO_HTTPS;
+  Set(CURLOPT_PROTOCOLS, kRemote | CURLPROTO_FILE);
+  Set(CURLOPT_REDIR_PROTOCOLS, safe ? long{CURLPROTO_HTTPS} : kRemote);
+#endif
+}
+
+// With redirects there are several responses; the last one counts.
+void OneTransfer::TakeHeader(std::string_view line) {
+  constexpr std::string_view kName = "content-range:";
+  if (StartsWithWord(line, "http/")) content_range_.clear();
+  if (StartsWithWord(line, kName)) content_range_ = line.substr(kName.size());
+}
+
+long OneTransfer::Status() const {
+  long status = 0;
+  curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
+
+bool OneTransfer::Fail(TransferEnd end, const std::string& problem, int error) {
+  if (!result_) result_ = {.end = end, .problem = problem, .error = error};
+  return false;
+}
+
+// Before the first byte: checks that the response is what was requested.
+bool OneTransfer::Begin() {
+  begun_ = true;
+  if (Status() == 206) {
+    if (RangeStart(content_range_) != part_.size()) {
+      return Fail(TransferEnd::kNoRange,
+                  "it sends a different range than requested");
+    }
+  } else if (part_.size() > 0) {
+    part_.Clear();
+  }
+  curl_off_t length = -1;
+  curl_easy_getinfo(handle_.get(), CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+  if (length < 0) return true;
+  const std::int64_t whole = part_.size() + length;
+  if (request_.exact && whole != *request_.exact) {
+    return Fail(TransferEnd::kRefused,
+                "it has a different file, of " + std::to_string(whole) +
+                    " bytes, not " + std::to_string(*request_.exact));
+  }
+  if (whole > request_.max_bytes) {
+    return Fail(TransferEnd::kRefused, "it has a different file, of " +
+                                           FormatBytes(whole) + "; at most " +
+                                           FormatBytes(request_.max_bytes) +
+                                           " are expected");
+  }
+  return true;
+}
+
+bool OneTransfer::Take(std::span<const std::byte> bytes) {
+  if (!begun_) {
+    // No exception may cross libcurl's frames.
+    try {
+      if (!Begin()) return false;
+    } catch (const Error& error) {
+      return Fail(TransferEnd::kRefused, error.what());
+    }
+  }
+  const auto count = static_cast<std::int64_t>(bytes.size());
+  if (part_.size() + count > request_.max_bytes) {
+    return Fail(TransferEnd::kRefused, "it sends more than the " +
+                                           std::to_string(request_.max_bytes) +
+                                           " bytes that are expected");
+  }
+  if (const int error = part_.Append(bytes))
+    return Fail(TransferEnd::kDisk, "", error);
+  return true;
+}
+
+TransferResult OneTransfer::Judge(CURLcode code) {
+  if (code == CURLE_OK && !begun_) Begin();
+  if (result_) return *result_;
+  if (code == CURLE_OK) {
+    if (!request_.exact || part_.size() == *request_.exact) return {};
+    return {.end = TransferEnd::kBroken,
+            .problem = "it ends after " + std::to_string(part_.size()) +
+                       " of " + std::to_string(*request_.exact) + " bytes"};
+  }
+  if (code == CURLE_HTTP_RETURNED_ERROR) {
+    const long status = Status();
+    if (status == 416 && part_.size() > 0) {
+      // The range begins at the file's end: it may be complete.
+      if (part_.size() == request_.exact.value_or(part_.size())) return {};
+      return {.end = TransferEnd::kNoRange, .problem = "it has no more bytes"};
+    }
+    return {.end = IsTemporaryStatus(status) ? TransferEnd::kBroken
+                                             : TransferEnd::kRefused,
+            .problem = "the server answers " + std::to_string(status)};
+  }
+  std::string words = words_.data();
+  if (words.empty()) words = curl_easy_strerror(code);
+  return {
+      .end = IsTemporary(code) ? TransferEnd::kBroken : TransferEnd::kRefused,
+      .problem = std::move(words)};
+}
+
+TransferResult OneTransfer::Run() {
+  if (!handle_) {
+    throw Error(ErrorKind::kFailed,
+                "libcurl cannot be started; free some memory");
+  }
+  SetUp();
+  return Judge(curl_easy_perform(handle_.get()));
+}
+
+// A transfer that brought this many bytes resets the count of failures.
+constexpr std::int64_t kProgressBytes = std::int64_t{1} << 20;
+constexpr milliseconds kStopPollInterval{50};
 
 class Downloader {
  public:
@@ -27,8 +333,8 @@ class Downloader {
   enum class Outcome { kDone, kNextAddress, kStopped };
 
   Outcome FetchFrom(const std::string& address);
-  TransferResult Patiently(const std::string& address);
-  TransferResult Once(const std::string& address);
+  TransferResult TransferWithRetries(const std::string& address);
+  TransferResult TransferOnce(const std::string& address);
   bool Complete() const;
   Outcome CheckSum(std::string& problem);
   bool Pause(milliseconds pause) const;
@@ -36,7 +342,7 @@ class Downloader {
     if (listener_.say) listener_.say(text);
   }
 
-  std::int64_t Most() const {
+  std::int64_t MaxBytes() const {
     return request_.bytes + (request_.approximate ? request_.bytes / 100 : 0);
   }
 
@@ -45,16 +351,16 @@ class Downloader {
   PartFile part_;
   std::string sha256_;
   std::string problems_;
-  bool resumed_ = false;  // the file did not come in one piece
+  bool resumed_ = false;  // the file did not arrive in one piece
 };
 
 bool Downloader::Complete() const {
   return !request_.approximate && part_.size() == request_.bytes;
 }
 
-TransferResult Downloader::Once(const std::string& address) {
+TransferResult Downloader::TransferOnce(const std::string& address) {
   TransferRequest transfer{.address = address,
-                           .most = Most(),
+                           .max_bytes = MaxBytes(),
                            .patience = request_.patience,
                            .watch = [this] {
                              if (listener_.progress) {
@@ -63,42 +369,43 @@ TransferResult Downloader::Once(const std::string& address) {
                              return listener_.Stops();
                            }};
   if (!request_.approximate) transfer.exact = request_.bytes;
-  TransferResult result = Transfer(transfer, part_);
-  if (result.end != TransferResult::End::kNoRange) return result;
+  TransferResult result = OneTransfer(transfer, part_).Run();
+  if (result.end != TransferEnd::kNoRange) return result;
   part_.Clear();
   resumed_ = false;
-  return Transfer(transfer, part_);
+  return OneTransfer(transfer, part_).Run();
 }
 
-// False: the listener does not want to wait.
+// Returns false if the listener stopped the wait.
 bool Downloader::Pause(milliseconds pause) const {
   const auto end = steady_clock::now() + pause;
   while (steady_clock::now() < end) {
     if (listener_.Stops()) return false;
-    std::this_thread::sleep_for(std::min<milliseconds>(kNap, pause));
+    std::this_thread::sleep_for(
+        std::min<milliseconds>(kStopPollInterval, pause));
   }
   return true;
 }
 
-TransferResult Downloader::Patiently(const std::string& address) {
+TransferResult Downloader::TransferWithRetries(const std::string& address) {
   milliseconds pause = request_.patience.pause;
   for (int failures = 1;; ++failures) {
     const std::int64_t before = part_.size();
-    TransferResult result = Once(address);
-    if (result.end != TransferResult::End::kBroken) return result;
+    TransferResult result = TransferOnce(address);
+    if (result.end != TransferEnd::kBroken) return result;
     resumed_ = resumed_ || part_.size() > 0;
-    if (part_.size() - before >= kMuch) {
+    if (part_.size() - before >= kProgressBytes) {
       failures = 1;
       pause = request_.patience.pause;
     }
     if (failures >= request_.patience.attempts) return result;
     Say(ShownAddress(address) + ": " + result.problem + "; trying again");
-    if (!Pause(pause)) return {.end = TransferResult::End::kStopped};
+    if (!Pause(pause)) return {.end = TransferEnd::kStopped};
     pause *= 2;
   }
 }
 
-// Whether the bytes are those that are expected; they are dropped if not.
+// Compares the SHA-256; removes the bytes if it differs.
 Downloader::Outcome Downloader::CheckSum(std::string& problem) {
   part_.Sync();
   const auto sha256 = FileSha256(part_.path(), listener_.stop);
@@ -107,7 +414,7 @@ Downloader::Outcome Downloader::CheckSum(std::string& problem) {
     sha256_ = *sha256;
     return Outcome::kDone;
   }
-  problem = "it has another file there: the SHA-256 begins with " +
+  problem = "it has a different file: the SHA-256 begins with " +
             sha256->substr(0, 16) + ", not with " +
             request_.sha256.substr(0, 16);
   part_.Clear();
@@ -118,17 +425,18 @@ Downloader::Outcome Downloader::FetchFrom(const std::string& address) {
   resumed_ = part_.size() > 0;
   while (true) {
     TransferResult result;
-    if (!Complete()) result = Patiently(address);
-    if (result.end == TransferResult::End::kStopped) return Outcome::kStopped;
-    if (result.end == TransferResult::End::kDisk)
+    if (!Complete()) result = TransferWithRetries(address);
+    if (result.end == TransferEnd::kStopped) return Outcome::kStopped;
+    if (result.end == TransferEnd::kDisk)
       FailWriting(part_.path(), result.error);
-    if (result.end == TransferResult::End::kWhole) {
+    if (result.end == TransferEnd::kWhole) {
       const Outcome outcome = CheckSum(result.problem);
       if (outcome != Outcome::kNextAddress) return outcome;
       if (resumed_) {
-        // What was gone on with may be to blame.
+        // The bytes of an earlier transfer may be the wrong ones.
         Say(ShownAddress(address) +
-            ": what was there already does not fit; beginning anew");
+            ": the part that was present does not match; downloading it from "
+            "scratch");
         resumed_ = false;
         continue;
       }
@@ -140,7 +448,7 @@ Downloader::Outcome Downloader::FetchFrom(const std::string& address) {
 }
 
 std::string Downloader::Run() {
-  if (part_.size() > Most()) part_.Clear();
+  if (part_.size() > MaxBytes()) part_.Clear();
   for (const std::string& address : request_.addresses) {
     switch (FetchFrom(address)) {
       case Outcome::kDone:

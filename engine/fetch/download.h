@@ -1,42 +1,53 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "engine/fetch/transfer.h"
-
 namespace dtrain {
 
-/// A file to download, and how it is known to be the right one.
+/// Timeouts for a server, and the number of attempts.
+struct Patience {
+  std::chrono::milliseconds connect = std::chrono::seconds(30);
+  // A transfer of fewer than 100 bytes/s for this long is given up.
+  std::chrono::seconds stall{30};
+  // Temporary failures in a row, with less than 1 MiB received before each.
+  int attempts = 5;
+  // Before the second attempt; doubled before each further one.
+  std::chrono::milliseconds pause = std::chrono::seconds(1);
+};
+
+/// A file to download, and how to verify it.
 struct DownloadRequest {
-  std::vector<std::string> addresses;  // asked in turn until one has it
-  std::filesystem::path part;          // where it goes; what is there is used
+  std::vector<std::string> addresses;  // tried in turn until one has the file
+  std::filesystem::path part;          // an existing one is resumed
   std::int64_t bytes = 0;
-  bool approximate = false;  // it may have a hundredth more, or fewer
-  std::string sha256;        // at least its beginning, in hex
+  bool approximate = false;  // the file may be up to 1 % larger, or smaller
+  std::string sha256;        // in hex; at least its first digits
   Patience patience;
 };
 
-/// Who listens while something is fetched. All may be empty.
+/// Callbacks during a download; each may be empty.
 struct FetchListener {
-  // How many bytes of the file are there. Called often.
+  // Bytes of the file that are present. Called often.
   std::function<void(std::int64_t bytes)> progress;
-  // One line for people: what is tried again, and why.
+  // One line for people: what is retried, and why.
   std::function<void(const std::string& text)> say;
-  // Whether to stop; what is there is kept. Asked about every second.
+  // Returns true to stop; the part that is present is kept. Called about every
+  // second and whenever data arrives.
   std::function<bool()> stop;
 
   bool Stops() const { return stop && stop(); }
 };
 
-/// Brings `request.part` to its end and checks its SHA-256. What an earlier
-/// call left is gone on with; where the whole is wrong then, it is downloaded
-/// once more from the start. Gives the SHA-256, in full; empty: the listener
-/// stopped it. Throws Error(kFailed) that names every address and why it did
-/// not serve, Error(kDiskFull) where there is no space left.
+/// Downloads the rest of `request.part` and verifies its SHA-256. If a resumed
+/// file fails that check, downloads it once more from scratch. Follows up to
+/// five redirects: from https only to https, never to a file. Returns the whole
+/// SHA-256 in hex, or "" if the listener stopped it. Throws Error(kFailed) that
+/// names every address and why it failed, Error(kDiskFull) if the disk is full.
 std::string Download(const DownloadRequest& request,
                      const FetchListener& listener);
 

@@ -226,7 +226,7 @@ bool Fetcher::Assemble() {
   auto files = Unpack({.archive = Part(set_.files.front()),
                        .root = std::string(set_.archive_root),
                        .to = whole_,
-                       .most_bytes = 2 * set_.unpacked_bytes,
+                       .max_bytes = 2 * set_.unpacked_bytes,
                        .stop = options_.stop});
   if (!files) return false;
   files_ = *std::move(files);

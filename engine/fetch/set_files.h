@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/fetch/data_sets.h"
-#include "engine/fetch/unpack.h"
 
 namespace dtrain {
 

@@ -12,70 +12,26 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/fetch/fetch_files.h"
-#include "engine/fetch/shared_library.h"
 #include "engine/os/sha256.h"
 
 namespace dtrain {
 namespace {
 
-// The functions of libarchive that are used, by their names.
-struct ArchiveLibrary {
-  decltype(&archive_entry_filetype) entry_filetype;
-  decltype(&archive_entry_hardlink) entry_hardlink;
-  decltype(&archive_entry_pathname) entry_pathname;
-  decltype(&archive_error_string) error_string;
-  decltype(&archive_read_data) read_data;
-  decltype(&archive_read_free) read_free;
-  decltype(&archive_read_new) read_new;
-  decltype(&archive_read_next_header) read_next_header;
-  decltype(&archive_read_open_filename) read_open_filename;
-  decltype(&archive_read_support_filter_all) read_support_filter_all;
-  decltype(&archive_read_support_format_tar) read_support_format_tar;
-  decltype(&archive_read_support_format_zip) read_support_format_zip;
-};
-
-ArchiveLibrary OpenArchive() {
-  const SharedLibrary library("libarchive.so.13", "libarchive13");
-  ArchiveLibrary archive{};
-  library.Find("archive_entry_filetype", archive.entry_filetype);
-  library.Find("archive_entry_hardlink", archive.entry_hardlink);
-  library.Find("archive_entry_pathname", archive.entry_pathname);
-  library.Find("archive_error_string", archive.error_string);
-  library.Find("archive_read_data", archive.read_data);
-  library.Find("archive_read_free", archive.read_free);
-  library.Find("archive_read_new", archive.read_new);
-  library.Find("archive_read_next_header", archive.read_next_header);
-  library.Find("archive_read_open_filename", archive.read_open_filename);
-  library.Find("archive_read_support_filter_all",
-               archive.read_support_filter_all);
-  library.Find("archive_read_support_format_tar",
-               archive.read_support_format_tar);
-  library.Find("archive_read_support_format_zip",
-               archive.read_support_format_zip);
-  return archive;
-}
-
-// Opens the library at the first call. Throws Error(kFailed). Any thread.
-const ArchiveLibrary& LibArchive() {
-  static const ArchiveLibrary library = OpenArchive();
-  return library;
-}
-
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBlock = std::size_t{1} << 16;
-constexpr std::size_t kMostEntries = 1'000'000;
+constexpr std::size_t kMaxEntries = 1'000'000;
 
 struct FreeArchive {
-  void operator()(archive* handle) const { LibArchive().read_free(handle); }
+  void operator()(archive* handle) const { ::archive_read_free(handle); }
 };
 
+// Unpacks entry by entry. Every path is checked before anything is written, and
+// every file is hashed while it is written.
 class Unpacker {
  public:
   explicit Unpacker(const UnpackRequest& request)
-      : request_(request),
-        library_(LibArchive()),
-        archive_(library_.read_new()) {}
+      : request_(request), archive_(::archive_read_new()) {}
 
   std::optional<std::vector<FileSum>> Run();
 
@@ -83,13 +39,12 @@ class Unpacker {
   [[noreturn]] void Fail(const std::string& what) const;
   void Check(int code) const;
   void Open();
-  // The entry's path in the directory; empty: it is not of the set.
+  // Returns the entry's path below the root; empty if it lies elsewhere.
   fs::path Place(const std::string& name) const;
-  bool TakeEntry(archive_entry* entry);
-  bool TakeFile(const fs::path& path);
+  bool UnpackEntry(archive_entry* entry);
+  bool UnpackFile(const fs::path& path);
 
   const UnpackRequest& request_;
-  const ArchiveLibrary& library_;
   std::unique_ptr<archive, FreeArchive> archive_;
   std::vector<FileSum> files_;
   std::int64_t bytes_ = 0;
@@ -98,24 +53,24 @@ class Unpacker {
 void Unpacker::Fail(const std::string& what) const {
   throw Error(ErrorKind::kFailed, EscapeForTerminal(request_.archive.string()) +
                                       ": " + EscapeForTerminal(what) +
-                                      "; nothing of it is used, fetch it again "
-                                      "or from elsewhere with --from");
+                                      "; nothing from it was used; fetch it "
+                                      "again, or from elsewhere with --from");
 }
 
 void Unpacker::Check(int code) const {
   if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return;
-  const char* words = library_.error_string(archive_.get());
+  const char* words = ::archive_error_string(archive_.get());
   Fail(std::string("damaged archive (") +
        (words == nullptr ? "unknown" : words) + ")");
 }
 
 void Unpacker::Open() {
-  if (!archive_) Fail("libarchive does not start; is there memory?");
-  Check(library_.read_support_filter_all(archive_.get()));
-  Check(library_.read_support_format_tar(archive_.get()));
-  Check(library_.read_support_format_zip(archive_.get()));
-  Check(library_.read_open_filename(archive_.get(), request_.archive.c_str(),
-                                    kBlock));
+  if (!archive_) Fail("libarchive cannot be started; free some memory");
+  Check(::archive_read_support_filter_all(archive_.get()));
+  Check(::archive_read_support_format_tar(archive_.get()));
+  Check(::archive_read_support_format_zip(archive_.get()));
+  Check(::archive_read_open_filename(archive_.get(), request_.archive.c_str(),
+                                     kBlock));
 }
 
 fs::path Unpacker::Place(const std::string& name) const {
@@ -132,7 +87,7 @@ fs::path Unpacker::Place(const std::string& name) const {
   return Join(parts, "/");
 }
 
-bool Unpacker::TakeFile(const fs::path& path) {
+bool Unpacker::UnpackFile(const fs::path& path) {
   const fs::path to = request_.to / path;
   std::error_code error;
   fs::create_directories(to.parent_path(), error);
@@ -146,14 +101,14 @@ bool Unpacker::TakeFile(const fs::path& path) {
   while (true) {
     if (request_.stop && request_.stop()) return false;
     const la_ssize_t count =
-        library_.read_data(archive_.get(), block.data(), block.size());
+        ::archive_read_data(archive_.get(), block.data(), block.size());
     if (count < 0) Check(static_cast<int>(count));
     if (count <= 0) break;
     const auto bytes = std::span(block).first(static_cast<std::size_t>(count));
     bytes_ += count;
-    if (bytes_ > request_.most_bytes) {
-      Fail("holds more than the " + FormatBytes(request_.most_bytes) +
-           " that are expected");
+    if (bytes_ > request_.max_bytes) {
+      Fail("holds more than the " + FormatBytes(request_.max_bytes) +
+           " expected");
     }
     if (const int failed = file.Append(bytes)) FailWriting(to, failed);
     sha.Update(bytes);
@@ -162,18 +117,18 @@ bool Unpacker::TakeFile(const fs::path& path) {
   return true;
 }
 
-// False: the listener stopped it.
-bool Unpacker::TakeEntry(archive_entry* entry) {
-  const char* name = library_.entry_pathname(entry);
+// Returns false if the caller asked to stop.
+bool Unpacker::UnpackEntry(archive_entry* entry) {
+  const char* name = ::archive_entry_pathname(entry);
   const fs::path path = Place(name == nullptr ? "" : name);
-  const auto type = library_.entry_filetype(entry);
-  const bool link = library_.entry_hardlink(entry) != nullptr;
+  const auto type = ::archive_entry_filetype(entry);
+  const bool link = ::archive_entry_hardlink(entry) != nullptr;
   if (link || (type != AE_IFREG && type != AE_IFDIR)) {
     Fail("holds '" + std::string(name) +
          "', which is neither file nor directory");
   }
   if (path.empty() || type == AE_IFDIR) return true;
-  return TakeFile(path);
+  return UnpackFile(path);
 }
 
 std::optional<std::vector<FileSum>> Unpacker::Run() {
@@ -183,11 +138,12 @@ std::optional<std::vector<FileSum>> Unpacker::Run() {
   if (error) FailWriting(request_.to, error.value());
   archive_entry* entry = nullptr;
   for (std::size_t entries = 0;; ++entries) {
-    const int code = library_.read_next_header(archive_.get(), &entry);
+    const int code = ::archive_read_next_header(archive_.get(), &entry);
     if (code == ARCHIVE_EOF) break;
     Check(code);
-    if (entries == kMostEntries) Fail("holds far too many files");
-    if (!TakeEntry(entry)) return std::nullopt;
+    if (entries == kMaxEntries)
+      Fail("holds more than " + std::to_string(kMaxEntries) + " entries");
+    if (!UnpackEntry(entry)) return std::nullopt;
   }
   if (files_.empty()) Fail("holds no directory '" + request_.root + "'");
   return std::move(files_);

@@ -3,7 +3,7 @@
 # host its libraries from wherever P lies (and the build tree may be moved, too).
 # LibTorch stays where it is.
 #
-#   P/bin/dtrain   P/libexec/dtrain/*-host   P/lib/libdtrain_trial*.so
+#   P/bin/dtrain   P/libexec/dtrain/*   P/lib/libdtrain_trial*.so
 #   P/include/dtrain, P/lib/dtrain   what a model_def.cpp is compiled with
 #                      (DtrainOwnModels.cmake)
 #   P/share/dtrain/configs
@@ -24,6 +24,7 @@ endfunction()
 dtrain_install(dtrain bin $ORIGIN/../lib)
 dtrain_install(trial_host libexec/dtrain $ORIGIN/../../lib)
 dtrain_install(command_host libexec/dtrain $ORIGIN/../../lib)
+dtrain_install(data_fetch libexec/dtrain $ORIGIN/../../lib)
 dtrain_install(dtrain_trial lib $ORIGIN)
 dtrain_install(dtrain_trial_cuda lib $ORIGIN)
 if(TARGET trial_host)

@@ -102,11 +102,11 @@ INSTANTIATE_TEST_SUITE_P(
         DataMisuse{{"data", "fetch", "mnist", "svhn"}, "no data set 'svhn'"},
         DataMisuse{{"data", "verify", "cifar-10"}, "did you mean 'cifar10'?"},
         DataMisuse{{"data", "fetch", "mnist", "--from", "no/such"},
-                   "--from: 'no/such' is not there"},
+                   "--from: 'no/such' does not exist"},
         DataMisuse{{"data", "fetch", "mnist", "--from", "ftp://host/x"},
                    "give http, https or file"},
         DataMisuse{{"data", "fetch", "mnist", "--from", "http://"},
-                   "is no address"}));
+                   "is not a valid address"}));
 
 TEST_F(DataTest, SaysThatItHasNoPlace) {
   const CliResult result = dtrain_.RunProgram(
@@ -311,8 +311,8 @@ TEST_F(DataMirrorTest, RefusesAFileWithAnotherChecksum) {
   EXPECT_THAT(result.err,
               AllOf(StartsWith("dtrain: error: resnet50: "),
                     HasSubstr(mirror.address() +
-                              "/resnet50-0676ba61.pth: it has another file "
-                              "there: the SHA-256 begins with "),
+                              "/resnet50-0676ba61.pth: it has a different "
+                              "file: the SHA-256 begins with "),
                     HasSubstr(", not with 0676ba61"), HasSubstr("--from")));
   EXPECT_FALSE(fs::exists(directory_));
   EXPECT_EQ(Row("resnet50")["state"], "missing");

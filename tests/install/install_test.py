@@ -63,7 +63,8 @@ class Install(unittest.TestCase):
         self.assertIsNotNone(ended["best"])
 
     def test_names_no_place_of_the_build(self):
-        for file in ("bin/dtrain", "libexec/dtrain/trial-host", "libexec/dtrain/command-host"):
+        for file in ("bin/dtrain", "libexec/dtrain/trial-host", "libexec/dtrain/command-host",
+                     "libexec/dtrain/data-fetch"):
             dynamic = subprocess.run(["readelf", "-d", self.prefix / file], check=True, text=True,
                                      stdout=subprocess.PIPE).stdout
             paths = [line for line in dynamic.splitlines() if "PATH" in line]

@@ -88,7 +88,7 @@ TEST_F(DownloadResumeTest, BeginsAnewWhereWhatWasThereIsWrong) {
   ExpectWhole(Get(server));
   ASSERT_EQ(server.Requests().size(), 2);
   EXPECT_EQ(server.Requests()[1].from, -1);
-  EXPECT_THAT(said_, HasSubstr("beginning anew"));
+  EXPECT_THAT(said_, HasSubstr("from scratch"));
 }
 
 TEST_F(DownloadResumeTest, KnowsAWholeFileOfApproximateSize) {

@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "engine/base/error.h"
-#include "engine/fetch/transfer.h"
+#include "engine/fetch/address.h"
 #include "tests/engine/fetch/download_fixture.h"
 
 namespace dtrain {
@@ -21,7 +21,7 @@ TEST_F(DownloadTest, SaysThatTheServerDoesNotHaveIt) {
       [](const HttpRequest&) { return HttpAnswer{.status = "404 Not Found"}; });
   EXPECT_THAT([&] { Get(server); },
               ThrowsMessage<Error>(AllOf(
-                  HasSubstr(server.address() + "/file: the server says 404"),
+                  HasSubstr(server.address() + "/file: the server answers 404"),
                   HasSubstr("--from"))));
   EXPECT_EQ(server.Requests().size(), 1);
 }
@@ -55,7 +55,7 @@ TEST_F(DownloadTest, RefusesWrongBytes) {
   const HttpServer server(
       [&](const HttpRequest& request) { return Serve(wrong, request); });
   EXPECT_THAT([&] { Get(server); },
-              ThrowsMessage<Error>(HasSubstr("another file there: the SHA-256 "
+              ThrowsMessage<Error>(HasSubstr("a different file: the SHA-256 "
                                              "begins with")));
   EXPECT_EQ(ReadText(part_), "");
   EXPECT_EQ(server.Requests().size(), 1);
@@ -158,14 +158,14 @@ TEST_F(DownloadTest, AsksAgainAfterAnErrorOfTheServer) {
     return Serve(body_, request);
   });
   ExpectWhole(Get(server));
-  EXPECT_THAT(said_, HasSubstr("the server says 503; trying again"));
+  EXPECT_THAT(said_, HasSubstr("the server answers 503; trying again"));
 }
 
 TEST_F(DownloadTest, AsksNoMoreThanTheAttempts) {
   const HttpServer server(
       [](const HttpRequest&) { return HttpAnswer{.status = "500 Oh"}; });
   EXPECT_THAT([&] { Get(server); },
-              ThrowsMessage<Error>(HasSubstr("the server says 500")));
+              ThrowsMessage<Error>(HasSubstr("the server answers 500")));
   EXPECT_EQ(server.Requests().size(), kShortPatience.attempts);
 }
 
@@ -178,8 +178,8 @@ TEST_F(DownloadTest, TakesTheNextAddressAndNamesAllThatFailed) {
   request.addresses.push_back(server.address() + "/b");
   EXPECT_THAT(
       [&] { Get(request); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("/a: the server says 404; "),
-                                 HasSubstr("/b: the server says 403"))));
+      ThrowsMessage<Error>(AllOf(HasSubstr("/a: the server answers 404; "),
+                                 HasSubstr("/b: the server answers 403"))));
   request.addresses.push_back(server.address() + "/c");
   ExpectWhole(Get(request));
 }

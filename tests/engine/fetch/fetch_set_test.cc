@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
-#include "engine/fetch/transfer.h"
+#include "engine/fetch/address.h"
 #include "tests/engine/fetch/made_up_set.h"
 #include "tests/support/archive_file.h"
 #include "tests/support/http_server.h"

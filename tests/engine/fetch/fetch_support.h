@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "engine/fetch/transfer.h"
+#include "engine/fetch/download.h"
 #include "engine/os/sha256.h"
 
 namespace dtrain {

@@ -16,11 +16,11 @@ using Kind = ArchiveEntry::Kind;
 class UnpackTest : public testing::Test {
  protected:
   std::vector<FileSum> UnpackAll(const std::string& name = "set.tar.gz",
-                                 std::int64_t most_bytes = 1000) const {
+                                 std::int64_t max_bytes = 1000) const {
     auto files = Unpack({.archive = root_ / name,
                          .root = "set",
                          .to = root_ / "out",
-                         .most_bytes = most_bytes});
+                         .max_bytes = max_bytes});
     return files ? *std::move(files) : std::vector<FileSum>{};
   }
   void ExpectRefused(const ArchiveEntry& entry, const std::string& why) const {
@@ -124,7 +124,7 @@ TEST_F(UnpackTest, StopsWhenItIsTold) {
   EXPECT_EQ(Unpack({.archive = root_ / "set.tar.gz",
                     .root = "set",
                     .to = root_ / "out",
-                    .most_bytes = 1000,
+                    .max_bytes = 1000,
                     .stop = [] { return true; }}),
             std::nullopt);
 }

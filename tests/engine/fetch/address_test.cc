@@ -1,4 +1,4 @@
-#include "engine/fetch/transfer.h"
+#include "engine/fetch/address.h"
 
 #include <fstream>
 
@@ -12,10 +12,10 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::ThrowsMessage;
 
-TEST(SourceAddressTest, RefusesWhatIsNotThere) {
+TEST(SourceAddressTest, RefusesAMissingPath) {
   EXPECT_THAT([] { SourceAddress("/no/such/directory"); },
-              ThrowsMessage<Error>(HasSubstr("--from: '/no/such/directory' is "
-                                             "not there")));
+              ThrowsMessage<Error>(HasSubstr("--from: '/no/such/directory' "
+                                             "does not exist")));
 }
 
 TEST(SourceAddressTest, RefusesOtherSchemes) {
@@ -26,10 +26,10 @@ TEST(SourceAddressTest, RefusesOtherSchemes) {
   }
 }
 
-TEST(SourceAddressTest, RefusesWhatIsNoAddress) {
+TEST(SourceAddressTest, RefusesInvalidAddresses) {
   for (const char* from : {"http://", "http://a b/", "https://host:port/"}) {
     EXPECT_THAT([&] { SourceAddress(from); },
-                ThrowsMessage<Error>(HasSubstr("is no address")))
+                ThrowsMessage<Error>(HasSubstr("is not a valid address")))
         << from;
   }
   EXPECT_THAT([] { SourceAddress("https://host/x?sig=1"); },

@@ -1,0 +1,264 @@
+#include "engine/fetch/fetch_program.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/process.h"
+#include "engine/os/system_error.h"
+#include "engine/os/unique_fd.h"
+
+namespace dtrain {
+namespace {
+
+// The two processes share two pipes and no other state:
+//
+//   data-fetch SET FROM FORCE PLACE...    the request; FORCE is "force" or ""
+//   its standard output                   one JSON object a line: "progress"
+//   and
+//                                         "say" while it works, and at its end
+//                                         one "result" or "error"
+//   its standard input                    carries no bytes; dtrain closes it to
+//                                         stop the fetch, and the kernel closes
+//                                         it if dtrain dies
+//
+// Ctrl-C reaches both processes, since they are in one process group. The
+// program ignores it and waits for dtrain, so that there is one message.
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::chrono::milliseconds kStopPollInterval{100};
+constexpr std::chrono::milliseconds kProgressInterval{50};
+constexpr std::size_t kMaxLine = std::size_t{1} << 20;
+constexpr char kForce[] = "force";
+
+fs::path FindFetchProgram() {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error);
+  fs::path program =
+      own.parent_path().parent_path() / "libexec" / "dtrain" / "data-fetch";
+  if (!error && fs::exists(program, error)) return program;
+  throw Error(ErrorKind::kFailed,
+              program.string() +
+                  ": the program that downloads is missing; build or install "
+                  "dtrain");
+}
+
+std::vector<std::string> ArgumentsOf(const fs::path& program,
+                                     const DataSet& set,
+                                     const FetchOptions& options) {
+  std::vector<std::string> arguments = {program.string(), std::string(set.name),
+                                        options.from,
+                                        options.force ? kForce : ""};
+  for (const fs::path& place : options.places) {
+    arguments.push_back(place.string());
+  }
+  return arguments;
+}
+
+// The running program, as dtrain sees it.
+class FetchProcess {
+ public:
+  FetchProcess(const DataSet& set, const FetchOptions& options);
+  FetchProcess(const FetchProcess&) = delete;
+  FetchProcess& operator=(const FetchProcess&) = delete;
+  ~FetchProcess() { Wait(); }
+
+  FetchResult Run();
+
+ private:
+  void Spawn(std::vector<std::string> arguments, int input, int output);
+  void Receive(const json& message);
+  int Wait();
+
+  const fs::path program_ = FindFetchProgram();
+  const FetchOptions& options_;
+  pid_t pid_ = 0;    // 0: waited for
+  UniqueFd input_;   // its standard input; closed to stop it
+  UniqueFd output_;  // its standard output
+  std::optional<FetchResult> result_;
+  std::optional<Error> error_;
+};
+
+FetchProcess::FetchProcess(const DataSet& set, const FetchOptions& options)
+    : options_(options) {
+  std::array<int, 2> input{};
+  std::array<int, 2> output{};
+  if (::pipe2(input.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
+  const UniqueFd its_input(input[0]);
+  input_.reset(input[1]);
+  if (::pipe2(output.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
+  output_.reset(output[0]);
+  const UniqueFd its_output(output[1]);
+  Spawn(ArgumentsOf(program_, set, options), its_input.get(), its_output.get());
+}
+
+void FetchProcess::Spawn(std::vector<std::string> arguments, int input,
+                         int output) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  errno = ::posix_spawn(&pid_, program_.c_str(), &actions, nullptr,
+                        SpawnPointers(arguments).data(), environ);
+  const int error = errno;
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error == 0) return;
+  pid_ = 0;
+  errno = error;
+  ThrowSystemError("start " + program_.string());
+}
+
+void FetchProcess::Receive(const json& message) {
+  if (message.contains("progress")) {
+    const std::string file = message.at("progress");
+    if (options_.progress) {
+      options_.progress({file, message.at("bytes"), message.at("expected")});
+    }
+  } else if (message.contains("say")) {
+    if (options_.say) options_.say(message.at("say"));
+  } else if (message.contains("error")) {
+    error_.emplace(message.at("kind").get<ErrorKind>(),
+                   message.at("error").get<std::string>());
+  } else {
+    const std::string directory = message.at("directory");
+    result_ = {.end = message.at("result").get<FetchResult::End>(),
+               .found = {.state = message.at("state").get<SetState>(),
+                         .directory = directory,
+                         .files = message.at("files"),
+                         .bytes = message.at("bytes")}};
+  }
+}
+
+// Returns the status of waitpid, 0 if it was waited for before.
+int FetchProcess::Wait() {
+  input_.reset();
+  int status = 0;
+  while (pid_ != 0 && ::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  return status;
+}
+
+FetchResult FetchProcess::Run() {
+  LineReader reader(output_.get(), kMaxLine);
+  for (bool open = true; open;) {
+    if (options_.stop && options_.stop()) input_.reset();
+    pollfd ready{.fd = output_.get(), .events = POLLIN, .revents = 0};
+    const int timeout = static_cast<int>(kStopPollInterval.count());
+    if (::poll(&ready, 1, timeout) <= 0) continue;
+    open = reader.Fill();
+    while (const auto line = reader.Next()) Receive(json::parse(*line));
+  }
+  const bool stopped = !input_;
+  const int status = Wait();
+  if (error_) throw *error_;
+  if (result_) return *std::move(result_);
+  if (stopped) return {.end = FetchResult::End::kStopped};
+  throw Error(
+      ErrorKind::kFailed,
+      program_.string() + ": " +
+          (WIFSIGNALED(status)
+               ? "killed by signal " + std::to_string(WTERMSIG(status))
+               : "exited with code " + std::to_string(WEXITSTATUS(status))) +
+          " before it had finished; if a library is missing, install "
+          "libcurl4 and libarchive13; run the command again to resume");
+}
+
+// Writes the messages of data-fetch. One thread.
+class FetchReport {
+ public:
+  // At most one line per kProgressInterval, but for the first and the last of a
+  // file.
+  void Progress(const FetchProgress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool edge =
+        progress.file != file_ || progress.bytes >= progress.expected;
+    if (!edge && now - sent_ < kProgressInterval) return;
+    file_ = progress.file;
+    sent_ = now;
+    Send({{"progress", file_},
+          {"bytes", progress.bytes},
+          {"expected", progress.expected}});
+  }
+  // A failure means that dtrain died, which the next look at standard input
+  // will notice, too.
+  static void Send(const json& message) {
+    [[maybe_unused]] const bool sent = WriteAll(
+        STDOUT_FILENO, message.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                                    json::error_handler_t::replace) +
+                           "\n");
+  }
+
+ private:
+  std::string file_;
+  std::chrono::steady_clock::time_point sent_;
+};
+
+// True when dtrain has closed its end.
+bool InputIsClosed() {
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return ::poll(&input, 1, /*timeout=*/0) > 0;
+}
+
+}  // namespace
+
+FetchResult FetchInProgram(const DataSet& set, const FetchOptions& options) {
+  return FetchProcess(set, options).Run();
+}
+
+int ServeFetch(std::span<const std::string> arguments,
+               const std::function<FetchResult(const DataSet&,
+                                               const FetchOptions&)>& fetch) {
+  for (const int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTERM}) {
+    std::signal(signal, SIG_IGN);
+  }
+  FetchReport report;
+  FetchOptions options{
+      .places = {arguments.begin() + 3, arguments.end()},
+      .from = arguments[1],
+      .force = arguments[2] == kForce,
+      .progress = [&](const FetchProgress& p) { report.Progress(p); },
+      .say =
+          [](const std::string& text) {
+            FetchReport::Send({{"say", text}});
+          },
+      .stop = InputIsClosed};
+  try {
+    const FetchResult result = fetch(FindDataSet(arguments[0]), options);
+    FetchReport::Send({{"result", result.end},
+                       {"state", result.found.state},
+                       {"directory", result.found.directory.string()},
+                       {"files", result.found.files},
+                       {"bytes", result.found.bytes}});
+  } catch (const Error& error) {
+    FetchReport::Send({{"error", error.what()}, {"kind", error.kind()}});
+  } catch (const std::bad_alloc&) {
+    FetchReport::Send({{"error", "out of memory; free some and retry"},
+                       {"kind", ErrorKind::kResources}});
+  } catch (const std::exception& error) {
+    FetchReport::Send({{"error", error.what()}, {"kind", ErrorKind::kFailed}});
+  }
+  return 0;
+}
+
+}  // namespace dtrain
