@@ -9,7 +9,6 @@
 #include "cli/output.h"
 #include "engine/base/text.h"
 #include "engine/fetch/data_sets.h"
-#include "engine/fetch/set_files.h"
 
 namespace dtrain {
 namespace {

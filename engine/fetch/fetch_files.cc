@@ -25,7 +25,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 20;
   throw Error(ErrorKind::kFailed, EscapeForTerminal(path.string()) +
                                       ": cannot be read: " +
                                       std::generic_category().message(error) +
-                                      "; check the path and its rights");
+                                      "; check the path and its permissions");
 }
 
 }  // namespace
@@ -35,10 +35,10 @@ void FailWriting(const std::filesystem::path& path, int error) {
   throw Error(full ? ErrorKind::kDiskFull : ErrorKind::kFailed,
               EscapeForTerminal(path.string()) + ": cannot be written: " +
                   std::generic_category().message(error) +
-                  (full ? "; free some space there, then say the same again: "
-                          "what is there is kept; or go elsewhere with --to"
-                        : "; check who may write there, or go elsewhere with "
-                          "--to"));
+                  (full ? "; free some space and run the command again, which "
+                          "resumes it, or choose another directory with --to"
+                        : "; check its permissions, or choose another "
+                          "directory with --to"));
 }
 
 PartFile::PartFile(std::filesystem::path path)
@@ -101,7 +101,7 @@ void Rename(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) FailWriting(to, errno);
 }
 
-// Into a directory that is there.
+// Moves the files into `to`, a directory that exists.
 void Merge(const fs::path& from, const fs::path& to) {
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const fs::path target = to / entry.path().filename();
@@ -120,7 +120,7 @@ void Merge(const fs::path& from, const fs::path& to) {
 void MakeDirectories(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  // A link to a directory is fine, and no success to the call above.
+  // For a link to a directory the call above fails, but it will do.
   if (error && !fs::is_directory(path)) FailWriting(path, error.value());
 }
 
@@ -130,8 +130,8 @@ void MakeOwnDirectory(const fs::path& path) {
   if (error) FailWriting(path, error.value());
   if (fs::is_directory(fs::symlink_status(path, error))) return;
   throw Error(ErrorKind::kFailed, EscapeForTerminal(path.string()) +
-                                      ": is in the way and no directory; "
-                                      "remove it, then say the same again");
+                                      ": exists and is not a directory; "
+                                      "remove it and retry");
 }
 
 void RequireSpace(const fs::path& path, std::int64_t bytes) {
@@ -143,8 +143,8 @@ void RequireSpace(const fs::path& path, std::int64_t bytes) {
   throw Error(ErrorKind::kDiskFull,
               EscapeForTerminal(path.string()) + ": needs " +
                   FormatBytes(bytes) + ", only " + FormatBytes(free) +
-                  " are free there; free some space, or go elsewhere with "
-                  "--to");
+                  " are free there; free some space, or choose another "
+                  "directory with --to");
 }
 
 void SyncFileSystem(const fs::path& directory) {

@@ -12,22 +12,22 @@
 
 namespace dtrain {
 
-/// Throws Error(kDiskFull) where `error` says so, else Error(kFailed): `path`
-/// cannot be written, why, and what to do.
+/// Throws Error(kDiskFull) if `error`, an errno value, means a full disk, else
+/// Error(kFailed): `path` cannot be written, why, and what to do.
 [[noreturn]] void FailWriting(const std::filesystem::path& path, int error);
 
-/// A file that is being downloaded: it grows at its end, and resumes after what
-/// an earlier process left. One thread.
+/// A file that is being downloaded. It grows at its end, from the size that an
+/// earlier process left. One thread.
 class PartFile {
  public:
   /// Opens or creates it; a link is not followed. Throws as FailWriting.
   explicit PartFile(std::filesystem::path path);
 
-  /// Returns errno, or 0: its caller is C.
+  /// Returns an errno value, or 0: callers in C take no exceptions.
   [[nodiscard]] int Append(std::span<const std::byte> bytes);
   /// Empties it. Throws as FailWriting.
   void Clear();
-  /// Its bytes are durable when this returns. Throws as FailWriting.
+  /// fsync. Throws as FailWriting.
   void Sync();
 
   std::int64_t size() const { return size_; }
@@ -44,22 +44,23 @@ class PartFile {
 std::optional<std::string> FileSha256(const std::filesystem::path& path,
                                       const std::function<bool()>& stop);
 
-/// Makes the directory `path` with those above it. Throws as FailWriting.
+/// Creates the directory `path` and its parents. Throws as FailWriting.
 void MakeDirectories(const std::filesystem::path& path);
 
-/// Makes the directory `path`; fails if a link is in its place.
+/// Creates the directory `path` unless it exists. Throws as FailWriting, and
+/// Error(kFailed) if a link or a file is in its place.
 void MakeOwnDirectory(const std::filesystem::path& path);
 
-/// Throws Error(kDiskFull) if there are fewer than `bytes` free at `path`.
+/// Throws Error(kDiskFull) if fewer than `bytes` are free at `path`.
 void RequireSpace(const std::filesystem::path& path, std::int64_t bytes);
 
-/// Makes all that was written to the file system of `directory` durable.
+/// Makes everything written to the file system of `directory` durable.
 /// Throws as FailWriting.
 void SyncFileSystem(const std::filesystem::path& directory);
 
-/// Renames the directory `from` to `to`. If that is a directory already, moves
-/// the files into it one by one; its other files stay. The new
-/// names are durable when this returns. Throws as FailWriting.
+/// Renames the directory `from` to `to`. If `to` exists, moves the files into
+/// it one by one; its other files stay. The new names are durable when this
+/// returns. Throws as FailWriting.
 void Place(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace dtrain

@@ -23,15 +23,27 @@
 namespace dtrain {
 namespace {
 
-// The right to fetch one set into one directory: an exclusive flock on a file
-// there, which the kernel releases when its holder dies.
+// A fetch never leaves half a set under the set's name. In the data directory
+// PLACE, for the set NAME:
+//
+//   PLACE/.NAME.lock            locked during a fetch
+//   PLACE/.NAME.partial/F.part  each file while it is downloaded
+//   PLACE/.NAME.partial/whole   the complete, verified directory
+//   PLACE/.NAME.fetched         the record of its files and their SHA-256
+//   PLACE/DIRECTORY             the set
+//
+// The record is written before `whole` is renamed to DIRECTORY. A crash at any
+// point leaves .NAME.partial, from which the next fetch resumes.
+
+// A lock for one set and directory: an exclusive flock, which the kernel
+// releases when its holder dies.
 class FetchLock {
  public:
   // Throws Error(kFailed) if `path` cannot be opened.
   explicit FetchLock(std::filesystem::path path);
 
   enum class Got { kAtOnce, kAfterWaiting, kNot };
-  // Waits while another process holds it, and tells the listener so. kNot: the
+  // Waits while another process holds it, and reports that. Returns kNot if the
   // listener stopped the wait.
   [[nodiscard]] Got Acquire(const FetchListener& listener);
 
@@ -65,7 +77,7 @@ bool FetchLock::Try() const {
 FetchLock::Got FetchLock::Acquire(const FetchListener& listener) {
   if (Try()) return Got::kAtOnce;
   if (listener.say) {
-    listener.say("another dtrain fetches it right now; waiting for it");
+    listener.say("another dtrain is fetching it; waiting");
   }
   while (!Try()) {
     if (listener.Stops()) return Got::kNot;
@@ -88,8 +100,8 @@ class Fetcher {
   FetchResult Run();
 
  private:
-  // What is there already, if that will do; nothing: it has to be fetched.
-  std::optional<FetchResult> AsItIs();
+  // Returns the set that is present; nothing if it has to be fetched.
+  std::optional<FetchResult> FindPresent();
   FetchResult Fetch();
   void Prepare();
   std::int64_t BytesWanted() const;
@@ -113,11 +125,11 @@ class Fetcher {
   const FetchOptions& options_;
   fs::path place_;
   fs::path partial_;
-  fs::path whole_;  // what becomes the set's directory
+  fs::path whole_;  // becomes the set's directory
   std::vector<FileSum> files_;
 };
 
-std::optional<FetchResult> Fetcher::AsItIs() {
+std::optional<FetchResult> Fetcher::FindPresent() {
   const auto found = VerifySet(set_, options_.places, options_.stop);
   if (!found) return FetchResult{.end = FetchResult::End::kStopped};
   if (found->Complete())
@@ -146,7 +158,8 @@ std::vector<std::string> Fetcher::Addresses(const KnownFile& file) const {
   return addresses;
 }
 
-// What the last fetch had ready but did not place is a download again.
+// Moves files that the last fetch had verified but not placed back to its
+// downloads.
 void Fetcher::Prepare() {
   MakeOwnDirectory(partial_);
   std::error_code ignored;
@@ -210,8 +223,8 @@ void Fetcher::RequireContents() const {
     throw Error(ErrorKind::kFailed,
                 std::string(set_.name) + ": the archive has no '" +
                     std::string(known.name) +
-                    "' with the SHA-256 that it should have; fetch it from "
-                    "elsewhere with --from");
+                    "' with the published SHA-256; fetch it from elsewhere "
+                    "with --from");
   }
 }
 
@@ -234,7 +247,7 @@ bool Fetcher::Assemble() {
   return true;
 }
 
-// The directory goes if nothing in it is worth going on with.
+// Removes the directory if nothing in it can be resumed.
 void Fetcher::TidyUp() const {
   std::error_code ignored;
   for (const KnownFile& file : set_.files) {
@@ -244,7 +257,7 @@ void Fetcher::TidyUp() const {
   fs::remove(partial_, ignored);
 }
 
-// What stays of a fetch that was killed when it had just placed the set.
+// Removes the directory of a fetch that was killed just after placing the set.
 void Fetcher::DropLeftovers() const {
   if (::access(partial_.c_str(), W_OK) != 0) return;
   FetchLock lock(LockFile());
@@ -258,7 +271,8 @@ FetchResult Fetcher::Fetch() {
   Prepare();
   if (!DownloadAll() || !Assemble()) return {.end = FetchResult::End::kStopped};
   SyncFileSystem(partial_);
-  // First the record: without it nobody could tell half a set from a whole one.
+  // The record comes first: without it, half a set could not be told from a
+  // complete one.
   WriteSetRecord(set_, place_, files_);
   const fs::path directory = place_ / set_.directory;
   Place(whole_, directory);
@@ -273,7 +287,7 @@ FetchResult Fetcher::Fetch() {
 
 FetchResult Fetcher::Run() {
   if (!options_.force) {
-    if (auto result = AsItIs()) {
+    if (auto result = FindPresent()) {
       if (result->end == FetchResult::End::kThere) DropLeftovers();
       return *std::move(result);
     }
@@ -285,7 +299,7 @@ FetchResult Fetcher::Run() {
     case FetchLock::Got::kNot:
       return {.end = FetchResult::End::kStopped};
     case FetchLock::Got::kAfterWaiting:
-      if (auto result = AsItIs()) return *std::move(result);
+      if (auto result = FindPresent()) return *std::move(result);
       break;
     case FetchLock::Got::kAtOnce:
       break;

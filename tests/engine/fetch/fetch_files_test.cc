@@ -32,13 +32,13 @@ TEST_F(PlacementTest, RefusesALinkInThePlaceOfItsOwnDirectory) {
   fs::create_directory(root_ / "elsewhere");
   fs::create_symlink(root_ / "elsewhere", root_ / "own");
   EXPECT_THAT([&] { MakeOwnDirectory(root_ / "own"); },
-              ThrowsMessage<Error>(HasSubstr("is in the way")));
+              ThrowsMessage<Error>(HasSubstr("is not a directory")));
 }
 
 TEST_F(PlacementTest, SaysWhatCannotBeMade) {
   WriteText(root_ / "file", "");
   EXPECT_THAT([&] { MakeDirectories(root_ / "file/below"); },
-              ThrowsMessage<Error>(HasSubstr("go elsewhere with --to")));
+              ThrowsMessage<Error>(HasSubstr("another directory with --to")));
 }
 
 TEST_F(PlacementTest, GivesTheDirectoryItsName) {

@@ -175,7 +175,7 @@ TEST_F(FetchSetTest, DownloadsOnceForTwoAtOnce) {
   std::ranges::sort(ends);
   EXPECT_EQ(ends[0], FetchResult::End::kFetched);
   EXPECT_EQ(ends[1], FetchResult::End::kThere);
-  EXPECT_THAT(said[0] + said[1], HasSubstr("another dtrain fetches it"));
+  EXPECT_THAT(said[0] + said[1], HasSubstr("another dtrain is fetching it"));
   EXPECT_EQ(server.Requests().size(), 2);
   ExpectWhole();
 }
