@@ -1,81 +1,246 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "engine/run/experiment_state.h"
-#include "engine/run/requests.h"
-#include "engine/run/search_driver.h"
-#include "engine/run/trial_listener.h"
-#include "engine/run/trial_starter.h"
-#include "searchers/search_plan.h"
+#include "engine/base/clock.h"
+#include "engine/base/error.h"
+#include "engine/config/experiment_config.h"
+#include "engine/process/launcher.h"
+#include "engine/run/checkpoint_keeper.h"
+#include "engine/run/experiment_files.h"
+#include "engine/run/outbox.h"
+#include "engine/run/reporter.h"
+#include "engine/run/run_stop.h"
+#include "engine/run/runner.h"
+#include "engine/run/search_log.h"
+#include "engine/run/search_results.h"
+#include "engine/run/trial_table.h"
+#include "engine/store/store.h"
 
 namespace dtrain {
 
-/// The loop of an experiment: asks the searcher for operations, lets the
-/// launcher run them, and records every event before it has an effect. Reaches
-/// the outside only through ExperimentDoors. One thread; `Run` is called once.
+/// Interfaces through which an Experiment does all its I/O; all must outlive
+/// it.
+struct ExperimentDeps {
+  Store& store;
+  Launcher& launcher;
+  Reporter& reporter;
+  Clock clock;
+};
+
+/// Parameters of an Experiment.
+struct ExperimentSetup {
+  std::int64_t id = 0;
+  ExperimentConfig config;
+  std::uint32_t seed = 0;
+  RunOptions options;
+  RunInfo info;
+  // Fails the experiment if its first trial has not read a searched
+  // hyperparameter.
+  bool refuse_unread = false;
+  int ranks = 1;           // processes of a trial
+  int threads = 1;         // intra-op threads of each
+  std::int64_t slots = 1;  // of all trials
+  std::int64_t slots_per_trial = 1;
+  std::string advice;   // shown to the user at the start, or empty
+  std::string boot_id;  // of this machine, recorded beside pids
+  ExperimentPlaces places;
+  Outbox::Sync sync = Outbox::Sync::kWhereDurable;
+};
+
+/// The loop of an experiment: passes events to the searcher, has its
+/// operations executed by the launcher, and records every event before it has
+/// an effect. Owns all state of the run, in values that do not know it. All I/O
+/// goes through ExperimentDeps. The time taken by one message or event does not
+/// grow with the number of trials. One thread; `Run` is called once.
 class Experiment {
  public:
-  Experiment(ExperimentSetup setup, ExperimentDoors doors);
+  Experiment(ExperimentSetup setup, ExperimentDeps deps);
+  Experiment(const Experiment&) = delete;
+  Experiment& operator=(const Experiment&) = delete;
 
-  /// Runs until the search is over, or everything was paused. Throws
+  /// Runs until the search is over or all trials were paused. Throws
   /// Error(kStore); the trials are stopped before.
   RunResult Run();
 
-  /// Transactions so far.
-  std::int64_t transactions() const { return state_.outbox.transactions(); }
+  /// Number of transactions so far.
+  std::int64_t transactions() const { return outbox_.transactions(); }
 
  private:
-  // Resuming from the record.
+  // The loop: experiment.cc.
+  void Step();
+  void ForgiveDelay(Duration delay);
+  void Tick();
+  void Flush();
+  void WriteRecords(bool all);
+  void RecordAllBatches();
+  void RecordBatches(const TrialState& trial);
+  void RecordTime(Duration now);
+  void CheckHangs();
+  void CheckStall() const;
+  bool IsOver() const;
+  RunResult Finish();
+  void RecordEnd(const RunResult& result);
+  void StopAfterFailure();
+  double TotalProgress() const;
+  RunStatus Status() const;
+
+  // Restoring the state from the record: experiment_recovery.cc.
   void Recover();
+  void RecoverTrial(TrialRow row);
+  void Replay(const SearcherEventRow& row);
   void RecoverBest();
   void RecoverCheckpoints();
   void RecoverFiles(const std::vector<CheckpointRow>& recorded);
+  void RecoverRequests();
   std::optional<double> RecordedMetric(TrialId trial,
                                        std::int64_t batches) const;
   void Adopt(TrialId trial, const std::string& uuid);
 
-  // The loop.
-  void Step();
-  void ForgiveDelay(Duration delay);
-  void Tick();
-  void Flush(bool all = false);
-  void Record(bool all);
-  void RecordChangedBatches();
-  void RecordTime(Duration now);
-  void CheckHangs();
+  // The searcher and the slots: experiment_trials.cc.
+  void Post(Event event) { events_.push_back(std::move(event)); }
+  void HandleEvents();
+  void HandleEvent(const Event& event);
+  void ApplyEvent(const Event& event);
+  void AddTrial(const Create& create);
+  void CloseAll();
+  void RecordResult(TrialState& trial);
+  void Advance(TrialState& trial);
+  void SendNext(TrialState& trial);
+  void CloseFinished(TrialState& trial);
+  void Abandon(TrialState& trial, ExitReason why, const std::string& reason);
+  void Cancel(TrialState& trial);
+  void SetEndedEarly(TrialState& trial, const std::string& why);
+  void EndEarly(TrialState& trial);
+  void End(TrialState& trial, State state, const std::string& reason);
+  void SetState(TrialState& trial, State state, const std::string& reason);
+  void ReportEnd(const TrialState& trial);
+  std::string Remarks(const TrialState& trial) const;
+  std::string PauseReason(const TrialState& trial) const;
+  void DeleteCheckpoints(const CheckpointKeeper::Rows& checkpoints);
+  void CleanWorkingTree(TrialId trial);
+  std::size_t FreeSlots() const;
+  void Schedule();
+  void ReleaseIdleSlots();
+  void Start(TrialState& trial);
+  TrialSpec SpecOf(const TrialState& trial) const;
+
+  // Messages of trials: experiment_messages.cc.
+  void On(const TrialStarted& event);
+  void On(const TrialSaid& event);
+  void On(const Idle&) {}
+  void On(TrialState& trial, const Ready&);
+  void On(TrialState& trial, const TrainingReport& report);
+  void On(TrialState& trial, const ValidationReport& report);
+  void On(TrialState& trial, const CheckpointSaved& saved);
+  void On(TrialState& trial, const CheckpointFailed& failed);
+  void On(TrialState& trial, const OperationCompleted& completed);
+  void On(TrialState& trial, const ProfileReport& profile);
+  void On(TrialState& trial, const Progress& progress);
+  void On(TrialState& trial, const Finished& finished);
+  void Acknowledge(TrialState& trial, std::int64_t seq);
+  void SetBatches(TrialState& trial, std::int64_t batches);
+  void SetReached(TrialState& trial, std::int64_t batches, double epoch);
+  void DetectUnit(const TrialState& trial, const Progress& progress);
+  void DetectUnit(std::int64_t batches, double epoch);
+  void SetUnit(Unit counted);
+  bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
+  std::optional<double> LastValidation(const TrialState& trial,
+                                       std::int64_t batches) const;
+  void SupersedeUntil(TrialState& trial, MetricKind kind, std::int64_t batches);
+  void SupersedeEarlierRuns(TrialState& trial, ProcessState& process);
+  void Supersede(const TrialRow& trial, MetricKind kind,
+                 const BatchRange& range);
+  void RefreshBest(TrialId trial);
+  bool IsUserModel() const { return !setup_.options.library.empty(); }
+  void RecordUnread(const TrialState& trial,
+                    const std::vector<std::string>& unread);
+  void WarnOfUnread(const TrialState& trial,
+                    const std::vector<std::string>& unread);
+  void CheckFirstValidation(
+      const TrialState& trial, std::int64_t batches,
+      const std::optional<std::vector<std::string>>& unread);
+  void RequireStoppingMetric(TrialState& trial, const MetricValues& metrics);
+  std::optional<double> SearcherMetric(TrialState& trial,
+                                       const MetricValues& metrics);
+
+  // Ends of processes: experiment_exits.cc.
+  void On(const TrialExited& event);
+  void Fail(TrialState& trial, StopCause cause, const std::string& why);
+  void HandleExit(TrialState& trial, ProcessState& process,
+                  const TrialExited& event);
+  void HandleIdleExit(TrialState& trial, const ProcessState& process,
+                      const TrialExited& event);
+  void HandleError(TrialState& trial, const ProcessState& process,
+                   const std::string& reason);
+  void HandleNoStart(TrialState& trial, const TrialExited& event);
+  void HandleFinished(TrialState& trial, ProcessState& process,
+                      const TrialExited& event);
+  void FallBack(TrialState& trial, const ProcessState& process);
+  void Pause(TrialState& trial);
+  std::string TrainedAgain(const TrialState& trial) const;
+
+  // Stopping everything: experiment_stop.cc.
+  void On(const Interrupted& event);
   void CheckTimeLimit();
   void CheckDiskWait();
-  void CheckPlaces(Duration now);
-  void CheckStall() const;
-  bool Over() const;
-  State EndState() const;
-  std::string WhyCanceled() const;
-  RunResult Finish();
-  void RecordEnd(const RunResult& result);
-  void StopAfterFailure();
+  void CheckFiles(Duration now);
+  void StopAll(const std::string& why);
+  void StopBecauseOf(const Error& problem);
+  bool StopIfLost(bool with_storage = true);
+  void FailBecauseOf(const std::string& why);
+  void PollRequests();
+  void Execute(const RequestRow& request);
+  void KillTrial(const RequestRow& request);
+  void CancelAll(bool now);
+  void FinishRequest(std::int64_t request);
 
-  // For the reporter.
-  RunStatus Status() const;
-  double TotalProgress() const;
+  Duration Now() const { return deps_.clock.monotonic(); }
+  const SearcherConfig& searcher() const { return setup_.config.searcher; }
+  SearchOutcome Outcome() const;
 
-  ExperimentState state_;
-  SearchDriver driver_;
-  TrialStarter starter_;
-  TrialListener listener_;
-  Requests requests_;
-  SearchPlan plan_;
-  bool timed_out_ = false;
-  double progress_ = 0;
+  const ExperimentSetup setup_;
+  const ExperimentDeps deps_;
+  Outbox outbox_;
+  ExperimentFiles files_;
+  RunStop stop_;
+
+  // The search.
+  SearchLog search_;
+  std::deque<Event> events_;  // not yet passed to the searcher
+  TrialTable trials_;
+  StartQueue queue_;
+  const std::size_t max_live_;  // trials that the search may run at once
+  SearchProgress progress_;
+  Rungs rungs_;
+
+  // Results.
+  CheckpointKeeper keeper_;
+  BestTrial best_;
+  UnreadHparams unread_;
+  std::string warned_of_;                      // unread hyperparameters
+  bool validated_ = false;                     // a trial was, after training
+  Unit counted_;                               // unit of the trials' `batches`
+  std::string last_error_;                     // of a trial
+  int failed_starts_ = 0;                      // of processes, in a row
+  std::set<std::int64_t> unrecorded_batches_;  // trials
+
+  // Requests of other processes.
+  std::set<std::int64_t> seen_requests_;
+  std::vector<std::int64_t> requests_until_end_;  // finished with the run
+
+  // Time.
   double earlier_seconds_ = 0;   // of earlier runs, as recorded
   double recorded_seconds_ = 0;  // of this run
-  Duration recorded_at_{0};      // when that was
+  Duration recorded_at_{0};
   Duration start_{0};
   Duration last_status_{0};
-  Duration checked_at_{0};  // whether the store is in its place
+  Duration checked_files_at_{0};
 };
 
 }  // namespace dtrain

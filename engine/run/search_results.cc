@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "searchers/hparam_space.h"
+#include "searchers/rehearsal_searcher.h"
 
 namespace dtrain {
 namespace {
@@ -72,6 +73,45 @@ std::string Rungs::WhyStopped(std::int64_t rung, std::int64_t trained) const {
   return "stopped by the searcher";
 }
 
+namespace {
+
+// Progress of a search that is not over is below 1.
+constexpr double kMaxUnfinished = 0.999;
+
+}  // namespace
+
+SearchProgress::SearchProgress(const SearcherConfig& config,
+                               const nlohmann::json& space)
+    : plan_(PlanSearch(config, space)),
+      length_(config.name == kRehearsal
+                  ? 0
+                  : static_cast<double>(config.max_length)) {}
+
+double SearchProgress::Estimate(const TrialTable& trials,
+                                double searched) const {
+  double share = searched;
+  if (length_ > 0) {
+    const double planned = Planned(trials, searched);
+    if (planned > 0) share = trials.trained_length() / planned;
+  }
+  return std::max(recorded_, std::min(share, kMaxUnfinished));
+}
+
+// A search by halving is planned as if every result came at once.
+double SearchProgress::Planned(const TrialTable& trials,
+                               double searched) const {
+  if (plan_.brackets.empty()) {
+    const auto count = static_cast<double>(plan_.rows.front().trials);
+    return trials.ended_length() + count * (1 - searched) * length_;
+  }
+  double wanted = trials.trained_length();
+  for (const auto& [number, trial] : trials.live()) {
+    if (!trial->has_work()) continue;
+    wanted += static_cast<double>(trial->operations.front()) - trial->reached;
+  }
+  return std::max(static_cast<double>(plan_.total_length), wanted);
+}
+
 bool BestTrial::IsBetter(double value,
                          const std::optional<BestValidation>& than) const {
   if (!than) return true;
@@ -101,14 +141,14 @@ void BestTrial::Clear() {
   hparams_ = nullptr;
 }
 
-void BestTrial::NoteSaved(TrialId trial, std::int64_t batches,
-                          const std::string& uuid) {
+void BestTrial::SetCheckpoint(TrialId trial, std::int64_t batches,
+                              const std::string& uuid) {
   if (best_ && trial.number == trial_ && batches == best_->batches) {
     best_->checkpoint = uuid;
   }
 }
 
-void BestTrial::NoteDeleted(const std::string& uuid) {
+void BestTrial::ClearCheckpoint(const std::string& uuid) {
   if (best_ && best_->checkpoint == uuid) best_->checkpoint.clear();
 }
 

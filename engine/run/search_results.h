@@ -44,6 +44,28 @@ class Rungs {
   std::map<std::int64_t, std::int64_t> done_;  // trials by length
 };
 
+/// Progress of a search: length trained over length planned. An ended trial
+/// was planned for the length it trained, a future one for all of it. Pure.
+class SearchProgress {
+ public:
+  /// `space` are the hyperparameters of the configuration.
+  SearchProgress(const SearcherConfig& config, const nlohmann::json& space);
+
+  /// Sets the progress that is recorded.
+  void Set(double recorded) { recorded_ = recorded; }
+  double recorded() const { return recorded_; }
+  /// Progress of a search that is not over: below 1, and never below the
+  /// recorded one. `searched` is what the searcher reports.
+  double Estimate(const TrialTable& trials, double searched) const;
+
+ private:
+  double Planned(const TrialTable& trials, double searched) const;
+
+  SearchPlan plan_;
+  double length_;  // of a trial; 0: estimated by the searcher alone
+  double recorded_ = 0;
+};
+
 /// The best validation of an experiment by the searcher's metric, with its
 /// trial and checkpoint. NaN and infinities are never best; of equals the
 /// first trial's is, whichever was faster, so that runs of one seed agree.
@@ -61,8 +83,9 @@ class BestTrial {
   void Clear();
 
   /// A checkpoint was saved, or deleted.
-  void NoteSaved(TrialId trial, std::int64_t batches, const std::string& uuid);
-  void NoteDeleted(const std::string& uuid);
+  void SetCheckpoint(TrialId trial, std::int64_t batches,
+                     const std::string& uuid);
+  void ClearCheckpoint(const std::string& uuid);
 
   const std::optional<BestValidation>& validation() const { return best_; }
   std::int64_t trial() const { return trial_; }  // its number; 0: none

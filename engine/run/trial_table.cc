@@ -3,18 +3,36 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace dtrain {
 
-void StartQueue::Add(std::int64_t turn, std::int64_t trial) {
-  if (!put_off_.contains(trial)) waiting_.emplace(turn, trial);
+EarlierValues::EarlierValues(std::int64_t from, std::int64_t last)
+    : from_(from), last_(last > from ? last : 0), passed_{from + 1, from + 1} {}
+
+std::optional<BatchRange> EarlierValues::Pass(MetricKind kind,
+                                              std::int64_t batches) {
+  std::int64_t& passed = passed_.at(static_cast<std::size_t>(kind));
+  if (last_ < passed || batches <= passed) return std::nullopt;
+  return BatchRange{.from = std::exchange(passed, batches), .until = batches};
 }
 
-void StartQueue::PutOff(Duration when, std::int64_t turn, std::int64_t trial,
-                        bool keeps_slot) {
-  assert(!waiting_.contains({turn, trial}) && "it waits already");
-  if (!put_off_.insert(trial).second) return;
+std::optional<BatchRange> EarlierValues::PassAll() {
+  if (empty()) return std::nullopt;
+  last_ = 0;
+  return BatchRange{.from = from_ + 1,
+                    .until = std::numeric_limits<std::int64_t>::max()};
+}
+
+void StartQueue::Add(std::int64_t turn, std::int64_t trial) {
+  if (!delayed_.contains(trial)) pending_.emplace(turn, trial);
+}
+
+void StartQueue::Delay(Duration when, std::int64_t turn, std::int64_t trial,
+                       bool keeps_slot) {
+  assert(!pending_.contains({turn, trial}) && "it is pending already");
+  if (!delayed_.insert(trial).second) return;
   later_.emplace(when, Place(turn, trial));
   if (keeps_slot) held_.insert(trial);
 }
@@ -23,9 +41,9 @@ void StartQueue::Wake(Duration now) {
   while (!later_.empty() && later_.begin()->first <= now) {
     const Place place = later_.begin()->second;
     later_.erase(later_.begin());
-    put_off_.erase(place.second);
+    delayed_.erase(place.second);
     held_.erase(place.second);
-    waiting_.insert(place);
+    pending_.insert(place);
   }
 }
 
@@ -35,16 +53,16 @@ std::optional<Duration> StartQueue::next_wake() const {
 }
 
 std::int64_t StartQueue::Pop() {
-  assert(!waiting_.empty() && "nobody waits");
-  const std::int64_t trial = waiting_.begin()->second;
-  waiting_.erase(waiting_.begin());
+  assert(!pending_.empty() && "no trial is pending");
+  const std::int64_t trial = pending_.begin()->second;
+  pending_.erase(pending_.begin());
   return trial;
 }
 
 void StartQueue::Clear() {
-  waiting_.clear();
+  pending_.clear();
   later_.clear();
-  put_off_.clear();
+  delayed_.clear();
   held_.clear();
 }
 
@@ -65,7 +83,7 @@ TrialState* TrialTable::Find(std::int64_t number) {
   return found == trials_.end() ? nullptr : found->second.get();
 }
 
-void TrialTable::Take(const Event& event) {
+void TrialTable::ApplyEvent(const Event& event) {
   if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
     TrialState* trial = Find(done->trial + 1);
     const auto length = static_cast<double>(done->length);
@@ -85,22 +103,23 @@ void TrialTable::Take(const Event& event) {
     if (!std::isfinite(done->metric)) trial->bad_metric = done->metric;
   } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
     if (TrialState* trial = Find(early->trial + 1)) {
-      trial->exit_told = true;
+      trial->exit_reported = true;
       trial->close_requested = true;
       trial->operations.clear();
     }
   }
 }
 
-TrialState* TrialTable::Give(const Event& cause, const Operation& operation) {
+TrialState* TrialTable::ApplyOperation(const Event& cause,
+                                       const Operation& operation) {
   if (const auto* more = std::get_if<ValidateAfter>(&operation)) {
     TrialState* trial = Find(more->trial + 1);
-    if (trial == nullptr || trial->exit_told) return nullptr;
-    // Who goes on at once keeps its slot, and so its place in the queue: after
-    // a crash it must not find itself behind those that waited.
+    if (trial == nullptr || trial->exit_reported) return nullptr;
+    // A trial that continues at once keeps its slot and so its turn: after a
+    // crash it must not be queued behind those that were pending.
     const auto* done = std::get_if<ValidationCompleted>(&cause);
-    const bool goes_on = done != nullptr && done->trial == more->trial;
-    if (!trial->has_work() && !goes_on) trial->turn = ++turns_;
+    const bool continues = done != nullptr && done->trial == more->trial;
+    if (!trial->has_work() && !continues) trial->turn = ++turns_;
     trial->operations.push_back(more->length);
     return trial;
   }
@@ -125,7 +144,7 @@ void TrialTable::CountEnd(State state) {
 }
 
 void TrialTable::StartProcess(TrialState& trial) {
-  assert(!trial.process && "it has one");
+  assert(!trial.process && "it has a process already");
   trial.process = std::make_unique<ProcessState>();
   live_.emplace(trial.row.id.number, &trial);
 }
@@ -136,7 +155,7 @@ std::unique_ptr<ProcessState> TrialTable::EndProcess(TrialState& trial) {
 }
 
 void TrialTable::End(TrialState& trial) {
-  assert(!trial.process && "its process has ended before");
+  assert(!trial.process && "its process must have ended");
   trial.ended = true;
   CountEnd(trial.row.state);
   ended_length_ += trial.reached;

@@ -17,169 +17,199 @@
 
 namespace dtrain {
 
-/// Why a trial's process was asked to end.
+/// Reason why a trial's process was asked to end.
 enum class StopCause {
   kNone,
-  kPause,    // another trial wants its slot, and it has nothing to do
+  kPause,    // another trial needs its slot, and it has no operation
   kRunner,   // the runner ends: Ctrl-C, a time limit
-  kFailure,  // it broke the rules; `failure` says how
+  kFailure,  // it violated the protocol; `failure` explains how
   kHang,     // no step for too long
-  kCancel,   // a user wants it killed
+  kCancel,   // killed by a user
 };
 
-/// A trial's process, from the moment it waits for its slot.
+/// Range of batches, `until` not included.
+struct BatchRange {
+  std::int64_t from = 0;
+  std::int64_t until = 0;
+};
+
+/// Values that earlier runs of a trial measured beyond the checkpoint that the
+/// present run started from. They count until this run measures them again or,
+/// by kind of metric, has trained past them. Pure.
+class EarlierValues {
+ public:
+  EarlierValues() = default;
+  /// `from` are the batches of the checkpoint, `last` those of the last earlier
+  /// value; none if it is not beyond `from`.
+  EarlierValues(std::int64_t from, std::int64_t last);
+
+  /// The run has measured at `batches`. Returns the range that it has passed
+  /// since the last call and whose earlier values no longer count.
+  [[nodiscard]] std::optional<BatchRange> Pass(MetricKind kind,
+                                               std::int64_t batches);
+  /// The run has ended in an orderly way: no earlier value counts any longer.
+  [[nodiscard]] std::optional<BatchRange> PassAll();
+
+  /// True if there is none.
+  bool empty() const { return last_ == 0; }
+  /// True if a value at `batches` may replace one of them.
+  bool Cover(std::int64_t batches) const { return batches <= last_; }
+
+ private:
+  std::int64_t from_ = 0;
+  std::int64_t last_ = 0;                 // 0: none
+  std::array<std::int64_t, 2> passed_{};  // by MetricKind, not included
+};
+
+/// A trial's process, from the moment it is queued for a slot.
 struct ProcessState {
   bool running = false;         // it has its slot
   bool operation_sent = false;  // it works on the trial's first operation
   bool close_sent = false;
   StopCause stop = StopCause::kNone;
   std::string failure;
-  std::optional<Finished> last_word;
+  std::optional<Finished> finished;  // its final message
   Duration started{0};
   Duration last_step{0};
   Progress progress;
   std::int64_t unacknowledged = 0;  // highest seq to acknowledge; 0: none
-  std::string restored;             // the checkpoint it began from, or empty
-  std::int64_t from = 0;            // the batches of that
-  // Values that earlier runs measured beyond `from` stand in the record up to
-  // these batches; 0: none. They count until this run measures them again or,
-  // by kind of metric, has passed them: up to `passed`.
-  std::int64_t earlier = 0;
-  std::array<std::int64_t, 2> passed{};     // by MetricKind, not inclusive
+  std::string restored;             // checkpoint that it started from, or empty
+  std::int64_t from = 0;            // batches of that checkpoint
+  EarlierValues earlier;
   std::optional<BestValidation> validated;  // its last validation
-  // Since when it waits for disk space, because of `failure`; none: it does
-  // not.
+  // Time since which it is blocked on a full disk, because of `failure`.
   std::optional<Duration> disk_wait;
-  int told_of_disk = 0;         // 1: of a failed checkpoint, 2: that it waits
+  // Last report of a full disk: 1 a failed checkpoint, 2 that it is blocked.
+  int disk_reported = 0;
   double recorded_seconds = 0;  // of its running time
 
-  // What it reported last.
+  // Values of its last reports.
   MetricValues training;
   MetricValues validation;
 };
 
-/// What a runner knows of a trial that has not ended. A plain record, changed
-/// by Experiment and its TrialTable. A search may have a hundred thousand
-/// trials that are paused: what only a process needs is in `process`.
+/// State of a trial that has not ended. A plain record, changed by Experiment
+/// and its TrialTable. A search may have a hundred thousand paused trials, so
+/// the fields that only a process needs are in `process`.
 struct TrialState {
-  // As recorded, and ahead of it by what is in the outbox. Its `batches` are
-  // as far as values are recorded; after a restart the trial is not there yet.
+  // As recorded, and ahead of it by the contents of the outbox. `row.batches`
+  // is how far values are recorded, which after a restart is ahead of
+  // `position`.
   TrialRow row;
   std::int64_t position = 0;  // batches trained by its last process
 
-  // What the searcher wants of it.
+  // Orders of the searcher.
   std::vector<std::int64_t> operations;  // absolute lengths, first is current
   std::int64_t turn = 0;                 // place in the queue for slots
   std::vector<std::int64_t> completed;   // lengths of operations, ascending
   double reached = 0;                    // longest length trained to so far
   bool close_requested = false;
-  bool ended_early = false;  // by itself, with success
-  std::string why_early;     // as it said itself, or empty
-  bool exit_told = false;    // the searcher knows of an early exit
+  bool ended_early = false;    // by itself, with success
+  std::string why_early;       // reason given by the trial, or empty
+  bool exit_reported = false;  // to the searcher: an early exit
   // NaN or infinite, if an operation ended with such a metric.
   std::optional<double> bad_metric;
 
-  std::unique_ptr<ProcessState> process;  // none: it has no process
+  std::unique_ptr<ProcessState> process;  // null if it has no process
   bool ended = false;                     // its state is final
-  // What the trial said when it failed, if it has not trained since.
+  // Message of its last failure, if it has not trained since.
   std::string last_failure;
   std::vector<std::string> last_lines;  // of the log of its last process
 
-  /// The longest operation completed.
+  /// Length of the longest operation completed.
   std::int64_t trained() const {
     return completed.empty() ? 0 : completed.back();
   }
   TrialIndex index() const { return row.id.number - 1; }
   bool has_work() const { return !operations.empty(); }
-  /// It has a process that nothing was asked of: the process can go on with
-  /// the next operation, or give its slot away.
+  /// True if its process has nothing to do: it can start the next operation or
+  /// release its slot.
   bool idle() const {
     return process && process->running && !has_work() && !process->close_sent &&
            process->stop == StopCause::kNone;
   }
 };
 
-/// The trials that want a process: those that wait for a slot, in the order of
-/// their turns, and those that failed and wait a while before that, with or
-/// without the slot that they had. Trials are known by number. Every call takes
-/// O(log n).
+/// Queue of the trials that need a process: pending ones in the order of their
+/// turns, and delayed ones, which have failed and are restarted later, with or
+/// without the slot that they had. Trials are identified by number. Every call
+/// takes O(log n).
 class StartQueue {
  public:
-  /// The trial waits for a slot from now on. Does nothing if it does already
-  /// or was put off.
+  /// Adds a pending trial. No effect if it is pending or delayed.
   void Add(std::int64_t turn, std::int64_t trial);
-  /// The trial waits for a slot from `when` on. If it `keeps_slot`, `held`
-  /// counts it until then. REQUIRES: it does not wait.
-  void PutOff(Duration when, std::int64_t turn, std::int64_t trial,
-              bool keeps_slot = false);
-  /// Lets those wait for a slot that were put off until `now` at most.
+  /// Adds a trial that becomes pending at `when`. If it `keeps_slot`, `held`
+  /// counts it until then. REQUIRES: it is not pending.
+  void Delay(Duration when, std::int64_t turn, std::int64_t trial,
+             bool keeps_slot = false);
+  /// Makes those pending whose delay has passed.
   void Wake(Duration now);
-  /// When `Wake` has something to do.
+  /// Time at which `Wake` has something to do.
   std::optional<Duration> next_wake() const;
 
-  /// Takes out the trial whose turn it is. REQUIRES: size() > 0.
+  /// Removes the pending trial with the lowest turn. REQUIRES: size() > 0.
   std::int64_t Pop();
   void Clear();
 
-  /// How many wait for a slot; without those put off.
-  std::size_t size() const { return waiting_.size(); }
-  bool empty() const { return waiting_.empty() && later_.empty(); }
-  /// Number of slots that are kept free for trials that were put off.
+  /// Number of pending trials, without delayed ones.
+  std::size_t size() const { return pending_.size(); }
+  bool empty() const { return pending_.empty() && later_.empty(); }
+  /// Number of slots that are kept free for delayed trials.
   std::size_t held() const { return held_.size(); }
 
  private:
   using Place = std::pair<std::int64_t, std::int64_t>;  // turn, trial
 
-  std::set<Place> waiting_;
+  std::set<Place> pending_;
   std::multimap<Duration, Place> later_;
-  std::set<std::int64_t> put_off_;  // the trials in `later_`
+  std::set<std::int64_t> delayed_;  // trials in `later_`
   std::set<std::int64_t> held_;     // those of them that keep their slot
 };
 
-/// The trials of a search that have not ended, what the searcher wants of
-/// them, and which have a process. Pure: it is brought to the same state by
-/// the events and operations as they happen and as they were recorded.
+/// The trials of a search that have not ended, their operations and their
+/// processes. Pure: events and operations bring it to the same state when they
+/// happen and when they are replayed from the record.
 class TrialTable {
  public:
   using Trials = std::map<std::int64_t, std::unique_ptr<TrialState>>;
   using Live = std::map<std::int64_t, TrialState*>;
 
-  /// Adds a trial; one whose state is final is only counted, and the result is
-  /// nullptr.
+  /// Adds a trial. If its state is final, only counts it and returns nullptr.
   TrialState* Add(TrialRow row);
-  /// The trial of a number, or nullptr if it has ended.
+  /// Returns the trial with this number, or nullptr if it has ended.
   TrialState* Find(std::int64_t number);
 
-  /// Notes what an event says of its trial, before the searcher hears of it.
-  void Take(const Event& event);
-  /// Notes what the searcher wants in answer to `cause`. Gives the trial
-  /// concerned; nullptr where it has ended, and for Create and Shutdown.
-  TrialState* Give(const Event& cause, const Operation& operation);
+  /// Applies an event to its trial. Precedes the call of the searcher.
+  void ApplyEvent(const Event& event);
+  /// Applies an operation that the searcher returned for `cause`. Returns its
+  /// trial; nullptr if that has ended, and for Create and Shutdown.
+  TrialState* ApplyOperation(const Event& cause, const Operation& operation);
 
-  /// Notes that the trial has trained to `length`, in the searcher's unit.
+  /// Sets that the trial has trained to `length`, in the searcher's unit. Never
+  /// lowers it.
   void Reach(TrialState& trial, double length);
 
-  /// The trial gets a process, which waits for its slot, or loses it.
+  /// Gives the trial a process, which is queued for its slot, or removes it.
   void StartProcess(TrialState& trial);
   std::unique_ptr<ProcessState> EndProcess(TrialState& trial);
-  /// The trial has ended: it is not found any more. The object lives until
-  /// `Sweep`, since its caller may still be at it. REQUIRES: no process.
+  /// Removes a trial that has ended. The object lives until `Sweep`, since the
+  /// caller may still use it. REQUIRES: no process.
   void End(TrialState& trial);
   void Sweep() { swept_.clear(); }
 
-  /// Those that have not ended, by number.
+  /// Trials that have not ended, by number.
   const Trials& trials() const { return trials_; }
-  /// Those that have a process, by number: no more than there are slots.
+  /// Trials that have a process, by number: no more than there are slots.
   const Live& live() const { return live_; }
   std::int64_t created() const { return created_; }
   std::int64_t ended() const { return ended_; }
-  /// Ended trials that finished their work or were stopped by the searcher.
+  /// Number of ended trials that completed or were stopped by the searcher.
   std::int64_t finished() const { return finished_; }
-  /// Ended trials that a user killed.
+  /// Number of ended trials that a user killed.
   std::int64_t killed() const { return killed_; }
   /// Length trained by all trials together, in the searcher's unit.
   double trained_length() const { return trained_length_; }
-  /// The part of it that ended trials have trained.
+  /// Part of it that ended trials have trained.
   double ended_length() const { return ended_length_; }
 
  private:
@@ -194,7 +224,7 @@ class TrialTable {
   std::int64_t killed_ = 0;
   double trained_length_ = 0;
   double ended_length_ = 0;
-  // Lengths of replayed operations of trials that had ended before, by number.
+  // Lengths of replayed operations of ended trials, by number.
   std::map<std::int64_t, double> replayed_;
   std::int64_t turns_ = 0;  // given so far
 };

@@ -11,7 +11,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/config/experiment_config.h"
-#include "engine/run/search.h"
+#include "engine/run/search_log.h"
 #include "searchers/registry.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/mounting.h"
@@ -56,7 +56,7 @@ class DoctorTest : public testing::Test {
     Store store = Store::OpenForWriting(layout_);
     const auto detail = store.Experiment(1);
     const ExperimentConfig config = ConfigFromJson(detail->config);
-    Search search(
+    SearchLog search(
         MakeSearcher(config.searcher, config.hyperparameters, detail->row.seed),
         /*experiment=*/1);
     Outbox outbox;

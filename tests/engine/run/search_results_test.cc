@@ -112,13 +112,13 @@ TEST_F(BestTrialTest, IsNeverNanOrInfinite) {
 
 TEST_F(BestTrialTest, KnowsItsCheckpointWhileThereIsOne) {
   best_.Offer(first_, 0.5, 100);
-  best_.NoteSaved({1, 2}, 100, "other");
+  best_.SetCheckpoint({1, 2}, 100, "other");
   EXPECT_EQ(best_.validation()->checkpoint, "");
 
-  best_.NoteSaved({1, 1}, 100, "own");
+  best_.SetCheckpoint({1, 1}, 100, "own");
   EXPECT_EQ(best_.validation()->checkpoint, "own");
 
-  best_.NoteDeleted("own");
+  best_.ClearCheckpoint("own");
   EXPECT_EQ(best_.validation()->checkpoint, "");
 }
 

@@ -32,40 +32,41 @@ TEST_F(TrialTableTest, OnlyCountsTrialsThatHaveEnded) {
 }
 
 TEST_F(TrialTableTest, GivesTurnsInTheOrderOfTheOperations) {
-  table_.Give(Started{}, ValidateAfter{.trial = 1, .length = 10});
-  table_.Give(Started{}, ValidateAfter{.trial = 0, .length = 10});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 1, .length = 10});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
 
   EXPECT_LT(other_->turn, trial_->turn);
   EXPECT_THAT(trial_->operations, ElementsAre(10));
 }
 
 TEST_F(TrialTableTest, LetsATrialThatGoesOnKeepItsTurn) {
-  table_.Give(Started{}, ValidateAfter{.trial = 0, .length = 10});
-  table_.Give(Started{}, ValidateAfter{.trial = 1, .length = 10});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 1, .length = 10});
   const ValidationCompleted done{.trial = 0, .length = 10, .metric = 1};
-  table_.Take(done);
+  table_.ApplyEvent(done);
 
-  table_.Give(done, ValidateAfter{.trial = 0, .length = 30});
+  table_.ApplyOperation(done, ValidateAfter{.trial = 0, .length = 30});
 
   EXPECT_LT(trial_->turn, other_->turn);
 }
 
 TEST_F(TrialTableTest, QueuesATrialAnewThatAnotherOnesResultPromotes) {
-  table_.Give(Started{}, ValidateAfter{.trial = 0, .length = 10});
-  table_.Give(Started{}, ValidateAfter{.trial = 1, .length = 10});
-  table_.Take(ValidationCompleted{.trial = 0, .length = 10, .metric = 1});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 1, .length = 10});
+  table_.ApplyEvent(ValidationCompleted{.trial = 0, .length = 10, .metric = 1});
   const ValidationCompleted done{.trial = 1, .length = 10, .metric = 2};
-  table_.Take(done);
+  table_.ApplyEvent(done);
 
-  table_.Give(done, ValidateAfter{.trial = 0, .length = 30});
+  table_.ApplyOperation(done, ValidateAfter{.trial = 0, .length = 30});
 
   EXPECT_GT(trial_->turn, other_->turn);
 }
 
 TEST_F(TrialTableTest, CountsCompletedOperations) {
-  table_.Give(Started{}, ValidateAfter{.trial = 0, .length = 10});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
 
-  table_.Take(ValidationCompleted{.trial = 0, .length = 10, .metric = NAN});
+  table_.ApplyEvent(
+      ValidationCompleted{.trial = 0, .length = 10, .metric = NAN});
 
   EXPECT_EQ(trial_->row.rung, 1);
   EXPECT_EQ(trial_->trained(), 10);
@@ -74,11 +75,12 @@ TEST_F(TrialTableTest, CountsCompletedOperations) {
 }
 
 TEST_F(TrialTableTest, GivesNoMoreWorkToATrialThatLeft) {
-  table_.Give(Started{}, ValidateAfter{.trial = 0, .length = 10});
-  table_.Take(ExitedEarly{.trial = 0, .reason = ExitReason::kUserStop});
+  table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
+  table_.ApplyEvent(ExitedEarly{.trial = 0, .reason = ExitReason::kUserStop});
 
-  EXPECT_EQ(table_.Give(Started{}, ValidateAfter{.trial = 0, .length = 30}),
-            nullptr);
+  EXPECT_EQ(
+      table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 30}),
+      nullptr);
   EXPECT_TRUE(trial_->close_requested);
   EXPECT_THAT(trial_->operations, IsEmpty());
 }
@@ -121,9 +123,9 @@ TEST(StartQueueTest, CountsATrialOnce) {
   EXPECT_EQ(queue.size(), 1u);
 }
 
-TEST(StartQueueTest, HoldsBackTrialsThatWerePutOff) {
+TEST(StartQueueTest, HoldsBackTrialsThatWereDelay) {
   StartQueue queue;
-  queue.PutOff(milliseconds(100), /*turn=*/1, /*trial=*/1);
+  queue.Delay(milliseconds(100), /*turn=*/1, /*trial=*/1);
   queue.Add(1, 1);
   queue.Add(2, 2);
 
@@ -135,7 +137,7 @@ TEST(StartQueueTest, HoldsBackTrialsThatWerePutOff) {
 
 TEST(StartQueueTest, GivesAWokenTrialItsOldPlace) {
   StartQueue queue;
-  queue.PutOff(milliseconds(100), /*turn=*/1, /*trial=*/1);
+  queue.Delay(milliseconds(100), /*turn=*/1, /*trial=*/1);
   queue.Add(/*turn=*/2, /*trial=*/2);
 
   queue.Wake(milliseconds(99));
@@ -148,14 +150,14 @@ TEST(StartQueueTest, GivesAWokenTrialItsOldPlace) {
 
 TEST(StartQueueTest, HoldsTheSlotOfATrialUntilItIsWoken) {
   StartQueue queue;
-  queue.PutOff(milliseconds(100), 1, 1, /*keeps_slot=*/true);
-  queue.PutOff(milliseconds(100), 2, 2, /*keeps_slot=*/false);
+  queue.Delay(milliseconds(100), 1, 1, /*keeps_slot=*/true);
+  queue.Delay(milliseconds(100), 2, 2, /*keeps_slot=*/false);
   EXPECT_EQ(queue.held(), 1u);
 
   queue.Wake(milliseconds(100));
   EXPECT_EQ(queue.held(), 0u);
 
-  queue.PutOff(milliseconds(100), 3, 3, /*keeps_slot=*/true);
+  queue.Delay(milliseconds(100), 3, 3, /*keeps_slot=*/true);
   queue.Clear();
   EXPECT_EQ(queue.held(), 0u);
 }
@@ -163,7 +165,7 @@ TEST(StartQueueTest, HoldsTheSlotOfATrialUntilItIsWoken) {
 TEST(StartQueueTest, ForgetsAllWhenCleared) {
   StartQueue queue;
   queue.Add(1, 1);
-  queue.PutOff(milliseconds(1), 2, 2);
+  queue.Delay(milliseconds(1), 2, 2);
 
   queue.Clear();
   EXPECT_TRUE(queue.empty());

@@ -1,4 +1,4 @@
-#include "engine/run/search.h"
+#include "engine/run/search_log.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@ namespace {
 
 using nlohmann::json;
 
-class SearchTest : public testing::Test {
+class SearchLogTest : public testing::Test {
  protected:
-  SearchTest() : store_(Store::OpenForWriting(StoreLayout(":memory:"))) {
+  SearchLogTest() : store_(Store::OpenForWriting(StoreLayout(":memory:"))) {
     store_.Write([](StoreWriter& writer) {
       writer.AddExperiment({.name = "test",
                             .config = json::object(),
@@ -20,7 +20,7 @@ class SearchTest : public testing::Test {
     });
   }
 
-  static Search Make(std::int64_t trials) {
+  static SearchLog Make(std::int64_t trials) {
     const SearcherConfig config{.name = "random",
                                 .metric = "loss",
                                 .max_length = 10,
@@ -28,16 +28,16 @@ class SearchTest : public testing::Test {
                                 .max_concurrent_trials = 0};
     const json space = {
         {"x", {{"type", "double"}, {"minval", 0}, {"maxval", 1}}}};
-    return Search(MakeSearcher(config, space, /*seed=*/1), /*experiment=*/1);
+    return SearchLog(MakeSearcher(config, space, /*seed=*/1), /*experiment=*/1);
   }
   // Gives the event after which there was a snapshot, or 0.
-  std::int64_t Feed(Search& search, const Event& event) {
+  std::int64_t Feed(SearchLog& search, const Event& event) {
     (void)search.Handle(event, outbox_);
     outbox_.Flush(store_, Duration(0), /*all=*/true);
     const auto snapshot = store_.LatestSnapshot(1);
     return snapshot ? snapshot->seq : 0;
   }
-  std::int64_t FeedMany(Search& search, int events) {
+  std::int64_t FeedMany(SearchLog& search, int events) {
     std::int64_t snapshot = 0;
     for (int i = 0; i < events; ++i) snapshot = Feed(search, Created{0});
     return snapshot;
@@ -47,16 +47,16 @@ class SearchTest : public testing::Test {
   Outbox outbox_;
 };
 
-TEST_F(SearchTest, SavesItsStateAllFewHundredEvents) {
-  Search search = Make(/*trials=*/1);
+TEST_F(SearchLogTest, SavesItsStateAllFewHundredEvents) {
+  SearchLog search = Make(/*trials=*/1);
   EXPECT_EQ(Feed(search, Started{}), 0);
 
   EXPECT_EQ(FeedMany(search, 254), 0);
   EXPECT_EQ(Feed(search, Created{0}), 256);
 }
 
-TEST_F(SearchTest, SavesItsStateTheMoreSeldomTheMoreTrialsThereAre) {
-  Search search = Make(/*trials=*/1000);
+TEST_F(SearchLogTest, SavesItsStateTheMoreSeldomTheMoreTrialsThereAre) {
+  SearchLog search = Make(/*trials=*/1000);
   Feed(search, Started{});
 
   EXPECT_EQ(FeedMany(search, 998), 0);
@@ -65,11 +65,11 @@ TEST_F(SearchTest, SavesItsStateTheMoreSeldomTheMoreTrialsThereAre) {
   EXPECT_EQ(Feed(search, Created{0}), 2000);
 }
 
-TEST_F(SearchTest, KeepsTheDistanceAfterARecovery) {
-  Search first = Make(/*trials=*/1000);
+TEST_F(SearchLogTest, KeepsTheDistanceAfterARecovery) {
+  SearchLog first = Make(/*trials=*/1000);
   Feed(first, Started{});
   FeedMany(first, 1000);
-  Search search = Make(/*trials=*/1000);
+  SearchLog search = Make(/*trials=*/1000);
 
   search.Recover(store_.LatestSnapshot(1), store_.SearcherEvents(1, 0));
 
@@ -78,8 +78,8 @@ TEST_F(SearchTest, KeepsTheDistanceAfterARecovery) {
   EXPECT_EQ(Feed(search, Created{0}), 2000);
 }
 
-TEST_F(SearchTest, RefusesARecordThatGivesOtherOperations) {
-  Search search = Make(/*trials=*/3);
+TEST_F(SearchLogTest, RefusesARecordThatGivesOtherOperations) {
+  SearchLog search = Make(/*trials=*/3);
   const std::vector<SearcherEventRow> damaged = {
       {.seq = 1, .event = {{"event", "started"}}, .operations = json::array()}};
 

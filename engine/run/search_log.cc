@@ -1,4 +1,4 @@
-#include "engine/run/search.h"
+#include "engine/run/search_log.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -9,9 +9,9 @@
 namespace dtrain {
 namespace {
 
-// A snapshot bounds the replay, but is as large as the search: they come at
-// distances that grow with it, so that an event costs the same however many
-// trials there are.
+// A snapshot bounds the replay, but is as large as the search. The distance
+// between snapshots grows with the number of trials, so that the cost of an
+// event does not.
 constexpr std::int64_t kSnapshotEvery = 256;
 
 Error Damaged(std::int64_t experiment, std::int64_t seq, const char* what) {
@@ -20,13 +20,13 @@ Error Damaged(std::int64_t experiment, std::int64_t seq, const char* what) {
                    ": the recorded search cannot be continued at event " +
                    std::to_string(seq) + " (" + what +
                    "); it was written by another version of dtrain or is "
-                   "damaged: create the experiment anew");
+                   "damaged: create the experiment again");
 }
 
 }  // namespace
 
-void Search::Recover(const std::optional<Store::Snapshot>& snapshot,
-                     const std::vector<SearcherEventRow>& events) {
+void SearchLog::Recover(const std::optional<Store::Snapshot>& snapshot,
+                        const std::vector<SearcherEventRow>& events) {
   try {
     if (snapshot) {
       searcher_->Load(snapshot->state);
@@ -34,7 +34,7 @@ void Search::Recover(const std::optional<Store::Snapshot>& snapshot,
     }
     for (const SearcherEventRow& row : events) {
       for (const nlohmann::json& operation : row.operations) {
-        Count(OperationFromJson(operation));
+        Apply(OperationFromJson(operation));
       }
       if (row.seq <= seq_) continue;
       const auto operations = searcher_->Handle(EventFromJson(row.event));
@@ -48,9 +48,9 @@ void Search::Recover(const std::optional<Store::Snapshot>& snapshot,
   }
 }
 
-std::vector<Operation> Search::Handle(const Event& event, Outbox& outbox) {
+std::vector<Operation> SearchLog::Handle(const Event& event, Outbox& outbox) {
   std::vector<Operation> operations = searcher_->Handle(event);
-  for (const Operation& operation : operations) Count(operation);
+  for (const Operation& operation : operations) Apply(operation);
   SearcherEventRow row{
       .seq = ++seq_, .event = ToJson(event), .operations = ToJson(operations)};
   outbox.Add(
@@ -58,15 +58,19 @@ std::vector<Operation> Search::Handle(const Event& event, Outbox& outbox) {
         writer.AddSearcherEvent(experiment, row);
       },
       Outbox::Urgency::kUrgent);
-  SaveNowAndThen(outbox);
+  SaveIfDue(outbox);
   return operations;
 }
 
-void Search::Count(const Operation& operation) {
+void SearchLog::Apply(const Operation& operation) {
   if (std::get_if<Create>(&operation) != nullptr) ++created_;
+  if (const auto* shutdown = std::get_if<Shutdown>(&operation)) {
+    over_ = true;
+    failed_ = shutdown->failed;
+  }
 }
 
-void Search::SaveNowAndThen(Outbox& outbox) {
+void SearchLog::SaveIfDue(Outbox& outbox) {
   if (seq_ - snapshot_ < std::max(kSnapshotEvery, created_)) return;
   snapshot_ = seq_;
   outbox.Add(

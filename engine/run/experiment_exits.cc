@@ -1,0 +1,263 @@
+// Experiment: the end of a trial's process and its consequence for the trial,
+// in the order in which the causes count: an error that dtrain found, a kill, a
+// process that never started, finished work, and otherwise the final message.
+// A crash is retried from the last checkpoint after a delay that doubles. A
+// trial that gets further between failures is retried without limit; one that
+// reports the same error twice without any training is not retried. A lost
+// store, a full disk and a damaged checkpoint are not failures of the trial.
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/text.h"
+#include "engine/run/experiment.h"
+
+namespace dtrain {
+namespace {
+
+using Urgency = Outbox::Urgency;
+
+std::string DescribeExit(const TrialExited& event) {
+  const std::string who =
+      event.rank < 0 ? "" : "rank " + std::to_string(event.rank) + ": ";
+  if (event.out_of_memory) return who + "out of memory: killed by the kernel";
+  if (event.signal == 0) {
+    return who + "exited with code " + std::to_string(event.exit_code);
+  }
+  return who + "killed by signal " + std::to_string(event.signal) + " (" +
+         SignalName(event.signal) + ")";
+}
+
+// Maximum number of processes in a row that fail to start.
+constexpr int kMaxFailedStarts = 5;
+
+// Maximum number of restarts in a row for which the trial's slot is kept free
+// (0.7 s in all): no other trial overtakes it, and on one slot the search is
+// that of a run without failures. After one more failure the slot goes to the
+// others until the restart.
+constexpr std::int64_t kMaxRestartsInPlace = 3;
+
+// Delay before a restart after this number of failures in a row.
+Duration BackOff(std::int64_t failures) {
+  const std::int64_t doublings = std::min<std::int64_t>(failures - 1, 9);
+  return std::chrono::milliseconds(100) * (std::int64_t{1} << doublings);
+}
+
+bool FinishedBy(const ProcessState& process, EndReason reason) {
+  return process.finished && process.finished->reason == reason;
+}
+
+bool WasAskedToStop(const ProcessState& process) {
+  return process.stop == StopCause::kRunner ||
+         process.stop == StopCause::kPause;
+}
+
+}  // namespace
+
+// Kills the trial's process. The consequence for the trial depends on `cause`.
+void Experiment::Fail(TrialState& trial, StopCause cause,
+                      const std::string& why) {
+  ProcessState& process = *trial.process;
+  if (process.stop == StopCause::kFailure || process.stop == StopCause::kHang ||
+      process.stop == StopCause::kCancel) {
+    return;
+  }
+  process.stop = cause;
+  process.failure = why;
+  deps_.launcher.Kill(trial.row.id);
+}
+
+void Experiment::On(const TrialExited& event) {
+  TrialState* trial = trials_.Find(event.trial.number);
+  if (trial == nullptr || !trial->process) return;
+  const auto process = trials_.EndProcess(*trial);
+  trial->last_lines = event.last_lines;
+  trial->row.pid = 0;
+  trial->row.seconds += event.seconds;
+  const double unrecorded =
+      std::max(event.seconds - process->recorded_seconds, 0.0);
+  outbox_.Add(
+      [id = event.trial, unrecorded](StoreWriter& writer) {
+        writer.ClearTrialProcess(id, unrecorded);
+      },
+      Urgency::kBatched);
+  if (!process->finished) files_.CleanAfterCrash(event.trial);
+  HandleExit(*trial, *process, event);
+  if (!trial->ended) ReportEnd(*trial);
+  trial->last_lines = {};  // many trials may be paused
+}
+
+void Experiment::HandleExit(TrialState& trial, ProcessState& process,
+                            const TrialExited& event) {
+  if (process.stop == StopCause::kFailure) {
+    return Abandon(trial, ExitReason::kErrored, process.failure);
+  }
+  if (process.stop == StopCause::kCancel) return Cancel(trial);
+  if (!event.not_started.empty()) return HandleNoStart(trial, event);
+  if (!trial.has_work()) return HandleIdleExit(trial, process, event);
+  if (process.stop == StopCause::kHang) {
+    return HandleError(trial, process, process.failure);
+  }
+  HandleFinished(trial, process, event);
+}
+
+// The machine cannot start a process now, which may pass. This is not a failure
+// of the trial.
+void Experiment::HandleNoStart(TrialState& trial, const TrialExited& event) {
+  SetState(trial, State::kPending, event.not_started);
+  if (stop_.stopping() || StopIfLost()) return;
+  if (++failed_starts_ > kMaxFailedStarts) {
+    return StopBecauseOf(
+        Error(ErrorKind::kResources,
+              event.not_started +
+                  "; see to what it lacks, then go on with `dtrain resume`"));
+  }
+  const Duration wait = BackOff(failed_starts_);
+  queue_.Delay(Now() + wait, trial.turn, trial.row.id.number);
+  deps_.reporter.OnNotice(
+      LogLevel::kWarning,
+      event.not_started + "; trying again in " + FormatDuration(wait));
+}
+
+void Experiment::HandleFinished(TrialState& trial, ProcessState& process,
+                                const TrialExited& event) {
+  // Not a failure of the trial, whatever its message says.
+  if (StopIfLost()) return Pause(trial);
+  if (FinishedBy(process, EndReason::kInvalidHp)) {
+    return Abandon(trial, ExitReason::kInvalidHp,
+                   "invalid hyperparameters: " + process.finished->message);
+  }
+  if (FinishedBy(process, EndReason::kUserStop)) {
+    SupersedeEarlierRuns(trial, process);
+    SetEndedEarly(trial, process.finished->message);
+    return EndEarly(trial);
+  }
+  if (FinishedBy(process, EndReason::kRefused)) {
+    return Abandon(trial, ExitReason::kErrored, process.finished->message);
+  }
+  if (FinishedBy(process, EndReason::kDamaged)) return FallBack(trial, process);
+  if (FinishedBy(process, EndReason::kDiskFull)) {
+    StopBecauseOf(Error(ErrorKind::kDiskFull, process.finished->message));
+    return Pause(trial);
+  }
+  if (FinishedBy(process, EndReason::kStopped) || stop_.stopping() ||
+      WasAskedToStop(process)) {
+    return Pause(trial);
+  }
+  if (!FinishedBy(process, EndReason::kError)) {
+    return HandleError(trial, process, DescribeExit(event));
+  }
+  const std::string& why = process.finished->message;
+  // The same error again, before any training: a restart will not help.
+  if (why == trial.last_failure) {
+    return Abandon(trial, ExitReason::kErrored, why);
+  }
+  trial.last_failure = why;
+  HandleError(trial, process, why);
+}
+
+// Marks the checkpoint that the process started from as CORRUPT. The trial
+// resumes from the next older one, which does not count as a restart.
+void Experiment::FallBack(TrialState& trial, const ProcessState& process) {
+  const std::string& uuid = process.restored;
+  keeper_.Forget(trial.row.id, uuid);
+  best_.ClearCheckpoint(uuid);
+  outbox_.Add(
+      [uuid](StoreWriter& writer) {
+        (void)writer.SetCheckpointFound(uuid, "CORRUPT");
+      },
+      Urgency::kUrgent);
+  const CheckpointRow* next = keeper_.Latest(trial.row.id);
+  trial.row.latest_checkpoint = next == nullptr ? "" : next->uuid;
+  const std::string from = next == nullptr
+                               ? "the beginning"
+                               : "checkpoint " + next->uuid + " at " +
+                                     PositionText(next->batches, counted_);
+  deps_.reporter.OnNotice(
+      LogLevel::kWarning,
+      "trial " + ToString(trial.row.id) + ": " + process.finished->message +
+          "; marked CORRUPT, the trial goes on from " + from);
+  if (stop_.stopping()) return Pause(trial);
+  SetState(trial, State::kPending, Remarks(trial));
+  Advance(trial);
+}
+
+// Returns the position that an unfinished trial will resume from, as text, if
+// its last checkpoint is behind its present position.
+std::string Experiment::TrainedAgain(const TrialState& trial) const {
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
+  if (!trial.has_work() || saved >= trial.position) return "";
+  return "; goes on from " +
+         (latest == nullptr ? "the beginning" : PositionText(saved, counted_)) +
+         ", where its last checkpoint is";
+}
+
+// Handles the end of a process without an operation. All its work is recorded
+// and in its checkpoint, so nothing is lost however the process ended.
+void Experiment::HandleIdleExit(TrialState& trial, const ProcessState& process,
+                                const TrialExited& event) {
+  // A program of no planned length may say why it has trained enough.
+  const bool planned = searcher().max_length > 0;
+  if (!planned && FinishedBy(process, EndReason::kUserStop) &&
+      !process.finished->message.empty()) {
+    SetEndedEarly(trial, process.finished->message);
+  }
+  const bool orderly =
+      WasAskedToStop(process) || stop_.stopping() ||
+      (process.finished ? process.finished->reason != EndReason::kError
+                        : event.exit_code == 0);
+  if (!orderly) {
+    deps_.reporter.OnNotice(LogLevel::kWarning,
+                            "trial " + ToString(trial.row.id) + ": " +
+                                DescribeExit(event) +
+                                " when it had done its work; it goes on from "
+                                "its checkpoint if there is more to do");
+  }
+  Pause(trial);
+}
+
+void Experiment::Pause(TrialState& trial) {
+  if (trial.has_work() || !trial.close_requested) {
+    SetState(trial, State::kPaused, PauseReason(trial) + TrainedAgain(trial));
+  }
+  Advance(trial);
+}
+
+void Experiment::HandleError(TrialState& trial, const ProcessState& process,
+                             const std::string& reason) {
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const std::int64_t reached = latest == nullptr ? 0 : latest->batches;
+  // A trial that makes progress between failures is not stuck.
+  if (reached > process.from) trial.row.failures = 0;
+  const std::int64_t most = setup_.config.max_restarts;
+  if (trial.row.failures >= most) {
+    const std::string restarts =
+        trial.row.restarts == 0
+            ? ""
+            : " (after " + std::to_string(trial.row.restarts) +
+                  (trial.row.restarts == 1 ? " restart)" : " restarts)");
+    return Abandon(trial, ExitReason::kErrored, reason + restarts);
+  }
+  ++trial.row.restarts;
+  ++trial.row.failures;
+  const Duration wait = BackOff(trial.row.failures);
+  if (!stop_.stopping()) {
+    queue_.Delay(Now() + wait, trial.turn, trial.row.id.number,
+                 trial.row.failures <= kMaxRestartsInPlace);
+  }
+  SetState(trial, State::kPending, reason);
+  outbox_.Add(
+      [row = trial.row](StoreWriter& writer) {
+        writer.SetTrialRestarts(row.id, row.restarts, row.failures);
+      },
+      Urgency::kUrgent);
+  deps_.reporter.OnNotice(
+      LogLevel::kWarning,
+      "trial " + ToString(trial.row.id) + ": " + reason + "; restart " +
+          std::to_string(trial.row.failures) + " of " + std::to_string(most) +
+          " from " + PositionText(reached, counted_) + " in " +
+          FormatDuration(wait));
+}
+
+}  // namespace dtrain

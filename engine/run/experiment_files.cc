@@ -1,0 +1,146 @@
+#include "engine/run/experiment_files.h"
+
+#include <system_error>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint_files.h"
+#include "engine/context/working_tree.h"
+#include "engine/os/uuid.h"
+#include "engine/store/checkpoint_storage.h"
+#include "engine/store/file_tree.h"
+
+namespace dtrain {
+
+WorkingTreeCleaner::~WorkingTreeCleaner() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void WorkingTreeCleaner::Add(const std::filesystem::path& master,
+                             std::filesystem::path tree) {
+  {
+    const std::lock_guard lock(mutex_);
+    trees_.push_back(std::move(tree));
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) return;
+  try {
+    thread_ = std::thread([this, master] { Run(master); });
+  } catch (const std::system_error&) {
+    // No thread can be started now. The queued trees are cleaned up with a
+    // later one, or stay for `dtrain gc`.
+  }
+}
+
+void WorkingTreeCleaner::Run(const std::filesystem::path& master) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || !trees_.empty(); });
+    if (trees_.empty()) return;
+    const std::filesystem::path tree = std::move(trees_.front());
+    trees_.pop_front();
+    lock.unlock();
+    TidyWorkingTree(master, tree);
+    lock.lock();
+  }
+}
+
+ExperimentFiles::ExperimentFiles(const Store& store, std::int64_t experiment,
+                                 ExperimentPlaces places)
+    : store_(store), experiment_(experiment), places_(std::move(places)) {}
+
+std::string ExperimentFiles::WhyLost(bool with_storage) const {
+  std::string why = store_.WhyMoved();
+  std::error_code error;
+  if (why.empty() && !places_.directory.empty() &&
+      !std::filesystem::is_directory(places_.directory, error)) {
+    why = places_.directory.string() + ": is no longer there; put it back";
+  }
+  if (why.empty() && with_storage && !places_.storage_directory.empty()) {
+    why = WhyStorageFails(places_.storage_directory);
+  }
+  return why;
+}
+
+std::filesystem::path ExperimentFiles::CheckpointsOf(TrialId trial) const {
+  return store_.CheckpointsOf(trial, places_.storage);
+}
+
+std::filesystem::path ExperimentFiles::Checkpoint(
+    TrialId trial, const std::string& uuid) const {
+  return CheckpointsOf(trial) / uuid;
+}
+
+std::vector<std::string> ExperimentFiles::CleanCheckpoints(
+    TrialId trial) const {
+  std::vector<std::string> finished;
+  const std::filesystem::path directory = CheckpointsOf(trial);
+  for (const std::string& name : NamesIn(directory)) {
+    if (IsUuid(name)) {
+      finished.push_back(name);
+    } else if (name.ends_with(kUnfinishedSuffix) ||
+               name.ends_with(kTrashSuffix)) {
+      RemoveQuietly(directory / name);
+    }
+  }
+  return finished;
+}
+
+void ExperimentFiles::CleanAfterCrash(TrialId trial) const {
+  static_cast<void>(CleanCheckpoints(trial));
+  RemoveQuietly(store_.layout().Scratch(trial));
+}
+
+void ExperimentFiles::EmptyTrash() const {
+  for (const auto& path : TrashIn(store_.layout().Experiment(experiment_))) {
+    RemoveQuietly(path);
+  }
+}
+
+void ExperimentFiles::CleanWorkingTree(TrialId trial) {
+  cleaner_.Add(places_.context, store_.layout().WorkingTree(trial));
+}
+
+// The experiment has a copy of its own, which is kept. Versions that made none
+// used the checkpoint itself.
+std::filesystem::path ExperimentFiles::SourceCheckpoint(
+    const std::string& uuid) const {
+  const auto own = store_.layout().Source(experiment_, uuid);
+  std::error_code error;
+  if (std::filesystem::is_directory(own, error)) return own;
+  return store_.PathOf(store_.CheckpointByPrefix(uuid));
+}
+
+void ExperimentFiles::SetPaths(TrialSpec& spec,
+                               const std::string& source) const {
+  const StoreLayout& layout = store_.layout();
+  spec.directory = layout.Trial(spec.id).string();
+  if (!places_.storage.empty()) {
+    spec.checkpoints = CheckpointsOf(spec.id).string();
+  }
+  if (spec.restore.empty() && !source.empty()) {
+    spec.warm_start = SourceCheckpoint(source).string();
+  }
+  if (spec.command.empty()) return;
+  spec.context = places_.context;
+  if (places_.stored_context) {
+    spec.master = spec.context;
+    spec.context = layout.WorkingTree(spec.id).string();
+  }
+}
+
+void RemoveQuietly(const std::filesystem::path& checkpoint) {
+  try {
+    RemoveTree(checkpoint);
+  } catch (const Error&) {
+    // `dtrain gc` reports it.
+  }
+}
+
+}  // namespace dtrain

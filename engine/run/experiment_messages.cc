@@ -1,0 +1,469 @@
+// Experiment: messages of trials. A message is acknowledged once its record is
+// written. Until then the trial keeps it, in its checkpoints too, from which a
+// restarted process sends it again. A restarted trial repeats the steps since
+// its checkpoint. Its new values replace the earlier ones batch by
+// batch, and those it does not measure again are superseded once it has trained
+// past them (see EarlierValues).
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/base/text.h"
+#include "engine/run/experiment.h"
+
+namespace dtrain {
+namespace {
+
+using Urgency = Outbox::Urgency;
+
+std::string NamesOf(const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  return names.empty() ? "none" : Join(names, ", ");
+}
+
+// Updates `known` with a report, which may contain only some of the metrics.
+void UpdateMetrics(MetricValues& known, const MetricValues& report) {
+  for (const auto& [name, value] : report) {
+    const auto old =
+        std::ranges::find(known, name, &MetricValues::value_type::first);
+    if (old == known.end()) {
+      known.emplace_back(name, value);
+    } else {
+      old->second = value;
+    }
+  }
+}
+
+}  // namespace
+
+void Experiment::On(const TrialStarted& event) {
+  TrialState* trial = trials_.Find(event.trial.number);
+  if (trial == nullptr || !trial->process) return;
+  ProcessState& process = *trial->process;
+  failed_starts_ = 0;
+  process.running = true;
+  process.started = process.last_step = Now();
+  ++trial->row.runs;
+  trial->row.pid = event.pid;
+  SetState(*trial, State::kRunning, Remarks(*trial));
+  outbox_.Add(
+      [event, boot = setup_.boot_id](StoreWriter& writer) {
+        writer.SetTrialProcess(event.trial, event.pid, event.start_ticks, boot);
+      },
+      Urgency::kBatched);
+  outbox_.After([this, row = trial->row, from = process.from] {
+    deps_.reporter.OnTrialStarted(row, from);
+  });
+}
+
+void Experiment::On(const TrialSaid& event) {
+  TrialState* trial = trials_.Find(event.trial.number);
+  if (trial == nullptr || !trial->process) return;
+  std::visit([&](const auto& message) { On(*trial, message); }, event.message);
+}
+
+void Experiment::Acknowledge(TrialState& trial, std::int64_t seq) {
+  std::int64_t& unacknowledged = trial.process->unacknowledged;
+  // One message acknowledges all records of a transaction.
+  if (unacknowledged == 0) {
+    outbox_.After([this, id = trial.row.id] {
+      TrialState* sender = trials_.Find(id.number);
+      if (sender == nullptr || !sender->process) return;  // it has ended
+      const std::int64_t recorded =
+          std::exchange(sender->process->unacknowledged, 0);
+      if (recorded == 0) return;
+      deps_.launcher.Send(id, dtrain::Acknowledge{recorded});
+    });
+  }
+  unacknowledged = std::max(unacknowledged, seq);
+}
+
+void Experiment::On(TrialState& trial, const Ready&) {
+  trial.process->last_step = Now();
+}
+
+void Experiment::On(TrialState& trial, const Progress& progress) {
+  ProcessState& process = *trial.process;
+  if (progress.batches != process.progress.batches) {
+    process.last_step = Now();
+  }
+  process.progress = progress;
+  DetectUnit(trial, progress);
+  if (!trial.has_work() || progress.total <= 0) return;
+  const double share = static_cast<double>(progress.batches) /
+                       static_cast<double>(progress.total);
+  trials_.Reach(trial, std::min(share, 1.0) *
+                           static_cast<double>(trial.operations.front()));
+}
+
+// Detects the unit of a program's `batches`. A program that counts in the unit
+// of the search reports the length of its operation as the total.
+void Experiment::DetectUnit(const TrialState& trial, const Progress& progress) {
+  const ExperimentConfig& config = setup_.config;
+  const bool known = trial.has_work() && progress.batches > 0 &&
+                     progress.total > 0 && IsCommand(config);
+  if (!known || config.length_unit == Unit::kBatches) return;
+  SetUnit(progress.total == trial.operations.front() ? config.length_unit
+                                                     : Unit::kBatches);
+}
+
+// Updates the length reached from a report, which comes before the next
+// Progress.
+void Experiment::SetReached(TrialState& trial, std::int64_t batches,
+                            double epoch) {
+  const ExperimentConfig& config = setup_.config;
+  if (!trial.has_work() || config.searcher.max_length == 0) return;
+  double reached = 0;
+  if (config.length_unit == Unit::kBatches) {
+    reached = static_cast<double>(batches);
+  } else if (config.length_unit == Unit::kEpochs) {
+    reached = epoch;
+  }
+  const auto until = static_cast<double>(trial.operations.front());
+  trials_.Reach(trial, std::min(reached, until));
+}
+
+// Without max_length, the unit can only be detected from a report.
+void Experiment::DetectUnit(std::int64_t batches, double epoch) {
+  const ExperimentConfig& config = setup_.config;
+  if (config.searcher.max_length > 0 || !IsCommand(config)) return;
+  SetUnit(CountedUnit(config, batches, epoch));
+}
+
+void Experiment::SetUnit(Unit counted) {
+  if (std::exchange(counted_, counted) == counted) return;
+  outbox_.After([this, counted] { deps_.reporter.OnCounted(counted); });
+}
+
+// Sets the batches trained. After a restart lower numbers may come again.
+void Experiment::SetBatches(TrialState& trial, std::int64_t batches) {
+  trial.position = std::max(trial.position, batches);
+  if (batches <= trial.row.batches) return;
+  trial.row.batches = batches;
+  unrecorded_batches_.insert(trial.row.id.number);
+}
+
+void Experiment::On(TrialState& trial, const TrainingReport& report) {
+  trial.process->last_step = Now();
+  UpdateMetrics(trial.process->training, report.metrics);
+  SetBatches(trial, report.batches);
+  SetReached(trial, report.batches, report.epoch);
+  DetectUnit(report.batches, report.epoch);
+  trial.last_failure.clear();
+  // A report that is sent again for an earlier process lacks the names.
+  if (report.unread) {
+    WarnOfUnread(trial, *report.unread);
+    RecordUnread(trial, *report.unread);
+  }
+  outbox_.Add(
+      [id = trial.row.id, report, run = trial.row.runs](StoreWriter& writer) {
+        writer.AddMetrics(id, MetricKind::kTraining, report.batches,
+                          report.epoch, report.metrics, report.time, run);
+      },
+      Urgency::kBatched);
+  SupersedeUntil(trial, MetricKind::kTraining, report.batches);
+  Acknowledge(trial, report.seq);
+  outbox_.After([this, id = trial.row.id, report] {
+    deps_.reporter.OnTraining(id, report);
+  });
+}
+
+void Experiment::On(TrialState& trial, const ValidationReport& report) {
+  trial.process->last_step = Now();
+  trial.process->validation = report.metrics;
+  SetBatches(trial, report.batches);
+  SetReached(trial, report.batches, report.epoch);
+  DetectUnit(report.batches, report.epoch);
+  CheckFirstValidation(trial, report.batches, report.unread);
+  outbox_.Add(
+      [id = trial.row.id, report, run = trial.row.runs](StoreWriter& writer) {
+        writer.AddMetrics(id, MetricKind::kValidation, report.batches,
+                          report.epoch, report.metrics, report.time, run);
+      },
+      Urgency::kBatched);
+  SupersedeUntil(trial, MetricKind::kValidation, report.batches);
+  Acknowledge(trial, report.seq);
+  const auto value = SearcherMetric(trial, report.metrics);
+  if (value) RequireStoppingMetric(trial, report.metrics);
+  const bool best = value && RecordValidation(trial, *value, report.batches);
+  outbox_.After([this, id = trial.row.id, report, best] {
+    deps_.reporter.OnValidation(id, report, best);
+  });
+}
+
+void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
+  trial.process->last_step = Now();
+  // It may be in the wrong place. The next run finds it if it is complete.
+  if (StopIfLost()) return Acknowledge(trial, saved.seq);
+  CheckpointRow row{.uuid = saved.uuid,
+                    .trial = trial.row.id,
+                    .state = "COMPLETED",
+                    .batches = saved.batches,
+                    .epoch = saved.epoch,
+                    .bytes = saved.bytes,
+                    .files = saved.files,
+                    .storage = files_.storage(),
+                    .time = saved.time};
+  const auto& validated = trial.process->validated;
+  if (validated && validated->batches == saved.batches) {
+    row.metric = validated->value;
+  }
+  if (trial.process->disk_wait) {
+    trial.process->disk_wait.reset();
+    SetState(trial, State::kRunning, Remarks(trial));
+    deps_.reporter.OnNotice(LogLevel::kInfo,
+                            "trial " + ToString(trial.row.id) +
+                                ": there is space again, and a checkpoint at " +
+                                PositionText(saved.batches, counted_));
+  }
+  trial.process->disk_reported = 0;
+  best_.SetCheckpoint(row.trial, row.batches, row.uuid);
+  outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
+              Urgency::kDurable);
+  Acknowledge(trial, saved.seq);
+  DeleteCheckpoints(keeper_.Add(std::move(row)));
+  trial.row.latest_checkpoint = keeper_.Latest(trial.row.id)->uuid;
+  outbox_.After([this, id = trial.row.id, saved] {
+    deps_.reporter.OnCheckpoint(id, saved);
+  });
+}
+
+void Experiment::On(TrialState& trial, const CheckpointFailed& failed) {
+  ProcessState& process = *trial.process;
+  process.last_step = Now();
+  if (failed.waits && !process.disk_wait) {
+    process.disk_wait = Now();
+    process.failure = failed.message;
+    SetState(trial, State::kRunning, "waits for disk space: " + failed.message);
+  }
+  const int told = failed.waits ? 2 : 1;
+  if (std::exchange(process.disk_reported, told) >= told) return;
+  outbox_.After([this, id = trial.row.id, failed] {
+    deps_.reporter.OnCheckpointFailed(id, failed);
+  });
+}
+
+void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
+  Acknowledge(trial, completed.seq);
+  // The checkpoint is in the wrong place.
+  if (StopIfLost()) return;
+  const bool expected =
+      trial.has_work() && trial.operations.front() == completed.length.count;
+  if (!expected || trial.process->stop == StopCause::kFailure) return;
+  CheckFirstValidation(trial, completed.batches, completed.unread);
+  const auto& latest = trial.row.latest;
+  // A resumed program without a planned length may have had nothing to do.
+  const bool is_known = completed.metrics.empty() &&
+                        completed.length.count == 0 && latest.has_value();
+  const auto metric = is_known ? LastValidation(trial, completed.batches)
+                               : SearcherMetric(trial, completed.metrics);
+  if (!metric) return;
+  ProcessState& process = *trial.process;
+  // A process that finds its work already done validates nothing.
+  const auto& validated =
+      completed.batches > process.from ? process.validated : latest;
+  if (!is_known && (!validated || validated->batches != completed.batches)) {
+    RecordValidation(trial, *metric, completed.batches);
+  }
+  SupersedeEarlierRuns(trial, process);
+  if (completed.early) SetEndedEarly(trial, completed.why_early);
+  Post(ValidationCompleted{trial.index(), completed.length.count, *metric});
+}
+
+void Experiment::On(TrialState& trial, const ProfileReport& profile) {
+  SetBatches(trial, profile.batches);
+  outbox_.Add([id = trial.row.id, profile](
+                  StoreWriter& writer) { writer.AddProfile(id, profile); },
+              Urgency::kBatched);
+  Acknowledge(trial, profile.seq);
+}
+
+void Experiment::On(TrialState& trial, const Finished& finished) {
+  trial.process->finished = finished;
+  // A trial that failed may not have come to read them.
+  if (finished.reason == EndReason::kCompleted ||
+      finished.reason == EndReason::kStopped) {
+    RecordUnread(trial, finished.unread);
+  }
+  if (!finished.unread.empty()) {
+    deps_.reporter.OnUnread(trial.row.id, finished.unread);
+  }
+}
+
+// Reads of a program are not observed. A built-in model may read some
+// hyperparameters only for certain values of others, so only searched ones
+// count.
+void Experiment::RecordUnread(const TrialState& trial,
+                              const std::vector<std::string>& unread) {
+  if (!std::holds_alternative<std::string>(setup_.config.entrypoint)) {
+    return;
+  }
+  unread_.Record(IsUserModel() ? unread
+                               : unread_.Searched(trial.row.hparams, unread));
+}
+
+// Warns once for each set of names, which is usually the same in all trials.
+void Experiment::WarnOfUnread(const TrialState& trial,
+                              const std::vector<std::string>& unread) {
+  if (!IsUserModel() || unread.empty()) return;
+  const std::string names = Join(unread, ", ");
+  if (std::exchange(warned_of_, names) == names) return;
+  const bool one = unread.size() == 1;
+  deps_.reporter.OnNotice(LogLevel::kWarning,
+                          "trial " + ToString(trial.row.id) +
+                              " has not read the hyperparameter" +
+                              (one ? " " : "s ") + names + "; correct " +
+                              (one ? "its name" : "their names") +
+                              " in the configuration, or read " +
+                              (one ? "it" : "them") + " in the model");
+}
+
+// Fails the experiment if its first validated trial has not read a searched
+// hyperparameter: such a search trains one trial many times.
+void Experiment::CheckFirstValidation(
+    const TrialState& trial, std::int64_t batches,
+    const std::optional<std::vector<std::string>>& unread) {
+  // An initial validation precedes the reads of training.
+  if (batches == 0 || !unread || std::exchange(validated_, true)) return;
+  const bool asked =
+      setup_.refuse_unread && IsUserModel() && searcher().name != "single";
+  if (!asked) return;
+  const auto searched = unread_.Searched(trial.row.hparams, *unread);
+  if (searched.empty()) return;
+  const bool one = searched.size() == 1;
+  FailBecauseOf("trial " + ToString(trial.row.id) +
+                " was validated and has not read " + Join(searched, ", ") +
+                ", which " + (one ? "is" : "are") +
+                " searched: all trials would be the same; correct " +
+                (one ? "its name" : "their names") +
+                " in the configuration, read " + (one ? "it" : "them") +
+                " in the model, or create it with --allow-unread");
+}
+
+std::optional<double> Experiment::SearcherMetric(TrialState& trial,
+                                                 const MetricValues& metrics) {
+  const std::string& wanted = searcher().metric;
+  for (const auto& [name, value] : metrics) {
+    if (name == wanted) return value;
+  }
+  Fail(trial, StopCause::kFailure,
+       "searcher.metric '" + wanted + "' was not reported; reported: " +
+           NamesOf(metrics) + "; set searcher.metric to one of these");
+  return std::nullopt;
+}
+
+void Experiment::RequireStoppingMetric(TrialState& trial,
+                                       const MetricValues& metrics) {
+  const auto& rule = setup_.config.training.early_stopping;
+  if (!rule) return;
+  for (const auto& [name, value] : metrics) {
+    if (name == rule->metric) return;
+  }
+  Fail(trial, StopCause::kFailure,
+       "early_stopping.metric '" + rule->metric +
+           "' was not reported; reported: " + NamesOf(metrics) +
+           "; set early_stopping.metric to one of these");
+}
+
+bool Experiment::RecordValidation(TrialState& trial, double value,
+                                  std::int64_t batches) {
+  auto& latest = trial.row.latest;
+  if (!latest || latest->batches <= batches) {
+    latest = BestValidation{.value = value, .batches = batches};
+  }
+  trial.process->validated = BestValidation{.value = value, .batches = batches};
+  SetBatches(trial, batches);
+  outbox_.Add(
+      [id = trial.row.id, value, batches, run = trial.row.runs,
+       smaller = searcher().smaller_is_better](StoreWriter& writer) {
+        writer.AddValidation(id, value, batches, smaller, run);
+      },
+      Urgency::kBatched);
+  const bool best = best_.Offer(trial.row, value, batches);
+  const CheckpointRow* there = keeper_.At(trial.row.id, batches);
+  if (there != nullptr) {
+    best_.SetCheckpoint(trial.row.id, batches, there->uuid);
+    DeleteCheckpoints(keeper_.SetMetric(trial.row.id, batches, value));
+  }
+  // It may have replaced a better value of an earlier run.
+  if (trial.process->earlier.Cover(batches)) RefreshBest(trial.row.id);
+  return best;
+}
+
+// Returns the searcher's metric of the trial's last validation up to `batches`.
+// An earlier run may have got further.
+std::optional<double> Experiment::LastValidation(const TrialState& trial,
+                                                 std::int64_t batches) const {
+  if (trial.row.latest->batches <= batches) return trial.row.latest->value;
+  std::optional<double> last;
+  deps_.store.ForEachMetric({.experiment = trial.row.id.experiment,
+                             .trial = trial.row.id.number,
+                             .kind = MetricKind::kValidation,
+                             .name = searcher().metric},
+                            [&](const MetricRow& row) {
+                              if (row.batches <= batches) {
+                                last = row.value;
+                              }
+                            });
+  return last ? last : trial.row.latest->value;
+}
+
+// Supersedes the values of earlier runs that this run has trained past.
+void Experiment::SupersedeUntil(TrialState& trial, MetricKind kind,
+                                std::int64_t batches) {
+  const auto range = trial.process->earlier.Pass(kind, batches);
+  if (!range) return;
+  Supersede(trial.row, kind, *range);
+  if (kind == MetricKind::kValidation) RefreshBest(trial.row.id);
+}
+
+// Supersedes all values of earlier runs that this run, which has ended in an
+// orderly way, did not measure.
+void Experiment::SupersedeEarlierRuns(TrialState& trial,
+                                      ProcessState& process) {
+  const auto range = process.earlier.PassAll();
+  if (!range) return;
+  Supersede(trial.row, MetricKind::kTraining, *range);
+  Supersede(trial.row, MetricKind::kValidation, *range);
+  trial.row.batches = trial.position;
+  unrecorded_batches_.insert(trial.row.id.number);
+  RefreshBest(trial.row.id);
+}
+
+void Experiment::Supersede(const TrialRow& trial, MetricKind kind,
+                           const BatchRange& range) {
+  outbox_.Add(
+      [id = trial.id, run = trial.runs, kind, range,
+       smaller = searcher().smaller_is_better](StoreWriter& writer) {
+        writer.SupersedeMetrics(id, run, kind, range.from, range.until,
+                                smaller);
+      },
+      Urgency::kBatched);
+}
+
+// Reads the best of the trial and of the experiment from the record, where a
+// value of an earlier run may no longer count.
+void Experiment::RefreshBest(TrialId id) {
+  outbox_.After([this, id] {
+    const Store& store = deps_.store;
+    TrialState* trial = trials_.Find(id.number);
+    const auto row = store.Trial(id);
+    const auto experiment = store.Experiment(id.experiment);
+    if (!row || !experiment) return;
+    if (trial != nullptr) {
+      trial->row.best = row->best;
+      trial->row.latest = row->latest;
+    }
+    if (best_.trial() != id.number) return;
+    best_.Clear();
+    if (!experiment->row.best) return;
+    const auto holder =
+        store.Trial({id.experiment, experiment->row.best_trial});
+    if (holder) best_.Set(*experiment->row.best, *holder);
+  });
+}
+
+}  // namespace dtrain

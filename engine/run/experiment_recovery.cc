@@ -1,0 +1,182 @@
+// Restoring an experiment from its record. Replaying the searcher's events
+// gives the trials and their operations, in O(events). Trials recorded as
+// running died with their runner and are paused. A trial may have outlived its
+// runner for a moment and finished a checkpoint that has no row: such a
+// checkpoint is adopted, unless a reboot may have lost the metrics before it,
+// which a trial resumed from there would not measure again. Half-written
+// checkpoints and deletions that were not finished are cleaned up.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/checkpoint/checkpoint_files.h"
+#include "engine/run/experiment.h"
+
+namespace dtrain {
+namespace {
+
+// Returns the reason that a trial gave for ending early, from the reason that
+// is recorded; empty if it gave none.
+std::string WhyEarly(const std::string& reason) {
+  const std::string before = std::string(kEndedEarly) + ": ";
+  return reason.starts_with(before) ? reason.substr(before.size()) : "";
+}
+
+}  // namespace
+
+void Experiment::Recover() {
+  const std::int64_t id = setup_.id;
+  const Store& store = deps_.store;
+  const auto events = store.SearcherEvents(id, 0);
+  search_.Recover(store.LatestSnapshot(id), events);
+  for (TrialRow& row : store.Trials(id)) {
+    validated_ = validated_ || (row.latest && row.latest->batches > 0);
+    RecoverTrial(std::move(row));
+  }
+  for (const SearcherEventRow& row : events) Replay(row);
+  RecoverBest();
+  RecoverCheckpoints();
+  std::vector<TrialState*> unfinished;
+  for (const auto& [number, trial] : trials_.trials()) {
+    unfinished.push_back(trial.get());
+  }
+  for (TrialState* trial : unfinished) {
+    Advance(*trial);
+    if (trial->ended || trial->row.state != State::kRunning) continue;
+    // Its process ended with the runner.
+    SetState(*trial, State::kPaused, Remarks(*trial));
+    outbox_.Add(
+        [trial = trial->row.id](StoreWriter& writer) {
+          writer.ClearTrialProcess(trial, /*seconds=*/0);
+        },
+        Outbox::Urgency::kBatched);
+  }
+}
+
+void Experiment::RecoverTrial(TrialRow row) {
+  row.rung = 0;  // counted again by the replay
+  const bool ended_early = row.reason.starts_with(kEndedEarly);
+  const std::string why_early = WhyEarly(row.reason);
+  const std::string why = "trial " + ToString(row.id) + ": " + row.reason;
+  if (row.state == State::kError) last_error_ = why;
+  TrialState* trial = trials_.Add(std::move(row));
+  if (trial == nullptr) return;
+  trial->ended_early = ended_early;
+  trial->why_early = why_early;
+}
+
+// Applies a recorded event and its operations to the trials.
+void Experiment::Replay(const SearcherEventRow& row) {
+  const Event event = EventFromJson(row.event);
+  ApplyEvent(event);
+  for (const nlohmann::json& operation : row.operations) {
+    trials_.ApplyOperation(event, OperationFromJson(operation));
+  }
+}
+
+// Executes requests to a runner that died before it did: an end is still due. A
+// pause is not, since the user resumes the experiment.
+void Experiment::RecoverRequests() {
+  for (const RequestRow& request : deps_.store.OpenRequests(setup_.id)) {
+    if (request.kind == RequestKind::kPause) {
+      seen_requests_.insert(request.id);
+      FinishRequest(request.id);
+    } else {
+      Execute(request);
+    }
+  }
+}
+
+void Experiment::RecoverBest() {
+  const Store& store = deps_.store;
+  const std::int64_t id = setup_.id;
+  const auto experiment = store.Experiment(id);
+  if (!experiment) return;
+  progress_.Set(experiment->row.progress);
+  earlier_seconds_ = experiment->row.seconds;
+  const auto& best = experiment->row.best;
+  if (!best) return;
+  const auto trial = store.Trial({id, experiment->row.best_trial});
+  if (trial) best_.Set(*best, *trial);
+}
+
+void Experiment::RecoverCheckpoints() {
+  const auto recorded = deps_.store.Checkpoints(setup_.id, /*deleted=*/true);
+  std::vector<TrialId> ended;
+  for (const CheckpointRow& row : recorded) {
+    if (row.state != "COMPLETED") continue;
+    const TrialId trial = row.trial;
+    const bool is_ended = trials_.Find(trial.number) == nullptr;
+    if (is_ended && (ended.empty() || ended.back() != trial)) {
+      ended.push_back(trial);
+    }
+    DeleteCheckpoints(keeper_.Add(row));
+  }
+  for (const TrialId trial : ended) DeleteCheckpoints(keeper_.End(trial));
+  RecoverFiles(recorded);
+}
+
+void Experiment::RecoverFiles(const std::vector<CheckpointRow>& recorded) {
+  std::map<std::string, std::string> states;
+  for (const CheckpointRow& row : recorded) states[row.uuid] = row.state;
+  files_.EmptyTrash();
+  for (const auto& [number, trial] : trials_.trials()) {
+    const TrialId id = trial->row.id;
+    const bool saw_no_reboot = trial->row.boot_id == setup_.boot_id;
+    for (const std::string& uuid : files_.CleanCheckpoints(id)) {
+      const auto state = states.find(uuid);
+      if (state == states.end() && saw_no_reboot) {
+        Adopt(id, uuid);
+      } else if (state == states.end() || state->second == "DELETED") {
+        RemoveQuietly(files_.Checkpoint(id, uuid));
+      }
+    }
+  }
+}
+
+// Returns the recorded value of the trial's validation at `batches`, if any.
+// The trial does not report it again.
+std::optional<double> Experiment::RecordedMetric(TrialId trial,
+                                                 std::int64_t batches) const {
+  std::optional<double> value;
+  deps_.store.ForEachMetric({.experiment = trial.experiment,
+                             .trial = trial.number,
+                             .kind = MetricKind::kValidation,
+                             .name = searcher().metric},
+                            [&](const MetricRow& row) {
+                              if (row.batches == batches) {
+                                value = row.value;
+                              }
+                            });
+  return value;
+}
+
+void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
+  const CheckpointSummary found =
+      SummarizeCheckpoint(files_.Checkpoint(trial, uuid).string());
+  CheckpointRow row{.uuid = uuid,
+                    .trial = trial,
+                    .state = "COMPLETED",
+                    .batches = found.batches,
+                    .epoch = found.epoch,
+                    .bytes = found.bytes,
+                    .files = found.files,
+                    .metric = RecordedMetric(trial, found.batches),
+                    .storage = files_.storage(),
+                    .time = deps_.clock.now()};
+  outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
+              Outbox::Urgency::kDurable);
+  deps_.reporter.OnNotice(
+      LogLevel::kInfo, "trial " + ToString(trial) + ": has a checkpoint at " +
+                           PositionText(row.batches, counted_) +
+                           " from after the end of its runner, " + uuid);
+  DeleteCheckpoints(keeper_.Add(std::move(row)));
+} catch (const Error&) {
+  // It is incomplete; `dtrain gc` removes it.
+}
+
+}  // namespace dtrain

@@ -1,0 +1,346 @@
+// Experiment: what the searcher asks of the trials, and their slots. An event
+// is recorded in one transaction with the operations that the searcher returned
+// for it and with the changes that caused it, so that after a crash the
+// searcher has missed none. Trials get slots in the order of their turns; a
+// trial without an operation keeps its process, and so its warm start, until
+// another trial needs the slot.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/base/text.h"
+#include "engine/run/experiment.h"
+
+namespace dtrain {
+namespace {
+
+using Urgency = Outbox::Urgency;
+
+constexpr std::size_t kMaxReason = 1000;
+
+// "ended early: the loss is below 0.1".
+std::string EarlyReason(const std::string& why) {
+  return std::string(kEndedEarly) + (why.empty() ? " by itself" : ": " + why);
+}
+
+}  // namespace
+
+void Experiment::HandleEvents() {
+  while (!events_.empty()) {
+    const Event event = std::move(events_.front());
+    events_.pop_front();
+    HandleEvent(event);
+  }
+}
+
+void Experiment::HandleEvent(const Event& event) {
+  ApplyEvent(event);
+  TrialState* subject = nullptr;
+  if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
+    subject = trials_.Find(done->trial + 1);
+    if (subject != nullptr) RecordResult(*subject);
+  }
+  for (const Operation& operation : search_.Handle(event, outbox_)) {
+    if (const auto* create = std::get_if<Create>(&operation)) AddTrial(*create);
+    TrialState* trial = trials_.ApplyOperation(event, operation);
+    if (trial != nullptr) Advance(*trial);
+  }
+  // An earlier event may have made this its last operation.
+  if (subject != nullptr) Advance(*subject);
+  if (search_.over()) CloseAll();
+}
+
+void Experiment::CloseAll() {
+  std::vector<TrialState*> left;
+  for (const auto& [number, trial] : trials_.trials()) {
+    left.push_back(trial.get());
+  }
+  for (TrialState* trial : left) {
+    trial->close_requested = true;
+    Advance(*trial);
+  }
+}
+
+void Experiment::ApplyEvent(const Event& event) {
+  trials_.ApplyEvent(event);
+  if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
+    rungs_.Count(done->length);
+  }
+}
+
+void Experiment::AddTrial(const Create& create) {
+  TrialRow row;
+  row.id = {setup_.id, create.trial + 1};
+  row.request_id = create.request_id;
+  row.hparams = create.hparams;
+  row.seed = setup_.config.trial_seed.value_or(create.seed);
+  row.created = deps_.clock.now();
+  outbox_.Add([row](StoreWriter& writer) { writer.AddTrial(row); },
+              Urgency::kUrgent);
+  trials_.Add(std::move(row));
+  Post(Created{create.trial});
+}
+
+void Experiment::RecordResult(TrialState& trial) {
+  outbox_.Add([id = trial.row.id, rung = trial.row.rung](
+                  StoreWriter& writer) { writer.SetTrialRung(id, rung); },
+              Urgency::kUrgent);
+  const std::string remarks = Remarks(trial);
+  if (remarks != trial.row.reason) {
+    SetState(trial, trial.row.state, remarks);
+  }
+}
+
+// Takes the trial's next step: queues it for a slot, sends its process the next
+// operation, or ends it.
+void Experiment::Advance(TrialState& trial) {
+  if (trial.ended) return;
+  if (trial.has_work() && trial.ended_early) {
+    // The searcher asks for more than the trial wants to train.
+    trial.operations.clear();
+    trial.close_requested = trial.exit_reported = true;
+    Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
+  }
+  if (trial.process) return SendNext(trial);
+  if (trial.has_work()) {
+    if (!stop_.stopping()) queue_.Add(trial.turn, trial.row.id.number);
+  } else if (trial.close_requested) {
+    CloseFinished(trial);
+  }
+}
+
+void Experiment::SendNext(TrialState& trial) {
+  ProcessState& process = *trial.process;
+  // A process that is being stopped gets nothing; its exit is handled later.
+  if (process.stop != StopCause::kNone) return;
+  const TrialId id = trial.row.id;
+  Launcher& launcher = deps_.launcher;
+  if (trial.has_work() && !process.operation_sent) {
+    process.operation_sent = true;
+    process.last_step = Now();
+    const Length until{trial.operations.front(), setup_.config.length_unit};
+    outbox_.After(
+        [&launcher, id, until] { launcher.Send(id, RunOperation{until}); });
+  } else if (!trial.has_work() && trial.close_requested &&
+             !process.close_sent) {
+    process.close_sent = true;
+    outbox_.After([&launcher, id] { launcher.Send(id, CloseTrial{}); });
+  }
+}
+
+void Experiment::CloseFinished(TrialState& trial) {
+  const bool whole = trial.trained() >= searcher().max_length;
+  std::string reason = Remarks(trial);
+  if (!whole && !trial.ended_early) {
+    const std::string why = rungs_.WhyStopped(trial.row.rung, trial.trained());
+    reason = reason.empty() ? why : why + "; " + reason;
+  }
+  if (!trial.exit_reported) Post(Closed{trial.index()});
+  End(trial, whole || trial.ended_early ? State::kCompleted : State::kStopped,
+      reason);
+}
+
+// Ends a trial in ERROR.
+void Experiment::Abandon(TrialState& trial, ExitReason why,
+                         const std::string& reason) {
+  last_error_ = "trial " + ToString(trial.row.id) + ": " + reason;
+  if (!trial.exit_reported) Post(ExitedEarly{trial.index(), why});
+  End(trial, State::kError, reason);
+}
+
+// Ends a trial that a user has killed. REQUIRES: it has no process.
+void Experiment::Cancel(TrialState& trial) {
+  if (!trial.exit_reported) {
+    Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
+  }
+  End(trial, State::kCanceled, std::string(kKilledReason));
+}
+
+// Sets that the trial wants no more training; `why` is its reason, or empty.
+void Experiment::SetEndedEarly(TrialState& trial, const std::string& why) {
+  trial.ended_early = true;
+  trial.why_early = Truncate(ToValidUtf8(why), kMaxReason);
+}
+
+// Ends a trial that asked to end, with success.
+void Experiment::EndEarly(TrialState& trial) {
+  if (!trial.exit_reported) {
+    trial.exit_reported = true;
+    Post(ExitedEarly{trial.index(), ExitReason::kUserStop});
+  }
+  End(trial, State::kCompleted, Remarks(trial));
+}
+
+void Experiment::End(TrialState& trial, State state,
+                     const std::string& reason) {
+  trial.operations.clear();
+  RecordBatches(trial);
+  SetState(trial, state, reason);
+  DeleteCheckpoints(keeper_.End(trial.row.id));
+  CleanWorkingTree(trial.row.id);
+  ReportEnd(trial);
+  trials_.End(trial);
+}
+
+// Changes a trial's state, in the record too.
+void Experiment::SetState(TrialState& trial, State state,
+                          const std::string& reason) {
+  trial.row.state = state;
+  trial.row.reason = reason;
+  outbox_.Add(
+      [id = trial.row.id, state, reason,
+       now = deps_.clock.now()](StoreWriter& writer) {
+        writer.SetTrialState(id, state, now, reason);
+      },
+      IsFinal(state) ? Urgency::kDurable : Urgency::kBatched);
+}
+
+// Reports the end of a trial or of its process.
+void Experiment::ReportEnd(const TrialState& trial) {
+  TrialRow row = trial.row;
+  // It resumes from there, not from where it was before it failed.
+  if (!IsFinal(row.state)) row.batches = trial.position;
+  outbox_.After([this, row = std::move(row), lines = trial.last_lines] {
+    deps_.reporter.OnTrialEnded(row, lines);
+  });
+}
+
+// Records checkpoints as deleted, and then deletes them.
+void Experiment::DeleteCheckpoints(const CheckpointKeeper::Rows& checkpoints) {
+  for (const CheckpointRow& row : checkpoints) {
+    best_.ClearCheckpoint(row.uuid);
+    outbox_.Add(
+        [uuid = row.uuid](StoreWriter& writer) {
+          writer.SetCheckpointState(uuid, "DELETED");
+        },
+        // A power cut must not restore the row of files that are gone.
+        Urgency::kDurable);
+    const auto path = deps_.store.PathOf(row);
+    outbox_.After([path] { RemoveQuietly(path); });
+  }
+}
+
+// Removes from the working tree of an ended program the files that it did not
+// write, once its end is recorded.
+void Experiment::CleanWorkingTree(TrialId trial) {
+  if (!files_.has_working_trees()) return;
+  outbox_.After([this, trial] { files_.CleanWorkingTree(trial); });
+}
+
+// Returns facts about the trial that a user should know in any state.
+std::string Experiment::Remarks(const TrialState& trial) const {
+  std::vector<std::string> remarks;
+  if (trial.ended_early) remarks.push_back(EarlyReason(trial.why_early));
+  if (trial.bad_metric) {
+    const std::string& metric = searcher().metric;
+    const std::string remark =
+        (metric.starts_with("validation") ? "" : "validation ") + metric +
+        " was " + FormatNumber(*trial.bad_metric);
+    // A recovered reason contains it already.
+    if (!trial.why_early.ends_with(remark)) remarks.push_back(remark);
+  }
+  return Join(remarks, "; ");
+}
+
+// Returns the remarks and, if all trials are being paused, the reason for that.
+std::string Experiment::PauseReason(const TrialState& trial) const {
+  const std::string remarks = Remarks(trial);
+  // A trial without an operation is only pending on the others.
+  if (!trial.has_work() || stop_.why().empty()) return remarks;
+  return remarks.empty() ? stop_.why() : remarks + "; " + stop_.why();
+}
+
+std::size_t Experiment::FreeSlots() const {
+  const std::size_t live = trials_.live().size();
+  const std::size_t allowed = max_live_ > live ? max_live_ - live : 0;
+  const std::size_t free = std::min(allowed, deps_.launcher.FreeSlots());
+  const std::size_t held = queue_.held();
+  return free > held ? free - held : 0;
+}
+
+// Starts pending trials. REQUIRES: nothing urgent is unrecorded.
+void Experiment::Schedule() {
+  if (stop_.stopping()) return;
+  queue_.Wake(Now());
+  while (queue_.size() > 0 && FreeSlots() > 0 && !outbox_.urgent()) {
+    TrialState* trial = trials_.Find(queue_.Pop());
+    if (trial == nullptr || !trial->has_work()) continue;
+    if (StopIfLost()) return;
+    Start(*trial);
+  }
+  if (queue_.size() > 0 && !outbox_.urgent()) ReleaseIdleSlots();
+}
+
+// Stops processes without an operation, as many as there are pending trials.
+void Experiment::ReleaseIdleSlots() {
+  std::size_t wanted = queue_.size();
+  for (const auto& [number, trial] : trials_.live()) {
+    const ProcessState& process = *trial->process;
+    // Its slot is about to be free anyway.
+    const bool ending = process.stop != StopCause::kNone || process.close_sent;
+    if (ending && wanted > 0) --wanted;
+  }
+  for (const auto& [number, trial] : trials_.live()) {
+    if (wanted == 0) return;
+    if (!trial->idle()) continue;
+    --wanted;
+    trial->process->stop = StopCause::kPause;
+    deps_.launcher.RequestStop(trial->row.id);
+  }
+}
+
+void Experiment::Start(TrialState& trial) {
+  trials_.StartProcess(trial);
+  trial.process->operation_sent = true;
+  const TrialSpec spec = SpecOf(trial);
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const std::int64_t from = latest == nullptr ? 0 : latest->batches;
+  ProcessState& process = *trial.process;
+  process.restored = spec.restore;
+  process.from = trial.position = from;
+  process.earlier = EarlierValues(from, trial.row.batches);
+  if (!process.earlier.empty()) {
+    outbox_.Add([id = trial.row.id, from](
+                    StoreWriter& writer) { writer.TruncateProfile(id, from); },
+                Outbox::Urgency::kBatched);
+  }
+  if (!outbox_.urgent()) return deps_.launcher.Start(spec);
+  outbox_.After([this, spec] {
+    deps_.launcher.Start(spec);
+    // All trials may have been asked to stop since.
+    if (stop_.stopping()) deps_.launcher.RequestStop(spec.id);
+  });
+}
+
+TrialSpec Experiment::SpecOf(const TrialState& trial) const {
+  const ExperimentConfig& config = setup_.config;
+  TrialSpec spec;
+  spec.id = trial.row.id;
+  spec.run = trial.row.runs;
+  spec.entrypoint = EntrypointText(config);
+  spec.library = setup_.options.library;
+  if (const auto* words =
+          std::get_if<std::vector<std::string>>(&config.entrypoint)) {
+    spec.command = *words;
+  }
+  spec.hparams = trial.row.hparams;
+  spec.data = config.data;
+  spec.seed = trial.row.seed;
+  spec.world_size = setup_.ranks;
+  spec.threads = setup_.threads;
+  if (const CheckpointRow* latest = keeper_.Latest(trial.row.id)) {
+    spec.restore = latest->uuid;
+  }
+  files_.SetPaths(spec, config.source_checkpoint_uuid);
+  for (const std::int64_t length : trial.completed) {
+    spec.completed.push_back({length, config.length_unit});
+  }
+  spec.until = Length{trial.operations.front(), config.length_unit};
+  spec.settings = config.training;
+  spec.settings.searcher_metric = config.searcher.metric;
+  spec.settings.smaller_is_better = config.searcher.smaller_is_better;
+  return spec;
+}
+
+}  // namespace dtrain

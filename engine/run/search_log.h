@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/run/outbox.h"
+#include "engine/store/rows.h"
+#include "searchers/searcher.h"
+
+namespace dtrain {
+
+/// A searcher and the record of its events and operations, from which it can be
+/// restored after a crash at any moment.
+class SearchLog {
+ public:
+  SearchLog(std::unique_ptr<Searcher> searcher, std::int64_t experiment)
+      : searcher_(std::move(searcher)), experiment_(experiment) {}
+
+  /// Restores the searcher: loads the snapshot, replays the events after it
+  /// and compares their operations. Throws Error(kStore) if these differ: the
+  /// record is damaged or was written by another build.
+  void Recover(const std::optional<Store::Snapshot>& snapshot,
+               const std::vector<SearcherEventRow>& events);
+
+  /// Passes an event to the searcher and returns its operations. Both are
+  /// recorded through `outbox`.
+  std::vector<Operation> Handle(const Event& event, Outbox& outbox);
+
+  double progress() const { return searcher_->Progress(); }
+  /// Number of events so far.
+  std::int64_t seq() const { return seq_; }
+  /// True once the searcher has asked for the end of the search.
+  bool over() const { return over_; }
+  /// True if that was because every trial failed.
+  bool failed() const { return failed_; }
+
+ private:
+  void Apply(const Operation& operation);
+  void SaveIfDue(Outbox& outbox);
+
+  std::unique_ptr<Searcher> searcher_;
+  std::int64_t experiment_;
+  std::int64_t seq_ = 0;
+  std::int64_t created_ = 0;   // trials
+  std::int64_t snapshot_ = 0;  // event of the newest snapshot
+  bool over_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace dtrain
