@@ -1,0 +1,37 @@
+# Links a program with the archives of its libraries instead of the shared ones,
+# where the archives are installed. The dynamic linker takes more than half of the
+# time of a short command: `dtrain --version` executes 7.8 million instructions with
+# shared libraries and 4.3 million with archives. Programs with LibTorch need the
+# shared C++ library and stay as they are, and so do sanitizer builds.
+#
+#   dtrain_linked_library(NAME TARGET ARCHIVE)  defines NAME: ARCHIVE for programs of
+#                                               dtrain_link_statically, else TARGET
+#   dtrain_link_statically(PROGRAM)
+function(dtrain_linked_library name target archive)
+  add_library(${name} INTERFACE)
+  find_library(DTRAIN_${archive} ${archive})
+  mark_as_advanced(DTRAIN_${archive})
+  if(NOT DTRAIN_${archive} OR DTRAIN_SANITIZE)
+    target_link_libraries(${name} INTERFACE ${target})
+    return()
+  endif()
+  set(static $<BOOL:$<TARGET_PROPERTY:DTRAIN_LINKED_STATICALLY>>)
+  target_link_libraries(${name} INTERFACE
+    $<IF:${static},${DTRAIN_${archive}}$<SEMICOLON>m$<SEMICOLON>Threads::Threads,${target}>)
+endfunction()
+
+function(dtrain_link_statically program)
+  if(NOT DTRAIN_SANITIZE)
+    set_target_properties(${program} PROPERTIES DTRAIN_LINKED_STATICALLY ON)
+    target_link_options(${program} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()
+
+dtrain_linked_library(dtrain_re2 re2::re2 libre2.a)
+dtrain_linked_library(dtrain_sqlite SQLite::SQLite3 libsqlite3.a)
+dtrain_linked_library(dtrain_yaml yaml-cpp libyaml-cpp.a)
+dtrain_linked_library(dtrain_zlib ZLIB::ZLIB libz.a)
+# SQLiteCpp names SQLite itself.
+get_target_property(_links SQLiteCpp INTERFACE_LINK_LIBRARIES)
+list(TRANSFORM _links REPLACE "^SQLite::SQLite3$" dtrain_sqlite)
+set_target_properties(SQLiteCpp PROPERTIES INTERFACE_LINK_LIBRARIES "${_links}")
