@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,11 +102,9 @@ void StagedFiles::MakeDirectory() {
   directory_ =
       layout_.Experiments() / (std::string(kStagedPrefix) + RandomUuid());
   MakePrivateDirectories(directory_);
-  lock_ = OpenDirectory(directory_);
-  // Who looks for abandoned ones holds it for no more than a moment.
-  if (!lock_ || ::flock(lock_.get(), LOCK_EX) != 0) {
-    CannotWrite(directory_, errno);
-  }
+  lock_ = FileLock(OpenDirectory(directory_));
+  // A search for abandoned files holds the lock only for a moment.
+  if (!lock_ || !lock_.Lock()) CannotWrite(directory_, errno);
 }
 
 ContextManifest StagedFiles::AddContext(const ContextList& list) {
@@ -184,8 +181,8 @@ std::vector<AbandonedFiles> FindAbandonedFiles(const StoreLayout& layout) {
   for (const std::string& name : NamesIn(layout.Experiments())) {
     if (!IsStaged(name)) continue;
     const fs::path path = layout.Experiments() / name;
-    const UniqueFd directory = OpenDirectory(path);
-    if (directory && ::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) {
+    FileLock directory(OpenDirectory(path));
+    if (directory && directory.TryLock()) {
       AbandonedFiles& files = abandoned.emplace_back(path);
       std::ifstream(path / kPlacedFile) >> files.experiment;
     }

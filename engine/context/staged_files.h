@@ -8,7 +8,7 @@
 
 #include "engine/context/context_list.h"
 #include "engine/context/working_tree.h"
-#include "engine/os/unique_fd.h"
+#include "engine/os/file_lock.h"
 #include "engine/store/layout.h"
 
 namespace dtrain {
@@ -48,7 +48,7 @@ class StagedFiles {
 
   const StoreLayout layout_;
   std::filesystem::path directory_;  // empty: nothing was added
-  UniqueFd lock_;                    // its maker lives
+  FileLock lock_;                    // its maker lives
   std::int64_t experiment_ = 0;      // has them now
   bool kept_ = false;
   bool left_ = false;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
@@ -18,7 +17,7 @@
 #include "engine/fetch/download.h"
 #include "engine/fetch/fetch_files.h"
 #include "engine/fetch/unpack.h"
-#include "engine/os/unique_fd.h"
+#include "engine/os/file_lock.h"
 
 namespace dtrain {
 namespace {
@@ -48,30 +47,24 @@ class FetchLock {
   [[nodiscard]] Got Acquire(const FetchListener& listener);
 
  private:
-  bool Try() const;
+  bool Try();
 
   std::filesystem::path path_;
-  UniqueFd file_;
+  FileLock file_;
 };
 
 FetchLock::FetchLock(std::filesystem::path path)
-    : path_(std::move(path)),
-      file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                   0666)) {
+    : path_(std::move(path)), file_(FileLock::Open(path_, /*mode=*/0666)) {
   if (!file_) FailWriting(path_, errno);
 }
 
-bool FetchLock::Try() const {
-  while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return false;
-    if (errno == EINTR) continue;
-    throw Error(ErrorKind::kFailed,
-                EscapeForTerminal(path_.string()) + ": cannot be locked: " +
-                    std::generic_category().message(errno) +
-                    "; fetch into a directory of another file system with "
-                    "--to");
-  }
-  return true;
+bool FetchLock::Try() {
+  if (file_.TryLock()) return true;
+  if (errno == EWOULDBLOCK) return false;
+  throw Error(ErrorKind::kFailed,
+              EscapeForTerminal(path_.string()) + ": cannot be locked: " +
+                  std::generic_category().message(errno) +
+                  "; fetch into a directory of another file system with --to");
 }
 
 FetchLock::Got FetchLock::Acquire(const FetchListener& listener) {

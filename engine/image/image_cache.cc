@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/image/image.h"
+#include "engine/os/file_lock.h"
 
 namespace dtrain {
 namespace {
@@ -225,14 +225,14 @@ bool ImageCacheBuild::Lock() {
   fs::create_directories(file_.parent_path(), ignored);
   // Said now rather than when all the work is done.
   if (fs::is_directory(file_, ignored)) Fail(EISDIR);
-  fd_.reset(::open(part_.c_str(),
-                   O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                   0600));
-  if (!fd_) Fail(errno);
-  while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return false;
-    if (errno != EINTR) Fail(errno);
-  }
+  FileLock lock(UniqueFd(
+      ::open(part_.c_str(),
+             O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)));
+  if (!lock) Fail(errno);
+  const bool locked = lock.TryLock();
+  fd_ = lock.Release();
+  if (!locked && errno == EWOULDBLOCK) return false;
+  if (!locked) Fail(errno);
   return IsStillAt(fd_.get(), part_);
 }
 

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -28,13 +27,6 @@ using nlohmann::json;
 
 // Enough to free the memory of any process.
 constexpr std::chrono::seconds kDyingHolder{2};
-
-struct flock WholeFile() {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  return range;
-}
 
 // What the holder wrote; its lock may be taken and its name not yet written.
 RunnerIdentity ReadIdentity(int file) {
@@ -72,13 +64,12 @@ bool IsAlive(const RunnerIdentity& holder) {
 
 // Takes the lock unless a process that lives holds it. One that has just come
 // has not written its name yet, and on a full disk never will.
-bool LockOnceFree(int file) {
-  struct flock range = WholeFile();
+bool LockOnceFree(FileLock& file) {
   const auto end = std::chrono::steady_clock::now() + kDyingHolder;
-  while (::fcntl(file, F_OFD_SETLK, &range) != 0) {
-    if (errno != EAGAIN && errno != EACCES) return false;
-    const bool waits =
-        !IsAlive(ReadIdentity(file)) && std::chrono::steady_clock::now() < end;
+  while (!file.TryLockRecord()) {
+    if (errno != EAGAIN) return false;
+    const bool waits = !IsAlive(ReadIdentity(file.fd())) &&
+                       std::chrono::steady_clock::now() < end;
     if (!waits) {
       errno = EAGAIN;
       return false;
@@ -128,33 +119,34 @@ void WriteIdentity(int file, const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+FileLock OpenLockFile(const std::filesystem::path& path) {
+  FileLock file = FileLock::Open(path);
+  if (file) return file;
+  throw Error(ErrorKind::kStore, path.string() + ": cannot open: " +
+                                     std::generic_category().message(errno) +
+                                     "; check the store's permissions");
+}
+
+}  // namespace
+
 RunnerLock RunnerLock::Take(const std::filesystem::path& path) {
-  UniqueFd file(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) {
-    throw Error(ErrorKind::kStore, path.string() + ": cannot open: " +
-                                       std::generic_category().message(errno) +
-                                       "; check the store's permissions");
-  }
-  if (!LockOnceFree(file.get())) {
-    if (errno == EAGAIN) ThrowHeld(path.string(), ReadIdentity(file.get()));
+  FileLock file = OpenLockFile(path);
+  if (!LockOnceFree(file)) {
+    if (errno == EAGAIN) ThrowHeld(path.string(), ReadIdentity(file.fd()));
     throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
                                        std::generic_category().message(errno));
   }
-  WriteIdentity(file.get(), path.string());
+  WriteIdentity(file.fd(), path.string());
   return RunnerLock(std::move(file));
 }
 
 std::optional<RunnerIdentity> RunnerLock::Holder(
     const std::filesystem::path& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  struct flock range = WholeFile();
-  if (::fcntl(file.get(), F_OFD_GETLK, &range) != 0 ||
-      range.l_type == F_UNLCK) {
-    return std::nullopt;
-  }
-  return ReadIdentity(file.get());
+  const FileLock file(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+  if (!file || !file.IsRecordLocked()) return std::nullopt;
+  return ReadIdentity(file.fd());
 }
 
 namespace {
@@ -166,17 +158,15 @@ constexpr Duration kPause = milliseconds(10);
 // From SIGKILL to the end of a process, where the machine is busy.
 constexpr Duration kDying = std::chrono::seconds(5);
 
-bool TryLock(int file, const std::filesystem::path& path) {
-  while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return false;
-    if (errno == EINTR) continue;
-    throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
-                                       std::generic_category().message(errno));
-  }
-  return true;
+bool TryLock(FileLock& file, const std::filesystem::path& path) {
+  if (file.TryLock()) return true;
+  if (errno == EWOULDBLOCK) return false;
+  throw Error(ErrorKind::kStore, path.string() + ": cannot lock: " +
+                                     std::generic_category().message(errno));
 }
 
-bool AwaitLock(int file, const std::filesystem::path& path, Duration limit) {
+bool AwaitLock(FileLock& file, const std::filesystem::path& path,
+               Duration limit) {
   const auto end = steady_clock::now() + limit;
   while (!TryLock(file, path)) {
     if (steady_clock::now() >= end) return false;
@@ -209,20 +199,14 @@ std::optional<Process> LivingProcess(const TrialRow& trial,
 TrialsLock TrialsLock::Take(const std::filesystem::path& path,
                             const std::vector<TrialRow>& trials,
                             const std::string& boot_id, Duration patience) {
-  UniqueFd file(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) {
-    throw Error(ErrorKind::kStore, path.string() + ": cannot open: " +
-                                       std::generic_category().message(errno) +
-                                       "; check the store's permissions");
-  }
-  if (AwaitLock(file.get(), path, patience)) return TrialsLock(std::move(file));
+  FileLock file = OpenLockFile(path);
+  if (AwaitLock(file, path, patience)) return TrialsLock(std::move(file));
   for (const Process& process : Survivors(trials, boot_id)) {
     // A trial leads a session of its own.
     ::kill(static_cast<pid_t>(-process.pid), SIGKILL);
     ::kill(static_cast<pid_t>(process.pid), SIGKILL);
   }
-  if (AwaitLock(file.get(), path, kDying)) return TrialsLock(std::move(file));
+  if (AwaitLock(file, path, kDying)) return TrialsLock(std::move(file));
   std::vector<std::string> pids;
   for (const Process& process : Survivors(trials, boot_id)) {
     pids.push_back(std::to_string(process.pid));

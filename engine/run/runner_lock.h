@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/os/file_lock.h"
 #include "engine/os/process.h"
-#include "engine/os/unique_fd.h"
 #include "engine/store/rows.h"
 
 namespace dtrain {
@@ -32,9 +32,9 @@ class RunnerLock {
       const std::filesystem::path& path);
 
  private:
-  explicit RunnerLock(UniqueFd file) : file_(std::move(file)) {}
+  explicit RunnerLock(FileLock file) : file_(std::move(file)) {}
 
-  UniqueFd file_;
+  FileLock file_;
 };
 
 /// The process of `trial` if it lives: by all that names one, since a pid alone
@@ -55,12 +55,12 @@ class TrialsLock {
                          const std::string& boot_id, Duration patience);
 
   /// To be inherited by the trials.
-  int fd() const { return file_.get(); }
+  int fd() const { return file_.fd(); }
 
  private:
-  explicit TrialsLock(UniqueFd file) : file_(std::move(file)) {}
+  explicit TrialsLock(FileLock file) : file_(std::move(file)) {}
 
-  UniqueFd file_;
+  FileLock file_;
 };
 
 }  // namespace dtrain

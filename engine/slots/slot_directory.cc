@@ -12,7 +12,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -120,8 +119,6 @@ std::vector<std::string> SlotDirectory::List(const std::string& prefix) const {
   return names;
 }
 
-bool TryLock(int file) { return ::flock(file, LOCK_EX | LOCK_NB) == 0; }
-
 void WriteContent(int file, const std::string& text) {
   const bool emptied = ::ftruncate(file, 0) == 0;
   const ssize_t written = ::pwrite(file, text.data(), text.size(), 0);
@@ -147,20 +144,17 @@ bool IsRemoved(int file) {
 
 }  // namespace
 
-bool SlotFiles::TryLock(const std::string& name, Hold hold) {
-  UniqueFd& file = files_[name];
-  if (file && IsRemoved(file.get())) file.reset();
-  if (!file) file = directory_.OpenFile(name);
-  const int lock = hold == Hold::kAlone ? LOCK_EX : LOCK_SH;
-  return ::flock(file.get(), lock | LOCK_NB) == 0;
+bool SlotFiles::TryLock(const std::string& name, FileLock::Mode mode) {
+  FileLock& file = files_[name];
+  if (file && IsRemoved(file.fd())) file = FileLock();
+  if (!file) file = FileLock(directory_.OpenFile(name));
+  return file.TryLock(mode);
 }
 
-void SlotFiles::Unlock(const std::string& name) {
-  ::flock(files_.at(name).get(), LOCK_UN);
-}
+void SlotFiles::Unlock(const std::string& name) { files_.at(name).Unlock(); }
 
 UniqueFd SlotFiles::Take(const std::string& name) {
-  return std::move(files_.extract(name).mapped());
+  return files_.extract(name).mapped().Release();
 }
 
 namespace {
@@ -196,22 +190,22 @@ Timestamp LastSignOfLife(int file) {
 
 }  // namespace
 
-std::optional<UniqueFd> SlotQueue::Lock() const {
-  UniqueFd file = directory_.OpenFile("queue");
-  if (!TryLock(file.get())) return std::nullopt;
+std::optional<FileLock> SlotQueue::Lock() const {
+  FileLock file(directory_.OpenFile("queue"));
+  if (!file.TryLock()) return std::nullopt;
   return file;
 }
 
 bool SlotQueue::Competes(const std::string& ticket,
                          const std::vector<std::string>& slots) const {
-  const UniqueFd file = directory_.OpenToRead(ticket);
+  FileLock file(directory_.OpenToRead(ticket));
   if (!file) return false;
-  if (TryLock(file.get())) {
+  if (file.TryLock()) {
     directory_.Remove(ticket);  // Its holder is dead.
     return false;
   }
-  if (clock_.now() - LastSignOfLife(file.get()) > kSignOfLife) return false;
-  const std::vector<std::string> wanted = Split(ReadContent(file.get()), '\n');
+  if (clock_.now() - LastSignOfLife(file.fd()) > kSignOfLife) return false;
+  const std::vector<std::string> wanted = Split(ReadContent(file.fd()), '\n');
   return std::any_of(wanted.begin(), wanted.end(), [&](const auto& slot) {
     return std::find(slots.begin(), slots.end(), slot) != slots.end();
   });
@@ -229,27 +223,27 @@ void SlotQueue::Wait(const std::vector<std::string>& slots,
                      const std::string& waiter) {
   const std::string content = Join(slots, "\n") + "\n" + waiter;
   if (ticket_) {
-    ::futimens(ticket_.get(), nullptr);
-    if (content != content_) WriteContent(ticket_.get(), content);
+    ::futimens(ticket_.fd(), nullptr);
+    if (content != content_) WriteContent(ticket_.fd(), content);
     content_ = content;
     return;
   }
   const std::vector<std::string> tickets = directory_.List(kTicketPrefix);
   const std::int64_t last = tickets.empty() ? 0 : TicketNumber(tickets.back());
   name_ = TicketName(last + 1);
-  ticket_ = directory_.OpenFile(name_);
-  // Nobody else can have it: the number is new, and the queue is locked.
-  [[maybe_unused]] const bool locked = TryLock(ticket_.get());
-  WriteContent(ticket_.get(), content);
+  ticket_ = FileLock(directory_.OpenFile(name_));
+  // No other process can hold it: the number is new, and the queue is locked.
+  [[maybe_unused]] const bool locked = ticket_.TryLock();
+  WriteContent(ticket_.fd(), content);
   content_ = content;
 }
 
 std::vector<std::vector<std::string>> SlotQueue::Tickets() const {
   std::vector<std::vector<std::string>> tickets;
   for (const std::string& name : directory_.List(kTicketPrefix)) {
-    const UniqueFd file = directory_.OpenToRead(name);
-    if (!file || TryLock(file.get())) continue;  // Its holder is dead.
-    tickets.push_back(Split(ReadContent(file.get()), '\n'));
+    FileLock file(directory_.OpenToRead(name));
+    if (!file || file.TryLock()) continue;  // Its holder is dead.
+    tickets.push_back(Split(ReadContent(file.fd()), '\n'));
   }
   return tickets;
 }
@@ -258,7 +252,7 @@ void SlotQueue::Leave() {
   if (!ticket_) return;
   directory_.Remove(name_);
   name_.clear();
-  ticket_.reset();
+  ticket_ = FileLock();
 }
 
 }  // namespace dtrain

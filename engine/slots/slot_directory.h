@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/os/file_lock.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -43,9 +44,6 @@ class SlotDirectory {
   UniqueFd directory_;
 };
 
-/// Takes the flock on `file` if nobody else has it; never waits.
-[[nodiscard]] bool TryLock(int file);
-
 /// Replaces what is in `file`. A full disk leaves it empty: what is in these
 /// files only helps people to understand who waits for whom.
 void WriteContent(int file, const std::string& text);
@@ -77,21 +75,19 @@ inline std::string CpuFile(std::int64_t index) {
 /// thread.
 class SlotFiles {
  public:
-  /// Whether nobody else may hold the lock, or only nobody who wants it alone.
-  enum class Hold { kAlone, kShared };
-
   explicit SlotFiles(const SlotDirectory& directory) : directory_(directory) {}
 
   /// Locks the file `name` if that is possible; never waits. Throws
   /// Error(kResources) if it cannot be opened.
-  [[nodiscard]] bool TryLock(const std::string& name, Hold hold = Hold::kAlone);
+  [[nodiscard]] bool TryLock(const std::string& name,
+                             FileLock::Mode mode = FileLock::Mode::kExclusive);
   void Unlock(const std::string& name);
   /// Gives the lock away. REQUIRES: TryLock(name) was true.
   UniqueFd Take(const std::string& name);
 
  private:
   const SlotDirectory& directory_;
-  std::map<std::string, UniqueFd> files_;
+  std::map<std::string, FileLock> files_;
 };
 
 /// This runner's place among those that wait for slots. Slots are taken only
@@ -109,7 +105,7 @@ class SlotQueue {
 
   /// Holds the queue's lock as long as the result lives; none if another has
   /// it, which is never for long.
-  std::optional<UniqueFd> Lock() const;
+  std::optional<FileLock> Lock() const;
 
   /// Whether nobody who waits longer wants one of `slots`. REQUIRES: locked.
   bool IsMyTurn(const std::vector<std::string>& slots) const;
@@ -132,7 +128,7 @@ class SlotQueue {
   Clock clock_;
   std::string name_;     // of the ticket
   std::string content_;  // of the ticket
-  UniqueFd ticket_;
+  FileLock ticket_;
 };
 
 }  // namespace dtrain

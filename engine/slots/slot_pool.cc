@@ -79,7 +79,7 @@ std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
   if (!waiting_) waiting_since_ = clock_.now();
   // Watching begins before the first look, so that no slot comes free unseen.
   if (queue_.waiting()) StartWatching();
-  const std::optional<UniqueFd> lock = queue_.Lock();
+  const std::optional<FileLock> lock = queue_.Lock();
   std::optional<SlotLease> lease;
   if (lock) {
     lease = TryTakeLocked();
@@ -153,7 +153,7 @@ std::vector<std::string> SlotPool::LockShare() {
 // has the GPU for itself.
 std::vector<std::string> SlotPool::LockRoom(const Gpu& gpu) {
   std::vector<std::string> room = {GpuFile(gpu.index)};
-  if (!files_.TryLock(room.front(), SlotFiles::Hold::kShared)) return {};
+  if (!files_.TryLock(room.front(), FileLock::Mode::kShared)) return {};
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
     const std::string file = QuarterFile(gpu.index, quarter);
     if (files_.TryLock(file)) room.push_back(file);

@@ -13,12 +13,12 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <sys/file.h>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/file_lock.h"
 #include "engine/slots/cgroup.h"
 #include "engine/slots/slot_directory.h"
 
@@ -260,10 +260,10 @@ using nlohmann::json;
 // Who holds the lock on that file, with what it says of itself.
 std::optional<SlotHolder> HolderOf(const SlotDirectory& directory,
                                    const std::string& name) {
-  const UniqueFd file = directory.OpenToRead(name);
-  if (!file || ::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+  FileLock file(directory.OpenToRead(name));
+  if (!file || file.TryLock(FileLock::Mode::kShared)) return std::nullopt;
   SlotHolder holder;
-  const json said = json::parse(ReadContent(file.get()), nullptr,
+  const json said = json::parse(ReadContent(file.fd()), nullptr,
                                 /*allow_exceptions=*/false);
   if (!said.is_object()) return holder;
   const auto text = [&said](const char* field) {
@@ -323,8 +323,8 @@ SlotUse UseOfGpu(const std::optional<SlotDirectory>& directory,
 
 // Looking at a lock takes it for a moment; under the queue's lock nobody is
 // disturbed. If that is held for long, its holder is stopped.
-std::optional<UniqueFd> LockForAWhile(const SlotQueue& queue) {
-  std::optional<UniqueFd> lock;
+std::optional<FileLock> LockForAWhile(const SlotQueue& queue) {
+  std::optional<FileLock> lock;
   for (int tries = 0; !lock && tries < 20; ++tries) {
     if (tries > 0) ::poll(nullptr, 0, /*milliseconds=*/2);
     lock = queue.Lock();
@@ -448,7 +448,7 @@ std::vector<SlotUse> SlotsInUse(const std::vector<Gpu>& gpus,
                                 std::int64_t cpus) {
   const std::optional<SlotDirectory> directory = SlotDirectory::OpenExisting();
   std::optional<SlotQueue> queue;
-  std::optional<UniqueFd> lock;
+  std::optional<FileLock> lock;
   if (directory)
     lock = LockForAWhile(queue.emplace(*directory, Clock::System()));
   std::vector<SlotUse> uses;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <sqlite3.h>
 
 #include "engine/base/error.h"
+#include "engine/os/file_lock.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -56,17 +56,17 @@ class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& file)
       : path_(file.string() + ".tmp"),
-        lock_(::open(path_.c_str(),
-                     O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                     0600)) {
+        lock_(UniqueFd(::open(
+            path_.c_str(),
+            O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600))) {
     if (!lock_) FailBySystem(file, errno);
-    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (!lock_.TryLock()) {
       Fail(file, "another process writes " + path_.string());
     }
     // Another process may have named or removed it since it was opened.
-    if (!IsOwnFile(lock_.get(), path_)) FailBySystem(file, EEXIST);
+    if (!IsOwnFile(lock_.fd(), path_)) FailBySystem(file, EEXIST);
     ::unlink((path_.string() + "-journal").c_str());
-    if (::ftruncate(lock_.get(), 0) != 0 || ::fchmod(lock_.get(), 0600) != 0) {
+    if (::ftruncate(lock_.fd(), 0) != 0 || ::fchmod(lock_.fd(), 0600) != 0) {
       FailBySystem(file, errno);
     }
   }
@@ -104,7 +104,7 @@ class TemporaryFile {
 
   const fs::path path_;
   // Open until SQLite has closed the file: closing it ends SQLite's own locks.
-  const UniqueFd lock_;
+  FileLock lock_;
   bool named_ = false;
 };
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "engine/base/error.h"
+#include "engine/os/file_lock.h"
 #include "engine/os/files.h"
 #include "engine/os/unique_fd.h"
 
@@ -117,13 +118,9 @@ std::string Remedy(int code) {
 }
 
 bool IsHeld(const std::filesystem::path& lock) {
-  const UniqueFd file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file) return false;
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  return ::fcntl(file.get(), F_OFD_GETLK, &range) == 0 &&
-         range.l_type != F_UNLCK;
+  const FileLock file(
+      UniqueFd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)));
+  return file && file.IsRecordLocked();
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -75,20 +74,17 @@ std::optional<pid_t> LockOwner(const struct stat& file, std::string_view kind,
 }  // namespace
 
 WriteLock::WriteLock(std::filesystem::path path)
-    : path_(std::move(path)),
-      note_(Note()),
-      file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-                   0600)) {
+    : path_(std::move(path)), note_(Note()), file_(FileLock::Open(path_)) {
   if (!file_) Fail(path_, errno);
 }
 
 bool WriteLock::TryAcquire() {
-  while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!file_.TryLock()) {
     if (errno == EWOULDBLOCK) return false;
-    if (errno != EINTR) Fail(path_, errno);
+    Fail(path_, errno);
   }
   // The note only serves a message, so a full disk is no reason to give up.
-  if (::pwrite(file_.get(), note_.data(), note_.size(), 0) < 0) errno = 0;
+  if (::pwrite(file_.fd(), note_.data(), note_.size(), 0) < 0) errno = 0;
   return true;
 }
 
@@ -105,16 +101,16 @@ void WriteLock::Acquire() {
   }
 }
 
-void WriteLock::Release() { ::flock(file_.get(), LOCK_UN); }
+void WriteLock::Release() { file_.Unlock(); }
 
 std::string WriteLock::Holder() const {
   struct stat status {};
-  if (::fstat(file_.get(), &status) == 0) {
+  if (::fstat(file_.fd(), &status) == 0) {
     const auto pid = LockOwner(status, "FLOCK", /*others=*/false);
     if (pid) return Named(*pid);
   }
   std::string note(kNoteSize, '\0');
-  const ssize_t size = ::pread(file_.get(), note.data(), note.size(), 0);
+  const ssize_t size = ::pread(file_.fd(), note.data(), note.size(), 0);
   note.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   note.erase(note.find_last_not_of(" \n") + 1);
   return "a process that cannot be seen from here" +

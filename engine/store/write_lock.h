@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/os/unique_fd.h"
+#include "engine/os/file_lock.h"
 
 namespace dtrain {
 
@@ -31,7 +31,7 @@ class WriteLock {
  private:
   std::filesystem::path path_;
   std::string note_;  // what this process writes as holder
-  UniqueFd file_;
+  FileLock file_;
 };
 
 /// Process that keeps others from writing to the SQLite database at `path` by

@@ -51,8 +51,7 @@ class GpuSharesTest : public ::testing::Test {
   /// The first lock on GPU 0 as versions without shares take it.
   bool OldRunnerGets() {
     const SlotDirectory directory = SlotDirectory::Open();
-    const UniqueFd file = directory.OpenFile(GpuFile(0));
-    return TryLock(file.get());
+    return FileLock(directory.OpenFile(GpuFile(0))).TryLock();
   }
 
   /// A runner in a process of its own whose trials, ten in a row, have that
@@ -235,8 +234,8 @@ TEST_F(GpuSharesTest, RunnersThatKnowNoSharesKeepAway) {
 
 TEST_F(GpuSharesTest, SharesAreNoneOfAGpuThatAnOldRunnerHas) {
   const SlotDirectory directory = SlotDirectory::Open();
-  const UniqueFd file = directory.OpenFile(GpuFile(0));
-  ASSERT_TRUE(TryLock(file.get()));
+  FileLock file(directory.OpenFile(GpuFile(0)));
+  ASSERT_TRUE(file.TryLock());
   SlotPool quarter = Runner(0.25);
   EXPECT_EQ(Take(quarter), -1);
   EXPECT_FALSE(SlotsInUse(Gpus(1), 0).at(0).free());

@@ -186,9 +186,8 @@ TEST_F(SlotPoolTest, StoppedWaitersArePassedOver) {
 
 TEST_F(SlotPoolTest, QueueThatIsBusyIsTriedAgainSoon) {
   SlotPool pool = CpuPool(1, 1);
-  const UniqueFd queue(
-      ::open((runtime_ / "queue").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_TRUE(TryLock(queue.get()));
+  FileLock queue = FileLock::Open(runtime_ / "queue");
+  ASSERT_TRUE(queue.TryLock());
   EXPECT_FALSE(pool.TryTake());
   EXPECT_TRUE(pool.waiting());
   EXPECT_LT(pool.retry_at() - Clock::System().monotonic(),
