@@ -1,9 +1,7 @@
 #include "cli/provenance.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -14,10 +12,7 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <pwd.h>
@@ -26,76 +21,29 @@
 #include "cli/library_versions.h"
 #include "engine/base/clock.h"
 #include "engine/base/text.h"
-#include "engine/os/unique_fd.h"
-
-extern char** environ;
+#include "engine/os/spawn.h"
 
 namespace dtrain {
 namespace {
 
 constexpr std::size_t kLongest = std::size_t{1} << 20;
 
-// Starts a process that writes its standard output to `out`; −1 if it cannot be
-// started.
-pid_t Spawn(const std::vector<std::string>& argv, int out) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
-                                   O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
-                                   O_WRONLY, 0);
-  std::vector<char*> words;
-  for (const std::string& word : argv) {
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
-  words.push_back(nullptr);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, words.front(), &actions, nullptr,
-                                 words.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  return error == 0 ? pid : -1;
-}
-
-// Reads `fd` to its end; none if `deadline` passes first.
-std::optional<std::string> ReadUntil(int fd, Duration deadline,
-                                     const Clock& clock) {
-  std::string text;
-  while (text.size() < kLongest) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - clock.monotonic());
-    if (left.count() <= 0) return std::nullopt;
-    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
-    if (poll(&ready, 1, static_cast<int>(left.count())) <= 0) continue;
-    std::array<char, 4096> buffer;
-    const ssize_t got = read(fd, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  return std::make_optional(std::move(text));
-}
-
 // Runs a program without a shell and returns its standard output; none if it
 // is not found, fails, or exceeds `limit`, and is killed.
 std::optional<std::string> ChildOutput(const std::vector<std::string>& argv,
                                        Duration limit) {
-  const Clock clock = Clock::System();
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return std::nullopt;
-  const UniqueFd in(ends[0]);
-  UniqueFd out(ends[1]);
-  const pid_t pid = Spawn(argv, out.get());
-  out.reset();
+  Pipe pipe = MakePipe();
+  const pid_t pid = Spawn()
+                        .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+                        .Duplicate(pipe.writing.get(), STDOUT_FILENO)
+                        .Open(STDERR_FILENO, "/dev/null", O_WRONLY)
+                        .RunFromPath(argv);
+  pipe.writing.reset();
   if (pid < 0) return std::nullopt;
-  const auto text = ReadUntil(in.get(), clock.monotonic() + limit, clock);
+  const auto text = ReadUntil(pipe.reading.get(),
+                              Clock::System().monotonic() + limit, kLongest);
   if (!text) kill(pid, SIGKILL);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  const bool success = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  return success ? text : std::nullopt;
+  return AwaitExit(pid).code == 0 ? text : std::nullopt;
 }
 
 namespace fs = std::filesystem;

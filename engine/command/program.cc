@@ -8,7 +8,6 @@
 #include <set>
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -17,6 +16,7 @@
 
 #include "engine/base/text.h"
 #include "engine/os/process.h"
+#include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
 #include "engine/wire/json_fields.h"
 
@@ -26,24 +26,15 @@ namespace {
 // Above the numbers that the program's own descriptors get.
 constexpr int kFirstFree = 10;
 
-struct Pipe {
-  UniqueFd reading;
-  UniqueFd writing;
-};
-
-UniqueFd Lifted(int fd) {
-  const UniqueFd low(fd);
-  UniqueFd high(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFree));
+UniqueFd Lifted(const UniqueFd& fd) {
+  UniqueFd high(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kFirstFree));
   if (!high) ThrowSystemError("make a pipe");
   return high;
 }
 
-Pipe MakePipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
-  UniqueFd writing(ends[1]);
-  UniqueFd reading = Lifted(ends[0]);
-  return {std::move(reading), Lifted(writing.release())};
+Pipe MakeHighPipe() {
+  const Pipe low = MakePipe();
+  return {Lifted(low.reading), Lifted(low.writing)};
 }
 
 // What the program is to inherit, such as the locks of its slots, makes room
@@ -53,40 +44,6 @@ void MoveAside(int fd) {
   if (flags < 0 || (flags & FD_CLOEXEC) != 0) return;
   if (::fcntl(fd, F_DUPFD, kFirstFree) >= 0) ::close(fd);
 }
-
-// What posix_spawn wants to be told, freed at the end.
-class ProgramSettings {
- public:
-  ProgramSettings(const std::filesystem::path& directory, int reports,
-                  int operations) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawnattr_init(&attributes_);
-    ::posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str());
-    ::posix_spawn_file_actions_adddup2(&actions_, reports, kReportFd);
-    ::posix_spawn_file_actions_adddup2(&actions_, operations, kOperationsFd);
-    sigset_t none;
-    sigemptyset(&none);
-    sigset_t all;
-    sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  ~ProgramSettings() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  ProgramSettings(const ProgramSettings&) = delete;
-  ProgramSettings& operator=(const ProgramSettings&) = delete;
-
-  const posix_spawn_file_actions_t* actions() const { return &actions_; }
-  const posix_spawnattr_t* attributes() const { return &attributes_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
 
 std::string HintFor(int error) {
   if (error != ENOEXEC) return "";
@@ -98,8 +55,8 @@ std::string HintFor(int error) {
 Program::Program(const ProgramStart& start) {
   MoveAside(kReportFd);
   MoveAside(kOperationsFd);
-  Pipe reports = MakePipe();
-  Pipe operations = MakePipe();
+  Pipe reports = MakeHighPipe();
+  Pipe operations = MakeHighPipe();
   ::fcntl(operations.writing.get(), F_SETFL, O_NONBLOCK);
   Execute(start, reports.writing.get(), operations.reading.get());
   reports_ = std::move(reports.reading);
@@ -113,21 +70,22 @@ Program::~Program() {
 }
 
 void Program::Execute(const ProgramStart& start, int reports, int operations) {
-  const ProgramSettings settings(start.directory, reports, operations);
-  std::vector<std::string> words = start.words;
-  std::vector<std::string> environment = EnvironmentWith(start.environment);
-  pid_t pid = -1;
-  const int error = ::posix_spawn(
-      &pid, start.file.c_str(), settings.actions(), settings.attributes(),
-      SpawnPointers(words).data(), SpawnPointers(environment).data());
-  if (error != 0) {
+  const pid_t pid = Spawn()
+                        .ChangeDirectory(start.directory)
+                        .Duplicate(reports, kReportFd)
+                        .Duplicate(operations, kOperationsFd)
+                        .ResetSignals()
+                        .Environment(EnvironmentWith(start.environment))
+                        .Run(start.file, start.words);
+  if (pid < 0) {
+    const int error = errno;
     throw Error(ErrorKind::kFailed,
                 "cannot execute " + start.file.string() + " in " +
                     start.directory.string() + ": " +
                     std::generic_category().message(error) + HintFor(error));
   }
   pid_ = pid;
-  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pidfd_ = OpenPidFd(pid);
   if (pidfd_) return;
   const int cause = errno;
   ::kill(pid, SIGKILL);

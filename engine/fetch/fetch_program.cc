@@ -13,8 +13,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +20,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/line_reader.h"
-#include "engine/os/process.h"
+#include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
@@ -33,9 +31,8 @@ namespace {
 //
 //   data-fetch SET FROM FORCE PLACE...    the request; FORCE is "force" or ""
 //   its standard output                   one JSON object a line: "progress"
-//   and
-//                                         "say" while it works, and at its end
-//                                         one "result" or "error"
+//                                         and "say" while it works, and at its
+//                                         end one "result" or "error"
 //   its standard input                    carries no bytes; dtrain closes it to
 //                                         stop the fetch, and the kernel closes
 //                                         it if dtrain dies
@@ -86,9 +83,8 @@ class FetchProcess {
   FetchResult Run();
 
  private:
-  void Spawn(std::vector<std::string> arguments, int input, int output);
   void Receive(const json& message);
-  int Wait();
+  ExitStatus Wait();  // empty if it was waited for before
 
   const fs::path program_ = FindFetchProgram();
   const FetchOptions& options_;
@@ -101,31 +97,16 @@ class FetchProcess {
 
 FetchProcess::FetchProcess(const DataSet& set, const FetchOptions& options)
     : options_(options) {
-  std::array<int, 2> input{};
-  std::array<int, 2> output{};
-  if (::pipe2(input.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
-  const UniqueFd its_input(input[0]);
-  input_.reset(input[1]);
-  if (::pipe2(output.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
-  output_.reset(output[0]);
-  const UniqueFd its_output(output[1]);
-  Spawn(ArgumentsOf(program_, set, options), its_input.get(), its_output.get());
-}
-
-void FetchProcess::Spawn(std::vector<std::string> arguments, int input,
-                         int output) {
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  errno = ::posix_spawn(&pid_, program_.c_str(), &actions, nullptr,
-                        SpawnPointers(arguments).data(), environ);
-  const int error = errno;
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error == 0) return;
-  pid_ = 0;
-  errno = error;
-  ThrowSystemError("start " + program_.string());
+  Pipe input = MakePipe();
+  Pipe output = MakePipe();
+  const pid_t pid = Spawn()
+                        .Duplicate(input.reading.get(), STDIN_FILENO)
+                        .Duplicate(output.writing.get(), STDOUT_FILENO)
+                        .Run(program_, ArgumentsOf(program_, set, options));
+  if (pid < 0) ThrowSystemError("start " + program_.string());
+  pid_ = pid;
+  input_ = std::move(input.writing);
+  output_ = std::move(output.reading);
 }
 
 void FetchProcess::Receive(const json& message) {
@@ -149,14 +130,10 @@ void FetchProcess::Receive(const json& message) {
   }
 }
 
-// Returns the status of waitpid, 0 if it was waited for before.
-int FetchProcess::Wait() {
+ExitStatus FetchProcess::Wait() {
   input_.reset();
-  int status = 0;
-  while (pid_ != 0 && ::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = 0;
-  return status;
+  const pid_t pid = std::exchange(pid_, 0);
+  return pid == 0 ? ExitStatus{} : AwaitExit(pid);
 }
 
 FetchResult FetchProcess::Run() {
@@ -170,18 +147,17 @@ FetchResult FetchProcess::Run() {
     while (const auto line = reader.Next()) Receive(json::parse(*line));
   }
   const bool stopped = !input_;
-  const int status = Wait();
+  const ExitStatus status = Wait();
   if (error_) throw *error_;
   if (result_) return *std::move(result_);
   if (stopped) return {.end = FetchResult::End::kStopped};
-  throw Error(
-      ErrorKind::kFailed,
-      program_.string() + ": " +
-          (WIFSIGNALED(status)
-               ? "killed by signal " + std::to_string(WTERMSIG(status))
-               : "exited with code " + std::to_string(WEXITSTATUS(status))) +
-          " before it had finished; if a library is missing, install "
-          "libcurl4 and libarchive13; run the command again to resume");
+  throw Error(ErrorKind::kFailed,
+              program_.string() + ": " +
+                  (status.signal != 0
+                       ? "killed by signal " + std::to_string(status.signal)
+                       : "exited with code " + std::to_string(status.code)) +
+                  " before it had finished; if a library is missing, install "
+                  "libcurl4 and libarchive13; run the command again to resume");
 }
 
 // Writes the messages of data-fetch. One thread.

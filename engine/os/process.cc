@@ -142,14 +142,6 @@ std::string HostName() {
   return name.data();
 }
 
-std::vector<char*> SpawnPointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 std::vector<std::string> EnvironmentWith(
     const std::vector<std::pair<std::string, std::string>>& changes) {
   std::set<std::string> changed;

@@ -54,10 +54,6 @@ std::optional<std::string> ProcessVariable(const char* name);
 /// The name of this machine, for messages and to tell machines apart.
 std::string HostName();
 
-/// Returns pointers to `texts` and a null pointer after them: the form in which
-/// execve and posix_spawn take arguments. Valid until `texts` is changed.
-std::vector<char*> SpawnPointers(std::vector<std::string>& texts);
-
 /// Returns the environment of this process with `changes` applied, each entry
 /// as NAME=value. Of several changes of one name the first counts.
 std::vector<std::string> EnvironmentWith(

@@ -10,10 +10,7 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <spawn.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <grp.h>
@@ -22,8 +19,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/file_lock.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
+#include "engine/os/spawn.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_sources.h"
 
@@ -148,10 +147,10 @@ std::optional<ModelLibrary> Cached(const fs::path& directory) {
 }
 
 // Held while one process compiles; the others then find what it made.
-UniqueFd Lock(const fs::path& file) {
-  UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  while (lock && ::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
-  }
+FileLock Lock(const fs::path& file) {
+  FileLock lock = FileLock::Open(file);
+  // Without the lock two processes may compile the same model: only a waste.
+  if (lock) static_cast<void>(lock.Lock());
   if (!lock) Refuse(file, std::string("cannot write: ") + strerror(errno));
   return lock;
 }
@@ -312,7 +311,7 @@ ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
   RequirePrivateCache(tools.cache);
   if (auto library = Cached(made)) return *std::move(library);
   std::error_code error;
-  const UniqueFd lock = Lock(tools.cache / (key + ".lock"));
+  const FileLock lock = Lock(tools.cache / (key + ".lock"));
   if (auto library = Cached(made)) return *std::move(library);
 
   tools.say_progress(
@@ -379,28 +378,14 @@ namespace {
 
 constexpr std::size_t kLongestOutput = std::size_t{1} << 20;
 
-// Its pid, or −1 with `error` said.
-pid_t Spawn(const ProgramRun& run, std::string& error) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
-                                   O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, run.output.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC | O_APPEND,
-                                   0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  std::vector<char*> words;
-  for (const std::string& word : run.argv) {
-    words.push_back(const_cast<char*>(word.c_str()));
-  }
-  words.push_back(nullptr);
-  pid_t pid = -1;
-  const int failure = posix_spawnp(&pid, words.front(), &actions, nullptr,
-                                   words.data(), ::environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failure == 0) return pid;
-  error = std::strerror(failure);
-  return -1;
+// Returns -1 with errno set if it cannot be started.
+pid_t Start(const ProgramRun& run) {
+  return Spawn()
+      .Open(STDIN_FILENO, "/dev/null", O_RDONLY)
+      .Open(STDOUT_FILENO, run.output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND,
+            0600)
+      .Duplicate(STDOUT_FILENO, STDERR_FILENO)
+      .RunFromPath(run.argv);
 }
 
 std::string Printed(const std::filesystem::path& file) {
@@ -411,14 +396,6 @@ std::string Printed(const std::filesystem::path& file) {
   return text;
 }
 
-void Await(pid_t pid, ProgramEnd& end) {
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
 }  // namespace
 
 std::vector<ProgramEnd> RunPrograms(const std::vector<ProgramRun>& runs,
@@ -427,13 +404,19 @@ std::vector<ProgramEnd> RunPrograms(const std::vector<ProgramRun>& runs,
   std::vector<pid_t> pids(runs.size(), -1);
   std::size_t awaited = 0;
   const auto await_next = [&] {
-    if (pids[awaited] > 0) Await(pids[awaited], ends[awaited]);
+    if (pids[awaited] > 0) {
+      const ExitStatus status = AwaitExit(pids[awaited]);
+      ends[awaited].exit_code = status.code;
+      ends[awaited].signal = status.signal;
+    }
     ++awaited;
   };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (i - awaited >= std::max<std::size_t>(at_once, 1)) await_next();
-    pids[i] = Spawn(runs[i], ends[i].not_started);
-    if (pids[i] < 0) ends[i].exit_code = -1;
+    pids[i] = Start(runs[i]);
+    if (pids[i] > 0) continue;
+    ends[i].not_started = std::strerror(errno);
+    ends[i].exit_code = -1;
   }
   while (awaited < runs.size()) await_next();
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
 
 namespace dtrain {
@@ -52,11 +53,9 @@ namespace {
 // that should not have the descriptor.
 constexpr Duration kDrain = std::chrono::seconds(1);
 
-std::array<UniqueFd, 2> MakePipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
-  std::array<UniqueFd, 2> pipe = {UniqueFd(ends[0]), UniqueFd(ends[1])};
-  ::fcntl(pipe[0].get(), F_SETFL, O_NONBLOCK);
+Pipe MakeOutputPipe() {
+  Pipe pipe = MakePipe();
+  ::fcntl(pipe.reading.get(), F_SETFL, O_NONBLOCK);
   return pipe;
 }
 
@@ -79,13 +78,14 @@ RankProcess::RankProcess(const TrialSpec& spec, TrialOutput& output,
       poller_(poller),
       token_(token) {
   auto sockets = MakeControlSockets();
-  auto out = MakePipe();
-  auto err = MakePipe();
+  Pipe out = MakeOutputPipe();
+  Pipe err = MakeOutputPipe();
   control_.emplace(std::move(sockets[0]));
-  handed_ = {std::move(sockets[1]), std::move(out[1]), std::move(err[1])};
+  handed_ = {std::move(sockets[1]), std::move(out.writing),
+             std::move(err.writing)};
   output_.emplace(
       output, rank_, clock_,
-      std::array<UniqueFd, 2>{std::move(out[0]), std::move(err[0])});
+      std::array<UniqueFd, 2>{std::move(out.reading), std::move(err.reading)});
   poller_.Add(output_->fd(RankOutput::kStandardOutput), token_ + kStdout);
   poller_.Add(output_->fd(RankOutput::kStandardError), token_ + kStderr);
   poller_.Add(control_->fd(), token_ + kControl);
@@ -107,7 +107,7 @@ std::vector<int> RankProcess::HandedFds() const {
 }
 
 void RankProcess::OnForked(std::int64_t pid) {
-  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pidfd_ = OpenPidFd(static_cast<pid_t>(pid));
   if (!pidfd_) ThrowSystemError("watch a trial");
   poller_.Add(pidfd_.get(), token_ + kExit);
   for (UniqueFd& fd : handed_) fd.reset();

@@ -8,7 +8,6 @@
 #include <random>
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -21,6 +20,7 @@
 #include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/os/socket.h"
+#include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
 #include "engine/process/trial_host.h"
 
@@ -39,49 +39,6 @@ std::string RandomToken() {
   for (int i = 0; i < 4; ++i) token += std::to_string(random());
   return token;
 }
-
-// What posix_spawn wants to be told, freed at the end.
-class SpawnSettings {
- public:
-  SpawnSettings(int socket, int output) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawnattr_init(&attributes_);
-    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, 1);
-    ::posix_spawn_file_actions_adddup2(&actions_, output, 2);
-    ::posix_spawn_file_actions_adddup2(&actions_, socket, kHostSocket);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, kHostSocket + 1);
-    sigset_t none;
-    sigemptyset(&none);
-    sigset_t all;
-    sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID |
-                                                 POSIX_SPAWN_SETSIGMASK |
-                                                 POSIX_SPAWN_SETSIGDEF);
-  }
-  ~SpawnSettings() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-
-  pid_t Execute(std::vector<std::string> arguments,
-                std::vector<std::string> environment) {
-    pid_t pid = -1;
-    const int error = ::posix_spawn(
-        &pid, arguments.front().c_str(), &actions_, &attributes_,
-        SpawnPointers(arguments).data(), SpawnPointers(environment).data());
-    if (error != 0) ThrowSystemError("execute " + arguments.front(), error);
-    return pid;
-  }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
 
 std::string ExitText(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) {
@@ -134,9 +91,19 @@ void HostClient::Start() {
   std::vector<std::string> arguments = {options_.program.string(),
                                         std::to_string(kHostSocket)};
   if (options_.cuda) arguments.emplace_back("--cuda");
-  pid_ = SpawnSettings(theirs.get(), output.get())
-             .Execute(std::move(arguments), EnvironmentWith(changes));
-  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  const pid_t pid = Spawn()
+                        .Open(0, "/dev/null", O_RDONLY)
+                        .Duplicate(output.get(), 1)
+                        .Duplicate(output.get(), 2)
+                        .Duplicate(theirs.get(), kHostSocket)
+                        .CloseFrom(kHostSocket + 1)
+                        .ResetSignals()
+                        .NewSession()
+                        .Environment(EnvironmentWith(changes))
+                        .Run(options_.program, std::move(arguments));
+  if (pid < 0) ThrowSystemError("execute " + options_.program.string());
+  pid_ = pid;
+  pidfd_ = OpenPidFd(pid);
   if (!pidfd_) {
     const int error = errno;
     ::kill(static_cast<pid_t>(pid_), SIGKILL);

@@ -1,0 +1,194 @@
+#include "engine/os/spawn.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/os/line_reader.h"
+#include "engine/os/system_error.h"
+
+namespace dtrain {
+namespace {
+
+// The form in which posix_spawn takes arguments; valid until `texts` changes.
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+Spawn::Spawn() {
+  ::posix_spawn_file_actions_init(&actions_);
+  ::posix_spawnattr_init(&attributes_);
+}
+
+Spawn::~Spawn() {
+  const int error = errno;  // of Run; freeing memory may change it
+  ::posix_spawn_file_actions_destroy(&actions_);
+  ::posix_spawnattr_destroy(&attributes_);
+  errno = error;
+}
+
+Spawn& Spawn::Open(int fd, const std::filesystem::path& path, int flags,
+                   mode_t mode) {
+  ::posix_spawn_file_actions_addopen(&actions_, fd, path.c_str(), flags, mode);
+  return *this;
+}
+
+Spawn& Spawn::Duplicate(int from, int to) {
+  ::posix_spawn_file_actions_adddup2(&actions_, from, to);
+  return *this;
+}
+
+Spawn& Spawn::CloseFrom(int first) {
+  ::posix_spawn_file_actions_addclosefrom_np(&actions_, first);
+  return *this;
+}
+
+Spawn& Spawn::ChangeDirectory(const std::filesystem::path& directory) {
+  ::posix_spawn_file_actions_addchdir_np(&actions_, directory.c_str());
+  return *this;
+}
+
+Spawn& Spawn::ResetSignals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigset_t all;
+  sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes_, &none);
+  ::posix_spawnattr_setsigdefault(&attributes_, &all);
+  flags_ = static_cast<short>(flags_ | POSIX_SPAWN_SETSIGMASK |
+                              POSIX_SPAWN_SETSIGDEF);
+  return *this;
+}
+
+Spawn& Spawn::NewSession() {
+  flags_ = static_cast<short>(flags_ | POSIX_SPAWN_SETSID);
+  return *this;
+}
+
+Spawn& Spawn::Environment(std::vector<std::string> environment) {
+  environment_ = std::move(environment);
+  return *this;
+}
+
+pid_t Spawn::Run(const std::filesystem::path& file,
+                 std::vector<std::string> words) {
+  return Start(::posix_spawn, file.c_str(), std::move(words));
+}
+
+pid_t Spawn::RunFromPath(std::vector<std::string> words) {
+  const std::string file = words.front();
+  return Start(::posix_spawnp, file.c_str(), std::move(words));
+}
+
+pid_t Spawn::Start(SpawnFunction* spawn, const char* file,
+                   std::vector<std::string> words) {
+  ::posix_spawnattr_setflags(&attributes_, flags_);
+  std::vector<char*> variables;
+  if (environment_) variables = Pointers(*environment_);
+  pid_t pid = -1;
+  const int error =
+      spawn(&pid, file, &actions_, &attributes_, Pointers(words).data(),
+            environment_ ? variables.data() : ::environ);
+  if (error == 0) return pid;
+  errno = error;
+  return -1;
+}
+
+UniqueFd OpenPidFd(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+ExitStatus AwaitExit(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return {.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+}
+
+Pipe MakePipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) ThrowSystemError("make a pipe");
+  return {.reading = UniqueFd(ends[0]), .writing = UniqueFd(ends[1])};
+}
+
+std::optional<std::string> ReadUntil(int fd, Duration deadline,
+                                     std::size_t max_bytes) {
+  const Clock clock = Clock::System();
+  std::string text;
+  std::array<char, 4096> chunk;
+  while (text.size() < max_bytes) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - clock.monotonic());
+    if (left.count() <= 0) return std::nullopt;
+    pollfd entry{.fd = fd, .events = POLLIN, .revents = 0};
+    if (::poll(&entry, 1, static_cast<int>(left.count())) <= 0) continue;
+    const ssize_t count = ::read(fd, chunk.data(), chunk.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return std::nullopt;
+    if (count == 0) break;
+    text.append(chunk.data(), static_cast<std::size_t>(count));
+  }
+  return std::make_optional(std::move(text));
+}
+
+namespace {
+
+constexpr int kAnswerFd = 3;
+
+// Libraries print to the terminal as they like, and a child that hangs must
+// not keep the locks of this process.
+[[noreturn]] void AnswerAndExit(std::string (*function)(), int pipe) {
+  ::dup2(pipe, kAnswerFd);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < kAnswerFd; ++fd) ::dup2(null, fd);
+  ::close_range(kAnswerFd + 1, ~0U, 0);
+  std::signal(SIGPIPE, SIG_IGN);
+  const bool written = WriteAll(kAnswerFd, function());
+  ::_exit(written ? 0 : 1);
+}
+
+// True if the child ended with exit code 0. A process that hangs within a
+// driver may not even die; after a moment it is left alone.
+bool ReapSoon(pid_t pid) {
+  for (int tries = 0; tries < 100; ++tries) {
+    int status = 0;
+    const pid_t reaped = ::waitpid(pid, &status, WNOHANG);
+    if (reaped != 0) return reaped == pid && status == 0;
+    ::poll(nullptr, 0, /*milliseconds=*/1);
+  }
+  return false;
+}
+
+}  // namespace
+
+ChildAnswer CallInChild(std::string (*function)(), Duration limit) {
+  Pipe pipe = MakePipe();
+  const pid_t pid = ::fork();
+  if (pid < 0) ThrowSystemError("fork a process");
+  if (pid == 0) AnswerAndExit(function, pipe.writing.get());
+  pipe.writing.reset();
+  std::optional<std::string> text =
+      ReadUntil(pipe.reading.get(), Clock::System().monotonic() + limit);
+  if (!text) ::kill(pid, SIGKILL);
+  const bool succeeded = ReapSoon(pid);
+  if (!text) return {.end = ChildAnswer::End::kTooLate};
+  if (!succeeded) return {.end = ChildAnswer::End::kCrashed};
+  return {.end = ChildAnswer::End::kAnswered, .text = *std::move(text)};
+}
+
+}  // namespace dtrain

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <spawn.h>
+#include <sys/types.h>
+
+#include "engine/base/clock.h"
+#include "engine/os/unique_fd.h"
+
+namespace dtrain {
+
+/// Starts programs by posix_spawn(3). The settings are applied in the child in
+/// the order of the calls. The child inherits every descriptor that is not
+/// close-on-exec. Use once; one thread.
+class Spawn {
+ public:
+  Spawn();
+  ~Spawn();
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+
+  /// Opens `path` as the child's descriptor `fd`; flags and mode as for
+  /// open(2).
+  Spawn& Open(int fd, const std::filesystem::path& path, int flags,
+              mode_t mode = 0);
+  /// Duplicates the child's descriptor `from` to `to`.
+  Spawn& Duplicate(int from, int to);
+  /// Closes the child's descriptors from `first` on.
+  Spawn& CloseFrom(int first);
+  Spawn& ChangeDirectory(const std::filesystem::path& directory);
+  /// Gives every signal its default action and blocks none.
+  Spawn& ResetSignals();
+  Spawn& NewSession();
+  /// Replaces the environment, which is that of this process otherwise. Entries
+  /// are NAME=value.
+  Spawn& Environment(std::vector<std::string> environment);
+
+  /// Executes `file` with the arguments `words`, the first of which is the
+  /// program's name. Returns the child's number, or -1 with errno set.
+  pid_t Run(const std::filesystem::path& file, std::vector<std::string> words);
+  /// Searches for `words[0]` in PATH, otherwise as Run.
+  pid_t RunFromPath(std::vector<std::string> words);
+
+ private:
+  using SpawnFunction = decltype(::posix_spawn);
+
+  pid_t Start(SpawnFunction* spawn, const char* file,
+              std::vector<std::string> words);
+
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+  short flags_ = 0;
+  std::optional<std::vector<std::string>> environment_;
+};
+
+/// A descriptor that becomes readable when the child `pid` ends; holds none,
+/// with errno set, on failure.
+UniqueFd OpenPidFd(pid_t pid);
+
+/// How a process ended.
+struct ExitStatus {
+  int code = -1;   // -1 if a signal ended it
+  int signal = 0;  // 0 if it exited
+};
+
+/// Waits for the child `pid` and reaps it.
+ExitStatus AwaitExit(pid_t pid);
+
+struct Pipe {
+  UniqueFd reading;
+  UniqueFd writing;
+};
+
+/// Makes a pipe whose ends are close-on-exec. Throws Error(kFailed).
+Pipe MakePipe();
+
+/// Reads `fd` to its end, or up to `max_bytes`. Returns nothing if `deadline`,
+/// a time of Clock::monotonic, passes first or if `fd` cannot be read.
+std::optional<std::string> ReadUntil(
+    int fd, Duration deadline,
+    std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
+
+/// Result of a function that ran in a child of its own.
+struct ChildAnswer {
+  enum class End { kAnswered, kCrashed, kTooLate };
+
+  End end = End::kCrashed;
+  std::string text;  // empty unless kAnswered
+};
+
+/// Calls `function` in a forked child and returns its result, so that a crash
+/// or a hang in a library does no harm here. The child has no descriptors but
+/// /dev/null and the pipe for its answer, so it holds none of this process's
+/// locks. It is killed after `limit`. Throws Error(kFailed) if it cannot fork.
+/// REQUIRES: what `function` calls works in a child of a process with threads.
+ChildAnswer CallInChild(std::string (*function)(), Duration limit);
+
+}  // namespace dtrain

@@ -1,0 +1,180 @@
+#include "engine/os/spawn.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kLong = std::chrono::seconds(20);
+
+Duration In(Duration time) { return Clock::System().monotonic() + time; }
+
+// What the shell script prints when it is started with `spawn`.
+std::string OutputOf(Spawn& spawn, const std::string& script) {
+  Pipe pipe = MakePipe();
+  const pid_t pid = spawn.Duplicate(pipe.writing.get(), STDOUT_FILENO)
+                        .Run("/bin/sh", {"sh", "-c", script});
+  pipe.writing.reset();
+  if (pid < 0) return "not started";
+  const auto text = ReadUntil(pipe.reading.get(), In(kLong));
+  AwaitExit(pid);
+  return text.value_or("too late");
+}
+
+TEST(SpawnTest, RunsAProgramWithItsArguments) {
+  const pid_t pid = Spawn().Run("/bin/sh", {"sh", "-c", "exit $1", "sh", "7"});
+  ASSERT_GT(pid, 0);
+  EXPECT_EQ(AwaitExit(pid).code, 7);
+}
+
+TEST(SpawnTest, ReportsTheSignalThatEndsAProgram) {
+  const pid_t pid = Spawn().Run("/bin/sh", {"sh", "-c", "kill -9 $$"});
+  const ExitStatus status = AwaitExit(pid);
+  EXPECT_EQ(status.code, -1);
+  EXPECT_EQ(status.signal, SIGKILL);
+}
+
+TEST(SpawnTest, SearchesThePath) {
+  const pid_t pid = Spawn().RunFromPath({"true"});
+  ASSERT_GT(pid, 0);
+  EXPECT_EQ(AwaitExit(pid).code, 0);
+  EXPECT_LT(Spawn().RunFromPath({"no-such-program-of-dtrain"}), 0);
+  EXPECT_EQ(errno, ENOENT);
+}
+
+TEST(SpawnTest, RunDoesNotSearchThePath) {
+  EXPECT_LT(Spawn().Run("true", {"true"}), 0);
+  EXPECT_EQ(errno, ENOENT);
+}
+
+TEST(SpawnTest, WorksInAnotherDirectory) {
+  const TemporaryDirectory directory;
+  Spawn spawn;
+  spawn.ChangeDirectory(directory.path());
+  EXPECT_EQ(OutputOf(spawn, "pwd -P"),
+            std::filesystem::canonical(directory.path()).string() + "\n");
+}
+
+TEST(SpawnTest, ReplacesTheEnvironment) {
+  Spawn spawn;
+  spawn.Environment({"ONLY=this"});
+  EXPECT_EQ(OutputOf(spawn, "echo \"$ONLY$HOME\""), "this\n");
+}
+
+TEST(SpawnTest, OpensFilesInTheChild) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "out";
+  const pid_t pid = Spawn()
+                        .Open(STDOUT_FILENO, file, O_WRONLY | O_CREAT, 0640)
+                        .Run("/bin/sh", {"sh", "-c", "echo text"});
+  EXPECT_EQ(AwaitExit(pid).code, 0);
+  EXPECT_EQ(std::filesystem::file_size(file), 5U);
+}
+
+TEST(SpawnTest, ClosesDescriptors) {
+  const UniqueFd inherited(::fcntl(STDIN_FILENO, F_DUPFD, 50));
+  Spawn open;
+  const std::string ask = "[ -e /proc/self/fd/50 ] && echo open || echo closed";
+  EXPECT_EQ(OutputOf(open, ask), "open\n");
+  Spawn closed;
+  closed.CloseFrom(50);
+  EXPECT_EQ(OutputOf(closed, ask), "closed\n");
+}
+
+TEST(SpawnTest, ResetsSignals) {
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  const auto old = std::signal(SIGUSR2, SIG_IGN);
+  Spawn spawn;
+  spawn.ResetSignals();
+  const std::string masks = OutputOf(
+      spawn,
+      "grep -c -e 'SigBlk:.*0000$' -e 'SigIgn:.*0000$' /proc/self/status");
+  std::signal(SIGUSR2, old);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(masks, "2\n");
+}
+
+TEST(SpawnTest, StartsASession) {
+  const pid_t pid = Spawn().NewSession().RunFromPath({"sleep", "60"});
+  EXPECT_EQ(::getsid(pid), pid);
+  ::kill(pid, SIGKILL);
+  EXPECT_EQ(AwaitExit(pid).signal, SIGKILL);
+}
+
+TEST(SpawnTest, PidFdIsReadableAtTheEnd) {
+  const pid_t pid = Spawn().RunFromPath({"true"});
+  const UniqueFd pidfd = OpenPidFd(pid);
+  ASSERT_TRUE(pidfd);
+  pollfd entry{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&entry, 1, 20'000), 1);
+  AwaitExit(pid);
+  EXPECT_FALSE(OpenPidFd(pid));
+}
+
+TEST(ReadUntilTest, ReadsToTheEnd) {
+  Pipe pipe = MakePipe();
+  ASSERT_EQ(::write(pipe.writing.get(), "text", 4), 4);
+  pipe.writing.reset();
+  EXPECT_EQ(ReadUntil(pipe.reading.get(), In(kLong)), "text");
+}
+
+TEST(ReadUntilTest, StopsAtTheDeadlineAndAtTheLimit) {
+  const Pipe pipe = MakePipe();
+  ASSERT_EQ(::write(pipe.writing.get(), "text", 4), 4);
+  EXPECT_EQ(ReadUntil(pipe.reading.get(), In(kLong), 3), "text");
+  EXPECT_FALSE(
+      ReadUntil(pipe.reading.get(), In(std::chrono::milliseconds(20))));
+  EXPECT_FALSE(ReadUntil(-1, In(std::chrono::milliseconds(20))));
+}
+
+TEST(CallInChildTest, ReturnsTheAnswer) {
+  const ChildAnswer answer =
+      CallInChild([] { return std::string(200'000, 'x'); }, kLong);
+  EXPECT_EQ(answer.end, ChildAnswer::End::kAnswered);
+  EXPECT_EQ(answer.text, std::string(200'000, 'x'));
+}
+
+TEST(CallInChildTest, ReportsACrash) {
+  const auto crash = []() -> std::string {
+    std::raise(SIGKILL);
+    return "";
+  };
+  EXPECT_EQ(CallInChild(crash, kLong).end, ChildAnswer::End::kCrashed);
+}
+
+TEST(CallInChildTest, TakesNoLongerThanTheLimit) {
+  const auto hang = []() -> std::string {
+    while (true) ::pause();
+  };
+  EXPECT_EQ(CallInChild(hang, std::chrono::milliseconds(50)).end,
+            ChildAnswer::End::kTooLate);
+}
+
+TEST(CallInChildTest, ChildHasNoDescriptorsOfOurs) {
+  static const UniqueFd ours(::fcntl(STDIN_FILENO, F_DUPFD, 100));
+  ASSERT_GE(ours.get(), 100);
+  const auto ask = [] {
+    return std::string(::fcntl(ours.get(), F_GETFD) < 0 ? "closed" : "open");
+  };
+  EXPECT_EQ(CallInChild(ask, kLong).text, "closed");
+}
+
+}  // namespace
+}  // namespace dtrain
