@@ -1,13 +1,10 @@
 #include "cli/new_file.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/base/error.h"
 
@@ -26,18 +23,10 @@ namespace fs = std::filesystem;
 }  // namespace
 
 NewFile::NewFile(fs::path path, bool replace)
-    : path_(std::move(path)),
-      temporary_(path_.string() + "." + std::to_string(::getpid()) + ".tmp"),
-      replace_(replace) {
+    : path_(std::move(path)), replace_(replace) {
   RequireAbsent();
-  file_.reset(::open(temporary_.c_str(),
-                     O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                     0666));
-  if (!file_) Fail(errno);
-}
-
-NewFile::~NewFile() {
-  if (file_) ::unlink(temporary_.c_str());
+  file_.emplace(path_, /*mode=*/0666);
+  if (!*file_) Fail(errno);
 }
 
 void NewFile::Fail(int error) const {
@@ -60,31 +49,15 @@ void NewFile::RequireAbsent() const {
 }
 
 void NewFile::Write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) Fail(count < 0 ? errno : EIO);
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-    bytes_ += count;
-  }
+  if (!file_->Write(bytes)) Fail(errno);
+  bytes_ += static_cast<std::int64_t>(bytes.size());
 }
 
 void NewFile::Keep() {
-  if (::fsync(file_.get()) != 0) Fail(errno);
-  const unsigned flags = replace_ ? 0U : RENAME_NOREPLACE;
-  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(),
-                  flags) != 0) {
-    if (errno == EEXIST) RefuseExisting(path_);
-    // Some file systems know no flags.
-    if (errno != EINVAL || flags == 0) Fail(errno);
-    RequireAbsent();
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) Fail(errno);
-  }
-  file_.reset();
-  const fs::path parent = path_.parent_path();
-  const UniqueFd directory(::open(parent.empty() ? "." : parent.c_str(),
-                                  O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory) static_cast<void>(::fsync(directory.get()));
+  using Existing = DurableFile::Existing;
+  if (file_->Commit(replace_ ? Existing::kReplace : Existing::kKeep)) return;
+  if (errno == EEXIST && !replace_) RefuseExisting(path_);
+  Fail(errno);
 }
 
 }  // namespace dtrain

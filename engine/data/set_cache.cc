@@ -1,44 +1,25 @@
 #include "engine/data/set_cache.h"
 
-#include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <stdlib.h>
-
-#include "engine/os/unique_fd.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool WriteWhole(int fd, std::span<const std::uint8_t> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
-  }
-  return true;
-}
-
-// Under another name first; durable before it gets its own.
-void Keep(const fs::path& file, std::span<const std::uint8_t> bytes) {
+// Without the cache the set is built again next time, so failures are ignored.
+void Keep(const fs::path& path, std::span<const std::uint8_t> bytes) {
   std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  std::string name = file.string() + ".XXXXXX";
-  UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
-  if (!fd) return;
-  const bool written = WriteWhole(fd.get(), bytes) && ::fsync(fd.get()) == 0;
-  if (!written || ::rename(name.c_str(), file.c_str()) != 0) {
-    ::unlink(name.c_str());
+  fs::create_directories(path.parent_path(), error);
+  DurableFile file(path);
+  if (file && file.Write(std::as_bytes(bytes))) {
+    static_cast<void>(file.Commit());
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
+#include <cerrno>
+#include <span>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +12,7 @@
 #include "engine/base/text.h"
 #include "engine/data/data_directory.h"
 #include "engine/fetch/fetch_files.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 namespace {
@@ -187,9 +188,9 @@ fs::path Hidden(const DataSet& set, const fs::path& place, const char* ending) {
 // Returns the record of a fetch into `place`; empty if it is missing or
 // invalid.
 std::vector<FileSum> ReadSetRecord(const DataSet& set, const fs::path& place) {
-  std::ifstream file(Hidden(set, place, ".fetched"), std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  const json record = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto text = ReadFile(Hidden(set, place, ".fetched"));
+  const json record = json::parse(text.value_or(""), nullptr,
+                                  /*allow_exceptions=*/false);
   if (!record.is_object() || record.value("format", json()) != kFormat ||
       !record.contains("files") || !record["files"].is_array()) {
     return {};
@@ -366,15 +367,8 @@ void WriteSetRecord(const DataSet& set, const fs::path& place,
                        {"files", std::move(entries)}};
   const std::string text = record.dump(1) + "\n";
   const fs::path path = Hidden(set, place, ".fetched");
-  PartFile file(path.string() + ".tmp");
-  file.Clear();
-  if (const int error = file.Append(std::as_bytes(std::span(text)))) {
-    FailWriting(file.path(), error);
-  }
-  file.Sync();
-  std::error_code error;
-  fs::rename(file.path(), path, error);
-  if (error) FailWriting(path, error.value());
+  DurableFile file(path, /*mode=*/0666);
+  if (!file || !file.Write(text) || !file.Commit()) FailWriting(path, errno);
 }
 
 fs::path PartialDirectory(const DataSet& set, const fs::path& place) {

@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <stdlib.h>
-
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
@@ -138,27 +136,6 @@ std::string NewSecret() {
   return text + "\n";
 }
 
-// 0 or an errno.
-int WriteDurably(int fd, const std::string& text) {
-  if (::fchmod(fd, 0600) != 0) return errno;
-  const ssize_t count = ::write(fd, text.data(), text.size());
-  if (count < 0) return errno;
-  if (count != static_cast<ssize_t>(text.size())) return ENOSPC;
-  return ::fsync(fd) == 0 ? 0 : errno;
-}
-
-// Gives `file` the name `to` unless there is one already. 0 or an errno.
-int PlaceAt(const std::string& file, const std::filesystem::path& to) {
-  if (::link(file.c_str(), to.c_str()) == 0 || errno == EEXIST) return 0;
-  // Some file systems have no hard links.
-  if (::renameat2(AT_FDCWD, file.c_str(), AT_FDCWD, to.c_str(),
-                  RENAME_NOREPLACE) == 0 ||
-      errno == EEXIST) {
-    return 0;
-  }
-  return errno;
-}
-
 }  // namespace
 
 SecretFile SecretFile::Of(const StoreLayout& layout,
@@ -240,11 +217,12 @@ std::string SecretFile::ReadOrMake() const {
 void SecretFile::Make() const {
   const std::filesystem::path directory = path_.parent_path();
   MakePrivateDirectories(directory);
-  std::string name = path_.string() + ".XXXXXX";
-  const UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
-  int error = file ? WriteDurably(file.get(), NewSecret()) : errno;
-  if (error == 0) error = PlaceAt(name, path_);
-  if (file) ::unlink(name.c_str());
+  DurableFile file(path_);
+  // Another process that makes a secret at the same time may be first.
+  const bool made =
+      file && file.Write(NewSecret()) &&
+      (file.Commit(DurableFile::Existing::kKeep) || errno == EEXIST);
+  const int error = made ? 0 : errno;
   if (error != 0) {
     throw Error(error == ENOSPC || error == EDQUOT ? ErrorKind::kDiskFull
                                                    : ErrorKind::kStore,
@@ -253,8 +231,6 @@ void SecretFile::Make() const {
                     "; mend that, or set DTRAIN_SECRET_FILE to a secret of "
                     "all processes");
   }
-  const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_CLOEXEC));
-  ::fsync(opened.get());
 }
 
 }  // namespace dtrain

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -17,30 +19,10 @@
 #include "engine/base/error.h"
 #include "engine/base/spread_bits.h"
 #include "engine/os/unique_fd.h"
+#include "engine/os/uuid.h"
 
 namespace dtrain {
-namespace {
-
 namespace fs = std::filesystem;
-
-// Removes a temporary file unless it got its final name.
-class TemporaryName {
- public:
-  explicit TemporaryName(fs::path path) : path_(std::move(path)) {}
-  TemporaryName(const TemporaryName&) = delete;
-  TemporaryName& operator=(const TemporaryName&) = delete;
-  ~TemporaryName() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-
-  const fs::path& path() const { return path_; }
-  void Keep() { path_.clear(); }
-
- private:
-  fs::path path_;
-};
-
-}  // namespace
 
 std::optional<SharedBytes> MapFile(const fs::path& file) {
   const UniqueFd fd(
@@ -56,6 +38,30 @@ std::optional<SharedBytes> MapFile(const fs::path& file) {
       .owner = std::shared_ptr<const void>(
           start, [start, size](const void*) { ::munmap(start, size); }),
       .bytes = {static_cast<const std::uint8_t*>(start), size}};
+}
+
+std::optional<std::string> ReadFile(const fs::path& file,
+                                    std::size_t max_bytes) {
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return std::nullopt;
+  constexpr std::size_t kMinChunk = 4096;
+  struct stat status {};
+  const bool sized = ::fstat(fd.get(), &status) == 0 && status.st_size > 0;
+  // One byte more than the size, to meet the end of the file without growing.
+  std::size_t chunk =
+      sized ? static_cast<std::size_t>(status.st_size) + 1 : kMinChunk;
+  std::string text;
+  while (text.size() < max_bytes) {
+    const std::size_t size = text.size();
+    text.resize(size + std::min(chunk, max_bytes - size));
+    const ssize_t count =
+        ::read(fd.get(), text.data() + size, text.size() - size);
+    text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (count == 0) break;
+    if (count < 0 && errno != EINTR) return std::nullopt;
+    chunk = std::max(kMinChunk, text.size());
+  }
+  return std::make_optional(std::move(text));
 }
 
 void CannotWrite(const fs::path& path, int error) {
@@ -96,22 +102,61 @@ void SyncDirectory(const fs::path& path) {
   SyncFile(directory.get(), path);
 }
 
+DurableFile::DurableFile(fs::path path, mode_t mode) : path_(std::move(path)) {
+  // Other processes may write the same file at the same time, in containers
+  // even under the same process number: the temporary name is random.
+  temporary_ = path_.string() + "." + RandomUuid().substr(0, 8) + ".tmp";
+  file_.reset(::open(temporary_.c_str(),
+                     O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                     mode));
+  if (!file_) temporary_.clear();
+}
+
+DurableFile::~DurableFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+bool DurableFile::Write(std::span<const std::byte> bytes) {
+  return WriteFully(file_.get(), bytes);
+}
+
+bool DurableFile::Write(std::string_view text) {
+  return Write(std::as_bytes(std::span(text)));
+}
+
+bool DurableFile::Commit(Existing existing) {
+  if (::fsync(file_.get()) != 0 || !Rename(existing)) return false;
+  temporary_.clear();
+  const fs::path parent = path_.has_parent_path() ? path_.parent_path() : ".";
+  const UniqueFd directory(
+      ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return directory && ::fsync(directory.get()) == 0;
+}
+
+bool DurableFile::Rename(Existing existing) {
+  const char* from = temporary_.c_str();
+  const char* to = path_.c_str();
+  if (existing == Existing::kReplace) return ::rename(from, to) == 0;
+  if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) {
+    return true;
+  }
+  if (errno != EINVAL) return false;
+  // The file system knows no flags; it may have hard links, which replace
+  // nothing either. Without both, another file could appear just now.
+  if (::link(from, to) == 0) return ::unlink(from) == 0;
+  if (errno == EEXIST) return false;
+  struct stat status {};
+  if (::lstat(to, &status) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return ::rename(from, to) == 0;
+}
+
 void WriteFileDurably(const fs::path& path, std::string_view text,
                       mode_t mode) {
-  // Processes that write the same file must not share a temporary file.
-  TemporaryName temporary(path.string() + "." + std::to_string(::getpid()) +
-                          ".tmp");
-  ::unlink(temporary.path().c_str());  // of a process that was killed
-  const UniqueFd file(::open(temporary.path().c_str(),
-                             O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  if (!file) CannotWrite(path, errno);
-  WriteBytes(file.get(), std::as_bytes(std::span(text)), path);
-  SyncFile(file.get(), path);
-  if (::rename(temporary.path().c_str(), path.c_str()) != 0) {
-    CannotWrite(path, errno);
-  }
-  temporary.Keep();
-  SyncDirectory(path.has_parent_path() ? path.parent_path() : fs::path("."));
+  DurableFile file(path, mode);
+  if (!file || !file.Write(text) || !file.Commit()) CannotWrite(path, errno);
 }
 
 bool IsOwnUser(uid_t owner) {

@@ -4,13 +4,17 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <sys/types.h>
 #include <sys/vfs.h>
+
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 
@@ -26,6 +30,12 @@ struct SharedBytes {
 /// Truncating a mapped file kills its readers with SIGBUS, so write such a file
 /// under another name, rename it, and never write to it again.
 std::optional<SharedBytes> MapFile(const std::filesystem::path& file);
+
+/// Returns the contents of a file, or its first `max_bytes`; nothing, with
+/// errno set, if it cannot be opened or read.
+std::optional<std::string> ReadFile(
+    const std::filesystem::path& file,
+    std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 
 /// Throws Error(kDiskFull) or Error(kStore): which file cannot be written, why
 /// (`error` is an errno value) and what to do.
@@ -46,10 +56,39 @@ void SyncFile(int fd, const std::filesystem::path& path);
 /// Throws as CannotWrite.
 void SyncDirectory(const std::filesystem::path& path);
 
-/// Replaces or creates `path` so that a crash or power cut leaves either the
-/// old file or the whole new one, and the new one is on the disk when this
-/// returns: a temporary file beside it, fsync, rename, fsync of the directory.
-/// `mode` as for open(2). Throws as CannotWrite, leaving the old file.
+/// A file that is written piece by piece and appears under its name only when
+/// it is complete and on the disk: a crash or power cut leaves the old file or
+/// the whole new one. Until then its bytes are in a temporary file beside it,
+/// whose name ends in .tmp and which the destructor removes. Functions return
+/// false, with errno set, on failure; call no more of them then. One thread.
+class DurableFile {
+ public:
+  enum class Existing { kReplace, kKeep };
+
+  /// Creates the temporary file; tests false if it cannot. `mode` as for
+  /// open(2).
+  explicit DurableFile(std::filesystem::path path, mode_t mode = 0600);
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+  ~DurableFile();
+
+  explicit operator bool() const { return static_cast<bool>(file_); }
+  [[nodiscard]] bool Write(std::span<const std::byte> bytes);
+  [[nodiscard]] bool Write(std::string_view text);
+  /// Syncs the file, renames it and syncs its directory. With kKeep, fails with
+  /// EEXIST if a file of this name exists.
+  [[nodiscard]] bool Commit(Existing existing = Existing::kReplace);
+
+ private:
+  bool Rename(Existing existing);
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;  // empty once it has its name
+  UniqueFd file_;
+};
+
+/// Replaces or creates `path` by a DurableFile. Throws as CannotWrite, leaving
+/// the old file.
 void WriteFileDurably(const std::filesystem::path& path, std::string_view text,
                       mode_t mode = 0600);
 

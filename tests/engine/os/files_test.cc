@@ -1,12 +1,11 @@
 #include "engine/os/files.h"
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -68,14 +67,65 @@ TEST_F(WriteFileTest, ReplacesTheWholeFile) {
             fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST_F(WriteFileTest, ReplacesWhatAKilledProcessLeft) {
-  std::ofstream(file_.string() + "." + std::to_string(::getpid()) + ".tmp")
-      << "half";
-
-  WriteFileDurably(file_, "whole");
-
-  EXPECT_EQ(ContentOf(file_), "whole");
+TEST_F(WriteFileTest, HidesAFileUntilItIsComplete) {
+  DurableFile file(file_, 0644);
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(file.Write("one "));
+  EXPECT_FALSE(fs::exists(file_));
+  EXPECT_TRUE(file.Write("two"));
+  EXPECT_TRUE(file.Commit());
+  EXPECT_EQ(ContentOf(file_), "one two");
   EXPECT_EQ(Names(), std::vector<std::string>{"file"});
+}
+
+TEST_F(WriteFileTest, RemovesAFileThatIsNotCommitted) {
+  {
+    DurableFile file(file_);
+    EXPECT_TRUE(file.Write("text"));
+    EXPECT_EQ(Names().size(), 1U);
+  }
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(WriteFileTest, KeepsAnExistingFile) {
+  std::ofstream(file_) << "old";
+  DurableFile file(file_);
+  ASSERT_TRUE(file.Write("new"));
+  EXPECT_FALSE(file.Commit(DurableFile::Existing::kKeep));
+  EXPECT_EQ(errno, EEXIST);
+  EXPECT_EQ(ContentOf(file_), "old");
+}
+
+TEST_F(WriteFileTest, TwoWritersDoNotDisturbEachOther) {
+  DurableFile first(file_);
+  DurableFile second(file_);
+  EXPECT_TRUE(first.Write("first"));
+  EXPECT_TRUE(second.Write("second"));
+  EXPECT_TRUE(second.Commit());
+  EXPECT_TRUE(first.Commit());
+  EXPECT_EQ(ContentOf(file_), "first");
+}
+
+TEST_F(WriteFileTest, FailsWithoutADirectory) {
+  const DurableFile file(directory_.path() / "none" / "file");
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_FALSE(file);
+}
+
+TEST_F(WriteFileTest, ReadsAFile) {
+  EXPECT_FALSE(ReadFile(file_));
+  EXPECT_EQ(errno, ENOENT);
+  std::ofstream(file_) << std::string(10'000, 'x');
+  EXPECT_EQ(ReadFile(file_), std::string(10'000, 'x'));
+  EXPECT_EQ(ReadFile(file_, 3), "xxx");
+  EXPECT_FALSE(ReadFile(directory_.path()));
+  EXPECT_EQ(errno, EISDIR);
+}
+
+TEST_F(WriteFileTest, ReadsAFileOfTheKernel) {
+  const auto text = ReadFile("/proc/self/status");
+  ASSERT_TRUE(text);
+  EXPECT_NE(text->find("VmRSS"), std::string::npos);
 }
 
 TEST_F(WriteFileTest, LeavesNothingBehindWhereItFails) {
