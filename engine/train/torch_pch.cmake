@@ -1,5 +1,5 @@
 # LibTorch's headers cost half a minute of CPU: they are compiled once, into the
-# precompiled header of this target, and every Torch room takes it from here.
+# precompiled header of this target, and every Torch module takes it from here.
 add_library(dtrain_torch_pch OBJECT ${CMAKE_CURRENT_LIST_DIR}/torch_pch.cc)
 target_link_libraries(dtrain_torch_pch PUBLIC
   dtrain_options LibTorch::cpu nlohmann_json::nlohmann_json Threads::Threads)
@@ -16,8 +16,8 @@ function(dtrain_use_torch target)
   target_precompile_headers(${target} REUSE_FROM dtrain_torch_pch)
 endfunction()
 
-# A room that includes Torch: as dtrain_room, with the precompiled header.
-function(dtrain_torch_room name)
-  dtrain_room(${name} OWN_HEADERS ${ARGN})
+# A module that includes Torch: as dtrain_module, with the precompiled header.
+function(dtrain_torch_module name)
+  dtrain_module(${name} OWN_HEADERS ${ARGN})
   dtrain_use_torch(dtrain_${name})
 endfunction()

@@ -8,9 +8,9 @@
 # in the build tree as in an installation. The precompiled Torch header of the
 # build is used by both as long as it is there.
 set(_headers "")
-foreach(_room engine/base engine/checkpoint engine/data engine/image engine/os engine/train
+foreach(_module engine/base engine/checkpoint engine/data engine/image engine/os engine/train
     engine/wire models models/nets models/ops models/own)
-  file(GLOB _found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${_room}/*.h)
+  file(GLOB _found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${_module}/*.h)
   list(APPEND _headers ${_found})
 endforeach()
 
@@ -78,6 +78,6 @@ install(FILES ${PROJECT_BINARY_DIR}/installed/model_build.json DESTINATION lib/d
 install(FILES ${_include}/model.h ${_include}/abi.h DESTINATION include/dtrain)
 foreach(_header IN LISTS _headers)
   file(RELATIVE_PATH _path ${PROJECT_SOURCE_DIR} ${_header})
-  get_filename_component(_room ${_path} DIRECTORY)
-  install(FILES ${_header} DESTINATION include/dtrain/${_room})
+  get_filename_component(_module ${_path} DIRECTORY)
+  install(FILES ${_header} DESTINATION include/dtrain/${_module})
 endforeach()

@@ -1,5 +1,5 @@
 # The headers that a file without Torch spends most of its compile time on are
-# compiled once for the rooms and once for the tests. GCC takes a precompiled
+# compiled once for the modules and once for the tests. GCC takes a precompiled
 # header only with the flags that it was made with, hence one for each.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cc CONTENT "" @ONLY)
 
