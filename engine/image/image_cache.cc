@@ -100,7 +100,7 @@ std::uint32_t EntryChecksum(const ImageCacheEntry& entry, std::uint64_t i) {
 
 bool HasPixels(const ImageCacheEntry& entry, const ImageCacheId& id,
                std::uint64_t size) {
-  if (entry.height == 0 || entry.width > kMostPixels / entry.height) {
+  if (entry.height == 0 || entry.width > kMaxPixels / entry.height) {
     return false;
   }
   const std::uint64_t bytes = std::uint64_t{entry.height} * entry.width * 3;

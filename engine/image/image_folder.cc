@@ -23,7 +23,7 @@ using FileId = std::pair<dev_t, ino_t>;
 [[noreturn]] void FailDirectory(const fs::path& path, const std::string& why) {
   throw Error(ErrorKind::kFailed, EscapeForTerminal(path.string()) +
                                       ": cannot be read: " + why +
-                                      "; check the path and its rights");
+                                      "; check the path and its permissions");
 }
 
 struct Entries {
@@ -31,8 +31,8 @@ struct Entries {
   std::vector<std::string> files;
 };
 
-// What is in a directory, each kind sorted by name; links are what they lead
-// to.
+// Returns the contents of a directory, each kind sorted by name. A link counts
+// as its target.
 Entries ReadEntries(const fs::path& path) {
   Entries entries;
   std::error_code error;
@@ -49,8 +49,8 @@ Entries ReadEntries(const fs::path& path) {
   return entries;
 }
 
-// The directories of one class, by their whole paths' bytes: so torchvision's
-// make_dataset sorts them, not by depth.
+// The directories of one class, sorted by the bytes of their paths and not by
+// depth, as torchvision's make_dataset sorts them.
 class ClassWalk {
  public:
   explicit ClassWalk(const fs::path& path) { Visit(path); }
@@ -87,7 +87,7 @@ class ClassWalk {
   }
 
   std::map<std::string, std::vector<std::string>> images_;
-  std::vector<FileId> above_;  // from the class down to where the walk is
+  std::vector<FileId> above_;  // from the class to the current directory
   std::int64_t ignored_ = 0;
 };
 

@@ -15,23 +15,22 @@ struct ImageSample {
   std::int64_t label = 0;  // index into the classes
 };
 
-/// A directory of images as torchvision's ImageFolder sees it: one directory
-/// for each class.
+/// A directory of images in the layout of torchvision's ImageFolder: one
+/// directory for each class.
 struct ImageFolder {
   std::vector<std::string> classes;  // sorted by their bytes
   std::vector<ImageSample> samples;  // by class, directory, name
-  std::int64_t ignored = 0;          // files in them of other kinds
+  std::int64_t ignored = 0;          // other files in the directories
 };
 
 /// Lists the .jpg, .jpeg and .png files of `root`, in either case and at any
-/// depth below its classes, following links but not in circles. Opens none of
-/// them. Throws Error(kFailed) that names the directory if one cannot be read,
-/// there are no classes, or a class has no image.
+/// depth below its classes. Follows links, but not in circles. Opens no file.
+/// Throws Error(kFailed) that names the directory if one cannot be read, there
+/// are no classes, or a class has no image.
 [[nodiscard]] DTRAIN_API ImageFolder
 ListImageFolder(const std::filesystem::path& root);
 
-/// Whether a file of this name is taken for an image: .jpg, .jpeg or .png, in
-/// either case.
+/// True for names that end with .jpg, .jpeg or .png, in either case.
 inline bool IsImageName(const std::string& name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {

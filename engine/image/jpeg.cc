@@ -8,7 +8,7 @@
 
 #include <turbojpeg.h>
 
-#include "engine/image/image.h"
+#include "engine/image/image_file.h"
 
 namespace dtrain {
 namespace {
@@ -35,9 +35,9 @@ JpegHeader ReadJpegHeader(tjhandle turbo, std::span<const std::uint8_t> file,
   const int status =
       tjDecompressHeader3(turbo, file.data(), file.size(), &header.width,
                           &header.height, &subsampling, &header.color_space);
-  // A subsampling that the library has no name for is still decoded.
+  // A subsampling that the library cannot name is decoded all the same.
   if (status != 0 && (header.width <= 0 || header.color_space < 0)) {
-    FailImage(what, std::string("no valid JPEG file (") +
+    FailImage(what, std::string("not a valid JPEG file (") +
                         tjGetErrorStr2(turbo) + ")");
   }
   CheckImageSize(what, static_cast<std::uint64_t>(header.height),
@@ -58,20 +58,20 @@ void DecompressJpeg(tjhandle turbo, std::span<const std::uint8_t> file,
   if (tjGetErrorCode(turbo) != TJERR_WARNING) {
     FailImage(what, "damaged JPEG data (" + fault + ")");
   }
-  // Only the first of several warnings is kept.
+  // The library keeps only the first of several warnings.
   if (fault.find(kCutShort) != std::string::npos || !JpegIsWhole(file)) {
     FailImage(what, "the JPEG data is cut short");
   }
 }
 
-// a·b/255, rounded, for a and b up to 255.
+// Returns a·b/255, rounded, for a and b up to 255.
 int MulDiv255(int a, int b) {
   const int product = a * b + 128;
   return ((product >> 8) + product) >> 8;
 }
 
-// Files hold inverted CMYK, so that what is read is the ink that is missing. In
-// the arithmetic of PIL's cmyk2rgb (src/libImaging/Convert.c).
+// JPEG files hold inverted CMYK: 255 means no ink. Uses the arithmetic of PIL's
+// cmyk2rgb (src/libImaging/Convert.c).
 void CmykToRgb(const std::vector<std::uint8_t>& cmyk, Image& image) {
   for (std::size_t i = 0; i < cmyk.size() / 4; ++i) {
     const int light = cmyk[4 * i + 3];
@@ -110,8 +110,8 @@ Image DecodeJpeg(std::span<const std::uint8_t> file, const std::string& what) {
 
 namespace {
 
-// Markers without a length behind them, besides restarts: TEM, SOI, EOI.
-bool StandsAlone(std::uint8_t marker) {
+// True for markers without a length, besides restarts: TEM, SOI, EOI.
+bool HasNoLength(std::uint8_t marker) {
   return marker == 0x01 || marker == 0xD8 || marker == kJpegEnd;
 }
 
@@ -123,7 +123,7 @@ bool IsData(std::uint8_t marker) {
 }  // namespace
 
 std::optional<JpegSegment> JpegSegments::Next() {
-  // Whatever is no marker is skipped, as libjpeg does.
+  // Bytes that are not a marker are skipped, as libjpeg does.
   while (at_ + 1 < file_.size()) {
     const std::uint8_t marker = file_[at_ + 1];
     if (file_[at_] != 0xFF || marker == 0xFF || IsData(marker)) {
@@ -131,7 +131,7 @@ std::optional<JpegSegment> JpegSegments::Next() {
       continue;
     }
     at_ += 2;
-    if (StandsAlone(marker)) return JpegSegment{.marker = marker};
+    if (HasNoLength(marker)) return JpegSegment{.marker = marker};
     if (file_.size() - at_ < 2) break;
     const std::size_t length = file_[at_] * 256u + file_[at_ + 1];
     if (length < 2 || length > file_.size() - at_) break;
@@ -159,13 +159,13 @@ constexpr std::uint32_t kShort = 3;
 constexpr std::uint32_t kLong = 4;
 constexpr std::size_t kEntrySize = 12;
 
-// The TIFF structure in EXIF data: numbers in the byte order it names.
+// The TIFF structure in EXIF data. Its first byte gives the byte order.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> bytes)
       : bytes_(bytes), is_little_(!bytes.empty() && bytes[0] == 'I') {}
 
-  // The number of `size` bytes at `at`, if there is one.
+  // Returns the number of `size` bytes at `at`; nothing beyond the end.
   std::optional<std::uint32_t> Number(std::size_t at, std::size_t size) const {
     if (at > bytes_.size() || bytes_.size() - at < size) return std::nullopt;
     std::uint32_t number = 0;
@@ -180,7 +180,7 @@ class Tiff {
   bool is_little_;
 };
 
-// The orientation in the first directory.
+// Returns the orientation in the first directory.
 std::optional<std::uint32_t> OrientationIn(const Tiff& tiff) {
   if (tiff.Number(2, 2) != 42u) return std::nullopt;
   const std::size_t directory = tiff.Number(4, 4).value_or(0);

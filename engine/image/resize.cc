@@ -13,9 +13,21 @@
 namespace dtrain {
 namespace {
 
-/// The weights of two neighbouring pixels, whole numbers of 1/2^22 as Pillow
-/// has them: high · 2^11 + low, so that 16 bits hold each half. Processors
-/// multiply and add such pairs in one step.
+// A resize is two passes: across (each row gets its new width), then down (each
+// column its new height). In a pass every result is a weighted sum of its
+// neighbours in the source; the weights form a triangle whose width grows with
+// the scale, so that reducing an image averages all its pixels.
+//
+// The result has the same bits as Pillow's (src/libImaging/Resample.c): the
+// weights are computed in double precision in Pillow's order of operations and
+// rounded to multiples of 2^-22, and the sums are integers, rounded once at the
+// end of each pass. Integer sums do not depend on their order, so the SSE2
+// loops give the same bits as the plain ones. SSE2 multiplies 16-bit numbers
+// and adds them in pairs (pmaddwd), so each weight is split into two halves of
+// 11 bits, high · 2^11 + low, and the weights of neighbouring pixels are stored
+// in pairs.
+
+// The weights of two neighbouring pixels in units of 2^-22.
 struct WeightPair {
   static constexpr int kBits = 32 - 8 - 2;
   static constexpr int kLowBits = kBits / 2;
@@ -28,24 +40,24 @@ struct WeightPair {
   }
 };
 
-/// Along one axis: which source pixels make each pixel of a result, and with
-/// which weights.
+// For each pixel of a result along one axis: its source pixels and their
+// weights.
 class ResampleTaps {
  public:
-  /// For the pixels [begin, begin + count) of `source` pixels resized to
-  /// `result`. REQUIRES: source ≥ 1; 0 ≤ begin ≤ begin + count ≤ result.
+  // For the pixels [begin, begin + count) of `source` pixels resized to
+  // `result`. REQUIRES: source ≥ 1; 0 ≤ begin ≤ begin + count ≤ result.
   ResampleTaps(std::int64_t source, std::int64_t result, std::int64_t begin,
                std::int64_t count);
 
   std::size_t size() const { return spans_.size(); }
-  /// The first source pixel of the i-th result, how many there are, and their
-  /// weights; of an odd number, the last pair's second is 0.
+  // The first source pixel of the i-th result, their number, and their weights;
+  // for an odd number, the second weight of the last pair is 0.
   std::int64_t first(std::size_t i) const { return spans_[i].first; }
   std::int64_t count(std::size_t i) const { return spans_[i].count; }
   const WeightPair* weights(std::size_t i) const {
     return pairs_.data() + spans_[i].pair;
   }
-  /// The source pixels [first, end) that any of the results needs.
+  // The source pixels [first, end) of all results.
   std::int64_t first() const { return spans_.front().first; }
   std::int64_t end() const { return spans_.back().first + spans_.back().count; }
 
@@ -62,9 +74,8 @@ class ResampleTaps {
   std::vector<WeightPair> pairs_;
 };
 
-// The order of the operations is Pillow's (precompute_coeffs and
-// normalize_coeffs_8bpc of src/libImaging/Resample.c), for the sake of the
-// bits.
+// Pillow's precompute_coeffs and normalize_coeffs_8bpc, in their order of
+// operations.
 ResampleTaps::ResampleTaps(std::int64_t source, std::int64_t result,
                            std::int64_t begin, std::int64_t count) {
   const double scale =
@@ -104,34 +115,18 @@ void ResampleTaps::AddWeights(const std::vector<double>& raw) {
   }
 }
 
-/// Pixels to read, `stride` bytes from row to row, the row numbered `first` at
-/// `pixels`.
+// Pixels to read, with `stride` bytes from row to row; `pixels` points to the
+// row with the number `first`.
 struct PixelRows {
   const std::uint8_t* pixels = nullptr;
   std::size_t stride = 0;
   std::int64_t first = 0;
 };
 
-// The inner loops of a resize. Where the processor has SSE2 (all of x86-64)
-// they take its instructions; the result is the same to the bit.
-
-/// Resamples each of `rows` rows of RGB pixels across, into rows of taps.size()
-/// pixels, one behind the other.
-void ResampleAcross(const PixelRows& from, std::int64_t rows,
-                    const ResampleTaps& taps, std::uint8_t* to);
-
-/// Resamples rows of `bytes` bytes down, into taps.size() rows, one behind the
-/// other.
-void ResampleDown(const PixelRows& from, std::size_t bytes,
-                  const ResampleTaps& taps, std::uint8_t* to);
-
-#if defined(__SSE2__)
-#endif
-
 constexpr std::int32_t kHalf = 1 << (WeightPair::kBits - 1);
 
-// The weighted sum of `count` bytes, `step` bytes from one to the next. Weights
-// that were rounded up can exceed 1 by a little.
+// Returns the weighted sum of `count` bytes that are `step` bytes apart.
+// Rounded weights can add up to slightly more than 1.
 std::uint8_t WeightedSum(const std::uint8_t* from, std::size_t step,
                          const WeightPair* weights, std::int64_t count) {
   std::int32_t sum = kHalf;
@@ -141,7 +136,7 @@ std::uint8_t WeightedSum(const std::uint8_t* from, std::size_t step,
   return static_cast<std::uint8_t>(std::min(sum >> WeightPair::kBits, 255));
 }
 
-// The bytes [begin, bytes) of one row.
+// Computes the bytes [begin, bytes) of one row.
 void DownBytes(const std::uint8_t* from, std::size_t stride,
                const WeightPair* weights, std::int64_t count, std::size_t begin,
                std::size_t bytes, std::uint8_t* to) {
@@ -193,7 +188,7 @@ __m128i LoadFour(const std::uint8_t* from) {
   return _mm_cvtsi32_si128(bytes);
 }
 
-// The same as AcrossRow, but reads one byte behind the last pixel.
+// AcrossRow with SSE2; reads one byte beyond the last pixel.
 void AcrossRowFast(const std::uint8_t* from, const ResampleTaps& taps,
                    std::uint8_t* to) {
   const __m128i zero = _mm_setzero_si128();
@@ -218,7 +213,7 @@ void AcrossRowFast(const std::uint8_t* from, const ResampleTaps& taps,
   }
 }
 
-// Sixteen bytes of one row.
+// Computes sixteen bytes of one row.
 void DownSixteen(const std::uint8_t* from, std::size_t stride,
                  const WeightPair* weights, std::int64_t count,
                  std::uint8_t* to) {
@@ -247,6 +242,8 @@ void DownSixteen(const std::uint8_t* from, std::size_t stride,
 
 #endif
 
+// Resamples each of `rows` rows of RGB pixels across, into rows of taps.size()
+// pixels, one after the other.
 void ResampleAcross(const PixelRows& from, std::int64_t rows,
                     const ResampleTaps& taps, std::uint8_t* to) {
   const std::uint8_t* row = from.pixels;
@@ -265,6 +262,8 @@ void ResampleAcross(const PixelRows& from, std::int64_t rows,
   }
 }
 
+// Resamples rows of `bytes` bytes down, into taps.size() rows, one after the
+// other.
 void ResampleDown(const PixelRows& from, std::size_t bytes,
                   const ResampleTaps& taps, std::uint8_t* to) {
   for (std::size_t i = 0; i < taps.size(); ++i, to += bytes) {
@@ -287,7 +286,7 @@ void ResampleDown(const PixelRows& from, std::size_t bytes,
          box.top <= height - box.height && box.left <= width - box.width;
 }
 
-// Rows [taps.first(), taps.end()) of the crop, resampled across.
+// Returns the rows [down.first(), down.end()) of the crop, resampled across.
 std::vector<std::uint8_t> AcrossRows(const ImageView& from, const Box& crop,
                                      const ResampleTaps& across,
                                      const ResampleTaps& down) {
@@ -319,7 +318,7 @@ Image ResizeBilinear(const ImageView& from, const Box& crop,
   std::vector<std::uint8_t> rows;
   PixelRows narrowed{from.row(crop.top) + 3 * (crop.left + window.left),
                      from.stride()};
-  // A side that keeps its length keeps its pixels.
+  // A width that stays the same needs no pass across.
   if (crop.width != width) {
     rows = AcrossRows(from, crop, across, down);
     narrowed = {rows.data(), result.stride(), down.first()};

@@ -13,8 +13,7 @@ namespace {
 
 constexpr int kCropAttempts = 10;
 
-// Python's round: halves go to the even neighbour, the default mode of the
-// floating-point unit.
+// Python's round: halves go to the even neighbour, the default rounding mode.
 std::int64_t RoundHalfEven(double value) {
   return static_cast<std::int64_t>(std::nearbyint(value));
 }
@@ -24,7 +23,7 @@ struct Sides {
   std::int64_t width;
 };
 
-// What torchvision's Resize(shorter) makes of the sides.
+// Returns the sides after torchvision's Resize(shorter).
 Sides ResizedSides(const ImageView& image, std::int64_t shorter) {
   const std::int64_t now = std::min(image.height, image.width);
   const auto resized = [&](std::int64_t side) {
@@ -36,7 +35,7 @@ Sides ResizedSides(const ImageView& image, std::int64_t shorter) {
   return {resized(image.height), resized(image.width)};
 }
 
-// A side of which torchvision's CenterCrop takes the middle `crop` pixels.
+// One side of torchvision's CenterCrop: the middle `crop` pixels.
 struct CenterSide {
   CenterSide(std::int64_t side, std::int64_t crop)
       : from(side > crop ? RoundHalfEven(static_cast<double>(side - crop) / 2)
@@ -45,11 +44,11 @@ struct CenterSide {
         count(std::min(side, crop)) {}
 
   std::int64_t from;     // the first pixel taken
-  std::int64_t padding;  // the black ones before it
+  std::int64_t padding;  // black pixels before it
   std::int64_t count;
 };
 
-// As much of the middle as the range of ratios allows.
+// Returns the largest box in the middle whose ratio is in the range.
 Box FallbackCrop(std::int64_t height, std::int64_t width,
                  const CropRange& range) {
   const auto high = static_cast<double>(height);
@@ -60,7 +59,7 @@ Box FallbackCrop(std::int64_t height, std::int64_t width,
   } else if (wide / high > range.most_ratio) {
     box.width = RoundHalfEven(high * range.most_ratio);
   }
-  // Of an image one pixel high or wide, rounding may ask for one too many.
+  // For an image one pixel high or wide, rounding can give one pixel too many.
   box.height = std::clamp<std::int64_t>(box.height, 1, height);
   box.width = std::clamp<std::int64_t>(box.width, 1, width);
   box.top = (height - box.height) / 2;
@@ -131,7 +130,7 @@ Image Grayed(Image image) {
 void NormalizeInto(const Image& image, bool flip,
                    std::span<const ChannelScale> scales, float* chw) {
   assert(scales.size() == 3);
-  // A channel has 256 values: looked up they are the same numbers, sooner.
+  // A channel has only 256 values: a table is faster and gives the same bits.
   std::array<std::array<float, 256>, 3> values;
   for (std::size_t c = 0; c < 3; ++c) {
     for (std::size_t pixel = 0; pixel < 256; ++pixel) {
