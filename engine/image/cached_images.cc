@@ -22,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How soon it is noticed that another process has made the file, or died of it.
-constexpr std::chrono::milliseconds kPatience(500);
-// Who loads batches goes first where there are too few cores for all.
+// Interval of looking whether another process has built the file, or died.
+constexpr std::chrono::milliseconds kRetryInterval(500);
+// Threads that load batches have priority where cores are few.
 constexpr int kNiceness = 10;
 
 std::string Named(const fs::path& file) {
@@ -57,69 +57,66 @@ CachedImages::~CachedImages() {
 }
 
 ImageView CachedImages::View(std::size_t sample, Image& room) {
-  Start();
+  std::call_once(started_, [this] { StartThread(); });
   if (const auto* file = file_.load(std::memory_order_acquire)) {
     const ImageCacheFile::Found found = file->Find(sample);
     if (found.state == ImageCacheFile::State::kPixels) return found.image;
-    if (found.state == ImageCacheFile::State::kDamaged) WarnOfDamage();
+    if (found.state == ImageCacheFile::State::kDamaged) RebuildDamaged(sample);
   }
-  room = Decoded(sample);
-  auto* build = build_.load(std::memory_order_acquire);
-  if (build != nullptr && build->Claim(sample)) build->Put(sample, room);
+  room = Decode(sample);
   return room;
 }
 
 bool CachedImages::WaitUntilMade() {
-  Start();
+  std::call_once(started_, [this] { StartThread(); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return over_; });
   return file_.load(std::memory_order_acquire) != nullptr;
 }
 
-Image CachedImages::Decoded(std::size_t sample) const {
+Image CachedImages::Decode(std::size_t sample) const {
   return ShrunkTo(ReadImage(folder_->samples[sample].path), options_.side);
 }
 
-void CachedImages::Start() {
-  std::call_once(started_, [this] {
-    const SignalsBlocked blocked;
-    try {
-      thread_ = std::thread([this] { Prepare(); });
-    } catch (const std::system_error& error) {
-      GoWithout(error.what());
-    }
-  });
-}
-
-void CachedImages::Prepare() {
-  // Of this thread and those that it starts.
-  [[maybe_unused]] const int niceness = ::nice(kNiceness);
+void CachedImages::StartThread() {
+  const SignalsBlocked blocked;
   try {
-    if (options_.file.empty()) {
-      throw Error(ErrorKind::kFailed, "HOME names no directory for it");
-    }
-    if (const auto id = Identify()) OpenOrMake(*id);
-    Over();
-  } catch (const std::exception& error) {
-    GoWithout(error.what());
+    thread_ = std::thread([this] { Prepare(); });
+  } catch (const std::system_error& error) {
+    GiveUp(error.what());
   }
 }
 
-void CachedImages::GoWithout(const std::string& why) {
+void CachedImages::Prepare() {
+  // For this thread and those that it starts.
+  [[maybe_unused]] const int niceness = ::nice(kNiceness);
+  try {
+    if (options_.file.empty()) {
+      throw Error(ErrorKind::kFailed,
+                  "HOME is not set, so no directory for it is known");
+    }
+    if (const auto id = Identify()) OpenOrBuild(*id);
+    EndPreparation();
+  } catch (const std::exception& error) {
+    GiveUp(error.what());
+  }
+}
+
+void CachedImages::GiveUp(const std::string& why) {
   options_.listener.warn(
       "image cache: " + why +
       "; the images are decoded from their files each time (XDG_CACHE_HOME "
-      "says where the cache is, 'image_cache: 0' does without)");
-  Over();
+      "sets the directory of the cache, 'image_cache: 0' turns it off)");
+  EndPreparation();
 }
 
-void CachedImages::Over() {
+void CachedImages::EndPreparation() {
   const std::lock_guard lock(mutex_);
   over_ = true;
   changed_.notify_all();
 }
 
-// It takes a look at every file: seconds for a million of them.
+// Calls stat for every file: seconds for a million of them.
 std::optional<ImageCacheId> CachedImages::Identify() const {
   FileSetKey key;
   for (const ImageSample& sample : folder_->samples) {
@@ -131,74 +128,89 @@ std::optional<ImageCacheId> CachedImages::Identify() const {
                       .side = static_cast<std::uint32_t>(options_.side)};
 }
 
-void CachedImages::OpenOrMake(const ImageCacheId& id) {
+void CachedImages::OpenOrBuild(const ImageCacheId& id) {
   while (!stopped()) {
     if (Open(id)) return;
-    made_ =
-        ImageCacheBuild::Begin(options_.file, id, [this] { return stopped(); });
-    if (made_) return Make(id);
-    // Another process makes it. Until then we do without.
+    if (const auto builder = ImageCacheBuilder::Begin(options_.file, id)) {
+      // Another process may have finished it just before the lock was released.
+      if (!Open(id)) Build(*builder, id);
+      return;
+    }
+    // Another process builds it.
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kPatience, [this] { return stopped(); });
+    changed_.wait_for(lock, kRetryInterval, [this] { return stopped(); });
   }
 }
 
 bool CachedImages::Open(const ImageCacheId& id) {
-  opened_ = ImageCacheFile::Open(options_.file, id);
+  ImageCacheFile::Opened opened = ImageCacheFile::Open(options_.file, id);
+  if (opened.damaged && !std::exchange(damage_reported_, true)) {
+    options_.listener.warn(Named(options_.file) +
+                           ": is damaged; rebuilding it");
+  }
+  if (opened.file && damaged_ &&
+      opened.file->Find(damaged_sample_).state ==
+          ImageCacheFile::State::kDamaged) {
+    // Still the damaged file: no other process has replaced it.
+    std::error_code ignored;
+    fs::remove(options_.file, ignored);
+    return false;
+  }
+  opened_ = std::move(opened.file);
   file_.store(opened_.get(), std::memory_order_release);
   return opened_ != nullptr;
 }
 
-void CachedImages::Make(const ImageCacheId& id) {
-  // Another may have finished it just before we got the lock.
-  if (Open(id)) return made_->Discard();
-  options_.listener.say(Named(options_.file) + ": is being made, of " +
+void CachedImages::Build(ImageCacheBuilder& builder, const ImageCacheId& id) {
+  options_.listener.say(Named(options_.file) + ": building it from " +
                         std::to_string(id.count) + " images");
-  build_.store(made_.get(), std::memory_order_release);
-  MakeInThreads();
-  if (stopped() && !made_->failed()) return;  // who comes next goes on
-  try {
-    made_->Finish();
-  } catch (const Error&) {
-    made_->Discard();
-    throw;
+  next_ = 0;
+  {
+    std::vector<std::jthread> others;
+    for (int i = 1; i < options_.threads; ++i) {
+      try {
+        others.emplace_back([&] { PutImages(builder); });
+      } catch (const std::system_error&) {
+        break;  // continue with fewer threads
+      }
+    }
+    PutImages(builder);
   }
+  if (stopped() && !builder.failed()) return;
+  builder.Finish();
   if (!Open(id)) return;
   options_.listener.say(
-      Named(options_.file) + ": is made, " +
+      Named(options_.file) + ": built, " +
       FormatBytes(static_cast<std::int64_t>(opened_->size())));
 }
 
-void CachedImages::MakeInThreads() {
-  std::vector<std::jthread> others;
-  for (int i = 1; i < options_.threads; ++i) {
+void CachedImages::PutImages(ImageCacheBuilder& builder) {
+  while (!stopped() && !builder.failed()) {
+    const std::size_t sample = next_.fetch_add(1);
+    if (sample >= folder_->samples.size()) return;
     try {
-      others.emplace_back([this] { MakeImages(); });
-    } catch (const std::system_error&) {
-      break;  // fewer will do
-    }
-  }
-  MakeImages();
-}
-
-void CachedImages::MakeImages() {
-  while (!stopped()) {
-    const std::optional<std::size_t> sample = made_->ClaimNext();
-    if (!sample) return;
-    try {
-      made_->Put(*sample, Decoded(*sample));
+      builder.Put(sample, Decode(sample));
     } catch (const std::exception&) {
-      made_->PutUnreadable(*sample);
+      builder.PutUnreadable(sample);
     }
   }
 }
 
-void CachedImages::WarnOfDamage() {
-  std::call_once(damage_said_, [this] {
-    options_.listener.warn(
-        Named(options_.file) +
-        ": is damaged; what is damaged of it is decoded from the images' files "
-        "instead (delete it to have it made anew)");
+// The thread that opened the file has ended, or is about to.
+void CachedImages::RebuildDamaged(std::size_t sample) {
+  std::call_once(rebuilt_, [&] {
+    thread_.join();
+    options_.listener.warn(Named(options_.file) +
+                           ": is damaged; rebuilding it, the images are "
+                           "decoded from their files meanwhile");
+    file_.store(nullptr, std::memory_order_release);
+    damaged_ = std::move(opened_);
+    damaged_sample_ = sample;
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = false;
+    }
+    StartThread();
   });
 }
 

@@ -17,36 +17,36 @@
 
 namespace dtrain {
 
-class ImageCacheBuild;
+class ImageCacheBuilder;
 class ImageCacheFile;
 struct ImageCacheId;
 struct ImageFolder;
 
-/// Where the shrunk images of the folder `root` are kept under `cache`: one
-/// file for each side, which is made anew when the folder's files change. Empty
-/// if `cache` is.
+/// Returns the file under `cache` that holds the shrunk images of the folder
+/// `root`: one for each side, rebuilt when the folder's files change. Empty if
+/// `cache` is.
 DTRAIN_API std::filesystem::path ImageCachePath(
     const std::filesystem::path& cache, const std::filesystem::path& root,
     std::int64_t side);
 
-/// What is told of a cache.
+/// Callbacks for notices about a cache. Any thread.
 struct ImageCacheListener {
   std::function<void(const std::string&)> say = [](const std::string&) {};
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
 /// The images of a folder, each shrunk so that its shorter side has `side`
-/// pixels, from a file that all trials share. As long as that file is not
-/// there, or where it is damaged, an image is decoded and shrunk anew: the
-/// pixels are the same. If nobody else makes the file, threads of our own do,
-/// in the background, and take what is decoded meanwhile; they begin at the
-/// first View. Any thread.
+/// pixels, from a file that all trials share. While that file is missing, an
+/// image is decoded and shrunk at each use: the pixels are the same. Unless
+/// another process builds the file, threads of this object build it in the
+/// background, from the first View on. A damaged file is reported, rebuilt
+/// once, and never used for an image whose checksum differs. Any thread.
 class DTRAIN_API CachedImages {
  public:
   struct Options {
-    std::filesystem::path file;  // empty: there is no place for it
+    std::filesystem::path file;  // empty: no cache directory is known
     std::int64_t side = 256;
-    int threads = 1;  // that make the file; at least one
+    int threads = 1;  // that build the file; at least one
     ImageCacheListener listener;
   };
 
@@ -55,39 +55,43 @@ class DTRAIN_API CachedImages {
   CachedImages(const CachedImages&) = delete;
   CachedImages& operator=(const CachedImages&) = delete;
 
-  /// The pixels of a sample: in the cache, or in `room`, and good as long as
-  /// both. Throws what ReadImage throws.
+  /// Returns the pixels of a sample, which are in the cache or in `room`; valid
+  /// as long as both live. Throws what ReadImage throws.
   ImageView View(std::size_t sample, Image& room);
 
-  /// Waits until the cache is there, or there will be none. Whether it is.
+  /// Waits until the cache is built, or cannot be. Returns true if it is.
   bool WaitUntilMade();
 
  private:
-  Image Decoded(std::size_t sample) const;
-  void Start();
+  Image Decode(std::size_t sample) const;
+  void StartThread();
   void Prepare();
   std::optional<ImageCacheId> Identify() const;
-  void OpenOrMake(const ImageCacheId& id);
+  void OpenOrBuild(const ImageCacheId& id);
   bool Open(const ImageCacheId& id);
-  void Make(const ImageCacheId& id);
-  void MakeInThreads();
-  void MakeImages();
-  void WarnOfDamage();
-  void GoWithout(const std::string& why);
-  void Over();
+  void Build(ImageCacheBuilder& builder, const ImageCacheId& id);
+  void PutImages(ImageCacheBuilder& builder);
+  void RebuildDamaged(std::size_t sample);
+  void GiveUp(const std::string& why);
+  void EndPreparation();
   bool stopped() const { return stop_.load(std::memory_order_relaxed); }
 
   const std::shared_ptr<const ImageFolder> folder_;
   const Options options_;
   std::once_flag started_;
+  std::once_flag rebuilt_;
   std::atomic<bool> stop_{false};
-  std::once_flag damage_said_;
 
-  // Set once each, by the thread that prepares; then seen by all.
+  // Set by the thread that prepares; then read by all.
   std::unique_ptr<const ImageCacheFile> opened_;
-  std::unique_ptr<ImageCacheBuild> made_;
+  bool damage_reported_ = false;
   std::atomic<const ImageCacheFile*> file_{nullptr};
-  std::atomic<ImageCacheBuild*> build_{nullptr};
+  std::atomic<std::size_t> next_{0};  // image to be decoded for the cache
+
+  // Set before the thread is started again for a rebuild. Views into the old
+  // file stay valid.
+  std::unique_ptr<const ImageCacheFile> damaged_;
+  std::size_t damaged_sample_ = 0;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -68,8 +68,8 @@ TEST_P(CachedImagesTest, GivesTheSamePixelsBeforeItIsMadeAndAfter) {
   ASSERT_TRUE(images->WaitUntilMade());
   EXPECT_EQ(FromCache(*images), 4);
   EXPECT_THAT(warned_, IsEmpty());
-  EXPECT_THAT(said_, ElementsAre(HasSubstr("is being made, of 4 images"),
-                                 HasSubstr("is made, ")));
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("building it from 4 images"),
+                                 HasSubstr("built, ")));
 }
 
 TEST_P(CachedImagesTest, IsReadByManyWhileItIsMade) {
@@ -160,17 +160,59 @@ TEST_F(CachedImagesTest, RefusesAnImageThatCannotBeReadEachTime) {
   EXPECT_THAT(warned_, IsEmpty());
 }
 
-TEST_F(CachedImagesTest, DecodesWhatIsDamagedAndSaysSoOnce) {
+TEST_F(CachedImagesTest, RebuildsADamagedIndexWithANotice) {
   Images()->WaitUntilMade();
   std::string bytes = BytesOfFile(file_);
   bytes[EntryOffset(1)] ^= 1;
-  bytes[EntryOffset(2)] ^= 1;
   WriteBytes(file_, bytes);
   const auto images = Images();
   ASSERT_TRUE(images->WaitUntilMade());
-  EXPECT_EQ(FromCache(*images), 2);
-  EXPECT_EQ(FromCache(*images), 2);
-  EXPECT_THAT(warned_, ElementsAre(HasSubstr("is damaged")));
+  EXPECT_EQ(FromCache(*images), 4);
+  EXPECT_THAT(warned_, ElementsAre(HasSubstr("is damaged; rebuilding it")));
+}
+
+TEST_F(CachedImagesTest, RebuildsDamagedPixelsWithANotice) {
+  Images()->WaitUntilMade();
+  std::string bytes = BytesOfFile(file_);
+  bytes.back() ^= 1;
+  WriteBytes(file_, bytes);
+  const auto images = Images();
+  ASSERT_TRUE(images->WaitUntilMade());
+  EXPECT_LT(FromCache(*images), 4);
+  ASSERT_TRUE(images->WaitUntilMade());
+  EXPECT_EQ(FromCache(*images), 4);
+  EXPECT_THAT(warned_, ElementsAre(HasSubstr("is damaged; rebuilding it")));
+}
+
+// The first view of the damaged pixels is of the second object.
+TEST_F(CachedImagesTest, IsRebuiltByOneOfTwo) {
+  Images()->WaitUntilMade();
+  std::string bytes = BytesOfFile(file_);
+  bytes.back() ^= 1;
+  WriteBytes(file_, bytes);
+  const auto first = Images();
+  const auto second = Images();
+  ASSERT_TRUE(first->WaitUntilMade());
+  ASSERT_TRUE(second->WaitUntilMade());
+  said_.clear();
+  for (const auto& images : {first.get(), second.get()}) {
+    EXPECT_LT(FromCache(*images), 4);
+    ASSERT_TRUE(images->WaitUntilMade());
+    EXPECT_EQ(FromCache(*images), 4);
+  }
+  EXPECT_EQ(said_.size(), 2u) << "building, and built, once";
+  EXPECT_EQ(warned_.size(), 2u);
+}
+
+TEST_F(CachedImagesTest, LeavesNothingOfAStoppedBuild) {
+  for (int i = 0; i < 200; ++i) Put(std::to_string(i) + ".jpg", "420.jpg");
+  folder_ = List();
+  {
+    const auto images = Images();
+    Image room;
+    (void)images->View(0, room);
+  }
+  EXPECT_FALSE(fs::exists(Part()));
 }
 
 TEST_F(CachedImagesTest, ReplacesWhatIsNoCache) {

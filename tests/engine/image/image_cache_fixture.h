@@ -52,19 +52,17 @@ class ImageCacheFixture {
     return {.key = 7, .count = folder_->samples.size(), .side = kSide};
   }
   /// Puts the first `count` images.
-  void PutImages(ImageCacheBuild& build, std::size_t count) const {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (build.Claim(i)) build.Put(i, Expected(i));
-    }
+  void PutImages(ImageCacheBuilder& builder, std::size_t count) const {
+    for (std::size_t i = 0; i < count; ++i) builder.Put(i, Expected(i));
   }
-  std::unique_ptr<ImageCacheBuild> Begin() const {
-    return ImageCacheBuild::Begin(file_, Id(), [] { return false; });
+  std::unique_ptr<ImageCacheBuilder> Begin() const {
+    return ImageCacheBuilder::Begin(file_, Id());
   }
-  /// A whole cache of them.
+  /// A complete cache of them.
   void Make() const {
-    const auto build = Begin();
-    PutImages(*build, folder_->samples.size());
-    build->Finish();
+    const auto builder = Begin();
+    PutImages(*builder, folder_->samples.size());
+    builder->Finish();
   }
   std::filesystem::path Part() const { return file_.string() + ".part"; }
 
