@@ -244,8 +244,8 @@ int Rehearse(const ExperimentConfig& config, const std::string& library,
       {{"context", std::filesystem::absolute(context).string()}},
       Clock::System());
   RehearsalFindings findings;
-  const RunResult result = RunExperiment(store, id, test, {.library = library},
-                                         findings, Clock::System());
+  const RunResult result =
+      RunExperiment(store, id, test, {.library = library}, findings);
   if (json) {
     PrintJson(findings.Json(result));
   } else if (findings.Passed(result)) {

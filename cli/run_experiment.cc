@@ -12,6 +12,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -28,6 +29,7 @@
 #include "engine/context/stored_context.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
+#include "engine/process/local_launcher.h"
 #include "engine/run/runner.h"
 
 // `-d` forks before the process has a thread, a lock or an open database, none
@@ -160,14 +162,34 @@ int RunHere(const StoreLayout& layout, const Recording& record,
       RunExperiment(store, id, config,
                     {.timeout = request.timeout,
                      .disk_wait = request.disk_wait,
-                     .detached = request.detach,
-                     .library = own ? own->file.string() : "",
-                     .make_launcher = request.make_launcher},
-                    *reporter, Clock::System());
+                     .library = own ? own->file.string() : ""},
+                    *reporter, request.detach, request.make_launcher);
   return ReportResult(store, result, config, request, globals);
 }
 
 }  // namespace
+
+RunResult RunExperiment(Store& store, std::int64_t id,
+                        const ExperimentConfig& config,
+                        const RunOptions& options, Reporter& reporter,
+                        bool detached, const MakeLauncher& make_launcher) {
+  const Clock clock = Clock::System();
+  ExperimentRunner runner(store, id, config, clock);
+  const bool on_gpus = !runner.slots().gpus.empty();
+  LocalLauncherOptions local{
+      .experiment = id,
+      .slots = runner.slots(),
+      .layout = store.layout(),
+      .host = IsCommand(config) ? FindCommandHost() : FindTrialHost(),
+      .environment = config.environment.For(on_gpus),
+      .inherited = runner.trials_lock(),
+      .clock = clock,
+      .ignore_hangup = detached};
+  const std::unique_ptr<Launcher> launcher =
+      make_launcher ? make_launcher(std::move(local))
+                    : std::make_unique<LocalLauncher>(std::move(local));
+  return runner.Run(*launcher, options, reporter);
+}
 
 int RunRecorded(const StoreLayout& layout, const Recording& record,
                 const ExperimentConfig& config, RunRequest& request,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "cli/commands.h"
 #include "engine/base/clock.h"
 #include "engine/config/findings.h"
+#include "engine/process/local_launcher.h"
 #include "engine/report/expression.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
@@ -39,6 +41,10 @@ struct RunConclusion {
   bool met = true;  // else the exit code is that of --require
 };
 
+/// Makes the launcher of a run; a LocalLauncher if empty.
+using MakeLauncher =
+    std::function<std::unique_ptr<Launcher>(LocalLauncherOptions options)>;
+
 /// RunFlags, checked before anything is created.
 struct RunRequest {
   bool detach = false;
@@ -49,7 +55,7 @@ struct RunRequest {
   std::vector<Comparison> requirements;
   std::optional<Duration> timeout;
   std::optional<Duration> disk_wait;  // see RunOptions
-  MakeLauncher make_launcher;         // see RunOptions
+  MakeLauncher make_launcher;
   // None: nothing is to be said.
   std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
       conclude;

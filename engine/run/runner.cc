@@ -7,11 +7,9 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/os/process.h"
-#include "engine/process/local_launcher.h"
 #include "engine/process/mps.h"
 #include "engine/ranks/rank_memory.h"
 #include "engine/run/experiment.h"
-#include "engine/run/runner_lock.h"
 #include "engine/slots/cpu_precision.h"
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"
@@ -23,16 +21,16 @@
 namespace dtrain {
 namespace {
 
-// A trial whose runner died ends within two seconds, its host sees to that.
+// The trial host ends a trial whose runner died within two seconds.
 constexpr Duration kSurvivorsLimit = std::chrono::seconds(4);
 constexpr Duration kGpuSearchLimit = std::chrono::seconds(10);
 
-// The processes of a trial. A command starts those that it wants by itself.
+// Number of processes of a trial. A command is one, which may start others.
 std::int64_t RanksOf(const ExperimentConfig& config, const SlotPlan& plan) {
   return IsCommand(config) ? 1 : plan.slots_per_trial;
 }
 
-// Of each of so many processes, which share out the trial's slots.
+// Intra-op threads of each of a trial's processes, which share its slots.
 std::int64_t ThreadsOf(const SlotPlan& plan, std::int64_t ranks) {
   return plan.threads * plan.slots_per_trial / ranks;
 }
@@ -45,13 +43,7 @@ void RequireRanks(std::int64_t ranks) {
                   std::to_string(kMaxRanks) + "; lower it");
 }
 
-std::unique_ptr<Launcher> LauncherFor(const RunOptions& options,
-                                      LocalLauncherOptions local) {
-  if (options.make_launcher) return options.make_launcher(std::move(local));
-  return std::make_unique<LocalLauncher>(std::move(local));
-}
-
-// It was whole when the experiment was recorded.
+// Throws if the experiment was recorded with a context that is now missing.
 void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
   const std::filesystem::path context = layout.Context(detail.row.id);
   std::error_code error;
@@ -62,12 +54,12 @@ void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
   throw Error(ErrorKind::kStore,
               context.string() +
                   ": is missing, and the experiment's trials need it; restore "
-                  "it from a backup, or create the experiment anew");
+                  "it from a backup, or create the experiment again");
 }
 
-// The experiment's own directory where checkpoint_storage named one, else
-// empty. Throws Error(kStore) where nothing can be written there, or it belongs
-// to a store of which this is a copy.
+// Returns the experiment's own directory in its checkpoint_storage, or empty if
+// it has none. Throws Error(kStore) if that cannot be written, or belongs to a
+// store of which this is a copy.
 std::filesystem::path StorageOf(const Store& store,
                                 const ExperimentDetail& detail) {
   if (detail.storage.empty()) return {};
@@ -77,6 +69,24 @@ std::filesystem::path StorageOf(const Store& store,
   if (why.empty()) why = WhyNotOurs(store, root);
   if (!why.empty()) throw Error(ErrorKind::kStore, why);
   ClaimStorage(store, root);
+  return storage;
+}
+
+ExperimentDetail DetailOf(const Store& store, std::int64_t id) {
+  auto detail = store.Experiment(id);
+  if (detail) return *std::move(detail);
+  throw Error(ErrorKind::kNotFound,
+              "there is no experiment " + std::to_string(id) +
+                  "; `dtrain list -a` shows those there are");
+}
+
+// Checks the files of the experiment and makes the directory of its trials.
+// Returns StorageOf.
+std::filesystem::path PrepareFiles(const Store& store,
+                                   const ExperimentDetail& detail) {
+  CheckContext(store.layout(), detail);
+  std::filesystem::path storage = StorageOf(store, detail);
+  MakeDurableDirectories(store.layout().Trials(detail.row.id));
   return storage;
 }
 
@@ -186,81 +196,70 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
   return id;
 }
 
-RunResult RunExperiment(Store& store, std::int64_t id,
-                        const ExperimentConfig& config,
-                        const RunOptions& options, Reporter& reporter,
-                        Clock clock) {
-  const auto detail = store.Experiment(id);
-  if (!detail) {
-    throw Error(ErrorKind::kNotFound,
-                "there is no experiment " + std::to_string(id) +
-                    "; `dtrain list -a` shows those there are");
-  }
-  CheckContext(store.layout(), *detail);
-  const std::filesystem::path storage = StorageOf(store, *detail);
-  MakeDurableDirectories(store.layout().Trials(id));
-  const RunnerLock lock = RunnerLock::Take(store.layout().RunnerLock(id));
-  const std::string boot_id = BootId();
-  const TrialsLock trials =
-      TrialsLock::Take(store.layout().TrialsLock(id), store.Trials(id), boot_id,
-                       kSurvivorsLimit);
+ExperimentRunner::ExperimentRunner(Store& store, std::int64_t id,
+                                   ExperimentConfig config, Clock clock)
+    : store_(store),
+      config_(std::move(config)),
+      clock_(std::move(clock)),
+      detail_(DetailOf(store, id)),
+      storage_(PrepareFiles(store, detail_)),
+      lock_(RunnerLock::Take(store.layout().RunnerLock(id))),
+      boot_id_(BootId()),
+      trials_lock_(TrialsLock::Take(store.layout().TrialsLock(id),
+                                    store.Trials(id), boot_id_,
+                                    kSurvivorsLimit)),
+      slots_(PlanExperimentSlots(config_)) {
   KeepReserve(store.layout());
-  const SlotPlan plan = PlanExperimentSlots(config);
-  const nlohmann::json recorded =
-      detail->provenance.value("slots", nlohmann::json::object());
-  // An experiment of an earlier version goes on with the processes it had.
-  const std::int64_t ranks =
-      recorded.contains("ranks") ? RanksOf(config, plan) : 1;
-  std::int64_t threads = ThreadsOf(plan, ranks);
-  if (plan.gpus.empty()) threads = recorded.value("threads", threads);
+}
 
-  const auto launcher = LauncherFor(
-      options, {.experiment = id,
-                .slots = plan,
-                .layout = store.layout(),
-                .host = IsCommand(config) ? FindCommandHost() : FindTrialHost(),
-                .environment = config.environment.For(!plan.gpus.empty()),
-                .inherited = trials.fd(),
-                .clock = clock,
-                .ignore_hangup = options.detached});
-  const ExperimentRow& row = detail->row;
+RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
+                                Reporter& reporter) {
+  const nlohmann::json recorded =
+      detail_.provenance.value("slots", nlohmann::json::object());
+  // An experiment of an earlier version keeps its one process a trial.
+  const std::int64_t ranks =
+      recorded.contains("ranks") ? RanksOf(config_, slots_) : 1;
+  std::int64_t threads = ThreadsOf(slots_, ranks);
+  if (slots_.gpus.empty()) threads = recorded.value("threads", threads);
+  const ExperimentRow& row = detail_.row;
+  const std::int64_t id = row.id;
   ExperimentSetup setup{
       .id = id,
-      .config = config,
+      .config = config_,
       .seed = row.seed,
       .options = options,
       .info = {.experiment = id,
                .name = row.name,
-               .entrypoint = EntrypointText(config),
+               .entrypoint = EntrypointText(config_),
                .searcher = row.searcher,
                .metric = row.metric,
                .smaller_is_better = row.smaller_is_better,
                .seed = row.seed,
                .resumed = row.started.has_value(),
-               .slots = plan.ToString(),
-               .hyperparameters = config.hyperparameters,
-               .counted = CountedUnit(store, id, config)},
-      .refuse_unread = !detail->provenance.value(kAllowUnread, true),
+               .slots = slots_.ToString(),
+               .hyperparameters = config_.hyperparameters,
+               .counted = CountedUnit(store_, id, config_)},
+      .refuse_unread = !detail_.provenance.value(kAllowUnread, true),
       .ranks = static_cast<int>(ranks),
       .threads = static_cast<int>(threads),
-      .slots = plan.count * plan.slots_per_trial,
-      .slots_per_trial = plan.slots_per_trial,
-      .advice =
-          MpsAdvice(plan.gpu_share,
-                    VariablesWith(config.environment.For(!plan.gpus.empty()))),
-      .boot_id = boot_id,
-      .places = {.context = ContextOf(store.layout(), *detail),
-                 .stored_context = detail->provenance.contains("context_hash"),
-                 .directory = store.layout().Experiment(id),
-                 .storage = detail->storage,
-                 .storage_directory = storage,
+      .slots = slots_.count * slots_.slots_per_trial,
+      .slots_per_trial = slots_.slots_per_trial,
+      .advice = MpsAdvice(
+          slots_.gpu_share,
+          VariablesWith(config_.environment.For(!slots_.gpus.empty()))),
+      .boot_id = boot_id_,
+      .places = {.context = ContextOf(store_.layout(), detail_),
+                 .stored_context = detail_.provenance.contains("context_hash"),
+                 .directory = store_.layout().Experiment(id),
+                 .storage = detail_.storage,
+                 .storage_directory = storage_,
                  .watches_storage =
-                     FileSystemOf(storage).kind == FileSystem::Kind::kLocal},
+                     FileSystemOf(storage_).kind == FileSystem::Kind::kLocal},
   };
-  Experiment experiment(std::move(setup), {.store = store,
-                                           .launcher = *launcher,
+  Experiment experiment(std::move(setup), {.store = store_,
+                                           .launcher = launcher,
                                            .reporter = reporter,
-                                           .clock = clock});
+                                           .clock = clock_});
   return experiment.Run();
 }
 

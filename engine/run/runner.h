@@ -1,16 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/config/experiment_config.h"
-#include "engine/process/local_launcher.h"
+#include "engine/process/launcher.h"
 #include "engine/run/reporter.h"
+#include "engine/run/runner_lock.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
 
@@ -64,29 +65,48 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const nlohmann::json& provenance, Clock clock,
                               const RecordOptions& options = {});
 
-/// Makes what runs the trials.
-using MakeLauncher =
-    std::function<std::unique_ptr<Launcher>(LocalLauncherOptions options)>;
-
+/// Parameters of a run, besides those that are recorded.
 struct RunOptions {
   std::optional<Duration> timeout;  // pause after this time
-  // So long may trials wait for disk space before the run is paused; none: as
-  // long as it takes.
+  // Maximum time that trials may be blocked on a full disk before the run is
+  // paused; none: unlimited.
   std::optional<Duration> disk_wait;
-  bool detached = false;  // SIGHUP is ignored
-  std::string library;    // of the user's own model; empty: one of this build's
-  MakeLauncher make_launcher;  // empty: a LocalLauncher
+  std::string library;  // of the user's own model; empty: one of this build's
 };
 
-/// Runs experiment `id` until it ends, is paused or interrupted: takes its
-/// lock, goes on from what is recorded, starts trials and records all that
-/// they say. Blocks SIGINT, SIGTERM and SIGHUP in this process and handles
-/// them. `environment` is for the trials only. Throws Error(kNotFound),
-/// Error(kStore) if another runner holds it (naming its pid and host) or the
-/// store fails, Error(kResources).
-RunResult RunExperiment(Store& store, std::int64_t id,
-                        const ExperimentConfig& config,
-                        const RunOptions& options, Reporter& reporter,
-                        Clock clock);
+/// Runs a recorded experiment. Holds the experiment's locks from construction
+/// on, so that no other process runs it and no process of an earlier run is
+/// left. One thread.
+class ExperimentRunner {
+ public:
+  /// Takes the locks and plans the slots. `store` must outlive this. Throws
+  /// Error(kNotFound), Error(kStore) if another runner holds the experiment
+  /// (naming its pid and host) or its files are missing, Error(kResources).
+  ExperimentRunner(Store& store, std::int64_t id, ExperimentConfig config,
+                   Clock clock);
+
+  /// Slots of the trials, for their launcher.
+  const SlotPlan& slots() const { return slots_; }
+  /// Descriptor of a lock that every trial must inherit.
+  int trials_lock() const { return trials_lock_.fd(); }
+
+  /// Resumes from the record, starts trials by `launcher` and records their
+  /// messages, until the experiment ends, is paused or is interrupted.
+  /// REQUIRES: called once. Throws Error(kStore) if the store fails.
+  RunResult Run(Launcher& launcher, const RunOptions& options,
+                Reporter& reporter);
+
+ private:
+  Store& store_;
+  const ExperimentConfig config_;
+  const Clock clock_;
+  const ExperimentDetail detail_;
+  // Its own directory for checkpoints outside the store, or empty.
+  const std::filesystem::path storage_;
+  const RunnerLock lock_;
+  const std::string boot_id_;
+  const TrialsLock trials_lock_;
+  const SlotPlan slots_;
+};
 
 }  // namespace dtrain

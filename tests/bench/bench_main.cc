@@ -105,8 +105,14 @@ json MetricRows(const std::filesystem::path& scratch) {
   const std::int64_t id =
       CreateExperiment(store, read.config.value(), yaml, json::object(), clock);
   Reporter quiet;
-  const RunResult result =
-      RunExperiment(store, id, *read.config, {}, quiet, clock);
+  ExperimentRunner runner(store, id, *read.config, clock);
+  LocalLauncher launcher({.experiment = id,
+                          .slots = runner.slots(),
+                          .layout = store.layout(),
+                          .host = FindTrialHost(),
+                          .inherited = runner.trials_lock(),
+                          .clock = clock});
+  const RunResult result = runner.Run(launcher, {}, quiet);
   std::int64_t rows = 0;
   store.ForEachMetric({.experiment = id}, [&](const MetricRow&) { ++rows; });
   const double trial_seconds = store.Trials(id).at(0).seconds;

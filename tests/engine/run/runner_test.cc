@@ -134,10 +134,9 @@ TEST(RunnerTest, RefusesToRunWithoutTheContextThatWasStored) {
   Store store = Store::OpenForWriting(StoreLayout(directory.path()));
   const auto id = CreateExperiment(store, FourPoints(), "",
                                    {{"context_hash", "00"}}, Clock::System());
-  Reporter reporter;
   try {
-    RunExperiment(store, id, FourPoints(), {}, reporter, Clock::System());
-    ADD_FAILURE() << "ran";
+    const ExperimentRunner runner(store, id, FourPoints(), Clock::System());
+    ADD_FAILURE() << "took the experiment";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kStore);
     EXPECT_NE(std::string(error.what()).find("context: is missing"),
