@@ -72,7 +72,7 @@ LineRegex::LineRegex(const std::string& pattern) {
     throw Error(ErrorKind::kUsage, "--grep: '" + pattern +
                                        "': " + compiled->error() +
                                        "; give a regular expression as RE2 "
-                                       "has them (docs/cli.md)");
+                                       "has them (docs/cli/inspect.md)");
   }
   compiled_ = compiled;
 }
