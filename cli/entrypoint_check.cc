@@ -167,10 +167,9 @@ void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
   if (name == nullptr || HasOwnModel(*name, context)) return;
   if (FindModel(*name) != nullptr) return;
   throw Error(ErrorKind::kUsage,
-              file + ": entrypoint: this build has no trial '" + *name + "'" +
-                  DidYouMean(*name, Entrypoints()) + "; it has " +
-                  Join(Entrypoints(), ", ") +
-                  " ('dtrain models' describes them)");
+              file + ": entrypoint: unknown model '" + *name + "'" +
+                  DidYouMean(*name, Entrypoints()) + "; this build has " +
+                  Join(Entrypoints(), ", ") + " (see 'dtrain models')");
 }
 
 void CheckScript(const std::string& file, const ExperimentConfig& config,

@@ -23,7 +23,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kStorage[] = "checkpoint_storage";
-// Storage_path in earlier versions of Determined; by itself the whole path.
+// Name of storage_path in earlier versions of Determined. Given alone, it is
+// the whole path.
 constexpr char kOldPath[] = "checkpoint_path";
 
 // True if the dotted path has a value in the text, right or wrong.
@@ -48,7 +49,7 @@ Mark MarkOf(const Node& root, std::string_view path) {
   return mark;
 }
 
-// Returns the keys given of those that Determined has for one directory.
+// Returns which of Determined's names for the directory are given.
 std::vector<std::string> PathsGiven(const Node& root) {
   std::vector<std::string> given;
   for (const auto* name : {"path", "host_path", "container_path"}) {
@@ -60,7 +61,7 @@ std::vector<std::string> PathsGiven(const Node& root) {
   return given;
 }
 
-// The names for a directory below that one.
+// Returns which of the names for a directory below it are given.
 std::vector<std::string> InnerPathsGiven(
     const Node& root, const std::vector<std::string>& given) {
   std::vector<std::string> inner;
@@ -81,7 +82,7 @@ void RequireOne(const Node& root, const std::vector<std::string>& given,
                  "means the same as " + given[0] + "; remove one of them");
 }
 
-// Absolute where it can be, without "." and ".." and without a slash at the
+// Returns `path` relative to `directory`, normalised, without a slash at the
 // end.
 std::filesystem::path AbsoluteIn(const std::string& directory,
                                  const std::string& path) {
@@ -98,8 +99,7 @@ bool IsBelow(const std::filesystem::path& path,
   return !relative.empty() && *relative.begin() != "..";
 }
 
-// One directory from the names that Determined has for it; afterwards only
-// `path` is left.
+// Reduces Determined's names for the directory to the single key `path`.
 void SettleStoragePath(const Node& root, const ReadOptions& options,
                        Json& storage, Findings& findings) {
   const std::vector<std::string> given = PathsGiven(root);
@@ -114,15 +114,16 @@ void SettleStoragePath(const Node& root, const ReadOptions& options,
     const std::string key = JoinPath(kStorage, inner[0]);
     const auto text = storage[inner[0]].get<std::string>();
     if (given.empty()) {
-      findings.Error(MarkOf(root, key), key,
-                     "lies in host_path, which is missing; use path instead");
+      findings.Error(
+          MarkOf(root, key), key,
+          "is relative to host_path, which is missing; use path instead");
     } else if (path.is_string()) {
       const auto base = path.get<std::string>();
       const std::filesystem::path whole = AbsoluteIn(base, text);
       if (!IsBelow(whole, base)) {
         findings.Error(MarkOf(root, key), key,
-                       "leaves " + given[0] + ", " + base +
-                           "; name a directory below that");
+                       "is outside " + given[0] + ", " + base +
+                           "; name a directory below it");
       }
       path = whole.string();
     }
@@ -139,7 +140,7 @@ bool IsOnCpus(const Json& slots) {
          (slots == "none" || slots.get<std::string>().starts_with("cpu"));
 }
 
-// How many GPUs `slots` asks for, at most; none where it does not say.
+// Returns the maximum number of GPUs that `slots` requests, if it has one.
 std::optional<std::int64_t> GpusAskedFor(const Json& slots) {
   if (slots.is_array()) return static_cast<std::int64_t>(slots.size());
   const std::string text = slots.is_string() ? slots.get<std::string>() : "";
@@ -148,8 +149,8 @@ std::optional<std::int64_t> GpusAskedFor(const Json& slots) {
   return std::stoll(text.substr(4));
 }
 
-// A trial of no slots runs on one CPU slot; afterwards the configuration says
-// so in the words of this program.
+// Replaces `slots_per_trial: 0`, Determined's way to request no GPU, by one CPU
+// slot.
 void SettleNoSlots(const Node& root, Json& resources, Findings& findings) {
   if (resources.at("slots_per_trial") != 0) return;
   const std::string key = "resources.slots";
@@ -169,8 +170,8 @@ void CheckResources(const Node& root, Json& resources, Findings& findings) {
   if (per_trial.is_number_float() && IsOnCpus(slots)) {
     const std::string key = "resources.slots_per_trial";
     findings.Warning(MarkOf(root, key), key,
-                     "a CPU slot has no shares, so a trial takes a whole one; "
-                     "use 1, or GPUs");
+                     "a CPU slot cannot be shared, so each trial takes a whole "
+                     "one; use 1, or GPUs");
   }
   if (!per_trial.is_number_integer()) return;
   const Json& most = resources.at("max_slots");
@@ -202,7 +203,7 @@ void CheckOptimizations(const Node& root, const Json& optimizations,
   if (!optimizations.at("loss_scale").is_null() && !fp16) {
     findings.Error(MarkOf(root, "optimizations.loss_scale"),
                    "optimizations.loss_scale",
-                   "is of use with mixed_precision: fp16 only; remove it");
+                   "only applies to mixed_precision: fp16; remove it");
   }
   if (optimizations.at("sink_size") != 0 &&
       optimizations.at("dataset_sink_mode") == false) {
@@ -214,15 +215,17 @@ void CheckOptimizations(const Node& root, const Json& optimizations,
   if (optimizations.at("update_in_backward") == true &&
       (!clip.is_null() || fp16 ||
        optimizations.at("aggregation_frequency") != 1)) {
-    findings.Error(MarkOf(root, "optimizations.update_in_backward"),
-                   "optimizations.update_in_backward",
-                   "needs all gradients at no time, so it goes with neither "
-                   "clip_gradients, aggregation_frequency nor fp16; turn one "
-                   "off");
+    findings.Error(
+        MarkOf(root, "optimizations.update_in_backward"),
+        "optimizations.update_in_backward",
+        "never holds all gradients at once, so it cannot be combined "
+        "with clip_gradients, aggregation_frequency or fp16; turn "
+        "one off");
   }
 }
 
-// Ranks exchange gradients, which an update in backward has freed by then.
+// Refuses update_in_backward with several ranks: it frees gradients before they
+// are exchanged.
 void CheckUpdateOfRanks(const Node& root, const Json& effective,
                         Findings& findings) {
   const Json& per_trial = effective.at("resources").at("slots_per_trial");
@@ -230,12 +233,13 @@ void CheckUpdateOfRanks(const Node& root, const Json& effective,
   if (!per_trial.is_number_integer() || per_trial <= 1) return;
   const std::string key = "optimizations.update_in_backward";
   findings.Error(MarkOf(root, key), key,
-                 "frees gradients that the " + per_trial.dump() +
-                     " ranks of resources.slots_per_trial have to exchange; "
-                     "turn it off, or set that to 1");
+                 "frees gradients before the " + per_trial.dump() +
+                     " ranks (resources.slots_per_trial) can exchange them; "
+                     "turn it off, or use one slot");
 }
 
-// Each rank takes an equal share of a batch; what is left over is in none.
+// Warns if the batch size is not a multiple of the ranks: each rank takes an
+// equal part, and the rest is dropped.
 void CheckBatchOfRanks(const Node& root, const Json& effective,
                        Findings& findings) {
   const Json& per_trial = effective.at("resources").at("slots_per_trial");
@@ -253,12 +257,12 @@ void CheckBatchOfRanks(const Node& root, const Json& effective,
     if (!size.is_number_integer()) continue;
     const auto samples = size.get<std::int64_t>();
     if (samples < ranks || samples % ranks == 0) continue;
-    findings.Warning(MarkOf(root, key), key,
-                     std::to_string(samples) + " is not a multiple of " +
-                         per_trial.dump() +
-                         " ranks (resources.slots_per_trial): each takes " +
-                         std::to_string(samples / ranks) + ", so a batch has " +
-                         std::to_string(samples / ranks * ranks) + " samples");
+    findings.Warning(
+        MarkOf(root, key), key,
+        std::to_string(samples) + " is not a multiple of " + per_trial.dump() +
+            " ranks (resources.slots_per_trial): each rank takes " +
+            std::to_string(samples / ranks) + ", so a batch has " +
+            std::to_string(samples / ranks * ranks) + " samples");
   }
 }
 
@@ -266,22 +270,22 @@ void CheckHyperparameters(const Node& root, const Json& searcher,
                           Findings& findings) {
   const Node* node = root.Find("hyperparameters");
   if (node == nullptr || !searcher.at("name").is_string()) return;
-  Findings unheard = Findings::Unheard();
-  ReadHyperparameters(*node, unheard);
-  if (unheard.errors() > 0) return;
+  Findings discarded = Findings::Discarding();
+  ReadHyperparameters(*node, discarded);
+  if (discarded.errors() > 0) return;
   CheckSearched(*node, searcher.at("name").get<std::string>(), findings);
 }
 
-// The trials of a search must not all have one seed.
+// Refuses trial_seed in a search, where all trials would have the same seed.
 void CheckTrialSeed(const Node& root, const Json& searcher,
                     Findings& findings) {
   const std::string key = "reproducibility.trial_seed";
   if (!IsGiven(root, key) || searcher.at("name") == "single") return;
   findings.Error(MarkOf(root, key), key,
-                 "is for the searcher single; give experiment_seed instead");
+                 "only applies to the searcher single; use experiment_seed");
 }
 
-// Early stopping watches the searcher's metric unless told otherwise.
+// Fills in the defaults of early stopping: the searcher's metric and direction.
 void SettleEarlyStopping(const Json& searcher, Json& early_stopping) {
   if (early_stopping.is_null()) return;
   Json& metric = early_stopping["metric"];
@@ -292,13 +296,13 @@ void SettleEarlyStopping(const Json& searcher, Json& early_stopping) {
   smaller = same ? searcher.at("smaller_is_better") : Json(true);
 }
 
-// What a command does in its own way; it is told all the rest.
+// Warns about keys that have no effect on a program.
 void CheckCommandKeys(const Node& root, const Json& effective,
                       Findings& findings) {
   const std::string profiling = "profiling.enabled";
   if (effective.at("profiling").at("enabled") == true) {
     findings.Warning(MarkOf(root, profiling), profiling,
-                     "has no effect on a command, whose steps are its own; "
+                     "has no effect on a program, which trains by itself; "
                      "remove it");
   }
   for (const auto& [name, value] : effective.at("optimizations").items()) {
@@ -306,8 +310,8 @@ void CheckCommandKeys(const Node& root, const Json& effective,
     const KeySpec* key = FindKey(path);
     if (key == nullptr || value == key->Default()) continue;
     findings.Warning(MarkOf(root, path), path,
-                     "has no effect on a command, which steps in its own way; "
-                     "make it a hyperparameter");
+                     "has no effect on a program, which trains by itself; "
+                     "pass it as a hyperparameter");
   }
 }
 
@@ -318,7 +322,7 @@ std::string LowerCase(std::string text) {
   return text;
 }
 
-// The first of `words` that `metric` has in it, or empty.
+// Returns the first of `words` that `metric` contains, or "".
 template <typename Words>
 std::string_view WordIn(const std::string& metric, const Words& words) {
   const auto found = std::find_if(
@@ -327,7 +331,7 @@ std::string_view WordIn(const std::string& metric, const Words& words) {
   return found == words.end() ? std::string_view() : *found;
 }
 
-// A direction that the metric's name speaks against is obeyed, with a warning.
+// Warns about a direction that contradicts the name of the metric.
 void CheckDirection(const Node& root, const Json& searcher,
                     Findings& findings) {
   static constexpr std::array<std::string_view, 3> kCosts = {"loss", "error",
@@ -343,17 +347,16 @@ void CheckDirection(const Node& root, const Json& searcher,
   const std::string key = "searcher.smaller_is_better";
   if (!smaller && !cost.empty()) {
     findings.Warning(MarkOf(root, key), key,
-                     "the largest '" + name + "' is taken as the best; for a " +
-                         std::string(cost) + " write true");
+                     "smaller_is_better is false, but '" + name +
+                         "' is usually minimized; set it to true");
   } else if (smaller && cost.empty() && !gain.empty()) {
     findings.Warning(MarkOf(root, key), key,
-                     "the smallest '" + name +
-                         "' is taken as the best; if a larger one is better, "
-                         "write false");
+                     "smaller_is_better is true, but '" + name +
+                         "' is usually maximized; set it to false");
   }
 }
 
-// Why a length is needed, or empty where a program may decide it.
+// Returns why a length is required; "" if a program may decide it.
 std::string WhyLengthIsNeeded(const Json& effective) {
   const Json& method = effective.at("searcher").at("name");
   if (!effective.at("entrypoint").is_array()) {
@@ -370,7 +373,7 @@ void CheckLength(const Node& root, const Json& effective, Findings& findings) {
   const bool time_metric = IsGiven(root, "searcher.time_metric");
   if (length && time) {
     findings.Error(MarkOf(root, "searcher.max_time"), "searcher.max_time",
-                   "stands for max_length; remove one of them");
+                   "replaces max_length; remove one of them");
   }
   const std::string why_needed = WhyLengthIsNeeded(effective);
   if (!length && !time && !why_needed.empty()) {
@@ -378,20 +381,19 @@ void CheckLength(const Node& root, const Json& effective, Findings& findings) {
   }
   if (time && !time_metric) {
     findings.Error(MarkOf(root, "searcher"), "searcher.time_metric",
-                   "required but missing; max_time and time_metric go "
-                   "together");
+                   "required but missing: it is the unit of max_time; add it");
   }
   if (time_metric && !time) {
     const std::string key = "searcher.time_metric";
     findings.Error(MarkOf(root, key), key,
-                   length ? "is of use with max_time only; remove it"
-                          : "says what max_time counts, which is missing; add "
+                   length ? "only applies to max_time; remove it"
+                          : "is the unit of max_time, which is missing; add "
                             "max_time");
   }
 }
 
-// Lengths of rungs are whole: a short search has no room for many of them.
-// REQUIRES: nothing is wrong with the searcher.
+// Warns if rungs are merged because their lengths, which are integers, are
+// equal. REQUIRES: the searcher has no errors.
 void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
   const SearcherConfig config = BuildSearcher(searcher);
   std::string key = "searcher.num_rungs";
@@ -414,8 +416,8 @@ void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
           std::to_string(rungs) + ": rungs of equal length are merged");
 }
 
-// By promotion, a rung of few trials may promote none: then no trial trains to
-// max_length. REQUIRES: nothing is wrong with the searcher.
+// Warns if possibly no trial trains to max_length: with promotion, a rung with
+// few trials may promote none. REQUIRES: the searcher has no errors.
 void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
   const SearcherConfig config = BuildSearcher(searcher);
   if (config.stop_once) return;
@@ -434,24 +436,24 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
   const std::string key = "searcher.max_trials";
   findings.Warning(
       MarkOf(root, key), key,
-      std::string(reached.max == 0 ? "no trial is expected"
-                                   : "it may be that no trial is chosen") +
-          " to train to max_length: " + std::to_string(config.max_trials) +
-          " are few for " + std::to_string(brackets.front().rungs.size()) +
-          " rungs; " +
+      std::string(reached.max == 0 ? "no trial is expected to train"
+                                   : "possibly no trial trains") +
+          " to max_length: " + std::to_string(config.max_trials) +
+          " trials are few for " +
+          std::to_string(brackets.front().rungs.size()) + " rungs; " +
           (brackets.size() == 1
                ? "use at least " + std::to_string(enough) + ", "
                : std::string("use more trials, ")) +
           "fewer rungs, or stop_once: true");
 }
 
-// REQUIRES: nothing is wrong with the searcher.
+// REQUIRES: the searcher has no errors.
 void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
   const SearcherConfig config = BuildSearcher(searcher);
   if (config.stops.empty()) return;
   if (config.max_length == 0) {
     findings.Error(MarkOf(root, "searcher.stops"), "searcher.stops",
-                   "are lengths before max_length, which is missing; add it");
+                   "are lengths before max_length, which is missing; add that");
     return;
   }
   std::vector<std::int64_t> lengths = config.stops;
@@ -461,9 +463,9 @@ void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
   if (wrong == lengths.end()) return;
   const std::string key = "searcher.stops";
   findings.Error(MarkOf(root, key), key,
-                 "expected lengths that grow and stay below max_length, got " +
+                 "expected ascending lengths below max_length, got " +
                      std::to_string(*wrong) + " before " +
-                     std::to_string(*std::next(wrong)) + "; put them in order");
+                     std::to_string(*std::next(wrong)) + "; sort them");
 }
 
 void CheckSearcher(const Node& root, const Json& effective,
@@ -474,8 +476,9 @@ void CheckSearcher(const Node& root, const Json& effective,
   if (!searcher.at("source_trial_id").is_null() &&
       !searcher.at("source_checkpoint_uuid").is_null()) {
     const std::string key = "searcher.source_checkpoint_uuid";
-    findings.Error(MarkOf(root, key), key,
-                   "goes not with source_trial_id; remove one of them");
+    findings.Error(
+        MarkOf(root, key), key,
+        "cannot be combined with source_trial_id; remove one of them");
   }
   if (searcher.contains("points") && searcher.at("max_trials").is_number() &&
       searcher.at("max_trials").get<std::size_t>() <

@@ -11,8 +11,8 @@
 namespace dtrain {
 
 /// Checks the rules between keys and fills in the defaults that follow from
-/// other keys. `effective` is EffectiveReader's result for `root`: a key with
-/// an error has its default there, so that no error is reported twice.
+/// other keys. `effective` is EffectiveReader's result for `root`, in which
+/// keys with errors have their defaults, so that no error is reported twice.
 void CheckConfig(const Node& root, const ReadOptions& options,
                  nlohmann::json& effective, Findings& findings);
 

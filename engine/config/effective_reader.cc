@@ -13,19 +13,19 @@
 namespace dtrain {
 namespace {
 
-// The method that the tree names; empty where it names none that there is.
-// What is wrong with it is found when the key itself is read.
+// Returns the search method; "" if it is missing or unknown. Errors in the key
+// are reported when the key itself is read.
 std::string MethodOf(const Node& root) {
   const Node* searcher = root.Find("searcher");
   const Node* name = searcher ? searcher->Find("name") : nullptr;
   if (name == nullptr) return "";
-  Findings unheard = Findings::Unheard();
-  const auto method = ReadValue(*FindKey("searcher.name"), *name, unheard);
+  Findings discarded = Findings::Discarding();
+  const auto method = ReadValue(*FindKey("searcher.name"), *name, discarded);
   return method ? method->get<std::string>() : "";
 }
 
-// The path of a hyperparameter or of a key of another section that is called
-// `name`, or empty.
+// Returns the path of a hyperparameter or of a key of another section with this
+// name, or "".
 std::string PathElsewhere(const Node& root, const std::string& name) {
   const Node* space = root.Find("hyperparameters");
   if (space != nullptr && space->Find(name) != nullptr) {
@@ -51,8 +51,8 @@ std::string PathElsewhere(const Node& root, const std::string& name) {
   return "";
 }
 
-// Storage that is no directory of this machine: said once, and the keys that
-// come with it are not looked at.
+// True for storage that is not a directory of this machine. It is reported
+// once, and its other keys are not read.
 bool IsRemoteStorage(const KeySpec& key, const Node& node) {
   if (key.path != "checkpoint_storage") return false;
   const Node* type = node.Find("type");
@@ -68,7 +68,7 @@ EffectiveReader::EffectiveReader(const Node& root, Findings& findings)
 
 nlohmann::json EffectiveReader::Read() { return ReadSection(&root_, ""); }
 
-// Without `node` the section is all defaults, and nothing in it is missing.
+// Without `node`, all keys have defaults and required keys are not reported.
 nlohmann::json EffectiveReader::ReadSection(const Node* node,
                                             std::string_view section) {
   auto result = nlohmann::json::object();
@@ -84,7 +84,7 @@ nlohmann::json EffectiveReader::ReadKey(const KeySpec& key,
                                         const Node* section) {
   const Node* node = section ? section->Find(key.name()) : nullptr;
   if (node != nullptr && !node->is_null()) return ReadGiven(key, *node);
-  // Of a searcher that there is not, one cannot say what it needs.
+  // An unknown searcher has no known required keys.
   const bool required =
       key.required && (key.searchers.empty() || !method_.empty());
   if (required && section != nullptr) {
@@ -109,11 +109,11 @@ nlohmann::json EffectiveReader::ReadGiven(const KeySpec& key,
   std::optional<nlohmann::json> value;
   const int before = findings_.errors();
   if (key.type == KeyType::kPoints) {
-    // Points are checked against hyperparameters that are known to be right.
-    Findings unheard = Findings::Unheard();
+    // Points are only checked against valid hyperparameters.
+    Findings discarded = Findings::Discarding();
     const Node* space = root_.Find("hyperparameters");
-    if (space != nullptr) ReadHyperparameters(*space, unheard);
-    if (unheard.errors() == 0) value = ReadPoints(node, space, findings_);
+    if (space != nullptr) ReadHyperparameters(*space, discarded);
+    if (discarded.errors() == 0) value = ReadPoints(node, space, findings_);
   } else {
     value = ReadValue(key, node, findings_);
   }
@@ -129,8 +129,9 @@ nlohmann::json EffectiveReader::ReadGivenSection(const KeySpec& key,
   } else if (IsRemoteStorage(key, node)) {
     const Node& type = *node.Find("type");
     findings_.Error(type.mark, JoinPath(key.path, "type"),
-                    "checkpoints cannot be kept in " + type.text +
-                        "; remove it: they are kept in the store");
+                    type.text +
+                        " is not supported; remove it to keep checkpoints in "
+                        "the store");
   } else {
     return ReadSection(&node, key.path);
   }
@@ -142,7 +143,7 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
   for (const Node::Entry& entry : node.entries) {
     const std::string path = JoinPath(section, entry.key);
     const KeySpec* key = FindKey(path);
-    // A dot within a name must not find a key of another section.
+    // A name with a dot must not match a key of another section.
     if (key == nullptr || key->section() != section) {
       findings_.UnknownKey(entry.mark, path, entry.key, KeyNames(section),
                            PathElsewhere(root_, entry.key));
@@ -150,7 +151,7 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
       findings_.Note(entry.mark, path, "ignored: " + std::string(key->doc));
     } else if (!Applies(*key) && !entry.value.is_null()) {
       findings_.Error(entry.mark, path,
-                      "belongs to the searcher " +
+                      "only applies to " +
                           Join(Split(key->searchers, ' '), ", ") + ", not to " +
                           method_ + "; remove it");
     }

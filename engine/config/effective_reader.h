@@ -11,18 +11,18 @@
 
 namespace dtrain {
 
-/// Walks a tree along the schema: types and bounds of every key, unknown keys,
-/// defaults, what this version ignores or cannot run yet. What keys ask of
-/// each other is `CheckConfig`'s.
+/// Reads a tree by the schema: checks types and bounds of every key, fills in
+/// defaults, and reports unknown, ignored and unimplemented keys. Rules between
+/// keys are checked by `CheckConfig`.
 class EffectiveReader {
  public:
   EffectiveReader(const Node& root, Findings& findings);
 
-  /// The effective configuration: every key that applies, defaults filled in.
-  /// Of use only if there are no errors; its sections are there in any case.
+  /// Returns the effective configuration: every key that applies, with
+  /// defaults. Valid only if there are no errors; its sections always exist.
   nlohmann::json Read();
 
-  /// The searcher's method under its canonical name; empty if it is unknown.
+  /// Canonical name of the search method; "" if it is unknown.
   const std::string& method() const { return method_; }
 
  private:

@@ -23,14 +23,14 @@ bool IsIdentifier(std::string_view text, std::string_view also) {
   });
 }
 
-// `model_def:Trial`; the module may be in packages: `a.b:Trial`.
+// True for `model_def:Trial`; the module may be in packages: `a.b:Trial`.
 bool IsTrialName(std::string_view text) {
   const std::size_t colon = text.find(':');
   return colon != text.npos && IsIdentifier(text.substr(0, colon), ".-") &&
          IsIdentifier(text.substr(colon + 1), "");
 }
 
-// The words of a command, or nothing if a quote is not closed.
+// Returns the words of a command, or nothing if a quote is not closed.
 std::optional<std::vector<std::string>> Words(std::string_view text) {
   std::vector<std::string> words;
   char quote = 0;
@@ -59,15 +59,15 @@ std::optional<nlohmann::json> ReadCommandText(const Node& node,
   const std::string path(kPath);
   if (node.text.find_first_of(";|&<>$`\\*") != node.text.npos) {
     findings.Error(node.mark, path,
-                   "no shell runs the command; write it as a list: [sh, -c, "
+                   "commands are not run by a shell; write a list: [sh, -c, "
                    "'...']");
     return std::nullopt;
   }
   const auto words = Words(node.text);
   if (!words || words->empty() || words->front().empty()) {
     findings.Error(node.mark, path,
-                   words ? "is empty; name a trial or a command"
-                         : "a quote is never closed; close it");
+                   words ? "is empty; name a model or a command"
+                         : "unclosed quote; close it");
     return std::nullopt;
   }
   return *words;
@@ -87,7 +87,7 @@ std::optional<nlohmann::json> ReadCommandList(const Node& node,
     words.push_back(item.text);
   }
   if (!words.empty() && !words[0].get<std::string>().empty()) return words;
-  findings.Error(node.mark, path, "is empty; name a trial or a command");
+  findings.Error(node.mark, path, "is empty; name a model or a command");
   return std::nullopt;
 }
 
@@ -112,7 +112,7 @@ std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
   if (one_word && node.text.find(':') != node.text.npos) {
     findings.Error(node.mark, path,
                    "expected module:Trial or a command, got " + Describe(node) +
-                       "; name a trial such as digits:LeNetTrial");
+                       "; name a model such as digits:LeNetTrial");
     return std::nullopt;
   }
   return ReadCommandText(node, findings);
@@ -131,8 +131,8 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
   if (!options.python_model.empty() && name.starts_with("model_def:")) {
     const std::string advice =
         options.python_model +
-        " is Python, and trials are written in C++: make it a script and run "
-        "that, entrypoint: python3 train.py (docs/protocol.md), or write a "
+        " is Python, but models are written in C++; run it as a program, "
+        "entrypoint: python3 train.py (docs/protocol.md), or write a "
         "model_def.cpp ('dtrain init', docs/models.md)";
     if (options.refuse_unknown_entrypoint) {
       findings.Error(mark, std::string(kPath), advice);
@@ -144,14 +144,13 @@ void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
   const std::string hint = DidYouMean(name, known);
   if (options.refuse_unknown_entrypoint) {
     findings.Error(mark, std::string(kPath),
-                   "this build has no trial '" + name + "'" + hint +
-                       "; it has " + Join(known, ", ") +
-                       " ('dtrain models' describes them)");
+                   "unknown model '" + name + "'" + hint + "; this build has " +
+                       Join(known, ", ") + " (see 'dtrain models')");
     return;
   }
   findings.Warning(mark, std::string(kPath),
-                   "no trial '" + name + "' is registered" +
-                       (hint.empty() ? "; see `dtrain models`" : hint));
+                   "unknown model '" + name + "'" +
+                       (hint.empty() ? "; see 'dtrain models'" : hint));
 }
 
 }  // namespace dtrain

@@ -10,13 +10,13 @@
 
 namespace dtrain {
 
-/// `module:Trial` as a string, a command as a list of words. A command that is
-/// written as one text is cut into words at blanks, quotes kept together; one
-/// that needs a shell is refused, since none runs it.
+/// Returns `module:Trial` as a string, a command as a list of words. A command
+/// in one string is split at blanks outside of quotes. A command that needs a
+/// shell is refused, since none runs it.
 std::optional<nlohmann::json> ReadEntrypoint(const Node& node,
                                              Findings& findings);
 
-/// Reports a trial that is not among the known ones, if there are any.
+/// Reports a model that is not among the known ones, if there are any.
 void CheckEntrypoint(const nlohmann::json& entrypoint, Mark mark,
                      const ReadOptions& options, Findings& findings);
 

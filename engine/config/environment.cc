@@ -18,7 +18,7 @@ bool IsName(std::string_view text) {
          text.find_first_not_of(kAllowed) == text.npos;
 }
 
-// One variable as it was written; no value means: as the shell has it.
+// One variable of the YAML. Without a value it is taken from the shell.
 struct Variable {
   std::string name;
   std::optional<std::string> value;
@@ -26,12 +26,12 @@ struct Variable {
   bool valid = true;
 };
 
-// Determined's names of devices, and ours; no variable is called so.
+// Determined's names of devices, and ours. They are not names of variables.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
     kDevices = {
         {{"cpu", "cpu"}, {"cuda", "cuda"}, {"gpu", "cuda"}, {"rocm", "rocm"}}};
 
-// The device whose variables `entry` holds, or empty: it is a variable.
+// Returns the device whose variables `entry` contains; "" for a variable.
 std::string_view DeviceOf(const Node::Entry& entry) {
   for (const auto& [name, device] : kDevices) {
     if (entry.key == name) return device;
@@ -39,8 +39,8 @@ std::string_view DeviceOf(const Node::Entry& entry) {
   return "";
 }
 
-// The variables that `node` itself has, without those of a device. `nested`:
-// it is the map of a device.
+// Returns the variables of `node`, without those of a device. `nested`: `node`
+// is the map of a device.
 std::vector<Variable> Variables(const Node& node, bool nested) {
   std::vector<Variable> all;
   for (const Node::Entry& entry : node.entries) {
@@ -62,7 +62,7 @@ std::vector<Variable> Variables(const Node& node, bool nested) {
   return all;
 }
 
-// The names of the variables that `node` itself has, each with null.
+// Returns the names of the variables of `node`, each with null.
 nlohmann::json ReadNames(const Node& node, const std::string& path, bool nested,
                          Findings& findings) {
   auto names = nlohmann::json::object();
@@ -71,14 +71,15 @@ nlohmann::json ReadNames(const Node& node, const std::string& path, bool nested,
         IsName(variable.name) ? JoinPath(path, variable.name) : path;
     if (!variable.valid) {
       findings.Error(variable.mark, place,
-                     node.is_map() ? "expected a text or a number as its value"
-                                   : "expected a text such as NAME=value");
+                     node.is_map()
+                         ? "expected a string or a number as its value"
+                         : "expected a string such as NAME=value");
     } else if (!IsName(variable.name)) {
       findings.Error(variable.mark, place,
-                     "a name has letters, digits and underscores only, and "
-                     "begins with no digit; write NAME=value");
+                     "a name consists of letters, digits and underscores and "
+                     "does not start with a digit; write NAME=value");
     } else if (names.contains(variable.name)) {
-      findings.Error(variable.mark, place, "is there twice; remove one");
+      findings.Error(variable.mark, place, "duplicate variable; remove one");
     }
     names[variable.name] = nullptr;
   }
@@ -127,7 +128,7 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
                                               Findings& findings) {
   if (node.IsScalar()) {
     findings.Error(node.mark, path,
-                   "expected a map, or a list of NAME=value texts");
+                   "expected a map, or a list of NAME=value strings");
     return std::nullopt;
   }
   const int before = findings.errors();
@@ -139,8 +140,8 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
     if (entry.value.is_null()) continue;
     if (entry.value.IsScalar()) {
       findings.Error(entry.value.mark, place,
-                     "holds the variables of trials on this kind of device; "
-                     "write a list, such as [NAME=value]");
+                     "expected the variables of trials on this kind of device; "
+                     "write a list such as [NAME=value]");
     } else if (device == "rocm") {
       ReadNames(entry.value, place, /*nested=*/true, findings);
       findings.Note(entry.mark, place, "ignored: AMD GPUs are not used");

@@ -19,8 +19,8 @@ std::optional<nlohmann::json> ReadEnvironment(const Node& node,
                                               const std::string& path,
                                               Findings& findings);
 
-/// The variables that have a value. REQUIRES: `ReadEnvironment` found nothing
-/// wrong with `node`.
+/// Returns the variables that have a value. REQUIRES: `ReadEnvironment` found
+/// no error in `node`.
 TrialEnvironment EnvironmentValues(const Node& node);
 
 }  // namespace dtrain

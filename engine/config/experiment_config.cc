@@ -16,7 +16,7 @@
 namespace dtrain {
 namespace {
 
-// The file's name without directory and ending.
+// Returns the name of the file without directory and extension.
 std::string NameOf(std::string_view file) {
   const std::size_t slash = file.rfind('/');
   if (slash != file.npos) file.remove_prefix(slash + 1);
@@ -26,7 +26,7 @@ std::string NameOf(std::string_view file) {
   return unnamed ? "experiment" : ToValidUtf8(file.substr(0, 1000));
 }
 
-// Checks the hyperparameters by the rules of the trial, if there are any.
+// Checks the hyperparameters by the rules of the model, if there are any.
 void CheckHparams(const Node& root, const nlohmann::json& entrypoint,
                   const ReadOptions& options, Findings& findings) {
   if (!options.hparam_rules || !entrypoint.is_string()) return;
@@ -38,7 +38,7 @@ void CheckHparams(const Node& root, const nlohmann::json& entrypoint,
   findings.Append(std::move(found), /*as_warnings=*/options.recorded);
 }
 
-// The checked configuration of a tree, or nothing if there are errors.
+// Returns the checked configuration of a tree, or nothing if there are errors.
 std::optional<ExperimentConfig> CheckTree(const Node& root,
                                           const ReadOptions& options,
                                           Findings& findings) {
@@ -64,13 +64,13 @@ std::optional<Node> ReadRoot(std::string_view text, const ReadOptions& options,
   std::optional<Node> root = ReadYaml(text, {}, findings);
   if (!root) return std::nullopt;
   if (root->is_null()) {
-    findings.Error({}, "", "is empty; write an experiment into it");
+    findings.Error({}, "", "is empty; write an experiment configuration");
     return std::nullopt;
   }
   if (!root->is_map()) {
     findings.Error(root->mark, "",
                    "expected a map of keys, got " + Describe(*root) +
-                       "; begin with 'name: ...'");
+                       "; start with 'name: ...'");
     return std::nullopt;
   }
   ApplyOverrides(options.overrides, *root, findings);
@@ -115,7 +115,7 @@ ExperimentConfig ConfigFromJson(const nlohmann::json& effective) {
   if (effective.is_object()) {
     config = CheckTree(NodeFromJson(effective), {}, findings);
   } else {
-    findings.Error({}, "", "is no JSON object");
+    findings.Error({}, "", "is not a JSON object");
   }
   if (config) return *std::move(config);
   for (const Diagnostic& diagnostic : findings.Take()) {

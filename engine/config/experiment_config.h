@@ -23,7 +23,7 @@ struct SlotChoice {
   enum class Kind { kAuto, kNone, kCpu, kGpu, kMostFree, kIds };
   Kind kind = Kind::kAuto;
   std::int64_t cpu_slots = 0;      // for kCpu; 0: as auto decides on CPUs
-  std::int64_t gpu_slots = 0;      // for kGpu: any so many
+  std::int64_t gpu_slots = 0;      // for kGpu: number of GPUs, any of them
   std::vector<std::int64_t> gpus;  // for kIds
 };
 
@@ -40,9 +40,9 @@ using EnvironmentVariables = std::vector<std::pair<std::string, std::string>>;
 /// Environment variables of trials.
 struct TrialEnvironment {
   EnvironmentVariables everywhere;
-  EnvironmentVariables cpu;   // only of trials on CPU slots
-  EnvironmentVariables cuda;  // only of trials on GPUs
-  EnvironmentVariables rocm;  // of no trial: kept to be hidden
+  EnvironmentVariables cpu;   // only for trials on CPU slots
+  EnvironmentVariables cuda;  // only for trials on GPUs
+  EnvironmentVariables rocm;  // for no trial; known so that they are not shown
 
   /// Returns the variables of a trial, each once: those of its device take
   /// precedence over those of all devices.
@@ -60,20 +60,19 @@ struct CheckpointConfig {
   std::int64_t save_trial_best = 1;
   std::int64_t save_trial_latest = 1;
   std::string path;  // empty: in the store
-  // The rest is of a configuration that was just read, and is never stored:
-  // the part of `path` that has to be there (storage_path below it is made),
-  // and where the text says so, without a message.
+  // Set only for a configuration that was just read, and never stored: the part
+  // of `path` that must exist (storage_path below it is created), and its place
+  // in the text, without a message.
   std::string base;
   Diagnostic where;
 };
 
-/// The largest configuration that is read: a hundred times the longest that
-/// anyone writes, and little enough to be parsed in no time. Who reads a file
-/// need not read more than one byte beyond.
+/// Maximum size of a configuration: far more than anyone writes, and little
+/// enough to be parsed quickly. Callers need to read only one byte more.
 inline constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
-/// A checked experiment configuration with its defaults filled in. Made by
-/// `ReadConfig`; a value, nothing in it refers to the text.
+/// A checked experiment configuration with its defaults filled in, as returned
+/// by `ReadConfig`. Does not refer to the text.
 struct ExperimentConfig {
   std::string name;
   std::string description;
@@ -84,7 +83,7 @@ struct ExperimentConfig {
   nlohmann::json data = nlohmann::json::object();
   SearcherConfig searcher;
   Unit length_unit = Unit::kBatches;  // of the searcher's max_length
-  std::string source_trial_id;        // "3.7", or empty; not with the next one
+  std::string source_trial_id;        // "3.7", or empty; excludes the next one
   std::string source_checkpoint_uuid;
   TrainerSettings training;
   ResourcesConfig resources;
@@ -94,28 +93,28 @@ struct ExperimentConfig {
   std::optional<std::uint32_t> trial_seed;  // of a single search
   std::optional<double> time_limit;         // seconds
   double hang_timeout = 600;                // seconds without a step
-  // Never stored: `effective` has the names, each with null.
+  // Never stored; `effective` has the names, each with null.
   TrialEnvironment environment;
-  // The whole configuration as JSON, defaults filled in and environment
-  // values taken out: what is stored and what `--json` prints.
+  // The whole configuration as JSON, with defaults and without values of
+  // environment variables, as stored and as printed by `--json`.
   nlohmann::json effective = nlohmann::json::object();
 };
 
-/// The searcher's max_length, or the max_time that stands for it, as
-/// `{"epochs": 10}`; null where a program decides how long it trains.
+/// Returns max_length, or the max_time that replaces it, as `{"epochs": 10}`;
+/// null if a program decides how long it trains.
 nlohmann::json MaxLengthJson(const ExperimentConfig& config);
 
-/// The entrypoint in one text, the words of a command with blanks between.
+/// Returns the entrypoint as one string, the words of a command joined by
+/// blanks.
 std::string EntrypointText(const ExperimentConfig& config);
 
-/// What came of reading a configuration: `config` unless there is an error
-/// among `diagnostics`.
+/// Result of ReadConfig: `config` is set unless `diagnostics` has an error.
 struct ConfigResult {
   std::optional<ExperimentConfig> config;
   Diagnostics diagnostics;
 };
 
-/// A hyperparameter that a trial reads.
+/// A hyperparameter that a model reads.
 struct HparamRule {
   std::string_view name;
   std::string_view type;  // int, float, bool, string, list
@@ -123,44 +122,44 @@ struct HparamRule {
   bool unused = false;  // accepted for compatibility; has no effect
 };
 
-/// How a text becomes a configuration.
+/// Inputs of ReadConfig besides the text.
 struct ReadOptions {
   std::string file_name;  // for messages, and the default name
-  // Absolute directory that relative paths of directories are relative to;
-  // empty: they are left as they are.
+  // Absolute directory for relative paths; "": they are left unchanged.
   std::string directory;
   std::vector<std::string> overrides;  // `a.b=VALUE`, as `--set` takes them
-  // Registered trials; an entrypoint that is not among them gets a warning.
-  // "model_def:*" stands for all of that module.
+  // Known models; another entrypoint causes a warning. "model_def:*" means all
+  // of that module.
   std::vector<std::string> known_entrypoints;
-  // … or an error.
+  // Another entrypoint is an error.
   bool refuse_unknown_entrypoint = false;
-  // The file of Python that lies where model_def.cpp would, or empty.
+  // The Python file found in place of model_def.cpp, or "".
   std::string python_model;
-  // All hyperparameters that the trial of an entrypoint reads, by which those
-  // of the text are checked; nothing: they are not known. May be empty.
+  // Returns the hyperparameters that a model reads, for the check of the
+  // text's; an empty list if they are not known. May be null.
   std::function<std::vector<HparamRule>(const std::string& entrypoint)>
       hparam_rules;
-  // The text is of a recorded experiment: what breaks these rules is a warning,
-  // but for what an override says.
+  // The text belongs to a recorded experiment: violations of these rules are
+  // warnings, except in overrides.
   bool recorded = false;
 };
 
-/// Parses, types (YAML 1.2), defaults and checks a configuration as CONFIG
-/// says. Never throws for what is in `text`: every finding is a diagnostic,
-/// all of them at once. Pure: no files, no clock, no environment.
+/// Parses, types (YAML 1.2) and checks a configuration and fills in defaults.
+/// Never throws because of `text`: every finding is a diagnostic, and all are
+/// returned at once. Uses no files, clock or environment.
 ConfigResult ReadConfig(std::string_view text, const ReadOptions& options);
 
-/// What ReadConfig finds by `options.hparam_rules` in a recorded configuration.
+/// Checks a recorded configuration by `options.hparam_rules`, as ReadConfig
+/// does.
 Diagnostics CheckRecordedHparams(const nlohmann::json& effective,
                                  const ReadOptions& options);
 
-/// Reads back `ExperimentConfig::effective` as it was stored, `environment`
-/// left empty. Throws Error(kStore) if it is none.
+/// Reads a stored `ExperimentConfig::effective`; `environment` stays empty.
+/// Throws Error(kStore) if it is invalid.
 ExperimentConfig ConfigFromJson(const nlohmann::json& effective);
 
-/// `effective` as YAML, keys in the order of the reference. ReadConfig makes
-/// the same `effective` of it.
+/// Returns `effective` as YAML, with keys in the order of the reference.
+/// ReadConfig returns the same `effective` for it.
 std::string ToYaml(const nlohmann::json& effective);
 
 }  // namespace dtrain

@@ -40,9 +40,9 @@ std::string Diagnostic::ToString() const {
 
 namespace {
 
-constexpr int kMostErrors = 100;
+constexpr int kMaxErrors = 100;
 
-// Findings about the whole file stand at the end of the file's.
+// Orders findings about the whole file after those with a line.
 auto OrderOf(const Mark& mark) {
   return std::tuple(mark.override_index, mark.line == 0, mark.line,
                     mark.column);
@@ -53,14 +53,14 @@ auto OrderOf(const Mark& mark) {
 Findings::Findings(std::string file, std::span<const std::string> overrides)
     : file_(std::move(file)) {
   for (const std::string& text : overrides) {
-    // The value is left out: it may be a secret of the environment.
+    // Without the value, which may be a secret of the environment.
     overrides_.push_back("--set " +
                          Truncate(text.substr(0, text.find('=')), 200));
   }
 }
 
 void Findings::Error(Mark mark, std::string key, std::string message) {
-  if (++errors_ > kMostErrors) return;
+  if (++errors_ > kMaxErrors) return;
   Add(Severity::kError, mark, std::move(key), std::move(message));
 }
 
@@ -79,7 +79,7 @@ void Findings::NotYet(Mark mark, std::string key, std::string message) {
 void Findings::UnknownKey(Mark mark, std::string key, std::string_view name,
                           std::span<const std::string> candidates,
                           std::string_view elsewhere) {
-  if (errors_ >= kMostErrors) {
+  if (errors_ >= kMaxErrors) {
     ++errors_;
     return;
   }
@@ -102,11 +102,11 @@ void Findings::Append(Findings other, bool as_warnings) {
       diagnostic.severity = Severity::kWarning;
     } else if (error) {
       ++kept;
-      if (++errors_ > kMostErrors) continue;
+      if (++errors_ > kMaxErrors) continue;
     }
     found_.emplace_back(mark, std::move(diagnostic));
   }
-  // Those that `other` only counted.
+  // Errors that `other` counted but did not keep.
   if (!as_warnings) errors_ += other.errors_ - kept;
 }
 
@@ -118,11 +118,11 @@ Diagnostics Findings::Take() {
   Diagnostics all;
   for (auto& [mark, diagnostic] : found_) all.push_back(std::move(diagnostic));
   found_.clear();
-  if (errors_ > kMostErrors) {
+  if (errors_ > kMaxErrors) {
     Diagnostic rest;
     rest.file = file_;
-    rest.message = std::to_string(errors_ - kMostErrors) +
-                   " more errors are not shown; mend those above first";
+    rest.message = std::to_string(errors_ - kMaxErrors) +
+                   " more errors are not shown; fix those above first";
     all.push_back(std::move(rest));
   }
   return all;

@@ -8,7 +8,7 @@
 #include "engine/config/hyperparameters.h"
 #include "engine/config/value_reader.h"
 
-// Checks hyperparameters against those that a built-in trial reads.
+// Checks hyperparameters against those that a built-in model reads.
 
 namespace dtrain {
 namespace {
@@ -47,8 +47,9 @@ bool IsPartOf(std::string_view part, std::string_view name) {
   return part.size() >= 4 && name.find(part) != name.npos;
 }
 
-// The name that was probably meant: the nearest, an abbreviation, or a longer
-// form such as global_batch_size for batch_size. Empty if there is none.
+// Returns the name that was probably intended: the nearest one, an
+// abbreviation, or a longer form such as global_batch_size for batch_size.
+// Returns "" if there is none.
 std::string ProbableName(const std::string& name,
                          const std::vector<std::string>& known) {
   std::string nearest = NearestName(name, known);
@@ -60,7 +61,7 @@ std::string ProbableName(const std::string& name,
   return found == known.end() ? "" : *found;
 }
 
-// Checks one map of hyperparameters. It may be wrong in itself: that is
+// Checks one map of hyperparameters. Ranges that are invalid in themselves are
 // reported elsewhere.
 class RuleChecker {
  public:
@@ -88,7 +89,7 @@ class RuleChecker {
 };
 
 void RuleChecker::Check(const Node::Entry& entry) {
-  // `--set hyperparameters.x=` takes x away.
+  // `--set hyperparameters.x=` removes x.
   if (entry.value.is_null() && entry.value.mark.override_index >= 0) return;
   const auto rule = std::ranges::find(rules_, entry.key, &HparamRule::name);
   if (rule == rules_.end()) return ReportUnknown(entry);
@@ -121,16 +122,18 @@ void RuleChecker::CheckRange(const Node& range, const std::string& path,
   } else if (type.text == "int") {
     if (rule.type == "int" || rule.type == "float") return;
     findings_.Error(type.mark, JoinPath(path, "type"),
-                    entrypoint_ + " reads " + std::string(Expected(rule.type)) +
-                        ", and int gives integers; use type: categorical");
+                    entrypoint_ + " expects " +
+                        std::string(Expected(rule.type)) +
+                        ", but type: int yields integers; use type: "
+                        "categorical");
   } else if (type.text == "double" || type.text == "log") {
     if (rule.type == "float") return;
     const bool whole = rule.type == "int";
-    findings_.Error(type.mark, JoinPath(path, "type"),
-                    entrypoint_ + " reads " + std::string(Expected(rule.type)) +
-                        ", and " + type.text +
-                        " gives numbers with fractions; use type: " +
-                        (whole ? "int or categorical" : "categorical"));
+    findings_.Error(
+        type.mark, JoinPath(path, "type"),
+        entrypoint_ + " expects " + std::string(Expected(rule.type)) +
+            ", but type: " + type.text + " yields fractions; use type: " +
+            (whole ? "int or categorical" : "categorical"));
   }
 }
 
@@ -142,12 +145,11 @@ void RuleChecker::CheckValue(const Node& value, const std::string& path,
     return ReportType(value, path, std::string(Expected(rule.type)), findings_);
   }
   const std::string vals = ToJson(value).dump();
-  findings_.Error(
-      value.mark, path,
-      "expected " + std::string(Expected(rule.type)) +
-          ", got a list; a list is one value: to search its values write " +
-          "{type: categorical, vals: " +
-          (vals.size() > kMaxListed ? "[...]" : vals) + "}");
+  findings_.Error(value.mark, path,
+                  "expected " + std::string(Expected(rule.type)) +
+                      ", got a list; to search these values, write " +
+                      "{type: categorical, vals: " +
+                      (vals.size() > kMaxListed ? "[...]" : vals) + "}");
 }
 
 void RuleChecker::CheckRequired(const Node* map) {
@@ -155,7 +157,7 @@ void RuleChecker::CheckRequired(const Node* map) {
     if (!rule.required) continue;
     const std::string name(rule.name);
     const Node* value = map ? map->Find(name) : nullptr;
-    // A scalar of another type is reported with its own place.
+    // A value of another type is reported at its own place.
     if (value != nullptr && !value->is_null()) continue;
     const Mark mark = value ? value->mark : map ? map->mark : Mark{};
     findings_.Error(mark, JoinPath(kSection, name),
@@ -166,7 +168,7 @@ void RuleChecker::CheckRequired(const Node* map) {
 }
 
 void RuleChecker::ReportUnknown(const Node::Entry& entry) {
-  std::string message = entrypoint_ + " reads no hyperparameter '" +
+  std::string message = entrypoint_ + " has no hyperparameter '" +
                         Truncate(EscapeForTerminal(entry.key), 60) + "'";
   const std::string name = ProbableName(entry.key, names_);
   const auto inner =
@@ -174,13 +176,12 @@ void RuleChecker::ReportUnknown(const Node::Entry& entry) {
         return std::ranges::find(names_, nested.key) != names_.end();
       });
   if (inner != entry.value.entries.end()) {
-    message += ", and none in a nested map; move '" + inner->key +
-               "' up to hyperparameters";
+    message += "; move '" + inner->key +
+               "' out of the nested map, directly under hyperparameters";
   } else if (!name.empty()) {
     message += "; did you mean '" + name + "'?";
   } else {
-    message += "; it reads " + Join(names_, ", ") +
-               " ('dtrain models' describes them)";
+    message += "; it has " + Join(names_, ", ") + " (see 'dtrain models')";
   }
   findings_.Error(entry.mark, JoinPath(kSection, entry.key), message);
 }
@@ -190,12 +191,10 @@ void RuleChecker::ReportUnused(const Node::Entry& entry) {
   const Node* type = entry.value.Find("type");
   if (type != nullptr && type->text != "const") {
     findings_.Warning(entry.mark, path,
-                      "is searched, but " + entrypoint_ +
-                          " does not use it: its values make no difference");
+                      "is searched, but has no effect on " + entrypoint_);
   } else {
-    findings_.Note(
-        entry.mark, path,
-        "accepted for compatibility; " + entrypoint_ + " does not use it");
+    findings_.Note(entry.mark, path,
+                   "accepted for compatibility; no effect on " + entrypoint_);
   }
 }
 

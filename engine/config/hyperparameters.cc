@@ -1,7 +1,7 @@
-// Hyperparameters are read in three steps: every range by itself, then what the
-// searcher asks of them (a grid needs counts, a single trial warns of ranges),
-// then the points of `searcher.points`, which must lie in them. A range whose
-// own reading failed is not reported again by a later step.
+// Hyperparameters are read in three steps: each range by itself, then the
+// requirements of the searcher (a grid needs counts, a single trial warns about
+// ranges), then the points of `searcher.points`, which must be inside the
+// ranges. A range that failed in the first step is not reported again.
 
 #include "engine/config/hyperparameters.h"
 
@@ -28,7 +28,7 @@ std::string Rounded(double value) {
   return text.data();
 }
 
-// Reads one hyperparameter with a `type`: its keys, then what they say.
+// Reads one hyperparameter that has a `type`: checks its keys and values.
 class RangeReader {
  public:
   RangeReader(const Node& node, std::string path, Findings& findings)
@@ -116,7 +116,7 @@ void RangeReader::ReadDouble() {
   const Node* high = NeedNumber("maxval");
   if (CheckOrder(low, high) && !std::isfinite(high->number - low->number)) {
     findings_.Error(high->mark, At("maxval"),
-                    "is too far from minval for a number; bring them nearer");
+                    "is too far from minval; use a smaller range");
   }
   ReadScale(low);
   ReadCount();
@@ -156,9 +156,9 @@ void RangeReader::ReadLog() {
     const double value = std::pow(out_["base"].get<double>(), exponent->number);
     if (std::isnormal(value)) return;
     findings_.Error(exponent->mark, At(name),
-                    "base to the power of " + exponent->text +
-                        " fits no number; these are exponents, so write -4 "
-                        "for 0.0001 with base 10");
+                    "base^" + exponent->text +
+                        " is out of range; minval and maxval are exponents: "
+                        "write -4 for 0.0001 with base 10");
   };
   const int before = findings_.errors();
   power(low, "minval");
@@ -166,7 +166,7 @@ void RangeReader::ReadLog() {
   if (findings_.errors() == before) WarnOfValues(*low, *high);
 }
 
-// Bounds that read as if they were values: 0.0001 to 0.1, or 16 to 256.
+// Warns about bounds that look like values: 0.0001 to 0.1, or 16 to 256.
 void RangeReader::WarnOfValues(const Node& low, const Node& high) {
   constexpr double kLargestLikely = 1e20;
   const double base = out_["base"].get<double>();
@@ -190,7 +190,7 @@ void RangeReader::ReadCategorical() {
   if (!vals->is_list()) {
     ReportType(*vals, At("vals"), "a list", findings_);
   } else if (vals->items.empty()) {
-    findings_.Error(vals->mark, At("vals"), "is empty; give it a value");
+    findings_.Error(vals->mark, At("vals"), "is empty; add a value");
   } else {
     out_["vals"] = ReadFreeValue(*vals, At("vals"), findings_);
   }
@@ -236,7 +236,7 @@ bool RangeReader::CheckOrder(const Node* low, const Node* high) {
   if (low->number < high->number) return true;
   findings_.Error(
       high->mark, At("maxval"),
-      "expected more than minval (" + low->text + "), got " + high->text);
+      "expected a value above minval (" + low->text + "), got " + high->text);
   return false;
 }
 
@@ -254,8 +254,7 @@ nlohmann::json ReadMember(const Node& node, const std::string& path,
   return map;
 }
 
-// Every trial reads the batch size, so values that never work are reported
-// here.
+// Checks the batch size, which every model reads.
 void CheckBatchSize(const Node& node, const std::string& path,
                     Findings& findings) {
   const Node* size = node.Find("global_batch_size");
@@ -316,7 +315,7 @@ std::int64_t GridValues(const Hyperparameter& parameter) {
   const std::int64_t all =
       node.Find("maxval")->integer - node.Find("minval")->integer + 1;
   if (counted) return std::min(count->integer, all);
-  return all <= kMostGridPoints ? all : 0;
+  return all <= kMaxGridPoints ? all : 0;
 }
 
 void CheckGrid(const Node& node, Findings& findings) {
@@ -326,19 +325,19 @@ void CheckGrid(const Node& node, Findings& findings) {
         const std::int64_t values = GridValues(parameter);
         if (values == 0) {
           findings.Error(parameter.node.mark, parameter.path + ".count",
-                         "required by the grid searcher; say how many values "
-                         "to try");
+                         "required by the grid searcher; set the number of "
+                         "values to try");
         } else {
           points = Times(points, values);
         }
       });
-  if (points <= kMostGridPoints) return;
+  if (points <= kMaxGridPoints) return;
   const bool huge = points == std::numeric_limits<std::int64_t>::max();
   findings.Error(node.mark, "hyperparameters",
-                 "a grid of " + std::string(huge ? "more than " : "") +
-                     std::to_string(points) + " points; at most " +
-                     std::to_string(kMostGridPoints) +
-                     " can be searched: lower the counts, or use random");
+                 "the grid has " + std::string(huge ? "more than " : "") +
+                     std::to_string(points) + " points, at most " +
+                     std::to_string(kMaxGridPoints) +
+                     " are allowed; lower the counts, or use random");
 }
 
 void WarnOfRanges(const Node& node, Findings& findings) {
@@ -346,8 +345,8 @@ void WarnOfRanges(const Node& node, Findings& findings) {
       node, "hyperparameters", [&](const Hyperparameter& parameter) {
         if (parameter.type == "const") return;
         findings.Warning(parameter.node.mark, parameter.path,
-                         "the single searcher draws one sample of this range; "
-                         "give it a value, or use another searcher");
+                         "the single searcher draws one value from this range; "
+                         "write a value, or use another searcher");
       });
 }
 
@@ -399,7 +398,7 @@ void CheckNumber(const Node& value, const std::string& path, const Node& range,
              findings);
 }
 
-// A point has the value itself, the range is one of exponents.
+// Checks a value of a point against a range of exponents.
 void CheckLog(const Node& value, const std::string& path, const Node& range,
               Findings& findings) {
   const Node* base_node = range.Find("base");
@@ -407,7 +406,7 @@ void CheckLog(const Node& value, const std::string& path, const Node& range,
   const double base = given ? base_node->number : 10;
   const double one = std::pow(base, range.Find("minval")->number);
   const double other = std::pow(base, range.Find("maxval")->number);
-  // The ends may be off by a rounding.
+  // Allow for rounding at the ends.
   const double low = std::min(one, other) * (1 - 1e-12);
   const double high = std::max(one, other) * (1 + 1e-12);
   const bool valid =
@@ -433,7 +432,7 @@ void CheckValue(const Node& value, const std::string& path, const Node& range,
     const nlohmann::json vals = ToJson(*range.Find("vals"));
     if (std::find(vals.begin(), vals.end(), json) != vals.end()) return;
     findings.Error(value.mark, path,
-                   "expected one of the vals, got " + Describe(value));
+                   "expected one of vals, got " + Describe(value));
   } else {
     CheckNumber(value, path, range, findings);
   }
@@ -468,8 +467,8 @@ void CheckPoint(const Node& point, const std::string& path, const Node& space,
     const std::string place = JoinPath(path, entry.key);
     if (value == nullptr && IsSearched(entry.value)) {
       findings.Error(point.mark, place,
-                     "required but missing; a point has a value for all that "
-                     "is searched");
+                     "required but missing; a point needs a value for every "
+                     "searched hyperparameter");
     }
     if (!IsNested(entry.value)) continue;
     if (value == nullptr) {

@@ -14,14 +14,14 @@
 
 namespace dtrain {
 
-/// Limit of the points of a grid.
-inline constexpr std::int64_t kMostGridPoints = 100'000;
+/// Maximum number of points of a grid.
+inline constexpr std::int64_t kMaxGridPoints = 100'000;
 
-/// Reads `hyperparameters` into the form of searchers; checks every range.
+/// Reads `hyperparameters` into the form of searchers and checks every range.
 nlohmann::json ReadHyperparameters(const Node& node, Findings& findings);
 
-/// One hyperparameter of the map, with its dotted path. `type` is "const" for
-/// a plain value too.
+/// One hyperparameter of the map, with its dotted path. `type` is "const" also
+/// for a plain value.
 struct Hyperparameter {
   const Node& node;
   std::string path;
@@ -34,15 +34,15 @@ void VisitHyperparameters(
     const Node& node, const std::string& path,
     const std::function<void(const Hyperparameter&)>& visit);
 
-/// Checks the hyperparameters for the searcher: `single` warns of ranges,
-/// `grid` needs their counts and no more than kMostGridPoints points. REQUIRES:
+/// Checks the hyperparameters for the searcher: `single` warns about ranges,
+/// `grid` needs their counts and no more than kMaxGridPoints points. REQUIRES:
 /// as `VisitHyperparameters`.
 void CheckSearched(const Node& node, std::string_view searcher,
                    Findings& findings);
 
-/// Checks the hyperparameters (null: there are none) against all that the trial
-/// `entrypoint` reads: unknown names, wrong types and missing required ones are
-/// errors at their place. What is wrong with a range itself is not reported
+/// Checks the hyperparameters (null: there are none) against those that the
+/// model `entrypoint` reads: unknown names, wrong types and missing required
+/// ones are errors. Ranges that are invalid in themselves are not reported
 /// again.
 void CheckHparamRules(const Node* hyperparameters,
                       const std::string& entrypoint,

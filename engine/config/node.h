@@ -9,15 +9,15 @@
 
 namespace dtrain {
 
-/// Where something stands: in the file, or in an override.
+/// A place in the file or in an override.
 struct Mark {
   int line = 0;             // from 1; 0: the file as a whole
   int column = 0;           // from 1, in bytes
   int override_index = -1;  // of ReadOptions::overrides; -1: in the file
 };
 
-/// A plain value: what a piece of YAML or JSON text says, and where. Trees are
-/// acyclic, aliases are expanded.
+/// A value of a YAML or JSON text with its place. Trees are acyclic; aliases
+/// are expanded.
 struct Node {
   enum class Kind {
     kNull,
@@ -44,11 +44,11 @@ struct Node {
   bool is_map() const { return kind == Kind::kMap; }
   bool is_list() const { return kind == Kind::kList; }
   bool is_string() const { return kind == Kind::kString; }
-  /// A finite number, whole or not.
+  /// True for a finite number.
   bool IsNumber() const;
   bool IsScalar() const { return !is_map() && !is_list(); }
 
-  /// The value of `key` in a map; null if there is none or this is no map.
+  /// Returns the value of `key`; null if there is none or this is not a map.
   const Node* Find(std::string_view key) const;
   Node* Find(std::string_view key);
 };
@@ -60,13 +60,15 @@ struct Node::Entry {
   Node value;
 };
 
-/// What `node` is, for messages: "the string 'abc'", "the integer 5", "a list".
+/// Describes `node` for messages: "the string 'abc'", "the integer 5", "a
+/// list".
 std::string Describe(const Node& node);
 
-/// `node` as JSON. Does not look for numbers that JSON text cannot have.
+/// Returns `node` as JSON. Does not check for numbers that JSON text cannot
+/// have.
 nlohmann::json ToJson(const Node& node);
 
-/// The tree of a JSON document, with no marks.
+/// Returns the tree of a JSON document, without marks.
 Node NodeFromJson(const nlohmann::json& json);
 
 }  // namespace dtrain

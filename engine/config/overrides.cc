@@ -14,7 +14,7 @@
 namespace dtrain {
 namespace {
 
-// The value of `key`, made if it is not there.
+// Returns the value of `key`, which is added if it is missing.
 Node& Child(Node& map, const std::string& key, Mark mark) {
   if (Node* found = map.Find(key)) return *found;
   map.entries.push_back({key, mark, {}});
@@ -22,8 +22,8 @@ Node& Child(Node& map, const std::string& key, Mark mark) {
   return map.entries.back().value;
 }
 
-// The place that `path` names, with every map on the way; null if something
-// on the way is no map.
+// Returns the node of `path`, adding missing maps on the way. Returns null if a
+// node on the way is not a map.
 Node* Place(Node& root, const std::vector<std::string>& path, Mark mark,
             Findings& findings) {
   Node* node = &root;
@@ -32,8 +32,8 @@ Node* Place(Node& root, const std::vector<std::string>& path, Mark mark,
     if (node->is_null()) node->kind = Node::Kind::kMap;
     if (!node->is_map()) {
       findings.Error(mark, walked,
-                     "is " + Describe(*node) + ", which has no key '" + name +
-                         "'; set the whole value");
+                     "is " + Describe(*node) + ", not a map with a key '" +
+                         name + "'; set the whole value");
       return nullptr;
     }
     node = &Child(*node, name, mark);
@@ -42,7 +42,7 @@ Node* Place(Node& root, const std::vector<std::string>& path, Mark mark,
   return node;
 }
 
-// Keys of `section` that cannot be given together with `name`.
+// Returns the keys of `section` that cannot be combined with `name`.
 std::vector<std::string_view> ExcludedBy(const std::string& section,
                                          std::string_view name) {
   struct Rule {
@@ -75,8 +75,8 @@ bool IsLength(const std::string& path) {
          (key->type == KeyType::kLength || key->type == KeyType::kPeriod);
 }
 
-// An override replaces what the file says in another way. Several overrides
-// that exclude each other are left for the check.
+// Removes keys of the file that cannot be combined with the override. Overrides
+// that exclude each other are left for CheckConfig to report.
 void RemoveExcluded(const std::vector<std::string>& path, Node& root) {
   const std::vector<std::string> parents(path.begin(), path.end() - 1);
   const std::string section = Join(parents, ".");
@@ -111,8 +111,8 @@ bool IsEmpty(std::string_view value) {
   return value.find_first_not_of(" \t") == value.npos;
 }
 
-// Removes the key that `path` names. One that is not there was meant
-// otherwise, unless the program knows it.
+// Removes the key of `path`. A key that is neither present nor in the schema is
+// an error, because it is probably a typing error.
 void Unset(const std::vector<std::string>& path, Mark mark, Node& root,
            Findings& findings) {
   Node* map = &root;
@@ -134,7 +134,7 @@ void Unset(const std::vector<std::string>& path, Mark mark, Node& root,
   }
   const std::string hint = DidYouMean(path.back(), names);
   findings.Error(mark, whole,
-                 "is not set, so nothing can be unset" +
+                 "is not set, so it cannot be removed" +
                      (hint.empty() ? "; leave it out" : hint));
 }
 

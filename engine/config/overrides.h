@@ -8,10 +8,10 @@
 
 namespace dtrain {
 
-/// Puts each `a.b=VALUE` into the tree, in order, making maps that are
-/// missing. VALUE is YAML: `[1, 2]`, `{epochs: 5}`, `1e-4`, `"5"`; nothing
-/// behind the `=` removes the key. A key of the file that cannot be given
-/// together with `a.b`, such as another unit of a length, is removed.
+/// Applies each `a.b=VALUE` to the tree, in order, adding missing maps. VALUE
+/// is YAML: `[1, 2]`, `{epochs: 5}`, `1e-4`, `"5"`; an empty VALUE removes the
+/// key. Keys of the file that cannot be combined with `a.b`, such as another
+/// unit of a length, are removed.
 void ApplyOverrides(std::span<const std::string> overrides, Node& root,
                     Findings& findings);
 

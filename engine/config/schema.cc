@@ -14,7 +14,7 @@ std::string Bounds(const KeySpec& key) {
   return text;
 }
 
-// The words of the key with commas between, aliases with what they stand for.
+// Returns the words of the key separated by commas; aliases with their meaning.
 std::string Words(const KeySpec& key) {
   std::vector<std::string> words = Split(key.words, ' ');
   for (std::string& word : words) {
@@ -24,13 +24,13 @@ std::string Words(const KeySpec& key) {
   return Join(words, ", ");
 }
 
-// The types that only one or a few keys have.
+// Returns the names of types of only one or a few keys.
 std::string SpecialTypeName(KeyType type) {
   switch (type) {
     case KeyType::kEntrypoint:
-      return "`module:Trial`, command or list of words";
+      return "`module:Trial`, command, or list of words";
     case KeyType::kEnvironment:
-      return "map or list of `NAME=value`, or such a one for `cpu` and `cuda`";
+      return "map or list of `NAME=value`, also one each for `cpu` and `cuda`";
     case KeyType::kHyperparameters:
       return "map, see below";
     case KeyType::kLossScale:
@@ -119,8 +119,8 @@ std::string_view KeySpec::section() const {
 
 nlohmann::json KeySpec::Default() const {
   auto value = nlohmann::json::parse(fallback);
-  // As one that is given is read: else the default, written out and read again,
-  // would be another text.
+  // Converted like a given value, so that the default is the same after it was
+  // written and read again.
   if (type == KeyType::kDuration && value.is_number()) {
     value = value.get<double>();
   }

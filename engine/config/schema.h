@@ -12,17 +12,17 @@ namespace dtrain {
 
 /// Type of the values that a key takes.
 enum class KeyType {
-  kSection,          // a map with keys of its own, always there
-  kOptionalSection,  // the same, unset unless given
+  kSection,          // a map with its own keys, always present
+  kOptionalSection,  // a map with its own keys, null by default
   kBool,
   kInt,
   kNumber,
   kText,
-  kWord,    // one of a few
+  kWord,    // one of several words
   kSwitch,  // auto, true, false
   kInts,
   kTexts,
-  kMap,  // a free one
+  kMap,  // with any keys
   kLength,
   kPeriod,
   kDuration,
@@ -38,29 +38,29 @@ enum class KeyType {
   kAny,  // accepted and ignored
 };
 
-/// Above every count that makes sense, and exact as a double.
+/// Maximum of counts; exact as a double.
 inline constexpr std::int64_t kMostCount = 1'000'000'000'000'000;
 
-/// One key of the configuration. The table of them decides what is read, what
-/// the defaults are, what this version can run, and what docs/yaml.md says.
+/// One key of the configuration. The table of these rows determines which keys
+/// are read, their types, defaults and bounds, which values this version can
+/// run, and the rows of docs/yaml.md.
 struct KeySpec {
   std::string_view path;  // "searcher.max_length"
   KeyType type = KeyType::kAny;
   std::string_view fallback = "null";  // the default, as JSON
   std::string_view doc;
-  std::int64_t least = 0;  // of numbers; of texts: bytes
+  std::int64_t least = 0;  // minimum; of strings: in bytes
   std::int64_t most = kMostCount;
-  bool above_least = false;  // `least` itself is too little
-  bool required = false;     // where its section is given
-  // Of kWord: what is allowed, with spaces between; `a=b`: a stands for b.
+  bool above_least = false;  // `least` itself is excluded
+  bool required = false;     // if its section is given
+  // Of kWord: the allowed words, separated by spaces; `a=b`: a means b.
   std::string_view words = {};
-  std::string_view instead = {};  // what to do about another word
-  // Of kWord: words of Determined's that are refused; `a=b`: b does its work.
+  std::string_view instead = {};  // remedy for another word
+  // Of kWord: words of Determined that are refused; `a=b`: b replaces a.
   std::string_view substitutes = {};
   // The searchers that the key belongs to; empty: all.
   std::string_view searchers = {};
-  // A JSON list of the values that this version can run; empty: all of them.
-  // A feature that is done is a row that lost its `ready`.
+  // JSON list of the values that this version can run; empty: all values.
   std::string_view ready = {};
 
   bool ignored() const { return type == KeyType::kAny; }
@@ -69,7 +69,7 @@ struct KeySpec {
   nlohmann::json Default() const;
 };
 
-/// Every key, in the order of the reference.
+/// Returns every key, in the order of the reference.
 std::span<const KeySpec> Schema();
 
 /// Returns the row of `path`, or null.
@@ -78,7 +78,7 @@ const KeySpec* FindKey(std::string_view path);
 /// Returns the names of the keys in `section` (empty: the top level).
 std::vector<std::string> KeyNames(std::string_view section);
 
-/// True if this version can run an experiment with `value` there.
+/// True if this version can run an experiment with this value of `key`.
 bool IsReady(const KeySpec& key, const nlohmann::json& value);
 
 /// Returns the row of the key in docs/yaml.md.

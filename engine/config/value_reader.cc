@@ -55,7 +55,7 @@ MaybeJson ReadText(const KeySpec& key, const Node& node,
   }
   const auto size = static_cast<std::int64_t>(node.text.size());
   if (size < key.least) {
-    findings.Error(node.mark, path, "is empty; give it a text");
+    findings.Error(node.mark, path, "is empty; write a non-empty string");
     return std::nullopt;
   }
   if (size > key.most) {
@@ -67,12 +67,12 @@ MaybeJson ReadText(const KeySpec& key, const Node& node,
   return node.text;
 }
 
-// "; use 'B' in its place" for a refused word with a substitute, or empty.
+// Returns "; use 'B' instead" for a refused word with a substitute, else "".
 std::string SubstituteHint(const KeySpec& key, const std::string& word) {
   for (const std::string& pair : Split(key.substitutes, ' ')) {
     const std::size_t equals = pair.find('=');
     if (equals == pair.npos || pair.substr(0, equals) != word) continue;
-    return "; use '" + pair.substr(equals + 1) + "' in its place";
+    return "; use '" + pair.substr(equals + 1) + "' instead";
   }
   return "";
 }
@@ -103,7 +103,7 @@ MaybeJson ReadSwitch(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-// A list whose items `read` takes, each with its own path.
+// Reads a list with `read`, which gets each item with its path.
 template <typename Read>
 MaybeJson ReadList(const KeySpec& key, const Node& node,
                    const std::string& what, Findings& findings, Read read) {
@@ -196,7 +196,7 @@ nlohmann::json ReadFreeValue(const Node& node, const std::string& path,
   if (!number || node.IsNumber()) return ToJson(node);
   findings.Error(node.mark, path,
                  "expected a finite number, got " + Describe(node) +
-                     "; quote it if it is a text");
+                     "; quote it if it is a string");
   return nullptr;
 }
 
@@ -237,9 +237,9 @@ namespace {
 
 using MaybeJson = std::optional<nlohmann::json>;
 
-constexpr std::int64_t kMostSlots = 1024;
+constexpr std::int64_t kMaxSlots = 1024;
 
-// `{epochs: 10}`, or a plain integer of batches.
+// Reads `{epochs: 10}`, or a plain integer, which counts batches.
 MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
   const std::string path(key.path);
   const std::int64_t least = key.type == KeyType::kPeriod ? 0 : 1;
@@ -267,7 +267,7 @@ MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
   }
   if (!known) return std::nullopt;
   if (node.entries.size() != 1) {
-    // One that --set has added to that of the file.
+    // A unit that --set has added to that of the file.
     const bool is_set = !node.entries.empty() &&
                         node.entries.back().value.mark.override_index >= 0;
     const Mark mark = is_set ? node.entries.back().value.mark : node.mark;
@@ -282,7 +282,7 @@ MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
   return nlohmann::json{{entry.key, *count}};
 }
 
-// Seconds of `text`, or nothing: a number with ms, s, m, h, d or no suffix.
+// Converts a number with ms, s, m, h, d or no suffix to seconds.
 std::optional<double> Seconds(std::string_view text) {
   double number = 0;
   const char* end = text.data() + text.size();
@@ -302,7 +302,7 @@ MaybeJson ReadDuration(const KeySpec& key, const Node& node,
   std::optional<double> seconds;
   if (node.IsNumber()) seconds = node.number;
   if (node.is_string()) seconds = Seconds(node.text);
-  // 1e9 seconds are 31 years: more is a slip of the keyboard.
+  // 1e9 seconds are 31 years: more is a typing error.
   if (seconds && *seconds > 0 && *seconds <= 1e9) return *seconds;
   findings.Error(node.mark, std::string(key.path),
                  "expected a duration above 0, got " + Describe(node) +
@@ -325,11 +325,11 @@ MaybeJson ReadGpus(const Node& node, const std::string& path,
   auto gpus = nlohmann::json::array();
   for (const Node& item : node.items) {
     const std::string place = path + '[' + std::to_string(gpus.size()) + ']';
-    const auto gpu = ReadInteger(item, place, 0, kMostSlots, findings);
+    const auto gpu = ReadInteger(item, place, 0, kMaxSlots, findings);
     if (!gpu) return std::nullopt;
     if (std::find(gpus.begin(), gpus.end(), *gpu) != gpus.end()) {
       findings.Error(item.mark, place,
-                     "GPU " + item.text + " is there twice; remove one");
+                     "GPU " + item.text + " is listed twice; remove one");
       return std::nullopt;
     }
     gpus.push_back(*gpu);
@@ -343,7 +343,7 @@ MaybeJson ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
   const std::string path(key.path);
   if (node.is_list()) return ReadGpus(node, path, findings);
   if (node.kind == Node::Kind::kInt) {
-    const auto gpu = ReadInteger(node, path, 0, kMostSlots, findings);
+    const auto gpu = ReadInteger(node, path, 0, kMaxSlots, findings);
     if (!gpu) return std::nullopt;
     return nlohmann::json::array({*gpu});
   }
@@ -357,7 +357,7 @@ MaybeJson ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
     const std::string_view kind = text.substr(0, 4);
     if ((kind == "cpu:" || kind == "gpu:") &&
         std::from_chars(text.data() + 4, end, count).ptr == end && count >= 1 &&
-        count <= kMostSlots) {
+        count <= kMaxSlots) {
       return std::string(kind) + std::to_string(count);
     }
   }
@@ -368,14 +368,14 @@ MaybeJson ReadSlots(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-// Shares of a GPU are quarters: DESIGN 10.
+// Shares of a GPU are quarters (decision 17).
 MaybeJson ReadSlotsPerTrial(const KeySpec& key, const Node& node,
                             Findings& findings) {
   if (node.is_string() && node.text == "all") return "all";
   if (node.IsNumber()) {
     const double value = node.number;
     if (value == 0.25 || value == 0.5 || value == 0.75) return value;
-    const auto whole = static_cast<double>(kMostSlots);
+    const auto whole = static_cast<double>(kMaxSlots);
     if (value >= 0 && value <= whole &&
         value == static_cast<double>(static_cast<std::int64_t>(value))) {
       return static_cast<std::int64_t>(value);
@@ -388,7 +388,7 @@ MaybeJson ReadSlotsPerTrial(const KeySpec& key, const Node& node,
   return std::nullopt;
 }
 
-// `3.10` looks like a number: the text as it is written counts.
+// Reads `3.10`, which looks like a number, by its text.
 MaybeJson ReadTrialId(const KeySpec& key, const Node& node,
                       Findings& findings) {
   const std::size_t dot = node.text.find('.');
@@ -405,7 +405,7 @@ MaybeJson ReadTrialId(const KeySpec& key, const Node& node,
   return std::nullopt;
 }
 
-// The beginning of a UUID may look like a number too.
+// Reads a UUID or its beginning, which may look like a number, by its text.
 MaybeJson ReadUuid(const KeySpec& key, const Node& node, Findings& findings) {
   const std::size_t size = node.text.size();
   if (node.IsScalar() && size >= 4 && size <= 36 &&

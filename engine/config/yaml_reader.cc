@@ -1,8 +1,8 @@
-// YAML is parsed by yaml-cpp, whose events YamlTreeBuilder makes a tree of
-// Nodes. Aliases are expanded as they occur, so a few lines could stand for a
-// tree of any size: every value is counted where it is added, an alias with all
-// that it stands for, and the limits stop the build. Values are typed here, by
-// the rules of YAML 1.2, and not by yaml-cpp, which follows those of 1.1.
+// yaml-cpp parses the text, and YamlTreeBuilder builds a tree of Nodes from its
+// events. Aliases are expanded as they occur, so a few lines could expand to a
+// tree of any size. Therefore each value is counted when it is added, an alias
+// with its whole value, and the limits stop the build. Scalars are typed here
+// by the rules of YAML 1.2; yaml-cpp follows those of 1.1.
 
 #include "engine/config/yaml_reader.h"
 
@@ -32,8 +32,8 @@ namespace dtrain {
 namespace {
 
 // Builds a tree within limits from yaml-cpp's events. Does not use yaml-cpp's
-// own nodes, which accept duplicate keys and cycles. After an error that leaves
-// no tree, `stopped()`, all events are ignored.
+// own nodes, which accept duplicate keys and cycles. After a fatal error,
+// `stopped()`, all events are ignored.
 class YamlTreeBuilder : public YAML::EventHandler {
  public:
   YamlTreeBuilder(std::string_view text, Mark origin, Findings& findings);
@@ -60,13 +60,13 @@ class YamlTreeBuilder : public YAML::EventHandler {
   Mark ToMark(const YAML::Mark& mark) const;
 
  private:
-  // Collection that is not closed yet.
+  // A list or map that is not closed yet.
   struct Frame {
     Node node;
     YAML::anchor_t anchor = 0;
-    bool has_key = false;     // of a map: its value comes next
+    bool has_key = false;     // of a map: the value comes next
     bool drop_value = false;  // the key was refused
-    Node::Entry pending;      // the key that waits for its value
+    Node::Entry pending;      // key whose value comes next
     std::unordered_map<std::string, int> lines;  // of the keys so far
   };
   struct Size {
@@ -91,7 +91,7 @@ class YamlTreeBuilder : public YAML::EventHandler {
   Mark origin_;
   Findings& findings_;
   std::vector<Frame> frames_;
-  std::map<YAML::anchor_t, Node> anchors_;  // those whose values are complete
+  std::map<YAML::anchor_t, Node> anchors_;  // with complete values
   Node root_;
   Size spent_;
   int documents_ = 0;
@@ -108,13 +108,13 @@ bool IsCoreTag(std::string_view tag, std::string_view name) {
          tag.substr(kCore.size()) == name;
 }
 
-// True for "" and "?", which stand for no tag, and "!", which stands for a
-// quoted scalar or the tag `!`.
+// True for "" and "?", which mean no tag, and "!", which means a quoted scalar
+// or the tag `!`.
 bool IsUntagged(std::string_view tag) {
   return tag.empty() || tag == "?" || tag == "!";
 }
 
-// True if the tag is that of the type which the scalar has without it.
+// True if the tag only confirms the type of the scalar.
 bool IsTagOf(std::string_view tag, Node& node) {
   if (IsCoreTag(tag, "float") && node.kind == Node::Kind::kInt) {
     node.kind = Node::Kind::kDouble;
@@ -134,8 +134,8 @@ void YamlTreeBuilder::OnDocumentStart(const YAML::Mark& mark) {
   ++documents_;
   if (documents_ == 2) {
     Stop(ToMark(mark),
-         "a second document begins here; write one experiment a file, and "
-         "give all keys of one level the same indentation");
+         "second document; write one experiment per file, and indent all "
+         "keys of one level equally");
   }
 }
 
@@ -151,15 +151,13 @@ void YamlTreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
   if (stopped_) return;
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) {
-    Stop(ToMark(mark),
-         "an alias inside the value that it stands for; write "
-         "the value out");
+    Stop(ToMark(mark), "alias inside its own value; write the value out");
     return;
   }
   const Size size = Measure(found->second);
   if (frames_.size() + size.depth > kMaxLevels) {
     Stop(ToMark(mark), "nested deeper than " + std::to_string(kMaxLevels) +
-                           " levels; make it flatter");
+                           " levels; reduce the nesting");
     return;
   }
   if (!Spend(size, ToMark(mark))) return;
@@ -175,13 +173,13 @@ void YamlTreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag,
   const Mark at = ToMark(mark);
   if (tag != "?" &&
       IsUnclosedQuote(text_, static_cast<std::size_t>(mark.pos))) {
-    Stop(at, "a quote that is never closed; close it");
+    Stop(at, "unclosed quote; close it");
     return;
   }
   Node node = TypedScalar(tag, value, at);
   node.mark = at;
   if (value.find('\0') != value.npos) {
-    findings_.Error(at, Path(), "a text with a NUL character; remove it");
+    findings_.Error(at, Path(), "string with a NUL character; remove it");
   }
   Accept(std::move(node), anchor, tag == "?");
 }
@@ -195,7 +193,7 @@ Node YamlTreeBuilder::TypedScalar(const std::string& tag,
   findings_.Error(mark, Path(),
                   "the tag '" + (core ? "!!" + tag.substr(kCore.size()) : tag) +
                       "' is not supported here; write the plain value");
-  if (core) node.kind = Node::Kind::kNull;  // said once is enough
+  if (core) node.kind = Node::Kind::kNull;  // no second finding about it
   return node;
 }
 
@@ -248,13 +246,12 @@ void YamlTreeBuilder::Open(Node::Kind kind, const YAML::Mark& mark,
   if (stopped_) return;
   const Mark at = ToMark(mark);
   if (AwaitsKey()) {
-    Stop(at,
-         "a list or map as a key, or a bracket that is never closed; mend it");
+    Stop(at, "a list or map as key, or an unclosed bracket; fix it");
     return;
   }
   if (frames_.size() >= kMaxLevels) {
     Stop(at, "nested deeper than " + std::to_string(kMaxLevels) +
-                 " levels; make it flatter");
+                 " levels; reduce the nesting");
     return;
   }
   const bool map = kind == Node::Kind::kMap;
@@ -298,7 +295,7 @@ void YamlTreeBuilder::Accept(Node value, YAML::anchor_t anchor, bool plain) {
   }
   frame.has_key = false;
   if (std::exchange(frame.drop_value, false)) return;
-  // A value below its key is told by its key: that is where one looks.
+  // Findings about a value below its key are placed at the key.
   if (value.is_null() || value.mark.line != frame.pending.mark.line) {
     value.mark = frame.pending.mark;
   }
@@ -309,15 +306,14 @@ void YamlTreeBuilder::Accept(Node value, YAML::anchor_t anchor, bool plain) {
 void YamlTreeBuilder::AcceptKey(const Node& key, bool plain) {
   Frame& frame = frames_.back();
   if (!key.IsScalar()) {
-    Stop(key.mark,
-         "a list or map as a key, or a bracket that is never closed; mend it");
+    Stop(key.mark, "a list or map as key, or an unclosed bracket; fix it");
     return;
   }
   frame.has_key = true;
   frame.pending = {key.text, key.mark, {}};
   std::string problem;
   if (key.text.empty() || key.is_null()) {
-    problem = "a key without a name; give it one, in quotes if need be";
+    problem = "empty key; give it a name";
   } else if (plain && key.text == "<<") {
     problem = "merge keys are not supported; write the keys out";
   } else {
@@ -325,7 +321,7 @@ void YamlTreeBuilder::AcceptKey(const Node& key, bool plain) {
     if (!fresh) {
       problem = "duplicate key";
       if (first->second > 0) {
-        problem += ", first in line " + std::to_string(first->second);
+        problem += ", first on line " + std::to_string(first->second);
       }
       problem += "; remove one of them";
     }
@@ -340,10 +336,10 @@ bool YamlTreeBuilder::Spend(const Size& size, Mark mark) {
   spent_.bytes += size.bytes;
   if (spent_.nodes > kMaxNodes) {
     Stop(mark, "more than " + std::to_string(kMaxNodes) +
-                   " keys and values, aliases expanded; make it smaller");
+                   " keys and values, aliases expanded; simplify it");
   } else if (spent_.bytes > kMaxBytes) {
     Stop(mark, "more than " + std::to_string(kMaxBytes) +
-                   " bytes of text, aliases expanded; make it smaller");
+                   " bytes of text, aliases expanded; simplify it");
   }
   return !stopped_;
 }
@@ -374,8 +370,8 @@ class ViewBuffer : public std::streambuf {
   }
 };
 
-// Whether a line at or above `line` (from 0) that is not blank begins with a
-// tab: the usual cause of a syntax error there.
+// True if the line at or below `line` (from 0) that is not blank starts with a
+// tab, the usual cause of a syntax error.
 bool HasTabIndent(std::string_view text, int line) {
   std::size_t start = 0;
   for (int i = 0; i < line; ++i) {
@@ -387,7 +383,7 @@ bool HasTabIndent(std::string_view text, int line) {
   return first != text.npos && text[first] == '\t';
 }
 
-// Where yaml-cpp found an error; it counts on behind the end of the text.
+// Returns the place of an error; yaml-cpp may count beyond the end of the text.
 Mark PlaceOf(const YAML::Exception& error, std::string_view text,
              const YamlTreeBuilder& builder, Mark origin) {
   const bool behind = error.mark.pos > static_cast<int>(text.size());
@@ -395,23 +391,22 @@ Mark PlaceOf(const YAML::Exception& error, std::string_view text,
   return builder.ToMark(error.mark);
 }
 
-// What to do about a message of yaml-cpp.
+// Explains a message of yaml-cpp and names a remedy.
 std::string Explain(const YAML::Exception& error, std::string_view text) {
   if (HasTabIndent(text, error.mark.line)) {
     return "a tab in the indentation; indent with spaces";
   }
   if (error.msg == "illegal map value") {
-    return "a ':' where no key can stand; quote the value, or mend the "
-           "indentation above";
+    return "unexpected ':'; quote the value, or fix the indentation above";
   }
   if (error.msg == "end of map not found" ||
       error.msg == "end of sequence not found") {
-    return "this fits no key or list above it; mend the indentation";
+    return "unexpected indentation; align this line with a key above";
   }
   if (error.msg == "unknown token") {
-    return "a value cannot begin with this character; quote it";
+    return "a value cannot start with this character; quote it";
   }
-  return "not valid YAML (" + error.msg + "); mend it here or just above";
+  return "invalid YAML (" + error.msg + "); fix this line or the one above";
 }
 
 }  // namespace

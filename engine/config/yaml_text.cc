@@ -26,7 +26,7 @@ bool IsControl(unsigned char c) {
 
 std::optional<Fault> ByteOrderMark(std::string_view text) {
   if (text.substr(0, 3) == "\xEF\xBB\xBF") {
-    return Fault{0, "begins with a byte order mark; save it as UTF-8 without"};
+    return Fault{0, "starts with a byte order mark; save it as UTF-8 without"};
   }
   if (text.substr(0, 2) == "\xFF\xFE" || text.substr(0, 2) == "\xFE\xFF") {
     return Fault{0, "is UTF-16; save it as UTF-8"};
@@ -37,20 +37,20 @@ std::optional<Fault> ByteOrderMark(std::string_view text) {
 std::optional<Fault> ControlCharacter(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F, but for NEL, are two bytes that begin with C2.
+    // U+0080 to U+009F, except NEL, are two bytes that start with C2.
     const bool c1 = c == 0xC2 && i + 1 < text.size() &&
                     static_cast<unsigned char>(text[i + 1]) < 0xA0 &&
                     static_cast<unsigned char>(text[i + 1]) != 0x85;
     if (IsControl(c) || c1) {
       return Fault{i,
-                   "a control character; remove it, or write it as an "
-                   "escape in double quotes"};
+                   "control character; remove it, or write it as an escape "
+                   "in double quotes"};
     }
   }
   return std::nullopt;
 }
 
-// Invalid UTF-8 is looked for line by line: no sequence spans a line's end.
+// Checks line by line, since no sequence spans the end of a line.
 std::optional<Fault> InvalidUtf8(std::string_view text) {
   std::size_t start = 0;
   while (start < text.size()) {
@@ -72,20 +72,20 @@ std::optional<Fault> TooLarge(std::string_view text) {
                                 std::to_string(kMaxConfigBytes)};
 }
 
-// yaml-cpp takes 240 bytes for every bracket until it is closed.
+// yaml-cpp allocates 240 bytes for every bracket until it is closed.
 std::optional<Fault> TooManyBrackets(std::string_view text) {
   constexpr std::size_t kMostBrackets = 100'000;
   std::size_t brackets = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if ((text[i] == '[' || text[i] == '{') && ++brackets > kMostBrackets) {
       return Fault{i, "more than " + std::to_string(kMostBrackets) +
-                          " brackets; make it smaller"};
+                          " brackets; simplify it"};
     }
   }
   return std::nullopt;
 }
 
-// Where a quoted text ends that opens at `i`: the index of its last quote.
+// Returns the index of the quote that closes the one at `i`.
 std::size_t ClosingQuote(std::string_view text, std::size_t i) {
   const char quote = text[i];
   for (++i; i < text.size(); ++i) {
@@ -146,7 +146,7 @@ namespace {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Drops underscores between digits; none if one stands elsewhere.
+// Drops underscores between digits; nothing if there is one elsewhere.
 std::optional<std::string> WithoutUnderscores(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -177,7 +177,7 @@ void SetInteger(Node& node, std::string_view digits, int base, bool negative) {
   node.number = static_cast<double>(node.integer);
 }
 
-// `0x1F` and `0o17`, which take no sign.
+// Reads `0x1F` and `0o17`, which have no sign.
 bool ReadPrefixed(Node& node, std::string_view text) {
   if (text.size() < 3 || text[0] != '0') return false;
   const int base = text[1] == 'x' ? 16 : text[1] == 'o' ? 8 : 0;
@@ -191,7 +191,7 @@ bool ReadPrefixed(Node& node, std::string_view text) {
   return true;
 }
 
-// Skips digits from `i` on and says how many there were.
+// Skips digits from `i` on and returns their number.
 std::size_t SkipDigits(std::string_view text, std::size_t& i) {
   const std::size_t start = i;
   while (i < text.size() && IsDigit(text[i])) ++i;
@@ -200,7 +200,8 @@ std::size_t SkipDigits(std::string_view text, std::size_t& i) {
 
 enum class Shape { kNoNumber, kInteger, kDecimal };
 
-// Of an unsigned number: [0-9]+, or with a point, an exponent or both.
+// Returns the shape of an unsigned number: [0-9]+, or with a point, an exponent
+// or both.
 Shape NumberShape(std::string_view text) {
   std::size_t i = 0;
   std::size_t digits = SkipDigits(text, i);
@@ -219,7 +220,7 @@ void SetDouble(Node& node, std::string_view digits, bool negative) {
   double value = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  // Too small is as good as zero; from_chars leaves `value` alone then.
+  // A number too small for a double becomes 0; from_chars leaves `value` alone.
   const bool tiny = digits.find("e-") != digits.npos ||
                     digits.find("E-") != digits.npos || digits[0] == '0' ||
                     digits[0] == '.';
@@ -274,7 +275,7 @@ bool ReadNumber(Node& node, std::string_view text) {
 
 Node PlainScalar(std::string text) {
   Node node;
-  // Only what may begin a number is looked at as one: most scalars are words.
+  // Most scalars are words, so only those that may start a number are parsed.
   const bool numeric = !text.empty() && (IsDigit(text[0]) || text[0] == '.' ||
                                          text[0] == '-' || text[0] == '+');
   if (!ReadWord(node, text) && !(numeric && ReadNumber(node, text))) {

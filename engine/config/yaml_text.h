@@ -9,14 +9,14 @@
 
 namespace dtrain {
 
-// Text of YAML before and below its structure: characters, quotes and scalars.
+// The text of YAML below its structure: characters, quotes and scalars.
 
 /// Returns the line and column of byte `offset` of `text`.
 Mark MarkAt(std::string_view text, std::size_t offset);
 
-/// Reports text that YAML cannot have: too long, with a byte order mark, in
-/// UTF-16 or invalid UTF-8, with control characters. `origin` is the mark of
-/// findings if the text is an override. Returns false if it found any.
+/// Reports text that is too long, has a byte order mark or control characters,
+/// or is UTF-16 or invalid UTF-8. `origin` is the mark of findings if the text
+/// is an override. Returns false if there is a finding.
 bool CheckText(std::string_view text, Mark origin, Findings& findings);
 
 /// True if a quote that opens at or after `offset`, after tags and anchors

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Whether `text` needs no quotes, to YAML 1.2 and 1.1 readers alike.
+// True if `text` needs no quotes for readers of YAML 1.2 and 1.1.
 bool IsPlain(std::string_view text) {
   constexpr std::string_view kFirst =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_./";
@@ -42,9 +42,9 @@ bool IsPlain(std::string_view text) {
          std::find(booleans.begin(), booleans.end(), lower) == booleans.end();
 }
 
-// The length of the character at the start of `text` if it must be escaped
-// although it is not ASCII: C1 controls, line and paragraph separators, the
-// byte order mark.
+// Returns the length of the first character of `text` if it is not ASCII and
+// must be escaped: C1 controls, line and paragraph separators, the byte order
+// mark.
 std::size_t SpecialLength(std::string_view text) {
   const auto c1 = [&] {
     const auto next = static_cast<unsigned char>(text[1]);
@@ -96,7 +96,7 @@ std::string TextOf(std::string_view text) {
   return IsPlain(text) ? std::string(text) : Quoted(text);
 }
 
-// Doubles keep a point or an exponent, so that they are read as such.
+// Writes doubles with a point or an exponent, so that they stay doubles.
 std::string NumberOf(double value) {
   std::string text = FormatNumber(value);
   if (text.find_first_of(".e") == text.npos) text += ".0";
@@ -115,7 +115,7 @@ bool IsFlat(const Json& list) {
   });
 }
 
-// Everything in one line, for lists.
+// Writes a value on one line, for lists.
 std::string FlowOf(const Json& json) {
   if (!json.is_structured()) return ScalarOf(json);
   std::string out = json.is_array() ? "[" : "{";
@@ -127,7 +127,7 @@ std::string FlowOf(const Json& json) {
   return out + (json.is_array() ? "]" : "}");
 }
 
-// The keys of `map`: in the order of the schema where it is a section of it.
+// Returns the keys of `map`, in the order of the schema if it is a section.
 std::vector<std::string> OrderedKeys(const Json& map,
                                      const std::string& section) {
   std::vector<std::string> keys;

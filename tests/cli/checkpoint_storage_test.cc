@@ -181,7 +181,7 @@ TEST_F(CheckpointStorageTest, RefusesWhatLeavesHostPath) {
       Create("  host_path: kept\n  storage_path: ../elsewhere\n");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("kept.yaml:8:17: checkpoint_storage."
-                                    "storage_path: leaves host_path"));
+                                    "storage_path: is outside host_path"));
   ExpectNothing();
   EXPECT_THAT(NamesOf(Path()), IsEmpty());
 }

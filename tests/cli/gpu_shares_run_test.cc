@@ -91,7 +91,7 @@ TEST_F(GpuSharesRunTest, OnCpusAShareIsSaidToBeNone) {
   const CliResult cpus = Create({"--dry-run", "--slots", "cpu:2"});
   EXPECT_EQ(cpus.code, 0);
   EXPECT_THAT(cpus.out, HasSubstr("on 2 CPU slots"));
-  EXPECT_THAT(cpus.err, HasSubstr("a CPU slot has no shares"));
+  EXPECT_THAT(cpus.err, HasSubstr("a CPU slot cannot be shared"));
 }
 
 TEST_F(GpuSharesRunTest, FourTrialsRunOnTwoGpusAtOnce) {

@@ -99,13 +99,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "base.replace('single', 'grid') + 'hyperparameters:\\n' + "
                 "''.join(f'  x{i}: {{type: double, minval: 0, maxval: 1, "
                 "count: 1000}}\\n' for i in range(3))",
-                "a.yaml:3:1: hyperparameters: a grid of 1000000000 points; at "
-                "most 100000"},
+                "a.yaml:3:1: hyperparameters: the grid has 1000000000 points, "
+                "at most 100000"},
         Hostile{"GridBeyondEveryInteger",
                 "base.replace('single', 'grid') + 'hyperparameters:\\n' + "
                 "''.join(f'  x{i}: {{type: double, minval: 0, maxval: 1, "
                 "count: 1000000000}}\\n' for i in range(30))",
-                "a grid of more than 9223372036854775807 points"},
+                "the grid has more than 9223372036854775807 points"},
         Hostile{"NoLength", "base.replace('10', '0')",
                 "a.yaml:2:52: searcher.max_length: expected an integer of at "
                 "least 1, got the integer 0"},

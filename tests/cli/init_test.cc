@@ -40,7 +40,7 @@ TEST_F(InitTest, WritesAModelItsYamlAndATest) {
 #endif
   fs::remove(dtrain_.directory() / "a/mine/model_def.cpp");
   EXPECT_THAT(dtrain_.Run({"validate", "a/mine/const.yaml"}).err,
-              HasSubstr("this build has no trial 'model_def:MyTrial'"));
+              HasSubstr("unknown model 'model_def:MyTrial'"));
 }
 
 TEST_F(InitTest, WritesATestThatFindsThisProgram) {

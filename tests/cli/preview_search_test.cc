@@ -93,10 +93,9 @@ TEST_F(PreviewSearchTest, ShowsWhatSimulatedSearchesExpectBesideThePlan) {
   const CliResult text = Preview({}, kSixTrials);
   EXPECT_THAT(text.out, HasSubstr("EXPECTED"));
   EXPECT_THAT(text.out, HasSubstr("9 epochs       0-1\n"));
-  EXPECT_THAT(text.err,
-              HasSubstr("search.yaml:3:50: "
-                        "searcher.max_trials: warning: it may be that no "
-                        "trial is chosen to train to max_length"));
+  EXPECT_THAT(text.err, HasSubstr("search.yaml:3:50: "
+                                  "searcher.max_trials: warning: possibly no "
+                                  "trial trains to max_length"));
 }
 
 TEST_F(PreviewSearchTest, NeedsNoSimulationWhereThePlanIsExact) {

@@ -6,25 +6,25 @@ namespace dtrain {
 
 std::vector<Refusal> Refusals() {
   return {
-      {"name", {{"name", "''"}}, "name: is empty; give it a text"},
+      {"name", {{"name", "''"}}, "name: is empty; write a non-empty string"},
       {"description",
        {{"description", "[a]"}},
        "description: expected a string, got a list"},
       {"labels",
        {{"labels", "[a, '']"}},
-       "labels[1]: is empty; give it a text",
+       "labels[1]: is empty; write a non-empty string",
        4},
       {"entrypoint",
        {{"entrypoint", "builtin:FaultTrail"}},
-       "entrypoint: this build has no trial 'builtin:FaultTrail'; did you mean "
+       "entrypoint: unknown model 'builtin:FaultTrail'; did you mean "
        "'builtin:FaultTrial'?"},
       {"entrypoint",
        {{"entrypoint", "sh program.sh | tee log"}},
-       "entrypoint: no shell runs the command; write it as a list: [sh, -c, "
+       "entrypoint: commands are not run by a shell; write a list: [sh, -c, "
        "'...']"},
       {"hyperparameters",
        {{"hyperparameters.lr", "{type: double, minval: 2, maxval: 1}"}},
-       "hyperparameters.lr.maxval: expected more than minval (2), got 1",
+       "hyperparameters.lr.maxval: expected a value above minval (2), got 1",
        34},
       {"hyperparameters",
        {{"hyperparameters.global_batch_size", "0"}},
@@ -70,7 +70,7 @@ std::vector<Refusal> Refusals() {
        {{"searcher.name", "adaptive_simple"}},
        "searcher.name: expected one of single, random, grid, async_halving, "
        "asha, adaptive_asha, got the string 'adaptive_simple'; use "
-       "'adaptive_asha' in its place"},
+       "'adaptive_asha' instead"},
       {"searcher.metric",
        {{"searcher.metric", "5"}},
        "searcher.metric: expected a string, got the integer 5; quote it"},
@@ -90,24 +90,23 @@ std::vector<Refusal> Refusals() {
        "0"},
       {"searcher.max_time",
        {{"searcher.time_metric", "batches"}, {"searcher.max_time", "5"}},
-       "searcher.max_time: stands for max_length; remove one of them"},
+       "searcher.max_time: replaces max_length; remove one of them"},
       {"searcher.time_metric",
        {{"searcher.max_length", ""},
         {"searcher.max_time", "5"},
         {"searcher.time_metric", "steps"}},
        "searcher.time_metric: expected one of batches, records, epochs, got "
-       "the string 'steps'; dtrain counts nothing else: give the length by "
-       "max_length"},
+       "the string 'steps'; other units are not supported; use max_length"},
       {"searcher.time_metric",
        {{"searcher.time_metric", "batches"}},
-       "searcher.time_metric: is of use with max_time only; remove it"},
+       "searcher.time_metric: only applies to max_time; remove it"},
       {"searcher.max_trials",
        {{"searcher.name", "random"}, {"searcher.max_trials", "1000001"}},
        "searcher.max_trials: expected an integer from 1 to 1000000, got the "
        "integer 1000001"},
       {"searcher.max_trials",
        {{"searcher.max_trials", "2"}},
-       "searcher.max_trials: belongs to the searcher random, async_halving, "
+       "searcher.max_trials: only applies to random, async_halving, "
        "adaptive_asha, not to single; remove it",
        -12},
       {"searcher.max_concurrent_trials",
@@ -154,8 +153,8 @@ std::vector<Refusal> Refusals() {
        4},
       {"searcher.stops",
        {{"searcher.stops", "[3, 4]"}},
-       "searcher.stops: expected lengths that grow and stay below max_length, "
-       "got 4 before 4; put them in order"},
+       "searcher.stops: expected ascending lengths below max_length, got 4 "
+       "before 4; sort them"},
       {"searcher.stops",
        {{"searcher.stops", "[2, 0]"}},
        "searcher.stops[1]: expected an integer of at least 1, got the integer "
@@ -188,8 +187,8 @@ std::vector<Refusal> Refusals() {
        {{"searcher.name", "random"},
         {"searcher.max_trials", "2"},
         {"reproducibility.trial_seed", "5"}},
-       "reproducibility.trial_seed: is for the searcher single; give "
-       "experiment_seed instead"},
+       "reproducibility.trial_seed: only applies to the searcher single; use "
+       "experiment_seed"},
       {"reproducibility.trial_seed",
        {{"reproducibility.trial_seed", "-1"}},
        "reproducibility.trial_seed: expected an integer from 0 to 2147483647, "
@@ -220,7 +219,7 @@ std::vector<Refusal> Refusals() {
        "'cpu:0'"},
       {"resources.slots",
        {{"resources.slots", "[0, 0]"}},
-       "resources.slots[1]: GPU 0 is there twice; remove one",
+       "resources.slots[1]: GPU 0 is listed twice; remove one",
        4},
       {"resources.executor",
        {{"resources.executor", "slurm"}},
@@ -241,8 +240,8 @@ std::vector<Refusal> Refusals() {
        "environment: expected a map, got a list"},
       {"environment.environment_variables",
        {{"environment.environment_variables", "[1A=2]"}},
-       "environment.environment_variables: a name has letters, digits and "
-       "underscores only, and begins with no digit; write NAME=value",
+       "environment.environment_variables: a name consists of letters, digits "
+       "and underscores and does not start with a digit; write NAME=value",
        1},
       {"checkpoint_policy",
        {{"checkpoint_policy", "last"}},
@@ -253,8 +252,8 @@ std::vector<Refusal> Refusals() {
        "checkpoint_storage: expected a map, got the string 'kept'"},
       {"checkpoint_storage.type",
        {{"checkpoint_storage.type", "s3"}},
-       "checkpoint_storage.type: checkpoints cannot be kept in s3; remove it: "
-       "they are kept in the store"},
+       "checkpoint_storage.type: s3 is not supported; remove it to keep "
+       "checkpoints in the store"},
       {"checkpoint_storage.container_path",
        {{"checkpoint_storage.path", "kept"},
         {"checkpoint_storage.container_path", "kept"}},
@@ -263,8 +262,8 @@ std::vector<Refusal> Refusals() {
       {"checkpoint_storage.storage_path",
        {{"checkpoint_storage.host_path", "kept"},
         {"checkpoint_storage.storage_path", "../out"}},
-       "checkpoint_storage.storage_path: leaves host_path, "
-       "@/page/kept; name a directory below that"},
+       "checkpoint_storage.storage_path: is outside host_path, @/page/kept; "
+       "name a directory below it"},
       {"checkpoint_storage.save_experiment_best",
        {{"checkpoint_storage.save_experiment_best", "-1"}},
        "checkpoint_storage.save_experiment_best: expected an integer from 0 to "
@@ -304,7 +303,7 @@ std::vector<Refusal> Refusals() {
       {"optimizations.mixed_precision",
        {{"optimizations.mixed_precision", "O2"}},
        "optimizations.mixed_precision: expected one of none, bf16, fp16, O0, "
-       "O1, got the string 'O2'; use 'O1' in its place"},
+       "O1, got the string 'O2'; use 'O1' instead"},
       {"optimizations.loss_scale",
        {{"optimizations.mixed_precision", "fp16"},
         {"optimizations.loss_scale", "0"}},
@@ -312,7 +311,7 @@ std::vector<Refusal> Refusals() {
        "the integer 0"},
       {"optimizations.loss_scale",
        {{"optimizations.loss_scale", "2"}},
-       "optimizations.loss_scale: is of use with mixed_precision: fp16 only; "
+       "optimizations.loss_scale: only applies to mixed_precision: fp16; "
        "remove it"},
       {"optimizations.clip_gradients",
        {{"optimizations.clip_gradients", "{norm: 1, value: 1}"}},
@@ -348,15 +347,15 @@ std::vector<Refusal> Refusals() {
       {"optimizations.update_in_backward",
        {{"optimizations.aggregation_frequency", "2"},
         {"optimizations.update_in_backward", "true"}},
-       "optimizations.update_in_backward: needs all gradients at no time, so "
-       "it goes with neither clip_gradients, aggregation_frequency nor fp16; "
-       "turn one off"},
+       "optimizations.update_in_backward: never holds all gradients at once, "
+       "so it cannot be combined with clip_gradients, aggregation_frequency or "
+       "fp16; turn one off"},
       {"early_stopping",
        {{"early_stopping", "{metric: loss}"}},
        "early_stopping.patience: required but missing; add it"},
       {"early_stopping.metric",
        {{"early_stopping.patience", "2"}, {"early_stopping.metric", "''"}},
-       "early_stopping.metric: is empty; give it a text"},
+       "early_stopping.metric: is empty; write a non-empty string"},
       {"early_stopping.patience",
        {{"early_stopping.patience", "0"}},
        "early_stopping.patience: expected an integer from 1 to 1000000, got "
@@ -387,8 +386,8 @@ std::vector<Refusal> Refusals() {
       {"type double",
        {{"searcher.name", "grid"},
         {"hyperparameters.x", "{type: double, minval: 0, maxval: 1}"}},
-       "hyperparameters.x.count: required by the grid searcher; say how many "
-       "values to try"},
+       "hyperparameters.x.count: required by the grid searcher; set the number "
+       "of values to try"},
       {"type log",
        {{"hyperparameters.x", "{type: log, minval: 1, maxval: 2, base: 0}"}},
        "hyperparameters.x.base: expected a number above 0 that is not 1, got "
@@ -396,7 +395,7 @@ std::vector<Refusal> Refusals() {
        40},
       {"type categorical",
        {{"hyperparameters.x", "{type: categorical, vals: []}"}},
-       "hyperparameters.x.vals: is empty; give it a value",
+       "hyperparameters.x.vals: is empty; add a value",
        26},
       {"type categorical",
        {{"hyperparameters.x", "{type: choice, vals: [1]}"}},

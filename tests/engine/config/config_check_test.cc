@@ -27,11 +27,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"SubdirectoryThatLeaves",
                   kValid + "checkpoint_storage:\n  host_path: /a\n"
                            "  storage_path: b/../../c\n",
-                  5, 17, "checkpoint_storage.storage_path", "leaves host_path"},
+                  5, 17, "checkpoint_storage.storage_path",
+                  "is outside host_path"},
         BadConfig{"SubdirectoryElsewhere",
                   kValid + "checkpoint_storage:\n  host_path: /a\n"
                            "  storage_path: /ab\n",
-                  5, 17, "checkpoint_storage.storage_path", "leaves host_path"},
+                  5, 17, "checkpoint_storage.storage_path",
+                  "is outside host_path"},
         BadConfig{"TwoSubdirectories",
                   kValid + "checkpoint_storage:\n  host_path: /a\n"
                            "  storage_path: b\n  checkpoint_path: c\n",
@@ -53,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
                   40, "optimizations.clip_gradients.norm", "above 0"},
         BadConfig{"ScaleWithoutFp16",
                   kValid + "optimizations: {loss_scale: 128}\n", 3, 29,
-                  "optimizations.loss_scale", "fp16 only"},
+                  "optimizations.loss_scale",
+                  "only applies to mixed_precision: fp16"},
         BadConfig{"UpdateInBackwardWithClip",
                   kValid + "optimizations: {update_in_backward: true, "
                            "clip_gradients: {value: 1}}\n",
@@ -100,7 +103,8 @@ TEST_F(ConfigCheckTest, SaysWhatABatchHasThatRanksDoNotDivide) {
     return texts;
   };
   const std::string ten =
-      "10 is not a multiple of 3 ranks (resources.slots_per_trial): each takes "
+      "10 is not a multiple of 3 ranks (resources.slots_per_trial): each rank "
+      "takes "
       "3, so a batch has 9 samples";
   EXPECT_THAT(warnings("9"), testing::IsEmpty());
   EXPECT_THAT(warnings("10"), testing::ElementsAre(ten));
@@ -233,13 +237,13 @@ INSTANTIATE_TEST_SUITE_P(
                   kSearcher + "  name: singel\n  max_length: 1\n", 4, 9,
                   "searcher.name", "did you mean 'single'?"},
         BadConfig{"Adaptive", kSearcher + "  name: adaptive\n  max_length: 1\n",
-                  4, 9, "searcher.name", "use 'adaptive_asha' in its place"},
+                  4, 9, "searcher.name", "use 'adaptive_asha' instead"},
         BadConfig{"AdaptiveSimple",
                   kSearcher + "  name: adaptive_simple\n  max_length: 1\n", 4,
-                  9, "searcher.name", "use 'adaptive_asha' in its place"},
+                  9, "searcher.name", "use 'adaptive_asha' instead"},
         BadConfig{"SyncHalving",
                   kSearcher + "  name: sync_halving\n  max_length: 1\n", 4, 9,
-                  "searcher.name", "use 'async_halving' in its place"},
+                  "searcher.name", "use 'async_halving' instead"},
         BadConfig{"EmptyMetric",
                   "entrypoint: a:B\n"
                   "searcher: {name: single, metric: '', max_length: 1}\n",
@@ -255,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"KeyOfAnother",
                   kSearcher + "  name: single\n  max_length: 1\n  mode: x\n", 6,
                   3, "searcher.mode",
-                  "belongs to the searcher adaptive_asha, not to single"},
+                  "only applies to adaptive_asha, not to single"},
         BadConfig{"RungsOfAnother",
                   kSearcher + "  name: adaptive_asha\n  max_length: 1\n"
                               "  max_trials: 1\n  num_rungs: 3\n",
@@ -292,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
                   kSearcher + "  name: random\n  max_length: 1\n"
                               "  max_trials: 1\n  divisor: 3\n",
                   7, 3, "searcher.divisor",
-                  "belongs to the searcher async_halving, adaptive_asha, not "
+                  "only applies to async_halving, adaptive_asha, not "
                   "to random"},
         BadConfig{"PointsOfSingle",
                   kSearcher + "  name: single\n  max_length: 1\n"
@@ -339,7 +343,7 @@ INSTANTIATE_TEST_SUITE_P(
                               "  source_trial_id: 1.1\n"
                               "  source_checkpoint_uuid: abcd\n",
                   7, 27, "searcher.source_checkpoint_uuid",
-                  "goes not with source_trial_id"}),
+                  "cannot be combined with source_trial_id"}),
     CaseName);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -379,20 +383,20 @@ INSTANTIATE_TEST_SUITE_P(
                   kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
                               "  max_length: 1\n  max_time: 5\n"
                               "  time_metric: epochs\n",
-                  7, 13, "searcher.max_time", "stands for max_length"},
+                  7, 13, "searcher.max_time", "replaces max_length"},
         BadConfig{"TimeWithoutMetric",
                   kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
                               "  max_time: 5\n",
-                  2, 1, "searcher.time_metric", "go together"},
+                  2, 1, "searcher.time_metric", "is the unit of max_time"},
         BadConfig{"LengthWithTimeMetric",
                   kSearcher + "  name: single\n  max_length: 1\n"
                               "  time_metric: epochs\n",
-                  6, 16, "searcher.time_metric", "with max_time only"},
+                  6, 16, "searcher.time_metric", "only applies to max_time"},
         BadConfig{"MetricOfTheTrialAsTime",
                   kSearcher + "  name: adaptive_asha\n  max_trials: 1\n"
                               "  max_time: 5\n  time_metric: minutes\n",
                   7, 16, "searcher.time_metric",
-                  "dtrain counts nothing else: give the length by max_length"},
+                  "other units are not supported; use max_length"},
         BadConfig{"ZeroTime",
                   kSearcher + "  name: single\n  max_time: 0\n"
                               "  time_metric: epochs\n",
@@ -469,8 +473,8 @@ TEST_F(SearcherCheckTest, WarnsWhereNoTrialMayTrainToMaxLength) {
   ASSERT_EQ(maybe.size(), 1u);
   EXPECT_EQ(maybe[0].key, "searcher.max_trials");
   EXPECT_THAT(maybe[0].message,
-              testing::HasSubstr("it may be that no trial is chosen to train "
-                                 "to max_length: 6 are few for 3 rungs; use "
+              testing::HasSubstr("possibly no trial trains to max_length: 6 "
+                                 "trials are few for 3 rungs; use "
                                  "at least 9"));
   ASSERT_EQ(never.size(), 1u);
   EXPECT_THAT(never[0].message, testing::HasSubstr("no trial is expected"));

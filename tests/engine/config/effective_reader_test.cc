@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                   3, 7, "name", "has 1001 bytes"},
         BadConfig{"OptimizationLevel",
                   kValid + "optimizations: {mixed_precision: O2}\n", 3, 34,
-                  "optimizations.mixed_precision", "use 'O1' in its place"},
+                  "optimizations.mixed_precision", "use 'O1' instead"},
         BadConfig{"LabelsNoList", kValid + "labels: a\n", 3, 9, "labels",
                   "a list of strings"},
         BadConfig{"NumericLabel", kValid + "labels: [a, 5]\n", 3, 13,
@@ -117,11 +117,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadConfig{"S3",
                   kValid + "checkpoint_storage:\n  type: s3\n  bucket: b\n", 4,
-                  9, "checkpoint_storage.type", "cannot be kept in s3"},
+                  9, "checkpoint_storage.type", "s3 is not supported"},
         BadConfig{"Gcs", kValid + "checkpoint_storage: {type: gcs}\n", 3, 28,
-                  "checkpoint_storage.type", "cannot be kept in gcs"},
+                  "checkpoint_storage.type", "gcs is not supported"},
         BadConfig{"Azure", kValid + "checkpoint_storage: {type: azure}\n", 3,
-                  28, "checkpoint_storage.type", "cannot be kept in azure"},
+                  28, "checkpoint_storage.type", "azure is not supported"},
         BadConfig{"Other", kValid + "checkpoint_storage: {type: nfs}\n", 3, 28,
                   "checkpoint_storage.type", "directory, shared_fs"}),
     CaseName);

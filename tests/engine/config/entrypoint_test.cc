@@ -58,9 +58,9 @@ TEST_F(EntrypointTest, RefusesHalfATrial) {
 }
 
 TEST_F(EntrypointTest, RefusesCommandsThatNeedAShell) {
-  EXPECT_THAT(Error("train $HOME"), testing::HasSubstr("no shell"));
-  EXPECT_THAT(Error("a; b"), testing::HasSubstr("no shell"));
-  EXPECT_THAT(Error("a 'b c"), testing::HasSubstr("never closed"));
+  EXPECT_THAT(Error("train $HOME"), testing::HasSubstr("not run by a shell"));
+  EXPECT_THAT(Error("a; b"), testing::HasSubstr("not run by a shell"));
+  EXPECT_THAT(Error("a 'b c"), testing::HasSubstr("unclosed quote"));
 }
 
 TEST_F(EntrypointTest, WarnsOfTrialsThatAreNotRegistered) {
@@ -87,7 +87,7 @@ TEST_F(EntrypointTest, RefusesTrialsThatAreNotRegisteredIfAsked) {
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].severity, Severity::kError);
   EXPECT_THAT(all[0].message,
-              testing::HasSubstr("has no trial 'digits:LeNetTrail'; did you "
+              testing::HasSubstr("unknown model 'digits:LeNetTrail'; did you "
                                  "mean 'digits:LeNetTrial'?"));
 }
 

@@ -43,11 +43,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"Twice",
                   kValid + "environment: {environment_variables: "
                            "[A=canary, A=canary]}\n",
-                  3, 49, "environment.environment_variables.A", "twice"},
+                  3, 49, "environment.environment_variables.A",
+                  "duplicate variable"},
         BadConfig{"MapAsValue",
                   kValid + "environment: {environment_variables: "
                            "{A: {canary: 1}}}\n",
-                  3, 39, "environment.environment_variables.A", "a text"},
+                  3, 39, "environment.environment_variables.A", "a string"},
         BadConfig{"BadNameOfADevice",
                   kValid + "environment: {environment_variables: "
                            "{cuda: ['1A=canary']}}\n",

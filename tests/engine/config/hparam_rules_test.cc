@@ -64,12 +64,12 @@ TEST_F(HparamRulesTest, RefusesUnknownNames) {
   EXPECT_THAT(Find("  learning_rate: 0.1\n  optimiser: adam\n  batch_size: 8\n"
                    "  foo: 1\n  opt: {lr: 0.1}\n"),
               testing::ElementsAre(
-                  "f.yaml:5:3: hyperparameters.learning_rate: a:B reads no "
+                  "f.yaml:5:3: hyperparameters.learning_rate: a:B has no "
                   "hyperparameter 'learning_rate'; did you mean 'lr'?",
                   testing::HasSubstr("f.yaml:6:3:"),
                   testing::HasSubstr("did you mean 'global_batch_size'?"),
-                  testing::HasSubstr("it reads global_batch_size, lr, "),
-                  testing::HasSubstr("move 'lr' up")));
+                  testing::HasSubstr("it has global_batch_size, lr, "),
+                  testing::HasSubstr("move 'lr' out of the nested map")));
 }
 
 TEST_F(HparamRulesTest, RefusesWrongTypes) {
@@ -84,12 +84,11 @@ TEST_F(HparamRulesTest, RefusesWrongTypes) {
           testing::HasSubstr("expected a string, got the integer 5; quote it"),
           testing::HasSubstr("expected true or false, got the string 'yes'"),
           testing::HasSubstr("expected a list, got the number 0.8")));
-  EXPECT_THAT(
-      Find("  lr: [0.1, 0.01]\n"),
-      testing::ElementsAre(testing::HasSubstr(
-          "f.yaml:5:7: hyperparameters.lr: expected a number, got a list; a "
-          "list is one value: to search its values write {type: categorical, "
-          "vals: [0.1,0.01]}")));
+  EXPECT_THAT(Find("  lr: [0.1, 0.01]\n"),
+              testing::ElementsAre(testing::HasSubstr(
+                  "f.yaml:5:7: hyperparameters.lr: expected a number, got a "
+                  "list; to search these values, write {type: categorical, "
+                  "vals: [0.1,0.01]}")));
 }
 
 TEST_F(HparamRulesTest, ChecksRangesByTheirType) {
@@ -100,8 +99,8 @@ TEST_F(HparamRulesTest, ChecksRangesByTheirType) {
       testing::ElementsAre(
           testing::HasSubstr("hyperparameters.optimizer.vals[1]: expected a "
                              "string, got the integer 1"),
-          testing::HasSubstr("hyperparameters.pretrained.type: a:B reads true "
-                             "or false, and int gives integers"),
+          testing::HasSubstr("hyperparameters.pretrained.type: a:B expects "
+                             "true or false, but type: int yields integers"),
           testing::HasSubstr("hyperparameters.lr.val: expected a number")));
   const ConfigResult result = ReadConfig(
       kRuled +
@@ -132,25 +131,24 @@ TEST_F(HparamRulesTest, RefusesWhereOneIsMissing) {
 }
 
 TEST_F(HparamRulesTest, NamesWhatHasNoEffect) {
-  EXPECT_THAT(Find("  dense1: 128\n"),
-              testing::ElementsAre("f.yaml:5:3: hyperparameters.dense1: note: "
-                                   "accepted for compatibility; a:B does not "
-                                   "use it"));
+  EXPECT_THAT(
+      Find("  dense1: 128\n"),
+      testing::ElementsAre("f.yaml:5:3: hyperparameters.dense1: note: "
+                           "accepted for compatibility; no effect on a:B"));
   EXPECT_THAT(Find("  dense1: {type: int, minval: 1, maxval: 2}\n"),
               testing::ElementsAre(testing::HasSubstr(
-                  "warning: is searched, but a:B does not use it")));
+                  "warning: is searched, but has no effect on a:B")));
 }
 
 TEST_F(HparamRulesTest, OnlyWarnsOfARecordedExperiment) {
   ReadOptions options = Options();
   options.recorded = true;
   options.overrides = {"hyperparameters.optimiser=adam"};
-  EXPECT_THAT(
-      Find("  learning_rate: 0.1\n", options),
-      testing::ElementsAre(
-          testing::HasSubstr("learning_rate: warning: a:B reads no"),
-          testing::HasSubstr("--set hyperparameters.optimiser: "
-                             "hyperparameters.optimiser: a:B reads no")));
+  EXPECT_THAT(Find("  learning_rate: 0.1\n", options),
+              testing::ElementsAre(
+                  testing::HasSubstr("learning_rate: warning: a:B has no"),
+                  testing::HasSubstr("--set hyperparameters.optimiser: "
+                                     "hyperparameters.optimiser: a:B has no")));
 
   const ConfigResult old = ReadConfig(kRuled + "  learning_rate: 0.1\n", {});
   const Diagnostics found =

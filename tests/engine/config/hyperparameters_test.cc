@@ -34,10 +34,10 @@ INSTANTIATE_TEST_SUITE_P(
                   13, "hyperparameters.a.type", "a nested map cannot"},
         BadConfig{"MinAboveMax",
                   kParameters + "  a: {type: int, minval: 5, maxval: 4}\n", 4,
-                  37, "hyperparameters.a.maxval", "more than minval (5)"},
+                  37, "hyperparameters.a.maxval", "above minval (5)"},
         BadConfig{"MinEqualsMax",
                   kParameters + "  a: {type: double, minval: 1, maxval: 1.0}\n",
-                  4, 40, "hyperparameters.a.maxval", "more than minval (1)"},
+                  4, 40, "hyperparameters.a.maxval", "above minval (1)"},
         BadConfig{"NoMaxval", kParameters + "  a: {type: int, minval: 5}\n", 4,
                   6, "hyperparameters.a.maxval", "required but missing"},
         BadConfig{"FractionalInt",
@@ -94,10 +94,10 @@ INSTANTIATE_TEST_SUITE_P(
             4, 24, "hyperparameters.a.base", "above 0"},
         BadConfig{"LogOverflow",
                   kParameters + "  a: {type: log, minval: 1, maxval: 400}\n", 4,
-                  37, "hyperparameters.a.maxval", "these are exponents"},
+                  37, "hyperparameters.a.maxval", "are exponents"},
         BadConfig{"LogUnderflow",
                   kParameters + "  a: {type: log, minval: -400, maxval: 1}\n",
-                  4, 26, "hyperparameters.a.minval", "these are exponents"},
+                  4, 26, "hyperparameters.a.minval", "are exponents"},
         BadConfig{"NoVals", kParameters + "  a: {type: categorical}\n", 4, 6,
                   "hyperparameters.a.vals", "required but missing"},
         BadConfig{"EmptyVals",
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"NestedRange",
                   kParameters + "  a:\n    b: {type: int, minval: 2, maxval: "
                                 "1}\n",
-                  5, 39, "hyperparameters.a.b.maxval", "more than minval"},
+                  5, 39, "hyperparameters.a.b.maxval", "above minval"},
         BadConfig{"ZeroBatchSize", kParameters + "  global_batch_size: 0\n", 4,
                   22, "hyperparameters.global_batch_size", "at least 1"},
         BadConfig{"TextBatchSize", kParameters + "  global_batch_size: big\n",
@@ -146,18 +146,18 @@ INSTANTIATE_TEST_SUITE_P(
                   kGrid + "  a: {type: int, minval: 1, maxval: 1001}\n"
                           "  b: {type: double, minval: 0, maxval: 1, count: "
                           "100}\n",
-                  3, 1, "hyperparameters", "a grid of 100100 points"},
+                  3, 1, "hyperparameters", "the grid has 100100 points"},
         BadConfig{"BillionPoints",
                   kGrid + "  a: {type: double, minval: 0, maxval: 1, count: "
                           "1000000000}\n",
-                  3, 1, "hyperparameters", "a grid of 1000000000 points"},
+                  3, 1, "hyperparameters", "the grid has 1000000000 points"},
         BadConfig{"Overflow",
                   kGrid + "  a: {type: double, minval: 0, maxval: 1, count: "
                           "1000000000000}\n"
                           "  b: {type: double, minval: 0, maxval: 1, count: "
                           "1000000000000}\n",
                   3, 1, "hyperparameters",
-                  "a grid of more than 9223372036854775807 points"}),
+                  "the grid has more than 9223372036854775807 points"}),
     CaseName);
 
 class HyperparametersTest : public testing::Test {
@@ -295,7 +295,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "searcher.points[0].n", "an integer"},
         BadConfig{"NotAmongVals",
                   kRandom + "{lr: 0.1, n: 1, deep: {kind: c}}]}\n", 9, 30,
-                  "searcher.points[0].deep.kind", "one of the vals"},
+                  "searcher.points[0].deep.kind", "one of vals"},
         BadConfig{"OtherConstant",
                   kRandom + "{lr: 0.1, n: 1, deep: {kind: a}, fixed: 6}]}\n", 9,
                   41, "searcher.points[0].fixed", "the constant"},

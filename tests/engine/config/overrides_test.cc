@@ -74,13 +74,13 @@ TEST_F(OverridesTest, UnsetsWithoutMakingMaps) {
 TEST_F(OverridesTest, RefusesToUnsetWhatIsNotThere) {
   EXPECT_EQ(Error("hyperparameters.lrr="),
             "--set hyperparameters.lrr: hyperparameters.lrr: is not set, so "
-            "nothing can be unset; did you mean 'lr'?");
+            "it cannot be removed; did you mean 'lr'?");
   EXPECT_EQ(Error("max_restart="),
-            "--set max_restart: max_restart: is not set, so nothing can be "
-            "unset; did you mean 'max_restarts'?");
+            "--set max_restart: max_restart: is not set, so it cannot be "
+            "removed; did you mean 'max_restarts'?");
   EXPECT_EQ(Error("data.zzzzz="),
-            "--set data.zzzzz: data.zzzzz: is not set, so nothing can be "
-            "unset; leave it out");
+            "--set data.zzzzz: data.zzzzz: is not set, so it cannot be "
+            "removed; leave it out");
 }
 
 TEST_F(OverridesTest, ReplacesTheUnitOfALength) {
@@ -178,7 +178,7 @@ TEST_F(OverridesTest, RefusesKeysWithinScalars) {
   EXPECT_EQ(
       Error("hyperparameters.lr.minval=1"),
       "--set hyperparameters.lr.minval: hyperparameters.lr: is the number "
-      "0.1, which has no key 'minval'; set the whole value");
+      "0.1, not a map with a key 'minval'; set the whole value");
 }
 
 TEST_F(OverridesTest, RefusesValuesThatAreNoYaml) {
