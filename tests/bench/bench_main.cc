@@ -17,7 +17,6 @@
 #include "engine/run/runner.h"
 #include "tests/bench/compute_bench.h"
 #include "tests/support/fake_launcher.h"
-#include "tests/support/scripted_trials.h"
 
 namespace dtrain {
 namespace {

@@ -28,7 +28,7 @@
 #include "engine/os/system_error.h"
 #include "engine/ranks/rank_memory.h"
 #include "engine/ranks/shared_group.h"
-#include "tests/support/cpu_time.h"
+#include "tests/support/patience.h"
 
 namespace dtrain {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "engine/checkpoint/weights_file.h"
 #include "tests/support/cli_runner.h"
-#include "tests/support/sample_checkpoints.h"
 #include "tests/support/sample_store.h"
 
 namespace dtrain {

@@ -6,9 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/run/runner_lock.h"
+#include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
-#include "tests/support/sample_checkpoints.h"
 #include "tests/support/sample_store.h"
 
 namespace dtrain {

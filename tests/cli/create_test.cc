@@ -12,7 +12,6 @@
 
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_yaml.h"
-#include "tests/support/search_yaml.h"
 
 namespace dtrain {
 namespace {

@@ -13,7 +13,7 @@
 #include "engine/config/experiment_config.h"
 #include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
-#include "tests/support/sample_checkpoints.h"
+#include "tests/support/sample_store.h"
 
 namespace dtrain {
 namespace {

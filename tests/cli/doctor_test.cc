@@ -12,10 +12,10 @@
 #include "engine/base/clock.h"
 #include "engine/config/experiment_config.h"
 #include "engine/run/search_log.h"
+#include "engine/store/store.h"
 #include "searchers/registry.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/mounting.h"
-#include "tests/support/sample_checkpoints.h"
 #include "tests/support/sample_store.h"
 
 namespace dtrain {

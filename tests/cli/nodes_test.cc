@@ -12,7 +12,6 @@
 
 #include "engine/os/socket.h"
 #include "tests/support/cli_runner.h"
-#include "tests/support/trial_metrics.h"
 
 namespace dtrain {
 namespace {

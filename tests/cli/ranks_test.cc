@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
-#include "tests/support/trial_metrics.h"
 
 namespace dtrain {
 namespace {

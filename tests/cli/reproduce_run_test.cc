@@ -8,7 +8,6 @@
 #include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/fault_yaml.h"
-#include "tests/support/search_yaml.h"
 
 namespace dtrain {
 namespace {

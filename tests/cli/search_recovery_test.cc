@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cli_runner.h"
-#include "tests/support/search_yaml.h"
+#include "tests/support/fault_yaml.h"
 
 namespace dtrain {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
-#include "tests/support/sample_checkpoints.h"
 #include "tests/support/sample_store.h"
 
 namespace dtrain {

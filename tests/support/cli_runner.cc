@@ -197,4 +197,15 @@ std::filesystem::path CliRunner::Write(const std::string& name,
   return path;
 }
 
+TrialMetrics MetricsOf(const CliRunner& dtrain, const std::string& trial) {
+  TrialMetrics metrics;
+  const nlohmann::json printed =
+      dtrain.Run({"metrics", trial, "--json"}).Json();
+  for (const nlohmann::json& row : printed.at("metrics")) {
+    metrics[{row.at("kind"), row.at("batches"), row.at("name")}] =
+        row.at("value").get<double>();
+  }
+  return metrics;
+}
+
 }  // namespace dtrain

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -59,5 +60,12 @@ class CliRunner {
  private:
   TemporaryDirectory directory_;
 };
+
+/// Values by kind, batches and name.
+using TrialMetrics =
+    std::map<std::tuple<std::string, int, std::string>, double>;
+
+/// Returns the metrics that `dtrain metrics` prints for the trial.
+TrialMetrics MetricsOf(const CliRunner& dtrain, const std::string& trial);
 
 }  // namespace dtrain

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <thread>
 
 namespace dtrain {
@@ -13,8 +14,9 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-/// How often longer than on an idle machine something may take here: as often
-/// as there are processes for each core, and ten times that under a sanitizer.
+/// Factor by which time limits for an idle machine are extended here: the
+/// number of runnable processes per core, at least 2, and ten times that under
+/// a sanitizer.
 inline double Slowness() {
   double load = 0;
   ::getloadavg(&load, 1);
@@ -22,11 +24,19 @@ inline double Slowness() {
   return std::max(2.0, 2 * share) * (kSanitized ? 10 : 1);
 }
 
-/// A limit on a clock's time, which is meant for an idle machine, as it is to
-/// be here.
+/// Extends a limit on wall time that is meant for an idle machine.
 inline std::chrono::nanoseconds Patient(std::chrono::nanoseconds limit) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(limit *
                                                               Slowness());
+}
+
+/// Returns the CPU time that this process has used. Other processes do not
+/// advance it, so limits on it hold on a busy machine, too.
+inline std::chrono::nanoseconds CpuTime() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) +
+         std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace dtrain

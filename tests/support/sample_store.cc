@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/config/experiment_config.h"
 #include "engine/store/store.h"
 #include "engine/store/trial_log.h"
@@ -176,6 +177,29 @@ void FillSampleStore(const std::filesystem::path& root) {
         .level = LogLevel::kWarning,
         .text = "second"},
        {.time = Timestamp(2'000'040), .rank = 1, .text = "fourth"}});
+}
+
+std::string AddCheckpoint(const StoreLayout& layout, TrialId trial,
+                          std::int64_t batches, char digit,
+                          const std::string& model, const std::string& state) {
+  const std::string uuid =
+      std::string(8, digit) + "-0000-4000-8000-000000000000";
+  std::filesystem::create_directories(layout.Trial(trial));
+  CheckpointWriter files(layout.Checkpoint(trial, uuid));
+  files.Write("model.safetensors", model);
+  files.Write("state.json", state);
+  const WrittenCheckpoint written = files.Commit();
+  Store store = Store::OpenForWriting(layout);
+  store.Write([&](StoreWriter& writer) {
+    writer.AddCheckpoint({.uuid = uuid,
+                          .trial = trial,
+                          .state = "COMPLETED",
+                          .batches = batches,
+                          .bytes = written.bytes,
+                          .files = written.files,
+                          .time = Timestamp(1)});
+  });
+  return uuid;
 }
 
 }  // namespace dtrain

@@ -10,7 +10,6 @@
 
 #include "engine/base/error.h"
 #include "tests/engine/config/bad_config.h"
-#include "tests/support/cpu_time.h"
 #include "tests/support/patience.h"
 
 namespace dtrain {

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/config/bad_config.h"
-#include "tests/support/cpu_time.h"
 #include "tests/support/patience.h"
 
 namespace dtrain {

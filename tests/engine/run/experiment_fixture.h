@@ -10,7 +10,6 @@
 
 #include "engine/run/experiment.h"
 #include "tests/support/fake_launcher.h"
-#include "tests/support/scripted_trials.h"
 
 namespace dtrain {
 
