@@ -1,6 +1,7 @@
-# Run after a test executable is linked: makes each suite of it a test of
-# CTest's, so that what a process costs to start is paid once a suite.
-#   cmake -D EXECUTABLE=... -D FILE=... -D LABEL=... -P discover_suites.cmake
+# Runs after a test executable is linked and writes FILE, which makes each of its
+# suites a test of CTest, so that the start of a process is paid once per suite.
+# CTest starts the suites of FIRST, a list, before all others.
+#   cmake -D EXECUTABLE=... -D FILE=... -D LABEL=... -D FIRST=... -P discover_suites.cmake
 execute_process(COMMAND ${EXECUTABLE} --gtest_list_tests
   OUTPUT_VARIABLE listed RESULT_VARIABLE code TIMEOUT 60)
 if(NOT code EQUAL 0)
@@ -14,10 +15,15 @@ foreach(line IN LISTS lines)
   # Tests are indented below their suite, "Suite.  # TypeParam = ...".
   if(line MATCHES "^([^ ]+)\\.( |$)")
     set(suite ${CMAKE_MATCH_1})
+    list(FIND FIRST ${suite} place)
+    set(cost 0)
+    if(NOT place EQUAL -1)
+      set(cost 1000)
+    endif()
     string(APPEND content
       "add_test([=[${suite}]=] [=[${EXECUTABLE}]=] [=[--gtest_filter=${suite}.*]=])\n"
-      # CTest would report a suite of which one test is skipped as passed.
-      "set_tests_properties([=[${suite}]=] PROPERTIES TIMEOUT 1200 LABELS [=[${LABEL}]=] FAIL_REGULAR_EXPRESSION [=[\\[  SKIPPED \\]]=])\n")
+      # Otherwise CTest would report a suite with a skipped test as passed.
+      "set_tests_properties([=[${suite}]=] PROPERTIES TIMEOUT 1200 COST ${cost} LABELS [=[${LABEL}]=] FAIL_REGULAR_EXPRESSION [=[\\[  SKIPPED \\]]=])\n")
   endif()
 endforeach()
 file(WRITE ${FILE} "${content}")
