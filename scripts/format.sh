@@ -1,6 +1,6 @@
 #!/bin/bash
-# Formats every source file of ours, or with --check only names those that are not
-# formatted. The version is pinned: another one would format differently.
+# Formats all C++ and CUDA files; with --check only lists those that are not
+# formatted. The version of clang-format is pinned, since others format differently.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 clang_format=$(command -v clang-format-14 || true)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether scripts/run_tests lets a failure pass: it runs here with a CTest that plays one."""
+"""Tests scripts/run_tests with a fake ctest."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# Each test has a line "NAME first-result second-result label"; results: pass, fail, skip.
+# Reads one line per test, "NAME first-result second-result label"; a result is pass, fail or skip.
 CTEST = """#!{python}
 import sys
 tests = [line.split() for line in open("{plan}")]
@@ -30,7 +30,7 @@ with open(arguments[arguments.index("--output-junit") + 1], "w") as report:
     report.write("<testsuite>" + "".join(
         f'<testcase name="{{name}}">{{cases[result]}}</testcase>' for name, result in results)
         + "</testsuite>")
-print("summary of CTest's")
+print("summary of CTest")
 sys.exit(8 if any(result == "fail" for _, result in results) else 0)
 """
 
@@ -62,17 +62,17 @@ class RunTestsTest(unittest.TestCase):
     def ran_again(self) -> bool:
         return Path(f"{self.plan}.again").exists()
 
-    def test_passes_where_all_pass(self) -> None:
+    def test_passes_if_all_pass(self) -> None:
         done = self.run_tests("A.a pass pass -", "A.b pass pass crash", everything="1")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.endswith("summary of CTest's\n"))
+        self.assertTrue(done.stdout.endswith("summary of CTest\n"))
 
-    def test_fails_where_one_fails_twice(self) -> None:
+    def test_fails_if_a_test_fails_twice(self) -> None:
         done = self.run_tests("A.a fail fail -", "A.b fail pass -")
         self.assertEqual(done.returncode, 8)
         self.assertNotIn("FLAKY", done.stdout)
 
-    def test_names_what_passes_at_times(self) -> None:
+    def test_reports_flaky_tests(self) -> None:
         plan = ("A.a fail pass -", "A.b pass pass -")
         done = self.run_tests(*plan)
         self.assertEqual(done.returncode, 0)
@@ -80,20 +80,20 @@ class RunTestsTest(unittest.TestCase):
         done = self.run_tests(*plan, everything="1")
         self.assertEqual(done.returncode, 1)
         self.assertIn("FLAKY: A.a\n", done.stdout)
-        self.assertIn("A.a passes at times only", done.stderr)
-        self.assertTrue(done.stdout.rstrip().endswith("summary of CTest's"))
+        self.assertIn("A.a is flaky", done.stderr)
+        self.assertTrue(done.stdout.rstrip().endswith("summary of CTest"))
 
-    def test_excuses_what_the_list_has_with_a_reason(self) -> None:
+    def test_accepts_listed_flaky_tests(self) -> None:
         self.lists("A.*  it races with the clock\n", "")
         done = self.run_tests("A.a fail pass -", everything="1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("FLAKY: A.a\n", done.stdout)
 
-    def test_wants_a_reason(self) -> None:
+    def test_requires_a_reason(self) -> None:
         self.lists("A.a\n", "")
         self.assertEqual(self.run_tests("A.a fail pass -").returncode, 1)
 
-    def test_gives_what_is_drawn_at_random_no_second_chance(self) -> None:
+    def test_does_not_repeat_random_tests(self) -> None:
         self.lists("*  a reason\n", "")
         for label in ("crash", "fuzz", "power"):
             done = self.run_tests(f"A.a fail pass {label}")

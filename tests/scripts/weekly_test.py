@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests scripts/weekly in a repository of their own, with steps that end at once."""
+"""Tests scripts/weekly in a temporary repository, with steps that end immediately."""
 
 import contextlib
 import datetime
@@ -52,7 +52,7 @@ class WeeklyTest(unittest.TestCase):
                               text=True).stdout.strip()
 
     def steps(self, **commands: str) -> None:
-        """Three steps; each leaves a file and then runs its command, `echo done` if none."""
+        """Defines three steps. Each creates a file, then runs its command (default: echo done)."""
         self.all = [weekly.Step(name, f"what {name} does",
                                 f"touch ran-{name}; {commands.get(name, 'echo done')}")
                     for name in ("first", "second", "third")]
@@ -74,7 +74,7 @@ class WeeklyTest(unittest.TestCase):
         return sorted(path.name.removeprefix("ran-") for path in self.root.glob("ran-*"))
 
     def row(self, name: str) -> list[str]:
-        """The cells of the step's row, of which there must be one."""
+        """Returns the cells of the step's only row."""
         [line] = [line for line in self.page.read_text().splitlines()
                   if line.startswith(f"| {name} |")]
         return [cell.strip() for cell in line.strip("|").split("|")]
@@ -85,7 +85,7 @@ class WeeklyTest(unittest.TestCase):
         self.assertIn("new.txt", self.err.getvalue())
         self.assertEqual(self.ran(), [])
 
-    def test_its_own_page_is_no_change(self) -> None:
+    def test_ignores_changes_of_its_own_page(self) -> None:
         self.assertEqual(self.weekly("first"), 0)
         self.assertEqual(self.weekly("second"), 0)
         self.assertEqual(self.ran(), ["first", "second"])
@@ -109,7 +109,7 @@ class WeeklyTest(unittest.TestCase):
         self.assertEqual(self.weekly("third"), 0)
         self.assertEqual(self.row("third")[4], "done")
 
-    def test_runs_the_others_where_one_fails(self) -> None:
+    def test_runs_the_other_steps_if_one_fails(self) -> None:
         self.steps(second="echo it broke >&2; exit 3")
         self.assertEqual(self.weekly(), 1)
         self.assertEqual(self.ran(), ["first", "second", "third"])
@@ -117,7 +117,7 @@ class WeeklyTest(unittest.TestCase):
         self.assertEqual(self.row("third")[4], "done")
         self.assertIn("failed: second\n", self.err.getvalue())
 
-    def test_due_are_those_that_ran_long_ago_or_never(self) -> None:
+    def test_steps_that_ran_long_ago_or_never_are_due(self) -> None:
         def dated(name: str, days: int) -> str:
             return NEVER.format(name).replace("never", str(TODAY - datetime.timedelta(days)))
 
@@ -126,7 +126,7 @@ class WeeklyTest(unittest.TestCase):
         self.assertEqual(self.ran(), ["first", "third"])
         self.assertEqual(self.row("second")[1], str(TODAY - datetime.timedelta(7)))
 
-    def test_one_without_a_row_is_due(self) -> None:
+    def test_a_step_without_a_row_is_due(self) -> None:
         self.rows(NEVER.format("first"))
         self.assertEqual(self.weekly("--due"), 0)
         self.assertEqual(self.ran(), ["first", "second", "third"])
