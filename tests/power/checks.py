@@ -15,7 +15,8 @@ from disk import Tree, write_tree
 from experiment import Store
 from invariants import Violation, few
 from record import Record
-from recording import BACKUP, DATABASE, Acknowledged, Done, Recording, database_in
+from recording import (BACKUP, DATABASE, EXPORT, EXPORTED_YAML, Acknowledged, Done, Recording,
+                       database_in, export_words)
 
 _OPENED: dict[tuple[bytes | None, ...], Record | None] = {}
 _CONTEXT = "store/experiments/1/context"
@@ -25,7 +26,7 @@ def look(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
     expected = recording.expected_at(cut)
     phase = recording.phase_at(cut)
     try:
-        found = _check_backup(recording, cut, tree)
+        found = _check_backup(recording, cut, tree) + _check_export(recording, tree)
         now = _open(tree)
     except (sqlite3.Error, ValueError) as error:
         return [Violation("P1", f"cannot be opened: {error!r}")]
@@ -84,6 +85,19 @@ def _check_backup(recording: Recording, cut: int, tree: Tree) -> list[Violation]
     if now is None or expected is None:
         return [Violation("P1", f"{BACKUP} is no whole backup: {few(found)}")]
     return found + _check_record(expected, now)
+
+
+def _check_export(recording: Recording, tree: Tree) -> list[Violation]:
+    """P1: an exported directory is complete as soon as it has its name."""
+    if EXPORT not in tree:
+        return []
+    expected = {name: text.encode()
+                for name, text in recording.scenario.configuration.context.items()}
+    expected[EXPORTED_YAML] = recording.exported_yaml
+    wrong = [name for name, content in sorted(expected.items())
+             if (entry := tree.get(f"{EXPORT}/{name}")) is None or entry.content != content]
+    text = f"the export is missing files or parts of them: {few(wrong)}"
+    return [Violation("P1", text)] if wrong else []
 
 
 def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
@@ -201,6 +215,8 @@ class _Use:
         backup = self.store.home / "disk" / BACKUP
         if name == "backup" and not backup.exists():
             self._expect(0, "backup", str(backup))
+        elif name == "export" and not (self.store.home / "disk" / EXPORT).exists():
+            self._expect(0, *export_words(self.store))
         elif name == "delete" and now is not None:
             self._expect(0, *phase.words)
         elif name == "delete a checkpoint" and now is not None:

@@ -18,8 +18,10 @@ from disk import KEPT, Disk, Kind, Op, Tree, log_bytes, read_log, read_tree
 from experiment import Store
 from record import Record
 
-# The program is told to write here, below what is recorded.
+# Outputs of `backup` and `config --export`, below the recorded directory.
 BACKUP = "backup.db"
+EXPORT = "exported"
+EXPORTED_YAML = "experiment-1.yaml"
 DATABASE = "store/dtrain.db"
 # What is not compared with what is there: memory that is shared through a file, and locks of
 # SQLite's; what a power cut leaves of it is of no meaning.
@@ -101,6 +103,10 @@ def _backup(store: Store, _: Record | None) -> tuple[str, ...]:
     return ("backup", str(store.home / "disk" / BACKUP))
 
 
+def export_words(store: Store, _: Record | None = None) -> tuple[str, ...]:
+    return ("config", "1", "--export", str(store.home / "disk" / EXPORT))
+
+
 def _delete_a_checkpoint(_: Store, now: Record | None) -> tuple[str, ...]:
     """The first that is there: of a trial that has ended any may go."""
     assert now is not None
@@ -119,6 +125,7 @@ def _delete(_store: Store, _: Record | None) -> tuple[str, ...]:
 _CREATE = Phase("create", _create)
 _LATER = (
     Phase("backup", _backup),
+    Phase("export", export_words),
     Phase("delete a checkpoint", _delete_a_checkpoint),
     Phase("gc", _gc),
     Phase("delete", _delete),
@@ -160,6 +167,7 @@ class Recording:
     acknowledged: list[Acknowledged] = field(default_factory=list)
     # The command and the path of each sync, by its operation.
     syncs: dict[int, str] = field(default_factory=dict)
+    exported_yaml: bytes = b""  # written by `config --export`
 
     def disk(self, journal: bool = False) -> Disk:
         return Disk(self.root, journal)
@@ -245,6 +253,8 @@ def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Record
         outcome = outcome_of(store, now) if now else None
         recording.phases.append(Done(phase, words, 0, log_bytes(log), outcome))
         found.append(read_tree(disk))
+        if phase.name == "export":
+            recording.exported_yaml = found[-1][f"{EXPORT}/{EXPORTED_YAML}"].content
     recording.ops = read_log(log)
     _number_phases(recording)
     _follow(recording, found)
