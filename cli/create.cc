@@ -34,7 +34,7 @@
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
-#include "searchers/rehearsal_searcher.h"
+#include "searchers/registry.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
 

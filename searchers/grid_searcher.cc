@@ -1,9 +1,39 @@
-#include "searchers/grid_searcher.h"
-
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "searchers/hparam_space.h"
+#include "searchers/registry.h"
+#include "searchers/trial_roster.h"
 
 namespace dtrain {
+namespace {
+
+// Trains every point of the grid to `max_length`, the last point first, with at
+// most `max_concurrent_trials` at the same time (0: all).
+class GridSearcher final : public Searcher {
+ public:
+  GridSearcher(const SearcherConfig& config,
+               const nlohmann::json& hyperparameters, std::uint32_t seed);
+
+  std::vector<Operation> Handle(const Event& event) override;
+  double Progress() const override;
+  nlohmann::json Save() const override;
+  void Load(const nlohmann::json& state) override;
+
+ private:
+  void CreateTrial(std::vector<Operation>& operations);
+  std::vector<Operation> OnEnd(std::optional<ExitReason> exit);
+
+  std::int64_t max_length_;
+  HparamGrid grid_;
+  std::int64_t at_once_;
+  TrialRoster roster_;
+};
 
 GridSearcher::GridSearcher(const SearcherConfig& config,
                            const nlohmann::json& hyperparameters,
@@ -60,6 +90,8 @@ void GridSearcher::Load(const nlohmann::json& state) {
     throw std::invalid_argument(error.what());
   }
 }
+
+}  // namespace
 
 std::unique_ptr<Searcher> MakeGridSearcher(
     const SearcherConfig& config, const nlohmann::json& hyperparameters,

@@ -1,3 +1,10 @@
+// Determined's variant of ASHA, reproduced decision by decision; the comments
+// name the places where dtrain differs (docs/decisions, 9). A trial trains to
+// the length of its rung and reports a result there. With promotion, each new
+// result may enlarge the set of the best by one: the trial that enters the set,
+// which need not be the one that reported, trains to the next rung. If there is
+// none, a new trial is created instead, until there are `max_trials`.
+
 #include "searchers/halving_searcher.h"
 
 #include <algorithm>
@@ -5,6 +12,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "searchers/registry.h"
 #include "searchers/search_plan.h"
 
 namespace dtrain {
@@ -26,7 +34,7 @@ std::vector<Operation> HalvingSearcher::Handle(const Event& event) {
   Dispatch(event, operations);
   const bool ends = std::get_if<Closed>(&event) != nullptr ||
                     std::get_if<ExitedEarly>(&event) != nullptr;
-  NoteProgress(ends && roster_.ShutDownIfOver(operations));
+  UpdateProgress(ends && roster_.ShutDownIfOver(operations));
   return operations;
 }
 
@@ -35,14 +43,14 @@ void HalvingSearcher::Dispatch(const Event& event,
   if (std::get_if<Started>(&event)) {
     for (std::size_t i = 0; i < brackets_.size(); ++i) {
       brackets_[i].Start(roster_, operations);
-      NoteCreated(i);
+      AssignNewTrials(i);
     }
   } else if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
     BracketOf(done->trial)
         .Complete(done->trial,
                   smaller_is_better_ ? done->metric : -done->metric, roster_,
                   operations);
-    NoteCreated(bracket_of_[static_cast<std::size_t>(done->trial)]);
+    AssignNewTrials(bracket_of_[static_cast<std::size_t>(done->trial)]);
   } else if (const auto* closed = std::get_if<Closed>(&event)) {
     roster_.End(std::nullopt);
     BracketOf(closed->trial).End(closed->trial);
@@ -50,7 +58,7 @@ void HalvingSearcher::Dispatch(const Event& event,
     roster_.End(early->reason);
     BracketOf(early->trial)
         .Exit(early->trial, early->reason, roster_, operations);
-    NoteCreated(bracket_of_[static_cast<std::size_t>(early->trial)]);
+    AssignNewTrials(bracket_of_[static_cast<std::size_t>(early->trial)]);
   }
 }
 
@@ -58,13 +66,13 @@ AshaBracket& HalvingSearcher::BracketOf(TrialIndex trial) {
   return brackets_[bracket_of_.at(static_cast<std::size_t>(trial))];
 }
 
-// The trials created since belong to this bracket.
-void HalvingSearcher::NoteCreated(std::size_t bracket) {
+// Assigns the trials created since the last call to this bracket.
+void HalvingSearcher::AssignNewTrials(std::size_t bracket) {
   bracket_of_.resize(static_cast<std::size_t>(roster_.created()),
                      static_cast<std::uint32_t>(bracket));
 }
 
-void HalvingSearcher::NoteProgress(bool over) {
+void HalvingSearcher::UpdateProgress(bool over) {
   double sum = 0;
   for (const AshaBracket& bracket : brackets_) sum += bracket.Progress();
   const double mean = sum / static_cast<double>(brackets_.size());
@@ -136,8 +144,8 @@ void AshaBracket::Complete(TrialIndex trial, double metric, TrialRoster& roster,
 void AshaBracket::Settle(TrialIndex trial, double metric, TrialRoster& roster,
                          std::vector<Operation>& operations) {
   bool training = false;
-  // A trial that has exited and is promoted gets the worst result at its next
-  // rung too, which may promote another there.
+  // An exited trial that is promoted gets the worst result at its next rung
+  // too, which may promote another trial there.
   while (const auto next = Advance(trial, metric, operations)) {
     TrialPlace& place = trials_.at(*next);
     ++place.rung;
@@ -155,7 +163,7 @@ void AshaBracket::Settle(TrialIndex trial, double metric, TrialRoster& roster,
   CloseFinishedRungs(operations);
 }
 
-// Enters a result and gives the trial that goes on to the next rung, if any.
+// Adds a result and returns the trial that trains to the next rung, if any.
 std::optional<TrialIndex> AshaBracket::Advance(
     TrialIndex trial, double metric, std::vector<Operation>& operations) {
   TrialPlace& place = trials_.at(trial);
@@ -174,7 +182,8 @@ std::optional<TrialIndex> AshaBracket::Advance(
     CloseTrial(trial, operations);
     return std::nullopt;
   }
-  // A closed trial can have risen if an invalid one left its rung.
+  // A closed trial can become one of the best if an invalid one was removed;
+  // Determined promotes it and hangs.
   const bool closed =
       risen && trials_.at(*risen).closed && !trials_.at(*risen).exited;
   if (!risen || rung.promoted(*risen) || closed) return std::nullopt;
@@ -190,8 +199,8 @@ void AshaBracket::CloseTrial(TrialIndex trial,
   operations.push_back(Close{trial});
 }
 
-// Once the bottom rung is full, trials that wait in a rung to which no more
-// results can come are closed.
+// When all trials have a result at the lowest rung, closes the trials that wait
+// in rungs that cannot get further results.
 void AshaBracket::CloseFinishedRungs(std::vector<Operation>& operations) {
   if (method_ != Method::kPromotion || rungs_.front().size() < max_trials_) {
     return;
@@ -219,7 +228,7 @@ void AshaBracket::Exit(TrialIndex trial, ExitReason reason, TrialRoster& roster,
   ++ended_;
   if (was_closed) return;
   if (place.training) return Settle(trial, Rung::kWorst, roster, operations);
-  // It waited: its result stands, but it cannot go on.
+  // A waiting trial keeps its result, but cannot be promoted.
   rungs_[place.rung].StopWaiting(trial);
 }
 
@@ -239,7 +248,7 @@ double AshaBracket::Progress() const {
     return static_cast<double>(trials) /
            static_cast<double>(std::max<std::int64_t>(max_trials_, 1));
   };
-  // What comes after the bottom rung is taken to cost a fifth of it.
+  // The higher rungs are estimated at a fifth of the cost of the lowest one.
   const double seen = of_all(rungs_.front().size()) / 1.2;
   if (rungs_.front().size() < max_trials_) return seen;
   return std::max(seen, of_all(ended_));
@@ -253,7 +262,7 @@ nlohmann::json AshaBracket::Save() const {
     trials.push_back(
         {trial, place.rung, place.training, place.exited, place.closed});
   }
-  // In order, so that equal states are saved alike.
+  // Sorted, so that equal states are saved identically.
   std::sort(trials.begin(), trials.end());
   return {{"max_trials", max_trials_},   {"rungs", std::move(rungs)},
           {"outstanding", outstanding_}, {"trials", std::move(trials)},
@@ -292,7 +301,7 @@ void Rung::Place(const Key& key) {
   }
 }
 
-// Moves results over the border until the best are as many as they should be.
+// Moves results between the sets until `best_` has the required size.
 void Rung::FitBest() {
   const std::size_t wanted = BestOf(results_.size());
   while (best_.size() > wanted) {

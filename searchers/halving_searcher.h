@@ -17,40 +17,39 @@
 
 namespace dtrain {
 
-/// The results of one rung of successive halving, in order, smallest first. It
-/// keeps apart the best 1/divisor of them, so that every change costs
-/// O(log n).
+/// The results of one rung of successive halving, smallest first. Keeps the
+/// best 1/divisor separate from the rest, so that every change costs O(log n).
 class Rung {
  public:
-  /// Counts as worse than any result: of a trial that exited, or no number.
+  /// Result of a trial that exited, and of NaN: worse than any other.
   static constexpr double kWorst = std::numeric_limits<double>::max();
 
-  /// How equal results are ordered, and how many of n are the best.
+  /// Order of equal results, and number of best ones among n.
   enum class Rule {
-    kPromotion,  // a new one after its equals; ⌊n / divisor⌋
-    kStopping,   // a new one before its equals; at least 1
+    kPromotion,  // a new result after its equals; ⌊n / divisor⌋
+    kStopping,   // a new result before its equals; at least 1
   };
 
   struct Insertion {
     /// The new result is among the best.
     bool among_best = false;
-    /// Else, the trial that came to be among them because there is room for
-    /// one more now.
+    /// Otherwise, the trial that has become one of the best because their
+    /// number grew.
     std::optional<TrialIndex> risen;
   };
 
   Rung(double divisor, Rule rule) : divisor_(divisor), rule_(rule) {}
 
-  /// Adds a trial's result. `waits`: the trial may go on from here later, and
-  /// is found by TakeWaiting until then. REQUIRES: the trial has none yet.
+  /// Adds a trial's result. `waits`: the trial may be promoted from here later;
+  /// TakeWaiting returns it until then. REQUIRES: the trial has no result yet.
   Insertion Insert(TrialIndex trial, double metric, bool waits);
   /// Removes the trial's result, if it has one.
   void Remove(TrialIndex trial);
-  /// The trial goes on to the next rung.
+  /// Marks the trial as promoted to the next rung.
   void Promote(TrialIndex trial);
-  /// The trial no longer waits; its result stays.
+  /// Removes the trial from those that wait; its result stays.
   void StopWaiting(TrialIndex trial);
-  /// The trials that wait, best first; none waits after.
+  /// Returns the waiting trials, best first, and clears their list.
   std::vector<TrialIndex> TakeWaiting();
 
   bool promoted(TrialIndex trial) const { return results_.at(trial).promoted; }
@@ -88,29 +87,30 @@ class Rung {
   std::unordered_map<TrialIndex, Result> results_;
 };
 
-/// Asynchronous successive halving (ASHA; Li et al., "A System for Massively
-/// Parallel Hyperparameter Tuning", MLSys 2020) over some rungs. By promotion,
-/// every trial waits at its rung until it is among the best 1/divisor there; by
-/// stopping, a trial goes on at once if it is among them, else it is closed.
+/// Asynchronous successive halving (ASHA: Li et al., "A System for Massively
+/// Parallel Hyperparameter Tuning", MLSys 2020) over a list of rungs. With
+/// promotion, as in the paper, every trial waits at its rung until it is among
+/// the best 1/divisor there. With stopping, a trial continues immediately if it
+/// is among the best so far and is closed otherwise.
 class AshaBracket {
  public:
   enum class Method { kPromotion, kStopping };
 
   AshaBracket(const Bracket& bracket, double divisor, Method method);
 
-  /// The first trials.
+  /// Creates the first trials.
   void Start(TrialRoster& roster, std::vector<Operation>& operations);
-  /// A trial has its result at its rung; smaller is better.
+  /// Handles the result of a trial at its rung; smaller is better.
   void Complete(TrialIndex trial, double metric, TrialRoster& roster,
                 std::vector<Operation>& operations);
-  /// A trial that was closed has ended.
+  /// Handles the end of a closed trial.
   void End(TrialIndex trial);
-  /// A trial ended by itself. An error counts as the worst result; an invalid
-  /// trial leaves no trace and is replaced.
+  /// Handles an early exit. An error counts as the worst result; an invalid
+  /// trial is removed from all rungs and replaced.
   void Exit(TrialIndex trial, ExitReason reason, TrialRoster& roster,
             std::vector<Operation>& operations);
 
-  /// How much of the bracket is done, in [0, 1]; may go back.
+  /// Completed fraction of the bracket, in [0, 1]; may decrease.
   double Progress() const;
 
   nlohmann::json Save() const;
@@ -119,10 +119,10 @@ class AshaBracket {
 
  private:
   struct TrialPlace {
-    std::size_t rung = 0;  // trains towards it, or waits at it
+    std::size_t rung = 0;  // rung that it trains to or waits at
     bool training = true;  // has no result at its rung yet
-    bool exited = false;   // ended by itself
-    bool closed = false;   // has a Close, or has ended
+    bool exited = false;   // exited early
+    bool closed = false;   // has a Close operation, or has ended
   };
 
   void CreateTrial(TrialRoster& roster, std::vector<Operation>& operations);
@@ -140,15 +140,15 @@ class AshaBracket {
   std::int64_t at_start_;
   std::vector<std::int64_t> lengths_;  // of the rungs
   std::vector<Rung> rungs_;
-  std::vector<std::int64_t> outstanding_;  // trials that train, by rung
+  std::vector<std::int64_t> outstanding_;  // number of training trials, by rung
   std::unordered_map<TrialIndex, TrialPlace> trials_;
-  std::int64_t created_ = 0;  // without those found invalid
-  std::int64_t ended_ = 0;    // without those found invalid
+  std::int64_t created_ = 0;  // without invalid trials
+  std::int64_t ended_ = 0;    // without invalid trials
 };
 
-/// The ASHA family: brackets of asynchronous successive halving, side by side
-/// on one random stream. One bracket is async_halving, several are
-/// adaptive_asha.
+/// The methods with successive halving: one bracket (async_halving), or several
+/// with one random stream (adaptive_asha; the brackets are those of Hyperband,
+/// Li et al. 2016).
 class HalvingSearcher final : public Searcher {
  public:
   HalvingSearcher(const SearcherConfig& config,
@@ -161,20 +161,15 @@ class HalvingSearcher final : public Searcher {
 
  private:
   AshaBracket& BracketOf(TrialIndex trial);
-  void NoteCreated(std::size_t bracket);
+  void AssignNewTrials(std::size_t bracket);
   void Dispatch(const Event& event, std::vector<Operation>& operations);
-  void NoteProgress(bool over);
+  void UpdateProgress(bool over);
 
   bool smaller_is_better_;
   TrialRoster roster_;
   std::vector<AshaBracket> brackets_;
   std::vector<std::uint32_t> bracket_of_;  // by trial
-  double progress_ = 0;                    // never goes back
+  double progress_ = 0;                    // never decreases
 };
-
-/// Makes a HalvingSearcher, for the registry.
-std::unique_ptr<Searcher> MakeHalvingSearcher(
-    const SearcherConfig& config, const nlohmann::json& hyperparameters,
-    std::uint32_t seed);
 
 }  // namespace dtrain

@@ -24,7 +24,7 @@ nlohmann::json SampleTyped(const nlohmann::json& space, Rng& rng) {
                                      rng.Below(count));
   }
   if (IsLogDouble(space)) {
-    // Rounding must not lead out of the range.
+    // Rounding must not leave the range.
     const double low = space.at("minval");
     const double high = space.at("maxval");
     const double draw = rng.Uniform(std::log(low), std::log(high));
@@ -35,7 +35,7 @@ nlohmann::json SampleTyped(const nlohmann::json& space, Rng& rng) {
   return std::pow(space.value("base", 10.0), draw);
 }
 
-// A value of the map: a range, a nested map, or a constant.
+// Draws a value of the map: a range, a nested map, or a constant.
 nlohmann::json SampleValue(const nlohmann::json& space, Rng& rng) {
   return HasType(space) ? SampleTyped(space, rng) : SampleHparams(space, rng);
 }
@@ -45,7 +45,7 @@ nlohmann::json ValueOfPoint(const nlohmann::json& space,
   if (!HasType(space)) return HparamsOfPoint(space, point);
   const std::string type = space.at("type");
   if (type == "const") return space.at("val");
-  // What is a real number stays one, also where the point says 1.
+  // A real number stays one, even if the point has 1.
   if (type == "double" || type == "log") return point.get<double>();
   return point;
 }
@@ -103,7 +103,7 @@ bool IsConstant(const nlohmann::json& space) {
 
 namespace {
 
-// Point i of `count` that are spread evenly over [low, high].
+// Returns point i of `count` evenly spaced points of [low, high].
 double Spread(double low, double high, std::int64_t i, std::int64_t count) {
   if (count == 1) return (low + high) / 2;
   const auto step = static_cast<double>(i);
@@ -122,7 +122,7 @@ std::vector<nlohmann::json> IntValues(const nlohmann::json& hparam) {
   for (std::int64_t i = 0; i < count; ++i) {
     const double value =
         Spread(static_cast<double>(low), static_cast<double>(high), i, count);
-    // Half away from zero, as the model does.
+    // Rounds half away from zero, as Determined does.
     values.emplace_back(
         std::clamp(static_cast<std::int64_t>(std::round(value)), low, high));
   }
@@ -142,7 +142,7 @@ void CollectAxes(const nlohmann::json& space,
   }
 }
 
-// Puts the chosen value of each axis in its place, in the order of the axes.
+// Inserts the chosen value of each axis, in the order of the axes.
 nlohmann::json Fill(const nlohmann::json& space,
                     const std::vector<const nlohmann::json*>& chosen,
                     std::size_t& next) {
@@ -171,7 +171,7 @@ std::vector<nlohmann::json> GridValues(const nlohmann::json& hparam) {
     for (std::int64_t i = 0; i < count; ++i) {
       const double value =
           std::exp(Spread(std::log(low), std::log(high), i, count));
-      // Rounding must not move the ends.
+      // Rounding must not change the ends.
       const bool first = i == 0 && count > 1;
       const bool last = i == count - 1 && count > 1;
       values.emplace_back(first ? low : last ? high : value);

@@ -1,9 +1,40 @@
-#include "searchers/random_searcher.h"
-
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "searchers/registry.h"
+#include "searchers/trial_roster.h"
 
 namespace dtrain {
+namespace {
+
+// Draws `max_trials` trials at random and trains each to `max_length`, with at
+// most `max_concurrent_trials` at the same time (0: all). Replaces trials with
+// invalid hyperparameters.
+class RandomSearcher final : public Searcher {
+ public:
+  RandomSearcher(const SearcherConfig& config,
+                 const nlohmann::json& hyperparameters, std::uint32_t seed);
+
+  std::vector<Operation> Handle(const Event& event) override;
+  double Progress() const override;
+  nlohmann::json Save() const override;
+  void Load(const nlohmann::json& state) override;
+
+ private:
+  void CreateTrial(std::vector<Operation>& operations);
+  std::vector<Operation> OnEnd(std::optional<ExitReason> exit);
+
+  std::vector<std::int64_t> stops_;  // lengths before max_length_
+  std::int64_t max_length_;
+  std::int64_t max_trials_;
+  std::int64_t at_once_;
+  TrialRoster roster_;
+};
 
 RandomSearcher::RandomSearcher(const SearcherConfig& config,
                                const nlohmann::json& hyperparameters,
@@ -68,12 +99,15 @@ void RandomSearcher::Load(const nlohmann::json& state) {
   }
 }
 
+}  // namespace
+
 std::unique_ptr<Searcher> MakeRandomSearcher(
     const SearcherConfig& config, const nlohmann::json& hyperparameters,
     std::uint32_t seed) {
   return std::make_unique<RandomSearcher>(config, hyperparameters, seed);
 }
 
+// A single trial is a random search of one.
 std::unique_ptr<Searcher> MakeSingleSearcher(
     const SearcherConfig& config, const nlohmann::json& hyperparameters,
     std::uint32_t seed) {

@@ -1,27 +1,72 @@
 #include "searchers/registry.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 
-#include "searchers/grid_searcher.h"
-#include "searchers/halving_searcher.h"
-#include "searchers/random_searcher.h"
-#include "searchers/rehearsal_searcher.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
+
+// Each is defined in the source of its method.
+using Maker = std::unique_ptr<Searcher>(const SearcherConfig& config,
+                                        const nlohmann::json& hyperparameters,
+                                        std::uint32_t seed);
+Maker MakeGridSearcher;
+Maker MakeHalvingSearcher;
+Maker MakeRandomSearcher;
+Maker MakeRehearsalSearcher;
+Maker MakeSingleSearcher;
+
 namespace {
 
+std::int64_t OneTrial(const SearcherConfig&, const nlohmann::json&) {
+  return 1;
+}
+
+std::int64_t MaxTrials(const SearcherConfig& config, const nlohmann::json&) {
+  return config.max_trials;
+}
+
+std::int64_t GridPoints(const SearcherConfig&,
+                        const nlohmann::json& hyperparameters) {
+  return HparamGrid(hyperparameters).size();
+}
+
 constexpr std::array kTable = {
-    SearcherEntry{"adaptive_asha", MakeHalvingSearcher},
-    SearcherEntry{"async_halving", MakeHalvingSearcher},
-    SearcherEntry{"grid", MakeGridSearcher},
-    SearcherEntry{"random", MakeRandomSearcher},
-    SearcherEntry{"single", MakeSingleSearcher},
+    SearcherEntry{.name = "single",
+                  .keys = "stops",
+                  .make = MakeSingleSearcher,
+                  .trials = OneTrial},
+    SearcherEntry{.name = "random",
+                  .keys = "max_trials max_concurrent_trials points",
+                  .make = MakeRandomSearcher,
+                  .trials = MaxTrials},
+    SearcherEntry{.name = "grid",
+                  .keys = "max_concurrent_trials",
+                  .make = MakeGridSearcher,
+                  .trials = GridPoints},
+    SearcherEntry{.name = "async_halving",
+                  .alias = "asha",
+                  .keys = "max_trials max_concurrent_trials num_rungs divisor "
+                          "stop_once points",
+                  .make = MakeHalvingSearcher,
+                  .brackets = AsyncHalvingBrackets},
+    SearcherEntry{.name = "adaptive_asha",
+                  .keys = "max_trials max_concurrent_trials divisor stop_once "
+                          "mode max_rungs bracket_rungs points",
+                  .make = MakeHalvingSearcher,
+                  .brackets = AdaptiveAshaBrackets},
 };
 
 }  // namespace
 
 std::span<const SearcherEntry> SearcherTable() { return kTable; }
+
+const SearcherEntry* FindSearcher(std::string_view name) {
+  const auto found = std::ranges::find(kTable, name, &SearcherEntry::name);
+  return found == kTable.end() ? nullptr : &*found;
+}
 
 std::unique_ptr<Searcher> MakeSearcher(const SearcherConfig& config,
                                        const nlohmann::json& hyperparameters,
@@ -29,13 +74,9 @@ std::unique_ptr<Searcher> MakeSearcher(const SearcherConfig& config,
   if (config.name == kRehearsal) {
     return MakeRehearsalSearcher(config, hyperparameters, seed);
   }
-  for (const SearcherEntry& entry : kTable) {
-    if (entry.name == config.name) {
-      return entry.make(config, hyperparameters, seed);
-    }
-  }
-  assert(false && "the configuration was checked against the table");
-  return nullptr;
+  const SearcherEntry* entry = FindSearcher(config.name);
+  assert(entry != nullptr && "the configuration was checked by the table");
+  return entry->make(config, hyperparameters, seed);
 }
 
 }  // namespace dtrain

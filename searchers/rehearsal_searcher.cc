@@ -1,8 +1,13 @@
-#include "searchers/rehearsal_searcher.h"
-
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "searchers/registry.h"
+#include "searchers/trial_roster.h"
 
 namespace dtrain {
 namespace {
@@ -10,7 +15,27 @@ namespace {
 constexpr TrialIndex kFirst = 0;
 constexpr TrialIndex kSecond = 1;
 
-}  // namespace
+// The search of `create --test`, on one slot: the first trial trains to half of
+// `max_length` and is paused for a second one, which trains as far; then the
+// first is restored and trains the other half. This covers everything that
+// happens to a trial of a long search. If a trial fails, the search ends.
+class RehearsalSearcher final : public Searcher {
+ public:
+  RehearsalSearcher(const SearcherConfig& config,
+                    const nlohmann::json& hyperparameters, std::uint32_t seed);
+
+  std::vector<Operation> Handle(const Event& event) override;
+  double Progress() const override { return done_ / 4.0; }
+  nlohmann::json Save() const override;
+  void Load(const nlohmann::json& state) override;
+
+ private:
+  std::vector<Operation> OnValidation(const ValidationCompleted& event);
+
+  std::int64_t max_length_;
+  TrialRoster roster_;
+  int done_ = 0;  // validations and ended trials, at most four
+};
 
 RehearsalSearcher::RehearsalSearcher(const SearcherConfig& config,
                                      const nlohmann::json& hyperparameters,
@@ -35,7 +60,7 @@ std::vector<Operation> RehearsalSearcher::Handle(const Event& event) {
     (void)roster_.ShutDownIfOver(operations);
   } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
     roster_.End(early->reason);
-    // The first waits for what will not come.
+    // The first trial waits for the second one in vain.
     if (early->trial == kSecond && roster_.ended() == 1) {
       operations.push_back(Close{kFirst});
     }
@@ -68,6 +93,8 @@ void RehearsalSearcher::Load(const nlohmann::json& state) {
     throw std::invalid_argument(error.what());
   }
 }
+
+}  // namespace
 
 std::unique_ptr<Searcher> MakeRehearsalSearcher(
     const SearcherConfig& config, const nlohmann::json& hyperparameters,

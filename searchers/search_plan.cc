@@ -6,12 +6,13 @@
 #include <limits>
 #include <map>
 
-#include "searchers/hparam_space.h"
+#include "searchers/registry.h"
 
 namespace dtrain {
 namespace {
 
-// Rung k of n is as long as the n−1−k divisions by the divisor leave it.
+// Returns the lengths of the rungs: rung k of n is max_length /
+// divisor^(n-1-k).
 std::vector<std::int64_t> RungLengths(std::int64_t max_length, double divisor,
                                       std::int64_t rungs) {
   std::vector<std::int64_t> lengths;
@@ -25,21 +26,21 @@ std::vector<std::int64_t> RungLengths(std::int64_t max_length, double divisor,
   return lengths;
 }
 
-// How often `value` can be divided, plus one.
+// Returns 1 + the number of times that `value` can be divided by the divisor.
 std::int64_t RungsFor(std::int64_t value, double divisor) {
   const double divisions =
       std::log(static_cast<double>(value)) / std::log(divisor);
   return static_cast<std::int64_t>(divisions) + 1;
 }
 
-// How many rungs the length and the trials have room for.
+// Returns the number of rungs that the length and the trials allow.
 std::int64_t RungsWithRoom(const SearcherConfig& config) {
   return std::min({config.max_rungs,
                    RungsFor(config.max_length, config.divisor),
                    RungsFor(config.max_trials, config.divisor)});
 }
 
-// The number of rungs of each bracket, most first.
+// Returns the number of rungs of each bracket, in descending order.
 std::vector<std::int64_t> BracketRungs(const SearcherConfig& config) {
   std::vector<std::int64_t> rungs = config.bracket_rungs;
   if (rungs.empty()) {
@@ -53,12 +54,13 @@ std::vector<std::int64_t> BracketRungs(const SearcherConfig& config) {
   return rungs;
 }
 
-// Shares the trials out by weight divisor^(rungs−1) / rungs.
+// Distributes the trials by the weight divisor^(rungs-1) / rungs, as Determined
+// does.
 void ShareTrials(std::int64_t max_trials, double divisor,
                  const std::vector<std::int64_t>& rungs,
                  std::vector<Bracket>& brackets) {
   const auto weight = [&](std::int64_t n) {
-    // Bounded, so that the sum of all is a number.
+    // Bounded, so that the sum is finite.
     return std::min(std::pow(divisor, static_cast<double>(n - 1)), 1e300) /
            static_cast<double>(n);
   };
@@ -123,16 +125,15 @@ std::int64_t TrialsForTop(const Bracket& bracket, double divisor) {
   return static_cast<std::int64_t>(trials);
 }
 
-std::vector<Bracket> PlanBrackets(const SearcherConfig& config) {
-  if (config.name == "async_halving") {
-    return {
-        {.max_trials = config.max_trials,
-         .max_concurrent_trials = config.max_concurrent_trials,
-         .rungs = RungLengths(
-             config.max_length, config.divisor,
-             config.num_rungs > 0 ? config.num_rungs : RungsWithRoom(config))}};
-  }
-  if (config.name != "adaptive_asha") return {};
+std::vector<Bracket> AsyncHalvingBrackets(const SearcherConfig& config) {
+  return {{.max_trials = config.max_trials,
+           .max_concurrent_trials = config.max_concurrent_trials,
+           .rungs = RungLengths(config.max_length, config.divisor,
+                                config.num_rungs > 0 ? config.num_rungs
+                                                     : RungsWithRoom(config))}};
+}
+
+std::vector<Bracket> AdaptiveAshaBrackets(const SearcherConfig& config) {
   const std::vector<std::int64_t> rungs = BracketRungs(config);
   std::vector<Bracket> brackets(rungs.size());
   for (std::size_t i = 0; i < rungs.size(); ++i) {
@@ -142,6 +143,12 @@ std::vector<Bracket> PlanBrackets(const SearcherConfig& config) {
   ShareTrials(config.max_trials, config.divisor, rungs, brackets);
   ShareConcurrency(config.max_concurrent_trials, config.divisor, brackets);
   return brackets;
+}
+
+std::vector<Bracket> PlanBrackets(const SearcherConfig& config) {
+  const SearcherEntry* entry = FindSearcher(config.name);
+  if (entry == nullptr || entry->brackets == nullptr) return {};
+  return entry->brackets(config);
 }
 
 std::int64_t TrialsAtStart(const Bracket& bracket, double divisor) {
@@ -164,10 +171,10 @@ SearchPlan PlanSearch(const SearcherConfig& config,
     AddBracket(bracket, config.divisor, trials_at);
   }
   if (plan.brackets.empty()) {
-    trials_at[config.max_length] =
-        config.name == "grid"     ? HparamGrid(hyperparameters).size()
-        : config.name == "single" ? 1
-                                  : config.max_trials;
+    const SearcherEntry* entry = FindSearcher(config.name);
+    trials_at[config.max_length] = entry == nullptr
+                                       ? config.max_trials
+                                       : entry->trials(config, hyperparameters);
   }
   for (const auto& [length, trials] : trials_at) {
     plan.rows.push_back({.trials = trials, .length = length});

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// JSON has no NaN and no infinities, a metric may be one.
+// JSON has no NaN and no infinities, which metrics can be.
 json MetricToJson(double metric) {
   if (std::isfinite(metric)) return metric;
   if (std::isnan(metric)) return "NaN";
@@ -21,7 +21,7 @@ double MetricFromJson(const json& metric) {
   if (metric == "NaN") return std::numeric_limits<double>::quiet_NaN();
   if (metric == "Infinity") return std::numeric_limits<double>::infinity();
   if (metric == "-Infinity") return -std::numeric_limits<double>::infinity();
-  throw std::invalid_argument("a recorded metric is no number");
+  throw std::invalid_argument("a recorded metric is not a number");
 }
 
 const char* ReasonName(ExitReason reason) {
@@ -40,7 +40,7 @@ ExitReason ReasonFromName(const std::string& name) {
   if (name == "errored") return ExitReason::kErrored;
   if (name == "invalid_hp") return ExitReason::kInvalidHp;
   if (name == "user_stop") return ExitReason::kUserStop;
-  throw std::invalid_argument("no reason to exit early: " + name);
+  throw std::invalid_argument("unknown exit reason: " + name);
 }
 
 struct EventToJson {
@@ -98,7 +98,7 @@ Event ReadEvent(const json& json) {
     return ValidationCompleted{trial, json.at("length"),
                                MetricFromJson(json.at("metric"))};
   }
-  throw std::invalid_argument("no event: " + name);
+  throw std::invalid_argument("unknown event: " + name);
 }
 
 Operation ReadOperation(const json& json) {
@@ -111,7 +111,7 @@ Operation ReadOperation(const json& json) {
     return Create{trial, json.at("request_id"), json.at("hparams"),
                   json.at("seed")};
   }
-  throw std::invalid_argument("no operation: " + name);
+  throw std::invalid_argument("unknown operation: " + name);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 
 namespace dtrain {
 
-/// Position of a trial in the order of creation, from 0. The searcher names
-/// trials by it; users see `EXP.N` with N = index + 1.
+/// Index of a trial in the order of creation, from 0. Searchers identify trials
+/// by it; users see `EXP.N` with N = index + 1.
 using TrialIndex = std::int64_t;
 
 /// Create a trial with these hyperparameters.
@@ -24,9 +24,8 @@ struct Create {
   friend bool operator==(const Create&, const Create&) = default;
 };
 
-/// Train the trial until it has trained `length` in all (absolute, in the unit
-/// of `max_length`), then validate and report the metric. Length 0: until the
-/// program itself is done.
+/// Train the trial to `length` (total, in the unit of `max_length`), then
+/// validate and report the metric. Length 0: until the program ends by itself.
 struct ValidateAfter {
   TrialIndex trial = 0;
   std::int64_t length = 0;
@@ -34,14 +33,14 @@ struct ValidateAfter {
   friend bool operator==(const ValidateAfter&, const ValidateAfter&) = default;
 };
 
-/// No more work for the trial once its operations are done: it ends.
+/// End the trial after its operations.
 struct Close {
   TrialIndex trial = 0;
 
   friend bool operator==(const Close&, const Close&) = default;
 };
 
-/// The search is over; `failed` if every trial errored.
+/// End the search; `failed` if every trial failed.
 struct Shutdown {
   bool failed = false;
 
@@ -50,7 +49,7 @@ struct Shutdown {
 
 using Operation = std::variant<Create, ValidateAfter, Close, Shutdown>;
 
-/// The experiment begins; comes once, first.
+/// The search starts; the first event, once.
 struct Started {};
 
 /// The trial of a Create operation was recorded.
@@ -58,11 +57,11 @@ struct Created {
   TrialIndex trial = 0;
 };
 
-/// A ValidateAfter operation was carried out.
+/// A ValidateAfter operation was completed.
 struct ValidationCompleted {
   TrialIndex trial = 0;
   std::int64_t length = 0;
-  double metric = 0;  // as reported; the searcher knows what is better
+  double metric = 0;  // as reported; the searcher knows the direction
 };
 
 /// The trial of a Close operation ended.
@@ -72,7 +71,7 @@ struct Closed {
 
 enum class ExitReason { kErrored, kInvalidHp, kUserStop };
 
-/// The trial ended before its operations were done.
+/// The trial ended before its operations were completed.
 struct ExitedEarly {
   TrialIndex trial = 0;
   ExitReason reason = ExitReason::kErrored;
@@ -81,31 +80,31 @@ struct ExitedEarly {
 using Event =
     std::variant<Started, Created, ValidationCompleted, Closed, ExitedEarly>;
 
-/// Decides which trials run and how long. A pure state machine: no clock, no
-/// input or output, no threads; the same events give the same operations. Every
-/// event is recorded with the operations it gave, and a search goes on after a
-/// crash by `Load` of a snapshot and a replay of the events behind it.
+/// Decides which trials run and for how long. A state machine without clock,
+/// I/O and threads: the same events yield the same operations. Every event is
+/// recorded with its operations; after a crash a search is restored by `Load`
+/// of a snapshot and a replay of the later events.
 class Searcher {
  public:
   virtual ~Searcher() = default;
 
-  /// Takes in one event and gives what is to be done now, in order. Events of
-  /// a trial that the searcher does not know are a bug of the caller.
+  /// Handles one event and returns the operations that follow, in order.
+  /// REQUIRES: the event's trial was created by this searcher.
   [[nodiscard]] virtual std::vector<Operation> Handle(const Event& event) = 0;
 
-  /// How much of the search is done, from 0 to 1; never decreases.
+  /// Completed fraction of the search, from 0 to 1; never decreases.
   virtual double Progress() const = 0;
 
-  /// The whole state, random stream included, as JSON that `Load` takes.
+  /// Returns the whole state, including the random stream, for `Load`.
   virtual nlohmann::json Save() const = 0;
 
-  /// Replaces the state by one that `Save` gave for the same configuration.
-  /// Throws std::invalid_argument if it is none.
+  /// Replaces the state by one that `Save` returned for the same configuration.
+  /// Throws std::invalid_argument if it is invalid.
   virtual void Load(const nlohmann::json& state) = 0;
 };
 
-/// Events and operations as JSON, for the record; the reverse throws
-/// std::invalid_argument for what is not one.
+/// Convert events and operations to JSON for the database, and back; the latter
+/// throw std::invalid_argument if the JSON is invalid.
 nlohmann::json ToJson(const Event& event);
 nlohmann::json ToJson(const Operation& operation);
 nlohmann::json ToJson(const std::vector<Operation>& operations);

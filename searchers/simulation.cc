@@ -40,7 +40,8 @@ constexpr std::array kMetrics = {
     NamedMetric{"hash_step", HashStep},
 };
 
-// Plays one search: keeps what each trial has to do, and does it in order.
+// Runs one search: keeps the pending operations of each trial and executes
+// them.
 class Player {
  public:
   Player(Searcher& searcher, const SimulationOptions& options,
@@ -48,7 +49,7 @@ class Player {
       : searcher_(searcher), options_(options), listener_(listener) {}
 
   Simulation Play() {
-    Tell(Started{});
+    Send(Started{});
     while (!busy_.empty()) {
       if (options_.order == SimulationOrder::kSequential) {
         Step(*busy_.begin());
@@ -60,14 +61,14 @@ class Player {
   }
 
  private:
-  // What a trial has to do yet: train to each length, then close.
+  // Pending operations of a trial: train to each length, then close.
   struct Pending {
     std::vector<std::int64_t> lengths;
     bool close = false;
   };
 
-  // Every trial that there is now, one operation each; a trial may get one in
-  // the course of the round.
+  // Executes one operation of each trial that exists now; a trial may get one
+  // during the round.
   void PlayRound() {
     const auto trials = static_cast<TrialIndex>(simulation_.trials.size());
     for (auto next = busy_.begin(); next != busy_.end() && *next < trials;) {
@@ -82,19 +83,19 @@ class Player {
     Pending& pending = pending_[static_cast<std::size_t>(trial)];
     if (pending.lengths.empty()) {
       busy_.erase(trial);
-      return Tell(Closed{trial});
+      return Send(Closed{trial});
     }
     if (const auto exit = ExitOf(trial)) {
       pending = {};
       busy_.erase(trial);
       record.exit = exit;
-      return Tell(ExitedEarly{trial, *exit});
+      return Send(ExitedEarly{trial, *exit});
     }
     const std::int64_t length = pending.lengths.front();
     pending.lengths.erase(pending.lengths.begin());
     if (pending.lengths.empty() && !pending.close) busy_.erase(trial);
     record.lengths.push_back(length);
-    Tell(ValidationCompleted{trial, length, options_.metric(trial, length)});
+    Send(ValidationCompleted{trial, length, options_.metric(trial, length)});
   }
 
   std::optional<ExitReason> ExitOf(TrialIndex trial) {
@@ -106,17 +107,17 @@ class Player {
     return std::nullopt;
   }
 
-  void Tell(const Event& event) {
+  void Send(const Event& event) {
     const std::vector<Operation> operations = searcher_.Handle(event);
     if (listener_) listener_(event, operations);
-    for (const Operation& operation : operations) Take(operation);
+    for (const Operation& operation : operations) Apply(operation);
   }
 
-  void Take(const Operation& operation) {
+  void Apply(const Operation& operation) {
     if (const auto* create = std::get_if<Create>(&operation)) {
       simulation_.trials.push_back({.created = *create});
       pending_.emplace_back();
-      Tell(Created{create->trial});
+      Send(Created{create->trial});
     } else if (const auto* more = std::get_if<ValidateAfter>(&operation)) {
       pending_[static_cast<std::size_t>(more->trial)].lengths.push_back(
           more->length);
@@ -138,16 +139,16 @@ class Player {
   const SimulationListener& listener_;
   Simulation simulation_;
   std::vector<Pending> pending_;  // by trial
-  std::set<TrialIndex> busy_;     // those that have operations
+  std::set<TrialIndex> busy_;     // trials with operations
 };
 
-constexpr std::int64_t kMostSimulations = 40;
-constexpr std::int64_t kFewestSimulations = 4;
-// In all simulations of a search together.
-constexpr std::int64_t kMostSimulatedTrials = 10'000;
+constexpr std::int64_t kMaxSimulations = 40;
+constexpr std::int64_t kMinSimulations = 4;
+// In all simulations of a search.
+constexpr std::int64_t kMaxSimulatedTrials = 10'000;
 
-// Random metrics from `rng`, one for each trial where `agree`, else one for
-// each validation.
+// Returns random metrics: one for each trial if `agree`, otherwise one for each
+// validation.
 SimulatedMetric RandomMetric(Rng& rng, bool agree) {
   if (!agree) return [&rng](TrialIndex, std::int64_t) { return rng.Uniform(); };
   return [&rng, values = std::map<TrialIndex, double>()](TrialIndex trial,
@@ -163,7 +164,7 @@ void Include(std::int64_t value, bool first, ExpectedRange& range) {
   range.max = first ? value : std::max(range.max, value);
 }
 
-// One simulation; the plan's lengths are in `expected` already.
+// Runs one simulation. REQUIRES: `expected` has the lengths of the plan.
 void IncludeSimulation(const SearcherConfig& config, std::uint32_t number,
                        ExpectedSearch& expected) {
   const auto searcher =
@@ -216,9 +217,9 @@ std::optional<ExpectedSearch> ExpectSearch(
   expected.total_length = {plan.total_length, plan.total_length};
   if (plan.brackets.empty()) return expected;
   const std::int64_t simulations =
-      kMostSimulatedTrials / std::max<std::int64_t>(config.max_trials, 1);
-  if (simulations < kFewestSimulations) return std::nullopt;
-  expected.simulations = std::min(simulations, kMostSimulations);
+      kMaxSimulatedTrials / std::max<std::int64_t>(config.max_trials, 1);
+  if (simulations < kMinSimulations) return std::nullopt;
+  expected.simulations = std::min(simulations, kMaxSimulations);
   SearcherConfig played = config;
   played.points.clear();
   for (std::uint32_t i = 0; i < expected.simulations; ++i) {

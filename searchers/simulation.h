@@ -15,24 +15,24 @@
 
 namespace dtrain {
 
-/// A made-up metric of a trial at a length.
+/// A simulated metric of a trial at a length.
 using SimulatedMetric =
     std::function<double(TrialIndex trial, std::int64_t length)>;
 
-/// The metric of a name (constant, trial_index, neg_trial_index, hash,
-/// hash_step), or nullptr.
+/// Returns the metric with a name (constant, trial_index, neg_trial_index,
+/// hash, hash_step), or nullptr.
 SimulatedMetric FindSimulatedMetric(std::string_view name);
-/// All those names, for messages.
+/// Returns these names, for messages.
 std::vector<std::string> SimulatedMetricNames();
 
-/// Which trial's next operation is carried out.
+/// Order in which the operations of the trials are executed.
 enum class SimulationOrder {
-  kRoundRobin,  // each trial's, in turns over those there are at the start
-  kSequential,  // always the first trial's, in creation order, that has one
+  kRoundRobin,  // rounds of one operation for each existing trial
+  kSequential,  // always the first trial, in creation order, that has one
 };
 
-/// Makes a trial exit early when it is next asked to train after it was
-/// validated `after` times.
+/// Makes a trial exit early at its next training operation after `after`
+/// validations.
 struct SimulatedExit {
   TrialIndex trial = 0;
   std::int64_t after = 0;
@@ -45,32 +45,32 @@ struct SimulationOptions {
   std::vector<SimulatedExit> exits;
 };
 
-/// What a search did with one trial.
+/// Course of one trial of a simulated search.
 struct SimulatedTrial {
   Create created;
-  std::vector<std::int64_t> lengths;  // validated at, in order
-  std::optional<ExitReason> exit;     // none: it was closed
+  std::vector<std::int64_t> lengths;  // of its validations, in order
+  std::optional<ExitReason> exit;     // nothing if it was closed
 
   std::int64_t final_length() const {
     return lengths.empty() ? 0 : lengths.back();
   }
 };
 
-/// A search played to its end.
+/// Result of a simulated search.
 struct Simulation {
   std::vector<SimulatedTrial> trials;  // in order of creation
-  bool failed = false;                 // as Shutdown says
+  bool failed = false;                 // of Shutdown
 };
 
-/// Told every event with the operations it gave.
+/// Called with every event and its operations.
 using SimulationListener =
     std::function<void(const Event&, const std::vector<Operation>&)>;
 
-/// Plays a search without training. Takes O(log n) per event.
+/// Runs a search to its end without training, in O(log n) per event.
 Simulation Simulate(Searcher& searcher, const SimulationOptions& options,
                     const SimulationListener& listener = {});
 
-/// A range of what simulated searches came to.
+/// Range of a number over several simulated searches.
 struct ExpectedRange {
   std::int64_t min = 0;
   std::int64_t max = 0;
@@ -78,18 +78,18 @@ struct ExpectedRange {
   friend bool operator==(const ExpectedRange&, const ExpectedRange&) = default;
 };
 
-/// What a search is expected to do, where its plan is the ideal.
+/// Expected course of a search; its plan is the ideal one.
 struct ExpectedSearch {
   std::int64_t simulations = 0;                  // 0: the plan is exact
   std::map<std::int64_t, ExpectedRange> trials;  // by final length
   ExpectedRange total_length;
 };
 
-/// Plays a search by halving some 40 times with random metrics and counts the
-/// trials that end at each length. Trials run in turns or one after another,
-/// and their metrics agree between rungs or do not. Deterministic. Other
-/// methods do what their plan says. None for a search of more than 2,500
-/// trials, which would take too long.
+/// Simulates successive halving up to 40 times with random metrics and counts
+/// the trials that end at each length. Trials run in turns or one after
+/// another, and their metrics are correlated between rungs or not.
+/// Deterministic. For other methods the plan is exact. Returns nothing for more
+/// than 2,500 trials, which would take too long.
 std::optional<ExpectedSearch> ExpectSearch(
     const SearcherConfig& config, const nlohmann::json& hyperparameters);
 

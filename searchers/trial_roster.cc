@@ -7,12 +7,12 @@
 namespace dtrain {
 namespace {
 
-// So many invalid trials are replaced whatever their share.
+// Number of invalid trials that are always replaced.
 constexpr std::int64_t kInvalidAllowed = 1000;
 
 }  // namespace
 
-// Seeds are below 2^31, so the complement is no experiment's seed.
+// Seeds are below 2^31, so the complement is not the seed of any experiment.
 TrialRoster::TrialRoster(nlohmann::json space,
                          std::vector<nlohmann::json> points, std::uint32_t seed)
     : space_(std::move(space)),

@@ -11,34 +11,34 @@
 
 namespace dtrain {
 
-/// The trials of one search: gives each its hyperparameters, request id and
-/// seed in the order of creation, and counts how they end. What the parts of a
-/// search (the brackets of adaptive ASHA) share.
+/// The trials of one search: draws hyperparameters, request id and seed of each
+/// in the order of creation, and counts how they end. Shared by the brackets of
+/// adaptive ASHA.
 class TrialRoster {
  public:
-  /// `space` is the hyperparameters of the YAML. The `points` are tried first;
-  /// they have a random stream of their own for what they need, so that the
-  /// sampled trials are those of a search without points.
+  /// `space`: the hyperparameters of the YAML. `points` are tried first. They
+  /// have a separate random stream, so that the samples are those of a search
+  /// without points.
   TrialRoster(nlohmann::json space, std::vector<nlohmann::json> points,
               std::uint32_t seed);
 
-  /// Appends the Create of the next point, or of a sample.
+  /// Appends a Create of the next point, or of a sample.
   TrialIndex Create(std::vector<Operation>& operations);
-  /// Appends the Create of a trial with these hyperparameters.
+  /// Appends a Create with these hyperparameters.
   TrialIndex Create(nlohmann::json hparams, std::vector<Operation>& operations);
-  /// A trial ended: closed, or early for a reason.
+  /// Counts the end of a trial: closed, or early for a reason.
   void End(std::optional<ExitReason> exit);
 
   std::int64_t created() const { return created_; }
   std::int64_t ended() const { return ended_; }
-  /// Those that ended as invalid.
+  /// Number of trials with invalid hyperparameters.
   std::int64_t invalid() const { return invalid_; }
-  /// Whether an invalid trial may be replaced by another sample. No longer
-  /// where there is nothing else to draw, or where after a thousand invalid
-  /// ones nine in ten still are: such a search would never end.
+  /// True if an invalid trial may be replaced by another sample. False if
+  /// nothing else can be drawn, or if after 1,000 invalid trials nine in ten
+  /// trials are invalid: such a search would never end.
   bool MayReplace() const;
 
-  /// Appends Shutdown if no trial is left, and tells whether it did.
+  /// Appends Shutdown and returns true if all trials have ended.
   bool ShutDownIfOver(std::vector<Operation>& operations) const;
 
   nlohmann::json Save() const;

@@ -1,14 +1,14 @@
-#include "searchers/grid_searcher.h"
-
 #include <algorithm>
 
 #include <gtest/gtest.h>
+
+#include "searchers/registry.h"
 
 namespace dtrain {
 namespace {
 
 std::unique_ptr<Searcher> GridOfFour(std::int64_t concurrent) {
-  return MakeGridSearcher(
+  return MakeSearcher(
       {.name = "grid",
        .metric = "loss",
        .max_length = 100,
@@ -23,13 +23,13 @@ std::int64_t Created(const std::vector<Operation>& operations) {
   });
 }
 
-TEST(GridSearcherTest, BeginsWithSoManyAsMayRunAtOnce) {
+TEST(GridSearcherTest, StartsWithMaxConcurrentTrials) {
   EXPECT_EQ(Created(GridOfFour(0)->Handle(Started{})), 4);
   EXPECT_EQ(Created(GridOfFour(3)->Handle(Started{})), 3);
   EXPECT_EQ(Created(GridOfFour(9)->Handle(Started{})), 4);
 }
 
-TEST(GridSearcherTest, CreatesOneForEachThatEnds) {
+TEST(GridSearcherTest, CreatesATrialForEachThatEnds) {
   const auto searcher = GridOfFour(3);
   (void)searcher->Handle(Started{});
 

@@ -1,13 +1,13 @@
-#include "searchers/halving_searcher.h"
-
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
+#include "searchers/registry.h"
+
 namespace dtrain {
 namespace {
 
-// Rungs at 50 and 100; one trial in two goes on.
+// Rungs at 50 and 100; one trial in two is promoted.
 SearcherConfig TwoRungs() {
   return {.name = "async_halving",
           .metric = "loss",
@@ -18,7 +18,7 @@ SearcherConfig TwoRungs() {
 }
 
 std::unique_ptr<Searcher> Begun(const SearcherConfig& config) {
-  auto searcher = MakeHalvingSearcher(
+  auto searcher = MakeSearcher(
       config, {{"x", {{"type", "double"}, {"minval", 0.0}, {"maxval", 1.0}}}},
       /*seed=*/1);
   (void)searcher->Handle(Started{});

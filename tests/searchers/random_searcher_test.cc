@@ -1,5 +1,3 @@
-#include "searchers/random_searcher.h"
-
 #include <stdexcept>
 
 #include <gtest/gtest.h>
@@ -80,40 +78,40 @@ TEST(SingleSearcherTest, EndsWellWhereTheTrialWantedToEnd) {
             std::vector<Operation>{Shutdown{.failed = false}});
 }
 
-TEST(RandomSearcherTest, KeepsSoManyGoing) {
-  RandomSearcher searcher(Random(5, 2), kSpace, 1);
+TEST(RandomSearcherTest, KeepsMaxConcurrentTrialsRunning) {
+  const auto searcher = MakeSearcher(Random(5, 2), kSpace, 1);
 
-  EXPECT_EQ(searcher.Handle(Started{}).size(), 2 * 3u);
-  EXPECT_EQ(searcher.Handle(Closed{0}).size(), 3u);
-  EXPECT_EQ(searcher.Handle(ExitedEarly{1, ExitReason::kErrored}).size(), 3u);
+  EXPECT_EQ(searcher->Handle(Started{}).size(), 2 * 3u);
+  EXPECT_EQ(searcher->Handle(Closed{0}).size(), 3u);
+  EXPECT_EQ(searcher->Handle(ExitedEarly{1, ExitReason::kErrored}).size(), 3u);
 }
 
 TEST(RandomSearcherTest, ReplacesAnInvalidTrial) {
-  RandomSearcher searcher(Random(1, 1), kSpace, 1);
-  (void)searcher.Handle(Started{});
+  const auto searcher = MakeSearcher(Random(1, 1), kSpace, 1);
+  (void)searcher->Handle(Started{});
 
   const auto operations =
-      searcher.Handle(ExitedEarly{0, ExitReason::kInvalidHp});
+      searcher->Handle(ExitedEarly{0, ExitReason::kInvalidHp});
 
   ASSERT_EQ(operations.size(), 3u);
   EXPECT_EQ(std::get<Create>(operations[0]).trial, 1);
-  EXPECT_EQ(searcher.Progress(), 0);
+  EXPECT_EQ(searcher->Progress(), 0);
 }
 
 TEST(RandomSearcherTest, TriesThePointsFirst) {
   SearcherConfig config = Random(3, 1);
   config.points = {{{"lr", 1}}};
-  RandomSearcher plain(Random(3, 1), kSpace, 1);
-  RandomSearcher pointed(config, kSpace, 1);
+  const auto plain = MakeSearcher(Random(3, 1), kSpace, 1);
+  const auto pointed = MakeSearcher(config, kSpace, 1);
 
-  const auto sampled = plain.Handle(Started{});
-  const auto first = pointed.Handle(Started{});
-  const auto second = pointed.Handle(Closed{0});
+  const auto sampled = plain->Handle(Started{});
+  const auto first = pointed->Handle(Started{});
+  const auto second = pointed->Handle(Closed{0});
 
   const auto& point = std::get<Create>(first[0]);
   EXPECT_EQ(point.hparams, json({{"lr", 1.0}, {"batch", 64}}));
   EXPECT_TRUE(point.hparams.at("lr").is_number_float());
-  // It draws nothing from the stream of the others.
+  // A point draws nothing from the stream of the samples.
   const auto& behind = std::get<Create>(second[0]);
   EXPECT_EQ(behind.hparams, std::get<Create>(sampled[0]).hparams);
   EXPECT_EQ(behind.request_id, std::get<Create>(sampled[0]).request_id);
@@ -121,12 +119,12 @@ TEST(RandomSearcherTest, TriesThePointsFirst) {
 }
 
 TEST(RandomSearcherTest, ProgressCountsTheTrialsThatEnded) {
-  RandomSearcher searcher(Random(4, 4), kSpace, 1);
-  (void)searcher.Handle(Started{});
+  const auto searcher = MakeSearcher(Random(4, 4), kSpace, 1);
+  (void)searcher->Handle(Started{});
 
-  (void)searcher.Handle(Closed{2});
+  (void)searcher->Handle(Closed{2});
 
-  EXPECT_EQ(searcher.Progress(), 0.25);
+  EXPECT_EQ(searcher->Progress(), 0.25);
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "searchers/rehearsal_searcher.h"
-
 #include <gtest/gtest.h>
 
 #include "searchers/registry.h"
