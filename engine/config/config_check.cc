@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "engine/base/text.h"
-#include "engine/config/config_builder.h"
 #include "engine/config/entrypoint.h"
 #include "engine/config/hyperparameters.h"
 #include "engine/config/schema.h"
@@ -392,10 +391,14 @@ void CheckLength(const Node& root, const Json& effective, Findings& findings) {
   }
 }
 
+SearcherConfig SearcherOf(const Json& searcher) {
+  return BuildConfig({{"searcher", searcher}}).searcher;
+}
+
 // Warns if rungs are merged because their lengths, which are integers, are
 // equal. REQUIRES: the searcher has no errors.
 void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
-  const SearcherConfig config = BuildSearcher(searcher);
+  const SearcherConfig config = SearcherOf(searcher);
   std::string key = "searcher.num_rungs";
   std::int64_t asked = config.num_rungs;
   if (!config.bracket_rungs.empty()) {
@@ -419,7 +422,7 @@ void CheckRungs(const Node& root, const Json& searcher, Findings& findings) {
 // Warns if possibly no trial trains to max_length: with promotion, a rung with
 // few trials may promote none. REQUIRES: the searcher has no errors.
 void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
-  const SearcherConfig config = BuildSearcher(searcher);
+  const SearcherConfig config = SearcherOf(searcher);
   if (config.stop_once) return;
   const std::vector<Bracket> brackets = PlanBrackets(config);
   std::int64_t enough = 0;
@@ -449,7 +452,7 @@ void CheckReach(const Node& root, const Json& searcher, Findings& findings) {
 
 // REQUIRES: the searcher has no errors.
 void CheckStops(const Node& root, const Json& searcher, Findings& findings) {
-  const SearcherConfig config = BuildSearcher(searcher);
+  const SearcherConfig config = SearcherOf(searcher);
   if (config.stops.empty()) return;
   if (config.max_length == 0) {
     findings.Error(MarkOf(root, "searcher.stops"), "searcher.stops",

@@ -86,7 +86,7 @@ nlohmann::json EffectiveReader::ReadKey(const KeySpec& key,
   if (node != nullptr && !node->is_null()) return ReadGiven(key, *node);
   // An unknown searcher has no known required keys.
   const bool required =
-      key.required && (key.searchers.empty() || !method_.empty());
+      key.required && (SearchersOf(key).empty() || !method_.empty());
   if (required && section != nullptr) {
     const Mark mark = node                ? node->mark
                       : section == &root_ ? Mark{}
@@ -151,17 +151,16 @@ void EffectiveReader::CheckNames(const Node& node, std::string_view section) {
       findings_.Note(entry.mark, path, "ignored: " + std::string(key->doc));
     } else if (!Applies(*key) && !entry.value.is_null()) {
       findings_.Error(entry.mark, path,
-                      "only applies to " +
-                          Join(Split(key->searchers, ' '), ", ") + ", not to " +
-                          method_ + "; remove it");
+                      "only applies to " + Join(SearchersOf(*key), ", ") +
+                          ", not to " + method_ + "; remove it");
     }
   }
 }
 
 bool EffectiveReader::Applies(const KeySpec& key) const {
-  if (key.searchers.empty() || method_.empty()) return true;
-  const std::vector<std::string> all = Split(key.searchers, ' ');
-  return std::find(all.begin(), all.end(), method_) != all.end();
+  const std::vector<std::string> all = SearchersOf(key);
+  return all.empty() || method_.empty() ||
+         std::find(all.begin(), all.end(), method_) != all.end();
 }
 
 void EffectiveReader::Refuse(const KeySpec& key, Mark mark) {

@@ -4,13 +4,13 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/config/config_builder.h"
 #include "engine/config/config_check.h"
 #include "engine/config/effective_reader.h"
 #include "engine/config/environment.h"
 #include "engine/config/findings.h"
 #include "engine/config/hyperparameters.h"
 #include "engine/config/overrides.h"
+#include "engine/config/schema.h"
 #include "engine/config/yaml_reader.h"
 
 namespace dtrain {

@@ -13,7 +13,7 @@
 namespace dtrain {
 namespace {
 
-constexpr std::string_view kSection = "hyperparameters";
+constexpr std::string_view kHparams = "hyperparameters";
 constexpr std::size_t kMaxListed = 80;  // characters of a list in a message
 
 std::string_view Expected(std::string_view type) {
@@ -93,7 +93,7 @@ void RuleChecker::Check(const Node::Entry& entry) {
   if (entry.value.is_null() && entry.value.mark.override_index >= 0) return;
   const auto rule = std::ranges::find(rules_, entry.key, &HparamRule::name);
   if (rule == rules_.end()) return ReportUnknown(entry);
-  const std::string path = JoinPath(kSection, entry.key);
+  const std::string path = JoinPath(kHparams, entry.key);
   // A scalar batch size is checked for every trial, see ReadHyperparameters.
   const bool checked =
       entry.key == "global_batch_size" && entry.value.IsScalar();
@@ -160,7 +160,7 @@ void RuleChecker::CheckRequired(const Node* map) {
     // A value of another type is reported at its own place.
     if (value != nullptr && !value->is_null()) continue;
     const Mark mark = value ? value->mark : map ? map->mark : Mark{};
-    findings_.Error(mark, JoinPath(kSection, name),
+    findings_.Error(mark, JoinPath(kHparams, name),
                     "required by " + entrypoint_ +
                         " but missing; add it, such as " + name +
                         (name == "global_batch_size" ? ": 64" : ": VALUE"));
@@ -183,11 +183,11 @@ void RuleChecker::ReportUnknown(const Node::Entry& entry) {
   } else {
     message += "; it has " + Join(names_, ", ") + " (see 'dtrain models')";
   }
-  findings_.Error(entry.mark, JoinPath(kSection, entry.key), message);
+  findings_.Error(entry.mark, JoinPath(kHparams, entry.key), message);
 }
 
 void RuleChecker::ReportUnused(const Node::Entry& entry) {
-  const std::string path = JoinPath(kSection, entry.key);
+  const std::string path = JoinPath(kHparams, entry.key);
   const Node* type = entry.value.Find("type");
   if (type != nullptr && type->text != "const") {
     findings_.Warning(entry.mark, path,

@@ -1,11 +1,78 @@
 #include "engine/config/schema.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "searchers/registry.h"
 
 namespace dtrain {
 namespace {
+
+// Keys of Determined that are accepted and ignored, each with a note that has
+// the row's `doc`.
+constexpr KeySpec kIgnoredKeys[] = {
+    {.path = "bind_mounts",
+     .doc = "containers are not used; use paths of this machine"},
+    {.path = "data_layer", .doc = "data sources have their own caches"},
+    {.path = "debug", .doc = "use `dtrain -v`"},
+    {.path = "integrations", .doc = "there are no integrations"},
+    {.path = "log_policies", .doc = "restarts only depend on `max_restarts`"},
+    {.path = "pbs", .doc = "there is no PBS executor"},
+    {.path = "pod_spec", .doc = "containers are not used"},
+    {.path = "preemption_timeout",
+     .doc = "a stop waits for the end of a batch and its checkpoint"},
+    {.path = "project", .doc = "there are no projects; use labels"},
+    {.path = "retention_policy",
+     .doc = "nothing is deleted by age; use `dtrain delete`"},
+    {.path = "security", .doc = "containers are not used"},
+    {.path = "slurm", .doc = "use resources.slurm"},
+    {.path = "tensorboard_storage",
+     .doc = "no event files are written; use `dtrain plot`"},
+    {.path = "workspace", .doc = "there are no workspaces; use labels"},
+    {.path = "checkpoint_storage.propagation",
+     .doc = "containers are not used"},
+    {.path = "checkpoint_storage.tensorboard_path",
+     .doc = "no event files are written; use `dtrain plot`"},
+    {.path = "environment.add_capabilities", .doc = "containers are not used"},
+    {.path = "environment.drop_capabilities", .doc = "containers are not used"},
+    {.path = "environment.force_pull_image", .doc = "containers are not used"},
+    {.path = "environment.image",
+     .doc = "containers are not used; trials use this machine's libraries"},
+    {.path = "environment.pod_spec", .doc = "containers are not used"},
+    {.path = "environment.ports", .doc = "containers are not used"},
+    {.path = "environment.proxy_ports", .doc = "containers are not used"},
+    {.path = "environment.registry_auth", .doc = "containers are not used"},
+    {.path = "optimizations.auto_tune_tensor_fusion",
+     .doc = "gradients are reduced in buckets of fixed size"},
+    {.path = "optimizations.grad_updates_size_file",
+     .doc = "gradients are reduced in buckets of fixed size"},
+    {.path = "optimizations.gradient_compression",
+     .doc = "gradients are reduced in their own type"},
+    {.path = "optimizations.tensor_fusion_cycle_time",
+     .doc = "gradients are reduced in buckets of fixed size"},
+    {.path = "optimizations.tensor_fusion_threshold",
+     .doc = "gradients are reduced in buckets of fixed size"},
+    {.path = "profiling.begin_on_batch",
+     .doc = "a profile covers the whole trial"},
+    {.path = "profiling.end_after_batch",
+     .doc = "a profile covers the whole trial"},
+    {.path = "profiling.sync_timings",
+     .doc = "profiling never waits for the device"},
+    {.path = "resources.agent_label", .doc = "there are no agents"},
+    {.path = "resources.devices", .doc = "containers are not used"},
+    {.path = "resources.is_single_node",
+     .doc = "not needed; see `WORLD_SIZE` for several machines"},
+    {.path = "resources.native_parallel", .doc = "dtrain starts the ranks"},
+    {.path = "resources.priority",
+     .doc = "the trial that has waited longest gets the next slot"},
+    {.path = "resources.resource_pool",
+     .doc = "there are no pools; use resources.slots"},
+    {.path = "resources.shm_size", .doc = "containers are not used"},
+    {.path = "resources.weight",
+     .doc = "the trial that has waited longest gets the next slot"},
+};
 
 std::string Bounds(const KeySpec& key) {
   std::string text = key.above_least ? " > " : " ≥ ";
@@ -16,7 +83,7 @@ std::string Bounds(const KeySpec& key) {
 
 // Returns the words of the key separated by commas; aliases with their meaning.
 std::string Words(const KeySpec& key) {
-  std::vector<std::string> words = Split(key.words, ' ');
+  std::vector<std::string> words = WordsOf(key);
   for (std::string& word : words) {
     const std::size_t equals = word.find('=');
     if (equals != word.npos) word.replace(equals, 1, " (= ") += ')';
@@ -130,8 +197,8 @@ nlohmann::json KeySpec::Default() const {
 std::span<const KeySpec> Schema() {
   static const std::vector<KeySpec> kAll = [] {
     std::vector<KeySpec> all;
-    for (const auto& part :
-         {ExperimentKeys(), SearcherKeys(), TrainingKeys(), IgnoredKeys()}) {
+    for (const auto& part : {ExperimentKeys(), SearcherKeys(), TrainingKeys(),
+                             std::span<const KeySpec>(kIgnoredKeys)}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -161,12 +228,51 @@ bool IsReady(const KeySpec& key, const nlohmann::json& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+std::vector<std::string> WordsOf(const KeySpec& key) {
+  if (key.path != "searcher.name") return Split(key.words, ' ');
+  std::vector<std::string> words;
+  for (const SearcherEntry& entry : SearcherTable()) {
+    const std::string name(entry.name);
+    words.push_back(name);
+    if (!entry.alias.empty()) {
+      words.push_back(std::string(entry.alias) + '=' + name);
+    }
+  }
+  return words;
+}
+
+std::vector<std::string> SearchersOf(const KeySpec& key) {
+  std::vector<std::string> names;
+  if (key.section() != "searcher") return names;
+  for (const SearcherEntry& entry : SearcherTable()) {
+    const std::vector<std::string> keys = Split(entry.keys, ' ');
+    if (std::ranges::find(keys, key.name()) != keys.end()) {
+      names.emplace_back(entry.name);
+    }
+  }
+  return names;
+}
+
+ExperimentConfig BuildConfig(nlohmann::json effective) {
+  ExperimentConfig config;
+  for (const KeySpec& key : Schema()) {
+    const nlohmann::json* value = &effective;
+    for (const std::string& name : Split(key.path, '.')) {
+      const bool found = value->is_object() && value->contains(name);
+      value = found ? &value->at(name) : nullptr;
+      if (value == nullptr) break;
+    }
+    if (value != nullptr && key.store != nullptr) key.store(*value, config);
+  }
+  config.effective = std::move(effective);
+  return config;
+}
+
 std::string MarkdownRow(const KeySpec& key) {
   std::string text = "| `" + std::string(key.path) + "` | " + TypeName(key);
   text += " | " + DefaultText(key) + " | " + std::string(key.doc);
-  if (!key.searchers.empty()) {
-    text += " (" + Join(Split(key.searchers, ' '), ", ") + ")";
-  }
+  const std::vector<std::string> searchers = SearchersOf(key);
+  if (!searchers.empty()) text += " (" + Join(searchers, ", ") + ")";
   return text + " | " + StatusText(key) + " |";
 }
 

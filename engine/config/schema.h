@@ -10,6 +10,8 @@
 
 namespace dtrain {
 
+struct ExperimentConfig;
+
 /// Type of the values that a key takes.
 enum class KeyType {
   kSection,          // a map with its own keys, always present
@@ -58,10 +60,12 @@ struct KeySpec {
   std::string_view instead = {};  // remedy for another word
   // Of kWord: words of Determined that are refused; `a=b`: b replaces a.
   std::string_view substitutes = {};
-  // The searchers that the key belongs to; empty: all.
-  std::string_view searchers = {};
   // JSON list of the values that this version can run; empty: all values.
   std::string_view ready = {};
+  // Copies a value of the effective configuration to its member. Null: the
+  // value is only in `effective`, or is stored with its section.
+  void (*store)(const nlohmann::json& value,
+                ExperimentConfig& config) = nullptr;
 
   bool ignored() const { return type == KeyType::kAny; }
   std::string_view name() const;     // "max_length"
@@ -81,6 +85,18 @@ std::vector<std::string> KeyNames(std::string_view section);
 /// True if this version can run an experiment with this value of `key`.
 bool IsReady(const KeySpec& key, const nlohmann::json& value);
 
+/// Returns the allowed words of a kWord; `a=b`: a means b.
+std::vector<std::string> WordsOf(const KeySpec& key);
+
+/// Returns the search methods that have the key, if only some of them do;
+/// otherwise nothing.
+std::vector<std::string> SearchersOf(const KeySpec& key);
+
+/// Returns the configuration of `effective`, without values of environment
+/// variables. Keys that are missing have the defaults of ExperimentConfig.
+/// REQUIRES: `effective` was checked.
+ExperimentConfig BuildConfig(nlohmann::json effective);
+
 /// Returns the row of the key in docs/yaml.md.
 std::string MarkdownRow(const KeySpec& key);
 
@@ -88,6 +104,5 @@ std::string MarkdownRow(const KeySpec& key);
 std::span<const KeySpec> ExperimentKeys();
 std::span<const KeySpec> SearcherKeys();
 std::span<const KeySpec> TrainingKeys();
-std::span<const KeySpec> IgnoredKeys();
 
 }  // namespace dtrain

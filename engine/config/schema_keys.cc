@@ -1,14 +1,148 @@
 // The table of the configuration's keys (see schema.h). A key is one row here;
 // no other code knows its type, bounds or default.
 
-#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "engine/config/experiment_config.h"
 #include "engine/config/schema.h"
 
 namespace dtrain {
 namespace {
 
 using enum KeyType;
+
+// --- Storing values in an ExperimentConfig ---
+
+using Json = nlohmann::json;
+using Config = ExperimentConfig;
+
+void Convert(const Json& json, std::string& to) {
+  to = json.is_null() ? std::string() : json.get<std::string>();
+}
+
+void Convert(const Json& json, Length& to) {
+  for (const Unit unit : {Unit::kBatches, Unit::kRecords, Unit::kEpochs}) {
+    const std::string name(UnitName(unit));
+    if (json.contains(name)) to = {json.at(name).get<std::int64_t>(), unit};
+  }
+}
+
+// Words that stand for "no number", such as loss_scale: dynamic, store nothing.
+template <typename T>
+void Convert(const Json& json, std::optional<T>& to) {
+  if (json.is_number()) to = json.get<T>();
+}
+
+template <typename T>
+void Convert(const Json& json, T& to) {
+  if (!json.is_null()) to = json.get<T>();
+}
+
+// Stores the value in the member that the chain of pointers names.
+template <auto... kMembers>
+void Into(const Json& json, Config& config) {
+  Convert(json, (config.*....*kMembers));
+}
+
+template <auto kMember>
+constexpr auto IntoTraining = Into<&Config::training, kMember>;
+template <auto kMember>
+constexpr auto IntoSearcher = Into<&Config::searcher, kMember>;
+template <auto kMember>
+constexpr auto IntoCheckpoints = Into<&Config::checkpoints, kMember>;
+
+// A key that is auto, true or false.
+template <auto kMember>
+void StoreSwitch(const Json& json, Config& config) {
+  std::string& to = config.training.*kMember;
+  to = !json.is_boolean() ? "auto" : json.get<bool>() ? "on" : "off";
+}
+
+void StoreEntrypoint(const Json& json, Config& config) {
+  if (json.is_string()) {
+    config.entrypoint = json.get<std::string>();
+  } else {
+    config.entrypoint = json.get<std::vector<std::string>>();
+  }
+}
+
+void StorePolicy(const Json& json, Config& config) {
+  Convert(json, config.training.checkpoint_policy);
+  Convert(json, config.checkpoints.policy);
+}
+
+void StoreMetric(const Json& json, Config& config) {
+  Convert(json, config.searcher.metric);
+  Convert(json, config.training.searcher_metric);
+}
+
+void StoreDirection(const Json& json, Config& config) {
+  Convert(json, config.searcher.smaller_is_better);
+  Convert(json, config.training.smaller_is_better);
+}
+
+// max_length, or max_time in the unit of time_metric; length 0 without both.
+void StoreMaxLength(const Json& json, Config& config) {
+  if (json.is_null()) return;
+  Length length;
+  Convert(json, length);
+  config.searcher.max_length = length.count;
+  config.length_unit = length.unit;
+}
+
+void StoreMaxTime(const Json& json, Config& config) {
+  Convert(json, config.searcher.max_length);
+}
+
+void StoreTimeMetric(const Json& json, Config& config) {
+  for (const Unit unit : {Unit::kBatches, Unit::kRecords, Unit::kEpochs}) {
+    if (json == UnitName(unit)) config.length_unit = unit;
+  }
+}
+
+void StoreSlotsPerTrial(const Json& json, Config& config) {
+  config.resources.all_slots = json == "all";
+  if (json.is_number()) Convert(json, config.resources.slots_per_trial);
+}
+
+void StoreSlots(const Json& json, Config& config) {
+  SlotChoice& slots = config.resources.slots;
+  using enum SlotChoice::Kind;
+  if (json.is_array()) {
+    slots = {.kind = kIds, .gpus = json.get<std::vector<std::int64_t>>()};
+    return;
+  }
+  const auto text = json.get<std::string>();
+  if (text == "none") slots = {.kind = kNone};
+  if (text == "most_free") slots = {.kind = kMostFree};
+  if (text.starts_with("gpu:")) {
+    slots = {.kind = kGpu, .gpu_slots = std::stoll(text.substr(4))};
+  } else if (text.starts_with("cpu")) {
+    slots = {.kind = kCpu};
+    if (text.size() > 4) slots.cpu_slots = std::stoll(text.substr(4));
+  }
+}
+
+// Follows sink_size in the table.
+void StoreSinkMode(const Json& json, Config& config) {
+  if (!json.get<bool>()) config.training.sink_size = 0;
+}
+
+void StoreEarlyStopping(const Json& json, Config& config) {
+  if (json.is_null()) return;
+  config.training.early_stopping = EarlyStopping{
+      .metric = json.at("metric").get<std::string>(),
+      .smaller_is_better = json.at("smaller_is_better").get<bool>(),
+      .patience = json.at("patience").get<std::int64_t>(),
+      .min_delta = json.at("min_delta").get<double>()};
+}
+
+// --- The table ---
 
 // Keys of the top level, and of the sections about storage and resources, in
 // the order of the reference.
@@ -17,74 +151,91 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kText,
      .doc = "Name in lists, at most 1,000 bytes; by default the file's name.",
      .least = 1,
-     .most = 1000},
-    {.path = "description", .type = kText, .doc = "Free text.", .most = 10'000},
+     .most = 1000,
+     .store = Into<&Config::name>},
+    {.path = "description",
+     .type = kText,
+     .doc = "Free text.",
+     .most = 10'000,
+     .store = Into<&Config::description>},
     {.path = "labels",
      .type = kTexts,
      .fallback = "[]",
      .doc = "Labels to list and filter by.",
      .least = 1,
-     .most = 1000},
+     .most = 1000,
+     .store = Into<&Config::labels>},
     {.path = "entrypoint",
      .type = kEntrypoint,
      .doc = "The model to train: a built-in one (`dtrain models`), one of your "
             "own ([models.md](models.md)), or a program "
             "([protocol.md](protocol.md)), which is not run by a shell.",
-     .required = true},
+     .required = true,
+     .store = StoreEntrypoint},
     {.path = "hyperparameters",
      .type = kHyperparameters,
      .fallback = "{}",
-     .doc = "Hyperparameters of the trials: constants, and ranges to search."},
+     .doc = "Hyperparameters of the trials: constants, and ranges to search.",
+     .store = Into<&Config::hyperparameters>},
     {.path = "data",
      .type = kMap,
      .fallback = "{}",
-     .doc = "Passed to the trial unchanged."},
+     .doc = "Passed to the trial unchanged.",
+     .store = Into<&Config::data>},
     {.path = "records_per_epoch",
      .type = kInt,
      .fallback = "0",
      .doc = "Records per epoch, to convert lengths before the data are loaded; "
-            "0: take it from the data source."},
+            "0: take it from the data source.",
+     .store = IntoTraining<&TrainerSettings::records_per_epoch>},
     {.path = "min_validation_period",
      .type = kPeriod,
      .fallback = R"({"batches": 0})",
      .doc = "Validate at least this often; 0: only at the end of each searcher "
-            "operation."},
+            "operation.",
+     .store = IntoTraining<&TrainerSettings::min_validation_period>},
     {.path = "min_checkpoint_period",
      .type = kPeriod,
      .fallback = R"({"batches": 0})",
-     .doc =
-         "Save a checkpoint at least this often, in addition to "
-         "checkpoint_policy; 0: only at the end of each searcher operation."},
+     .doc = "Save a checkpoint at least this often, in addition to "
+            "checkpoint_policy; 0: only at the end of each searcher operation.",
+     .store = IntoTraining<&TrainerSettings::min_checkpoint_period>},
     {.path = "perform_initial_validation",
      .type = kBool,
      .fallback = "false",
-     .doc = "Validate before the first batch too."},
+     .doc = "Validate before the first batch too.",
+     .store = IntoTraining<&TrainerSettings::perform_initial_validation>},
     {.path = "scheduling_unit",
      .type = kInt,
      .fallback = "100",
      .doc = "Batches between training reports. A trial also checks for stop "
             "requests this often.",
      .least = 1,
-     .most = 1'000'000'000},
+     .most = 1'000'000'000,
+     .store = IntoTraining<&TrainerSettings::scheduling_unit>},
     {.path = "max_restarts",
      .type = kInt,
      .fallback = "5",
      .doc = "Maximum number of restarts of a trial that crashes without making "
             "progress.",
-     .most = 1'000'000},
+     .most = 1'000'000,
+     .store = Into<&Config::max_restarts>},
     {.path = "time_limit",
      .type = kDuration,
-     .doc = "Pause the experiment after this running time."},
+     .doc = "Pause the experiment after this running time.",
+     .store = Into<&Config::time_limit>},
     {.path = "hang_timeout",
      .type = kDuration,
      .fallback = "600",
-     .doc = "Restart a trial that makes no step for this long."},
+     .doc = "Restart a trial that makes no step for this long.",
+     .store = Into<&Config::hang_timeout>},
     {.path = "checkpoint_policy",
      .type = kWord,
      .fallback = R"("best")",
      .doc = "Which validations create a checkpoint: the best of their trial so "
             "far, all, or none.",
-     .words = "best all none"},
+     .words = "best all none",
+     .store = StorePolicy},
     {.path = "checkpoint_storage",
      .type = kSection,
      .doc = "Where checkpoints are stored, and which are kept."},
@@ -97,7 +248,8 @@ constexpr KeySpec kExperimentKeys[] = {
      .doc = "Directory for checkpoints, which are in a subdirectory of the "
             "store; by default they are in the store.",
      .least = 1,
-     .most = 4096},
+     .most = 4096,
+     .store = IntoCheckpoints<&CheckpointConfig::path>},
     {.path = "checkpoint_storage.host_path",
      .type = kText,
      .doc = "Another name for path.",
@@ -122,34 +274,40 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kInt,
      .fallback = "0",
      .doc = "Number of best checkpoints of the experiment to keep.",
-     .most = 1'000'000},
+     .most = 1'000'000,
+     .store = IntoCheckpoints<&CheckpointConfig::save_experiment_best>},
     {.path = "checkpoint_storage.save_trial_best",
      .type = kInt,
      .fallback = "1",
      .doc = "Number of best checkpoints of each trial to keep.",
-     .most = 1'000'000},
+     .most = 1'000'000,
+     .store = IntoCheckpoints<&CheckpointConfig::save_trial_best>},
     {.path = "checkpoint_storage.save_trial_latest",
      .type = kInt,
      .fallback = "1",
      .doc = "Number of latest checkpoints of each trial to keep.",
-     .most = 1'000'000},
+     .most = 1'000'000,
+     .store = IntoCheckpoints<&CheckpointConfig::save_trial_latest>},
     {.path = "reproducibility",
      .type = kSection,
      .doc = "Random seeds and determinism."},
     {.path = "reproducibility.experiment_seed",
      .type = kInt,
      .doc = "Seed of all random numbers; by default it is drawn and recorded.",
-     .most = 2'147'483'647},
+     .most = 2'147'483'647,
+     .store = Into<&Config::experiment_seed>},
     {.path = "reproducibility.trial_seed",
      .type = kInt,
      .doc = "Seed of the trial of a single search; by default it follows from "
             "experiment_seed.",
-     .most = 2'147'483'647},
+     .most = 2'147'483'647,
+     .store = Into<&Config::trial_seed>},
     {.path = "reproducibility.deterministic",
      .type = kBool,
      .fallback = "false",
      .doc = "Use deterministic operations on a GPU too, which are slower; an "
-            "operation without a deterministic variant is an error."},
+            "operation without a deterministic variant is an error.",
+     .store = IntoTraining<&TrainerSettings::deterministic>},
     {.path = "resources",
      .type = kSection,
      .doc = "GPUs or CPUs of the trials."},
@@ -157,19 +315,22 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kSlotsPerTrial,
      .fallback = "1",
      .doc = "Slots of one trial, with one rank on each: GPUs or CPU slots, a "
-            "share of one GPU, or all; 0: one CPU slot, no GPU."},
+            "share of one GPU, or all; 0: one CPU slot, no GPU.",
+     .store = StoreSlotsPerTrial},
     {.path = "resources.max_slots",
      .type = kInt,
      .doc = "Maximum number of slots in use at a time; with shares of GPUs, "
             "the number of whole GPUs.",
      .least = 1,
-     .most = 100'000},
+     .most = 100'000,
+     .store = Into<&Config::resources, &ResourcesConfig::max_slots>},
     {.path = "resources.slots",
      .type = kSlots,
      .fallback = R"("auto")",
      .doc = "Slots to use: every GPU, or CPUs if there is no GPU; no GPU; CPU "
             "slots; N CPU slots; any N GPUs; the GPU with the most free "
-            "memory; these GPUs."},
+            "memory; these GPUs.",
+     .store = StoreSlots},
     {.path = "resources.executor",
      .type = kWord,
      .fallback = R"("local")",
@@ -186,7 +347,8 @@ constexpr KeySpec kExperimentKeys[] = {
      .type = kBool,
      .fallback = "false",
      .doc = "Record where the time of each trial goes; `dtrain describe EXP.T` "
-            "shows it."},
+            "shows it.",
+     .store = IntoTraining<&TrainerSettings::profile>},
     {.path = "environment",
      .type = kSection,
      .doc = "Environment of the trials' processes."},
@@ -199,12 +361,8 @@ constexpr KeySpec kExperimentKeys[] = {
             "taken from the shell."},
 };
 
-// Keys of `searcher`, and lists of the searchers that have them.
-constexpr std::string_view kAsha = "async_halving adaptive_asha";
-constexpr std::string_view kParallel =
-    "random grid async_halving adaptive_asha";
-constexpr std::string_view kSampling = "random async_halving adaptive_asha";
-
+// Keys of `searcher`. SearcherTable says which methods have which of the keys
+// that not all have.
 constexpr KeySpec kSearcherKeys[] = {
     {.path = "searcher",
      .type = kSection,
@@ -214,53 +372,57 @@ constexpr KeySpec kSearcherKeys[] = {
      .type = kWord,
      .doc = "The search method.",
      .required = true,
-     .words = "single random grid async_halving asha=async_halving "
-              "adaptive_asha",
      .substitutes = "adaptive=adaptive_asha adaptive_simple=adaptive_asha "
-                    "sync_halving=async_halving"},
+                    "sync_halving=async_halving",
+     .store = IntoSearcher<&SearcherConfig::name>},
     {.path = "searcher.metric",
      .type = kText,
      .doc = "Validation metric that decides which trial is best.",
      .least = 1,
      .most = 1000,
-     .required = true},
+     .required = true,
+     .store = StoreMetric},
     {.path = "searcher.smaller_is_better",
      .type = kBool,
      .fallback = "true",
-     .doc = "Whether smaller values of the metric are better."},
+     .doc = "Whether smaller values of the metric are better.",
+     .store = StoreDirection},
     {.path = "searcher.max_length",
      .type = kLength,
      .doc = "Maximum length of a trial. Required unless max_time is given; "
-            "programs under single, random and grid may omit it."},
+            "programs under single, random and grid may omit it.",
+     .store = StoreMaxLength},
     {.path = "searcher.max_time",
      .type = kInt,
      .doc = "Replaces max_length, in the unit of time_metric.",
-     .least = 1},
+     .least = 1,
+     .store = StoreMaxTime},
     {.path = "searcher.time_metric",
      .type = kWord,
      .doc = "Unit of max_time.",
      .words = "batches records epochs",
-     .instead = "other units are not supported; use max_length"},
+     .instead = "other units are not supported; use max_length",
+     .store = StoreTimeMetric},
     {.path = "searcher.max_trials",
      .type = kInt,
      .doc = "Number of trials.",
      .least = 1,
      .most = 1'000'000,
      .required = true,
-     .searchers = kSampling},
+     .store = IntoSearcher<&SearcherConfig::max_trials>},
     {.path = "searcher.max_concurrent_trials",
      .type = kInt,
      .fallback = "16",
      .doc = "Maximum number of trials that run at the same time; 0: no limit.",
      .most = 1'000'000,
-     .searchers = kParallel},
+     .store = IntoSearcher<&SearcherConfig::max_concurrent_trials>},
     {.path = "searcher.num_rungs",
      .type = kInt,
      .doc = "Number of rungs; by default as many as max_length and max_trials "
             "allow, at most 5.",
      .least = 1,
      .most = 64,
-     .searchers = "async_halving"},
+     .store = IntoSearcher<&SearcherConfig::num_rungs>},
     {.path = "searcher.divisor",
      .type = kNumber,
      .fallback = "4",
@@ -268,52 +430,54 @@ constexpr KeySpec kSearcherKeys[] = {
      .least = 1,
      .most = 1'000'000,
      .above_least = true,
-     .searchers = kAsha},
+     .store = IntoSearcher<&SearcherConfig::divisor>},
     {.path = "searcher.stop_once",
      .type = kBool,
      .fallback = "false",
      .doc = "Stop trials instead of pausing and promoting them.",
-     .searchers = kAsha},
+     .store = IntoSearcher<&SearcherConfig::stop_once>},
     {.path = "searcher.mode",
      .type = kWord,
      .fallback = R"("standard")",
      .doc = "How early trials are stopped.",
      .words = "conservative standard aggressive",
-     .searchers = "adaptive_asha"},
+     .store = IntoSearcher<&SearcherConfig::mode>},
     {.path = "searcher.max_rungs",
      .type = kInt,
      .fallback = "5",
      .doc = "Maximum number of rungs in a bracket.",
      .least = 1,
      .most = 64,
-     .searchers = "adaptive_asha"},
+     .store = IntoSearcher<&SearcherConfig::max_rungs>},
     {.path = "searcher.bracket_rungs",
      .type = kInts,
      .fallback = "[]",
      .doc = "Number of rungs of each bracket, instead of mode.",
      .least = 1,
      .most = 64,
-     .searchers = "adaptive_asha"},
+     .store = IntoSearcher<&SearcherConfig::bracket_rungs>},
     {.path = "searcher.stops",
      .type = kInts,
      .fallback = "[]",
      .doc = "Lengths before max_length at which the trial is validated and "
             "saved, like a trial that is promoted there.",
      .least = 1,
-     .searchers = "single"},
+     .store = IntoSearcher<&SearcherConfig::stops>},
     {.path = "searcher.points",
      .type = kPoints,
      .fallback = "[]",
      .doc = "Hyperparameters to try first: each point has a value for every "
             "searched hyperparameter.",
-     .searchers = kSampling},
+     .store = IntoSearcher<&SearcherConfig::points>},
     {.path = "searcher.source_trial_id",
      .type = kTrialId,
      .doc = "Start with the weights of the latest checkpoint of this trial, "
-            "with counters at 0."},
+            "with counters at 0.",
+     .store = Into<&Config::source_trial_id>},
     {.path = "searcher.source_checkpoint_uuid",
      .type = kUuid,
-     .doc = "Start with the weights of this checkpoint, with counters at 0."},
+     .doc = "Start with the weights of this checkpoint, with counters at 0.",
+     .store = Into<&Config::source_checkpoint_uuid>},
 };
 
 // Keys of `optimizations` and `early_stopping`.
@@ -327,64 +491,77 @@ constexpr KeySpec kTrainingKeys[] = {
      .doc = "Number of batches whose gradients are added up for one optimizer "
             "step.",
      .least = 1,
-     .most = 1'000'000},
+     .most = 1'000'000,
+     .store = IntoTraining<&TrainerSettings::aggregation_frequency>},
     {.path = "optimizations.average_aggregated_gradients",
      .type = kBool,
      .fallback = "true",
-     .doc = "Divide that sum by the number of batches."},
+     .doc = "Divide that sum by the number of batches.",
+     .store = IntoTraining<&TrainerSettings::average_aggregated_gradients>},
     {.path = "optimizations.average_training_metrics",
      .type = kBool,
      .fallback = "true",
-     .doc = "Average training metrics over ranks and batches."},
+     .doc = "Average training metrics over ranks and batches.",
+     .store = IntoTraining<&TrainerSettings::average_training_metrics>},
     {.path = "optimizations.mixed_precision",
      .type = kWord,
      .fallback = R"("none")",
      .doc = "Data type of forward and backward passes.",
      .words = "none bf16 fp16 O0=none O1=fp16",
-     .substitutes = "O2=O1 O3=O1"},
+     .substitutes = "O2=O1 O3=O1",
+     .store = IntoTraining<&TrainerSettings::mixed_precision>},
     {.path = "optimizations.loss_scale",
      .type = kLossScale,
-     .doc = "Loss scale under fp16; the default is dynamic."},
+     .doc = "Loss scale under fp16; the default is dynamic.",
+     .store = IntoTraining<&TrainerSettings::loss_scale>},
     {.path = "optimizations.clip_gradients",
      .type = kOptionalSection,
      .doc = "Clip gradients before each optimizer step, by norm or by value."},
     {.path = "optimizations.clip_gradients.norm",
      .type = kNumber,
      .doc = "Maximum 2-norm of all gradients together.",
-     .above_least = true},
+     .above_least = true,
+     .store = IntoTraining<&TrainerSettings::clip_norm>},
     {.path = "optimizations.clip_gradients.value",
      .type = kNumber,
      .doc = "Maximum absolute value of a gradient.",
-     .above_least = true},
+     .above_least = true,
+     .store = IntoTraining<&TrainerSettings::clip_value>},
     {.path = "optimizations.sink_size",
      .type = kInt,
      .fallback = "0",
      .doc = "Data sinking: train this many steps without interruption, as one "
             "epoch; −1: the whole data set; 0: off.",
      .least = -1,
-     .most = 1'000'000'000},
+     .most = 1'000'000'000,
+     .store = IntoTraining<&TrainerSettings::sink_size>},
     {.path = "optimizations.dataset_sink_mode",
      .type = kBool,
      .fallback = "true",
-     .doc = "Whether `sink_size` is applied."},
+     .doc = "Whether `sink_size` is applied.",
+     .store = StoreSinkMode},
     {.path = "optimizations.channels_last",
      .type = kSwitch,
      .fallback = R"("auto")",
      .doc = "Whether convolutions use the channels-last memory format; auto: "
-            "in networks with many channels."},
+            "in networks with many channels.",
+     .store = StoreSwitch<&TrainerSettings::channels_last>},
     {.path = "optimizations.cuda_graphs",
      .type = kSwitch,
      .fallback = R"("auto")",
      .doc = "Whether steps on a GPU are captured as a CUDA graph and replayed; "
-            "auto: if the model declares that they can be."},
+            "auto: if the model declares that they can be.",
+     .store = StoreSwitch<&TrainerSettings::cuda_graphs>},
     {.path = "optimizations.update_in_backward",
      .type = kBool,
      .fallback = "false",
      .doc = "Update each parameter as soon as its gradient is complete, which "
-            "saves the memory of the gradients."},
+            "saves the memory of the gradients.",
+     .store = IntoTraining<&TrainerSettings::update_in_backward>},
     {.path = "early_stopping",
      .type = kOptionalSection,
-     .doc = "Ends a trial whose metric has stopped improving."},
+     .doc = "Ends a trial whose metric has stopped improving.",
+     .store = StoreEarlyStopping},
     {.path = "early_stopping.metric",
      .type = kText,
      .doc = "Validation metric to watch; by default the searcher's.",
@@ -406,70 +583,6 @@ constexpr KeySpec kTrainingKeys[] = {
             "for its metric, otherwise true."},
 };
 
-// Keys of Determined that are accepted and ignored, each with a note that has
-// the row's `doc`.
-constexpr KeySpec kIgnoredKeys[] = {
-    {.path = "bind_mounts",
-     .doc = "containers are not used; use paths of this machine"},
-    {.path = "data_layer", .doc = "data sources have their own caches"},
-    {.path = "debug", .doc = "use `dtrain -v`"},
-    {.path = "integrations", .doc = "there are no integrations"},
-    {.path = "log_policies", .doc = "restarts only depend on `max_restarts`"},
-    {.path = "pbs", .doc = "there is no PBS executor"},
-    {.path = "pod_spec", .doc = "containers are not used"},
-    {.path = "preemption_timeout",
-     .doc = "a stop waits for the end of a batch and its checkpoint"},
-    {.path = "project", .doc = "there are no projects; use labels"},
-    {.path = "retention_policy",
-     .doc = "nothing is deleted by age; use `dtrain delete`"},
-    {.path = "security", .doc = "containers are not used"},
-    {.path = "slurm", .doc = "use resources.slurm"},
-    {.path = "tensorboard_storage",
-     .doc = "no event files are written; use `dtrain plot`"},
-    {.path = "workspace", .doc = "there are no workspaces; use labels"},
-    {.path = "checkpoint_storage.propagation",
-     .doc = "containers are not used"},
-    {.path = "checkpoint_storage.tensorboard_path",
-     .doc = "no event files are written; use `dtrain plot`"},
-    {.path = "environment.add_capabilities", .doc = "containers are not used"},
-    {.path = "environment.drop_capabilities", .doc = "containers are not used"},
-    {.path = "environment.force_pull_image", .doc = "containers are not used"},
-    {.path = "environment.image",
-     .doc = "containers are not used; trials use this machine's libraries"},
-    {.path = "environment.pod_spec", .doc = "containers are not used"},
-    {.path = "environment.ports", .doc = "containers are not used"},
-    {.path = "environment.proxy_ports", .doc = "containers are not used"},
-    {.path = "environment.registry_auth", .doc = "containers are not used"},
-    {.path = "optimizations.auto_tune_tensor_fusion",
-     .doc = "gradients are reduced in buckets of fixed size"},
-    {.path = "optimizations.grad_updates_size_file",
-     .doc = "gradients are reduced in buckets of fixed size"},
-    {.path = "optimizations.gradient_compression",
-     .doc = "gradients are reduced in their own type"},
-    {.path = "optimizations.tensor_fusion_cycle_time",
-     .doc = "gradients are reduced in buckets of fixed size"},
-    {.path = "optimizations.tensor_fusion_threshold",
-     .doc = "gradients are reduced in buckets of fixed size"},
-    {.path = "profiling.begin_on_batch",
-     .doc = "a profile covers the whole trial"},
-    {.path = "profiling.end_after_batch",
-     .doc = "a profile covers the whole trial"},
-    {.path = "profiling.sync_timings",
-     .doc = "profiling never waits for the device"},
-    {.path = "resources.agent_label", .doc = "there are no agents"},
-    {.path = "resources.devices", .doc = "containers are not used"},
-    {.path = "resources.is_single_node",
-     .doc = "not needed; see `WORLD_SIZE` for several machines"},
-    {.path = "resources.native_parallel", .doc = "dtrain starts the ranks"},
-    {.path = "resources.priority",
-     .doc = "the trial that has waited longest gets the next slot"},
-    {.path = "resources.resource_pool",
-     .doc = "there are no pools; use resources.slots"},
-    {.path = "resources.shm_size", .doc = "containers are not used"},
-    {.path = "resources.weight",
-     .doc = "the trial that has waited longest gets the next slot"},
-};
-
 }  // namespace
 
 std::span<const KeySpec> ExperimentKeys() { return kExperimentKeys; }
@@ -477,7 +590,5 @@ std::span<const KeySpec> ExperimentKeys() { return kExperimentKeys; }
 std::span<const KeySpec> SearcherKeys() { return kSearcherKeys; }
 
 std::span<const KeySpec> TrainingKeys() { return kTrainingKeys; }
-
-std::span<const KeySpec> IgnoredKeys() { return kIgnoredKeys; }
 
 }  // namespace dtrain

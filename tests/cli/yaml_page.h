@@ -111,8 +111,17 @@ nlohmann::json TrialsAtOnce(const PageRun& run);
 inline constexpr char kPlain[] = "validate $until 1\n";
 inline constexpr char kSlow[] = "sleep 0.3; validate $until 1\n";
 
-/// The proof that a key of docs/yaml.md is obeyed: two experiments that differ
-/// in `set` alone, and what is seen of each.
+/// A value that `create` refuses at its place: exit code 2, and nothing is
+/// created.
+struct Refusal {
+  std::string key;      // as on the page; "" in a Proof: its key
+  Settings set;         // its last one is the value that is refused
+  std::string message;  // what follows the place; @: the run's directory
+  int column = 0;       // so many columns after the beginning of the value
+};
+
+/// The proof that a key of docs/yaml.md has its effect: two experiments that
+/// differ only in `set`, and an observation of each.
 struct Proof {
   std::string key;      // as the page has it
   std::string variant;  // where the key has several proofs
@@ -127,15 +136,8 @@ struct Proof {
   bool continues = false;       // @CHECKPOINT is one of an experiment before it
   bool on_fake_gpus = false;    // a driver says that there are two GPUs
   bool on_fast_floats = false;  // /proc/cpuinfo says: CPUs have bf16 and fp16
-};
-
-/// A value that `create` refuses at its place: exit code 2, and nothing is
-/// created.
-struct Refusal {
-  std::string key;      // as the page has it
-  Settings set;         // its last one is the value that is refused
-  std::string message;  // what follows the place; @: the run's directory
-  int column = 0;       // so many columns after the beginning of the value
+  // Values of the key that are refused. Those of older keys are in Refusals().
+  std::vector<Refusal> refusals = {};
 };
 
 /// Of programs; these need no LibTorch.

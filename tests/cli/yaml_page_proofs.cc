@@ -172,7 +172,11 @@ std::vector<Proof> ExperimentProofs() {
                   "validate $until 1\n",
        .look = StateAndRuns,
        .without = json{"COMPLETED", 3},
-       .with = json{"ERROR", 2}},
+       .with = json{"ERROR", 2},
+       .refusals = {{.set = {{"max_restarts", "'5'"}},
+                     .message = "max_restarts: expected an integer from 0 to "
+                                "1000000, got the string '5'; remove the "
+                                "quotes"}}},
       {.key = "time_limit",
        .set = {{"time_limit", "300ms"}},
        .program = "order=$(timeout 1.5 head -n 1 <&4) || true\n"
@@ -188,7 +192,12 @@ std::vector<Proof> ExperimentProofs() {
        .program = "sleep 1.5\nvalidate $until 1\n",
        .look = OfTrials("/reason"),
        .without = json{nullptr},
-       .with = json{"timeout: no step for 0.3s (hang_timeout)"}},
+       .with = json{"timeout: no step for 0.3s (hang_timeout)"},
+       .refusals = {{.set = {{"hang_timeout", "0"}},
+                     .message =
+                         "hang_timeout: expected a duration above 0, got "
+                         "the integer 0; write seconds or a number with "
+                         "ms, s, m, h or d, such as 90 or 1.5h"}}},
       {.key = "environment",
        .set = {{"environment", "{environment_variables: [GREETING=hello]}"}},
        .program = "echo ${GREETING-none} >$HOME/seen; validate $until 1\n",

@@ -1,5 +1,6 @@
-// Every row of docs/yaml.md has its proof: an experiment through the binary in
-// which the key changes what is seen, and one in which a bad value is refused.
+// Every row of docs/yaml.md has a proof: an experiment through the binary in
+// which the key has a visible effect, and one in which an invalid value is
+// refused.
 
 #include "tests/cli/yaml_page.h"
 
@@ -125,6 +126,18 @@ std::vector<Proof> AllProofs() {
   std::vector<Proof> all = ProgramProofs();
   Append(all, TrainerProofs());
   Append(all, OwnModelProofs());
+  return all;
+}
+
+// Those of the proofs, and the others.
+std::vector<Refusal> AllRefusals() {
+  std::vector<Refusal> all = Refusals();
+  for (const Proof& proof : AllProofs()) {
+    for (Refusal refusal : proof.refusals) {
+      if (refusal.key.empty()) refusal.key = proof.key;
+      all.push_back(std::move(refusal));
+    }
+  }
   return all;
 }
 
@@ -264,7 +277,8 @@ TEST_P(YamlRefusalTest, NamesThePlaceAndTheKey) {
             is_valid ? 0 : 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Page, YamlRefusalTest, testing::ValuesIn(Refusals()),
+INSTANTIATE_TEST_SUITE_P(Page, YamlRefusalTest,
+                         testing::ValuesIn(AllRefusals()),
                          [](const testing::TestParamInfo<Refusal>& info) {
                            return TestName(info.param.key,
                                            std::to_string(info.index));
@@ -303,7 +317,7 @@ TEST_F(YamlPageTest, EveryRowHasItsRefusal) {
     if (row.starts_with("type ")) rows.insert(row);
   }
   std::set<std::string> refused;
-  for (const Refusal& refusal : Refusals()) refused.insert(refusal.key);
+  for (const Refusal& refusal : AllRefusals()) refused.insert(refusal.key);
   EXPECT_THAT(refused, UnorderedElementsAreArray(rows));
 }
 
@@ -320,7 +334,7 @@ TEST_F(YamlPageTest, EveryProofSetsItsKeyOnce) {
       return (setting.first + '.').starts_with(proof.key + '.');
     })) << name;
   }
-  for (const Refusal& refusal : Refusals()) {
+  for (const Refusal& refusal : AllRefusals()) {
     EXPECT_THAT(refusal.message, HasSubstr(": ")) << refusal.key;
   }
 }
