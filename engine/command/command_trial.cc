@@ -29,7 +29,6 @@
 #include "engine/os/process.h"
 #include "engine/train/log_line.h"
 #include "engine/train/trial_channel.h"
-#include "engine/wire/json_fields.h"
 
 namespace dtrain {
 namespace {

@@ -18,7 +18,6 @@
 #include "engine/os/process.h"
 #include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
-#include "engine/wire/json_fields.h"
 
 namespace dtrain {
 namespace {
@@ -221,6 +220,10 @@ void AddHparams(const std::string& prefix, const json& hparams,
 }
 
 }  // namespace
+
+nlohmann::json LengthToJson(Length length) {
+  return {{std::string(UnitName(length.unit)), length.count}};
+}
 
 json DescribeTrial(const TrialSpec& spec, Length until,
                    const ProgramSurroundings& around) {

@@ -108,6 +108,9 @@ struct ProgramSurroundings {
   std::string socket;
 };
 
+/// Returns a length as the protocol has it: `{"epochs": 10}`.
+nlohmann::json LengthToJson(Length length);
+
 /// Returns the contents of the file that DTRAIN_TRIAL names. `until` of 0: the
 /// program decides how long it trains.
 nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,

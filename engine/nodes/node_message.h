@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
 #include "engine/process/control_channel.h"
@@ -19,71 +19,143 @@
 
 namespace dtrain {
 
-// What the runner and those who follow it on other machines say to each other:
-// a line of JSON each. Texts of trials that are no UTF-8 are made it.
+// Messages between the runner and its followers on other machines: one line of
+// JSON each. `Fields` lists the fields of a message once, see
+// engine/wire/json_codec.h. Trial output that is not UTF-8 is made valid.
 
-/// Said now and then by both, so that silence means that the other is gone.
-struct Alive {};
+/// Smallest value of a number that the runner itself judges, so that it can
+/// answer with a reason.
+inline constexpr int kMinInt = std::numeric_limits<int>::min();
 
-/// What two processes must have in common to train one model together.
+/// Sent now and then by both ends, so that silence means that the other is
+/// gone.
+struct Alive {
+  static constexpr std::string_view kType = "alive";
+  static void Fields(auto&, auto&) {}
+};
+
+/// Properties that processes must share to train one model together.
 struct NodeIdentity {
   std::string version;        // of dtrain
-  std::string configuration;  // a hash of the effective one
-  int ranks = 1;              // that it brings to each trial
+  std::string configuration;  // hash of the effective configuration
+  int ranks = 1;              // that this machine runs of each trial
   bool gpus = false;          // or CPU slots
 
   friend bool operator==(const NodeIdentity&, const NodeIdentity&) = default;
+
+  static void Fields(auto& field, auto& m) {
+    field("version", m.version);
+    field("configuration", m.configuration);
+    field("ranks", m.ranks, kMinInt);
+    field("gpus", m.gpus);
+  }
 };
 
-/// What a follower claims to be, see PeerProof.
+/// A follower's claims about itself, see PeerProof.
 struct NodeHello {
+  static constexpr std::string_view kType = "hello";
+
   int rank = 0;
   int world_size = 1;
   NodeIdentity identity;
-  std::int64_t trials = 1;  // that it can have at one time
+  std::int64_t trials = 1;  // that it can run at one time
   std::string host;         // the name of its machine
+
+  static void Fields(auto& field, auto& m) {
+    field("rank", m.rank, kMinInt);
+    field("world_size", m.world_size, kMinInt);
+    NodeIdentity::Fields(field, m.identity);
+    field("trials", m.trials, 1);
+    field("host", m.host);
+  }
 };
 /// Its ranks of a trial have their slots and processes.
 struct PartStarted {
+  static constexpr std::string_view kType = "started";
   TrialId trial;
+  static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
 struct PartPrinted {
+  static constexpr std::string_view kType = "printed";
   TrialId trial;
   LogRecord record;
+
+  static void Fields(auto& field, auto& m) {
+    field("trial", m.trial);
+    field("time", m.record.time);
+    field("rank", m.record.rank, -1);
+    field("stderr", m.record.from_stderr);
+    field("level", m.record.level);
+    field("partial", m.record.partial);
+    field("text", m.record.text);
+  }
 };
-/// None of its ranks of a trial lives any more.
+/// All of its ranks of a trial have exited.
 struct PartEnded {
+  static constexpr std::string_view kType = "ended";
   TrialExited exited;
   std::optional<Finished> word;
+
+  static void Fields(auto& field, auto& m) {
+    field("trial", m.exited.trial);
+    field("exit_code", m.exited.exit_code, -1, 255);
+    field("signal", m.exited.signal, 0, 64);
+    field("rank", m.exited.rank, -1);
+    field("killed_by_us", m.exited.killed_by_us);
+    field("out_of_memory", m.exited.out_of_memory);
+    field("not_started", m.exited.not_started);
+    field("last_lines", m.exited.last_lines);
+    field("finished", m.word);
+  }
 };
-/// It was asked to end by a signal.
+/// It was asked to end by a signal: SIGHUP, SIGINT or SIGTERM.
 struct NodeInterrupted {
+  static constexpr std::string_view kType = "interrupted";
   int signal = 0;
+  static void Fields(auto& field, auto& m) { field("signal", m.signal); }
 };
 using NodeReport = std::variant<Alive, NodeHello, PartStarted, PartPrinted,
                                 PartEnded, NodeInterrupted>;
 
-/// The answer to a hello that cannot be: why not.
+/// The answer to a hello that is rejected.
 struct NodeRefused {
+  static constexpr std::string_view kType = "refused";
   std::string reason;
+  static void Fields(auto& field, auto& m) { field("reason", m.reason); }
 };
-/// The answer to one that can.
-struct NodeWelcomed {};
-/// The experiment that is run.
+/// The answer to a hello that is accepted.
+struct NodeWelcomed {
+  static constexpr std::string_view kType = "welcomed";
+  static void Fields(auto&, auto&) {}
+};
+/// The experiment that runs.
 struct ExperimentBegun {
+  static constexpr std::string_view kType = "experiment";
   std::int64_t experiment = 0;
+  static void Fields(auto& field, auto& m) {
+    field("experiment", m.experiment, 1);
+  }
 };
 struct StartPart {
+  static constexpr std::string_view kType = "start";
   TrialSpec spec;
+  static void Fields(auto& field, auto& m) { field("spec", m.spec); }
 };
 struct StopPart {
+  static constexpr std::string_view kType = "stop";
   TrialId trial;
+  static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
 struct KillPart {
+  static constexpr std::string_view kType = "kill";
   TrialId trial;
+  static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
-/// The experiment is over, or paused.
-struct Goodbye {};
+/// The experiment has ended, or is paused.
+struct Goodbye {
+  static constexpr std::string_view kType = "goodbye";
+  static void Fields(auto&, auto&) {}
+};
 using NodeOrder =
     std::variant<Alive, NodeRefused, NodeWelcomed, ExperimentBegun, StartPart,
                  StopPart, KillPart, Goodbye>;
@@ -96,9 +168,10 @@ std::string RankSecret(const std::string& secret, const TrialSpec& spec);
 /// A line, newline included.
 std::string EncodeReport(const NodeReport& report);
 std::string EncodeOrder(const NodeOrder& order);
-/// Throw Error(kFailed) for what is none.
-NodeReport DecodeReport(const std::string& line);
-NodeOrder DecodeOrder(const std::string& line);
+/// Throw Error(kFailed) for anything else. Unknown fields are ignored, so that
+/// the hello of another version can be read and its version be reported.
+NodeReport DecodeReport(std::string_view line);
+NodeOrder DecodeOrder(std::string_view line);
 
 /// How long the other end may be silent, and how often an end that has nothing
 /// to say says that it is there.

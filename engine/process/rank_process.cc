@@ -89,9 +89,7 @@ RankProcess::RankProcess(const TrialSpec& spec, TrialOutput& output,
   poller_.Add(output_->fd(RankOutput::kStandardOutput), token_ + kStdout);
   poller_.Add(output_->fd(RankOutput::kStandardError), token_ + kStderr);
   poller_.Add(control_->fd(), token_ + kControl);
-  unsent_ = spec.ToJson().dump(-1, ' ', false,
-                               nlohmann::json::error_handler_t::replace) +
-            "\n";
+  unsent_ = Encode(spec);
 }
 
 RankProcess::~RankProcess() {

@@ -85,12 +85,7 @@ TrialSpec TrialChannel::ReadSpec() {
     }
     line = reader_.Next();
   }
-  const auto json = nlohmann::json::parse(*line, nullptr, false);
-  if (json.is_discarded()) {
-    throw Error(ErrorKind::kFailed,
-                "control channel: the trial's description is no JSON");
-  }
-  return TrialSpec::FromJson(json);
+  return DecodeTrialSpec(*line);
 }
 
 void TrialChannel::Start() {

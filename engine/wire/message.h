@@ -14,18 +14,28 @@ namespace dtrain {
 
 /// Train until this absolute length, validate, checkpoint.
 struct RunOperation {
+  static constexpr std::string_view kType = "run";
   Length until;
+  static void Fields(auto& field, auto& m) { field("length", m.until); }
 };
 
 /// No more operations: exit with success.
-struct CloseTrial {};
+struct CloseTrial {
+  static constexpr std::string_view kType = "close";
+  static void Fields(auto&, auto&) {}
+};
 
 /// Checkpoint and exit at the next batch boundary.
-struct StopTrial {};
+struct StopTrial {
+  static constexpr std::string_view kType = "stop";
+  static void Fields(auto&, auto&) {}
+};
 
 /// Everything up to `seq` is durable.
 struct Acknowledge {
+  static constexpr std::string_view kType = "ack";
   std::int64_t seq = 0;
+  static void Fields(auto& field, auto& m) { field("seq", m.seq, 1); }
 };
 
 using RunnerMessage =
@@ -40,8 +50,6 @@ std::string Encode(const RunnerMessage& message);
 TrialMessage DecodeTrialMessage(std::string_view line);
 RunnerMessage DecodeRunnerMessage(std::string_view line);
 
-/// "completed", "stopped", "invalid_hp", "user_stop", "damaged", "disk_full",
-/// "refused", "error".
 std::string_view EndReasonName(EndReason reason);
 
 }  // namespace dtrain

@@ -10,19 +10,20 @@
 
 namespace dtrain {
 
-/// What a trial spends its time on. The times are those of its host thread: a
-/// GPU that works on is waited for where its results are read, so in kReport.
+/// The phases of training. Times are those of the trial's host thread: work
+/// that is still running on a GPU is waited for in kReport, where its results
+/// are read.
 enum class Phase : std::uint8_t {
   kData,        // waiting for the next batch and copying it to the device
   kForward,     // the trial's TrainBatch, without the next two
-  kBackward,    // gradients, and what of their exchange goes on beside
-  kExchange,    // waiting for other ranks' gradients once that is done
+  kBackward,    // gradients, overlapped with part of their exchange
+  kExchange,    // waiting for other ranks' gradients after that
   kOptimizer,   // clipping, the optimizer's step, resetting gradients
-  kReport,      // reading the metrics' means off the device, telling them
+  kReport,      // reading mean metrics off the device and sending them
   kValidation,  // passes over the validation data
   kCheckpoint,  // writing checkpoints
   kOther,       // the rest
-  kIdle,        // waiting for what the runner wants next: in no report
+  kIdle,        // waiting for the runner's next message: in no report
 };
 
 inline constexpr auto kPhases = static_cast<std::size_t>(Phase::kIdle);
@@ -32,28 +33,46 @@ inline constexpr std::array<std::string_view, kPhases> kPhaseNames = {
     "data",   "forward",    "backward",   "exchange", "optimizer",
     "report", "validation", "checkpoint", "other"};
 
-/// By phase, in its order.
+/// Seconds by phase, in the order of Phase.
 using PhaseSeconds = std::array<double, kPhases>;
 
-/// Where a trial's time went since its last ProfileReport, or over all of them.
-/// Of several ranks, the first one tells its own times, faults and memory.
+/// Time that a trial spent in each phase since its last ProfileReport, or in
+/// all of them. Only the first rank of several sends one, about itself.
 struct ProfileReport {
-  std::int64_t seq = 0;      // on the wire, see TrainingReport
-  std::int64_t batches = 0;  // trained so far, in all
-  std::int64_t trained = 0;  // of them those of this report
-  std::int64_t samples = 0;  // in them, of all ranks
-  PhaseSeconds seconds{};    // together all that passed, without kIdle
+  static constexpr std::string_view kType = "profile";
+
+  std::int64_t seq = 0;      // see trial_message.h
+  std::int64_t batches = 0;  // trained in total
+  std::int64_t trained = 0;  // since the last report
+  std::int64_t samples = 0;  // in `trained` batches, of all ranks
+  PhaseSeconds seconds{};    // they add up to the time that passed but kIdle
   std::int64_t minor_faults = 0;
-  std::int64_t peak_bytes = 0;              // resident, of the process so far
-  std::optional<std::int64_t> gpu_bytes;    // allocated at most so far
-  std::optional<std::int64_t> gpu_percent;  // of the time it computed
+  std::int64_t peak_bytes = 0;              // peak resident set of the process
+  std::optional<std::int64_t> gpu_bytes;    // peak allocation
+  std::optional<std::int64_t> gpu_percent;  // share of the time it was busy
   Timestamp time{0};
 
-  /// All seconds together.
+  /// Sum of all phases.
   double wall_seconds() const {
     double sum = 0;
     for (const double phase : seconds) sum += phase;
     return sum;
+  }
+
+  static void Fields(auto& field, auto& m) {
+    field("seq", m.seq, 1);
+    field("batches", m.batches);
+    field("trained", m.trained);
+    field("samples", m.samples);
+    // The limit is thirty years, so that sums stay finite.
+    for (std::size_t i = 0; i < kPhases; ++i) {
+      field(kPhaseNames[i], m.seconds[i], 0.0, 1e9);
+    }
+    field("minor_faults", m.minor_faults);
+    field("peak_bytes", m.peak_bytes);
+    field("gpu_bytes", m.gpu_bytes);
+    field("gpu_percent", m.gpu_percent, 0, 100);
+    field("time", m.time);
   }
 };
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -18,93 +20,137 @@ struct TrialId {
   std::int64_t number = 0;  // from 1
 
   friend auto operator<=>(const TrialId&, const TrialId&) = default;
+
+  static void Fields(auto& field, auto& m) {
+    field("experiment", m.experiment, 1);
+    field("trial", m.number, 1);
+  }
 };
 
 /// "EXP.N".
 std::string ToString(TrialId id);
 
-/// In the environment of a rank of several: the number of the descriptor that
-/// they meet by, see engine/ranks/meeting_place.h: the memory that it shares
-/// with the others or, of rank 0 of a trial on several machines, the socket
-/// that the others connect to.
+/// Environment variable of a rank of several: the number of the descriptor that
+/// it opens its process group with, see engine/ranks/meeting_place.h: the
+/// memory that it shares with the others or, in rank 0 of a trial on several
+/// machines, the socket that the others connect to.
 inline constexpr const char* kRankMeetingVariable = "DTRAIN_RANK_MEETING";
 
-/// How the ranks of one start of a trial on several machines find each other.
+/// How the ranks of a trial on several machines find each other.
 struct RankAddress {
   std::string host;  // of rank 0
   int port = 0;
-  // A secret of theirs; between the machines a random text of which it is made.
+  // Their secret. Between machines, a random text that the secret is made from.
   std::string token;
-  int ranks_here = 1;  // of this machine, from the specification's rank on
+  int ranks_here = 1;  // on this machine, from the specification's rank on
+
+  static void Fields(auto& field, auto& m) {
+    field("host", m.host);
+    field("port", m.port, 1, 65535);
+    field("token", m.token);
+    field("ranks_here", m.ranks_here, 1);
+  }
 };
 
-/// What a trial process is started for.
+/// What a trial's process is started for.
 enum class Task {
   kTrain,
-  // To apply the model of `warm_start` to one of its sets: it sends Progress
-  // and, to evaluate, one ValidationReport; to predict, it writes what the
-  // model says or, of features, what it makes of each sample.
+  // Apply the model of `warm_start` to a split. Evaluation sends Progress and
+  // one ValidationReport; prediction writes the model's outputs, and features
+  // the inputs of its last layer, for each sample.
   kEvaluate,
   kPredict,
   kFeatures,
-  // Only to see that the model takes the weights of `warm_start`.
+  // Only check that the model accepts the weights of `warm_start`.
   kLoad,
 };
 
-/// All that a trial process is told when it starts: the first line on its
-/// control socket.
+/// "train", "evaluate", "predict", "features", "load".
+std::span<const std::string_view> NamesOf(Task);
+
+/// The description of a trial's process: the first line on its control socket.
 struct TrialSpec {
   TrialId id;
   Task task = Task::kTrain;
-  // Of all but kTrain: "training", "validation" or "test", and how many samples
-  // of it at most; 0: all.
+  // For every task but kTrain: "training", "validation" or "test", and the
+  // largest number of its samples to use; 0: all.
   std::string split;
   std::int64_t limit = 0;
-  // Images to predict on in place of a split: a file that holds their paths,
+  // Images to predict on instead of a split: a file that holds their paths,
   // each ended by a zero byte. Or empty.
   std::string images;
   std::int64_t run = 0;  // 0 in the trial's first process; restarts count up
   std::string entrypoint;
-  // The library that the entrypoint is in, absolute; empty: it is one of the
-  // compiled-in trials.
+  // The library that has the entrypoint, absolute; empty: a built-in model.
   std::string library;
-  // A program and its arguments, instead of a trial that is compiled in, and
-  // the directory that it is executed in.
+  // A program and its arguments instead of a model, and the directory to
+  // execute it in.
   std::vector<std::string> command;
   std::string context;
-  // The stored context that `context`, the trial's own copy of it, is made from
-  // where it is not there; empty: `context` is a directory of the user's.
+  // The stored context that `context`, the trial's own copy, is made from if it
+  // does not exist; empty: `context` is a directory of the user's.
   std::string master;
   nlohmann::json hparams = nlohmann::json::object();
   nlohmann::json data = nlohmann::json::object();
   std::uint32_t seed = 0;
-  // A trial of several ranks is that many processes; each is told of its own.
+  // A trial of several ranks has that many processes, each with its own rank.
   int rank = 0;
   int world_size = 1;
-  std::optional<RankAddress> address;  // none: all are on this machine
+  std::optional<RankAddress> address;  // empty: all ranks are on this machine
   int threads = 1;                     // intra-op threads
   std::vector<int> gpus;  // ordinals of this rank's devices; empty: CPU
   double gpu_share = 1;   // of its one GPU, which other trials may share
   std::string directory;  // the trial's own, absolute
-  // Holds its checkpoints, absolute; empty: checkpoints/ in `directory`.
+  // Directory of its checkpoints, absolute; empty: checkpoints/ in `directory`.
   std::string checkpoints;
-  std::string restore;  // UUID of the checkpoint to go on from, or empty
-  // Directory of a checkpoint to begin from with counters at 0, or empty.
+  std::string restore;  // UUID of the checkpoint to resume from, or empty
+  // Directory of a checkpoint whose weights to start from with counters at 0,
+  // or empty.
   std::string warm_start;
-  // Operations completed before, ascending. Those beyond `restore` are carried
-  // out again, as they were and untold: what they reported is lost with the
-  // checkpoints that came after it.
+  // Completed operations, ascending. Those beyond `restore` are repeated
+  // without reports, because the checkpoints after it are lost.
   std::vector<Length> completed;
-  // The operation to begin with: train to this absolute length.
+  // The first operation: train to this absolute length.
   std::optional<Length> until;
   TrainerSettings settings;
 
   /// The directory of its checkpoint `uuid`.
   std::string CheckpointPath(const std::string& uuid) const;
 
-  nlohmann::json ToJson() const;
-  /// Throws Error(kFailed) for what `ToJson` did not write.
-  static TrialSpec FromJson(const nlohmann::json& json);
+  static void Fields(auto& field, auto& m) {
+    TrialId::Fields(field, m.id);
+    field("task", m.task);
+    field("split", m.split);
+    field("limit", m.limit);
+    field("images", m.images);
+    field("run", m.run);
+    field("entrypoint", m.entrypoint);
+    field("library", m.library);
+    field("command", m.command);
+    field("context", m.context);
+    field("master", m.master);
+    field("hparams", m.hparams);
+    field("data", m.data);
+    field("seed", m.seed);
+    field("rank", m.rank);
+    field("world_size", m.world_size, 1);
+    field("address", m.address);
+    field("threads", m.threads, 1);
+    field("gpus", m.gpus);
+    field("gpu_share", m.gpu_share, 0.25, 1.0);
+    field("directory", m.directory);
+    field("checkpoints", m.checkpoints);
+    field("restore", m.restore);
+    field("warm_start", m.warm_start);
+    field("completed", m.completed);
+    field("until", m.until);
+    field("settings", m.settings);
+  }
 };
+
+/// One JSON line, newline included. Invalid UTF-8 is replaced.
+std::string Encode(const TrialSpec& spec);
+/// The reverse. Throws Error(kFailed) for anything that `Encode` did not write.
+TrialSpec DecodeTrialSpec(std::string_view line);
 
 }  // namespace dtrain

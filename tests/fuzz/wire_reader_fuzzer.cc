@@ -71,8 +71,9 @@ void CheckSpec(std::string_view input) {
     RequireOneLine(error);
     return;
   }
-  const auto json = spec.ToJson();
-  Require(TrialSpec::FromJson(json).ToJson() == json,
+  std::string written = Encode(spec);
+  written.pop_back();
+  Require(Encode(DecodeTrialSpec(written)) == written + '\n',
           "writing and reading again changes nothing");
 }
 

@@ -239,7 +239,7 @@ int RunFakeTrial(int control) {
   while (!(line = lines.Next())) {
     if (!lines.Fill()) return 5;
   }
-  const TrialSpec spec = TrialSpec::FromJson(nlohmann::json::parse(*line));
+  const TrialSpec spec = DecodeTrialSpec(*line);
   const bool other = spec.rank != spec.hparams.value("at", spec.rank);
   const std::string behaviour =
       other ? spec.hparams.at("others").get<std::string>() : spec.entrypoint;

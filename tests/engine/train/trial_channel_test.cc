@@ -46,7 +46,7 @@ class TrialChannelTest : public testing::Test {
 
 TEST_F(TrialChannelTest, ReadsTheSpecificationAndWhatFollows) {
   TrialSpec spec{.id = {3, 7}, .entrypoint = "builtin:FaultTrial"};
-  ASSERT_TRUE(WriteAll(runner_.get(), spec.ToJson().dump() + "\n"));
+  ASSERT_TRUE(WriteAll(runner_.get(), Encode(spec)));
   Say(RunOperation{{100}});
   TrialChannel channel(std::move(trial_));
   EXPECT_EQ(channel.ReadSpec().id, (TrialId{3, 7}));

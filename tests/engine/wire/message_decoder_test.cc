@@ -26,6 +26,10 @@ std::string Repeated(const std::string& text, int times) {
 }
 
 const std::string kReport = "{\"type\":\"training\",\"seq\":1,\"batches\":1,";
+const std::string kCompletedWith =
+    "{\"type\":\"completed\",\"seq\":1,\"length\":";
+const std::string kCompleted =
+    kCompletedWith + "{\"batches\":1},\"batches\":1,";
 const std::string kSaved =
     "{\"type\":\"checkpoint\",\"seq\":1,\"batches\":1,\"epoch\":0,\"bytes\":1,"
     "\"time\":0,";
@@ -36,8 +40,7 @@ const std::string kSevenPhases =
     "\"data\":0,\"forward\":0,\"backward\":0,\"exchange\":0,\"optimizer\":0,"
     "\"report\":0,"
     "\"validation\":0,";
-const std::string kSeconds =
-    "\"seconds\":{" + kSevenPhases + "\"checkpoint\":0,\"other\":0}";
+const std::string kSeconds = kSevenPhases + "\"checkpoint\":0,\"other\":0";
 const std::string kUuid = "\"uuid\":\"0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e\",";
 
 class BadTrialMessageTest : public testing::TestWithParam<BadLine> {};
@@ -66,7 +69,7 @@ const BadLine kBadLines[] = {
     {"String", "\"ready\"", "expected a JSON object"},
     {"Array", "[]", "expected a JSON object"},
     {"Null", "null", "expected a JSON object"},
-    {"NoType", "{}", "needs the field 'type'"},
+    {"NoType", "{}", "field 'type' is missing"},
     {"UnknownType", R"({"type":"dance"})", "unknown type 'dance'"},
     {"TypeOfRunner", R"({"type":"close"})", "unknown type 'close'"},
     {"EscapesInType", R"({"type":"\u001b[31m"})", "'\\x1b[31m'"},
@@ -76,7 +79,7 @@ const BadLine kBadLines[] = {
     {"UnknownField", R"({"type":"ready","colour":1})", "'colour'"},
     {"TwiceTheSame", R"({"type":"ready","type":"ready"})", "comes twice"},
     {"MissingEpoch", kReport + R"("metrics":{},"time":0})",
-     "needs the field 'epoch'"},
+     "field 'epoch' is missing"},
     {"MissingMetrics", kReport + R"("epoch":0,"time":0})", "'metrics'"},
     {"MetricsAreAList", kReport + R"("epoch":0,"metrics":[1],"time":0})",
      "an object of numbers"},
@@ -87,7 +90,7 @@ const BadLine kBadLines[] = {
     {"MetricIsNested", kReport + R"("epoch":0,"metrics":{"a":{}},"time":0})",
      "an object of numbers"},
     {"MetricIsHuge", kReport + R"("epoch":0,"metrics":{"a":1e999},"time":0})",
-     "an object of numbers"},
+     "number out of range at byte"},
     {"EpochIsNegative", kReport + R"("epoch":-1,"metrics":{},"time":0})",
      "'epoch' must be a number, at least 0"},
     {"EpochIsText", kReport + R"("epoch":"NaN","metrics":{},"time":0})",
@@ -95,7 +98,7 @@ const BadLine kBadLines[] = {
     {"SeqIsZero",
      R"({"type":"training","seq":0,"batches":1,"epoch":0,"metrics":{},)"
      R"("time":0})",
-     "'seq' counts from 1"},
+     "field 'seq' must be an integer from 1"},
     {"SeqIsNegative", R"({"type":"training","seq":-1})", "field 'seq'"},
     {"SeqIsFraction", R"({"type":"training","seq":1.5})", "field 'seq'"},
     {"SeqIsText", R"({"type":"training","seq":"1"})", "field 'seq'"},
@@ -103,75 +106,74 @@ const BadLine kBadLines[] = {
      "field 'seq'"},
     {"SeqIsBeyondAll",
      R"({"type":"training","seq":1)" + std::string(400, '0') + "}",
-     "field 'seq'"},
-    {"EarlyIsNumber", R"({"type":"completed","early":1})", "true or false"},
-    {"LengthIsEmpty", R"({"type":"completed","length":{}})", "a length"},
-    {"LengthIsPlain", R"({"type":"completed","length":5})", "a length"},
-    {"LengthOfTwoUnits",
-     R"({"type":"completed","length":{"batches":1,"epochs":1}})", "a length"},
-    {"LengthOfOddUnit", R"({"type":"completed","length":{"days":1}})",
+     "number out of range"},
+    {"EarlyIsNumber", kCompleted + R"("metrics":{},"early":1})",
+     "true or false"},
+    {"LengthIsEmpty", kCompletedWith + "{}}", "a length"},
+    {"LengthIsPlain", kCompletedWith + "5}", "a length"},
+    {"LengthOfTwoUnits", kCompletedWith + R"({"batches":1,"epochs":1}})",
      "a length"},
-    {"LengthIsNegative", R"({"type":"completed","length":{"batches":-1}})",
-     "a length"},
+    {"LengthOfOddUnit", kCompletedWith + R"({"days":1}})", "a length"},
+    {"LengthIsNegative", kCompletedWith + R"({"batches":-1}})", "a length"},
     {"UnknownReason", R"({"type":"finished","reason":"bored","message":""})",
-     "unknown reason 'bored'"},
+     "field 'reason' must be one of completed"},
     {"UuidIsAPath", kSaved + R"("uuid":"../../../etc","files":{}})",
-     "is no UUID"},
+     "is not a UUID"},
     {"UuidOfCapitals",
      kSaved + R"("uuid":"0B5D1B1E-6F4C-4A38-9D6C-3F1A5B2C7D8E","files":{}})",
-     "is no UUID"},
+     "is not a UUID"},
     {"UuidIsTooLong",
      kSaved + R"("uuid":"0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8e0","files":{}})",
-     "is no UUID"},
+     "is not a UUID"},
     {"UuidIsTooShort",
      kSaved + R"("uuid":"0b5d1b1e-6f4c-4a38-9d6c-3f1a5b2c7d8","files":{}})",
-     "is no UUID"},
+     "is not a UUID"},
     {"FileOutside", kSaved + kUuid + R"("files":{"../x":"ab"}})",
-     "no file of a checkpoint"},
+     "not a file of a checkpoint"},
     {"FileIsAbsolute", kSaved + kUuid + R"("files":{"/etc/passwd":"ab"}})",
-     "no file of a checkpoint"},
+     "not a file of a checkpoint"},
     {"FileWithNul", kSaved + kUuid + R"("files":{"a\u0000b":"ab"}})",
-     "no file of a checkpoint"},
+     "not a file of a checkpoint"},
     {"HashIsNumber", kSaved + kUuid + R"("files":{"a":1}})",
      "an object of strings"},
-    {"ProfileWithoutSeconds", kProfile + R"("trained":1})",
-     "needs the field 'seconds'"},
     {"ProfileWithoutTrained", kProfile + kSeconds + "}",
-     "needs the field 'trained'"},
+     "field 'trained' is missing"},
     {"MoreTrainedThanThereWere", kProfile + kSeconds + R"(,"trained":10})",
      "'trained' is more than 'batches'"},
-    {"SecondsAreANumber", kProfile + R"("seconds":1})", "an object of numbers"},
-    {"SecondsAreText", kProfile + R"("seconds":{"data":"NaN"}})",
-     "an object of numbers"},
-    {"UnknownPhase", kProfile + R"("trained":1,"seconds":{"sleep":1}})",
-     "unknown phase 'sleep'"},
+    {"PhaseIsText", kProfile + R"("trained":1,"data":"NaN"})",
+     "field 'data' must be a number from 0 to"},
+    {"UnknownPhase", kProfile + kSeconds + R"(,"trained":1,"sleep":1})",
+     "unknown field 'sleep'"},
     {"MissingPhase",
-     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases + R"("other":0}})",
-     "needs each phase once"},
-    {"PhaseTwice",
-     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases +
-         R"("data":0,"checkpoint":0,"other":0}})",
-     "needs each phase once"},
+     kProfile + R"("trained":1,)" + kSevenPhases + R"("other":0})",
+     "field 'checkpoint' is missing"},
+    {"PhaseTwice", kProfile + kSeconds + R"(,"trained":1,"data":0})",
+     "field 'data' comes twice"},
     {"PhaseIsNegative",
-     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases +
-         R"("checkpoint":0,"other":-1e-9}})",
-     "from 0 to 1e9"},
+     kProfile + R"("trained":1,)" + kSevenPhases +
+         R"("checkpoint":0,"other":-1e-9})",
+     "field 'other' must be a number from 0 to 1e+09"},
     {"PhaseIsHuge",
-     kProfile + R"("trained":1,"seconds":{)" + kSevenPhases +
-         R"("checkpoint":0,"other":1.1e9}})",
-     "from 0 to 1e9"},
-    {"FaultsAreNegative", R"({"type":"profile","minor_faults":-1})",
+     kProfile + R"("trained":1,)" + kSevenPhases +
+         R"("checkpoint":0,"other":1.1e9})",
+     "field 'other' must be a number from 0 to"},
+    {"FaultsAreNegative",
+     R"({"type":"profile","seq":1,"batches":9,"trained":1,"samples":1,)" +
+         kSeconds + R"(,"minor_faults":-1})",
      "field 'minor_faults'"},
-    {"GpuPercentOfText", R"({"type":"profile","gpu_percent":"7"})",
+    {"GpuPercentOfText",
+     kProfile + kSeconds + R"(,"trained":1,"gpu_percent":"7"})",
      "field 'gpu_percent'"},
     {"GpuBeyondAll", kProfile + kSeconds + R"(,"trained":1,"gpu_percent":101})",
-     "'gpu_percent' is at most 100"},
+     "field 'gpu_percent' must be an integer from 0 to 100"},
     {"InvalidUtf8", "{\"type\":\"re\xff\xfe\"}", "not JSON at byte"},
     {"SurrogateAlone", R"({"type":"\ud800"})", "not JSON"},
     {"DeepArrays", Repeated("[", 100'000), "expected a JSON object"},
-    {"DeepObjects", Repeated("{\"type\":", 100'000), "must be a string"},
+    {"DeepObjects", Repeated("{\"type\":", 100'000), "nests deeper than"},
     {"DeepMetrics", R"({"metrics":)" + Repeated("{\"a\":", 100'000),
-     "an object of numbers"},
+     "nests deeper than"},
+    {"FieldOfAnotherType", R"({"type":"ready","seq":1})",
+     "unknown field 'seq'"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Lines, BadTrialMessageTest,
