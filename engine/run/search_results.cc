@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "searchers/hparam_space.h"
-#include "searchers/rehearsal_searcher.h"
+#include "searchers/registry.h"
 
 namespace dtrain {
 namespace {
