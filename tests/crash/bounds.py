@@ -1,8 +1,8 @@
-"""How long things may take, and the longest that a run has seen of each.
+"""Time limits of the crash test and the longest durations that a run has seen.
 
-Each limit is three times the longest that was seen in runs of more than ten minutes, beside builds
-that kept the machine's two cores busy several times over; and not less than three seconds, for
-which a process may wait for its turn there."""
+Each limit is three times the longest duration seen in runs of more than ten minutes beside builds
+that overloaded the machine's two cores, and at least three seconds, the time that a process may
+have to wait for a CPU there."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 class Bound:
     name: str
     limit: float  # seconds
-    largest: float = 0.0  # that was seen by this run
-    count: int = 0  # how often it was seen
+    largest: float = 0.0  # longest of this run
+    count: int = 0  # measurements of this run
 
     def see(self, seconds: float) -> bool:
-        """Records how long it took; False if that was too long."""
+        """Records a duration; returns False if it exceeds the limit."""
         self.largest = max(self.largest, seconds)
         self.count += 1
         return seconds <= self.limit
@@ -27,24 +27,23 @@ SURVIVORS = Bound("survivors", 4)
 FOLLOWERS = Bound("follower's end", 3)
 # From SIGTERM to the end of a process that has not found its runner yet. Seen: 0.02 s.
 LONE_FOLLOWERS = Bound("follower's end by SIGTERM", 3)
-# From what ends a runner, a request or a signal other than SIGKILL, to its end. Seen: 0.22 s.
+# From a request or a signal other than SIGKILL to the end of the runner. Seen: 0.22 s.
 ENDS = Bound("end by request", 3)
-# What a run, or a resume, takes longer than the undisturbed run. Seen: 1.8 s.
+# Duration of a run or a resume beyond that of the undisturbed run. Seen: 1.8 s.
 RUNS = Bound("run, beyond undisturbed", 6)
-# So for one that strace slows down. Seen: 4.9 s.
+# The same under strace. Seen: 4.9 s.
 TRACED_RUNS = Bound("run under strace, beyond it", 15)
-# So for one whose disk was full. Seen: 3.8 s; and once 58 s, of space that went unnoticed.
+# The same on a full disk. Seen: 3.8 s, and once 58 s, when free space went unnoticed.
 FULL_RUNS = Bound("run on a full disk, beyond it", 12)
-# So for an experiment that waited for the slots of the one beside, from that one's end. Seen:
-# 0.32 s.
+# The same for an experiment that waited for another's slots, from the other's end. Seen: 0.32 s.
 NEIGHBOURS = Bound("neighbour, beyond it", 3)
-# A run that nothing happens to. Seen: 6.0 s.
+# A run without faults. Seen: 6.0 s.
 UNDISTURBED = Bound("undisturbed run", 18)
 # Any other command, from its start to its end. Seen: 3.0 s.
 COMMANDS = Bound("command", 9)
-# The compiling of a model. Seen: 223 s beside a build, 43 s without.
+# Compiling a model. Seen: 223 s beside a build, 43 s without.
 COMPILES = Bound("compiling a model", 670)
-# Reading the whole record of an experiment; what SQLite may wait for a lock. Seen: 0.36 s.
+# Reading the whole record of an experiment, and SQLite's wait for a lock. Seen: 0.36 s.
 READS = Bound("reading the record", 3)
 
 ALL = [

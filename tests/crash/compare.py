@@ -1,6 +1,10 @@
-"""I6: the end is that of the undisturbed run."""
+"""I6: an experiment that was disturbed ends like the undisturbed run.
+
+The metrics are also computed from FaultTrial's formula. That part is written from the documentation
+alone, so that it does not share mistakes with the program."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +13,10 @@ import record
 from configurations import Configuration
 from experiment import Store
 from invariants import Violation, few
-from record import Record
-from schedule import expected_rows
+from record import Key, Record, Value
 
-# What a fault may not change of an experiment and of a trial; times, processes, restarts and the
-# reasons that tell of them it may.
+# Columns of an experiment and of a trial that a fault must not change. It may change times,
+# processes, restarts and reasons.
 _OF_EXPERIMENT = ("state", "progress", "trials", "trials_ended", "best_trial", "best_value",
                   "best_batches")
 _OF_TRIAL = ("request_id", "state", "hparams", "seed", "batches", "rung", "best_value",
@@ -22,7 +25,7 @@ _OF_TRIAL = ("request_id", "state", "hparams", "seed", "batches", "rung", "best_
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment came to."""
+    """Final record of an experiment and the weights of its trials."""
 
     record: Record
     weights: dict[int, dict[str, str]]
@@ -30,13 +33,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Excuses:
-    """What was done to an experiment that its end may show."""
+    """Faults whose effects the end of an experiment may show."""
 
-    # Trials that ended because they were killed by request.
+    # Trials that were killed by request.
     killed: frozenset[int] = frozenset()
-    # Trials were started later than their turn was.
+    # Trials were started out of order.
     is_reordered: bool = False
-    # UUIDs of checkpoints.
+    # UUIDs of damaged checkpoints.
     damaged: frozenset[str] = frozenset()
     # Checkpoints could not be written or deleted for a while.
     lacks_checkpoints: bool = False
@@ -70,7 +73,7 @@ def compare(
     violations = _check_end(configuration, found, without)
     is_sequential = configuration.is_sequential and not (excuses.is_reordered or without)
     if not (is_sequential or configuration.is_plain):
-        return violations  # a search that depends on what came first
+        return violations  # the search depends on the order of events
     expected, now = undisturbed.record, found.record
     if not without:
         violations += _differences(
@@ -95,7 +98,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _Retention:
-    """What a configuration says of the checkpoints that are kept."""
+    """Checkpoint policy of a configuration."""
 
     latest: int
     keeps_all: bool
@@ -121,15 +124,15 @@ class _Retention:
 def _check_kept(
     configuration: Configuration, expected: Record, now: Record, excuses: Excuses
 ) -> list[Violation]:
-    """The checkpoints that are left are of the same batches of the same trials."""
+    """The kept checkpoints are of the same batches of the same trials."""
     retention = _Retention.of(configuration)
     if excuses.killed and retention.best_of_experiment:
-        return []  # those of a killed trial make room for others among the best
+        return []  # those of a killed trial give way to others among the best
     corrupt = [it["uuid"] for it in now.checkpoints if it["state"] == "CORRUPT"]
     wrong = [uuid for uuid in corrupt if uuid not in excuses.damaged]
     violations = []
     if wrong:
-        text = f"checkpoints are CORRUPT that nobody damaged: {few(wrong)}"
+        text = f"checkpoints are CORRUPT that were not damaged: {few(wrong)}"
         violations.append(Violation("I6", text))
     for number in sorted(now.trials.keys() - excuses.killed):
         violations += _check_kept_of(number, retention, expected, now, excuses)
@@ -141,14 +144,14 @@ def _check_kept_of(
 ) -> list[Violation]:
     rows = [it for it in now.checkpoints if it["number"] == number]
     kept = [it["batches"] for it in rows if it["state"] == "COMPLETED"]
-    # What was damaged is not left; what there was no room for was not made.
+    # A damaged checkpoint is not kept; one that did not fit on the disk was not made.
     damaged = {it["batches"] for it in rows if it["uuid"] in excuses.damaged}
     made = {it["batches"] for it in rows if it["uuid"] not in excuses.damaged}
     made_undisturbed = _batches(expected, number)
     kept_undisturbed = _batches(expected, number, state="COMPLETED")
     found, twice = set(kept), sorted(it for it in set(kept) if kept.count(it) > 1)
-    # A run that is stopped, or whose runner dies, makes a checkpoint where it is. That one counts
-    # among the latest, and may take the place of one that the undisturbed run kept.
+    # A trial that is stopped, or whose runner dies, saves an extra checkpoint. It counts among the
+    # latest, and may displace one that the undisturbed run kept.
     of_stops = retention.latest_of(made) - made_undisturbed
     displaced = retention.latest_of(made_undisturbed) if of_stops else set()
     missing = kept_undisturbed - displaced - found - damaged
@@ -164,7 +167,7 @@ def _check_kept_of(
 
 
 def _batches(record: Record, number: int, state: str = "") -> set[int]:
-    """Of the checkpoints of a trial."""
+    """Returns the batches of a trial's checkpoints."""
     return {
         it["batches"] for it in record.checkpoints
         if it["number"] == number and state in ("", it["state"])
@@ -176,7 +179,7 @@ def _by_key(weights: dict[int, dict[str, str]]) -> dict[tuple[int, str], str]:
 
 
 def _of_others(rows: Mapping[Any, Any], without: frozenset[int]) -> dict[Any, Any]:
-    """Rows whose key begins with the number of a trial."""
+    """Returns the rows of other trials; keys begin with the number of a trial."""
     return {key: value for key, value in rows.items() if key[0] not in without}
 
 
@@ -192,7 +195,7 @@ def _trials(now: Record, without: frozenset[int]) -> dict[tuple[int, str], Any]:
 def _check_end(
     configuration: Configuration, found: Outcome, without: frozenset[int]
 ) -> list[Violation]:
-    """What holds at every end, also of a search that depends on the moment."""
+    """Checks that apply to every end, even of a search that depends on timing."""
     now = found.record
     violations = []
     unfinished = [n for n, trial in now.trials.items() if trial["state"] not in record.FINAL]
@@ -207,13 +210,94 @@ def _check_end(
 
 
 def _check_batches(now: Record, without: frozenset[int]) -> list[Violation]:
-    """A trial has come as far as its metrics."""
+    """A trial has as many batches as its metrics."""
     farthest = {key[0]: 0 for key in now.metrics}
     for number, _, batches, _ in now.metrics:
         farthest[number] = max(farthest[number], batches)
     return [
-        Violation("I6", f"trial {number} has {now.trials[number]['batches']} batches, and metrics "
+        Violation("I6", f"trial {number} has {now.trials[number]['batches']} batches, but metrics "
                         f"of batch {batches}")
         for number, batches in farthest.items()
         if number not in without and now.trials[number]["batches"] < batches
     ]
+
+
+def _loss(hparams: dict[str, Any], step: int) -> float:
+    if step == hparams.get("nan_at", -1):
+        return math.nan
+    if step == hparams.get("inf_at", -1):
+        return math.inf
+    x = hparams.get("x", 0.0)
+    return (x - 0.3) * (x - 0.3) + 1 / (1 + step / 100)
+
+
+def _value(number: float) -> Value:
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return number
+
+
+def _mean(numbers: list[float]) -> float:
+    total = 0.0
+    for number in numbers:  # not `sum`: the trainer adds in this order
+        total += number
+    return total / len(numbers)
+
+
+def last_batch(hparams: dict[str, Any]) -> int:
+    """Returns the number of batches after which a trial always fails, or 0."""
+    faults = [hparams.get(name, -1) for name in ("crash_at", "abort_at", "invalid_hp_at")]
+    always = [at - 1 for at in faults if at >= 1 and not hparams.get("once", True)]
+    return min(always, default=0)
+
+
+def operation_ends(record: Record) -> dict[int, list[int]]:
+    """Returns the batches at which each trial, by number, completed its operations."""
+    ends: dict[int, list[int]] = {number: [] for number in record.trials}
+    for text, _ in record.events:
+        event = json.loads(text)
+        if event["event"] == "validation_completed":
+            number = event["trial"] + 1  # the searcher counts from 0
+            ends[number].append(min(event["length"], record.trials[number]["batches"]))
+    return ends
+
+
+def expected_rows(configuration: Configuration, record: Record) -> dict[Key, Value]:
+    """Returns all metric rows of ended trials."""
+    rows: dict[Key, Value] = {}
+    ends = operation_ends(record)
+    for number, trial in record.trials.items():
+        hparams = json.loads(trial["hparams"])
+        is_failed = trial["state"] == "ERROR"
+        last = last_batch(hparams) if is_failed else trial["batches"]
+        rows |= _rows_of(configuration, number, hparams, ends[number], last)
+    return rows
+
+
+def _rows_of(
+    configuration: Configuration,
+    number: int,
+    hparams: dict[str, Any],
+    ends: list[int],
+    last: int,
+) -> dict[Key, Value]:
+    rows: dict[Key, Value] = {}
+    since: list[int] = []  # the steps since the last report
+    period = configuration.validation_period
+    for batches in range(0, last + 1):
+        is_end = batches in ends
+        if batches > 0:
+            since.append(batches)
+        if since and (is_end or batches % configuration.scheduling_unit == 0):
+            losses = [_loss(hparams, step) for step in since]
+            rows[number, "training", batches, "loss"] = _value(_mean(losses))
+            rows[number, "training", batches, "acc"] = _value(_mean([1 - it for it in losses]))
+            since = []
+        is_due = period > 0 and batches > 0 and batches % period == 0
+        if is_end or is_due or (batches == 0 and configuration.initial_validation):
+            loss = _loss(hparams, batches)
+            rows[number, "validation", batches, "loss"] = _value(loss)
+            rows[number, "validation", batches, "acc"] = _value(1 - loss)
+    return rows

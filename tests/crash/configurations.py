@@ -1,4 +1,4 @@
-"""The experiments that are disturbed. A new one is a function and its row in CONFIGURATIONS."""
+"""Experiments of the crash test. A new one is a function and its row in CONFIGURATIONS."""
 
 import json
 from collections.abc import Callable
@@ -12,33 +12,33 @@ from typing import Any
 class Configuration:
     name: str
     yaml: str
-    # How many trials run at a time.
+    # Maximum number of concurrent trials.
     at_once: int
     scheduling_unit: int
     validation_period: int
     checkpoint_period: int
     initial_validation: bool
-    # No trial depends on another one: the end is the same whatever comes first.
+    # No trial depends on another one, so the end is the same for every order of events.
     is_plain: bool
-    # Whether trials fail again and again. Each start waits longer than the one before, others have
-    # the slot meanwhile, and a resume waits from the beginning: the order is one of time.
+    # Trials fail repeatedly. Each restart waits longer than the one before, others use the slot
+    # meanwhile, and a resume resets the wait, so that the order depends on timing.
     has_restarts: bool = False
-    # Whether the best checkpoint of each trial is made and kept.
+    # The best checkpoint of each trial is saved and kept.
     keeps_best: bool = True
-    # Whether the metrics are those of FaultTrial's formula.
+    # The metrics follow FaultTrial's formula.
     has_formula: bool = True
-    # The files of its context, where it has one.
+    # Files of its context, if any.
     context: dict[str, str] = field(default_factory=dict)
-    # Whether its context is what `dtrain init` writes, to be compiled.
+    # Its context is written by `dtrain init` and compiled.
     is_own_model: bool = False
-    # Processes that train together, by RANK and WORLD_SIZE.
+    # Number of processes in distributed training, by RANK and WORLD_SIZE.
     processes: int = 1
-    # A tool of tools.py.
+    # Tool of tools.py that it needs.
     needs: str = ""
 
     @property
     def is_sequential(self) -> bool:
-        """Then even the events of the searcher come in one order."""
+        """True if even the events of the searcher have only one order."""
         return self.at_once == 1 and not self.has_restarts
 
     @property
@@ -46,8 +46,8 @@ class Configuration:
         return "program_trial.py" in self.context
 
 
-# Faults within the trial, beside those from outside. What changes a trial's end must not
-# depend on which of its processes it is, hence `once: false` there.
+# Faults inside trials, in addition to those from outside. A fault that changes a trial's end must
+# not depend on the number of its run, hence `once: false`.
 _INNER: list[dict[str, Any]] = [
     {"crash_at": 13},
     {"abort_at": 9},
@@ -62,7 +62,7 @@ _INNER_OF_SEARCH: list[dict[str, Any]] = [
 ]
 
 
-# What of these the program has.
+# Those that the program supports.
 _INNER_OF_PROGRAM: list[dict[str, Any]] = [
     {"crash_at": 13},
     {"spawn_daemon": True, "once": False},
@@ -129,7 +129,7 @@ def _adaptive(rng: Random) -> Searcher:
     }
 
 
-# Each with how many trials may run at a time.
+# Searchers with the possible numbers of concurrent trials.
 _SEARCHERS: dict[str, tuple[Callable[[Random], Searcher], list[int]]] = {
     "single": (_single, [1]),
     "random": (_random, [1, 2, 3]),
@@ -142,7 +142,7 @@ _PLAIN = ("single", "random", "grid")
 
 
 def _search(name: str, rng: Random, inner: list[dict[str, Any]], ranks: int = 1) -> Configuration:
-    """Of FaultTrials. `inner` are faults within, of which a few experiments have one."""
+    """Returns a search over FaultTrials. Some have one of the `inner` faults."""
     make, slots = _SEARCHERS[name]
     searcher, at_once = make(rng), rng.choice(slots)
     hyperparameters = _hyperparameters(name == "grid", rng)
@@ -166,7 +166,7 @@ def _search(name: str, rng: Random, inner: list[dict[str, Any]], ranks: int = 1)
             "save_trial_best": rng.choice([0, 1]),
             "save_trial_latest": rng.choice([1, 1, 2]),
         },
-        # More than a round kills, so that no trial fails for what was done to it.
+        # More than a round kills, so that no trial fails because of faults.
         "max_restarts": rng.choice([4, 5]),
         "reproducibility": {"experiment_seed": rng.randrange(1000)},
         "resources": {"slots": f"cpu:{at_once * ranks}", "slots_per_trial": ranks},
@@ -192,7 +192,7 @@ def _keeps_best(document: dict[str, Any]) -> bool:
 
 
 def _changed(configuration: Configuration, kind: str, **changes: Any) -> Configuration:
-    """With other values for top-level keys of its YAML."""
+    """Returns the configuration with other values of top-level keys in its YAML."""
     document = json.loads(configuration.yaml) | changes
     name = f"{kind}-{configuration.name}"
     return replace(configuration, name=name, yaml=json.dumps(document, indent=1))
@@ -204,18 +204,18 @@ def fault_trial(name: str) -> Callable[[Random], Configuration]:
 
 
 def program(rng: Random) -> Configuration:
-    """Trials that are processes of a program, from the experiment's copy of its files."""
+    """Trials are processes of a program in the experiment's copy of its files."""
     name = rng.choice(["single", "random", "grid", "promotion", "stopping"])
     found = _search(name, rng, _INNER_OF_PROGRAM)
     source = Path(__file__).with_name("program_trial.py").read_text(encoding="utf-8")
-    # Enough files that the making of the copy takes a moment.
+    # Enough files that copying takes a moment.
     others = {f"data/{number}.txt": f"{number}\n" * 500 for number in range(40)}
     found = _changed(found, "program", entrypoint="python3 program_trial.py")
     return replace(found, context={"program_trial.py": source} | others)
 
 
 def ranks(rng: Random) -> Configuration:
-    """Trials of two processes each, which exchange gradients."""
+    """Trials have two processes each, which exchange gradients."""
     if rng.random() < 0.3:
         found = digits(rng)
         return _changed(found, "ranks", resources={"slots": "cpu:2", "slots_per_trial": 2})
@@ -225,21 +225,21 @@ def ranks(rng: Random) -> Configuration:
 
 
 def processes(rng: Random) -> Configuration:
-    """Two processes of dtrain, told apart by RANK, with one rank of each trial each."""
+    """Two dtrain processes with different RANK, each with one rank of every trial."""
     name = rng.choice(["single", "random", "promotion"])
     found = _search(name, rng, [])
     searcher = json.loads(found.yaml)["searcher"]
     if name != "single":
         searcher["max_concurrent_trials"] = 1
-    # All slots of the machine, for both processes of two experiments: they take a trial's slots one
-    # after the other.
+    # Enough slots for both processes of two experiments, which take a trial's slots one after the
+    # other.
     resources = {"slots": "cpu:4", "slots_per_trial": 1}
     found = _changed(found, "processes", searcher=searcher, resources=resources)
     return replace(found, name=f"processes-{name}-1", at_once=1, processes=2)
 
 
 def own_model(rng: Random) -> Configuration:
-    """What `dtrain init` writes, compiled once and found in the cache afterwards."""
+    """A model of `dtrain init`, compiled once and then found in the cache."""
     name = rng.choice(["single", "random"])
     period = rng.choice([100, 150])
     searcher: Searcher = {"name": name, "metric": "val_accuracy", "smaller_is_better": False}
@@ -279,7 +279,7 @@ def own_model(rng: Random) -> Configuration:
 
 
 def digits(rng: Random) -> Configuration:
-    """A net that really learns: its weights, momenta and order of data must go on, too."""
+    """A real network, whose weights, momenta and order of data must be restored, too."""
     period = rng.choice([10, 15])
     document = {
         "name": "digits",
@@ -319,7 +319,7 @@ def digits(rng: Random) -> Configuration:
 
 
 def sweep_search() -> Configuration:
-    """As short as can be with all that happens: two trials, two checkpoints each, one slot."""
+    """A minimal search: two trials, two checkpoints each, one slot."""
     document = {
         "name": "sweep",
         "entrypoint": "builtin:FaultTrial",
@@ -343,7 +343,7 @@ def sweep_search() -> Configuration:
     )
 
 
-# Each with how often it is drawn.
+# Configurations with their relative frequencies.
 CONFIGURATIONS: list[tuple[Callable[[Random], Configuration], int]] = [
     (fault_trial("single"), 2),
     (fault_trial("random"), 2),
@@ -360,7 +360,8 @@ CONFIGURATIONS: list[tuple[Callable[[Random], Configuration], int]] = [
 
 
 def draw(seed: int, number: int, rng: Random) -> Configuration:
-    """In an order of chance, but each as often as it says: also a short run has all of them."""
+    """Returns the configuration of a round. The order is random, but each occurs with its
+    frequency, so that even a short run has all of them."""
     makers = [make for make, often in CONFIGURATIONS for _ in range(often)]
     Random(f"{seed}-order-{number // len(makers)}").shuffle(makers)
     return makers[number % len(makers)](rng)

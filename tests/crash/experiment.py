@@ -1,4 +1,4 @@
-"""One store and the commands that are run on it, as a user would run them."""
+"""A store, and commands that run on it as a user runs them."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended. `code` is negative for a signal, None if it did not end in time."""
+    """Result of a command. `code` is negative for a signal, None if it did not end in time."""
 
     words: tuple[str, ...]
     code: int | None
@@ -35,7 +35,7 @@ class Result:
 
 @dataclass
 class Runner:
-    """A `create` or `resume` in the foreground, whose output goes to files."""
+    """A `create` or `resume` in the foreground with its output in files."""
 
     process: subprocess.Popen[bytes]
     words: tuple[str, ...]
@@ -49,16 +49,16 @@ class Runner:
     ended: float = 0.0  # as `started`, by the monotonic clock
     code: int | None = None
     peak_kib: int = 0
-    # Where several train together: the others, by RANK, and how one is started again.
+    # In distributed training: the other processes by RANK, and a function that restarts one.
     followers: dict[int, "Runner"] = field(default_factory=dict)
     follow: Callable[[int], "Runner"] | None = None
-    # What is wrong with the lines of --jsonl, by their schemas.
+    # Lines of --jsonl that violate their schemas.
     undocumented: list[str] = field(default_factory=list)
     _events: list[Event] = field(default_factory=list)
     _read: int = 0
 
     def events(self) -> list[Event]:
-        """The lines that are whole: what was acknowledged to whoever reads along."""
+        """Returns the complete lines, which a reader may rely on."""
         if self.is_quiet:
             return []
         with open(self.out, "rb") as file:
@@ -87,11 +87,11 @@ class Runner:
 
     @property
     def age(self) -> float:
-        """Seconds since its start, until its end."""
+        """Seconds from its start to its end or to now."""
         return (self.ended or time.monotonic()) - self.started
 
     def wait(self, limit: float = bounds.COMMANDS.limit) -> int | None:
-        """The exit code, or None if it did not end in time."""
+        """Returns the exit code, or None if it did not end in time."""
         deadline = time.monotonic() + limit
         while self.poll() is None:
             if time.monotonic() > deadline:
@@ -105,7 +105,7 @@ class Runner:
         return Result(self.words, self.code, out, err, self.age)
 
     def pid(self) -> int | None:
-        """Of dtrain itself, which is a child of strace where it is traced."""
+        """Returns the process ID of dtrain, which is a child of strace if it is traced."""
         if self.poll() is not None:
             return None
         if not self.is_traced:
@@ -116,7 +116,7 @@ class Runner:
         return None
 
     def trials(self) -> list[int]:
-        """The processes of the trials that have started and live: of all ranks, and programs."""
+        """Returns the live processes of trials: those of all ranks, and programs."""
         host = self._host()
         own = [it for it in self._children() if it != host]
         hosts = {it.pid for it in own}
@@ -129,13 +129,13 @@ class Runner:
         return host.pid if host else None
 
     def _host(self) -> processes.Process | None:
-        """The trial host is there before the trials, and is none of them."""
+        """Returns the trial host, the oldest child that is not a trial."""
         started = {line["pid"] for line in self.events() if line["event"] == "trial_started"}
         others = [process for process in self._children() if process.pid not in started]
         return others[0] if others else None
 
     def _children(self) -> list[processes.Process]:
-        """Oldest first."""
+        """Returns the hosts and trials among the runner's children, oldest first."""
         pid = self.pid()
         return [
             process
@@ -145,7 +145,7 @@ class Runner:
 
 
 class Store:
-    """A store in a directory of its own, with slots that nobody else uses."""
+    """A store with its own directory and its own slots."""
 
     def __init__(self, dtrain: Path, home: Path, cache: Path) -> None:
         self.dtrain = dtrain
@@ -153,9 +153,9 @@ class Store:
         self.root = home / "disk" / "store"
         self.mark = uuid.uuid4().hex
         self._runs = 0
-        # What is wrong with the JSON that it printed, by docs/schemas.
+        # Printed JSON that violates docs/schemas.
         self.undocumented: list[str] = []
-        # The words that make an experiment, and how many processes run it.
+        # Command that creates the experiment, and the number of processes that run it.
         self.creation: tuple[str, ...] = ("create", str(home / "experiment.yaml"))
         self.processes = 1
         (home / "disk").mkdir(parents=True)
@@ -174,7 +174,7 @@ class Store:
         return sorted(self.root.glob("experiments/1/trials/*"))
 
     def prepare(self, configuration: Configuration) -> None:
-        """Writes what `creation` reads."""
+        """Writes the files that `creation` reads."""
         path = self.home / "experiment.yaml"
         path.write_text(configuration.yaml, encoding="utf-8")
         self.processes = configuration.processes
@@ -212,7 +212,7 @@ class Store:
         return Result(words, done.returncode, out, err, seconds)
 
     def facts(self, *words: str) -> Any:
-        """What a command with --json says; None where it fails."""
+        """Returns the document that a command prints with --json, or None if it fails."""
         result = self.command(*words, "--json")
         return schemas.parse(result.out) if result.code == 0 else None
 
@@ -223,7 +223,7 @@ class Store:
         variables: dict[str, str] | None = None,
         quiet: bool = False,
     ) -> Runner:
-        """A `create` or `resume`, with all its processes."""
+        """Starts a `create` or `resume` with all its processes."""
         if self.processes == 1:
             return self._start(*words, wrapper=wrapper, variables=variables or {}, quiet=quiet)
         place = {
@@ -233,7 +233,7 @@ class Store:
         }
 
         def follow(rank: int) -> Runner:
-            # It says whether it has met the runner, to people alone.
+            # Only the output for people reports whether it has found its runner.
             variables = place | {"RANK": str(rank)}
             return self._start(*self.creation, variables=variables, quiet=True, flags=())
 
@@ -244,7 +244,7 @@ class Store:
         return runner
 
     def start_alone(self, *words: str) -> Runner:
-        """A command that others may have to be killed in."""
+        """Starts a command that a fault may kill."""
         return self._start(*words, variables={}, quiet=True)
 
     def _start(
@@ -278,6 +278,6 @@ class Store:
 
 
 def _free_port() -> int:
-    """Free now, and most likely in a moment."""
+    """Returns a port that is free now and most likely stays so for a moment."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

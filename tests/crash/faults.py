@@ -1,11 +1,16 @@
-"""The faults. A new one is a function and its row in FAULTS (or in the table of its file)."""
+"""Faults of processes and of stored files, and the deck that deals all faults.
+
+A new fault is a function and its row in a table: PROCESS_FAULTS, DAMAGE_FAULTS, or the table of one
+of the files faults_*.py."""
 
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import processes
 import tools
@@ -19,37 +24,36 @@ KILLED = -9
 @dataclass(frozen=True)
 class Fault:
     name: str
-    # How the runner may end because of it, beside how it ends undisturbed.
+    # Exit codes of the runner that it may cause, besides that of the undisturbed run.
     exits: frozenset[int] = frozenset()
-    # Acts at the drawn moment; False if there was nothing to act on.
+    # Acts at the chosen moment; returns False if there was nothing to act on.
     strike: Callable[[Scene], bool] | None = None
     # Starts the runner differently.
     launch: Callable[[Scene], Launch] | None = None
-    # Looks, when the runner has ended, whether it was made by `launch`.
+    # Reports after the runner's end whether `launch` made the fault.
     was_made: Callable[[Scene], bool] | None = None
-    # Acts while nobody runs what is unfinished, before the next resume.
+    # Acts on an unfinished experiment without a runner, before the next resume.
     between: Callable[[Scene], bool] | None = None
-    # Acts on an experiment that has come to its end, and was compared.
+    # Acts on an experiment that has ended and was compared.
     after: Callable[[Scene], bool] | None = None
-    # When to strike; without one it is drawn.
+    # When to strike; random if None.
     moment: Moment | None = None
-    # Which experiments it can be made in.
+    # True for configurations that it applies to.
     suits: Callable[[Configuration], bool] = lambda _: True
-    # A tool of tools.py.
+    # Tool of tools.py that it needs.
     needs: str = ""
-    # Runner and host die at one moment: nobody is left who knows what trials have set loose. The
-    # trials end by themselves, and the daemons stay, which docs/reliability.md accepts.
+    # Runner and host die at the same moment, so no process is left that knows trials' daemons. The
+    # trials end by themselves; the daemons stay, which docs/reliability.md accepts.
     spares_daemons: bool = False
-    # The directory of a trial cannot be made: it is started again later than its turn was, and
-    # others come first meanwhile.
+    # The directory of a trial cannot be created: the trial is started again later, after others
+    # that would have followed it.
     restarts_trials: bool = False
-    # A checkpoint may not be written, which is a warning in the trial's log and no error, or not be
-    # deleted.
+    # A checkpoint may be missing, which is only a warning in the trial's log, or not be deleted.
     spoils_checkpoints: bool = False
-    # Takes the runner's words away, since writing them is what fails: they cannot be judged. Only
-    # tests/crash/sweep makes such a fault.
+    # Makes the runner's output fail, which therefore cannot be checked. Only tests/crash/sweep
+    # makes such a fault.
     is_mute: bool = False
-    # The experiment ends with it: nothing is resumed.
+    # Ends the experiment, so that nothing can be resumed.
     is_final: bool = False
 
 
@@ -77,7 +81,7 @@ def kill_trial(scene: Scene) -> bool:
 
 
 def kill_trials(scene: Scene) -> bool:
-    """Two, or one twice, once in a round: a trial is to have restarts left."""
+    """Kills two trials, or one twice, once per round, so that trials have restarts left."""
     was_made = kill_trial(scene)
     if scene.killed_twice:
         return was_made
@@ -87,7 +91,7 @@ def kill_trials(scene: Scene) -> bool:
 
 
 def kill_follower(scene: Scene) -> bool:
-    """Another of the processes that train together; its command is started again."""
+    """Kills another process of distributed training and starts its command again."""
     runner = scene.runner
     if runner is None or runner.follow is None or not scene.alive:
         return False
@@ -115,7 +119,7 @@ def kill_runner_and_host(scene: Scene) -> bool:
 
 
 def power_cut(scene: Scene) -> bool:
-    """Everything at once, in any order; what is stopped first cannot react to the others."""
+    """Kills all processes in any order. They are stopped first, so that none can react."""
     victims: list[processes.Process] = []
     while len(found := processes.living(scene.store.mark)) > len(victims):
         victims = found
@@ -144,7 +148,7 @@ def stop_runner(scene: Scene) -> bool:
 
 
 def stop_runner_then_kill(scene: Scene) -> bool:
-    """Trials run on, unheard, until their runner dies."""
+    """Kills a stopped runner, whose trials have continued without being read."""
     if not _signal_runner(scene, signal.SIGSTOP):
         return False
     time.sleep(scene.rng.uniform(0.1, 1))
@@ -160,7 +164,7 @@ def stop_trial(scene: Scene) -> bool:
 
 
 def stop_trial_then_kill_runner(scene: Scene) -> bool:
-    """Who cannot move is not to outlive its runner either."""
+    """Kills the runner of a stopped trial, which must not outlive it."""
     trial = _some_trial(scene)
     if trial is None or not processes.signal(trial, signal.SIGSTOP):
         return False
@@ -168,7 +172,7 @@ def stop_trial_then_kill_runner(scene: Scene) -> bool:
 
 
 def starts_under_another_clock(scene: Scene) -> Launch:
-    """The clock on the wall jumps by a day, a year or past 2038, from one runner to the next."""
+    """Shifts the wall clock of one runner by up to 13 years, past 2038."""
     shift = scene.rng.choice(["-1d", "+1d", "-3600s", "+365d", "+13y"])
     variables = {
         "LD_PRELOAD": tools.faketime_library(),
@@ -204,7 +208,7 @@ def damage(change: Callable[[Scene, Path], None]) -> Callable[[Scene], bool]:
 
 
 def _some_file(scene: Scene, directory: Path) -> Path:
-    """One that has something to lose."""
+    """Returns a file that is not empty."""
     paths = [path for path in files_in(directory).values() if path.stat().st_size > 0]
     return scene.rng.choice(paths)
 
@@ -226,7 +230,7 @@ def _zero_block(scene: Scene, directory: Path) -> None:
     content = bytearray(path.read_bytes())
     start = scene.rng.randrange(len(content))
     end = min(start + 4096, len(content))
-    while not any(content[start:end]):  # there must be something to lose
+    while not any(content[start:end]):  # only blocks with content can lose it
         start //= 2
     content[start:end] = bytes(end - start)
     path.write_bytes(content)
@@ -250,7 +254,7 @@ PROCESS_FAULTS = [
         "kill runner and host", frozenset({KILLED}), kill_runner_and_host, spares_daemons=True
     ),
     Fault("power cut", frozenset({KILLED}), power_cut),
-    # In its first and last moments there is nothing to stop: a signal just ends the program.
+    # In its first and last moments no trial runs, and a signal just ends the program.
     Fault("SIGINT", frozenset({130, -2}), _once(signal.SIGINT)),
     Fault("SIGTERM", frozenset({143, -15}), _once(signal.SIGTERM)),
     Fault("SIGHUP", frozenset({129, -1}), _once(signal.SIGHUP)),
@@ -275,3 +279,53 @@ DAMAGE_FAULTS = [
     Fault("checkpoint: file missing", between=damage(_remove_file)),
     Fault("checkpoint: missing", between=damage(_remove_directory)),
 ]
+
+# Number of faults that are dealt before one that was dealt but missed.
+_CARDS_BEFORE_A_MISSED_ONE = 3
+# A run of this duration fails if a fault was never made.
+MINUTES_FOR_ALL = 60
+
+
+class Deck:
+    """Deals faults like cards: each fault that suits is made once before any is made twice."""
+
+    def __init__(self, faults: Sequence[Fault], rng: Random) -> None:
+        self._faults = list(faults)
+        self._rng = rng
+        self._cards: list[Fault] = []
+
+    def deal(self, configuration: Configuration, count: int) -> list[Fault]:
+        """Takes the uppermost cards that suit; returns nothing if no fault does. The others keep
+        their places, so that they come first in the next round that they suit."""
+        if not any(fault.suits(configuration) for fault in self._faults):
+            return []
+        return [self._take_one(configuration) for _ in range(count)]
+
+    def put_back(self, fault: Fault) -> None:
+        """Returns a card to the deck that was dealt but not made."""
+        self._cards.insert(_CARDS_BEFORE_A_MISSED_ONE, fault)
+
+    def _take_one(self, configuration: Configuration) -> Fault:
+        place = self._find(configuration)
+        if place is None:
+            again = list(self._faults)
+            self._rng.shuffle(again)
+            self._cards += again
+            place = self._find(configuration)
+        assert place is not None
+        return self._cards.pop(place)
+
+    def _find(self, configuration: Configuration) -> int | None:
+        suiting = (i for i, fault in enumerate(self._cards) if fault.suits(configuration))
+        return next(suiting, None)
+
+
+def never_made(possible: set[str], made: Counter[str]) -> list[str]:
+    return sorted(name for name in possible if not made[name])
+
+
+def fail_if_never_made(never: list[str], minutes: float) -> list[str]:
+    """Returns the failures of a run of this duration."""
+    if not never or minutes < MINUTES_FOR_ALL:
+        return []
+    return [f"{len(never)} faults were not made in {minutes:.0f} min"]

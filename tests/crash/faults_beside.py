@@ -1,4 +1,4 @@
-"""Other processes on the same store: requests, readers, second runners."""
+"""Faults by other processes on the same store: requests, readers, second runners."""
 
 import signal
 import sqlite3
@@ -38,18 +38,18 @@ def kill_one_trial(scene: Scene) -> bool:
     if not open_trials:
         return False
     number = scene.rng.choice(open_trials)
-    scene.canceled.add(number)  # whether it is in time or not
+    scene.canceled.add(number)  # even if it comes too late
     return scene.call("kill", f"1.{number}", codes={0, 1}).code == 0
 
 
 def resume_beside(scene: Scene) -> bool:
-    """A second runner of the same experiment is refused at once, and told who has it."""
+    """Starts a second runner, which must be refused at once and name the first one."""
     pid = scene.runner.pid() if scene.runner else None
     if record.read(scene.store) is None or pid is None:
         return False
     result = scene.store.command("resume", "1")
     if not scene.alive or "COMPLETED already" in result.err:
-        return False  # it ended just then, and the second one may have gone on or not
+        return False  # the first one just ended, so the second one may have resumed or not
     if result.code != 5 or str(pid) not in result.err:
         text = f"a second runner beside process {pid}: {result}"
         scene.violations.append(Violation("D8", text))
@@ -57,7 +57,7 @@ def resume_beside(scene: Scene) -> bool:
 
 
 def create_beside(scene: Scene) -> bool:
-    """Another experiment of the same kind, on the same store and slots."""
+    """Starts another experiment of the same kind on the same store and slots."""
     if not scene.store.database.exists():
         return False
     scene.beside.append(scene.store.start(*scene.store.creation))
@@ -65,7 +65,7 @@ def create_beside(scene: Scene) -> bool:
 
 
 def create_beside_and_kill(scene: Scene) -> bool:
-    """The other experiment goes on, whatever its neighbour left behind."""
+    """Leaves the other experiment running, whatever its neighbour left behind."""
     pid = scene.runner.pid() if scene.runner else None
     if pid is None or not create_beside(scene):
         return False
@@ -112,7 +112,7 @@ def backup(scene: Scene) -> bool:
 
 
 def stuck_reader(scene: Scene) -> bool:
-    """Keeps the write-ahead log from being taken back for a while."""
+    """Keeps SQLite from checkpointing the write-ahead log for a while."""
     if record.read(scene.store) is None:
         return False
     seconds = scene.rng.uniform(0.5, 3)
@@ -130,7 +130,7 @@ def stuck_reader(scene: Scene) -> bool:
 
 
 def held_write_lock(scene: Scene) -> bool:
-    """Another writer of the store that is slow: the runner waits, and loses nothing."""
+    """Holds the write lock: the runner must wait and lose nothing."""
     import fcntl
 
     path = scene.store.root / "dtrain.db.lock"
@@ -149,9 +149,9 @@ BESIDE_FAULTS = [
     Fault("pause", frozenset({75}), pause),
     Fault("cancel", frozenset({1}), cancel, is_final=True),
     Fault("kill", frozenset({1}), kill, is_final=True),
-    # Where it was the only one, that ends the experiment.
+    # Ends the experiment if this was its only trial.
     Fault("kill one trial", frozenset({1}), kill_one_trial),
-    # One that comes before the first has its lock takes it.
+    # A second runner that is faster than the first takes its lock.
     Fault("second resume", frozenset({5}), resume_beside),
     Fault("second create", strike=create_beside),
     Fault("second create, kill runner", frozenset({KILLED}), create_beside_and_kill),

@@ -1,4 +1,4 @@
-"""Commands that are killed in the middle: what they leave is whole, or nothing."""
+"""Faults by commands that are killed halfway: their results must be complete or absent."""
 
 import shutil
 import sqlite3
@@ -21,9 +21,9 @@ from invariants import (
 )
 from scene import Scene
 
-# How long those take at most that only read and copy; one in four lives to its end.
+# Maximum duration of commands that only read and copy; one in four is not killed.
 _SHORT = 0.06
-# What can be begun again from: a trial that failed by itself may do so once more.
+# States of trials to continue from; a trial that failed by itself may do so again.
 _GOOD = ("COMPLETED", "STOPPED", "PAUSED", "RUNNING")
 
 
@@ -40,7 +40,8 @@ def _begin_and_kill(scene: Scene, *words: str, most: float) -> Runner:
 def _begin_experiment_and_kill(
     scene: Scene, words: tuple[str, ...], most: float, codes: set[int]
 ) -> None:
-    """What it has recorded by then comes to its end later, see end_what_was_begun."""
+    """Begins an experiment and kills its command. If the experiment is recorded, it is resumed
+    later, see end_what_was_begun."""
     before = _experiments(scene.store).keys()
     command = _begin_and_kill(scene, *words, most=most)
     _check_code(scene, command, codes)
@@ -49,7 +50,7 @@ def _begin_experiment_and_kill(
 
 
 def _experiments(store: Store) -> dict[int, str]:
-    """The states of all, by their numbers."""
+    """Returns the states of all experiments by ID."""
     with record.connection(store) as database:
         rows = database.execute("SELECT id, state FROM experiments")
         return {row["id"]: row["state"] for row in rows}
@@ -71,8 +72,8 @@ def _some_checkpoint(scene: Scene) -> str | None:
 
 
 def create_and_kill(scene: Scene) -> bool:
-    """Another experiment, killed while its files are copied, it is recorded, or its trials run. If
-    it is recorded, it comes to its end as any other."""
+    """Creates another experiment and kills it while its files are copied, it is recorded, or its
+    trials run. Once it is recorded, it must be able to end like any other."""
     if record.read(scene.store) is None:
         return False
     most = 0.1 if scene.rng.random() < 0.7 else scene.seconds
@@ -85,14 +86,14 @@ def continue_and_kill(scene: Scene) -> bool:
     if uuid is None:
         return False
     most = 0.1 if scene.rng.random() < 0.5 else scene.seconds
-    # The checkpoint may be deleted meanwhile, as its policy has it.
+    # The checkpoint policy may have deleted the checkpoint.
     codes = {0, 1} | ({3} if scene.alive else set())
     _begin_experiment_and_kill(scene, ("continue", uuid), most, codes)
     return True
 
 
 def reproduce_and_kill(scene: Scene) -> bool:
-    """The same trial once more is the same, whatever happened to either."""
+    """Reproduces a trial, which must give the same results whatever happened to either run."""
     now = record.read(scene.store)
     numbers = [
         number for number, trial in (now.trials.items() if now else [])
@@ -106,11 +107,11 @@ def reproduce_and_kill(scene: Scene) -> bool:
 
 
 def delete_and_kill(scene: Scene) -> bool:
-    """The record goes first: as long as it is there, all is there."""
+    """Deletes the experiment. The record must go first: as long as it exists, so do all files."""
     command = _begin_and_kill(scene, "delete", "1", "--yes", most=_SHORT)
     _check_code(scene, command, {0})
     if command.code == 0 and record.read(scene.store) is not None:
-        scene.violate("I8", f"{command.result()}, and the experiment is there")
+        scene.violate("I8", f"{command.result()}, but the experiment still exists")
     return True
 
 
@@ -129,7 +130,8 @@ def _check_copy(scene: Scene, path: Path) -> None:
 
 
 def backup_and_kill(scene: Scene) -> bool:
-    """A file of that name is a whole one; one that was not finished is in nobody's way."""
+    """Backs up the store. A backup under its name must be complete, and an unfinished one must not
+    prevent another."""
     if not scene.store.database.exists():
         return False
     path = scene.fresh("backup")
@@ -142,7 +144,7 @@ def backup_and_kill(scene: Scene) -> bool:
 
 
 def restore(scene: Scene) -> bool:
-    """A backup, with a copy of the directory beside it, is a store that goes on to the same end."""
+    """Restores a backup and a copy of the experiments, which must resume to the same end."""
     if record.read(scene.store) is None:
         return False
     home = scene.fresh("restored")
@@ -189,7 +191,7 @@ def _tree(path: Path) -> dict[str, str]:
 
 
 def _export_and_kill(scene: Scene, words: Callable[[Path], tuple[str, ...]]) -> None:
-    """What bears the name is all that an undisturbed export makes."""
+    """Exports something. A result under its name must equal an undisturbed export."""
     path, whole = scene.fresh("export"), scene.fresh("export")
     command = _begin_and_kill(scene, *words(path), most=_SHORT)
     _check_code(scene, command, {0, 3} if scene.alive else {0})
@@ -197,7 +199,8 @@ def _export_and_kill(scene: Scene, words: Callable[[Path], tuple[str, ...]]) -> 
         return
     if scene.call(*words(whole), codes={0, 3} if scene.alive else {0}).code == 0:
         if _tree(path) != _tree(whole):
-            scene.violate("I4", f"{command.result().words}: half of it has its name")
+            text = f"{command.result().words}: an incomplete export has its final name"
+            scene.violate("I4", text)
 
 
 def export_config(scene: Scene) -> bool:
@@ -217,13 +220,13 @@ def export_checkpoint(scene: Scene) -> bool:
 
 
 def end_what_was_begun(scene: Scene) -> None:
-    """Experiments that were killed go on to the end that they would have come to."""
+    """Resumes experiments that were killed; they must end as if they had not been."""
     for number, words in scene.begun.items():
         if _experiments(scene.store)[number] not in record.FINAL:
             scene.wait_for_end(scene.store.start("resume", str(number)))
         now = record.read(scene.store, number)
         if now is None or now.state not in record.FINAL:
-            scene.violate("I6", f"{words} was killed, and does not come to its end")
+            scene.violate("I6", f"{words} was killed and does not end after a resume")
             continue
         outcome = outcome_of(scene.store, now, number)
         if words[0] == "create":
@@ -236,7 +239,7 @@ def end_what_was_begun(scene: Scene) -> None:
 
 
 def _is_alone(configuration: Configuration) -> bool:
-    """The other processes of those that train together would have to be started as well."""
+    """True unless other processes of distributed training would have to be started as well."""
     return configuration.processes == 1
 
 

@@ -1,4 +1,4 @@
-"""Disks that are full or fail."""
+"""Faults by disks that are full or fail."""
 
 import errno
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 from faults import KILLED, Fault
 from scene import Launch, Scene
 
-# How a runner ends that can write no more: it says so, and is to be resumed.
+# Exit code of a runner that cannot write; the experiment can be resumed.
 STOPPED = frozenset({5})
 
 
 def _fill(path: Path) -> None:
-    """Takes all the room there is, to the last byte."""
+    """Fills the disk to the last byte."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         for size in (1 << 20, 1 << 12, 1):
@@ -29,13 +29,13 @@ def _fill(path: Path) -> None:
 
 
 def _fill_nearly(path: Path, left: int) -> None:
-    """Leaves so many bytes: the record may have room, and checkpoints none."""
+    """Fills the disk except for `left` bytes: enough for the record, but not for checkpoints."""
     _fill(path)
     os.truncate(path, max(path.stat().st_size - left, 0))
 
 
 def no_room_for_checkpoints(scene: Scene) -> bool:
-    """For a while, or for longer than the runner waits."""
+    """Fills the disk for a while, or for longer than the runner waits."""
     ballast = scene.store.home / "disk" / "ballast"
     _fill_nearly(ballast, scene.rng.choice([200, 600, 900, 1500]) << 10)
     if scene.rng.random() < 0.5:
@@ -74,7 +74,7 @@ def _full(take: Callable[[Path], None]) -> Callable[[Scene], bool]:
         ballast = scene.store.home / "disk" / "ballast"
         take(ballast)
         scene.nap(4)
-        if scene.alive:  # it may have had nothing to write: then there is room again
+        if scene.alive:  # it had nothing to write
             _remove(ballast)
             return True
         if scene.store.database.exists():
@@ -101,7 +101,7 @@ def traced(scene: Scene, calls: str, action: str, when: str, *options: str) -> L
 
 
 def inject(calls: str, action: str, most: int) -> Callable[[Scene], Launch]:
-    """Lets the runner's n-th call of one of these fail, or it and all that follow."""
+    """Makes the runner's n-th call of one of these fail, or also all later ones."""
 
     def launch(scene: Scene) -> Launch:
         at = round(most ** scene.rng.random())
@@ -112,7 +112,7 @@ def inject(calls: str, action: str, most: int) -> Callable[[Scene], Launch]:
 
 
 def was_injected(scene: Scene) -> bool:
-    """A call that failed is marked, and one that killed its process has no result."""
+    """Strace marks a failed call; a call that killed its process has no result."""
     log = _log(scene)
     if not log.exists():
         return False
@@ -127,7 +127,7 @@ def exits_of(action: str) -> frozenset[int]:
 def _injected(name: str, calls: str, action: str, most: int) -> Fault:
     exits = exits_of(action)
     if "mkdir" in calls:
-        exits |= {6}  # without a place to agree on slots there are none
+        exits |= {6}  # without the directory of slots none can be taken
     return Fault(
         name,
         exits,
@@ -139,7 +139,7 @@ def _injected(name: str, calls: str, action: str, most: int) -> Fault:
     )
 
 
-# Those that a runner makes.
+# System calls that a runner makes.
 CALLS = "pwrite64,pwrite64,pwrite64,write,write,fdatasync,ftruncate,unlink,unlinkat,mkdir,sendto"
 
 DISK_FAULTS = [

@@ -1,7 +1,7 @@
-"""What must hold after every fault, and again after `resume`: I1 to I9 and I11 to I13.
+"""Invariants after every fault and after every `resume`: I1 to I9 and I11 to I13.
 
-Each check gives the violations it found; a new one is a function, a line in rounds.py and a row
-in self_test."""
+Each check returns the violations that it found. A new one is a function, a line in rounds.py and a
+row in self_test."""
 
 import json
 import signal as signals
@@ -18,8 +18,8 @@ import record
 from experiment import Event, Result, Runner, Store
 from record import Key, Record, Value
 
-MOST_RUNNER_KIB = 400 * 1024
-# Traces of a C++ program that went down without a word of its own.
+MAX_RUNNER_KIB = 400 * 1024
+# Traces of a C++ program that crashed instead of reporting an error.
 _RUDE = ("terminate called", "Backtrace", "frame #", "Sanitizer", "runtime error:", "what():")
 
 
@@ -34,14 +34,14 @@ class Violation:
 
 @dataclass
 class Acknowledged:
-    """What runners have printed of an experiment, and so promised."""
+    """Events of an experiment that its runners have printed, and which must therefore be stored."""
 
     metrics: dict[Key, Value] = field(default_factory=dict)
     checkpoints: dict[str, int] = field(default_factory=dict)  # the batches of each
     ended: dict[int, str] = field(default_factory=dict)
 
     def add(self, events: list[Event]) -> list[Violation]:
-        """Takes in what one runner printed; a metric that came twice came equal."""
+        """Adds the events of one runner. A metric that is printed twice must be equal."""
         violations = []
         for event in events:
             kind = event["event"]
@@ -69,13 +69,13 @@ def _number(trial: str) -> int:
 
 
 def few(items: list[Any]) -> str:
-    """The first of many, for a message."""
+    """Returns the first items as text for a message."""
     text = ", ".join(str(item) for item in items[:4])
     return text if len(items) <= 4 else f"{text} and {len(items) - 4} more"
 
 
 def check_database(store: Store) -> list[Violation]:
-    """I1: SQLite finds nothing wrong."""
+    """I1: SQLite finds no error in the database."""
     if not store.database.exists():
         return []
     try:
@@ -93,9 +93,8 @@ def check_database(store: Store) -> list[Violation]:
 
 
 def check_metrics(known: Acknowledged, now: Record) -> list[Violation]:
-    """I2: what was printed is there, with the same value, at every moment: a later run may mark it
-    as superseded, and no more. One row for each trial, kind, batches and name is the primary key's
-    doing."""
+    """I2: printed metrics are stored with the same value at any time; a later run may only mark
+    them as superseded. The primary key ensures one row per trial, kind, batches and name."""
     violations = []
     stored_metrics = now.superseded | now.metrics
     for key, value in known.metrics.items():
@@ -108,7 +107,7 @@ def check_metrics(known: Acknowledged, now: Record) -> list[Violation]:
 
 
 def check_acknowledged(known: Acknowledged, now: Record) -> list[Violation]:
-    """I2: so is all else that was printed, when its runner has ended."""
+    """I2: all other printed events are stored once their runner has ended."""
     violations = check_metrics(known, now)
     stored = {checkpoint["uuid"] for checkpoint in now.checkpoints}
     for uuid in known.checkpoints.keys() - stored:
@@ -122,9 +121,8 @@ def check_acknowledged(known: Acknowledged, now: Record) -> list[Violation]:
 
 
 def check_work(now: Record, period: int, damaged: set[str]) -> list[Violation]:
-    """I12: whoever goes on after a stop trains no more than two checkpoint periods again, whatever
-    the disk did. A trial whose checkpoint was damaged goes on from the one before, if there is
-    one: no more is promised of it."""
+    """I12: after a stop at most two checkpoint periods are trained again, whatever the disk did.
+    Does not apply to a trial whose checkpoint was damaged: it resumes from an earlier one."""
     if period == 0:
         return []
     spared = {it["number"] for it in now.checkpoints if it["uuid"] in damaged}
@@ -145,9 +143,9 @@ def check_work(now: Record, period: int, damaged: set[str]) -> list[Violation]:
 
 
 def check_checkpoints(store: Store, now: Record, damaged: set[str]) -> list[Violation]:
-    """I3: what is listed as COMPLETED is there and whole, to us and to dtrain. `verify` would
-    record what was damaged as CORRUPT, which the next resume is to find by itself: then we look
-    alone."""
+    """I3: checkpoints listed as COMPLETED exist and are complete, according to this test and to
+    dtrain. `checkpoint verify` is not called if some were damaged: it would record them as CORRUPT,
+    but the next resume must find them by itself."""
     violations = []
     for checkpoint in now.checkpoints:
         if checkpoint["state"] != "COMPLETED" or checkpoint["uuid"] in damaged:
@@ -164,7 +162,7 @@ def check_checkpoints(store: Store, now: Record, damaged: set[str]) -> list[Viol
 
 
 def check_best(now: Record, without: Set[int]) -> list[Violation]:
-    """I11: the best validation of a trial has a checkpoint, whatever disturbed it."""
+    """I11: the best validation of a trial has a checkpoint."""
     saved = {
         (it["number"], it["batches"]) for it in now.checkpoints if it["state"] != "DELETED"
     }
@@ -191,8 +189,8 @@ def _check_files(store: Store, checkpoint: dict[str, Any]) -> list[Violation]:
 
 
 def check_leftovers(store: Store, now: Record, since: float) -> list[Violation]:
-    """I4: nothing half-written is older than the last runner, and no checkpoint is unlisted. What
-    was to be deleted when its runner died may wait for `gc`."""
+    """I4: incomplete files are newer than the start of the last runner, and every checkpoint is
+    listed. Checkpoints that were being deleted when their runner died may wait for `gc`."""
     known = {checkpoint["uuid"] for checkpoint in now.checkpoints}
     return [
         Violation("I4", f"{path} is left over")
@@ -202,7 +200,7 @@ def check_leftovers(store: Store, now: Record, since: float) -> list[Violation]:
 
 
 def check_garbage(store: Store) -> list[Violation]:
-    """I4: after `gc` there is nothing but what is listed."""
+    """I4: after `gc` only listed files exist."""
     if not store.database.exists():
         return []
     result = store.command("gc")
@@ -224,7 +222,7 @@ def _checkpoint_paths(store: Store, experiment: str = "1") -> list[Path]:
 
 
 def check_processes(store: Store, spares_daemons: bool) -> list[Violation]:
-    """I5: nothing of the experiment lives, soon."""
+    """I5: all processes of the experiment end soon."""
     limit = bounds.SURVIVORS.limit
     passed, left = processes.wait_until_gone(store.mark, limit, spares_daemons)
     bounds.SURVIVORS.see(passed)
@@ -235,8 +233,8 @@ def check_processes(store: Store, spares_daemons: bool) -> list[Violation]:
 
 
 def check_followers(runner: Runner) -> list[Violation]:
-    """I5: who followed a runner that has ended ends as well; who still waits for one does so when
-    it is asked to."""
+    """I5: the followers of a runner that has ended end as well; one that still waits for a runner
+    ends on SIGTERM."""
     violations = []
     for rank, follower in runner.followers.items():
         has_met = "following the runner" in follower.err.read_text(encoding="utf-8")
@@ -262,8 +260,8 @@ def check_followers(runner: Runner) -> list[Violation]:
 
 
 def check_death(runner: Runner, now: Record | None) -> list[Violation]:
-    """I8: a signal that pauses an experiment may end the program itself as long as no trial has
-    been started, and again when all of them have ended and this is recorded."""
+    """I8: a signal that pauses an experiment may kill the program only before the first trial is
+    started and after the end of all trials is recorded."""
     has_ended = now is not None and now.state in ("PAUSED", *record.FINAL)
     is_idle = has_ended or not runner.count("trial_started")
     if runner.code not in (-signals.SIGHUP, -signals.SIGINT, -signals.SIGTERM) or is_idle:
@@ -272,7 +270,7 @@ def check_death(runner: Runner, now: Record | None) -> list[Violation]:
 
 
 def check_states(store: Store) -> list[Violation]:
-    """I7: nothing is said to run, as nobody runs it."""
+    """I7: without a runner nothing is listed as running."""
     listed = store.facts("list", "-a")
     if listed is None:
         return [Violation("I7", str(store.command("list", "-a")))]
@@ -285,7 +283,7 @@ def check_states(store: Store) -> list[Violation]:
         states = {"experiment " + str(row["id"]): row["state"]}
         states |= {f"trial {trial['trial']}": trial["state"] for trial in trials["trials"]}
         violations += [
-            Violation("I7", f"{name} is {state}, and there is no runner")
+            Violation("I7", f"{name} is {state}, but there is no runner")
             for name, state in states.items()
             if state in ("RUNNING",) or (state == "PENDING" and name.startswith("experiment"))
         ]
@@ -293,7 +291,7 @@ def check_states(store: Store) -> list[Violation]:
 
 
 def check_words(result: Result) -> list[Violation]:
-    """I8: no stack trace; an error says its cause, and what to do."""
+    """I8: there is no stack trace, and an error names its cause and a remedy."""
     violations = [
         Violation("I8", f"{result}") for words in _RUDE if words in result.err
     ]
@@ -307,18 +305,18 @@ def check_words(result: Result) -> list[Violation]:
 
 
 def check_bounds(result: Result, is_in_time: bool = True, peak_kib: int = 0) -> list[Violation]:
-    """I9: it ended in time and in little memory."""
+    """I9: the command ended in time and used little memory."""
     if result.code is None:
         return [Violation("I9", f"did not end within {result.seconds:.0f} s: {result}")]
     if not is_in_time:
         return [Violation("I9", f"took {result.seconds:.1f} s: {result}")]
-    if peak_kib > MOST_RUNNER_KIB:
+    if peak_kib > MAX_RUNNER_KIB:
         return [Violation("I9", f"took {peak_kib >> 10} MiB: {result}")]
     return []
 
 
 def check_documents(store: Store) -> list[Violation]:
-    """I13: all JSON that was read since the last time is as docs/schemas say."""
+    """I13: all JSON that was read since the last call conforms to docs/schemas."""
     found = [Violation("I13", text) for text in dict.fromkeys(store.undocumented)]
     store.undocumented.clear()
     return found

@@ -1,4 +1,4 @@
-"""Which processes of an experiment are alive, as /proc shows them."""
+"""Live processes of an experiment according to /proc."""
 
 import os
 import signal as signals
@@ -6,10 +6,10 @@ import sys
 import time
 from dataclasses import dataclass
 
-# Every process of a store is started with this variable; what it starts inherits it.
+# Environment variable of every process of a store, inherited by its children.
 MARK = "DTRAIN_CRASH_MARK"
 EXPERIMENT = b"DTRAIN_EXPERIMENT_ID="
-# The programs of which a runner's trials are processes.
+# Programs that a runner starts its trials with.
 HOSTS = ("trial-host", "command-host")
 
 
@@ -19,11 +19,11 @@ class Process:
     parent: int
     started: int  # in clock ticks since the boot
     program: str
-    of_experiment: bool  # the trial host, a trial, or what a trial has started
+    of_experiment: bool  # the trial host, a trial, or a descendant of a trial
 
     @property
     def is_daemon(self) -> bool:
-        """Something that a trial has started and left behind."""
+        """True for a process that a trial has started."""
         return self.program not in ("dtrain", *HOSTS)
 
     def __str__(self) -> str:
@@ -53,14 +53,14 @@ def _read(pid: int, mark: str) -> Process | None:
 
 
 def living(mark: str) -> list[Process]:
-    """All that carry the mark, oldest first. A zombie is dead: only its parent is late."""
+    """Returns the processes with the mark, oldest first, without zombies."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     found = [process for pid in pids if (process := _read(pid, mark))]
     return sorted(found, key=lambda process: (process.started, process.pid))
 
 
 def signal(pid: int, number: int) -> bool:
-    """False if there is no such process any more."""
+    """Sends a signal; returns False if the process has ended."""
     try:
         os.kill(pid, number)
         return True
@@ -69,7 +69,7 @@ def signal(pid: int, number: int) -> bool:
 
 
 def end_tidily() -> None:
-    """Lets SIGTERM end this program as an exception does, so that nothing is left behind."""
+    """Makes SIGTERM and SIGINT raise SystemExit, so that `finally` blocks clean up."""
 
     def leave(number: int, _: object) -> None:
         sys.exit(128 + number)
@@ -81,7 +81,7 @@ def end_tidily() -> None:
 def wait_until_gone(
     mark: str, limit: float, spares_daemons: bool
 ) -> tuple[float, list[Process]]:
-    """How long it took until nothing of an experiment lived, and what still does."""
+    """Waits for the end of an experiment's processes; returns the seconds and the survivors."""
     start = time.monotonic()
     while True:
         left = [
@@ -96,7 +96,7 @@ def wait_until_gone(
 
 
 def kill_all(mark: str) -> None:
-    """The last resort, so that no round leaves anything behind."""
+    """Kills all processes with the mark, so that a round leaves none behind."""
     for _ in range(200):
         left = living(mark)
         if not left:

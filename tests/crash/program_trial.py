@@ -1,5 +1,5 @@
-"""builtin:FaultTrial as a program that speaks docs/protocol.md, for the crash test: the same
-metrics, at the same batches. Runs from an experiment's copy of its context."""
+"""FaultTrial as a program that speaks docs/protocol.md, with the same metrics at the same batches.
+For the crash test; runs in an experiment's copy of its context."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def loss_at(step: int) -> float:
 
 def mean(numbers: list[float]) -> float:
     total = 0.0
-    for number in numbers:  # one by one: `sum` rounds otherwise in newer Pythons
+    for number in numbers:  # not `sum`, which rounds differently since Python 3.12
         total += number
     return total / len(numbers)
 
@@ -38,7 +38,7 @@ def fault_at(step: int, name: str) -> bool:
 
 
 class Trainer:
-    """Goes through the boundaries of dtrain's own trainer."""
+    """Reports and saves at the same boundaries as dtrain's own trainer."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -91,7 +91,7 @@ class Trainer:
             self.best = min(self.best, loss)
         if keeps or (self.batches > 0 and (is_end or self._is_due("min_checkpoint_period"))):
             self.save()
-            time.sleep(HPARAMS.get("pause_ms", 0) / 1000)  # as a validation takes its time
+            time.sleep(HPARAMS.get("pause_ms", 0) / 1000)  # the duration of a validation
         if validates:
             metrics = {"loss": loss, "acc": 1 - loss}
             report(type="validation", batches=self.batches, metrics=metrics)
@@ -103,7 +103,7 @@ class Trainer:
 
     def _train_batch(self) -> None:
         if select.select([OPERATIONS], [], [], 0)[0]:
-            if OPERATIONS.readline():  # a stop, the only thing to come now
+            if OPERATIONS.readline():  # a stop is the only message that can arrive here
                 self.save()
             sys.exit(0)
         step = self.batches + 1

@@ -1,4 +1,4 @@
-"""What a store holds of an experiment, read past dtrain with SQLite alone."""
+"""Reads the record of an experiment from the store with SQLite, without dtrain."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from experiment import Store
 
 # A metric's trial, kind ("training" or "validation"), batches and name.
 Key = tuple[int, str, int, str]
-# Finite, or "NaN", "Infinity", "-Infinity", as the command line has them.
+# A finite number, or "NaN", "Infinity", "-Infinity" as in the JSON of the command line.
 Value = float | str
 
 _KINDS = {0: "training", 1: "validation"}
@@ -26,8 +26,8 @@ FINAL = ("COMPLETED", "CANCELED", "ERROR", "STOPPED")
 
 
 def _copy_with_journal(database: Path, place: str) -> Path | None:
-    """A journal that is to be rolled back keeps readers out: they look at a copy. None if there is
-    no such journal, or no more."""
+    """Copies the database and its rollback journal, which keeps readers from opening the original.
+    Returns None if there is no such journal (any more)."""
     journal = database.with_name(database.name + "-journal")
     try:
         shutil.copy(journal, place)
@@ -51,15 +51,15 @@ def connection(store: Store) -> Iterator[sqlite3.Connection]:
 class Record:
     experiment: dict[str, Any]
     trials: dict[int, dict[str, Any]]
-    metrics: dict[Key, Value]  # that count
-    superseded: dict[Key, Value]  # of earlier runs, which a later one has passed
+    metrics: dict[Key, Value]  # not superseded
+    superseded: dict[Key, Value]  # of earlier runs, replaced by a later one
     validations: dict[tuple[int, int], Value]
     events: list[tuple[str, str]]  # with their operations
-    checkpoints: list[dict[str, Any]]  # in the order in which they were recorded
+    checkpoints: list[dict[str, Any]]  # in order of recording
 
     @property
     def state(self) -> str:
-        """As stored: RUNNING is what a dead runner leaves."""
+        """Stored state; a dead runner leaves RUNNING."""
         return str(self.experiment["state"])
 
 
@@ -68,7 +68,7 @@ def _value(row: sqlite3.Row) -> Value:
 
 
 def read(store: Store, experiment: int = 1) -> Record | None:
-    """None if the experiment was never recorded."""
+    """Returns None if the experiment is not recorded."""
     if not store.database.exists():
         return None
     start = time.monotonic()
@@ -81,7 +81,7 @@ def _read(store: Store, experiment: int) -> Record | None:
     with connection(store) as database:
         if not database.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
             return None
-        database.execute("BEGIN")  # all of one moment
+        database.execute("BEGIN")  # reads one snapshot
         found = database.execute(
             "SELECT * FROM experiments WHERE id = ?", (experiment,)
         ).fetchone()
@@ -147,7 +147,7 @@ def directory_of(store: Store, checkpoint: dict[str, Any], experiment: int = 1) 
 
 
 def files_in(directory: Path) -> dict[str, Path]:
-    """All in it and below, by their paths in it."""
+    """Returns all files below the directory by relative path."""
     paths = sorted(path for path in directory.rglob("*") if not path.is_dir())
     return {path.relative_to(directory).as_posix(): path for path in paths}
 
@@ -158,8 +158,8 @@ def sha256(path: Path) -> str:
 
 
 def weights(store: Store, record: Record, experiment: int = 1) -> dict[int, dict[str, str]]:
-    """What each trial's last checkpoint holds, where it is of the trial's last batch: the
-    SHA-256 of its tensors and of its random states."""
+    """Returns the SHA-256 of the tensors and random states in each trial's last checkpoint, if that
+    one is of the trial's last batch."""
     found: dict[int, dict[str, str]] = {}
     for checkpoint in record.checkpoints:
         number = checkpoint["number"]
@@ -170,8 +170,8 @@ def weights(store: Store, record: Record, experiment: int = 1) -> dict[int, dict
         try:
             state = json.loads((directory / "state.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue  # not whole, which check_checkpoints tells
-        # Of a program there is what it saved itself.
+            continue  # incomplete, which check_checkpoints reports
+        # A program's checkpoint holds the files that the program saved.
         random = json.dumps(state.get("random"), sort_keys=True).encode()
         paths = [*directory.glob("*.safetensors"), *directory.glob("files/*")]
         found[number] = {path.name: sha256(path) for path in paths}

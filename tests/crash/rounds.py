@@ -1,4 +1,5 @@
-"""One round: an experiment, faults while it runs and is resumed, and what must hold then."""
+"""One round: runs an experiment with faults, resumes it to its end and checks the invariants; and
+the undisturbed runs that rounds are compared with."""
 
 import json
 import shutil
@@ -15,7 +16,7 @@ import processes
 import record
 import tools
 from bounds import Bound
-from compare import Excuses, compare, outcome_of
+from compare import Excuses, Outcome, compare, outcome_of
 from configurations import Configuration
 from experiment import Runner, Store
 from faults import Fault
@@ -23,11 +24,10 @@ from faults_commands import end_what_was_begun
 from invariants import Acknowledged, Violation, check_bounds
 from record import Record
 from scene import Launch, Scene, draw_moment, wait_for
-from undisturbed import Undisturbed
 
-# Resumes that must be enough once there are no more faults.
-MOST_RESUMES = 3
-# The exit codes of a runner that was asked to end, by a signal or a request.
+# Maximum number of resumes until the end after the last fault.
+MAX_RESUMES = 3
+# Exit codes of a runner that was asked to end by a signal or a request.
 _ENDED_BY_REQUEST = (1, 75, 129, 130, 143)
 _STATES_OF_CODES = {
     0: {"COMPLETED"},
@@ -42,7 +42,7 @@ _STATES_OF_CODES = {
 
 @dataclass
 class Report:
-    """What a round did and found."""
+    """Actions and findings of a round."""
 
     configuration: str
     made: Counter[str] = field(default_factory=Counter)
@@ -53,8 +53,53 @@ class Report:
     peak_kib: int = 0
 
 
+@dataclass(frozen=True)
+class Undisturbed:
+    outcome: Outcome
+    code: int
+    seconds: float
+    counts: dict[str, int]  # of printed events by kind, and of checkpoint directories
+    violations: list[Violation]
+
+
+def run_undisturbed(configuration: Configuration, store: Store) -> Undisturbed:
+    """Runs the experiment without faults and checks it like a disturbed one."""
+    store.prepare(configuration)
+    if configuration.is_own_model:
+        _compile(store)
+    runner = store.start(*store.creation)
+    try:
+        saw_processes = False
+        while runner.wait(0.02) is None and runner.age < bounds.UNDISTURBED.limit:
+            if not saw_processes:
+                saw_processes = any(it.of_experiment for it in processes.living(store.mark))
+        bounds.UNDISTURBED.see(runner.age)
+        violations = invariants.check_followers(runner)
+        violations += invariants.check_processes(store, spares_daemons=False)
+    finally:
+        processes.kill_all(store.mark)
+    now = record.read(store)
+    if runner.code is None or now is None or now.state not in record.FINAL:
+        raise RuntimeError(f"{configuration.name} does not run at all: {runner.result()}")
+    if not saw_processes:
+        raise RuntimeError("no process carries the mark: survivors would not be seen")
+    counts = Counter(line["event"] for line in runner.events())
+    counts["directory"] = counts["checkpoint"]
+    result, outcome = runner.result(), outcome_of(store, now)
+    violations += compare(configuration, outcome, outcome, Excuses())
+    violations += invariants.check_documents(store)
+    return Undisturbed(outcome, runner.code, result.seconds, dict(counts), violations)
+
+
+def _compile(store: Store) -> None:
+    """Compiles the model into the cache, so that no fault hits the compiler."""
+    result = store.command(*store.creation, "--test", bound=bounds.COMPILES)
+    if result.code != 0:
+        raise RuntimeError(f"cannot compile the model: {result}")
+
+
 def _bound_of(fault: Fault | None) -> Bound:
-    """How long the run that it was made in may take beyond the undisturbed one."""
+    """Returns how much longer than the undisturbed run one with this fault may take."""
     needs = fault.needs if fault else ""
     return {"strace": bounds.TRACED_RUNS, "tmpfs": bounds.FULL_RUNS}.get(needs, bounds.RUNS)
 
@@ -70,17 +115,17 @@ class Round:
     ) -> None:
         self.undisturbed = undisturbed
         self.faults = [fault for fault in faults if fault.after is None]
-        # Nothing is left to be done to what is deleted.
+        # `delete` comes last, since nothing is left afterwards.
         last = [fault for fault in faults if fault.after is not None]
         self.last = sorted(last, key=lambda fault: fault.name.startswith("delete"))
         self.known = Acknowledged()
-        self.heard = 0  # of the lines of the runner
+        self.heard = 0  # number of the runner's lines that were read
         self.report = Report(configuration.name)
         outcome = undisturbed.outcome
         self.scene = Scene(store, configuration, outcome, undisturbed.seconds, rng)
         self.scene.violations += undisturbed.violations
-        self.was_ended = False  # by a fault that nothing is resumed after
-        self.was_struck = False  # the runner, at the moment of the fault
+        self.was_ended = False  # by a final fault
+        self.was_struck = False  # whether the runner lived at the moment of the fault
         self.struck_at = 0.0  # by the monotonic clock
 
     def play(self) -> Report:
@@ -93,12 +138,12 @@ class Round:
             self._play()
         except (LookupError, OSError, ValueError, sqlite3.Error) as error:
             text = f"{traceback.format_exc(limit=-2)}{error!r}"
-            self.scene.violate("I1", f"cannot be looked at: {text}")
+            self.scene.violate("I1", f"cannot be checked: {text}")
         finally:
             processes.kill_all(store.mark)
             if on_tmpfs:
                 self._save_from_tmpfs()
-        # What holds on is found after each fault.
+        # A lasting violation is found after each fault.
         self.report.violations = list(dict.fromkeys(self.scene.violations))
         return self.report
 
@@ -116,13 +161,13 @@ class Round:
         for fault in self.faults:
             if not self._disturb(fault):
                 break
-        for _ in range(MOST_RESUMES):
+        for _ in range(MAX_RESUMES):
             if self._is_over():
                 break
             self._attempt(None)
         else:
             if not self._is_over():
-                text = f"not at its end after {MOST_RESUMES} resumes without a fault"
+                text = f"has not ended after {MAX_RESUMES} resumes without a fault"
                 self.scene.violate("I6", text)
         self._check_the_end()
         for fault in self.last:
@@ -143,7 +188,7 @@ class Round:
         self._check_after_fault(spares_daemons=False)
 
     def _disturb(self, fault: Fault) -> bool:
-        """False if there is nothing left to disturb."""
+        """Makes a fault; returns False if the experiment has already ended."""
         if self._is_over():
             self.report.missed[fault.name] += 1
             return False
@@ -169,7 +214,7 @@ class Round:
         return any(fault.name.startswith("delete") for fault in self.last)
 
     def _attempt(self, fault: Fault | None) -> bool:
-        """One `create` or `resume`, with a fault or to its end."""
+        """Runs `create` or `resume`, with a fault or to the end."""
         scene = self.scene
         is_recorded = record.read(scene.store) is not None
         words = ("resume", "1") if is_recorded else scene.store.creation
@@ -203,7 +248,7 @@ class Round:
     def _strike(self, fault: Fault) -> bool:
         scene = self.scene
         if fault.strike is None:
-            return False  # `launch` did it, and `was_made` will tell
+            return False  # `launch` makes it, and `was_made` reports it
         moment = fault.moment
         if moment is None:
             moment = draw_moment(scene.rng, scene.seconds, self.undisturbed.counts)
@@ -215,15 +260,15 @@ class Round:
         return was_made
 
     def _check_request(self, runner: Runner) -> None:
-        """I9: who was asked to end did so soon."""
+        """I9: a runner that was asked to end does so soon."""
         seconds = runner.ended - self.struck_at
         if runner.code in _ENDED_BY_REQUEST and not bounds.ENDS.see(seconds):
             self.scene.violate("I9", f"ended {seconds:.0f} s after it was asked to: {runner.words}")
 
     def _end(self, runner: Runner, bound: Bound) -> None:
-        """Waits for the end of a runner, whose trials and readers end with it."""
+        """Waits for the end of a runner with its trials and readers."""
         scene = self.scene
-        # Those beside take turns on the slots.
+        # Concurrent experiments share the slots.
         undisturbed = scene.seconds * (1 + len(scene.beside))
         while (code := runner.wait(0.1)) is None and runner.age < undisturbed + bound.limit:
             self._watch(runner)
@@ -240,18 +285,18 @@ class Round:
         self.report.peak_kib = max(self.report.peak_kib, runner.peak_kib)
 
     def _listen(self, runner: Runner) -> None:
-        """Takes in what it has printed since the last time."""
+        """Reads the events that were printed since the last call."""
         events = runner.events()
         self.scene.violations += self.known.add(events[self.heard :])
         self.heard = len(events)
 
     def _watch(self, runner: Runner) -> None:
-        """What it has printed by now is there at this moment."""
+        """Checks that printed metrics are stored while the runner runs."""
         self._listen(runner)
         try:
             now = record.read(self.scene.store)
         except sqlite3.Error as error:
-            self.scene.violate("I2", f"a reader beside the runner is kept out: {error!r}")
+            self.scene.violate("I2", f"a reader cannot read beside the runner: {error!r}")
             return
         if now is not None:
             self.scene.violations += invariants.check_metrics(self.known, now)
@@ -269,7 +314,7 @@ class Round:
         now = record.read(self.scene.store)
         self.scene.violations += invariants.check_death(runner, now)
         if fault is not None and fault.is_mute:
-            return  # its code tells of its words, not of the experiment
+            return  # its exit code is that of its output, not of the experiment
         states = _STATES_OF_CODES.get(runner.code)
         if now is not None and states is not None and now.state not in states:
             self.scene.violate("I8", f"exit code {runner.code}, but the experiment is {now.state}")
@@ -282,7 +327,7 @@ class Round:
         now = record.read(scene.store)
         if now is None:
             if self.known.metrics and not self._is_deleted():
-                found.append(Violation("I2", "metrics were printed, and nothing is recorded"))
+                found.append(Violation("I2", "metrics were printed, but nothing is recorded"))
         else:
             found += invariants.check_acknowledged(self.known, now)
             found += invariants.check_checkpoints(scene.store, now, scene.damaged)
@@ -292,7 +337,7 @@ class Round:
         scene.violations += found
 
     def _end_those_beside(self) -> None:
-        """Experiments that were created beside this one came to its end as well."""
+        """Checks that concurrent experiments end like this one."""
         scene = self.scene
         for runner in scene.beside:
             start = time.monotonic()
@@ -306,7 +351,7 @@ class Round:
                 self.scene.violate("D8", f"beside another experiment: {runner.result()}")
                 continue
             outcome = outcome_of(scene.store, now, begins[0]["experiment"])
-            # What was killed or damaged is in the other experiment; the disk is theirs both.
+            # Kills and damages concern the other experiment only; both share the disk.
             excuses = Excuses(
                 is_reordered=scene.is_reordered, lacks_checkpoints=scene.lacks_checkpoints
             )
@@ -321,8 +366,9 @@ class Round:
         now = record.read(scene.store)
         if now is None or now.state not in record.FINAL:
             if self.was_ended:
-                self.scene.violate("I7", f"was ended, and is {now.state if now else 'nothing'}")
-            return  # otherwise reported where it did not come to its end
+                state = now.state if now else "not recorded"
+                self.scene.violate("I7", f"was ended, but is {state}")
+            return  # reported by _play
         scene.violations += invariants.check_acknowledged(self.known, now)
         if scene.runner is not None:
             since = scene.runner.started_at
@@ -335,7 +381,7 @@ class Round:
     def _compare(self, now: Record) -> None:
         scene = self.scene
         outcome = outcome_of(scene.store, now)
-        # Of a trial that had nothing left to do, a damaged checkpoint was the last.
+        # A damaged checkpoint may have been the last one of a trial that was already finished.
         lost = {
             it["number"] for it in now.checkpoints
             if it["uuid"] in scene.damaged and it["number"] not in outcome.weights
@@ -350,7 +396,7 @@ class Round:
             scene.violations += invariants.check_best(now, excuses.killed)
 
     def _check_damaged(self) -> None:
-        """D4: what was damaged is found, by whoever goes on from it or by `verify`."""
+        """D4: damaged checkpoints are found, by the next resume or by `checkpoint verify`."""
         scene = self.scene
         if not scene.damaged:
             return
@@ -363,15 +409,15 @@ class Round:
                 self.scene.violate("D4", f"{checkpoint['uuid']} is damaged and still COMPLETED")
 
     def _check_doctor(self, has_garbage: bool) -> None:
-        """Among others it replays the search and compares its operations with the record. What is
-        left of commands that were killed is for `gc`, as it says."""
+        """Runs `doctor`, which also replays the search and compares its operations with the record.
+        It may report files that `gc` removes, left over from killed commands."""
         result = self.scene.store.command("doctor", "--json")
         if result.code not in (0, 1):
             self.scene.violate("I6", str(result))
             return
         for row in json.loads(result.out)["checks"]:
             is_expected = row["status"] == "ok" or (has_garbage and "gc' removes" in row["text"])
-            # The file systems of the test are small, and what was damaged is to be found.
+            # The file systems of the test are small, and damage must be found.
             is_expected |= row["check"] == "disk"
             is_expected |= row["check"] == "checkpoints" and bool(self.scene.damaged)
             if not is_expected:
@@ -383,7 +429,7 @@ class Round:
             number in killed or trial["state"] == "ERROR" for number, trial in now.trials.items()
         )
         if not (self.was_ended or is_killed):
-            self.scene.violate("I6", "the experiment is CANCELED, and nobody asked for it")
+            self.scene.violate("I6", "the experiment is CANCELED without a request")
         result = self.scene.store.command("resume", "1")
         self.scene.violations += invariants.check_words(result)
         if result.code != 1:
@@ -394,4 +440,4 @@ class Round:
             if trial["state"] not in record.FINAL
         }
         if unfinished:
-            self.scene.violate("I7", f"the experiment is CANCELED, and its trials are {unfinished}")
+            self.scene.violate("I7", f"the experiment is CANCELED, but its trials are {unfinished}")

@@ -1,4 +1,4 @@
-"""What a fault acts on: a store, its runner, and when to act."""
+"""The state that faults act on: a store and its runner; and the moments of faults."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from record import Record
 
 @dataclass(frozen=True)
 class Launch:
-    """How a runner is started where the fault has to be there from its first moment."""
+    """Start of a runner whose fault must exist from its first moment."""
 
     wrapper: Sequence[str] = ()
     variables: dict[str, str] = field(default_factory=dict)
     options: Sequence[str] = ()  # of the command
-    quiet: bool = False  # prints nothing, so acknowledges nothing
+    quiet: bool = False  # prints no events
     when: str = ""  # for people
 
 
@@ -36,14 +36,14 @@ class Scene:
     violations: list[Violation] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)  # UUIDs of checkpoints
     canceled: set[int] = field(default_factory=set)  # trials that were killed by request
-    killed_twice: bool = False  # a trial or two, in one run
-    is_reordered: bool = False  # trials were started later than their turn was
-    lacks_checkpoints: bool = False  # the disk took or gave up none for a while
-    # Experiments that run beside, to be compared when they end.
+    killed_twice: bool = False  # trials, within one run
+    is_reordered: bool = False  # trials were started out of order
+    lacks_checkpoints: bool = False  # could not be written or deleted for a while
+    # Concurrent experiments, compared when they end.
     beside: list[Runner] = field(default_factory=list)
-    # Experiments that commands have begun and were killed in: the words of each.
+    # Commands of experiments that were begun and killed.
     begun: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    # What is undone when the runner has ended.
+    # Called when the runner has ended.
     undo: list[Callable[[], None]] = field(default_factory=list)
     _paths: int = 0
 
@@ -52,7 +52,7 @@ class Scene:
         return self.runner is not None and self.runner.poll() is None
 
     def excuses(self, now: Record) -> Excuses:
-        """What the end may show. A trial that was to be killed, and ended before, is as any."""
+        """Returns the effects that the end may show. There is none of a kill that came too late."""
         killed = {it for it in self.canceled if now.trials[it]["state"] == "CANCELED"}
         return Excuses(
             killed=frozenset(killed),
@@ -65,25 +65,25 @@ class Scene:
         self.violations.append(Violation(invariant, evidence))
 
     def fresh(self, name: str) -> Path:
-        """A path in the round's directory where there is nothing yet."""
+        """Returns an unused path in the round's directory."""
         self._paths += 1
         return self.store.home / f"{name}{self._paths}"
 
     def nap(self, most: float) -> None:
-        """Some time up to `most`, or until the runner has ended."""
+        """Sleeps up to `most` seconds, or until the runner has ended."""
         deadline = time.monotonic() + self.rng.uniform(0, most)
         while time.monotonic() < deadline and self.alive:
             time.sleep(0.001)
 
     def wait_for_end(self, runner: Runner) -> int | None:
-        """Waits for an undisturbed run of some experiment as this one."""
+        """Waits for a run without faults of an experiment like this one."""
         code = runner.wait(self.seconds + bounds.RUNS.limit)
         is_in_time = bounds.RUNS.see(runner.age - self.seconds)
         self.violations += check_bounds(runner.result(), is_in_time, runner.peak_kib)
         return code
 
     def call(self, *words: str, codes: set[int]) -> Result:
-        """A command beside the runner, which must end well or as `codes` say."""
+        """Runs a command beside the runner, which must exit with one of `codes`."""
         result = self.store.command(*words)
         self.violations += check_bounds(result) + check_words(result)
         if result.code is not None and result.code not in codes:
@@ -91,13 +91,13 @@ class Scene:
         return result
 
 
-# What a moment may wait for: so many lines of a kind printed, or checkpoints on the disk.
+# Events that a moment can wait for: printed lines by kind, or checkpoint directories.
 _EVENTS = ("trial_started", "training", "validation", "checkpoint", "trial_ended", "directory")
 
 
 @dataclass(frozen=True)
 class Moment:
-    """So many seconds after the start, or upon the k-th event of a kind, whichever is given."""
+    """A time after the start, or after the `count`-th event of a kind if one is given."""
 
     seconds: float
     event: str = ""
@@ -109,7 +109,7 @@ class Moment:
 
 
 def draw_moment(rng: Random, seconds: float, counts: dict[str, int]) -> Moment:
-    """Uniformly over the undisturbed run, or just after something has happened in it."""
+    """Draws a moment uniformly over the undisturbed run, or just after one of its events."""
     kinds = [event for event in _EVENTS if counts.get(event, 0) > 0]
     if rng.random() < 0.6 or not kinds:
         return Moment(rng.uniform(0, seconds))
@@ -126,7 +126,7 @@ def _directories(store: Store) -> set[Path]:
 
 
 def wait_for(moment: Moment, scene: Scene) -> bool:
-    """False if the runner ended before."""
+    """Waits for the moment; returns False if the runner ended before."""
     runner = scene.runner
     assert runner is not None
     seen: set[Path] = _directories(scene.store) if moment.event == "directory" else set()

@@ -1,6 +1,6 @@
-"""Whether JSON is as docs/schemas say: draft 7, of which those files use the keywords below.
+"""Checks JSON against docs/schemas, which use the keywords of draft 7 listed below.
 
-The same subset as tests/support/json_schema.h, read from the documents alone."""
+Supports the same keywords as tests/support/json_schema.h, but was written independently."""
 
 import json
 from functools import cache
@@ -12,7 +12,7 @@ _KEYWORDS = {
     "$defs", "$id", "$ref", "$schema", "additionalProperties", "anyOf", "description", "enum",
     "items", "properties", "required", "title", "type",
 }
-# The schemas of a command that has more than the one of its own name.
+# Commands with other schemas than the one of their own name.
 _OF_COMMANDS = {
     "describe": ["describe", "describe-trial"],
     "pause": ["request"],
@@ -23,27 +23,27 @@ _OF_COMMANDS = {
 
 
 def parse(text: str | bytes) -> Any:
-    """What Python takes beside, as NaN, is no JSON."""
+    """Parses strict JSON: rejects NaN and the like, which Python accepts."""
 
     def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no JSON")
+        raise ValueError(f"{name} is not JSON")
 
     return json.loads(text, parse_constant=refuse)
 
 
 def find_in_document(words: tuple[str, ...], out: str) -> list[str]:
-    """What is wrong with the output of a command that was called with --json."""
+    """Returns the errors in the output of a command with --json."""
     try:
         document = parse(out)
     except ValueError:
-        return [f"'{' '.join(words)}': no JSON document: {out[:200]!r}"]
+        return [f"'{' '.join(words)}': not a JSON document: {out[:200]!r}"]
     name = "-".join(words[:2]) if words[0] in ("checkpoint", "data") else words[0]
     candidates = [_find(it, document) for it in _OF_COMMANDS.get(name, [name])]
     return [f"'{' '.join(words)}': {it}" for it in min(candidates, key=len)]
 
 
 def find_in_event(event: Any) -> list[str]:
-    """What is wrong with a line of --jsonl."""
+    """Returns the errors in a line of --jsonl."""
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         return [f"a line of --jsonl without an event: {json.dumps(event)[:200]}"]
     return _find(f"event-{event['event']}", event)
@@ -52,7 +52,7 @@ def find_in_event(event: Any) -> list[str]:
 def _find(name: str, document: Any) -> list[str]:
     path = _DIRECTORY / f"{name}.json"
     if not path.exists():
-        return [f"there is no docs/schemas/{name}.json"]
+        return [f"docs/schemas/{name}.json does not exist"]
     root = _read(path)
     return [f"docs/schemas/{name}.json: {it}" for it in _check(root, root, document, "")]
 
@@ -65,7 +65,7 @@ def _read(path: Path) -> Any:
 
 
 def _refuse_unknown(schema: Any) -> None:
-    """A keyword that is not looked at would be a check that is not made."""
+    """Rejects keywords that this module does not check."""
     if isinstance(schema, bool):
         return
     unknown = schema.keys() - _KEYWORDS
@@ -103,7 +103,7 @@ def _resolve(root: Any, reference: str) -> Any:
 
 def _check(root: Any, schema: Any, document: Any, place: str) -> list[str]:
     if isinstance(schema, bool):
-        return [] if schema else [f"{place or '/'}: should not be there"]
+        return [] if schema else [f"{place or '/'}: is not allowed"]
     if "$ref" in schema:
         return _check(root, _resolve(root, schema["$ref"]), document, place)
     found = []
@@ -111,15 +111,15 @@ def _check(root: Any, schema: Any, document: Any, place: str) -> list[str]:
     if "type" in schema:
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         if not any(_is_of_type(document, name) for name in types):
-            found.append(f"{place or '/'}: {text} is no {', '.join(types)}")
+            found.append(f"{place or '/'}: {text} is not of type {', '.join(types)}")
     # As text, since Python takes 1 for true.
     if "enum" in schema and text not in [json.dumps(it)[:80] for it in schema["enum"]]:
-        found.append(f"{place or '/'}: {text} is none of {schema['enum']}")
+        found.append(f"{place or '/'}: {text} is not one of {schema['enum']}")
     if "anyOf" in schema:
         choices = [_check(root, it, document, place) for it in schema["anyOf"]]
         if all(choices):
             firsts = " or ".join(choice[0] for choice in choices)
-            found.append(f"{place or '/'}: is nothing of what it may be: {firsts}")
+            found.append(f"{place or '/'}: matches no alternative: {firsts}")
     if isinstance(document, dict):
         found += _check_object(root, schema, document, place)
     if isinstance(document, list) and "items" in schema:

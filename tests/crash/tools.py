@@ -1,4 +1,4 @@
-"""What this machine has for making faults; what it has not is skipped by name."""
+"""Tools of this machine that faults need. Faults whose tool is missing are skipped by name."""
 
 import json
 import os
@@ -12,7 +12,7 @@ _INSIDE = "CRASH_TEST_NAMESPACE"
 
 
 def date() -> int:
-    """Today's, the default seed: each day tries something else, and its runs can be repeated."""
+    """Returns today's date, the default seed: it changes daily and can be repeated."""
     return int(f"{datetime.now(timezone.utc):%Y%m%d}")
 
 
@@ -26,8 +26,8 @@ def _works(*line: str) -> bool:
 
 
 def enter_mount_namespace() -> None:
-    """Starts this program again where it may mount, if there is such a place: what is mounted
-    there goes with the process, however that ends."""
+    """Restarts this program in a mount namespace if possible, so that mounts disappear with the
+    process."""
     if _INSIDE in os.environ:
         return
     root = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -38,7 +38,8 @@ def enter_mount_namespace() -> None:
 
 
 def faketime_library() -> str:
-    """What `faketime` preloads: it would stand between us and the program. Empty if missing."""
+    """Returns the library that `faketime` preloads, or "" if it is missing. The program itself
+    would be an additional process."""
     if shutil.which("faketime") is None:
         return ""
     line = ["faketime", "-f", "+0", "printenv", "LD_PRELOAD"]
@@ -56,7 +57,7 @@ def unmount(directory: Path) -> None:
 
 
 def _has_compiler(dtrain: Path) -> bool:
-    """Whether what this dtrain compiles models with is there."""
+    """True if the compiler that this dtrain uses for models exists."""
     try:
         text = (dtrain.parents[1] / "lib/dtrain/model_build.json").read_text(encoding="utf-8")
     except OSError:
@@ -65,21 +66,21 @@ def _has_compiler(dtrain: Path) -> bool:
 
 
 def missing(scratch: Path, dtrain: Path) -> dict[str, str]:
-    """Each tool that faults may need and that does not work here, with the reason."""
+    """Returns the tools that do not work here, each with the reason."""
     reasons = {}
     if not _works("strace", "-qq", "-o", "/dev/null", "true"):
-        reasons["strace"] = "strace is not installed, or may not trace here"
+        reasons["strace"] = "strace is not installed or not permitted"
     if not faketime_library():
         reasons["faketime"] = "faketime is not installed"
     elif not _works("env", f"LD_PRELOAD={faketime_library()}", str(dtrain), "version"):
         reasons["faketime"] = "this build does not run under faketime"  # a sanitizer's, for one
     if not _has_compiler(dtrain):
-        reasons["compiler"] = "what compiles them is not here"
+        reasons["compiler"] = "their compiler is not installed"
     place = scratch / "mount"
     place.mkdir(parents=True, exist_ok=True)
     try:
         mount_small(place)
         unmount(place)
     except (OSError, subprocess.CalledProcessError):
-        reasons["tmpfs"] = "may not mount a file system here"
+        reasons["tmpfs"] = "mounting file systems is not permitted"
     return reasons

@@ -103,7 +103,8 @@ class FunctionLengthsTest(unittest.TestCase):
         return tree_figures.function_lengths(text)
 
     def test_counts_from_the_signature_to_the_brace(self) -> None:
-        self.assertEqual(self.lengths("int Sum(int a,\n        int b) {\n  return a + b;\n}\n"), [4])
+        self.assertEqual(self.lengths("int Sum(int a,\n        int b) {\n  return a + b;\n}\n"),
+                         [4])
 
     def test_looks_into_namespaces_and_classes(self) -> None:
         self.assertEqual(self.lengths("namespace dtrain {\nclass A : B {\n public:\n  A() {}\n"
