@@ -15,7 +15,6 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/data/set_cache.h"
-#include "engine/plugin/model_build.h"
 #include "engine/plugin/model_sources.h"
 #include "engine/process/local_launcher.h"
 #include "engine/slots/slots.h"

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include <fcntl.h>
@@ -32,6 +34,94 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+bool IsProgram(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) &&
+         ::access(file.c_str(), X_OK) == 0;
+}
+
+std::optional<fs::path> FindInPath(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream places(path == nullptr ? "" : path);
+  std::string place;
+  while (std::getline(places, place, ':')) {
+    if (!place.empty() && IsProgram(fs::path(place) / program)) {
+      return fs::path(place) / program;
+    }
+  }
+  return std::nullopt;
+}
+
+// Paths are recorded relative to the prefix, so that an installation can be
+// moved.
+fs::path Below(const fs::path& prefix, const std::string& path) {
+  return path.empty() ? fs::path() : prefix / path;
+}
+
+std::string Text(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+ModelBuild FromJson(const json& object, const fs::path& prefix) {
+  ModelBuild build{.compiler = object.at("compiler").get<std::string>(),
+                   .flags = object.at("flags"),
+                   .link_flags = object.at("link_flags"),
+                   .abi = Text(prefix / "include" / "dtrain" / "abi.h")};
+  for (const std::string path : object.at("include")) {
+    build.flags.push_back("-isystem");
+    build.flags.push_back(Below(prefix, path).string());
+  }
+  for (const std::string path : object.at("libraries")) {
+    build.link_flags.push_back(Below(prefix, path).string());
+  }
+  build.precompiled = Below(prefix, object.at("precompiled"));
+  std::error_code ignored;
+  if (!fs::exists(build.precompiled.string() + ".gch", ignored)) {
+    build.precompiled.clear();
+  }
+  return build;
+}
+
+}  // namespace
+
+ModelBuild ReadModelBuild(const fs::path& prefix) {
+  const fs::path file = prefix / "lib" / "dtrain" / "model_build.json";
+  std::ifstream in(file);
+  try {
+    if (in) return FromJson(json::parse(in), prefix);
+  } catch (const json::exception& error) {
+    throw Error(ErrorKind::kFailed, file.string() +
+                                        ": is damaged: " + error.what() +
+                                        "; build or install dtrain again");
+  }
+  throw Error(ErrorKind::kFailed,
+              file.string() +
+                  ": the settings for compiling models are missing; build or "
+                  "install dtrain with LibTorch");
+}
+
+fs::path InstallPrefix() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored)
+      .parent_path()
+      .parent_path();
+}
+
+fs::path FindCompiler(const ModelBuild& build) {
+  if (IsProgram(build.compiler)) return build.compiler;
+  for (const char* name : {"c++", "g++"}) {
+    if (const auto found = FindInPath(name)) return *found;
+  }
+  throw Error(ErrorKind::kUsage,
+              "no C++ compiler found for model_def.cpp: neither " +
+                  build.compiler.string() +
+                  ", with which dtrain was built, nor c++ or g++ in PATH; "
+                  "install one (Debian: apt-get install g++)");
+}
+
+namespace {
+
 constexpr const char* kLibrary = "model_def.so";
 constexpr const char* kTrials = "trials.json";
 
@@ -39,7 +129,7 @@ constexpr const char* kTrials = "trials.json";
   throw Error(ErrorKind::kUsage, where.string() + ": " + why);
 }
 
-// Another compiler under the same name is another one.
+// Size and time tell an updated compiler from the old one of the same name.
 std::string CompilerMark(const fs::path& compiler) {
   struct stat status {};
   if (::stat(compiler.c_str(), &status) != 0) return compiler.string();
@@ -66,7 +156,7 @@ std::string Sha256OfFile(const fs::path& path) {
   return Sha256Of(std::as_bytes(std::span(bytes)));
 }
 
-// Whether nobody else can have put something else there.
+// True if only this user can have written the file.
 bool IsPrivate(const fs::path& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 &&
@@ -75,7 +165,7 @@ bool IsPrivate(const fs::path& path) {
          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Whether the group has nobody but this user, as where each user has one.
+// True if this user is the only member of the group.
 bool IsOfThisUserAlone(gid_t group) {
   const passwd* user = ::getpwuid(::geteuid());
   const std::string name = user == nullptr ? "" : user->pw_name;
@@ -85,7 +175,7 @@ bool IsOfThisUserAlone(gid_t group) {
           (name == found->gr_mem[0] && found->gr_mem[1] == nullptr));
 }
 
-// Whether others can put something else in place of what is in `directory`.
+// True if other users can replace the contents of `directory`.
 bool IsOpenToOthers(const fs::path& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) return false;
@@ -95,7 +185,7 @@ bool IsOpenToOthers(const fs::path& directory) {
   return (status.st_mode & S_IWGRP) != 0 && !IsOfThisUserAlone(status.st_gid);
 }
 
-// For this user alone, whatever the umask.
+// Creates the directory with access for this user only, whatever the umask.
 void MakePrivate(const fs::path& directory) {
   if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return;
   if (errno == ENOENT && directory.has_relative_path()) {
@@ -105,7 +195,7 @@ void MakePrivate(const fs::path& directory) {
   Refuse(directory, std::string("cannot write: ") + strerror(errno));
 }
 
-// What is executed as this user must come from this user.
+// The libraries are executed as this user, so only this user may write them.
 void RequirePrivateCache(const fs::path& cache) {
   MakePrivate(cache);
   std::error_code error;
@@ -114,12 +204,13 @@ void RequirePrivateCache(const fs::path& cache) {
     above = above.parent_path();
     if (!IsOpenToOthers(above)) continue;
     Refuse(above,
-           "others can replace what is in it, and compiled models are executed "
-           "from below it; 'chmod go-w' if it is yours, or set XDG_CACHE_HOME "
+           "other users can replace its contents, and compiled models are "
+           "executed from below it; 'chmod go-w' if it is yours, or set "
+           "XDG_CACHE_HOME "
            "to a directory of your own");
   }
   if (!fs::is_directory(cache, error)) {
-    Refuse(cache, "cannot write: it is no directory");
+    Refuse(cache, "cannot write: it is not a directory");
   }
   if (IsPrivate(cache)) return;
   Refuse(cache,
@@ -128,7 +219,7 @@ void RequirePrivateCache(const fs::path& cache) {
          "of your own");
 }
 
-// What was compiled into `directory`, as it was; else nothing.
+// Returns the library in `directory` if it is complete and unchanged.
 std::optional<ModelLibrary> Cached(const fs::path& directory) {
   ModelLibrary library{.file = directory / kLibrary};
   for (const fs::path& path : {directory, library.file, directory / kTrials}) {
@@ -146,7 +237,7 @@ std::optional<ModelLibrary> Cached(const fs::path& directory) {
   return library;
 }
 
-// Held while one process compiles; the others then find what it made.
+// Held while one process compiles; the others then find its result.
 FileLock Lock(const fs::path& file) {
   FileLock lock = FileLock::Open(file);
   // Without the lock two processes may compile the same model: only a waste.
@@ -184,7 +275,7 @@ class Compilation {
       runs.push_back({.argv = CompileCommand(i), .output = Scratch(i, ".txt")});
     }
     bool failed = false;
-    for (const ProgramEnd& end : RunPrograms(runs, tools_.jobs)) {
+    for (const ProgramResult& end : RunPrograms(runs, tools_.jobs)) {
       failed |= !Succeeded(end);
     }
     if (failed) Refuse(MainFile(), "does not compile, see above");
@@ -205,7 +296,7 @@ class Compilation {
     return command;
   }
 
-  // What is not in the directory is not kept with the experiment, either.
+  // Files outside of the directory are not kept with the experiment.
   void CheckDependencies() const {
     for (std::size_t i = 0; i < sources_.sources.size(); ++i) {
       const auto outside = FirstOutside(Scratch(i, ".d"), sources_.real_paths,
@@ -213,9 +304,9 @@ class Compilation {
       if (outside.empty()) continue;
       Refuse(sources_.directory / sources_.sources[i],
              "includes " + outside.string() +
-                 ", which is not among the files that are kept with the "
-                 "experiment; have it in the directory of model_def.cpp, not "
-                 "named by .gitignore or .detignore, as a .h or .hpp file");
+                 ", which is not kept with the experiment; move it into the "
+                 "directory of model_def.cpp as a .h or .hpp file that neither "
+                 ".gitignore nor .detignore excludes");
     }
   }
 
@@ -244,9 +335,9 @@ class Compilation {
 
   // Opens the library as a trial will.
   std::vector<std::string> ListTrials() {
-    const ProgramEnd end = RunOne({tools_.trial_host.string(), "--trials",
-                                   (directory_ / kLibrary).string()},
-                                  "trials.txt");
+    const ProgramResult end = RunOne({tools_.trial_host.string(), "--trials",
+                                      (directory_ / kLibrary).string()},
+                                     "trials.txt");
     const json trials = json::parse(end.output, nullptr, false);
     if (!end.success() || !trials.is_array()) {
       Refuse(MainFile(), end.output.empty() ? "cannot be opened"
@@ -255,7 +346,7 @@ class Compilation {
     return trials;
   }
 
-  // Last, so that all of it is there.
+  // Written last: its presence means that the library is complete.
   void WriteTrials(const std::vector<std::string>& trials) const {
     const json made = {{"trials", trials},
                        {"sha256", Sha256OfFile(directory_ / kLibrary)}};
@@ -273,14 +364,14 @@ class Compilation {
     SyncDirectory(directory_);
   }
 
-  ProgramEnd RunOne(std::vector<std::string> command, const char* output) {
+  ProgramResult RunOne(std::vector<std::string> command, const char* output) {
     const std::vector<ProgramRun> run = {
         {.argv = std::move(command), .output = directory_ / output}};
     return RunPrograms(run, 1).front();
   }
 
-  // Passes on what the compiler said, warnings too.
-  bool Succeeded(const ProgramEnd& end) const {
+  // Passes on the compiler's output, including warnings.
+  bool Succeeded(const ProgramResult& end) const {
     if (!end.output.empty()) tools_.say_output(end.output);
     if (!end.not_started.empty()) {
       Refuse(compiler_, "cannot be run: " + end.not_started);
@@ -288,7 +379,7 @@ class Compilation {
     if (end.signal != 0) {
       Refuse(MainFile(), "the compiler was killed by signal " +
                              std::to_string(end.signal) +
-                             "; it needs about 1.5 GB of memory a file");
+                             "; it needs about 1.5 GB of memory per file");
     }
     return end.success();
   }
@@ -318,7 +409,7 @@ ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
       "compiling " + (sources.directory / "model_def.cpp").string() +
       (tools.build.precompiled.empty() ? " (about a minute)" : ""));
   const fs::path scratch = tools.cache / (key + ".partial");
-  fs::remove_all(scratch, error);  // of one that was killed
+  fs::remove_all(scratch, error);  // left by a process that was killed
   if (::mkdir(scratch.c_str(), 0700) != 0) {
     Refuse(scratch, std::string("cannot write: ") + strerror(errno));
   }
@@ -328,10 +419,8 @@ ModelLibrary CompileModel(const fs::path& directory, const ModelTools& tools) {
   if (error) Refuse(made, "cannot write: " + error.message());
   SyncDirectory(tools.cache);
   if (auto library = Cached(made)) return *std::move(library);
-  Refuse(made, "is not what was written there; compile it again");
+  Refuse(made, "differs from what was just written there; try again");
 }
-
-namespace fs = std::filesystem;
 
 std::vector<fs::path> ParseDependencies(const std::string& rule) {
   std::vector<fs::path> files;
@@ -339,7 +428,7 @@ std::vector<fs::path> ParseDependencies(const std::string& rule) {
   const auto end_word = [&] {
     if (!word.empty()) files.emplace_back(std::exchange(word, {}));
   };
-  // The target may have colons in its name, but none with a blank behind it.
+  // The target's name may contain colons, but none followed by a space.
   std::size_t i = rule.find(": ");
   for (i = i == rule.npos ? rule.size() : i + 2; i < rule.size(); ++i) {
     const char c = rule[i];
@@ -376,7 +465,7 @@ fs::path FirstOutside(const fs::path& rule_file,
 
 namespace {
 
-constexpr std::size_t kLongestOutput = std::size_t{1} << 20;
+constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
 // Returns -1 with errno set if it cannot be started.
 pid_t Start(const ProgramRun& run) {
@@ -388,9 +477,9 @@ pid_t Start(const ProgramRun& run) {
       .RunFromPath(run.argv);
 }
 
-std::string Printed(const std::filesystem::path& file) {
+std::string ReadOutput(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  std::string text(kLongestOutput, '\0');
+  std::string text(kMaxOutput, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));
   return text;
@@ -398,9 +487,9 @@ std::string Printed(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::vector<ProgramEnd> RunPrograms(const std::vector<ProgramRun>& runs,
-                                    std::size_t at_once) {
-  std::vector<ProgramEnd> ends(runs.size());
+std::vector<ProgramResult> RunPrograms(const std::vector<ProgramRun>& runs,
+                                       std::size_t at_once) {
+  std::vector<ProgramResult> ends(runs.size());
   std::vector<pid_t> pids(runs.size(), -1);
   std::size_t awaited = 0;
   const auto await_next = [&] {
@@ -420,7 +509,7 @@ std::vector<ProgramEnd> RunPrograms(const std::vector<ProgramRun>& runs,
   }
   while (awaited < runs.size()) await_next();
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    ends[i].output = Printed(runs[i].output);
+    ends[i].output = ReadOutput(runs[i].output);
   }
   return ends;
 }

@@ -62,7 +62,7 @@ bool HasOwnModel(const std::string& entrypoint, const fs::path& directory) {
 
 ModelSources FindModelSources(const fs::path& directory) {
   ModelSources found{.directory = directory.empty() ? "." : directory};
-  // What is not among them would be missing when the experiment goes on.
+  // Other files would be missing when the experiment is resumed.
   for (const ContextFile& file : ListContext(found.directory).files) {
     const fs::path path(file.path);
     if (!path.has_parent_path() && IsSource(path)) {

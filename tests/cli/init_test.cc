@@ -36,7 +36,8 @@ TEST_F(InitTest, WritesAModelItsYamlAndATest) {
 #ifdef DTRAIN_HAS_TRIALS
   EXPECT_EQ(valid.err, "");
 #else
-  EXPECT_THAT(valid.err, HasSubstr("what compiles models is missing"));
+  EXPECT_THAT(valid.err,
+              HasSubstr("settings for compiling models are missing"));
 #endif
   fs::remove(dtrain_.directory() / "a/mine/model_def.cpp");
   EXPECT_THAT(dtrain_.Run({"validate", "a/mine/const.yaml"}).err,

@@ -2,6 +2,7 @@
 // kept, what is said, who compiles.
 #include "engine/plugin/model_library.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -22,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::StartsWith;
 
 // Copies its last argument to what follows -o, counts its calls, and obeys
@@ -155,7 +157,7 @@ TEST_F(ModelLibraryTest, AFailureIsNotKept) {
 TEST_F(ModelLibraryTest, RefusesWhatWouldNotBeKept) {
   Write("outside.h", "");
   WriteModel("INCLUDE" + Path("outside.h").string());
-  EXPECT_THAT(Failure(), HasSubstr("outside.h, which is not among the files"));
+  EXPECT_THAT(Failure(), HasSubstr("outside.h, which is not kept with the"));
   Write("model/inside.h", "");
   WriteModel("INCLUDE" + Path("model/inside.h").string());
   EXPECT_EQ(Failure(), "");
@@ -233,7 +235,7 @@ TEST_F(ModelLibraryTest, RefusesADirectoryThatOthersCanReplaceTheCacheIn) {
   tools_.cache = Path("home/cache");
   (void)Compile();
   fs::permissions(Path("home"), fs::perms::all);
-  EXPECT_THAT(Failure(), HasSubstr("others can replace what is in it"));
+  EXPECT_THAT(Failure(), HasSubstr("other users can replace its contents"));
   fs::permissions(Path("home"), fs::perms::all | fs::perms::sticky_bit);
   EXPECT_EQ(Failure(), "");
 }
@@ -244,8 +246,151 @@ TEST_F(ModelLibraryTest, SaysThatTheCacheCannotBeWritten) {
   tools_.build.compiler = "/nowhere";
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", "/nowhere", 1);
-  EXPECT_THAT(Failure(), StartsWith("there is no C++ compiler"));
+  EXPECT_THAT(Failure(), StartsWith("no C++ compiler found"));
   ::setenv("PATH", path.c_str(), 1);
+}
+
+class ModelBuildTest : public testing::Test {
+ protected:
+  void Write(const std::string& file, const std::string& text) {
+    const fs::path path = prefix_.path() / file;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  void WriteBuild() {
+    Write("lib/dtrain/model_build.json",
+          R"({"compiler": "/usr/bin/true", "flags": ["-O2"],
+              "include": ["include", "/torch/include"],
+              "precompiled": "pch.h", "link_flags": ["-Wl,--as-needed"],
+              "libraries": ["lib/libdtrain_trial.so", "/torch/lib/c10.so"]})");
+    Write("include/dtrain/abi.h", "abi");
+  }
+  std::string Failure() {
+    try {
+      (void)ReadModelBuild(prefix_.path());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryDirectory prefix_;
+};
+
+TEST_F(ModelBuildTest, KnowsItsPlaceWhereverItWasMovedTo) {
+  WriteBuild();
+  const ModelBuild build = ReadModelBuild(prefix_.path());
+
+  const std::string prefix = prefix_.path().string();
+  EXPECT_THAT(build.flags, ElementsAre("-O2", "-isystem", prefix + "/include",
+                                       "-isystem", "/torch/include"));
+  EXPECT_THAT(build.link_flags,
+              ElementsAre("-Wl,--as-needed", prefix + "/lib/libdtrain_trial.so",
+                          "/torch/lib/c10.so"));
+  EXPECT_EQ(build.abi, "abi");
+  EXPECT_EQ(build.precompiled, "");
+}
+
+TEST_F(ModelBuildTest, TakesThePrecompiledHeaderWhereThereIsOne) {
+  WriteBuild();
+  Write("pch.h.gch", "");
+  EXPECT_EQ(ReadModelBuild(prefix_.path()).precompiled,
+            prefix_.path() / "pch.h");
+}
+
+TEST_F(ModelBuildTest, SaysWhatIsMissingOrDamaged) {
+  EXPECT_THAT(Failure(), HasSubstr("lib/dtrain/model_build.json: the settings "
+                                   "for compiling models are missing; build or "
+                                   "install"));
+  Write("lib/dtrain/model_build.json", "{");
+  EXPECT_THAT(Failure(), HasSubstr("is damaged"));
+  Write("lib/dtrain/model_build.json", R"({"compiler": 5})");
+  EXPECT_THAT(Failure(), HasSubstr("is damaged"));
+}
+
+TEST(FindCompilerTest, TakesTheRecordedOneElseOneInPath) {
+  const TemporaryDirectory directory;
+  const fs::path other = directory.path() / "c++";
+  std::ofstream(other) << "#!/bin/sh\n";
+  EXPECT_EQ(FindCompiler({.compiler = "/bin/sh"}), "/bin/sh");
+
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", directory.path().c_str(), 1);
+  EXPECT_THROW((void)FindCompiler({.compiler = "/nowhere"}), Error);
+  fs::permissions(other, fs::perms::owner_all);
+  EXPECT_EQ(FindCompiler({.compiler = "/nowhere"}), other);
+  ::setenv("PATH", path.c_str(), 1);
+}
+
+TEST(ParseDependenciesTest, ReadsWhatGccWrites) {
+  EXPECT_THAT(ParseDependencies("x.o: a.cpp b/c.h \\\n d.h\n"),
+              ElementsAre("a.cpp", "b/c.h", "d.h"));
+  EXPECT_THAT(ParseDependencies("/a b/x.o: my\\ dir/a.cpp co$$t.h ha\\#h.h\n"),
+              ElementsAre("my dir/a.cpp", "co$t.h", "ha#h.h"));
+  EXPECT_THAT(ParseDependencies("no rule"), IsEmpty());
+  EXPECT_THAT(ParseDependencies(""), IsEmpty());
+}
+
+TEST(FirstOutsideTest, FindsWhatIsNotKept) {
+  const TemporaryDirectory directory;
+  const fs::path rule = directory.path() / "rule";
+  const fs::path inside = directory.path() / "a.h";
+  std::ofstream(inside) << "";
+  const auto find = [&](const std::string& files) {
+    std::ofstream(rule, std::ios::trunc) << "x.o: " + files + "\n";
+    return FirstOutside(rule, {fs::canonical(inside)}, "/pch.h");
+  };
+
+  EXPECT_EQ(find(inside.string()), "");
+  EXPECT_EQ(find((directory.path() / "b/../a.h").string()), "");
+  EXPECT_EQ(find("/pch.h " + inside.string()), "");
+  EXPECT_EQ(find(inside.string() + " /other/net.h"), "/other/net.h");
+}
+
+class RunProgramsTest : public testing::Test {
+ protected:
+  ProgramRun Shell(const std::string& script) {
+    return {.argv = {"sh", "-c", script},
+            .output = directory_.path() / std::to_string(count_++)};
+  }
+
+  TemporaryDirectory directory_;
+  int count_ = 0;
+};
+
+TEST_F(RunProgramsTest, GivesEndsInTheOrderOfTheRuns) {
+  const auto ends = RunPrograms({Shell("sleep 0.2; echo out; echo err >&2"),
+                                 Shell("exit 3"), Shell("kill -9 $$")},
+                                /*at_once=*/2);
+
+  ASSERT_EQ(ends.size(), 3u);
+  EXPECT_EQ(ends[0].output, "out\nerr\n");
+  EXPECT_TRUE(ends[0].success());
+  EXPECT_EQ(ends[1].exit_code, 3);
+  EXPECT_FALSE(ends[1].success());
+  EXPECT_EQ(ends[2].signal, SIGKILL);
+  EXPECT_FALSE(ends[2].success());
+}
+
+TEST_F(RunProgramsTest, SaysWhyOneCannotBeStarted) {
+  const auto ends = RunPrograms(
+      {{.argv = {"/nowhere/compiler"}, .output = directory_.path() / "x"}}, 1);
+
+  EXPECT_EQ(ends[0].not_started, "No such file or directory");
+  EXPECT_FALSE(ends[0].success());
+}
+
+TEST_F(RunProgramsTest, CutsWhatIsTooLong) {
+  const auto ends =
+      RunPrograms({Shell("head -c 3000000 /dev/zero | tr '\\0' x")}, 1);
+
+  EXPECT_EQ(ends[0].output.size(), std::size_t{1} << 20);
+}
+
+TEST_F(RunProgramsTest, GivesNoInput) {
+  const auto ends = RunPrograms({Shell("cat; echo end")}, 1);
+
+  EXPECT_EQ(ends[0].output, "end\n");
 }
 
 }  // namespace
