@@ -11,9 +11,8 @@
 
 namespace dtrain {
 
-/// Reads little-endian numbers and stretches of bytes one after the other.
-/// Whoever asks for more than there is gets Error(kFailed) with the text
-/// `fault`. Owns no bytes.
+/// Reads little-endian numbers and byte strings one after the other. Throws
+/// Error(kFailed) with the text `fault` beyond the end. Owns no bytes.
 class ByteReader {
  public:
   ByteReader(std::span<const std::byte> bytes, std::string fault)
@@ -37,12 +36,12 @@ class ByteReader {
     const auto bytes = Bytes(count);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  /// What comes before the next newline, which is passed over.
+  /// Returns the text before the next newline, and skips the newline.
   std::string_view Line() {
     const auto rest = bytes_.subspan(position_);
     const std::string_view text(reinterpret_cast<const char*>(rest.data()),
                                 rest.size());
-    // Without a newline, one byte more than there is.
+    // Without a newline, asks for one byte too many, which throws.
     const std::size_t length = text.find('\n');
     return Text(length == text.npos ? text.size() + 1 : length + 1)
         .substr(0, length);

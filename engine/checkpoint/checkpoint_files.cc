@@ -1,8 +1,12 @@
 // A checkpoint is a directory of files with a manifest of their sizes and
-// hashes. It is written beside its place, as <path>.tmp, synced file by file
-// and then renamed, so that a crash at any moment leaves either no checkpoint
-// or a whole one. A reader trusts nothing but the manifest: a file that is
-// missing or differs from it by a bit makes the checkpoint damaged.
+// hashes. It is written as <path>.tmp and renamed, so that a crash or power cut
+// at any moment leaves either no checkpoint or a complete one. The order is
+// what makes this true: every file is written and synced; then the manifest;
+// then the directories that hold the names of the files; only then the rename,
+// and last the parent directory, which holds the new name. A failed fsync is
+// never repeated, since the kernel has dropped the data and would report
+// success. A reader compares every file with the manifest: one that is missing
+// or differs by a bit makes the checkpoint damaged.
 
 #include "engine/checkpoint/checkpoint_files.h"
 
@@ -34,10 +38,10 @@
 namespace dtrain {
 namespace {
 
-// So much of a file is in memory at a time.
+// Bytes of a file that are in memory at a time.
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
-// What one can do about it, for the causes one can do something about.
+// Returns what a user can do about an error; empty if nothing is known.
 std::string Remedy(int error) {
   switch (error) {
     case ENOSPC:
@@ -46,7 +50,7 @@ std::string Remedy(int error) {
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; check who may write there";
+      return "; check the permissions";
     case EIO:
       return "; check the disk";
     default:
@@ -76,12 +80,12 @@ CheckpointWriter::CheckpointWriter(std::string path)
   const auto parent = std::filesystem::path(path_).parent_path();
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
   if (::mkdir(parent.c_str(), 0700) == 0) {
-    // Where a trial's first checkpoint goes, its directory is new, too.
+    // With a trial's first checkpoint, the trial's directory is new as well.
     const auto trial = parent.parent_path();
     for (const auto& above : {trial, trial.parent_path()}) {
       const UniqueFd names(::open(above.empty() ? "." : above.c_str(),
                                   O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      if (!names && errno == EACCES) continue;  // and so not made just now
+      if (!names && errno == EACCES) continue;  // so it existed before
       if (!names) Fail("", errno);
       Sync(names.get(), "");
     }
@@ -97,8 +101,8 @@ CheckpointWriter::CheckpointWriter(std::string path)
 
 CheckpointWriter::~CheckpointWriter() {
   if (committed_ || !directory_) return;
-  // Best effort: what stays behind has the suffix .tmp and is no checkpoint, or
-  // is whole and has no row.
+  // Best effort: a directory left behind has the suffix .tmp, or is complete
+  // and not in the store.
   std::error_code ignored;
   std::filesystem::remove_all(renamed_ ? path_ : temporary_, ignored);
 }
@@ -204,7 +208,7 @@ WrittenCheckpoint CheckpointWriter::Commit() {
   Sync(directory_.get(), "");
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(),
                   RENAME_NOREPLACE) != 0) {
-    // Some file systems know no flags; the name is a fresh UUID.
+    // Some file systems support no flags; the name is a new UUID.
     if (errno != EINVAL || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
       Fail("", errno);
     }
@@ -216,7 +220,7 @@ WrittenCheckpoint CheckpointWriter::Commit() {
 }
 
 void CheckpointWriter::Sync(int fd, const std::string& name) const {
-  // Never tried again: a second try would succeed though the data is lost.
+  // Not repeated: a second call would succeed although the data is lost.
   if (::fsync(fd) != 0) Fail(name, errno);
 }
 
@@ -240,8 +244,8 @@ constexpr std::int64_t kMaxManifest = 1 << 20;
                                        "; the checkpoint is damaged");
 }
 
-// Something there cannot be read. That may be for want of rights or of memory,
-// which says nothing of the bytes.
+// Throws for a file that cannot be read. A lack of permission or memory says
+// nothing about the bytes; other errors mean damage.
 [[noreturn]] void Unreadable(const std::string& path, const std::string& what,
                              int error) {
   const std::string text = what + std::generic_category().message(error);
@@ -251,29 +255,27 @@ constexpr std::int64_t kMaxManifest = 1 << 20;
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-      throw Error(ErrorKind::kFailed,
-                  "checkpoint " + path + ": " + text +
-                      "; see to that, then go on with `dtrain resume`");
+      throw Error(ErrorKind::kFailed, "checkpoint " + path + ": " + text +
+                                          "; fix that and run `dtrain resume`");
     default:
       Damaged(path, text);
   }
 }
 
-// The manifest's entry for one file.
+// Entry of the manifest for one file.
 struct Entry {
   std::int64_t bytes = 0;
   std::string sha256;
 };
 
-// The file `name` of `directory`, opened, and its size: at most `max` bytes,
-// exactly `exact` if that is given.
+// An open file and its size.
 struct OpenFile {
   UniqueFd fd;
   std::int64_t bytes = 0;
 };
 
-// Opens what `name`, whose parts are joined by slashes, names inside of
-// `directory`; no part of it may be a link. Not open, with errno, if not.
+// Opens the file `name`, which may contain slashes, below `directory`. No part
+// of it may be a link. Returns an empty descriptor, with errno set, on failure.
 UniqueFd OpenInside(int directory, const std::string& name) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const std::vector<std::string> parts = Split(name, '/');
@@ -288,6 +290,8 @@ UniqueFd OpenInside(int directory, const std::string& name) {
   return inner;
 }
 
+// Opens the file `name` of `directory`, which has at most `max` bytes, or
+// exactly `exact` bytes if that is given.
 OpenFile Open(const std::string& path, int directory, const std::string& name,
               std::int64_t max, std::optional<std::int64_t> exact) {
   UniqueFd file = OpenInside(directory, name);
@@ -297,7 +301,8 @@ OpenFile Open(const std::string& path, int directory, const std::string& name,
   if (!file) fail();
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail();
-  if (!S_ISREG(status.st_mode)) Damaged(path, "'" + name + "' is no file");
+  if (!S_ISREG(status.st_mode))
+    Damaged(path, "'" + name + "' is not a regular file");
   if (status.st_size > max || (exact && status.st_size != *exact)) {
     Damaged(path, "'" + name + "' has " + std::to_string(status.st_size) +
                       " bytes, not " + std::to_string(exact.value_or(max)));
@@ -314,7 +319,8 @@ void Fill(const std::string& path, int file, const std::string& name,
     if (count < 0) {
       Unreadable(path, "'" + name + "' cannot be read: ", errno);
     }
-    if (count == 0) Damaged(path, "'" + name + "' got shorter");
+    if (count == 0)
+      Damaged(path, "'" + name + "' became shorter while it was read");
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
@@ -328,8 +334,8 @@ std::vector<std::byte> ReadFile(const std::string& path, int directory,
   return bytes;
 }
 
-[[noreturn]] void Garbled(const std::string& path) {
-  Damaged(path, std::string("'") + kManifestName + "' is garbled");
+[[noreturn]] void FailManifest(const std::string& path) {
+  Damaged(path, std::string("'") + kManifestName + "' is not valid");
 }
 
 std::map<std::string, Entry> ParseManifest(const std::string& path,
@@ -337,28 +343,29 @@ std::map<std::string, Entry> ParseManifest(const std::string& path,
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
                               bytes.size());
   const json manifest = json::parse(text, nullptr, false);
-  if (manifest.is_discarded() || NestsDeeperThan(manifest)) Garbled(path);
+  if (manifest.is_discarded() || NestsDeeperThan(manifest)) FailManifest(path);
   std::map<std::string, Entry> entries;
   try {
     if (manifest.at("format") != "dtrain-checkpoint" ||
         manifest.at("version") != 1 || manifest.size() != 3) {
-      Damaged(path, std::string("'") + kManifestName +
-                        "' is of no format that this dtrain reads");
+      Damaged(path,
+              std::string("'") + kManifestName +
+                  "' has a format that this version of dtrain does not read");
     }
     for (const auto& [name, entry] : manifest.at("files").items()) {
-      if (!entry.at("bytes").is_number_integer()) Garbled(path);
+      if (!entry.at("bytes").is_number_integer()) FailManifest(path);
       entries[name] = {.bytes = entry.at("bytes").get<std::int64_t>(),
                        .sha256 = entry.at("sha256").get<std::string>()};
     }
   } catch (const json::exception&) {
-    Garbled(path);
+    FailManifest(path);
   }
-  // What was understood, written out, so that no bit can be wrong unseen.
+  // Written again from the values, it must be the same to the bit.
   json files = json::object();
   for (const auto& [name, entry] : entries) {
     files[name] = {{"sha256", entry.sha256}, {"bytes", entry.bytes}};
   }
-  if (ManifestText(files) != text) Garbled(path);
+  if (ManifestText(files) != text) FailManifest(path);
   return entries;
 }
 
@@ -369,13 +376,13 @@ UniqueFd OpenDirectory(const std::string& path) {
   return directory;
 }
 
-// One that the file system would take for another name is none.
+// Refuses names that lead out of the directory or are not one file's only name.
 void RequireName(const std::string& path, const std::string& name) {
   bool inside = name.find('\0') == std::string::npos;
   for (const std::string& part : Split(name, '/')) {
     inside = inside && !part.empty() && part != "." && part != "..";
   }
-  if (!inside) Garbled(path);
+  if (!inside) FailManifest(path);
 }
 
 void RequireSum(const std::string& path, const std::string& name,
@@ -384,7 +391,7 @@ void RequireSum(const std::string& path, const std::string& name,
   Damaged(path, "'" + name + "' does not match its checksum");
 }
 
-// The file `name`, which is as the manifest says.
+// Returns the contents of `name`, compared with the manifest.
 std::vector<std::byte> ReadVerified(const std::string& path, int directory,
                                     const std::string& name,
                                     const Entry& entry) {
@@ -394,7 +401,7 @@ std::vector<std::byte> ReadVerified(const std::string& path, int directory,
   return bytes;
 }
 
-// The same, but nothing of the file stays in memory.
+// Compares `name` with the manifest, reading it in pieces.
 void CheckFile(const std::string& path, int directory, const std::string& name,
                const Entry& entry) {
   RequireName(path, name);
@@ -463,7 +470,7 @@ CheckpointSummary SummarizeCheckpoint(const std::string& path) {
     summary.batches = state.at("batches").get<std::int64_t>();
     summary.epoch = state.at("epoch").get<double>();
   } catch (const json::exception&) {
-    Damaged(path, "'state.json' makes no sense");
+    Damaged(path, "'state.json' is not valid");
   }
   summary.bytes = static_cast<std::int64_t>(manifest.size());
   summary.files[kManifestName] = Sha256Of(manifest);

@@ -21,7 +21,7 @@ inline constexpr char kManifestName[] = "MANIFEST.json";
 inline constexpr char kStateName[] = "state.json";
 /// Name of the directory of the files that a command saved.
 inline constexpr char kProgramFiles[] = "files";
-/// Suffix of the name of a checkpoint's directory until it is whole.
+/// Suffix of a checkpoint's directory until it is complete.
 inline constexpr std::string_view kUnfinishedSuffix = ".tmp";
 
 /// Name of a checkpoint's file of weights.
@@ -29,11 +29,10 @@ inline constexpr char kWeightsName[] = "model.safetensors";
 /// Name of the checkpoint that a trial of Task::kLoad writes in its directory.
 inline constexpr char kImportedDirectory[] = "imported";
 
-/// Names of the predictions that a trial leaves in its directory, which is
-/// written as a checkpoint is: in a safetensors file with the model's `output`
-/// [samples, …] as floats and, where the data have targets of one number,
-/// `target` [samples]; in the class file a JSON list of the classes' names,
-/// maybe empty.
+/// Names of the predictions that a trial writes in its directory, in the form
+/// of a checkpoint: a safetensors file with the model's `output` [samples, …]
+/// as floats and, if each target is one number, `target` [samples]; and a JSON
+/// list of the classes' names, which may be empty.
 inline constexpr char kPredictionDirectory[] = "predictions";
 inline constexpr char kPredictionFile[] = "predictions.safetensors";
 inline constexpr char kClassNameFile[] = "classes.json";
@@ -48,36 +47,36 @@ struct WrittenCheckpoint {
 /// "sha256"}.
 std::string ManifestText(const nlohmann::json& files);
 
-/// Writes one checkpoint directory, which is afterwards whole and durable or
+/// Writes one checkpoint directory that is afterwards complete and durable or
 /// does not exist: into `<path>.tmp`, each file synced, the manifest last, then
 /// renamed. Every member throws Error(kFailed), or Error(kDiskFull), that names
-/// the file and the cause; what was written is removed unless `Commit`
+/// the file and the cause. The destructor removes everything unless `Commit`
 /// returned.
 class CheckpointWriter {
  public:
-  /// Makes the directory, and the one it lies in if that is missing. REQUIRES:
-  /// nobody else writes `path`.
+  /// Creates the directory, and its parent if that is missing. REQUIRES: `path`
+  /// has no other writer.
   explicit CheckpointWriter(std::string path);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
   ~CheckpointWriter();
 
-  /// Throws Error(kDiskFull) early if the file system has less free than twice
-  /// the `bytes` to write: the record needs some, too.
+  /// Throws Error(kDiskFull) early if the free space is less than twice the
+  /// `bytes` to write: the record needs space, too.
   void RequireSpace(std::int64_t bytes) const;
 
-  /// Writes the file `name` from `pieces`, one behind the other. A name with
-  /// slashes lies in directories that are made as needed. REQUIRES: no part of
-  /// it is empty, "." or "..".
+  /// Writes `pieces`, one after the other, to the file `name`. Directories in
+  /// the name are created as needed. REQUIRES: no part of it is empty, "." or
+  /// "..".
   void Write(const std::string& name,
              std::span<const std::span<const std::byte>> pieces);
   void Write(const std::string& name, std::string_view text);
 
-  /// Writes the file `name` from what `source`, named `from`, reads to its end,
-  /// piece by piece. Throws Error(kFailed) too if that cannot be read.
+  /// Copies the descriptor `source`, named `from` in errors, to its end into
+  /// the file `name`. Throws Error(kFailed) too if it cannot be read.
   void Copy(const std::string& name, int source, const std::string& from);
 
-  /// Writes the manifest and gives the directory its name.
+  /// Writes the manifest and renames the directory.
   [[nodiscard]] WrittenCheckpoint Commit();
 
  private:
@@ -102,16 +101,16 @@ class CheckpointWriter {
   bool committed_ = false;
 };
 
-/// A checkpoint's files, whole and verified.
+/// The files of a checkpoint, complete and verified.
 class CheckpointFiles {
  public:
-  /// Reads the checkpoint at `path`. Throws Error(kDamaged) that names the file
-  /// if one is missing, is no file, or is not, to the bit, what the manifest
-  /// says; Error(kFailed) if it may not be read.
+  /// Reads the checkpoint at `path`. Throws Error(kDamaged) that names a file
+  /// if it is missing, not a regular file, or differs from the manifest by a
+  /// bit; Error(kFailed) if it cannot be read for another reason.
   static CheckpointFiles Read(const std::string& path);
 
   bool Has(const std::string& name) const { return files_.contains(name); }
-  /// The file's bytes; empty if there is none of this name.
+  /// Returns the file's bytes; empty if there is no file of this name.
   std::span<const std::byte> operator[](const std::string& name) const;
   const std::string& path() const { return path_; }
 
@@ -120,12 +119,12 @@ class CheckpointFiles {
   std::map<std::string, std::vector<std::byte>> files_;
 };
 
-/// Verifies the checkpoint at `path` as `CheckpointFiles::Read` does, but keeps
-/// none of it in memory beyond its `state.json`, which is returned parsed (a
-/// discarded value if it is not JSON).
+/// Verifies the checkpoint at `path` as `CheckpointFiles::Read` does, but reads
+/// it in pieces. Returns its `state.json`, parsed (a discarded value if it is
+/// not JSON).
 nlohmann::json CheckCheckpoint(const std::string& path);
 
-/// Facts about a checkpoint that the record has.
+/// Facts about a checkpoint that the store records.
 struct CheckpointSummary {
   std::int64_t batches = 0;
   double epoch = 0;

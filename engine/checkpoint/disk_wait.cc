@@ -11,12 +11,12 @@ namespace dtrain {
 namespace {
 
 constexpr Duration kRetryPeriod = std::chrono::minutes(1);
-// A try at a large model costs something: not for every log line that goes.
-constexpr Duration kShortestWait = std::chrono::seconds(1);
-constexpr std::int64_t kMoreBytes = 64 << 10;
-constexpr std::int64_t kMoreInodes = 4;
+// A retry with a large model is expensive, so a deleted log line is no reason.
+constexpr Duration kMinWait = std::chrono::seconds(1);
+constexpr std::int64_t kMinMoreBytes = 64 << 10;
+constexpr std::int64_t kMinMoreInodes = 4;
 
-// The less of two amounts, of which one may be unknown.
+// Returns the smaller amount; `before` may be unknown.
 std::int64_t Less(std::int64_t before, std::int64_t now) {
   return before < 0 ? now : std::min(before, now);
 }
@@ -46,11 +46,11 @@ void DiskWait::Begin() {
 
 bool DiskWait::IsOver() const {
   const Duration waited = clock_.monotonic() - began_;
-  if (waited < kShortestWait) return false;
+  if (waited < kMinWait) return false;
   if (waited >= kRetryPeriod) return true;
   const FreeSpace now = measure_(directory_);
-  return now.bytes >= free_.bytes + kMoreBytes ||
-         now.inodes >= free_.inodes + kMoreInodes;
+  return now.bytes >= free_.bytes + kMinMoreBytes ||
+         now.inodes >= free_.inodes + kMinMoreInodes;
 }
 
 void DiskWait::Sleep() {

@@ -24,15 +24,15 @@ class DiskWait {
  public:
   using Measure = std::function<FreeSpace(const std::string& directory)>;
 
-  /// To be made before the write: space that returns between its failure and
-  /// the beginning of the wait is noticed.
+  /// Measures the free space. Construct it before the write, so that space
+  /// freed between the failure and Begin counts.
   DiskWait(std::string directory, Clock clock, Measure measure = FreeSpace::Of);
 
   /// Begins the wait, after the write has failed.
   void Begin();
   /// REQUIRES: the wait has begun.
   [[nodiscard]] bool IsOver() const;
-  /// A fifth of a second: whoever waits has other questions to ask as well.
+  /// Sleeps for 200 ms, after which the caller also checks for other events.
   static void Sleep();
 
  private:

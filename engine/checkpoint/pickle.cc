@@ -26,10 +26,10 @@
 namespace dtrain {
 namespace {
 
-// The machine that executes a pickle's operations: a stack, marks in it, and
-// the memo. Their results are kept as data; whatever the pickle, it calls and
-// imports nothing, and allocates only values. Throws Error(kFailed) that names
-// `what` for an operation that its stack or memo does not allow.
+// Executes a pickle's operations on a stack with marks, and a memo. Results are
+// kept as data: it calls and imports nothing, and allocates only values. Throws
+// Error(kFailed) that names `what` for an operation that the stack or memo does
+// not allow.
 class PickleMachine {
  public:
   explicit PickleMachine(std::string what) : what_(std::move(what)) {}
@@ -39,7 +39,7 @@ class PickleMachine {
   void Duplicate() { stack_.push_back(Top()); }
 
   void Mark() { marks_.push_back(stack_.size()); }
-  // Pops the last mark, and returns what was pushed since.
+  // Pops the last mark and returns the values above it.
   std::vector<PickleIndex> PopToMark();
   std::vector<PickleIndex> Pop(std::size_t count);
   // Pops a value, or the mark if that is on top, as POP does.
@@ -49,7 +49,7 @@ class PickleMachine {
   void MemoizeNext() { Memoize(static_cast<std::uint32_t>(memo_.size())); }
   void Recall(std::uint32_t key);
 
-  // Adds `items`, which were popped, to the list on top.
+  // Adds `items` to the list on top.
   void Append(const std::vector<PickleIndex>& items);
   // Adds `items`, alternately key and value, to the dict on top.
   void SetItems(const std::vector<PickleIndex>& items);
@@ -58,12 +58,12 @@ class PickleMachine {
   void PushNamedGlobal();
   // REDUCE, NEWOBJ: arguments and function are on the stack.
   void Call();
-  // BUILD: an object gets a state, which is dropped.
+  // BUILD: drops the state of an object.
   void Build();
 
   std::vector<PickleValue> TakeValues() { return std::move(values_); }
   [[noreturn]] void Fail(const std::string& fault) const;
-  [[noreturn]] void Garbled() const;
+  [[noreturn]] void FailAsDamaged() const;
 
  private:
   PickleIndex Top() const;
@@ -77,7 +77,7 @@ class PickleMachine {
   std::vector<PickleIndex> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint32_t, PickleIndex> memo_;
-  std::size_t count_ = 0;  // of values, and of items copied
+  std::size_t count_ = 0;  // of values and copied items
 };
 
 using Name = std::pair<std::string_view, std::string_view>;
@@ -113,19 +113,21 @@ bool IsKnownGlobal(std::string_view module, std::string_view name) {
   return false;
 }
 
-// A network of ten thousand tensors with an optimizer's state has a tenth.
-constexpr std::size_t kMostValues = 4'000'000;
+// Ten times as many as ten thousand tensors with an optimizer's state have.
+constexpr std::size_t kMaxValues = 4'000'000;
 
 void PickleMachine::Fail(const std::string& fault) const {
   throw Error(ErrorKind::kFailed, what_ + ": its pickle " + fault);
 }
 
-void PickleMachine::Garbled() const { Fail("is garbled; fetch the file anew"); }
+void PickleMachine::FailAsDamaged() const {
+  Fail("is damaged; download the file again");
+}
 
 void PickleMachine::Count(std::size_t items) {
   count_ += items;
-  if (count_ > kMostValues) {
-    Fail("holds more than " + std::to_string(kMostValues) +
+  if (count_ > kMaxValues) {
+    Fail("holds more than " + std::to_string(kMaxValues) +
          " values; save model.state_dict() alone");
   }
 }
@@ -137,7 +139,7 @@ void PickleMachine::Push(PickleValue value) {
 }
 
 PickleIndex PickleMachine::Top() const {
-  if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) Garbled();
+  if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) FailAsDamaged();
   return stack_.back();
 }
 
@@ -154,7 +156,7 @@ std::vector<PickleIndex> PickleMachine::Pop(std::size_t count) {
 }
 
 std::vector<PickleIndex> PickleMachine::PopToMark() {
-  if (marks_.empty()) Garbled();
+  if (marks_.empty()) FailAsDamaged();
   const auto begin =
       stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
   std::vector<PickleIndex> popped(begin, stack_.end());
@@ -175,7 +177,7 @@ void PickleMachine::Memoize(std::uint32_t key) { memo_[key] = Top(); }
 
 void PickleMachine::Recall(std::uint32_t key) {
   const auto found = memo_.find(key);
-  if (found == memo_.end()) Garbled();
+  if (found == memo_.end()) FailAsDamaged();
   stack_.push_back(found->second);
 }
 
@@ -183,13 +185,13 @@ void PickleMachine::Append(const std::vector<PickleIndex>& items) {
   PickleValue& top = values_[Top()];
   // A set of protocol 2 is a call, with its items as arguments.
   auto* list = std::get_if<PickleList>(&top);
-  if (list == nullptr) Garbled();
+  if (list == nullptr) FailAsDamaged();
   list->items.insert(list->items.end(), items.begin(), items.end());
 }
 
 void PickleMachine::SetItems(const std::vector<PickleIndex>& items) {
   auto* dict = std::get_if<PickleDict>(&values_[Top()]);
-  if (dict == nullptr || items.size() % 2 != 0) Garbled();
+  if (dict == nullptr || items.size() % 2 != 0) FailAsDamaged();
   for (std::size_t i = 0; i < items.size(); i += 2) {
     dict->items.emplace_back(items[i], items[i + 1]);
   }
@@ -211,7 +213,7 @@ void PickleMachine::PushGlobal(const PickleGlobal& global) {
 void PickleMachine::PushNamedGlobal() {
   const auto* name = std::get_if<PickleText>(&values_[Pop()]);
   const auto* module = std::get_if<PickleText>(&values_[Pop()]);
-  if (name == nullptr || module == nullptr) Garbled();
+  if (name == nullptr || module == nullptr) FailAsDamaged();
   PushGlobal({.module = module->text, .name = name->text});
 }
 
@@ -222,12 +224,12 @@ bool PickleMachine::IsCallOf(PickleIndex function, const char* module,
 }
 
 PickleDict PickleMachine::DictOfPairs(const PickleList& pairs) {
-  // The same pairs can be asked for again and again.
+  // A pickle can ask for the same pairs many times.
   Count(pairs.items.size());
   PickleDict dict;
   for (const PickleIndex item : pairs.items) {
     const auto* pair = std::get_if<PickleList>(&values_[item]);
-    if (pair == nullptr || pair->items.size() != 2) Garbled();
+    if (pair == nullptr || pair->items.size() != 2) FailAsDamaged();
     dict.items.emplace_back(pair->items[0], pair->items[1]);
   }
   return dict;
@@ -239,7 +241,7 @@ void PickleMachine::Call() {
   const auto* list = std::get_if<PickleList>(&values_[arguments]);
   if (list == nullptr ||
       !std::holds_alternative<PickleGlobal>(values_[function])) {
-    Garbled();
+    FailAsDamaged();
   }
   const bool is_dict = IsCallOf(function, "collections", "OrderedDict") ||
                        IsCallOf(function, "collections", "Counter");
@@ -248,7 +250,7 @@ void PickleMachine::Call() {
     const PickleValue& only = values_[list->items[0]];
     const auto* pairs = std::get_if<PickleList>(&only);
     if (is_dict && pairs != nullptr) return Push(DictOfPairs(*pairs));
-    // What is made of such a value is, as data, the value itself.
+    // As data, the result of these calls is the argument.
     if ((is_dict && std::holds_alternative<PickleDict>(only)) ||
         (pairs != nullptr && IsCallOf(function, "torch", "Size"))) {
       stack_.push_back(list->items[0]);
@@ -263,7 +265,7 @@ void PickleMachine::Build() {
   const PickleValue& object = values_[Top()];
   if (!std::holds_alternative<PickleDict>(object) &&
       !std::holds_alternative<PickleCall>(object)) {
-    Garbled();
+    FailAsDamaged();
   }
 }
 
@@ -324,14 +326,14 @@ enum class Opcode : std::uint8_t {
 constexpr std::uint8_t kNewestProtocol = 5;
 
 std::int64_t Signed64(std::string_view bytes) {
-  // The sign goes on to the left.
+  // Extends the sign.
   std::uint64_t number = 0;
   if (!bytes.empty() && (bytes.back() & 0x80) != 0) number = ~number;
   std::memcpy(&number, bytes.data(), bytes.size());
   return static_cast<std::int64_t>(number);
 }
 
-// Numbers stand highest byte first here, and nowhere else.
+// Floats are the only numbers with the highest byte first.
 double BigEndianDouble(std::span<const std::byte> bytes) {
   std::array<std::byte, sizeof(double)> reversed{};
   std::reverse_copy(bytes.begin(), bytes.end(), reversed.begin());
@@ -345,11 +347,11 @@ std::string Hex(Opcode opcode) {
   return text.data();
 }
 
-// Reads opcodes and has the machine do what they say.
+// Reads opcodes and applies them to the machine.
 class PickleParser {
  public:
   PickleParser(std::span<const std::byte> bytes, const std::string& what)
-      : reader_(bytes, what + ": its pickle ends too early; fetch it anew"),
+      : reader_(bytes, what + ": its pickle ends too early; download it again"),
         machine_(what) {}
 
   void Parse() {
@@ -360,9 +362,10 @@ class PickleParser {
           DoContainer(opcode) || DoObject(opcode)) {
         continue;
       }
-      machine_.Fail("has the opcode " + Hex(opcode) + " at byte " +
-                    std::to_string(reader_.position() - 1) +
-                    ", which torch.save does not write; fetch the file anew");
+      machine_.Fail(
+          "has the opcode " + Hex(opcode) + " at byte " +
+          std::to_string(reader_.position() - 1) +
+          ", which torch.save does not write; download the file again");
     }
   }
   PickleMachine& machine() { return machine_; }
@@ -379,7 +382,7 @@ class PickleParser {
   std::int64_t Int() {
     return static_cast<std::int64_t>(reader_.Number<T>());
   }
-  // A stretch of bytes behind its length.
+  // Reads a length and that many bytes.
   template <typename T>
   std::string_view Counted() {
     return reader_.Text(reader_.Number<T>());
@@ -423,7 +426,7 @@ bool PickleParser::PushNumber(Opcode opcode) {
 
 bool PickleParser::PushText(Opcode opcode) {
   switch (opcode) {
-    // What Python 2 called a string; PyTorch 0.x wrote names so.
+    // Strings of Python 2, in which PyTorch 0.x wrote names.
     case Opcode::kShortBinString:
     case Opcode::kShortBinUnicode:
       return machine_.Push(PickleText{Counted<std::uint8_t>()}), true;
@@ -504,11 +507,11 @@ bool PickleParser::DoObject(Opcode opcode) {
   switch (opcode) {
     case Opcode::kProto:
       if (reader_.Number<std::uint8_t>() > kNewestProtocol) {
-        machine_.Fail("is of a protocol above 5; save it with protocol 2");
+        machine_.Fail("has a protocol above 5; save it with protocol 2");
       }
       return true;
     case Opcode::kFrame:
-      // Says how much to read ahead, which is all here already.
+      // The size of the next frame: a hint for buffering, not needed here.
       return reader_.Bytes(sizeof(std::uint64_t)), true;
     case Opcode::kGlobal: {
       const std::string_view module = reader_.Line();

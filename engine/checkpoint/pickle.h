@@ -11,11 +11,11 @@
 
 namespace dtrain {
 
-/// Where a value stands among the values of its pickle.
+/// Index of a value among the values of its pickle.
 using PickleIndex = std::uint32_t;
 
 struct PickleNone {};
-/// A class or function that is named, no more.
+/// The name of a class or function.
 struct PickleGlobal {
   std::string_view module;
   std::string_view name;
@@ -37,15 +37,15 @@ struct PickleLong {
 struct PickleList {
   std::vector<PickleIndex> items;
 };
-/// A dict or an OrderedDict, in its order; keys may recur, the last one counts.
+/// A dict or an OrderedDict, in its order. Keys may recur; the last one counts.
 struct PickleDict {
   std::vector<std::pair<PickleIndex, PickleIndex>> items;
 };
-/// What only the program that wrote the pickle can look up.
+/// A reference that only the program that wrote the pickle can resolve.
 struct PicklePersistentId {
   PickleIndex id = 0;
 };
-/// What Python would get by calling `function`, a global, with `arguments`.
+/// The result that Python would get by calling `function`, a global.
 struct PickleCall {
   PickleIndex function = 0;
   PickleIndex arguments = 0;
@@ -56,17 +56,17 @@ using PickleValue =
                  PickleBytes, PickleLong, PickleList, PickleDict, PickleGlobal,
                  PicklePersistentId, PickleCall>;
 
-/// A pickle of Python's, protocols 2 to 5 (PEP 3154 and CPython's pickletools
-/// describe them), as plain data. Executes nothing. Knows what a state dict
-/// and the checkpoint of a training loop consist of, and refuses every other
-/// class or function by its name.
+/// A Python pickle of protocol 2 to 5 (described by PEP 3154 and CPython's
+/// pickletools) as plain data. Executes nothing. Accepts the classes and
+/// functions of a state dict and of a training loop's checkpoint, and refuses
+/// every other one by name.
 ///
-/// Values refer to each other by index, so that what a pickle shares is shared
-/// here too, and loops are harmless: whoever follows indices must bound how
-/// far. Nothing in here recurses; memory is a small multiple of the bytes read.
+/// Values refer to each other by index, so shared values stay shared and cycles
+/// are harmless; code that follows indices must bound its depth. The reader
+/// does not recurse; its memory is a small multiple of the bytes read.
 class Pickle {
  public:
-  /// Reads the pickle that `bytes` begins with. REQUIRES: `bytes` outlives
+  /// Reads the pickle at the start of `bytes`. REQUIRES: `bytes` outlives
   /// this. Throws Error(kFailed) that names `what` and the fault.
   Pickle(std::span<const std::byte> bytes, const std::string& what);
 
@@ -74,13 +74,13 @@ class Pickle {
   const PickleValue& operator[](PickleIndex index) const {
     return values_[index];
   }
-  /// The value at `index` if it is a `T`, or null.
+  /// Returns the value at `index` if it is a `T`, else null.
   template <typename T>
   const T* Get(PickleIndex index) const {
     return std::get_if<T>(&values_[index]);
   }
   std::span<const PickleValue> values() const { return values_; }
-  /// How many bytes it took.
+  /// Bytes that the pickle occupies.
   std::size_t size() const { return size_; }
 
  private:

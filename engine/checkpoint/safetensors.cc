@@ -16,8 +16,18 @@ namespace dtrain {
 
 namespace {
 
+// A safetensors file is the length of its header in 8 bytes, the header as a
+// JSON object, and the bytes of all tensors. The header gives each tensor its
+// type, shape and the offsets of its bytes. The reader trusts none of them:
+// offsets must lie in the file, the size must follow from shape and type, and
+// sorted by offset the tensors must cover the data without a hole or an
+// overlap, so no byte can hide or be used twice. JSON parsers accept a key that
+// occurs twice and keep one of the values; since two programs could then read
+// two different models from one file, HeaderCheck refuses such a header, and a
+// deeply nested one, before it is parsed.
+
 static_assert(std::endian::native == std::endian::little,
-              "tensors are written as they lie in memory");
+              "tensors are written in the byte order of memory");
 
 using nlohmann::json;
 
@@ -47,15 +57,15 @@ constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kTypes{{
 
 [[noreturn]] void Fail(const std::string& what, const std::string& fault) {
   throw Error(ErrorKind::kFailed,
-              what + ": no valid safetensors file: " + fault);
+              what + ": not a valid safetensors file: " + fault);
 }
 
-// How a message names a tensor, whatever it is called.
+// Returns a name of the tensor for messages, safe to print.
 std::string Named(const std::string& name) {
   return "tensor '" + Truncate(EscapeForTerminal(name), 60) + "'";
 }
 
-// A number that may be an index into the file.
+// Returns the value if it is an unsigned integer.
 std::optional<std::uint64_t> Unsigned(const json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
   return value.get<std::uint64_t>();
@@ -88,7 +98,7 @@ class HeaderCheck : public nlohmann::json_sax<json> {
       return true;
     }
     fault_ = depth_ == 1
-                 ? Named(name) + " is there twice"
+                 ? Named(name) + " occurs twice"
                  : (entry_ == kMetadata ? "its __metadata__" : Named(entry_)) +
                        " has '" + Truncate(EscapeForTerminal(name), 60) +
                        "' twice";
@@ -107,13 +117,13 @@ class HeaderCheck : public nlohmann::json_sax<json> {
   }
 
   std::size_t depth_ = 0;
-  // Keys of the objects that are open, by depth.
+  // Keys of the enclosing objects, by depth.
   std::array<std::unordered_set<std::string>, kMaxDepth> keys_;
   std::string entry_;  // the outermost key
   std::string fault_;
 };
 
-// What is said about the file: texts by name.
+// Checks that __metadata__ maps strings to strings.
 void CheckMetadata(const json& header, const std::string& what) {
   const auto found = header.find(kMetadata);
   if (found == header.end()) return;
@@ -121,10 +131,10 @@ void CheckMetadata(const json& header, const std::string& what) {
       found->is_object() && std::ranges::all_of(*found, [](const json& value) {
         return value.is_string();
       });
-  if (!valid) Fail(what, "its __metadata__ is no map of texts");
+  if (!valid) Fail(what, "its __metadata__ does not map strings to strings");
 }
 
-// The header as JSON, and how long it is with its length in front.
+// Returns the header and its size with the length in front.
 std::pair<json, std::size_t> ParseHeader(std::span<const std::byte> file,
                                          const std::string& what) {
   std::uint64_t length = 0;
@@ -141,7 +151,7 @@ std::pair<json, std::size_t> ParseHeader(std::span<const std::byte> file,
   json header =
       passed ? json::parse(text, text + length, nullptr, false) : json();
   if (!header.is_object()) {
-    Fail(what, "its header is no JSON object of tensors");
+    Fail(what, "its header is not a JSON object of tensors");
   }
   CheckMetadata(header, what);
   return {std::move(header), sizeof length + length};
@@ -173,7 +183,7 @@ TensorBytes ParseTensor(const std::string& name, const json& entry,
   const auto fail = [&](const char* fault) {
     Fail(what, Named(name) + " " + fault);
   };
-  if (!entry.is_object()) fail("is no object");
+  if (!entry.is_object()) fail("is not an object");
   TensorBytes tensor{.name = name, .shape = ParseShape(entry, name, what)};
   const auto dtype = entry.find("dtype");
   if (dtype == entry.end() || !dtype->is_string()) fail("has no type");
@@ -258,7 +268,7 @@ std::vector<TensorBytes> ReadSafetensors(std::span<const std::byte> file,
     expected += tensor.bytes.size();
   }
   if (expected != data.data() + data.size()) {
-    Fail(what, "there are bytes that belong to no tensor");
+    Fail(what, "it has bytes that belong to no tensor");
   }
   return tensors;
 }

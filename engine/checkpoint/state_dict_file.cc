@@ -24,13 +24,13 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::array<std::string_view, 3> kWrappers = {"state_dict", "model",
                                                        "model_state_dict"};
-// What a module adds with get_extra_state: no tensor, and not for us.
+// Added by a module's get_extra_state; not a tensor, so ignored.
 constexpr std::string_view kExtraState = "_extra_state";
-constexpr std::size_t kMostTensors = 100'000;
-// Copies of tensors that repeat elements (stride 0) may be that many times as
-// large as the file.
-constexpr std::size_t kMostCopies = 4;
-constexpr std::size_t kCopiesAtLeast = 1 << 20;
+constexpr std::size_t kMaxTensors = 100'000;
+// Tensors that repeat elements (stride 0) are copied; the copies may be this
+// many times as large as the file.
+constexpr std::size_t kMaxCopies = 4;
+constexpr std::size_t kMinCopies = 1 << 20;
 constexpr std::size_t kShownKeys = 5;
 
 [[noreturn]] void FailStateDict(const std::string& what,
@@ -47,8 +47,8 @@ struct Item {
   PickleIndex value = 0;
 };
 
-// What a dict has under names, as Python has it: the last value of a name, at
-// the place of the first.
+// Returns the items with names as Python does: the last value of a name, in the
+// position of the first.
 std::vector<Item> ItemsOf(const Pickle& pickle, const PickleDict& dict) {
   std::vector<Item> items;
   std::unordered_map<std::string_view, std::size_t> places;
@@ -79,7 +79,7 @@ std::string Keys(const std::vector<Item>& items) {
   return keys.empty() ? "nothing under a name" : Join(keys, ", ");
 }
 
-// The items of the state dict, wherever the file has it.
+// Returns the items of the state dict, which may be inside of a checkpoint.
 std::vector<Item> StateDictOf(const Pickle& pickle, const std::string& what) {
   const auto* root = std::get_if<PickleDict>(&pickle.root());
   if (root == nullptr) {
@@ -102,7 +102,7 @@ std::vector<Item> StateDictOf(const Pickle& pickle, const std::string& what) {
   return items;
 }
 
-// Whether it may stand beside tensors without being one.
+// True if a state dict may contain it beside tensors.
 bool MayBeLeftOut(const Pickle& pickle, const Item& item) {
   const PickleValue& value = pickle[item.value];
   return item.name.ends_with(kExtraState) ||
@@ -117,28 +117,29 @@ void KeepTensors(const Pickle& pickle, std::vector<Item>& items,
   std::erase_if(items, [&](const Item& item) {
     if (IsTensor(pickle, item.value)) return false;
     if (MayBeLeftOut(pickle, item)) return true;
-    FailStateDict(what,
-                  Quoted(item.name) +
-                      " among its tensors is none; save model.state_dict()");
-  });
-  if (items.size() > kMostTensors) {
     FailStateDict(
-        what, "it has more than " + std::to_string(kMostTensors) + " tensors");
+        what,
+        Quoted(item.name) +
+            " among its tensors is not a tensor; save model.state_dict()");
+  });
+  if (items.size() > kMaxTensors) {
+    FailStateDict(
+        what, "it has more than " + std::to_string(kMaxTensors) + " tensors");
   }
 }
 
 StridedTensor DescriptionOf(const Pickle& pickle, const Item& item,
                             const std::string& what) {
   if (!IsValidUtf8(item.name)) {
-    FailStateDict(what, "the name " + Quoted(item.name) + " is no UTF-8");
+    FailStateDict(what, "the name " + Quoted(item.name) + " is not UTF-8");
   }
   auto tensor = TensorOf(pickle, item.value);
   if (!tensor) {
     FailStateDict(
         what, "tensor " + Quoted(item.name) +
-                  " is of a kind that dtrain does not read; it reads dense "
-                  "ones of float64, 32, 16, bfloat16, int64, 32, 16, 8, uint8 "
-                  "and bool");
+                  " has a type or layout that dtrain does not read; it reads "
+                  "dense tensors of float64, 32, 16, bfloat16, int64, 32, 16, "
+                  "8, uint8 and bool");
   }
   return *std::move(tensor);
 }
@@ -150,7 +151,7 @@ StateDictFile::StateDictFile(Bytes file, const std::string& what) {
   const Pickle& pickle = torch.pickle();
   auto items = StateDictOf(pickle, what);
   KeepTensors(pickle, items, what);
-  std::size_t left = std::max(kMostCopies * file.size(), kCopiesAtLeast);
+  std::size_t left = std::max(kMaxCopies * file.size(), kMinCopies);
   for (const Item& item : items) {
     const StridedTensor tensor = DescriptionOf(pickle, item, what);
     const Bytes storage = torch.Storage(tensor.storage.key).value_or(Bytes{});
@@ -181,7 +182,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// The directory of the archive in which everything lies.
+// The archive's top directory, which contains all files.
 constexpr std::string_view kDirectory = "archive/";
 
 // Writes a pickle of protocol 2, opcode by opcode; the names are CPython's.
@@ -222,10 +223,11 @@ class PickleWriter {
   std::string text_;
 };
 
-// The stretches of memory that tensors lie in, each once, numbered.
+// Numbers the memory of tensors, so that tensors with the same bytes share one
+// storage.
 class Storages {
  public:
-  // The number of the one with the bytes of `tensor`.
+  // Returns the number of the storage with the bytes of `tensor`.
   std::int64_t NumberOf(const TensorBytes& tensor) {
     const auto number = static_cast<std::int64_t>(bytes_.size());
     const Identity identity(tensor.bytes.data(), tensor.bytes.size(),
@@ -246,14 +248,14 @@ class Storages {
   std::vector<Bytes> bytes_;
 };
 
-// Of rows that lie one after the other.
+// Returns the strides of a contiguous tensor.
 std::vector<std::int64_t> StridesOf(std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i > 0; --i) {
     strides[i - 1] = stride;
     const auto size = std::max<std::int64_t>(shape[i - 1], 1);
-    // Of a tensor without elements alone.
+    // Overflows only for a tensor without elements.
     if (__builtin_mul_overflow(stride, size, &stride)) stride = 1;
   }
   return strides;
@@ -264,13 +266,13 @@ std::string_view CheckedStorageName(const TensorBytes& tensor) {
   if (name) return *name;
   throw Error(ErrorKind::kUsage,
               "tensor '" + Truncate(EscapeForTerminal(tensor.name), 60) +
-                  "' is of the type " + tensor.dtype +
+                  "' has the type " + tensor.dtype +
                   ", which dtrain cannot write as a state dict; write "
                   "safetensors");
 }
 
-// What rebuilds the tensor: a call with its storage, offset, shape, strides,
-// whether it wants a gradient, and its hooks.
+// Writes the call that rebuilds the tensor. Its arguments are the storage,
+// offset, shape, strides, requires_grad and hooks.
 void PickleTensor(PickleWriter& pickle, const TensorBytes& tensor,
                   std::int64_t storage) {
   const auto elements = static_cast<std::int64_t>(

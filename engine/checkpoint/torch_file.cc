@@ -18,9 +18,9 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 // PyTorch's own limit for tensors that are saved.
-constexpr std::size_t kMostDimensions = 25;
-// A parameter wraps a tensor; more wraps are not PyTorch's.
-constexpr int kMostWraps = 3;
+constexpr std::size_t kMaxTensorDimensions = 25;
+// A parameter wraps a tensor; PyTorch does not wrap more often.
+constexpr int kMaxWraps = 3;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 10>
     kStorages{{
@@ -47,7 +47,7 @@ std::optional<std::string_view> DtypeOf(const PickleGlobal& global) {
   return found->second;
 }
 
-// A number that counts something.
+// Returns the integer at `index` if it is not negative.
 std::optional<std::int64_t> CountAt(const Pickle& pickle, PickleIndex index) {
   const auto* number = pickle.Get<std::int64_t>(index);
   if (number == nullptr || *number < 0) return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<std::int64_t> CountAt(const Pickle& pickle, PickleIndex index) {
 std::optional<std::vector<std::int64_t>> CountsAt(const Pickle& pickle,
                                                   PickleIndex index) {
   const auto* list = pickle.Get<PickleList>(index);
-  if (list == nullptr || list->items.size() > kMostDimensions) {
+  if (list == nullptr || list->items.size() > kMaxTensorDimensions) {
     return std::nullopt;
   }
   std::vector<std::int64_t> counts;
@@ -69,7 +69,7 @@ std::optional<std::vector<std::int64_t>> CountsAt(const Pickle& pickle,
   return counts;
 }
 
-// A call of torch._utils.NAME, taken apart.
+// The parts of a call of torch._utils.NAME.
 struct UtilsCall {
   std::string_view name;
   std::span<const PickleIndex> arguments;
@@ -87,20 +87,20 @@ std::optional<UtilsCall> UtilsCallAt(const Pickle& pickle, PickleIndex index) {
   return UtilsCall{global->name, arguments->items};
 }
 
-// The call that makes the tensor itself, within those that make it a parameter.
+// Returns the call that builds the tensor, inside of calls that make it a
+// parameter.
 std::optional<UtilsCall> RebuildCallAt(const Pickle& pickle,
                                        PickleIndex index) {
   auto call = UtilsCallAt(pickle, index);
   for (int wraps = 0; call && call->name.starts_with("_rebuild_parameter");
        ++wraps) {
-    if (call->arguments.empty() || wraps == kMostWraps) return std::nullopt;
+    if (call->arguments.empty() || wraps == kMaxWraps) return std::nullopt;
     call = UtilsCallAt(pickle, call->arguments[0]);
   }
   return call;
 }
 
-// Sums up `offset` and where the last element lies behind it; nothing if that
-// is no number.
+// Returns the position of the last element in the storage; nothing on overflow.
 std::optional<std::int64_t> LastElement(const StridedTensor& tensor) {
   std::int64_t last = tensor.offset;
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -114,13 +114,13 @@ std::optional<std::int64_t> LastElement(const StridedTensor& tensor) {
   return last;
 }
 
-// Where the first element lies, in bytes.
+// Returns the position of the first element in bytes.
 std::size_t StartOf(const StridedTensor& tensor, std::size_t element) {
   return static_cast<std::size_t>(tensor.storage.offset + tensor.offset) *
          element;
 }
 
-// For elements of so many bytes: the compiler then copies each in one go.
+// A template, so that the compiler copies an element in one instruction.
 template <std::size_t element>
 std::vector<std::byte> Gather(const StridedTensor& tensor, Bytes storage,
                               std::size_t size) {
@@ -129,8 +129,8 @@ std::vector<std::byte> Gather(const StridedTensor& tensor, Bytes storage,
   std::vector<std::int64_t> at(tensor.shape.size());
   for (std::size_t done = 0; done < size; done += element) {
     std::memcpy(&bytes[done], &storage[source], element);
-    // On to the next element: the last index runs fastest. Unsigned, since the
-    // stride of a dimension of one element may be anything.
+    // Advances to the next element; the last index runs fastest. Unsigned,
+    // since a dimension of one element may have any stride.
     for (std::size_t i = at.size(); i > 0; --i) {
       const auto step =
           static_cast<std::size_t>(tensor.strides[i - 1]) * element;
@@ -271,7 +271,7 @@ std::string_view TextOf(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The archive's one directory, in which everything lies.
+// Returns the archive's top directory, which contains all files.
 std::string DirectoryOf(const ZipFile& zip, const std::string& what) {
   for (const std::string_view name : zip.Names()) {
     const auto slash = name.find('/');
@@ -281,7 +281,7 @@ std::string DirectoryOf(const ZipFile& zip, const std::string& what) {
   }
   FailTorchFile(what,
                 "a ZIP archive without data.pkl, so not of torch.save; save "
-                "model.state_dict() with it");
+                "model.state_dict() with torch.save");
 }
 
 bool IsTorchScript(const ZipFile& zip, const std::string& directory) {
@@ -289,7 +289,7 @@ bool IsTorchScript(const ZipFile& zip, const std::string& directory) {
          !zip.Names(directory + "/code/").empty();
 }
 
-// Whether the description of the system that wrote the file says so.
+// True if the description of the system that wrote the file says so.
 bool IsBigEndian(const Pickle& system) {
   const auto* dict = std::get_if<PickleDict>(&system.root());
   if (dict == nullptr) return false;
@@ -324,8 +324,8 @@ std::size_t ReadLegacyHeader(Bytes file, const std::string& what) {
   const auto* number = std::get_if<PickleLong>(&magic.root());
   if (number == nullptr || number->bytes != kLegacyMagic) {
     FailTorchFile(what,
-                  "a pickle, but none of torch.save; save model.state_dict() "
-                  "with it");
+                  "a pickle, but not of torch.save; save model.state_dict() "
+                  "with torch.save");
   }
   std::size_t position = magic.size();
   const Pickle protocol(file.subspan(position), what);
@@ -333,7 +333,7 @@ std::size_t ReadLegacyHeader(Bytes file, const std::string& what) {
   if (version == nullptr || *version != kLegacyProtocol) {
     FailTorchFile(what,
                   "of a version of torch.save's format that dtrain does not "
-                  "read; save it anew with PyTorch 1.6 or later");
+                  "read; save it again with PyTorch 1.6 or later");
   }
   position += protocol.size();
   const Pickle system(file.subspan(position), what);
@@ -383,7 +383,7 @@ void TorchFile::ReadLegacy(Bytes file, const std::string& what) {
   ByteReader reader(file.subspan(position),
                     what + ": it ends too early; was it copied whole?");
   const auto* list = std::get_if<PickleList>(&keys.root());
-  if (list == nullptr) FailTorchFile(what, "its list of storages is garbled");
+  if (list == nullptr) FailTorchFile(what, "its list of storages is damaged");
   for (const PickleIndex item : list->items) {
     const auto* key = keys.Get<PickleText>(item);
     const auto size = key == nullptr ? sizes.end() : sizes.find(key->text);

@@ -38,9 +38,9 @@ Bytes Map(const std::filesystem::path& path, const std::string& what) {
   if (!fd || ::fstat(fd.get(), &status) != 0) {
     ThrowSystemError("read the weights in " + what);
   }
-  if (!S_ISREG(status.st_mode)) FailWeights(what, "not a file of weights");
+  if (!S_ISREG(status.st_mode)) FailWeights(what, "not a regular file");
   if (status.st_size == 0)
-    FailWeights(what, "the file is empty; fetch it anew");
+    FailWeights(what, "the file is empty; download it again");
   const auto size = static_cast<std::size_t>(status.st_size);
   void* start =
       ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), /*offset=*/0);
@@ -48,13 +48,14 @@ Bytes Map(const std::filesystem::path& path, const std::string& what) {
   return {static_cast<const std::byte*>(start), size};
 }
 
-// A header of JSON behind its length.
+// True if a JSON header follows its length.
 bool IsSafetensors(Bytes file) {
   constexpr std::size_t kHeader = sizeof(std::uint64_t);
   return file.size() > kHeader && file[kHeader] == std::byte{'{'};
 }
 
-// The prefix that every name has behind its first `start` bytes; empty if none.
+// Returns the prefix that all names have after their first `start` bytes; empty
+// if there is none.
 std::string_view CommonPrefix(const std::vector<TensorBytes>& tensors,
                               std::size_t start) {
   for (const std::string_view prefix : kWrapperPrefixes) {
@@ -100,8 +101,8 @@ WeightsFile OpenWeights(const std::filesystem::path& path) {
   } else {
     FailWeights(
         what,
-        "neither safetensors nor a file of torch.save; write the weights "
-        "with one of them");
+        "neither safetensors nor a file of torch.save; save the weights "
+        "as one of them");
   }
   return weights;
 }

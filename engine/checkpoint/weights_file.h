@@ -14,16 +14,16 @@
 
 namespace dtrain {
 
-/// A file of weights, open: safetensors, or what torch.save wrote. It is mapped
-/// and not copied, so it must not be changed while this lives.
+/// An open file of weights: safetensors or a state dict of torch.save. It is
+/// mapped and not copied, so it must not be changed while this lives.
 class WeightsFile {
  public:
   WeightsFile(WeightsFile&& other) noexcept;
   WeightsFile& operator=(WeightsFile&& other) noexcept;
   ~WeightsFile();
 
-  /// In the order of the file; bytes are row-major and little-endian, at any
-  /// address.
+  /// The tensors in the order of the file. Bytes are row-major, little-endian
+  /// and not aligned.
   const std::vector<TensorBytes>& tensors() const;
 
  private:
@@ -35,15 +35,15 @@ class WeightsFile {
   std::optional<StateDictFile> state_dict_;
 };
 
-/// Opens the file at `path`; what it is, its content says, not its name. Throws
-/// Error(kFailed) that names the file, what is wrong with it and what to do.
+/// Opens the file at `path`. Its contents decide the format, not its name.
+/// Throws Error(kFailed) that names the file, the fault and what to do.
 WeightsFile OpenWeights(const std::filesystem::path& path);
 
-/// Removes the prefixes that wrappers put in front of every name: "module."
+/// Removes the prefixes that wrappers add to every name: "module."
 /// (DataParallel), "_orig_mod." (torch.compile) and "model." (Lightning), in
-/// any order. With the names of the model in `expected`, removes as many as
-/// match the most of them, so a model whose own names begin with "model." fits
-/// too. Returns what was removed from each name.
+/// any order. With the names of the model in `expected`, removes as many
+/// prefixes as make most names match, so that a model whose own names begin
+/// with "model." is read, too. Returns the removed prefix.
 std::string TakeOffPrefixes(std::vector<TensorBytes>& tensors,
                             const std::set<std::string>& expected = {});
 

@@ -16,22 +16,31 @@
 namespace dtrain {
 namespace {
 
-// The format, for ZipFile and ZipWriter (PKWARE's APPNOTE.TXT,
-// 4.3 to 4.5). Numbers are little-endian.
+// The format of ZIP archives (PKWARE's APPNOTE.TXT, 4.3 to 4.5), with
+// little-endian numbers: entries, each a header and its bytes; the directory,
+// which repeats the headers and gives the offset of each entry; and an end
+// record with the size and offset of the directory. Numbers that do not fit
+// into their field are in ZIP64 fields.
+//
+// The reader starts at the end record, as PyTorch does. Every entry must be
+// where the directory says, under the same name, and inside the file; the
+// directory must have the size and number of entries that the end record gives,
+// and no name twice. So a file has one meaning, whatever program reads it. See
+// docs/decisions/0020-the-zip-reader-stays.md for why this is not libarchive.
 
 constexpr std::uint32_t kZipEntrySignature = 0x04034b50;
 constexpr std::uint32_t kZipDirectorySignature = 0x02014b50;
 constexpr std::uint32_t kZipEndSignature = 0x06054b50;
 constexpr std::uint32_t kZip64EndSignature = 0x06064b50;
 constexpr std::uint32_t kZip64LocatorSignature = 0x07064b50;
-// Value of a field whose number is in the ZIP64 record.
+// Value of a field whose number is in a ZIP64 field.
 constexpr std::uint32_t kZipElsewhere = 0xFFFFFFFF;
 constexpr std::uint16_t kZipElsewhere16 = 0xFFFF;
-// Extra field with such numbers.
+// Id of the ZIP64 field.
 constexpr std::uint16_t kZip64Field = 1;
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers are read as they lie in the archive");
+              "numbers are read in the byte order of the archive");
 
 using Bytes = std::span<const std::byte>;
 
@@ -47,7 +56,7 @@ struct Directory {
   std::uint64_t offset = 0;
 };
 
-// An entry as the directory has it.
+// An entry of the directory.
 struct DirectoryEntry {
   std::string_view name;
   std::uint16_t flags = 0;
@@ -59,21 +68,21 @@ struct DirectoryEntry {
 };
 
 [[noreturn]] void FailZip(const std::string& what, const std::string& fault) {
-  throw Error(ErrorKind::kFailed, what + ": no valid ZIP archive: " + fault);
+  throw Error(ErrorKind::kFailed, what + ": not a valid ZIP archive: " + fault);
 }
 
 std::string Named(std::string_view name) {
   return "its entry '" + Truncate(EscapeForTerminal(name), 60) + "'";
 }
 
-// Returns a reader of the bytes from `offset`, which may be any number.
+// Returns a reader of the bytes from `offset`, which may be beyond the end.
 ByteReader ReaderAt(Bytes file, std::uint64_t offset, const std::string& what) {
-  return {file.subspan(std::min<std::uint64_t>(offset, file.size())),
-          what + ": no valid ZIP archive: its directory goes beyond its end"};
+  return {
+      file.subspan(std::min<std::uint64_t>(offset, file.size())),
+      what + ": not a valid ZIP archive: its directory goes beyond its end"};
 }
 
-// Returns the offset of the record that ends every archive; a comment may
-// follow.
+// Returns the offset of the end record, which may be followed by a comment.
 std::size_t FindEnd(Bytes file, const std::string& what) {
   const auto tail =
       file.last(std::min<std::size_t>(file.size(), kEndSize + kMaxComment));
@@ -126,17 +135,17 @@ Directory FindDirectory(Bytes file, const std::string& what) {
   return directory;
 }
 
-// Fills in the numbers of `entry` that did not fit, in the order that they have
+// Reads the numbers of `entry` that are in its ZIP64 field, in their order
 // there.
 void ReadExtra(DirectoryEntry& entry, Bytes extra, const std::string& what) {
-  ByteReader reader(
-      extra, what + ": no valid ZIP archive: " + Named(entry.name) + " is cut");
+  ByteReader reader(extra, what + ": not a valid ZIP archive: " +
+                               Named(entry.name) + " is cut");
   while (reader.position() < extra.size()) {
     const auto id = reader.Number<std::uint16_t>();
     const auto size = reader.Number<std::uint16_t>();
     const Bytes field = reader.Bytes(size);
     if (id != kZip64Field) continue;
-    ByteReader numbers(field, what + ": no valid ZIP archive: " +
+    ByteReader numbers(field, what + ": not a valid ZIP archive: " +
                                   Named(entry.name) + " lacks a ZIP64 size");
     for (std::uint64_t* number : {&entry.size, &entry.packed, &entry.offset}) {
       if (*number == kZipElsewhere) *number = numbers.Number<std::uint64_t>();
@@ -147,7 +156,7 @@ void ReadExtra(DirectoryEntry& entry, Bytes extra, const std::string& what) {
 
 DirectoryEntry ReadEntry(ByteReader& directory, const std::string& what) {
   if (directory.Number<std::uint32_t>() != kZipDirectorySignature) {
-    FailZip(what, "its directory is garbled");
+    FailZip(what, "its directory is damaged");
   }
   DirectoryEntry entry;
   directory.Bytes(4);  // versions
@@ -178,14 +187,14 @@ std::uint32_t Crc32Of(Bytes bytes) {
       ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-// What lies there for it, compressed or not.
+// Returns the bytes of an entry, compressed or not.
 Bytes BytesOf(const DirectoryEntry& entry, Bytes file,
               const std::string& what) {
   auto reader = ReaderAt(file, entry.offset, what);
   if (reader.Number<std::uint32_t>() != kZipEntrySignature) {
     FailZip(what, Named(entry.name) + " is not where the directory says");
   }
-  reader.Bytes(22);  // what the directory has, too
+  reader.Bytes(22);  // fields that the directory repeats
   const auto name = reader.Number<std::uint16_t>();
   const auto extra = reader.Number<std::uint16_t>();
   if (reader.Text(name) != entry.name) {
@@ -204,18 +213,18 @@ Bytes BytesOf(const DirectoryEntry& entry, Bytes file,
 ZipFile::ZipFile(Bytes file, const std::string& what) : what_(what) {
   const Directory found = FindDirectory(file, what);
   auto directory = ReaderAt(file, found.offset, what);
-  // Reads each entry's 46 bytes, so a lie ends with the file.
+  // Each entry takes 46 bytes, so a false number of entries ends with the file.
   for (std::uint64_t i = 0; i < found.entries; ++i) {
     const DirectoryEntry entry = ReadEntry(directory, what);
     const Entry kept{.bytes = BytesOf(entry, file, what),
                      .checksum = entry.checksum,
                      .is_plain = IsPlain(entry)};
     if (!entries_.emplace(entry.name, kept).second) {
-      FailZip(what, Named(entry.name) + " is there twice");
+      FailZip(what, Named(entry.name) + " occurs twice");
     }
   }
   if (directory.position() != found.size) {
-    FailZip(what, "its directory is not as long as it says");
+    FailZip(what, "its directory does not have the recorded size");
   }
 }
 
@@ -248,15 +257,15 @@ std::vector<std::string_view> ZipFile::Names(std::string_view prefix) const {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers are written as they lie in memory");
+              "numbers are written in the byte order of memory");
 
 constexpr std::size_t kEntryHeaderSize = 30;
-constexpr std::uint64_t kEnd64Rest = 44;  // of the record, behind its size
-constexpr std::uint16_t kPaddingField = 0x4246;  // under which PyTorch pads
+constexpr std::uint64_t kEnd64Rest = 44;  // bytes of the record after its size
+constexpr std::uint16_t kPaddingField = 0x4246;  // PyTorch's id for padding
 constexpr std::size_t kFieldHeaderSize = 4;
 constexpr std::uint16_t kVersion = 20;
 constexpr std::uint16_t kVersion64 = 45;
-constexpr std::uint16_t kFirstDay = 0x0021;  // 1980-01-01, as ZIP writes it
+constexpr std::uint16_t kFirstDay = 0x0021;  // 1980-01-01
 constexpr std::uint64_t kAlignment = 64;
 
 template <typename T>
@@ -269,7 +278,7 @@ std::uint32_t Field32(std::uint64_t number) {
                                 : kZipElsewhere;
 }
 
-// The numbers that their fields have no room for, as an extra field.
+// Returns a ZIP64 field with the numbers that do not fit into 32 bits.
 std::string Zip64Field(std::initializer_list<std::uint64_t> numbers) {
   std::string large;
   for (const std::uint64_t number : numbers) {
@@ -282,7 +291,7 @@ std::string Zip64Field(std::initializer_list<std::uint64_t> numbers) {
   return field + large;
 }
 
-// An extra field of nothing, behind which what stood at `end` is aligned.
+// Returns an extra field after which the bytes that began at `end` are aligned.
 std::string Padding(std::uint64_t end) {
   const std::uint64_t start = end + kFieldHeaderSize;
   const std::uint64_t size = (kAlignment - start % kAlignment) % kAlignment;
@@ -292,7 +301,7 @@ std::string Padding(std::uint64_t end) {
   return field + std::string(size, 'Z');
 }
 
-// What an entry's own header and the directory both say of it.
+// Returns the fields that an entry's header and the directory have in common.
 std::string CommonFields(std::uint64_t size, std::uint32_t checksum,
                          std::size_t name, std::size_t extra) {
   std::string fields;
@@ -308,7 +317,7 @@ std::string CommonFields(std::uint64_t size, std::uint32_t checksum,
   return fields;
 }
 
-// The ZIP64 record of a directory that ends where it begins, and its locator.
+// Returns the ZIP64 end record, which follows the directory, and its locator.
 std::string End64(std::uint64_t entries, std::uint64_t size,
                   std::uint64_t offset) {
   std::string end;
@@ -341,7 +350,7 @@ void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
   const std::uint64_t size = bytes.size();
   const auto checksum = static_cast<std::uint32_t>(
       ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), size));
-  // There are two sizes, of which a stored entry's are the same.
+  // The compressed and uncompressed size of a stored entry are equal.
   const std::string own64 = Zip64Field({size, size});
   const std::string own =
       own64 + Padding(offset + kEntryHeaderSize + name.size() + own64.size());

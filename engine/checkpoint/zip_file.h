@@ -13,21 +13,22 @@
 
 namespace dtrain {
 
-/// The directory of a ZIP archive that lies in memory, with or without ZIP64,
-/// as PKWARE's APPNOTE 6.3 describes it. For archives whose entries are stored
-/// as they are, which is how PyTorch writes them; it inflates nothing.
+/// The directory of a ZIP archive in memory, with or without ZIP64, as in
+/// PKWARE's APPNOTE 6.3. Reads stored entries only, which is what PyTorch
+/// writes; decompresses nothing.
 class ZipFile {
  public:
   /// REQUIRES: `file` outlives this. Throws Error(kFailed) that names `what`
-  /// and the fault: no archive, an entry beyond its end, two of one name.
+  /// and the fault: not an archive, an entry beyond the end, two entries of one
+  /// name.
   ZipFile(std::span<const std::byte> file, const std::string& what);
 
-  /// The bytes of the entry `name`, or nothing if there is none. Throws
-  /// Error(kFailed) if it is compressed or encrypted, or if its CRC-32 differs
-  /// from the recorded one; 0 is no checksum (PyTorch can be told to write
-  /// none).
+  /// Returns the bytes of the entry `name`; nothing if there is no such entry.
+  /// Throws Error(kFailed) if it is compressed or encrypted, or if its CRC-32
+  /// differs from the recorded one. A recorded 0 means that there is no
+  /// checksum (an option of PyTorch).
   std::optional<std::span<const std::byte>> Find(std::string_view name) const;
-  /// The names that begin with `prefix`, sorted.
+  /// Returns the names that begin with `prefix`, sorted.
   std::vector<std::string_view> Names(std::string_view prefix = {}) const;
 
  private:
@@ -44,17 +45,16 @@ class ZipFile {
 /// Writes the next bytes of a file; throws Error if it cannot.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
-/// Writes a ZIP archive of stored entries from its beginning to its end, as
-/// PKWARE's APPNOTE 6.3 describes it: what ZipFile reads. The bytes of every
-/// entry begin at a multiple of 64, so that they can be used in a mapped
-/// archive. ZIP64 is used only where a number needs it. Equal entries give
-/// equal archives: there are no times in them.
+/// Writes a ZIP archive of stored entries sequentially, as in PKWARE's APPNOTE
+/// 6.3; ZipFile reads it. The bytes of every entry are aligned to 64 bytes, so
+/// that they can be used in a mapped archive. ZIP64 is used only for numbers
+/// that need it. No times are recorded, so equal entries give equal archives.
 class ZipWriter {
  public:
   explicit ZipWriter(ByteSink sink) : sink_(std::move(sink)) {}
 
-  /// Adds an entry; its bytes go on to the sink and are not kept. REQUIRES: no
-  /// other has this name, which is ASCII.
+  /// Writes an entry to the sink; keeps none of its bytes. REQUIRES: the name
+  /// is new, and ASCII.
   void Add(std::string_view name, std::span<const std::byte> bytes);
   /// Writes the directory. REQUIRES: the last call.
   void Finish();

@@ -211,7 +211,7 @@ TEST_F(CheckpointExportTest, RefusesACheckpointWithoutWeights) {
   AddCheckpoint(layout_, {1, 2}, 200, 'd', "no tensors at all");
   const CliResult result = Export({"dddd", "--to", "state_dict"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("model.safetensors: no valid"));
+  EXPECT_THAT(result.err, HasSubstr("model.safetensors: not a valid"));
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST_F(CheckpointImportTest, RefusesAChangedByte) {
   dtrain_.Write("changed.pth", bytes);
   const CliResult result = Import({"changed.pth"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("changed.pth: no valid ZIP archive"));
+  EXPECT_THAT(result.err, HasSubstr("changed.pth: not a valid ZIP archive"));
   EXPECT_THAT(result.err, HasSubstr("does not match its CRC-32"));
 }
 

@@ -222,7 +222,7 @@ TEST_F(CheckpointFilesTest, AManifestNamesNothingOutside) {
                                  "x/../a.bin", "a.bin/", ""}) {
     const nlohmann::json entry = {{"sha256", "0"}, {"bytes", 10}};
     WriteText(Path() + "/" + kManifestName, ManifestText({{name, entry}}));
-    EXPECT_THAT(Fault(), HasSubstr("is garbled")) << name;
+    EXPECT_THAT(Fault(), HasSubstr("is not valid")) << name;
   }
 }
 

@@ -83,12 +83,12 @@ TEST(TakeOffPrefixesTest, KeepsPrefixesThatTheModelHas) {
 TEST_F(WeightsFileTest, ErrorsNameTheFileAndWhatToDo) {
   EXPECT_THAT(Fault(directory_.path() / "none.pth"),
               EndsWith("none.pth: No such file or directory"));
-  EXPECT_THAT(Fault(directory_.path()), EndsWith("not a file of weights"));
-  EXPECT_THAT(Fault(Write("empty", "")), EndsWith("empty; fetch it anew"));
+  EXPECT_THAT(Fault(directory_.path()), EndsWith("not a regular file"));
+  EXPECT_THAT(Fault(Write("empty", "")), EndsWith("empty; download it again"));
   EXPECT_THAT(Fault(Write("page.pth", "<!DOCTYPE html>")),
               HasSubstr("page.pth: neither safetensors nor a file of torch."));
   EXPECT_THAT(Fault(Write("cut.pth", "PK\3\4")),
-              HasSubstr("cut.pth: no valid"));
+              HasSubstr("cut.pth: not a valid"));
   EXPECT_THAT(Fault(Write("a\x1b[2J", "x")),
               HasSubstr("/a\\x1b[2J: neither safetensors"));
 }

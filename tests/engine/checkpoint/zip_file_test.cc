@@ -134,11 +134,12 @@ INSTANTIATE_TEST_SUITE_P(
                "goes beyond its end"},
         BadZip{"Elsewhere", Zip({.offset = 1}), "not where the directory says"},
         BadZip{"OtherName", Zip({.local_name = "a/c"}), "not where the direct"},
-        BadZip{"MoreEntries", Zip({.entries = 2}), "directory is garbled"},
+        BadZip{"MoreEntries", Zip({.entries = 2}), "directory is damaged"},
         BadZip{"EndlessEntries",
                Zip({.zip64 = true, .entries = ~std::uint64_t{0}}),
-               "directory is garbled"},
-        BadZip{"FewerEntries", Zip({.entries = 0}), "not as long as it says"}),
+               "directory is damaged"},
+        BadZip{"FewerEntries", Zip({.entries = 0}),
+               "not have the recorded size"}),
     [](const auto& info) { return info.param.name; });
 
 // An archive that is written into memory.
