@@ -1,6 +1,6 @@
-"""What must hold of the files that a power cut left: P1 to P4.
+"""Invariants of the files after a power cut: P1 to P4.
 
-`look` reads them past dtrain, in milliseconds; `use` lets dtrain open them, and resume."""
+`look` reads the files without dtrain in milliseconds; `use` lets dtrain open them and resume."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ def look(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
             found.append(Violation("P2", f"the experiment is gone, though {expected.what}"))
         return found
     if _is_deleted(recording, cut):
-        found.append(Violation("P2", "the experiment is there, though 'delete' had ended"))
+        found.append(Violation("P2", "the experiment exists, though 'delete' had ended"))
     if expected is not None:
         found += _check_record(expected, now)
     for checkpoint in now.checkpoints:
@@ -44,7 +44,7 @@ def look(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
     for name, text in recording.scenario.configuration.context.items():
         entry = tree.get(f"{_CONTEXT}/{name}")
         if entry is None or entry.content != text.encode():
-            found.append(Violation("P3", f"{_CONTEXT}/{name} is not as it was stored"))
+            found.append(Violation("P3", f"{_CONTEXT}/{name} differs from what was stored"))
     return found
 
 
@@ -54,14 +54,14 @@ def _is_deleted(recording: Recording, cut: int) -> bool:
 
 
 def _open(tree: Tree) -> Record | None:
-    """P1: SQLite opens it and finds nothing wrong. None if it has no experiment."""
+    """P1: SQLite opens the database and finds no error. Returns None if it has no experiment."""
     files = tuple(
         entry.content if (entry := tree.get(DATABASE + suffix)) else None
         for suffix in ("", "-wal", "-journal")
     )
     if files[0] is None:
         return None
-    if files not in _OPENED:  # most states differ in something else
+    if files not in _OPENED:  # most states have equal databases
         with database_in(tree) as place:
             violations = invariants.check_database(place)  # type: ignore[arg-type]
             if violations:
@@ -71,19 +71,19 @@ def _open(tree: Tree) -> Record | None:
 
 
 def _check_backup(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
-    """P1: a backup is whole wherever it has its name, and there once it was said to be."""
+    """P1: a backup is complete as soon as it has its name, and exists once 'backup' has ended."""
     done = [it for it in recording.phases if it.phase.name == "backup"]
     if not done or cut < done[0].begin:
         return []
     if BACKUP not in tree:
-        text = f"{BACKUP} is not there, though 'backup' had ended"
+        text = f"{BACKUP} does not exist, though 'backup' had ended"
         return [Violation("P2", text)] if cut >= done[0].end else []
     with database_in({BACKUP: tree[BACKUP]}, BACKUP) as place:
         found = invariants.check_database(place)  # type: ignore[arg-type]
         now = None if found else record.read(place)  # type: ignore[arg-type]
     expected = recording.expected_at(done[0].begin)
     if now is None or expected is None:
-        return [Violation("P1", f"{BACKUP} is no whole backup: {few(found)}")]
+        return [Violation("P1", f"{BACKUP} is not a complete backup: {few(found)}")]
     return found + _check_record(expected, now)
 
 
@@ -101,8 +101,8 @@ def _check_export(recording: Recording, tree: Tree) -> list[Violation]:
 
 
 def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
-    """P2: what was recorded before the last thing that was to last is there. A later run may go
-    on from it."""
+    """P2: everything that was recorded before the last acknowledgement exists. A later run may have
+    added to it."""
     before = expected.record
     lost: list[str] = []
     if before.state in record.FINAL and now.state != before.state:
@@ -114,9 +114,9 @@ def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
         elif trial["state"] in record.FINAL and found["state"] != trial["state"]:
             lost.append(f"trial {number}: {trial['state']}, is {found['state']}")
         elif any(found[name] != trial[name] for name in ("request_id", "hparams", "seed")):
-            lost.append(f"trial {number} as it was")
+            lost.append(f"columns of trial {number}")
     if now.events[: len(before.events)] != before.events:
-        lost.append(f"{len(before.events)} events of the search, {len(now.events)} are there")
+        lost.append(f"{len(before.events)} events of the search, {len(now.events)} exist")
     stored = {it["uuid"]: it["state"] for it in now.checkpoints}
     for it in before.checkpoints:
         if it["uuid"] not in stored:
@@ -132,7 +132,7 @@ def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
 
 
 def _check_checkpoint(tree: Tree, checkpoint: dict) -> list[Violation]:
-    """P3: what is listed is there and whole."""
+    """P3: a listed checkpoint exists and is complete."""
     place = f"store/experiments/1/trials/{checkpoint['number']}/checkpoints/{checkpoint['uuid']}/"
     found = {
         name.removeprefix(place): hashlib.sha256(entry.content).hexdigest()
@@ -143,12 +143,12 @@ def _check_checkpoint(tree: Tree, checkpoint: dict) -> list[Violation]:
     wrong = [name for name in sorted(expected) if found.get(name) != expected[name]]
     if not wrong:
         return []
-    return [Violation("P3", f"listed checkpoint {place} has not, or not whole: {few(wrong)}")]
+    return [Violation("P3", f"listed checkpoint {place} has missing or wrong files: {few(wrong)}")]
 
 
 def use(recording: Recording, cut: int, tree: Tree, dtrain: Path, recorder: Path,
         home: Path) -> list[Violation]:
-    """P4: dtrain finds nothing wrong, goes on, and ends as if nothing had happened."""
+    """P4: dtrain finds no damage, resumes, and ends like the undisturbed run."""
     store = Store(dtrain, home, home.parent / "cache")
     boot = home / "boot_id"
     boot.write_text("00000000-0000-0000-0000-000000000000\n", encoding="utf-8")
@@ -158,7 +158,7 @@ def use(recording: Recording, cut: int, tree: Tree, dtrain: Path, recorder: Path
     try:
         return _Use(recording, cut, store).run()
     except (LookupError, OSError, ValueError, sqlite3.Error) as error:
-        return [Violation("P1", f"cannot be looked at: {error!r}")]
+        return [Violation("P1", f"cannot be checked: {error!r}")]
     finally:
         processes.kill_all(store.mark)
 
@@ -171,8 +171,8 @@ class _Use:
         self.found: list[Violation] = []
 
     def run(self) -> list[Violation]:
-        # Before anything was acknowledged SQLite may be at making the database: the next command
-        # that writes finishes that.
+        # Before the first acknowledgement the database may be incomplete; the next command that
+        # writes completes it.
         if self.recording.expected_at(self.cut) is not None:
             self._doctor(at_the_end=False)
             if self.store.database.exists():
@@ -206,10 +206,10 @@ class _Use:
                 self.found.append(Violation("P4", str(result)))
         now = record.read(self.store)
         if now is None or now.state not in record.FINAL:
-            self.found.append(Violation("P4", "does not come to its end"))
+            self.found.append(Violation("P4", "does not end after a resume"))
 
     def _finish_command(self, phase: Done) -> None:
-        """Once more, unless it was done."""
+        """Repeats the command unless it had finished."""
         name = phase.phase.name
         now = record.read(self.store)
         backup = self.store.home / "disk" / BACKUP
@@ -238,7 +238,7 @@ class _Use:
         self.found += compare(configuration, phase.outcome, outcome, Excuses())
 
     def _doctor(self, at_the_end: bool) -> None:
-        """Before `resume` there may be a runner that died, and garbage; never damage."""
+        """Before `resume` there may be a dead runner and garbage, but no damage."""
         result = self.store.command("doctor", "--json")
         if result.code not in (0, 1):
             self.found.append(Violation("P4", str(result)))

@@ -1,25 +1,23 @@
-"""What a power cut may leave of files: a model of a disk that loses what was not synced.
+"""Model of a disk that may lose unsynced changes in a power cut.
 
-The model is strict POSIX, as ALICE's (Pillai et al., OSDI 2014) weakest one and as leveldb's
-FaultInjectionTestEnv, where those differ the weaker:
+The model is strict POSIX, like the weakest one of ALICE (Pillai et al., OSDI 2014) and leveldb's
+FaultInjectionTestEnv; where those differ, the weaker one:
 
-- What is written to a file is on the disk when that file is fsynced (or fdatasynced; the size is
-  data). Until then every block of 512 bytes of it may be there or not, in any order; a file may
-  have got its new size without the data, and holds zeros there.
-- A name (created, linked, renamed, removed) is on the disk when a directory that it is in is
-  fsynced. Until then each may be there or not, in any order. An fsync of a new file does not make
-  its name durable, nor that of a directory the name of that directory in its parent.
-- A rename is one step: done whole or not, in both directories.
-- Modes and times of files are there at once.
-- Files in the working directories of programs (FREE) are copies that are not synced, nor promised
-  to anybody. Of these the names are in order, a beginning of the data is there, and never a size
-  without its data, which is what ext4 (ordered), XFS and Btrfs promise: by its size dtrain knows a
-  copy that was cut.
+- Data written to a file is durable once the file is fsynced (or fdatasynced; its size counts as
+  data). Until then each block of 512 bytes may or may not be on the disk, in any order. A file may
+  have its new size without the data and then holds zeros there.
+- A name (created, linked, renamed, removed) is durable once a directory that contains it is
+  fsynced. Until then each change may or may not be on the disk, in any order. An fsync of a new
+  file does not make its name durable, and an fsync of a directory not its own name in its parent.
+- A rename is atomic across both directories.
+- Modes and times of files are durable at once.
+- Files in the working directories of programs (FREE) are unsynced copies without guarantees. Their
+  names become durable in order, and their data as a prefix that matches the size, as on ext4
+  (ordered), XFS and Btrfs: dtrain recognizes a truncated copy by its size.
 
-Real file systems promise more. With `journal=True` the names are as on ext4, XFS and Btrfs: they
-come in the order in which they were made, and any fsync takes all earlier ones with it (ext4
-commits its journal). What is violated only without it is a defect by the standard, and nobody
-with one of those will see it."""
+Real file systems guarantee more. With `journal=True` names behave as on ext4, XFS and Btrfs: they
+become durable in order, and any fsync includes all earlier ones (ext4 commits its journal). A
+violation that only occurs without it is a defect by the standard, but not on those systems."""
 
 import os
 import re
@@ -34,7 +32,7 @@ BLOCK = 512
 FREE = re.compile(r"store/experiments/\d+/trials/\d+/work(\.new)?(/.*)?")
 _HEADER = struct.Struct("<IIIIIIQQQQQ")  # as in recorder.cc
 _MAGIC = 0x52575044
-_BEGIN = struct.Struct("<Q40x")  # the bytes that are used, these among them; a mutex
+_BEGIN = struct.Struct("<Q40x")  # used bytes including these; a mutex
 
 
 class Kind(IntEnum):
@@ -54,7 +52,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A line of the log; what a, b, c are is in recorder.cc."""
+    """A record of the log; recorder.cc explains a, b and c."""
 
     kind: Kind
     process: int
@@ -94,16 +92,16 @@ def read_log(path: Path) -> list[Op]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is there of what was not synced."""
+    """Which unsynced changes survive."""
 
     name: str
-    data: str  # none, all, zeros (the sizes alone), random
+    data: str  # none, all, zeros (only the sizes), random
     names: str  # none, all, removals (and renames), random, prefix (the first ones)
 
 
-KEPT = Choice("kept", "all", "all")  # as a kill -9 leaves it
+KEPT = Choice("kept", "all", "all")  # as after kill -9
 LOST = Choice("lost", "none", "none")
-# The worst ones, one by one.
+# The worst cases.
 EXTREMES = (
     LOST,
     Choice("names", "none", "all"),
@@ -119,7 +117,7 @@ RANDOM = (
 
 @dataclass(frozen=True)
 class _Bytes:
-    """Of a file: bytes at an offset, or its new size."""
+    """A change of a file: bytes at an offset, or a new size."""
 
     offset: int
     data: bytes | None
@@ -131,17 +129,17 @@ class _Node:
     kind: Kind  # CREATE, MKDIR, SYMLINK
     mode: int
     time: int
-    path: str  # that it was made with
+    path: str  # at its creation
     durable: bytes = b""  # what is on the disk
     pending: list[_Bytes] = field(default_factory=list)
-    # A directory's: what is on the disk, and what programs see.
+    # Entries of a directory: on the disk, and as programs see them.
     names: dict[str, "_Node"] = field(default_factory=dict)
     seen: dict[str, "_Node"] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
 class _Change:
-    """Of names, as one step: each to what it leads to then."""
+    """An atomic change of names: each name and its new node."""
 
     kind: Kind
     steps: list[tuple[_Node, str, _Node | None]]
@@ -159,7 +157,7 @@ Tree = dict[str, Entry]
 
 
 class Disk:
-    """Follows a log. The directory that was recorded is there and empty at its beginning."""
+    """Replays a log. The recorded directory exists and is empty at the beginning."""
 
     def __init__(self, root: int, journal: bool = False) -> None:
         self._journal = journal
@@ -168,7 +166,7 @@ class Disk:
         self._changes: list[_Change] = []  # of names, not yet on the disk
 
     def node_path(self, inode: int) -> str:
-        """Where a program would find it now; of a removed one its last name is not known."""
+        """Path of a node as programs see it; unknown for a removed one."""
         return self.paths().get(inode, "")
 
     def paths(self) -> dict[int, str]:
@@ -198,11 +196,11 @@ class Disk:
     def _name(self, op: Op) -> None:
         directory = self._nodes[op.a]
         if op.kind in (Kind.UNLINK, Kind.RMDIR):
-            if op.name in directory.seen:  # no socket or the like
+            if op.name in directory.seen:  # not for sockets and the like
                 self._change(_Change(op.kind, [(directory, op.name, None)]))
             return
         if op.kind != Kind.LINK:
-            # An inode comes again once its file is gone.
+            # The inode of a removed file may be reused.
             path = f"{directory.path}/{op.name}".lstrip("/")
             self._nodes[op.b] = _Node(op.b, op.kind, op.c, op.time, path, op.data)
         self._change(_Change(op.kind, [(directory, op.name, self._nodes[op.b])]))
@@ -233,7 +231,7 @@ class Disk:
             if self._journal or any(directory is node for directory, _, _ in change.steps):
                 for directory, name, leads_to in change.steps:
                     _set(directory.names, name, leads_to)
-                    for earlier in left:  # is over, whether it came to the disk or not
+                    for earlier in left:  # superseded, on the disk or not
                         earlier.steps = [
                             it for it in earlier.steps if (it[0], it[1]) != (directory, name)
                         ]
@@ -242,7 +240,7 @@ class Disk:
         self._changes = left
 
     def state(self, choice: Choice, rng: Random | None = None) -> Tree:
-        """What a power cut now leaves, by path."""
+        """Returns the files after a power cut at this point, by path."""
         views: dict[_Node, dict[str, _Node]] = {}
         for change in self._kept(choice, rng):
             for directory, name, node in change.steps:
@@ -278,7 +276,7 @@ class Disk:
     ) -> None:
         for name, node in sorted(views.get(directory, directory.names).items()):
             if id(node) in above:
-                continue  # moved into itself, by a reordering that fsck would end
+                continue  # moved into itself by a reordering, which fsck would repair
             how = _IN_ORDER[choice.data] if FREE.fullmatch(prefix + name) else choice.data
             content = b"" if node.kind == Kind.MKDIR else _content(node, how, rng)
             tree[prefix + name] = Entry(node.kind, node.mode, content, node.time)
@@ -324,7 +322,7 @@ def _content(node: _Node, how: str, rng: Random | None) -> bytes:
 
 
 def _tear(content: bytearray, offset: int, data: bytes, share: float, rng: Random) -> None:
-    """Writes some of the blocks. What lies before one that was written is there, as zeros."""
+    """Writes some of the blocks. Unwritten blocks before a written one are zeros."""
     at = 0
     while at < len(data):
         end = min(len(data), (offset + at) // BLOCK * BLOCK + BLOCK - offset)
@@ -335,7 +333,7 @@ def _tear(content: bytearray, offset: int, data: bytes, share: float, rng: Rando
 
 
 def write_tree(tree: Tree, root: Path) -> None:
-    """Makes the files. REQUIRES: `root` is an empty directory."""
+    """Creates the files. REQUIRES: `root` is an empty directory."""
     modes: list[tuple[Path, int]] = []
     for name, entry in tree.items():
         path = root / name
@@ -353,7 +351,7 @@ def write_tree(tree: Tree, root: Path) -> None:
 
 
 def read_tree(root: Path) -> Tree:
-    """What is there: files, directories and links."""
+    """Returns the files, directories and links below `root`."""
     tree: Tree = {}
     for path in sorted(root.rglob("*")):
         name, mode = path.relative_to(root).as_posix(), path.lstat().st_mode & 0o7777

@@ -74,7 +74,7 @@ Log::Log() {
   ::close(file);
 }
 
-// Makes a mutex that is free again where its holder was killed.
+// Creates a robust mutex, which is released if its holder is killed.
 void Log::Begin() {
   pthread_mutexattr_t attributes;
   ::pthread_mutexattr_init(&attributes);

@@ -10,7 +10,7 @@
 
 namespace dtrain::power {
 
-/// What happened; disk.py has the same.
+/// Kind of a change; the same as Kind in disk.py.
 enum class Op : std::uint32_t {
   kCreate = 1,  // file `b`, with mode `c`, as `name` in directory `a`
   kMkdir,       // the same of a directory
@@ -26,7 +26,7 @@ enum class Op : std::uint32_t {
   kTime,        // node `a` to its time
 };
 
-/// A record of the log; after it come name, name2 and the data.
+/// Header of a record, followed by name, name2 and the data.
 struct Header {
   std::uint32_t magic = 0x52575044;
   Op op{};
@@ -37,11 +37,11 @@ struct Header {
   std::uint64_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t c = 0;
-  std::uint64_t time = 0;  // of the node's last change, in ns, as it is now
+  std::uint64_t time = 0;  // time of the node's last change, in ns
   std::uint64_t data_bytes = 0;
 };
 
-/// libc's own call of a name that recorder.cc stands in for.
+/// Returns libc's own function for a name that recorder.cc replaces.
 template <typename Function>
 Function* Real(Function*, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -50,24 +50,24 @@ Function* Real(Function*, const char* name) {
 #define REAL(name) \
   ::dtrain::power::Real(static_cast<decltype(::name)*>(nullptr), #name)
 
-/// Ends the process with a line that says what and errno.
+/// Prints `what` and errno and aborts the process.
 [[noreturn]] void Die(const char* what);
 
-/// The log that all processes share, in memory: some of them close all files
-/// that they do not know. Any thread may call it.
+/// The log that all processes share, in mapped memory, since some processes
+/// close all unknown files. Thread-safe.
 class Log {
  public:
   static Log& Get();
 
-  /// Whether there is one: DTRAIN_POWER_ROOT and DTRAIN_POWER_LOG are set.
+  /// True if DTRAIN_POWER_ROOT and DTRAIN_POWER_LOG are set.
   bool on() const { return shared_ != nullptr; }
-  /// Whether an absolute path is the directory that is recorded or below it.
+  /// True if an absolute path is the recorded directory or below it.
   bool IsBelow(const std::string& path) const;
 
-  /// A call that is noted is made and noted under this lock.
+  /// Held while a call is made and recorded.
   void Lock();
   void Unlock();
-  /// REQUIRES: the lock.
+  /// Appends a record. REQUIRES: the lock is held.
   void Note(Header header, const std::string& name = "",
             const std::string& name2 = "", const void* data = nullptr,
             std::size_t bytes = 0);
@@ -75,7 +75,7 @@ class Log {
  private:
   // The beginning of the file.
   struct Shared {
-    std::uint64_t used;  // bytes of the log, these among them; 0: it is new
+    std::uint64_t used;  // bytes of the log, including this header; 0 if new
     pthread_mutex_t mutex;
   };
 

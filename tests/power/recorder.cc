@@ -1,16 +1,17 @@
-// Notes, in order and across processes, what a program does to the files below
-// a directory: LD_PRELOADed into all processes of an experiment, for ./run.
+// Records the changes that programs make to files below a directory, in order
+// and across processes. ./run preloads this library into all processes of an
+// experiment.
 //
-// DTRAIN_POWER_ROOT names the directory, DTRAIN_POWER_LOG the log; without both
-// nothing is noted. Every call is made and noted under one lock that all
+// DTRAIN_POWER_ROOT is the directory, DTRAIN_POWER_LOG the log; without both
+// nothing is recorded. Every call is made and recorded under one lock that all
 // processes share, so the log has the order in which the calls took effect.
-// Files and directories are told apart by their inodes: a created one enters
-// the log with its inode before anything is written to it.
+// Files and directories are identified by their inodes; the creation of one is
+// recorded with its inode before anything is written to it.
 //
-// An fsync is noted and not made: what it would have kept is for the replayer
-// to say. Not seen are writes through mmap, stdio and io_uring, and system
-// calls that do not go through libc; ./run compares what the log adds up to
-// with what is there, so whatever was not seen fails the test.
+// An fsync is recorded but not made: the replayer decides what it keeps. Writes
+// through mmap, stdio and io_uring and system calls that bypass libc are not
+// recorded. ./run compares the replayed log with the real files, so a missed
+// change fails the test.
 
 #include <cerrno>
 #include <cstdarg>
@@ -69,7 +70,7 @@ std::string PathOf(int fd) {
   return path;
 }
 
-// The directory that a path leads to, and the name in it.
+// The parent directory of a path, and the name in it.
 struct Place {
   Place(int at, const char* path) {
     if (!Log::Get().on() || path == nullptr || *path == '\0') return;
@@ -97,7 +98,7 @@ struct Place {
   std::string name;
 };
 
-// A file or directory that is open, if it is to be noted.
+// An open file or directory, if it is to be recorded.
 struct Open {
   explicit Open(int fd) {
     struct stat status {};
@@ -125,8 +126,8 @@ void Note(Header header, const std::string& name = "",
   Log::Get().Note(header, name, name2);
 }
 
-// What a call has just written, read back from the file: also where the bytes
-// came from another file.
+// Returns the bytes that a call has just written, read back from the file,
+// since they may have come from another file.
 void NoteBytes(int fd, std::uint64_t node, std::uint64_t offset,
                std::uint64_t count) {
   const int error = errno;
@@ -149,7 +150,7 @@ void NoteBytes(int fd, std::uint64_t node, std::uint64_t offset,
   errno = error;
 }
 
-// `call` writes to `fd` where it stands, and returns how much.
+// `call` writes to `fd` at its offset and returns the number of bytes.
 template <typename Call>
 ssize_t WriteHere(int fd, Call&& call) {
   const Open file(fd);
@@ -157,7 +158,7 @@ ssize_t WriteHere(int fd, Call&& call) {
   const Locked locked;
   const ssize_t count = call();
   if (count > 0) {
-    // Where it stands now, O_APPEND or not.
+    // The offset after the write, with or without O_APPEND.
     const off_t end = ::lseek(fd, 0, SEEK_CUR);
     NoteBytes(fd, file.node, static_cast<std::uint64_t>(end - count),
               static_cast<std::uint64_t>(count));
@@ -178,7 +179,7 @@ ssize_t WriteAt(int fd, off_t offset, Call&& call) {
   return count;
 }
 
-// Whatever `call` did to the file as a whole: its size, or all of its bytes.
+// Records the effect of `call` on a whole file: its size, or all of its bytes.
 template <typename Call>
 int ChangeWhole(int fd, Call&& call) {
   const Open file(fd);
@@ -214,7 +215,8 @@ int Sync(int fd, std::uint64_t only_data) {
   return 0;
 }
 
-// `call` opens; what it made or emptied is noted. `mode`: of what it makes.
+// `call` opens a file; a creation or truncation is recorded. `mode`: of a new
+// file.
 template <typename Call>
 int OpenAt(int at, const char* path, int flags, Call&& call) {
   const bool changes =
@@ -240,7 +242,7 @@ int OpenAt(int at, const char* path, int flags, Call&& call) {
   return fd;
 }
 
-// `call` makes an entry; `op` says of what kind.
+// `call` creates an entry of the kind `op`.
 template <typename Call>
 int Enter(Op op, int at, const char* path, const char* target, Call&& call) {
   const Place place(at, path);
@@ -308,8 +310,8 @@ int Chmod(int at, const char* path, Call&& call) {
 
 namespace {
 
-// A machine has another boot id after a power cut: DTRAIN_POWER_BOOT_ID names
-// the file to read it from.
+// The boot ID changes after a power cut: it is read from the file
+// DTRAIN_POWER_BOOT_ID instead.
 const char* AfterTheCut(const char* path) {
   const char* other = ::getenv("DTRAIN_POWER_BOOT_ID");
   const bool asks = std::strcmp(path, "/proc/sys/kernel/random/boot_id") == 0;
@@ -318,7 +320,7 @@ const char* AfterTheCut(const char* path) {
 
 }  // namespace
 
-// What stands in for libc's. Attributes and exceptions as libc declares them.
+// Replacements of libc's functions, with the attributes and exceptions of libc.
 // NOLINTBEGIN(readability-identifier-naming,cert-dcl50-cpp)
 extern "C" {
 
@@ -346,7 +348,7 @@ int creat(const char* path, mode_t mode) {
   return open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
-// Of streams only the opening is seen; libstdc++'s write with `write`.
+// Of stdio only opening is recorded; the streams of libstdc++ use `write`.
 FILE* fopen(const char* path, const char* how) {
   static auto* const real = REAL(fopen);
   FILE* file = nullptr;
@@ -421,7 +423,7 @@ int posix_fallocate(int fd, off_t offset, off_t bytes) {
 
 int fsync(int fd) { return Sync(fd, 0); }
 int fdatasync(int fd) { return Sync(fd, 1); }
-// Starts writing, and promises nothing (its manual says so).
+// Only starts writing; according to its manual nothing is durable afterwards.
 int sync_file_range(int, off64_t, off64_t, unsigned) { return 0; }
 
 int mkdir(const char* path, mode_t mode) noexcept {
@@ -534,7 +536,7 @@ int utimensat(int at, const char* path, const timespec times[2],
   return code;
 }
 
-// The same, where an off_t has 64 bits.
+// The same functions for 64-bit off_t.
 static_assert(sizeof(off_t) == sizeof(off64_t));
 #define SAME(name64, name) \
   decltype(::name64) name64 __attribute__((alias(#name)))

@@ -1,5 +1,5 @@
-"""Short experiments, run under the recorder: what they did to the store, in order, and what they
-acknowledged when."""
+"""Recordings of short experiments: their file operations in order, and the points at which they
+acknowledged something as durable."""
 
 import json
 import os
@@ -23,8 +23,7 @@ BACKUP = "backup.db"
 EXPORT = "exported"
 EXPORTED_YAML = "experiment-1.yaml"
 DATABASE = "store/dtrain.db"
-# What is not compared with what is there: memory that is shared through a file, and locks of
-# SQLite's; what a power cut leaves of it is of no meaning.
+# Files without meaning after a power cut: shared memory and locks of SQLite.
 _SHARED_MEMORY = re.compile(r".*\.db-shm")
 _OUTPUT = re.compile(r"out\.\d+")
 
@@ -34,8 +33,8 @@ class Phase:
     """A command."""
 
     name: str
-    # Its words, from a store and what it recorded so far.
-    # A function of this file, so that recordings can be pickled.
+    # Returns the arguments for a store and its record so far. A function of this module, so that
+    # recordings can be pickled.
     words: Callable[[Store, Record | None], tuple[str, ...]]
 
 
@@ -48,14 +47,14 @@ class Scenario:
 
 
 def _search(program: bool, **changes: Any) -> Configuration:
-    """Promotions, restarts from checkpoints, deletions by policy: all that happens, and short."""
+    """Returns a short search with promotions, restarts and deletions by policy."""
     document = {
         "name": "power",
         "entrypoint": ["python3", "program_trial.py"] if program else "builtin:FaultTrial",
         "hyperparameters": {
             "x": {"type": "double", "minval": 0, "maxval": 1},
             "step_ms": 0,
-            # Enough that the runner records a checkpoint and the validation after it apart.
+            # Long enough that the runner records a checkpoint and the next validation separately.
             **({"pause_ms": 40} if program else {}),
         },
         "searcher": {
@@ -108,7 +107,7 @@ def export_words(store: Store, _: Record | None = None) -> tuple[str, ...]:
 
 
 def _delete_a_checkpoint(_: Store, now: Record | None) -> tuple[str, ...]:
-    """The first that is there: of a trial that has ended any may go."""
+    """Deletes the first checkpoint; any of an ended trial may be deleted."""
     assert now is not None
     uuid = next(it["uuid"] for it in now.checkpoints if it["state"] == "COMPLETED")
     return ("checkpoint", "delete", uuid)
@@ -139,18 +138,18 @@ SCENARIOS = (
 
 @dataclass(frozen=True)
 class Done:
-    """A phase that has been recorded: its operations are ops[begin:end]."""
+    """A recorded phase; its operations are ops[begin:end]."""
 
     phase: Phase
     words: tuple[str, ...]
     begin: int
     end: int
-    outcome: Outcome | None  # of the experiment, at its end; None: it is deleted
+    outcome: Outcome | None  # of the experiment at the end of the phase; None if it is deleted
 
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """At operation `at` something was said to be durable; so is all that `record` has."""
+    """At operation `at` something was acknowledged as durable, and so everything in `record` is."""
 
     at: int
     what: str
@@ -160,7 +159,7 @@ class Acknowledged:
 @dataclass
 class Recording:
     scenario: Scenario
-    root: int  # inode of what was recorded
+    root: int  # inode of the recorded directory
     outputs: list[int]  # inodes of the files that the commands printed to
     ops: list[Op] = field(default_factory=list)
     phases: list[Done] = field(default_factory=list)
@@ -178,7 +177,7 @@ class Recording:
             disk.apply(op)
 
     def phase_at(self, cut: int) -> Done:
-        """The last that had begun."""
+        """Returns the last phase that had begun."""
         return [it for it in self.phases if it.begin <= cut][-1]
 
     def expected_at(self, cut: int) -> Acknowledged | None:
@@ -187,13 +186,13 @@ class Recording:
 
 
 def read_database(tree: Tree, name: str = DATABASE) -> Record | None:
-    """The experiment as SQLite finds it in such files; throws sqlite3.Error if it cannot."""
+    """Returns the experiment in a database; raises sqlite3.Error if it cannot be read."""
     with database_in(tree, name) as place:
         return record.read(place)  # type: ignore[arg-type]
 
 
 class database_in:
-    """A copy of the database of a tree, to be looked at; has the `database` of a Store."""
+    """A temporary copy of a tree's database, with the attribute `database` of a Store."""
 
     def __init__(self, tree: Tree, name: str = DATABASE) -> None:
         self._tree = tree
@@ -219,7 +218,7 @@ def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Record
     disk = home / "disk"
     log = home / "log"
     with open(log, "wb") as file:
-        file.truncate(1 << 30)  # no more than that, and sparse
+        file.truncate(1 << 30)  # sparse, and an upper limit
     store.environment |= {
         "LD_PRELOAD": str(recorder),
         "DTRAIN_POWER_ROOT": str(disk),
@@ -227,7 +226,7 @@ def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Record
     }
     recording = Recording(scenario, disk.stat().st_ino, [])
     found: list[Tree] = []  # at the end of each phase
-    # All at once: a file of the store must not have had such an inode before.
+    # Created first, so that no file of the store can have had their inodes before.
     outputs = [disk / f"out.{number}" for number in range(len(scenario.phases))]
     for out in outputs:
         out.touch()
@@ -262,7 +261,7 @@ def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Record
 
 
 def _number_phases(recording: Recording) -> None:
-    """From bytes of the log to operations."""
+    """Converts the ends of phases from bytes of the log to operations."""
     begin, numbered = 0, []
     for it in recording.phases:
         end = sum(op.end <= it.end for op in recording.ops)
@@ -279,7 +278,7 @@ def _without(tree: Tree) -> Tree:
 
 
 def _follow(recording: Recording, found: list[Tree]) -> None:
-    """Goes through the log once, to note where what was said, and to see that it has all."""
+    """Replays the log to find acknowledgements, and checks that it is complete."""
     disk = recording.disk()
     printed = b""
     ends = {it.end: it for it in recording.phases}
@@ -307,13 +306,13 @@ def _compare(seen: Tree, found: Tree) -> None:
     if wrong:
         first = [f"{it.kind.name} {it.mode:o} {len(it.content)} bytes" if it else "nothing"
                  for it in (seen.get(wrong[0]), found.get(wrong[0]))]
-        raise RuntimeError(f"the recorder has missed what was done to {', '.join(wrong[:5])}: "
-                           f"it saw {first[0]}, there is {first[1]}")
+        raise RuntimeError(f"the recorder has missed changes of {', '.join(wrong[:5])}: "
+                           f"recorded {first[0]}, found {first[1]}")
 
 
 def _durable(line: bytes) -> str:
-    """What such a line says that is to survive a power cut; empty: nothing. What was recorded
-    before it is to survive with it."""
+    """Returns the text of an acknowledgement if the line is one, otherwise "". Everything that was
+    recorded before it must survive a power cut."""
     if not line.startswith(b"{"):
         return ""
     event = json.loads(line)
