@@ -39,8 +39,20 @@ int Archive(const ArchiveOptions& options, bool archived,
 
 CommandRun SetUp(CLI::App& app, bool archived) {
   auto options = std::make_shared<ArchiveOptions>();
-  AddOption(app, "EXP", options->experiments, "Experiments").Required();
+  AddOption(app, "EXP", options->experiments, "Experiment IDs (3)").Required();
   AddJsonOption(app, *options);
+  const std::vector<HelpExample> examples =
+      archived
+          ? std::vector<HelpExample>{{"Hide two experiments",
+                                      "dtrain archive 3 4"},
+                                     {"Show all experiments, archived ones too",
+                                      "dtrain list -a"}}
+          : std::vector<HelpExample>{
+                {"Show an experiment in 'list' again", "dtrain unarchive 3"},
+                {"Find archived experiments", "dtrain list -a"}};
+  SetHelp(app,
+          {.exits = {{kExitDone}, {kExitUsage}, {kExitNotFound}, {kExitStore}},
+           .examples = examples});
   return [options, archived](const GlobalOptions& globals) {
     return Archive(*options, archived, globals);
   };

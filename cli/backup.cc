@@ -52,15 +52,25 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpBackup(CLI::App& app) {
   auto options = std::make_shared<BackupOptions>();
-  AddOption(app, "FILE", options->file, "A new file for the copy")
+  AddOption(app, "FILE", options->file, "File to write; must not exist")
       .Required()
       .IsPath();
   AddJsonOption(app, *options);
-  SetFooter(app,
-            "The copy has all experiments, trials and metrics. It leaves out "
-            "what the store\nkeeps as files in its experiments/ directory: "
-            "checkpoints, logs, contexts.\nCopy that directory as well, and "
-            "those of checkpoint_storage, which it names.");
+  SetHelp(app,
+          {.notes =
+               "The copy contains all experiments, trials and metrics. It does "
+               "not contain the files in the store's experiments/ directory: "
+               "checkpoints, logs, contexts. Copy that directory as well, and "
+               "the checkpoint_storage directories that the command prints.",
+           .exits = {{kExitDone},
+                     {kExitFailed, "FILE cannot be written"},
+                     {kExitUsage, "FILE already exists"},
+                     {kExitNotFound, "the store has no database"},
+                     {kExitStore}},
+           .examples = {{"Copy the database of the current store",
+                         "dtrain backup dtrain-backup.db"},
+                        {"Back up another store",
+                         "dtrain --store /data/dtrain backup nightly.db"}}});
   return RunWith(Backup, options);
 }
 

@@ -148,11 +148,16 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpBest(CLI::App& app) {
   auto options = std::make_shared<BestOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment").Required();
-  AddOption(app, "-n", options->count, "How many trials")
+  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
+  AddOption(app, "-n", options->count, "Show at most N trials")
+      .TypeName("N")
       .AtLeast(1)
       .ShowDefault();
   AddTableOptions(app, *options);
+  SetHelp(app, {.exits = ReaderExits(),
+                .examples = {{"Show the best trial", "dtrain best 3"},
+                             {"Write the five best trials to a CSV file",
+                              "dtrain best 3 -n 5 --csv > best.csv"}}});
   return RunWith(Best, options);
 }
 

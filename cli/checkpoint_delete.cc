@@ -77,9 +77,21 @@ int Delete(const CheckpointDeleteOptions& options,
 
 CommandRun SetUpCheckpointDelete(CLI::App& app) {
   auto options = std::make_shared<CheckpointDeleteOptions>();
-  AddOption(app, "UUID", options->uuids, "At least 4 characters of each")
+  AddOption(app, "UUID", options->uuids,
+            "Checkpoint IDs, or their first 4 or more characters")
       .Required();
   AddJsonOption(app, *options);
+  SetHelp(app, {.notes = "The latest checkpoint of an unfinished trial is "
+                         "never deleted, because the trial resumes from it.",
+                .exits = {{kExitDone},
+                          {kExitFailed, "a trial still needs the checkpoint"},
+                          {kExitUsage},
+                          {kExitNotFound},
+                          {kExitStore}},
+                .examples = {{"Delete one checkpoint",
+                              "dtrain checkpoint delete 0a1b2c3d"},
+                             {"List the checkpoints of an experiment first",
+                              "dtrain checkpoints 3"}}});
   return RunWith(Delete, options);
 }
 

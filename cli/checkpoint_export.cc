@@ -161,20 +161,38 @@ int Export(const ExportOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpCheckpointExport(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
-  AddOption(app, "CHECKPOINT", options->uuid, "At least 4 characters of it")
+  AddOption(app, "CHECKPOINT", options->uuid,
+            "Checkpoint ID, or its first 4 or more characters")
       .Required();
-  AddOption(app, "--to", options->to, "The format of the file")
+  AddOption(app, "--to", options->to,
+            "File format: safetensors, or state_dict for torch.load")
+      .TypeName("FORMAT")
       .OneOf({kSafetensors, kStateDict})
       .Required();
   AddOption(app, "--out", options->out,
-            "To this file, else to its first 8 characters .pth or .safetensors")
+            "Output file (default: first 8 characters of the ID and "
+            ".safetensors or .pth)")
       .TypeName("FILE")
       .IsPath();
   AddOption(app, "--model", options->model,
-            "Only the model that the trial added under this name")
+            "Export only the model that the trial added under NAME")
       .TypeName("NAME");
-  AddFlag(app, "--force", options->force, "Replace a file that is there");
+  AddFlag(app, "--force", options->force, "Replace an existing file");
   AddJsonOption(app, *options);
+  SetHelp(
+      app,
+      {.exits = {{kExitDone},
+                 {kExitFailed,
+                  "the checkpoint is damaged, or the file cannot be written"},
+                 {kExitUsage},
+                 {kExitNotFound},
+                 {kExitStore}},
+       .examples = {{"Export for PyTorch: torch.load(\"0a1b2c3d.pth\", "
+                     "weights_only=True)",
+                     "dtrain checkpoint export 0a1b2c3d --to state_dict"},
+                    {"Export to a named safetensors file",
+                     "dtrain checkpoint export 0a1b2c3d --to safetensors --out "
+                     "net.safetensors"}}});
   return RunWith(Export, options);
 }
 

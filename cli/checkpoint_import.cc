@@ -277,24 +277,41 @@ int Import(const ImportOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpCheckpointImport(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
-  AddOption(app, "FILE", options->file, "Weights: .pth or .safetensors")
+  AddOption(app, "FILE", options->file, "Weights file, .pth or .safetensors")
       .Required()
       .IsPath();
   AddOption(app, "CONFIG", options->config,
-            "YAML of the trial that they are of; else they are converted")
+            "Experiment YAML of the model; without it, FILE is only converted "
+            "to safetensors")
       .IsPath();
-  AddOption(app, "CONTEXT", options->context, "Directory of its other files")
+  AddOption(app, "CONTEXT", options->context,
+            "Directory of the model's files (default: the directory of CONFIG)")
       .IsPath();
   AddOption(app, "--set", options->overrides,
-            "Value instead of the one in CONFIG")
+            "Override a key of CONFIG (repeatable)")
       .TypeName("KEY=VALUE")
       .OneEach();
-  AddOption(app, "--out", options->out,
-            "Without CONFIG: to this safetensors file")
+  AddOption(
+      app, "--out", options->out,
+      "Output file of a conversion (default: name of FILE with .safetensors)")
       .TypeName("FILE")
       .IsPath();
-  AddFlag(app, "--force", options->force, "Replace a file that is there");
+  AddFlag(app, "--force", options->force, "Replace an existing output file");
   AddJsonOption(app, *options);
+  SetHelp(
+      app,
+      {.exits = {{kExitDone},
+                 {kExitFailed,
+                  "the weights do not fit the model, or FILE is damaged"},
+                 {kExitUsage},
+                 {kExitNotFound},
+                 {kExitStore},
+                 {kExitResources}},
+       .examples = {{"Import weights as a checkpoint of the model in a YAML",
+                     "dtrain checkpoint import resnet18.pth resnet18.yaml"},
+                    {"Convert to safetensors without importing",
+                     "dtrain checkpoint import resnet18.pth --out "
+                     "resnet18.safetensors"}}});
   return RunWith(Import, options);
 }
 

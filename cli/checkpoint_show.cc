@@ -48,9 +48,16 @@ int Show(const ShowOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpCheckpointShow(CLI::App& app) {
   auto options = std::make_shared<ShowOptions>();
-  AddOption(app, "UUID", options->uuid, "At least 4 characters of it")
+  AddOption(app, "UUID", options->uuid,
+            "Checkpoint ID, or its first 4 or more characters")
       .Required();
   AddJsonOption(app, *options);
+  SetHelp(app, {.exits = ReaderExits(),
+                .examples = {
+                    {"Show where a checkpoint is stored",
+                     "dtrain checkpoint show 0a1b2c3d"},
+                    {"Print its directory in a script",
+                     "dtrain checkpoint show 0a1b2c3d --json | jq -r .path"}}});
   return RunWith(Show, options);
 }
 

@@ -133,22 +133,26 @@ class ProgressLine {
 }  // namespace
 
 void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
-  AddOption(
-      app, "CHECKPOINT", options.source,
-      "Its first characters, or EXP or EXP.N: that of the best validation")
+  AddOption(app, "CHECKPOINT", options.source,
+            "First characters of a checkpoint ID, or a trial (3.7) or "
+            "experiment (3) to use the checkpoint of its best validation")
       .Required();
   AddFlag(app, "--latest", options.latest,
-          "Of EXP.N the latest checkpoint, not the best");
-  AddOption(app, "--split", options.split, "training, validation or test")
+          "Use the latest checkpoint of the trial, not the best");
+  AddOption(app, "--split", options.split,
+            "Data split: training, validation or test")
+      .TypeName("SPLIT")
       .OneOf({"training", "validation", "test"})
       .ShowDefault();
   AddOption(app, "--data", options.data,
-            "Directory of the data, instead of where the trial found it")
+            "Read the data from DIR instead of the trial's data directory")
       .TypeName("DIR")
       .IsPath();
   AddOption(
       app, "--slots", options.slots,
-      "Where: auto, all, none, cpu[:N], gpu:N, most_free, or GPUs: [0,1]");
+      "Slots to run on: auto, all, none, cpu, cpu:N, gpu:N, most_free, or GPU "
+      "numbers such as [0,1]")
+      .TypeName("SLOTS");
 }
 
 CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,

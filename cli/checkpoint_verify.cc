@@ -163,9 +163,24 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpCheckpointVerify(CLI::App& app) {
   auto options = std::make_shared<VerifyOptions>();
-  AddOption(app, "WHAT", options->targets,
-            "UUIDs, experiments or trials; none: all there are");
+  AddOption(app, "TARGET", options->targets,
+            "Checkpoint IDs, experiments (3) or trials (3.7); without any, all "
+            "checkpoints of the store");
   AddTableOptions(app, *options);
+  SetHelp(
+      app,
+      {.notes = "A checkpoint whose files changed is marked CORRUPT; no trial "
+                "resumes from it. If a later check succeeds, its state returns "
+                "to COMPLETED.",
+       .exits = {{kExitDone, "all checkpoints are intact"},
+                 {kExitFailed, "a checkpoint is damaged or unreadable"},
+                 {kExitUsage},
+                 {kExitNotFound},
+                 {kExitStore}},
+       .examples = {{"Verify all checkpoints of an experiment",
+                     "dtrain checkpoint verify 3"},
+                    {"Verify the whole store and keep a report",
+                     "dtrain checkpoint verify --json > checkpoints.json"}}});
   return RunWith(Verify, options);
 }
 

@@ -68,10 +68,15 @@ int ListCheckpoints(const CheckpointsOptions& options,
 
 CommandRun SetUpCheckpoints(CLI::App& app) {
   auto options = std::make_shared<CheckpointsOptions>();
-  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
       .Required();
-  AddFlag(app, "--deleted", options->deleted, "Deleted ones too");
+  AddFlag(app, "--deleted", options->deleted, "Include deleted checkpoints");
   AddTableOptions(app, *options);
+  SetHelp(app, {.exits = ReaderExits(),
+                .examples = {{"List the checkpoints of a trial",
+                              "dtrain checkpoints 3.7"},
+                             {"List deleted ones, too, as CSV",
+                              "dtrain checkpoints 3 --deleted --csv"}}});
   return RunWith(ListCheckpoints, options);
 }
 

@@ -239,11 +239,12 @@ JunitSuite ConfigurationSuite(const std::string& name,
 void AddCiFlags(CLI::App& app, CiFlags& flags,
                 std::optional<CliOption> detach) {
   const CliOption junit =
-      AddOption(app, "--junit", flags.junit, "Write a JUnit report");
+      AddOption(app, "--junit", flags.junit, "Write a JUnit XML report");
   junit.TypeName("FILE").IsPath();
   const CliOption annotate =
       AddOption(app, "--annotate", flags.annotate,
-                "Annotate findings and failures, write a step summary");
+                "Annotate findings and failures for a CI service, and write "
+                "its step summary: github");
   annotate.TypeName("SERVICE").OneOf({"github"});
   if (!detach) return;
   junit.Excludes(*detach);

@@ -22,14 +22,15 @@ namespace dtrain {
 namespace {
 
 CLI::Validator WholeNumber(std::int64_t least) {
-  // CLI11 takes a text as what is wrong, an empty one as consent.
+  // CLI11 treats the returned text as an error message, an empty one as
+  // success.
   const auto check = [least](const std::string& text) -> std::string {
     std::int64_t value = 0;
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, value);
     if (error == std::errc() && rest == end && value >= least) return "";
-    return "wants a whole number of at least " + std::to_string(least) +
-           ", not '" + text + "'";
+    return "expected an integer of at least " + std::to_string(least) +
+           ", got '" + text + "'";
   };
   return {check, /*description=*/"", "whole number"};
 }
@@ -42,39 +43,162 @@ std::string Alternatives(std::vector<std::string> words) {
 }
 
 CLI::Validator OneWord(const std::vector<std::string>& words) {
-  const std::string all = Join(words, ",");
   const auto check = [words](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return "";
-    return "wants " + Alternatives(words) + ", not '" + text + "'" +
+    return "expected " + Alternatives(words) + ", got '" + text + "'" +
            DidYouMean(text, words);
   };
-  return {check, "{" + all + "}", "word"};
+  return {check, /*description=*/"", "word"};
 }
 
-constexpr std::size_t kNameColumn = 18;
+constexpr std::size_t kHelpWidth = 80;
+constexpr std::size_t kTextColumn = 26;     // of the explanation of an option
+constexpr std::size_t kCommandColumn = 18;  // of the summary of a command
+constexpr std::size_t kExitColumn = 7;
 
-// CLI11's, without its words on what is required, repeated or excluded: they
-// make the help long, and the errors say them.
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
-    const std::string initial = option->get_default_str();
-    return " " + option->get_type_name() +
-           (initial.empty() ? "" : " [" + initial + "]");
+// Appends `text` to a line that already has `used` columns, and breaks it at
+// blanks so that every line fits into the help's width. Further lines are
+// indented to `indent`.
+void AppendWrapped(std::string_view text, std::size_t used, std::size_t indent,
+                   std::string& out) {
+  bool first = true;
+  for (const std::string& word : Split(text, ' ')) {
+    const std::size_t width = DisplayWidth(word);
+    if (!first && used + 1 + width > kHelpWidth) {
+      out += "\n" + std::string(indent, ' ');
+      used = indent;
+    } else if (!first) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += width;
+    first = false;
   }
-};
+  out += '\n';
+}
+
+// Appends "  NAME   TEXT" with the text at `column`, on a line of its own if
+// the name reaches into it.
+void AppendRow(const std::string& name, std::string_view text,
+               std::size_t column, std::string& out) {
+  std::string label = "  " + name;
+  const bool fits = label.size() + 2 <= column;
+  if (!fits) label += '\n';
+  label.resize(label.size() + (fits ? column - label.size() : column), ' ');
+  out += label;
+  AppendWrapped(text, column, column, out);
+}
+
+std::string PositionalText(const CLI::Option& option) {
+  const std::string name = option.get_name(/*positional=*/true) +
+                           (option.get_items_expected_max() > 1 ? "..." : "");
+  return option.get_required() ? name : "[" + name + "]";
+}
+
+// "-d, --detach" or "--set KEY=VALUE".
+std::string OptionText(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames())
+    names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) {
+    names.push_back("--" + name);
+  }
+  const bool takes_value = option.get_type_size() != 0;
+  return Join(names, ", ") + (takes_value ? " " + option.get_type_name() : "");
+}
+
+std::string DescriptionOf(const CLI::Option& option) {
+  const std::string initial = option.get_default_str();
+  return option.get_description() +
+         (initial.empty() ? "" : " (default: " + initial + ")");
+}
+
+std::string UsageOf(const CLI::App& app, const std::string& words) {
+  std::string usage = "Usage: dtrain " + words;
+  std::string positionals;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) {
+      positionals += " " + PositionalText(*option);
+    } else if (option->get_required()) {
+      usage += " " + OptionText(*option);
+    }
+  }
+  const bool nested = !app.get_subcommands(nullptr).empty();
+  return usage + " [OPTIONS]" + positionals + (nested ? " SUBCOMMAND" : "");
+}
+
+// The lines of `app`'s options or positional arguments that are not hidden.
+std::string OptionRows(const CLI::App& app, bool positional) {
+  std::string rows;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional() != positional) continue;
+    if (option->get_group().empty()) continue;
+    AppendRow(positional ? option->get_name(/*positional=*/true)
+                         : OptionText(*option),
+              DescriptionOf(*option), kTextColumn, rows);
+  }
+  return rows;
+}
+
+std::string_view GeneralMeaning(int code) {
+  switch (code) {
+    case kExitDone:
+      return "success";
+    case kExitFailed:
+      return "failed";
+    case kExitUsage:
+      return "invalid usage or configuration; nothing was created or changed";
+    case kExitNotFound:
+      return "no such experiment, trial or checkpoint";
+    case kExitRequirement:
+      return "a --require expression is false";
+    case kExitStore:
+      return "the store is damaged, in use, full or not accessible";
+    case kExitResources:
+      return "this machine lacks resources: slots, processes or memory";
+    case kExitResumable:
+      return "paused or interrupted; can be resumed";
+    case kExitTimeout:
+      return "--timeout expired";
+    default:
+      return "stopped by Ctrl-C (SIGTERM: 143, SIGHUP: 129)";
+  }
+}
+
+// What follows the options of a command.
+std::string Epilog(const CommandHelp& help) {
+  std::string text;
+  if (!help.notes.empty()) {
+    text += '\n';
+    AppendWrapped(help.notes, 0, 0, text);
+  }
+  text += "\nExit codes:\n";
+  for (const auto& [code, meaning] : help.exits) {
+    AppendRow(std::to_string(code),
+              meaning.empty() ? GeneralMeaning(code) : meaning, kExitColumn,
+              text);
+  }
+  text += "\nExamples:\n";
+  for (const auto& [purpose, command] : help.examples) {
+    text +=
+        "  # " + std::string(purpose) + "\n  " + std::string(command) + "\n";
+  }
+  return text;
+}
 
 ColorChoice ColorFromName(const std::string& word) {
   if (word == "auto") return ColorChoice::kAuto;
   if (word == "always") return ColorChoice::kAlways;
   if (word == "never") return ColorChoice::kNever;
   throw Error(ErrorKind::kUsage,
-              "--color: wants auto, always or never, not '" + word + "'");
+              "--color: expected auto, always or never, got '" + word + "'");
 }
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
-  AddOption(app, "--store", globals.store, "Directory of the store")
+  AddOption(app, "--store", globals.store,
+            "Directory of the store (default: $DTRAIN_STORE, else the nearest "
+            ".dtrain in this directory or above, else ./.dtrain)")
       .TypeName("DIR")
       .IsPath();
   app.add_option_function<std::string>(
@@ -82,13 +206,17 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
          [&globals](const std::string& word) {
            globals.color = ColorFromName(word);
          },
-         "auto, always or never")
+         "Use colors: auto, always or never (default: auto)")
       ->type_name("WHEN");
-  auto* verbose = app.add_flag("-v,--verbose", globals.verbose, "Say more");
-  app.add_flag("-q,--quiet", globals.quiet, "Say only facts and errors")
+  auto* verbose = app.add_flag("-v,--verbose", globals.verbose,
+                               "Show every validation while trials run");
+  app.add_flag("-q,--quiet", globals.quiet,
+               "Print only results and errors, no notices or progress")
       ->excludes(verbose);
   app.add_flag("--allow-network-fs", globals.allow_network_fs,
-               "Write to a store on a network file system")
+               "Allow writing to a store on a network file system "
+               "($DTRAIN_ALLOW_NETWORK_FS); only one machine may write at a "
+               "time")
       ->envname("DTRAIN_ALLOW_NETWORK_FS");
 }
 
@@ -100,12 +228,12 @@ std::vector<std::string> SubcommandNames(const CLI::App& app) {
   return names;
 }
 
-// A callback and not require_subcommand, whose message would hide the one about
+// A callback because the message of require_subcommand would hide the one about
 // a mistyped subcommand.
 void RequireSubcommand(CLI::App& app) {
   app.callback([&app] {
     if (!app.get_subcommands().empty()) return;
-    throw Error(ErrorKind::kUsage, app.get_name() + ": what of it? give " +
+    throw Error(ErrorKind::kUsage, app.get_name() + ": missing subcommand: " +
                                        Alternatives(SubcommandNames(app)) +
                                        "; see 'dtrain " + app.get_name() +
                                        " --help'");
@@ -139,7 +267,7 @@ std::vector<std::string> CommandNames() {
   return names;
 }
 
-// The subcommand that was named, the innermost, or the program itself.
+// The innermost subcommand on the command line, or the program itself.
 const CLI::App& Selected(const CLI::App& app) {
   const auto subcommands = app.get_subcommands();
   return subcommands.empty() ? app : Selected(*subcommands.front());
@@ -189,17 +317,17 @@ std::string ExplainExtra(const CLI::App& app) {
   if (&Selected(app) == &app) {
     const std::string guess = DidYouMean(word, CommandNames());
     return "unknown command " + shown +
-           (guess.empty() ? "; 'dtrain --help' lists them all" : guess);
+           (guess.empty() ? "; 'dtrain --help' lists the commands" : guess);
   }
   const auto subcommands = SubcommandNames(Selected(app));
   if (!subcommands.empty()) {
-    return "unknown command '" + SelectedWords(app) + word + "'; there are " +
-           Join(subcommands, ", ");
+    return "unknown command '" + SelectedWords(app) + word +
+           "'; available: " + Join(subcommands, ", ");
   }
   return Where(app) + "unexpected argument " + shown + "; see " + HelpHint(app);
 }
 
-// CLI11's own words, as one lowercase line.
+// CLI11's message as one lowercase line.
 std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     return ExplainExtra(app);
@@ -236,40 +364,67 @@ std::function<int()> Print(std::string text) {
   };
 }
 
-std::string MainHelp() {
-  std::string text =
-      "dtrain runs experiments and searches hyperparameters.\n"
-      "Usage: dtrain [--store DIR] [--color WHEN] [-v|-q] "
-      "[--allow-network-fs] COMMAND\n\n";
-  std::string line = "\nmore:";
-  std::string more;
-  for (const Command& command : Commands()) {
-    std::string name = "  " + std::string(command.name);
-    if (command.rare) {
-      if (line.size() + name.size() > 79) {
-        more += line + "\n";
-        line = "     ";
-      }
-      line += name;
-      continue;
-    }
-    name.resize(std::max(name.size() + 1, kNameColumn), ' ');
-    text += name + std::string(command.summary) + "\n";
+std::string_view GroupName(CommandGroup group) {
+  switch (group) {
+    case CommandGroup::kRun:
+      return "Run";
+    case CommandGroup::kInspect:
+      return "Inspect";
+    case CommandGroup::kSearch:
+      return "Search";
+    case CommandGroup::kCheckpoints:
+      return "Checkpoints";
+    case CommandGroup::kData:
+      return "Data";
+    case CommandGroup::kMaintain:
+      return "Maintain";
   }
-  return text + more + line + "\n" +
-         "\n'dtrain COMMAND --help' says more; 'dtrain --version' the "
-         "version.\n";
+  return "";
 }
 
-// Of what was named before --help.
-std::string Help(const CLI::App& app) {
-  const CLI::App& selected = Selected(app);
-  if (&selected == &app) return MainHelp();
-  std::string words = "dtrain " + SelectedWords(app);
-  words.resize(words.size() - selected.get_name().size() - 2);
-  std::string text = selected.help(words);
+std::string MainHelp(const CLI::App& app) {
+  std::string text =
+      "Run deep learning experiments and search their hyperparameters.\n\n"
+      "Usage: dtrain [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGUMENTS]\n";
+  std::optional<CommandGroup> group;
+  for (const Command& command : Commands()) {
+    if (group != command.group) {
+      group = command.group;
+      text += "\n" + std::string(GroupName(command.group)) + ":\n";
+    }
+    AppendRow(std::string(command.name), command.summary, kCommandColumn, text);
+  }
+  return text + "\nGlobal options:\n" + OptionRows(app, /*positional=*/false) +
+         "\nAn experiment is named by its number (3), a trial by both numbers "
+         "(3.7), a\ncheckpoint by the first characters of its ID (0a1b2c3d). "
+         "'dtrain COMMAND --help'\nshows the options, exit codes and examples "
+         "of a command.\n";
+}
+
+std::string CommandHelpText(const CLI::App& app, const std::string& words) {
+  std::string text =
+      app.get_description() + "\n\n" + UsageOf(app, words) + "\n";
+  const std::string positionals = OptionRows(app, /*positional=*/true);
+  if (!positionals.empty()) text += "\nArguments:\n" + positionals;
+  text += "\nOptions:\n" + OptionRows(app, /*positional=*/false);
+  const auto subcommands = app.get_subcommands(nullptr);
+  if (!subcommands.empty()) text += "\nSubcommands:\n";
+  for (const CLI::App* sub : subcommands) {
+    AppendRow(sub->get_name(), sub->get_description(), kCommandColumn, text);
+  }
+  text += "\nGlobal options (--store, --quiet, ...): see 'dtrain --help'\n" +
+          app.get_footer();
   while (text.ends_with("\n\n")) text.pop_back();
   return text;
+}
+
+// The help of the command that stands before --help.
+std::string Help(const CLI::App& app) {
+  const CLI::App& selected = Selected(app);
+  if (&selected == &app) return MainHelp(app);
+  std::string words = SelectedWords(app);
+  words.pop_back();
+  return CommandHelpText(selected, words);
 }
 
 }  // namespace
@@ -292,7 +447,7 @@ const CliOption& CliOption::ShowDefault() const {
 const CliOption& CliOption::IsPath() const {
   option_->check(CLI::Validator(
       [](const std::string& text) -> std::string {
-        return text.empty() ? "is empty; give a path, or leave it out" : "";
+        return text.empty() ? "is empty; give a path, or omit it" : "";
       },
       /*description=*/"", "path"));
   return *this;
@@ -351,21 +506,43 @@ template CliOption AddOption(CLI::App&, const std::string&,
 template CliOption AddOption(CLI::App&, const std::string&, std::optional<int>&,
                              const std::string&);
 
-void SetFooter(CLI::App& app, const std::string& text) { app.footer(text); }
+void SetHelp(CLI::App& app, CommandHelp help) {
+  app.footer([help = std::move(help)] { return Epilog(help); });
+}
+
+std::vector<ExitMeaning> ReaderExits() {
+  return {{kExitDone},
+          {kExitUsage, "invalid usage"},
+          {kExitNotFound},
+          {kExitStore}};
+}
+
+std::vector<ExitMeaning> RunExits() {
+  return {{kExitDone, "the experiment completed"},
+          {kExitFailed, "the experiment failed or was canceled"},
+          {kExitUsage},
+          {kExitNotFound},
+          {kExitRequirement},
+          {kExitStore},
+          {kExitResources},
+          {kExitResumable},
+          {kExitTimeout, "--timeout expired; the experiment is paused"},
+          {130, "paused by Ctrl-C (SIGTERM: 143, SIGHUP: 129)"}};
+}
 
 void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   invocation.globals.argv.assign(argv, argv + argc);
   CLI::App app("", "dtrain");
   app.set_help_flag("-h,--help", "Show this help");
-  app.set_version_flag("--version", std::string("dtrain ") + kVersion);
-  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_version_flag("--version", std::string("dtrain ") + kVersion,
+                       "Show the version");
   app.require_subcommand(0, 1);
   app.fallthrough();
   AddGlobalOptions(app, invocation.globals);
   AddCommands(app, Commands(), invocation);
   try {
     app.parse(ReversedWords(argc, argv));
-    if (!invocation.run) invocation.run = Print(MainHelp());
+    if (!invocation.run) invocation.run = Print(MainHelp(app));
   } catch (const CLI::CallForVersion& version) {
     invocation.run = Print(std::string(version.what()) + "\n");
   } catch (const CLI::CallForHelp&) {

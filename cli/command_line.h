@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -56,8 +57,35 @@ template <typename T>
 CliOption AddOption(CLI::App& app, const std::string& names, T& to,
                     const std::string& help);
 
-/// Prints `text` below the options in the command's help.
-void SetFooter(CLI::App& app, const std::string& text);
+/// An exit code in the help of a command. Without a text the help says what the
+/// code means in general.
+struct ExitMeaning {
+  int code = 0;
+  std::string_view text = {};
+};
+
+/// A command line that the help of a command shows.
+struct HelpExample {
+  std::string_view purpose;
+  std::string_view command;
+};
+
+/// The parts of a command's help that follow its options.
+struct CommandHelp {
+  std::string_view notes = {};     // a paragraph
+  std::vector<ExitMeaning> exits;  // in increasing order
+  std::vector<HelpExample> examples;
+};
+
+/// Sets the parts of the command's help that follow its options.
+void SetHelp(CLI::App& app, CommandHelp help);
+
+/// Exit codes of a command that reads a store.
+std::vector<ExitMeaning> ReaderExits();
+
+/// Exit codes of a command that runs an experiment.
+std::vector<ExitMeaning> RunExits();
+
 /// The command that the command line asks for.
 struct Invocation {
   GlobalOptions globals;

@@ -15,7 +15,7 @@ class App;
 
 namespace dtrain {
 
-/// What may stand before any command.
+/// Options that every command takes.
 struct GlobalOptions {
   std::string store;  // empty: found as FindStore says
   ColorChoice color = ColorChoice::kAuto;
@@ -42,18 +42,28 @@ CommandRun RunWith(int (*command)(const Options&, const GlobalOptions&),
 /// parsed.
 using CommandSetUp = CommandRun(CLI::App& app);
 
+/// Heading of the program's help that a command is listed under.
+enum class CommandGroup {
+  kRun,
+  kInspect,
+  kSearch,
+  kCheckpoints,
+  kData,
+  kMaintain,
+};
+
 /// One command. Adding one is a file `cli/NAME.cc` with its options, `SetUpX`
 /// and the command itself, and a row of the tables in commands.cc.
 struct Command {
+  CommandGroup group;
   std::string_view name;
   std::string_view alias;  // or empty
   std::string_view summary;
   CommandSetUp* set_up;  // null for a command that only has subcommands
-  bool rare = false;     // only its name is in the program's help
   std::span<const Command> (*subcommands)() = nullptr;
 };
 
-/// Every command, in the order of the help.
+/// All commands, in the order of the help.
 std::span<const Command> Commands();
 
 }  // namespace dtrain

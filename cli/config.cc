@@ -94,14 +94,19 @@ int Config(const ConfigOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpConfig(CLI::App& app) {
   auto options = std::make_shared<ConfigOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment").Required();
+  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
   AddJsonOption(app, *options);
   AddOption(app, "--export", options->export_to,
-            "Write it and the stored context into this new directory")
+            "Write the YAML and the stored context files to a new directory")
       .TypeName("DIR")
       .IsPath();
   AddFlag(app, "--original", options->original,
-          "The file as it was given, not as it was run");
+          "Print the YAML as submitted, without defaults and overrides");
+  SetHelp(app, {.exits = ReaderExits(),
+                .examples = {{"Run an experiment again with changes",
+                              "dtrain config 3 > again.yaml"},
+                             {"Export the YAML with the files it runs from",
+                              "dtrain config 3 --export experiment-3"}}});
   return RunWith(Config, options);
 }
 

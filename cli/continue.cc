@@ -98,21 +98,33 @@ int Continue(const ContinueOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpContinue(CLI::App& app) {
   auto options = std::make_shared<ContinueOptions>();
   AddOption(app, "SOURCE", options->source,
-            "Experiment, trial as EXP.N, or checkpoint by its first characters")
+            "Experiment with one trial (3), trial (3.7), or first characters "
+            "of a checkpoint ID")
       .Required();
   const CliOption best =
       AddFlag(app, "--best", options->best,
-              "From the checkpoint of the best validation, not the latest");
+              "Start from the checkpoint of the best validation");
   AddFlag(app, "--latest", options->latest,
-          "From the trial's latest checkpoint, as without it")
+          "Start from the latest checkpoint (default)")
       .Excludes(best);
   AddOption(app, "--set", options->overrides,
-            "Value instead of the one it was run with")
+            "Override a key of the source's configuration (repeatable)")
       .TypeName("KEY=VALUE")
       .OneEach();
-  AddOption(app, "--name", options->name, "Name of the new experiment");
-  AddOption(app, "--label", options->labels, "One more label").OneEach();
+  AddOption(app, "--name", options->name, "Name of the new experiment")
+      .TypeName("NAME");
+  AddOption(app, "--label", options->labels, "Add a label (repeatable)")
+      .TypeName("LABEL")
+      .OneEach();
   AddRunFlags(app, options->run);
+  SetHelp(
+      app,
+      {.exits = RunExits(),
+       .examples = {
+           {"Train the best trial of experiment 3 longer",
+            "dtrain continue 3 --best --set searcher.max_length.batches=5000"},
+           {"Start from a checkpoint with another learning rate",
+            "dtrain continue 0a1b2c3d --set hyperparameters.lr=0.001"}}});
   return RunWith(Continue, options);
 }
 

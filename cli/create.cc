@@ -403,27 +403,41 @@ int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpCreate(CLI::App& app) {
   auto options = std::make_shared<CreateOptions>();
-  AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
+  AddOption(app, "CONFIG", options->config,
+            "Experiment YAML; - reads it from stdin")
       .Required()
       .IsPath();
-  AddOption(app, "CONTEXT", options->context, "Directory of its other files")
+  AddOption(
+      app, "CONTEXT", options->context,
+      "Directory of the experiment's files (default: the directory of CONFIG)")
       .IsPath();
   AddOption(app, "--set", options->overrides,
-            "Value instead of the one in the file")
+            "Override a key of the YAML (repeatable)")
       .TypeName("KEY=VALUE")
       .OneEach();
-  AddOption(app, "--name", options->name,
-            "Name instead of the one in the file");
-  AddOption(app, "--label", options->labels, "One more label").OneEach();
+  AddOption(app, "--name", options->name, "Override the name of the experiment")
+      .TypeName("NAME");
+  AddOption(app, "--label", options->labels, "Add a label (repeatable)")
+      .TypeName("LABEL")
+      .OneEach();
   AddOption(app, "--slots", options->slots,
-            "auto, all, none, cpu[:N], gpu:N, most_free, or GPUs: [0,1]");
+            "Override resources.slots: auto, all, none, cpu, cpu:N, gpu:N, "
+            "most_free, or GPU numbers such as [0,1]")
+      .TypeName("SLOTS");
   AddFlag(app, "--dry-run", options->dry_run,
-          "Say what would run, create nothing");
+          "Print the plan and the full configuration; create nothing");
   AddFlag(app, "--test", options->test,
-          "Try a few batches of everything, keep nothing");
-  // The error that it is for names it.
+          "Smoke test: train, validate, checkpoint, restore; keep nothing");
+  // Hidden: the error message that suggests it is its documentation.
   AddFlag(app, "--allow-unread", options->allow_unread, /*help=*/"");
   AddRunFlags(app, options->run);
+  SetHelp(app, {.exits = RunExits(),
+                .examples = {
+                    {"Run an experiment and require a result",
+                     "dtrain create digits.yaml --require 'accuracy>=0.95'"},
+                    {"Try another learning rate in the background",
+                     "dtrain create digits.yaml --set hyperparameters.lr=0.01 "
+                     "--detach"}}});
   return RunWith(CheckAndCreate, options);
 }
 

@@ -90,18 +90,33 @@ int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpDataFetch(CLI::App& app) {
   auto options = std::make_shared<DataFetchOptions>();
-  AddOption(app, "NAME", options->names, "Sets, as 'dtrain data list' has them")
+  AddOption(app, "NAME", options->names,
+            "Names of data sets, from 'dtrain data list'")
       .Required();
   AddOption(app, "--from", options->from,
-            "Get the files from this address or directory instead")
+            "Download from this mirror, or copy from this directory")
       .TypeName("URL|DIR")
       .IsPath();
   AddOption(app, "--to", options->to,
-            "The data directory, else $DTRAIN_DATA, else the cache")
+            "Data directory (default: $DTRAIN_DATA, else ~/.cache/dtrain/data)")
       .TypeName("DIR")
       .IsPath();
-  AddFlag(app, "--force", options->force, "Fetch even what is there and good");
+  AddFlag(app, "--force", options->force,
+          "Download again even if present and valid");
   AddJsonOption(app, *options);
+  SetHelp(app,
+          {.notes = "Interrupted downloads are resumed, up to five times "
+                    "automatically, then by the next call.",
+           .exits = {{kExitDone},
+                     {kExitFailed,
+                      "a download failed or does not match its checksum"},
+                     {kExitUsage},
+                     {kExitNotFound, "no such data set"},
+                     {130, "interrupted; run the command again to resume"}},
+           .examples = {
+               {"Download two data sets", "dtrain data fetch mnist cifar10"},
+               {"Copy a data set from a shared directory",
+                "dtrain data fetch mnist --from /mnt/datasets --to /data"}}});
   return RunWith(DataFetch, options);
 }
 

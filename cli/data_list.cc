@@ -70,11 +70,15 @@ int DataList(const DataListOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpDataList(CLI::App& app) {
   auto options = std::make_shared<DataListOptions>();
-  AddOption(app, "--to", options->to,
-            "Look in this data directory, not in the usual ones")
+  AddOption(app, "--to", options->to, "Look only in this data directory")
       .TypeName("DIR")
       .IsPath();
   AddTableOptions(app, *options);
+  SetHelp(app, {.exits = {{kExitDone}, {kExitUsage}},
+                .examples = {{"List all data sets and where they are",
+                              "dtrain data list"},
+                             {"List those in a given directory",
+                              "dtrain data list --to /data"}}});
   return RunWith(DataList, options);
 }
 

@@ -118,12 +118,21 @@ int DataVerify(const DataVerifyOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpDataVerify(CLI::App& app) {
   auto options = std::make_shared<DataVerifyOptions>();
-  AddOption(app, "NAME", options->names, "Sets; none: all that are there");
-  AddOption(app, "--to", options->to,
-            "Look in this data directory, not in the usual ones")
+  AddOption(app, "NAME", options->names,
+            "Names of data sets; without any, all downloaded ones");
+  AddOption(app, "--to", options->to, "Look only in this data directory")
       .TypeName("DIR")
       .IsPath();
   AddTableOptions(app, *options);
+  SetHelp(
+      app,
+      {.exits = {{kExitDone, "all files are intact"},
+                 {kExitFailed, "a data set is damaged or incomplete"},
+                 {kExitUsage},
+                 {kExitNotFound, "a named data set is not downloaded"}},
+       .examples = {{"Verify all downloaded data sets", "dtrain data verify"},
+                    {"Verify one data set before a long run",
+                     "dtrain data verify cifar10"}}});
   return RunWith(DataVerify, options);
 }
 

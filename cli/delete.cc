@@ -108,9 +108,21 @@ int Delete(const DeleteOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpDelete(CLI::App& app) {
   auto options = std::make_shared<DeleteOptions>();
-  AddOption(app, "EXP", options->experiments, "Experiments").Required();
-  AddFlag(app, "-y,--yes", options->yes, "Do not ask");
+  AddOption(app, "EXP", options->experiments, "Experiment IDs (3)").Required();
+  AddFlag(app, "-y,--yes", options->yes, "Do not ask for confirmation");
   AddJsonOption(app, *options);
+  SetHelp(
+      app,
+      {.exits = {{kExitDone},
+                 {kExitFailed, "not confirmed"},
+                 {kExitUsage},
+                 {kExitNotFound},
+                 {kExitStore,
+                  "an experiment is running, or the store is not accessible"}},
+       .examples = {
+           {"Delete two experiments after a question", "dtrain delete 3 4"},
+           {"Delete without a question, in a script",
+            "dtrain delete 3 --yes"}}});
   return RunWith(Delete, options);
 }
 

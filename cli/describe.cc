@@ -290,9 +290,15 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpDescribe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
-  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
       .Required();
   AddJsonOption(app, *options);
+  SetHelp(app,
+          {.exits = ReaderExits(),
+           .examples = {{"Show an experiment: state, plan, results, origin",
+                         "dtrain describe 3"},
+                        {"Show a trial with its hyperparameters and profile",
+                         "dtrain describe 3.7"}}});
   return RunWith(Describe, options);
 }
 

@@ -107,6 +107,13 @@ int Doctor(const DoctorOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpDoctor(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
   AddJsonOption(app, *options);
+  SetHelp(app, {.exits = {{kExitDone, "no problem found"},
+                          {kExitFailed, "there are findings"},
+                          {kExitUsage},
+                          {kExitStore, "the database is damaged"}},
+                .examples = {{"Check the current store", "dtrain doctor"},
+                             {"Check another store, for a script",
+                              "dtrain --store /data/dtrain doctor --json"}}});
   return RunWith(Doctor, options);
 }
 

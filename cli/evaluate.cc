@@ -114,8 +114,20 @@ CommandRun SetUpEvaluate(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
   AddCheckpointUseOptions(app, *options);
   AddFlag(app, "--record", options->record,
-          "Store the result with the trial; 'describe EXP.N' shows it");
+          "Record the result; 'dtrain describe' shows it");
   AddJsonOption(app, *options);
+  SetHelp(
+      app,
+      {.exits = {{kExitDone},
+                 {kExitFailed, "the evaluation failed"},
+                 {kExitUsage},
+                 {kExitNotFound, "no such checkpoint, or no such data split"},
+                 {kExitStore},
+                 {kExitResources}},
+       .examples = {{"Evaluate the best checkpoint of an experiment",
+                     "dtrain evaluate 3"},
+                    {"Record the result on the test set",
+                     "dtrain evaluate 3.7 --split test --record"}}});
   return RunWith(EvaluateCheckpoint, options);
 }
 

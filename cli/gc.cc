@@ -400,9 +400,20 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpGc(CLI::App& app) {
   auto options = std::make_shared<GcOptions>();
-  AddOption(app, "EXP", options->experiments, "Experiments; none: all");
-  AddFlag(app, "--dry-run", options->dry_run, "Only say what would go");
+  AddOption(app, "EXP", options->experiments,
+            "Experiment IDs; without any, the whole store");
+  AddFlag(app, "--dry-run", options->dry_run,
+          "List what would be deleted; delete nothing");
   AddTableOptions(app, *options);
+  SetHelp(
+      app,
+      {.notes =
+           "Deletes checkpoints of ended experiments that their checkpoint "
+           "policy does not keep, working files of ended commands, and "
+           "leftovers of crashes. Running experiments are skipped.",
+       .exits = {{kExitDone}, {kExitUsage}, {kExitNotFound}, {kExitStore}},
+       .examples = {{"Show how much space can be freed", "dtrain gc --dry-run"},
+                    {"Clean up after one experiment", "dtrain gc 3"}}});
   return RunWith(Gc, options);
 }
 

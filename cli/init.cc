@@ -124,10 +124,20 @@ int Init(const InitOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpInit(CLI::App& app) {
   auto options = std::make_shared<InitOptions>();
   AddOption(app, "DIR", options->directory,
-            "Directory to make; existing files stay")
+            "Directory to create; existing files are kept")
       .Required()
       .IsPath();
   AddJsonOption(app, *options);
+  SetHelp(app,
+          {.notes = "Writes model_def.cpp (a model to edit), const.yaml (its "
+                    "experiment) and test.sh (a test).",
+           .exits = {{kExitDone},
+                     {kExitFailed, "a file cannot be written"},
+                     {kExitUsage,
+                      "invalid usage, or one of the files already exists"}},
+           .examples = {{"Create a template", "dtrain init my-model"},
+                        {"Smoke-test the template",
+                         "dtrain create my-model/const.yaml --test"}}});
   return RunWith(Init, options);
 }
 

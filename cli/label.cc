@@ -77,12 +77,20 @@ int Label(const LabelOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpLabel(CLI::App& app) {
   auto options = std::make_shared<LabelOptions>();
-  AddOption(app, "EXP", options->experiments, "Experiments").Required();
-  AddOption(app, "--add", options->add, "A label to add (repeatable)")
+  AddOption(app, "EXP", options->experiments, "Experiment IDs (3)").Required();
+  AddOption(app, "--add", options->add, "Add a label (repeatable)")
+      .TypeName("LABEL")
       .OneEach();
-  AddOption(app, "--remove", options->remove, "One to remove (repeatable)")
+  AddOption(app, "--remove", options->remove, "Remove a label (repeatable)")
+      .TypeName("LABEL")
       .OneEach();
   AddJsonOption(app, *options);
+  SetHelp(app,
+          {.exits = {{kExitDone}, {kExitUsage}, {kExitNotFound}, {kExitStore}},
+           .examples = {
+               {"Label two experiments", "dtrain label 3 4 --add baseline"},
+               {"List the experiments with a label",
+                "dtrain list --label baseline"}}});
   return RunWith(Label, options);
 }
 

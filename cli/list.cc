@@ -198,18 +198,35 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpList(CLI::App& app) {
   auto options = std::make_shared<ListOptions>();
-  AddFlag(app, "-a,--all", options->all, "Archived experiments too");
-  AddOption(app, "--state", options->state, "Only those in this state");
-  AddOption(app, "--label", options->labels, "Only those with this label")
+  AddFlag(app, "-a,--all", options->all, "Include archived experiments");
+  AddOption(app, "--state", options->state,
+            "Only experiments in STATE, e.g. RUNNING")
+      .TypeName("STATE");
+  AddOption(app, "--label", options->labels,
+            "Only experiments with this label (repeatable)")
+      .TypeName("LABEL")
       .OneEach();
-  AddOption(app, "--sort", options->sort, "Field to sort by").ShowDefault();
-  AddFlag(app, "--reverse", options->reverse, "Greatest first");
-  AddOption(app, "--filter", options->filter,
-            "Only those it holds for: best<0.1 and state==COMPLETED");
-  AddOption(app, "--limit", options->limit, "At most so many (0: all)")
+  AddOption(app, "--sort", options->sort,
+            "Sort by id, name, state, progress, searcher, trials, best, "
+            "started or duration")
+      .TypeName("FIELD")
+      .ShowDefault();
+  AddFlag(app, "--reverse", options->reverse, "Sort in descending order");
+  AddOption(
+      app, "--filter", options->filter,
+      "Only experiments matching EXPR, e.g. 'best<0.1 and state==COMPLETED'")
+      .TypeName("EXPR");
+  AddOption(app, "--limit", options->limit, "Show at most N (0: all)")
+      .TypeName("N")
       .AtLeast(0)
       .ShowDefault();
   AddTableOptions(app, *options);
+  SetHelp(app, {.exits = {{kExitDone}, {kExitUsage}, {kExitStore}},
+                .examples = {
+                    {"List completed experiments with a low loss",
+                     "dtrain list --filter 'best<0.1 and state==COMPLETED'"},
+                    {"List the ten longest experiments",
+                     "dtrain list --sort duration --reverse --limit 10"}}});
   return RunWith(List, options);
 }
 

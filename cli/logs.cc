@@ -279,31 +279,43 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpLogs(CLI::App& app) {
   auto options = std::make_shared<LogsOptions>();
-  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
       .Required();
   AddFlag(app, "-f,--follow", options->follow,
-          "Go on until the experiment ends");
+          "Keep printing new lines until the experiment ends");
   const CliOption head =
-      AddOption(app, "--head", options->head, "The first N lines");
+      AddOption(app, "--head", options->head, "Print only the first N lines");
   const CliOption tail =
-      AddOption(app, "--tail", options->tail, "The last N lines");
+      AddOption(app, "--tail", options->tail, "Print only the last N lines");
   head.AtLeast(0).TypeName("N");
   tail.AtLeast(0).TypeName("N").Excludes(head);
   AddOption(app, "--level", options->level,
-            "Minimum level: debug, info, warning, error");
-  AddOption(app, "--rank", options->rank, "Only this rank").AtLeast(0);
+            "Minimum level: debug, info, warning or error")
+      .TypeName("LEVEL");
+  AddOption(app, "--rank", options->rank, "Only lines of rank N")
+      .TypeName("N")
+      .AtLeast(0);
   AddOption(app, "--since", options->since,
-            "Since 10m (ago), or a time as RFC 3339");
+            "Only lines since TIME: 10m (ago) or an RFC 3339 time")
+      .TypeName("TIME");
   AddOption(app, "--grep", options->grep,
-            "Lines where this expression of RE2 is found");
-  AddFlag(app, "-t,--timestamps", options->timestamps, "With the time");
-  const CliOption raw = AddFlag(app, "--raw", options->raw,
-                                "The bytes as written; escaped on a terminal");
+            "Only lines that match RE, a regular expression in RE2 syntax")
+      .TypeName("RE");
+  AddFlag(app, "-t,--timestamps", options->timestamps,
+          "Print the time of each line");
+  const CliOption raw = AddFlag(
+      app, "--raw", options->raw,
+      "Print the bytes as written, without the trial (escaped on a terminal)");
   const CliOption json =
-      AddFlag(app, "--json", options->json, "One JSON document");
-  AddFlag(app, "--jsonl", options->jsonl, "A JSON object a line")
+      AddFlag(app, "--json", options->json, "Print one JSON document");
+  AddFlag(app, "--jsonl", options->jsonl, "Print one JSON object per line")
       .Excludes(json)
       .Excludes(raw);
+  SetHelp(app, {.exits = ReaderExits(),
+                .examples = {{"Follow the logs of a running experiment",
+                              "dtrain logs 3 -f"},
+                             {"Show the last errors of a trial",
+                              "dtrain logs 3.7 --level error --tail 20"}}});
   return RunWith(Logs, options);
 }
 

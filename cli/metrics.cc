@@ -110,14 +110,23 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpMetrics(CLI::App& app) {
   auto options = std::make_shared<MetricsOptions>();
-  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
       .Required();
-  AddOption(app, "--kind", options->kind, "training or validation")
+  AddOption(app, "--kind", options->kind,
+            "Only training or only validation metrics")
+      .TypeName("KIND")
       .OneOf({"training", "validation"});
-  AddOption(app, "--name", options->name, "Only this metric");
+  AddOption(app, "--name", options->name, "Only the metric NAME")
+      .TypeName("NAME");
   AddFlag(app, "--superseded", options->superseded,
-          "Also values of earlier runs that a restart has passed");
+          "Include values that a restart has superseded");
   AddTableOptions(app, *options);
+  SetHelp(app,
+          {.exits = ReaderExits(),
+           .examples = {{"Print the validation loss of a trial",
+                         "dtrain metrics 3.7 --kind validation --name loss"},
+                        {"Write all metrics of an experiment to a CSV file",
+                         "dtrain metrics 3 --csv > metrics.csv"}}});
   return RunWith(ShowMetrics, options);
 }
 

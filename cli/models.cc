@@ -89,6 +89,13 @@ int Models(const ModelsOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpModels(CLI::App& app) {
   auto options = std::make_shared<ModelsOptions>();
   AddTableOptions(app, *options);
+  SetHelp(app, {.notes = "The entrypoint of a model is the value of "
+                         "'entrypoint' in an experiment YAML.",
+                .exits = {{kExitDone}, {kExitUsage}},
+                .examples = {
+                    {"List the built-in models", "dtrain models"},
+                    {"Print the names of the models only",
+                     "dtrain models --json | jq -r '.models[].entrypoint'"}}});
   return RunWith(Models, options);
 }
 

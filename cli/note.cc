@@ -57,10 +57,16 @@ int Note(const NoteOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpNote(CLI::App& app) {
   auto options = std::make_shared<NoteOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment").Required();
-  AddOption(app, "TEXT", options->text, "What to note; replaces what was");
+  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
+  AddOption(app, "NOTE", options->text,
+            "Note text; replaces the existing note");
   AddFlag(app, "--clear", options->clear, "Remove the note");
   AddJsonOption(app, *options);
+  SetHelp(
+      app,
+      {.exits = {{kExitDone}, {kExitUsage}, {kExitNotFound}, {kExitStore}},
+       .examples = {{"Attach a note", "dtrain note 3 'baseline for the paper'"},
+                    {"Remove the note", "dtrain note 3 --clear"}}});
   return RunWith(Note, options);
 }
 

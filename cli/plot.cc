@@ -110,18 +110,26 @@ int Plot(const PlotOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpPlot(CLI::App& app) {
   auto options = std::make_shared<PlotOptions>();
-  AddOption(app, "EXP", options->target, "Experiment, or trial as EXP.N")
+  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
       .Required();
   AddOption(app, "--metric", options->metrics,
-            "What to draw (repeatable); the searcher's metric if none is named")
+            "Metric to plot (repeatable; default: the searcher's metric)")
       .TypeName("NAME")
       .OneEach();
-  AddOption(app, "--x", options->x, "batches or epochs")
+  AddOption(app, "--x", options->x, "Horizontal axis: batches or epochs")
+      .TypeName("AXIS")
       .OneOf({"batches", "epochs"})
       .ShowDefault();
-  AddOption(app, "--out", options->out, "Draw into this SVG file")
+  AddOption(app, "--out", options->out,
+            "Write an SVG file instead of drawing in the terminal")
       .TypeName("FILE")
       .IsPath();
+  SetHelp(app, {.exits = ReaderExits(),
+                .examples = {{"Plot the searcher's metric of all trials",
+                              "dtrain plot 3"},
+                             {"Write two metrics of a trial to an SVG file",
+                              "dtrain plot 3.7 --metric loss --metric accuracy "
+                              "--out trial.svg"}}});
   return RunWith(Plot, options);
 }
 

@@ -333,17 +333,31 @@ CommandRun SetUpPredict(CLI::App& app) {
   auto options = std::make_shared<PredictOptions>();
   AddCheckpointUseOptions(app, *options);
   AddOption(app, "INPUT", options->inputs,
-            "Images and folders of them, instead of a set")
+            "Images, or directories of images (default: the data split)")
       .IsPath();
-  AddOption(app, "--limit", options->limit, "At most so many samples (0: all)")
+  AddOption(app, "--limit", options->limit, "Use at most N samples (0: all)")
+      .TypeName("N")
       .AtLeast(0);
   AddOption(app, "--out", options->out,
-            "Write all of it to this safetensors file instead")
+            "Write all outputs to a safetensors file instead of printing")
       .TypeName("FILE")
       .IsPath();
   AddFlag(app, "--features", options->features,
-          "What the model makes of a sample before it judges it");
+          "Output features (penultimate layer) instead of predictions");
   AddTableOptions(app, *options);
+  SetHelp(
+      app,
+      {.exits = {{kExitDone},
+                 {kExitFailed,
+                  "the prediction failed, or no image could be read"},
+                 {kExitUsage},
+                 {kExitNotFound, "no such checkpoint, or no such data split"},
+                 {kExitStore},
+                 {kExitResources}},
+       .examples = {
+           {"Classify all images of a directory", "dtrain predict 3 photos/"},
+           {"Write the outputs for the test set to a file",
+            "dtrain predict 3.7 --split test --out outputs.safetensors"}}});
   return RunWith(PredictWith, options);
 }
 

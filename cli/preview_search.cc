@@ -187,37 +187,44 @@ int PreviewSearch(const PreviewSearchOptions& options,
 
 CommandRun SetUpPreviewSearch(CLI::App& app) {
   auto options = std::make_shared<PreviewSearchOptions>();
-  AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
+  AddOption(app, "CONFIG", options->config,
+            "Experiment YAML; - reads it from stdin")
       .Required()
       .IsPath();
   AddOption(app, "--set", options->overrides,
-            "Value instead of the one in the file")
+            "Override a key of the YAML (repeatable)")
       .TypeName("KEY=VALUE")
       .OneEach();
   const CliOption simulate =
       AddOption(app, "--simulate", options->metric,
-                "Play it with a made-up metric: constant, trial_index, "
-                "neg_trial_index, hash, hash_step")
+                "Simulate the search with a synthetic metric: constant, "
+                "trial_index, neg_trial_index, hash or hash_step")
           .TypeName("METRIC");
   AddOption(app, "--order", options->order,
-            "Whose turn it is: round_robin or sequential")
+            "Order of the simulated operations: round_robin or sequential")
       .TypeName("ORDER")
       .ShowDefault()
       .Needs(simulate);
-  AddOption(app, "--seed", options->seed,
-            "Seed instead of the one in the file (neither: drawn)")
+  AddOption(
+      app, "--seed", options->seed,
+      "Seed of the search (default: experiment_seed of the YAML, else random)")
       .TypeName("N")
       .Needs(simulate);
   AddOption(app, "--fail", options->exits,
-            "Trial (from 0) that fails after so many validations: "
-            "3:1:errored, 3:1:invalid_hp")
+            "Let trial TRIAL fail after AFTER validations, with END errored or "
+            "invalid_hp: 3:1:errored (repeatable)")
       .TypeName("TRIAL:AFTER:END")
       .OneEach()
       .Needs(simulate);
   AddJsonOption(app, *options);
-  SetFooter(
-      app,
-      "Trials are numbered from 1 in text, and from 0 in --json and --fail");
+  SetHelp(app, {.notes = "Trials are numbered from 1 in text, and from 0 in "
+                         "--json and --fail.",
+                .exits = {{kExitDone}, {kExitUsage}},
+                .examples = {{"Show how many trials train how long",
+                              "dtrain preview-search asha.yaml"},
+                             {"Simulate the search with 64 trials",
+                              "dtrain preview-search asha.yaml --simulate hash "
+                              "--set searcher.max_trials=64"}}});
   return RunWith(PreviewSearch, options);
 }
 

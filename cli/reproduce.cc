@@ -468,14 +468,24 @@ int Reproduce(const ReproduceOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpReproduce(CLI::App& app) {
   auto options = std::make_shared<ReproduceOptions>();
-  AddOption(app, "EXP.N", options->trial, "Trial").Required();
+  AddOption(app, "TRIAL", options->trial, "Trial that has ended (3.7)")
+      .Required();
   AddOption(app, "--tolerance", options->tolerance_text,
-            "Largest relative difference that still counts as equal")
+            "Treat relative differences of up to R as equal (default: 0)")
       .TypeName("R");
   AddOption(app, "--against", options->against,
-            "Run nothing, compare with this trial")
-      .TypeName("EXP.N");
+            "Run nothing; compare with this trial")
+      .TypeName("TRIAL");
   AddRunFlags(app, options->run);
+  std::vector<ExitMeaning> exits = RunExits();
+  exits[0].text = "the metrics are equal";
+  exits[4].text = "the metrics differ, or a --require expression is false";
+  SetHelp(app, {.exits = std::move(exits),
+                .examples = {
+                    {"Check that a trial gives the same metrics again",
+                     "dtrain reproduce 3.7"},
+                    {"Compare two existing trials with a tolerance",
+                     "dtrain reproduce 3.7 --against 4.1 --tolerance 1e-6"}}});
   return RunWith(Reproduce, options);
 }
 

@@ -224,15 +224,33 @@ int Request(RequestKind kind, const RequestOptions& options,
   return kExitTimeout;
 }
 
-CommandRun SetUpRequest(CLI::App& app, RequestKind kind,
-                        const std::string& targets) {
+struct RequestHelp {
+  std::string_view targets;  // description of EXP
+  std::string_view notes;
+  std::vector<HelpExample> examples;
+};
+
+CommandRun SetUpRequest(CLI::App& app, RequestKind kind, RequestHelp help) {
   auto options = std::make_shared<RequestOptions>();
-  AddOption(app, "EXP", options->targets, targets).Required();
+  AddOption(app, "EXP", options->targets, std::string(help.targets)).Required();
   AddOption(app, "--timeout", options->timeout,
-            "Exit 124 if it takes longer: 90, 30m")
+            "Wait at most TIME, then exit with 124: 90 (seconds), 30m")
+      .TypeName("TIME")
       .ShowDefault();
-  AddFlag(app, "--no-wait", options->no_wait, "Ask, and do not wait for it");
+  AddFlag(app, "--no-wait", options->no_wait,
+          "Send the request and return at once");
   AddJsonOption(app, *options);
+  SetHelp(app,
+          {.notes = help.notes,
+           .exits = {{kExitDone},
+                     {kExitFailed,
+                      "an experiment is not running, has already "
+                      "ended, or failed"},
+                     {kExitUsage},
+                     {kExitNotFound},
+                     {kExitStore},
+                     {kExitTimeout, "--timeout expired; the request remains"}},
+           .examples = std::move(help.examples)});
   return [kind, options](const GlobalOptions& globals) {
     return Request(kind, *options, globals);
   };
@@ -241,16 +259,36 @@ CommandRun SetUpRequest(CLI::App& app, RequestKind kind,
 }  // namespace
 
 CommandRun SetUpPause(CLI::App& app) {
-  return SetUpRequest(app, RequestKind::kPause, "Experiments");
+  return SetUpRequest(
+      app, RequestKind::kPause,
+      {.targets = "Experiment IDs (3)",
+       .notes = "Trials save a checkpoint and stop; 'dtrain resume' resumes "
+                "the experiment.",
+       .examples = {{"Pause an experiment and wait for it", "dtrain pause 3"},
+                    {"Pause two experiments without waiting",
+                     "dtrain pause 3 4 --no-wait"}}});
 }
 
 CommandRun SetUpCancel(CLI::App& app) {
-  return SetUpRequest(app, RequestKind::kCancel, "Experiments");
+  return SetUpRequest(
+      app, RequestKind::kCancel,
+      {.targets = "Experiment IDs (3)",
+       .notes = "Trials save a checkpoint and stop. A canceled experiment "
+                "cannot be resumed.",
+       .examples = {{"Cancel an experiment", "dtrain cancel 3"},
+                    {"Cancel a large experiment with a longer timeout",
+                     "dtrain cancel 3 --timeout 10m"}}});
 }
 
 CommandRun SetUpKill(CLI::App& app) {
-  return SetUpRequest(app, RequestKind::kKill,
-                      "Experiments, or trials as EXP.N");
+  return SetUpRequest(
+      app, RequestKind::kKill,
+      {.targets = "Experiment IDs (3) or trials (3.7)",
+       .notes =
+           "Processes end immediately, without a checkpoint. An experiment "
+           "continues without a killed trial.",
+       .examples = {{"Kill one trial of a search", "dtrain kill 3.7"},
+                    {"Kill a whole experiment", "dtrain kill 3"}}});
 }
 
 }  // namespace dtrain

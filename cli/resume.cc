@@ -124,8 +124,12 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpResume(CLI::App& app) {
   auto options = std::make_shared<ResumeOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment").Required();
+  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
   AddRunFlags(app, options->run);
+  SetHelp(app, {.exits = RunExits(),
+                .examples = {
+                    {"Resume a paused experiment", "dtrain resume 3"},
+                    {"Resume in the background", "dtrain resume 3 --detach"}}});
   return RunWith(Resume, options);
 }
 

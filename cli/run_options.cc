@@ -58,26 +58,28 @@ void ReportError(const RunRequest& request, const std::string& name,
 }  // namespace
 
 void AddRunFlags(CLI::App& app, RunFlags& flags) {
-  const CliOption detach = AddFlag(app, "-d,--detach", flags.detach,
-                                   "Run in the background, print the id");
+  const CliOption detach =
+      AddFlag(app, "-d,--detach", flags.detach,
+              "Run in the background and print the experiment ID");
   AddFlag(app, "-f,--follow", flags.follow,
-          "Show what the trials of a search print (a single one's is shown)")
+          "Show the output of all trials (without it, only of a single trial)")
       .Excludes(detach);
   AddOption(app, "--require", flags.require,
-            "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
+            "Exit with 4 unless EXPR is true, e.g. 'accuracy>=0.9 and "
+            "loss<0.5' (repeatable)")
       .TypeName("EXPR")
       .OneEach()
       .Excludes(detach);
   AddOption(app, "--timeout", flags.timeout_text,
-            "Pause after this time, exit 124: 90, 30m, 1.5h")
+            "Pause after TIME and exit with 124: 90 (seconds), 30m, 1.5h")
       .TypeName("TIME");
   AddOption(app, "--disk-wait", flags.disk_wait,
-            "Trials wait so long for disk space, then it is paused, exit 5: "
-            "0, 10m (on a terminal: until you pause it)")
+            "Wait at most TIME for disk space, then pause and exit with 5 "
+            "(default: 10m, on a terminal unlimited)")
       .TypeName("TIME");
   const CliOption json =
-      AddFlag(app, "--json", flags.json, "End with one JSON document");
-  AddFlag(app, "--jsonl", flags.jsonl, "Every event as a line of JSON")
+      AddFlag(app, "--json", flags.json, "Print one JSON document at the end");
+  AddFlag(app, "--jsonl", flags.jsonl, "Print every event as a line of JSON")
       .Excludes(json)
       .Excludes(detach);
   AddCiFlags(app, flags.ci, detach);

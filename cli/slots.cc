@@ -115,6 +115,12 @@ int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpSlots(CLI::App& app) {
   auto options = std::make_shared<SlotsOptions>();
   AddTableOptions(app, *options);
+  SetHelp(app,
+          {.exits = {{kExitDone}, {kExitUsage}},
+           .examples = {{"Show which GPUs and CPUs are free", "dtrain slots"},
+                        {"Print the free slots in a script",
+                         "dtrain slots --json | jq -r '.slots[] | "
+                         "select(.free) | .slot'"}}});
   return RunWith(Slots, options);
 }
 

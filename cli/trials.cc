@@ -92,13 +92,20 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpTrials(CLI::App& app) {
   auto options = std::make_shared<TrialsOptions>();
-  AddOption(app, "EXP", options->experiment, "Experiment").Required();
+  AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
   AddOption(app, "--sort", options->sort,
-            "What to sort by: best, rung, or a metric");
-  AddOption(app, "--limit", options->limit, "At most so many (0: all)")
+            "Sort by best, rung or a metric (default: by number)")
+      .TypeName("KEY");
+  AddOption(app, "--limit", options->limit, "Show at most N (0: all)")
+      .TypeName("N")
       .AtLeast(0)
       .ShowDefault();
   AddTableOptions(app, *options);
+  SetHelp(app, {.exits = ReaderExits(),
+                .examples = {{"List the ten best trials",
+                              "dtrain trials 3 --sort best --limit 10"},
+                             {"Write all trials to a CSV file",
+                              "dtrain trials 3 --csv > trials.csv"}}});
   return RunWith(Trials, options);
 }
 

@@ -84,25 +84,35 @@ int Validate(const ValidateOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpValidate(CLI::App& app) {
   auto options = std::make_shared<ValidateOptions>();
-  AddOption(app, "CONFIG", options->config, "Experiment YAML, - for stdin")
+  AddOption(app, "CONFIG", options->config,
+            "Experiment YAML; - reads it from stdin")
       .Required()
       .IsPath();
-  const CliOption context = AddOption(app, "CONTEXT", options->context,
-                                      "Directory of its other files");
+  const CliOption context = AddOption(
+      app, "CONTEXT", options->context,
+      "Directory of the experiment's files (default: the directory of CONFIG)");
   context.IsPath();
   AddOption(app, "--set", options->overrides,
-            "Value instead of the one in the file")
+            "Override a key of the YAML (repeatable)")
       .TypeName("KEY=VALUE")
       .OneEach();
   const CliOption here =
       AddFlag(app, "--here", options->here,
-              "What this machine lacks is an error, not a warning");
+              "Report what this machine lacks as errors, not as warnings");
   AddFlag(app, "--keys", options->keys,
-          "Check the keys and values of the YAML alone")
+          "Check only the keys and values of the YAML")
       .Excludes(context)
       .Excludes(here);
   AddJsonOption(app, *options);
   AddCiFlags(app, options->ci);
+  SetHelp(app,
+          {.exits = {{kExitDone, "the configuration is valid"},
+                     {kExitUsage, "the configuration is invalid"},
+                     {kExitStore}},
+           .examples = {
+               {"Check a YAML and its files", "dtrain validate digits.yaml"},
+               {"Check a YAML in CI for this machine",
+                "dtrain validate digits.yaml --here --junit report.xml"}}});
   return RunWith(Validate, options);
 }
 

@@ -33,6 +33,11 @@ int Version(const VersionOptions& options) {
 CommandRun SetUpVersion(CLI::App& app) {
   auto options = std::make_shared<VersionOptions>();
   AddJsonOption(app, *options);
+  SetHelp(app,
+          {.exits = {{kExitDone}, {kExitUsage}},
+           .examples = {{"Show all versions", "dtrain version"},
+                        {"Print the version of SQLite",
+                         "dtrain version --json | jq -r .libraries.sqlite"}}});
   return [options](const GlobalOptions&) { return Version(*options); };
 }
 

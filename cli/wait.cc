@@ -150,14 +150,30 @@ int Wait(const WaitOptions& options, const GlobalOptions& globals) {
 
 CommandRun SetUpWait(CLI::App& app) {
   auto options = std::make_shared<WaitOptions>();
-  AddOption(app, "EXP", options->experiments, "Experiments").Required();
+  AddOption(app, "EXP", options->experiments, "Experiment IDs (3)").Required();
   AddOption(app, "--require", options->requirements,
-            "Exit 4 unless it holds: accuracy>=0.9 and loss<0.5")
+            "Exit with 4 unless EXPR is true, e.g. 'accuracy>=0.9 and "
+            "loss<0.5' (repeatable)")
+      .TypeName("EXPR")
       .OneEach();
   AddOption(app, "--timeout", options->timeout,
-            "Exit 124 after this time: 90, 30m, 1.5h");
+            "Wait at most TIME, then exit with 124: 90 (seconds), 30m, 1.5h")
+      .TypeName("TIME");
   AddJsonOption(app, *options);
   AddCiFlags(app, options->ci);
+  SetHelp(app,
+          {.exits = {{kExitDone, "all experiments completed"},
+                     {kExitFailed, "an experiment failed or was canceled"},
+                     {kExitUsage},
+                     {kExitNotFound},
+                     {kExitRequirement},
+                     {kExitStore},
+                     {kExitResumable},
+                     {kExitTimeout}},
+           .examples = {
+               {"Wait for two experiments", "dtrain wait 3 4"},
+               {"Wait at most an hour and require a result",
+                "dtrain wait 3 --timeout 1h --require 'accuracy>=0.95'"}}});
   return RunWith(Wait, options);
 }
 

@@ -51,45 +51,27 @@ void AddFlags(const std::string& text, Flags& flags) {
   for (const std::string& name : names) flags[name] = names.back();
 }
 
-// Those that `help` lists: "  -d,--detach    Run in the background".
+// Options that `help` lists: "  -d, --detach    Run in the background".
 Flags FlagsInHelp(const std::string& help) {
+  static const std::regex kNames("^  (-[a-z-]+(, --[a-z-]+)?)");
   Flags flags;
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("  -") || line.starts_with("  -h,--help")) continue;
-    AddFlags(line.substr(2, line.find(' ', 2) - 2), flags);
+    std::smatch names;
+    if (line.starts_with("  -h, --help")) continue;
+    if (std::regex_search(line, names, kNames)) AddFlags(names[1], flags);
   }
   return flags;
 }
 
-// Those that the program takes before any command: "[-v|-q]", '--version'.
-Flags GlobalFlagsInHelp(const std::string& help) {
-  static const std::regex kFlag("[\\[| ](--?[a-z][a-z-]*)");
-  Flags flags;
-  const std::sregex_iterator end;
-  for (std::sregex_iterator at(help.begin(), help.end(), kFlag); at != end;
-       ++at) {
-    flags[(*at)[1]] = (*at)[1];
-  }
-  return flags;
-}
-
-// All of the commands that `help` lists, and theirs.
+// Commands that `help` lists: "  create    Run an experiment".
 std::vector<std::string> CommandsInHelp(const std::string& help) {
+  static const std::regex kName("^  ([a-z][a-z-]*)  ");
   std::vector<std::string> commands;
   std::istringstream lines(help);
-  bool more = false;
   for (std::string line; std::getline(lines, line);) {
-    more = more || line.starts_with("more:");
-    if (line.empty()) more = false;
-    std::istringstream words(more && line.starts_with("more:") ? line.substr(5)
-                                                               : line);
-    std::string word;
-    if (!more && !line.starts_with("  ")) continue;
-    while (words >> word) {
-      commands.push_back(word);
-      if (!more) break;
-    }
+    std::smatch name;
+    if (std::regex_search(line, name, kName)) commands.push_back(name[1]);
   }
   return commands;
 }
@@ -97,7 +79,8 @@ std::vector<std::string> CommandsInHelp(const std::string& help) {
 CommandFlags FlagsOfTheProgram() {
   const CliRunner dtrain;
   const std::string help = dtrain.Run({"--help"}).out;
-  CommandFlags all = {{"", GlobalFlagsInHelp(help)}};
+  CommandFlags all = {{"", FlagsInHelp(help)}};
+  all[""]["--help"] = "--help";
   for (const std::string& command : CommandsInHelp(help)) {
     const std::string own = dtrain.Run({command, "--help"}).out;
     const std::size_t subcommands = own.find("\nSubcommands:\n");

@@ -113,7 +113,7 @@ TEST_F(PreviewSearchTest, NumbersTrialsFromOneInText) {
       Preview({"--simulate", "trial_index", "--seed", "1"}, kSixTrials);
   EXPECT_THAT(result.out, HasSubstr("\n    1     0   "));
   EXPECT_THAT(dtrain_.Run({"preview-search", "--help"}).out,
-              HasSubstr("from 1 in text, and from 0 in --json and --fail"));
+              HasSubstr("numbered from 1 in text, and from 0 in --json and"));
 }
 
 TEST_F(PreviewSearchTest, ShowsThePlanAndCreatesNothing) {

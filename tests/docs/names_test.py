@@ -36,21 +36,14 @@ def help_of(*command: str) -> str:
 
 @cache
 def commands() -> set[str]:
-    """Those that the help lists, each by its name, and `activate`, which resume is called too."""
-    named = set()
-    more = False
-    for line in help_of().splitlines():
-        more = line.startswith("more:") or (more and line.startswith("  "))
-        words = line.removeprefix("more:").split()
-        if line.startswith("  ") or more:
-            named.update(words if more else words[:1])
-    return named | {"activate"}
+    """Commands that the help lists, and `activate`, the other name of resume."""
+    return {*re.findall(r"^  ([a-z][a-z-]*)  ", help_of(), re.MULTILINE), "activate"}
 
 
 @cache
 def subcommands(command: str) -> set[str]:
     _, _, listed = help_of(command).partition("\nSubcommands:\n")
-    return {it.split()[0] for it in listed.splitlines() if it.strip()}
+    return set(re.findall(r"^  ([a-z][a-z-]*)  ", listed, re.MULTILINE))
 
 
 def options_in(text: str) -> set[str]:
@@ -59,11 +52,11 @@ def options_in(text: str) -> set[str]:
 
 @cache
 def options_of(*command: str) -> set[str]:
-    """Those of a command, with those that stand before any command."""
-    named = {"-h", "--help", *_HIDDEN, *re.findall(r"[\[| ](--?[a-z][a-z-]*)", help_of())}
-    for line in help_of(*command).splitlines():
-        if line.startswith("  -"):
-            named |= options_in(" " + line.split()[0].replace(",", " "))
+    """Options of a command, and the global ones."""
+    named = set(_HIDDEN)
+    for line in (help_of() + help_of(*command)).splitlines():
+        names = re.match(r"  (-[a-z-]+)(?:, (--[a-z-]+))?", line)
+        named |= set(names.groups()) - {None} if names else set()
     return named
 
 

@@ -1,0 +1,141 @@
+// Texts that users read, compared with the files in tests/cli/golden: the help
+// of every command, and the output of the command lines in messages.txt. With
+// DTRAIN_UPDATE_GOLDEN=1 in the environment the tests write these files
+// instead.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/text.h"
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+const fs::path& GoldenDirectory() {
+  static const fs::path directory =
+      fs::path(DTRAIN_SOURCE_DIR) / "tests/cli/golden";
+  return directory;
+}
+
+std::string TextOfGolden(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+// Compares `text` with a golden file, or writes the file.
+void ExpectGolden(const fs::path& file, const std::string& text) {
+  if (std::getenv("DTRAIN_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(file) << text;
+    return;
+  }
+  EXPECT_EQ(TextOfGolden(file), text)
+      << file
+      << " differs; if that is intended: DTRAIN_UPDATE_GOLDEN=1 cli_test "
+      << "--gtest_filter='*Golden*'";
+}
+
+std::vector<std::string> CommandsListed(const std::string& help) {
+  static const std::regex kName("^  ([a-z][a-z-]*)  ");
+  std::vector<std::string> commands;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch name;
+    if (std::regex_search(line, name, kName)) commands.push_back(name[1]);
+  }
+  return commands;
+}
+
+// The help texts of the program ("dtrain") and of its commands ("data fetch").
+const std::map<std::string, std::string>& HelpTexts() {
+  static const std::map<std::string, std::string> kTexts = [] {
+    const CliRunner dtrain;
+    const std::string main = dtrain.Run({"--help"}).out;
+    std::map<std::string, std::string> texts = {{"dtrain", main}};
+    for (const std::string& command : CommandsListed(main)) {
+      const std::string own = dtrain.Run({command, "--help"}).out;
+      texts[command] = own;
+      const std::size_t nested = own.find("\nSubcommands:\n");
+      if (nested == own.npos) continue;
+      for (const std::string& sub : CommandsListed(own.substr(nested))) {
+        texts[command + " " + sub] = dtrain.Run({command, sub, "--help"}).out;
+      }
+    }
+    return texts;
+  }();
+  return kTexts;
+}
+
+TEST(GoldenHelpTest, EachHelpIsItsGoldenFile) {
+  ASSERT_GT(HelpTexts().size(), 40);
+  std::set<std::string> files;
+  for (const auto& [command, text] : HelpTexts()) {
+    std::string name = command + ".txt";
+    std::ranges::replace(name, ' ', '_');
+    ExpectGolden(GoldenDirectory() / "help" / name, text);
+    files.insert(name);
+  }
+  for (const auto& entry : fs::directory_iterator(GoldenDirectory() / "help")) {
+    EXPECT_TRUE(files.contains(entry.path().filename()))
+        << entry.path() << " is of no command; delete it";
+  }
+}
+
+TEST(GoldenHelpTest, FitsInto80ColumnsWithoutPlaceholdersOfTheParser) {
+  for (const auto& [command, text] : HelpTexts()) {
+    for (const std::string& line : Split(text, '\n')) {
+      EXPECT_LE(DisplayWidth(line), 80) << command << ": " << line;
+    }
+    EXPECT_FALSE(std::regex_search(
+        text, std::regex("\\b(TEXT|U?INT|FLOAT|BOOLEAN|ENUM)\\b")))
+        << text;
+  }
+}
+
+TEST(GoldenHelpTest, EachCommandHasExitCodesAndTwoExamples) {
+  for (const auto& [command, text] : HelpTexts()) {
+    if (command == "dtrain" || text.find("\nSubcommands:\n") != text.npos)
+      continue;
+    EXPECT_THAT(text, HasSubstr("\nExit codes:\n  0")) << command;
+    const std::string examples = text.substr(text.find("\nExamples:\n"));
+    EXPECT_EQ(std::ranges::count(examples, '#'), 2) << command;
+    EXPECT_THAT(examples, HasSubstr("dtrain " + command)) << command;
+  }
+}
+
+// Without the pipe or file that the output goes to.
+std::string CommandOfExample(const std::string& line) {
+  return line.substr(2, std::min(line.find(" | "), line.find(" > ")) - 2);
+}
+
+TEST(GoldenHelpTest, ExamplesAreValidCommandLines) {
+  for (const auto& [command, text] : HelpTexts()) {
+    if (command == "data fetch") continue;  // would download
+    for (const std::string& line : Split(text, '\n')) {
+      if (!line.starts_with("  dtrain ")) continue;
+      const CliResult result =
+          CliRunner().RunProgram({"sh", "-c", CommandOfExample(line)});
+      EXPECT_THAT(result.err, Not(HasSubstr("--help'"))) << line;
+      EXPECT_THAT(result.err, Not(HasSubstr("unknown "))) << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
