@@ -20,7 +20,7 @@ int Archive(const ArchiveOptions& options, bool archived,
   for (const std::int64_t id : ids) {
     // What runs must not be out of sight.
     if (archived) {
-      RequireNoRunner(store, id, "archive it when it has ended, or pause it");
+      RequireNoRunner(store, id, "pause it first, or archive it after it ends");
     }
   }
   store.Write([&](StoreWriter& writer) {
@@ -31,7 +31,7 @@ int Archive(const ArchiveOptions& options, bool archived,
     array.push_back({{"experiment", id}, {"archived", archived}});
     Say(globals, "experiment " + std::to_string(id) +
                      (archived ? " is archived; 'dtrain list -a' shows it"
-                               : " is in the list again"));
+                               : " is listed again"));
   }
   if (options.json) PrintJson({{"experiments", std::move(array)}});
   return kExitDone;

@@ -22,10 +22,10 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
   const auto& layout = store.layout();
   std::error_code error;
   if (!std::filesystem::exists(layout.Database(), error)) {
-    throw Error(ErrorKind::kNotFound,
-                "store " + layout.root().string() +
-                    ": there is no dtrain.db to back up; name the store with "
-                    "--store");
+    throw Error(
+        ErrorKind::kNotFound,
+        "store " + layout.root().string() +
+            ": has no dtrain.db to back up; specify the store with --store");
   }
   const std::int64_t bytes = store.BackUp(options.file);
   nlohmann::json storages = nlohmann::json::array();
@@ -41,9 +41,9 @@ int Backup(const BackupOptions& options, const GlobalOptions& globals) {
                {"checkpoint_storage", std::move(storages)}});
   } else {
     Say(globals, options.file + ": " + FormatBytes(bytes) +
-                     ", checked; checkpoints, logs and contexts are not in "
-                     "it: copy " +
-                     layout.Experiments().string() + also + " as well");
+                     ", verified; checkpoints, logs and contexts are not "
+                     "included: also copy " +
+                     layout.Experiments().string() + also);
   }
   return kExitDone;
 }

@@ -127,7 +127,7 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   const auto rows = BestTrials(store, detail.row, options.count);
   if (rows.empty() && !options.json) {
     Say(globals, "experiment " + options.experiment +
-                     " has no finite validation of " + detail.row.metric +
+                     " has no finite validation value of " + detail.row.metric +
                      (IsFinal(detail.row.state) ? "" : " so far"));
   }
   const std::string counted =

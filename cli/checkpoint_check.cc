@@ -66,8 +66,8 @@ CheckpointFiles ReadRecorded(const fs::path& path,
   if (IsRecorded(ReadManifest(path), checkpoint)) return files;
   throw Error(ErrorKind::kDamaged,
               "checkpoint " + path.string() + ": '" + kManifestName +
-                  "' is not the one that was recorded; it is damaged: go on "
-                  "from another one");
+                  "' does not match its recorded checksum; the checkpoint is "
+                  "damaged, use another one");
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ void RequireStorageThere(const Store& store, const CheckpointRow& checkpoint) {
   if (fs::is_directory(storage, error)) return;
   throw Error(ErrorKind::kStore, "checkpoint " + checkpoint.uuid + ": " +
                                      storage.string() +
-                                     " is not there; mount it or put it back");
+                                     " does not exist; mount or restore it");
 }
 
 CheckpointFiles ReadCheckpoint(const Store& store,
@@ -90,7 +90,7 @@ CheckpointFiles ReadCheckpoint(const Store& store,
   if (!forbidden.empty()) {
     throw Error(
         ErrorKind::kFailed,
-        forbidden.string() + ": may not be read; check its permissions");
+        forbidden.string() + ": permission denied; check its permissions");
   }
   try {
     return ReadRecorded(path, checkpoint);
@@ -118,7 +118,7 @@ FileReport GlanceAtCheckpoint(const Store& store,
   const fs::path path = store.PathOf(checkpoint);
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(path, error))) {
-    return Bad(path, "there is no such directory");
+    return Bad(path, "the directory does not exist");
   }
   const std::string text = ReadManifest(path);
   const auto manifest =
@@ -127,7 +127,7 @@ FileReport GlanceAtCheckpoint(const Store& store,
                         manifest["files"].is_object() &&
                         IsRecorded(text, checkpoint);
   if (!readable) {
-    return Bad(path, std::string("'") + kManifestName + "' is not readable");
+    return Bad(path, std::string("'") + kManifestName + "' cannot be read");
   }
   for (const auto& [name, entry] : manifest["files"].items()) {
     const fs::path inner = fs::path(name).relative_path().lexically_normal();
@@ -135,7 +135,7 @@ FileReport GlanceAtCheckpoint(const Store& store,
     const auto size = leaves ? 0 : fs::file_size(path / inner, error);
     const bool right = !leaves && !error && entry.is_object() &&
                        entry.value("bytes", std::uintmax_t{0}) == size;
-    if (!right) return Bad(path, "'" + name + "' is missing or cut");
+    if (!right) return Bad(path, "'" + name + "' is missing or truncated");
   }
   return {};
 }

@@ -24,8 +24,8 @@ void RequireUnused(const Store& store, const CheckpointRow& row) {
   if (row.state == "DELETED") {
     throw Error(
         ErrorKind::kNotFound,
-        "checkpoint " + row.uuid + " is deleted already; 'dtrain checkpoints " +
-            std::to_string(row.trial.experiment) + "' shows those there are");
+        "checkpoint " + row.uuid + " is already deleted; 'dtrain checkpoints " +
+            std::to_string(row.trial.experiment) + "' lists the existing ones");
   }
   RequireStorageThere(store, row);
   if (!row.storage.empty()) {
@@ -37,10 +37,10 @@ void RequireUnused(const Store& store, const CheckpointRow& row) {
   if (trial->latest_checkpoint != row.uuid) return;
   const std::string id = std::to_string(row.trial.experiment);
   throw Error(ErrorKind::kFailed,
-              "checkpoint " + row.uuid + " is the latest of trial " +
+              "checkpoint " + row.uuid + " is the latest checkpoint of trial " +
                   ToString(row.trial) +
-                  ", which goes on from it; 'dtrain cancel " + id +
-                  "' ends the experiment, then delete it");
+                  ", which resumes from it; 'dtrain cancel " + id +
+                  "' ends the experiment; then delete the checkpoint");
 }
 
 int Delete(const CheckpointDeleteOptions& options,

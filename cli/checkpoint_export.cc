@@ -58,7 +58,8 @@ void AddTies(const CheckpointFiles& files, std::vector<TensorBytes>& tensors) {
     if (found == tensors.end()) {
       throw Error(ErrorKind::kFailed,
                   "checkpoint " + files.path() + ": '" + kStateName +
-                      "' is of another version; use the dtrain that wrote it");
+                      "' was written by another version; use the version of "
+                      "dtrain that wrote it");
     }
     TensorBytes tied = *found;
     tied.name = name;
@@ -93,7 +94,7 @@ void KeepModel(const std::string& model, std::vector<TensorBytes>& tensors) {
     throw Error(ErrorKind::kNotFound,
                 "--model: the checkpoint has no tensors of a model '" + model +
                     "'; their names begin with " + ModelsOf(tensors) +
-                    "; leave --model out for all of them");
+                    "; omit --model to export all of them");
   }
   tensors = std::move(kept);
 }
@@ -105,14 +106,14 @@ std::vector<TensorBytes> TensorsOf(const CheckpointFiles& files,
   if (std::filesystem::is_directory(own)) {
     throw Error(ErrorKind::kFailed,
                 "checkpoint " + files.path() +
-                    ": is of a command, which alone can read it; its files are "
-                    "in " +
+                    ": was written by a command, and only that command can "
+                    "read it; its files are in " +
                     own.string());
   }
   if (!files.Has(kWeightsName)) {
     throw Error(ErrorKind::kFailed, "checkpoint " + files.path() +
                                         ": has no '" + kWeightsName +
-                                        "', so no weights to export");
+                                        "', so there are no weights to export");
   }
   auto tensors =
       ReadSafetensors(files[kWeightsName], files.path() + "/" + kWeightsName);

@@ -72,7 +72,7 @@ int Convert(const ImportOptions& options, const GlobalOptions& globals) {
             " tensors, " + FormatBytes(file.bytes()) +
             (prefix.empty()
                  ? ""
-                 : "; removed '" + prefix + "' in front of their names"));
+                 : "; removed the prefix '" + prefix + "' from their names"));
   }
   return kExitDone;
 }
@@ -102,15 +102,15 @@ NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
   if (!std::holds_alternative<std::string>(trial.config.entrypoint)) {
     throw Error(ErrorKind::kUsage,
                 options.config +
-                    ": entrypoint: is a command, which makes and reads its "
-                    "own checkpoints; name a trial");
+                    ": entrypoint: a command writes and reads its own "
+                    "checkpoints; use a model");
   }
   for (const auto& [name, space] : trial.config.hyperparameters.items()) {
     if (IsConstant(nlohmann::json::object({{name, space}}))) continue;
     throw Error(ErrorKind::kUsage,
                 options.config + ": hyperparameters." + name +
-                    ": is searched; say what the weights were trained with: "
-                    "--set hyperparameters." +
+                    ": is searched; set the value that the weights were "
+                    "trained with: --set hyperparameters." +
                     name + "=VALUE");
   }
   CheckEntrypoint(options.config, trial.config, trial.context);
@@ -255,7 +255,7 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
                                    : " (cast from " + Join(cast, ", ") +
                                          " to the model's types)") +
                      " as checkpoint " + uuid + " of trial " + ToString(id) +
-                     "; go on with " +
+                     "; continue with " +
                      CommandFor(globals, "evaluate " + uuid.substr(0, 8)) +
                      " or " +
                      CommandFor(globals, "continue " + uuid.substr(0, 8)));
@@ -266,8 +266,8 @@ int ImportInto(const ImportOptions& options, const GlobalOptions& globals) {
 int Import(const ImportOptions& options, const GlobalOptions& globals) {
   if (!options.config.empty() && (!options.out.empty() || options.force)) {
     throw Error(ErrorKind::kUsage,
-                "checkpoint import: --out and --force write a file, CONFIG "
-                "imports into the store; give one of them");
+                "checkpoint import: --out and --force cannot be combined with "
+                "CONFIG, which imports the weights into the store");
   }
   return options.config.empty() ? Convert(options, globals)
                                 : ImportInto(options, globals);

@@ -33,9 +33,9 @@ CheckpointRow CheckpointOf(const Store& store,
                           : FindBestCheckpoint(store, target);
   }
   if (options.latest) {
-    throw Error(ErrorKind::kUsage,
-                "--latest: goes with a trial such as 3.7, of which it takes "
-                "the latest checkpoint; leave it out");
+    throw Error(
+        ErrorKind::kUsage,
+        "--latest: requires a trial such as 3.7, not a checkpoint; omit it");
   }
   return FindCheckpoint(store, options.source);
 }
@@ -67,11 +67,10 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
     config.resources = read.config->resources;
     return config;
   }
-  throw Error(
-      ErrorKind::kUsage,
-      "--slots: '" + slots +
-          "' makes no sense here; write auto, all, none, cpu, cpu:N, gpu:N, "
-          "most_free, or GPUs as [0, 1]");
+  throw Error(ErrorKind::kUsage,
+              "--slots: '" + slots +
+                  "' is not valid here; expected auto, all, none, cpu, cpu:N, "
+                  "gpu:N, most_free, or GPU numbers such as [0, 1]");
 }
 
 TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
@@ -82,9 +81,9 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
   const auto* entrypoint = std::get_if<std::string>(&config.entrypoint);
   if (!trial || entrypoint == nullptr) {
     throw Error(ErrorKind::kUsage,
-                "checkpoint " + checkpoint.uuid + " is of the command '" +
-                    EntrypointText(config) +
-                    "', which alone can read it; its files are in " +
+                "checkpoint " + checkpoint.uuid +
+                    " was written by the command '" + EntrypointText(config) +
+                    "', and only that command can read it; its files are in " +
                     (store.PathOf(checkpoint) / kProgramFiles).string());
   }
   TrialSpec spec{.id = checkpoint.trial,

@@ -154,8 +154,8 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
   if (bad == 0) return kExitDone;
   SayError(globals, std::to_string(bad) + " of " +
                         std::to_string(results.size()) +
-                        " checkpoints are not good; what goes on or begins "
-                        "from a checkpoint takes the newest that is");
+                        " checkpoints are damaged or unreadable; trials resume "
+                        "from the newest intact one");
   return kExitFailed;
 }
 

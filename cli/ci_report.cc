@@ -259,13 +259,13 @@ void CheckCiFlags(const CiFlags& flags) {
     throw Error(ErrorKind::kUsage,
                 "--junit: cannot write '" + flags.junit +
                     "': " + std::strerror(errno) +
-                    "; name a file in a directory that you may write to");
+                    "; choose a file in a writable directory");
   }
   struct stat about {};
   if (fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return;
   // Whoever is killed leaves neither an empty file nor one of an earlier call.
   const JunitSuite suite = ConfigurationSuite(
-      "dtrain", {}, "dtrain is still running, or was killed: no result");
+      "dtrain", {}, "no result: dtrain is still running or was killed");
   WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");
 }
 

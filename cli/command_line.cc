@@ -334,6 +334,13 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string text = error.what();
   text.erase(std::min(text.find('\n'), text.size()));
+  // "--limit: 1 required N missing"
+  const std::size_t count = text.find(": 1 required ");
+  constexpr std::string_view kMissing = " missing";
+  if (count != text.npos && text.ends_with(kMissing)) {
+    text.resize(text.size() - kMissing.size());
+    text.replace(count, std::string_view(": 1 required ").size(), ": missing ");
+  }
   const bool word = text.size() > 1 && std::islower(text[1]) != 0;
   if (word) text[0] = static_cast<char>(std::tolower(text[0]));
   if (text.ends_with('?')) return Where(app) + text;

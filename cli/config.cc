@@ -36,9 +36,9 @@ std::string YamlOf(const ExperimentDetail& detail, bool original) {
 
 [[noreturn]] void FailToExport(const std::filesystem::path& to, int error) {
   throw Error(ErrorKind::kUsage,
-              "--export: cannot make '" + to.string() +
+              "--export: cannot create '" + to.string() +
                   "': " + std::generic_category().message(error) +
-                  "; name a new directory");
+                  "; choose a new directory");
 }
 
 // All that the experiment runs from, in a directory that is not there yet and
@@ -73,7 +73,7 @@ void Export(const ConfigOptions& options, const Store& store,
   // Replaces nothing but an empty directory.
   if (::rename(made.c_str(), to.c_str()) != 0) FailToExport(to, errno);
   Say(globals, "wrote " + (to / name).string() + " and the " +
-                   std::to_string(files) + " files of its context");
+                   std::to_string(files) + " context files");
 }
 
 int Config(const ConfigOptions& options, const GlobalOptions& globals) {

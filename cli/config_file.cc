@@ -38,7 +38,7 @@ UniqueFd Open(const std::string& path) {
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file) return file;
   if (errno == ENOENT) {
-    Refuse(path, "there is no such file; give the path of an experiment YAML");
+    Refuse(path, "no such file; give the path of an experiment YAML");
   }
   Refuse(path, std::string("cannot read: ") + std::strerror(errno));
 }
@@ -81,7 +81,7 @@ std::string ReadConfigFile(const std::string& path) {
   const UniqueFd file = Open(path);
   struct stat status {};
   if (file && fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    Refuse(path, "is a directory; name the YAML file in it");
+    Refuse(path, "is a directory; give the path of the YAML file in it");
   }
   std::string text;
   std::array<char, 65536> buffer;
@@ -93,8 +93,8 @@ std::string ReadConfigFile(const std::string& path) {
     text.append(buffer.data(), static_cast<std::size_t>(got));
   }
   Refuse(path,
-         "is larger than 1 MB, which no experiment needs; name an experiment "
-         "YAML");
+         "is larger than 1 MB, the limit for an experiment YAML; give another "
+         "file");
 }
 
 ConfigResult ParseConfigText(const std::string& text, const std::string& path,
@@ -162,7 +162,7 @@ std::string Refusal(const Diagnostics& diagnostics, bool not_yet) {
   if (errors > 0) parts.push_back(plural(errors, "error"));
   if (missing > 0) {
     parts.push_back(plural(missing, "feature") +
-                    " that this version does not have yet");
+                    " that this version does not support yet");
   }
   return Join(parts, " and ");
 }

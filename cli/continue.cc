@@ -39,10 +39,10 @@ SourceCheckpoint FindSource(const Store& store, const ContinueOptions& options,
     return SourceFrom(store, FindOnlyTrial(store, target).id, globals);
   }
   if (options.best || options.latest) {
-    throw Error(ErrorKind::kUsage,
-                std::string(options.best ? "--best" : "--latest") +
-                    ": goes with a trial such as 3.7, of which it takes a "
-                    "checkpoint; leave it out");
+    throw Error(
+        ErrorKind::kUsage,
+        std::string(options.best ? "--best" : "--latest") +
+            ": requires a trial such as 3.7, not a checkpoint; omit it");
   }
   return SourceFrom(store, FindCheckpoint(store, options.source));
 }

@@ -42,7 +42,7 @@ namespace dtrain {
 namespace {
 
 std::string LengthText(const ExperimentConfig& config) {
-  if (config.searcher.max_length == 0) return "the length that it decides";
+  if (config.searcher.max_length == 0) return "program-defined length";
   return std::to_string(config.searcher.max_length) + " " +
          std::string(UnitName(config.length_unit));
 }
@@ -54,7 +54,7 @@ nlohmann::json ContextPlanJson(const std::optional<ContextList>& context) {
 
 std::string ContextText(const std::optional<ContextList>& context) {
   if (!context) return "";
-  return ", and store " +
+  return "; would store " +
          ContextSize(std::ssize(context->files), context->bytes) + " of " +
          context->directory.string();
 }
@@ -71,7 +71,7 @@ std::string ReachText(const std::optional<ExpectedSearch>& expected,
   if (!expected || expected->simulations == 0) return "";
   const ExpectedRange range = expected->trials.at(max_length);
   return " (" + (range.max == 0 ? "none" : RangeText(range)) +
-         " expected to get that far)";
+         " expected to reach it)";
 }
 
 // What `create --dry-run` says on stdout: the experiment as it would run,
@@ -98,12 +98,12 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
     return;
   }
   const std::string text =
-      "would run '" + config.name + "': " + searcher.name + " search for the " +
-      (searcher.smaller_is_better ? "least " : "greatest ") + searcher.metric +
-      " by " + EntrypointText(config) + ", up to " + std::to_string(trials) +
-      (trials == 1 ? " trial of " : " trials of ") + LengthText(config) +
-      ReachText(expected, searcher.max_length) + " on " + slots.ToString() +
-      ContextText(context);
+      "would run '" + config.name + "': " + searcher.name + " search " +
+      (searcher.smaller_is_better ? "minimizing " : "maximizing ") +
+      searcher.metric + " with " + EntrypointText(config) + ", up to " +
+      std::to_string(trials) + (trials == 1 ? " trial of " : " trials of ") +
+      LengthText(config) + ReachText(expected, searcher.max_length) + " on " +
+      slots.ToString() + ContextText(context);
   std::cout << EscapeForTerminal(text) << "\n\n";
   PrintYaml(ToYaml(config.effective));
 }
@@ -186,7 +186,7 @@ class RehearsalFindings : public Reporter {
            (checkpoint_bytes_ > 0
                 ? "checkpointed (" + FormatBytes(checkpoint_bytes_) + "), " +
                       (restored_ ? "restored" : "not restored")
-                : "made no checkpoint");
+                : "wrote no checkpoint");
   }
 
   const std::string& failure() const { return failure_; }
@@ -217,7 +217,7 @@ void Explain(const RehearsalFindings& findings, const RunResult& result,
   }
   const std::vector<std::string> unread = findings.unread();
   if (unread.empty()) return;
-  Say(globals, "warning: the trial never read the hyperparameter" +
+  Say(globals, "warning: the trial did not read the hyperparameter" +
                    std::string(unread.size() == 1 ? " " : "s ") +
                    Join(unread, ", "));
 }
@@ -233,9 +233,9 @@ int Rehearse(const ExperimentConfig& config, const std::string& library,
              const GlobalOptions& globals) {
   const ScratchDirectory scratch;
   if (scratch.path().empty()) {
-    throw Error(ErrorKind::kFailed,
-                "cannot make a temporary directory; free some space or set "
-                "TMPDIR");
+    throw Error(
+        ErrorKind::kFailed,
+        "cannot create a temporary directory; free some space or set TMPDIR");
   }
   const ExperimentConfig test = Shortened(config);
   Store store = Store::OpenForWriting(StoreLayout(scratch.path()));
@@ -328,8 +328,8 @@ void CheckTestFlags(const CreateOptions& options) {
                      !run.ci.junit.empty();
   if (!options.test || !other) return;
   throw Error(ErrorKind::kUsage,
-              "--test keeps no experiment, so it goes with none of --dry-run, "
-              "--detach, --jsonl, --require, --timeout and --junit");
+              "--test keeps no experiment, so it cannot be combined with "
+              "--dry-run, --detach, --jsonl, --require, --timeout or --junit");
 }
 
 int CreateAndRun(const CreateOptions& options, RunRequest& request,
@@ -355,11 +355,11 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
     if (const auto problem = ProblemOnThisMachine(config, directory)) {
-      Say(globals, "warning: it could not run here: " + *problem);
+      Say(globals, "warning: it cannot run on this machine: " + *problem);
     }
     if (const auto problem = FindStorageProblem(config, globals)) {
-      Say(globals,
-          "warning: it could not run here: " + problem->first.ToString());
+      Say(globals, "warning: it cannot run on this machine: " +
+                       problem->first.ToString());
     }
     PrintPlan(config, slots, parts.context, request.json || request.jsonl);
     WriteCiAcceptance(request.ci, options.config, request.diagnostics);
@@ -386,7 +386,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     const StoreLayout layout = FindStore(globals);
     if (!IsPlainlyChosen(layout, globals)) {
       Say(globals,
-          "the experiment goes into the store " + layout.root().string());
+          "the experiment is recorded in the store " + layout.root().string());
     }
     return RunRecorded(layout, record, config, request, globals);
   });

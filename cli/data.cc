@@ -10,7 +10,7 @@ std::vector<std::filesystem::path> DataPlaces(const std::string& to) {
   std::vector<std::filesystem::path> places = DataDirectory(to).places();
   if (places.empty()) {
     throw Error(ErrorKind::kUsage,
-                "data: neither DTRAIN_DATA nor HOME is set; name a directory "
+                "data: neither DTRAIN_DATA nor HOME is set; give a directory "
                 "with --to");
   }
   // What is printed is good from everywhere.

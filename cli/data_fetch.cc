@@ -42,7 +42,7 @@ void PrintResult(const DataSet& set, const FetchResult& result) {
   const bool fetched = result.end == FetchResult::End::kFetched;
   std::cout << EscapeForTerminal(
                    std::string(set.name) + ": " +
-                   (fetched ? "fetched into " : "is there already, in ") +
+                   (fetched ? "downloaded to " : "already present in ") +
                    result.found.directory.string() + " (" +
                    std::to_string(result.found.files) +
                    (result.found.files == 1 ? " file, " : " files, ") +
@@ -73,8 +73,8 @@ int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
     const FetchResult result = FetchInProgram(*set, fetch);
     if (result.end == FetchResult::End::kStopped) {
       display.Say(std::string(set->name) +
-                  ": stopped; what came is kept, and the same command goes "
-                  "on with it");
+                  ": interrupted; the partial download is kept, run the same "
+                  "command again to resume");
       return 128 + signal;
     }
     // A line of the display does not stay before it.

@@ -103,14 +103,14 @@ int DataVerify(const DataVerifyOptions& options, const GlobalOptions& globals) {
   if (bad != rows.end()) {
     SayError(globals, std::to_string(std::ranges::count_if(rows, IsBad)) +
                           " of " + std::to_string(rows.size()) +
-                          " sets are not whole; " + command(*bad) +
-                          " mends the first");
+                          " sets are damaged or incomplete; " + command(*bad) +
+                          " repairs the first");
     return kExitFailed;
   }
   const auto missing = std::ranges::find_if(rows, IsMissing);
   if (missing == rows.end()) return kExitDone;
-  SayError(globals, std::string(missing->set->name) + ": is not there; " +
-                        command(*missing) + " gets it");
+  SayError(globals, std::string(missing->set->name) + ": is not downloaded; " +
+                        command(*missing) + " downloads it");
   return kExitNotFound;
 }
 

@@ -22,8 +22,7 @@ struct DeleteOptions : JsonOption {
   bool yes = false;
 };
 
-constexpr char kRemedy[] =
-    "pause or cancel it, wait until it has ended, then delete it";
+constexpr char kRemedy[] = "pause or cancel it first, then delete it";
 
 // Its checkpoints outside of the store; empty: there are none.
 std::filesystem::path StorageOf(const Store& store, std::int64_t id) {
@@ -48,8 +47,8 @@ std::int64_t RemoveStorage(const Store& store,
   }
   if (IsOwnDirectory(storage.parent_path())) return RemoveTree(storage);
   Say(globals, "warning: checkpoints in " + storage.string() +
-                   " were not deleted, for it is not there or not yours; "
-                   "'dtrain gc' deletes them once it is");
+                   " were not deleted: the directory does not exist or is not "
+                   "yours; run 'dtrain gc' when it is available");
   return 0;
 }
 
@@ -57,8 +56,8 @@ std::int64_t RemoveStorage(const Store& store,
 bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
   if (isatty(STDIN_FILENO) == 0) {
     throw Error(ErrorKind::kUsage,
-                "delete: would ask first, but stdin is no terminal; give --yes "
-                "to delete without being asked");
+                "delete: cannot ask for confirmation, stdin is not a terminal; "
+                "use --yes to delete without confirmation");
   }
   for (const std::int64_t id : ids) {
     const ExperimentRow row = FindExperiment(store, id);

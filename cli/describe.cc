@@ -26,7 +26,7 @@ namespace dtrain {
 namespace {
 
 void PrintProfile(const ProfileReport& profile, const GlobalOptions& globals) {
-  std::cout << "\nwhere the time went, " << profile.trained << " batches\n";
+  std::cout << "\ntime by phase, " << profile.trained << " batches\n";
   PrintTable(ProfileTable(profile), Format::kText, globals);
   std::cout << '\n';
   for (const auto& [name, value] : ProfileFacts(profile)) {
@@ -128,9 +128,10 @@ void PrintRow(const ExperimentRow& row, double seconds, const SlotWait* wait,
   PrintFact("description", row.description);
   PrintFact("labels", Join(row.labels, ", "));
   PrintFact("progress", FormatProgress(row));
-  PrintFact("searcher", row.searcher + ", " +
-                            (row.smaller_is_better ? "least " : "greatest ") +
-                            row.metric);
+  PrintFact("searcher",
+            row.searcher + ", " +
+                (row.smaller_is_better ? "minimizing " : "maximizing ") +
+                row.metric);
   PrintFact("best", BestText(row, counted));
   PrintFact("seed", std::to_string(row.seed));
   PrintFact("created", FormatTime(row.created));
@@ -145,8 +146,8 @@ std::string PlanText(const SearchPlan& plan, Unit unit) {
   for (const PlanRow& row : plan.rows) {
     if (row.length == 0) {
       return std::to_string(row.trials) +
-             (row.trials == 1 ? " trial that decides its length"
-                              : " trials that each decide their length");
+             (row.trials == 1 ? " trial of program-defined length"
+                              : " trials of program-defined length");
     }
     parts.push_back(std::to_string(row.trials) + " to " +
                     std::to_string(row.length));
@@ -196,7 +197,7 @@ void PrintTrialStates(const std::vector<TrialRow>& trials) {
 }
 
 void PrintProvenance(const nlohmann::json& provenance) {
-  std::cout << "\nwhere it came from\n";
+  std::cout << "\norigin\n";
   const nlohmann::json context = ContextJson(provenance);
   if (!context.is_null()) {
     PrintFact("stored", ContextSize(context["files"], context["bytes"]) + ", " +
@@ -234,7 +235,7 @@ void PrintRecord(const Store& store, const ExperimentDetail& detail,
   PrintEvaluations(store.Evaluations(detail.row.id));
   PrintProvenance(detail.provenance);
   std::cout << "\nconfiguration ('dtrain config " << detail.row.id
-            << "' prints it alone)\n";
+            << "' prints only this)\n";
   for (const std::string& line : Split(ToYaml(detail.config), '\n')) {
     if (!line.empty()) std::cout << "  " << EscapeForTerminal(line) << '\n';
   }

@@ -35,9 +35,9 @@ void CheckStore(const StoreLayout& layout, const GlobalOptions& globals,
                 DoctorFindings& all) {
   std::error_code error;
   if (!std::filesystem::exists(layout.Database(), error)) {
-    all.push_back(
-        {"database", Finding::Kind::kWell,
-         layout.root().string() + ": no store yet; 'dtrain create' makes one"});
+    all.push_back({"database", Finding::Kind::kWell,
+                   layout.root().string() +
+                       ": no store yet; 'dtrain create' creates it"});
     return;
   }
   try {

@@ -34,8 +34,7 @@ void CheckCheckpoints(const Store& store, std::int64_t experiment,
       findings.push_back(Remark(
           "checkpoints",
           "checkpoint " + row.uuid + " of trial " + ToString(row.trial) +
-              " is CORRUPT and is not gone on from; delete it "
-              "with " +
+              " is CORRUPT and is not used; delete it with " +
               NamedCommand(CommandFor(
                   globals, "checkpoint delete " + row.uuid.substr(0, 8)))));
       continue;
@@ -49,8 +48,8 @@ void CheckCheckpoints(const Store& store, std::int64_t experiment,
     if (report.state == FileState::kGood) {
       ++good;
     } else {
-      findings.push_back(
-          Remark("checkpoints", report.problem + "; " + command + " marks it"));
+      findings.push_back(Remark("checkpoints", report.problem + "; " + command +
+                                                   " marks it as CORRUPT"));
     }
   }
 }
@@ -59,18 +58,19 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
                      const GlobalOptions& globals, DoctorFindings& findings) {
   const std::string id = std::to_string(row.id);
   if (row.state == State::kInterrupted) {
-    findings.push_back(Remark(
-        "experiments", "experiment " + id +
-                           " is INTERRUPTED, its runner died; go on with " +
-                           NamedCommand(CommandFor(globals, "resume " + id))));
+    findings.push_back(
+        Remark("experiments",
+               "experiment " + id +
+                   " is INTERRUPTED because its runner died; resume it with " +
+                   NamedCommand(CommandFor(globals, "resume " + id))));
   }
   std::error_code error;
   const fs::path directory = store.layout().Experiment(row.id);
   for (const fs::path& path : TrashIn(directory)) {
-    findings.push_back(
-        Remark("experiments", path.string() + ": was being deleted; " +
-                                  NamedCommand(CommandFor(globals, "gc")) +
-                                  " removes the rest"));
+    findings.push_back(Remark(
+        "experiments", path.string() + ": its deletion was interrupted; " +
+                           NamedCommand(CommandFor(globals, "gc")) +
+                           " removes the rest"));
   }
   if (row.started && !fs::is_directory(directory, error)) {
     const auto detail = store.Experiment(row.id);
@@ -99,9 +99,8 @@ void CheckContext(const Store& store, const ExperimentRow& row,
     return;
   }
   findings.push_back(
-      Remark("contexts", *problem + "; nothing of experiment " +
-                             std::to_string(row.id) +
-                             " is run again until that is mended"));
+      Remark("contexts", *problem + "; experiment " + std::to_string(row.id) +
+                             " cannot run again until this is fixed"));
 }
 
 // Checkpoints of an experiment outside of the store that its record does not
@@ -122,8 +121,8 @@ void CheckStored(const Store& store, const ExperimentRow& experiment,
       if (recorded.contains(name)) continue;
       findings.push_back(
           Remark("checkpoints", (trials / trial / name).string() +
-                                    ": is not in the record; 'dtrain gc' "
-                                    "removes what no trial goes on from"));
+                                    ": is not recorded; 'dtrain gc' removes it "
+                                    "unless a trial resumes from it"));
     }
   }
 }
@@ -135,18 +134,18 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
   std::error_code error;
   if (!fs::exists(fs::symlink_status(root, error))) {
     if (checkpoints == 0) return;
-    findings.push_back(
-        Remark("checkpoints", root.string() + ": is not there, with " +
-                                  std::to_string(checkpoints) +
-                                  " checkpoints; mount it or put it back"));
+    findings.push_back(Remark(
+        "checkpoints", root.string() + ": does not exist and should hold " +
+                           std::to_string(checkpoints) +
+                           " checkpoints; mount or restore it"));
     return;
   }
   if (!IsOwnDirectory(root)) {
-    findings.push_back(
-        Remark("checkpoints", root.string() +
-                                  ": is not a directory of yours alone, so "
-                                  "others could replace checkpoints; 'chmod "
-                                  "go-w', or put back what it was"));
+    findings.push_back(Remark(
+        "checkpoints",
+        root.string() + ": is not a directory that only you can write to, so "
+                        "others could replace checkpoints; run 'chmod go-w' or "
+                        "restore the original directory"));
     return;
   }
   if (auto why = WhyNotOurs(store, root); !why.empty()) {
@@ -164,8 +163,8 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
     if (known.contains(name) || NamesIn(root / name).empty()) continue;
     findings.push_back(Remark(
         "checkpoints", (root / name).string() +
-                           ": is of no experiment of the record; 'dtrain gc' "
-                           "removes those of deleted experiments"));
+                           ": belongs to no recorded experiment; 'dtrain gc' "
+                           "removes directories of deleted experiments"));
   }
 }
 
@@ -209,12 +208,12 @@ void CheckDirectories(const Store& store,
     std::int64_t id = 0;
     std::from_chars(name.data(), name.data() + name.size(), id);
     const bool ours = id > 0 && id <= last;
-    findings.push_back(Remark(
-        "experiments",
-        entry->path().string() +
-            (ours ? ": its experiment is deleted; " + gc + " removes it"
-                  : ": belongs to no experiment of this database; move it "
-                    "away, or restore the database it belongs to")));
+    findings.push_back(
+        Remark("experiments",
+               entry->path().string() +
+                   (ours ? ": its experiment is deleted; " + gc + " removes it"
+                         : ": belongs to no experiment in this database; move "
+                           "it away, or restore the database it belongs to")));
   }
   for (const AbandonedFiles& files : abandoned) {
     findings.push_back(
@@ -246,8 +245,8 @@ DoctorFindings CheckDatabase(const Store& store) {
   for (const std::string& problem : store.Problems()) {
     findings.push_back({"database", Finding::Kind::kDamage,
                         store.layout().Database().string() + ": " + problem +
-                            "; keep a copy of the directory, then restore a "
-                            "backup or try sqlite3's .recover"});
+                            "; copy the directory, then restore a backup or "
+                            "try sqlite3's .recover"});
     if (findings.size() == kMostLines) break;
   }
   if (findings.empty()) {
@@ -276,14 +275,13 @@ DoctorFindings CheckExperiments(const Store& store,
   DoctorFindings all;
   Conclude("experiments", std::to_string(rows.size()) + " experiments",
            experiments, all);
-  Conclude("contexts",
-           std::to_string(whole) + " contexts are as they were stored",
-           contexts, all);
-  Conclude("search", "what was recorded of searches replays to the same",
-           searches, all);
+  Conclude("contexts", std::to_string(whole) + " contexts are intact", contexts,
+           all);
+  Conclude("search", "recorded searches replay identically", searches, all);
   Conclude("checkpoints",
            std::to_string(good) +
-               " checkpoints are there; 'dtrain checkpoint verify' reads them",
+               " checkpoints are present; 'dtrain checkpoint verify' checks "
+               "their contents",
            checkpoints, all);
   return all;
 }

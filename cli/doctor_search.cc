@@ -23,7 +23,8 @@ class Replay {
   std::string Check(const std::vector<SearcherEventRow>& rows) {
     for (const SearcherEventRow& row : rows) {
       ++seq_;
-      if (row.seq != seq_) return "event " + std::to_string(seq_) + " is gone";
+      if (row.seq != seq_)
+        return "event " + std::to_string(seq_) + " is missing";
       std::string problem;
       try {
         problem = CheckEvent(row);
@@ -34,7 +35,7 @@ class Replay {
       return "at event " + std::to_string(seq_) + " " + problem;
     }
     if (snapshot_ && snapshot_->seq > seq_) {
-      return "event " + std::to_string(seq_ + 1) + " is gone";
+      return "event " + std::to_string(seq_ + 1) + " is missing";
     }
     return "";
   }
@@ -42,17 +43,17 @@ class Replay {
  private:
   std::string CheckEvent(const SearcherEventRow& row) {
     const Event event = EventFromJson(row.event);
-    if (!IsOfKnownTrial(event)) return "there is a trial that was not created";
+    if (!IsOfKnownTrial(event)) return "names a trial that was not created";
     for (const nlohmann::json& operation : row.operations) {
       const Operation recorded = OperationFromJson(operation);
       if (std::get_if<Create>(&recorded) != nullptr) ++created_;
     }
     if (ToJson(searcher_->Handle(event)) != row.operations) {
-      return "other operations follow from it than were recorded";
+      return "replays to other operations than the recorded ones";
     }
     if (snapshot_ && snapshot_->seq == seq_ &&
         searcher_->Save() != snapshot_->state) {
-      return "its snapshot is of another search";
+      return "has the snapshot of another search";
     }
     return "";
   }
@@ -104,8 +105,8 @@ DoctorFindings CheckSearches(const Store& store,
     findings.push_back(
         {"search", Finding::Kind::kRemark,
          "experiment " + std::to_string(row.id) + ": " + problem +
-             "; its search was recorded by another version of dtrain or is "
-             "damaged, and cannot go on: create the experiment anew"});
+             "; its search is damaged or was recorded by another version of "
+             "dtrain, and cannot be resumed; create a new experiment"});
   }
   return findings;
 }

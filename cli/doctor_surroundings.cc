@@ -41,19 +41,20 @@ int VersionNumber(const std::string& version) {
 Finding CheckSqlite() {
   const std::string version = SqliteVersion();
   const bool affected = VersionNumber(version) < 3051003;
-  return Well("sqlite",
-              "SQLite " + version +
-                  (affected ? " has the WAL-reset bug (before 3.51.3), which "
-                              "needs two writers at once: dtrain never has "
-                              "them, so let no other program write to the "
-                              "store"
-                            : ""));
+  return Well(
+      "sqlite",
+      "SQLite " + version +
+          (affected ? " has the WAL-reset bug (fixed in 3.51.3), which "
+                      "requires two concurrent writers; dtrain never has two, "
+                      "so let no other program write to the store"
+                    : ""));
 }
 
 Finding CheckDisk(const fs::path& root) {
   struct statvfs state {};
   if (::statvfs(root.c_str(), &state) != 0) {
-    return Remark("disk", root.string() + ": cannot be looked at");
+    return Remark("disk",
+                  root.string() + ": cannot read the state of its file system");
   }
   const auto free = static_cast<std::int64_t>(state.f_bavail * state.f_frsize);
   const std::string text = root.string() + ": " + FormatBytes(free) + " free";
@@ -61,24 +62,26 @@ Finding CheckDisk(const fs::path& root) {
     return Remark("disk", text + ", read-only; nothing can be recorded here");
   }
   if (free >= kLittleSpace) return Well("disk", text);
-  return Remark("disk", text + "; free some, 'dtrain gc' says what can go");
+  return Remark(
+      "disk",
+      text +
+          "; free some space, 'dtrain gc --dry-run' lists what can be deleted");
 }
 
 Finding CheckFileSystem(const fs::path& root) {
   const FileSystem system = FileSystemOf(root);
   switch (system.kind) {
     case FileSystem::Kind::kLocal:
-      return Well("file system", "no network that is known of");
+      return Well("file system", "local file system");
     case FileSystem::Kind::kPerhaps:
-      return Remark("file system",
-                    root.string() + ": lies on " + system.name +
-                        "; if that leads to a network, let only one machine "
-                        "write to it");
+      return Remark("file system", root.string() + ": is on " + system.name +
+                                       "; if that is a network file system, "
+                                       "let only one machine write to it");
     case FileSystem::Kind::kNetworked:
       break;
   }
   return Remark("file system",
-                root.string() + ": lies on " + system.name +
+                root.string() + ": is on " + system.name +
                     ", where writers on two machines damage a database; move "
                     "it to a local disk, or let only one machine write to it");
 }
@@ -91,9 +94,9 @@ void CheckMode(const fs::path& path, DoctorFindings& findings) {
   findings.push_back(
       Remark("modes",
              path.string() + ": mode " + mode.data() +
-                 ", so others may look into it; " +
+                 ", so other users have access; " +
                  NamedCommand("chmod go= " + QuotePathForShell(path.string())) +
-                 " keeps it yours"));
+                 " restricts it to you"));
 }
 
 DoctorFindings CheckModes(const StoreLayout& layout) {
@@ -103,7 +106,7 @@ DoctorFindings CheckModes(const StoreLayout& layout) {
   CheckMode(layout.WriteLock(), findings);
   CheckMode(layout.Experiments(), findings);
   if (findings.empty()) {
-    findings.push_back(Well("modes", "the store is readable by you alone"));
+    findings.push_back(Well("modes", "only you can read the store"));
   }
   return findings;
 }
@@ -127,7 +130,7 @@ Finding CheckWriteLock(const StoreLayout& layout) {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    return Remark("write lock", held + "; see what that process does");
+    return Remark("write lock", held + "; check that process");
   } catch (const Error& error) {
     return Remark("write lock", error.what());
   }
@@ -140,12 +143,10 @@ Finding CheckWal(const StoreLayout& layout) {
   const std::string text = "write-ahead log of " + FormatBytes(bytes);
   if (bytes < kLongWal) return Well("wal", text);
   return Remark(
-      "wal", text +
-                 ": a reader that does not end keeps it from "
-                 "shrinking; " +
+      "wal", text + ": a long-running reader keeps it from shrinking; " +
                  NamedCommand("fuser " +
                               QuotePathForShell(layout.Database().string())) +
-                 " names those");
+                 " lists such processes");
 }
 
 }  // namespace

@@ -101,9 +101,9 @@ std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
       fs::exists(context / script, ignored)) {
     return std::nullopt;
   }
-  return "there is no script '" + script + "'" +
+  return "no script '" + script + "'" +
          (outside ? "" : " in " + context.string()) +
-         "; correct its name, or give the directory that it is in as CONTEXT";
+         "; correct its name, or give its directory as CONTEXT";
 }
 
 // Trials run from a copy of the context.
@@ -118,8 +118,8 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
     const std::string normal = fs::path(path).lexically_normal().string();
     if (normal == ".." || normal.starts_with("../")) {
       return "'" + path + "' is outside " + stored.directory.string() +
-             ", and trials run from a copy of that; give a directory that "
-             "holds it as CONTEXT";
+             ", but trials run from a copy of that directory; give a directory "
+             "that contains it as CONTEXT";
     }
     const bool is_stored =
         std::ranges::any_of(stored.files, [&](const ContextFile& file) {
@@ -127,8 +127,8 @@ std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
         });
     if (!is_stored) {
       return "'" + path +
-             "' is left out of the files that trials run from, by "
-             ".gitignore or .detignore; take it out of there";
+             "' is excluded from the context by .gitignore or .detignore; "
+             "remove it from these files";
     }
   }
   return std::nullopt;
@@ -243,10 +243,9 @@ fs::path ContextDirectory(const std::string& file, const std::string& context) {
   if (fs::is_directory(context, ignored)) {
     return context;
   }
-  throw Error(ErrorKind::kUsage,
-              context +
-                  ": is no directory; CONTEXT is the directory "
-                  "of the experiment's files");
+  throw Error(ErrorKind::kUsage, context +
+                                     ": is not a directory; CONTEXT is the "
+                                     "directory of the experiment's files");
 }
 
 }  // namespace dtrain

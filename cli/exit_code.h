@@ -19,8 +19,8 @@ inline constexpr int kExitTimeout = 124;
 
 /// Message of std::bad_alloc, which exits with kExitResources.
 inline constexpr char kOutOfMemory[] =
-    "out of memory; free some, or ask for less at once; an experiment that was "
-    "running goes on by `dtrain resume`";
+    "out of memory; free some memory or reduce the request; resume an "
+    "experiment that was running with `dtrain resume`";
 
 int ExitCodeOf(ErrorKind kind);
 

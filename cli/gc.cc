@@ -86,7 +86,7 @@ class GarbageCollection {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWasBeingDeleted = "was being deleted";
+constexpr const char* kWasBeingDeleted = "its deletion was interrupted";
 constexpr const char* kNeverRecorded = "its experiment was never recorded";
 
 std::optional<std::int64_t> Number(std::string_view name) {
@@ -100,12 +100,12 @@ std::optional<std::int64_t> Number(std::string_view name) {
 // Why an entry among a trial's checkpoints is not needed; empty if it is.
 std::string WhyUseless(const std::string& name,
                        const std::vector<CheckpointRow>& checkpoints) {
-  if (name.ends_with(kUnfinishedSuffix)) return "was not finished";
+  if (name.ends_with(kUnfinishedSuffix)) return "is unfinished";
   if (name.ends_with(kTrashSuffix)) return kWasBeingDeleted;
   if (!IsUuid(name)) return "";
   const auto row = std::ranges::find(checkpoints, name, &CheckpointRow::uuid);
-  if (row == checkpoints.end()) return "is not in the record";
-  return row->state == "DELETED" ? "is deleted in the record" : "";
+  if (row == checkpoints.end()) return "is not recorded";
+  return row->state == "DELETED" ? "is recorded as deleted" : "";
 }
 
 bool GarbageCollection::Collect(const ExperimentRow& experiment) {
@@ -220,10 +220,10 @@ void GarbageCollection::RemoveTreesOf(TrialId trial, bool ended) {
     Remove({.experiment = trial.experiment,
             .kind = name == own ? "files" : "leftover",
             .path = tree.parent_path() / name,
-            .why = unfinished ? "was not finished"
-                   : trash    ? "was being deleted"
+            .why = unfinished ? "is unfinished"
+                   : trash    ? "its deletion was interrupted"
                               : "trial " + ToString(trial) +
-                                 " worked in it and has ended"});
+                                 " used it and has ended"});
   }
 }
 
@@ -353,8 +353,7 @@ void Print(const std::vector<Garbage>& removed,
   for (const Garbage& garbage : removed) bytes += garbage.bytes;
   for (const std::int64_t id : skipped) {
     Say(globals, "experiment " + std::to_string(id) +
-                     " is at work and was left alone; collect again when it "
-                     "has ended");
+                     " is running and was skipped; run gc again after it ends");
   }
   if (options.format() != Format::kText || !removed.empty()) {
     PrintListing(
@@ -362,8 +361,8 @@ void Print(const std::vector<Garbage>& removed,
         {{"bytes", bytes}, {"dry_run", options.dry_run}, {"skipped", skipped}});
   }
   Say(globals, std::string(options.dry_run ? "would free " : "freed ") +
-                   FormatBytes(bytes) + " in " +
-                   std::to_string(removed.size()) + " places");
+                   FormatBytes(bytes) + " (" + std::to_string(removed.size()) +
+                   (removed.size() == 1 ? " item)" : " items)"));
 }
 
 int Gc(const GcOptions& options, const GlobalOptions& globals) {

@@ -69,9 +69,9 @@ void RequireFree(const fs::path& directory) {
     if (!fs::exists(fs::symlink_status(directory / file.name, ignored))) {
       continue;
     }
-    throw Error(ErrorKind::kUsage, (directory / file.name).string() +
-                                       ": is there already; name a directory "
-                                       "without it");
+    throw Error(ErrorKind::kUsage,
+                (directory / file.name).string() +
+                    ": already exists; choose another directory");
   }
 }
 
@@ -80,9 +80,9 @@ void MakeDirectory(const fs::path& directory) {
   fs::create_directories(directory, error);
   if (fs::is_directory(directory)) return;
   throw Error(ErrorKind::kUsage,
-              directory.string() + ": cannot be made a directory: " +
-                  (error ? error.message() : "there is a file of that name") +
-                  "; name another one");
+              directory.string() + ": cannot create the directory: " +
+                  (error ? error.message() : "a file of that name exists") +
+                  "; choose another one");
 }
 
 void Write(const fs::path& directory, const SkeletonFile& file,
@@ -114,8 +114,8 @@ int Init(const InitOptions& options, const GlobalOptions& globals) {
   }
   const std::string create =
       "dtrain create " + QuotePathForShell((directory / "const.yaml").string());
-  Say(globals,
-      NamedCommand(create + " --test") + " tries it, without --test trains it");
+  Say(globals, NamedCommand(create + " --test") +
+                   " runs a smoke test; without --test it trains");
   return kExitDone;
 }
 

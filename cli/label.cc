@@ -23,14 +23,16 @@ struct LabelOptions : JsonOption {
 void CheckLabelOptions(const LabelOptions& options) {
   for (const std::string& label : options.add) {
     if (!label.empty() && IsValidUtf8(label)) continue;
-    throw Error(ErrorKind::kUsage,
-                "--add: '" + label + "' is no label; give some UTF-8 text");
+    throw Error(
+        ErrorKind::kUsage,
+        "--add: '" + label + "' is not a label; give non-empty UTF-8 text");
   }
   for (const std::string& label : options.add) {
     if (std::ranges::count(options.remove, label) == 0) continue;
-    throw Error(ErrorKind::kUsage, "label: '" + label +
-                                       "' is given to both --add and --remove; "
-                                       "give it to one of them");
+    throw Error(
+        ErrorKind::kUsage,
+        "label: '" + label +
+            "' is given to both --add and --remove; choose one of them");
   }
   if (!options.add.empty() || !options.remove.empty()) return;
   throw Error(ErrorKind::kUsage,

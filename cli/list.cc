@@ -79,9 +79,9 @@ const Field& FindField(const std::string& name, const char* option) {
     if (field.name == name) return field;
     names.emplace_back(field.name);
   }
-  throw Error(ErrorKind::kUsage, std::string(option) + ": there is no field '" +
-                                     name + "'; there are " +
-                                     Join(names, ", "));
+  throw Error(ErrorKind::kUsage, std::string(option) + ": unknown field '" +
+                                     name +
+                                     "'; available: " + Join(names, ", "));
 }
 
 bool IsMissing(const FieldValue& value) {
@@ -181,12 +181,12 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   if (rows.empty() && options.format() == Format::kText) {
     const std::string where = store.layout().root().string();
     Say(globals, ListExperiments(store, /*all=*/true).empty()
-                     ? "no experiments to show in " + where + "; " +
+                     ? "no experiments in " + where + "; " +
                            NamedCommand(CommandFor(globals, "create CONFIG")) +
-                           " makes one"
-                     : "no experiment of " + where + " matches; " +
+                           " creates one"
+                     : "no experiment in " + where + " matches; " +
                            NamedCommand(CommandFor(globals, "list -a")) +
-                           " shows all");
+                           " lists all");
     return kExitDone;
   }
   const SlotQueueView queue(store);

@@ -249,8 +249,8 @@ void SayNoLines(const LogsOptions& options, const GlobalOptions& globals) {
   const bool chosen =
       options.head == 0 || options.tail == 0 || !FilterOf(options).empty();
   Say(globals, options.target +
-                   (chosen ? " has no line that was asked for"
-                           : " has written no line; its metrics: " +
+                   (chosen ? " has no matching log lines"
+                           : " has no log lines; see its metrics: " +
                                  NamedCommand(CommandFor(
                                      globals, "metrics " + options.target))));
 }
@@ -258,8 +258,8 @@ void SayNoLines(const LogsOptions& options, const GlobalOptions& globals) {
 int Logs(const LogsOptions& options, const GlobalOptions& globals) {
   if (options.follow && options.json) {
     throw Error(ErrorKind::kUsage,
-                "logs: --json is one document, which -f never ends; use "
-                "--jsonl");
+                "logs: --json prints one document and cannot be combined with "
+                "-f; use --jsonl");
   }
   LogFilter filter = FilterOf(options);
   const Store store = OpenStore(globals);

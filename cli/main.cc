@@ -111,11 +111,11 @@ void OnSigbus(int signal, siginfo_t* info, void*) {
     constexpr std::string_view kGone = " (deleted)";
     if (path.ends_with(kGone)) path.remove_suffix(kGone.size());
     if (path.ends_with(kIndex)) {
-      WriteLastWords(path,
-                     ": was cut by another program while it was in use, and "
-                     "SQLite needs it; see that nothing else changes the "
-                     "files of the store, then try again; an experiment that "
-                     "was running goes on by `dtrain resume`");
+      WriteLastWords(
+          path,
+          ": was truncated by another program while SQLite was using it; let "
+          "no other program change the files of the store, then try again; "
+          "resume an experiment that was running with `dtrain resume`");
       _exit(kExitStore);
     }
   }

@@ -57,14 +57,14 @@ std::optional<NodePlace> FindNodePlace(const ExperimentConfig& config,
   if (std::holds_alternative<std::vector<std::string>>(config.entrypoint)) {
     throw Error(ErrorKind::kUsage,
                 size +
-                    ": a command is one process of one machine, which "
+                    ": a command runs as one process on one machine, and "
                     "starts others itself; unset WORLD_SIZE");
   }
   if (request.detach) {
     throw Error(ErrorKind::kUsage,
                 size +
-                    ": --detach is for one machine; leave it out, or unset "
-                    "WORLD_SIZE");
+                    ": --detach is not supported with several machines; omit "
+                    "it, or unset WORLD_SIZE");
   }
   return place;
 }

@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 [[noreturn]] void RefuseExisting(const fs::path& path) {
   throw Error(ErrorKind::kUsage,
               "--out: '" + path.string() +
-                  "' is there already; name another file, or replace it with "
-                  "--force");
+                  "' already exists; choose another file, or use --force");
 }
 
 }  // namespace
@@ -31,8 +30,8 @@ NewFile::NewFile(fs::path path, bool replace)
 
 void NewFile::Fail(int error) const {
   const char* remedy = error == ENOSPC || error == EDQUOT
-                           ? "free some space there, or name a file elsewhere"
-                           : "name a file in a directory that is yours";
+                           ? "free some space there, or choose another file"
+                           : "choose a file in a writable directory";
   throw Error(ErrorKind::kFailed,
               "--out: cannot write '" + path_.string() + "': " +
                   std::generic_category().message(error) + "; " + remedy);
@@ -43,9 +42,10 @@ void NewFile::RequireAbsent() const {
   if (::lstat(path_.c_str(), &status) != 0) return;
   if (!replace_) RefuseExisting(path_);
   if (S_ISREG(status.st_mode)) return;
-  throw Error(ErrorKind::kUsage, "--out: '" + path_.string() +
-                                     "' is there and no plain file, so it is "
-                                     "not replaced; name another");
+  throw Error(
+      ErrorKind::kUsage,
+      "--out: '" + path_.string() +
+          "' is not a regular file, so it is not replaced; choose another");
 }
 
 void NewFile::Write(std::span<const std::byte> bytes) {

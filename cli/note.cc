@@ -22,9 +22,9 @@ struct NoteOptions : JsonOption {
 
 void CheckNoteOptions(const NoteOptions& options) {
   if (options.text.empty() != options.clear) {
-    throw Error(ErrorKind::kUsage, options.clear
-                                       ? "note: give either a text or --clear"
-                                       : "note: give the text, or --clear");
+    throw Error(ErrorKind::kUsage,
+                options.clear ? "note: a text cannot be combined with --clear"
+                              : "note: missing text; give a text or --clear");
   }
   if (options.text.size() > kMaxNote || !IsValidUtf8(options.text)) {
     throw Error(ErrorKind::kUsage,
@@ -44,8 +44,8 @@ int Note(const NoteOptions& options, const GlobalOptions& globals) {
     Say(globals,
         "experiment " + options.experiment +
             (options.clear
-                 ? " has no note any more"
-                 : " has the note; " +
+                 ? ": note removed"
+                 : ": note saved; " +
                        NamedCommand(CommandFor(
                            globals, "describe " + options.experiment)) +
                        " shows it"));

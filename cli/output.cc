@@ -87,8 +87,8 @@ void FinishOutput() {
   std::cout.flush();
   if (std::cout.good() || errno == EPIPE || NobodyReads()) return;
   const std::string why = errno != 0 ? std::strerror(errno) : "write error";
-  throw Error(ErrorKind::kFailed, "stdout: cannot write: " + why +
-                                      "; what was printed is incomplete");
+  throw Error(ErrorKind::kFailed,
+              "stdout: cannot write: " + why + "; the output is incomplete");
 }
 
 void Say(const GlobalOptions& globals, const std::string& text) {

@@ -26,8 +26,8 @@ std::filesystem::path ModelCache() {
   const std::filesystem::path cache = CacheDirectory(ProcessVariable);
   if (!cache.empty()) return cache / "models";
   throw Error(ErrorKind::kUsage,
-              "there is no place to keep the compiled model_def.cpp; set HOME "
-              "or XDG_CACHE_HOME");
+              "no cache directory for the compiled model_def.cpp; set HOME or "
+              "XDG_CACHE_HOME");
 }
 
 // The trials that the sources name in DTRAIN_TRIALS(…); nothing where they say
@@ -62,7 +62,7 @@ std::optional<std::string> TrialProblem(const std::string& entrypoint,
   const std::string name = entrypoint.substr(entrypoint.find(':') + 1);
   if (std::ranges::find(trials, name) != trials.end()) return std::nullopt;
   return (context / "model_def.cpp").string() + " has no trial '" + name + "'" +
-         DidYouMean(name, trials) + "; its DTRAIN_TRIALS has " +
+         DidYouMean(name, trials) + "; its DTRAIN_TRIALS lists " +
          Join(trials, ", ");
 }
 

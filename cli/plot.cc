@@ -65,7 +65,7 @@ std::vector<std::string> CheckedMetrics(const Store& store,
     if (known.contains(name)) continue;
     throw Error(ErrorKind::kNotFound,
                 "experiment " + std::to_string(experiment.id) +
-                    " has no values of '" + name + "'" +
+                    " has no metric '" + name + "'" +
                     (names.empty() ? std::string("; it has no metrics yet")
                                    : "; it has " + Join(names, ", ")));
   }
@@ -74,12 +74,11 @@ std::vector<std::string> CheckedMetrics(const Store& store,
 
 void WriteSvg(const std::string& path, const std::string& svg) {
   if (!path.ends_with(".svg")) {
-    throw Error(ErrorKind::kUsage, "--out: '" + path +
-                                       "' is no name for an SVG file; let it "
-                                       "end in .svg");
+    throw Error(
+        ErrorKind::kUsage,
+        "--out: '" + path + "' is not an SVG file; its name must end in .svg");
   }
-  WriteNamedFile("--out", path, svg,
-                 "name a file in a directory that is yours");
+  WriteNamedFile("--out", path, svg, "choose a file in a writable directory");
 }
 
 int Plot(const PlotOptions& options, const GlobalOptions& globals) {

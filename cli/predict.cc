@@ -41,8 +41,8 @@ std::vector<fs::path> ImagesBelow(const fs::path& directory) try {
   if (images.empty()) {
     throw Error(ErrorKind::kUsage,
                 directory.string() +
-                    ": has no .jpg, .jpeg or .png file; name images, or a "
-                    "directory of them");
+                    ": contains no .jpg, .jpeg or .png file; give images, or a "
+                    "directory of images");
   }
   std::ranges::sort(images);
   return images;
@@ -65,8 +65,7 @@ std::vector<fs::path> FindImages(const std::vector<std::string>& inputs) {
     } else if (fs::exists(input, ignored)) {
       images.emplace_back(input);
     } else {
-      throw Error(ErrorKind::kUsage,
-                  input + ": there is no such image or directory");
+      throw Error(ErrorKind::kUsage, input + ": no such image or directory");
     }
   }
   return images;
@@ -250,18 +249,20 @@ void PrintRows(const Predictions& all, const Samples& samples,
   }
   PrintTable(table, options.format(), globals);
   if (judged == 0) return;
-  Say(globals, std::to_string(right) + " of " + std::to_string(judged) +
-                   " are of the class that was predicted");
+  Say(globals, "accuracy " +
+                   FormatPercent(static_cast<double>(right) /
+                                 static_cast<double>(judged)) +
+                   " (" + std::to_string(right) + "/" + std::to_string(judged) +
+                   ")");
 }
 
 void CopyTo(const fs::path& from, const std::string& to) {
   std::error_code error;
   fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
   if (!error) return;
-  throw Error(ErrorKind::kFailed, "--out: cannot write '" + to +
-                                      "': " + error.message() +
-                                      "; name a file in a directory that is "
-                                      "yours");
+  throw Error(ErrorKind::kFailed,
+              "--out: cannot write '" + to + "': " + error.message() +
+                  "; choose a file in a writable directory");
 }
 
 std::string ShapeText(const std::vector<std::int64_t>& shape) {
@@ -287,8 +288,7 @@ int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
   PredictOptions options = given;
   if (options.features && options.out.empty()) {
     throw Error(ErrorKind::kUsage,
-                "predict --features: they are too many to print; name a file "
-                "for them with --out FILE.safetensors");
+                "predict: --features requires --out FILE.safetensors");
   }
   const ScratchDirectory scratch;
   std::vector<fs::path> images = FindImages(options.inputs);
@@ -314,9 +314,10 @@ int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
   }
   if (all.shape().size() != 2) {
     throw Error(ErrorKind::kUsage,
-                "predict: this trial gives " + ShapeText(all.shape()) +
-                    " and no probabilities of classes; write it to a file with "
-                    "--out FILE.safetensors");
+                "predict: the output of this model has the shape " +
+                    ShapeText(all.shape()) +
+                    ", not that of class probabilities; write it to a file "
+                    "with --out FILE.safetensors");
   }
   const Samples samples(all, std::move(images));
   if (options.json) {

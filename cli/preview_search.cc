@@ -43,16 +43,16 @@ std::optional<std::int64_t> WholeNumberFrom(std::string_view text,
 
 SimulatedMetric MetricFrom(const std::string& name) {
   if (const SimulatedMetric metric = FindSimulatedMetric(name)) return metric;
-  throw Error(ErrorKind::kUsage, "--simulate: there is no metric '" + name +
-                                     "'; there are " +
-                                     Join(SimulatedMetricNames(), ", "));
+  throw Error(ErrorKind::kUsage,
+              "--simulate: unknown metric '" + name +
+                  "'; available: " + Join(SimulatedMetricNames(), ", "));
 }
 
 SimulationOrder OrderFrom(const std::string& name) {
   if (name == "round_robin") return SimulationOrder::kRoundRobin;
   if (name == "sequential") return SimulationOrder::kSequential;
-  throw Error(ErrorKind::kUsage, "--order: there is no order '" + name +
-                                     "'; there are round_robin, sequential");
+  throw Error(ErrorKind::kUsage, "--order: unknown order '" + name +
+                                     "'; available: round_robin, sequential");
 }
 
 SimulatedExit ExitFrom(const std::string& text) {
@@ -69,8 +69,8 @@ SimulatedExit ExitFrom(const std::string& text) {
     }
   }
   throw Error(ErrorKind::kUsage,
-              "--fail: wants TRIAL:AFTER:errored or TRIAL:AFTER:invalid_hp "
-              "with whole numbers from 0, such as 3:1:errored, not '" +
+              "--fail: expected TRIAL:AFTER:errored or TRIAL:AFTER:invalid_hp "
+              "with numbers from 0, such as 3:1:errored, got '" +
                   text + "'");
 }
 
@@ -78,8 +78,8 @@ std::uint32_t SeedFrom(const std::string& text) {
   if (const auto seed = WholeNumberFrom(text, kMostSeed)) {
     return static_cast<std::uint32_t>(*seed);
   }
-  throw Error(ErrorKind::kUsage, "--seed: wants a whole number from 0 to " +
-                                     std::to_string(kMostSeed) + ", not '" +
+  throw Error(ErrorKind::kUsage, "--seed: expected an integer from 0 to " +
+                                     std::to_string(kMostSeed) + ", got '" +
                                      text + "'");
 }
 
@@ -108,7 +108,7 @@ ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
 // A seed that nobody chose is said, so that the search can be had again.
 std::uint32_t DrawSeed(bool json) {
   const std::uint32_t seed = std::random_device{}() & kMostSeed;
-  if (json) std::cerr << "dtrain: drew the seed " << seed << '\n';
+  if (json) std::cerr << "dtrain: random seed " << seed << '\n';
   return seed;
 }
 
@@ -119,12 +119,12 @@ void WarnOfIdleExits(const SimulationOptions& options,
   for (const SimulatedExit& exit : options.exits) {
     const std::string trial = std::to_string(exit.trial);
     if (exit.trial >= trials) {
-      Say(globals, "warning: --fail: the search made no trial " + trial +
-                       " (from 0); its last one is " +
+      Say(globals, "warning: --fail: the search created no trial " + trial +
+                       " (counted from 0); its last trial is " +
                        std::to_string(trials - 1));
     } else if (!simulation.trials[static_cast<std::size_t>(exit.trial)].exit) {
       Say(globals, "warning: --fail: trial " + trial +
-                       " (from 0) was closed before " +
+                       " (counted from 0) was closed before " +
                        std::to_string(exit.after) +
                        " validations and another operation");
     }

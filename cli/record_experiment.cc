@@ -26,10 +26,10 @@ constexpr std::int64_t kSaidBytes = 10'000'000;
 void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
   const std::size_t said = std::min(list.left_out.size(), kMostSaid);
   for (std::size_t i = 0; i < said; ++i) {
-    Say(globals, "warning: context " + list.directory.string() + ": " +
-                     list.left_out[i] +
-                     ", so it is not stored; name it in .detignore if it is "
-                     "not needed");
+    Say(globals,
+        "warning: context " + list.directory.string() + ": " +
+            list.left_out[i] +
+            ", so it is not stored; add it to .detignore if it is not needed");
   }
   if (said == list.left_out.size()) return;
   Say(globals,
@@ -46,13 +46,14 @@ void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
       all > secrets.size()
           ? " and " + std::to_string(all - secrets.size()) + " more"
           : "";
-  Say(globals,
-      "warning: context " + list.directory.string() + ": " +
-          Join(secrets, ", ") + more +
-          (all == 1 ? " looks like a secret, and a copy is"
-                    : " look like secrets, and copies are") +
-          " stored with the experiment; name what its trials do not need in " +
-          (list.directory / ".detignore").string() + " or a .gitignore");
+  Say(globals, "warning: context " + list.directory.string() + ": " +
+                   Join(secrets, ", ") + more +
+                   (all == 1 ? " looks like a secret, and a copy is"
+                             : " look like secrets, and copies are") +
+                   " stored with the experiment; list files that its trials do "
+                   "not need in " +
+                   (list.directory / ".detignore").string() +
+                   " or a .gitignore");
 }
 // The directory of an experiment's checkpoints outside of the store, which goes
 // again unless the experiment is recorded.
@@ -200,11 +201,11 @@ void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
   }
   std::string text =
       "each trial copies the context, " + FormatBytes(context.bytes) +
-      ", until it has ended: " + FormatBytes(at_once * context.bytes) +
-      " for " + std::to_string(at_once) +
-      (at_once == 1 ? " trial" : " trials") + " at once";
+      ", until it ends: " + FormatBytes(at_once * context.bytes) + " for " +
+      std::to_string(at_once) + (at_once == 1 ? " trial" : " trials") +
+      " at once";
   if (all > at_once) {
-    text += ", up to " + FormatBytes(all * context.bytes) + " where all " +
+    text += ", up to " + FormatBytes(all * context.bytes) + " if all " +
             std::to_string(all) + " are paused";
   }
   Say(globals, text + " (" + layout.root().string() +

@@ -125,9 +125,9 @@ std::string MetricComparison::Text(double tolerance) const {
   const std::string other = ToString(source);
   std::string lacking;
   if (missing > 0) {
-    lacking = "; " + Plural(missing, "metric") + " only one of them has";
+    lacking = "; " + Plural(missing, "metric") + " present in only one of them";
   }
-  if (compared == 0) return name + " has no metric that " + other + " has";
+  if (compared == 0) return name + " has no metric in common with " + other;
   if (different == 0) {
     return name + " has the same " + Plural(compared, "metric") + " as " +
            other + ", bit for bit" + lacking;
@@ -142,7 +142,7 @@ std::string MetricComparison::Text(double tolerance) const {
             ": " + FormatNumber(value) + " instead of " +
             FormatNumber(where->value);
   }
-  if (AreEqual(tolerance)) text += "; --tolerance allows it";
+  if (AreEqual(tolerance)) text += "; within --tolerance";
   return text + lacking;
 }
 
@@ -226,7 +226,7 @@ void SayDifference(const std::string& what, const json& before, const json& now,
                    const GlobalOptions& globals) {
   if (before == now) return;
   Say(globals, "warning: " + what + " was " + TextOf(before) + ", now it is " +
-                   TextOf(now) + "; the numbers may differ");
+                   TextOf(now) + "; results may differ");
 }
 
 json Member(const json& object, const std::string& name) {
@@ -277,9 +277,9 @@ void SayDifferences(const ExperimentDetail& experiment, const json& now,
   const auto threads = RecordedThreads(experiment);
   if (threads && *threads > UsableCpus()) {
     Say(globals, "warning: the trial had " + std::to_string(*threads) +
-                     " threads, and this machine has " +
+                     " threads, but this machine has " +
                      std::to_string(UsableCpus()) +
-                     " CPUs; it will take longer");
+                     " CPUs; it will run slower");
   }
 }
 
@@ -293,10 +293,10 @@ struct ReproduceOptions {
 TrialId ParseTrialId(const std::string& text) {
   const Target target = ParseTarget(text);
   if (target.trial) return {target.experiment, *target.trial};
-  throw Error(ErrorKind::kUsage, "'" + text +
-                                     "' is an experiment; name one of its "
-                                     "trials, such as " +
-                                     text + ".1");
+  throw Error(ErrorKind::kUsage,
+              "'" + text +
+                  "' is an experiment; give one of its trials, such as " +
+                  text + ".1");
 }
 
 double ParseTolerance(const std::string& text) {
@@ -310,7 +310,7 @@ double ParseTolerance(const std::string& text) {
   }
   throw Error(ErrorKind::kUsage,
               "--tolerance: '" + text +
-                  "' is no relative difference; give a number such as 1e-6");
+                  "' is not a relative difference; give a number such as 1e-6");
 }
 
 // The lengths that the trial was trained to, one after the other. One that was
@@ -337,14 +337,14 @@ void RequireEnded(const TrialRow& row, const GlobalOptions& globals) {
     throw Error(
         ErrorKind::kUsage,
         name + " is " + std::string(StateName(row.state)) +
-            "; reproduce it when it has ended: " +
+            "; reproduce it after it ends: " +
             CommandFor(globals, "wait " + std::to_string(row.id.experiment)) +
             "; nothing was created");
   }
   if (row.batches > 0) return;
   throw Error(ErrorKind::kUsage, name +
-                                     " has trained nothing that could be "
-                                     "reproduced; nothing was created");
+                                     " has not trained, so there is nothing to "
+                                     "reproduce; nothing was created");
 }
 
 nlohmann::json ConfigOf(const RecordedTrial& trial,
@@ -369,11 +369,11 @@ void SayHowItRan(const TrialRow& row, const GlobalOptions& globals) {
   if (row.restarts > 0) {
     Say(globals, name + " was restarted after failures (" +
                      std::to_string(row.restarts) +
-                     "); this run begins at batch 0");
+                     "); this run starts at batch 0");
   } else if (row.runs > 1) {
-    Say(globals, name + " was paused and went on " +
+    Say(globals, name + " was paused and resumed " +
                      std::to_string(row.runs - 1) +
-                     " times; this run does it in one");
+                     " times; this run trains without a pause");
   }
 }
 
@@ -392,7 +392,7 @@ std::optional<RunConclusion> ConcludeRun(const Store& store,
   if (IsFinal(result.state)) {
     return Conclude(CompareMetrics(store, source, made), tolerance);
   }
-  Say(globals, "once it has ended, compare with: " +
+  Say(globals, "after it ends, compare with: " +
                    CommandFor(globals, "reproduce " + ToString(source) +
                                            " --against " + ToString(made)));
   return std::nullopt;

@@ -87,8 +87,7 @@ void Refuse(Asked& asked, const std::string& remedy,
             const GlobalOptions& globals) {
   asked.failed = true;
   SayError(globals, asked.Name() + " is " +
-                        std::string(StateName(asked.state)) +
-                        ", nobody runs it; " + remedy);
+                        std::string(StateName(asked.state)) + remedy);
 }
 
 // For one that nobody runs.
@@ -99,10 +98,9 @@ void ActHere(RequestKind kind, const RequestOptions& options, Asked& asked,
       kind == RequestKind::kPause ? State::kPaused : State::kCanceled;
   if (asked.state == wanted && kind != RequestKind::kKill) {
     Say(globals,
-        asked.Name() + " is " + std::string(StateName(wanted)) + " already");
+        asked.Name() + " is already " + std::string(StateName(wanted)));
   } else if (IsFinal(asked.state)) {
-    Refuse(asked, "there is nothing to " + std::string(RequestName(kind)),
-           globals);
+    Refuse(asked, "; nothing to " + std::string(RequestName(kind)), globals);
   } else if (kind == RequestKind::kCancel) {
     Store store = OpenStoreToChange(globals, {asked.target.experiment});
     CancelHere(store, asked.target.experiment);
@@ -111,7 +109,8 @@ void ActHere(RequestKind kind, const RequestOptions& options, Asked& asked,
     std::cout << asked.Name() << " is " << StateName(asked.state) << '\n';
   } else {
     Refuse(asked,
-           "go on with " + NamedCommand(CommandFor(globals, "resume " + id)) +
+           " and has no runner; resume it with " +
+               NamedCommand(CommandFor(globals, "resume " + id)) +
                ", or end it with " +
                NamedCommand(CommandFor(globals, "cancel " + id)),
            globals);
@@ -175,7 +174,7 @@ int Tell(RequestKind kind, const Asked& asked, const RequestOptions& options,
                           NamedCommand(CommandFor(globals, "cancel " + id)) +
                           " ends it, " +
                           NamedCommand(CommandFor(globals, "resume " + id)) +
-                          " goes on");
+                          " resumes it");
     return kExitFailed;
   }
   return asked.state == State::kError ? kExitFailed : kExitDone;
@@ -217,8 +216,8 @@ int Request(RequestKind kind, const RequestOptions& options,
   }
   if (options.json) PrintJson({{"experiments", std::move(array)}});
   if (done) return code;
-  SayError(globals, "not done after " + FormatDuration(timeout) +
-                        ", but asked for; see " +
+  SayError(globals, "not finished after " + FormatDuration(timeout) +
+                        "; the request remains; check with " +
                         NamedCommand(CommandFor(globals, "list")) +
                         ", or wait longer with --timeout");
   return kExitTimeout;

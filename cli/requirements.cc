@@ -15,9 +15,10 @@ void CheckMeaning(const Comparison& comparison) {
   const auto* text = std::get_if<std::string>(&comparison.value);
   if (comparison.name == kState) {
     if (text == nullptr) {
-      throw Error(ErrorKind::kUsage, "--require: '" + comparison.text +
-                                         "': a state is a name such as "
-                                         "COMPLETED");
+      throw Error(
+          ErrorKind::kUsage,
+          "--require: '" + comparison.text +
+              "': state must be compared with a name such as COMPLETED");
     }
     std::string upper = *text;
     for (char& c : upper) c = static_cast<char>(std::toupper(c));
@@ -25,8 +26,8 @@ void CheckMeaning(const Comparison& comparison) {
   } else if (text != nullptr) {
     throw Error(ErrorKind::kUsage,
                 "--require: '" + comparison.text +
-                    "': a metric is compared with a number, not '" + *text +
-                    "'");
+                    "': a metric must be compared with a number, not '" +
+                    *text + "'");
   }
 }
 

@@ -58,7 +58,7 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
         ErrorKind::kFailed,
         "experiment " + options.experiment + " is " +
             std::string(StateName(detail.row.state)) +
-            ", which is final; create it anew from " +
+            ", which is final; create a new experiment from " +
             NamedCommand(CommandFor(globals, "config " + options.experiment)));
   }
   RequireWholeContext(layout, detail);
@@ -88,7 +88,7 @@ int ReportCompleted(const ResumeOptions& options, std::int64_t id,
   const Store store = Store::OpenForReading(layout);
   const ExperimentDetail detail = FindExperimentDetail(store, id);
   Say(globals, "experiment " + options.experiment +
-                   " is COMPLETED already; there is nothing to resume");
+                   " is already COMPLETED; nothing to resume");
   return ReportResult(store, ResultOf(store, detail.row),
                       ConfigFromJson(detail.config), request, globals);
 }
@@ -104,8 +104,8 @@ int ResumeAndRun(const ResumeOptions& options, RunRequest& request,
   if (place && place->follows()) {
     throw Error(ErrorKind::kUsage,
                 "RANK=" + std::to_string(place->rank) +
-                    ": only RANK=0 resumes an experiment; start the others as "
-                    "they were, by 'dtrain create'");
+                    ": only RANK=0 resumes an experiment; start the other "
+                    "ranks with 'dtrain create', as before");
   }
   return RunOnNodes(
       place, *config, PlanExperimentSlots(*config), globals, request, [&] {

@@ -108,7 +108,7 @@ std::int64_t RunInBackground(const std::function<int(Departure)>& body) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw Error(ErrorKind::kFailed,
-                std::string("-d: cannot make a pipe: ") + strerror(errno));
+                std::string("-d: cannot create a pipe: ") + strerror(errno));
   }
   UniqueFd in(ends[0]);
   UniqueFd out(ends[1]);
@@ -131,8 +131,8 @@ std::int64_t RunInBackground(const std::function<int(Departure)>& body) {
   const auto line = reader.Next();
   if (!line) {
     throw Error(ErrorKind::kFailed,
-                "-d: the runner died before its experiment began; run without "
-                "-d to see why");
+                "-d: the runner died before its experiment started; run "
+                "without -d to see why");
   }
   const json message = json::parse(*line);
   if (message.contains("experiment")) return message["experiment"];

@@ -78,8 +78,8 @@ class LogFollower : public ReporterGroup {
   void End(const RunResult& result) override {
     if (!Show(kMaxLastLines)) {
       const std::string id = std::to_string(result.experiment);
-      OnNotice(LogLevel::kInfo,
-               "the trials have printed more: " + program_ + " logs " + id);
+      OnNotice(LogLevel::kInfo, "not all output is shown; the rest is in: " +
+                                    program_ + " logs " + id);
     }
     ReporterGroup::End(result);
   }
@@ -194,12 +194,13 @@ void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
                           (result.error.empty() ? "" : ": " + result.error) +
                           "; see " + CommandFor(globals, "logs " + id));
   } else if (!result.error.empty()) {
-    SayError(globals, "experiment " + id + " is paused: " + result.error +
-                          "; to go on: " + CommandFor(globals, "resume " + id));
+    SayError(globals,
+             "experiment " + id + " is paused: " + result.error +
+                 "; resume with: " + CommandFor(globals, "resume " + id));
   } else if (!IsFinal(result.state)) {
     std::cerr << "dtrain: experiment " << id << " is paused"
               << (result.timed_out ? " at its time limit" : "")
-              << ", nothing is lost; go on with: "
+              << ", nothing is lost; resume with: "
               << CommandFor(globals, "resume " + id) << '\n';
   }
 }

@@ -54,9 +54,8 @@ void CheckTypes(const json& hparams, const json& before,
     if (IsOfAnotherType(*found, old)) {
       throw Error(ErrorKind::kUsage,
                   "--set: " + key + " was " + old.dump() + " in " + where +
-                      ", a " + TypeText(old) + ", and " + found->dump() +
-                      " is none; give a value of that type; nothing was "
-                      "created");
+                      ", and " + found->dump() + " is not of its type (" +
+                      TypeText(old) + "); nothing was created");
     }
     if (old.is_object()) CheckTypes(*found, old, key, where);
   }

@@ -21,11 +21,10 @@ std::vector<std::string> SlotOverrides(const std::string& slots) {
                        word.find_first_not_of('0') != word.npos;
     const std::string number = plain ? word : "N";
     throw Error(ErrorKind::kUsage,
-                "--slots: '" + slots +
-                    "' may be a number of slots or a GPU; write gpu:" + number +
-                    " for so many GPUs, [" + number +
-                    "] for that GPU, or cpu:" + number +
-                    " for so many CPU slots");
+                "--slots: '" + slots + "' is ambiguous; write gpu:" + number +
+                    " for " + number + " GPUs, [" + number + "] for GPU " +
+                    number + ", or cpu:" + number + " for " + number +
+                    " CPU slots");
   }
   if (slots != "all") return {"resources.slots=" + slots};
   return {"resources.slots=auto", "resources.slots_per_trial=all"};

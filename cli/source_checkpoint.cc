@@ -46,12 +46,13 @@ SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
   for (const CheckpointRow& row : Candidates(store, trial)) {
     const FileReport report = VerifyCheckpoint(store, row);
     if (report.state == FileState::kGood) return At(store, row);
-    Say(globals, "warning: " + report.problem + "; trying another one");
+    Say(globals, "warning: " + report.problem + "; trying an older one");
   }
   throw Error(ErrorKind::kNotFound,
               "trial " + ToString(trial) +
-                  " has no checkpoint to begin from; 'dtrain checkpoints " +
-                  std::to_string(trial.experiment) + "' shows those there are");
+                  " has no checkpoint to start from; 'dtrain checkpoints " +
+                  std::to_string(trial.experiment) +
+                  "' lists the existing ones");
 }
 
 std::optional<SourceCheckpoint> FindSource(ExperimentConfig& config,

@@ -29,9 +29,10 @@ fs::path Absolute(const fs::path& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
   if (error) {
-    throw Error(ErrorKind::kStore,
-                "the working directory is gone; change to one that exists, or "
-                "give an absolute --store");
+    throw Error(
+        ErrorKind::kStore,
+        "the working directory no longer exists; change to another one, "
+        "or give an absolute --store");
   }
   return absolute.lexically_normal();
 }
@@ -63,10 +64,10 @@ void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
 }
 
 [[noreturn]] void NoExperiment(const Store& store, std::int64_t id) {
-  throw Error(ErrorKind::kNotFound,
-              "no experiment " + std::to_string(id) + " in " +
-                  store.layout().root().string() +
-                  "; 'dtrain list -a' shows all there are");
+  throw Error(ErrorKind::kNotFound, "no experiment " + std::to_string(id) +
+                                        " in " +
+                                        store.layout().root().string() +
+                                        "; 'dtrain list -a' lists all");
 }
 
 // Who owns a store decides what is executed from it: one that is found must be
@@ -77,7 +78,7 @@ std::string WhyForeign(const fs::path& path) {
   if (::lstat(path.c_str(), &status) != 0) return "";
   const bool is_link = S_ISLNK(status.st_mode);
   if (!IsOwnUser(status.st_uid)) {
-    return path.string() + (is_link ? " is a link of" : " belongs to") +
+    return path.string() + (is_link ? " is a link owned by" : " belongs to") +
            " another user (uid " + std::to_string(status.st_uid) + ")";
   }
   if (is_link) {
@@ -86,7 +87,7 @@ std::string WhyForeign(const fs::path& path) {
     return error ? "" : WhyForeign(target);
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
-  return "others may write to " + path.string() + " (chmod go-w " +
+  return "other users can write to " + path.string() + " (chmod go-w " +
          QuotePathForShell(path.string()) + ")";
 }
 
@@ -99,8 +100,8 @@ void SayPassedOver(const fs::path& store, const std::string& why,
                    const GlobalOptions& globals) {
   static std::set<fs::path> said;
   if (!said.insert(store).second) return;
-  Say(globals, "warning: passed over " + store.string() + ": " + why +
-                   "; to use it all the same: --store " +
+  Say(globals, "warning: skipped " + store.string() + ": " + why +
+                   "; to use it anyway: --store " +
                    QuotePathForShell(store.string()));
 }
 
@@ -124,7 +125,7 @@ StoreLayout FindStore(const GlobalOptions& globals) {
       }
       if (directory == here) {
         throw Error(ErrorKind::kStore,
-                    why + "; to use it all the same: --store " + kStoreName);
+                    why + "; to use it anyway: --store " + kStoreName);
       }
       SayPassedOver(candidate, why, globals);
     }
@@ -147,10 +148,10 @@ Store OpenStoreForWriting(const StoreLayout& layout,
                           const GlobalOptions& globals) {
   const FileSystem system = FileSystemOf(layout.root());
   if (system.kind == FileSystem::Kind::kPerhaps && !globals.allow_network_fs) {
-    Say(globals, "warning: store " + layout.root().string() + " lies on " +
-                     system.name +
-                     "; if that leads to a network, let only this machine "
-                     "write to it (--allow-network-fs says that you know)");
+    Say(globals,
+        "warning: store " + layout.root().string() + " is on " + system.name +
+            "; if that is a network file system, let only this machine write "
+            "to it (--allow-network-fs silences this warning)");
   }
   return Store::OpenForWriting(layout, globals.allow_network_fs
                                            ? NetworkWrites::kAllowed
@@ -165,10 +166,10 @@ Target ParseTarget(const std::string& text) {
     target.trial = Positive(std::string_view(text).substr(dot + 1));
   }
   if (!experiment || (dot != std::string::npos && !target.trial)) {
-    throw Error(ErrorKind::kUsage,
-                "'" + text +
-                    "' is no id; experiments are numbers such as 3, their "
-                    "trials 3.7 ('dtrain list' shows them)");
+    throw Error(
+        ErrorKind::kUsage,
+        "'" + text +
+            "' is not a valid ID; expected an experiment (3) or trial (3.7)");
   }
   return target;
 }
@@ -176,10 +177,10 @@ Target ParseTarget(const std::string& text) {
 std::int64_t ParseExperimentId(const std::string& text) {
   const auto id = Positive(text);
   if (!id) {
-    throw Error(ErrorKind::kUsage,
-                "'" + text +
-                    "' is no experiment; they are numbers such as 3 ('dtrain "
-                    "list' shows them)");
+    throw Error(
+        ErrorKind::kUsage,
+        "'" + text +
+            "' is not a valid experiment ID; expected a number such as 3");
   }
   return *id;
 }
@@ -220,7 +221,7 @@ CheckpointRow FindCheckpoint(const Store& store, const std::string& prefix) {
               "checkpoint " + checkpoint.uuid +
                   " is deleted; 'dtrain checkpoints " +
                   std::to_string(checkpoint.trial.experiment) +
-                  "' shows those there are");
+                  "' lists the existing ones");
 }
 
 std::optional<CheckpointRow> BestSavedCheckpoint(
@@ -245,17 +246,17 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
   if (number == 0) {
     throw Error(ErrorKind::kNotFound,
                 "experiment " + std::to_string(experiment.id) +
-                    " has no finite validation of '" + experiment.metric +
-                    "'; name one of its checkpoints ('dtrain checkpoints " +
+                    " has no finite validation value of '" + experiment.metric +
+                    "'; give one of its checkpoints ('dtrain checkpoints " +
                     std::to_string(experiment.id) + "')");
   }
   const TrialRow trial = FindTrial(store, experiment, number);
   if (!trial.best) {
     throw Error(ErrorKind::kNotFound,
                 "trial " + ToString(trial.id) +
-                    " has no finite validation of '" + experiment.metric +
-                    "'; take its latest checkpoint with '" +
-                    ToString(trial.id) + " --latest'");
+                    " has no finite validation value of '" + experiment.metric +
+                    "'; use its latest checkpoint with '" + ToString(trial.id) +
+                    " --latest'");
   }
   if (!trial.best->checkpoint.empty()) {
     return FindCheckpoint(store, trial.best->checkpoint);
@@ -266,8 +267,8 @@ CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
                            BestSavedCheckpoint(store.Checkpoints(experiment.id),
                                                experiment, number),
                            CountedUnit(store, experiment.id)) +
-          "; name a checkpoint, or take the latest with '" +
-          ToString(trial.id) + " --latest'");
+          "; give a checkpoint, or use the latest with '" + ToString(trial.id) +
+          " --latest'");
 }
 
 std::string NoBestCheckpointText(const TrialRow& trial,
@@ -279,7 +280,7 @@ std::string NoBestCheckpointText(const TrialRow& trial,
                            FormatBest(trial.best, counted) +
                            ") has no checkpoint; ";
   if (!saved) return text + "no other validation has one either";
-  return text + "the best that has one is " + saved->uuid + " (" +
+  return text + "the best one with a checkpoint is " + saved->uuid + " (" +
          FormatBest(
              BestValidation{.value = *saved->metric, .batches = saved->batches},
              counted) +
@@ -292,14 +293,15 @@ TrialRow FindOnlyTrial(const Store& store, const Target& target) {
   auto trials = ListTrials(store, experiment);
   const std::string id = std::to_string(experiment.id);
   if (trials.empty()) {
-    throw Error(ErrorKind::kNotFound,
-                "experiment " + id +
-                    " has no trials yet; name another one, or a checkpoint");
+    throw Error(
+        ErrorKind::kNotFound,
+        "experiment " + id +
+            " has no trials yet; give another experiment, or a checkpoint");
   }
   if (trials.size() == 1) return std::move(trials.front());
   throw Error(ErrorKind::kUsage,
               "experiment " + id + " has " + std::to_string(trials.size()) +
-                  " trials; name one such as " + id + ".1 ('dtrain best " + id +
+                  " trials; give one such as " + id + ".1 ('dtrain best " + id +
                   "' shows the best)");
 }
 
@@ -312,7 +314,7 @@ CheckpointRow FindLatestCheckpoint(const Store& store, const Target& target) {
               "trial " + ToString(trial.id) +
                   " has no checkpoint; 'dtrain checkpoints " +
                   std::to_string(trial.id.experiment) +
-                  "' shows those there are");
+                  "' lists the existing ones");
 }
 
 std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived) {
@@ -336,7 +338,7 @@ TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
     throw Error(ErrorKind::kNotFound,
                 "experiment " + std::to_string(id.experiment) +
                     " has no trial " + ToString(id) + "; 'dtrain trials " +
-                    std::to_string(id.experiment) + "' shows those it has");
+                    std::to_string(id.experiment) + "' lists its trials");
   }
   DeriveState(experiment, *trial);
   return *std::move(trial);

@@ -93,7 +93,7 @@ int Judge(const JudgedExperiment& experiment, const GlobalOptions& globals,
   if (row.state == State::kInterrupted || row.state == State::kPaused) {
     SayError(globals,
              "experiment " + id + " is " + std::string(StateName(row.state)) +
-                 "; go on with: " + CommandFor(globals, "resume " + id));
+                 "; resume with: " + CommandFor(globals, "resume " + id));
   } else if (row.state == State::kError || row.state == State::kCanceled) {
     SayError(globals, "experiment " + id + " is " +
                           std::string(StateName(row.state)) +
@@ -117,8 +117,8 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
   if (!waiting.Run(timeout)) {
     const Error error(
         ErrorKind::kFailed,
-        "still not ended after " + FormatDuration(*timeout) +
-            "; wait longer, or look with: " + CommandFor(globals, "list"));
+        "not finished after " + FormatDuration(*timeout) +
+            "; wait longer, or check with: " + CommandFor(globals, "list"));
     SayError(globals, error.what());
     WriteCiRefusal(options.ci, "wait", {}, error);
     return kExitTimeout;

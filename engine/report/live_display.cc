@@ -170,7 +170,7 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
   const std::string label = search ? "  best    " : "  best  ";
   if (!status.best) {
     // There may be no validation set: then none will come.
-    return label + "none: no validation of " + frame.info.metric + " so far";
+    return label + "no validation of " + frame.info.metric + " so far";
   }
   std::string line =
       label + ToString(TrialId{frame.info.experiment, status.best_trial}) +

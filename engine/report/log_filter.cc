@@ -60,10 +60,9 @@ std::optional<Timestamp> ParseTime(const std::string& text) {
 
 LineRegex::LineRegex(const std::string& pattern) {
   if (pattern.size() > kMaxPattern) {
-    throw Error(ErrorKind::kUsage, "--grep: the expression has " +
-                                       std::to_string(pattern.size()) +
-                                       " bytes; give one of at most " +
-                                       std::to_string(kMaxPattern));
+    throw Error(ErrorKind::kUsage,
+                "--grep: the expression has " + std::to_string(pattern.size()) +
+                    " bytes; the maximum is " + std::to_string(kMaxPattern));
   }
   RE2::Options options;
   options.set_log_errors(false);
@@ -71,8 +70,8 @@ LineRegex::LineRegex(const std::string& pattern) {
   if (!compiled->ok()) {
     throw Error(ErrorKind::kUsage, "--grep: '" + pattern +
                                        "': " + compiled->error() +
-                                       "; give a regular expression as RE2 "
-                                       "has them (docs/cli/inspect.md)");
+                                       "; use RE2 syntax "
+                                       "(docs/cli/inspect.md)");
   }
   compiled_ = compiled;
 }

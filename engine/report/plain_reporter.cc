@@ -22,9 +22,9 @@ std::string StartText(const RunInfo& info, StartKind kind,
     case StartKind::kStarted:
       return " started";
     case StartKind::kResumed:
-      return " goes on" + from;
+      return " resumed" + from;
     case StartKind::kPromoted:
-      return " promoted, goes on" + from;
+      return " promoted, resumed" + from;
   }
   return "";
 }
@@ -34,19 +34,20 @@ std::string WhyEnded(const TrialRow& trial) {
   const bool all_done =
       trial.rung > 0 && trial.latest && trial.latest->batches == trial.batches;
   if (trial.state != State::kPaused || !all_done) return trial.reason;
-  const std::string why = "its slot is free for another trial";
+  const std::string why = "its slot is released";
   return trial.reason.empty() ? why : trial.reason + "; " + why;
 }
 
 }  // namespace
 
 std::string BeginLine(const RunInfo& info) {
-  const std::string what = info.resumed ? " goes on: " : ": ";
-  const std::string direction = info.smaller_is_better ? "least " : "greatest ";
-  return EscapeForTerminal(
-      "experiment " + std::to_string(info.experiment) + " '" + info.name + "'" +
-      what + info.searcher + " search for the " + direction + info.metric +
-      " on " + info.slots + ", seed " + std::to_string(info.seed));
+  const std::string what = info.resumed ? " resumed: " : ": ";
+  const std::string direction =
+      info.smaller_is_better ? "minimizing " : "maximizing ";
+  return EscapeForTerminal("experiment " + std::to_string(info.experiment) +
+                           " '" + info.name + "'" + what + info.searcher +
+                           " search " + direction + info.metric + " on " +
+                           info.slots + ", seed " + std::to_string(info.seed));
 }
 
 void PausedTrials::NoteEnd(const TrialRow& trial) {
@@ -102,14 +103,14 @@ std::string CheckpointFailedText(const RunInfo& info, TrialId trial,
   const std::string experiment = std::to_string(trial.experiment);
   return "trial " + ToString(trial) +
          (failed.waits
-              ? " waits at " + at + " with its training in memory: "
-              : ": no checkpoint at " + at + ", the last one stands: ") +
+              ? " is waiting at " + at + " with its state in memory: "
+              : ": no checkpoint at " + at + ", the previous one is kept: ") +
          failed.message +
-         (failed.waits
-              ? "; it goes on by itself once there is space, and `dtrain "
-                "pause " +
-                    experiment + "` gives up what has no checkpoint"
-              : "; it trains on");
+         (failed.waits ? "; it continues when there is space, and "
+                         "`dtrain pause " +
+                             experiment +
+                             "` gives up the training since its last checkpoint"
+                       : "; training continues");
 }
 
 std::string OutputLine(const RunInfo& info, TrialId trial,
@@ -136,8 +137,8 @@ std::vector<std::string> EndedLines(
   if (trial.state == State::kError) {
     line += " failed";
   } else if (trial.state == State::kRunning) {
-    line += " failed and starts again (restart " +
-            std::to_string(trial.restarts) + ")";
+    line +=
+        " failed and restarts (restart " + std::to_string(trial.restarts) + ")";
   } else {
     std::string state(StateName(trial.state));
     for (char& c : state) c = static_cast<char>(c | 0x20);
@@ -207,7 +208,7 @@ void PlainReporter::End(const RunResult&) {
   Say(Verbosity::kNormal, Tone::kPlain,
       std::to_string(stopped_) +
           (one ? " paused trial was" : " paused trials were") +
-          " not promoted to the end, and stopped");
+          " never promoted, and stopped");
 }
 
 void PlainReporter::OnOutput(TrialId trial, const LogRecord& record) {

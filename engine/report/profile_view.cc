@@ -70,7 +70,7 @@ json ProfileJson(const std::optional<ProfileReport>& profile) {
 
 Table ProfileTable(const ProfileReport& profile) {
   Table table({{.name = "phase"},
-               {.name = "ms_a_batch", .right = true},
+               {.name = "ms_per_batch", .right = true},
                {.name = "share", .right = true},
                {.name = "time", .right = true}});
   for (std::size_t i = 0; i < kPhases; ++i) {

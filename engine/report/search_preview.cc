@@ -20,7 +20,7 @@ constexpr std::size_t kBestShown = 5;
 
 // `planned`: false where a program decides how long it trains.
 std::string LengthText(std::int64_t length, Unit unit, bool planned) {
-  if (!planned) return "as the program decides";
+  if (!planned) return "decided by the program";
   return std::to_string(length) + " " + std::string(UnitName(unit));
 }
 
@@ -187,7 +187,7 @@ std::string ValuesText(const json& range) {
   };
   return bound("minval") + " to " + bound("maxval") +
          (range.at("type") == "int"     ? ", integers"
-          : range.at("log").get<bool>() ? ", evenly in the logarithm"
+          : range.at("log").get<bool>() ? ", log-uniform"
                                         : "");
 }
 
@@ -264,9 +264,9 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
   const bool planned = config.max_length > 0;
   out << EscapeForTerminal(
              config.name + " search of " + std::to_string(trials) +
-             (trials == 1 ? " trial" : " trials") + " for the " +
-             (config.smaller_is_better ? "least " : "greatest ") +
-             config.metric + ", " + (planned ? "up to " : "each as long ") +
+             (trials == 1 ? " trial" : " trials") +
+             (config.smaller_is_better ? " minimizing " : " maximizing ") +
+             config.metric + ", " + (planned ? "up to " : "length ") +
              LengthText(config.max_length, search.unit, planned) +
              (planned ? " each" : ""))
       << "\n\n";
@@ -285,11 +285,11 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
   }
   rows.PrintText(out, mode);
   if (planned) {
-    out << "in all "
+    out << "in total "
         << LengthText(search.plan.total_length, search.unit, planned);
     if (simulated) {
-      out << "; expected " << RangeText(search.expected->total_length)
-          << ", in " << search.expected->simulations
+      out << "; expected " << RangeText(search.expected->total_length) << " in "
+          << search.expected->simulations
           << " simulated searches with random metrics";
     }
     out << '\n';
@@ -316,8 +316,9 @@ void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
   for (const SimulatedTrial& trial : simulation.trials) {
     ++ends[EndName(trial.exit)];
   }
-  std::vector<std::string> parts = {std::to_string(simulation.trials.size()) +
-                                    " trials"};
+  const std::size_t trials = simulation.trials.size();
+  std::vector<std::string> parts = {std::to_string(trials) +
+                                    (trials == 1 ? " trial" : " trials")};
   for (const auto& [name, count] : ends) {
     parts.push_back(std::to_string(count) + " " + name);
   }

@@ -41,7 +41,7 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
   if (!result.best) {
     const bool done = result.state == State::kCompleted;
     return done ? EscapeForTerminal("no finite value of " + context.metric +
-                                    " was reported, so no trial is the best") +
+                                    " was reported; there is no best trial") +
                       "\n"
                 : "";
   }
@@ -58,11 +58,10 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
   }
   const std::string& checkpoint = result.best->checkpoint;
   return text + "  checkpoint       " +
-         (checkpoint.empty()
-              ? "none of this validation; " +
-                    EscapeForTerminal(context.command) + " best " +
-                    std::to_string(result.experiment) + " names what there is"
-              : EscapeForTerminal(checkpoint)) +
+         (checkpoint.empty() ? "none for this validation; see " +
+                                   EscapeForTerminal(context.command) +
+                                   " best " + std::to_string(result.experiment)
+                             : EscapeForTerminal(checkpoint)) +
          "\n";
 }
 
@@ -101,7 +100,7 @@ std::string ShortfallLine(const RunResult& result,
   if (result.state != State::kCompleted || reached || !stopped) return "";
   std::string line = "no trial was trained to " + context.max_length;
   if (result.best) {
-    line += "; train the best one on with: " + context.command + " continue " +
+    line += "; continue the best one with: " + context.command + " continue " +
             ToString(TrialId{result.experiment, result.best_trial});
   }
   return EscapeForTerminal(line) + "\n";
@@ -127,12 +126,12 @@ std::string SummaryText(const RunResult& result,
   text += TrialsLine(context) + EarlyLine(context) +
           BestLines(result, context) + ShortfallLine(result, context);
   if (result.unread && !result.unread->empty()) {
-    text += EscapeForTerminal("hyperparameters that no trial has read: " +
+    text += EscapeForTerminal("hyperparameters not read by any trial: " +
                               Join(*result.unread, ", ")) +
             "\n";
   }
-  return text + "look at it with: " + command + " trials " + id + "; " +
-         command + " metrics " + id + "; " + command + " logs " + id + "\n";
+  return text + "next: " + command + " trials " + id + " · " + command +
+         " metrics " + id + " · " + command + " logs " + id + "\n";
 }
 
 }  // namespace dtrain

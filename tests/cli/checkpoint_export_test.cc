@@ -119,7 +119,7 @@ TEST_F(CheckpointExportTest, TakesOneModelOfSeveral) {
   const CliResult other =
       Export({"cccc", "--to", "safetensors", "--model", "actor"});
   EXPECT_EQ(other.code, 3);
-  EXPECT_THAT(other.err, HasSubstr("begin with bn, conv, critic; leave"));
+  EXPECT_THAT(other.err, HasSubstr("begin with bn, conv, critic; omit"));
 }
 
 TEST_F(CheckpointExportTest, WritesTiedTensorsUnderEachName) {
@@ -136,7 +136,7 @@ TEST_F(CheckpointExportTest, ReplacesOnlyWhatItMay) {
   const CliResult refused =
       Export({"cccc", "--to", "state_dict", "--out", "a.pth"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--out: 'a.pth' is there already; name "));
+  EXPECT_THAT(refused.err, HasSubstr("--out: 'a.pth' already exists; choose "));
   EXPECT_EQ(TextOf("a.pth"), "mine");
 
   const CliResult forced =
@@ -196,15 +196,15 @@ TEST_F(CheckpointExportTest, RefusesWhatIsNotThere) {
 TEST_F(CheckpointExportTest, RefusesFormatsAndPlacesThatItCannotWrite) {
   const CliResult format = Export({"cccc", "--to", "statedict"});
   EXPECT_EQ(format.code, 2);
-  EXPECT_THAT(format.err, HasSubstr("--to: wants safetensors or state_dict, "
-                                    "not 'statedict'; did you mean "
-                                    "'state_dict'?\n"));
+  EXPECT_THAT(format.err,
+              HasSubstr("--to: expected safetensors or state_dict, got "
+                        "'statedict'; did you mean 'state_dict'?\n"));
   EXPECT_EQ(Export({"cccc"}).code, 2);
   const CliResult place =
       Export({"cccc", "--to", "state_dict", "--out", "no/a.pth"});
   EXPECT_EQ(place.code, 1);
   EXPECT_THAT(place.err, HasSubstr("--out: cannot write 'no/a.pth': No such"));
-  EXPECT_THAT(place.err, HasSubstr("; name a file in a directory"));
+  EXPECT_THAT(place.err, HasSubstr("; choose a file in a"));
 }
 
 TEST_F(CheckpointExportTest, RefusesACheckpointWithoutWeights) {

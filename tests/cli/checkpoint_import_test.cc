@@ -135,7 +135,7 @@ TEST_F(CheckpointImportTest, RefusesFlagsThatDoNotGoTogether) {
   const CliResult result =
       Import({Recorded("network"), "c.yaml", "--out", "x.safetensors"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("give one of them"));
+  EXPECT_THAT(result.err, HasSubstr("cannot be combined with CONFIG"));
 }
 
 #ifdef DTRAIN_HAS_TRIALS

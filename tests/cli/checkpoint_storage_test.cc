@@ -251,7 +251,8 @@ TEST_F(CheckpointStorageTest, RefusesAnotherUsersDirectoryOfTheStore) {
   EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err, HasSubstr("is not a directory of this user alone"));
   EXPECT_EQ(Run({"list", "-a", "--json"}).Json()["experiments"].size(), 1u);
-  EXPECT_THAT(Run({"doctor"}).out, HasSubstr("not a directory of yours alone"));
+  EXPECT_THAT(Run({"doctor"}).out,
+              HasSubstr("not a directory that only you can write to"));
 }
 
 TEST_F(CheckpointStorageTest, OldExperimentsStayInTheStore) {
@@ -280,8 +281,8 @@ TEST_F(CheckpointStorageTest, CollectsAndDeletesThere) {
   fs::create_directories(Root() / "77" / "1");
 
   const std::string found = Run({"doctor"}).out;
-  EXPECT_THAT(found, HasSubstr(unknown + ": is not in the record"));
-  EXPECT_THAT(found, HasSubstr("77: is of no experiment of the record"));
+  EXPECT_THAT(found, HasSubstr(unknown + ": is not recorded"));
+  EXPECT_THAT(found, HasSubstr("77: belongs to no recorded experiment"));
   EXPECT_THAT(Run({"gc", "--dry-run", "--json"}).out, HasSubstr(unknown));
   EXPECT_TRUE(fs::exists(trial / unknown));
   ASSERT_EQ(Run({"gc"}).code, 0);
@@ -302,7 +303,8 @@ TEST_F(CheckpointStorageTest, CollectsWhatADeletionLeftThere) {
   EXPECT_EQ(deleted.code, 0);
   EXPECT_THAT(deleted.err, HasSubstr("were not deleted"));
   fs::rename(dtrain_.directory() / "unmounted", Path());
-  EXPECT_THAT(Run({"doctor"}).out, HasSubstr("of no experiment of the record"));
+  EXPECT_THAT(Run({"doctor"}).out,
+              HasSubstr("belongs to no recorded experiment"));
   EXPECT_EQ(Run({"gc"}).code, 0);
   EXPECT_FALSE(fs::exists(root / "1"));
 }
@@ -326,14 +328,14 @@ TEST_F(CheckpointStorageTest, TakesWhatIsNotMountedForNoDamage) {
   fs::rename(Path(), dtrain_.directory() / "unmounted");
   const CliResult verified = Run({"checkpoint", "verify", "--json"});
   EXPECT_NE(verified.code, 0);
-  EXPECT_THAT(verified.out, HasSubstr("is not there; mount it"));
+  EXPECT_THAT(verified.out, HasSubstr("does not exist; mount or restore it"));
   EXPECT_EQ(Checkpoints()[0]["state"], "COMPLETED");
   EXPECT_THAT(Run({"doctor"}).out,
-              HasSubstr("is not there, with 1 checkpoint"));
+              HasSubstr("does not exist and should hold 1 checkpoint"));
   EXPECT_NE(Run({"continue", uuid}).code, 0);
   const CliResult deleted = Run({"checkpoint", "delete", uuid});
   EXPECT_EQ(deleted.code, 5);
-  EXPECT_THAT(deleted.err, HasSubstr("is not there; mount it"));
+  EXPECT_THAT(deleted.err, HasSubstr("does not exist; mount or restore it"));
   EXPECT_EQ(Checkpoints()[0]["state"], "COMPLETED");
   fs::rename(dtrain_.directory() / "unmounted", Path());
   EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
@@ -342,7 +344,7 @@ TEST_F(CheckpointStorageTest, TakesWhatIsNotMountedForNoDamage) {
 TEST_F(CheckpointStorageTest, BackupNamesIt) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const CliResult text = Run({"backup", "copy.db"});
-  EXPECT_THAT(text.err, HasSubstr(Root().string() + " as well"));
+  EXPECT_THAT(text.err, HasSubstr(", " + Root().string()));
   const json document = Run({"backup", "copy2.db", "--json"}).Json();
   EXPECT_EQ(document["checkpoint_storage"], json::array({Root().string()}));
 }

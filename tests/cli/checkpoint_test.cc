@@ -83,7 +83,8 @@ TEST_F(CheckpointTest, MarksWhatIsNot) {
 
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("'model.safetensors' does not match"));
-  EXPECT_THAT(result.err, HasSubstr("1 of 2 checkpoints are not good"));
+  EXPECT_THAT(result.err,
+              HasSubstr("1 of 2 checkpoints are damaged or unreadable"));
   EXPECT_EQ(StateOf(uuid), "CORRUPT");
   EXPECT_EQ(StateOf("bbbb"), "COMPLETED");
 }
@@ -112,7 +113,7 @@ TEST_F(CheckpointTest, KnowsAnotherCheckpointInItsPlace) {
   const CliResult result = dtrain_.Run({"checkpoint", "verify", "cccc"});
 
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("is not the one that was recorded"));
+  EXPECT_THAT(result.out, HasSubstr("does not match its recorded checksum"));
 }
 
 TEST_F(CheckpointTest, DeletesRowAndFiles) {
@@ -138,7 +139,7 @@ TEST_F(CheckpointTest, KeepsWhatATrialGoesOnFrom) {
       dtrain_.Run({"checkpoint", "delete", "dddd", "eeee"});
 
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("is the latest of trial 2.1"));
+  EXPECT_THAT(result.err, HasSubstr("is the latest checkpoint of trial 2.1"));
   EXPECT_TRUE(fs::exists(Path({2, 1}, latest)));
   EXPECT_EQ(StateOf("dddd"), "COMPLETED");
   EXPECT_EQ(dtrain_.Run({"checkpoint", "delete", "dddd"}).code, 0);
@@ -221,7 +222,7 @@ TEST_F(CheckpointTest, CollectsWhatWasBeingDeletedOfAnExperiment) {
   const json document = dtrain_.Run({"gc", "--json"}).Json();
 
   EXPECT_EQ(document["removed"].size(), trash.size());
-  EXPECT_EQ(document["removed"][0]["why"], "was being deleted");
+  EXPECT_EQ(document["removed"][0]["why"], "its deletion was interrupted");
   for (const fs::path& path : trash) EXPECT_FALSE(fs::exists(path)) << path;
 }
 

@@ -337,13 +337,14 @@ TEST_F(CommandFaultsTest, EndsWhereAnotherProgramCutsTheIndexOfTheLog) {
       "echo $?");
 
   EXPECT_EQ(waiting.out, "5\n");
-  EXPECT_THAT(waiting.err,
-              AllOf(StartsWith("dtrain: error: " + dtrain_.store().string() +
-                               "/dtrain.db-shm: was cut by another program"),
-                    HasSubstr("`dtrain resume`"), EndsWith("resume`\n")));
+  EXPECT_THAT(
+      waiting.err,
+      AllOf(StartsWith("dtrain: error: " + dtrain_.store().string() +
+                       "/dtrain.db-shm: was truncated by another program"),
+            HasSubstr("`dtrain resume`"), EndsWith("resume`\n")));
   EXPECT_TRUE(Within(Seconds(5), [&] { return Processes().empty(); }));
   EXPECT_THAT(Shell("cat store/experiments/1/runner.log").out,
-              HasSubstr("dtrain.db-shm: was cut"));
+              HasSubstr("dtrain.db-shm: was truncated"));
   EXPECT_EQ(State(), "INTERRUPTED");
   ExpectResumes();
 }

@@ -173,8 +173,8 @@ TEST_F(CommandLineTest, NoticesThatItsOutputIsLost) {
       dtrain_.Run({"version"}, {.stdout_file = "/dev/full"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err,
-            "dtrain: error: stdout: cannot write: No space left on device; "
-            "what was printed is incomplete\n");
+            "dtrain: error: stdout: cannot write: No space left on device; the "
+            "output is incomplete\n");
 }
 
 TEST_F(CommandLineTest, NoticesThatItHasNoOutput) {

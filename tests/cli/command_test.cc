@@ -157,7 +157,8 @@ TEST_F(CommandTest, CheckpointsAreForTheCommandToRead) {
         {"checkpoint", "export", uuid, "--to", "safetensors"}}) {
     const CliResult result = dtrain_.Run(use);
     EXPECT_NE(result.code, 0);
-    EXPECT_THAT(result.err, HasSubstr("which alone can read it")) << use[0];
+    EXPECT_THAT(result.err, HasSubstr("only that command can read it"))
+        << use[0];
   }
 }
 
@@ -279,7 +280,8 @@ TEST_F(PrintedLinesTest, OfAFloodAreShownUpToACap) {
   const auto shows = [&](const std::string& text) {
     return result.err.find(text) != std::string::npos;
   };
-  EXPECT_TRUE(shows("the trials have printed more: dtrain logs 1\n"));
+  EXPECT_TRUE(
+      shows("not all output is shown; the rest is in: dtrain logs 1\n"));
   EXPECT_TRUE(shows("\n1 flood\n"));
   EXPECT_FALSE(shows("\n200000 flood\n"));
   EXPECT_EQ(dtrain_.Run({"logs", "1", "--tail", "1"}).out,
@@ -427,7 +429,7 @@ TEST_F(OwnLengthTest, LastReportIsTheResultAndTheBestIsTheBest) {
   const json described = dtrain_.Run({"describe", "1", "--json"}).Json();
   EXPECT_EQ(described["search"]["total_length"], json());
   EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
-              HasSubstr("2 trials that each decide their length"));
+              HasSubstr("2 trials of program-defined length"));
 }
 
 TEST_F(OwnLengthTest, IsForSingleRandomAndGridOnly) {
@@ -456,14 +458,14 @@ TEST_F(OwnLengthTest, IsForSingleRandomAndGridOnly) {
 TEST_F(OwnLengthTest, PlansSayThatTheProgramDecides) {
   const std::string yaml = Yaml("name: grid");
   EXPECT_THAT(dtrain_.Run({"create", yaml, "--dry-run"}).out,
-              HasSubstr("up to 2 trials of the length that it decides"));
+              HasSubstr("up to 2 trials of program-defined length"));
   EXPECT_EQ(
       dtrain_.Run({"create", yaml, "--dry-run", "--json"}).Json()["max_length"],
       json());
   const CliResult preview = dtrain_.Run(
       {"preview-search", yaml, "--simulate", "hash", "--seed", "1"});
   EXPECT_EQ(preview.code, 0) << preview.err;
-  EXPECT_THAT(preview.out, HasSubstr("each as long as the program decides"));
+  EXPECT_THAT(preview.out, HasSubstr("length decided by the program"));
   EXPECT_THAT(preview.out, testing::Not(HasSubstr("0 batches")));
   const json plan = dtrain_.Run({"preview-search", yaml, "--json"}).Json();
   EXPECT_EQ(plan["plan"], json::parse(R"([{"trials": 2, "length": null}])"));

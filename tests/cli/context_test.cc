@@ -99,7 +99,7 @@ TEST_F(ContextTest, WarnsOfWellKnownSecrets) {
   Write("keys/id_ed25519", "-");
   const std::string warning =
       "dtrain: warning: context in: '.env', 'keys/id_ed25519' look like "
-      "secrets, and copies are stored with the experiment; name what its "
+      "secrets, and copies are stored with the experiment; list files that its "
       "trials do not need in in/.detignore or a .gitignore\n";
   EXPECT_THAT(dtrain_.Run({"create", "in/exp.yaml", "--dry-run"}).err,
               HasSubstr(warning));
@@ -136,7 +136,7 @@ TEST_F(ContextTest, RefusesOneThatIsTooLarge) {
 
 TEST_F(ContextTest, IsSaidInADryRun) {
   const CliResult result = dtrain_.Run({"create", "in/exp.yaml", "--dry-run"});
-  EXPECT_THAT(result.out, HasSubstr(", and store 2 files, "));
+  EXPECT_THAT(result.out, HasSubstr("; would store 2 files, "));
   fs::remove(context() / "model_def.cpp");
   EXPECT_EQ(DryRun(), nullptr);
 }
@@ -375,8 +375,8 @@ TEST_F(OwnTreeTest, SaysWhatManyTake) {
     GTEST_SKIP() << "the file system shares blocks";
   }
   EXPECT_THAT(result.err,
-              HasSubstr("each trial copies the context, 11.0 MB, until it has "
-                        "ended: 11.0 MB for 1 trial at once, up to 22.0 MB"));
+              HasSubstr("each trial copies the context, 11.0 MB, until it "
+                        "ends: 11.0 MB for 1 trial at once, up to 22.0 MB"));
 }
 
 TEST_F(OwnTreeTest, IsNotMadeWhereOthersMayWrite) {

@@ -45,14 +45,14 @@ TEST_F(ContinueTest, RefusesWhatIsNotThere) {
   ExpectRefused({"1.1"}, 3, "trial 1.1 has no checkpoint to begin from");
   ExpectRefused({"ffff"}, 3, "ffff");
   ExpectRefused({"1.x"}, 2, "'1.x' is no id");
-  ExpectRefused({"0a1b", "--best"}, 2, "--best: goes with a trial");
+  ExpectRefused({"0a1b", "--best"}, 2, "--best: requires a trial");
 }
 
 TEST_F(ContinueTest, RefusesADamagedCheckpoint) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
   std::ofstream(layout_.Checkpoint({1, 2}, uuid) / "model.safetensors") << "x";
   ExpectRefused({"cccc"}, 1, "'model.safetensors'");
-  ExpectRefused({"1.2"}, 3, "trying another one");
+  ExpectRefused({"1.2"}, 3, "trying an older one");
 }
 
 TEST_F(ContinueTest, RefusesADeletedCheckpoint) {
@@ -134,16 +134,16 @@ TEST_F(ContinueTest, RefusesTheBestWhereItHasNoCheckpoint) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 200, 'd');
   const std::string problem =
       "trial 1.2: its best validation (loss 0.25 at batch 100) has no "
-      "checkpoint; the best that has one is " +
+      "checkpoint; the best one with a checkpoint is " +
       uuid + " (0.5 at batch 200)";
   ExpectRefused({"1.2", "--best"}, 3, problem);
   ExpectRefused({"1", "--best"}, 3, problem + "; name a checkpoint");
-  ExpectRefused({"1"}, 2, "experiment 1 has 2 trials; name one such as 1.1");
+  ExpectRefused({"1"}, 2, "experiment 1 has 2 trials; give one such as 1.1");
   ExpectRefused({"1", "--latest"}, 2, "experiment 1 has 2 trials");
   ExpectRefused({"1.2", "--best", "--latest"}, 2, "--latest");
-  ExpectRefused({"dddd", "--latest"}, 2, "--latest: goes with a trial");
+  ExpectRefused({"dddd", "--latest"}, 2, "--latest: requires a trial");
   ExpectRefused({"7", "--best"}, 3, "no experiment 7");
-  ExpectRefused({"3", "--best"}, 3, "has no finite validation of 'loss'");
+  ExpectRefused({"3", "--best"}, 3, "has no finite validation value of 'loss'");
 
   const CliResult best = dtrain_.Run({"best", "1", "--json"});
   EXPECT_EQ(best.code, 0);

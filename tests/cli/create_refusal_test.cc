@@ -171,7 +171,7 @@ TEST_F(CreateRefusalTest, AScriptThatTrialsWouldNotHave) {
   for (const char* command : {"create", "validate"}) {
     const CliResult ignored = dtrain_.Run({command, "job/ignored.yaml"});
     EXPECT_EQ(ignored.code, 2);
-    EXPECT_THAT(ignored.err, HasSubstr("'train.sh' is left out"));
+    EXPECT_THAT(ignored.err, HasSubstr("'train.sh' is excluded"));
     const CliResult outside = dtrain_.Run({command, "job/outside.yaml"});
     EXPECT_EQ(outside.code, 2);
     EXPECT_THAT(outside.err, HasSubstr("'../other.sh' is outside job"));
@@ -223,9 +223,8 @@ TEST_F(CreateRefusalTest, RefusesBadOptionsBeforeAnythingIsThere) {
 TEST_F(CreateRefusalTest, AsksWhichSlotsANumberMeans) {
   dtrain_.Write("good.yaml", kGood);
   ExpectRefused({"good.yaml", "--slots", "4"},
-                "--slots: '4' may be a number of slots or a GPU; write gpu:4 "
-                "for so many GPUs, [4] for that GPU, or cpu:4 for so many CPU "
-                "slots");
+                "--slots: '4' is ambiguous; write gpu:4 for 4 GPUs, [4] for "
+                "GPU 4, or cpu:4 for 4 CPU slots");
 }
 
 TEST_F(CreateRefusalTest, HasNoResourcesForWhatIsNotThere) {

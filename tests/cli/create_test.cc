@@ -230,9 +230,9 @@ TEST_F(CreateTest, SaysHowASearchWent) {
               AllOf(HasSubstr("\n4 trials: "), HasSubstr(" completed, "),
                     HasSubstr(" stopped\nbest trial 1.")));
   EXPECT_THAT(result.err, AllOf(HasSubstr("1.4 started: "),
-                                HasSubstr("its slot is free for another trial"),
+                                HasSubstr("its slot is released"),
                                 HasSubstr("(best so far)"),
-                                HasSubstr(" not promoted to the end")));
+                                HasSubstr(" never promoted, and stopped")));
 }
 
 TEST_F(CreateTest, SaysNothingButFactsWhereItIsQuiet) {
@@ -292,7 +292,7 @@ TEST_F(CreateTest, PausesAtItsTimeLimit) {
   const CliResult result =
       Create(FaultYaml("step_ms: 10", 1'000'000), {"--timeout", "500ms"});
   EXPECT_EQ(result.code, 124) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("go on with: dtrain resume 1"));
+  EXPECT_THAT(result.err, HasSubstr("resume with: dtrain resume 1"));
   EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 75);
 }
 
@@ -335,7 +335,7 @@ TEST_F(CreateTest, RecordsWhereTheTimeOfATrialWent) {
     EXPECT_GT(profile.at("phases").at(phase).at("seconds"), 0) << phase;
   }
   EXPECT_THAT(dtrain_.Run({"describe", "1.1"}).out,
-              HasSubstr("where the time went, 20 batches"));
+              HasSubstr("time by phase, 20 batches"));
   EXPECT_TRUE(dtrain_.Run({"describe", "2.1", "--json"})
                   .Json()
                   .at("profile")
@@ -415,11 +415,11 @@ TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
   const CliResult here = shell("dtrain create run.yaml");
   EXPECT_EQ(here.code, 5);
   EXPECT_THAT(here.err,
-              AllOf(HasSubstr("others may write to "), HasSubstr("chmod go-w "),
-                    HasSubstr("--store .dtrain")));
+              AllOf(HasSubstr("other users can write to "),
+                    HasSubstr("chmod go-w "), HasSubstr("--store .dtrain")));
   const CliResult below = shell("cd a/b && dtrain create ../../run.yaml");
   EXPECT_EQ(below.code, 0) << below.err;
-  EXPECT_THAT(below.err, HasSubstr("warning: passed over "));
+  EXPECT_THAT(below.err, HasSubstr("warning: skipped "));
   EXPECT_TRUE(fs::exists(dtrain_.directory() / "a/b/.dtrain/dtrain.db"));
   EXPECT_EQ(fs::status(dtrain_.directory() / ".dtrain").permissions(), all);
   EXPECT_TRUE(fs::is_empty(dtrain_.directory() / ".dtrain"));
@@ -429,7 +429,7 @@ TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
       "../../../run.yaml");
   EXPECT_EQ(found.code, 0) << found.err;
   EXPECT_THAT(found.err,
-              HasSubstr("the experiment goes into the store " +
+              HasSubstr("the experiment is recorded in the store " +
                         dtrain_.directory().string() + "/a/b/.dtrain"));
   if (::geteuid() != 0) return;  // only root makes what is of another user
   ASSERT_EQ(shell("chmod 700 .dtrain && chown 65534 .dtrain").code, 0);
@@ -441,7 +441,7 @@ TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
       "mkdir -p l && cd l && ln -s ../a/b/.dtrain .dtrain && "
       "chown -h 65534 .dtrain && dtrain create ../run.yaml");
   EXPECT_EQ(link.code, 5);
-  EXPECT_THAT(link.err, HasSubstr("is a link of another user"));
+  EXPECT_THAT(link.err, HasSubstr("is a link owned by another user"));
   const CliResult database =
       shell("cd a/b && chmod 666 .dtrain/dtrain.db && dtrain list");
   EXPECT_EQ(database.code, 5);

@@ -169,8 +169,8 @@ TEST_F(DataTest, StopsOnCtrlCAndKeepsWhatCame) {
   EXPECT_EQ(result.code, 130) << result.err;
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err,
-              HasSubstr("resnet18: stopped; what came is kept, and the same "
-                        "command goes on with it\n"));
+              HasSubstr("resnet18: interrupted; the partial download is kept, "
+                        "run the same command again to resume\n"));
   EXPECT_EQ(
       fs::file_size(Cache() / ".resnet18.partial/resnet18-f37072fd.pth.part"),
       50'000);
@@ -218,7 +218,7 @@ TEST_F(DataTest, VerifiesNothingWhereNothingIs) {
   EXPECT_EQ(all.Json()["sets"], json::array());
   const CliResult named = dtrain_.Run({"data", "verify", "mnist"});
   EXPECT_EQ(named.code, 3);
-  EXPECT_THAT(named.err, HasSubstr("'dtrain data fetch mnist' gets it"));
+  EXPECT_THAT(named.err, HasSubstr("'dtrain data fetch mnist' downloads it"));
 }
 
 TEST_F(DataTest, SeesDamageOnlyByReading) {
@@ -231,15 +231,15 @@ TEST_F(DataTest, SeesDamageOnlyByReading) {
   EXPECT_THAT(row["problem"].get<std::string>(),
               HasSubstr("does not match its SHA-256"));
   EXPECT_THAT(result.err,
-              HasSubstr("1 of 1 sets are not whole; 'dtrain data fetch mnist' "
-                        "mends the first"));
+              HasSubstr("1 of 1 sets are damaged or incomplete; 'dtrain data "
+                        "fetch mnist' repairs the first"));
 }
 
 TEST_F(DataMirrorTest, FetchesVerifiesAndLeavesWhatIsThere) {
   const HttpServer mirror(Honest());
   const CliResult first = Fetch(mirror);
   EXPECT_EQ(first.code, 0);
-  EXPECT_EQ(first.out, "resnet50: fetched into " + directory_.string() +
+  EXPECT_EQ(first.out, "resnet50: downloaded to " + directory_.string() +
                            " (1 file, 4.0 kB)\n");
   EXPECT_EQ(first.err, "");
   EXPECT_EQ(Placed(), weights_);
@@ -248,8 +248,8 @@ TEST_F(DataMirrorTest, FetchesVerifiesAndLeavesWhatIsThere) {
 
   const CliResult second = Fetch(mirror);
   EXPECT_EQ(second.code, 0);
-  EXPECT_EQ(second.out, "resnet50: is there already, in " +
-                            directory_.string() + " (1 file, 4.0 kB)\n");
+  EXPECT_EQ(second.out, "resnet50: already present in " + directory_.string() +
+                            " (1 file, 4.0 kB)\n");
   EXPECT_EQ(mirror.Requests().size(), 1);
 
   const CliResult verified =
@@ -326,7 +326,7 @@ TEST_F(DataMirrorTest, MendsADamagedFile) {
   const CliResult mended = Fetch(mirror);
   EXPECT_EQ(mended.code, 0);
   EXPECT_THAT(mended.err, HasSubstr("fetching it again"));
-  EXPECT_THAT(mended.out, StartsWith("resnet50: fetched into "));
+  EXPECT_THAT(mended.out, StartsWith("resnet50: downloaded to "));
   EXPECT_EQ(Placed(), weights_);
 }
 
@@ -340,15 +340,15 @@ TEST_F(DataTest, FetchesVerifiesAndMendsMnist) {
                                           data};
   const CliResult first = dtrain_.Run(fetch);
   EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_EQ(first.out, "mnist: fetched into " + (Cache() / "mnist").string() +
+  EXPECT_EQ(first.out, "mnist: downloaded to " + (Cache() / "mnist").string() +
                            " (4 files, 11.6 MB)\n");
   EXPECT_EQ(first.err, "");
-  EXPECT_THAT(dtrain_.Run(fetch).out, StartsWith("mnist: is there already"));
+  EXPECT_THAT(dtrain_.Run(fetch).out, StartsWith("mnist: already present"));
   EXPECT_EQ(dtrain_.Run({"data", "verify", "mnist"}).code, 0);
   FakeMnist();
   const CliResult mended = dtrain_.Run(fetch);
   EXPECT_THAT(mended.err, HasSubstr("fetching it again"));
-  EXPECT_THAT(mended.out, StartsWith("mnist: fetched into "));
+  EXPECT_THAT(mended.out, StartsWith("mnist: downloaded to "));
   EXPECT_EQ(dtrain_.Run({"data", "verify"}).code, 0);
 }
 

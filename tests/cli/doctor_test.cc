@@ -113,8 +113,8 @@ TEST_F(DoctorTest, SaysHowToGoOnAfterARunnerThatDied) {
   });
   EXPECT_EQ(dtrain_.Run({"doctor"}).code, 1);
   EXPECT_EQ(Findings("experiments"),
-            json({"experiment 2 is INTERRUPTED, its runner died; go on with "
-                  "'dtrain resume 2'"}));
+            json({"experiment 2 is INTERRUPTED because its runner died; resume "
+                  "it with 'dtrain resume 2'"}));
 }
 
 TEST_F(DoctorTest, MissesDirectoriesAndFindsStrangeOnes) {
@@ -130,7 +130,8 @@ TEST_F(DoctorTest, FindsWhatWasBeingDeleted) {
   fs::create_directories(layout_.Sources(1).string() + ".trash");
   EXPECT_EQ(Findings("experiments"),
             json({layout_.Sources(1).string() +
-                  ".trash: was being deleted; 'dtrain gc' removes the rest"}));
+                  ".trash: its deletion was interrupted; 'dtrain gc' removes "
+                  "the rest"}));
 }
 
 TEST_F(DoctorTest, MissesFilesOfCheckpoints) {
@@ -138,13 +139,13 @@ TEST_F(DoctorTest, MissesFilesOfCheckpoints) {
       layout_.Checkpoint({1, 2}, "cccccccc-0000-4000-8000-000000000000");
   fs::resize_file(path / "model.safetensors", 10);
   EXPECT_THAT(Findings("checkpoints")[0],
-              HasSubstr("'model.safetensors' is missing or cut; 'dtrain "
-                        "checkpoint verify 1' marks it"));
+              HasSubstr("'model.safetensors' is missing or truncated; 'dtrain "
+                        "checkpoint verify 1' marks it as CORRUPT"));
   std::ofstream(path / "MANIFEST.json") << "{";
   EXPECT_THAT(Findings("checkpoints")[0],
-              HasSubstr("'MANIFEST.json' is not readable"));
+              HasSubstr("'MANIFEST.json' cannot be read"));
   fs::remove_all(path);
-  EXPECT_THAT(Findings("checkpoints")[0], HasSubstr("no such directory"));
+  EXPECT_THAT(Findings("checkpoints")[0], HasSubstr("does not exist"));
 }
 
 TEST_F(DoctorTest, ReplaysSearches) {
@@ -159,8 +160,9 @@ TEST_F(DoctorTest, SeesThatASearchWouldGoAnotherWay) {
                .event = ToJson(Event(Closed{1})),
                .operations = json::array({ToJson(Operation(Close{0}))})});
   EXPECT_EQ(dtrain_.Run({"doctor"}).code, 1);
-  EXPECT_THAT(Findings("search")[0],
-              HasSubstr("experiment 1: at event 8 other operations follow"));
+  EXPECT_THAT(
+      Findings("search")[0],
+      HasSubstr("experiment 1: at event 8 replays to other operations"));
 }
 
 TEST_F(DoctorTest, SeesEventsOfTrialsThatNoSearcherCreated) {
@@ -169,7 +171,7 @@ TEST_F(DoctorTest, SeesEventsOfTrialsThatNoSearcherCreated) {
                .event = ToJson(Event(Closed{7})),
                .operations = json::array()});
   EXPECT_THAT(Findings("search")[0],
-              HasSubstr("at event 8 there is a trial that was not created"));
+              HasSubstr("at event 8 names a trial that was not created"));
 }
 
 TEST_F(DoctorTest, SeesASnapshotOfAnotherSearch) {
@@ -178,11 +180,11 @@ TEST_F(DoctorTest, SeesASnapshotOfAnotherSearch) {
     writer.AddSearcherSnapshot(1, 7, {{"not", "it"}});
   });
   EXPECT_THAT(Findings("search")[0],
-              HasSubstr("at event 7 its snapshot is of another search"));
+              HasSubstr("at event 7 has the snapshot of another search"));
   Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
     writer.AddSearcherSnapshot(1, 9, json::object());
   });
-  EXPECT_THAT(Findings("search")[0], HasSubstr("event 8 is gone"));
+  EXPECT_THAT(Findings("search")[0], HasSubstr("event 8 is missing"));
 }
 
 TEST_F(DoctorTest, SaysWhichConfigurationItCannotRead) {

@@ -19,6 +19,7 @@
 
 #include "engine/base/text.h"
 #include "tests/support/cli_runner.h"
+#include "tests/support/sample_store.h"
 
 namespace dtrain {
 namespace {
@@ -135,6 +136,44 @@ TEST(GoldenHelpTest, ExamplesAreValidCommandLines) {
       EXPECT_THAT(result.err, Not(HasSubstr("unknown "))) << line;
     }
   }
+}
+
+// Returns what a command line prints in a directory with the sample store, and
+// its exit code; the directory's path is replaced by DIR.
+std::string Transcript(const std::string& command) {
+  const CliRunner dtrain;
+  FillSampleStore(dtrain.store());
+  AddAccuracySearch(dtrain.store());
+  dtrain.Write("config.yaml",
+               "name: digits\nentrypoint: builtin:FaultTrial\n"
+               "resources: {slots: cpu}\n"
+               "searcher: {name: single, metric: loss, max_length: 10}\n");
+  const CliResult result =
+      dtrain.RunProgram({"sh", "-c", "exec 2>&1; " + command});
+  std::string text = result.out;
+  const std::string directory = dtrain.directory().string();
+  for (std::size_t at = text.find(directory); at != text.npos;
+       at = text.find(directory, at)) {
+    text.replace(at, directory.size(), "DIR");
+  }
+  if (!text.empty() && !text.ends_with('\n')) text += '\n';
+  return text + "[exit " + std::to_string(result.code) + "]\n";
+}
+
+TEST(GoldenMessagesTest, EachCommandLinePrintsWhatTheFileSays) {
+  const fs::path file = GoldenDirectory() / "messages.txt";
+  std::string text;
+  std::size_t commands = 0;
+  std::istringstream lines(TextOfGolden(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) text += line + "\n";
+    if (!line.starts_with("$ ")) continue;
+    text +=
+        (text.empty() ? "" : "\n") + line + "\n" + Transcript(line.substr(2));
+    ++commands;
+  }
+  EXPECT_GT(commands, 50);
+  ExpectGolden(file, text);
 }
 
 }  // namespace

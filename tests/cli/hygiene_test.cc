@@ -160,7 +160,7 @@ TEST_F(HygieneTest, StoreThatOthersMayEnterIsRemarkedOn) {
   fs::permissions(dtrain_.store(), fs::perms::all);
   const CliResult result = Run({"doctor"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("mode 0777, so others may look into it"));
+  EXPECT_THAT(result.out, HasSubstr("mode 0777, so other users have access"));
 }
 
 // Neither in the store and its logs nor in the words that `ps` shows; what is

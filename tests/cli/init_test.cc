@@ -120,7 +120,7 @@ TEST_F(InitTest, WritesNothingOver) {
   const CliResult result = dtrain_.Run({"init", "."});
 
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("const.yaml: is there already"));
+  EXPECT_THAT(result.err, HasSubstr("const.yaml: already exists"));
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "model_def.cpp"));
 }
 
@@ -146,7 +146,7 @@ TEST_F(InitTest, RefusesWhatCannotBeADirectory) {
   dtrain_.Write("file", "");
   const CliResult file = dtrain_.Run({"init", "file"});
   EXPECT_EQ(file.code, 2);
-  EXPECT_THAT(file.err, HasSubstr("file: cannot be made a directory"));
+  EXPECT_THAT(file.err, HasSubstr("file: cannot create the directory"));
   EXPECT_EQ(dtrain_.Run({"init", "file/below"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"init"}).code, 2);
 }

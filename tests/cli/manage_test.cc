@@ -88,10 +88,11 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"label", "1", "--add", "\xff"}, "'\\xff' is no label"},
         Misuse{{"label", "1", "--add", "x", "--add", "y", "--remove", "y"},
                "'y' is given to both --add and --remove"},
-        Misuse{{"note", "1"}, "give the text, or --clear"},
-        Misuse{{"note", "1", "x", "--clear"}, "either a text or --clear"},
+        Misuse{{"note", "1"}, "give a text or --clear"},
+        Misuse{{"note", "1", "x", "--clear"},
+               "a text cannot be combined with --clear"},
         Misuse{{"note", "1", std::string(70'000, 'x')}, "at most 64 KiB"},
-        Misuse{{"delete", "1"}, "stdin is no terminal; give --yes"},
+        Misuse{{"delete", "1"}, "stdin is not a terminal; use --yes"},
         Misuse{{"pause", "1.1"}, "'1.1' is no experiment"},
         Misuse{{"kill", "1", "--timeout", "soon"}, "--timeout"},
         Misuse{{"checkpoint"}, "see 'dtrain checkpoint --help'"},
@@ -205,11 +206,12 @@ TEST_F(ManageTest, AsksOnATerminal) {
 
 TEST_F(ManageTest, SaysWhatABackupLeavesOut) {
   const std::string help = dtrain_.Run({"backup", "--help"}).out;
-  EXPECT_THAT(help, HasSubstr("does not contain the files"));
+  EXPECT_THAT(help, HasSubstr("checkpoints, logs, contexts"));
   const CliResult result = dtrain_.Run({"backup", "copy.db"});
-  EXPECT_THAT(result.err,
-              HasSubstr("checkpoints, logs and contexts are not in it: copy " +
-                        (dtrain_.store() / "experiments").string()));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("checkpoints, logs and contexts are not included: also copy " +
+                (dtrain_.store() / "experiments").string()));
 }
 
 TEST_F(ManageTest, BacksUpWithoutOverwriting) {

@@ -104,7 +104,7 @@ TEST_F(NetworkStoreTest, FuseIsWarnedOf) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(RunOn(kFuse, {"note", "1", "A"}).err,
-              HasSubstr("lies on FUSE; if that leads to a network"));
+              HasSubstr("is on FUSE; if that is a network"));
   EXPECT_THAT(RunOn(kFuse, {"--allow-network-fs", "note", "1", "A"}).err,
               Not(HasSubstr("FUSE")));
   EXPECT_EQ(RunOn(kFuse, {"list"}).err, "");

@@ -140,7 +140,7 @@ TEST_F(NodesRefusalTest, StrangersHearNothingAndAreWorthOneLine) {
 
 TEST_F(NodesRefusalTest, ACommand) {
   ExpectRefused(Create({}, "entrypoint: ['true']\n"), 2,
-                "WORLD_SIZE=2: a command is one process");
+                "WORLD_SIZE=2: a command runs as one process");
 }
 
 TEST_F(NodesRefusalTest, TheBackground) {

@@ -227,9 +227,9 @@ TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
   const CliResult first = dtrain_.Run(
       {"create", "mine/const.yaml", "--set", "entrypoint=model_def:MyTrail"});
   EXPECT_EQ(first.code, 2);
-  EXPECT_THAT(first.err, HasSubstr("mine/model_def.cpp has no trial 'MyTrail'; "
-                                   "did you mean 'MyTrial'?; its "
-                                   "DTRAIN_TRIALS has MyTrial"));
+  EXPECT_THAT(first.err,
+              HasSubstr("mine/model_def.cpp has no trial 'MyTrail'; did you "
+                        "mean 'MyTrial'?; its DTRAIN_TRIALS lists MyTrial"));
   EXPECT_FALSE(HasStore());
 
   // The second start does not compile.
@@ -264,8 +264,9 @@ TEST_F(OwnModelTest, ASearchOverWhatItDoesNotReadFails) {
             ContainsRegex("experiment 1 is ERROR: trial 1\\.[12] was validated "
                           "and has not read learning_rate, which is searched"),
             HasSubstr("--allow-unread")));
-  EXPECT_THAT(failed.out, HasSubstr("hyperparameters that no trial has read: "
-                                    "learning_rate\n"));
+  EXPECT_THAT(
+      failed.out,
+      HasSubstr("hyperparameters not read by any trial: learning_rate\n"));
 
   std::vector<std::string> allowed = search;
   allowed.insert(allowed.end(), {"--allow-unread", "--json"});

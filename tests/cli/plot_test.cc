@@ -48,7 +48,7 @@ TEST_F(PlotTest, WritesAnSvgFile) {
 TEST_F(PlotTest, SaysWhichMetricsThereAre) {
   const CliResult result = dtrain_.Run({"plot", "1", "--metric", "beauty"});
   EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.err, HasSubstr("no values of 'beauty'; it has "));
+  EXPECT_THAT(result.err, HasSubstr("no metric 'beauty'; it has "));
 }
 
 TEST_F(PlotTest, RefusesAFileThatIsNoSvg) {

@@ -123,13 +123,13 @@ TEST_F(PredictImagesTest, RefusesWhatIsNotThere) {
   const std::string uuid = TrainDigits();
   const CliResult missing = dtrain_.Run({"predict", uuid, "none.jpg"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_THAT(missing.err,
-              HasSubstr("none.jpg: there is no such image or directory"));
+  EXPECT_THAT(missing.err, HasSubstr("none.jpg: no such image or directory"));
 
   fs::create_directory(dtrain_.directory() / "empty");
   const CliResult empty = dtrain_.Run({"predict", uuid, "empty"});
   EXPECT_EQ(empty.code, 2);
-  EXPECT_THAT(empty.err, HasSubstr("empty: has no .jpg, .jpeg or .png file"));
+  EXPECT_THAT(empty.err,
+              HasSubstr("empty: contains no .jpg, .jpeg or .png file"));
 }
 
 TEST_F(PredictImagesTest, SaysThatATrialTakesNone) {

@@ -65,9 +65,8 @@ TEST_F(PreviewSearchTest, ListsRangesAsValues) {
   EXPECT_THAT(result.out,
               AllOf(ContainsRegex("\na.b +1 to 3, integers\n"),
                     ContainsRegex("\nc +x, 2\n"),
-                    ContainsRegex("\nd +0.01 to 1, evenly in the logarithm\n"),
-                    ContainsRegex("\nlr +0.0001 to 0.1, evenly in the "
-                                  "logarithm\n"),
+                    ContainsRegex("\nd +0.01 to 1, log-uniform\n"),
+                    ContainsRegex("\nlr +0.0001 to 0.1, log-uniform\n"),
                     Not(HasSubstr("\ne "))));
 }
 
@@ -120,7 +119,7 @@ TEST_F(PreviewSearchTest, ShowsThePlanAndCreatesNothing) {
   const CliResult result = Preview({"--set", "searcher.max_trials=1"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out,
-              HasSubstr("search of 1 trial for the least loss, up to 900 "
+              HasSubstr("search of 1 trial minimizing loss, up to 900 "
                         "epochs each\n"));
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
@@ -136,7 +135,7 @@ TEST_F(PreviewSearchTest, RepeatsASimulationOfTheSameSeed) {
 
 TEST_F(PreviewSearchTest, SaysTheSeedThatItDrew) {
   const CliResult result = Preview({"--simulate", "hash", "--json"});
-  EXPECT_THAT(result.err, testing::StartsWith("dtrain: drew the seed "));
+  EXPECT_THAT(result.err, testing::StartsWith("dtrain: random seed "));
   const CliResult text =
       Preview({"--simulate", "hash", "--order", "sequential"});
   EXPECT_THAT(text.out, HasSubstr("simulated with hash, sequential, seed "));
@@ -165,10 +164,12 @@ TEST_F(PreviewSearchTest, WarnsOfFailuresThatNeverCome) {
       Preview({"--simulate", "constant", "--seed", "1", "--fail",
                "99:0:errored", "--fail", "0:50:errored"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("warning: --fail: the search made no trial "
-                                    "99 (from 0); its last one is 9\n"));
   EXPECT_THAT(result.err,
-              HasSubstr("warning: --fail: trial 0 (from 0) was closed"));
+              HasSubstr("warning: --fail: the search created no trial 99 "
+                        "(counted from 0); its last trial is 9\n"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("warning: --fail: trial 0 (counted from 0) was closed"));
 }
 
 TEST_F(PreviewSearchTest, LetsPassWhatOnlyMattersToARun) {
@@ -212,21 +213,21 @@ INSTANTIATE_TEST_SUITE_P(
     Options, BadPreviewOptionTest,
     testing::Values(
         BadOption{{"--simulate", "los"},
-                  "--simulate: there is no metric 'los'; there are constant, "
+                  "--simulate: unknown metric 'los'; available: constant, "
                   "trial_index, neg_trial_index, hash, hash_step"},
         BadOption{{"--simulate", "hash", "--order", "random"},
-                  "--order: there is no order 'random'; there are round_robin, "
+                  "--order: unknown order 'random'; available: round_robin, "
                   "sequential"},
         BadOption{{"--order", "sequential"}, "--order requires --simulate"},
         BadOption{{"--seed", "3"}, "--seed requires --simulate"},
         BadOption{{"--fail", "1:1:errored"}, "--fail requires --simulate"},
         BadOption{{"--simulate", "hash", "--seed", "-1"},
-                  "--seed: wants a whole number from 0 to 2147483647"},
+                  "--seed: expected an integer from 0 to 2147483647"},
         BadOption{{"--simulate", "hash", "--seed", "2147483648"},
-                  "--seed: wants a whole number from 0 to 2147483647"},
+                  "--seed: expected an integer from 0 to 2147483647"},
         BadOption{{"--simulate", "hash", "--fail", "3"}, "such as 3:1:errored"},
         BadOption{{"--simulate", "hash", "--fail", "-1:0:errored"},
-                  "such as 3:1:errored, not '-1:0:errored'"},
+                  "such as 3:1:errored, got '-1:0:errored'"},
         BadOption{{"--simulate", "hash", "--fail", "1:0:user_stop"},
                   "TRIAL:AFTER:errored or TRIAL:AFTER:invalid_hp"}));
 

@@ -220,10 +220,10 @@ TEST_F(ProgressTest, SaysThatNoTrialWasTrainedToTheEnd) {
   EXPECT_EQ(created.code, 0) << created.err;
   EXPECT_THAT(created.err,
               HasSubstr("searcher.max_trials: warning: no trial is expected"));
-  EXPECT_THAT(created.out, testing::ContainsRegex(
-                               "no trial was trained to 16 batches; train "
-                               "the best one on with: dtrain continue "
-                               "1\\.[123]\n"));
+  EXPECT_THAT(
+      created.out,
+      testing::ContainsRegex("no trial was trained to 16 batches; continue the "
+                             "best one with: dtrain continue 1\\.[123]\n"));
 }
 
 }  // namespace

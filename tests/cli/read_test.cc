@@ -77,8 +77,8 @@ TEST_F(ReadTest, DescribesATrialAndWhereItsTimeWent) {
   const CliResult text = dtrain_.Run({"describe", "1.2"});
   EXPECT_EQ(text.code, 0);
   EXPECT_THAT(text.out, HasSubstr("  best          loss 0.25 at batch 100\n"));
-  EXPECT_THAT(text.out, HasSubstr("where the time went, 200 batches\n"));
-  EXPECT_THAT(text.out, HasSubstr("backward         8.000   40.0%"));
+  EXPECT_THAT(text.out, HasSubstr("time by phase, 200 batches\n"));
+  EXPECT_THAT(text.out, HasSubstr("backward           8.000   40.0%"));
   EXPECT_THAT(text.out, HasSubstr("  faults/batch  2.5\n"));
 }
 
@@ -299,7 +299,7 @@ TEST_F(ReadTest, RefusesBadLogOptions) {
   const CliResult longer =
       dtrain_.Run({"logs", "9", "-f", "--grep", std::string(1001, 'x')});
   EXPECT_EQ(longer.code, 2);
-  EXPECT_THAT(longer.err, HasSubstr("1001 bytes; give one of at most 1000"));
+  EXPECT_THAT(longer.err, HasSubstr("1001 bytes; the maximum is 1000"));
   EXPECT_EQ(dtrain_.Run({"logs", "1", "--level", "loud"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"logs", "1", "--since", "then"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"logs", "1", "-f", "--json"}).code, 2);
@@ -321,9 +321,10 @@ TEST_F(ReadTest, SaysThatItIsOutOfMemory) {
                           "--grep", "x", "--tail", "1000000"});
 
   EXPECT_EQ(result.code, 6);
-  EXPECT_EQ(result.err,
-            "dtrain: error: out of memory; free some, or ask for less at once; "
-            "an experiment that was running goes on by `dtrain resume`\n");
+  EXPECT_EQ(
+      result.err,
+      "dtrain: error: out of memory; free some memory or reduce the request; "
+      "resume an experiment that was running with `dtrain resume`\n");
 }
 
 TEST_F(ReadTest, RefusesADamagedStore) {

@@ -84,10 +84,9 @@ TEST_F(ReaderLoadTest, DoctorNamesWhatKeepsTheLogLong) {
   fs::resize_file(dtrain_.store() / "dtrain.db-wal", 200 << 20);
   const CliResult result = Run({"doctor"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(
-      result.out,
-      HasSubstr("write-ahead log of 209.7 MB: a reader that does not end "
-                "keeps it from shrinking; 'fuser "));
+  EXPECT_THAT(result.out,
+              HasSubstr("write-ahead log of 209.7 MB: a long-running reader "
+                        "keeps it from shrinking; 'fuser "));
 }
 
 }  // namespace

@@ -48,8 +48,9 @@ TEST_F(RehearsalTest, TrainsValidatesRestoresAndKeepsNothing) {
   EXPECT_GE(json["validations"], 3);
   EXPECT_GT(json["checkpoint_bytes"], 1000);
   EXPECT_THAT(json["unread_hyperparameters"], ElementsAre("gamma", "momentum"));
-  EXPECT_THAT(result.err, HasSubstr("the trial never read the hyperparameters "
-                                    "gamma, momentum"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("the trial did not read the hyperparameters gamma, momentum"));
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 

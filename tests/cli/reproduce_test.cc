@@ -39,11 +39,11 @@ class ReproduceTest : public testing::Test {
 TEST_F(ReproduceTest, RefusesWhatCannotBeReproduced) {
   ExpectRefused({"9.1"}, 3, "no experiment 9");
   ExpectRefused({"1.7"}, 3, "has no trial 1.7");
-  ExpectRefused({"1"}, 2, "'1' is an experiment; name one of its trials");
+  ExpectRefused({"1"}, 2, "'1' is an experiment; give one of its trials");
   ExpectRefused({"1.1", "--tolerance", "much"}, 2, "--tolerance: 'much'");
   ExpectRefused({"1.1", "--tolerance", "-1"}, 2, "--tolerance: '-1'");
   ExpectRefused({"1.1", "--against", "1.7"}, 3, "has no trial 1.7");
-  ExpectRefused({"1.1"}, 2, "has trained nothing");
+  ExpectRefused({"1.1"}, 2, "has not trained");
 }
 
 TEST_F(ReproduceTest, RefusesATrialThatHasNotEnded) {
@@ -52,7 +52,7 @@ TEST_F(ReproduceTest, RefusesATrialThatHasNotEnded) {
     writer.AddTrial({.id = {2, 1}, .request_id = "r"});
     writer.SetTrialState({2, 1}, State::kRunning, Timestamp(1));
   });
-  ExpectRefused({"2.1"}, 2, "trial 2.1 is RUNNING; reproduce it when");
+  ExpectRefused({"2.1"}, 2, "trial 2.1 is RUNNING; reproduce it after");
 }
 
 TEST_F(ReproduceTest, FindsATrialEqualToItself) {

@@ -1,4 +1,4 @@
-// pause, cancel and kill: what happens where nobody runs the experiment, and
+// pause, cancel and kill: what happens without a runner, and
 // what is recorded for one who does. The lock is held by the test itself.
 
 #include <thread>
@@ -42,7 +42,7 @@ TEST_P(StoreNameTest, IsQuotedInTheCommandsThatArePrinted) {
       (dtrain_.directory() / GetParam() / "experiments/2").string();
   const std::string store = "--store=" + GetParam();
   EXPECT_EQ(Described(dtrain_.Run({store, "wait", "2"}).err,
-                      "go on with: ", " resume"),
+                      "resume with: ", " resume"),
             wanted);
   EXPECT_EQ(Described(dtrain_.Run({store, "pause", "2"}).err,
                       "or end it with `", " cancel"),
@@ -53,7 +53,7 @@ TEST_P(StoreNameTest, IsQuotedInTheCommandsThatArePrinted) {
   std::filesystem::create_directories(dtrain_.directory() / GetParam() /
                                       "experiments/1/sources.trash");
   EXPECT_EQ(Described(dtrain_.Run({store, "doctor"}).out,
-                      "sources.trash: was being deleted; `", " gc"),
+                      "sources.trash: its deletion was interrupted; `", " gc"),
             wanted);
   EXPECT_FALSE(std::filesystem::exists(dtrain_.directory() / "canary"));
 }
@@ -107,8 +107,7 @@ TEST_F(RequestTest, SaysWhatIsOver) {
   const CliResult result = dtrain_.Run({"cancel", "1", "--json"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err,
-            "dtrain: error: experiment 1 is COMPLETED, nobody runs it; there "
-            "is nothing to cancel\n");
+            "dtrain: error: experiment 1 is COMPLETED; nothing to cancel\n");
   EXPECT_EQ(result.Json()["experiments"][0]["state"], "COMPLETED");
 }
 
@@ -116,10 +115,10 @@ TEST_F(RequestTest, PausesNothingThatDoesNotRun) {
   const CliResult result = dtrain_.Run({"pause", "2"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
-              HasSubstr("experiment 2 is INTERRUPTED, nobody runs it; go on "
-                        "with 'dtrain resume 2'"));
+              HasSubstr("experiment 2 is INTERRUPTED and has no runner; resume "
+                        "it with 'dtrain resume 2'"));
   EXPECT_THAT(dtrain_.Run({"kill", "2.2"}).err,
-              HasSubstr("trial 2.2 is INTERRUPTED, nobody runs it"));
+              HasSubstr("trial 2.2 is INTERRUPTED and has no runner"));
   EXPECT_EQ(dtrain_.Run({"kill", "2.3"}).code, 3);
 }
 
@@ -129,7 +128,7 @@ TEST_F(RequestTest, PausedIsPaused) {
   });
   const CliResult result = dtrain_.Run({"pause", "2"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("experiment 2 is PAUSED already"));
+  EXPECT_THAT(result.err, HasSubstr("experiment 2 is already PAUSED"));
   EXPECT_EQ(dtrain_.Run({"kill", "2"}).code, 1);
 }
 
@@ -202,7 +201,7 @@ TEST_F(RequestTest, GivesUpInTime) {
   const RunnerLock lock = Run();
   const CliResult result = dtrain_.Run({"cancel", "2", "--timeout", "200ms"});
   EXPECT_EQ(result.code, 124);
-  EXPECT_THAT(result.err, HasSubstr("but asked for"));
+  EXPECT_THAT(result.err, HasSubstr("the request remains"));
   EXPECT_EQ(OpenRequests().size(), 1);
 }
 

@@ -41,7 +41,7 @@ class ResumeTest : public testing::Test {
 TEST_F(ResumeTest, PausesAtCtrlCAndSaysHowToGoOn) {
   const CliResult result = CreateAndSignal(SIGINT);
   EXPECT_EQ(result.code, 130) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("go on with: dtrain resume 1\n"));
+  EXPECT_THAT(result.err, HasSubstr("resume with: dtrain resume 1\n"));
   const json row = dtrain_.Run({"list", "--json"}).Json()["experiments"][0];
   EXPECT_EQ(row["state"], "PAUSED");
   ExpectGoesOnToTheSameEnd();
@@ -79,7 +79,7 @@ TEST_F(ResumeTest, SaysThatACompletedExperimentIsOver) {
   ASSERT_EQ(dtrain_.Run({"create", "fault.yaml"}).code, 0);
   const CliResult result = dtrain_.Run({"activate", "1", "--json"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.err, HasSubstr("COMPLETED already"));
+  EXPECT_THAT(result.err, HasSubstr("already COMPLETED"));
   EXPECT_EQ(result.Json()["best"]["trial"], "1.1");
 }
 

@@ -193,9 +193,9 @@ TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
                   {"checkpoint", nullptr},
                   {"trial", "4.2"}}));
   EXPECT_THAT(dtrain_.Run({"describe", "4"}).out,
-              HasSubstr("random, greatest accuracy\n"));
+              HasSubstr("random, maximizing accuracy\n"));
   EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
-              HasSubstr("random, least loss\n"));
+              HasSubstr("random, minimizing loss\n"));
 }
 
 TEST_F(TableCommandsTest, NamesTheLargestOfThoseThatWereSaved) {

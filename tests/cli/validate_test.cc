@@ -127,7 +127,7 @@ TEST_F(ValidateTest, TakesTheConfigurationOfTheTutorial) {
 
 TEST_F(ValidateTest, RefusesAScriptThatIsNotInTheContext) {
   dtrain_.Write("f.yaml", kScript);
-  ExpectBothRefuse({"f.yaml"}, "there is no script 'train.sh'");
+  ExpectBothRefuse({"f.yaml"}, "no script 'train.sh'");
   ExpectBothRefuse({"f.yaml", "--set", "entrypoint=[./train]"},
                    "there is no such file");
 

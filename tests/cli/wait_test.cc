@@ -120,7 +120,7 @@ TEST_F(WaitTest, GivesUpAfterItsTime) {
       RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
   const CliResult result = dtrain_.Run({"wait", "2", "--timeout", "250ms"});
   EXPECT_EQ(result.code, 124);
-  EXPECT_THAT(result.err, HasSubstr("still not ended after"));
+  EXPECT_THAT(result.err, HasSubstr("not finished after"));
 }
 
 // A runner that has just recorded its experiment has not locked it yet.
@@ -139,7 +139,7 @@ TEST_F(WaitTest, DoesNotResumeWhatRunsElsewhere) {
 
 TEST_F(WaitTest, ResumesNothingThatIsFinal) {
   const CliResult completed = dtrain_.Run({"resume", "1"});
-  EXPECT_THAT(completed.err, HasSubstr("COMPLETED already"));
+  EXPECT_THAT(completed.err, HasSubstr("already COMPLETED"));
   EXPECT_EQ(dtrain_.Run({"resume", "3"}).code, 1);
 }
 

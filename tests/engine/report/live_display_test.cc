@@ -75,7 +75,7 @@ TEST_F(LiveDisplayTest, PrintsAResumedTrialButNoPromotion) {
   display_->OnTrialStarted({.id = {1, 1}}, /*from_batches=*/9);
   EXPECT_EQ(Taken(), "");
   display_->OnTrialStarted({.id = {1, 2}}, /*from_batches=*/9);
-  EXPECT_EQ(Taken(), "1.2 goes on from batch 9\n");
+  EXPECT_EQ(Taken(), "1.2 resumed from batch 9\n");
 }
 
 TEST_F(LiveDisplayTest, SaysThatATrialWaitsOnlyWhereNoSlotIsFree) {
@@ -170,8 +170,7 @@ TEST_F(LiveFrameTest, ShowsExperimentTrialsAndBest) {
 
 // A trial without a validation set will never have one.
 TEST_F(LiveFrameTest, DoesNotPromiseAValidation) {
-  EXPECT_EQ(Lines(120).back(),
-            "  best  none: no validation of accuracy so far");
+  EXPECT_EQ(Lines(120).back(), "  best  no validation of accuracy so far");
 }
 
 TEST_F(LiveFrameTest, FitsEveryLineToTheTerminal) {

@@ -82,8 +82,8 @@ TEST(LogFilterTest, RefusesWhatIsNoExpression) {
 TEST(LogFilterTest, RefusesWhatIsTooLong) {
   EXPECT_EQ(Refusal(std::string(1000, 'a')), "");
   EXPECT_EQ(Refusal(std::string(1001, 'a')),
-            "--grep: the expression has 1001 bytes; give one of at most 1000");
-  EXPECT_THAT(Refusal("((a{100}){100}){100}"), HasSubstr("; give a regular"));
+            "--grep: the expression has 1001 bytes; the maximum is 1000");
+  EXPECT_THAT(Refusal("((a{100}){100}){100}"), HasSubstr("; use RE2 syntax"));
 }
 
 TEST(LogFilterTest, TakesTimesAndDurations) {

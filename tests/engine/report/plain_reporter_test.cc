@@ -68,11 +68,10 @@ TEST_F(SearchReporterTest, TellsAPromotionFromAnotherStart) {
   reporter_.OnTrialEnded(paused, {});
   reporter_.OnTrialStarted({.id = {1, 1}, .hparams = {{"lr", 0.1}}}, 9);
   reporter_.OnTrialStarted({.id = {1, 2}, .hparams = {{"lr", 0.2}}}, 9);
-  EXPECT_EQ(
-      out_.str(),
-      "1.1 paused at batch 9, loss 0.5: its slot is free for another trial\n"
-      "1.1 promoted, goes on from batch 9: lr=0.1\n"
-      "1.2 goes on from batch 9: lr=0.2\n");
+  EXPECT_EQ(out_.str(),
+            "1.1 paused at batch 9, loss 0.5: its slot is released\n"
+            "1.1 promoted, resumed from batch 9: lr=0.1\n"
+            "1.2 resumed from batch 9: lr=0.2\n");
 }
 
 TEST_F(SearchReporterTest, TellsAtTheEndOfThePausedTrialsThatWereStopped) {
@@ -81,8 +80,7 @@ TEST_F(SearchReporterTest, TellsAtTheEndOfThePausedTrialsThatWereStopped) {
   reporter_.OnTrialEnded({.id = {1, 1}, .state = State::kStopped}, {});
   EXPECT_EQ(out_.str(), "");
   reporter_.End({});
-  EXPECT_EQ(out_.str(),
-            "1 paused trial was not promoted to the end, and stopped\n");
+  EXPECT_EQ(out_.str(), "1 paused trial was never promoted, and stopped\n");
 }
 
 TEST(EventTextTest, SaysHowATrialBegins) {
@@ -90,9 +88,9 @@ TEST(EventTextTest, SaysHowATrialBegins) {
   EXPECT_EQ(StartedLine({}, trial, StartKind::kStarted, 0),
             "3.1 started: lr=0.1");
   EXPECT_EQ(StartedLine({}, trial, StartKind::kResumed, 6000),
-            "3.1 goes on from batch 6000: lr=0.1");
+            "3.1 resumed from batch 6000: lr=0.1");
   EXPECT_EQ(StartedLine({}, trial, StartKind::kPromoted, 300),
-            "3.1 promoted, goes on from batch 300: lr=0.1");
+            "3.1 promoted, resumed from batch 300: lr=0.1");
 }
 
 TEST(EventTextTest, NamesSearchedHyperparametersBriefly) {
@@ -161,7 +159,7 @@ TEST(EventTextTest, CountsRestarts) {
                        .reason = "signal 9",
                        .restarts = 2};
   EXPECT_EQ(EndedLines({}, trial, {}).at(0),
-            "3.1 failed and starts again (restart 2): signal 9");
+            "3.1 failed and restarts (restart 2): signal 9");
 }
 
 TEST(EventTextTest, SaysNothingOfTheLogOfATrialThatSucceeded) {

@@ -74,17 +74,17 @@ TEST(ProfileViewTest, GpuIsShownWhereThereIsOne) {
 
 TEST(ProfileViewTest, TableHasAllPhasesAndTheirSum) {
   EXPECT_EQ(TextOf(kProfile),
-            "PHASE       MS A BATCH   SHARE  TIME\n"
-            "data             1.000    5.0%  1.0s\n"
-            "forward          4.000   20.0%  4.0s\n"
-            "backward         7.000   35.0%  7.0s\n"
-            "exchange         1.000    5.0%  1.0s\n"
-            "optimizer        2.000   10.0%  2.0s\n"
-            "report           0.500    2.5%  0.5s\n"
-            "validation       3.000   15.0%  3.0s\n"
-            "checkpoint       1.000    5.0%  1.0s\n"
-            "other            0.500    2.5%  0.5s\n"
-            "all             20.000  100.0%   20s\n");
+            "PHASE       MS PER BATCH   SHARE  TIME\n"
+            "data               1.000    5.0%  1.0s\n"
+            "forward            4.000   20.0%  4.0s\n"
+            "backward           7.000   35.0%  7.0s\n"
+            "exchange           1.000    5.0%  1.0s\n"
+            "optimizer          2.000   10.0%  2.0s\n"
+            "report             0.500    2.5%  0.5s\n"
+            "validation         3.000   15.0%  3.0s\n"
+            "checkpoint         1.000    5.0%  1.0s\n"
+            "other              0.500    2.5%  0.5s\n"
+            "all               20.000  100.0%   20s\n");
 }
 
 }  // namespace

@@ -57,12 +57,12 @@ TEST_F(SearchPreviewTest, ShowsThePlanWithItsUnit) {
                   {}, out);
 
   EXPECT_EQ(out.str(),
-            "async_halving search of 10 trials for the least loss, up to 900 "
+            "async_halving search of 10 trials minimizing loss, up to 900 "
             "records each\n\n"
             "TRIALS       LENGTH\n"
             "     7  300 records\n"
             "     3  900 records\n"
-            "in all 4800 records\n\n"
+            "in total 4800 records\n\n"
             "BRACKET  TRIALS  AT ONCE  RUNGS\n"
             "      1      10        4  300, 900\n");
 }

@@ -27,15 +27,14 @@ TEST_F(SummaryTest, TellsTheBestTrialAndHowToLookAtIt) {
             "best trial 3.2: accuracy 0.9873 at batch 2814\n"
             "  hyperparameters  lr=0.01\n"
             "  checkpoint       0a1b\n"
-            "look at it with: dtrain trials 3; dtrain metrics 3; dtrain logs "
-            "3\n");
+            "next: dtrain trials 3 · dtrain metrics 3 · dtrain logs 3\n");
 }
 
 TEST_F(SummaryTest, TellsThatTheBestHasNoCheckpoint) {
   result_.best->checkpoint.clear();
   EXPECT_NE(SummaryText(result_, context_)
-                .find("  checkpoint       none of this validation; dtrain best "
-                      "3 names what there is\n"),
+                .find("  checkpoint       none for this validation; see dtrain "
+                      "best 3\n"),
             std::string::npos);
 }
 
@@ -61,10 +60,9 @@ TEST_F(SummaryTest, CountsKilledTrialsApart) {
 TEST_F(SummaryTest, SaysThatNoTrialWasTrainedToTheEnd) {
   context_.trials = {{State::kStopped, 6}};
   context_.max_length = "9 epochs";
-  EXPECT_THAT(
-      SummaryText(result_, context_),
-      testing::HasSubstr("\nno trial was trained to 9 epochs; train "
-                         "the best one on with: dtrain continue 3.2\n"));
+  EXPECT_THAT(SummaryText(result_, context_),
+              testing::HasSubstr("\nno trial was trained to 9 epochs; continue "
+                                 "the best one with: dtrain continue 3.2\n"));
 }
 
 TEST_F(SummaryTest, TellsThatItsTimeLimitPausedIt) {
@@ -81,8 +79,8 @@ TEST_F(SummaryTest, TellsThatItPaused) {
   context_.command = "dtrain --store s";
   EXPECT_EQ(SummaryText(result_, context_),
             "experiment 3 paused after 1m32s\n"
-            "look at it with: dtrain --store s trials 3; dtrain --store s "
-            "metrics 3; dtrain --store s logs 3\n");
+            "next: dtrain --store s trials 3 · dtrain --store s metrics 3 · "
+            "dtrain --store s logs 3\n");
 }
 
 TEST_F(SummaryTest, TellsWhyItFailed) {
