@@ -11,7 +11,7 @@
 #include "cli/output.h"
 #include "cli/store_access.h"
 #include "cli/trial_order.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"

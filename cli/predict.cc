@@ -18,7 +18,7 @@
 #include "cli/exit_code.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"

@@ -28,7 +28,7 @@
 #include "cli/source_checkpoint.h"
 #include "cli/store_access.h"
 #include "engine/base/error.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/length.h"
 #include "engine/base/text.h"
 #include "engine/report/json_view.h"

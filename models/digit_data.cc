@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/rng.h"
 #include "engine/base/text.h"
 #include "engine/data/idx_reader.h"
 #include "engine/data/seeds.h"
@@ -125,7 +126,7 @@ std::string StrokesKey(std::uint32_t seed) {
   std::array<std::uint8_t, labels.size() * kDigitPixels> images{};
   DrawDigits(seed, /*first=*/0, /*threads=*/1, images, labels);
   std::uint64_t key = 0;
-  for (const std::uint8_t pixel : images) key = SpreadBits(key ^ pixel);
+  for (const std::uint8_t pixel : images) key = SplitMix64(key ^ pixel);
   return "strokes-1-" + std::to_string(seed) + "-" + std::to_string(key);
 }
 

@@ -1,10 +1,12 @@
 #include "engine/base/rng.h"
 
 #include <array>
-#include <cstdio>
+#include <cstddef>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
+
+#include "engine/base/uuid.h"
 
 namespace dtrain {
 
@@ -33,23 +35,14 @@ std::uint64_t Rng::Below(std::uint64_t n) {
 }
 
 std::string Rng::Uuid() {
-  std::array<unsigned char, 16> bytes{};
+  std::array<std::byte, 16> bytes{};
   for (std::size_t i = 0; i < bytes.size(); i += 4) {
     const std::uint32_t word = engine_();
     for (std::size_t j = 0; j < 4; ++j) {
-      bytes[i + j] = static_cast<unsigned char>(word >> (8 * j));
+      bytes[i + j] = static_cast<std::byte>(word >> (8 * j));
     }
   }
-  bytes[6] = (bytes[6] & 0x0F) | 0x40;  // version 4
-  bytes[8] = (bytes[8] & 0x3F) | 0x80;  // RFC 4122 variant
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    static constexpr char kDigits[] = "0123456789abcdef";
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 0xF];
-  }
-  return text;
+  return UuidOf(bytes);
 }
 
 std::string Rng::Save() const {

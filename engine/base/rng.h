@@ -6,6 +6,15 @@
 
 namespace dtrain {
 
+/// One step of splitmix64 (Steele, Lea and Flood, 2014): a mixing function that
+/// maps neighbouring values to unrelated ones.
+constexpr std::uint64_t SplitMix64(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
+  return value ^ (value >> 31);
+}
+
 /// The random stream of an experiment: MT19937 with the conversions of
 /// numpy.random.RandomState, so that the same seed gives the same search as
 /// Determined and the numbers can be checked with numpy. The standard's
@@ -21,7 +30,7 @@ class Rng {
   /// Uniform in {0, …, n−1} by mask and reject; draws nothing if n is 1.
   /// REQUIRES: n ≥ 1.
   std::uint64_t Below(std::uint64_t n);
-  /// A version 4 UUID from 16 random bytes (four draws, little-endian).
+  /// A UUID of 16 random bytes (four draws, little-endian).
   std::string Uuid();
 
   /// The engine's state as text, and back (throws std::invalid_argument).

@@ -29,7 +29,7 @@
 #include <stdio.h>
 
 #include "engine/base/error.h"
-#include "engine/base/json_depth.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/os/sha256.h"
 #include "engine/os/system_error.h"

@@ -8,8 +8,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/base/uuid.h"
 #include "engine/command/command_trial.h"
-#include "engine/os/uuid.h"
 #include "engine/train/log_line.h"
 
 namespace dtrain {

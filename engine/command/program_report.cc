@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/wire/message.h"
 

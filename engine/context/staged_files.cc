@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/uuid.h"
 #include "engine/context/context_copy.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
-#include "engine/os/uuid.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "engine/base/spread_bits.h"
+#include "engine/base/rng.h"
 #include "engine/data/seeds.h"
 #include "engine/image/channel_scale.h"
 
@@ -34,14 +34,14 @@ DTRAIN_HOST_DEVICE constexpr Placement PlacementOf(
     const Augmentation& augmentation, std::uint64_t sample_seed) {
   // Of 32 bits, so that the bias of the remainder is of no account.
   const auto places = static_cast<std::uint64_t>(2 * augmentation.padding + 1);
-  const std::uint64_t bits = SpreadBits(sample_seed);
+  const std::uint64_t bits = SplitMix64(sample_seed);
   const auto place = [&](std::uint64_t word) {
     return static_cast<std::int64_t>((word * places) >> 32) -
            augmentation.padding;
   };
   return {.down = place(bits >> 32),
           .right = place(bits & 0xFFFFFFFF),
-          .mirrored = augmentation.flip && (SpreadBits(bits) & 1) != 0};
+          .mirrored = augmentation.flip && (SplitMix64(bits) & 1) != 0};
 }
 
 }  // namespace dtrain

@@ -2,20 +2,20 @@
 
 #include <cstdint>
 
-#include "engine/base/spread_bits.h"
+#include "engine/base/rng.h"
 
 namespace dtrain {
 
 /// The seed of whatever is random in one pass over a set, on every rank.
 constexpr std::uint64_t PassSeed(std::uint32_t seed, std::int64_t pass) {
-  return SpreadBits(SpreadBits(std::uint64_t{seed} << 32) ^
+  return SplitMix64(SplitMix64(std::uint64_t{seed} << 32) ^
                     static_cast<std::uint64_t>(pass));
 }
 
 /// The seed of one sample in that pass, whatever rank and batch it falls to.
 constexpr std::uint64_t SampleSeed(std::uint64_t pass_seed,
                                    std::int64_t sample) {
-  return SpreadBits(pass_seed + static_cast<std::uint64_t>(sample));
+  return SplitMix64(pass_seed + static_cast<std::uint64_t>(sample));
 }
 
 }  // namespace dtrain

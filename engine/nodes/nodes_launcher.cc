@@ -5,8 +5,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/base/uuid.h"
 #include "engine/os/socket.h"
-#include "engine/os/uuid.h"
 
 namespace dtrain {
 namespace {

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 
 #include "engine/base/error.h"
-#include "engine/base/spread_bits.h"
+#include "engine/base/rng.h"
+#include "engine/base/uuid.h"
 #include "engine/os/unique_fd.h"
-#include "engine/os/uuid.h"
 
 namespace dtrain {
 namespace fs = std::filesystem;
@@ -200,7 +200,7 @@ void FileSetKey::AddText(std::string_view text) {
 }
 
 void FileSetKey::Mix(std::uint64_t value) {
-  value_ = SpreadBits(value_ ^ value);
+  value_ = SplitMix64(value_ ^ value);
 }
 
 }  // namespace dtrain

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/report/json_view.h"
 

@@ -1,6 +1,6 @@
 #include "engine/report/json_view.h"
 
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 
 namespace dtrain {

@@ -1,6 +1,6 @@
 #include "engine/report/profile_view.h"
 
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 

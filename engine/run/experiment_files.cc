@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/uuid.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/context/working_tree.h"
-#include "engine/os/uuid.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 

@@ -6,7 +6,7 @@
 #include <SQLiteCpp/Statement.h>
 
 #include "engine/base/error.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 #include "engine/store/database.h"
 #include "engine/store/statements.h"

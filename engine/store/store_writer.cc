@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/store/statements.h"
 #include "engine/store/store.h"
 

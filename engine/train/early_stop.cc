@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 
 namespace dtrain {

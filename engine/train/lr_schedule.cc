@@ -5,7 +5,7 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 
 namespace dtrain {
 

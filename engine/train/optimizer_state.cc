@@ -6,7 +6,7 @@
 #include <torch/optim.h>
 
 #include "engine/base/error.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 #include "engine/train/flat_optimizers.h"
 #include "engine/train/tensor_file.h"
 

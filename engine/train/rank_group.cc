@@ -10,8 +10,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/uuid.h"
 #include "engine/data/cuda_half.h"
-#include "engine/os/uuid.h"
 #include "engine/train/cpu_backend.h"
 #include "engine/train/nccl_backend.h"
 #include "engine/train/trained_objects.h"

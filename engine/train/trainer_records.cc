@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/os/uuid.h"
+#include "engine/base/uuid.h"
 #include "engine/train/autocast.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/log_line.h"

@@ -1,8 +1,7 @@
 #include "engine/train/training_state.h"
 
 #include "engine/base/error.h"
-#include "engine/base/json_depth.h"
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 
 namespace dtrain {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/base/json_depth.h"
+#include "engine/base/json.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
@@ -94,7 +94,7 @@ class TreeBuilder {
   JsonValue root_;
   // The objects and lists around the current value. They stay where they are: a
   // container gets no new item before the last one is closed.
-  std::array<JsonValue*, kMostJsonLevels> open_;
+  std::array<JsonValue*, kMaxJsonLevels> open_;
   std::size_t depth_ = 0;
   std::string error_;
 };

@@ -61,7 +61,7 @@ struct JsonValue::Member {
 
 /// Parses one JSON object, in time and memory linear in the text. Throws
 /// Error(kFailed), its text without a prefix: not JSON, not an object, nested
-/// deeper than `kMostJsonLevels`.
+/// deeper than `kMaxJsonLevels`.
 JsonValue ParseJsonObject(std::string_view text);
 
 /// A position in a document, for error messages. `strict`: a field that the

@@ -9,7 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/os/uuid.h"
+#include "engine/base/uuid.h"
 #include "engine/wire/json_codec.h"
 
 namespace dtrain {

@@ -18,7 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/os/uuid.h"
+#include "engine/base/uuid.h"
 #include "tests/support/sync_count.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,8 +1,6 @@
-#include "engine/os/uuid.h"
+#include "engine/base/uuid.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 
 #include <sys/random.h>
 
@@ -11,20 +9,25 @@
 
 namespace dtrain {
 
-std::string RandomUuid() {
-  std::array<std::byte, 16> bytes{};
-  // So few bytes come whole or not at all.
-  if (::getrandom(bytes.data(), bytes.size(), 0) !=
-      static_cast<ssize_t>(bytes.size())) {
-    throw Error(ErrorKind::kFailed, "the system gives no random numbers");
-  }
-  bytes[6] = (bytes[6] & std::byte{0x0f}) | std::byte{0x40};
-  bytes[8] = (bytes[8] & std::byte{0x3f}) | std::byte{0x80};
-  std::string text = ToHex(bytes);
+std::string UuidOf(std::array<std::byte, 16> random) {
+  random[6] = (random[6] & std::byte{0x0f}) | std::byte{0x40};
+  random[8] = (random[8] & std::byte{0x3f}) | std::byte{0x80};
+  std::string text = ToHex(random);
   for (const std::size_t position : {20, 16, 12, 8}) {
     text.insert(position, 1, '-');
   }
   return text;
+}
+
+std::string RandomUuid() {
+  std::array<std::byte, 16> bytes{};
+  // getrandom returns up to 256 bytes whole or not at all.
+  if (::getrandom(bytes.data(), bytes.size(), 0) !=
+      static_cast<ssize_t>(bytes.size())) {
+    throw Error(ErrorKind::kFailed,
+                "cannot get random numbers from the kernel");
+  }
+  return UuidOf(bytes);
 }
 
 bool IsUuid(std::string_view text) {

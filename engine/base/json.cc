@@ -1,5 +1,6 @@
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -21,6 +22,14 @@ double NumberFromJson(const nlohmann::json& json) {
   if (json == "-Infinity") return -std::numeric_limits<double>::infinity();
   throw Error(ErrorKind::kFailed,
               "expected a number, 'NaN', 'Infinity' or '-Infinity'");
+}
+
+bool NestsDeeperThan(const nlohmann::json& json, int levels) {
+  if (!json.is_structured()) return false;
+  if (levels == 0) return true;
+  return std::any_of(json.begin(), json.end(), [&](const auto& item) {
+    return NestsDeeperThan(item, levels - 1);
+  });
 }
 
 }  // namespace dtrain

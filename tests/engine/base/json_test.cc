@@ -1,7 +1,8 @@
-#include "engine/base/json_number.h"
+#include "engine/base/json.h"
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -31,6 +32,30 @@ TEST(JsonNumberTest, OtherValuesAreRefused) {
   EXPECT_THROW(NumberFromJson("1"), Error);
   EXPECT_THROW(NumberFromJson(nullptr), Error);
   EXPECT_THROW(NumberFromJson(true), Error);
+}
+
+using nlohmann::json;
+
+TEST(JsonDepthTest, ScalarsDoNotNest) {
+  EXPECT_FALSE(NestsDeeperThan(json("text"), 0));
+  EXPECT_FALSE(NestsDeeperThan(json(nullptr), 0));
+}
+
+TEST(JsonDepthTest, CountsListsAndMaps) {
+  const json two = json::parse(R"([1, {"a": 2}])");
+  EXPECT_TRUE(NestsDeeperThan(two, 1));
+  EXPECT_FALSE(NestsDeeperThan(two, 2));
+}
+
+TEST(JsonDepthTest, EmptyOnesCountToo) {
+  EXPECT_TRUE(NestsDeeperThan(json::array(), 0));
+  EXPECT_FALSE(NestsDeeperThan(json::array(), 1));
+}
+
+TEST(JsonDepthTest, ManyMoreLevelsThanAStackHolds) {
+  const std::string open(500'000, '[');
+  const std::string close(500'000, ']');
+  EXPECT_TRUE(NestsDeeperThan(json::parse(open + close)));
 }
 
 }  // namespace
