@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/context/ignore_rules.h"
+#include "engine/os/files.h"
 #include "engine/store/layout.h"
 
 namespace dtrain {
@@ -213,11 +212,9 @@ void Walk::AddRules(const fs::path& directory, const char* name,
   // As with git, a link is not followed.
   if (::lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   if (status.st_size > kLargestIgnoreFile) Fail(prefix + name, EFBIG);
-  std::ifstream in(file, std::ios::binary);
-  if (!in) Fail(prefix + name, errno);
-  std::ostringstream text;
-  text << in.rdbuf();
-  rules_.Add(text.str(), prefix);
+  const auto text = ReadFile(file);
+  if (!text) Fail(prefix + name, errno);
+  rules_.Add(*text, prefix);
 }
 
 void Walk::LeaveOut(const std::string& path, const std::string& why) {

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <fstream>
 #include <span>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -153,17 +152,15 @@ ContextList ListStoredContext(const StoreLayout& layout,
                               std::int64_t experiment,
                               const std::string& hash) {
   const fs::path file = layout.ContextListFile(experiment);
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  if (Sha256Of(std::as_bytes(std::span(text.view()))) != hash) {
+  const std::string text = ReadFile(file).value_or("");
+  if (Sha256Of(std::as_bytes(std::span(text))) != hash) {
     throw Error(ErrorKind::kDamaged,
                 file.string() +
                     ": is missing, or not as it was stored; restore it from a "
                     "backup");
   }
   ContextList list{.directory = layout.Context(experiment)};
-  for (StoredFile& stored :
-       ContextManifest::Parse(text.str(), file.string()).files) {
+  for (StoredFile& stored : ContextManifest::Parse(text, file.string()).files) {
     list.bytes += stored.bytes;
     list.files.push_back({.path = stored.path,
                           .source = list.directory / stored.path,

@@ -5,12 +5,10 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -36,13 +34,11 @@ constexpr std::size_t kTreePiece = 1 << 16;
 
 ContextManifest ReadList(const fs::path& master) {
   const fs::path file = ListFileOf(master);
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
+  const auto text = ReadFile(file);
   try {
-    if (in) return ContextManifest::Parse(text.view(), file.string());
+    if (text) return ContextManifest::Parse(*text, file.string());
   } catch (const Error& error) {
-    // kDamaged would be taken for the trial's checkpoint.
+    // kDamaged would be read as damage to the trial's checkpoint.
     throw Error(ErrorKind::kFailed, error.what());
   }
   throw Error(ErrorKind::kFailed,

@@ -1,21 +1,20 @@
 #include "engine/os/process.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
 #include <system_error>
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/os/unique_fd.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 namespace {
@@ -27,15 +26,7 @@ std::string ProcFile(std::int64_t pid, const char* name) {
 }
 
 std::string ReadAll(const std::string& path) {
-  std::string text;
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return text;
-  std::array<char, 4096> chunk;
-  ssize_t count = 0;
-  while ((count = ::read(file.get(), chunk.data(), chunk.size())) > 0) {
-    text.append(chunk.data(), static_cast<std::size_t>(count));
-  }
-  return text;
+  return ReadFile(path).value_or("");
 }
 
 // The name of the program, in parentheses, may have any character in it; the
@@ -107,9 +98,8 @@ bool WasStartedWith(std::int64_t pid, std::string_view assignment) {
 }
 
 std::string BootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
+  std::string id = ReadAll("/proc/sys/kernel/random/boot_id");
+  id.erase(std::min(id.find('\n'), id.size()));
   return id;
 }
 

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -58,10 +57,7 @@ fs::path Below(const fs::path& prefix, const std::string& path) {
   return path.empty() ? fs::path() : prefix / path;
 }
 
-std::string Text(const fs::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+std::string Text(const fs::path& file) { return ReadFile(file).value_or(""); }
 
 ModelBuild FromJson(const json& object, const fs::path& prefix) {
   ModelBuild build{.compiler = object.at("compiler").get<std::string>(),
@@ -87,9 +83,9 @@ ModelBuild FromJson(const json& object, const fs::path& prefix) {
 
 ModelBuild ReadModelBuild(const fs::path& prefix) {
   const fs::path file = prefix / "lib" / "dtrain" / "model_build.json";
-  std::ifstream in(file);
+  const auto text = ReadFile(file);
   try {
-    if (in) return FromJson(json::parse(in), prefix);
+    if (text) return FromJson(json::parse(*text), prefix);
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kFailed, file.string() +
                                         ": is damaged: " + error.what() +
@@ -146,13 +142,8 @@ std::string Key(const ModelSources& sources, const ModelBuild& build,
   return Sha256Of(std::as_bytes(std::span(text))).substr(0, 40);
 }
 
-std::string ReadBytes(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 std::string Sha256OfFile(const fs::path& path) {
-  const std::string bytes = ReadBytes(path);
+  const std::string bytes = ReadFile(path).value_or("");
   return Sha256Of(std::as_bytes(std::span(bytes)));
 }
 
@@ -225,8 +216,9 @@ std::optional<ModelLibrary> Cached(const fs::path& directory) {
   for (const fs::path& path : {directory, library.file, directory / kTrials}) {
     if (!IsPrivate(path)) return std::nullopt;
   }
-  const json made = json::parse(ReadBytes(directory / kTrials), nullptr,
-                                /*allow_exceptions=*/false);
+  const json made =
+      json::parse(ReadFile(directory / kTrials).value_or(""), nullptr,
+                  /*allow_exceptions=*/false);
   try {
     if (!made.is_object()) return std::nullopt;  // of an earlier version
     if (made.at("sha256") != Sha256OfFile(library.file)) return std::nullopt;
@@ -453,8 +445,7 @@ std::vector<fs::path> ParseDependencies(const std::string& rule) {
 fs::path FirstOutside(const fs::path& rule_file,
                       const std::set<fs::path>& real_paths,
                       const fs::path& allowed) {
-  std::ifstream in(rule_file, std::ios::binary);
-  const std::string rule(std::istreambuf_iterator<char>(in), {});
+  const std::string rule = ReadFile(rule_file).value_or("");
   std::error_code ignored;
   for (const fs::path& file : ParseDependencies(rule)) {
     const fs::path real = fs::weakly_canonical(file, ignored);
@@ -475,14 +466,6 @@ pid_t Start(const ProgramRun& run) {
             0600)
       .Duplicate(STDOUT_FILENO, STDERR_FILENO)
       .RunFromPath(run.argv);
-}
-
-std::string ReadOutput(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(kMaxOutput, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
 }
 
 }  // namespace
@@ -509,7 +492,7 @@ std::vector<ProgramResult> RunPrograms(const std::vector<ProgramRun>& runs,
   }
   while (awaited < runs.size()) await_next();
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    ends[i].output = ReadOutput(runs[i].output);
+    ends[i].output = ReadFile(runs[i].output, kMaxOutput).value_or("");
   }
   return ends;
 }

@@ -4,12 +4,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/context/context_list.h"
+#include "engine/os/files.h"
 #include "engine/os/sha256.h"
 
 namespace dtrain {
@@ -45,11 +45,9 @@ void Add(std::string_view text, Sha256& hash) {
 }
 
 std::string Contents(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in)
-    RefuseSource(file, std::string("cannot read: ") + std::strerror(errno));
-  return text;
+  auto text = ReadFile(file);
+  if (text) return *std::move(text);
+  RefuseSource(file, std::string("cannot read: ") + std::strerror(errno));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -17,6 +16,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/files.h"
 #include "engine/os/process.h"
 #include "engine/os/system_error.h"
 
@@ -47,11 +47,10 @@ RunnerIdentity ReadIdentity(int file) {
 bool IsAlive(const RunnerIdentity& holder) {
   if (holder.pid == 0) return false;
   if (holder.host != HostName()) return true;
-  std::ifstream file("/proc/" + std::to_string(holder.pid) + "/stat");
-  std::string text;
-  if (!std::getline(file, text)) return false;
+  const auto text = ReadFile("/proc/" + std::to_string(holder.pid) + "/stat");
+  if (!text) return false;
   // After the name, which may have anything in it: state, five numbers, flags.
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::istringstream fields(text->substr(text->rfind(')') + 1));
   char state = 'X';
   std::int64_t skipped = 0;
   std::uint64_t flags = 0;

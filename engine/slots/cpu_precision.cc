@@ -1,11 +1,10 @@
 #include "engine/slots/cpu_precision.h"
 
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 namespace {
@@ -34,8 +33,7 @@ bool CpuComputesIn(const std::string& mixed_precision,
 void RequireCpuPrecision(const TrainerSettings& settings) {
   const std::string& precision = settings.mixed_precision;
   if (precision == "none") return;
-  std::ifstream file("/proc/cpuinfo");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string text = ReadFile("/proc/cpuinfo").value_or("");
   if (CpuComputesIn(precision, text)) return;
   throw Error(ErrorKind::kResources,
               "optimizations.mixed_precision: this machine's CPU has no "
