@@ -8,7 +8,6 @@
 #include "cli/store_access.h"
 #include "engine/base/error.h"
 #include "engine/data/data_directory.h"
-#include "engine/data/set_cache.h"
 #include "engine/nodes/follower.h"
 #include "engine/nodes/nodes_launcher.h"
 #include "engine/os/sha256.h"

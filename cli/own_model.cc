@@ -14,7 +14,7 @@
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/data/set_cache.h"
+#include "engine/data/data_directory.h"
 #include "engine/plugin/model_sources.h"
 #include "engine/process/local_launcher.h"
 #include "engine/slots/slots.h"

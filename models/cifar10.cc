@@ -9,8 +9,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/data/cifar10_reader.h"
-#include "engine/data/random_split.h"
+#include "engine/data/batch_sampler.h"
+#include "engine/data/dataset_readers.h"
 #include "engine/train/log_line.h"
 #include "models/classification.h"
 #include "models/optimizers.h"

@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/data/cifar10_reader.h"
+#include "engine/data/dataset_readers.h"
 #include "models/data_files.h"
 #include "models/prepared_sets.h"
 

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/rng.h"
 #include "engine/base/text.h"
-#include "engine/data/idx_reader.h"
+#include "engine/data/dataset_readers.h"
 #include "engine/data/seeds.h"
 #include "engine/train/trial_context.h"
 #include "models/data_files.h"

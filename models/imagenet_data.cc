@@ -10,11 +10,11 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/data/cifar10_reader.h"
+#include "engine/data/data_directory.h"
+#include "engine/data/dataset_readers.h"
 #include "engine/data/image_source.h"
 #include "engine/data/memory_source.h"
 #include "engine/data/seeds.h"
-#include "engine/data/set_cache.h"
 #include "engine/data/thread_loader.h"
 #include "engine/image/cached_images.h"
 #include "engine/train/log_line.h"

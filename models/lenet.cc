@@ -6,7 +6,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "engine/data/fixed_source.h"
+#include "engine/data/tensor_source.h"
 #include "engine/train/log_line.h"
 #include "models/classification.h"
 #include "models/optimizers.h"

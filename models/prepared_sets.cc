@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/data/set_cache.h"
+#include "engine/data/data_directory.h"
 #include "engine/os/files.h"
 
 namespace dtrain {

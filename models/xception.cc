@@ -4,7 +4,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "engine/data/fixed_source.h"
+#include "engine/data/tensor_source.h"
 #include "models/classification.h"
 #include "models/ops/softmax_cross_entropy.h"
 #include "models/optimizers.h"

@@ -7,7 +7,6 @@
 #include <torch/types.h>
 
 #include "engine/base/api.h"
-#include "engine/data/augmentation.h"
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 #include "engine/data/gather_normalize.h"

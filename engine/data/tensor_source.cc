@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 
 namespace dtrain {
+
 namespace {
 
 void CheckLength(const torch::Tensor& tensor, std::int64_t samples,

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "engine/base/api.h"
-#include "engine/data/batch.h"
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "engine/base/api.h"
-#include "engine/data/batch.h"
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 #include "engine/train/trial_context.h"

@@ -10,7 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/checkpoint/disk_wait.h"
-#include "engine/data/device_copy.h"
+#include "engine/train/device_copy.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/early_stop.h"
 #include "engine/train/gpu_meter.h"

@@ -12,7 +12,6 @@
 #include <torch/types.h>
 
 #include "engine/base/api.h"
-#include "engine/data/batch.h"
 #include "engine/data/data_source.h"
 #include "engine/data/image_source.h"
 #include "engine/wire/trial_message.h"

@@ -14,7 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/data/device_copy.h"
+#include "engine/train/device_copy.h"
 #include "engine/data/image_source.h"
 #include "engine/image/image_folder.h"
 #include "engine/train/autocast.h"

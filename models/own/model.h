@@ -22,15 +22,12 @@
 #include <torch/utils.h>
 
 #include "engine/base/error.h"
-#include "engine/data/cifar10_reader.h"
+#include "engine/data/batch_sampler.h"
 #include "engine/data/data_directory.h"
-#include "engine/data/fixed_source.h"
-#include "engine/data/idx_reader.h"
+#include "engine/data/dataset_readers.h"
 #include "engine/data/image_source.h"
 #include "engine/data/memory_source.h"
-#include "engine/data/random_split.h"
 #include "engine/data/seeds.h"
-#include "engine/data/set_cache.h"
 #include "engine/data/tensor_source.h"
 #include "engine/data/thread_loader.h"
 #include "engine/image/cached_images.h"

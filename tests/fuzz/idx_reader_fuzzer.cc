@@ -7,7 +7,7 @@
 
 #include <zlib.h>
 
-#include "engine/data/idx_reader.h"
+#include "engine/data/dataset_readers.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/data/cuda_half.h"
-#include "engine/data/device_copy.h"
+#include "engine/train/device_copy.h"
 #include "engine/data/memory_source.h"
 #include "engine/data/seeds.h"
 #include "engine/data/thread_loader.h"

@@ -9,7 +9,7 @@
 #include <torch/optim.h>
 
 #include "engine/base/error.h"
-#include "engine/data/cifar10_reader.h"
+#include "engine/data/dataset_readers.h"
 #include "engine/train/train_trial.h"
 #include "models/table.h"
 #include "tests/support/recorded_network.h"

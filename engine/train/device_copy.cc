@@ -1,4 +1,4 @@
-#include "engine/data/device_copy.h"
+#include "engine/train/device_copy.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/data/batch.h"
+#include "engine/data/data_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 
 namespace dtrain {
+
 namespace {
 
 class BatchTest : public ::testing::Test {
@@ -47,4 +48,5 @@ TEST_F(BatchTest, MovesABatchWithoutTargets) {
 }
 
 }  // namespace
+
 }  // namespace dtrain

@@ -8,7 +8,7 @@
 #include <torch/types.h>
 
 #include "engine/base/api.h"
-#include "engine/data/batch.h"
+#include "engine/data/data_source.h"
 
 namespace dtrain {
 

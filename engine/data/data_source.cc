@@ -1,4 +1,4 @@
-#include "engine/data/batch.h"
+#include "engine/data/data_source.h"
 
 #include <vector>
 
