@@ -8,7 +8,6 @@
 
 #include "engine/base/error.h"
 #include "engine/kernels/conv_call.h"
-#include "engine/kernels/conv_kernels.h"
 
 namespace dtrain {
 namespace {

@@ -5,8 +5,8 @@
 #define DTRAIN_LANES 8
 
 #include "engine/kernels/conv_backward.h"
+#include "engine/kernels/conv_call.h"
 #include "engine/kernels/conv_forward.h"
-#include "engine/kernels/conv_kernels.h"
 
 namespace dtrain {
 

@@ -3,8 +3,8 @@
 #define DTRAIN_LANES 16
 
 #include "engine/kernels/conv_backward.h"
+#include "engine/kernels/conv_call.h"
 #include "engine/kernels/conv_forward.h"
-#include "engine/kernels/conv_kernels.h"
 
 namespace dtrain {
 

@@ -23,7 +23,7 @@
 #include "engine/image/resize.h"
 #include "engine/image/transforms.h"
 #include "engine/kernels/conv.h"
-#include "engine/kernels/conv_kernels.h"
+#include "engine/kernels/conv_call.h"
 #include "engine/os/files.h"
 #include "engine/os/system_error.h"
 #include "engine/ranks/rank_memory.h"
