@@ -3,9 +3,7 @@
 #include <chrono>
 #include <memory>
 
-#include "engine/train/class_names.h"
 #include "engine/train/trial.h"
-#include "engine/train/trial_context.h"
 #include "models/cifar10_data.h"
 #include "models/epoch_mean.h"
 #include "models/nets/cifar_cnn.h"

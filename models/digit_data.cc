@@ -11,7 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/data/dataset_readers.h"
 #include "engine/data/seeds.h"
-#include "engine/train/trial_context.h"
+#include "engine/train/trial.h"
 #include "models/data_files.h"
 #include "models/digit_strokes.h"
 #include "models/prepared_sets.h"

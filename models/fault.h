@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/train/trial.h"
-#include "engine/train/trial_context.h"
 
 namespace dtrain {
 

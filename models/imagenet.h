@@ -3,9 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/train/class_names.h"
 #include "engine/train/trial.h"
-#include "engine/train/trial_context.h"
 #include "models/imagenet_data.h"
 #include "models/nets/image_classifier.h"
 

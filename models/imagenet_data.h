@@ -8,7 +8,7 @@
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 #include "engine/data/image_source.h"
-#include "engine/train/trial_context.h"
+#include "engine/train/trial.h"
 
 namespace dtrain {
 

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "engine/train/trial.h"
-#include "engine/train/trial_context.h"
 #include "models/digit_data.h"
 #include "models/nets/lenet5.h"
 #include "models/one_step_cell.h"

@@ -3,7 +3,7 @@
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
-#include "engine/train/trial_context.h"
+#include "engine/train/trial.h"
 
 namespace dtrain {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/base/text.h"
-#include "engine/train/flat_optimizers.h"
+#include "engine/train/fused_optimizers.h"
 #include "engine/train/log_line.h"
 
 namespace dtrain {

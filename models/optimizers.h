@@ -10,7 +10,7 @@
 
 #include "engine/base/api.h"
 #include "engine/train/lr_schedule.h"
-#include "engine/train/trial_context.h"
+#include "engine/train/trial.h"
 
 namespace dtrain {
 

@@ -12,10 +12,8 @@
 #include "engine/os/unique_fd.h"
 #include "engine/train/device.h"
 #include "engine/train/log_line.h"
-#include "engine/train/torch_error.h"
 #include "engine/train/train_trial.h"
 #include "engine/train/trial_channel.h"
-#include "engine/train/use_checkpoint.h"
 #include "models/own/loader.h"
 #include "models/table.h"
 

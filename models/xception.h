@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "engine/train/trial.h"
-#include "engine/train/trial_context.h"
 #include "models/nets/xception.h"
 
 namespace dtrain {

@@ -15,7 +15,7 @@
 #include "engine/command/program_checkpoint.h"
 #include "engine/command/program_report.h"
 #include "engine/process/trial_host.h"
-#include "engine/train/early_stop.h"
+#include "engine/train/training_state.h"
 #include "engine/train/trial_channel.h"
 #include "engine/wire/trial_spec.h"
 

@@ -5,10 +5,10 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/train/class_names.h"
+#include "engine/train/device.h"
 #include "engine/train/optimizer_state.h"
-#include "engine/train/random_state.h"
 #include "engine/train/tensor_file.h"
+#include "engine/train/trial.h"
 
 namespace dtrain {
 namespace {

@@ -1,20 +1,27 @@
 #include "engine/train/device.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <malloc.h>
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
 #include "engine/base/error.h"
+#include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/data/cuda_half.h"
-#include "engine/train/gpu_memory.h"
+#include "engine/train/gpu.h"
 
 namespace dtrain {
 
@@ -74,6 +81,140 @@ torch::Device OpenDevice(const TrialSpec& spec) {
   if (spec.gpu_share < 1 && limit != nullptr) limit(spec.gpu_share);
   UseOwnStream(device);
   return device;
+}
+
+namespace {
+
+constexpr std::size_t kMostUnderWay = 2;
+
+}  // namespace
+
+DeviceCopy::DeviceCopy(torch::Device device) : device_(device) {
+  if (device.is_cpu()) return;
+  // One for all copies of this process: freed memory is kept by stream.
+  static const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type())
+                                        .getStreamFromGlobalPool(device);
+  stream_ = stream;
+}
+
+Batch DeviceCopy::operator()(const Batch& batch) {
+  const auto tensors = batch.tensors();
+  const bool is_there =
+      std::ranges::all_of(tensors, [&](const torch::Tensor& tensor) {
+        return !tensor.defined() || tensor.device() == device_;
+      });
+  if (is_there) return batch;
+  return stream_ ? CopyBeside(batch) : batch.To(device_);
+}
+
+Batch DeviceCopy::CopyBeside(const Batch& batch) {
+  if (under_way_.size() == kMostUnderWay) {
+    under_way_.front().copied.synchronize();
+    under_way_.pop_front();
+  }
+  const c10::impl::VirtualGuardImpl gpu(device_.type());
+  const c10::Stream working = gpu.exchangeStream(*stream_);
+  Batch there = batch.To(device_);
+  c10::Event copied(device_.type());
+  copied.record(*stream_);
+  gpu.exchangeStream(working);
+  copied.block(working);
+  // Else its memory is given to the next copy while it is still worked on.
+  for (const torch::Tensor& tensor : there.tensors()) {
+    if (!tensor.defined()) continue;
+    gpu.recordDataPtrOnStream(tensor.storage().data_ptr(), working);
+  }
+  under_way_.push_back({.copied = std::move(copied), .from = batch});
+  return there;
+}
+
+namespace {
+
+// Nothing, where that cannot be told.
+std::string OutOfMemory(const c10::Error& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) == nullptr) return "";
+  try {
+    const auto memory = ReadGpu();
+    return memory ? OutOfMemoryMessage(*memory) : "";
+  } catch (const c10::Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+std::string TorchMessage(const c10::Error& error) {
+  if (std::string message = OutOfMemory(error); !message.empty()) {
+    return message;
+  }
+  constexpr std::size_t kLongest = 1'000;
+  std::string line;
+  for (const std::string& part : Split(error.what_without_backtrace(), '\n')) {
+    const auto start = part.find_first_not_of(" \t");
+    // Which line of LibTorch it was helps nobody who uses it.
+    if (start == part.npos || part.starts_with("Exception raised from")) {
+      continue;
+    }
+    if (!line.empty()) line += ' ';
+    line += part.substr(start);
+  }
+  if (line.size() > kLongest) line.resize(kLongest);
+  return line;
+}
+
+namespace {
+
+std::string Save(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  const torch::Tensor state = generator.get_state();
+  return ToHex(
+      {static_cast<const std::byte*>(state.const_data_ptr()), state.nbytes()});
+}
+
+void Load(at::Generator generator, const nlohmann::json& text) {
+  const auto bytes = FromHex(text.get<std::string>());
+  const std::lock_guard lock(generator.mutex());
+  if (!bytes || bytes->size() != generator.get_state().nbytes()) {
+    throw Error(ErrorKind::kFailed,
+                "the checkpoint's random state is of another LibTorch; use "
+                "the one it was made with");
+  }
+  torch::Tensor state =
+      torch::empty({static_cast<std::int64_t>(bytes->size())}, torch::kUInt8);
+  std::memcpy(state.mutable_data_ptr(), bytes->data(), bytes->size());
+  generator.set_state(state);
+}
+
+at::Generator GpuGenerator(torch::Device device) {
+  return at::globalContext().defaultGenerator(device);
+}
+
+}  // namespace
+
+void SeedRandom(std::uint64_t seed, torch::Device device) {
+  at::Generator cpu = at::detail::getDefaultCPUGenerator();
+  {
+    const std::lock_guard lock(cpu.mutex());
+    cpu.set_current_seed(seed);
+  }
+  if (!device.is_cuda()) return;
+  at::Generator gpu = GpuGenerator(device);
+  const std::lock_guard lock(gpu.mutex());
+  gpu.set_current_seed(seed);
+}
+
+nlohmann::json SaveRandomState(torch::Device device) {
+  nlohmann::json state = {{"cpu", Save(at::detail::getDefaultCPUGenerator())}};
+  if (device.is_cuda()) state["cuda"] = Save(GpuGenerator(device));
+  return state;
+}
+
+void LoadRandomState(const nlohmann::json& state, torch::Device device) {
+  Load(at::detail::getDefaultCPUGenerator(), state.at("cpu"));
+  // A trial may go on where there is no GPU, and the other way round.
+  if (device.is_cuda() && state.contains("cuda")) {
+    Load(GpuGenerator(device), state["cuda"]);
+  }
 }
 
 }  // namespace dtrain

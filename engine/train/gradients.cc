@@ -1,5 +1,7 @@
 #include "engine/train/gradients.h"
 
+#include <algorithm>
+#include <memory>
 #include <vector>
 
 #include <ATen/ops/_foreach_clamp_max.h>
@@ -7,6 +9,10 @@
 #include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/types.h>
 
 #include "engine/train/trained_objects.h"
 
@@ -55,6 +61,227 @@ void ResetGradients(torch::optim::Optimizer& optimizer) {
       parameter.mutable_grad().reset();
     }
   }
+}
+
+namespace {
+
+// The first bucket is small, so that something is under way soon.
+constexpr std::size_t kFirstBucketBytes = std::size_t{1} << 20;
+
+bool GoesWith(const torch::Tensor& parameter, const torch::Tensor& other) {
+  return parameter.scalar_type() == other.scalar_type() &&
+         parameter.device() == other.device();
+}
+
+}  // namespace
+
+class GradientSync::Hook final
+    : public torch::autograd::PostAccumulateGradHook {
+ public:
+  Hook(GradientSync& owner, std::size_t bucket, std::size_t parameter)
+      : owner_(owner), bucket_(bucket), parameter_(parameter) {}
+
+  void operator()(const torch::autograd::Variable&) override {
+    owner_.OnGradient(bucket_, parameter_);
+  }
+
+ private:
+  GradientSync& owner_;
+  const std::size_t bucket_;
+  const std::size_t parameter_;
+};
+
+GradientSync::GradientSync(torch::optim::Optimizer& optimizer,
+                           c10d::Backend& backend, std::size_t bucket_bytes)
+    : backend_(backend) {
+  MakeBuckets(optimizer, bucket_bytes);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (std::size_t p = 0; p < buckets_[b].parameters.size(); ++p) {
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          buckets_[b].parameters[p], std::make_unique<Hook>(*this, b, p));
+    }
+  }
+}
+
+GradientSync::~GradientSync() {
+  for (const Bucket& bucket : buckets_) {
+    for (const torch::Tensor& parameter : bucket.parameters) {
+      torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+    }
+  }
+}
+
+// Backward comes to the last parameters first, mostly.
+void GradientSync::MakeBuckets(const torch::optim::Optimizer& optimizer,
+                               std::size_t bucket_bytes) {
+  std::vector<torch::Tensor> parameters;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const torch::Tensor& parameter : group.params()) {
+      if (parameter.requires_grad()) parameters.push_back(parameter);
+    }
+  }
+  std::size_t most = std::min(kFirstBucketBytes, bucket_bytes);
+  for (auto it = parameters.rbegin(); it != parameters.rend(); ++it) {
+    const bool fits = !buckets_.empty() && buckets_.back().bytes < most &&
+                      GoesWith(*it, buckets_.back().parameters.front());
+    if (!fits) {
+      if (!buckets_.empty()) most = bucket_bytes;
+      buckets_.emplace_back();
+    }
+    buckets_.back().parameters.push_back(*it);
+    buckets_.back().bytes += it->nbytes();
+  }
+  for (Bucket& bucket : buckets_) {
+    std::int64_t values = 0;
+    for (const torch::Tensor& parameter : bucket.parameters) {
+      values += parameter.numel();
+    }
+    const auto count = static_cast<std::int64_t>(bucket.parameters.size());
+    bucket.flat =
+        torch::empty({values + count},
+                     bucket.parameters.front().options().requires_grad(false));
+    Reset(bucket);
+  }
+}
+
+void GradientSync::Reset(Bucket& bucket) {
+  bucket.has.assign(bucket.parameters.size(), false);
+  bucket.waits_for = bucket.parameters.size();
+  bucket.stale = false;
+  bucket.work.reset();
+}
+
+void GradientSync::OnGradient(std::size_t b, std::size_t p) {
+  if (!overlap_) return;
+  Bucket& bucket = buckets_[b];
+  // A second backward before the step: what was sent is not all.
+  if (bucket.has[p]) {
+    bucket.stale = true;
+    return;
+  }
+  bucket.has[p] = true;
+  --bucket.waits_for;
+  SendReady();
+}
+
+// In the order of the buckets, for it must be the same on all ranks.
+void GradientSync::SendReady() {
+  while (next_ < buckets_.size() && buckets_[next_].waits_for == 0) {
+    Send(buckets_[next_++]);
+  }
+}
+
+// The places of the parameters in `flat`, shaped as they are.
+std::vector<torch::Tensor> GradientSync::Places(const Bucket& bucket) {
+  std::vector<torch::Tensor> places;
+  std::int64_t at = 0;
+  for (const torch::Tensor& parameter : bucket.parameters) {
+    places.push_back(
+        bucket.flat.narrow(0, at, parameter.numel()).view(parameter.sizes()));
+    at += parameter.numel();
+  }
+  return places;
+}
+
+torch::Tensor GradientSync::Flags(const Bucket& bucket) {
+  const auto count = static_cast<std::int64_t>(bucket.parameters.size());
+  return bucket.flat.narrow(0, bucket.flat.numel() - count, count);
+}
+
+void GradientSync::Send(Bucket& bucket) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<torch::Tensor> places = Places(bucket);
+  const torch::Tensor flags = Flags(bucket);
+  flags.fill_(1);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (const auto& gradient = bucket.parameters[i].grad();
+        gradient.defined()) {
+      places[i].copy_(gradient);
+    } else {
+      places[i].zero_();
+      flags[static_cast<std::int64_t>(i)].fill_(0);
+    }
+  }
+  std::vector<torch::Tensor> tensors = {bucket.flat};
+  bucket.work = backend_.allreduce(tensors, c10d::AllreduceOptions());
+}
+
+void GradientSync::Receive(Bucket& bucket) {
+  bucket.work->wait();
+  const torch::NoGradGuard no_grad;
+  bucket.flat.div_(backend_.getSize());
+  const std::vector<torch::Tensor> places = Places(bucket);
+  torch::Tensor flags;  // read where they matter only: a GPU waits for it
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    torch::Tensor& gradient = bucket.parameters[i].mutable_grad();
+    if (gradient.defined()) {
+      gradient.copy_(places[i]);
+      continue;
+    }
+    if (!flags.defined()) flags = Flags(bucket).to(torch::kCPU, torch::kFloat);
+    if (flags.const_data_ptr<float>()[i] == 0) continue;
+    gradient = places[i].clone();
+  }
+}
+
+void GradientSync::Finish() {
+  for (; next_ < buckets_.size(); ++next_) Send(buckets_[next_]);
+  for (Bucket& bucket : buckets_) {
+    if (!bucket.stale) continue;
+    bucket.work->wait();
+    Send(bucket);
+  }
+  for (Bucket& bucket : buckets_) {
+    Receive(bucket);
+    Reset(bucket);
+  }
+  next_ = 0;
+}
+
+class BackwardUpdate::Hook final
+    : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit Hook(BackwardUpdate& owner) : owner_(owner) {}
+
+  void operator()(const torch::autograd::Variable& parameter) override {
+    owner_.Update(parameter);
+  }
+
+ private:
+  BackwardUpdate& owner_;
+};
+
+BackwardUpdate::BackwardUpdate(torch::optim::Optimizer& optimizer)
+    : optimizer_(optimizer) {
+  for (const auto& group : optimizer.param_groups()) {
+    for (const torch::Tensor& parameter : group.params()) {
+      if (!parameter.requires_grad()) continue;
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          parameter, std::make_unique<Hook>(*this));
+    }
+  }
+}
+
+BackwardUpdate::~BackwardUpdate() {
+  for (const auto& group : optimizer_.param_groups()) {
+    for (const torch::Tensor& parameter : group.params()) {
+      if (!parameter.requires_grad()) continue;
+      torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+    }
+  }
+}
+
+// The optimizer steps those parameters that have a gradient: this one.
+void BackwardUpdate::Update(const torch::Tensor& parameter) {
+  std::size_t bytes = 0;
+  for (const torch::Tensor& held : ParametersWithGradient(optimizer_)) {
+    bytes += held.grad().nbytes();
+  }
+  peak_bytes_ = std::max(peak_bytes_, bytes);
+  const torch::NoGradGuard no_grad;
+  optimizer_.step();
+  torch::Tensor handle = parameter;
+  handle.mutable_grad().reset();
 }
 
 }  // namespace dtrain

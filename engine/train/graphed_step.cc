@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/train/autocast.h"
+#include "engine/train/device.h"
 #include "engine/train/log_line.h"
-#include "engine/train/torch_error.h"
+#include "engine/train/mixed_precision.h"
 
 namespace dtrain {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/train/cuda_factories.h"
 #include "engine/train/metric_sums.h"
-#include "engine/train/step_graph.h"
 #include "engine/train/trainer_context.h"
 #include "engine/train/trial.h"
 

@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
-#include "engine/train/flat_optimizers.h"
+#include "engine/train/fused_optimizers.h"
 #include "engine/train/tensor_file.h"
 
 namespace dtrain {

@@ -1,9 +1,22 @@
 #include "engine/train/rank_group.h"
 
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -12,11 +25,172 @@
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
 #include "engine/data/cuda_half.h"
-#include "engine/train/cpu_backend.h"
-#include "engine/train/nccl_backend.h"
+#include "engine/ranks/meeting_place.h"
+#include "engine/train/cuda_factories.h"
+#include "engine/train/tensor_file.h"
 #include "engine/train/trained_objects.h"
 
 namespace dtrain {
+
+namespace {
+
+// Collectives between the ranks of a trial behind c10d's interface: for
+// tensors on CPUs, as ProcessGroupNCCL is for those on GPUs. (LibTorch's wheel
+// has Gloo, but not the headers of it.) Sums are, to the bit, the same on
+// every rank and in every run.
+//
+// What is asked for is done in turn by a thread of its own, and is done once
+// its Work is. Tensors are dense and on the CPU: float32, float64 or int64 for
+// allreduce (sum, minimum or maximum), any type for broadcast. Other functions
+// of the interface throw c10::Error. Used from one thread.
+class CpuBackend final : public c10d::Backend {
+ public:
+  // On one lane of `place`, which outlives it. Throws Error(kFailed).
+  CpuBackend(const MeetingPlace& place, int lane);
+  // Gives up what is not done, as where another rank is gone.
+  ~CpuBackend() override;
+
+  const std::string getBackendName() const override { return "dtrain"; }
+  c10::intrusive_ptr<c10d::Work> allreduce(
+      std::vector<at::Tensor>& tensors,
+      const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> broadcast(
+      std::vector<at::Tensor>& tensors,
+      const c10d::BroadcastOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> barrier(
+      const c10d::BarrierOptions& options) override;
+
+ private:
+  c10::intrusive_ptr<c10d::Work> Queue(c10d::OpType type,
+                                       std::function<void()> operation);
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  std::atomic<bool> quit_ = false;
+  std::unique_ptr<Collectives> group_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+// A piece of work whose end this backend says.
+class QueuedWork final : public c10d::Work {
+ public:
+  QueuedWork(int rank, c10d::OpType type) : c10d::Work(rank, type) {}
+
+  void Do(const std::function<void()>& operation) {
+    try {
+      operation();
+      finish();
+    } catch (...) {
+      finish(std::current_exception());
+    }
+  }
+};
+
+ReduceOp OpOf(const c10d::ReduceOp& op) {
+  if (op == c10d::ReduceOp::SUM) return ReduceOp::kSum;
+  if (op == c10d::ReduceOp::MIN) return ReduceOp::kMin;
+  if (op == c10d::ReduceOp::MAX) return ReduceOp::kMax;
+  TORCH_CHECK(false, "ranks on CPUs reduce by sum, minimum and maximum only");
+}
+
+void CheckTensor(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.is_cpu() && tensor.is_non_overlapping_and_dense(),
+              "ranks on CPUs exchange dense tensors of the CPU only");
+}
+
+template <typename T>
+std::span<T> ValuesOf(const at::Tensor& tensor) {
+  return {tensor.mutable_data_ptr<T>(),
+          static_cast<std::size_t>(tensor.numel())};
+}
+
+void AllReduceTensor(Collectives& group, const at::Tensor& tensor,
+                     ReduceOp op) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return group.AllReduce(ValuesOf<float>(tensor), op);
+    case at::kDouble:
+      return group.AllReduce(ValuesOf<double>(tensor), op);
+    case at::kLong:
+      return group.AllReduce(ValuesOf<std::int64_t>(tensor), op);
+    default:
+      TORCH_CHECK(false, "ranks on CPUs cannot reduce values of type ",
+                  tensor.scalar_type());
+  }
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const MeetingPlace& place, int lane)
+    : Backend(place.rank(), place.ranks()),
+      group_(place.Group(
+          {.lane = lane, .give_up = [this] { return quit_.load(); }})),
+      thread_([this] { Run(); }) {}
+
+CpuBackend::~CpuBackend() {
+  {
+    const std::scoped_lock lock(mutex_);
+    quit_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void CpuBackend::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return quit_ || !queue_.empty(); });
+    if (quit_) return;
+    const std::function<void()> operation = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    operation();
+    lock.lock();
+  }
+}
+
+c10::intrusive_ptr<c10d::Work> CpuBackend::Queue(
+    c10d::OpType type, std::function<void()> operation) {
+  auto work = c10::make_intrusive<QueuedWork>(getRank(), type);
+  {
+    const std::scoped_lock lock(mutex_);
+    queue_.emplace_back(
+        [work, operation = std::move(operation)] { work->Do(operation); });
+  }
+  changed_.notify_one();
+  return work;
+}
+
+c10::intrusive_ptr<c10d::Work> CpuBackend::allreduce(
+    std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) {
+  const ReduceOp op = OpOf(options.reduceOp);
+  for (const at::Tensor& tensor : tensors) CheckTensor(tensor);
+  return Queue(c10d::OpType::ALLREDUCE, [this, tensors, op] {
+    for (const at::Tensor& tensor : tensors) {
+      AllReduceTensor(*group_, tensor, op);
+    }
+  });
+}
+
+c10::intrusive_ptr<c10d::Work> CpuBackend::broadcast(
+    std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) {
+  const int root = static_cast<int>(options.rootRank);
+  for (const at::Tensor& tensor : tensors) CheckTensor(tensor);
+  return Queue(c10d::OpType::BROADCAST, [this, tensors, root] {
+    for (const at::Tensor& tensor : tensors) {
+      group_->Broadcast(
+          {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()},
+          root);
+    }
+  });
+}
+
+c10::intrusive_ptr<c10d::Work> CpuBackend::barrier(
+    const c10d::BarrierOptions&) {
+  return Queue(c10d::OpType::BARRIER, [this] { group_->Barrier(); });
+}
 
 namespace {
 
@@ -149,6 +323,52 @@ c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
   if (store) return store;
   options.port = static_cast<std::uint16_t>(std::stoi(port));
   return c10::make_intrusive<c10d::TCPStore>(place_->host(), options);
+}
+
+TrialLink RankedLink(TrialLink link, RankGroup& ranks) {
+  if (ranks.is_alone()) return link;
+  const bool first = ranks.is_first();
+  TrialLink ranked;
+  ranked.send = [first, send = link.send](TrialMessage message) {
+    if (first) send(std::move(message));
+  };
+  ranked.next = [first, &ranks, next = link.next] {
+    const std::string line = ranks.FromFirst(first ? Encode(next()) : "");
+    return DecodeRunnerMessage(line.substr(0, line.size() - 1));
+  };
+  // Another rank that was asked to stop, by a signal, will be told by rank 0,
+  // which was asked as well.
+  ranked.stop_requested = [first, &ranks, stop = link.stop_requested] {
+    return ranks.Any(first && stop());
+  };
+  ranked.unacknowledged = link.unacknowledged;
+  return ranked;
+}
+
+std::vector<torch::Tensor> BatchesInOrder(std::vector<torch::Tensor> mine,
+                                          RankGroup& ranks) {
+  if (ranks.is_alone()) return mine;
+  NamedTensors named;
+  for (torch::Tensor& batch : mine) {
+    named.emplace_back(std::to_string(named.size()), std::move(batch));
+  }
+  const auto files = ranks.Gather(TensorFile(named));
+  if (!ranks.is_first()) return {};
+  std::vector<std::map<std::string, torch::Tensor>> of_ranks;
+  std::size_t most = 0;
+  for (const std::string& file : files) {
+    of_ranks.push_back(
+        ReadTensors(std::as_bytes(std::span(file)), "a rank's outputs"));
+    most = std::max(most, of_ranks.back().size());
+  }
+  std::vector<torch::Tensor> all;
+  for (std::size_t i = 0; i < most; ++i) {
+    for (const auto& batches : of_ranks) {
+      const auto found = batches.find(std::to_string(i));
+      if (found != batches.end()) all.push_back(found->second);
+    }
+  }
+  return all;
 }
 
 }  // namespace dtrain

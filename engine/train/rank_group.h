@@ -11,6 +11,7 @@
 #include <torch/types.h>
 
 #include "engine/ranks/meeting_place.h"
+#include "engine/train/trial_channel.h"
 
 namespace c10d {
 class Backend;
@@ -77,5 +78,17 @@ class RankGroup {
   std::unique_ptr<Collectives> control_;
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
+
+/// `link` as the ranks of a trial have it: rank 0 speaks with the runner for
+/// all, and passes on to the others what they are to do next. What they send
+/// goes nowhere. `next` and `stop_requested` are collective, and give every
+/// rank the same. REQUIRES: `ranks` outlives it.
+TrialLink RankedLink(TrialLink link, RankGroup& ranks);
+
+/// What the ranks made of their batches, in the order of the set: batches are
+/// dealt out one by one, so the first of each rank come first. `mine` are on
+/// the CPU; empty on all ranks but the first. Collective.
+std::vector<torch::Tensor> BatchesInOrder(std::vector<torch::Tensor> mine,
+                                          RankGroup& ranks);
 
 }  // namespace dtrain

@@ -6,7 +6,7 @@
 #include "engine/base/api.h"
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
-#include "engine/train/trial_context.h"
+#include "engine/train/trial.h"
 
 namespace dtrain {
 

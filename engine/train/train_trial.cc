@@ -1,17 +1,34 @@
 #include "engine/train/train_trial.h"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
+#include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_files.h"
 #include "engine/data/cuda_half.h"
+#include "engine/data/image_source.h"
+#include "engine/image/image_folder.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/cuda_factories.h"
+#include "engine/train/device.h"
 #include "engine/train/log_line.h"
-#include "engine/train/random_state.h"
-#include "engine/train/ranked_link.h"
-#include "engine/train/step_graph.h"
-#include "engine/train/torch_error.h"
+#include "engine/train/mixed_precision.h"
+#include "engine/train/rank_group.h"
+#include "engine/train/tensor_file.h"
 #include "engine/train/trainer.h"
 #include "engine/train/trainer_context.h"
+#include "engine/train/trial.h"
+#include "engine/train/validation.h"
 
 namespace dtrain {
 
@@ -88,6 +105,231 @@ Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
     Finished finished = trainer.Run();
     finished.unread = context.UnreadHparams();
     return finished;
+  });
+}
+
+namespace {
+
+constexpr std::int64_t kImageBatch = 64;
+constexpr Duration kTellInterval = std::chrono::milliseconds(200);
+
+// Null if the trial's data has no such split.
+std::unique_ptr<DataSource> FindSplit(Trial& trial, const std::string& split) {
+  return split == "training" ? trial.TrainingData()
+         : split == "test"   ? trial.TestData()
+                             : trial.ValidationData();
+}
+
+std::unique_ptr<DataSource> SourceOf(Trial& trial, const std::string& split) {
+  if (auto source = FindSplit(trial, split)) return source;
+  std::vector<std::string> others;
+  for (const char* other : {"training", "validation", "test"}) {
+    if (other != split && FindSplit(trial, other)) others.emplace_back(other);
+  }
+  throw Error(ErrorKind::kNotFound,
+              "this trial's data has no " + split +
+                  " set of its own; it has: " + Join(others, ", ") +
+                  "; name one of these with --split, or other data with "
+                  "--data");
+}
+
+// The images whose paths `file` holds, all as of one class.
+std::shared_ptr<const ImageFolder> ImagesIn(const std::string& file) {
+  auto folder = std::make_shared<ImageFolder>();
+  std::ifstream in(file, std::ios::binary);
+  std::string path;
+  while (std::getline(in, path, '\0')) folder->samples.push_back({path, 0});
+  return folder;
+}
+
+std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
+                                          torch::Device device,
+                                          const RankGroup& ranks) {
+  const std::optional<ImageSteps> steps = trial.ImagePreparation();
+  if (!steps) {
+    throw Error(ErrorKind::kFailed,
+                "this trial does not say how images come to its model; give "
+                "it an ImagePreparation, or predict on its data with --split");
+  }
+  auto skipped = std::make_shared<SkippedFiles>(
+      [](const std::string& line) { LogLine(LogLevel::kWarning, line); });
+  return MakeImageSource(ImagesIn(spec.images),
+                         {.batch_size = kImageBatch,
+                          .wrap = false,
+                          .rank = ranks.rank(),
+                          .ranks = ranks.size()},
+                         *steps,
+                         {.workers = spec.threads, .pinned = device.is_cuda()},
+                         std::move(skipped));
+}
+
+// What the checkpoint at `path` recorded under `key`, or `otherwise`.
+template <typename T>
+T Recorded(const std::string& path, const char* key, T otherwise) {
+  std::ifstream in(path + "/" + kStateName, std::ios::binary);
+  const auto state = nlohmann::json::parse(in, nullptr, false);
+  return state.is_object() ? state.value(key, std::move(otherwise)) : otherwise;
+}
+
+// The names of the model's classes, as valid UTF-8: those that it was trained
+// with. The data may have others by now.
+std::vector<std::string> TrainedClassNames(const Trial& trial,
+                                           const TrialSpec& spec) {
+  std::vector<std::string> names = ClassNamesOf(trial);
+  for (std::string& name : names) name = ToValidUtf8(name);
+  // Earlier checkpoints have none.
+  std::vector<std::string> recorded =
+      Recorded(spec.warm_start, "classes", std::vector<std::string>());
+  if (recorded.empty()) return names;
+  if (!names.empty() && names != recorded) {
+    LogLine(LogLevel::kWarning,
+            "the data has other classes than the model was trained on; names "
+            "of classes are those of the training, and targets may be wrong");
+  }
+  return recorded;
+}
+
+// A model as it was, and a set to apply it to.
+class Use {
+ public:
+  Use(const TrialSpec& spec, const MakeTrial& make, const TrialLink& link,
+      torch::Device device, const Clock& clock, RankGroup* ranks)
+      : spec_(spec),
+        device_(device),
+        clock_(clock),
+        context_((SeedRandom(spec.seed, device), spec), device, ranks),
+        ranks_(context_.ranks()),
+        link_(RankedLink(link, ranks_)),
+        trial_(make(context_)) {
+    link_.send(Ready{});
+    if (spec.task == Task::kLoad) {
+      ImportWeights(spec.warm_start, spec.directory + "/" + kImportedDirectory,
+                    context_);
+      return;
+    }
+    WarmStart(spec.warm_start, context_, *trial_);
+    // As the trial was when it was saved: it may ask.
+    context_.SetBatches(Recorded<std::int64_t>(spec.warm_start, "batches", 0));
+    source_ = spec.images.empty()
+                  ? SourceOf(*trial_, spec.split)
+                  : ImageSourceOf(*trial_, spec, device_, ranks_);
+    context_.SetTraining(false);
+    progress_.total = progress_.batches_per_epoch = source_->BatchesPerEpoch();
+    link_.send(progress_);
+  }
+
+  Finished Evaluate() {
+    const Autocast autocast(device_, context_.precision());
+    auto metrics = RunValidation(
+        *trial_, *source_, device_, /*most_batches=*/0,
+        [this] { return GoOn(); }, ranks_);
+    if (!metrics) return {.reason = EndReason::kStopped};
+    (void)TrainedClassNames(*trial_, spec_);  // warns of other classes
+    link_.send(
+        ValidationReport{.metrics = *std::move(metrics), .time = clock_.now()});
+    return {.reason = EndReason::kCompleted};
+  }
+
+  Finished Predict() {
+    std::vector<torch::Tensor> outputs;
+    std::vector<torch::Tensor> targets;
+    std::vector<torch::Tensor> numbers;  // of the images that could be read
+    std::int64_t samples = 0;
+    DeviceCopy to_device(device_);
+    source_->Seek(0);
+    // Ranks may differ by a batch, but none goes ahead.
+    const std::int64_t most = ranks_.Most(progress_.total);
+    for (std::int64_t i = 0; i < most; ++i) {
+      if (!ranks_.Any(!Enough(samples))) break;
+      if (!GoOn()) return {.reason = EndReason::kStopped};
+      if (i >= progress_.total) continue;
+      const Batch batch = to_device(source_->Read());
+      // Empty where none of its images could be read. It keeps its place among
+      // the batches of the ranks.
+      const bool is_empty = batch.data.defined() && batch.size() == 0;
+      outputs.push_back(is_empty ? torch::empty({0}) : OutputOf(batch));
+      if (!spec_.images.empty()) {
+        numbers.push_back(batch[kSampleNumbers].to(torch::kCPU));
+      } else if (batch.target.defined() && batch.target.dim() == 1) {
+        targets.push_back(batch.target.to(torch::kCPU));
+      }
+      samples += batch.size();
+    }
+    outputs = BatchesInOrder(std::move(outputs), ranks_);
+    targets = BatchesInOrder(std::move(targets), ranks_);
+    numbers = BatchesInOrder(std::move(numbers), ranks_);
+    if (!ranks_.is_first()) return {.reason = EndReason::kCompleted};
+    NamedTensors tensors = {{"output", FirstOf(outputs)}};
+    if (!targets.empty()) tensors.emplace_back("target", FirstOf(targets));
+    if (!numbers.empty()) {
+      tensors.emplace_back(kSampleNumbers, FirstOf(numbers));
+    }
+    CheckpointWriter writer(spec_.directory + "/" + kPredictionDirectory);
+    WriteTensors(writer, kPredictionFile, tensors);
+    writer.Write(kClassNameFile,
+                 nlohmann::json(TrainedClassNames(*trial_, spec_)).dump());
+    (void)writer.Commit();
+    return {.reason = EndReason::kCompleted};
+  }
+
+ private:
+  bool GoOn() {
+    progress_.batches = std::min(progress_.batches + 1, progress_.total);
+    if (clock_.monotonic() - told_ >= kTellInterval) {
+      told_ = clock_.monotonic();
+      link_.send(progress_);
+    }
+    return !link_.stop_requested();
+  }
+
+  bool Enough(std::int64_t samples) const {
+    return spec_.limit > 0 && samples * ranks_.size() >= spec_.limit;
+  }
+
+  torch::Tensor OutputOf(const Batch& batch) {
+    const c10::InferenceMode inference;
+    const Autocast autocast(device_, context_.precision());
+    const bool features = spec_.task == Task::kFeatures;
+    const torch::Tensor output =
+        features ? trial_->Features(batch) : trial_->Predict(batch);
+    if (output.defined()) return output.to(torch::kCPU, torch::kFloat);
+    throw Error(ErrorKind::kFailed,
+                std::string("this trial has no ") +
+                    (features ? "Features" : "Predict") +
+                    "; give it one to use its checkpoints so");
+  }
+
+  // All rows of `parts`, or as many as were asked for.
+  torch::Tensor FirstOf(const std::vector<torch::Tensor>& parts) const {
+    const c10::InferenceMode inference;
+    const torch::Tensor all = torch::cat(parts);
+    // What was dealt out to make the ranks' batches equal comes last.
+    std::int64_t rows = std::min(all.size(0), source_->SamplesPerEpoch());
+    if (spec_.limit > 0) rows = std::min(rows, spec_.limit);
+    return all.narrow(0, 0, rows).contiguous();
+  }
+
+  const TrialSpec& spec_;
+  const torch::Device device_;
+  const Clock& clock_;
+  TrainerContext context_;
+  RankGroup& ranks_;
+  const TrialLink link_;  // of all ranks
+  const std::unique_ptr<Trial> trial_;
+  std::unique_ptr<DataSource> source_;
+  Progress progress_;
+  Duration told_{0};  // when progress was told last
+};
+
+}  // namespace
+
+Finished UseCheckpoint(const TrialSpec& spec, const MakeTrial& make,
+                       const TrialLink& link, torch::Device device,
+                       const Clock& clock, RankGroup* ranks) {
+  return FinishedWithin(spec, [&] {
+    Use use(spec, make, link, device, clock, ranks);
+    if (spec.task == Task::kLoad) return Finished{};
+    return spec.task == Task::kEvaluate ? use.Evaluate() : use.Predict();
   });
 }
 

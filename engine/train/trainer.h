@@ -10,17 +10,16 @@
 
 #include "engine/base/clock.h"
 #include "engine/checkpoint/disk_wait.h"
-#include "engine/train/device_copy.h"
 #include "engine/train/checkpoint.h"
-#include "engine/train/early_stop.h"
-#include "engine/train/gpu_meter.h"
+#include "engine/train/device.h"
+#include "engine/train/gpu.h"
 #include "engine/train/graphed_step.h"
 #include "engine/train/metric_sums.h"
 #include "engine/train/step_profile.h"
 #include "engine/train/trainer_context.h"
 #include "engine/train/training_state.h"
 #include "engine/train/trial.h"
-#include "engine/train/trial_link.h"
+#include "engine/train/trial_channel.h"
 
 namespace dtrain {
 

@@ -9,14 +9,13 @@
 
 #include <torch/types.h>
 
-#include "engine/train/backward_update.h"
-#include "engine/train/flat_optimizers.h"
-#include "engine/train/gradient_sync.h"
-#include "engine/train/loss_scaler.h"
+#include "engine/train/fused_optimizers.h"
+#include "engine/train/gradients.h"
+#include "engine/train/mixed_precision.h"
 #include "engine/train/rank_group.h"
 #include "engine/train/step_profile.h"
 #include "engine/train/trained_objects.h"
-#include "engine/train/trial_context.h"
+#include "engine/train/trial.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 

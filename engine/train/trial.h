@@ -1,19 +1,29 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include "engine/base/api.h"
+#include "engine/base/error.h"
 #include "engine/data/data_source.h"
 #include "engine/data/image_source.h"
+#include "engine/train/lr_schedule.h"
 #include "engine/wire/trial_message.h"
 
 namespace dtrain {
@@ -115,4 +125,219 @@ class DTRAIN_API Trial {
   virtual void Load(const std::map<std::string, torch::Tensor>& state);
 };
 
+/// A trial whose model's classes have names: a second base of its class, beside
+/// Trial. Checkpoints record the names for `dtrain predict`.
+class DTRAIN_API NamedClasses {
+ public:
+  virtual ~NamedClasses() = default;
+
+  /// The names by the classes' index; empty if the data have none.
+  virtual std::vector<std::string> ClassNames() const = 0;
+};
+
+/// The names of the classes of `trial`, a Trial; empty if they have none.
+template <typename Trial>
+std::vector<std::string> ClassNamesOf(const Trial& trial) {
+  const auto* named = dynamic_cast<const NamedClasses*>(&trial);
+  return named == nullptr ? std::vector<std::string>() : named->ClassNames();
+}
+
+/// Limits gradients before an optimizer step.
+struct Clip {
+  std::optional<double> norm;   // total 2-norm over all parameters
+  std::optional<double> value;  // each element to [−value, value]
+};
+
+/// A trial's view of dtrain. What is added here is moved to the device,
+/// checkpointed and, with several ranks, kept equal on them. One thread.
+class DTRAIN_API TrialContext {
+ public:
+  virtual ~TrialContext() = default;
+
+  /// The whole map of hyperparameters of this trial, constants only.
+  const nlohmann::json& hparams() const;
+  /// The `data` section of the YAML.
+  virtual const nlohmann::json& data() const = 0;
+  virtual torch::Device device() const = 0;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  /// The trial's seed; every random generator was seeded from it.
+  virtual std::uint32_t seed() const = 0;
+  /// 0 in the trial's first process; restarts count up.
+  virtual std::int64_t run() const = 0;
+  /// Whether a checkpoint's weights will replace those that the constructor
+  /// makes.
+  virtual bool continues() const = 0;
+  /// Batches trained so far.
+  virtual std::int64_t batches() const = 0;
+  /// The metric that the searcher compares trials by (`searcher.metric`), and
+  /// its direction.
+  virtual const std::string& searcher_metric() const = 0;
+  virtual bool smaller_is_better() const = 0;
+
+  /// Moves `model` to the device and keeps it in the checkpoints as `name`.
+  /// Call it before building the optimizer.
+  virtual void Add(const std::shared_ptr<torch::nn::Module>& model,
+                   const std::string& name = "model") = 0;
+  /// Keeps the optimizer in the checkpoints. REQUIRES: its parameters belong to
+  /// models that were added. LBFGS is refused.
+  virtual void Add(const std::shared_ptr<torch::optim::Optimizer>& optimizer,
+                   const std::string& name = "optimizer") = 0;
+  /// Lets `schedule` set the learning rates of an added optimizer: one step
+  /// every `frequency` of what `mode` counts. Several schedules of one
+  /// optimizer work one upon the other, in the order they were added.
+  virtual void Add(LrSchedule schedule, torch::optim::Optimizer& optimizer,
+                   StepMode mode, std::int64_t frequency = 1) = 0;
+
+  /// loss.backward(`gradient`), which has the shape of the loss; undefined:
+  /// ones. So a loss need not be one number. Accumulated gradients are divided
+  /// by Step.
+  virtual void Backward(const torch::Tensor& loss,
+                        const torch::Tensor& gradient = {}) = 0;
+  /// Steps the optimizer and zeroes its gradients, once every
+  /// `aggregation_frequency` batches; `clip` in place of the YAML's.
+  virtual void Step(torch::optim::Optimizer& optimizer, Clip clip = {}) = 0;
+  /// Steps the schedules that were added as StepMode::kManual.
+  virtual void StepSchedules() = 0;
+  /// Ends the trial's training after this batch: it validates, checkpoints
+  /// and counts as completed.
+  virtual void RequestStop(const std::string& why) = 0;
+
+  /// The hyperparameter `name` (dots reach into nested maps) as T: bool,
+  /// integers, double, std::string, nlohmann::json. Throws Error(kFailed) if it
+  /// is missing or of another type; an integer is a double too.
+  template <typename T>
+  T Get(const std::string& name) const;
+  /// The same, or `fallback` where it is missing or null.
+  template <typename T>
+  T Get(const std::string& name, T fallback) const;
+
+  /// Samples in a batch of this rank: global_batch_size // ranks. Throws
+  /// Error(kFailed) where that is missing or 0.
+  std::int64_t batch_size() const;
+
+  /// Hyperparameters that nobody has asked for yet, sorted; dots reach into
+  /// nested maps. None where the trial has asked for the whole map.
+  std::vector<std::string> UnreadHparams() const;
+
+ private:
+  /// What hparams() gives.
+  virtual const nlohmann::json& AllHparams() const = 0;
+
+  const nlohmann::json* Find(const std::string& name) const;
+  void NoteRead(const std::string& name) const { read_.insert(name); }
+
+  mutable std::set<std::string> read_;
+};
+
+/// Thrown by a trial whose hyperparameters make no sense together: it ends as
+/// invalid, without restarts, and the search replaces it.
+class DTRAIN_API InvalidHyperparameters : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace internal {
+
+/// `global_batch_size` of `hparams`; throws Error(kFailed) if it is missing,
+/// no integer, or below 1. `why` says what needs it.
+std::int64_t GlobalBatchSize(const nlohmann::json& hparams, const char* why);
+
+/// `json` as T, or Error(kFailed) that names the hyperparameter.
+template <typename T>
+T HparamAs(const nlohmann::json& json, const std::string& name) {
+  const auto wrong = [&](const char* type) {
+    return Error(ErrorKind::kFailed, "hyperparameter '" + name +
+                                         "': expected " + type + ", got " +
+                                         json.dump());
+  };
+  if constexpr (std::is_same_v<T, nlohmann::json>) {
+    return json;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (!json.is_boolean()) throw wrong("true or false");
+  } else if constexpr (std::is_integral_v<T>) {
+    if (!json.is_number_integer()) throw wrong("an integer");
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (!json.is_number()) throw wrong("a number");
+  } else {
+    if (!json.is_string()) throw wrong("a string");
+  }
+  return json.get<T>();
+}
+
+}  // namespace internal
+
+template <typename T>
+T TrialContext::Get(const std::string& name) const {
+  const nlohmann::json* found = Find(name);
+  if (found == nullptr) {
+    throw Error(ErrorKind::kFailed,
+                "hyperparameter '" + name +
+                    "' is missing; add it under 'hyperparameters'");
+  }
+  return internal::HparamAs<T>(*found, name);
+}
+
+template <typename T>
+T TrialContext::Get(const std::string& name, T fallback) const {
+  const nlohmann::json* found = Find(name);
+  if (found == nullptr || found->is_null()) return fallback;
+  return internal::HparamAs<T>(*found, name);
+}
+
+/// A trial that a library of a user's models gives to dtrain.
+struct ExportedTrial {
+  std::string_view name;  // "MyTrial" of `entrypoint: model_def:MyTrial`
+  std::unique_ptr<Trial> (*make)(TrialContext& context);
+};
+
+/// All that such a library gives. `abi` comes first, and the rest means what it
+/// says only where that is the same as dtrain's own.
+struct ExportedTrials {
+  const char* abi;
+  const ExportedTrial* trials;
+  std::size_t count;
+};
+
+/// What the library's one symbol is: `const ExportedTrials* DtrainTrials()`.
+inline constexpr const char* kTrialsSymbol = "DtrainTrials";
+using TrialsFunction = const ExportedTrials* (*)();
+
+namespace internal {
+
+// The text of a macro's arguments up to the next comma; takes it off `names`.
+constexpr std::string_view NextName(std::string_view& names) {
+  const std::size_t comma = names.find(',');
+  std::string_view name = names.substr(0, comma);
+  names.remove_prefix(comma == names.npos ? names.size() : comma + 1);
+  while (name.starts_with(' ')) name.remove_prefix(1);
+  while (name.ends_with(' ')) name.remove_suffix(1);
+  return name;
+}
+
+template <typename T>
+std::unique_ptr<Trial> MakeExported(TrialContext& context) {
+  return std::make_unique<T>(context);
+}
+
+template <typename... Trials>
+const ExportedTrials* ExportTrials(std::string_view names, const char* abi) {
+  static const ExportedTrial trials[] = {
+      {NextName(names), MakeExported<Trials>}...};
+  static const ExportedTrials exported{abi, trials, sizeof...(Trials)};
+  return &exported;
+}
+
+}  // namespace internal
+
 }  // namespace dtrain
+
+/// At the end of model_def.cpp, once: the trials that a YAML may name, as
+/// DTRAIN_TRIALS(MyTrial, MyOtherTrial). Each is a class with a constructor
+/// that takes a TrialContext&.
+#define DTRAIN_TRIALS(...)                                                \
+  extern "C" [[gnu::visibility("default")]] const dtrain::ExportedTrials* \
+  DtrainTrials() {                                                        \
+    return dtrain::internal::ExportTrials<__VA_ARGS__>(#__VA_ARGS__,      \
+                                                       DTRAIN_ABI);       \
+  }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/train/device_copy.h"
+#include "engine/train/device.h"
 #include "engine/train/metric_sums.h"
 #include "engine/train/tensor_file.h"
 

@@ -9,7 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/train/trial_export.h"
+#include "engine/train/trial.h"
 
 namespace dtrain {
 namespace {

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "engine/data/cuda_half.h"
-#include "engine/train/device_copy.h"
 #include "engine/data/memory_source.h"
 #include "engine/data/seeds.h"
 #include "engine/data/thread_loader.h"
+#include "engine/train/device.h"
 #include "tests/gpu/gpu.h"
 
 namespace dtrain {

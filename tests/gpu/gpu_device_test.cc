@@ -8,11 +8,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/data/cuda_half.h"
-#include "engine/train/gpu_memory.h"
-#include "engine/train/gpu_meter.h"
-#include "engine/train/nccl_backend.h"
-#include "engine/train/read_gpu.h"
-#include "engine/train/torch_error.h"
+#include "engine/train/cuda_factories.h"
+#include "engine/train/device.h"
+#include "engine/train/gpu.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/temporary_directory.h"
 

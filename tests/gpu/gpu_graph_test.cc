@@ -7,8 +7,8 @@
 
 #include "engine/data/cuda_half.h"
 #include "engine/data/tensor_source.h"
-#include "engine/train/flat_optimizers.h"
-#include "engine/train/random_state.h"
+#include "engine/train/device.h"
+#include "engine/train/fused_optimizers.h"
 #include "engine/train/trainer.h"
 #include "models/nets/cifar_cnn.h"
 #include "models/nets/image_classifier.h"

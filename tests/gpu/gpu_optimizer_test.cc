@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "engine/train/flat_optimizers.h"
-#include "engine/train/loss_scaler.h"
+#include "engine/train/fused_optimizers.h"
+#include "engine/train/mixed_precision.h"
 #include "tests/gpu/gpu.h"
 
 namespace dtrain {

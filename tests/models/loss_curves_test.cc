@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/train/random_state.h"
+#include "engine/train/device.h"
 #include "engine/train/trainer.h"
 #include "models/table.h"
 #include "tests/support/recorded_graph.h"

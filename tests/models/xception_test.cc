@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "engine/train/backward_update.h"
+#include "engine/train/gradients.h"
 #include "engine/train/train_trial.h"
 #include "models/table.h"
 #include "tests/support/recorded_network.h"

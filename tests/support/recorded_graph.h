@@ -7,7 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/types.h>
 
-#include "engine/train/step_graph.h"
+#include "engine/train/cuda_factories.h"
 
 namespace dtrain {
 

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/train/flat_optimizers.h"
+#include "engine/train/device.h"
+#include "engine/train/fused_optimizers.h"
 #include "engine/train/optimizer_state.h"
-#include "engine/train/random_state.h"
 #include "engine/train/trainer.h"
 #include "tests/engine/train/small_trial.h"
 #include "tests/support/recorded_graph.h"

@@ -1,5 +1,7 @@
 // Autocast and the scale of losses.
 
+#include "engine/train/mixed_precision.h"
+
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -7,8 +9,6 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "engine/train/autocast.h"
-#include "engine/train/loss_scaler.h"
 #include "engine/train/torch_modules.h"
 #include "tests/engine/train/small_trial.h"
 

@@ -10,8 +10,6 @@
 
 #include "engine/base/error.h"
 #include "engine/train/metric_sums.h"
-#include "engine/train/rank_batches.h"
-#include "engine/train/ranked_link.h"
 #include "engine/train/torch_modules.h"
 #include "engine/train/trained_objects.h"
 #include "tests/engine/train/in_ranks.h"

@@ -14,7 +14,7 @@
 
 #include "engine/train/torch_modules.h"
 #include "engine/train/train_trial.h"
-#include "engine/train/trial_context.h"
+#include "engine/train/trial.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

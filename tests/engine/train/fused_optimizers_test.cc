@@ -1,4 +1,4 @@
-#include "engine/train/flat_optimizers.h"
+#include "engine/train/fused_optimizers.h"
 
 #include <functional>
 #include <map>
@@ -9,11 +9,12 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "engine/train/channels_last.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/torch_modules.h"
+#include "engine/train/trained_objects.h"
 
 namespace dtrain {
+
 namespace {
 
 namespace optim = torch::optim;
@@ -329,4 +330,5 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
+
 }  // namespace dtrain

@@ -2,6 +2,13 @@
 
 #include <functional>
 
+#include <c10/util/intrusive_ptr.h>
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
 namespace dtrain {
 
 /// Work for a device, recorded once and asked for again at the cost of one
@@ -27,5 +34,16 @@ using MakeStepGraph = StepGraph* (*)();
 
 /// Its name in libdtrain_trial_cuda.so.
 inline constexpr char kMakeStepGraph[] = "DtrainMakeStepGraph";
+
+/// Makes the part of `rank` of `ranks` in their collectives over NCCL, on the
+/// GPU that is this process's first. They find each other by `store`. The
+/// caller owns what comes back. Throws c10::Error.
+using MakeNcclBackend =
+    c10d::Backend* (*)(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                       int ranks);
+
+/// Its name in libdtrain_trial_cuda.so, which has it where that was built with
+/// NCCL's header at hand.
+inline constexpr char kMakeNcclBackend[] = "DtrainMakeNcclBackend";
 
 }  // namespace dtrain
