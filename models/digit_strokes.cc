@@ -4,14 +4,232 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "engine/base/rng.h"
-#include "models/digit_glyphs.h"
 
 namespace dtrain {
+
 namespace {
+
+// A point of a glyph in the unit square, y down.
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+// A smooth curve through its points (Catmull and Rom); two make a line.
+// Corners are where strokes meet.
+using Stroke = std::span<const Point>;
+
+// One way to write a digit.
+using Glyph = std::span<const Stroke>;
+
+// Drawn by hand on the unit square: four ways to write each digit.
+
+constexpr Point k0a1[] = {{0.5, 0.05},  {0.28, 0.22}, {0.2, 0.5},
+                          {0.28, 0.78}, {0.5, 0.95},  {0.72, 0.78},
+                          {0.8, 0.5},   {0.72, 0.22}, {0.5, 0.05}};
+constexpr Stroke k0a[] = {k0a1};
+constexpr Point k0b1[] = {{0.6, 0.09}, {0.42, 0.08}, {0.28, 0.35},
+                          {0.27, 0.7}, {0.44, 0.94}, {0.64, 0.84},
+                          {0.74, 0.5}, {0.68, 0.16}, {0.48, 0.06}};
+constexpr Stroke k0b[] = {k0b1};
+constexpr Point k0c1[] = {{0.5, 0.15},  {0.28, 0.25}, {0.18, 0.5},
+                          {0.28, 0.76}, {0.5, 0.86},  {0.72, 0.76},
+                          {0.82, 0.5},  {0.72, 0.25}, {0.5, 0.15}};
+constexpr Stroke k0c[] = {k0c1};
+constexpr Point k0d1[] = {{0.66, 0.12}, {0.47, 0.04}, {0.27, 0.25}, {0.24, 0.6},
+                          {0.42, 0.92}, {0.63, 0.86}, {0.77, 0.55}, {0.7, 0.22},
+                          {0.52, 0.09}, {0.4, 0.14}};
+constexpr Stroke k0d[] = {k0d1};
+constexpr Glyph k0[] = {k0a, k0b, k0c, k0d};
+
+constexpr Point k1a1[] = {{0.5, 0.05}, {0.5, 0.95}};
+constexpr Stroke k1a[] = {k1a1};
+constexpr Point k1b1[] = {{0.32, 0.27}, {0.52, 0.06}};
+constexpr Point k1b2[] = {{0.52, 0.06}, {0.52, 0.95}};
+constexpr Stroke k1b[] = {k1b1, k1b2};
+constexpr Point k1c1[] = {{0.34, 0.26}, {0.52, 0.06}};
+constexpr Point k1c2[] = {{0.52, 0.06}, {0.52, 0.94}};
+constexpr Point k1c3[] = {{0.3, 0.94}, {0.73, 0.94}};
+constexpr Stroke k1c[] = {k1c1, k1c2, k1c3};
+constexpr Point k1d1[] = {{0.61, 0.05}, {0.53, 0.45}, {0.41, 0.95}};
+constexpr Stroke k1d[] = {k1d1};
+constexpr Glyph k1[] = {k1a, k1b, k1c, k1d};
+
+constexpr Point k2a1[] = {{0.25, 0.28}, {0.33, 0.1},  {0.52, 0.05},
+                          {0.72, 0.15}, {0.72, 0.36}, {0.55, 0.62},
+                          {0.25, 0.93}};
+constexpr Point k2a2[] = {{0.25, 0.93}, {0.79, 0.93}};
+constexpr Stroke k2a[] = {k2a1, k2a2};
+constexpr Point k2b1[] = {{0.26, 0.24}, {0.42, 0.07}, {0.66, 0.11},
+                          {0.71, 0.33}, {0.55, 0.6},  {0.35, 0.85},
+                          {0.22, 0.9},  {0.24, 0.77}, {0.4, 0.8},
+                          {0.6, 0.92},  {0.8, 0.86}};
+constexpr Stroke k2b[] = {k2b1};
+constexpr Point k2c1[] = {{0.24, 0.16}, {0.48, 0.05}, {0.7, 0.12},
+                          {0.7, 0.32},  {0.5, 0.62},  {0.24, 0.9}};
+constexpr Point k2c2[] = {{0.24, 0.9}, {0.5, 0.86}, {0.78, 0.95}};
+constexpr Stroke k2c[] = {k2c1, k2c2};
+constexpr Point k2d1[] = {{0.22, 0.3},  {0.36, 0.14}, {0.58, 0.12},
+                          {0.72, 0.27}, {0.64, 0.47}, {0.2, 0.9}};
+constexpr Point k2d2[] = {{0.2, 0.9}, {0.76, 0.88}};
+constexpr Stroke k2d[] = {k2d1, k2d2};
+constexpr Glyph k2[] = {k2a, k2b, k2c, k2d};
+
+constexpr Point k3a1[] = {
+    {0.27, 0.15}, {0.48, 0.05}, {0.7, 0.15}, {0.67, 0.36}, {0.45, 0.47}};
+constexpr Point k3a2[] = {
+    {0.45, 0.47}, {0.72, 0.58}, {0.75, 0.8}, {0.5, 0.95}, {0.25, 0.84}};
+constexpr Stroke k3a[] = {k3a1, k3a2};
+constexpr Point k3b1[] = {{0.25, 0.08}, {0.72, 0.08}};
+constexpr Point k3b2[] = {{0.72, 0.08}, {0.45, 0.42}};
+constexpr Point k3b3[] = {
+    {0.45, 0.42}, {0.7, 0.5}, {0.76, 0.73}, {0.55, 0.95}, {0.26, 0.86}};
+constexpr Stroke k3b[] = {k3b1, k3b2, k3b3};
+constexpr Point k3c1[] = {{0.3, 0.1},   {0.52, 0.05}, {0.7, 0.18}, {0.62, 0.37},
+                          {0.42, 0.46}, {0.38, 0.5},  {0.45, 0.5}, {0.66, 0.56},
+                          {0.74, 0.76}, {0.55, 0.93}, {0.26, 0.9}};
+constexpr Stroke k3c[] = {k3c1};
+constexpr Point k3d1[] = {
+    {0.24, 0.22}, {0.4, 0.07}, {0.62, 0.1}, {0.65, 0.3}, {0.43, 0.44}};
+constexpr Point k3d2[] = {
+    {0.43, 0.44}, {0.68, 0.52}, {0.68, 0.82}, {0.42, 0.94}, {0.22, 0.8}};
+constexpr Stroke k3d[] = {k3d1, k3d2};
+constexpr Glyph k3[] = {k3a, k3b, k3c, k3d};
+
+constexpr Point k4a1[] = {{0.32, 0.06}, {0.24, 0.57}};
+constexpr Point k4a2[] = {{0.24, 0.57}, {0.8, 0.55}};
+constexpr Point k4a3[] = {{0.66, 0.06}, {0.62, 0.95}};
+constexpr Stroke k4a[] = {k4a1, k4a2, k4a3};
+constexpr Point k4b1[] = {{0.62, 0.05}, {0.2, 0.64}};
+constexpr Point k4b2[] = {{0.2, 0.64}, {0.83, 0.64}};
+constexpr Point k4b3[] = {{0.62, 0.05}, {0.62, 0.95}};
+constexpr Stroke k4b[] = {k4b1, k4b2, k4b3};
+constexpr Point k4c1[] = {
+    {0.28, 0.08}, {0.22, 0.38}, {0.32, 0.53}, {0.5, 0.53}, {0.68, 0.46}};
+constexpr Point k4c2[] = {{0.7, 0.08}, {0.67, 0.5}, {0.62, 0.95}};
+constexpr Stroke k4c[] = {k4c1, k4c2};
+constexpr Point k4d1[] = {{0.44, 0.05}, {0.2, 0.6}};
+constexpr Point k4d2[] = {{0.2, 0.6}, {0.82, 0.58}};
+constexpr Point k4d3[] = {{0.64, 0.3}, {0.58, 0.96}};
+constexpr Stroke k4d[] = {k4d1, k4d2, k4d3};
+constexpr Glyph k4[] = {k4a, k4b, k4c, k4d};
+
+constexpr Point k5a1[] = {{0.74, 0.07}, {0.32, 0.07}};
+constexpr Point k5a2[] = {{0.32, 0.07}, {0.29, 0.43}};
+constexpr Point k5a3[] = {{0.29, 0.43}, {0.52, 0.37}, {0.74, 0.52},
+                          {0.73, 0.8},  {0.5, 0.95},  {0.25, 0.86}};
+constexpr Stroke k5a[] = {k5a1, k5a2, k5a3};
+constexpr Point k5b1[] = {{0.74, 0.07}, {0.5, 0.09}, {0.34, 0.12}};
+constexpr Point k5b2[] = {{0.34, 0.12}, {0.28, 0.4}, {0.45, 0.42},
+                          {0.68, 0.54}, {0.7, 0.8},  {0.48, 0.95},
+                          {0.22, 0.87}};
+constexpr Stroke k5b[] = {k5b1, k5b2};
+constexpr Point k5c1[] = {{0.8, 0.1}, {0.38, 0.08}};
+constexpr Point k5c2[] = {{0.38, 0.08}, {0.3, 0.46}};
+constexpr Point k5c3[] = {
+    {0.3, 0.46}, {0.56, 0.46}, {0.66, 0.66}, {0.55, 0.88}, {0.24, 0.94}};
+constexpr Stroke k5c[] = {k5c1, k5c2, k5c3};
+constexpr Point k5d1[] = {{0.36, 0.06}, {0.31, 0.42}, {0.5, 0.42}, {0.7, 0.56},
+                          {0.68, 0.82}, {0.46, 0.94}, {0.24, 0.83}};
+constexpr Point k5d2[] = {{0.36, 0.06}, {0.76, 0.1}};
+constexpr Stroke k5d[] = {k5d1, k5d2};
+constexpr Glyph k5[] = {k5a, k5b, k5c, k5d};
+
+constexpr Point k6a1[] = {{0.66, 0.06}, {0.42, 0.22}, {0.27, 0.55},
+                          {0.32, 0.85}, {0.52, 0.95}, {0.72, 0.8},
+                          {0.68, 0.6},  {0.48, 0.52}, {0.3, 0.68}};
+constexpr Stroke k6a[] = {k6a1};
+constexpr Point k6b1[] = {{0.6, 0.04},  {0.4, 0.33},  {0.27, 0.66},
+                          {0.38, 0.92}, {0.6, 0.92},  {0.71, 0.73},
+                          {0.57, 0.56}, {0.38, 0.62}, {0.3, 0.74}};
+constexpr Stroke k6b[] = {k6b1};
+constexpr Point k6c1[] = {
+    {0.72, 0.12}, {0.52, 0.05}, {0.32, 0.28}, {0.24, 0.62}, {0.36, 0.9},
+    {0.58, 0.93}, {0.74, 0.76}, {0.62, 0.55}, {0.42, 0.55}, {0.27, 0.7}};
+constexpr Stroke k6c[] = {k6c1};
+constexpr Point k6d1[] = {{0.36, 0.04}, {0.27, 0.4}, {0.27, 0.75},
+                          {0.46, 0.95}, {0.7, 0.85}, {0.72, 0.65},
+                          {0.52, 0.54}, {0.32, 0.66}};
+constexpr Stroke k6d[] = {k6d1};
+constexpr Glyph k6[] = {k6a, k6b, k6c, k6d};
+
+constexpr Point k7a1[] = {{0.22, 0.1}, {0.77, 0.1}};
+constexpr Point k7a2[] = {{0.77, 0.1}, {0.42, 0.95}};
+constexpr Stroke k7a[] = {k7a1, k7a2};
+constexpr Point k7b1[] = {{0.22, 0.1}, {0.77, 0.1}};
+constexpr Point k7b2[] = {{0.77, 0.1}, {0.44, 0.95}};
+constexpr Point k7b3[] = {{0.36, 0.5}, {0.74, 0.48}};
+constexpr Stroke k7b[] = {k7b1, k7b2, k7b3};
+constexpr Point k7c1[] = {{0.22, 0.25}, {0.25, 0.09}};
+constexpr Point k7c2[] = {{0.25, 0.09}, {0.78, 0.09}};
+constexpr Point k7c3[] = {{0.78, 0.09}, {0.55, 0.48}, {0.46, 0.95}};
+constexpr Stroke k7c[] = {k7c1, k7c2, k7c3};
+constexpr Point k7d1[] = {{0.2, 0.15}, {0.4, 0.08}, {0.6, 0.14}, {0.8, 0.07}};
+constexpr Point k7d2[] = {{0.8, 0.07}, {0.6, 0.4}, {0.5, 0.95}};
+constexpr Stroke k7d[] = {k7d1, k7d2};
+constexpr Glyph k7[] = {k7a, k7b, k7c, k7d};
+
+constexpr Point k8a1[] = {{0.7, 0.18},  {0.5, 0.05},  {0.3, 0.18}, {0.38, 0.4},
+                          {0.62, 0.56}, {0.74, 0.76}, {0.5, 0.95}, {0.26, 0.77},
+                          {0.38, 0.55}, {0.62, 0.4},  {0.7, 0.18}};
+constexpr Stroke k8a[] = {k8a1};
+constexpr Point k8b1[] = {
+    {0.5, 0.05},   {0.6, 0.079}, {0.673, 0.16}, {0.7, 0.27},   {0.673, 0.38},
+    {0.6, 0.461},  {0.5, 0.49},  {0.4, 0.461},  {0.327, 0.38}, {0.3, 0.27},
+    {0.327, 0.16}, {0.4, 0.079}, {0.5, 0.05}};
+constexpr Point k8b2[] = {{0.5, 0.49},  {0.63, 0.521},  {0.725, 0.605},
+                          {0.76, 0.72}, {0.725, 0.835}, {0.63, 0.919},
+                          {0.5, 0.95},  {0.37, 0.919},  {0.275, 0.835},
+                          {0.24, 0.72}, {0.275, 0.605}, {0.37, 0.521},
+                          {0.5, 0.49}};
+constexpr Stroke k8b[] = {k8b1, k8b2};
+constexpr Point k8c1[] = {{0.66, 0.12}, {0.45, 0.06}, {0.33, 0.22},
+                          {0.46, 0.42}, {0.62, 0.6},  {0.64, 0.84},
+                          {0.46, 0.94}, {0.33, 0.8},  {0.4, 0.58},
+                          {0.6, 0.38},  {0.7, 0.14}};
+constexpr Stroke k8c[] = {k8c1};
+constexpr Point k8d1[] = {{0.582, 0.474}, {0.682, 0.543}, {0.735, 0.651},
+                          {0.729, 0.772}, {0.665, 0.875}, {0.559, 0.933},
+                          {0.438, 0.932}, {0.333, 0.872}, {0.27, 0.769},
+                          {0.266, 0.648}, {0.321, 0.54},  {0.421, 0.473},
+                          {0.542, 0.464}};
+constexpr Point k8d2[] = {{0.58, 0.48}, {0.34, 0.3},  {0.44, 0.07},
+                          {0.68, 0.12}, {0.66, 0.34}, {0.44, 0.48}};
+constexpr Stroke k8d[] = {k8d1, k8d2};
+constexpr Glyph k8[] = {k8a, k8b, k8c, k8d};
+
+constexpr Point k9a1[] = {{0.7, 0.22},  {0.52, 0.05}, {0.3, 0.14},
+                          {0.27, 0.36}, {0.46, 0.5},  {0.7, 0.32}};
+constexpr Point k9a2[] = {{0.7, 0.16}, {0.7, 0.55}, {0.62, 0.95}};
+constexpr Stroke k9a[] = {k9a1, k9a2};
+constexpr Point k9b1[] = {{0.71, 0.28},   {0.67, 0.409},  {0.565, 0.489},
+                          {0.435, 0.489}, {0.33, 0.409},  {0.29, 0.28},
+                          {0.33, 0.151},  {0.435, 0.071}, {0.565, 0.071},
+                          {0.67, 0.151},  {0.71, 0.28}};
+constexpr Point k9b2[] = {{0.71, 0.1}, {0.71, 0.95}};
+constexpr Stroke k9b[] = {k9b1, k9b2};
+constexpr Point k9c1[] = {
+    {0.7, 0.22}, {0.5, 0.06}, {0.28, 0.25}, {0.42, 0.48}, {0.69, 0.3}};
+constexpr Point k9c2[] = {{0.71, 0.12}, {0.73, 0.6}, {0.6, 0.9}, {0.32, 0.92}};
+constexpr Stroke k9c[] = {k9c1, k9c2};
+constexpr Point k9d1[] = {{0.68, 0.12}, {0.45, 0.06}, {0.27, 0.28},
+                          {0.4, 0.46},  {0.62, 0.36}, {0.7, 0.12},
+                          {0.66, 0.5},  {0.52, 0.95}};
+constexpr Stroke k9d[] = {k9d1};
+constexpr Glyph k9[] = {k9a, k9b, k9c, k9d};
+
+constexpr std::array<std::span<const Glyph>, 10> kGlyphs = {k0, k1, k2, k3, k4,
+                                                            k5, k6, k7, k8, k9};
+
+// The ways to write `digit`, 0 to 9.
+std::span<const Glyph> GlyphsOf(int digit) {
+  return kGlyphs.at(static_cast<std::size_t>(digit));
+}
 
 constexpr double kTurn = 2 * std::numbers::pi;
 constexpr int kSteps = 5;  // straight pieces between two points of a stroke

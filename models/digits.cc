@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/train/log_line.h"
-#include "models/classification.h"
+#include "models/building_blocks.h"
 #include "models/optimizers.h"
 
 namespace dtrain {

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "engine/train/trial.h"
-#include "models/digit_data.h"
-#include "models/nets/lenet.h"
+#include "models/data_sets.h"
+#include "models/nets/conv_nets.h"
 
 namespace dtrain {
 

@@ -8,7 +8,7 @@
 
 #include "engine/data/tensor_source.h"
 #include "engine/train/log_line.h"
-#include "models/classification.h"
+#include "models/building_blocks.h"
 #include "models/optimizers.h"
 
 namespace dtrain {

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "engine/train/trial.h"
-#include "models/digit_data.h"
-#include "models/nets/lenet5.h"
-#include "models/one_step_cell.h"
+#include "models/building_blocks.h"
+#include "models/data_sets.h"
+#include "models/nets/conv_nets.h"
 
 namespace dtrain {
 

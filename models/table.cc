@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "models/data_files.h"
-#include "models/imagenet_files.h"
 
 namespace dtrain {
 

@@ -2,10 +2,77 @@
 
 #include <memory>
 
+#include "engine/train/torch_modules.h"
 #include "engine/train/trial.h"
-#include "models/nets/xception.h"
 
 namespace dtrain {
+
+/// A convolution of each channel by itself, then one of 1×1 across them, both
+/// without bias.
+class SeparableConv2d final : public torch::nn::Module {
+ public:
+  /// Stride 1; `padding` on every side.
+  SeparableConv2d(std::int64_t in, std::int64_t out, std::int64_t kernel,
+                  std::int64_t padding);
+
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  torch::nn::Conv2d depthwise_;
+  torch::nn::Conv2d pointwise_;
+};
+
+/// Where a block of Xception is unlike the others.
+struct XceptionBlockOptions {
+  std::int64_t in = 0;  // channels
+  std::int64_t out = 0;
+  std::int64_t reps = 1;    // separable convolutions
+  std::int64_t stride = 1;  // of the pooling at its end; 1: none
+  bool start_with_relu = true;
+  bool grow_first = true;  // the first convolution gives `out`, else the last
+};
+
+/// (ReLU, separable convolution, batch-norm) `reps` times and max pooling,
+/// beside a skip connection: 1×1 convolution and batch-norm where the shape
+/// changes.
+class XceptionBlock final : public torch::nn::Module {
+ public:
+  explicit XceptionBlock(const XceptionBlockOptions& options);
+
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  torch::nn::Sequential layers_;
+  torch::nn::Conv2d skip_{nullptr};
+  torch::nn::BatchNorm2d skip_norm_{nullptr};
+};
+
+/// Xception (Chollet, 2017) as SINGA's autograd example builds it: twelve
+/// blocks, a head that takes the maximum of 10×10; 22,855,952 parameters with
+/// 1,000 classes. Make it with std::make_shared.
+class Xception final : public torch::nn::Module {
+ public:
+  explicit Xception(std::int64_t classes);
+
+  /// Feature maps [samples, 2048, 10, 10] of `images` [samples, 3, 299, 299].
+  torch::Tensor Features(const torch::Tensor& images);
+  /// Logits [samples, classes] of such feature maps.
+  torch::Tensor Logits(const torch::Tensor& features);
+  /// Both, one behind the other.
+  torch::Tensor forward(const torch::Tensor& images);
+
+ private:
+  torch::nn::Conv2d conv1_;
+  torch::nn::BatchNorm2d bn1_;
+  torch::nn::Conv2d conv2_;
+  torch::nn::BatchNorm2d bn2_;
+  torch::nn::Sequential blocks_;
+  std::shared_ptr<SeparableConv2d> conv3_;
+  torch::nn::BatchNorm2d bn3_;
+  std::shared_ptr<SeparableConv2d> conv4_;
+  torch::nn::BatchNorm2d bn4_;
+  torch::nn::Linear fc_;
+};
 
 /// SINGA's autograd example: Xception on one made-up batch, drawn once and
 /// trained on again and again; no validation. Metrics: loss, accuracy.

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "engine/process/trial_host.h"
-#include "models/trial_library.h"
+#include "models/trial_api.h"
 
 // `trial-host SOCKET [--cuda]`: executed by the runner with a socket of that
 // number, which it serves. LibTorch is opened by the dynamic linker, before.

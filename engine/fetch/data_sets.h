@@ -48,7 +48,7 @@ const DataSet& FindDataSet(const std::string& name);
 std::int64_t DownloadBytes(const DataSet& set);
 
 /// Returns the name that `file` is stored under: torchvision's "ARCH-HASH.pth",
-/// from which models/imagenet_files.h identifies the network, even if it is
+/// from which models/data_files.h identifies the network, even if it is
 /// published under another name.
 std::string PlacedName(const DataSet& set, const KnownFile& file);
 

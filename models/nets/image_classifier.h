@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -27,9 +28,22 @@ class DTRAIN_API ImageClassifier : public torch::nn::Module {
   virtual std::string head() const = 0;
 };
 
-/// One of kImageArchs (models/image_archs.h), its weights drawn as torchvision
+/// One of kImageArchs (models/data_files.h), its weights drawn as torchvision
 /// draws them. Throws Error(kFailed) for any other name.
 DTRAIN_API std::shared_ptr<ImageClassifier> MakeImageClassifier(
     const std::string& arch, std::int64_t classes);
+
+/// What a last layer with another number of classes than the weights' means.
+enum class OtherHead { kError, kKeepNew };
+
+/// Copies the weights in `file` into `net`, by the rules of LoadWeights
+/// (engine/train/tensor_file.h): safetensors, or a state dict of torch.save,
+/// with the names and shapes of `net`. With OtherHead::kKeepNew the last layer,
+/// `net.head()`, keeps its own weights where it has another number of classes.
+/// Returns a line for the log. Throws Error(kFailed) that names the file and
+/// the first difference.
+DTRAIN_API std::string LoadPretrained(ImageClassifier& net,
+                                      const std::filesystem::path& file,
+                                      OtherHead other_head);
 
 }  // namespace dtrain

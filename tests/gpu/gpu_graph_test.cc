@@ -10,9 +10,8 @@
 #include "engine/train/device.h"
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/trainer.h"
-#include "models/nets/cifar_cnn.h"
+#include "models/nets/conv_nets.h"
 #include "models/nets/image_classifier.h"
-#include "models/nets/lenet.h"
 #include "tests/engine/train/small_trial.h"
 #include "tests/gpu/gpu.h"
 

@@ -1,16 +1,22 @@
 #include "models/nets/image_classifier.h"
 
+#include <fstream>
 #include <string>
+#include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 #include <zlib.h>
 
 #include "engine/base/error.h"
-#include "models/image_archs.h"
+#include "engine/checkpoint/safetensors.h"
+#include "models/data_files.h"
 #include "tests/support/recorded_network.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
+
 namespace {
 
 // The names and shapes of a state dict, a line each, as Python orders them:
@@ -82,5 +88,145 @@ TEST(ImageClassifierTest, RefusesOtherNames) {
   EXPECT_THROW(MakeImageClassifier("resnet17", 10), Error);
 }
 
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+void WriteTensorBytes(const std::vector<TensorBytes>& tensors,
+                      const fs::path& file) {
+  std::ofstream out(file, std::ios::binary);
+  out << SafetensorsHeader(tensors);
+  for (const TensorBytes& tensor : tensors) {
+    out.write(reinterpret_cast<const char*>(tensor.bytes.data()),
+              static_cast<std::streamsize>(tensor.bytes.size()));
+  }
+}
+
+// Writes every parameter and buffer of `net` but one, named as in torchvision.
+void WriteWeights(const torch::nn::Module& net, const fs::path& file,
+                  const std::string& without = "") {
+  std::vector<TensorBytes> tensors;
+  const auto add = [&](const auto& entries) {
+    for (const auto& entry : entries) {
+      if (entry.key() == without) continue;
+      const torch::Tensor& tensor = entry.value();
+      tensors.push_back(
+          {.name = entry.key(),
+           .dtype = tensor.is_floating_point() ? "F32" : "I64",
+           .shape = tensor.sizes().vec(),
+           .bytes = {static_cast<const std::byte*>(tensor.const_data_ptr()),
+                     tensor.nbytes()}});
+    }
+  };
+  add(net.named_parameters());
+  add(net.named_buffers());
+  WriteTensorBytes(tensors, file);
+}
+
+class PretrainedTest : public testing::Test {
+ protected:
+  PretrainedTest() { torch::set_num_threads(1); }
+  static std::shared_ptr<ImageClassifier> Net(std::int64_t classes = 5) {
+    return MakeImageClassifier("resnet18", classes);
+  }
+  std::string Load(ImageClassifier& net,
+                   OtherHead other_head = OtherHead::kKeepNew) const {
+    return LoadPretrained(net, file_, other_head);
+  }
+
+  const TemporaryDirectory directory_;
+  const fs::path file_ = directory_.path() / "resnet18.safetensors";
+};
+
+TEST_F(PretrainedTest, CopiesEveryWeight) {
+  const auto from = Net();
+  FillByName(*from);
+  WriteWeights(*from, file_);
+  const auto to = Net();
+  EXPECT_EQ(Load(*to), "pretrained: weights from " + file_.string());
+  for (const auto& entry : from->named_parameters()) {
+    EXPECT_TRUE(
+        torch::equal(entry.value(), to->named_parameters()[entry.key()]))
+        << entry.key();
+  }
+  EXPECT_TRUE(torch::equal(from->named_buffers()["bn1.running_var"],
+                           to->named_buffers()["bn1.running_var"]));
+}
+
+TEST_F(PretrainedTest, KeepsAHeadForAnotherNumberOfClasses) {
+  const auto from = Net(8);
+  WriteWeights(*from, file_);
+  const auto to = Net(5);
+  const torch::Tensor head = to->named_parameters()["fc.weight"].clone();
+  EXPECT_THAT(Load(*to), HasSubstr("but for fc, which"));
+  EXPECT_TRUE(torch::equal(head, to->named_parameters()["fc.weight"]));
+  EXPECT_TRUE(torch::equal(from->named_parameters()["conv1.weight"],
+                           to->named_parameters()["conv1.weight"]));
+}
+
+TEST_F(PretrainedTest, RefusesAnotherNumberOfClassesIfNoneWasAskedFor) {
+  WriteWeights(*Net(8), file_);
+  EXPECT_THAT([this] { Load(*Net(5), OtherHead::kError); },
+              ThrowsMessage<Error>(
+                  HasSubstr("is for 8 classes, and 'num_classes' is 5")));
+}
+
+TEST_F(PretrainedTest, RefusesAnotherNetworksWeights) {
+  WriteWeights(*MakeImageClassifier("resnet34", 5), file_);
+  EXPECT_THAT(
+      [this] { Load(*Net()); },
+      ThrowsMessage<Error>(AllOf(
+          HasSubstr(file_.string()), HasSubstr("has 'layer1.2."),
+          HasSubstr(", which the model lacks"), HasSubstr("check 'arch'"))));
+}
+
+TEST_F(PretrainedTest, RefusesHalfANetwork) {
+  WriteWeights(*Net(), file_, /*without=*/"fc.bias");
+  EXPECT_THAT([this] { Load(*Net()); },
+              ThrowsMessage<Error>(HasSubstr("lacks 'fc.bias'")));
+}
+
+TEST_F(PretrainedTest, CastsHalfPrecisionAndTakesPrefixesOff) {
+  const auto from = Net();
+  FillByName(*from);
+  const auto to = Net();
+  std::vector<TensorBytes> tensors;
+  std::vector<torch::Tensor> halves;
+  for (const auto& entry : from->named_parameters()) {
+    halves.push_back(entry.value().detach().to(torch::kHalf));
+    tensors.push_back({.name = "_orig_mod." + entry.key(),
+                       .dtype = "F16",
+                       .shape = halves.back().sizes().vec(),
+                       .bytes = {static_cast<const std::byte*>(
+                                     halves.back().const_data_ptr()),
+                                 halves.back().nbytes()}});
+  }
+  for (const auto& entry : from->named_buffers()) {
+    if (entry.key().ends_with("num_batches_tracked")) continue;
+    halves.push_back(entry.value().to(torch::kDouble));
+    tensors.push_back({.name = "_orig_mod." + entry.key(),
+                       .dtype = "F64",
+                       .shape = halves.back().sizes().vec(),
+                       .bytes = {static_cast<const std::byte*>(
+                                     halves.back().const_data_ptr()),
+                                 halves.back().nbytes()}});
+  }
+  WriteTensorBytes(tensors, file_);
+  Load(*to);
+  EXPECT_TRUE(torch::equal(to->named_parameters()["conv1.weight"],
+                           from->named_parameters()["conv1.weight"]
+                               .to(torch::kHalf)
+                               .to(torch::kFloat)));
+  EXPECT_TRUE(torch::equal(to->named_buffers()["bn1.running_var"],
+                           from->named_buffers()["bn1.running_var"]));
+}
+
+TEST_F(PretrainedTest, NeedsNoCountersOfBatchNormalisation) {
+  WriteWeights(*Net(), file_, /*without=*/"bn1.num_batches_tracked");
+  EXPECT_THAT(Load(*Net()), HasSubstr("pretrained: weights from"));
+}
+
 }  // namespace
+
 }  // namespace dtrain

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "engine/base/error.h"
-#include "models/image_archs.h"
+#include "models/data_files.h"
 #include "tests/engine/fetch/made_up_set.h"
 #include "tests/support/temporary_directory.h"
 

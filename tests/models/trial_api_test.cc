@@ -1,7 +1,4 @@
-// Whole trials in processes of their own, through the door that the trial host
-// uses.
-
-#include "models/trial_library.h"
+#include "models/trial_api.h"
 
 #include <chrono>
 #include <filesystem>
@@ -24,7 +21,11 @@
 #include "tests/support/patience.h"
 #include "tests/support/temporary_directory.h"
 
+// Whole trials in processes of their own, through the door that the trial host
+// uses.
+
 namespace dtrain {
+
 namespace {
 
 using testing::HasSubstr;
@@ -193,4 +194,5 @@ TEST_F(RunTrialTest, WithoutItsRunnerEvenAHangingOneIsGoneInTwoSeconds) {
 }
 
 }  // namespace
+
 }  // namespace dtrain

@@ -1,3 +1,5 @@
+#include "models/nets/conv_nets.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -6,11 +8,8 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "models/nets/cifar_cnn.h"
-#include "models/nets/lenet.h"
-#include "models/nets/lenet5.h"
-
 namespace dtrain {
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -68,4 +67,5 @@ TEST(ConvReluPoolNetsTest, LearnAsLibTorchForAHundredSteps) {
 }
 
 }  // namespace
+
 }  // namespace dtrain

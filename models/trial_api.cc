@@ -1,11 +1,16 @@
-#include "models/trial_library.h"
+#include "models/trial_api.h"
 
 #include <csignal>
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <dlfcn.h>
+
+#include <dtrain/abi.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -13,13 +18,62 @@
 #include "engine/train/device.h"
 #include "engine/train/log_line.h"
 #include "engine/train/train_trial.h"
+#include "engine/train/trial.h"
 #include "engine/train/trial_channel.h"
-#include "models/own/loader.h"
 #include "models/table.h"
 
 namespace dtrain {
 
 namespace {
+
+[[noreturn]] void Refuse(const std::string& library, const std::string& why) {
+  throw Error(ErrorKind::kFailed, library + ": " + why);
+}
+
+std::span<const ExportedTrial> Open(const std::string& library) {
+  void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) Refuse(library, ::dlerror());
+  const auto function =
+      reinterpret_cast<TrialsFunction>(::dlsym(handle, kTrialsSymbol));
+  if (function == nullptr) {
+    Refuse(library,
+           "exports no trial; end model_def.cpp with DTRAIN_TRIALS(MyTrial)");
+  }
+  const ExportedTrials* exported = function();
+  if (exported->abi != std::string_view(DTRAIN_ABI)) {
+    Refuse(library,
+           "was compiled for another dtrain; compile it with this one");
+  }
+  return {exported->trials, exported->count};
+}
+
+std::vector<std::string> Names(std::span<const ExportedTrial> trials) {
+  std::vector<std::string> names;
+  for (const ExportedTrial& trial : trials) names.emplace_back(trial.name);
+  return names;
+}
+
+// Names of the models in a library of a user's models. Throws Error(kFailed)
+// for a file that cannot be opened, is not such a library, or was compiled for
+// another dtrain.
+std::vector<std::string> TrialsOfLibrary(const std::string& library) {
+  return Names(Open(library));
+}
+
+// Maker of `entrypoint` ("model_def:MyTrial") in `library`, which stays open
+// for the life of this process. Throws Error(kFailed) as above, and if the
+// library has no such model.
+MakeTrial MakerFromLibrary(const std::string& library,
+                           const std::string& entrypoint) {
+  const std::string name = entrypoint.substr(entrypoint.find(':') + 1);
+  const std::span<const ExportedTrial> trials = Open(library);
+  for (const ExportedTrial& trial : trials) {
+    if (trial.name == name) return trial.make;
+  }
+  Refuse(library, "has no trial '" + name + "'" +
+                      DidYouMean(name, Names(trials)) + "; it has " +
+                      Join(Names(trials), ", "));
+}
 
 MakeTrial MakerOf(const TrialSpec& spec) {
   const std::string& entrypoint = spec.entrypoint;

@@ -1,4 +1,4 @@
-#include "models/imagenet_files.h"
+#include "models/data_files.h"
 
 #include <fstream>
 #include <map>
@@ -9,6 +9,7 @@
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +132,5 @@ TEST_F(ImageNetFilesTest, AsksForNoFilesOfMadeUpImages) {
 }
 
 }  // namespace
+
 }  // namespace dtrain

@@ -7,6 +7,24 @@
 
 namespace dtrain {
 
+/// LeNet-5 (LeCun et al., 1998) with ReLU and max pooling, for grey images of
+/// 28×28: 61,706 parameters with ten classes. Make it with std::make_shared.
+class LeNet final : public torch::nn::Module {
+ public:
+  /// `own_kernels`: see ConvReluPool.
+  explicit LeNet(std::int64_t classes, bool own_kernels = true);
+
+  /// Logits [samples, classes] of `images` [samples, 1, 28, 28].
+  torch::Tensor forward(const torch::Tensor& images);
+
+ private:
+  std::shared_ptr<ConvReluPool> conv1_;
+  std::shared_ptr<ConvReluPool> conv2_;
+  torch::nn::Linear fc1_;
+  torch::nn::Linear fc2_;
+  torch::nn::Linear fc3_;
+};
+
 /// Fills `tensor` with a normal distribution around 0 of deviation `sigma` that
 /// is cut off at two deviations, as MindSpore's TruncatedNormal has it.
 void FillTruncatedNormal(torch::Tensor tensor, double sigma);
@@ -41,6 +59,26 @@ class ReluReduceMeanDense final : public torch::nn::Module {
 
  private:
   torch::nn::Linear dense_;
+};
+
+/// The convolutional network of PyBlaze's training guide (and of PyTorch's
+/// CIFAR-10 tutorial), for colour images of 32×32: two 5×5 convolutions with
+/// ReLU and max pooling, three dense layers; 62,006 parameters with ten
+/// classes. Make it with std::make_shared.
+class CifarCnn final : public torch::nn::Module {
+ public:
+  /// `own_kernels`: see ConvReluPool.
+  explicit CifarCnn(std::int64_t classes, bool own_kernels = true);
+
+  /// Logits [samples, classes] of `images` [samples, 3, 32, 32].
+  torch::Tensor forward(const torch::Tensor& images);
+
+ private:
+  std::shared_ptr<ConvReluPool> conv1_;
+  std::shared_ptr<ConvReluPool> conv2_;
+  torch::nn::Linear fc1_;
+  torch::nn::Linear fc2_;
+  torch::nn::Linear fc3_;
 };
 
 }  // namespace dtrain
