@@ -1,5 +1,6 @@
-// `dtrain create` with a model_def.cpp, compiled for real: a quarter of a
-// minute each, so the tests are few and long.
+// `dtrain create` with a model_def.cpp. A compilation takes a quarter of a
+// minute of CPU: tests are few and long, and those that do not look at the
+// compilation itself share a cache of compiled models in the build directory.
 
 #include <filesystem>
 #include <fstream>
@@ -38,6 +39,13 @@ class OwnModelTest : public testing::Test {
     const std::size_t at = text.find(what);
     ASSERT_NE(at, text.npos);
     std::ofstream(file, std::ios::trunc) << text.replace(at, what.size(), by);
+  }
+  // Runs with the shared cache of compiled models, whose keys are the contents
+  // of the sources, the compiler and dtrain's headers.
+  CliResult RunShared(const std::vector<std::string>& arguments) const {
+    return dtrain_.Run(
+        arguments, {.environment = {
+                        {"XDG_CACHE_HOME", DTRAIN_BINARY_DIR "/model_cache"}}});
   }
   bool HasStore() const { return fs::exists(dtrain_.store() / "dtrain.db"); }
 
@@ -94,14 +102,14 @@ TEST_F(OwnModelTest, SearchesAsTheNewYamlSays) {
        "const.yaml");
   Edit("  name: single\n", "  name: asha\n  max_trials: 16\n", "const.yaml");
 
-  const CliResult valid = dtrain_.Run({"validate", "mine/const.yaml"});
+  const CliResult valid = RunShared({"validate", "mine/const.yaml"});
   EXPECT_EQ(valid.code, 0) << valid.err;
   EXPECT_EQ(valid.err, "");
   const CliResult plan =
-      dtrain_.Run({"preview-search", "mine/const.yaml", "--json"});
+      RunShared({"preview-search", "mine/const.yaml", "--json"});
   EXPECT_EQ(plan.Json()["brackets"][0]["rungs"], nlohmann::json({2, 10}));
-  const CliResult search = dtrain_.Run({"create", "mine/const.yaml", "--json",
-                                        "--set", "searcher.max_trials=4"});
+  const CliResult search = RunShared({"create", "mine/const.yaml", "--json",
+                                      "--set", "searcher.max_trials=4"});
   ASSERT_EQ(search.code, 0) << search.err;
   EXPECT_EQ(search.Json()["state"], "COMPLETED");
   EXPECT_GT(search.Json()["best"]["value"], 0.5);
@@ -211,6 +219,26 @@ TEST_F(OwnModelTest, EverySnippetOfItsPageCompiles) {
   EXPECT_LT(result.Json()["best"]["value"], 1);
 }
 
+// What a later dtrain must still compile and train: the sources of an
+// experiment are stored, and compiled again when it is resumed.
+TEST_F(OwnModelTest, AStoredModelOfAnEarlierVersionTrains) {
+  const std::string stored = DTRAIN_GOLDEN_DIR "/stored_model/";
+  std::vector<Snippet> snippets = SnippetsOf(stored + "snippets.md");
+  ASSERT_EQ(snippets.size(), 16u);
+  // A whole file, which becomes one part of another.
+  const std::regex outside(
+      "#include <dtrain/model.h>|using namespace dtrain;|DTRAIN_TRIALS.*");
+  snippets.front() = {" top",
+                      std::regex_replace(snippets.front().text, outside, "")};
+  dtrain_.Write("mine/snippets.cc", SourceOf(snippets));
+  dtrain_.Write("mine/model_def.cpp", FileText(stored + "model_def.cpp"));
+  dtrain_.Write("mine/const.yaml", FileText(stored + "const.yaml"));
+
+  const CliResult result = RunShared({"create", "mine/const.yaml", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_GT(result.Json()["best"]["value"], 0.9);
+}
+
 TEST_F(OwnModelTest, SaysWhatTheCompilerSaysAndMakesNothing) {
   Edit("context_.Step(*optimizer_);", "context_.Stap(*optimizer_);");
   const CliResult result = dtrain_.Run({"create", "mine/const.yaml"});
@@ -255,7 +283,7 @@ TEST_F(OwnModelTest, ASearchOverWhatItDoesNotReadFails) {
       "max_length: {batches: 20}}",
       "--set",
       "hyperparameters.learning_rate={type: categorical, vals: [0.1, 0.2]}"};
-  const CliResult failed = dtrain_.Run(search);
+  const CliResult failed = RunShared(search);
   EXPECT_EQ(failed.code, 1) << failed.err;
   EXPECT_THAT(
       failed.err,
@@ -270,13 +298,13 @@ TEST_F(OwnModelTest, ASearchOverWhatItDoesNotReadFails) {
 
   std::vector<std::string> allowed = search;
   allowed.insert(allowed.end(), {"--allow-unread", "--json"});
-  const CliResult done = dtrain_.Run(allowed);
+  const CliResult done = RunShared(allowed);
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.Json()["unread_hyperparameters"],
             nlohmann::json({"learning_rate"}));
   // Nothing is run, so nothing is known.
   EXPECT_EQ(
-      dtrain_.Run({"resume", "2", "--json"}).Json()["unread_hyperparameters"],
+      RunShared({"resume", "2", "--json"}).Json()["unread_hyperparameters"],
       nullptr);
 }
 
