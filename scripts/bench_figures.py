@@ -1,7 +1,9 @@
-"""What scripts/bench measures with: figures, their goals, and runs by turns."""
+"""Tools of scripts/bench: figures with their goals, alternating runs, page faults."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import glob
 import os
 import shutil
 import statistics
@@ -16,19 +18,19 @@ LIMIT_SECONDS = 1800
 
 
 class Failed(Exception):
-    """A command ended badly; the text says how."""
+    """A command failed; the text is the reason."""
 
 
 @dataclasses.dataclass
 class Figure:
-    """What several runs gave; or `missing` says why there is no number."""
+    """Result of several runs; or `missing`, the reason why there is none."""
 
     median: float | None = None
     least: float | None = None
     most: float | None = None
     runs: int = 0
-    faults: float | None = None  # minor page faults a step
-    remark: str = ""             # what else was seen of it
+    faults: float | None = None  # minor page faults per step
+    remark: str = ""             # additional observation
     missing: str = ""
 
     @staticmethod
@@ -42,7 +44,7 @@ class Figure:
 
 
 def busy_cores(seconds: float = 1.0) -> float:
-    """How many cores the machine's programs kept busy in the time that this takes."""
+    """Measures for some seconds how many cores the machine's programs keep busy."""
     def spent() -> float:
         with open("/proc/stat") as file:
             user, nice, system, _, _, irq, softirq = map(int, file.readline().split()[1:8])
@@ -55,20 +57,20 @@ def busy_cores(seconds: float = 1.0) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A line of the page: a figure of dtrain's, alone or beside another's."""
+    """A row of the page: a figure of dtrain, alone or beside another tool's."""
 
     what: str
-    unit: str                  # ending in /s: more is better
-    goal: float | None = None  # times, beside another; else the bound itself
+    unit: str                  # larger is better if it ends in /s
+    goal: float | None = None  # factor beside another tool, otherwise the bound itself
     beside: str = ""
     figure: str = "dtrain"
     threads: int | None = None
-    allocator: str = ""        # the other's; dtrain tunes its own
+    allocator: str = ""        # of the other tool; dtrain tunes its own
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """`take` gives its figures by name; `rows` tell what the page makes of them."""
+    """`take` measures and returns figures by name; `rows` are the rows of the page."""
 
     name: str
     minutes: float
@@ -79,7 +81,7 @@ class Measurement:
 
 @dataclasses.dataclass
 class Bench:
-    """What is measured, and with what."""
+    """The build to measure and the settings of all measurements."""
 
     build: str
     python: str
@@ -95,11 +97,11 @@ class Bench:
 
     @property
     def engine(self) -> str:
-        """The program that measures from inside; an installed dtrain has none."""
+        """Program that measures the engine directly; not part of an installation."""
         return os.path.join(self.build, "bin/dtrain-bench")
 
     def has(self, *modules: str) -> bool:
-        """Whether the interpreter of the peers can import them all."""
+        """True if the interpreter of the peers can import all modules."""
         for module in modules:
             if module not in self._modules:
                 code = ("import importlib.util, sys\n"
@@ -109,7 +111,7 @@ class Bench:
         return all(self._modules[module] for module in modules)
 
     def limit(self) -> float:
-        """Seconds that a command may take."""
+        """Time limit of a command in seconds."""
         if self.deadline is None:
             return LIMIT_SECONDS
         return min(LIMIT_SECONDS, self.deadline - time.monotonic())
@@ -124,7 +126,7 @@ def cores() -> int:
 
 
 def tcmalloc() -> str | None:
-    """The library to preload; None where it is not installed."""
+    """Returns the library to preload, or None if it is not installed."""
     listed = subprocess.run([shutil.which("ldconfig") or "/sbin/ldconfig", "-p"],
                             stdout=subprocess.PIPE, text=True).stdout
     found = [line.split()[-1] for line in listed.splitlines()
@@ -133,7 +135,7 @@ def tcmalloc() -> str | None:
 
 
 def output_of(words: list[str], limit: float, environment: dict[str, str] | None = None) -> str:
-    """What a command prints; Failed says its last words if it fails."""
+    """Returns the output of a command; raises Failed with the last line of stderr."""
     if limit <= 0:
         raise Failed(OUT_OF_TIME)
     try:
@@ -141,7 +143,7 @@ def output_of(words: list[str], limit: float, environment: dict[str, str] | None
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
     except subprocess.TimeoutExpired:
-        raise Failed(f"no end after {limit:.0f} s") from None
+        raise Failed(f"no result after {limit:.0f} s") from None
     except OSError as error:
         raise Failed(f"{words[0]}: {error.strerror}") from None
     if done.returncode != 0:
@@ -150,16 +152,16 @@ def output_of(words: list[str], limit: float, environment: dict[str, str] | None
     return done.stdout
 
 
-# A run gives a value and the minor faults of a step, if it counts them.
+# A run returns a value and the minor page faults of a step, or None.
 Run = Callable[[], tuple[float, float | None]]
 
 
 def by_turns(bench: Bench, name: str, contenders: dict[str, Run | Figure],
              runs: int, once: tuple[str, ...] = ()) -> dict[str, Figure]:
-    """Runs all of them alternating, so that a slow moment meets each alike.
+    """Runs all contenders alternately, so that a slow moment of the machine affects all alike.
 
-    A Figure among them is one that is missing; `once` are run in the first turn
-    only. One that fails is left out of further turns, and its figure says why.
+    A contender that is a Figure is missing; those of `once` run in the first turn only. One that
+    fails is left out of further turns, and its figure has the reason.
     """
     runs = bench.runs or runs
     figures = {side: run for side, run in contenders.items() if isinstance(run, Figure)}
@@ -170,7 +172,7 @@ def by_turns(bench: Bench, name: str, contenders: dict[str, Run | Figure],
             if side in figures or (side in once and turn > 0):
                 continue
             if values[side] and bench.limit() <= 0:
-                continue  # what there is must do
+                continue  # the runs so far must suffice
             say(f"{name}: {side}, run {turn + 1} of {runs}")
             try:
                 value, count = run()
@@ -187,7 +189,7 @@ def by_turns(bench: Bench, name: str, contenders: dict[str, Run | Figure],
 
 
 def better(figures: dict[str, Figure], *names: str) -> Figure:
-    """The least of them, and whose it is; if all are missing, the first."""
+    """Returns the smallest figure with its name as remark; the first one if all are missing."""
     taken = [name for name in names if figures[name].median is not None]
     if not taken:
         return figures[names[0]]
@@ -195,3 +197,55 @@ def better(figures: dict[str, Figure], *names: str) -> Figure:
     without = [name for name in names if name not in taken]
     return dataclasses.replace(figures[best], remark=best + (
         f", without {' and '.join(without)}" if without else ""))
+
+
+def family(pid: int) -> list[int]:
+    """Returns a process and its descendants."""
+    found = [pid]
+    for parent in found:  # which grows
+        for path in glob.glob(f"/proc/{parent}/task/*/children"):
+            with contextlib.suppress(OSError), open(path) as file:
+                found += [int(child) for child in file.read().split()]
+    return found
+
+
+def faults_of(pids: list[int]) -> int:
+    """Returns the sum of their minor page faults so far."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+            total += int(file.read().rpartition(")")[2].split()[7])
+    return total
+
+
+def watched(words: list[str], directory: str, limit: float,
+            environment: dict[str, str]) -> list[tuple[float, int]]:
+    """Runs a command; returns times and the total faults of its processes at them."""
+    if limit <= 0:
+        raise Failed(OUT_OF_TIME)
+    seen = []
+    deadline = time.monotonic() + limit
+    errors = os.path.join(directory, "errors")
+    with open(errors, "w") as file:
+        process = subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=file)
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            process.terminate()
+            process.wait()
+            raise Failed(f"no result after {limit:.0f} s")
+        seen.append((time.time(), faults_of(family(process.pid))))
+        time.sleep(0.1)
+    if process.returncode != 0:
+        with open(errors) as file:
+            last = ([""] + [line.strip() for line in file if line.strip()])[-1]
+        raise Failed(f"failed: status {process.returncode}: {last}")
+    return seen
+
+
+def faults_per_second(seen: list[tuple[float, int]], start: float, end: float) -> float | None:
+    """Returns the rate between two times, or None with fewer than two samples there."""
+    inside = [(time, faults) for time, faults in seen if start <= time <= end]
+    if len(inside) < 2:
+        return None
+    return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])

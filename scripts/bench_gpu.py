@@ -1,4 +1,4 @@
-"""The reference workloads on one GPU, beside PyTorch in Python."""
+"""Measurements of the reference workloads on one GPU, beside PyTorch in Python."""
 from __future__ import annotations
 
 import dataclasses
@@ -13,7 +13,7 @@ HOWS = {"eager": "PyTorch eager",
         "autocast": "channels_last, bf16 autocast, fused optimizer",
         "max-autotune": "the same, torch.compile(max-autotune): CUDA graphs"}
 
-# Every workload has a batch that suits a GPU, or the one that its document has.
+# Batch sizes suit a GPU or are those of the workload's configuration.
 WORKLOADS = {
     "gpu-resnet18": ("ResNet-18, 128 images of 224×224, a step", dataclasses.replace(
         RESNET18, batch=128, batches=120, warm=20,
@@ -28,7 +28,7 @@ WORKLOADS = {
 
 
 def there_is_one() -> bool:
-    """Whether the machine has a GPU of NVIDIA's."""
+    """True if the machine has an NVIDIA GPU."""
     if glob.glob("/dev/nvidia[0-9]*"):
         return True
     program = shutil.which("nvidia-smi")
@@ -37,7 +37,7 @@ def there_is_one() -> bool:
 
 
 def name() -> str:
-    """What the driver calls it."""
+    """Returns the driver's name of the GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return "a GPU"
@@ -48,7 +48,7 @@ def name() -> str:
 def taking(measurement: str, work: Workload):
     def take(bench: Bench) -> dict[str, Figure]:
         twins = {how: twin_steps(bench, work, how) for how in HOWS}
-        # Its compilation may take all the time that there is.
+        # Its compilation may take all the remaining time.
         figures = beside(bench, measurement, work, twins, runs=2, once=("max-autotune",))
         return {**figures, "best": better(figures, *HOWS)}
 

@@ -1,20 +1,20 @@
-"""The figures of scripts/bench as tables in Markdown."""
+"""Formats the figures of scripts/bench as Markdown tables."""
 from __future__ import annotations
 
 import os
 
 from bench_figures import Figure, Measurement, Row
 
-# What is between them in a page is replaced, the rest of it kept.
+# The lines around the figures of a page. The text between them is replaced.
 BEGIN = "<!-- Written by scripts/bench --markdown; what is changed here is lost. -->"
 END = "<!-- Up to here. -->"
 NOT_TAKEN = "not taken"
-MOST = 80  # characters of a reason
-LOADED = 0.5  # a load for each core from which on figures are called those of a busy machine
+MAX_REASON = 80  # characters
+LOADED = 0.5  # load per core above which the page warns that the machine was busy
 
 
 def number(value: float, unit: str = "ms") -> str:
-    """With as many digits as it is worth."""
+    """Formats a number with its significant digits."""
     if unit == "":  # a share
         return f"{value:.3f}"
     if abs(value) >= 100:
@@ -23,14 +23,15 @@ def number(value: float, unit: str = "ms") -> str:
 
 
 def why(figure: Figure) -> str:
-    """Why it is missing, as far as it fits and is no business of this machine's alone."""
+    """Returns the reason why a figure is missing, shortened and without details of a failure."""
     if figure.missing.startswith("failed: "):
         return "failed"
-    return figure.missing if len(figure.missing) <= MOST else figure.missing[:MOST] + "…"
+    reason = figure.missing
+    return reason if len(reason) <= MAX_REASON else reason[:MAX_REASON] + "…"
 
 
 def told(figure: Figure, unit: str) -> str:
-    """Median and range, or why there is none."""
+    """Returns median and range, or the reason why there is none."""
     if figure.median is None:
         return why(figure)
     text = number(figure.median, unit)
@@ -46,7 +47,7 @@ def more_is_better(row: Row) -> bool:
 
 
 def times(row: Row, own: Figure, other: Figure) -> float | None:
-    """How many times better dtrain is; None where one is missing."""
+    """Returns the factor by which dtrain is better, or None if a figure is missing."""
     if own.median is None or other.median is None:
         return None
     quicker = own.median / other.median, other.median / own.median
@@ -70,7 +71,7 @@ def met(row: Row, value: float) -> bool:
 
 
 def measured(row: Row, figures: dict[str, Figure]) -> str:
-    """What stands beside the goal."""
+    """Returns the text beside the goal."""
     none = Figure.none(NOT_TAKEN)
     own = figures.get(row.figure, none)
     if not row.beside:
@@ -85,7 +86,7 @@ def measured(row: Row, figures: dict[str, Figure]) -> str:
 
 
 def faults(own: Figure, other: Figure) -> str:
-    """Of a step, both sides'."""
+    """Returns the page faults per step of both sides."""
     if own.faults is None and other.faults is None:
         return ""
     return " / ".join("?" if side.faults is None else number(max(side.faults, 0)).rstrip("0")
@@ -100,7 +101,7 @@ def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> list[str]:
 
 
 def load_of(taken: dict) -> str:
-    """The machine's load before, which tells how far to trust a figure."""
+    """Returns the machine's load before the measurement, a measure of its reliability."""
     return f"{taken['load']:.1f}" if taken else ""
 
 
@@ -137,7 +138,7 @@ def alone(measurements: list[Measurement], results: dict) -> list[str]:
 
 
 def described(machine: dict, results: dict) -> str:
-    """The machine, its programs, and the states of dtrain that were measured."""
+    """Describes the machine, its programs and the measured commits."""
     versions = ", ".join(f"{name} {version or 'not installed'}"
                          for name, version in machine["versions"].items())
     commits = sorted({result["taken"]["commit"] for result in results.values()})
@@ -152,7 +153,7 @@ def described(machine: dict, results: dict) -> str:
 
 
 def page(measurements: tuple[Measurement, ...], machine: dict, results: dict) -> str:
-    """All of them; what was not taken says so."""
+    """Returns the tables of all measurements, including those that were not taken."""
     usual = [one for one in measurements if not one.gpu]
     gpu = [one for one in measurements if one.gpu]
     lines = [described(machine, results), "", "### Beside others", "",
@@ -164,20 +165,19 @@ def page(measurements: tuple[Measurement, ...], machine: dict, results: dict) ->
 
 
 def around(path: str) -> tuple[str, str]:
-    """What stands before and behind the figures of a page, which need not exist."""
+    """Returns the text before and after the figures of a page, which need not exist."""
     if not os.path.exists(path):
         return "# Benchmarks\n\n", "\n"
     with open(path) as file:
         before, begin, rest = file.read().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{path}: has no place for figures; it is between the lines "
-                         f"'{BEGIN}' and '{END}'")
+        raise ValueError(f"{path}: no place for figures; add the lines '{BEGIN}' and '{END}'")
     return before, after
 
 
 def write(path: str, text: str) -> None:
-    """Puts it between the marks of the page, or makes a page of it."""
+    """Replaces the figures of the page, or creates the page."""
     before, after = around(path)
     with open(path, "w") as file:
         file.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")

@@ -1,9 +1,11 @@
-"""What dtrain costs by itself: commands, starts, rows, convolutions, images."""
+"""Measurements of dtrain itself: commands, starts, rows, convolutions, images, readers."""
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
+import threading
 import time
 
 from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row, Run, by_turns,
@@ -14,7 +16,7 @@ COMMAND_RUNS = 41
 
 
 def milliseconds(words: list[str]) -> float:
-    """From posix_spawn to the end of the process."""
+    """Measures the time from posix_spawn to the end of the process."""
     null = os.open(os.devnull, os.O_RDWR)
     files = [(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 1, 2)]
     start = time.perf_counter()
@@ -28,10 +30,10 @@ def milliseconds(words: list[str]) -> float:
 
 
 def commands(bench: Bench) -> dict[str, Figure]:
-    """Short commands by turns, on a store of 1,000 experiments."""
+    """Measures short commands alternately, on a store of 1,000 experiments."""
     with tempfile.TemporaryDirectory(prefix="dtrain-bench-") as store:
         timed = {"version": [bench.dtrain, "--version"]}
-        # The wrapper brings build/release up to date, so it is not for another.
+        # The wrapper only runs build/release, which it also updates.
         if bench.build == os.path.join(ROOT, "build/release"):
             timed["wrapper"] = [os.path.join(ROOT, "scripts/dtrain"), "--version"]
         missing = {}
@@ -44,7 +46,7 @@ def commands(bench: Bench) -> dict[str, Figure]:
         for turn in range((bench.runs or COMMAND_RUNS) + 1):
             for name, words in timed.items():
                 elapsed = milliseconds(words)
-                if turn > 0:  # the first warms the page cache
+                if turn > 0:  # the first turn warms the page cache
                     taken[name].append(elapsed)
     figures = {name: Figure.of(values) for name, values in taken.items()}
     over = Figure.none("only of build/release")
@@ -54,7 +56,7 @@ def commands(bench: Bench) -> dict[str, Figure]:
 
 
 def from_engine(bench: Bench, name: str, keys: dict[str, str], runs: int) -> dict[str, Figure]:
-    """What `dtrain-bench NAME DIR` says under `keys`, of several runs."""
+    """Returns the values of `keys` in the output of several runs of `dtrain-bench NAME DIR`."""
     values: dict[str, list[float]] = {figure: [] for figure in keys}
 
     def run() -> tuple[float, None]:
@@ -80,7 +82,7 @@ WAYS = {"forward by AVX-512": ("avx512", "forward"),
 
 
 def convolutions(bench: Bench) -> dict[str, Figure]:
-    """Of each layer the least times: medians tell of other programs too."""
+    """Measures the minimum time per layer; medians depend more on other programs."""
     try:
         told = json.loads(output_of([bench.engine, "conv"], bench.limit()))
     except Failed as failure:
@@ -100,7 +102,7 @@ def all_reduce(bench: Bench) -> dict[str, Figure]:
 
 
 def images(bench: Bench) -> dict[str, Figure]:
-    """Milliseconds an image, from its file to what a network trains on."""
+    """Measures milliseconds per image, from its file to training data."""
     missing = lacks(bench, "hymenoptera")
     if missing:
         return {side: Figure.none(missing) for side in ("dtrain", "cached", "torchvision")}
@@ -119,7 +121,7 @@ def images(bench: Bench) -> dict[str, Figure]:
 
 
 def learned(bench: Bench, name: str, folder: str) -> dict[str, Figure]:
-    """Accuracy and seconds of a configuration, start to end."""
+    """Measures accuracy and duration of a configuration."""
     missing = lacks(bench, folder)
     if missing:
         return {figure: Figure.none(missing) for figure in ("accuracy", "seconds")}
@@ -139,6 +141,95 @@ def learned(bench: Bench, name: str, folder: str) -> dict[str, Figure]:
     seconds = by_turns(bench, name, {"seconds": run}, runs=1)["seconds"]
     accuracy = Figure.of(accuracies) if accuracies else seconds
     return {"accuracy": accuracy, "seconds": seconds}
+
+
+READERS = 50
+READERS_CONFIG = """\
+name: readers
+entrypoint: builtin:FaultTrial
+hyperparameters: {x: {type: categorical, vals: [0.1, 0.3]}, step_ms: 5}
+searcher: {name: grid, metric: loss, max_length: 1500}
+scheduling_unit: 10
+min_validation_period: 50
+min_checkpoint_period: 300
+resources: {slots: "cpu:2"}
+"""
+
+
+class Readers:
+    """Fifty threads that run `dtrain list` once a second each."""
+
+    def __init__(self, program: str, environment: dict[str, str]) -> None:
+        self.taken: list[float] = []
+        self._program = program
+        self._environment = environment
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._read, args=(number / READERS,))
+            for number in range(READERS)
+        ]
+
+    def __enter__(self) -> Readers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self, delay: float) -> None:
+        due = time.monotonic() + delay
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            start = time.monotonic()
+            subprocess.run([self._program, "list"], env=self._environment, check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.taken.append(time.monotonic() - start)
+            due = max(due + 1, time.monotonic())
+
+
+def run_with_readers(program: str, readers: bool) -> tuple[float, list[float]]:
+    """Returns the seconds of a run in its own store, and those of each `list`."""
+    with tempfile.TemporaryDirectory(prefix="dtrain-bench-") as directory:
+        path = os.path.join(directory, "readers.yaml")
+        with open(path, "w") as file:
+            file.write(READERS_CONFIG)
+        environment = {
+            **os.environ,
+            "DTRAIN_STORE": os.path.join(directory, "store"),
+            "DTRAIN_RUNTIME_DIR": os.path.join(directory, "slots"),
+        }
+        command = [program, "create", path, "-q"]
+        start = time.monotonic()
+        run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        taken: list[float] = []
+        if readers:
+            with Readers(program, environment) as beside:
+                code = run.wait()
+                elapsed = time.monotonic() - start
+            taken = beside.taken
+        else:
+            code = run.wait()
+            elapsed = time.monotonic() - start
+        if code != 0:
+            raise Failed(f"failed: {' '.join(command)} ended with status {code}")
+        return elapsed, taken
+
+
+def readers(bench: Bench) -> dict[str, Figure]:
+    """Measures how much readers slow a run down, with alternating runs."""
+    run_with_readers(bench.dtrain, readers=False)  # warms the page cache
+    figures = by_turns(bench, "readers", {
+        "alone": lambda: (run_with_readers(bench.dtrain, readers=False)[0], None),
+        "beside": lambda: (run_with_readers(bench.dtrain, readers=True)[0], None)}, runs=3)
+    alone, beside = figures["alone"], figures["beside"]
+    if alone.median is None or beside.median is None:
+        return {"dtrain": alone if alone.missing else beside}
+    slower = Figure.of([(beside.median / alone.median - 1) * 100])
+    slower.remark = f"{alone.median:.2f} s alone, {beside.median:.2f} s"
+    slower.runs = alone.runs
+    return {"dtrain": slower}
 
 
 START = {"dtrain": "start_to_constructor_ms_median",
@@ -173,4 +264,7 @@ MEASUREMENTS = (
     Measurement("mnist", 0.5, lambda bench: learned(bench, "mnist", "mnist"), (
         Row("`configs/mnist.yaml`, 2 epochs: val_accuracy", "", 0.985, figure="accuracy"),
         Row("`configs/mnist.yaml`, 2 epochs: start to end", "s", figure="seconds"))),
+    Measurement("readers", 2, readers, (
+        Row(f"two sleeping trials beside {READERS} readers, each a `dtrain list` a second: "
+            "longer by", "%", 5),)),
 )

@@ -1,7 +1,7 @@
-"""What a search costs: dtrain's, and beside it those of other tools.
+"""Measurements of a search by dtrain and by other tools.
 
-Part of scripts/bench. Everything is run in turn, each in a directory of its
-own, so that a slow moment of the machine meets all alike; medians count.
+Contenders run alternately, each in its own directory, so that a slow moment of the machine affects
+all alike; medians count.
 """
 import json
 import os
@@ -11,17 +11,16 @@ import tempfile
 import threading
 import time
 
-from bench_faults import family
 from bench_figures import (Failed, Figure, LIMIT_SECONDS, Measurement, NOT_INSTALLED, Row,
-                           by_turns)
+                           by_turns, family)
 from bench_peers import searches
 
 PEERS = os.path.realpath(searches.__file__)
 
-# An asynchronous halving over trials that train nothing. A batch of FaultTrial
-# is an empty step, and one is a report (`scheduling_unit: 1`); so every trial
-# has the ten reports of the bottom rung, a validation and a checkpoint. One in
-# four goes on: at once, or from its checkpoint in a further process.
+# Asynchronous halving over trials that train nothing. A batch of FaultTrial is an
+# empty step, and each batch makes a report (`scheduling_unit: 1`). So every trial
+# has the ten reports of the bottom rung, a validation and a checkpoint. One in four
+# is promoted: it continues at once, or from its checkpoint in another process.
 YAML = f"""\
 name: trivial trials
 entrypoint: builtin:FaultTrial
@@ -42,10 +41,10 @@ max_restarts: 0
 """
 
 class PeakMemory(threading.Thread):
-    """Watches what a process keeps in memory until `stopped` is set.
+    """Measures the peak memory of a process until `stopped` is set.
 
-    Of one process the kernel knows its own peak. With its descendants it is the
-    greatest sum seen, in which pages that they share count for each.
+    The kernel records the peak of a single process. With descendants it is the maximum of sampled
+    sums, in which shared pages count for each process.
     """
 
     def __init__(self, pid, with_descendants):
@@ -69,7 +68,7 @@ class PeakMemory(threading.Thread):
 
 
 def status_field(pid, name):
-    """A number of /proc/PID/status; 0 once the process has ended."""
+    """Returns a number of /proc/PID/status, or 0 if the process has ended."""
     try:
         with open(f"/proc/{pid}/status") as f:
             return next((int(l.split()[1]) for l in f if l.startswith(name)), 0)
@@ -78,7 +77,7 @@ def status_field(pid, name):
 
 
 def watched(command, directory, with_descendants=False, environment=None):
-    """Runs `command`, its output in `directory`; returns what it took."""
+    """Runs `command` with its output in `directory`; returns its time and memory."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with open(os.path.join(directory, "out"), "w") as out, \
             open(os.path.join(directory, "err"), "w") as err:
@@ -96,7 +95,7 @@ def watched(command, directory, with_descendants=False, environment=None):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise Failed(f"no end after {LIMIT_SECONDS} s") from None
+            raise Failed(f"no result after {LIMIT_SECONDS} s") from None
         finally:
             memory.stopped.set()
         elapsed = time.perf_counter() - start
@@ -114,15 +113,14 @@ def watched(command, directory, with_descendants=False, environment=None):
 
 
 def create(build, trials):
-    """`dtrain create` from its start to its end, in an empty store."""
+    """Runs `dtrain create` in an empty store."""
 
     def run(directory):
         program = [os.path.join(build, "bin/dtrain"), "--store", os.path.join(directory, "store")]
         yaml = os.path.join(directory, "bench.yaml")
         with open(yaml, "w") as f:
             f.write(YAML)
-        # Slots of its own: those of the machine would be waited for in turn with
-        # every other experiment.
+        # Own slots: for those of the machine it would wait for other experiments.
         slots = {**os.environ, "DTRAIN_RUNTIME_DIR": os.path.join(directory, "slots")}
         took = watched(
             [*program, "create", yaml, "--json", "--set", f"searcher.max_trials={trials}"],
@@ -145,7 +143,7 @@ def create(build, trials):
 
 
 def search_store(build):
-    """What dtrain-bench says of search and store without processes."""
+    """Runs search and store without processes in dtrain-bench."""
 
     def run(directory):
         store = os.path.join(directory, "store")
@@ -158,7 +156,7 @@ def search_store(build):
 
 
 def peer(python, name, trials):
-    """A peer's search, in a process of its own."""
+    """Runs another tool's search in its own process."""
 
     def run(directory):
         ray = name == "ray-tune"
@@ -173,8 +171,8 @@ def peer(python, name, trials):
     return run
 
 
-class Played:
-    """Milliseconds a trial of a search, each run in a directory of its own."""
+class SearchRun:
+    """Measures milliseconds per trial of a search; each run has its own directory."""
 
     def __init__(self, run):
         self._run = run
@@ -188,7 +186,7 @@ class Played:
         return self.last["ms_per_trial"], None
 
     def remark(self):
-        """What it took besides."""
+        """Returns set-up time and memory of the last run."""
         if "peak_rss_mib" not in self.last:
             return ""
         setup = f"set-up {self.last['setup_ms'] / 1000:.2g} s, " if "setup_ms" in self.last else ""
@@ -196,18 +194,18 @@ class Played:
 
 
 def beside(bench, name, contenders, runs):
-    """The figures of those that are played, by turns."""
+    """Runs the contenders alternately and adds their remarks."""
     figures = by_turns(bench, name, contenders, runs)
-    for side, played in contenders.items():
-        if isinstance(played, Played):
-            figures[side].remark = played.remark()
+    for side, run in contenders.items():
+        if isinstance(run, SearchRun):
+            figures[side].remark = run.remark()
     return figures
 
 
 def peers(bench, *names):
-    """Their searches; what is not installed says so."""
+    """Returns the searches of other tools, marked if they are not installed."""
     return {
-        name: Played(peer(bench.python, name, bench.trials))
+        name: SearchRun(peer(bench.python, name, bench.trials))
         if bench.has(name.split("-")[0])
         else Figure.none(NOT_INSTALLED)
         for name in names
@@ -215,7 +213,7 @@ def peers(bench, *names):
 
 
 def without_start(whole, one, trials):
-    """What a trial costs beyond the start of dtrain, which one trial has too."""
+    """Returns the time per trial without the start of dtrain, which a search of one trial has."""
     if trials == 1 or whole.median is None or one.median is None:
         return Figure.none("needs both searches")
     return Figure.of([(whole.median * trials - one.median) / (trials - 1)])
@@ -223,8 +221,8 @@ def without_start(whole, one, trials):
 
 def search(bench):
     own = {
-        "dtrain": Played(create(bench.build, bench.trials)),
-        "one trial": Played(create(bench.build, 1)),
+        "dtrain": SearchRun(create(bench.build, bench.trials)),
+        "one trial": SearchRun(create(bench.build, 1)),
     }
     names = ("optuna-rdb", "optuna-journal", "optuna-memory")
     figures = beside(bench, "search", {**own, **peers(bench, *names)}, runs=3)
@@ -233,12 +231,12 @@ def search(bench):
 
 
 def ray(bench):
-    own = {"dtrain": Played(create(bench.build, bench.trials))}
+    own = {"dtrain": SearchRun(create(bench.build, bench.trials))}
     return beside(bench, "ray", {**own, **peers(bench, "ray-tune")}, runs=1)
 
 
 def search_store_ways(bench):
-    """Milliseconds a trial of search and store, by how safely SQLite writes."""
+    """Measures search and store per trial for three levels of durability."""
     taken = {}
     run = search_store(bench.build)
 

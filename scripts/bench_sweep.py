@@ -1,4 +1,4 @@
-"""The same search of LeNet on MNIST by dtrain and other tools, from start to best."""
+"""Measurement of the same LeNet search on MNIST by dtrain and other tools."""
 from __future__ import annotations
 
 import json
@@ -14,7 +14,7 @@ from bench_training import PEERS, lacks, scratch
 TRIALS = 32
 CORES = 2
 
-# The other tools stop what does not go on and never come back to it: so does this.
+# `stop_once`, since the other tools never resume a stopped trial either.
 YAML = f"""\
 name: LeNet sweep
 entrypoint: lenet:MNISTTrial
@@ -44,7 +44,7 @@ def told_of(batches: int, best: float) -> str:
 
 
 class Sweep:
-    """Seconds of one tool's search, and what it did in the last one."""
+    """Measures the seconds of one tool's search; `remark` describes the last one."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench

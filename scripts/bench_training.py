@@ -1,4 +1,4 @@
-"""Steps of the reference workloads, beside the same in Python."""
+"""Measurements of training steps of the reference workloads, beside PyTorch in Python."""
 from __future__ import annotations
 
 import concurrent.futures
@@ -11,9 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 
-from bench_faults import faults_a_second, watched
 from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row, Run, better,
-                           by_turns, cores, output_of, tcmalloc)
+                           by_turns, cores, faults_per_second, output_of, tcmalloc, watched)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 PEERS = os.path.join(ROOT, "scripts/bench_peers")
@@ -23,22 +22,22 @@ EPOCH = 157  # batches of CIFAR-10
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """How dtrain and its twin train the same; the first `warm` batches do not count."""
+    """A training that dtrain and its Python twin run; the first `warm` batches do not count."""
 
     config: str
     twin: str
     batch: int
     batches: int
     warm: int
-    threads: int | None = None  # none: all cores
+    threads: int | None = None  # None: all cores
     changes: tuple[str, ...] = ()
-    folder: str = ""            # of the data, which it needs
+    folder: str = ""            # required data set
     ranks: int = 1              # each with `batch` and `threads`
     gpu: bool = False
 
 
 def lacks(bench: Bench, folder: str) -> str:
-    """Why it cannot be taken without its data; nothing if they are there."""
+    """Returns the reason if a data set is missing, otherwise ""."""
     if not folder or os.path.isdir(os.path.join(bench.data, folder)):
         return ""
     return f"no {folder} in --data {bench.data}"
@@ -46,7 +45,7 @@ def lacks(bench: Bench, folder: str) -> str:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[tuple[str, dict[str, str]]]:
-    """A directory, and an environment with a store and slots of its own in it."""
+    """Yields a temporary directory and an environment with a store and slots in it."""
     with tempfile.TemporaryDirectory(prefix="dtrain-bench-") as directory:
         yield directory, {**os.environ, "DTRAIN_STORE": os.path.join(directory, "store"),
                           "DTRAIN_RUNTIME_DIR": os.path.join(directory, "slots")}
@@ -60,7 +59,7 @@ def slots_of(work: Workload) -> str:
 
 def train(bench: Bench, work: Workload, directory: str, environment: dict[str, str],
           *more: str) -> list[tuple[float, int]]:
-    """Trains it as experiment 1, with `more` changes; its faults, as `watched` gives them."""
+    """Trains the workload as experiment 1 with `more` settings; returns faults as `watched` does."""
     environment["DTRAIN_DATA"] = bench.data
     words = [bench.dtrain, "create", os.path.join(ROOT, "configs", work.config), "-q",
              "--slots", slots_of(work)]
@@ -70,7 +69,7 @@ def train(bench: Bench, work: Workload, directory: str, environment: dict[str, s
 
 
 def dtrain_steps(bench: Bench, work: Workload) -> Run:
-    """Milliseconds of a step between two reports, and its faults, all ranks'."""
+    """Measures milliseconds per step between two reports, and the page faults of all ranks."""
 
     def run() -> tuple[float, float | None]:
         with scratch() as (directory, environment):
@@ -81,14 +80,14 @@ def dtrain_steps(bench: Bench, work: Workload) -> Run:
                  for row in json.loads(told)["metrics"]}
         start, end = (times[batch].timestamp() for batch in (work.warm, work.batches))
         step = (end - start) / (work.batches - work.warm)
-        rate = faults_a_second(seen, start, end)
+        rate = faults_per_second(seen, start, end)
         return 1000 * step, None if rate is None else rate * step
 
     return run
 
 
 def changes(work: Workload) -> tuple[str, ...]:
-    """What is set of its configuration."""
+    """Returns the settings that replace those of its configuration."""
     return (f"searcher.max_length={work.batches}", f"scheduling_unit={work.warm}",
             f"hyperparameters.global_batch_size={work.batch * work.ranks}",
             f"resources.slots_per_trial={work.ranks}", "min_validation_period=0", *work.changes)
@@ -106,7 +105,7 @@ def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "
     environment = {**os.environ, **({"LD_PRELOAD": preload} if preload else {})}
 
     def run() -> tuple[float, float | None]:
-        # What torch.compile says comes before it.
+        # torch.compile may print lines before it.
         told = json.loads(output_of(words, bench.limit(), environment).splitlines()[-1])
         return 1000 * told["seconds"] / (work.batches - work.warm), told["faults_per_step"]
 
@@ -115,7 +114,7 @@ def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "
 
 def beside(bench: Bench, name: str, work: Workload, twins: dict[str, Run | Figure],
            runs: int, once: tuple[str, ...] = ()) -> dict[str, Figure]:
-    """dtrain's steps and those of the twins, by turns."""
+    """Measures the steps of dtrain and of the twins alternately."""
     missing = lacks(bench, work.folder)
     if missing:
         return {side: Figure.none(missing) for side in ("dtrain", *twins)}
@@ -143,7 +142,7 @@ def cifar10_epoch(bench: Bench) -> dict[str, Figure]:
         "its loader": twin_steps(bench, CIFAR10),
         "tensors": twin_steps(bench, CIFAR10, loader="tensors")}, runs=3)
     for figure in figures.values():
-        if figure.median is not None:  # seconds of an epoch
+        if figure.median is not None:  # converted to seconds per epoch
             figure.median, figure.least, figure.most = (
                 step * EPOCH / 1000 for step in (figure.median, figure.least, figure.most))
     return figures
@@ -162,7 +161,7 @@ XCEPTION = Workload("xception.yaml", "xception", 16, batches=4, warm=1, threads=
 
 
 def three_ways(bench: Bench, name: str, work: Workload) -> dict[str, Figure]:
-    """Beside eager, and the better of two that are meant to be faster."""
+    """Measures beside eager mode and beside the better of two faster modes."""
     figures = beside(bench, name, work, {
         how: twin_steps(bench, work, how) for how in ("eager", "channels-last", "compile")},
         runs=3)
@@ -181,7 +180,7 @@ TWO_RANKS = dataclasses.replace(RESNET18, batches=8, threads=1, ranks=2)
 
 
 def waiting(bench: Bench, work: Workload) -> Figure:
-    """What of a training the first rank waits for gradients of the others, in percent."""
+    """Measures the share of time that rank 0 waits for gradients of the others, in percent."""
     try:
         with scratch() as (directory, environment):
             train(bench, work, directory, environment, "profiling.enabled=true")
@@ -197,7 +196,7 @@ def waiting(bench: Bench, work: Workload) -> Figure:
 
 
 def at_once(run: Run) -> Run:
-    """The step of as many trainings as there are ranks, each by itself, as of one training."""
+    """Runs one independent training per rank concurrently; returns their mean step."""
 
     def runs() -> tuple[float, None]:
         with concurrent.futures.ThreadPoolExecutor(TWO_RANKS.ranks) as pool:
@@ -209,8 +208,8 @@ def at_once(run: Run) -> Run:
 
 
 def two_ranks(bench: Bench) -> dict[str, Figure]:
-    """Samples a second of two ranks beside one and beside two that share nothing, and the sum of
-    gradients alone."""
+    """Measures samples per second of two ranks beside one rank and beside two independent
+    trainings, and the sum of gradients alone."""
     one = dataclasses.replace(TWO_RANKS, ranks=1)
     steps = by_turns(bench, "ranks", {"two": dtrain_steps(bench, TWO_RANKS),
                                       "one": dtrain_steps(bench, one),
@@ -231,7 +230,7 @@ def two_ranks(bench: Bench) -> dict[str, Figure]:
 
 
 def rate(step: Figure, work: Workload) -> Figure:
-    """Samples a second of milliseconds a step."""
+    """Converts milliseconds per step to samples per second."""
     if step.median is None:
         return step
     samples = 1000 * work.batch * work.ranks
