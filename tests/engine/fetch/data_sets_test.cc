@@ -4,7 +4,7 @@
 
 #include "engine/base/error.h"
 #include "models/data_files.h"
-#include "tests/engine/fetch/made_up_set.h"
+#include "tests/engine/fetch/fetch_support.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {

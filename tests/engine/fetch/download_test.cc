@@ -4,7 +4,9 @@
 
 #include "engine/base/error.h"
 #include "engine/fetch/address.h"
-#include "tests/engine/fetch/download_fixture.h"
+#include "tests/engine/fetch/fetch_support.h"
+#include "tests/support/http_server.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -15,6 +17,38 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::ThrowsMessage;
+
+// Downloads one file, `body_`, into `part_`.
+class DownloadTest : public testing::Test {
+ protected:
+  DownloadRequest Request(const std::string& address) const {
+    return {.addresses = {address},
+            .part = part_,
+            .bytes = static_cast<std::int64_t>(body_.size()),
+            .sha256 = Sha256OfText(body_),
+            .patience = kShortPatience};
+  }
+  std::string Get(const DownloadRequest& request) {
+    return Download(request, {.say = [this](const std::string& text) {
+                      said_ += text + "\n";
+                    }});
+  }
+  std::string Get(const HttpServer& server) {
+    return Get(Request(server.address() + "/file"));
+  }
+  void ExpectWhole(const std::string& sha256) {
+    EXPECT_EQ(sha256, Sha256OfText(body_));
+    EXPECT_EQ(ReadText(part_), body_);
+  }
+
+  const TemporaryDirectory directory_;
+  const std::filesystem::path part_ = directory_.path() / "file.part";
+  const std::string body_ = SomeText(200'000);
+  std::string said_;
+};
+
+// A download that does not arrive in one piece.
+using DownloadResumeTest = DownloadTest;
 
 TEST_F(DownloadTest, SaysThatTheServerDoesNotHaveIt) {
   const HttpServer server(
@@ -208,6 +242,95 @@ TEST_F(DownloadTest, FollowsNoLinkInThePlaceOfThePart) {
   EXPECT_THAT([&] { Get(server); },
               ThrowsMessage<Error>(HasSubstr("cannot be written")));
   EXPECT_EQ(ReadText(directory_.path() / "precious"), "mine");
+}
+
+TEST_F(DownloadResumeTest, ResumesWhereTheServerBrokeOff) {
+  std::atomic<int> calls{0};
+  const HttpServer server([&](const HttpRequest& request) {
+    HttpAnswer answer = Serve(body_, request);
+    if (calls++ < 2) {
+      answer.send = 30'000;
+      answer.reset = calls == 2;
+      answer.stall = milliseconds(50);
+    }
+    return answer;
+  });
+  ExpectWhole(Get(server));
+  ASSERT_EQ(server.Requests().size(), 3);
+  EXPECT_EQ(server.Requests()[1].from, 30'000);
+  EXPECT_THAT(said_, HasSubstr("trying again"));
+}
+
+TEST_F(DownloadResumeTest, ResumesWhereAServerWithoutALengthEnds) {
+  const HttpServer server([&](const HttpRequest& request) {
+    HttpAnswer answer = Serve(body_, request);
+    answer.length = -2;
+    if (request.from < 0) answer.send = 1000;
+    return answer;
+  });
+  ExpectWhole(Get(server));
+  ASSERT_EQ(server.Requests().size(), 2);
+  EXPECT_EQ(server.Requests()[1].from, 1000);
+  EXPECT_THAT(said_, HasSubstr("ends after 1000 of 200000 bytes"));
+}
+
+TEST_F(DownloadResumeTest, ResumesAnEarlierDownload) {
+  WriteText(part_, body_.substr(0, 123'456));
+  const HttpServer server(
+      [&](const HttpRequest& request) { return Serve(body_, request); });
+  ExpectWhole(Get(server));
+  ASSERT_EQ(server.Requests().size(), 1);
+  EXPECT_EQ(server.Requests()[0].from, 123'456);
+}
+
+TEST_F(DownloadResumeTest, AsksForNothingOfAFileThatIsWhole) {
+  WriteText(part_, body_);
+  const HttpServer server(
+      [](const HttpRequest&) { return HttpAnswer{.status = "404 No"}; });
+  ExpectWhole(Get(server));
+  EXPECT_THAT(server.Requests(), IsEmpty());
+}
+
+TEST_F(DownloadResumeTest, StartsAgainWhereTheServerIgnoresTheRange) {
+  WriteText(part_, "something else");
+  const HttpServer server(
+      [&](const HttpRequest&) { return HttpAnswer{.body = body_}; });
+  ExpectWhole(Get(server));
+  EXPECT_EQ(server.Requests().size(), 1);
+}
+
+TEST_F(DownloadResumeTest, StartsAgainWhereTheServerSendsAnotherRange) {
+  WriteText(part_, body_.substr(0, 1000));
+  const HttpServer server([&](const HttpRequest& request) {
+    HttpAnswer answer = Serve(body_, request);
+    if (request.from > 0)
+      answer.headers = {"Content-Range: bytes 7-199999/200000"};
+    return answer;
+  });
+  ExpectWhole(Get(server));
+  EXPECT_EQ(server.Requests().size(), 2);
+}
+
+TEST_F(DownloadResumeTest, StartsAgainWhereTheFileWasWrong) {
+  WriteText(part_, std::string(1000, '?'));
+  const HttpServer server(
+      [&](const HttpRequest& request) { return Serve(body_, request); });
+  ExpectWhole(Get(server));
+  ASSERT_EQ(server.Requests().size(), 2);
+  EXPECT_EQ(server.Requests()[1].from, -1);
+  EXPECT_THAT(said_, HasSubstr("from scratch"));
+}
+
+TEST_F(DownloadResumeTest, KnowsAWholeFileOfApproximateSize) {
+  WriteText(part_, body_);
+  const HttpServer server(
+      [&](const HttpRequest& request) { return Serve(body_, request); });
+  DownloadRequest request = Request(server.address() + "/file");
+  request.approximate = true;
+  request.bytes += 500;
+  request.sha256.resize(8);
+  ExpectWhole(Get(request));
+  EXPECT_EQ(server.Requests().size(), 1);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/fetch/address.h"
-#include "tests/engine/fetch/made_up_set.h"
+#include "tests/engine/fetch/fetch_support.h"
 #include "tests/support/archive_file.h"
 #include "tests/support/http_server.h"
 #include "tests/support/temporary_directory.h"
@@ -120,7 +120,7 @@ TEST_F(FetchSetTest, LeavesWhatIsThere) {
   ExpectWhole();
 }
 
-TEST_F(FetchSetTest, MendsWhatIsDamagedAndKeepsWhatIsNotItsOwn) {
+TEST_F(FetchSetTest, ReplacesDamagedFilesAndKeepsForeignOnes) {
   WriteText(place_ / "made/images.gz", made_up_.images);
   WriteText(place_ / "made/labels.gz", "9999999999");
   WriteText(place_ / "made/notes.txt", "mine");
@@ -132,7 +132,7 @@ TEST_F(FetchSetTest, MendsWhatIsDamagedAndKeepsWhatIsNotItsOwn) {
               HasSubstr("does not match its SHA-256; fetching it again"));
 }
 
-TEST_F(FetchSetTest, StopsAndGoesOn) {
+TEST_F(FetchSetTest, StopsAndResumes) {
   {
     const HttpServer slow([this](const HttpRequest& request) {
       HttpAnswer answer = Answer(request);
@@ -181,7 +181,7 @@ TEST_F(FetchSetTest, DownloadsOnceForTwoAtOnce) {
 }
 
 // The process begins before the server has threads, and hears of it by a pipe.
-TEST_F(FetchSetTest, GoesOnAfterItWasKilled) {
+TEST_F(FetchSetTest, ResumesAfterItWasKilled) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
   const pid_t child = ::fork();

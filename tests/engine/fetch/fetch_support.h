@@ -1,12 +1,15 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "engine/fetch/data_sets.h"
 #include "engine/fetch/download.h"
 #include "engine/os/sha256.h"
 
@@ -44,5 +47,22 @@ inline std::string ReadText(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+/// A set of two small files, as MNIST is one of four.
+struct MadeUpSet {
+  const std::string images = SomeText(150'000);
+  const std::string labels = "0123456789";
+  const std::string images_sha256 = Sha256OfText(images);
+  const std::string labels_sha256 = Sha256OfText(labels);
+  const std::array<KnownFile, 2> files = {
+      {{"images.gz", 150'000, images_sha256},
+       {"labels.gz", 10, labels_sha256}}};
+  const std::array<std::string_view, 1> addresses = {"http://127.0.0.1:1/"};
+  const DataSet set = {.name = "made-up",
+                       .summary = "for tests",
+                       .addresses = addresses,
+                       .files = files,
+                       .directory = "made"};
+};
 
 }  // namespace dtrain
