@@ -364,7 +364,7 @@ void ZipWriter::Add(std::string_view name, std::span<const std::byte> bytes) {
 
   const std::string listed = Zip64Field({size, size, offset});
   Append<std::uint32_t>(directory_, kZipDirectorySignature);
-  Append<std::uint16_t>(directory_, kVersion64);  // of what wrote it
+  Append<std::uint16_t>(directory_, kVersion64);  // made by
   directory_ += CommonFields(size, checksum, name.size(), listed.size());
   Append<std::uint16_t>(directory_, static_cast<std::uint16_t>(listed.size()));
   Append<std::uint16_t>(directory_, 0);  // comment

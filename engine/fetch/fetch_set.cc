@@ -208,7 +208,7 @@ bool Fetcher::DownloadAll() {
   return true;
 }
 
-// The published sums of what is in an archive, where there are any.
+// Compares the files of an archive with their published SHA-256, if known.
 void Fetcher::RequireContents() const {
   for (const KnownFile& known : set_.contents) {
     const auto found = std::ranges::find(files_, known.name, &FileSum::name);

@@ -18,7 +18,7 @@ namespace dtrain {
 
 // A file of images that were decoded and shrunk once. See image_cache.cc.
 
-/// Which images a cache holds, and the shorter side that they were shrunk to.
+/// Identifies the images of a cache and the side that they were shrunk to.
 struct ImageCacheId {
   std::uint64_t key = 0;  // of the images' files: see FileSetKey
   std::uint64_t count = 0;

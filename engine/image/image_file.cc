@@ -136,7 +136,7 @@ void ReadPngRows(PngDecoder& decoder, std::vector<std::uint8_t>& bytes,
   RunPngStep(decoder, ReadPngPixels, what);
 }
 
-// As PIL converts its mode I;16.
+// Converts grey of 16 bits as PIL does (mode I;16).
 void ClipWideGrey(const std::vector<std::uint8_t>& grey, Image& image) {
   for (std::size_t i = 0; i < grey.size() / 2; ++i) {
     const std::uint8_t value = grey[2 * i] != 0 ? 255 : grey[2 * i + 1];

@@ -1,5 +1,4 @@
-// CheckpointWriter and CheckpointFiles together: what one writes the other
-// reads.
+// CheckpointWriter and CheckpointFiles together.
 
 #include "engine/checkpoint/checkpoint_files.h"
 
@@ -49,7 +48,7 @@ class CheckpointFilesTest : public testing::Test {
     return writer.Commit();
   }
 
-  // What reading it says, or "valid".
+  // Returns the error of reading it, or "valid".
   std::string Fault() {
     try {
       (void)CheckpointFiles::Read(Path());
@@ -92,7 +91,7 @@ TEST_F(CheckpointFilesTest, IsSummarizedAsItWasWritten) {
   EXPECT_EQ(summary.files, written.files);
 }
 
-// The disk has each file, the directory of these and its name.
+// Every file, their directory and its name are synced.
 TEST_F(CheckpointFilesTest, WaitsForTheDisk) {
   const int before = SyncCount();
   (void)Write();
@@ -110,7 +109,7 @@ TEST_F(CheckpointFilesTest, WaitsForTheDisk) {
   EXPECT_EQ(SyncCount() - after_a, kOfSub + 1 + 1 + 1);
 }
 
-// Others write to the disk of this test: it looks far to both sides.
+// Other processes write to the disk of this test, so the bounds are wide.
 TEST_F(CheckpointFilesTest, NeedsAsMuchSpaceAgainAsAMargin) {
   fs::create_directories(parent_);
   struct statvfs system {};

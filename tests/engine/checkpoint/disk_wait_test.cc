@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A disk that is full until a test says otherwise.
+// A disk that is full until a test frees space.
 class DiskWaitTest : public ::testing::Test {
  protected:
   FreeSpace free_{.bytes = 0, .inodes = 0};

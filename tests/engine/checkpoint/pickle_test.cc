@@ -13,13 +13,13 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A literal with its zeros.
+// Returns a literal with its zero bytes.
 template <std::size_t size>
 std::string Raw(const char (&text)[size]) {
   return {text, size - 1};
 }
 
-// One line for a value and all that is in it; for tests, which have no loops.
+// Returns a value and its contents as one line. REQUIRES: it has no cycles.
 std::string Show(const Pickle& pickle, const PickleValue& value);
 
 std::string Show(const Pickle& pickle, PickleIndex index) {
@@ -65,7 +65,7 @@ std::string Show(const Pickle& pickle, const PickleValue& value) {
   return std::visit(Shower{pickle}, value);
 }
 
-// What the pickle holds, or why it is refused.
+// Returns the contents of the pickle, or the error.
 std::string Outcome(const std::string& bytes) {
   try {
     const Pickle pickle(std::as_bytes(std::span(bytes)), "x.pkl");
@@ -114,7 +114,7 @@ TEST(PickleTest, KnowsWhatAStateDictConsistsOf) {
 }
 
 TEST(PickleTest, MemoSharesAndDoesNotCopy) {
-  // Fifty lists, each with the one before twice: 2^50 numbers for Python.
+  // Fifty lists, each with the previous one twice: 2^50 numbers for Python.
   std::string bytes = "K\1q\1";
   for (int i = 0; i < 50; ++i) bytes += "h\1h\1\x86q\1";
   const Pickle pickle(std::as_bytes(std::span(bytes += '.')), "x.pkl");
@@ -157,7 +157,7 @@ TEST(PickleTest, RefusesEverythingElseByName) {
 TEST(PickleTest, RefusesMoreValuesThanItMayHold) {
   EXPECT_THAT(Outcome(std::string(4'000'001, 'N')),
               HasSubstr("more than 4000000 values"));
-  // A thousand pairs, made a dict again and again.
+  // A thousand pairs that are made into a dict many times.
   std::string bytes = "](";
   for (int i = 0; i < 1000; ++i) bytes += "K\1K\2\x86";
   bytes +=

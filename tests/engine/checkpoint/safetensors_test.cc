@@ -20,7 +20,7 @@ std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// A file with this header and data.
+// Returns a file with this header and data.
 std::string File(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string file(sizeof length, '\0');
@@ -28,7 +28,7 @@ std::string File(const std::string& header, const std::string& data) {
   return file + header + data;
 }
 
-// What ReadSafetensors says of it, or "valid".
+// Returns the error of ReadSafetensors, or "valid".
 std::string Fault(const std::string& file) {
   try {
     (void)ReadSafetensors(BytesOf(file), "x.safetensors");
@@ -79,8 +79,8 @@ TEST(SafetensorsTest, MetadataMayHaveTheKeysOfATensor) {
             "valid");
 }
 
-// The time to read a header that begins with `header`, an open object with one
-// key at least, and describes so many empty tensors.
+// Returns the time to read a header that begins with `header`, an open object
+// with at least one key, and describes many empty tensors.
 double SecondsToRead(std::string header, int tensors) {
   for (int i = 0; i < tensors; ++i) {
     header += ",\"" + std::to_string(i) +
@@ -92,8 +92,8 @@ double SecondsToRead(std::string header, int tensors) {
       .count();
 }
 
-// What is known of the keys of one object is not cleared for each of the next
-// at the cost of the largest.
+// Clearing the set of keys for each object must not cost as much as the largest
+// object.
 TEST(SafetensorsTest, TakesNoLongerForTheTensorsBelowMuchMetadata) {
   const auto seconds = [](int metadata, int tensors) {
     std::string header = R"({"__metadata__":{"x":"")";
@@ -106,7 +106,7 @@ TEST(SafetensorsTest, TakesNoLongerForTheTensorsBelowMuchMetadata) {
             5 * (seconds(100'000, 0) + seconds(0, 10'000)));
 }
 
-// A quarter of a million: the parser's callbacks look at all those before each.
+// A quarter of a million keys: the time must not be quadratic.
 TEST(SafetensorsTest, TakesTimeInProportionToTheTensors) {
   const std::string no_metadata = R"({"__metadata__":{})";
   EXPECT_LT(SecondsToRead(no_metadata, 250'000),

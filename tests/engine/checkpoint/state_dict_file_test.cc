@@ -30,7 +30,7 @@ std::string FileOf(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The tensors as make_state_dicts.py describes them.
+// Returns the tensors in the form of make_state_dicts.py.
 json Described(const std::vector<TensorBytes>& tensors) {
   json described = json::array();
   for (const TensorBytes& tensor : tensors) {
@@ -43,13 +43,14 @@ json Described(const std::vector<TensorBytes>& tensors) {
 }
 
 json Read(const std::string& file) {
-  // In memory of exactly its size, so that a sanitizer sees a byte too far.
+  // In memory of exactly its size, so that a sanitizer detects a read beyond
+  // it.
   const std::vector<char> exact(file.begin(), file.end());
   const StateDictFile read(std::as_bytes(std::span(exact)), "x.pth");
   return Described(read.tensors());
 }
 
-// Why it is refused, or "read".
+// Returns the error of reading it, or "read".
 std::string StateDictFault(const std::string& file) {
   try {
     Read(file);
@@ -145,7 +146,7 @@ using testing::HasSubstr;
 
 using Shape = std::vector<std::int64_t>;
 
-// 64 bytes that differ, for tensors of any type.
+// Returns 64 different bytes, for tensors of any type.
 const std::string& SomeBytes() {
   static const std::string bytes =
       "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,";
@@ -169,7 +170,7 @@ std::string WrittenStateDict(const std::vector<TensorBytes>& tensors) {
   return file;
 }
 
-// "name dtype [shape] bytes" of each tensor.
+// Returns "name dtype [shape] bytes" of each tensor.
 std::vector<std::string> Facts(const std::vector<TensorBytes>& tensors) {
   std::vector<std::string> facts;
   for (const TensorBytes& tensor : tensors) {

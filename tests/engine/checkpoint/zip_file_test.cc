@@ -25,7 +25,7 @@ std::string TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// `value` as so many little-endian bytes.
+// Returns `value` as little-endian bytes.
 std::string Little(std::uint64_t value, int bytes) {
   std::string text;
   for (int i = 0; i < bytes; ++i) {
@@ -47,7 +47,7 @@ struct ZipOptions {
   std::string local_name = "a/b";
 };
 
-// An archive whose one entry is "a/b", holding "hi".
+// Returns an archive with one entry, "a/b" with the contents "hi".
 std::string Zip(const ZipOptions& o) {
   const std::string local = "PK\3\4" + Little(0, 2) + Little(o.flags, 2) +
                             Little(o.method, 2) + Zeros(16) + Little(3, 2) +
@@ -78,7 +78,7 @@ std::string Zip(const ZipOptions& o) {
          "notes";
 }
 
-// What is wrong with it, or the contents of its "a/b".
+// Returns the error of reading it, or the contents of its "a/b".
 std::string ZipOutcome(const std::string& file) {
   try {
     const ZipFile zip(ZipBytes(file), "x.zip");

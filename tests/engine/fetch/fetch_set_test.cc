@@ -84,7 +84,7 @@ TEST_F(FetchSetTest, PlacesNothingUntilAllIsThere) {
   const HttpServer other(Honest());
   FetchSet(made_up_.set, Options(other.address()));
   ExpectWhole();
-  // What came first is not asked for again.
+  // The first file is not requested again.
   ASSERT_EQ(other.Requests().size(), 1);
   EXPECT_EQ(other.Requests()[0].path, "/labels.gz");
 }
@@ -180,7 +180,8 @@ TEST_F(FetchSetTest, DownloadsOnceForTwoAtOnce) {
   ExpectWhole();
 }
 
-// The process begins before the server has threads, and hears of it by a pipe.
+// The child is forked before the server starts threads; a pipe passes the
+// server's address.
 TEST_F(FetchSetTest, ResumesAfterItWasKilled) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
@@ -286,7 +287,7 @@ TEST_F(FetchArchiveTest, UnpacksUnderTheSetsOwnName) {
   EXPECT_EQ(result.found.files, 2);
   EXPECT_EQ(ReadText(place_ / "unpacked/train/x"), "1");
   EXPECT_EQ(Fetch().end, FetchResult::End::kThere);
-  // The record tells what has to be there.
+  // The record lists the missing file.
   fs::remove(place_ / "unpacked/val/y");
   EXPECT_EQ(Fetch().end, FetchResult::End::kFetched);
   EXPECT_EQ(ReadText(place_ / "unpacked/val/y"), "2");

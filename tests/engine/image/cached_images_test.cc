@@ -40,7 +40,7 @@ class CachedImagesTest : public ::testing::TestWithParam<int>,
     options.listener = {.say = note(said_), .warn = note(warned_)};
     return std::make_unique<CachedImages>(folder_, std::move(options));
   }
-  // How many images come from the cache; fails if one is wrong.
+  // Returns the number of images from the cache; fails if one is wrong.
   int FromCache(CachedImages& images) const {
     int cached = 0;
     for (std::size_t i = 0; i < folder_->samples.size(); ++i) {
@@ -184,7 +184,7 @@ TEST_F(CachedImagesTest, RebuildsDamagedPixelsWithANotice) {
   EXPECT_THAT(warned_, ElementsAre(HasSubstr("is damaged; rebuilding it")));
 }
 
-// The first view of the damaged pixels is of the second object.
+// Both have the damaged file open; the first one replaces it.
 TEST_F(CachedImagesTest, IsRebuiltByOneOfTwo) {
   Images()->WaitUntilMade();
   std::string bytes = BytesOfFile(file_);
@@ -247,7 +247,7 @@ bool MountSmallDisk(const fs::path& at) {
          ::mount("tmpfs", at.c_str(), "tmpfs", 0, "size=64k") == 0;
 }
 
-// By the first of the images it is seen that not all have room.
+// The size of the first images predicts that not all of them fit.
 TEST_F(CachedImagesTest, GoesWithoutOnADiskThatIsTooSmall) {
   for (int i = 0; i < 200; ++i) Put(std::to_string(i) + ".jpg", "420.jpg");
   folder_ = List();

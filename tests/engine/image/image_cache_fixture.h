@@ -28,7 +28,7 @@ inline void WriteBytes(const std::filesystem::path& path,
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// A folder of small images of several sizes, and where its cache goes.
+/// A folder of small images of several sizes, and the file of its cache.
 class ImageCacheFixture {
  public:
   ImageCacheFixture() {
@@ -73,7 +73,7 @@ class ImageCacheFixture {
   std::shared_ptr<const ImageFolder> folder_;
 };
 
-/// Whether the pixels are those of `image`.
+/// True if the pixels are those of `image`.
 inline bool Shows(const ImageView& view, const Image& image) {
   const auto shown = PixelBytes(view);
   return view.height == image.height && view.width == image.width &&

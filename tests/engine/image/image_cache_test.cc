@@ -34,14 +34,15 @@ class ImageCacheFileTest : public ::testing::Test, public ImageCacheFixture {
   ImageCacheFile::Opened Opened() const {
     return ImageCacheFile::Open(file_, Id());
   }
-  // The same with one bit turned.
+  // Opens the file with one bit changed.
   ImageCacheFile::Opened OpenedWithout(std::size_t byte) const {
     std::string damaged = bytes_;
     damaged[byte] ^= 0x10;
     WriteBytes(file_, damaged);
     return Opened();
   }
-  // With what `change` does to the header or entry 1, and a checksum of that.
+  // Opens the file after `change` to the header and entry 1, with a new
+  // checksum.
   template <typename Change>
   ImageCacheFile::Opened OpenedWith(const Change& change) const {
     ImageCacheHeader header;
@@ -58,7 +59,7 @@ class ImageCacheFileTest : public ::testing::Test, public ImageCacheFixture {
     WriteBytes(file_, changed);
     return Opened();
   }
-  // How many images it gives; fails if one of them is wrong.
+  // Returns the number of images that it gives; fails if one is wrong.
   int Good(const ImageCacheFile& file) const {
     int good = 0;
     for (std::size_t i = 0; i < images_.size(); ++i) {
@@ -145,7 +146,7 @@ TEST_F(ImageCacheFileTest, LosesOneImageByABitTurnedInItsPixels) {
   EXPECT_EQ(Good(*file), 3);
 }
 
-// The checksum matches, but the entry cannot be right.
+// The checksum matches, but the entry is impossible.
 TEST_F(ImageCacheFileTest, TrustsNoEntryThatLeadsOutOfTheFile) {
   const auto damaged = [this](const auto& change) {
     const auto file =
@@ -250,7 +251,7 @@ TEST_F(ImageCacheBuilderTest, OverwritesWhatACrashLeft) {
   EXPECT_FALSE(fs::exists(Part()));
 }
 
-// Its size at the end shows that the longer file was emptied first.
+// The final size shows that the longer file was emptied first.
 TEST_F(ImageCacheBuilderTest, OverwritesAForeignFile) {
   fs::create_directories(file_.parent_path());
   WriteBytes(Part(), std::string(100'000, 'x'));
@@ -288,7 +289,7 @@ TEST_F(ImageCacheBuilderTest, FollowsNoLink) {
   EXPECT_FALSE(fs::exists(root_ / "planted"));
 }
 
-// No file may be longer, as on a disk that is full then.
+// Limits the size of files, as a full disk would.
 class ImageCacheFullDiskTest : public ImageCacheBuilderTest {
  protected:
   ImageCacheFullDiskTest() {

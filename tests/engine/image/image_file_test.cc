@@ -1,5 +1,3 @@
-// Files cut short at every length and with random bytes in them: each is
-// decoded or refused by one line, and nothing crashes.
 #include "engine/image/image_file.h"
 
 #include <fstream>
@@ -27,7 +25,7 @@ using testing::StartsWith;
 
 class ImageFileTest : public ::testing::Test {
  protected:
-  // Whether reading fails with a message that names the file and says `what`.
+  // Expects a message that names the file and contains `what`.
   void ExpectRefused(const std::string& what) const {
     EXPECT_THAT([this] { (void)ReadImage(path_); },
                 testing::ThrowsMessage<Error>(
@@ -87,7 +85,7 @@ TEST_F(ImageFileTest, RefusesDecompressionBombs) {
 }
 
 TEST_F(ImageFileTest, RefusesAJpegWithMorePixelsThanItsDataHolds) {
-  // Height and width in the frame header, five bytes behind its marker.
+  // Height and width are in the frame header, five bytes after its marker.
   const std::vector<std::uint8_t> bytes = GoldenImageBytes("420.jpg");
   const std::vector<std::uint8_t> frame = {0xFF, 0xC0, 0x00, 0x11, 0x08};
   const auto at =
@@ -116,9 +114,11 @@ TEST_F(ImageFileTest, RefusesATruncatedJpegDespiteAnEarlierWarning) {
   ExpectRefused("the JPEG data is cut short");
 }
 
+// Files cut short at every length and with random bytes in them: each is
+// decoded or refused in one line, and nothing crashes.
 class DamagedImageTest : public ::testing::TestWithParam<const char*> {
  protected:
-  // Whether it is decoded; if not, it has been refused properly.
+  // Returns true if it is decoded; expects a proper refusal otherwise.
   static bool Decodes(std::span<const std::uint8_t> bytes) {
     try {
       const Image image = DecodeImage(bytes, "it", {.exif_orientation = true});
@@ -137,7 +137,7 @@ class DamagedImageTest : public ::testing::TestWithParam<const char*> {
 
 TEST_P(DamagedImageTest, IsRefusedAtEveryLength) {
   for (std::size_t length = 0; length < bytes_.size(); ++length) {
-    // A copy, so that a sanitizer sees what is read behind it.
+    // A copy, so that a sanitizer detects a read beyond its end.
     const std::vector<std::uint8_t> cut(
         bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(length));
     EXPECT_FALSE(Decodes(cut)) << length << " bytes";

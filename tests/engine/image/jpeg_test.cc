@@ -56,7 +56,7 @@ TEST(JpegSegmentsTest, KnowsAWholeFileByItsEnd) {
   EXPECT_FALSE(JpegIsWhole(std::vector<std::uint8_t>{0xFF, 0xD8, 0xFF}));
 }
 
-// EXIF data of a JPEG file: `tiff` behind its name.
+// Returns a JPEG file with the EXIF data `tiff`.
 std::vector<std::uint8_t> WithExif(const std::string& tiff) {
   const std::string data = std::string("Exif\0\0", 6) + tiff;
   std::vector<std::uint8_t> file = {
@@ -109,7 +109,7 @@ TEST(OrientationTest, IgnoresMoreEntriesThanThereAre) {
             1);
 }
 
-// The first channels of an image that is turned; at first, they are
+// Returns the first channels of an image after rotation; before it, they are
 //   1 2 3
 //   4 5 6
 std::vector<int> Turned(int orientation) {

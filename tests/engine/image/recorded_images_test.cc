@@ -1,5 +1,5 @@
-// What the room makes of images, against what PIL and torchvision do: see
-// tests/golden/make_images.py.
+// Compares decoded and transformed images with recordings of PIL and
+// torchvision; see tests/golden/make_images.py.
 
 #include <string>
 #include <vector>

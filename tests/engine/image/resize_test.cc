@@ -39,7 +39,7 @@ TEST(ResizeTest, SeesNothingOutsideTheCrop) {
 }
 
 TEST(ResizeTest, MakesOnePixelOfALongRow) {
-  // More taps than 16 bits count: the sum of their rounded weights is not 1.
+  // With more taps than 16 bits count, the rounded weights do not add up to 1.
   const Image image = White(1, 70'001);
   EXPECT_THAT(
       ResizeBilinear(image, {.height = 1, .width = 70'001}, 1, 1).pixels,

@@ -1,5 +1,4 @@
-// CompileModel with a compiler and a trial host that are shell scripts: what is
-// kept, what is said, who compiles.
+// CompileModel with shell scripts in place of the compiler and the trial host.
 #include "engine/plugin/model_library.h"
 
 #include <csignal>
@@ -26,7 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// Copies its last argument to what follows -o, counts its calls, and obeys
+// Copies its last argument to the file after -o, counts its calls, and obeys
 // words in the source.
 constexpr const char* kCompiler = R"sh(#!/bin/sh
 echo "$*" >>"$(dirname "$0")/calls"
@@ -213,7 +212,7 @@ TEST_F(ModelLibraryTest, CompilesAnewWhatIsNotAsItWasMade) {
   fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
   (void)Compile();
   EXPECT_EQ(Calls(), 6u);
-  // As earlier versions wrote it.
+  // The form of earlier versions.
   std::ofstream(file.parent_path() / "trials.json", std::ios::trunc)
       << "[\"MyTrial\"]";
   (void)Compile();
