@@ -1,6 +1,7 @@
 #include "engine/run/trial_table.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -171,6 +172,47 @@ TEST(StartQueueTest, ForgetsAllWhenCleared) {
   EXPECT_TRUE(queue.empty());
   queue.Add(2, 2);
   EXPECT_EQ(queue.size(), 1u);
+}
+
+using testing::FieldsAre;
+using testing::Optional;
+
+TEST(EarlierValuesTest, HasNoneUnlessTheyLieBeyondTheCheckpoint) {
+  EarlierValues values(/*from=*/100, /*last=*/100);
+
+  EXPECT_TRUE(values.empty());
+  EXPECT_FALSE(values.Pass(MetricKind::kTraining, 120).has_value());
+  EXPECT_FALSE(values.PassAll().has_value());
+}
+
+TEST(EarlierValuesTest, GivesEachRangeOnceForEachKind) {
+  EarlierValues values(/*from=*/100, /*last=*/130);
+
+  EXPECT_THAT(values.Pass(MetricKind::kTraining, 110),
+              Optional(FieldsAre(101, 110)));
+  EXPECT_THAT(values.Pass(MetricKind::kTraining, 120),
+              Optional(FieldsAre(110, 120)));
+  EXPECT_FALSE(values.Pass(MetricKind::kTraining, 120).has_value());
+  EXPECT_THAT(values.Pass(MetricKind::kValidation, 120),
+              Optional(FieldsAre(101, 120)));
+}
+
+TEST(EarlierValuesTest, GivesNothingBeyondTheLastOne) {
+  EarlierValues values(/*from=*/100, /*last=*/130);
+  ASSERT_TRUE(values.Pass(MetricKind::kTraining, 140).has_value());
+
+  EXPECT_FALSE(values.Pass(MetricKind::kTraining, 150).has_value());
+}
+
+TEST(EarlierValuesTest, AnOrderlyEndPassesAll) {
+  EarlierValues values(/*from=*/100, /*last=*/130);
+  EXPECT_TRUE(values.Cover(130));
+  EXPECT_FALSE(values.Cover(131));
+
+  EXPECT_THAT(
+      values.PassAll(),
+      Optional(FieldsAre(101, std::numeric_limits<std::int64_t>::max())));
+  EXPECT_TRUE(values.empty());
 }
 
 }  // namespace
