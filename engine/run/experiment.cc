@@ -269,7 +269,7 @@ void Experiment::RecordEnd(const RunResult& result) {
     if (trial->row.state == left) continue;
     SetState(*trial, left,
              failed     ? stop_.why()
-             : canceled ? "canceled"
+             : canceled ? std::string(kCanceledReason)
                         : PauseReason(*trial));
     if (IsFinal(left)) CleanWorkingTree(trial->row.id);
   }

@@ -219,6 +219,11 @@ void Experiment::HandleIdleExit(TrialState& trial, const ProcessState& process,
 
 void Experiment::Pause(TrialState& trial) {
   if (trial.has_work() || !trial.close_requested) {
+    // A request that survives a crash of the runner cancels the experiment.
+    if (stop_.canceled() && !search_.over()) {
+      SetState(trial, State::kCanceled, std::string(kCanceledReason));
+      return CleanWorkingTree(trial.row.id);
+    }
     SetState(trial, State::kPaused, PauseReason(trial) + TrainedAgain(trial));
   }
   Advance(trial);

@@ -68,6 +68,8 @@ struct RunStatus {
   std::vector<RungStatus> rungs;  // ascending; empty for fewer than two lengths
 };
 
+/// Reason of a trial whose experiment was canceled or killed.
+inline constexpr std::string_view kCanceledReason = "canceled";
 /// Reason of a trial that a user killed by itself.
 inline constexpr std::string_view kKilledReason = "killed by request";
 

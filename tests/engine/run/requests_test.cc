@@ -82,6 +82,17 @@ TEST_F(RequestsTest, AKillDoesNotAskTheTrials) {
   EXPECT_THAT(launcher_.calls(), Contains("abort"));
 }
 
+TEST_F(RequestsTest, AKilledTrialIsRecordedOnce) {
+  kind_ = RequestKind::kKill;
+
+  Run();
+
+  EXPECT_THAT(reporter_.ended,
+              testing::ElementsAre(testing::AllOf(
+                  testing::Field(&TrialRow::state, State::kCanceled),
+                  testing::Field(&TrialRow::reason, "canceled"))));
+}
+
 TEST_F(RequestsTest, AKilledTrialIsReplacedByTheNext) {
   kind_ = RequestKind::kKill;
   trial_ = 1;
