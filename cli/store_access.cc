@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/os/files.h"
 #include "engine/report/format.h"
@@ -232,9 +233,8 @@ std::optional<CheckpointRow> BestSavedCheckpoint(
     const bool counts = row.trial.number == trial && row.state == "COMPLETED" &&
                         row.metric && std::isfinite(*row.metric);
     if (!counts) continue;
-    const bool is_better =
-        !best || (experiment.smaller_is_better ? *row.metric < *best->metric
-                                               : *row.metric > *best->metric);
+    const bool is_better = !best || IsBetter(*row.metric, *best->metric,
+                                             experiment.smaller_is_better);
     if (is_better) best = row;
   }
   return best;

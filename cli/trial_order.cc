@@ -7,6 +7,7 @@
 #include <map>
 
 #include "engine/base/error.h"
+#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
@@ -71,7 +72,7 @@ void SortByMetric(const Store& store, const ExperimentRow& experiment,
     if (std::isnan(left) || std::isnan(right)) {
       return !std::isnan(left) && std::isnan(right);
     }
-    return ascending ? left < right : left > right;
+    return IsBetter(left, right, ascending);
   });
 }
 

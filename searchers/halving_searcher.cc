@@ -12,6 +12,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "engine/base/metric_order.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"
 
@@ -47,9 +48,8 @@ void HalvingSearcher::Dispatch(const Event& event,
     }
   } else if (const auto* done = std::get_if<ValidationCompleted>(&event)) {
     BracketOf(done->trial)
-        .Complete(done->trial,
-                  smaller_is_better_ ? done->metric : -done->metric, roster_,
-                  operations);
+        .Complete(done->trial, RankKey(done->metric, smaller_is_better_),
+                  roster_, operations);
     AssignNewTrials(bracket_of_[static_cast<std::size_t>(done->trial)]);
   } else if (const auto* closed = std::get_if<Closed>(&event)) {
     roster_.End(std::nullopt);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
@@ -97,7 +98,7 @@ struct Best {
 std::vector<Best> BestTrials(const PlayedSearch& search) {
   const bool smaller = search.config.smaller_is_better;
   const auto better = [&](double a, double b) {
-    return smaller ? a < b : a > b;
+    return IsBetter(a, b, smaller);
   };
   std::vector<Best> best;
   for (const SimulatedTrial& trial : search.simulation.trials) {

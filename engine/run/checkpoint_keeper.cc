@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "engine/base/metric_order.h"
+
 namespace dtrain {
 namespace {
 
@@ -15,10 +17,8 @@ Pointers Best(Pointers candidates, std::int64_t count, bool smaller_is_better) {
   std::erase_if(candidates, [](const CheckpointRow* row) {
     return !row->metric || !std::isfinite(*row->metric);
   });
-  using Row = const CheckpointRow*;
-  std::ranges::stable_sort(candidates, [&](Row a, Row b) {
-    return smaller_is_better ? *a->metric < *b->metric
-                             : *a->metric > *b->metric;
+  std::ranges::stable_sort(candidates, {}, [&](const CheckpointRow* row) {
+    return RankKey(*row->metric, smaller_is_better);
   });
   const auto limit = static_cast<std::size_t>(count);
   if (candidates.size() > limit) candidates.resize(limit);
@@ -151,8 +151,8 @@ const CheckpointRow* CheckpointKeeper::At(TrialId trial,
 
 CheckpointKeeper::Rank CheckpointKeeper::RankOf(
     const CheckpointRow& row) const {
-  return {smaller_is_better_ ? *row.metric : -*row.metric, row.trial,
-          row.batches, row.uuid};
+  return {RankKey(*row.metric, smaller_is_better_), row.trial, row.batches,
+          row.uuid};
 }
 
 bool CheckpointKeeper::IsBest(const CheckpointRow& row) const {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "engine/base/metric_order.h"
 #include "searchers/hparam_space.h"
 #include "searchers/registry.h"
 
@@ -112,19 +114,18 @@ double SearchProgress::Planned(const TrialTable& trials,
   return std::max(static_cast<double>(plan_.total_length), wanted);
 }
 
-bool BestTrial::IsBetter(double value,
-                         const std::optional<BestValidation>& than) const {
-  if (!than) return true;
-  return smaller_is_better_ ? value < than->value : value > than->value;
-}
-
 bool BestTrial::Offer(TrialRow& trial, double value, std::int64_t batches) {
   if (!std::isfinite(value)) return false;
   const BestValidation offered{.value = value, .batches = batches};
-  if (IsBetter(value, trial.best)) trial.best = offered;
-  const bool first_of_equals =
-      best_ && value == best_->value && trial.id.number < trial_;
-  if (!IsBetter(value, best_) && !first_of_equals) return false;
+  if (!trial.best || IsBetter(value, trial.best->value, smaller_is_better_)) {
+    trial.best = offered;
+  }
+  const auto rank = [this](double metric, std::int64_t number) {
+    return std::pair(RankKey(metric, smaller_is_better_), number);
+  };
+  if (best_ && !(rank(value, trial.id.number) < rank(best_->value, trial_))) {
+    return false;
+  }
   Set(offered, trial);
   return true;
 }

@@ -74,8 +74,8 @@ class BestTrial {
   explicit BestTrial(bool smaller_is_better)
       : smaller_is_better_(smaller_is_better) {}
 
-  /// A trial was validated: notes it as the trial's best and as the best of
-  /// all if it is. Tells whether it is the best of all now.
+  /// Applies a validation of `trial`: updates its best, and the best of all.
+  /// True if it is now the best of all.
   bool Offer(TrialRow& trial, double value, std::int64_t batches);
   /// Goes on from what is recorded; `trial` is the one that holds it.
   void Set(const BestValidation& best, const TrialRow& trial);
@@ -92,8 +92,6 @@ class BestTrial {
   const nlohmann::json& hparams() const { return hparams_; }
 
  private:
-  bool IsBetter(double value, const std::optional<BestValidation>& than) const;
-
   bool smaller_is_better_;
   std::optional<BestValidation> best_;
   std::int64_t trial_ = 0;

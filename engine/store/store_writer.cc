@@ -14,6 +14,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/metric_order.h"
 #include "engine/store/statements.h"
 #include "engine/store/store.h"
 
@@ -46,22 +47,26 @@ constexpr std::array kDeletions = {
     "DELETE FROM experiment_details WHERE experiment = ?1",
 };
 
-// Records the trial's best as the experiment's if it is better. Of equals the
-// first trial wins, whichever was faster, so that runs of one seed agree.
-void OfferToExperiment(Statements& statements, TrialId trial, std::int64_t key,
-                       double value, std::int64_t batches,
-                       bool smaller_is_better) {
+// Factor of a metric in SQL: the lower the product, the better the value.
+int RankFactor(bool smaller_is_better) {
+  return static_cast<int>(RankKey(1, smaller_is_better));
+}
+
+// Updates the best of a trial, and that of its experiment, with one value. Of
+// equal values the first trial's is better.
+void OfferBest(Statements& statements, TrialId trial, std::int64_t key,
+               double value, std::int64_t batches, bool smaller_is_better) {
+  const int factor = RankFactor(smaller_is_better);
   statements.Run(
-      smaller_is_better
-          ? "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
-            "best_value = ?4, best_batches = ?5 WHERE id = ?1 AND "
-            "(best_value IS NULL OR ?4 < best_value OR "
-            "(?4 = best_value AND ?3 < best_trial))"
-          : "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
-            "best_value = ?4, best_batches = ?5 WHERE id = ?1 AND "
-            "(best_value IS NULL OR ?4 > best_value OR "
-            "(?4 = best_value AND ?3 < best_trial))",
-      trial.experiment, key, trial.number, value, batches);
+      "UPDATE trials SET best_value = ?2, best_batches = ?3 WHERE id = ?1 AND "
+      "(best_value IS NULL OR ?2 * ?4 < best_value * ?4)",
+      key, value, batches, factor);
+  statements.Run(
+      "UPDATE experiments SET best_trial_id = ?2, best_trial = ?3, "
+      "best_value = ?4, best_batches = ?5 WHERE id = ?1 AND "
+      "(best_value IS NULL OR ?4 * ?6 < best_value * ?6 OR "
+      "(?4 = best_value AND ?3 < best_trial))",
+      trial.experiment, key, trial.number, value, batches, factor);
 }
 
 // Computes best and latest of the trial, and the best of its experiment, from
@@ -75,13 +80,13 @@ void FindBestAgain(Statements& statements, TrialId trial, std::int64_t key,
       "(latest_value, latest_special, latest_batches) = (SELECT value, "
       "special, batches FROM validations WHERE trial = ?1 AND superseded = 0 "
       "ORDER BY batches DESC LIMIT 1) WHERE id = ?1",
-      key, smaller_is_better ? 1 : -1);
+      key, RankFactor(smaller_is_better));
   statements.Run(
       "UPDATE experiments SET (best_trial_id, best_trial, best_value, "
       "best_batches) = (SELECT id, number, best_value, best_batches FROM "
       "trials WHERE experiment = ?1 AND best_value IS NOT NULL "
       "ORDER BY best_value * ?2, number LIMIT 1) WHERE id = ?1",
-      trial.experiment, smaller_is_better ? 1 : -1);
+      trial.experiment, RankFactor(smaller_is_better));
 }
 
 bool HasValidation(Statements& statements, std::int64_t key,
@@ -287,15 +292,7 @@ void StoreWriter::AddValidation(TrialId trial, double value,
       "(latest_batches IS NULL OR latest_batches <= ?4)",
       key, stored.value, stored.special, batches);
   if (!stored.value) return;
-  statements_.Run(smaller_is_better
-                      ? "UPDATE trials SET best_value = ?2, best_batches = ?3 "
-                        "WHERE id = ?1 AND (best_value IS NULL OR "
-                        "?2 < best_value)"
-                      : "UPDATE trials SET best_value = ?2, best_batches = ?3 "
-                        "WHERE id = ?1 AND (best_value IS NULL OR "
-                        "?2 > best_value)",
-                  key, value, batches);
-  OfferToExperiment(statements_, trial, key, value, batches, smaller_is_better);
+  OfferBest(statements_, trial, key, value, batches, smaller_is_better);
 }
 
 void StoreWriter::SupersedeMetrics(TrialId trial, std::int64_t run,
