@@ -305,7 +305,7 @@ TEST_F(CheckpointImportRunTest, WantsAllHyperparametersAsConstants) {
                 "searcher: {name: single, metric: loss, max_length: 5}\n");
   const CliResult command = Import({"digits.pth", "command.yaml"});
   EXPECT_EQ(command.code, 2);
-  EXPECT_THAT(command.err, HasSubstr("is a command"));
+  EXPECT_THAT(command.err, HasSubstr("a command writes and reads"));
 }
 
 #endif

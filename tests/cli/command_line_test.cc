@@ -92,7 +92,7 @@ TEST_F(CommandLineTest, AnEmptyVariableNamesNoStore) {
 TEST_F(CommandLineTest, WordsAfterTwoDashesAreTakenAsTheyAre) {
   const CliResult result = dtrain_.Run({"validate", "--", "--store="});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("--store=: there is no such file"));
+  EXPECT_THAT(result.err, HasSubstr("--store=: no such file"));
 }
 
 // A command as a text names it: "checkpoint import", and the options behind it.

@@ -42,9 +42,9 @@ class ContinueTest : public testing::Test {
 TEST_F(ContinueTest, RefusesWhatIsNotThere) {
   ExpectRefused({"9.1"}, 3, "no experiment 9");
   ExpectRefused({"1.7"}, 3, "has no trial 1.7");
-  ExpectRefused({"1.1"}, 3, "trial 1.1 has no checkpoint to begin from");
+  ExpectRefused({"1.1"}, 3, "trial 1.1 has no checkpoint to start from");
   ExpectRefused({"ffff"}, 3, "ffff");
-  ExpectRefused({"1.x"}, 2, "'1.x' is no id");
+  ExpectRefused({"1.x"}, 2, "'1.x' is not a valid ID");
   ExpectRefused({"0a1b", "--best"}, 2, "--best: requires a trial");
 }
 
@@ -65,8 +65,8 @@ TEST_F(ContinueTest, RefusesValuesThatMakeNoSense) {
   AddCheckpoint(layout_, {1, 2}, 100, 'c');
   ExpectRefused({"1.2", "--set", "nmae=x"}, 2, "did you mean 'name'?");
   ExpectRefused({"1.2", "--set", "hyperparameters.lr=fast"}, 2,
-                "hyperparameters.lr was 0.25 in trial 1.2, a number, and "
-                "\"fast\" is none");
+                "hyperparameters.lr was 0.25 in trial 1.2, and \"fast\" is not "
+                "of its type (number)");
   ExpectRefused({"1.2", "--set", "hyperparameters.batch=[1]"}, 2,
                 "hyperparameters.batch");
 }
@@ -137,7 +137,7 @@ TEST_F(ContinueTest, RefusesTheBestWhereItHasNoCheckpoint) {
       "checkpoint; the best one with a checkpoint is " +
       uuid + " (0.5 at batch 200)";
   ExpectRefused({"1.2", "--best"}, 3, problem);
-  ExpectRefused({"1", "--best"}, 3, problem + "; name a checkpoint");
+  ExpectRefused({"1", "--best"}, 3, problem + "; give a checkpoint");
   ExpectRefused({"1"}, 2, "experiment 1 has 2 trials; give one such as 1.1");
   ExpectRefused({"1", "--latest"}, 2, "experiment 1 has 2 trials");
   ExpectRefused({"1.2", "--best", "--latest"}, 2, "--latest");

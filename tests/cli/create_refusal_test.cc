@@ -33,7 +33,7 @@ class CreateRefusalTest : public testing::Test {
 };
 
 TEST_F(CreateRefusalTest, RefusesWhatIsNoFile) {
-  ExpectRefused({"missing.yaml"}, "missing.yaml: there is no such file");
+  ExpectRefused({"missing.yaml"}, "missing.yaml: no such file");
   ExpectRefused({"."}, ".: is a directory");
   ExpectRefused({"/dev/zero"}, "larger than 1 MB");
 }
@@ -76,7 +76,7 @@ TEST_F(CreateRefusalTest, EndsWithOneDocumentWhereJsonIsAskedFor) {
   const CliResult missing = dtrain_.Run({"create", "none.yaml", "--json"});
   EXPECT_EQ(missing.code, 2);
   EXPECT_THAT(missing.Json()["error"].get<std::string>(),
-              HasSubstr("there is no such file"));
+              HasSubstr("no such file"));
   const CliResult resumed = dtrain_.Run({"resume", "7", "--json"});
   EXPECT_EQ(resumed.code, 3);
   EXPECT_EQ(resumed.Json()["exit_code"], 3);
@@ -137,8 +137,7 @@ TEST_F(CreateRefusalTest, AnnotatesFindingsForGithub) {
 
   const CliResult missing =
       dtrain_.Run({"create", "none.yaml", "--annotate", "github"});
-  EXPECT_THAT(missing.err,
-              HasSubstr("::error::none.yaml: there is no such file"));
+  EXPECT_THAT(missing.err, HasSubstr("::error::none.yaml: no such file"));
   EXPECT_EQ(dtrain_.Run({"create", "bad.yaml", "--annotate", "x"}).code, 2);
 }
 

@@ -81,8 +81,8 @@ TEST_P(MisuseTest, SaysWhatToDoAndChangesNothing) {
 INSTANTIATE_TEST_SUITE_P(
     CommandLines, MisuseTest,
     testing::Values(
-        Misuse{{"archive", "x"}, "'x' is no experiment"},
-        Misuse{{"archive", "1.1"}, "'1.1' is no experiment"},
+        Misuse{{"archive", "x"}, "'x' is not a valid experiment ID"},
+        Misuse{{"archive", "1.1"}, "'1.1' is not a valid experiment ID"},
         Misuse{{"label", "1"}, "give --add LABEL or --remove LABEL"},
         Misuse{{"label", "1", "--add", ""}, "'' is no label"},
         Misuse{{"label", "1", "--add", "\xff"}, "'\\xff' is no label"},
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                "a text cannot be combined with --clear"},
         Misuse{{"note", "1", std::string(70'000, 'x')}, "at most 64 KiB"},
         Misuse{{"delete", "1"}, "stdin is not a terminal; use --yes"},
-        Misuse{{"pause", "1.1"}, "'1.1' is no experiment"},
+        Misuse{{"pause", "1.1"}, "'1.1' is not a valid experiment ID"},
         Misuse{{"kill", "1", "--timeout", "soon"}, "--timeout"},
         Misuse{{"checkpoint"}, "see 'dtrain checkpoint --help'"},
         Misuse{{"checkpoint", "shwo"},
