@@ -47,6 +47,8 @@ constexpr std::chrono::milliseconds kStopPollInterval{100};
 constexpr std::chrono::milliseconds kProgressInterval{50};
 constexpr std::size_t kMaxLine = std::size_t{1} << 20;
 constexpr char kForce[] = "force";
+// Exit code of the dynamic linker if a library is missing.
+constexpr int kExitNotLoaded = 127;
 
 fs::path FindFetchProgram() {
   std::error_code error;
@@ -151,13 +153,15 @@ FetchResult FetchProcess::Run() {
   if (error_) throw *error_;
   if (result_) return *std::move(result_);
   if (stopped) return {.end = FetchResult::End::kStopped};
-  throw Error(ErrorKind::kFailed,
-              program_.string() + ": " +
-                  (status.signal != 0
-                       ? "killed by signal " + std::to_string(status.signal)
-                       : "exited with code " + std::to_string(status.code)) +
-                  " before it had finished; if a library is missing, install "
-                  "libcurl4 and libarchive13; run the command again to resume");
+  throw Error(
+      ErrorKind::kFailed,
+      program_.string() + ": " +
+          (status.signal != 0
+               ? "killed by signal " + std::to_string(status.signal)
+               : "exited with code " + std::to_string(status.code)) +
+          " before it had finished; " +
+          (status.code == kExitNotLoaded ? "install libcurl4 and libarchive13"
+                                         : "run the command again to resume"));
 }
 
 // Writes the messages of data-fetch. One thread.
