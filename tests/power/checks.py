@@ -4,7 +4,9 @@
 
 import hashlib
 import json
+import shutil
 import sqlite3
+import threading
 from pathlib import Path
 
 import invariants
@@ -15,11 +17,12 @@ from disk import Tree, write_tree
 from experiment import Store
 from invariants import Violation, few
 from record import Record
-from recording import (BACKUP, DATABASE, EXPORT, EXPORTED_YAML, Acknowledged, Done, Recording,
-                       database_in, export_words)
+from recording import (BACKUP, DATABASE, EXPORT, EXPORTED_YAML, STORAGE, Acknowledged, Done,
+                       Recording, database_in, export_words)
 
-_OPENED: dict[tuple[bytes | None, ...], Record | None] = {}
-_CONTEXT = "store/experiments/1/context"
+_OPENED: dict[tuple[bytes | None, ...], dict[int, Record]] = {}
+# Held while dtrain continues where a recording was made.
+_RECORDED_HOME = threading.Lock()
 
 
 def look(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
@@ -27,24 +30,33 @@ def look(recording: Recording, cut: int, tree: Tree) -> list[Violation]:
     phase = recording.phase_at(cut)
     try:
         found = _check_backup(recording, cut, tree) + _check_export(recording, tree)
-        now = _open(tree)
+        records = _open(tree)
     except (sqlite3.Error, ValueError) as error:
         return [Violation("P1", f"cannot be opened: {error!r}")]
-    if now is None:
-        if expected is not None and phase.phase.name != "delete":
-            found.append(Violation("P2", f"the experiment is gone, though {expected.what}"))
-        return found
-    if _is_deleted(recording, cut):
+    for number, acknowledged in expected.items():
+        if number in records:
+            found += _check_record(acknowledged, records[number])
+        elif phase.phase.name != "delete":
+            text = f"experiment {number} is gone, though {acknowledged.what}"
+            found.append(Violation("P2", text))
+    if records and _is_deleted(recording, cut):
         found.append(Violation("P2", "the experiment exists, though 'delete' had ended"))
-    if expected is not None:
-        found += _check_record(expected, now)
+    for number, now in records.items():
+        found += _check_files(recording, tree, number, now)
+    return found
+
+
+def _check_files(recording: Recording, tree: Tree, number: int, now: Record) -> list[Violation]:
+    """P3: the files of a recorded experiment exist and are complete."""
+    found = []
     for checkpoint in now.checkpoints:
         if checkpoint["state"] == "COMPLETED":
-            found += _check_checkpoint(tree, checkpoint)
+            found += _check_checkpoint(recording, tree, number, checkpoint)
     for name, text in recording.scenario.configuration.context.items():
-        entry = tree.get(f"{_CONTEXT}/{name}")
+        path = f"store/experiments/{number}/context/{name}"
+        entry = tree.get(path)
         if entry is None or entry.content != text.encode():
-            found.append(Violation("P3", f"{_CONTEXT}/{name} differs from what was stored"))
+            found.append(Violation("P3", f"{path} differs from what was stored"))
     return found
 
 
@@ -53,20 +65,22 @@ def _is_deleted(recording: Recording, cut: int) -> bool:
     return bool(done) and cut >= done[0].end
 
 
-def _open(tree: Tree) -> Record | None:
-    """P1: SQLite opens the database and finds no error. Returns None if it has no experiment."""
+def _open(tree: Tree) -> dict[int, Record]:
+    """P1: SQLite opens the database and finds no error. Returns its experiments by ID."""
     files = tuple(
         entry.content if (entry := tree.get(DATABASE + suffix)) else None
         for suffix in ("", "-wal", "-journal")
     )
     if files[0] is None:
-        return None
+        return {}
     if files not in _OPENED:  # most states have equal databases
         with database_in(tree) as place:
             violations = invariants.check_database(place)  # type: ignore[arg-type]
             if violations:
                 raise ValueError(few(violations))
-            _OPENED[files] = record.read(place)  # type: ignore[arg-type]
+            found = {number: record.read(place, number)  # type: ignore[arg-type]
+                     for number in (1, 2)}
+            _OPENED[files] = {number: it for number, it in found.items() if it}
     return _OPENED[files]
 
 
@@ -81,7 +95,7 @@ def _check_backup(recording: Recording, cut: int, tree: Tree) -> list[Violation]
     with database_in({BACKUP: tree[BACKUP]}, BACKUP) as place:
         found = invariants.check_database(place)  # type: ignore[arg-type]
         now = None if found else record.read(place)  # type: ignore[arg-type]
-    expected = recording.expected_at(done[0].begin)
+    expected = recording.expected_at(done[0].begin).get(1)
     if now is None or expected is None:
         return [Violation("P1", f"{BACKUP} is not a complete backup: {few(found)}")]
     return found + _check_record(expected, now)
@@ -131,9 +145,15 @@ def _check_record(expected: Acknowledged, now: Record) -> list[Violation]:
     return [Violation("P2", text)] if lost else []
 
 
-def _check_checkpoint(tree: Tree, checkpoint: dict) -> list[Violation]:
-    """P3: a listed checkpoint exists and is complete."""
-    place = f"store/experiments/1/trials/{checkpoint['number']}/checkpoints/{checkpoint['uuid']}/"
+def _check_checkpoint(
+    recording: Recording, tree: Tree, number: int, checkpoint: dict
+) -> list[Violation]:
+    place = (f"store/experiments/{number}/trials/{checkpoint['number']}/checkpoints/"
+             f"{checkpoint['uuid']}/")
+    if recording.scenario.has_storage:
+        part = f"/{checkpoint['uuid']}/"
+        names = (it for it in tree if it.startswith(f"{STORAGE}/") and part in it)
+        place = next((it[: it.index(part) + len(part)] for it in names), f"{STORAGE}{part}")
     found = {
         name.removeprefix(place): hashlib.sha256(entry.content).hexdigest()
         for name, entry in tree.items()
@@ -148,12 +168,25 @@ def _check_checkpoint(tree: Tree, checkpoint: dict) -> list[Violation]:
 
 def use(recording: Recording, cut: int, tree: Tree, dtrain: Path, recorder: Path,
         home: Path) -> list[Violation]:
-    """P4: dtrain finds no damage, resumes, and ends like the undisturbed run."""
+    """P4: dtrain finds no damage, resumes, and ends like the undisturbed run. Uses the directory
+    `home`, which exists afterwards if there is a violation."""
+    if not recording.scenario.has_storage:
+        return _use_in(home, recording, cut, tree, dtrain, recorder)
+    with _RECORDED_HOME:
+        shutil.rmtree(recording.home, ignore_errors=True)
+        found = _use_in(recording.home, recording, cut, tree, dtrain, recorder)
+        if found:
+            shutil.copytree(recording.home, home, symlinks=True)
+        return found
+
+
+def _use_in(home: Path, recording: Recording, cut: int, tree: Tree, dtrain: Path,
+            recorder: Path) -> list[Violation]:
     store = Store(dtrain, home, home.parent / "cache")
     boot = home / "boot_id"
     boot.write_text("00000000-0000-0000-0000-000000000000\n", encoding="utf-8")
     store.environment |= {"LD_PRELOAD": str(recorder), "DTRAIN_POWER_BOOT_ID": str(boot)}
-    store.prepare(recording.scenario.configuration)
+    recording.scenario.prepare(store)
     write_tree(tree, home / "disk")
     try:
         return _Use(recording, cut, store).run()
@@ -173,12 +206,12 @@ class _Use:
     def run(self) -> list[Violation]:
         # Before the first acknowledgement the database may be incomplete; the next command that
         # writes completes it.
-        if self.recording.expected_at(self.cut) is not None:
+        if self.recording.expected_at(self.cut):
             self._doctor(at_the_end=False)
             if self.store.database.exists():
                 self._expect(0, "checkpoint", "verify")
         phase = self.recording.phase_at(self.cut)
-        if phase is self.recording.phases[0]:
+        if phase.phase.is_run:
             self._finish_experiment(phase)
         else:
             self._finish_command(phase)
@@ -193,18 +226,18 @@ class _Use:
             self.found.append(Violation("P4", str(result)))
 
     def _finish_experiment(self, phase: Done) -> None:
+        number = phase.phase.experiment
+        create = self.store.creation if number == 1 else phase.words[:-1]  # without --jsonl
         for _ in range(2):
-            now = record.read(self.store)
+            now = record.read(self.store, number)
             if now is not None and now.state in record.FINAL:
                 return
-            words = phase.words if now is None else ("resume", "1")
-            if now is None:
-                words = self.store.creation
+            words = create if now is None else ("resume", str(number))
             result = self.store.command(*words, "-q")
             self.found += invariants.check_words(result)
             if result.code != 0:
                 self.found.append(Violation("P4", str(result)))
-        now = record.read(self.store)
+        now = record.read(self.store, number)
         if now is None or now.state not in record.FINAL:
             self.found.append(Violation("P4", "does not end after a resume"))
 
@@ -227,14 +260,15 @@ class _Use:
             self._expect(0, "gc")
 
     def _compare(self, phase: Done) -> None:
-        now = record.read(self.store)
+        number = phase.phase.experiment
+        now = record.read(self.store, number)
         if phase.outcome is None or now is None:
             if phase.outcome is not None or now is not None:
                 self.found.append(Violation("P4", f"after '{phase.phase.name}' the experiment is "
                                                   f"{now.state if now else 'gone'}"))
             return
         configuration = self.recording.scenario.configuration
-        outcome = outcome_of(self.store, now)
+        outcome = outcome_of(self.store, now, number)
         self.found += compare(configuration, phase.outcome, outcome, Excuses())
 
     def _doctor(self, at_the_end: bool) -> None:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ from record import Record
 BACKUP = "backup.db"
 EXPORT = "exported"
 EXPORTED_YAML = "experiment-1.yaml"
+# Directory of checkpoints outside the store.
+STORAGE = "kept"
+# Stands for the home of a store in the YAML of a configuration.
+_HOME = "@HOME@"
 DATABASE = "store/dtrain.db"
 # Files without meaning after a power cut: shared memory and locks of SQLite.
 _SHARED_MEMORY = re.compile(r".*\.db-shm")
@@ -36,6 +40,11 @@ class Phase:
     # Returns the arguments for a store and its record so far. A function of this module, so that
     # recordings can be pickled.
     words: Callable[[Store, Record | None], tuple[str, ...]]
+    experiment: int = 1
+
+    @property
+    def is_run(self) -> bool:
+        return self.name in ("create", "continue")
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,17 @@ class Scenario:
     configuration: Configuration
     phases: tuple[Phase, ...]  # the first creates the experiment
     needs_torch: bool = False
+    # Checkpoints are outside the store, whose record has their absolute path. So dtrain can only
+    # continue where the recording was made.
+    has_storage: bool = False
+
+    def prepare(self, store: Store) -> None:
+        """Writes the files that `create` reads."""
+        yaml = self.configuration.yaml.replace(_HOME, str(store.home))
+        store.prepare(replace(self.configuration, yaml=yaml))
 
 
-def _search(program: bool, **changes: Any) -> Configuration:
+def _search(*, program: bool, **changes: Any) -> Configuration:
     """Returns a short search with promotions, restarts and deletions by policy."""
     document = {
         "name": "power",
@@ -106,6 +123,10 @@ def export_words(store: Store, _: Record | None = None) -> tuple[str, ...]:
     return ("config", "1", "--export", str(store.home / "disk" / EXPORT))
 
 
+def _continue(_store: Store, _: Record | None) -> tuple[str, ...]:
+    return ("continue", "1", "--jsonl")
+
+
 def _delete_a_checkpoint(_: Store, now: Record | None) -> tuple[str, ...]:
     """Deletes the first checkpoint; any of an ended trial may be deleted."""
     assert now is not None
@@ -133,6 +154,11 @@ _LATER = (
 SCENARIOS = (
     Scenario("program", _search(program=True), (_CREATE, *_LATER)),
     Scenario("builtin", _search(program=False), (_CREATE,), needs_torch=True),
+    Scenario("continued", _search(
+        program=True,
+        searcher={"name": "single", "metric": "loss", "max_length": 9},
+        checkpoint_storage={"host_path": f"{_HOME}/disk", "storage_path": STORAGE},
+    ), (_CREATE, Phase("continue", _continue, experiment=2)), has_storage=True),
 )
 
 
@@ -154,6 +180,7 @@ class Acknowledged:
     at: int
     what: str
     record: Record
+    experiment: int = 1
 
 
 @dataclass
@@ -167,6 +194,7 @@ class Recording:
     # The command and the path of each sync, by its operation.
     syncs: dict[int, str] = field(default_factory=dict)
     exported_yaml: bytes = b""  # written by `config --export`
+    home: Path = Path()  # of the store that was recorded
 
     def disk(self, journal: bool = False) -> Disk:
         return Disk(self.root, journal)
@@ -180,15 +208,9 @@ class Recording:
         """Returns the last phase that had begun."""
         return [it for it in self.phases if it.begin <= cut][-1]
 
-    def expected_at(self, cut: int) -> Acknowledged | None:
-        found = [it for it in self.acknowledged if it.at < cut]
-        return found[-1] if found else None
-
-
-def read_database(tree: Tree, name: str = DATABASE) -> Record | None:
-    """Returns the experiment in a database; raises sqlite3.Error if it cannot be read."""
-    with database_in(tree, name) as place:
-        return record.read(place)  # type: ignore[arg-type]
+    def expected_at(self, cut: int) -> dict[int, Acknowledged]:
+        """Returns the last acknowledgement of each experiment."""
+        return {it.experiment: it for it in self.acknowledged if it.at < cut}
 
 
 class database_in:
@@ -214,7 +236,7 @@ class database_in:
 
 def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Recording:
     store = Store(dtrain, home, home.parent / "cache")
-    store.prepare(scenario.configuration)
+    scenario.prepare(store)
     disk = home / "disk"
     log = home / "log"
     with open(log, "wb") as file:
@@ -224,7 +246,7 @@ def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Record
         "DTRAIN_POWER_ROOT": str(disk),
         "DTRAIN_POWER_LOG": str(log),
     }
-    recording = Recording(scenario, disk.stat().st_ino, [])
+    recording = Recording(scenario, disk.stat().st_ino, [], home=home)
     found: list[Tree] = []  # at the end of each phase
     # Created first, so that no file of the store can have had their inodes before.
     outputs = [disk / f"out.{number}" for number in range(len(scenario.phases))]
@@ -248,8 +270,8 @@ def make(scenario: Scenario, dtrain: Path, recorder: Path, home: Path) -> Record
             text = done.stderr.decode(errors="replace")
             raise RuntimeError(f"{scenario.name}: '{phase.name}' ended with "
                                f"{done.returncode}: {text}")
-        now = record.read(store)
-        outcome = outcome_of(store, now) if now else None
+        now = record.read(store, phase.experiment)
+        outcome = outcome_of(store, now, phase.experiment) if now else None
         recording.phases.append(Done(phase, words, 0, log_bytes(log), outcome))
         found.append(read_tree(disk))
         if phase.name == "export":
@@ -282,21 +304,24 @@ def _follow(recording: Recording, found: list[Tree]) -> None:
     disk = recording.disk()
     printed = b""
     ends = {it.end: it for it in recording.phases}
+    runs = {output: it.phase for output, it in zip(recording.outputs, recording.phases, strict=True)
+            if it.phase.is_run}
     for number, op in enumerate(recording.ops):
         if op.kind == Kind.SYNC:
             name = recording.phase_at(number).phase.name
             recording.syncs[number] = f"{name}: {disk.node_path(op.a)}"
         recording.apply(disk, number)
-        if op.kind == Kind.WRITE and op.a == recording.outputs[0]:
+        if op.kind == Kind.WRITE and op.a in runs:
             printed += op.data
             *lines, printed = printed.split(b"\n")
             what = [text for line in lines if (text := _durable(line))]
             if what:
-                _acknowledge(recording, disk, number, what[-1])
+                _acknowledge(recording, disk, number, what[-1], runs[op.a].experiment)
         if number + 1 in ends:
             _compare(disk.state(KEPT), found[recording.phases.index(ends[number + 1])])
             if number + 1 < len(recording.ops):
-                _acknowledge(recording, disk, number, f"'{ends[number + 1].phase.name}' had ended")
+                phase = ends[number + 1].phase
+                _acknowledge(recording, disk, number, f"'{phase.name}' had ended", phase.experiment)
 
 
 def _compare(seen: Tree, found: Tree) -> None:
@@ -324,8 +349,9 @@ def _durable(line: bytes) -> str:
     return f"'{kind}' was printed" if kind in ("begin", "end") else ""
 
 
-def _acknowledge(recording: Recording, disk: Disk, number: int, what: str) -> None:
-    now = read_database(disk.state(KEPT))
+def _acknowledge(recording: Recording, disk: Disk, number: int, what: str, experiment: int) -> None:
+    with database_in(disk.state(KEPT)) as place:
+        now = record.read(place, experiment)  # type: ignore[arg-type]
     if now is not None:
-        recording.acknowledged.append(Acknowledged(number, what, now))
+        recording.acknowledged.append(Acknowledged(number, what, now, experiment))
 
