@@ -56,7 +56,7 @@ class CheckpointExportTest : public testing::Test {
   CliResult ExportWhile(const std::string& command) const {
     return dtrain_.Run(
         {"checkpoint", "export", "cccc", "--to", "safetensors"},
-        {.environment = {{"LD_PRELOAD", DTRAIN_BEFORE_OPEN},
+        {.environment = {{"LD_PRELOAD", DTRAIN_PRELOAD},
                          {"BEFORE_OPEN_NAME", "model.safetensors"},
                          {"BEFORE_OPEN_COMMAND", command},
                          // The library is loaded before the sanitizer.

@@ -24,9 +24,9 @@ class NetworkStoreTest : public testing::Test {
   CliResult RunOn(const std::string& type,
                   const std::vector<std::string>& arguments,
                   std::map<std::string, std::string> environment = {}) const {
-    environment["LD_PRELOAD"] = DTRAIN_LYING_STATFS;
-    environment["LYING_STATFS_DIR"] = dtrain_.directory().string();
-    environment["LYING_STATFS_TYPE"] = type;
+    environment["LD_PRELOAD"] = DTRAIN_PRELOAD;
+    environment["FAKE_STATFS_DIR"] = dtrain_.directory().string();
+    environment["FAKE_STATFS_TYPE"] = type;
     // Or the address sanitizer wants to be the first library itself.
     environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
     return dtrain_.Run(arguments, {.environment = environment});

@@ -168,8 +168,8 @@ CliCall CallOf(const Proof& proof, const PageRun& run) {
   if (proof.on_fast_floats) {
     const auto file = run.directory() / "cpuinfo";
     std::ofstream(file) << "flags : avx512_bf16 avx512_fp16\n";
-    call.environment["LYING_CPUINFO"] = file;
-    call.environment["LD_PRELOAD"] = DTRAIN_LYING_CPUINFO;
+    call.environment["FAKE_CPUINFO"] = file;
+    call.environment["LD_PRELOAD"] = DTRAIN_PRELOAD;
     // The liar is loaded before the sanitizer.
     call.environment["ASAN_OPTIONS"] = "verify_asan_link_order=0";
   }

@@ -1,17 +1,49 @@
 // Checkpoints of a program: taken over, given back, damaged.
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
+
+#include <dlfcn.h>
+#include <sys/statvfs.h>
 
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "tests/engine/command/command_trial_fixture.h"
-#include "tests/support/disk_space.h"
 #include "tests/support/patience.h"
+
+namespace {
+
+// While set, statvfs and fstatvfs find no free bytes and inodes on any disk.
+std::atomic<bool> disks_are_full = false;
+
+template <typename Where>
+int FakeStatvfs(const char* function, Where where, struct statvfs* system) {
+  using Function = int (*)(Where, struct statvfs*);
+  const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, function));
+  const int result = real(where, system);
+  if (result == 0 && disks_are_full) {
+    system->f_bfree = system->f_bavail = 0;
+    system->f_ffree = system->f_favail = 0;
+  }
+  return result;
+}
+
+}  // namespace
+
+// An executable's functions come before those of the libraries that it loads.
+extern "C" __attribute__((visibility("default"))) int statvfs(
+    const char* path, struct statvfs* system) {
+  return FakeStatvfs("statvfs", path, system);
+}
+extern "C" __attribute__((visibility("default"))) int fstatvfs(
+    int file, struct statvfs* system) {
+  return FakeStatvfs("fstatvfs", file, system);
+}
 
 namespace dtrain {
 namespace {
@@ -65,7 +97,7 @@ bool IsStopped(const fs::path& pid_file) {
 
 // The first of two that do not fit is given up.
 TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
-  SetDisksFull(true);
+  disks_are_full = true;
   bool stopped = false;
   answer_ = [&](const TrialMessage& message) -> std::optional<RunnerMessage> {
     const auto* failed = std::get_if<CheckpointFailed>(&message);
@@ -76,7 +108,7 @@ TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
       stopped = IsStopped(directory_.path() / "pid");
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    SetDisksFull(false);
+    disks_are_full = false;
     std::ofstream(directory_.path() / "seen");
     return std::nullopt;
   };
@@ -92,7 +124,7 @@ TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
       "i=0; while [ ! -e seen ] && [ $i -lt 3000000 ]; do i=$((i+1)); done\n"
       "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{"
       "\"loss\":1}}' >&3\n");
-  SetDisksFull(false);
+  disks_are_full = false;
   EXPECT_TRUE(stopped) << Log();
   EXPECT_EQ(Why(end), "stopped") << Log();
   ASSERT_THAT(Said<CheckpointSaved>(), SizeIs(1)) << Log();
