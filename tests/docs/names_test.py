@@ -248,6 +248,16 @@ class NamesTest(unittest.TestCase):
                 self.assertIn(f"]({page})", documents.read(index),
                               f"{index} does not name {document}")
 
+    def test_every_command_has_a_section(self):
+        pages = [it for it in documents.all_documents() if it.startswith("docs/cli/")]
+        headings = [re.findall(r"[a-z-]+", line) for page in pages
+                    for _, line in documents.prose(documents.read(page)) if line.startswith("## ")]
+        words = {word for heading in headings for word in heading}
+        self.assertEqual(commands() - {"activate"} - words, set())
+        for command in ("checkpoint", "data"):
+            subs = {heading[1] for heading in headings if heading[0] == command}
+            self.assertEqual(subs, subcommands(command))
+
     def test_decisions_are_numbered_without_a_gap(self):
         files = sorted(it.name for it in (REPOSITORY / "docs" / "decisions").glob("*.md"))
         self.assertEqual([it[:4] for it in files], [f"{i + 1:04}" for i in range(len(files))])
