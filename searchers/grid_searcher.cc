@@ -1,3 +1,6 @@
+// Grid search. Points are computed from their index, so the state is only the
+// number of trials created and ended.
+
 #include <algorithm>
 #include <memory>
 #include <optional>

@@ -1,3 +1,7 @@
+// The order in which hyperparameters are visited fixes which random number each
+// gets: byte order of the names, depth first, as in Determined. nlohmann::json
+// iterates over objects in that order.
+
 #include "searchers/hparam_space.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Random search. A trial's operations are all issued when it is created, since
+// no later result changes them.
+
 #include <algorithm>
 #include <memory>
 #include <optional>

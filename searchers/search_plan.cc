@@ -1,3 +1,10 @@
+// The plan of a search follows from its configuration alone. A bracket of
+// successive halving with rungs l_0 < l_1 < ... starts `max_trials` trials at
+// l_0 and trains the best 1/divisor of each rung to the next one. adaptive_asha
+// has one bracket for each number of rungs, as in Hyperband (Li et al. 2016),
+// and distributes trials so that each bracket trains about as much as the
+// others.
+
 #include "searchers/search_plan.h"
 
 #include <algorithm>

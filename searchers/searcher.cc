@@ -1,3 +1,6 @@
+// Events and operations are stored as JSON objects with the name of their type.
+// The names are part of stored experiments and must not change.
+
 #include "searchers/searcher.h"
 
 #include <cmath>

@@ -1,3 +1,8 @@
+// A simulated search replaces training by a function: an operation is completed
+// at once with the metric of the trial and the length. Only the order of the
+// operations remains to be chosen; it matters for asynchronous halving, which
+// decides with the results so far.
+
 #include "searchers/simulation.h"
 
 #include <algorithm>

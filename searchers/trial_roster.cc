@@ -1,3 +1,7 @@
+// All random numbers of a search come from one stream in the order of creation,
+// which is what makes searches equal to Determined's. Points have a second
+// stream.
+
 #include "searchers/trial_roster.h"
 
 #include <utility>

@@ -1,3 +1,7 @@
+// Rules between keys, and defaults that depend on other keys. Rules about one
+// key alone are in the schema. Checks that compute something from the searcher
+// (CheckRungs and those after it) run only if there is no error so far.
+
 #include "engine/config/config_check.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Walks the schema and the tree together. For each section it first reports
+// names that the schema does not have, and keys that are ignored or belong to
+// another search method; then it reads each key or takes its default.
+
 #include "engine/config/effective_reader.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// An entrypoint is the name of a model (`module:Trial`) or the command line of
+// a program. A command line in one string is split at blanks, with quotes as in
+// a shell, but nothing is expanded; characters that only a shell would
+// interpret are refused, because they would otherwise reach the program
+// unchanged.
+
 #include "engine/config/entrypoint.h"
 
 #include <algorithm>

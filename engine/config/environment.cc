@@ -1,3 +1,8 @@
+// Values of environment variables may be secrets. They are therefore read
+// separately (EnvironmentValues) and kept only in memory; the effective
+// configuration, which is stored and printed, has the names with null, and
+// findings never quote a value.
+
 #include "engine/config/environment.h"
 
 #include <array>

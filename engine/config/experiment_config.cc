@@ -1,3 +1,12 @@
+// ReadConfig works in four steps. ReadYaml (yaml_reader.h) parses the text into
+// a tree of Nodes with places, and ApplyOverrides changes it by `--set`.
+// EffectiveReader checks each key by the schema and returns the effective
+// configuration: JSON with every default. CheckConfig and CheckHparamRules
+// check the rules between keys. BuildConfig then copies the values to the
+// members of ExperimentConfig. Each step reports all of its findings; a key
+// with an error has its default in later steps, so that one mistake causes one
+// finding.
+
 #include "engine/config/experiment_config.h"
 
 #include <utility>

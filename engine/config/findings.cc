@@ -1,3 +1,8 @@
+// Findings are collected in the order in which checks run and sorted by their
+// place at the end. An override has no place in the file, so its findings come
+// last, in the order of the command line, and name the override instead of the
+// file.
+
 #include "engine/config/findings.h"
 
 #include <algorithm>

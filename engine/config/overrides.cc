@@ -1,3 +1,8 @@
+// `--set KEY=VALUE` changes the tree before it is checked, so overrides follow
+// the same rules as the file. An override wins over the file: keys of the file
+// that cannot be combined with it are removed instead of being reported as
+// conflicts.
+
 #include "engine/config/overrides.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// The schema joins the tables of keys, and adds to them from SearcherTable
+// which search methods exist and which keys each has. The rows of docs/yaml.md
+// are generated here; a test compares them with the page.
+
 #include "engine/config/schema.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Reads one value by its KeySpec and returns it in canonical form, which is
+// what the effective configuration stores: an alias becomes its meaning, a
+// plain integer length becomes {"batches": N}, a duration becomes seconds.
+// Messages about a wrong type suggest the likely cause, such as quotes around a
+// number.
+
 #include "engine/config/value_reader.h"
 
 #include <algorithm>

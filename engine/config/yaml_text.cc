@@ -1,3 +1,7 @@
+// yaml-cpp accepts texts that YAML forbids, such as control characters, invalid
+// UTF-8 and unclosed quotes. The checks here run before it, so that it only
+// gets valid text.
+
 #include "engine/config/yaml_text.h"
 
 #include <algorithm>

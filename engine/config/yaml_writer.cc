@@ -1,3 +1,8 @@
+// Writes the effective configuration in the order of the schema, so that
+// `dtrain config` reads like the reference. The output must give the same
+// configuration when it is read again: strings that any YAML reader could take
+// for another type are quoted, and doubles keep a point or an exponent.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
