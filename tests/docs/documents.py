@@ -1,6 +1,6 @@
 """The documents of dtrain as text: their code blocks, links and inline code.
 
-A comment of its own on the line above a code block says what a reader does with it:
+A comment on the line above a code block controls how the block is run:
 
     <!-- run: slow -->             run by scripts/run_docs only, not by CTest
     <!-- run: no, REASON -->       not run
@@ -19,7 +19,7 @@ _FENCE = re.compile(r"^\s*```(.*)$")
 
 @dataclass
 class Block:
-    """A fenced code block. `line` is that of its first line of code, from 1."""
+    """A fenced code block. `line` is the number of its first line of code, from 1."""
     document: str
     line: int
     language: str
@@ -46,7 +46,7 @@ class Block:
 
 
 def all_documents() -> list[str]:
-    """README.md and the pages of docs/, as paths from the repository's root."""
+    """Returns README.md and the pages of docs/, as paths from the repository's root."""
     pages = sorted((REPOSITORY / "docs").rglob("*.md"))
     return ["README.md", *(str(it.relative_to(REPOSITORY)) for it in pages)]
 
@@ -56,7 +56,7 @@ def read(document: str) -> str:
 
 
 def blocks(document: str, text: str) -> list[Block]:
-    """The code blocks of `text`; raises ValueError for a mark that is not understood."""
+    """Returns the code blocks of `text`; raises ValueError for an unknown mark."""
     found: list[Block] = []
     current: Block | None = None
     marks: dict[str, str] = {}
@@ -83,7 +83,7 @@ def blocks(document: str, text: str) -> list[Block]:
 
 
 def prose(text: str) -> list[tuple[int, str]]:
-    """The numbered lines of `text` that are not in a code block."""
+    """Returns the numbered lines of `text` outside of code blocks."""
     lines, inside = [], False
     for number, line in enumerate(text.splitlines(), start=1):
         if _FENCE.match(line):
@@ -94,8 +94,8 @@ def prose(text: str) -> list[tuple[int, str]]:
 
 
 def console_commands(block: Block) -> list[tuple[str, list[str]]]:
-    """Of a console block, each command, after "$ " and in further lines after "> ", and the lines
-    shown below it."""
+    """Returns the commands of a console block, each with the lines shown below it. A command starts
+    with "$ " and continues on lines with "> "."""
     commands: list[tuple[str, list[str]]] = []
     for line in block.text.splitlines():
         if line.startswith("$ "):
@@ -110,7 +110,7 @@ def console_commands(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def heading_anchors(text: str) -> set[str]:
-    """The anchors that GitHub gives the headings of `text`."""
+    """Returns the anchors of GitHub for the headings of `text`."""
     anchors = set()
     for _, line in prose(text):
         if heading := re.match(r"^#+ (.*)$", line):

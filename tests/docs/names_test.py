@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whether what the documents name exists: files and headings, commands of dtrain and their
-options, keys of the YAML, tests.
+"""Tests that everything that the documents name exists: files and headings, commands of dtrain
+and their options, keys of the YAML, tests.
 
     tests/docs/names_test.py DTRAIN"""
 
@@ -25,7 +25,7 @@ _HIDDEN = {"--allow-unread"}  # has no line in the help of create
 _TEST = re.compile(r"\b(?!GoogleTest)([A-Z][a-z]\w*Test)\b(?:\.(\w+)(…?))?")
 
 
-# ---- what there is
+# ---- what exists
 
 @cache
 def help_of(*command: str) -> str:
@@ -62,7 +62,7 @@ def options_of(*command: str) -> set[str]:
 
 @cache
 def every_option() -> set[str]:
-    """Those of all commands, and those that the scripts and test programs read."""
+    """Returns the options of all commands, and those that scripts and test programs read."""
     named = set()
     for command in commands():
         named |= options_of(command)
@@ -77,7 +77,7 @@ def every_option() -> set[str]:
 
 @cache
 def yaml_keys() -> set[str]:
-    """Those in the tables of docs/yaml.md, which a test compares with the program."""
+    """Returns the keys of docs/yaml.md, which another test compares with the program."""
     rows = re.findall(r"^\| `([\w.]+)` \|", documents.read("docs/yaml.md"), re.MULTILINE)
     return set(rows)
 
@@ -91,7 +91,7 @@ def test_sources() -> str:
 # ---- what a document names
 
 def inline_code(text: str):
-    """Each piece of inline code with its line; one that goes on in the next line is one piece."""
+    """Yields each piece of inline code with its line; a piece may span two lines."""
     lines = documents.prose(text)
     joined = "\n".join(line for _, line in lines)
     for found in _INLINE.finditer(joined):
@@ -100,7 +100,7 @@ def inline_code(text: str):
 
 
 def command_lines(text: str) -> list[str]:
-    """The calls of dtrain in `text`, shell code, each without its first word."""
+    """Returns the calls of dtrain in the shell code `text`, without their first word."""
     text = re.sub(r"\\\n\s*", " ", text)
     calls = []
     for line in text.splitlines():
@@ -113,7 +113,7 @@ def command_lines(text: str) -> list[str]:
 
 
 def wrong_in_call(call: str) -> str:
-    """What a call of dtrain names that does not exist, or nothing."""
+    """Returns an error if a call of dtrain names something that does not exist, else ""."""
     words = [it.strip("\"',:") for it in call.split()]
     while words and words[0].startswith("-"):  # options before the command
         takes_value = words[0] in ("--store", "--color")
@@ -137,7 +137,7 @@ def wrong_in_call(call: str) -> str:
 
 
 def wrong_key(key: str) -> str:
-    """Empty if the YAML has `key`; below hyperparameters, data and variables anything goes."""
+    """Returns "" if the YAML has `key`. Below hyperparameters, data and variables any key is valid."""
     path = key.split(".")
     free = ("hyperparameters", "data", "environment")
     known = yaml_keys()
@@ -148,7 +148,7 @@ def wrong_key(key: str) -> str:
 
 
 def wrong_path(text: str) -> str:
-    """Empty if the repository has what `text`, a path or pattern, names."""
+    """Returns "" if the path or pattern `text` exists in the repository."""
     text = text.rstrip("/").replace("NAME", "*")  # such as cli/NAME.cc
     if "{" in text:
         first, names, last = re.fullmatch(r"([^{]*)\{([^}]*)\}(.*)", text).groups()
@@ -172,7 +172,7 @@ def wrong_link(document: str, target: str) -> str:
 
 
 def wrong_inline(code: str) -> str:
-    """What a piece of inline code names that does not exist, or nothing."""
+    """Returns an error if inline code names something that does not exist, else ""."""
     if _PATH.match(code):
         return wrong_path(code)
     if code.startswith("dtrain "):
@@ -187,7 +187,7 @@ def wrong_inline(code: str) -> str:
 
 
 def wrong_yaml(text: str) -> str:
-    """The errors of a YAML block, but for required keys that a fragment leaves out."""
+    """Returns the errors of a YAML block, except for missing required keys of a fragment."""
     top = set(re.findall(r"^([a-z_]+):", text, re.MULTILINE))
     if "entrypoint" not in top:
         text = "entrypoint: digits:LeNetTrial\n" + text
@@ -204,7 +204,7 @@ def wrong_yaml(text: str) -> str:
 
 
 def wrong_tests(text: str) -> list[str]:
-    """The tests that `text` names and tests/ does not have."""
+    """Returns errors for tests that `text` names and that do not exist."""
     wrong = []
     for fixture, name, more in _TEST.findall(text):
         start = rf"TEST(?:_[FP])?\(\s*{fixture},\s*{name}" if name else rf"\b{fixture}\b"
@@ -214,7 +214,7 @@ def wrong_tests(text: str) -> list[str]:
 
 
 def wrong_in(document: str, text: str) -> list[str]:
-    """All that a document names and that does not exist, with its line."""
+    """Returns everything that a document names and that does not exist, with its line."""
     found = []
     for number, line in documents.prose(text):
         for target in re.findall(r"\]\(([^)\s]+)\)", line):
@@ -263,7 +263,7 @@ class NamesTest(unittest.TestCase):
         self.assertEqual([it[:4] for it in files], [f"{i + 1:04}" for i in range(len(files))])
 
 
-# Each of these is found in a document that has it.
+# Texts with a wrong name, and the error that must be found.
 _WRONG = {
     "see [that](nowhere.md)": "no file 'nowhere.md'",
     "see [that](cli.md#nothing-of-this)": "no heading",
@@ -286,7 +286,7 @@ _WRONG = {
 
 
 class WrongNamesTest(unittest.TestCase):
-    """The checks see what is wrong."""
+    """Tests of the checks themselves."""
 
     def test_each_wrong_name_is_found(self):
         for text, expected in _WRONG.items():

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Whether scripts/run_docs notices what is wrong in a document: runs made-up documents with a
-made-up dtrain.
+"""Tests that scripts/run_docs finds errors in documents: runs test documents with a fake dtrain.
 
     tests/docs/self_test.py"""
 
@@ -19,7 +18,7 @@ _LOADER = SourceFileLoader("run_docs", str(documents.REPOSITORY / "scripts/run_d
 run_docs = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_docs", _LOADER))
 _LOADER.exec_module(run_docs)
 
-# Prints its arguments, and ends with the code that `--exit` names.
+# Prints its arguments, and exits with the code of `exit CODE`.
 _DTRAIN = """#!/bin/sh
 echo "experiment 17 completed after 1m08s: $*"
 [ "$1" = exit ] && exit "$2"
@@ -28,7 +27,7 @@ exit 0
 
 
 def run(text: str, *arguments: str) -> tuple[int, str]:
-    """scripts/run_docs on a document of this text: its exit code and output."""
+    """Runs scripts/run_docs on a document with this text; returns its exit code and output."""
     with tempfile.TemporaryDirectory() as directory:
         dtrain = Path(directory) / "fake"
         dtrain.write_text(_DTRAIN)
