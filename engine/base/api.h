@@ -1,5 +1,5 @@
 #pragma once
 
-/// Marks what of libdtrain_trial.so a user's own model may call: all else in it
-/// is hidden.
+/// Exports a symbol of libdtrain_trial.so to users' models; all other symbols
+/// of the library are hidden.
 #define DTRAIN_API [[gnu::visibility("default")]]

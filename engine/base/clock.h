@@ -5,15 +5,15 @@
 
 namespace dtrain {
 
-/// Wall-clock time as microseconds since 1970-01-01 UTC: what is recorded.
+/// Wall-clock time for records: microseconds since 1970-01-01 UTC.
 using Timestamp = std::chrono::microseconds;
 
-/// Monotonic time since an arbitrary origin: what durations are taken from, so
-/// that a clock that jumps makes no timeout.
+/// Monotonic time since an arbitrary origin. Durations and timeouts use it, so
+/// that a change of the wall clock does not affect them.
 using Duration = std::chrono::nanoseconds;
 
-/// The only door to time. Pure code is handed values, never a Clock; whoever
-/// needs one takes it by value, and a test gives its own two functions.
+/// The only source of time. Pure code gets time values, never a Clock. Other
+/// code takes a Clock by value, and tests pass two functions of their own.
 struct Clock {
   std::function<Timestamp()> now;
   std::function<Duration()> monotonic;

@@ -9,10 +9,10 @@
 
 namespace dtrain {
 
-/// `bytes` as lower-case hex digits.
+/// Returns `bytes` as lower-case hex digits.
 std::string ToHex(std::span<const std::byte> bytes);
 
-/// The reverse, or nothing if `text` is no such text.
+/// Converts the result of ToHex back; nothing for any other text.
 std::optional<std::vector<std::byte>> FromHex(std::string_view text);
 
 }  // namespace dtrain

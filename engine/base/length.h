@@ -5,7 +5,7 @@
 
 namespace dtrain {
 
-/// What a training length is counted in.
+/// Unit of a training length.
 enum class Unit { kBatches, kRecords, kEpochs };
 
 /// A training length or position: `{epochs: 10}`. Zero means "never" where a

@@ -33,7 +33,7 @@ class Rng {
   /// A UUID of 16 random bytes (four draws, little-endian).
   std::string Uuid();
 
-  /// The engine's state as text, and back (throws std::invalid_argument).
+  /// Converts the state to text and back. Load throws std::invalid_argument.
   std::string Save() const;
   void Load(const std::string& state);
 

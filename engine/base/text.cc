@@ -319,10 +319,11 @@ Duration ParseDuration(std::string_view text, std::string_view what) {
   const bool valid =
       error == std::errc() && scale > 0 && seconds >= 0 && seconds <= 1e9;
   if (!valid) {
-    throw Error(ErrorKind::kUsage,
-                std::string(what) + ": '" + EscapeForTerminal(text) +
-                    "' is no duration; write seconds or a number with ms, s, "
-                    "m, h or d, such as 90, 1.5h or 250ms");
+    throw Error(
+        ErrorKind::kUsage,
+        std::string(what) + ": '" + EscapeForTerminal(text) +
+            "' is not a duration; write seconds or a number with ms, s, "
+            "m, h or d, such as 90, 1.5h or 250ms");
   }
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(seconds));

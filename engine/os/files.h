@@ -37,8 +37,8 @@ std::optional<std::string> ReadFile(
     const std::filesystem::path& file,
     std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 
-/// Throws Error(kDiskFull) or Error(kStore): which file cannot be written, why
-/// (`error` is an errno value) and what to do.
+/// Throws Error(kDiskFull) or Error(kStore) with the file, the reason (`error`
+/// is an errno value) and the remedy.
 [[noreturn]] void CannotWrite(const std::filesystem::path& path, int error);
 
 /// Writes all of `bytes` to `fd`. False, with errno set, if it cannot.
@@ -92,12 +92,11 @@ class DurableFile {
 void WriteFileDurably(const std::filesystem::path& path, std::string_view text,
                       mode_t mode = 0600);
 
-/// True if files of user `owner` count as this user's own: the user is the same
-/// or, under sudo, the user who called it.
+/// True if `owner` is this user or, under sudo, the user who called it.
 bool IsOwnUser(uid_t owner);
 
-/// True for a file system made up by the kernel, such as /proc or /sys: its
-/// files describe processes and devices, and nothing can be stored there.
+/// True for a file system without storage, such as /proc or /sys: its files
+/// describe processes and devices.
 bool IsKernelFileSystem(const struct statfs& system);
 
 /// A temporary directory, removed with its contents by the destructor.
@@ -115,8 +114,8 @@ class ScratchDirectory {
   std::filesystem::path path_;
 };
 
-/// A hash over a list of files (path, size, modification time) and texts, in
-/// order: names what was prepared from them, such as a cache of decoded images.
+/// Hash of a list of files (path, size, modification time) and texts, in order:
+/// a key for data prepared from them, such as a cache of decoded images.
 class FileSetKey {
  public:
   /// For a file that is missing or unreadable only the path counts.

@@ -39,8 +39,8 @@ void WaitUntilWritable(int fd) {
 }  // namespace
 
 bool LineReader::Fill() {
-  // Moving what is left only once half of the buffer is used up keeps the cost
-  // of a long line linear.
+  // Moving the rest only when half of the buffer is consumed keeps the cost of
+  // a long line linear.
   if (start_ >= buffer_.size() - start_) {
     buffer_.erase(0, start_);
     scanned_ -= start_;

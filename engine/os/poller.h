@@ -8,8 +8,8 @@
 
 namespace dtrain {
 
-/// Waits for many descriptors at once. Each is known by a number that its user
-/// chose. One thread.
+/// Waits for many descriptors at once (epoll). Each has a token, a number
+/// chosen by the caller. One thread.
 class Poller {
  public:
   struct Ready {
@@ -21,18 +21,18 @@ class Poller {
   /// Throws Error(kFailed).
   Poller();
 
-  /// Readable while one that is watched is ready: for another poller.
+  /// Readable while a watched descriptor is ready: for another poller.
   int fd() const { return epoll_.get(); }
 
-  /// Watches `fd`, which is to be removed before it is closed. Throws
+  /// Watches `fd` for reading; remove it before closing it. Throws
   /// Error(kFailed).
   void Add(int fd, std::uint64_t token);
-  /// Whether `fd` is watched for room to write, too.
+  /// Starts or stops watching `fd` for writing, too.
   void WantWrite(int fd, std::uint64_t token, bool wanted);
   /// Does nothing if `fd` is not watched.
   void Remove(int fd);
 
-  /// Those that are ready, waiting up to `timeout` for the first.
+  /// Returns the ready descriptors; waits up to `timeout` for the first.
   std::vector<Ready> Wait(Duration timeout);
 
  private:

@@ -29,8 +29,8 @@ std::string ReadAll(const std::string& path) {
   return ReadFile(path).value_or("");
 }
 
-// The name of the program, in parentheses, may have any character in it; the
-// fields that count come behind the last parenthesis.
+// The program's name, in parentheses, may contain any character; the other
+// fields follow the last parenthesis.
 std::optional<Process> Parse(std::int64_t pid, const std::string& stat) {
   const std::size_t name_end = stat.rfind(") ");
   if (name_end == std::string::npos) return std::nullopt;
@@ -49,12 +49,12 @@ std::optional<Process> Parse(std::int64_t pid, const std::string& stat) {
                  .zombie = state == 'Z' || state == 'X'};
 }
 
-// Why the file cannot be executed, or empty.
+// Returns why the file cannot be executed, or empty.
 std::string Obstacle(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (!fs::exists(status)) return "there is no such file";
-  if (!fs::is_regular_file(status)) return "is no file";
+  if (!fs::is_regular_file(status)) return "is not a regular file";
   if (::access(file.c_str(), X_OK) == 0) return "";
   return "may not be executed; chmod +x it, or name its interpreter first";
 }

@@ -21,24 +21,24 @@ struct Process {
   bool zombie = false;           // dead, but not yet reaped
 };
 
-/// All processes, zombies included. One that ends during the call may be
-/// missing.
+/// Returns all processes, zombies included. One that ends during the call may
+/// be missing.
 std::vector<Process> ReadProcesses();
 
-/// The process with this number, if there is one.
+/// Returns the process with this number, if it exists.
 std::optional<Process> ReadProcess(std::int64_t pid);
 
-/// Whether the process was executed (or forked from one that was) with
-/// `assignment`, "NAME=value", in its environment. False if that may not be
-/// read.
+/// True if the process, or one that it was forked from, was executed with
+/// `assignment`, "NAME=value", in its environment. False if the environment
+/// cannot be read.
 bool WasStartedWith(std::int64_t pid, std::string_view assignment);
 
-/// Identifies the machine's current boot (a UUID); empty if it is not known.
+/// Returns the UUID of the machine's current boot; empty if unknown.
 std::string BootId();
 
-/// The file that a shell in `directory` would execute for `word`: a word with a
-/// slash is a path, relative to `directory` unless absolute; any other is
-/// searched for in `path`, directories separated by colons. Throws
+/// Returns the file that a shell in `directory` would execute for `word`: a
+/// word with a slash is a path, relative to `directory` unless absolute; any
+/// other is searched for in `path`, directories separated by colons. Throws
 /// Error(kFailed) whose text begins with "there is no" or with the file.
 std::filesystem::path FindProgram(const std::string& word,
                                   const std::filesystem::path& directory,
@@ -48,10 +48,10 @@ std::filesystem::path FindProgram(const std::string& word,
 /// ProcessVariable.
 using ReadVariable = std::function<std::optional<std::string>(const char*)>;
 
-/// The environment of this process.
+/// Returns a variable of this process's environment.
 std::optional<std::string> ProcessVariable(const char* name);
 
-/// The name of this machine, for messages and to tell machines apart.
+/// Returns the host name, for messages and to tell machines apart.
 std::string HostName();
 
 /// Returns the environment of this process with `changes` applied, each entry
@@ -59,7 +59,7 @@ std::string HostName();
 std::vector<std::string> EnvironmentWith(
     const std::vector<std::pair<std::string, std::string>>& changes);
 
-/// Returns a reader of that environment.
+/// Returns a reader of this process's environment with `changes` applied.
 ReadVariable VariablesWith(
     std::vector<std::pair<std::string, std::string>> changes);
 

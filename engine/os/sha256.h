@@ -9,16 +9,16 @@
 
 namespace dtrain {
 
-/// The SHA-256 of bytes that come in pieces. One thread.
+/// Computes the SHA-256 of bytes that come in pieces. One thread.
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
 
   void Update(std::span<const std::byte> bytes);
-  /// In lower-case hex. REQUIRES: called once, last.
+  /// Returns the digest in lower-case hex. REQUIRES: called once, last.
   std::string Finish();
-  /// The same as 32 bytes.
+  /// Returns the digest as 32 bytes. REQUIRES: called once, last.
   std::string FinishBytes();
 
  private:
@@ -26,15 +26,15 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-/// That of `bytes` at once.
+/// Returns the SHA-256 of `bytes` in lower-case hex.
 std::string Sha256Of(std::span<const std::byte> bytes);
 
-/// The HMAC-SHA256 (RFC 2104) of `parts`, one after the other, under `key`: 32
-/// bytes.
+/// Returns the HMAC-SHA256 (RFC 2104) of the concatenated `parts` under `key`:
+/// 32 bytes.
 std::string HmacSha256(std::string_view key,
                        std::initializer_list<std::string_view> parts);
 
-/// Whether both are the same, in a time that only their lengths determine.
+/// Compares in a time that depends only on the lengths.
 bool AreEqualInConstantTime(std::string_view left, std::string_view right);
 
 }  // namespace dtrain

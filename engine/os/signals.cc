@@ -30,7 +30,7 @@ SignalWatch::SignalWatch() {
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &ignore, &old_pipe_);
   ::sigaction(SIGXFSZ, &ignore, &old_file_size_);
-  // Where it is ignored, as some shells leave it, the kernel reaps children
+  // If SIGCHLD is ignored, as some shells leave it, the kernel reaps children
   // itself and their exit codes are lost.
   std::signal(SIGCHLD, SIG_DFL);
 }

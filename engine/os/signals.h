@@ -6,9 +6,9 @@
 
 namespace dtrain {
 
-/// Blocks all signals in this thread, and in threads started meanwhile, until
-/// it is destroyed. Other threads than the main one, which stops a trial, are
-/// started under it and so handle no signals.
+/// Blocks all signals in this thread, and in threads that it starts, until it
+/// is destroyed. All threads but the main one are started under it, so only the
+/// main thread handles signals.
 class SignalsBlocked {
  public:
   SignalsBlocked();

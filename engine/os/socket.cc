@@ -23,12 +23,12 @@
 namespace dtrain {
 namespace {
 
-// Of a peer that does not answer: asked after so many seconds, then so often.
+// Keep-alive probes of a silent peer: after 10 s, then four at 5 s intervals.
 constexpr int kKeepIdle = 10;
 constexpr int kKeepInterval = 5;
 constexpr int kKeepCount = 4;
 constexpr unsigned kUnansweredMilliseconds = 30'000;
-// As many ranks as there may be connect at one time, thrice each.
+// All ranks may connect at once, three times each.
 constexpr int kBacklog = 1024;
 
 constexpr const char* kAllAddresses = "::";
@@ -74,11 +74,11 @@ UniqueFd SocketFor(const addrinfo& address) {
                            address.ai_protocol));
 }
 
-// None, with errno, if it cannot be.
+// Holds none, with errno set, on failure.
 UniqueFd ListenAtAddress(const addrinfo& address) {
   UniqueFd socket = SocketFor(address);
   if (!socket) return socket;
-  // What a runner that has just ended leaves behind does not keep the port.
+  // Connections of a runner that has just ended must not block the port.
   SetOption(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (::bind(socket.get(), address.ai_addr, address.ai_addrlen) != 0 ||
       ::listen(socket.get(), kBacklog) != 0) {
@@ -89,7 +89,7 @@ UniqueFd ListenAtAddress(const addrinfo& address) {
   return socket;
 }
 
-// What no resolver has a part in.
+// True for hosts that need no resolver.
 bool IsAddress(const std::string& host) {
   in6_addr address;
   return host == "localhost" ||
@@ -108,12 +108,12 @@ bool IsLoopback(const addrinfo& address) {
 
 struct Listening {
   UniqueFd socket;
-  std::string problem;     // why there is none
-  bool elsewhere = false;  // all addresses tried are another machine's
-  bool loopback = false;   // some were passed over
+  std::string problem;     // if there is no socket
+  bool elsewhere = false;  // all addresses tried belong to other machines
+  bool loopback = false;   // loopback addresses were skipped
 };
 
-// At the first of the place's addresses that can be listened on.
+// Listens on the first address of the place that works.
 Listening ListenAtFirst(const HostPort& place, bool loopback_too) {
   Listening listening{.elsewhere = true};
   const Addresses addresses = AddressesOf(place, listening.problem);
@@ -132,7 +132,7 @@ Listening ListenAtFirst(const HostPort& place, bool loopback_too) {
   return listening;
 }
 
-// 0, or the errno of why there is no connection.
+// Returns 0 or the errno of the failure.
 int AwaitConnection(int socket, Duration limit) {
   const auto milliseconds =
       std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
@@ -253,9 +253,9 @@ UniqueFd ListenAt(const HostPort& place, const ListenOptions& options) {
         EscapeForTerminal(place.host) +
         (listening.loopback
              ? " is a loopback address here, which no other machine can reach"
-             : " is no address of this machine");
+             : " is not an address of this machine");
   }
-  // Of all addresses, the first takes those of IPv4, too, where there is IPv6.
+  // A socket on all IPv6 addresses accepts IPv4, too.
   for (const char* const host : {kAllAddresses, kAllIpv4}) {
     if (listening.socket) return std::move(listening.socket);
     if (!listening.elsewhere) break;

@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-/// Throws Error(kFailed): "cannot `what`: " and what `errno` says.
+/// Throws Error(kFailed): "cannot `what`: " and the text of `error`.
 [[noreturn]] inline void ThrowSystemError(const std::string& what,
                                           int error = errno) {
   throw Error(ErrorKind::kFailed,

@@ -19,12 +19,12 @@ class UniqueFd {
   }
   ~UniqueFd() { reset(); }
 
-  /// Closes what is held and holds `fd` instead.
+  /// Closes the descriptor held and holds `fd` instead.
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;
   }
-  /// Gives the descriptor away, unclosed.
+  /// Returns the descriptor without closing it.
   int release() { return std::exchange(fd_, -1); }
 
   int get() const { return fd_; }

@@ -165,7 +165,7 @@ TEST_F(MisbehaviourTest, WhatCannotBeExecutedSaysWhy) {
               HasSubstr("there is no program 'no-such-program' in PATH"));
   EXPECT_THAT(problem({"./missing.sh"}), HasSubstr("there is no such file"));
   EXPECT_THAT(problem({"./program.sh"}), HasSubstr("chmod +x"));
-  EXPECT_THAT(problem({"./"}), HasSubstr("is no file"));
+  EXPECT_THAT(problem({"./"}), HasSubstr("is not a regular file"));
   spec_.context = directory_.path() / "gone";
   EXPECT_THAT(problem({"sh"}), HasSubstr("cannot execute"));
 }

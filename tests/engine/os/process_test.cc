@@ -54,7 +54,7 @@ TEST_F(FindProgramTest, SaysWhatIsWrong) {
   EXPECT_THAT(Find("text", "bin"), HasSubstr("there is no program 'text'"));
   EXPECT_THAT(Find("./none", "bin"), HasSubstr("there is no such file"));
   EXPECT_THAT(Find("bin/text", ""), HasSubstr("chmod +x"));
-  EXPECT_THAT(Find("./bin", ""), HasSubstr("is no file"));
+  EXPECT_THAT(Find("./bin", ""), HasSubstr("is not a regular file"));
   EXPECT_THAT(Find("\x1b[2J", ""), HasSubstr("'\\x1b[2J'"));
 }
 

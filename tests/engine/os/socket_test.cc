@@ -69,7 +69,7 @@ TEST(TcpTest, WhereTheHostIsAnotherMachinesAllAddressesAreListenedOn) {
       ListenAt({.host = "192.0.2.1"}, {.notice = &notice});
 
   EXPECT_TRUE(ConnectTo({"127.0.0.1", PortOf(listener.get())}, seconds(5)));
-  EXPECT_EQ(notice, "192.0.2.1 is no address of this machine");
+  EXPECT_EQ(notice, "192.0.2.1 is not an address of this machine");
 }
 
 // As many a machine's /etc/hosts has its own name.
