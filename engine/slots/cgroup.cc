@@ -16,8 +16,8 @@ bool Lists(const std::string& commas, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Where the hierarchy of `controller` is mounted; for version 2, whose mounts
-// name no controllers, give an empty one.
+// Returns the mount point of the hierarchy of `controller`; an empty one means
+// version 2, whose mounts list no controllers.
 std::optional<fs::path> MountPoint(const std::string& controller,
                                    const fs::path& proc) {
   std::ifstream mounts(proc / "self/mounts");
@@ -32,8 +32,8 @@ std::optional<fs::path> MountPoint(const std::string& controller,
   return std::nullopt;
 }
 
-// `path` in the hierarchy mounted at `root`, and what is above it. In a
-// container the path may be one of outside, which is not there.
+// Adds `path` in the hierarchy mounted at `root` and its parents. In a
+// container the path may belong to the outside and not exist here.
 void AddUpward(const fs::path& root, fs::path path,
                std::vector<fs::path>& directories) {
   path = path.relative_path();

@@ -8,28 +8,28 @@
 
 namespace dtrain {
 
-/// The directories of this process's control groups for `controller` ("cpu",
-/// "memory"), its own first and then those above it, in version 1 and 2. Empty
-/// where none can be seen. `proc` is where /proc is mounted.
+/// Returns the directories of this process's control groups for `controller`
+/// ("cpu", "memory"), its own first and then the parents, of version 1 and 2;
+/// empty if none is visible. `proc` is where /proc is mounted.
 std::vector<std::filesystem::path> CgroupDirectories(
     const std::string& controller, const std::filesystem::path& proc = "/proc");
 
-/// The CPUs that one control group may use at a time, rounded up, or none if
-/// it is not limited. Version 1 or 2.
+/// Returns the CPUs that a control group (version 1 or 2) may use at a time,
+/// rounded up, or none if it is not limited.
 std::optional<std::int64_t> CpuLimit(const std::filesystem::path& cgroup);
 
-/// Tells whether the kernel has killed a process for want of memory.
+/// Counts the processes that the kernel killed because memory ran out.
 class OutOfMemoryCounter {
  public:
-  /// Counts in the nearest control group of this process that counts, else on
+  /// Reads the counter of the nearest control group that has one, else that of
   /// the whole machine. `proc` is where /proc is mounted.
   explicit OutOfMemoryCounter(const std::filesystem::path& proc = "/proc");
 
-  /// How many processes were killed so far; 0 where that cannot be known.
+  /// Returns the number of processes killed so far; 0 if unknown.
   std::int64_t Read() const;
 
  private:
-  std::filesystem::path file_;  // has a line "oom_kill N"
+  std::filesystem::path file_;  // with a line "oom_kill N"
 };
 
 }  // namespace dtrain

@@ -9,7 +9,7 @@
 namespace dtrain {
 namespace {
 
-// As Linux spells them, on x86-64 and on ARM.
+// Flags of /proc/cpuinfo on x86-64 and on ARM.
 constexpr std::array<std::string_view, 3> kForBf16 = {"avx512_bf16", "amx_bf16",
                                                       "bf16"};
 constexpr std::array<std::string_view, 3> kForFp16 = {"avx512_fp16", "amx_fp16",

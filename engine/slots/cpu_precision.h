@@ -7,14 +7,14 @@
 
 namespace dtrain {
 
-/// Whether a CPU of this /proc/cpuinfo computes in `mixed_precision` ("bf16" or
-/// "fp16") by instructions of its own. Without them LibTorch converts back and
-/// forth: a step of ResNet-18 took 16 times as long.
+/// True if the CPU of this /proc/cpuinfo has instructions for `mixed_precision`
+/// ("bf16" or "fp16"). Without them LibTorch converts to float and back: a step
+/// of ResNet-18 took 16 times as long.
 bool CpuComputesIn(const std::string& mixed_precision,
                    std::string_view cpuinfo);
 
-/// Refuses what this machine's CPU would take ages for: throws
-/// Error(kResources) that says why.
+/// Throws Error(kResources) if this machine's CPU has no instructions for the
+/// precision that `settings` ask for.
 void RequireCpuPrecision(const TrainerSettings& settings);
 
 }  // namespace dtrain

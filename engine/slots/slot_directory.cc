@@ -1,3 +1,12 @@
+// Runners share slots without a server. Each slot is a file of the slot
+// directory, and the flock on it is the slot: a trial's processes inherit the
+// locked file, so the kernel frees the slot when the last of them is gone,
+// however it died. Runners that find too few free slots queue: each has a
+// ticket, a file "wait-N" with the slots that it could use, which it keeps
+// locked while it lives. All changes are made under the lock of the file
+// "queue". A runner takes slots when no older ticket that is still held, and
+// whose time stamp is fresh, lists one of them.
+
 #include "engine/slots/slot_directory.h"
 
 #include <algorithm>
@@ -30,7 +39,7 @@ namespace {
 
 std::string Reason() { return std::generic_category().message(errno); }
 
-// In a directory that others can write to, anybody could have made it first.
+// In a directory that others can write to, another user may have created it.
 void RequirePrivate(int directory, const std::string& path) {
   struct stat status {};
   if (::fstat(directory, &status) != 0) Fail(path, Reason());
@@ -50,7 +59,7 @@ std::filesystem::path SlotDirectory::Path() {
   const std::string own = "dtrain-" + std::to_string(::geteuid());
   struct stat status {};
   if (const std::string given = named("DTRAIN_RUNTIME_DIR"); !given.empty()) {
-    // One that is there and is for others too stays as it is.
+    // An existing directory that other users have access to is left as it is.
     const bool is_shared =
         ::lstat(given.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
         (status.st_uid != ::geteuid() || (status.st_mode & 0077) != 0);
@@ -59,7 +68,7 @@ std::filesystem::path SlotDirectory::Path() {
   const std::string standard = "/var/tmp/" + own;
   const bool is_foreign =
       ::lstat(standard.c_str(), &status) == 0 && status.st_uid != ::geteuid();
-  // A relative one is to be ignored, says the XDG Base Directory Specification.
+  // The XDG Base Directory Specification says to ignore relative paths.
   const std::string session = named("XDG_RUNTIME_DIR");
   return is_foreign && session.starts_with('/') ? session + "/" + own
                                                 : standard;
@@ -68,7 +77,7 @@ std::filesystem::path SlotDirectory::Path() {
 SlotDirectory SlotDirectory::Open() {
   const std::string path = Path();
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    Fail(path, "cannot be made: " + Reason());
+    Fail(path, "cannot be created: " + Reason());
   }
   std::optional<SlotDirectory> directory = OpenExisting();
   if (!directory) Fail(path, "was removed");
@@ -81,7 +90,7 @@ std::optional<SlotDirectory> SlotDirectory::OpenExisting() {
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory) {
     if (errno == ENOENT) return std::nullopt;
-    if (errno == ENOTDIR || errno == ELOOP) Fail(path, "is no directory");
+    if (errno == ENOTDIR || errno == ELOOP) Fail(path, "is not a directory");
     Fail(path, "cannot be opened: " + Reason());
   }
   RequirePrivate(directory.get(), path);
@@ -136,7 +145,7 @@ std::string ReadContent(int file) {
 
 namespace {
 
-// A file that somebody removed is no longer the one that others lock.
+// A removed file is not the one that others lock.
 bool IsRemoved(int file) {
   struct stat status {};
   return ::fstat(file, &status) != 0 || status.st_nlink == 0;
@@ -161,11 +170,11 @@ namespace {
 
 constexpr const char* kTicketPrefix = "wait-";
 
-// A waiter tries again every half second; one that has not for this long is
-// stopped or hangs.
+// A waiting runner tries again every half second; after this time without a try
+// it is stopped or hangs.
 constexpr Timestamp kSignOfLife = std::chrono::seconds(10);
 
-// Names sort as the numbers in them.
+// The names sort as their numbers.
 std::string TicketName(std::int64_t number) {
   std::array<char, 40> name{};
   std::snprintf(name.data(), name.size(), "%s%018lld", kTicketPrefix,

@@ -17,9 +17,9 @@ namespace {
 
 using nlohmann::json;
 
-// A closed file wakes the waiters a moment before its lock is gone, so they
-// try again soon, and then less and less often; the last of these pauses also
-// serves where the wake is lost.
+// inotify reports a closed file shortly before its lock is released, so a woken
+// runner tries again soon, and then at growing intervals; the longest also
+// covers lost events.
 constexpr Duration kShortestPause = std::chrono::milliseconds(1);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 
@@ -64,7 +64,7 @@ SlotPool::SlotPool(SlotPlan plan, Clock clock)
       needed_(
           static_cast<std::size_t>(std::max<std::int64_t>(Needed(plan_), 1))) {}
 
-// The last line of its ticket: what SlotWaits reads.
+// Returns the last line of the ticket, which SlotWaits reads.
 std::string SlotPool::Describe(const SlotWaiter& waiter) const {
   const double needed =
       plan_.gpu_share < 1 ? plan_.gpu_share : static_cast<double>(needed_);
@@ -77,7 +77,7 @@ std::string SlotPool::Describe(const SlotWaiter& waiter) const {
 
 std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
   if (!waiting_) waiting_since_ = clock_.now();
-  // Watching begins before the first look, so that no slot comes free unseen.
+  // Watching begins before the first try, so that no freed slot is missed.
   if (queue_.waiting()) StartWatching();
   const std::optional<FileLock> lock = queue_.Lock();
   std::optional<SlotLease> lease;
@@ -118,7 +118,7 @@ std::optional<SlotLease> SlotPool::TryTakeLocked() {
   return lease;
 }
 
-// The files of the slots that a trial needs, all of them or none.
+// Locks the slots that a trial needs, all or none; returns their files.
 std::vector<std::string> SlotPool::LockSlots() {
   std::vector<std::string> taken;
   for (const std::string& name : names_) {
@@ -130,18 +130,18 @@ std::vector<std::string> SlotPool::LockSlots() {
   return {};
 }
 
-// The file of a GPU and those of as many of its quarters as a trial needs, or
-// none. Of the GPUs with room for it that is the fullest: so there are whole
-// ones for those who need one.
+// Locks a GPU's file and those of as many of its quarters as a trial needs, or
+// none. Of the GPUs with enough free quarters it takes the fullest, which keeps
+// whole GPUs free for trials that need one.
 std::vector<std::string> SlotPool::LockShare() {
   std::vector<std::string> chosen;
   for (const Gpu& gpu : plan_.gpus) {
-    std::vector<std::string> room = LockRoom(gpu);
-    const bool fits = room.size() > needed_;
-    if (fits && (chosen.empty() || room.size() < chosen.size())) {
-      chosen.swap(room);
+    std::vector<std::string> locked = LockFree(gpu);
+    const bool fits = locked.size() > needed_;
+    if (fits && (chosen.empty() || locked.size() < chosen.size())) {
+      chosen.swap(locked);
     }
-    Unlock(room);
+    Unlock(locked);
   }
   if (chosen.empty()) return {};
   Unlock(std::span(chosen).subspan(needed_ + 1));
@@ -149,16 +149,16 @@ std::vector<std::string> SlotPool::LockShare() {
   return chosen;
 }
 
-// The file of `gpu` and those of its quarters that are free; none if another
-// has the GPU for itself.
-std::vector<std::string> SlotPool::LockRoom(const Gpu& gpu) {
-  std::vector<std::string> room = {GpuFile(gpu.index)};
-  if (!files_.TryLock(room.front(), FileLock::Mode::kShared)) return {};
+// Locks the file of `gpu` and those of its free quarters; none if another trial
+// has the whole GPU.
+std::vector<std::string> SlotPool::LockFree(const Gpu& gpu) {
+  std::vector<std::string> locked = {GpuFile(gpu.index)};
+  if (!files_.TryLock(locked.front(), FileLock::Mode::kShared)) return {};
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
     const std::string file = QuarterFile(gpu.index, quarter);
-    if (files_.TryLock(file)) room.push_back(file);
+    if (files_.TryLock(file)) locked.push_back(file);
   }
-  return room;
+  return locked;
 }
 
 void SlotPool::Unlock(std::span<const std::string> files) {
@@ -175,7 +175,7 @@ void SlotPool::StopWaiting() {
 void SlotPool::StartWatching() {
   if (watch_) return;
   watch_.reset(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  // Without a watch (there are few of them for each user) there are the pauses.
+  // Without a watch (their number is limited for each user) it only polls.
   if (watch_) {
     ::inotify_add_watch(watch_.get(), SlotDirectory::Path().c_str(),
                         IN_CLOSE_WRITE | IN_DELETE);
@@ -191,7 +191,7 @@ void SlotPool::OnWake() {
       const auto* event =
           reinterpret_cast<const inotify_event*>(events.data() + at);
       const std::string_view name = event->len > 0 ? event->name : "";
-      // The queue's lock is closed at every try.
+      // Every try closes the queue's lock.
       woken = woken || name != "queue";
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
     }

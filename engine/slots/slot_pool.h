@@ -14,44 +14,44 @@
 
 namespace dtrain {
 
-/// The slots that one trial has: locks, which the trial's processes inherit, so
-/// that the slots are free when the last of them is gone.
+/// The slots of one trial: locks, which the trial's processes inherit, so that
+/// the slots become free when the last process is gone.
 struct SlotLease {
   std::vector<std::string> slots;  // "gpu:0", "cpu:1"
   std::vector<Gpu> gpus;
   std::vector<UniqueFd> locks;
 };
 
-/// The trials for which slots are taken, for those who look at who waits.
+/// The trials that wait for slots, as `dtrain slots` shows them.
 struct SlotWaiter {
   std::vector<std::string> trials;  // "EXP.N", in turn
   std::string store;
 };
 
-/// Says in the files of `lease` who holds it, for `dtrain slots`.
+/// Writes the holder into the files of `lease`, for `dtrain slots`.
 void DescribeHolder(const SlotLease& lease, TrialId trial, std::int64_t pid,
                     const std::string& store);
 
-/// Takes slots of this machine for one runner's trials, in turn with all
-/// runners of this user. One thread.
+/// Takes slots of this machine for one runner's trials, in the order of the
+/// queue of all runners of this user. One thread.
 class SlotPool {
  public:
-  /// Throws Error(kResources) if there can be no slot directory.
+  /// Throws Error(kResources) if the slot directory cannot be used.
   SlotPool(SlotPlan plan, Clock clock);
 
-  /// All slots that one trial needs, or none: then this runner waits, and this
-  /// is to be called again when `wake_fd` is readable or at `retry_at`.
+  /// Takes all slots that one trial needs, or none: then this runner queues.
+  /// Call it again when `wake_fd` is readable or at `retry_at`.
   std::optional<SlotLease> TryTake(const SlotWaiter& waiter = {});
-  /// No trial wants a slot any more.
+  /// Leaves the queue: no trial needs a slot.
   void StopWaiting();
 
-  /// Whether the last try was in vain.
+  /// True if the last try failed.
   bool waiting() const { return waiting_; }
-  /// When it was first in vain. REQUIRES: waiting().
+  /// Time of the first failed try. REQUIRES: waiting().
   Timestamp waiting_since() const { return waiting_since_; }
-  /// Readable when a slot may have come free; −1 if there is no such notice.
+  /// Readable when a slot may have become free; −1 without such a notice.
   int wake_fd() const { return watch_.get(); }
-  /// Takes in what made `wake_fd` readable.
+  /// Reads the events of `wake_fd`.
   void OnWake();
   Duration retry_at() const { return retry_at_; }
 
@@ -59,7 +59,7 @@ class SlotPool {
   std::optional<SlotLease> TryTakeLocked();
   std::vector<std::string> LockSlots();
   std::vector<std::string> LockShare();
-  std::vector<std::string> LockRoom(const Gpu& gpu);
+  std::vector<std::string> LockFree(const Gpu& gpu);
   void Unlock(std::span<const std::string> files);
   void StartWatching();
   void RetryLater();
@@ -70,7 +70,7 @@ class SlotPool {
   SlotDirectory directory_;
   SlotQueue queue_;
   SlotFiles files_;
-  std::vector<std::string> names_;  // of the slots that are of use: files
+  std::vector<std::string> names_;  // files of the slots that it can use
   std::size_t needed_ = 1;          // slots for a trial, or quarters of one
   bool waiting_ = false;
   Timestamp waiting_since_{0};

@@ -95,7 +95,7 @@ std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
   return {};
 }
 
-// How many of `slots` a trial takes.
+// Returns the slots, of `slots`, that a trial takes.
 std::int64_t SlotsOfATrial(const ResourcesConfig& resources,
                            std::int64_t slots) {
   if (resources.all_slots) return slots;
@@ -106,7 +106,7 @@ std::int64_t SlotsOfATrial(const ResourcesConfig& resources,
        "; lower it, or set resources.slots to cpu:" + std::to_string(wanted));
 }
 
-// As many trials as have room on each of `usable` of the GPUs.
+// Plans as many trials as fit on each of `usable` of the GPUs.
 SlotPlan PlanGpuShares(double share, std::vector<Gpu> gpus, std::int64_t usable,
                        std::int64_t cpus) {
   const std::int64_t each = kQuarters / QuartersOf(share);
@@ -120,7 +120,7 @@ SlotPlan PlanGpuShares(double share, std::vector<Gpu> gpus, std::int64_t usable,
           .gpu_share = share};
 }
 
-// At most `most` of the GPUs are used at a time, whichever are free.
+// Plans to use at most `most` of the GPUs at a time, whichever are free.
 SlotPlan PlanGpuSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
                       std::int64_t most, std::int64_t cpus) {
   const auto slots = static_cast<std::int64_t>(gpus.size());
@@ -138,8 +138,8 @@ SlotPlan PlanGpuSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
           .cpu_tokens = cpus};
 }
 
-// How many CPU slots are of use: fewer trials at once have more threads each,
-// and so have trials that leave no slot over.
+// Returns the useful number of CPU slots: fewer slots mean more threads for
+// each, so there are no more than the trials can fill.
 std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
                             std::int64_t slots, std::int64_t trials_at_once) {
   if (resources.all_slots) return slots;
@@ -154,7 +154,7 @@ std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
   return slots > whole ? slots - slots % whole : slots;
 }
 
-// A CPU slot has its share of the cores; `most` of them are used.
+// Plans CPU slots, each with its share of the cores; at most `most` are used.
 SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
                       std::int64_t most, std::int64_t cpus) {
   const std::int64_t usable = std::max<std::int64_t>(std::min(slots, most), 1);
@@ -167,7 +167,7 @@ SlotPlan PlanCpuSlots(const ResourcesConfig& resources, std::int64_t slots,
           .cpu_tokens = std::max(cpus, slots)};
 }
 
-// " of a quarter", for a slot that is no whole GPU.
+// Returns " of a quarter" and the like for a share of a GPU.
 std::string ShareText(double share) {
   switch (QuartersOf(share)) {
     case 1:
@@ -229,8 +229,7 @@ std::string SlotPlan::ToString() const {
 
 namespace {
 
-// The mask of this process; machines of more than 1,024 CPUs need a larger set
-// than the usual one.
+// Machines with more than 1,024 CPUs need a larger set than cpu_set_t.
 std::int64_t CpusOfAffinityMask() {
   for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
@@ -257,7 +256,7 @@ namespace {
 
 using nlohmann::json;
 
-// Who holds the lock on that file, with what it says of itself.
+// Returns the holder of the lock on a slot's file, as written in it.
 std::optional<SlotHolder> HolderOf(const SlotDirectory& directory,
                                    const std::string& name) {
   FileLock file(directory.OpenToRead(name));
@@ -282,7 +281,7 @@ bool IsSame(const SlotHolder& left, const SlotHolder& right) {
          left.store == right.store;
 }
 
-// The holders of its quarters, of which a trial may have several.
+// Returns the holders of a GPU's quarters; a trial may hold several.
 std::vector<SlotHolder> HoldersOfShares(const SlotDirectory& directory,
                                         std::int64_t gpu) {
   constexpr double kQuarter = 1.0 / kQuarters;
@@ -321,8 +320,8 @@ SlotUse UseOfGpu(const std::optional<SlotDirectory>& directory,
   return use;
 }
 
-// Looking at a lock takes it for a moment; under the queue's lock nobody is
-// disturbed. If that is held for long, its holder is stopped.
+// Probing a lock takes it for a moment; under the queue's lock this disturbs no
+// runner. If the queue stays locked, its holder is stopped.
 std::optional<FileLock> LockForAWhile(const SlotQueue& queue) {
   std::optional<FileLock> lock;
   for (int tries = 0; !lock && tries < 20; ++tries) {
@@ -332,7 +331,7 @@ std::optional<FileLock> LockForAWhile(const SlotQueue& queue) {
   return lock;
 }
 
-// What a ticket says, without the holders; none if it is of an earlier version.
+// Parses a ticket, without the holders; none for one of an earlier version.
 std::optional<SlotWait> WaitOf(const std::vector<std::string>& ticket) {
   if (ticket.empty()) return std::nullopt;
   const json said = json::parse(ticket.back(), nullptr,
@@ -358,14 +357,14 @@ void AddHolder(SlotHolder holder, SlotWait& wait) {
   }
 }
 
-// Who holds the file of a slot, or quarters of it.
+// Adds the holders of a slot, or of its quarters.
 void AddHolders(const SlotDirectory& directory, const std::string& file,
                 SlotWait& wait) {
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
     auto part = HolderOf(directory, file + "." + std::to_string(quarter));
     if (part) AddHolder(*std::move(part), wait);
   }
-  // The file of a GPU that is shared says nothing.
+  // The file of a shared GPU has no holder written in it.
   auto whole = HolderOf(directory, file);
   if (whole && (whole->pid != 0 || wait.holders.empty())) {
     AddHolder(*std::move(whole), wait);

@@ -254,12 +254,12 @@ TEST_F(SlotPoolTest, AnotherUsersDirectoryIsNotTaken) {
 TEST_F(SlotPoolTest, FollowsNoSymlink) {
   std::filesystem::create_directory(directory_.path() / "elsewhere");
   std::filesystem::create_symlink(directory_.path() / "elsewhere", runtime_);
-  EXPECT_THAT(Refusal(), HasSubstr("is no directory"));
+  EXPECT_THAT(Refusal(), HasSubstr("is not a directory"));
 }
 
 TEST_F(SlotPoolTest, DirectoryThatCannotBeMadeIsNamed) {
   ::setenv("DTRAIN_RUNTIME_DIR", "/proc/none", /*replace=*/1);
-  EXPECT_THAT(Refusal(), HasSubstr("/proc/none: cannot be made"));
+  EXPECT_THAT(Refusal(), HasSubstr("/proc/none: cannot be created"));
 }
 
 TEST_F(SlotPoolTest, SaysWhoWaitsLonger) {

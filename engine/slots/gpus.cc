@@ -1,4 +1,4 @@
-#include "engine/slots/gpu_probe.h"
+#include "engine/slots/gpus.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,6 @@
 
 #include "engine/base/text.h"
 #include "engine/os/spawn.h"
-#include "engine/slots/slots.h"
 
 namespace dtrain {
 namespace {
@@ -63,7 +62,7 @@ std::vector<Gpu> FindGpus(Duration limit, std::string* problem) {
     for (const json& gpu : report.at("gpus")) gpus.push_back(GpuFromJson(gpu));
     *problem = report.at("problem").get<std::string>();
   } catch (const json::exception&) {
-    *problem = "looking for GPUs gave no sense; no GPU is used";
+    *problem = "the answer about GPUs is malformed; no GPU is used";
     return {};
   }
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -72,8 +71,8 @@ std::vector<Gpu> FindGpus(Duration limit, std::string* problem) {
 
 namespace {
 
-// The driver's headers come with toolkits that a machine need not have; these
-// few declarations have been stable for ten years.
+// The driver's headers come with toolkits that many machines lack; these few
+// declarations have been stable for ten years.
 using NvmlDevice = void*;
 struct NvmlMemory {
   unsigned long long total;
@@ -90,7 +89,7 @@ Function Find(void* library, const char* name) {
   return reinterpret_cast<Function>(::dlsym(library, name));
 }
 
-// Calls the function of that name; a missing one counts as failed.
+// Calls the function of that name; a missing function counts as a failure.
 template <typename... Arguments>
 bool Call(void* library, const char* name, Arguments... arguments) {
   const auto function = Find<int (*)(Arguments...)>(library, name);
@@ -117,7 +116,7 @@ bool DescribeByNvml(void* nvml, unsigned index, Gpu& gpu) {
   return told;
 }
 
-// False if NVML does not work here; a GPU that does not answer is left out.
+// False if NVML does not work here; GPUs that do not answer are skipped.
 bool AskNvml(void* nvml, std::vector<Gpu>& gpus) {
   unsigned count = 0;
   NameBuffer driver{};
@@ -148,8 +147,8 @@ std::string UuidText(const CudaUuid& uuid) {
   return text;
 }
 
-// Where there is no NVML (as on Jetson boards). How much memory is free only a
-// context could tell, and the driver's version has no text here.
+// For machines without NVML, such as Jetson boards. Free memory would need a
+// CUDA context, and CUDA has no text for the driver's version.
 bool AskCuda(void* cuda, std::vector<Gpu>& gpus) {
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
