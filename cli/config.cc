@@ -19,7 +19,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
-#include "engine/context/context_copy.h"
+#include "engine/context/context_list.h"
 
 namespace dtrain {
 namespace {

@@ -2,18 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/context/ignore_rules.h"
 #include "engine/os/files.h"
+#include "engine/os/sha256.h"
+#include "engine/os/unique_fd.h"
+#include "engine/store/file_tree.h"
 #include "engine/store/layout.h"
 
 namespace dtrain {
@@ -37,7 +45,7 @@ bool IsIn(const std::vector<struct stat>& all, const struct stat& one) {
       all, [&](const struct stat& other) { return IsSame(other, one); });
 }
 
-// Whether `directory` is a store, of this run or another.
+// True if `directory` is a store, of this run or another.
 bool IsStore(const fs::path& directory) {
   const StoreLayout layout(directory);
   std::error_code ignored;
@@ -45,7 +53,7 @@ bool IsStore(const fs::path& directory) {
          fs::is_directory(layout.Experiments(), ignored);
 }
 
-// Whether `name`, in a directory that is a store, is part of it.
+// True if `name`, an entry of a store's directory, is part of the store.
 bool IsPartOfStore(const std::string& name) {
   const StoreLayout layout("");
   return name.starts_with(layout.Database().string()) ||
@@ -56,7 +64,7 @@ bool IsNeverStored(const std::string& name) {
   return name == ".git" || name == ".dtrain" || name == "__pycache__";
 }
 
-// Whether `path`, both without links, lies in `root`.
+// True if `path` is inside `root`. REQUIRES: both have no links.
 bool IsInside(const fs::path& path, const fs::path& root) {
   return std::ranges::mismatch(path, root).in2 == root.end();
 }
@@ -69,7 +77,7 @@ class Walk {
   ContextList Run();
 
  private:
-  // A directory on the way to where the walk is.
+  // Lists a directory and those below it.
   void Enter(const fs::path& real, const std::string& prefix,
              const struct stat& status);
   void Visit(const fs::path& directory, const std::string& prefix,
@@ -86,7 +94,7 @@ class Walk {
   std::string Largest() const;
 
   fs::path given_;
-  fs::path root_;  // without links
+  fs::path root_;  // with links resolved
   bool root_is_store_ = false;
   const ContextLimits& limits_;
   std::vector<struct stat> excluded_;
@@ -141,13 +149,13 @@ void Walk::Visit(const fs::path& directory, const std::string& prefix,
   const bool is_directory = !dangles && S_ISDIR(status.st_mode);
   if (IsNeverStored(name) || rules_.IsIgnored(path, is_directory)) return;
   if (root_is_store_ && prefix.empty() && IsPartOfStore(name)) return;
-  if (dangles) return LeaveOut(path, "a link to nothing");
+  if (dangles) return LeaveOut(path, "a broken link");
   if (IsIn(excluded_, status)) return;
   if (S_ISLNK(link.st_mode)) return Follow(source, path);
   if (is_directory && IsStore(source)) return;
   if (is_directory) return Enter(source, path + "/", status);
   if (S_ISREG(status.st_mode)) return Add(source, path, status);
-  LeaveOut(path, "no plain file");
+  LeaveOut(path, "not a regular file");
 }
 
 void Walk::Follow(const fs::path& link, const std::string& path) {
@@ -155,16 +163,16 @@ void Walk::Follow(const fs::path& link, const std::string& path) {
   const fs::path real = fs::canonical(link, error);
   struct stat status {};
   if (error || ::stat(real.c_str(), &status) != 0) {
-    return LeaveOut(path, "a link to nothing");
+    return LeaveOut(path, "a broken link");
   }
   if (!IsInside(real, root_)) {
     return LeaveOut(path, "a link that leads out of the directory");
   }
   if (S_ISREG(status.st_mode)) return Add(real, path, status);
-  if (!S_ISDIR(status.st_mode)) return LeaveOut(path, "no plain file");
+  if (!S_ISDIR(status.st_mode)) return LeaveOut(path, "not a regular file");
   if (IsStore(real)) return;
   if (IsIn(stack_, status)) {
-    return LeaveOut(path, "a link to a directory that it lies in");
+    return LeaveOut(path, "a link to a directory that contains it");
   }
   Enter(real, path + "/", status);
 }
@@ -209,7 +217,7 @@ void Walk::AddRules(const fs::path& directory, const char* name,
                     const std::string& prefix) {
   const fs::path file = directory / name;
   struct stat status {};
-  // As with git, a link is not followed.
+  // Git does not follow a link here either.
   if (::lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   if (status.st_size > kLargestIgnoreFile) Fail(prefix + name, EFBIG);
   const auto text = ReadFile(file);
@@ -226,17 +234,18 @@ void Walk::Fail(const std::string& path, int error) const {
               "context " + given_.string() + ": " +
                   (path.empty() ? "" : "'" + path + "' ") +
                   "cannot be read: " + std::generic_category().message(error) +
-                  "; put it right, or name it in .detignore");
+                  "; fix its permissions, or list it in .detignore");
 }
 
 void Walk::RefuseSize(const std::string& what) const {
   throw Error(ErrorKind::kUsage, "context " + given_.string() +
                                      ": has more than " + what + Largest() +
-                                     "; name what is not needed to run in " +
+                                     "; list files that no trial needs in " +
                                      (given_ / ".detignore").string());
 }
 
-// " (the largest: data/ 1.2 GB, data/train.bin 1.2 GB)", of what was seen.
+// Returns " (the largest: data/ 1.2 GB, data/train.bin 1.2 GB)", of the files
+// listed so far.
 std::string Walk::Largest() const {
   std::map<std::string, std::int64_t> sizes;
   for (const ContextFile& file : list_.files) {
@@ -257,7 +266,7 @@ std::string Walk::Largest() const {
   return parts.empty() ? "" : " (the largest: " + Join(parts, ", ") + ")";
 }
 
-// .env.production is one, .env.example is there to be filled in.
+// True for .env.production, but not for .env.example, which is a template.
 bool IsEnvironmentFile(std::string_view name) {
   constexpr std::array<std::string_view, 4> kPatterns = {
       ".env.example", ".env.sample", ".env.template", ".env.dist"};
@@ -292,6 +301,126 @@ ContextList ListContext(const fs::path& directory,
                         const std::vector<fs::path>& excluded,
                         const ContextLimits& limits) {
   return Walk(directory, excluded, limits).Run();
+}
+
+namespace {
+
+constexpr std::size_t kCopyPiece = 1 << 16;
+
+bool IsAsListed(const struct stat& now, const ContextFile& file) {
+  const struct stat& then = file.status;
+  return S_ISREG(now.st_mode) && now.st_dev == then.st_dev &&
+         now.st_ino == then.st_ino && now.st_size == then.st_size &&
+         now.st_mtim.tv_sec == then.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == then.st_mtim.tv_nsec;
+}
+
+class Copy {
+ public:
+  Copy(const ContextList& list, fs::path to, CopyAccess access)
+      : list_(list),
+        to_(std::move(to)),
+        writable_(access == CopyAccess::kReadWrite ? S_IWUSR : 0) {}
+
+  ContextManifest Run() {
+    ContextManifest manifest;
+    directories_.insert(to_);
+    for (const ContextFile& file : list_.files) {
+      manifest.files.push_back(CopyFile(file));
+    }
+    for (const fs::path& path : directories_) SyncDirectory(path);
+    return manifest;
+  }
+
+ private:
+  StoredFile CopyFile(const ContextFile& file) {
+    const UniqueFd in(
+        ::open(file.source.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!in) Refuse(file, errno);
+    CheckUnchanged(in.get(), file);
+    const fs::path path = to_ / file.path;
+    MakeParents(path.parent_path());
+    const UniqueFd out(::open(path.c_str(),
+                              O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                              (file.executable ? 0500 : 0400) | writable_));
+    if (!out) CannotWrite(path, errno);
+    std::string sha256 = CopyBytes(file, in.get(), out.get(), path);
+    CheckUnchanged(in.get(), file);
+    SyncFile(out.get(), path);
+    return {file.path, file.bytes, file.executable, std::move(sha256)};
+  }
+
+  std::string CopyBytes(const ContextFile& file, int in, int out,
+                        const fs::path& path) const {
+    Sha256 sha;
+    std::int64_t bytes = 0;
+    std::array<std::byte, kCopyPiece> buffer;
+    // A file that keeps growing must not fill the disk.
+    while (bytes <= file.bytes) {
+      const ssize_t got = ::read(in, buffer.data(), buffer.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) Refuse(file, errno);
+      if (got == 0) break;
+      bytes += got;
+      const std::span piece(buffer.data(), static_cast<std::size_t>(got));
+      sha.Update(piece);
+      WriteBytes(out, piece, path);
+    }
+    std::string sha256 = sha.Finish();
+    const bool same = file.sha256.empty() || file.sha256 == sha256;
+    if (bytes != file.bytes || !same) RefuseChanged(file);
+    return sha256;
+  }
+
+  void CheckUnchanged(int fd, const ContextFile& file) const {
+    // A stored file is checked by its SHA-256, not by its time.
+    if (!file.sha256.empty()) return;
+    struct stat now {};
+    if (::fstat(fd, &now) != 0 || !IsAsListed(now, file)) RefuseChanged(file);
+  }
+
+  void MakeParents(const fs::path& directory) {
+    if (!directories_.insert(directory).second) return;
+    MakeParents(directory.parent_path());
+    MakePrivateDirectories(directory);
+  }
+
+  [[noreturn]] void Refuse(const ContextFile& file, int error) const {
+    if (error == ENOENT || error == ELOOP) RefuseChanged(file);
+    throw Error(
+        ErrorKind::kUsage,
+        "context " + list_.directory.string() + ": '" + file.path +
+            "' cannot be read: " + std::generic_category().message(error) +
+            "; fix its permissions, or list it in .detignore");
+  }
+
+  [[noreturn]] void RefuseChanged(const ContextFile& file) const {
+    const std::string name =
+        "context " + list_.directory.string() + ": '" + file.path + "' ";
+    if (!file.sha256.empty()) {
+      throw Error(ErrorKind::kDamaged,
+                  name +
+                      "is missing or has changed since it was stored; restore "
+                      "it from a backup");
+    }
+    throw Error(
+        ErrorKind::kUsage,
+        name +
+            "changed or vanished while it was copied; try again when nothing "
+            "writes to it, or list it in .detignore");
+  }
+
+  const ContextList& list_;
+  const fs::path to_;
+  const mode_t writable_;
+  std::set<fs::path> directories_;
+};
+
+}  // namespace
+
+ContextManifest CopyContext(const ContextList& list, const fs::path& to,
+                            CopyAccess access) {
+  return Copy(list, to, access).Run();
 }
 
 std::vector<std::string> LikelySecrets(const ContextList& list) {

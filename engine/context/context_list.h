@@ -8,56 +8,69 @@
 #include <sys/stat.h>
 
 #include "engine/config/experiment_config.h"
+#include "engine/context/working_tree.h"
 
 namespace dtrain {
 
-/// A file of a context, still where it comes from.
+/// A file of a context in its original place.
 struct ContextFile {
   std::string path;              // within the context: "a/b.txt"
-  std::filesystem::path source;  // where it is read, links resolved
+  std::filesystem::path source;  // with links resolved
   std::int64_t bytes = 0;
   bool executable = false;
-  struct stat status {};  // as it was listed: it must not change meanwhile
-  std::string sha256;     // of one that was stored before; else empty
+  struct stat status {};  // when it was listed, to detect changes
+  std::string sha256;     // of a stored file; else empty
 };
 
-/// The files of a context by path.
+/// The files of a context, sorted by path.
 struct ContextList {
   std::filesystem::path directory;
   std::vector<ContextFile> files;
   std::int64_t bytes = 0;
-  std::vector<std::string> left_out;  // each with why, for the user
+  std::vector<std::string> left_out;  // with the reason, for messages
 };
 
-/// How much a context may have. That of bytes is Determined's.
+/// Limits of a context. The limit of bytes is Determined's.
 struct ContextLimits {
   std::int64_t bytes = 95'000'000;
   std::int64_t files = 20'000;
-  std::int64_t entries = 200'000;  // ignored ones and directories too
+  std::int64_t entries = 200'000;  // with ignored ones and directories
 };
 
-/// The files in `directory` that an experiment needs to run: all but what its
-/// .gitignore files and the .detignore at its root name, version control, a
-/// store, Python's caches, what is in `excluded`, and what is no file. Links
-/// are followed where they stay inside, and left out with a word where they do
-/// not. Looks no further once there is too much. Throws Error(kUsage) that
-/// says what takes the room, or what cannot be read.
+/// Lists the files in `directory` that an experiment needs to run: all except
+/// those that its .gitignore files and the .detignore at its root name, version
+/// control, a store, Python's caches, the paths in `excluded`, and special
+/// files. Follows links that stay inside `directory` and skips others, which
+/// `left_out` then names. Stops at a limit. Throws Error(kUsage) with the
+/// largest files, or with the file that cannot be read.
 ContextList ListContext(const std::filesystem::path& directory,
                         const std::vector<std::filesystem::path>& excluded = {},
                         const ContextLimits& limits = {});
 
-/// The paths of `list` that have names under which people keep passwords and
-/// private keys: .env, .netrc, .npmrc, .pypirc, .git-credentials,
+/// Mode of a copy's files. Directories stay writable, so that the copy can be
+/// removed without chmod.
+enum class CopyAccess { kReadOnly, kReadWrite };
+
+/// Copies the files of `list` into the empty directory `to`, for this user
+/// alone (0600 or 0400, programs 0700 or 0500); files and directories are on
+/// the disk when it returns. Throws Error(kUsage) for a file that has changed
+/// since it was listed, Error(kDamaged) for a stored one that has changed,
+/// Error(kDiskFull) or Error(kStore) if it cannot be written.
+ContextManifest CopyContext(const ContextList& list,
+                            const std::filesystem::path& to, CopyAccess access);
+
+/// Returns the paths of `list` whose names are usual for passwords and private
+/// keys: .env, .netrc, .npmrc, .pypirc, .git-credentials,
 /// .aws/credentials, kaggle.json, id_rsa and its like, *.pem, *.key, *.p12 and
-/// *.pfx. Looks at no content.
+/// *.pfx. Reads no file.
 std::vector<std::string> LikelySecrets(const ContextList& list);
 
-/// The file of a context that `model_def:Trial` is compiled from.
+/// Source file in a context of the model `model_def:Trial`.
 inline constexpr char kModelDefinition[] = "model_def.cpp";
 
-/// Whether an experiment needs the files in `directory` to run: where its
-/// entrypoint is a command, or a trial of the module `model_def` and
-/// model_def.cpp is there. Whatever else runs is in this program.
+/// True if an experiment needs the files in `directory` to run: its entrypoint
+/// is a command, or a model of the module `model_def` and `directory` contains
+/// model_def.cpp. All other models are built in.
 bool NeedsContext(const ExperimentConfig& config,
                   const std::filesystem::path& directory);
 

@@ -1,3 +1,10 @@
+// A pattern is compiled to a list of tokens and matched by simulating the
+// automaton that they are: `states` has the tokens that may match next, and
+// each byte of the path moves all of them on. There is no backtracking, so a
+// pattern such as "*a*a*a*b" takes no longer than another. fnmatch(3) has
+// neither `**` nor git's rules for brackets
+// (docs/decisions/0019-gitignore-patterns.md).
+
 #include "engine/context/ignore_rules.h"
 
 #include <array>
@@ -34,7 +41,7 @@ using Bytes = std::bitset<256>;
 
 unsigned char Index(char c) { return static_cast<unsigned char>(c); }
 
-// All of a named class such as `digit`, or nothing if there is none.
+// Returns the bytes of a named class such as `digit`, or nothing if unknown.
 std::optional<Bytes> ClassOf(std::string_view name) {
   using Test = int (*)(int);
   static constexpr std::array<std::pair<std::string_view, Test>, 12> kClasses =
@@ -59,7 +66,7 @@ std::optional<Bytes> ClassOf(std::string_view name) {
   return std::nullopt;
 }
 
-// Blanks at the end are no part of the pattern unless they are escaped.
+// Removes trailing blanks that are not escaped.
 std::string_view WithoutBlanks(std::string_view line) {
   std::size_t end = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -93,7 +100,7 @@ std::optional<IgnorePattern> IgnorePattern::Parse(std::string_view line) {
 }
 
 void IgnorePattern::Compile(std::string_view text) {
-  // Git takes stars behind a plain beginning for ones at the beginning.
+  // Git strips a literal prefix first, so stars after it count as leading.
   const std::size_t plain = std::min(text.find_first_of("*?[\\"), text.size());
   std::size_t at = 0;
   while (at < text.size() && valid_) {
@@ -133,16 +140,16 @@ std::size_t IgnorePattern::CompileStars(std::string_view text, std::size_t at,
   return at + 1;
 }
 
-// From the bracket at `at`; gives what comes behind its end.
+// Compiles the bracket expression at `at`; returns the position after it.
 std::size_t IgnorePattern::CompileSet(std::string_view text, std::size_t at) {
   Bytes set;
-  // The end of the text is taken for a byte that nothing is equal to.
+  // Reads past the end as 0, which no path contains.
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? text[i] : 0;
   };
   const bool inverted = byte(++at) == '!' || byte(at) == '^';
   if (inverted) ++at;
-  char previous = 0;  // what a range may begin with
+  char previous = 0;  // possible start of a range
   for (bool first = true; first || byte(at) != ']'; first = false, ++at) {
     if (byte(at) == '-' && previous != 0 && byte(at + 1) != 0 &&
         byte(at + 1) != ']') {
@@ -162,7 +169,7 @@ std::size_t IgnorePattern::CompileSet(std::string_view text, std::size_t at) {
       previous = byte(at);
       set.set(Index(previous));
     }
-    if (at >= text.size()) {  // it is never closed
+    if (at >= text.size()) {  // not closed
       valid_ = false;
       return at;
     }
@@ -179,7 +186,7 @@ bool IgnorePattern::Matches(std::string_view path, bool is_directory) const {
   return MatchesText(path);
 }
 
-// What may come next: `token` and, where it may be nothing, the one behind it.
+// Adds `token` to the states and, if it can match nothing, the next token too.
 void IgnorePattern::Enter(std::size_t token, std::vector<char>& states) const {
   states[token] = 1;
   if (token == tokens_.size()) return;

@@ -9,20 +9,21 @@
 
 namespace dtrain {
 
-/// One line of an ignore file, with the meaning that git gives it: blanks at
-/// the end do not count unless escaped, `!` takes back, a slash at the end
-/// means directories, any other one ties it to the file's own directory, and
-/// `*`, `?`, `[…]`, `**` and `\` match as in gitignore(5). Works on bytes, in
-/// time that grows with pattern times path, whatever the pattern.
+/// One line of an ignore file, interpreted as git does: trailing blanks are
+/// dropped unless escaped, `!` negates, a trailing slash restricts it to
+/// directories, any other slash anchors it to the file's own directory, and
+/// `*`,
+/// `?`, `[…]`, `**` and `\` match as in gitignore(5). Matches bytes, in time
+/// proportional to the lengths of pattern and path.
 class IgnorePattern {
  public:
-  /// Nothing for blank lines and comments.
+  /// Returns nothing for blank lines and comments.
   static std::optional<IgnorePattern> Parse(std::string_view line);
 
-  /// Whether it is about `path`, which is relative to the directory of the
-  /// ignore file: "a/b.txt".
+  /// True if it matches `path`, relative to the directory of the ignore file:
+  /// "a/b.txt".
   bool Matches(std::string_view path, bool is_directory) const;
-  /// What it matches is not ignored.
+  /// True if matching paths are not ignored.
   bool negated() const { return negated_; }
 
  private:
@@ -33,7 +34,7 @@ class IgnorePattern {
     kStar,         // bytes without a slash
     kEverything,   // bytes
     kDirectories,  // whole directories, or none
-    kInside        // the rest of them; after kDirectories
+    kInside        // the rest of them; follows kDirectories
   };
   struct Token {
     Kind kind = Kind::kByte;
@@ -51,25 +52,25 @@ class IgnorePattern {
   std::vector<Token> tokens_;
   bool negated_ = false;
   bool directory_only_ = false;
-  bool whole_path_ = false;  // else only the last name counts
-  bool valid_ = true;        // an invalid one matches nothing
+  bool whole_path_ = false;  // else it matches the last name only
+  bool valid_ = true;        // an invalid pattern matches nothing
 };
 
-/// The ignore files that hold in a directory: its own and those above it. The
-/// last pattern that matches decides, and a file's patterns count for more
-/// than those of the files that were added before it.
+/// The rules of the ignore files of a directory and its parents. The last
+/// matching pattern decides, so a file's patterns take precedence over those of
+/// files added before it.
 class IgnoreRules {
  public:
-  /// The lines of an ignore file in `directory`: "" or "a/b/".
+  /// Adds the lines of an ignore file in `directory`: "" or "a/b/".
   void Add(std::string_view text, const std::string& directory);
 
-  /// Whether `path` ("a/b.txt") is ignored by itself. What lies in a directory
-  /// that is ignored is ignored too, whatever a pattern says of it: the caller
-  /// does not look there.
+  /// True if a pattern ignores `path` ("a/b.txt"). Files in an ignored
+  /// directory are ignored whatever other patterns say: the caller does not
+  /// enter it.
   bool IsIgnored(std::string_view path, bool is_directory) const;
 
-  /// How many patterns there are, and back to so many: those of a directory
-  /// do not hold outside it.
+  /// Number of patterns, and back to that number: the patterns of a directory
+  /// do not apply outside it.
   std::size_t size() const { return rules_.size(); }
   void Truncate(std::size_t size) { rules_.resize(size); }
 

@@ -13,7 +13,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
-#include "engine/context/context_copy.h"
 #include "engine/os/files.h"
 #include "engine/os/sha256.h"
 #include "engine/store/file_tree.h"
@@ -23,9 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What stands before the UUID in the name of files that nobody has yet.
+// Prefix of the UUID in the name of a directory of staged files.
 constexpr std::string_view kStagedPrefix = "new-";
-// Among them, has the id of the experiment that they are given to.
+// File in it with the id of the experiment that gets the files.
 constexpr char kPlacedFile[] = "experiment";
 
 UniqueFd OpenDirectory(const fs::path& path) {
@@ -41,12 +40,12 @@ void WriteList(const fs::path& path, const std::string& text) {
   SyncFile(file.get(), path);
 }
 
-// By a link where the file system has them, else by a copy.
+// Makes a hard link, or a copy if the file system has no links.
 void LinkFile(const fs::path& from, const fs::path& to) {
   if (::link(from.c_str(), to.c_str()) == 0) return;
   if (errno == ENOENT) {
     throw Error(ErrorKind::kNotFound,
-                from.string() + ": is gone; name another checkpoint");
+                from.string() + ": no longer exists; name another checkpoint");
   }
   std::error_code error;
   fs::copy_file(from, to, error);
@@ -73,11 +72,11 @@ void RemoveQuietly(const fs::path& path) {
   try {
     RemoveTree(path);
   } catch (const Error&) {
-    // `dtrain gc` says what is in its way.
+    // `dtrain gc` reports the reason.
   }
 }
 
-// What an experiment may have from the moment it is recorded.
+// Places of the files that an experiment may have when it is recorded.
 std::array<fs::path, 3> PlacesOf(const StoreLayout& layout,
                                  std::int64_t experiment) {
   return {layout.ContextListFile(experiment), layout.Context(experiment),
@@ -123,8 +122,9 @@ void StagedFiles::AddSource(const std::string& uuid,
   const fs::path source = sources / uuid;
   LinkTree(directory, source);
   if (NamesIn(source).empty()) {
-    throw Error(ErrorKind::kNotFound,
-                directory.string() + ": is gone; name another checkpoint");
+    throw Error(
+        ErrorKind::kNotFound,
+        directory.string() + ": no longer exists; name another checkpoint");
   }
   SyncDirectory(sources);
 }
@@ -133,7 +133,7 @@ void StagedFiles::Place(std::int64_t experiment) {
   const auto places = PlacesOf(layout_, experiment);
   for (const fs::path& path : places) RemoveTree(path);
   if (directory_.empty()) return;
-  // Read where this dies before the experiment is recorded.
+  // For FindAbandonedFiles, if this process dies before the commit.
   WriteList(directory_ / kPlacedFile, std::to_string(experiment));
   SyncDirectory(directory_);
   MakePrivateDirectories(layout_.Experiment(experiment));
@@ -154,10 +154,11 @@ ContextList ListStoredContext(const StoreLayout& layout,
   const fs::path file = layout.ContextListFile(experiment);
   const std::string text = ReadFile(file).value_or("");
   if (Sha256Of(std::as_bytes(std::span(text))) != hash) {
-    throw Error(ErrorKind::kDamaged,
-                file.string() +
-                    ": is missing, or not as it was stored; restore it from a "
-                    "backup");
+    throw Error(
+        ErrorKind::kDamaged,
+        file.string() +
+            ": is missing or has changed since it was stored; restore it "
+            "from a backup");
   }
   ContextList list{.directory = layout.Context(experiment)};
   for (StoredFile& stored : ContextManifest::Parse(text, file.string()).files) {

@@ -13,10 +13,11 @@
 
 namespace dtrain {
 
-/// Files of an experiment that is not there yet. They are made before it is
-/// recorded and given to it while that is done, so whatever dies when, an
-/// experiment that is recorded has all of them. What is given to nobody goes
-/// away with this object or, after a crash, by who asks FindAbandonedFiles.
+/// Files of an experiment that is about to be created. They are made before it
+/// is recorded and moved to it in the transaction that records it.
+/// Crash-safe: a recorded experiment always has all its files. Files that no
+/// experiment got are removed by the destructor or, after a crash, by callers
+/// of FindAbandonedFiles.
 class StagedFiles {
  public:
   explicit StagedFiles(const StoreLayout& layout) : layout_(layout) {}
@@ -26,21 +27,20 @@ class StagedFiles {
 
   /// Copies a context, read-only. Throws as CopyContext.
   ContextManifest AddContext(const ContextList& list);
-  /// Adds the checkpoint `uuid`, whose files are in `directory`, for its trials
-  /// to begin from: by hard links where they can be had, so that it takes no
-  /// room, and stays whatever becomes of where it was. Throws Error(kNotFound)
-  /// if it is gone.
+  /// Adds the checkpoint `uuid`, whose files are in `directory`, as the start
+  /// of the trials: by hard links if possible, which need no space and survive
+  /// the removal of the original. Throws Error(kNotFound) if it is missing.
   void AddSource(const std::string& uuid,
                  const std::filesystem::path& directory);
 
-  /// Gives all of it to `experiment`, in the place of what a crash may have
-  /// left there; it is on the disk when this returns. To be called while the
-  /// experiment is being recorded. Throws Error(kStore).
+  /// Moves all files to `experiment` and replaces any left there by a crash;
+  /// they are on the disk when this returns. Call it in the transaction that
+  /// records the experiment. Throws Error(kStore).
   void Place(std::int64_t experiment);
-  /// The experiment is recorded.
+  /// Reports that the experiment is recorded.
   void Keep() { kept_ = true; }
-  /// Whether it is recorded, nobody knows yet: its commit failed half way.
-  /// Everything stays, for the experiment or as AbandonedFiles.
+  /// Reports that the commit may or may not have succeeded. All files stay, for
+  /// the experiment or as AbandonedFiles.
   void Leave() { left_ = true; }
 
  private:
@@ -48,34 +48,34 @@ class StagedFiles {
 
   const StoreLayout layout_;
   std::filesystem::path directory_;  // empty: nothing was added
-  FileLock lock_;                    // its maker lives
-  std::int64_t experiment_ = 0;      // has them now
+  FileLock lock_;                    // shows that this process lives
+  std::int64_t experiment_ = 0;      // that the files were moved to
   bool kept_ = false;
   bool left_ = false;
 };
 
-/// The files that are stored of `experiment`'s context, those that trials
-/// wrote there left out. Throws Error(kDamaged) unless the list of them has the
-/// SHA-256 `hash`, as it was recorded.
+/// Lists the stored context of `experiment`, without files that trials wrote
+/// there. Throws Error(kDamaged) unless the list has the recorded SHA-256,
+/// `hash`.
 ContextList ListStoredContext(const StoreLayout& layout,
                               std::int64_t experiment, const std::string& hash);
 
-/// Whether an entry beside the experiments is named as StagedFiles are.
+/// True for the name of a StagedFiles directory, beside those of experiments.
 bool IsStaged(std::string_view name);
 
-/// StagedFiles whose maker died.
+/// StagedFiles of a process that died.
 struct AbandonedFiles {
   std::filesystem::path directory;
-  /// The experiment that was being recorded, which may have some of them: 0:
+  /// Experiment that was being recorded, which may have some of the files; 0:
   /// none.
   std::int64_t experiment = 0;
 };
 
-/// All in the store of `layout`.
+/// Returns all AbandonedFiles in the store of `layout`.
 std::vector<AbandonedFiles> FindAbandonedFiles(const StoreLayout& layout);
 
-/// Removes what StagedFiles gave to `experiment`, which must not be in the
-/// record and not be recorded meanwhile: in a write transaction of the store.
+/// Removes the files that StagedFiles moved to `experiment`. REQUIRES: a write
+/// transaction of the store, in which the experiment does not exist.
 void RemovePlacedFiles(const StoreLayout& layout, std::int64_t experiment);
 
 }  // namespace dtrain

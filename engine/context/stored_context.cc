@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHashPiece = 1 << 16;
 
-// Whoever chose the store trusts its owner: a store that is found must be the
-// user's own, one of another user must be named.
+// The user trusts the owner of the store: a store found by default must be the
+// user's own, and that of another user must be named.
 class Trust {
  public:
   explicit Trust(const fs::path& root) : owners_{0, ::geteuid()} {
@@ -35,23 +35,23 @@ class Trust {
     if (::stat(root.c_str(), &status) == 0) owners_.insert(status.st_uid);
   }
 
-  // Why nothing of `path` may be executed, or empty. What is not there harms
-  // nobody.
+  // Returns why nothing of `path` may be executed, or empty. A missing file is
+  // harmless.
   std::string Problem(const fs::path& path) const {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) return "";
     if (!owners_.contains(status.st_uid)) {
       return path.string() + ": belongs to another user (uid " +
              std::to_string(status.st_uid) +
-             "), who could change what is run from it, so nothing is; make it "
-             "yours with chown, or use another store (--store)";
+             "), who could change the code in it, so nothing of it is run; "
+             "chown it to you, or use another store (--store)";
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
     std::array<char, 8> mode{};
     std::snprintf(mode.data(), mode.size(), "%04o", status.st_mode & 07777U);
     return path.string() + ": others may write to it (mode " + mode.data() +
-           "), and could change what is run from it, so nothing is; see that "
-           "all in it is yours, then: chmod go-w " +
+           ") and change the code in it, so nothing of it is run; check that "
+           "all files in it are yours, then: chmod go-w " +
            QuotePathForShell(path.string());
   }
 
@@ -59,8 +59,8 @@ class Trust {
   std::set<uid_t> owners_;
 };
 
-// The SHA-256 of what `fd` has, up to one byte more than `bytes`; empty where
-// it has not so many.
+// Returns the SHA-256 of the file `fd`; empty if it does not have exactly
+// `bytes` bytes.
 std::string HashOf(int fd, std::int64_t bytes) {
   Sha256 sha;
   std::array<std::byte, kHashPiece> buffer;
@@ -88,21 +88,21 @@ std::string Problem(const ContextFile& file, const Trust& trust) {
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) {
     return restore(name + (errno == ELOOP
-                               ? "is a link, and was a file when it was stored"
+                               ? "is a link, but was stored as a file"
                                : "cannot be read: " +
                                      std::generic_category().message(errno)));
   }
   if (!S_ISREG(status.st_mode)) {
-    return restore(name + "is no plain file any more");
+    return restore(name + "is no longer a regular file");
   }
   if (HashOf(fd.get(), file.bytes) != file.sha256) {
-    return restore(name + "is not as it was stored");
+    return restore(name + "has changed since it was stored");
   }
   return trust.Problem(file.source);
 }
 
-// The first of what is in `directory`, a part of the context at `root`, that
-// `known` has not.
+// Returns the first entry below `directory`, a part of the context at `root`,
+// that is not in `known`.
 std::string FirstStray(const fs::path& root, const fs::path& directory,
                        const std::set<fs::path>& known) {
   for (const std::string& name : NamesIn(root / directory)) {
@@ -125,7 +125,7 @@ std::optional<std::string> ContextProblem(const StoreLayout& layout,
   const Trust trust(layout.root());
   const ContextList list =
       ListStoredContext(layout, experiment, hash->get<std::string>());
-  // With the directories, each of which others must not write to either.
+  // The directories must not be writable for others either.
   std::set<fs::path> known;
   for (const ContextFile& file : list.files) {
     std::string problem = Problem(file, trust);
@@ -140,7 +140,7 @@ std::optional<std::string> ContextProblem(const StoreLayout& layout,
   if (strays == StrayFiles::kAllowed) return std::nullopt;
   const std::string stray = FirstStray(list.directory, "", known);
   if (stray.empty()) return std::nullopt;
-  return stray + ": is not one of the files that were stored; remove it";
+  return stray + ": is not one of the stored files; remove it";
 } catch (const Error& damage) {
   return damage.what();
 }
@@ -156,7 +156,7 @@ void RequireOwnFiles(const StoreLayout& layout,
     paths.push_back(layout.Trials(*experiment));
     for (const std::string& name : NamesIn(paths.back())) {
       paths.push_back(layout.Trials(*experiment) / name);
-      // As StoreLayout::WorkingTree has it.
+      // The same path as StoreLayout::WorkingTree.
       paths.push_back(paths.back() / layout.WorkingTree({}).filename());
     }
   }
@@ -174,7 +174,7 @@ void RequireStoredContext(const StoreLayout& layout, std::int64_t experiment,
   throw Error(ErrorKind::kStore,
               *problem + "; nothing was started ('dtrain config " +
                   std::to_string(experiment) +
-                  "' and your files make the experiment anew)");
+                  "' and your files create the experiment again)");
 }
 
 }  // namespace dtrain

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the name of a tree ends with that is being made.
+// Suffix of a tree's name while it is being made.
 constexpr char kNewSuffix[] = ".new";
 constexpr std::size_t kTreePiece = 1 << 16;
 
@@ -67,9 +67,9 @@ bool HasTime(const struct stat& a, const struct stat& b) {
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-// Copies files of a stored context, each with the time of its original. So a
-// copy whose data a power failure took is told from what the trial wrote: it
-// has that time and another size.
+// Copies files of a stored context, each with the time of its original. This
+// distinguishes a copy that a power failure truncated from a file that the
+// trial wrote: it has the original's time and another size.
 class TreeCopy {
  public:
   TreeCopy(fs::path master, fs::path tree)
@@ -134,7 +134,7 @@ class TreeCopy {
   bool Clone(int in, int out) {
     if (!clones_) return false;
     if (::ioctl(out, FICLONE, in) == 0) return true;
-    // Some file systems cannot do it with some files.
+    // EINVAL: only this file cannot be cloned.
     clones_ = errno == EINVAL;
     return false;
   }
@@ -149,7 +149,7 @@ class TreeCopy {
       if (count < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EIO)) {
         CannotWrite(to, errno);
       }
-      // Not here, or not between these two: some give 0 for that.
+      // Not supported here or between these two files: some systems return 0.
       ranges_ = count > 0;
       if (count > 0) bytes -= count;
     }
@@ -168,11 +168,11 @@ class TreeCopy {
   const fs::path master_;
   const fs::path tree_;
   std::set<fs::path> made_;
-  bool clones_ = true;  // until the file system says that it cannot
+  bool clones_ = true;  // until the file system refuses
   bool ranges_ = true;
 };
 
-// All that `fd` gives, or less at its end.
+// Fills `buffer` from `fd`; less at the end of the file.
 std::size_t Fill(int fd, std::span<std::byte> buffer) {
   std::size_t filled = 0;
   while (filled < buffer.size()) {
@@ -208,8 +208,8 @@ bool HaveTheSameBytes(const fs::path& a, const fs::path& b,
   return true;
 }
 
-// Of one trial that has ended. A program may have put a link in the place of
-// any directory, to the stored context even.
+// Tidies the tree of a trial that has ended. A program may have replaced any
+// directory by a link, even by one to the stored context.
 class TreeTidying {
  public:
   TreeTidying(const fs::path& master, const fs::path& tree)
@@ -226,7 +226,7 @@ class TreeTidying {
   }
 
  private:
-  // Whether it is a directory in the tree, and no link leads there.
+  // True for a directory of the tree that no link leads to.
   bool IsPlain(const fs::path& directory) {
     if (directory.empty()) return true;
     const auto known = plain_.find(directory);
@@ -289,7 +289,7 @@ void TidyWorkingTree(const fs::path& master, const fs::path& tree) {
   try {
     TreeTidying(master, tree).Run();
   } catch (const Error&) {
-    // Without the list all of it may be the trial's.
+    // Without the list all files may be the trial's.
   }
 }
 
@@ -311,7 +311,7 @@ namespace {
 
 constexpr std::size_t kDigits = 64;  // of a SHA-256
 
-// Nothing that could lead out of the context.
+// True for a relative path that stays in the context.
 bool IsPlainPath(const std::string& text) {
   const std::filesystem::path path(text);
   return !text.empty() && path.is_relative() && text.back() != '/' &&
@@ -369,7 +369,7 @@ ContextManifest ContextManifest::Parse(std::string_view text,
     if (!file) {
       throw Error(ErrorKind::kDamaged,
                   where +
-                      ": is no list of files; it is damaged: restore it "
+                      ": is not a list of files; it is damaged: restore it "
                       "from a backup");
     }
     manifest.files.push_back(*std::move(file));

@@ -18,46 +18,45 @@ struct StoredFile {
   friend bool operator==(const StoredFile&, const StoredFile&) = default;
 };
 
-/// What a stored context has, by path. Lies beside it as a file, so that what
-/// trials write into it is told from what the user gave.
+/// List of a stored context's files, by path. Stored in a file beside it, so
+/// that files which trials wrote there are distinguished from the user's.
 struct ContextManifest {
   std::vector<StoredFile> files;
 
   std::int64_t bytes() const;
-  /// The whole of it as text: for each file its SHA-256, `x` or `-`, its bytes
-  /// and its path, with blanks between and a zero byte behind.
+  /// Returns it as text: for each file its SHA-256, `x` (executable) or `-`,
+  /// its size and its path, separated by blanks and terminated by a zero byte.
   std::string Text() const;
-  /// The SHA-256 of `Text`: the same for the same paths, modes and contents.
+  /// Returns the SHA-256 of `Text`: equal for equal paths, modes and contents.
   std::string Hash() const;
-  /// What `Text` wrote. Throws Error(kDamaged) for anything else; `where` is
-  /// named.
+  /// Parses the result of `Text`. Throws Error(kDamaged) naming `where` for
+  /// anything else.
   static ContextManifest Parse(std::string_view text, const std::string& where);
 };
 
-/// The list of the files of the stored context `master`, as a ContextManifest,
-/// lies beside it.
+/// Returns the path of the ContextManifest beside the stored context `master`.
 std::filesystem::path ListFileOf(const std::filesystem::path& master);
 
-/// Where `tree` is being made before it gets its name.
+/// Returns the temporary name of `tree` while it is being made.
 std::filesystem::path NewTree(const std::filesystem::path& tree);
 
-/// Makes `tree`, the copy of the stored context `master` that one trial works
-/// in, for this user alone (0700; files 0600, programs 0700): by reflinks where
-/// the file system has them, else by copies, never by hard links. A crash
-/// leaves no half of one. One that is there stays as the trial left it; only a
-/// copy that a power failure cut is made again. Throws Error(kDiskFull),
-/// Error(kStore), Error(kFailed).
+/// Makes `tree`, a copy of the stored context `master` in which one trial
+/// works, for this user alone (0700; files 0600, programs 0700): by reflinks if
+/// the file system has them, else by copies, never by hard links. After a crash
+/// it is complete or missing. An existing one stays as the trial left it; only
+/// files that a power failure truncated are copied again. Throws
+/// Error(kDiskFull), Error(kStore), Error(kFailed).
 void MakeWorkingTree(const std::filesystem::path& master,
                      const std::filesystem::path& tree);
 
-/// Removes from `tree` the files whose contents are those of `master`, the
-/// directories that this empties, and what a crash left of its making. The rest
-/// is what the trial wrote: it stays. Links are not followed. What cannot be
-/// looked at or removed stays. REQUIRES: no process works in it.
+/// Removes from `tree` the files that are equal to those of `master`, the
+/// directories that become empty, and an unfinished tree left by a crash. Files
+/// that the trial wrote stay, and so do those that cannot be read or removed.
+/// Links are not followed. REQUIRES: no process works in it.
 void TidyWorkingTree(const std::filesystem::path& master,
                      const std::filesystem::path& tree);
 
-/// True if copies of a file in `directory` share its blocks on the disk.
+/// True if copies of a file in `directory` share its disk blocks (reflinks).
 bool SharesBlocks(const std::filesystem::path& directory);
 
 }  // namespace dtrain

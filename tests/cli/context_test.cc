@@ -285,7 +285,7 @@ TEST_F(OwnTreeTest, NoTrialRunsWhatAnotherRewrote) {
   EXPECT_THAT(Logs(), AllOf(HasSubstr("1.1 | start 1, value 3, in "),
                             HasSubstr("1.2 | start 1, value 3, in "),
                             HasSubstr("experiments/1/trials/2/work\n")));
-  EXPECT_EQ(dtrain_.Run({"doctor"}).out.find("is not as it was stored"),
+  EXPECT_EQ(dtrain_.Run({"doctor"}).out.find("has changed since it was stored"),
             std::string::npos);
   // What they wrote stays, what they left as it was goes.
   EXPECT_THAT(NamesIn(layout_.WorkingTree({1, 1})),
@@ -331,14 +331,14 @@ TEST_F(OwnTreeTest, IsNotMadeOfFilesThatChanged) {
   EXPECT_EQ(resumed.code, 5);
   EXPECT_THAT(
       resumed.err,
-      AllOf(HasSubstr("experiments/1/context/value: is not as it was "
-                      "stored; restore it"),
+      AllOf(HasSubstr("experiments/1/context/value: has changed since it "
+                      "was stored; restore it"),
             HasSubstr("nothing was started"), HasSubstr("from a backup")));
   const CliResult doctor = dtrain_.Run({"doctor"});
   EXPECT_EQ(doctor.code, 1);
   EXPECT_THAT(doctor.out, HasSubstr("contexts     " +
                                     (layout_.Context(1) / "value").string() +
-                                    ": is not as it was stored"));
+                                    ": has changed since it was stored"));
 }
 
 TEST_F(OwnTreeTest, IsNotMadeAnewOfFilesThatChanged) {
@@ -346,7 +346,8 @@ TEST_F(OwnTreeTest, IsNotMadeAnewOfFilesThatChanged) {
   Tamper();
   const CliResult result = dtrain_.Run({"reproduce", "1.1"});
   EXPECT_EQ(result.code, 5);
-  EXPECT_THAT(result.err, HasSubstr("context/value: is not as it was stored"));
+  EXPECT_THAT(result.err,
+              HasSubstr("context/value: has changed since it was stored"));
   EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"].size(), 1u);
 }
 

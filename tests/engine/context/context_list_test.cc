@@ -98,7 +98,7 @@ TEST_F(ContextListTest, NamesWhatTakesTheRoom) {
   EXPECT_THAT(Refusal({.bytes = 1000}),
               AllOf(HasSubstr("has more than 1.0 kB"),
                     HasSubstr("(the largest: data/ 1.1 kB, data/a.bin 600 B"),
-                    HasSubstr("name what is not needed to run in "),
+                    HasSubstr("list files that no trial needs in "),
                     HasSubstr("context/.detignore")));
   EXPECT_THAT(Paths({.bytes = 1101}), testing::SizeIs(3));
 }
@@ -177,9 +177,9 @@ TEST_F(ContextListTest, LeavesOutLinksThatLeadOut) {
   EXPECT_THAT(Paths(), ElementsAre("a.py"));
   EXPECT_THAT(ListContext(root()).left_out,
               ElementsAre("'beside' is a link that leads out of the directory",
-                          "'dangling' is a link to nothing",
+                          "'dangling' is a broken link",
                           "'out' is a link that leads out of the directory",
-                          "'self' is a link to a directory that it lies in"));
+                          "'self' is a link to a directory that contains it"));
   Write(".detignore", "/out\n/beside/\ndangling\nself\n");
   EXPECT_THAT(ListContext(root()).left_out, IsEmpty());
 }
@@ -197,7 +197,7 @@ TEST_F(ContextListTest, LeavesOutWhatIsNoFile) {
   ASSERT_EQ(::mkfifo((root() / "pipe").c_str(), 0600), 0);
   const ContextList list = ListContext(root());
   EXPECT_EQ(list.files.size(), 1);
-  EXPECT_THAT(list.left_out, ElementsAre("'pipe' is no plain file"));
+  EXPECT_THAT(list.left_out, ElementsAre("'pipe' is not a regular file"));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/context/context_copy.h"
+#include "engine/context/context_list.h"
 
 namespace dtrain {
 namespace {
@@ -23,7 +23,7 @@ TEST_P(DamagedManifestTest, IsRefused) {
     ADD_FAILURE() << "read " << GetParam();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kDamaged);
-    EXPECT_THAT(error.what(), HasSubstr("there: is no list of files"));
+    EXPECT_THAT(error.what(), HasSubstr("there: is not a list of files"));
   }
 }
 

@@ -142,8 +142,9 @@ TEST_F(StagedFilesTest, RefusesAStoredOneThatIsNotAsItWas) {
   fs::remove(layout_.Context(1) / "train.py");
   std::ofstream(layout_.Context(1) / "train.py") << "Print()";
   const ContextList list = ListStoredContext(layout_, 1, hash);
-  EXPECT_THAT(Refusal(list, ErrorKind::kDamaged),
-              HasSubstr("'train.py' is missing, or not as it was stored"));
+  EXPECT_THAT(
+      Refusal(list, ErrorKind::kDamaged),
+      HasSubstr("'train.py' is missing or has changed since it was stored"));
   EXPECT_THROW(ListStoredContext(layout_, 1, std::string(64, '0')), Error);
   EXPECT_THROW(ListStoredContext(layout_, 2, hash), Error);
 }

@@ -67,8 +67,9 @@ TEST_F(StoredContextTest, IsWellAsItWasStored) {
 
 TEST_F(StoredContextTest, NamesAFileThatChanged) {
   Replace("sub/run", "ga");
-  EXPECT_THAT(Problem(),
-              Optional(HasSubstr("context/sub/run: is not as it was stored")));
+  EXPECT_THAT(
+      Problem(),
+      Optional(HasSubstr("context/sub/run: has changed since it was stored")));
   try {
     RequireStoredContext(layout_, 1, provenance_, StrayFiles::kAllowed);
     ADD_FAILURE() << "took it";
@@ -82,7 +83,7 @@ TEST_F(StoredContextTest, NamesAFileThatChanged) {
 
 TEST_F(StoredContextTest, NamesAFileThatGrew) {
   Replace("train.py", "print()\n");
-  EXPECT_THAT(Problem(), Optional(HasSubstr("train.py: is not as")));
+  EXPECT_THAT(Problem(), Optional(HasSubstr("train.py: has changed")));
 }
 
 TEST_F(StoredContextTest, NamesAFileThatIsGoneOrALink) {
@@ -102,8 +103,9 @@ TEST_F(StoredContextTest, NamesAListThatChanged) {
 TEST_F(StoredContextTest, HasMoreFilesOnlyWhereTheyAreNotCompiled) {
   Replace("sub/more.h", "x");
   EXPECT_EQ(Problem(), std::nullopt);
-  EXPECT_THAT(Problem(StrayFiles::kRefused),
-              Optional(HasSubstr("sub/more.h: is not one of the files")));
+  EXPECT_THAT(
+      Problem(StrayFiles::kRefused),
+      Optional(HasSubstr("sub/more.h: is not one of the stored files")));
 }
 
 TEST_F(StoredContextTest, NamesADirectoryThatOthersMayWriteTo) {
