@@ -32,15 +32,15 @@ namespace fs = std::filesystem;
   Fail(file, std::generic_category().message(error));
 }
 
-[[noreturn]] void IsThere(const fs::path& file) {
+[[noreturn]] void RefuseExisting(const fs::path& file) {
   throw Error(ErrorKind::kUsage,
               file.string() +
-                  ": is there already and is not overwritten; "
-                  "give another name, or remove it first");
+                  ": already exists and is not overwritten; give another name, "
+                  "or remove it first");
 }
 
-// True if the open file is a plain one of this user's, with the name `path` and
-// no other.
+// True if the open file is a regular file of this user, named `path` and by no
+// other hard link.
 bool IsOwnFile(int file, const fs::path& path) {
   struct stat open {};
   struct stat named {};
@@ -50,8 +50,9 @@ bool IsOwnFile(int file, const fs::path& path) {
          open.st_nlink == 1;
 }
 
-// A new file beside the one to be, removed unless it got its name. It is locked
-// as long as its writer lives: one that a crash left is written from scratch.
+// The copy while it is written, beside its final place; removed unless it got
+// its name. Its writer keeps it locked, so a file that is not locked is left
+// over from a crash and is written from scratch.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& file)
@@ -86,7 +87,7 @@ class TemporaryFile {
         overwrite == Overwrite::kNever ? RENAME_NOREPLACE : 0U;
     if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, file.c_str(), flags) !=
         0) {
-      if (errno == EEXIST) IsThere(file);
+      if (errno == EEXIST) RefuseExisting(file);
       FailBySystem(file, errno);
     }
     named_ = true;
@@ -108,7 +109,7 @@ class TemporaryFile {
   bool named_ = false;
 };
 
-// What goes wrong with the copy is told of the copy, not of the store.
+// Errors of the copy must name the copy, not the store.
 void Fill(SQLite::Database& from, const fs::path& path, const fs::path& file) {
   try {
     SQLite::Database copy(path.string(), SQLite::OPEN_READWRITE);
@@ -120,7 +121,7 @@ void Fill(SQLite::Database& from, const fs::path& path, const fs::path& file) {
   }
 }
 
-// One file, and as whole as the database it was made of.
+// Makes it one file without a log, and checks it.
 void Finish(const fs::path& path, const fs::path& file) {
   try {
     SQLite::Database copy(path.string(), SQLite::OPEN_READWRITE);
@@ -129,7 +130,7 @@ void Finish(const fs::path& path, const fs::path& file) {
     if (!problems.empty()) {
       throw Error(ErrorKind::kStore,
                   file.string() + ": not written: the database is damaged (" +
-                      problems.front() + "); see what 'dtrain doctor' says");
+                      problems.front() + "); run 'dtrain doctor'");
     }
   } catch (const SQLite::Exception& error) {
     Fail(file, error.what());
@@ -143,7 +144,7 @@ std::int64_t CopyDatabase(SQLite::Database& from, const fs::path& file,
   std::error_code error;
   if (overwrite == Overwrite::kNever &&
       fs::exists(fs::symlink_status(file, error))) {
-    IsThere(file);
+    RefuseExisting(file);
   }
   TemporaryFile temporary(file);
   Fill(from, temporary.path(), file);
@@ -166,7 +167,7 @@ std::vector<std::string> DatabaseProblems(SQLite::Database& database) {
     problems.push_back("table " + keys.getColumn(0).getString() + ", row " +
                        keys.getColumn(1).getString() +
                        ": names a row of table " +
-                       keys.getColumn(2).getString() + " that is not there");
+                       keys.getColumn(2).getString() + " that does not exist");
   }
   return problems;
 }

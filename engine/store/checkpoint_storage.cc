@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kLeastSpace = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMinSpace = std::uint64_t{1} << 20;
 
 std::string SystemText(int error) {
   return std::generic_category().message(error);
@@ -39,20 +39,20 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) {
     const std::string why =
-        errno == ENOENT ? "is not there" : SystemText(errno);
+        errno == ENOENT ? "does not exist" : SystemText(errno);
     return StorageProblem{
         ErrorKind::kUsage,
-        name + ": " + why + "; make it (mkdir), or mount what it is to be"};
+        name + ": " + why + "; create it (mkdir), or mount it"};
   }
   if (!S_ISDIR(status.st_mode)) {
     return StorageProblem{ErrorKind::kUsage,
-                          name + ": is no directory; name one"};
+                          name + ": is not a directory; name a directory"};
   }
   struct statfs kind {};
   if (::statfs(directory.c_str(), &kind) == 0 && IsKernelFileSystem(kind)) {
     return StorageProblem{
         ErrorKind::kUsage,
-        name + ": is the kernel's, not on a disk; name another directory"};
+        name + ": is a kernel file system; name a directory on a disk"};
   }
   if (!IsOwnUser(status.st_uid) && status.st_uid != 0) {
     return StorageProblem{
@@ -66,7 +66,7 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
         ErrorKind::kUsage,
         name +
             ": others may write to it and replace checkpoints; 'chmod go-w "
-            "DIRECTORY' or 'chmod +t DIRECTORY' keeps them from that"};
+            "DIRECTORY' or 'chmod +t DIRECTORY' prevents that"};
   }
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     return StorageProblem{ErrorKind::kStore,
@@ -76,7 +76,7 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
   }
   struct statvfs system {};
   if (::statvfs(directory.c_str(), &system) == 0 && system.f_blocks > 0) {
-    const bool full = system.f_bavail * system.f_frsize < kLeastSpace ||
+    const bool full = system.f_bavail * system.f_frsize < kMinSpace ||
                       (system.f_files > 0 && system.f_favail == 0);
     if (full) {
       return StorageProblem{ErrorKind::kDiskFull,
@@ -93,11 +93,11 @@ std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
   throw Error(
       full ? ErrorKind::kDiskFull : ErrorKind::kStore,
       "checkpoint_storage: " + directory.string() +
-          ": cannot be made: " + SystemText(error) +
+          ": cannot be created: " + SystemText(error) +
           (full ? "; free some space there" : "; check who may write there"));
 }
 
-// True where it was not there.
+// True if it was created, false if it exists.
 bool MakeOne(const fs::path& directory) {
   if (::mkdir(directory.c_str(), 0700) == 0) {
     SyncDirectory(directory.parent_path());
@@ -113,7 +113,7 @@ fs::path PathOf(const Store& store) {
   return error ? fs::absolute(store.layout().root()) : root;
 }
 
-// Empty where nobody has claimed it.
+// Returns the path of the store that claimed `root`; empty if none has.
 std::string OwnerOf(const fs::path& root) {
   std::ifstream file(root / kStorageOwnerFile);
   std::string owner;
@@ -121,8 +121,8 @@ std::string OwnerOf(const fs::path& root) {
   return owner;
 }
 
-// Whether a second store with the UUID of `store` is at `path`. One that is
-// there and cannot be read may be it.
+// True if another store with the UUID of `store` is at `path`. A store that
+// cannot be read may have it.
 bool IsSameStore(const Store& store, const fs::path& path) {
   const StoreLayout other(path);
   std::error_code error;
@@ -137,7 +137,7 @@ bool IsSameStore(const Store& store, const fs::path& path) {
   }
 }
 
-// The directories from `base` down to `path`, both with it.
+// Returns the directories from `base` down to `path`, both included.
 std::vector<fs::path> Levels(const fs::path& base, const fs::path& path) {
   std::vector<fs::path> levels = {base};
   const fs::path inner = path.lexically_relative(base);
@@ -155,7 +155,7 @@ std::optional<StorageProblem> FindStorageProblem(const fs::path& base,
     struct stat status {};
     const bool missing =
         ::lstat(level.c_str(), &status) != 0 && errno == ENOENT;
-    if (missing && level != base) break;  // to be made in the one before
+    if (missing && level != base) break;  // will be created in the parent
     if (level != base && S_ISLNK(status.st_mode)) {
       return StorageProblem{ErrorKind::kUsage,
                             level.string() +
@@ -163,7 +163,7 @@ std::optional<StorageProblem> FindStorageProblem(const fs::path& base,
                                 "name the directory itself"};
     }
     problem = ProblemOf(level);
-    // Nothing is written into those above the last one that is there.
+    // Nothing is written into the parents of the last existing directory.
     if (problem && problem->kind == ErrorKind::kUsage) break;
   }
   return problem;
@@ -190,8 +190,8 @@ fs::path MakeStorage(const fs::path& base, const fs::path& path,
   if (!MakeOne(made) && (!IsOwnDirectory(made) || !NamesIn(made).empty())) {
     throw Error(ErrorKind::kStore,
                 "checkpoint_storage: " + made.string() +
-                    ": is there already, of an experiment that this database "
-                    "does not know; move it away");
+                    ": already exists, of an experiment that is not in this "
+                    "database; move it away");
   }
   return made;
 }
@@ -203,9 +203,10 @@ std::string WhyNotOurs(const Store& store, const fs::path& root) {
   return "checkpoint_storage: " + root.string() +
          ": has the checkpoints of the store " + owner +
          ", which has the UUID of " + here.string() +
-         ": one was copied from the other, and two that write and delete there "
-         "would destroy each other's; use that one (--store " +
-         QuotePathForShell(owner) + "), or move it away if it has to give way";
+         ": one is a copy of the other, and each would delete the checkpoints "
+         "of "
+         "the other; use that one (--store " +
+         QuotePathForShell(owner) + "), or move it away";
 }
 
 void ClaimStorage(const Store& store, const fs::path& root) {
@@ -225,14 +226,11 @@ std::string WhyStorageFails(const fs::path& directory) {
   const std::string start = "checkpoint_storage: " + directory.string() + ": ";
   struct stat status {};
   if (::lstat(directory.c_str(), &status) != 0) {
-    return start +
-           (errno == ENOENT ? "is no longer there" : SystemText(errno)) +
-           "; mount it or put it back";
+    return start + (errno == ENOENT ? "no longer exists" : SystemText(errno)) +
+           "; mount it or restore it";
   }
   if (!IsOwnDirectory(directory) || !IsOwnDirectory(directory.parent_path())) {
-    return start +
-           "is no longer a directory of this user alone; put back what it "
-           "was";
+    return start + "is no longer a directory of this user alone; restore it";
   }
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     return start + "cannot be written to: " + SystemText(errno) +

@@ -11,48 +11,49 @@ namespace dtrain {
 
 class Store;
 
-/// What keeps checkpoints from going to a directory that checkpoint_storage
-/// names.
+/// Reason why checkpoints cannot be stored in a directory that
+/// checkpoint_storage names.
 struct StorageProblem {
   ErrorKind kind = ErrorKind::kUsage;  // kStore, kDiskFull
-  std::string text;                    // what, what to do
+  std::string text;                    // with the remedy
 };
 
-/// Looks at the directory `path` of checkpoint_storage, of which `base` has to
-/// be there. It must be the user's or root's, others may not be able to rename
-/// what is in it, and this user must be able to write there. Makes nothing.
+/// Checks the directory `path` of checkpoint_storage, whose parent `base` must
+/// exist: it must belong to this user or root, others must not be able to
+/// rename its entries, and this user must be able to write there. Creates
+/// nothing.
 std::optional<StorageProblem> FindStorageProblem(
     const std::filesystem::path& base, const std::filesystem::path& path);
 
-/// Makes what is missing of `path` below `base`, in it the directory of
-/// `store`, named by its UUID, and in that one for `experiment`, each for this
-/// user alone (0700) and durable; gives the last. Throws Error(kStore): it
-/// cannot be made, the store's is not this user's own or belongs to a store of
-/// which this is a copy, or the experiment's has files that no experiment of
-/// this database can have made; Error(kDiskFull).
+/// Creates the missing directories of `path` below `base`, in it the directory
+/// of `store`, named by its UUID, and in that the directory of `experiment`,
+/// which it returns. Each is durable and for this user alone (0700). Throws
+/// Error(kStore) if one cannot be created, if the store's is not this user's
+/// own or belongs to a store of which this is a copy, or if the experiment's
+/// has files of an unknown experiment; Error(kDiskFull).
 std::filesystem::path MakeStorage(const std::filesystem::path& base,
                                   const std::filesystem::path& path,
                                   const Store& store, std::int64_t experiment);
 
-/// A file in the directory of a store's checkpoints: the path of that store.
+/// File in a store's checkpoint directory with the path of the store.
 inline constexpr char kStorageOwnerFile[] = "store";
 
-/// Why `store` must neither write to nor delete in `root`, the directory of its
-/// checkpoints in one that checkpoint_storage names: another store with the
-/// same UUID, of which this is a copy, has it. Empty: none does, also where
-/// this store was moved, or that other one is gone.
+/// Returns why `store` must not write or delete in `root`, its checkpoint
+/// directory in one that checkpoint_storage names: it belongs to another store
+/// with the same UUID, of which this is a copy. Empty if it does not, also if
+/// this store was moved, or the other one no longer exists.
 std::string WhyNotOurs(const Store& store, const std::filesystem::path& root);
 
-/// Notes in `root` that it belongs to `store`. Throws Error(kStore),
+/// Records in `root` that it belongs to `store`. Throws Error(kStore),
 /// Error(kDiskFull).
 void ClaimStorage(const Store& store, const std::filesystem::path& root);
 
-/// Whether `directory` is a directory of this user's own (no link to one) that
-/// no other can write to, as what MakeStorage makes is.
+/// True if `directory` is a directory, not a link, of this user that no other
+/// user can write to. MakeStorage creates such directories.
 bool IsOwnDirectory(const std::filesystem::path& directory);
 
-/// Why checkpoints cannot be written to `directory`, which MakeStorage made for
-/// an experiment: it was moved, unmounted, made read-only; empty: they can.
+/// Returns why checkpoints cannot be written to `directory`, which MakeStorage
+/// created: it was moved, unmounted or made read-only. Empty if they can.
 std::string WhyStorageFails(const std::filesystem::path& directory);
 
 }  // namespace dtrain

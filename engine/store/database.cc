@@ -55,7 +55,7 @@ std::unique_ptr<SQLite::Database> Open(const std::string& name, int flags) {
   return database;
 }
 
-// SQLite takes locks and looks at the file at the first read only.
+// SQLite opens and locks the file only at the first read.
 std::unique_ptr<SQLite::Database> OpenAndRead(const std::string& name,
                                               int flags) {
   auto database = Open(name, flags);
@@ -77,11 +77,11 @@ std::string ImmutableUri(const fs::path& path) {
   return uri + "?immutable=1";
 }
 
-// Nobody writes during the copy: if another process had the store open,
+// No process writes during the copy: if another one had the store open,
 // SQLite's files beside it would exist and opening it would not have failed.
 std::unique_ptr<SQLite::Database> OpenCopy(const fs::path& path,
                                            const fs::path& wal) {
-  // SQLite keeps the files it has open when the directory goes.
+  // SQLite keeps its open files when the directory is removed.
   const ScratchDirectory scratch;
   const fs::path copy = scratch.path() / "dtrain.db";
   std::error_code error;
@@ -95,7 +95,7 @@ std::unique_ptr<SQLite::Database> OpenCopy(const fs::path& path,
 std::string Remedy(int code) {
   switch (code) {
     case SQLITE_FULL:
-      return "free some space, then go on with `dtrain resume`";
+      return "free some space, then run `dtrain resume`";
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
@@ -107,9 +107,9 @@ std::string Remedy(int code) {
              "dtrain.db or restore a backup";
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return "another program holds it; close that one and try again";
+      return "another program has locked it; close that one and try again";
     case SQLITE_IOERR:
-      return "check the disk, then go on with `dtrain resume`";
+      return "check the disk, then run `dtrain resume`";
     case SQLITE_NOMEM:
       return "free some memory and try again";
     default:
@@ -193,7 +193,7 @@ bool HasRunner(const StoreLayout& layout) {
 int Store::Connection::NoteWalFrames(void* connection, sqlite3*, const char*,
                                      int frames) {
   auto& self = *static_cast<Connection*>(connection);
-  // Fewer frames than before: the WAL began anew.
+  // Fewer frames than before: SQLite has restarted the WAL.
   if (frames < self.wal_frames) self.checkpoint_at = kFramesToCheckpoint;
   self.wal_frames = frames;
   return SQLITE_OK;
@@ -207,7 +207,7 @@ int Store::Connection::Checkpoint(int mode, int patience_ms) {
   return code;
 }
 
-// The database itself is not opened: closing it would drop SQLite's locks.
+// Does not open the database: closing it would drop SQLite's locks.
 void Store::Connection::NotePlace() {
   struct stat status {};
   if (::stat(layout.Database().c_str(), &status) != 0) return;

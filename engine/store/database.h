@@ -19,8 +19,8 @@
 
 namespace dtrain {
 
-/// Throws Error(kStore) for what went wrong with the store: where, what, and
-/// what to do, in one line.
+/// Translates an error of SQLite: throws Error(kStore) or Error(kDiskFull) with
+/// the store, the problem and the remedy, in one line.
 [[noreturn]] void ThrowStoreError(const StoreLayout& layout,
                                   const SQLite::Exception& error);
 
@@ -76,25 +76,25 @@ struct Store::Connection {
   /// REQUIRES: the write lock.
   int Checkpoint(int mode, int patience_ms);
 
-  /// Remembers which files these are. REQUIRES: the database is open, and the
-  /// write lock, so that nobody has made another one.
+  /// Remembers the identity of the store's files. REQUIRES: the database is
+  /// open, and the write lock, so that no process can have replaced it.
   void NotePlace();
 
   StoreLayout layout;
   std::optional<WriteLock> lock;  // none in memory and for readers
-  // Of a writer: its directory, wherever that is moved to, and its database.
+  // For a writer: its directory, wherever that is moved to, and its database.
   UniqueFd root;
   dev_t device = 0;
   ino_t inode = 0;
-  std::string uuid;  // as `uuid` read it; empty: it has not yet
-  // Destroyed last but for the lock: statements must go before it.
+  std::string uuid;  // empty until Store::uuid has read it
+  // Statements must be destroyed before it.
   std::unique_ptr<SQLite::Database> database;
   std::optional<Statements> statements;      // none for readers
-  std::optional<std::int64_t> data_version;  // as ChangedByOthers saw it
-  bool full_sync = false;                    // as `synchronous` is set now
-  bool busy = false;                         // the last try could not begin
-  int wal_frames = 0;                        // at the last commit of ours
-  int checkpoint_at = 0;  // try when there are so many frames
+  std::optional<std::int64_t> data_version;  // at the last ChangedByOthers
+  bool full_sync = false;                    // current setting
+  bool busy = false;                         // the last BEGIN failed
+  int wal_frames = 0;                        // after our last commit
+  int checkpoint_at = 0;                     // frames for the next checkpoint
 };
 
 }  // namespace dtrain

@@ -17,14 +17,14 @@ namespace dtrain {
 namespace {
 
 struct KnownFileSystem {
-  std::uint32_t magic;  // as statfs(2) gives it
+  std::uint32_t magic;  // f_type of statfs(2)
   FileSystem::Kind kind;
   const char* name;
 };
 
 using Kind = FileSystem::Kind;
 
-// <linux/magic.h> has only those that are part of the kernel.
+// <linux/magic.h> lists only file systems that are part of the kernel.
 constexpr KnownFileSystem kKnown[] = {
     {0x00006969, Kind::kNetworked, "NFS"},
     {0x0000517B, Kind::kNetworked, "SMB"},
@@ -62,8 +62,8 @@ FileSystem FileSystemOf(const std::filesystem::path& path) {
 
 namespace {
 
-// Enough for the pages that a last transaction touches, in the write-ahead log
-// and in the database.
+// Enough for the pages of a last transaction, in the write-ahead log and in the
+// database.
 constexpr off_t kReserveBytes = 1 << 20;
 
 bool IsWhole(int file) {
@@ -77,7 +77,7 @@ void KeepReserve(const StoreLayout& layout) {
   const std::string path = layout.Reserve().string();
   const UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  // A reserve that cannot be had for another reason is no reason not to run.
+  // If it fails for another reason, the run goes without a reserve.
   int error = errno;
   if (file) {
     if (IsWhole(file.get())) return;
@@ -89,7 +89,7 @@ void KeepReserve(const StoreLayout& layout) {
               "store " + layout.root().string() + ": " +
                   std::generic_category().message(error) +
                   ", not even for a reserve of " + FormatBytes(kReserveBytes) +
-                  "; free some space, then go on with `dtrain resume`");
+                  "; free some space, then run `dtrain resume`");
 }
 
 bool GiveUpReserve(const StoreLayout& layout) {

@@ -7,13 +7,13 @@
 
 namespace dtrain {
 
-/// The kind of file system that something lies on, as far as a database that
-/// several processes share has to care.
+/// Kind of a file system, as far as it matters for a database that several
+/// processes share.
 struct FileSystem {
   enum class Kind {
-    kLocal,     // or of a kind that is not known
-    kPerhaps,   // FUSE: what is behind it, only its owner knows
-    kNetworked  // locks and shared memory do not reach the other machines
+    kLocal,     // or unknown
+    kPerhaps,   // FUSE: local or networked
+    kNetworked  // locks and shared memory do not reach other machines
   };
   Kind kind = Kind::kLocal;
   std::string name;  // "NFS"; empty for a local one

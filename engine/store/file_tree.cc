@@ -20,13 +20,13 @@ namespace {
                                      "; choose another place with --store");
 }
 
-// Has on the disk which names the directory has.
+// Makes the names in the directory durable.
 void SyncNames(const std::filesystem::path& directory) {
   const UniqueFd open(::open(directory.empty() ? "." : directory.c_str(),
                              O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // A directory that may be written to need not be readable.
+  // A writable directory may be unreadable.
   if (!open && errno == EACCES) return;
-  // Some file systems sync no directories.
+  // Some file systems cannot sync directories.
   if (open && (::fsync(open.get()) == 0 || errno == EINVAL)) return;
   Fail(directory, errno);
 }
@@ -47,7 +47,7 @@ void MakeDirectories(const std::filesystem::path& directory, bool durable) {
     if (errno == EEXIST) return;
     Fail(directory, errno);
   }
-  // A read-only place says so even of a directory that exists.
+  // On a read-only file system mkdir fails even if the directory exists.
   std::error_code ignored;
   if (std::filesystem::is_directory(directory, ignored)) return;
   Fail(directory, error);
@@ -64,12 +64,12 @@ void MakeDurableDirectories(const std::filesystem::path& directory) {
 }
 
 void MakePrivateFile(const std::filesystem::path& file) {
-  // Never opens a file that is there: closing a database file drops the locks
+  // An existing file is not opened: closing a database file drops the locks
   // that this process has on it.
   const UniqueFd created(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!created && errno != EEXIST) Fail(file, errno);
-  // What a planted link leads to is not ours to write to.
+  // A link may have been planted by another user.
   std::error_code ignored;
   if (std::filesystem::is_symlink(file, ignored)) Fail(file, ELOOP);
 }
@@ -84,7 +84,7 @@ namespace fs = std::filesystem;
                   "; check its permissions, then run 'dtrain gc'");
 }
 
-// Programs make directories read-only, in which nothing can be removed.
+// Programs may make directories read-only, which prevents removal.
 void MakeWritable(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(fs::symlink_status(directory, error))) return;

@@ -28,7 +28,7 @@ inline constexpr std::string_view kTrashSuffix = ".trash";
 /// a link to one.
 std::vector<std::string> NamesIn(const std::filesystem::path& directory);
 
-/// Returns what interrupted deletions left in `directory`.
+/// Returns the trash directories in `directory`, left by interrupted deletions.
 std::vector<std::filesystem::path> TrashIn(
     const std::filesystem::path& directory);
 

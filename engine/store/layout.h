@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-/// Where things lie in a store directory. Paths are built from integers and
-/// UUIDs only, never from a name that a user gave. Touches no file.
+/// The paths in a store's directory. They are built from integers and UUIDs
+/// only, never from names given by users. Accesses no file.
 class StoreLayout {
  public:
   explicit StoreLayout(std::filesystem::path root) : root_(std::move(root)) {}
@@ -16,41 +16,42 @@ class StoreLayout {
   const std::filesystem::path& root() const { return root_; }
 
   std::filesystem::path Database() const { return root_ / "dtrain.db"; }
-  /// The flock of every write transaction and WAL checkpoint.
+  /// File of the flock for write transactions and WAL checkpoints.
   std::filesystem::path WriteLock() const { return root_ / "dtrain.db.lock"; }
-  /// Space that is given up where the disk is full, for the last words.
+  /// Reserved disk space, deleted on a full disk to make room for the final
+  /// records.
   std::filesystem::path Reserve() const { return root_ / "dtrain.reserve"; }
-  /// Known to all processes that run trials of this store on several machines,
-  /// which prove it to each other. There once the first have done so.
+  /// Secret by which the processes of a trial on several machines authenticate
+  /// each other. Created by the first such trial.
   std::filesystem::path Secret() const { return root_ / "secret"; }
-  /// Holds a directory for each experiment, named by its id.
+  /// Directory with a directory for each experiment, named by its id.
   std::filesystem::path Experiments() const { return root_ / "experiments"; }
   std::filesystem::path Experiment(std::int64_t experiment) const;
-  /// Held by the experiment's runner (an OFD lock) as long as it lives.
+  /// Locked by the experiment's runner (record lock) as long as it lives.
   std::filesystem::path RunnerLock(std::int64_t experiment) const;
-  /// Held by the experiment's runner and by all its trials as long as one
-  /// lives.
+  /// Locked by the experiment's runner and all its trials (flock), until the
+  /// last of them ends.
   std::filesystem::path TrialsLock(std::int64_t experiment) const;
-  /// What a detached runner prints.
+  /// Output of a detached runner.
   std::filesystem::path RunnerLog(std::int64_t experiment) const;
-  /// The master copy of its user's files that it needs to run, as they were
-  /// when it was made. Read-only; trials of earlier versions wrote there. There
-  /// only if its provenance has a context_hash.
+  /// Snapshot of the context directory taken at creation. Read-only; trials of
+  /// earlier versions wrote there. Exists only if the provenance has a
+  /// context_hash.
   std::filesystem::path Context(std::int64_t experiment) const;
-  /// The files of that, as a ContextManifest.
+  /// List of its files, a ContextManifest.
   std::filesystem::path ContextListFile(std::int64_t experiment) const;
-  /// Holds the checkpoint that its trials begin from, under its UUID.
+  /// Directory with the checkpoint that the trials start from, by its UUID.
   std::filesystem::path Sources(std::int64_t experiment) const;
   std::filesystem::path Source(std::int64_t experiment,
                                const std::string& uuid) const;
-  /// Holds a directory for each of its trials, named by its number.
+  /// Directory with a directory for each trial, named by its number.
   std::filesystem::path Trials(std::int64_t experiment) const;
   std::filesystem::path Trial(TrialId trial) const;
-  /// A command's own copy of the context, in which it runs; once it has ended,
-  /// what it wrote there.
+  /// A command's own copy of the context, in which it runs; after its end only
+  /// the files that it wrote.
   std::filesystem::path WorkingTree(TrialId trial) const;
   std::filesystem::path TrialLog(TrialId trial) const;
-  /// What a command may use while it runs.
+  /// Temporary directory of a running command.
   std::filesystem::path Scratch(TrialId trial) const;
   std::filesystem::path Checkpoints(TrialId trial) const;
   std::filesystem::path Checkpoint(TrialId trial,

@@ -12,13 +12,13 @@
 #include "engine/wire/trial_message.h"
 #include "engine/wire/trial_spec.h"
 
-// The rows of the store as values: one struct for each thing that is recorded,
-// and the filters of queries.
+// The rows of the store as values: a struct for each kind of record, and the
+// filters of queries.
 
 namespace dtrain {
 
-/// States as CONTRACT names them. kInterrupted is never stored: it is a
-/// RUNNING or PENDING experiment that no runner holds.
+/// States of experiments and trials. kInterrupted is never stored: it stands
+/// for a RUNNING or PENDING experiment without a runner.
 enum class State {
   kPending,
   kRunning,
@@ -35,7 +35,7 @@ enum class State {
 std::string_view StateName(State state);
 State StateFromName(std::string_view name);
 
-/// COMPLETED, CANCELED, ERROR or STOPPED: nothing more will happen.
+/// True for COMPLETED, CANCELED, ERROR and STOPPED.
 bool IsFinal(State state);
 
 enum class MetricKind { kTraining, kValidation };
@@ -66,7 +66,7 @@ struct CheckpointRow {
   Timestamp time{0};
 };
 
-/// Metrics of a checkpoint that `evaluate` measured and was told to record.
+/// Metrics of a checkpoint, from `evaluate --record`.
 struct EvaluationRow {
   TrialId trial;
   std::string checkpoint;  // UUID; it may be deleted since
@@ -92,7 +92,7 @@ struct RequestRow {
 /// "pause", "cancel" or "kill".
 std::string_view RequestName(RequestKind kind);
 
-/// One searcher event with the operations it gave.
+/// A searcher event and the resulting operations.
 struct SearcherEventRow {
   std::int64_t seq = 0;  // from 1 in each experiment
   nlohmann::json event;
@@ -127,7 +127,7 @@ struct ReportedAt {
   double epoch = 0;
 };
 
-/// One experiment without the parts that only its runner needs.
+/// An experiment without the parts that only its runner needs.
 struct ExperimentRow {
   std::int64_t id = 0;
   std::string name;
@@ -151,7 +151,7 @@ struct ExperimentRow {
   std::int64_t best_trial = 0;  // number of the trial that holds `best`
 };
 
-/// The heavy parts of an experiment.
+/// The large parts of an experiment.
 struct ExperimentDetail {
   ExperimentRow row;
   std::string yaml;           // as the user wrote it

@@ -146,9 +146,9 @@ CREATE TABLE searcher_snapshots (
 ) STRICT;
 )sql";
 
-// What another process asks of a runner stands in `requests` before anyone is
-// signalled; `trial` is the number of one, or NULL for the whole experiment.
-// The index by best trial is what deleting a trial looks its parents up by.
+// `requests` has the requests of other processes to a runner, recorded before
+// the runner is signalled; `trial` is a trial's number, or NULL for the whole
+// experiment. The index by best trial makes deleting a trial fast.
 constexpr const char* kVersion2 = R"sql(
 CREATE TABLE requests (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -165,13 +165,13 @@ ALTER TABLE experiment_details ADD COLUMN note TEXT NOT NULL DEFAULT '';
 CREATE INDEX experiments_by_best_trial ON experiments (best_trial_id);
 )sql";
 
-// How often a trial has failed since it last got further.
+// Failures of a trial since its last progress.
 constexpr const char* kVersion3 = R"sql(
 ALTER TABLE trials ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
 )sql";
 
-// Where a profiled trial's time went, in seconds, since its last row. Of one
-// that goes on from a checkpoint, what lies beyond that is forgotten.
+// The time of a profiled trial by phase, in seconds since its last row. When
+// the trial resumes from a checkpoint, rows beyond it are deleted.
 constexpr const char* kVersion4 = R"sql(
 CREATE TABLE profiles (
   trial INTEGER NOT NULL REFERENCES trials (id),
@@ -195,15 +195,15 @@ CREATE TABLE profiles (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-// Of it, what waiting for the gradients of other ranks took: part of backward
-// before.
+// The wait for the gradients of other ranks; older rows count it as part of the
+// backward phase.
 constexpr const char* kVersion5 = R"sql(
 ALTER TABLE profiles ADD COLUMN exchange REAL NOT NULL DEFAULT 0;
 )sql";
 
-// What `evaluate --record` measured. `data` is the directory that was given in
-// place of the trial's own, or empty; `metrics` is a JSON object. The
-// checkpoint may be deleted since.
+// The results of `evaluate --record`. `data` is the directory given instead of
+// the trial's own, or empty; `metrics` is a JSON object. The checkpoint may
+// have been deleted since.
 constexpr const char* kVersion6 = R"sql(
 CREATE TABLE evaluations (
   id INTEGER PRIMARY KEY,
@@ -219,10 +219,10 @@ CREATE TABLE evaluations (
 CREATE INDEX evaluations_by_trial ON evaluations (trial);
 )sql";
 
-// `run` is the run of the trial (its count of processes) that measured the
-// value; 0 before. A later run that goes on from an earlier checkpoint and
-// passes the batches of a value without measuring it again marks it as
-// superseded: it is kept, and counts no more.
+// `run` is the run of the trial (a count of its processes) that measured the
+// value; 0 for older rows. A later run that resumes from an earlier checkpoint
+// and passes the batches of a value without measuring it again marks it as
+// superseded: it is kept, but no query uses it.
 constexpr const char* kVersion7 = R"sql(
 ALTER TABLE metrics ADD COLUMN run INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE metrics ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0
@@ -232,9 +232,9 @@ ALTER TABLE validations ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0
   CHECK (superseded IN (0, 1));
 )sql";
 
-// Which store this is, among those that put checkpoints into one directory.
-// `storages` has each directory that checkpoint_storage ever named, absolute;
-// without one a checkpoint is in the store.
+// `uuid` distinguishes stores that keep checkpoints in one directory.
+// `storages` has each directory that checkpoint_storage ever named, absolute; a
+// checkpoint without one is in the store.
 constexpr const char* kVersion8 = R"sql(
 CREATE TABLE store (
   id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -256,8 +256,10 @@ ALTER TABLE experiment_details
 ALTER TABLE checkpoints ADD COLUMN storage INTEGER REFERENCES storages (id);
 )sql";
 
-// The migration at index i makes version i + 1. Those that were released are
-// never changed.
+// The migration at index i leads to version i + 1, the database's user_version.
+// A new version is a new migration at the end; released ones are never changed,
+// since users' databases were made by them. All run in one transaction, so a
+// crash leaves the old schema, and Store keeps a copy of the old database.
 constexpr std::array kMigrations = {kVersion1, kVersion2, kVersion3, kVersion4,
                                     kVersion5, kVersion6, kVersion7, kVersion8};
 
@@ -271,7 +273,7 @@ std::int64_t Pragma(SQLite::Database& database, const char* name) {
 
 SchemaState CheckSchema(SQLite::Database& database,
                         const std::filesystem::path& path) {
-  // In one transaction, since another process may be creating the store.
+  // One snapshot, since another process may be creating the store.
   const SQLite::Transaction snapshot(database);
   const std::int64_t application = Pragma(database, "application_id");
   const std::int64_t version = Pragma(database, "user_version");

@@ -8,16 +8,16 @@ class Database;
 
 namespace dtrain {
 
-/// What a database file turned out to be.
+/// State of a database file's schema.
 enum class SchemaState {
   kEmpty,  // nothing in it yet
   kOlder,  // to be migrated before it is written to
   kCurrent,
 };
 
-/// Looks at whose database this is, without changing it. Throws Error(kStore)
-/// for one of another application or of a newer dtrain; SQLite::Exception for
-/// what is no database.
+/// Checks the application and version of the database without changing it.
+/// Throws Error(kStore) for another application or a newer dtrain,
+/// SQLite::Exception if the file is not a database.
 SchemaState CheckSchema(SQLite::Database& database,
                         const std::filesystem::path& path);
 

@@ -22,12 +22,12 @@
 #include "engine/store/rows.h"
 #include "engine/wire/trial_spec.h"
 
-// How C++ values go into SQLite's statements and come out of its columns.
+// Conversion of C++ values to SQLite's parameters and from its columns.
 
 namespace dtrain {
 
-/// A double as the database keeps it: its value, or NULL and a number that
-/// says which of the values it is that SQLite cannot store or sort.
+/// A double as stored in the database: its value, or NULL and a code for a
+/// value that SQLite cannot store or sort.
 struct SpecialValue {
   explicit SpecialValue(double number)
       : special(std::isnan(number)      ? 1
@@ -50,13 +50,13 @@ struct SpecialValue {
   int special;
 };
 
-/// Returns 0 in place of NaN and infinities: for columns that must hold a
-/// number and that no decision depends on.
+/// Replaces NaN and infinities by 0: for columns that must be numbers and that
+/// no decision depends on.
 inline double FiniteOrZero(double number) {
   return std::isfinite(number) ? number : 0;
 }
 
-/// Returns JSON as it is stored; invalid UTF-8 is replaced.
+/// Returns the stored form of JSON; invalid UTF-8 is replaced.
 inline std::string JsonText(const nlohmann::json& json) {
   return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
                    nlohmann::json::error_handler_t::replace);
@@ -68,7 +68,7 @@ inline nlohmann::json JsonFromText(const std::string& text) {
                                               /*allow_exceptions=*/false);
   if (!json.is_discarded()) return json;
   throw Error(ErrorKind::kStore,
-              "the store holds text that is no JSON; it is damaged, restore "
+              "the store holds text that is not JSON; it is damaged, restore "
               "dtrain.db from a backup");
 }
 
@@ -95,13 +95,14 @@ void BindAll(SQLite::Statement& statement, const T&... values) {
   (Bind(statement, ++index, values), ...);
 }
 
-/// Prepared statements of one connection that writes, and the row ids that
+/// Prepared statements of a writing connection, and a cache of the row ids that
 /// every report needs. One thread.
 class Statements {
  public:
   explicit Statements(SQLite::Database& database) : database_(database) {}
 
-  /// The statement of `sql`, a literal (it is known by its address), reset.
+  /// Returns the statement of `sql`, reset. REQUIRES: a literal; its address is
+  /// the key.
   SQLite::Statement& operator()(const char* sql);
   /// Executes the statement of `sql` with `values` bound. Returns the number of
   /// rows changed.
@@ -117,13 +118,14 @@ class Statements {
 
   /// Throws Error(kNotFound) if a change of the experiment changed no `rows`.
   static void RequireExperiment(int rows, std::int64_t experiment);
-  /// The row id of a trial. Throws Error(kNotFound).
+  /// Returns the row id of a trial. Throws Error(kNotFound).
   std::int64_t TrialKey(TrialId trial);
-  /// The row id of a metric's name, which is added where it is new, for this
-  /// experiment too.
+  /// Returns the row id of a metric's name; adds the name, and its use by this
+  /// experiment, if new.
   std::int64_t NameKey(std::int64_t experiment, const std::string& name);
 
-  /// Forgets the row ids: a transaction that may have made them is undone.
+  /// Clears the row ids, after the rollback of a transaction that may have made
+  /// them.
   void RolledBack();
 
  private:
@@ -174,7 +176,7 @@ class Columns {
     if (column.isNull()) return std::nullopt;
     return column.getDouble();
   }
-  /// A value and, in the next column, what is special about it.
+  /// Reads a value and, from the next column, its code.
   double Special() {
     const std::optional<double> value = MaybeNumber();
     return SpecialValue(value, static_cast<int>(Int())).Number();

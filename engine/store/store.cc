@@ -1,3 +1,16 @@
+// Many processes write to one store: runners, and commands such as `pause`.
+// SQLite lets one of them write and the others wait inside of it, without
+// fairness and for an unknown time. So a writer first takes the write lock, a
+// flock beside the database, which the event loop of a runner only tries: it
+// keeps its records until the next try. Under the lock SQLite is free at once.
+//
+// The database is in WAL mode: a commit appends to the write-ahead log, and a
+// checkpoint moves the log into the database. SQLite's automatic checkpoints
+// are off: they would run within a commit, or without the write lock when a
+// process closes the database. MaybeCheckpointWal does it from the event loop
+// when the log has grown by kFramesToCheckpoint: passively, which waits for no
+// reader, or with a short wait once readers have kept the log growing for long.
+
 #include "engine/store/store.h"
 
 #include <cassert>
@@ -13,6 +26,7 @@
 #include <sqlite3.h>
 
 #include "engine/base/error.h"
+#include "engine/base/uuid.h"
 #include "engine/store/backup.h"
 #include "engine/store/database.h"
 #include "engine/store/file_tree.h"
@@ -34,7 +48,7 @@ bool IsInMemory(const StoreLayout& layout) {
 bool HasContent(const std::filesystem::path& file) {
   std::error_code error;
   const auto size = std::filesystem::file_size(file, error);
-  // What cannot be looked at is for SQLite to complain about.
+  // SQLite will report a file that cannot be examined.
   return error ? error != std::errc::no_such_file_or_directory : size > 0;
 }
 
@@ -48,7 +62,7 @@ std::unique_ptr<SQLite::Database> NewInMemory() {
   return database;
 }
 
-// Beside the database: what it was before it was migrated.
+// Path of the copy of the database before a migration.
 std::filesystem::path OldDatabase(SQLite::Database& database,
                                   const StoreLayout& layout) {
   const std::string version =
@@ -56,13 +70,12 @@ std::filesystem::path OldDatabase(SQLite::Database& database,
   return layout.Database().string() + ".v" + version + ".bak";
 }
 
-// Whoever finds the new schema wanting can go back to the old program.
+// Keeps a copy, with which the user can return to the older program.
 void KeepOldDatabase(SQLite::Database& database, const StoreLayout& layout) {
   try {
     CopyDatabase(database, OldDatabase(database, layout), Overwrite::kAlways);
   } catch (const Error& error) {
-    // The user asked for no copy: what is wrong is that the store cannot be
-    // written to.
+    // The user did not ask for a copy: report it as a failed migration.
     throw Error(
         ErrorKind::kStore,
         "store " + layout.root().string() +
@@ -71,8 +84,8 @@ void KeepOldDatabase(SQLite::Database& database, const StoreLayout& layout) {
   }
 }
 
-// SQLite's locks and shared memory are of one machine. Where they are ignored,
-// two writers damage the database, and nobody is told.
+// SQLite's locks and shared memory work on one machine only. Writers on two
+// machines damage the database without an error.
 void RefuseNetwork(const StoreLayout& layout) {
   const FileSystem system = FileSystemOf(layout.root());
   if (system.kind != FileSystem::Kind::kNetworked) return;
@@ -94,19 +107,19 @@ std::unique_ptr<SQLite::Database> OpenLocked(const StoreLayout& layout) {
   return database;
 }
 
-// Whether the store could be brought to the schema of this program in place.
+// Migrates the store in place; false if that fails.
 bool MigrateInPlace(const StoreLayout& layout) {
   try {
     Store::OpenForWriting(layout);
     return true;
   } catch (const Error&) {
-    return false;  // a full or read-only disk, or somebody else's store
+    return false;  // a full or read-only disk, or another user's store
   }
 }
 
 std::unique_ptr<SQLite::Database> OpenForQueries(const StoreLayout& layout) {
   auto database = OpenReadOnly(layout);
-  // A store that is being created at this moment is still an empty one.
+  // A store that another process is just creating counts as empty.
   switch (CheckSchema(*database, layout.Database())) {
     case SchemaState::kEmpty:
       return NewInMemory();
@@ -132,8 +145,8 @@ Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() {
   if (!connection_ || !connection_->lock) return;
   if (connection_->wal_frames < kFramesWorthMovingAtTheEnd) return;
-  // The first reader after the last writer has to read what is in the WAL, so
-  // it is emptied if nobody is in the way. Where this fails nothing is lost.
+  // The next reader would have to read the WAL, so empty it if no process uses
+  // it. If this fails, nothing is lost.
   if (!connection_->lock->TryAcquire()) return;
   connection_->Checkpoint(SQLITE_CHECKPOINT_TRUNCATE, /*patience_ms=*/0);
   connection_->lock->Release();
@@ -198,8 +211,8 @@ void Store::Transact(const std::function<void(StoreWriter&)>& body,
                           : "PRAGMA synchronous = NORMAL");
     connection_->full_sync = durable;
   }
-  // Who has the write lock finds the database free, unless a reader is just
-  // repairing the WAL after a crash, or a foreign program writes.
+  // With the write lock held the database is free, unless a reader is just
+  // repairing the WAL after a crash, or another program writes to it.
   database.setBusyTimeout(0);
   const int begun = database.tryExec("BEGIN IMMEDIATE");
   database.setBusyTimeout(5000);
@@ -233,7 +246,7 @@ void Store::Write(const std::function<void(StoreWriter&)>& body, bool durable) {
                                  .value_or("a program that cannot be seen from "
                                            "here")
                            : connection_->lock->Holder()) +
-                      "; see what that process does, then try again");
+                      "; check that process, then try again");
     }
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -245,13 +258,13 @@ void Store::MaybeCheckpointWal() {
     return;
   }
   if (!connection.lock->TryAcquire()) return;
-  // A passive checkpoint waits for nobody. If readers have kept the WAL from
-  // beginning anew for very long, wait a moment for them.
+  // A passive checkpoint does not wait. If readers have kept the WAL from
+  // restarting for very long, wait shortly for them.
   const bool insist = connection.wal_frames >= kFramesToInsist;
   const int code = insist ? connection.Checkpoint(SQLITE_CHECKPOINT_RESTART, 50)
                           : connection.Checkpoint(SQLITE_CHECKPOINT_PASSIVE, 0);
   connection.lock->Release();
-  // While the WAL goes on growing, the next try comes later.
+  // While the WAL keeps growing, the next try comes later.
   connection.checkpoint_at = connection.wal_frames + kFramesToCheckpoint;
   if (code != SQLITE_OK && code != SQLITE_BUSY) {
     connection.Guard([&] {
@@ -319,10 +332,7 @@ const std::string& Store::uuid() const {
     });
   }
   // It becomes part of paths that are written to and removed.
-  if (uuid.size() == 36 &&
-      uuid.find_first_not_of("0123456789abcdef-") == std::string::npos) {
-    return uuid;
-  }
+  if (IsUuid(uuid)) return uuid;
   throw Error(ErrorKind::kStore,
               "store " + layout().root().string() +
                   ": has no UUID in its database; restore a backup of it");

@@ -29,54 +29,54 @@ std::string SqliteVersion();
 /// a file beside the database.
 class Store {
  public:
-  /// Creates (mode 0700) and migrates as needed, a copy of the old database
-  /// beside it as dtrain.db.vN.bak. Root ":memory:" is for tests. Throws
-  /// Error(kStore): no database, of a newer schema, of another application, on
-  /// a read-only or full disk, on a network.
+  /// Creates (mode 0700) or migrates the database as needed; a migration keeps
+  /// a copy of the old one as dtrain.db.vN.bak. Root ":memory:" is for tests.
+  /// Throws Error(kStore) if the file is not a database, has a newer schema or
+  /// another application, or is on a read-only or full disk or a network.
   static Store OpenForWriting(const StoreLayout& layout,
                               NetworkWrites = NetworkWrites::kRefused);
-  /// Opens read-only; a missing or empty store is an empty one. An older one is
-  /// migrated, or where that cannot be, a copy in memory is. Falls back to an
-  /// immutable file where a disk is full or read-only and no runner lives.
+  /// Opens read-only; a missing store counts as empty. Migrates an older one,
+  /// or a copy in memory if that fails. Falls back to an immutable file if the
+  /// disk is full or read-only and no runner lives.
   static Store OpenForReading(const StoreLayout& layout);
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  /// Runs `body` in one transaction if the write lock can be had at once;
-  /// false, with nothing done, if another process holds it or, past the lock,
-  /// the database. Never waits. `durable` asks for synchronous=FULL: for
-  /// checkpoints and ends. What `body` throws undoes the transaction.
+  /// Runs `body` in one transaction. Never waits: false, with nothing done, if
+  /// another process holds the write lock or, by SQLite's own locks, the
+  /// database. `durable` means synchronous=FULL: for checkpoints and ends. An
+  /// exception of `body` rolls the transaction back.
   [[nodiscard]] bool TryWrite(const std::function<void(StoreWriter&)>& body,
                               bool durable = false);
   /// As `TryWrite`, but tries again for up to 30 s, then throws Error(kStore)
   /// that names the holder. For commands, not for the event loop.
   void Write(const std::function<void(StoreWriter&)>& body,
              bool durable = true);
-  /// Moves a WAL that has grown into the database if the lock is free.
+  /// Moves the WAL into the database if it is large and the lock is free.
   void MaybeCheckpointWal();
 
-  // Queries. Rows come by id unless it says otherwise.
+  // Queries. Rows are sorted by id unless stated otherwise.
   std::vector<ExperimentRow> Experiments(const ExperimentQuery& query) const;
   std::optional<ExperimentDetail> Experiment(std::int64_t id) const;
-  /// Returns any report of the experiment that was made after its first batch.
+  /// Returns any report of the experiment after its first batch.
   std::optional<ReportedAt> FirstReport(std::int64_t experiment) const;
   std::vector<TrialRow> Trials(std::int64_t experiment) const;
   std::optional<TrialRow> Trial(TrialId id) const;
-  /// The sums of what was recorded of a trial's profile; none: there is none.
+  /// Returns the sums of a trial's profile, if it was profiled.
   std::optional<ProfileReport> Profile(TrialId id) const;
-  /// Calls `row` for each, by trial, kind, batches, name; in bounded memory.
+  /// Calls `row` for each row, by trial, kind, batches, name; bounded memory.
   void ForEachMetric(const MetricQuery& query,
                      const std::function<void(const MetricRow&)>& row) const;
   std::vector<std::string> MetricNames(std::int64_t experiment) const;
-  /// Not the deleted ones, unless `deleted`.
+  /// Returns checkpoints, with the deleted ones if `deleted`.
   std::vector<CheckpointRow> Checkpoints(std::int64_t experiment,
                                          bool deleted = false) const;
-  /// By a unique prefix of at least 4 characters. Throws Error(kNotFound),
-  /// Error(kUsage) if it is too short or fits several.
+  /// Finds a checkpoint by a prefix of at least 4 characters. Throws
+  /// Error(kNotFound), or Error(kUsage) if it is too short or ambiguous.
   CheckpointRow CheckpointByPrefix(const std::string& prefix) const;
-  /// Of all trials or one, in the order in which they were recorded.
+  /// Returns those of all trials or of one, in the order of recording.
   std::vector<EvaluationRow> Evaluations(
       std::int64_t experiment, std::optional<std::int64_t> trial = {}) const;
   std::vector<SearcherEventRow> SearcherEvents(std::int64_t experiment,
@@ -86,14 +86,14 @@ class Store {
     nlohmann::json state;
   };
   std::optional<Snapshot> LatestSnapshot(std::int64_t experiment) const;
-  /// Requests that the experiment's runner has not carried out yet.
+  /// Returns the requests that the experiment's runner has not executed yet.
   std::vector<RequestRow> OpenRequests(std::int64_t experiment) const;
-  /// The highest id that was ever given to an experiment; 0: none.
+  /// Returns the highest id that an experiment ever had; 0: none.
   std::int64_t LastExperimentId() const;
-  /// Changes whenever another connection commits (PRAGMA data_version).
+  /// Returns a number that changes when another connection commits.
   std::int64_t DataVersion() const;
-  /// True if DataVersion has changed since the last call, and at the first.
-  /// Cheap.
+  /// True if DataVersion has changed since the last call, and at the first
+  /// call. Cheap.
   [[nodiscard]] bool ChangedByOthers();
   /// Returns the findings of SQLite's full check of the database, a line each.
   std::vector<std::string> Problems() const;
@@ -101,20 +101,20 @@ class Store {
   std::int64_t BackUp(const std::filesystem::path& file) const;
   const StoreLayout& layout() const;
 
-  /// Distinguishes this store from others with checkpoints in one directory.
+  /// Distinguishes stores that keep checkpoints in one directory.
   const std::string& uuid() const;
-  /// Each directory that checkpoint_storage ever named here.
+  /// Returns each directory that checkpoint_storage ever named in this store.
   std::vector<std::string> Storages() const;
   /// Returns the store's own subdirectory of such a directory.
   std::filesystem::path StorageRoot(const std::string& storage) const;
-  /// Holds the checkpoints of a trial: in `storage`, or where that is empty in
-  /// the store.
+  /// Returns the directory of a trial's checkpoints: in `storage`, or in the
+  /// store if that is empty.
   std::filesystem::path CheckpointsOf(TrialId trial,
                                       const std::string& storage) const;
   std::filesystem::path PathOf(const CheckpointRow& checkpoint) const;
 
-  /// What has become of a store that was opened for writing and no longer lies
-  /// where it was opened, with what to do; empty: it lies there. Costs one
+  /// Returns what happened to a store that was opened for writing and moved or
+  /// replaced since, with the remedy; empty if it is in its place. Costs one
   /// system call.
   std::string WhyMoved() const;
 
@@ -133,8 +133,8 @@ class StoreWriter {
  public:
   /// Returns the new experiment's id.
   std::int64_t AddExperiment(const NewExperiment& experiment);
-  /// `started` or `ended` is set from `time` as the state asks for it;
-  /// `error` is kept where the state is ERROR, CANCELED or PAUSED.
+  /// Sets `started` or `ended` to `time` as the state requires; keeps `error`
+  /// if the state is ERROR, CANCELED or PAUSED.
   void SetExperimentState(std::int64_t experiment, State state, Timestamp time,
                           const std::string& error = "");
   void SetExperimentProgress(std::int64_t experiment, double progress);
@@ -143,7 +143,7 @@ class StoreWriter {
   void SetLabels(std::int64_t experiment,
                  const std::vector<std::string>& labels);
   void SetNote(std::int64_t experiment, const std::string& note);
-  /// With all that is recorded of it. REQUIRES: it has no runner.
+  /// Deletes the experiment and all its records. REQUIRES: it has no runner.
   void DeleteExperiment(std::int64_t experiment);
 
   void AddTrial(const TrialRow& trial);
@@ -155,34 +155,34 @@ class StoreWriter {
   /// boot's id.
   void SetTrialProcess(TrialId trial, std::int64_t pid,
                        std::int64_t start_ticks, const std::string& boot_id);
-  /// Adds to the time that the trial's processes have run.
+  /// Adds to the total time of the trial's processes.
   void AddTrialSeconds(TrialId trial, double seconds);
   /// Records the end of the process, `seconds` after the last AddTrialSeconds.
   void ClearTrialProcess(TrialId trial, double seconds);
-  /// `failures` of them since the trial last got further.
+  /// `failures` of them since the trial's last progress.
   void SetTrialRestarts(TrialId trial, std::int64_t restarts,
                         std::int64_t failures);
   void SetTrialRung(TrialId trial, std::int64_t rung);
   void SetTrialBatches(TrialId trial, std::int64_t batches);
 
-  /// One row a metric, measured by the trial's `run`-th process. A value that
-  /// is there already (same trial, kind, batches, name) is replaced: the last
+  /// Adds a row for each metric, measured by the trial's `run`-th process. An
+  /// existing value (same trial, kind, batches, name) is replaced: the last
   /// report wins.
   void AddMetrics(TrialId trial, MetricKind kind, std::int64_t batches,
                   double epoch, const MetricValues& values, Timestamp time,
                   std::int64_t run = 0);
   /// Records a validation of the searcher's metric: keeps `latest` and, if it
-  /// is better than what was, `best`. NaN and infinities are never best.
+  /// is better than the best so far, `best`. NaN and infinities are never best.
   void AddValidation(TrialId trial, double value, std::int64_t batches,
                      bool smaller_is_better, std::int64_t run = 0);
   /// Marks the values that runs before `run` measured at `from` <= batches <
   /// `until`: the trial has passed there again without measuring them. They
-  /// stay in the record; queries leave them out, and `best` and `latest` are
-  /// found again without them.
+  /// stay in the record; queries skip them, and `best` and `latest` are
+  /// computed again without them.
   void SupersedeMetrics(TrialId trial, std::int64_t run, MetricKind kind,
                         std::int64_t from, std::int64_t until,
                         bool smaller_is_better);
-  /// One row, which replaces that of the same batches.
+  /// Adds a row, which replaces one of the same batches.
   void AddProfile(TrialId trial, const ProfileReport& profile);
   /// Deletes the profile beyond a checkpoint from which the trial resumes: its
   /// rows are sums, and those batches are trained and counted again.
@@ -196,7 +196,7 @@ class StoreWriter {
 
   void AddEvaluation(const EvaluationRow& evaluation);
 
-  /// Returns the request's id. An open request for the same is reused.
+  /// Returns the request's id. An equal open request is reused.
   std::int64_t AddRequest(std::int64_t experiment,
                           std::optional<std::int64_t> trial, RequestKind kind,
                           Timestamp time);

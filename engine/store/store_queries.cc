@@ -1,4 +1,4 @@
-// The queries of Store, each with the reader of its rows.
+// The queries of Store, each with the function that reads its rows.
 
 #include <limits>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace dtrain {
 namespace {
 
-// From the columns value, batches, uuid.
+// Reads the columns value, batches, uuid.
 std::optional<BestValidation> Best(Columns& columns) {
   const std::optional<double> value = columns.MaybeNumber();
   const std::int64_t batches = columns.Int();
@@ -24,7 +24,7 @@ std::optional<BestValidation> Best(Columns& columns) {
   return BestValidation{*value, batches, std::move(checkpoint)};
 }
 
-// From the columns batches, value, special, uuid.
+// Reads the columns batches, value, special, uuid.
 std::optional<BestValidation> Latest(Columns& columns) {
   const std::int64_t batches = columns.Int();
   const std::optional<double> value = columns.MaybeNumber();
@@ -37,7 +37,7 @@ std::optional<BestValidation> Latest(Columns& columns) {
 
 ExperimentRow Experiment(SQLite::Statement& statement) {
   Columns columns(statement);
-  // Braces evaluate from left to right, as the columns come.
+  // Initializers in braces are evaluated in the order of the columns.
   return {.id = columns.Int(),
           .name = columns.Text(),
           .description = columns.Text(),
@@ -91,8 +91,8 @@ std::vector<TrialRow> ReadTrials(SQLite::Statement& query) {
   return trials;
 }
 
-// The checkpoint of the best or latest validation is the newest one that was
-// made at the same batch and is still there.
+// The checkpoint of the best or latest validation is the newest existing one of
+// the same batch.
 constexpr const char* kTrials =
     "SELECT experiment, number, request_id, state, reason, hparams, seed, "
     "batches, rung, "
@@ -239,7 +239,7 @@ std::optional<TrialRow> Store::Trial(TrialId id) const {
 
 std::int64_t Store::LastExperimentId() const {
   return connection_->Guard([&] {
-    // Kept by AUTOINCREMENT, so that it counts what was deleted too.
+    // AUTOINCREMENT's counter includes deleted experiments.
     return connection_->database
         ->execAndGet(
             "SELECT coalesce(max(seq), 0) FROM sqlite_sequence "
@@ -249,7 +249,7 @@ std::int64_t Store::LastExperimentId() const {
 }
 
 std::optional<ProfileReport> Store::Profile(TrialId id) const {
-  // total() and not sum(), which fails where integers overflow.
+  // total(), because sum() fails if integers overflow.
   constexpr const char* kSums =
       "SELECT count(*), coalesce(max(p.batches), 0), "
       "CAST(total(trained) AS INTEGER), CAST(total(samples) AS INTEGER), "
@@ -281,8 +281,8 @@ std::optional<ProfileReport> Store::Profile(TrialId id) const {
 void Store::ForEachMetric(
     const MetricQuery& asked,
     const std::function<void(const MetricRow&)>& row) const {
-  // The order of the keys is that of the rows but for the names, which SQLite
-  // sorts within each report: nothing is held that grows with the result.
+  // The rows are in the order of the keys except for the names, which SQLite
+  // sorts within each report, so memory does not grow with the result.
   constexpr const char* kMetrics =
       "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
       "m.special, m.time, m.superseded FROM trials t CROSS JOIN metrics m ON "

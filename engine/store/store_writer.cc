@@ -1,10 +1,10 @@
 // The changes of a write transaction: StoreWriter, which store.h declares.
 //
-// What queries need often is kept up to date as it changes, so that a list of
-// experiments reads no metrics: a trial has its best and latest validation, an
-// experiment its best trial and the number of trials that ended. The best can
-// be updated as long as validations are only added; where one is replaced or
-// superseded, FindBestAgain computes it from those that count.
+// Frequent results are stored redundantly, so that a list of experiments reads
+// no metrics: a trial has its best and latest validation, an experiment its
+// best trial and the number of trials that ended. While validations are only
+// added, the best is updated; when one is replaced or superseded, FindBestAgain
+// computes it from the valid ones.
 
 #include <array>
 #include <cassert>
@@ -26,7 +26,8 @@ std::string Name(State state) {
   return std::string(StateName(state));
 }
 
-// Children before parents. Metric names stay: other experiments have them too.
+// Deletes children before parents. Metric names stay: other experiments use
+// them.
 constexpr std::array kDeletions = {
     "DELETE FROM requests WHERE experiment = ?1",
     "DELETE FROM searcher_snapshots WHERE experiment = ?1",
@@ -335,8 +336,8 @@ void StoreWriter::TruncateProfile(TrialId trial, std::int64_t batches) {
 }
 
 void StoreWriter::AddCheckpoint(const CheckpointRow& checkpoint) {
-  // A trial that goes on after a crash may report a checkpoint again; what has
-  // become of it meanwhile stands.
+  // A trial that resumes after a crash may report a checkpoint again; a state
+  // recorded since then stays.
   statements_.Run(
       "INSERT INTO checkpoints (uuid, trial, state, batches, epoch, bytes, "
       "files, time, storage) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "

@@ -19,9 +19,9 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 std::string_view LogLevelName(LogLevel level);
 LogLevel LogLevelFromName(std::string_view name);
 
-/// One line that a rank wrote. `text` is as it was written, any bytes but a
-/// newline. `partial`: cut at the longest line that is kept together (64 KiB);
-/// the next record of the rank's stream goes on with it.
+/// A line that a rank wrote. `text` is unchanged: any bytes but a newline.
+/// `partial`: cut at the maximum length of a record (64 KiB); the next record
+/// of the rank's stream continues the line.
 struct LogRecord {
   Timestamp time{0};
   int rank = 0;
@@ -31,7 +31,7 @@ struct LogRecord {
   std::string text;
 };
 
-/// Cuts a stream of bytes from one rank into records: lines, a level by the
+/// Splits a stream of bytes from one rank into records: lines, a level by the
 /// prefix `<N>` of sd-daemon(3) (stripped) or kInfo, lines over 64 KiB in
 /// pieces. Bounded memory.
 class LogLineSplitter {

@@ -39,7 +39,7 @@ std::string Named(pid_t pid) {
   return "pid " + std::to_string(pid) + " on " + HostName().substr(0, 64);
 }
 
-// Padded to one length, so that a shorter note leaves nothing of a longer one.
+// Padded to a fixed length, so that a shorter note overwrites a longer one.
 std::string Note() {
   std::string note = Named(::getpid());
   note.resize(kNoteSize - 1, ' ');
@@ -95,7 +95,7 @@ void WriteLock::Acquire() {
       throw Error(ErrorKind::kStore,
                   "store " + path_.parent_path().string() +
                       ": has been held for writing by " + Holder() +
-                      " for 30 s; see what that process does, then try again");
+                      " for 30 s; check that process, then try again");
     }
     std::this_thread::sleep_for(milliseconds(1));
   }

@@ -24,7 +24,7 @@ class WriteLock {
   void Release();
 
   /// Process that holds the lock now: "pid 123 on host". Where the kernel
-  /// lists none (another machine or container holds it, or nobody any more)
+  /// lists none (another machine or container holds it, or no process any more)
   /// says so, and which process was the last to write.
   std::string Holder() const;
 

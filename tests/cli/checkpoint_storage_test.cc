@@ -202,17 +202,17 @@ TEST_F(CheckpointStorageTest, RefusesADirectoryThatIsNotThere) {
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("kept.yaml:7:14: checkpoint_storage."
                                     "host_path: "));
-  EXPECT_THAT(result.err, HasSubstr("missing: is not there; make it"));
+  EXPECT_THAT(result.err, HasSubstr("missing: does not exist; create it"));
   ExpectNothing();
   const CliResult set = Run({"create", "kept.yaml", "--set",
                              "checkpoint_storage.host_path=/no/such"});
   EXPECT_EQ(set.code, 2);
   EXPECT_THAT(set.err, HasSubstr("--set checkpoint_storage.host_path"));
   EXPECT_EQ(Run({"validate", "kept.yaml"}).code, 0);
-  EXPECT_THAT(Run({"validate", "kept.yaml"}).err, HasSubstr("is not there"));
+  EXPECT_THAT(Run({"validate", "kept.yaml"}).err, HasSubstr("does not exist"));
   EXPECT_EQ(Run({"validate", "kept.yaml", "--here"}).code, 2);
   EXPECT_THAT(Run({"create", "kept.yaml", "--dry-run"}).err,
-              HasSubstr("is not there"));
+              HasSubstr("does not exist"));
   ExpectNothing();
 }
 
@@ -220,7 +220,7 @@ TEST_F(CheckpointStorageTest, RefusesAFile) {
   dtrain_.Write("file", "");
   const CliResult result = Create("  path: file\n");
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("is no directory"));
+  EXPECT_THAT(result.err, HasSubstr("is not a directory"));
   ExpectNothing();
 }
 
@@ -313,7 +313,7 @@ TEST_F(CheckpointStorageTest, RefusesWhereNothingCanBeKept) {
   const CliResult kernels = Create("  path: /proc\n");
   EXPECT_EQ(kernels.code, 2);
   EXPECT_THAT(kernels.err, HasSubstr("kept.yaml:7:9: "));
-  EXPECT_THAT(kernels.err, HasSubstr("/proc: is the kernel's"));
+  EXPECT_THAT(kernels.err, HasSubstr("/proc: is a kernel file system"));
   fs::create_directory(dtrain_.directory() / "elsewhere");
   fs::create_directory_symlink("../elsewhere", Path() / "link");
   const CliResult link = Create("  host_path: kept\n  storage_path: link\n");
@@ -384,12 +384,12 @@ TEST_F(CheckpointStorageTest, PausesWhereItVanishes) {
       "done\n"
       "mv kept elsewhere; wait $runner; echo code $?; cat err >&2; ls -d kept");
   EXPECT_EQ(result.out, "code 5\n") << result.err;
-  EXPECT_THAT(result.err, HasSubstr("is no longer there; mount it"));
+  EXPECT_THAT(result.err, HasSubstr("no longer exists; mount it"));
   const json row = Run({"list", "--json"}).Json()["experiments"][0];
   EXPECT_EQ(row["state"], "PAUSED");
   const CliResult refused = Run({"resume", "1"});
   EXPECT_EQ(refused.code, 5);
-  EXPECT_THAT(refused.err, HasSubstr("is no longer there"));
+  EXPECT_THAT(refused.err, HasSubstr("no longer exists"));
   EXPECT_FALSE(fs::exists(Path()));
   fs::rename(dtrain_.directory() / "elsewhere", Path());
   const CliResult resumed =

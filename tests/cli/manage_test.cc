@@ -220,7 +220,7 @@ TEST_F(ManageTest, BacksUpWithoutOverwriting) {
   EXPECT_EQ(first.Json()["file"], (dtrain_.directory() / "copy.db").string());
   const CliResult second = dtrain_.Run({"backup", "copy.db"});
   EXPECT_EQ(second.code, 2);
-  EXPECT_THAT(second.err, HasSubstr("copy.db: is there already"));
+  EXPECT_THAT(second.err, HasSubstr("copy.db: already exists"));
   EXPECT_EQ(dtrain_.Run({"backup", "none/copy.db"}).code, 1);
 
   const fs::path restored = dtrain_.directory() / "restored";

@@ -45,8 +45,8 @@ TEST_F(DatabaseTest, ErrorsSayWhereWhatAndWhatToDo) {
 
   EXPECT_EQ(text(SQLITE_FULL),
             store +
-                "database or disk is full; free some space, then go on "
-                "with `dtrain resume`");
+                "database or disk is full; free some space, then run "
+                "`dtrain resume`");
   EXPECT_THAT(text(SQLITE_CORRUPT),
               HasSubstr("database disk image is malformed; keep a copy"));
   EXPECT_THAT(text(SQLITE_READONLY), HasSubstr("check its permissions"));
