@@ -1,6 +1,5 @@
-# Compiles through ccache where it is installed, such that a second clone or a
-# second build directory's twin hits too: paths count relative to the checkout,
-# and the precompiled Torch header is accepted.
+# Compiles through ccache if it is installed. Paths are relative to the checkout and
+# precompiled headers are accepted, so that other clones hit the cache, too.
 find_program(DTRAIN_CCACHE ccache)
 mark_as_advanced(DTRAIN_CCACHE)
 if(DTRAIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

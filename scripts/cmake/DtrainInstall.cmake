@@ -1,7 +1,6 @@
-# `cmake --install build/release --prefix P`: the same three directories beside
-# each other as in the build tree, so the program finds its trial host and the
-# host its libraries from wherever P lies (and the build tree may be moved, too).
-# LibTorch stays where it is.
+# `cmake --install build/release --prefix P` creates the same directories as in the
+# build tree, so that programs find each other and their libraries by relative paths
+# and P (and the build tree) can be moved. LibTorch stays where it is.
 #
 #   P/bin/dtrain   P/libexec/dtrain/*   P/lib/libdtrain_trial*.so
 #   P/include/dtrain, P/lib/dtrain   what a model_def.cpp is compiled with

@@ -1,12 +1,12 @@
-# What compiles a user's model_def.cpp (engine/plugin reads it):
+# Files for compiling a user's model_def.cpp, which engine/plugin reads. They exist in
+# the build tree and in an installation:
 #
-#   include/dtrain/model.h            what that includes
-#   include/dtrain/abi.h              a hash over all headers behind it, Torch's
-#                                     version and the compiler's
+#   include/dtrain/model.h            header that the model includes
+#   include/dtrain/abi.h              hash of all its headers and the versions of
+#                                     Torch and of the compiler
 #   lib/dtrain/model_build.json       compiler, flags, libraries
 #
-# in the build tree as in an installation. The precompiled Torch header of the
-# build is used by both as long as it is there.
+# Both use the precompiled Torch header of the build tree as long as it exists.
 set(_headers "")
 foreach(_module engine/base engine/checkpoint engine/data engine/image engine/os engine/train
     engine/wire models models/nets models/ops models/own)
@@ -28,7 +28,7 @@ add_custom_command(
   VERBATIM)
 add_custom_target(dtrain_abi DEPENDS ${_include}/abi.h)
 
-# A list of words as JSON.
+# Sets `out` to a JSON array of the arguments.
 function(dtrain_json_list out)
   string(REPLACE "\\" "\\\\" _text "${ARGN}")
   string(REPLACE "\"" "\\\"" _text "${_text}")
@@ -39,8 +39,8 @@ endfunction()
 string(TOUPPER "${CMAKE_BUILD_TYPE}" _type)
 separate_arguments(_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${_type}}")
 separate_arguments(_link UNIX_COMMAND "${CMAKE_SHARED_LINKER_FLAGS}")
-# What a model computes, it computes in LibTorch: -O1 compiles in two thirds of
-# the time. The rest as for the precompiled header, or the compiler passes over it.
+# Models compute in LibTorch, so -O1 suffices and compiles in two thirds of the time.
+# The other flags must be those of the precompiled header, or GCC ignores it.
 list(TRANSFORM _flags REPLACE "^-O[23]$" "-O1")
 list(APPEND _flags -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -Wall -Wextra -Wno-missing-field-initializers
   -std=c++20)

@@ -12,7 +12,7 @@ add_library(dtrain_room_pch OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
 target_link_libraries(dtrain_room_pch PRIVATE dtrain_options)
 target_precompile_headers(dtrain_room_pch PRIVATE ${DTRAIN_COMMON_HEADERS})
 
-# Tests are compiled without optimisation: they are run once a build.
+# Tests are compiled without optimization, since they run once per build.
 function(dtrain_test_options target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -O0)

@@ -1,15 +1,15 @@
-# Finds LibTorch without Torch's own config files, which want a whole CUDA
-# toolkit as soon as the wheel is a CUDA build. Looked for in LibTorch_ROOT and
-# CMAKE_PREFIX_PATH (variables or environment), then where scripts/setup puts it.
+# Finds LibTorch without Torch's own config files, which require a whole CUDA toolkit
+# if the wheel is a CUDA build. Searches LibTorch_ROOT and CMAKE_PREFIX_PATH
+# (variables or environment), then the directory of scripts/setup.
 #
 #   LibTorch::cpu    headers, libtorch_cpu, libc10
-#   LibTorch::cuda   the same and the CUDA half; only where its headers are
-#   LibTorch::gomp   the OpenMP of its operators, where that is GNU's, as the
-#                    compiler's is
+#   LibTorch::cuda   the same and the CUDA libraries, if their headers exist
+#   LibTorch::gomp   the OpenMP library of its operators, if it is GNU's like that of
+#                    the compiler
 #   LibTorch_VERSION, LibTorch_LIB_DIR, LibTorch_CUDA_INCLUDE_DIRS
-#   LibTorch_NCCL_INCLUDE_DIR  where nccl.h is, or nothing
-#   LibTorch_CUDA_MATH  true if the headers of cuBLAS, cuSPARSE and cuSOLVER are
-#                       there too, as <ATen/cuda/CUDAContext.h> wants
+#   LibTorch_NCCL_INCLUDE_DIR  directory of nccl.h, or empty
+#   LibTorch_CUDA_MATH  true if the headers of cuBLAS, cuSPARSE and cuSOLVER exist,
+#                       which <ATen/cuda/CUDAContext.h> includes
 set(LibTorch_WANTED_VERSION 2.11.0)
 
 set(_cache "$ENV{XDG_CACHE_HOME}")
@@ -24,7 +24,7 @@ string(REPLACE ":" ";" _env_prefixes "$ENV{CMAKE_PREFIX_PATH}")
 set(LibTorch_PREFIX "")
 foreach(_prefix IN LISTS LibTorch_ROOT CMAKE_PREFIX_PATH _env_prefixes ITEMS
     "${DTRAIN_CACHE_DIR}/libtorch-${LibTorch_WANTED_VERSION}")
-  # The prefix itself, a site-packages, and what torch.utils.cmake_prefix_path is.
+  # The prefix itself, a site-packages directory, or torch.utils.cmake_prefix_path.
   foreach(_suffix "" /torch /../.. /../../..)
     set(_candidate "${_prefix}${_suffix}")
     if(_prefix AND NOT LibTorch_PREFIX AND EXISTS "${_candidate}/lib/libtorch_cpu.so"
@@ -55,14 +55,14 @@ find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_PREFIX
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE
-    "run scripts/setup, or name a LibTorch ${LibTorch_WANTED_VERSION} in CMAKE_PREFIX_PATH")
+    "run scripts/setup, or add a LibTorch ${LibTorch_WANTED_VERSION} to CMAKE_PREFIX_PATH")
 
 if(NOT LibTorch_FOUND)
   return()
 endif()
 
-# The wheel's own CUDA headers are the ones it was built with; an installed
-# toolkit adds what only comes with the GPU libraries.
+# Prefers the wheel's CUDA headers, with which it was built; an installed toolkit adds
+# those that only come with the GPU libraries.
 get_filename_component(_site "${LibTorch_PREFIX}/.." REALPATH)
 file(GLOB _wheel_cuda "${_site}/nvidia/*/include")
 set(LibTorch_CUDA_INCLUDE_DIRS "")
@@ -76,7 +76,7 @@ foreach(_header cuda_runtime_api.h crt/host_defines.h cublas_v2.h cusparse.h cus
   else()
     set(LibTorch_CUDA_MATH FALSE)
     if(NOT _header MATCHES "^cu(blas|sp|sol)")
-      set(LibTorch_CUDA_INCLUDE_DIRS "") # without these two it has no use
+      set(LibTorch_CUDA_INCLUDE_DIRS "") # useless without these two
       break()
     endif()
   endif()
@@ -97,7 +97,7 @@ if(NOT TARGET LibTorch::cpu)
   set_target_properties(LibTorch::torch_cpu PROPERTIES
     IMPORTED_LOCATION "${LibTorch_LIB_DIR}/libtorch_cpu.so")
 
-  # Only what is used becomes NEEDED: libtorch.so would open the CUDA half.
+  # --as-needed, since libtorch.so would load the CUDA libraries.
   add_library(LibTorch::cpu INTERFACE IMPORTED GLOBAL)
   set_target_properties(LibTorch::cpu PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES
@@ -118,8 +118,8 @@ if(NOT TARGET LibTorch::cuda AND LibTorch_CUDA_INCLUDE_DIRS AND _cudart
   add_library(LibTorch::cudart SHARED IMPORTED GLOBAL)
   set_target_properties(LibTorch::cudart PROPERTIES IMPORTED_LOCATION "${_cudart}")
 
-  # One word, so that nothing reorders it. cuBLAS and its like are on machines
-  # with a GPU only: that they are not here must not stop the linker.
+  # A single argument, so that its parts keep their order. Undefined symbols are
+  # allowed, since cuBLAS and the like exist only on machines with a GPU.
   string(CONCAT _link_cuda "-Wl,--push-state,--no-as-needed,"
     "${LibTorch_LIB_DIR}/libtorch_cuda.so,${LibTorch_LIB_DIR}/libc10_cuda.so,"
     "--pop-state")

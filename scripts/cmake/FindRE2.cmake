@@ -1,4 +1,4 @@
-# Finds RE2, whose own config file (and Abseil with it) only newer versions have.
+# Finds RE2, which has its own config file (and Abseil) only in newer versions.
 # scripts/setup installs it.
 #
 #   re2::re2    header and library

@@ -1,5 +1,5 @@
-# Finds the TurboJPEG library of libjpeg-turbo, whose own config files not every
-# distribution has. scripts/setup installs it.
+# Finds the TurboJPEG library of libjpeg-turbo, whose config files some distributions
+# lack. scripts/setup installs it.
 #
 #   TurboJpeg::turbojpeg    header and library
 find_path(TurboJpeg_INCLUDE_DIR turbojpeg.h)

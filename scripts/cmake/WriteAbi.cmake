@@ -1,6 +1,5 @@
-# Writes OUTPUT, a header with DTRAIN_ABI: a hash over the headers that LIST
-# names, a path a line, and over the text ALSO. Not touched if it would stay
-# the same.
+# Writes OUTPUT, a header with DTRAIN_ABI: a hash of the headers listed in the file
+# LIST, one path per line, and of the text ALSO. An unchanged file is not rewritten.
 file(STRINGS "${LIST}" headers)
 set(text "${ALSO}")
 foreach(header IN LISTS headers)

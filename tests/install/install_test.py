@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `cmake --install` makes works wherever it is moved to: it trains a built-in model, runs a
-program, and compiles and trains a model of one's own.
+"""Tests that an installation works after it was moved: it trains a built-in model, runs a program,
+and compiles and trains a user model.
 
     tests/install/install_test.py BUILD_DIR"""
 
@@ -31,7 +31,7 @@ class Install(unittest.TestCase):
     def setUpClass(cls):
         cls.scratch = tempfile.TemporaryDirectory(prefix="dtrain-install-")
         home = Path(cls.scratch.name)
-        # Strips nothing, and needs no build: what is missing is an error.
+        # Installs without building, so a missing file is an error.
         subprocess.run(["cmake", "--install", BUILD, "--prefix", home / "first"], check=True,
                        stdout=subprocess.DEVNULL)
         cls.prefix = home / "moved" / "elsewhere"
@@ -39,11 +39,11 @@ class Install(unittest.TestCase):
         (home / "first").rename(cls.prefix)
         cls.work = home / "work"
         cls.work.mkdir()
-        # Nothing of the build tree may be found by accident.
+        # Without variables that could lead to the build tree.
         cls.environment = {key: value for key, value in os.environ.items()
                            if not key.startswith("DTRAIN_") and key != "LD_LIBRARY_PATH"}
         cls.environment["XDG_CACHE_HOME"] = str(home / "cache")
-        # Slots of its own: others may train on this machine.
+        # Own slots, since others may train on this machine.
         cls.environment["DTRAIN_RUNTIME_DIR"] = str(home / "run")
 
     @classmethod
@@ -62,7 +62,7 @@ class Install(unittest.TestCase):
         self.assertEqual(ended["state"], "COMPLETED")
         self.assertIsNotNone(ended["best"])
 
-    def test_names_no_place_of_the_build(self):
+    def test_has_no_paths_of_the_build_tree(self):
         for file in ("bin/dtrain", "libexec/dtrain/trial-host", "libexec/dtrain/command-host",
                      "libexec/dtrain/data-fetch"):
             dynamic = subprocess.run(["readelf", "-d", self.prefix / file], check=True, text=True,
@@ -83,7 +83,7 @@ class Install(unittest.TestCase):
         (directory / "report.sh").chmod(0o755)
         self.assert_completes("program/const.yaml")
 
-    def test_compiles_a_model_of_ones_own(self):
+    def test_compiles_a_user_model(self):
         self.dtrain("init", "own")
         self.dtrain("create", "own/const.yaml", "--test")
 
