@@ -18,7 +18,7 @@
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
-#include "engine/checkpoint/state_dict_file.h"
+#include "engine/checkpoint/weights_file.h"
 #include "engine/report/format.h"
 
 namespace dtrain {

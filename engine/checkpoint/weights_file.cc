@@ -3,9 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,23 +21,323 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/checkpoint/pickle.h"
 #include "engine/checkpoint/torch_file.h"
 #include "engine/os/system_error.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
-
 namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::array<std::string_view, 3> kWrapperPrefixes = {
-    "module.", "_orig_mod.", "model."};
+constexpr std::array<std::string_view, 3> kWrappers = {"state_dict", "model",
+                                                       "model_state_dict"};
+// Added by a module's get_extra_state; not a tensor, so ignored.
+constexpr std::string_view kExtraState = "_extra_state";
+constexpr std::size_t kMaxTensors = 100'000;
+// Tensors that repeat elements (stride 0) are copied; the copies may be this
+// many times as large as the file.
+constexpr std::size_t kMaxCopies = 4;
+constexpr std::size_t kMinCopies = 1 << 20;
+constexpr std::size_t kShownKeys = 5;
 
 [[noreturn]] void FailWeights(const std::string& what,
                               const std::string& fault) {
   throw Error(ErrorKind::kFailed, what + ": " + fault);
 }
+
+std::string Quoted(std::string_view name) {
+  return std::string("'").append(Truncate(EscapeForTerminal(name), 60)) + "'";
+}
+
+struct Item {
+  std::string_view name;
+  PickleIndex value = 0;
+};
+
+// Returns the items with names as Python does: the last value of a name, in the
+// position of the first.
+std::vector<Item> ItemsOf(const Pickle& pickle, const PickleDict& dict) {
+  std::vector<Item> items;
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (const auto& [key, value] : dict.items) {
+    const auto* name = pickle.Get<PickleText>(key);
+    if (name == nullptr) continue;
+    const auto [place, is_new] = places.emplace(name->text, items.size());
+    if (is_new) items.push_back({.name = name->text});
+    items[place->second].value = value;
+  }
+  return items;
+}
+
+bool HasTensor(const Pickle& pickle, const std::vector<Item>& items) {
+  return std::ranges::any_of(
+      items, [&](const Item& item) { return IsTensor(pickle, item.value); });
+}
+
+std::string Keys(const std::vector<Item>& items) {
+  std::vector<std::string> keys;
+  for (const Item& item : items) {
+    if (keys.size() == kShownKeys) {
+      keys.emplace_back("…");
+      break;
+    }
+    keys.push_back(Quoted(item.name));
+  }
+  return keys.empty() ? "nothing under a name" : Join(keys, ", ");
+}
+
+// Returns the items of the state dict, which may be inside of a checkpoint.
+std::vector<Item> StateDictOf(const Pickle& pickle, const std::string& what) {
+  const auto* root = std::get_if<PickleDict>(&pickle.root());
+  if (root == nullptr) {
+    FailWeights(what, "it holds no dict of tensors; save model.state_dict()");
+  }
+  std::vector<Item> items = ItemsOf(pickle, *root);
+  for (const Item& item : items) {
+    const auto* dict = pickle.Get<PickleDict>(item.value);
+    if (dict == nullptr ||
+        std::ranges::find(kWrappers, item.name) == kWrappers.end()) {
+      continue;
+    }
+    auto wrapped = ItemsOf(pickle, *dict);
+    if (HasTensor(pickle, wrapped)) return wrapped;
+  }
+  if (!HasTensor(pickle, items)) {
+    FailWeights(what, "it holds no state dict, but " + Keys(items) +
+                          "; save model.state_dict()");
+  }
+  return items;
+}
+
+// True if a state dict may contain it beside tensors.
+bool MayBeLeftOut(const Pickle& pickle, const Item& item) {
+  const PickleValue& value = pickle[item.value];
+  return item.name.ends_with(kExtraState) ||
+         !(std::holds_alternative<PickleList>(value) ||
+           std::holds_alternative<PickleDict>(value) ||
+           std::holds_alternative<PickleCall>(value) ||
+           std::holds_alternative<PicklePersistentId>(value));
+}
+
+void KeepTensors(const Pickle& pickle, std::vector<Item>& items,
+                 const std::string& what) {
+  std::erase_if(items, [&](const Item& item) {
+    if (IsTensor(pickle, item.value)) return false;
+    if (MayBeLeftOut(pickle, item)) return true;
+    FailWeights(
+        what,
+        Quoted(item.name) +
+            " among its tensors is not a tensor; save model.state_dict()");
+  });
+  if (items.size() > kMaxTensors) {
+    FailWeights(what,
+                "it has more than " + std::to_string(kMaxTensors) + " tensors");
+  }
+}
+
+StridedTensor DescriptionOf(const Pickle& pickle, const Item& item,
+                            const std::string& what) {
+  if (!IsValidUtf8(item.name)) {
+    FailWeights(what, "the name " + Quoted(item.name) + " is not UTF-8");
+  }
+  auto tensor = TensorOf(pickle, item.value);
+  if (!tensor) {
+    FailWeights(
+        what, "tensor " + Quoted(item.name) +
+                  " has a type or layout that dtrain does not read; it reads "
+                  "dense tensors of float64, 32, 16, bfloat16, int64, 32, 16, "
+                  "8, uint8 and bool");
+  }
+  return *std::move(tensor);
+}
+
+}  // namespace
+
+StateDictFile::StateDictFile(Bytes file, const std::string& what) {
+  const TorchFile torch(file, what);
+  const Pickle& pickle = torch.pickle();
+  auto items = StateDictOf(pickle, what);
+  KeepTensors(pickle, items, what);
+  std::size_t left = std::max(kMaxCopies * file.size(), kMinCopies);
+  for (const Item& item : items) {
+    const StridedTensor tensor = DescriptionOf(pickle, item, what);
+    const Bytes storage = torch.Storage(tensor.storage.key).value_or(Bytes{});
+    const auto size = SizeInside(tensor, storage);
+    if (!size) {
+      FailWeights(what,
+                  "tensor " + Quoted(item.name) +
+                      " lies outside of its storage; was it copied whole?");
+    }
+    auto bytes = ContiguousBytes(tensor, storage);
+    if (!bytes) {
+      if (*size > left) {
+        FailWeights(what,
+                    "tensor " + Quoted(item.name) +
+                        " is much larger than the file; save contiguous ones");
+      }
+      left -= *size;
+      bytes = copies_.emplace_back(GatherBytes(tensor, storage, *size));
+    }
+    tensors_.push_back({.name = std::string(item.name),
+                        .dtype = std::string(tensor.storage.dtype),
+                        .shape = tensor.shape,
+                        .bytes = *bytes});
+  }
+}
+
+namespace {
+
+// The archive's top directory, which contains all files.
+constexpr std::string_view kDirectory = "archive/";
+
+// Writes a pickle of protocol 2, opcode by opcode; the names are CPython's.
+class PickleWriter {
+ public:
+  void Opcodes(std::string_view opcodes) { text_ += opcodes; }
+  void Global(std::string_view module, std::string_view name) {
+    text_.append("c").append(module).append("\n").append(name).append("\n");
+  }
+  void Unicode(std::string_view text) {
+    Number('X', static_cast<std::uint32_t>(text.size()));
+    text_ += text;
+  }
+  void Int(std::int64_t value) {
+    if (std::in_range<std::uint8_t>(value)) {
+      Number('K', static_cast<std::uint8_t>(value));
+    } else if (std::in_range<std::int32_t>(value)) {
+      Number('J', static_cast<std::int32_t>(value));
+    } else {
+      text_ += '\x8a';  // LONG1 of eight bytes
+      Number('\x08', value);
+    }
+  }
+  void Tuple(std::span<const std::int64_t> values) {
+    text_ += '(';
+    for (const std::int64_t value : values) Int(value);
+    text_ += 't';
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  template <typename T>
+  void Number(char opcode, T number) {
+    text_ += opcode;
+    text_.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+
+  std::string text_;
+};
+
+// Numbers the memory of tensors, so that tensors with the same bytes share one
+// storage.
+class Storages {
+ public:
+  // Returns the number of the storage with the bytes of `tensor`.
+  std::int64_t NumberOf(const TensorBytes& tensor) {
+    const auto number = static_cast<std::int64_t>(bytes_.size());
+    const Identity identity(tensor.bytes.data(), tensor.bytes.size(),
+                            tensor.dtype);
+    if (!tensor.bytes.empty()) {
+      const auto [known, is_new] = numbers_.emplace(identity, number);
+      if (!is_new) return known->second;
+    }
+    bytes_.push_back(tensor.bytes);
+    return number;
+  }
+  const std::vector<Bytes>& bytes() const { return bytes_; }
+
+ private:
+  using Identity = std::tuple<const std::byte*, std::size_t, std::string_view>;
+
+  std::map<Identity, std::int64_t> numbers_;
+  std::vector<Bytes> bytes_;
+};
+
+// Returns the strides of a contiguous tensor.
+std::vector<std::int64_t> StridesOf(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> strides(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i > 0; --i) {
+    strides[i - 1] = stride;
+    const auto size = std::max<std::int64_t>(shape[i - 1], 1);
+    // Overflows only for a tensor without elements.
+    if (__builtin_mul_overflow(stride, size, &stride)) stride = 1;
+  }
+  return strides;
+}
+
+std::string_view CheckedStorageName(const TensorBytes& tensor) {
+  const auto name = StorageName(tensor.dtype);
+  if (name) return *name;
+  throw Error(ErrorKind::kUsage,
+              "tensor '" + Truncate(EscapeForTerminal(tensor.name), 60) +
+                  "' has the type " + tensor.dtype +
+                  ", which dtrain cannot write as a state dict; write "
+                  "safetensors");
+}
+
+// Writes the call that rebuilds the tensor. Its arguments are the storage,
+// offset, shape, strides, requires_grad and hooks.
+void PickleTensor(PickleWriter& pickle, const TensorBytes& tensor,
+                  std::int64_t storage) {
+  const auto elements = static_cast<std::int64_t>(
+      tensor.bytes.size() / ElementSize(tensor.dtype).value());
+  pickle.Global("torch._utils", "_rebuild_tensor_v2");
+  pickle.Opcodes("((");  // the arguments, and the first of them
+  pickle.Unicode("storage");
+  pickle.Global("torch", CheckedStorageName(tensor));
+  pickle.Unicode(std::to_string(storage));
+  pickle.Unicode("cpu");
+  pickle.Int(elements);
+  pickle.Opcodes("tQ");  // a persistent id
+  pickle.Int(0);
+  pickle.Tuple(tensor.shape);
+  pickle.Tuple(StridesOf(tensor.shape));
+  pickle.Opcodes("\x89");  // no gradient
+  pickle.Global("collections", "OrderedDict");
+  pickle.Opcodes(")R");  // no hooks
+  pickle.Opcodes("tR");  // the call
+}
+
+}  // namespace
+
+void WriteStateDict(std::span<const TensorBytes> tensors,
+                    const ByteSink& sink) {
+  Storages storages;
+  PickleWriter pickle;
+  pickle.Opcodes("\x80\x02");  // the protocol
+  pickle.Global("collections", "OrderedDict");
+  pickle.Opcodes(")R");
+  for (const TensorBytes& tensor : tensors) {
+    pickle.Unicode(tensor.name);
+    PickleTensor(pickle, tensor, storages.NumberOf(tensor));
+    pickle.Opcodes("s");  // an item of the dict
+  }
+  pickle.Opcodes(".");
+
+  ZipWriter zip(sink);
+  const auto add = [&](const std::string& name, Bytes bytes) {
+    zip.Add(std::string(kDirectory) + name, bytes);
+  };
+  const auto add_text = [&](const std::string& name, std::string_view text) {
+    add(name, std::as_bytes(std::span(text)));
+  };
+  add_text("data.pkl", pickle.text());
+  add_text("byteorder", "little");
+  std::size_t number = 0;
+  for (const Bytes bytes : storages.bytes()) {
+    add("data/" + std::to_string(number++), bytes);
+  }
+  add_text("version", "3\n");
+  zip.Finish();
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kWrapperPrefixes = {
+    "module.", "_orig_mod.", "model."};
 
 Bytes Map(const std::filesystem::path& path, const std::string& what) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

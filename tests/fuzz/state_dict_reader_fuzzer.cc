@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/checkpoint/safetensors.h"
-#include "engine/checkpoint/state_dict_file.h"
+#include "engine/checkpoint/weights_file.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace dtrain {

@@ -1,21 +1,31 @@
 #include "engine/checkpoint/weights_file.h"
 
+#include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/hex.h"
+#include "engine/checkpoint/zip_file.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
 
+using nlohmann::json;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
+using Shape = std::vector<std::int64_t>;
 
 const std::filesystem::path kGolden = DTRAIN_GOLDEN_DIR "/state_dicts";
 
@@ -91,6 +101,251 @@ TEST_F(WeightsFileTest, ErrorsNameTheFileAndWhatToDo) {
               HasSubstr("cut.pth: not a valid"));
   EXPECT_THAT(Fault(Write("a\x1b[2J", "x")),
               HasSubstr("/a\\x1b[2J: neither safetensors"));
+}
+
+const std::string kDirectory = DTRAIN_GOLDEN_DIR "/state_dicts/";
+
+std::string FileOf(const std::string& name) {
+  std::ifstream file(kDirectory + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Returns the tensors in the form of make_state_dicts.py.
+json Described(const std::vector<TensorBytes>& tensors) {
+  json described = json::array();
+  for (const TensorBytes& tensor : tensors) {
+    described.push_back({{"name", tensor.name},
+                         {"dtype", tensor.dtype},
+                         {"shape", tensor.shape},
+                         {"hex", ToHex(tensor.bytes)}});
+  }
+  return described;
+}
+
+json Read(const std::string& file) {
+  // In memory of exactly its size, so that a sanitizer detects a read beyond
+  // it.
+  const std::vector<char> exact(file.begin(), file.end());
+  const StateDictFile read(std::as_bytes(std::span(exact)), "x.pth");
+  return Described(read.tensors());
+}
+
+// Returns the error of reading it, or "read".
+std::string StateDictFault(const std::string& file) {
+  try {
+    Read(file);
+    return "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kFailed);
+    return error.what();
+  }
+}
+
+class StateDictFileTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(StateDictFileTest, GivesWhatPyTorchReads) {
+  std::ifstream golden(kDirectory + "expected.json");
+  const json expected = json::parse(golden).at(GetParam());
+  const std::string file = FileOf(GetParam());
+  const StateDictFile read(std::as_bytes(std::span(file)), "x.pth");
+  std::vector<TensorBytes> tensors = read.tensors();
+  TakeOffPrefixes(tensors);
+  EXPECT_EQ(Described(tensors), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Golden, StateDictFileTest,
+    testing::Values("network.weights", "network_old.weights",
+                    "protocol4.weights", "protocol5_old.weights",
+                    "types.weights", "types_old.weights", "views.weights",
+                    "views_old.weights", "wrapped.weights",
+                    "wrapped_old.weights"),
+    [](const auto& info) {
+      const std::string name = info.param;
+      return name.substr(0, name.find('.'));
+    });
+
+TEST(StateDictFileTest, TensorsStayWhereTheyAreWhenItMoves) {
+  const std::string file = FileOf("views.weights");
+  StateDictFile first(std::as_bytes(std::span(file)), "x.pth");
+  const json before = Described(first.tensors());
+  const StateDictFile second = std::move(first);
+  EXPECT_EQ(Described(second.tensors()), before);
+}
+
+TEST(StateDictFileTest, RefusesWhatIsNoStateDict) {
+  EXPECT_THAT(StateDictFault(FileOf("module.weights")),
+              HasSubstr("save model.state_dict() instead"));
+  EXPECT_THAT(StateDictFault(FileOf("script.weights")),
+              HasSubstr("TorchScript"));
+  EXPECT_THAT(StateDictFault(FileOf("numbers.weights")),
+              HasSubstr("no state dict, but 'epoch', 'rate'; save"));
+  EXPECT_THAT(StateDictFault(FileOf("complex.weights")),
+              HasSubstr("tensor 'c' has a type or layout"));
+}
+
+TEST(StateDictFileTest, RefusesMaliceByName) {
+  EXPECT_THAT(StateDictFault(FileOf("malice.weights")),
+              HasSubstr("posix.system"));
+  EXPECT_THAT(StateDictFault(FileOf("malice_old.weights")),
+              HasSubstr("posix.system"));
+}
+
+class BrokenStateDictTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(BrokenStateDictTest, IsRefusedWhereverItIsCut) {
+  const std::string file = FileOf(GetParam());
+  for (std::size_t length = 0; length < file.size(); ++length) {
+    EXPECT_NE(StateDictFault(file.substr(0, length)), "read") << length;
+  }
+}
+
+TEST_P(BrokenStateDictTest, IsRefusedOrReadWhicheverByteIsFlipped) {
+  std::string file = FileOf(GetParam());
+  std::size_t refused = 0;
+  for (char& byte : file) {
+    for (const int flip : {0x01, 0x80, 0xFF}) {
+      const char good = byte;
+      byte = static_cast<char>(byte ^ flip);
+      refused += StateDictFault(file) != "read";
+      byte = good;
+    }
+  }
+  EXPECT_GT(refused, file.size() / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, BrokenStateDictTest,
+                         testing::Values("network.weights",
+                                         "views_old.weights"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return name.substr(0, name.find('.'));
+                         });
+
+// Returns 64 different bytes, for tensors of any type.
+const std::string& SomeBytes() {
+  static const std::string bytes =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,";
+  return bytes;
+}
+
+TensorBytes TensorOf(const std::string& name, const std::string& dtype,
+                     const Shape& shape) {
+  return {.name = name,
+          .dtype = dtype,
+          .shape = shape,
+          .bytes = std::as_bytes(std::span(SomeBytes()))
+                       .first(TensorSize(dtype, shape).value())};
+}
+
+std::string WrittenStateDict(const std::vector<TensorBytes>& tensors) {
+  std::string file;
+  WriteStateDict(tensors, [&](std::span<const std::byte> bytes) {
+    file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  });
+  return file;
+}
+
+// Returns "name dtype [shape] bytes" of each tensor.
+std::vector<std::string> Facts(const std::vector<TensorBytes>& tensors) {
+  std::vector<std::string> facts;
+  for (const TensorBytes& tensor : tensors) {
+    std::string fact = tensor.name + " " + tensor.dtype + " [";
+    for (const std::int64_t size : tensor.shape) {
+      fact += std::to_string(size) + ",";
+    }
+    fact += "] ";
+    fact.append(reinterpret_cast<const char*>(tensor.bytes.data()),
+                tensor.bytes.size());
+    facts.push_back(std::move(fact));
+  }
+  return facts;
+}
+
+std::vector<std::string> FactsReadBack(
+    const std::vector<TensorBytes>& tensors) {
+  const std::string file = WrittenStateDict(tensors);
+  return Facts(StateDictFile(std::as_bytes(std::span(file)), "x").tensors());
+}
+
+TEST(StateDictWriterTest, EveryTypeIsReadBack) {
+  const std::vector<TensorBytes> tensors = {
+      TensorOf("k", "F64", {2, 3}), TensorOf("j", "F32", {2, 3}),
+      TensorOf("i", "F16", {2, 3}), TensorOf("h", "BF16", {2, 3}),
+      TensorOf("g", "I64", {2, 3}), TensorOf("f", "I32", {2, 3}),
+      TensorOf("e", "I16", {2, 3}), TensorOf("d", "I8", {2, 3}),
+      TensorOf("c", "U8", {2, 3}),  TensorOf("b", "BOOL", {2, 3})};
+  EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
+}
+
+TEST(StateDictWriterTest, ScalarsAndEmptyTensorsKeepTheirShape) {
+  const std::vector<TensorBytes> tensors = {
+      TensorOf("scalar", "I64", {}), TensorOf("none", "F32", {0}),
+      TensorOf("rows", "F32", {4, 0, 3}), TensorOf("ones", "F32", {1, 1, 1, 1}),
+      TensorOf("huge", "U8", {0, std::numeric_limits<std::int64_t>::max(), 9})};
+  EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
+}
+
+TEST(StateDictWriterTest, NamesAreKeptToTheByte) {
+  const std::vector<TensorBytes> tensors = {
+      TensorOf("layer1.0.bn1.running_mean", "F32", {2}),
+      TensorOf("größe.重み", "F32", {2}),
+      TensorOf("a b/c\\d'e\"f\n", "F32", {2}), TensorOf("", "F32", {2}),
+      TensorOf(std::string(300, 'n'), "F32", {2})};
+  EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
+}
+
+TEST(StateDictWriterTest, WithoutTensorsItIsAnEmptyDict) {
+  const std::string file = WrittenStateDict({});
+  const ZipFile zip(std::as_bytes(std::span(file)), "x");
+  const auto pickle = zip.Find("archive/data.pkl").value();
+  EXPECT_EQ(
+      std::string(reinterpret_cast<const char*>(pickle.data()), pickle.size()),
+      "\x80\x02"
+      "ccollections\nOrderedDict\n)R.");
+}
+
+TEST(StateDictWriterTest, LargeSizesAreWholeNumbersOfAnyWidth) {
+  const std::string many(70'000, 'm');
+  const std::vector<TensorBytes> tensors = {
+      {.name = "many",
+       .dtype = "U8",
+       .shape = {2, 35'000},
+       .bytes = std::as_bytes(std::span(many))},
+      TensorOf("wide", "U8", {0, std::int64_t{1} << 40})};
+  EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
+}
+
+TEST(StateDictWriterTest, StoragesBeginAtMultiplesOf64) {
+  const std::string file =
+      WrittenStateDict({TensorOf("a", "U8", {1}), TensorOf("b", "F64", {8})});
+  const ZipFile zip(std::as_bytes(std::span(file)), "x");
+  const auto* start = reinterpret_cast<const std::byte*>(file.data());
+  EXPECT_EQ((zip.Find("archive/data/0")->data() - start) % 64, 0);
+  EXPECT_EQ((zip.Find("archive/data/1")->data() - start) % 64, 0);
+}
+
+TEST(StateDictWriterTest, TiedTensorsShareTheirStorage) {
+  const std::vector<TensorBytes> tensors = {
+      TensorOf("encoder.weight", "F32", {2, 3}),
+      TensorOf("decoder.weight", "F32", {2, 3})};
+  const std::string file = WrittenStateDict(tensors);
+  const ZipFile zip(std::as_bytes(std::span(file)), "x");
+  EXPECT_EQ(zip.Names("archive/data/").size(), 1u);
+  EXPECT_EQ(FactsReadBack(tensors), Facts(tensors));
+}
+
+TEST(StateDictWriterTest, TypesThatPyTorchHasNoStorageForAreRefused) {
+  bool wrote = false;
+  try {
+    WriteStateDict(std::vector{TensorOf("t", "F8_E4M3", {2})},
+                   [&](std::span<const std::byte>) { wrote = true; });
+    FAIL() << "written";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("tensor 't' has the type F8_E4M3"));
+    EXPECT_THAT(error.what(), HasSubstr("write safetensors"));
+  }
+  EXPECT_FALSE(wrote);
 }
 
 }  // namespace
