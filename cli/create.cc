@@ -337,7 +337,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
   const std::string text = ReadConfigFile(options.config);
   ExperimentConfig config = CheckedConfig(options, text, request, globals);
   const auto directory = ContextDirectory(options.config, options.context);
-  std::optional<NodePlace> place;
+  std::optional<DistributedEnv> place;
   if (!options.dry_run && !options.test) {
     place = FindNodePlace(config, request);
   }

@@ -48,9 +48,10 @@ std::vector<std::filesystem::path> RootsOf(const StoreLayout& store,
 
 }  // namespace
 
-std::optional<NodePlace> FindNodePlace(const ExperimentConfig& config,
-                                       const RunRequest& request) {
-  const std::optional<NodePlace> place = NodePlaceFrom(ProcessVariable);
+std::optional<DistributedEnv> FindNodePlace(const ExperimentConfig& config,
+                                            const RunRequest& request) {
+  const std::optional<DistributedEnv> place =
+      ReadDistributedEnv(ProcessVariable);
   if (!place) return std::nullopt;
   const std::string size = "WORLD_SIZE=" + std::to_string(place->world_size);
   if (std::holds_alternative<std::vector<std::string>>(config.entrypoint)) {
@@ -68,11 +69,11 @@ std::optional<NodePlace> FindNodePlace(const ExperimentConfig& config,
   return place;
 }
 
-int FollowRunner(const NodePlace& place, const ExperimentConfig& config,
+int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
                  const SlotPlan& slots, const GlobalOptions& globals) {
   const StoreLayout store = FindStore(globals);
   return Follow(
-      {.place = place,
+      {.env = place,
        .identity = IdentityOf(config, slots),
        .secret = SecretFile::Of(store, ProcessVariable),
        .roots = RootsOf(store, config.checkpoints),
@@ -83,13 +84,13 @@ int FollowRunner(const NodePlace& place, const ExperimentConfig& config,
        .notice = [&](const std::string& line) { Say(globals, line); }});
 }
 
-int RunOnNodes(const std::optional<NodePlace>& place,
+int RunOnNodes(const std::optional<DistributedEnv>& place,
                const ExperimentConfig& config, const SlotPlan& slots,
                const GlobalOptions& globals, RunRequest& request,
                const std::function<int()>& run) {
   if (!place) return run();
   Nodes nodes(
-      {.place = *place,
+      {.env = *place,
        .identity = IdentityOf(config, slots),
        .secret = SecretFile::Of(FindStore(globals), ProcessVariable),
        .notice = [&globals](const std::string& line) { Say(globals, line); }});
@@ -100,7 +101,7 @@ int RunOnNodes(const std::optional<NodePlace>& place,
     return std::make_unique<NodesLauncher>(nodes, std::move(options));
   };
   const int code = run();
-  nodes.SayGoodbye();
+  nodes.SendShutdown();
   return code;
 }
 

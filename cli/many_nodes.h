@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/run_options.h"
 #include "engine/config/experiment_config.h"
-#include "engine/nodes/node_place.h"
+#include "engine/nodes/distributed_env.h"
 #include "engine/slots/slots.h"
 
 namespace dtrain {
@@ -15,19 +15,19 @@ namespace dtrain {
 /// models together, as the environment says; none if it is alone. Throws
 /// Error(kUsage) for an environment, or a `config` or `request`, that cannot be
 /// meant so.
-std::optional<NodePlace> FindNodePlace(const ExperimentConfig& config,
-                                       const RunRequest& request);
+std::optional<DistributedEnv> FindNodePlace(const ExperimentConfig& config,
+                                            const RunRequest& request);
 
 /// Runs this process's ranks for the runner at `place` until that is done.
 /// Gives the exit code. REQUIRES: place.follows().
-int FollowRunner(const NodePlace& place, const ExperimentConfig& config,
+int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
                  const SlotPlan& slots, const GlobalOptions& globals);
 
 /// Does `run`, the exit code of which it gives. With a place, it waits until
 /// all followers are there before, makes `request` run its trials on their
 /// machines, too, and lets them end well afterwards. Throws Error(kResources)
 /// if they do not come.
-int RunOnNodes(const std::optional<NodePlace>& place,
+int RunOnNodes(const std::optional<DistributedEnv>& place,
                const ExperimentConfig& config, const SlotPlan& slots,
                const GlobalOptions& globals, RunRequest& request,
                const std::function<int()>& run);

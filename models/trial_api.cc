@@ -94,8 +94,8 @@ Finished Failed(const std::string& message) {
 }
 
 // Where this rank meets the others. Waits for them, if some are elsewhere.
-MeetingPlace PlaceOf(const TrialSpec& spec) {
-  const char* number = std::getenv(kRankMeetingVariable);
+ProcessGroup PlaceOf(const TrialSpec& spec) {
+  const char* number = std::getenv(kRankFdVariable);
   UniqueFd given(number == nullptr ? -1 : std::atoi(number));
   const bool needs_one = !spec.address || spec.rank == 0;
   if (needs_one && !given) {
@@ -103,8 +103,8 @@ MeetingPlace PlaceOf(const TrialSpec& spec) {
                 "this rank was given nothing to meet the others by; this is a "
                 "fault of dtrain");
   }
-  if (!spec.address) return MeetingPlace(given, spec.rank, spec.world_size);
-  return MeetingPlace(std::move(given),
+  if (!spec.address) return ProcessGroup(given, spec.rank, spec.world_size);
+  return ProcessGroup(std::move(given),
                       {.first = {spec.address->host, spec.address->port},
                        .token = spec.address->token,
                        .rank = spec.rank,

@@ -22,9 +22,9 @@ namespace {
 constexpr Duration kConnect = std::chrono::seconds(5);
 constexpr Duration kRetry = std::chrono::milliseconds(500);
 constexpr Duration kProof = std::chrono::seconds(10);
-// A runner that just ends may close a connection for no reason of its own.
+// A runner that is exiting may close a connection that it would accept.
 constexpr Duration kRefused = std::chrono::seconds(3);
-// A scheduler that ends all machines tells the runner itself, by then.
+// By then a scheduler that ends all machines has signaled the runner itself.
 constexpr Duration kBeforeInterrupt = std::chrono::seconds(2);
 // More than any specification.
 constexpr std::size_t kLongestOrder = std::size_t{8} << 20;
@@ -36,26 +36,27 @@ void PollFor(int fd, short events, Duration limit) {
   ::poll(&entry, 1, static_cast<int>(std::max<long>(milliseconds, 0)));
 }
 
-// What it says is written before the call returns, so that a trial that prints
-// more than the network carries is slowed down, as a slow disk would.
+// The connection to the runner. Writes are complete when the call returns, so
+// that a trial that prints faster than the network is slowed down, as by a slow
+// disk.
 class RunnerLink {
  public:
   RunnerLink(UniqueFd socket, const PeerProof& proof, std::string secret,
-             const HostPort& place, Clock clock)
+             const HostPort& runner, Clock clock)
       : secret_(std::move(secret)),
         clock_(clock),
         channel_(std::move(socket), proof.Session(),
-                 "the runner at " + ToString(place), kLongestOrder, clock,
+                 "the runner at " + ToString(runner), kLongestOrder, clock,
                  kRunnerSilence) {}
 
   int fd() const { return channel_.fd(); }
   const std::string& peer() const { return channel_.peer(); }
   Duration heard_at() const { return channel_.heard_at(); }
-  // What both have proved to each other.
+  // The secret that both ends proved.
   const std::string& secret() const { return secret_; }
 
   // Throws Error(kFailed) if the runner is lost.
-  void Say(const NodeReport& report) {
+  void Send(const NodeReport& report) {
     channel_.Write(EncodeReport(report));
     const Duration end = clock_.monotonic() + kNodeSilence;
     while (channel_.wants_write()) {
@@ -65,8 +66,8 @@ class RunnerLink {
     }
   }
 
-  // The next order, or none yet. Throws Error(kFailed) as Say.
-  std::optional<NodeOrder> Hear() {
+  // Returns the next order, or none yet. Throws Error(kFailed) as Send does.
+  std::optional<NodeOrder> Receive() {
     try {
       std::optional<std::string> line = channel_.Next();
       if (!line) {
@@ -82,16 +83,16 @@ class RunnerLink {
     return std::nullopt;
   }
 
-  // Waits for an order that is more than a sign of life.
+  // Waits for an order other than Alive.
   NodeOrder Await() {
     while (true) {
-      std::optional<NodeOrder> order = Hear();
+      std::optional<NodeOrder> order = Receive();
       if (order && !std::holds_alternative<Alive>(*order)) return *order;
       if (!order) PollFor(fd(), POLLIN, TimeLeft());
     }
   }
 
-  // From now on it is an experiment that is lost with the runner.
+  // From here on the loss of the runner interrupts an experiment.
   void Joined() { joined_ = true; }
 
   Duration TimeLeft() const {
@@ -114,33 +115,33 @@ class RunnerLink {
   bool ended_ = false;
 };
 
-// What came of trying to join the runner: a link, or why that cannot be mended
-// by waiting for longer than `patience`.
+// Result of an attempt to join the runner: a link, or an obstacle that may go
+// away within `patience`.
 struct JoinAttempt {
   std::unique_ptr<RunnerLink> link;
   std::string obstacle;
   Duration patience{0};
 };
 
-// Throws Error(kUsage) if it is refused, Error(kFailed) if nobody answered as a
-// runner does.
+// Throws Error(kUsage) if the runner rejects this process, Error(kFailed) if no
+// runner answers.
 JoinAttempt TryToJoin(const FollowerOptions& options) {
-  const NodePlace& place = options.place;
+  const DistributedEnv& env = options.env;
   const Clock& clock = options.launcher.clock;
-  const std::string rank = "RANK=" + std::to_string(place.rank) + ": ";
-  UniqueFd socket = ConnectTo(place.runner, kConnect);
+  const std::string rank = "RANK=" + std::to_string(env.rank) + ": ";
+  UniqueFd socket = ConnectTo(env.runner, kConnect);
   const std::optional<std::string> secret = options.secret.Read();
   if (!secret) {
     return {.obstacle = rank + "there is no " + options.secret.Name() +
-                        ", by which the processes of several machines know "
-                        "each other; give this one the store of RANK=0 "
+                        ", which authenticates the processes of several "
+                        "machines; give this one the store of RANK=0 "
                         "(--store), or set DTRAIN_SECRET_FILE for all to a "
                         "file of 32 random bytes that only you can read",
             .patience = options.secret_patience};
   }
   const std::string hello =
-      EncodeReport(NodeHello{.rank = place.rank,
-                             .world_size = place.world_size,
+      EncodeReport(NodeHello{.rank = env.rank,
+                             .world_size = env.world_size,
                              .identity = options.identity,
                              .trials = options.launcher.slots.count,
                              .host = options.host});
@@ -152,24 +153,25 @@ JoinAttempt TryToJoin(const FollowerOptions& options) {
       AwaitProof(proof, socket.get(), [&] { return clock.monotonic() >= end; });
   if (state == PeerProof::State::kRefused) {
     return {.obstacle = rank + "the process at " +
-                        EscapeForTerminal(ToString(place.runner)) +
-                        " has another secret than " + options.secret.Name() +
-                        ", or is no runner of dtrain; give all processes the "
+                        EscapeForTerminal(ToString(env.runner)) +
+                        " has a different secret from " +
+                        options.secret.Name() +
+                        ", or is not a dtrain runner; give all processes the "
                         "same store (--store) or DTRAIN_SECRET_FILE",
             .patience = kRefused};
   }
   if (state != PeerProof::State::kProved) {
     throw Error(ErrorKind::kFailed,
                 "lost the runner at " +
-                    EscapeForTerminal(ToString(place.runner)) +
-                    ": it does not answer as one");
+                    EscapeForTerminal(ToString(env.runner)) +
+                    ": it does not answer like a dtrain runner");
   }
   auto link = std::make_unique<RunnerLink>(std::move(socket), proof, *secret,
-                                           place.runner, clock);
+                                           env.runner, clock);
   const NodeOrder answer = link->Await();
   if (const auto* refused = std::get_if<NodeRefused>(&answer)) {
     throw Error(ErrorKind::kUsage, rank + link->peer() +
-                                       " refuses this process: " +
+                                       " rejected this process: " +
                                        EscapeForTerminal(refused->reason));
   }
   return {.link = std::move(link)};
@@ -182,11 +184,11 @@ std::unique_ptr<RunnerLink> Join(const FollowerOptions& options) {
   };
   const Duration end = clock.monotonic() + options.patience;
   std::optional<Duration> obstacle_since;
-  // One that cannot be is told before there is a runner.
+  // An invalid secret is an error before there is a runner.
   (void)options.secret.Read();
-  notice("RANK=" + std::to_string(options.place.rank) +
+  notice("RANK=" + std::to_string(options.env.rank) +
          ": waiting for the runner, RANK=0, at " +
-         EscapeForTerminal(ToString(options.place.runner)));
+         EscapeForTerminal(ToString(options.env.runner)));
   while (true) {
     try {
       JoinAttempt attempt = TryToJoin(options);
@@ -204,7 +206,7 @@ std::unique_ptr<RunnerLink> Join(const FollowerOptions& options) {
       if (error.kind() != ErrorKind::kFailed) throw;
       if (clock.monotonic() >= end) {
         throw Error(ErrorKind::kFailed,
-                    "MASTER_ADDR, MASTER_PORT: no runner was there within " +
+                    "MASTER_ADDR, MASTER_PORT: no runner answered within " +
                         FormatDuration(options.patience) + ": " + error.what() +
                         "; start the same command with RANK=0 there");
       }
@@ -220,7 +222,7 @@ bool IsBelow(const std::filesystem::path& path,
   return at == root.end() && rest != path.end();
 }
 
-// None for a path that leads nowhere.
+// None if the path cannot be resolved.
 std::optional<std::filesystem::path> Resolved(
     const std::filesystem::path& path) {
   std::error_code error;
@@ -229,7 +231,7 @@ std::optional<std::filesystem::path> Resolved(
   return resolved;
 }
 
-// What the trial needs of the store and is not to be seen here, or empty.
+// A file that the trial needs and that does not exist here, or empty.
 std::string MissingFile(const TrialSpec& spec) {
   namespace fs = std::filesystem;
   std::vector<fs::path> needed;
@@ -248,43 +250,42 @@ std::string MissingFile(const TrialSpec& spec) {
   return "";
 }
 
-// The trials of a runner, as far as they are here.
+// This machine's ranks of the runner's trials.
 class FollowedTrials {
  public:
   FollowedTrials(RunnerLink& link, FollowerOptions options)
       : link_(link),
         clock_(options.launcher.clock),
-        rank_(options.place.rank),
+        rank_(options.env.rank),
         secret_(link.secret()),
         roots_(std::move(options.roots)),
         answer_patience_(options.answer_patience),
         notice_(std::move(options.notice)),
         launcher_(Options(std::move(options.launcher))) {}
 
-  // Until the runner says goodbye, a second signal comes, or the runner says
-  // nothing after the first.
+  // Returns after Shutdown, a second signal, or a first one without an answer.
   int Run() {
     while (true) {
-      while (const std::optional<NodeOrder> order = link_.Hear()) {
-        if (std::holds_alternative<Goodbye>(*order)) return 0;
-        Obey(*order);
+      while (const std::optional<NodeOrder> order = link_.Receive()) {
+        if (std::holds_alternative<Shutdown>(*order)) return 0;
+        Apply(*order);
       }
       const LaunchEvent event = launcher_.Wait(TimeLeft());
       if (const auto* interrupted = std::get_if<Interrupted>(&event)) {
         if (signal_ != 0) return 128 + interrupted->signal;
         signal_ = interrupted->signal;
-        tell_at_ = clock_.monotonic() + kBeforeInterrupt;
+        report_signal_at_ = clock_.monotonic() + kBeforeInterrupt;
       } else {
-        Tell(event);
+        Report(event);
       }
-      if (tell_at_ && *tell_at_ <= clock_.monotonic()) {
-        tell_at_.reset();
-        told_at_ = clock_.monotonic();
-        link_.Say(NodeInterrupted{signal_});
+      if (report_signal_at_ && *report_signal_at_ <= clock_.monotonic()) {
+        report_signal_at_.reset();
+        signal_reported_at_ = clock_.monotonic();
+        link_.Send(NodeInterrupted{signal_});
       }
-      if (told_at_ && clock_.monotonic() >= AnswerEnd()) {
+      if (signal_reported_at_ && clock_.monotonic() >= AnswerEnd()) {
         if (notice_) {
-          notice_(link_.peer() + " says nothing; ending without it");
+          notice_(link_.peer() + " does not answer; ending without it");
         }
         return 128 + signal_;
       }
@@ -295,29 +296,31 @@ class FollowedTrials {
   LocalLauncherOptions Options(LocalLauncherOptions options) {
     options.wake = link_.fd();
     options.log = [this](TrialId id, const LogRecord& record) {
-      link_.Say(PartPrinted{id, record});
+      link_.Send(ShardPrinted{id, record});
     };
     return options;
   }
 
   Duration TimeLeft() const {
     Duration left = link_.TimeLeft();
-    if (tell_at_) left = std::min(left, *tell_at_ - clock_.monotonic());
-    if (told_at_) left = std::min(left, AnswerEnd() - clock_.monotonic());
+    if (report_signal_at_)
+      left = std::min(left, *report_signal_at_ - clock_.monotonic());
+    if (signal_reported_at_)
+      left = std::min(left, AnswerEnd() - clock_.monotonic());
     return std::max(left, Duration(0));
   }
 
-  // A runner that lives says so every few seconds.
+  // A live runner sends a message every few seconds.
   Duration AnswerEnd() const {
-    return std::max(*told_at_, link_.heard_at()) + answer_patience_;
+    return std::max(*signal_reported_at_, link_.heard_at()) + answer_patience_;
   }
 
-  void Obey(const NodeOrder& order) {
-    if (const auto* start = std::get_if<StartPart>(&order)) {
+  void Apply(const NodeOrder& order) {
+    if (const auto* start = std::get_if<StartShard>(&order)) {
       Start(start->spec);
-    } else if (const auto* stop = std::get_if<StopPart>(&order)) {
+    } else if (const auto* stop = std::get_if<StopShard>(&order)) {
       launcher_.RequestStop(stop->trial);
-    } else if (const auto* kill = std::get_if<KillPart>(&order)) {
+    } else if (const auto* kill = std::get_if<KillShard>(&order)) {
       launcher_.Kill(kill->trial);
     }
   }
@@ -329,35 +332,36 @@ class FollowedTrials {
     }
     if (const std::string missing = MissingFile(spec); !missing.empty()) {
       return NotStarted(
-          spec, rank + missing +
-                    ": is not there on this machine; keep the store (--store) "
-                    "on a file system that all machines have at the same "
-                    "place");
+          spec,
+          rank + missing +
+              ": does not exist on this machine; keep the store (--store) "
+              "on a file system that all machines mount at the same "
+              "path");
     }
     spec.address->token = RankSecret(secret_, spec);
     launcher_.StartPart(spec, {});
   }
 
   void NotStarted(const TrialSpec& spec, const std::string& why) {
-    link_.Say(PartEnded{.exited = {.trial = spec.id,
-                                   .exit_code = 1,
-                                   .rank = spec.rank,
-                                   .not_started = why,
-                                   .last_lines = {why}}});
+    link_.Send(ShardEnded{.exited = {.trial = spec.id,
+                                     .exit_code = 1,
+                                     .rank = spec.rank,
+                                     .not_started = why,
+                                     .last_lines = {why}}});
   }
 
-  void Tell(const LaunchEvent& event) {
+  void Report(const LaunchEvent& event) {
     if (const auto* started = std::get_if<TrialStarted>(&event)) {
-      link_.Say(PartStarted{started->trial});
+      link_.Send(ShardStarted{started->trial});
     } else if (const auto* said = std::get_if<TrialSaid>(&event)) {
       const auto* word = std::get_if<Finished>(&said->message);
       if (word != nullptr) words_[said->trial] = *word;
     } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
-      PartEnded ended{.exited = *exited};
+      ShardEnded ended{.exited = *exited};
       if (auto word = words_.extract(exited->trial)) {
         ended.word = std::move(word.mapped());
       }
-      link_.Say(ended);
+      link_.Send(ended);
     }
   }
 
@@ -370,8 +374,8 @@ class FollowedTrials {
   const std::function<void(const std::string& line)> notice_;
   std::map<TrialId, Finished> words_;
   int signal_ = 0;
-  std::optional<Duration> tell_at_;
-  std::optional<Duration> told_at_;
+  std::optional<Duration> report_signal_at_;
+  std::optional<Duration> signal_reported_at_;
   LocalLauncher launcher_;
 };
 
@@ -381,8 +385,8 @@ std::string ObjectionTo(const TrialSpec& spec,
                         const std::vector<std::filesystem::path>& roots) {
   if (spec.task != Task::kTrain || !spec.command.empty() ||
       !spec.images.empty() || !spec.address) {
-    return "the runner orders something else than the training of a model "
-           "together";
+    return "the runner ordered something other than training on several "
+           "machines";
   }
   std::vector<std::pair<const char*, std::filesystem::path>> taken = {
       {"the directory of the trial", spec.directory}};
@@ -394,7 +398,7 @@ std::string ObjectionTo(const TrialSpec& spec,
     taken.emplace_back("the checkpoint", spec.CheckpointPath(spec.restore));
   }
   if (!spec.warm_start.empty()) {
-    taken.emplace_back("the checkpoint to begin from", spec.warm_start);
+    taken.emplace_back("the checkpoint to start from", spec.warm_start);
   }
   for (const auto& [what, path] : taken) {
     const auto resolved = Resolved(path);
@@ -408,7 +412,7 @@ std::string ObjectionTo(const TrialSpec& spec,
     for (const auto& root : roots) places.push_back(root.string());
     return std::string(what) + ", " +
            Truncate(EscapeForTerminal(path.string()), 500) +
-           ", lies outside of what this process takes files from (" +
+           ", is outside the directories that this process may use (" +
            EscapeForTerminal(Join(places, ", ")) +
            "); give all processes the same store (--store)";
   }
@@ -420,11 +424,11 @@ int Follow(FollowerOptions options) {
   if (options.notice) options.notice("following " + link->peer());
   link->Joined();
   const NodeOrder first = link->Await();
-  if (std::holds_alternative<Goodbye>(first)) return 0;
-  const auto* begun = std::get_if<ExperimentBegun>(&first);
+  if (std::holds_alternative<Shutdown>(first)) return 0;
+  const auto* begun = std::get_if<ExperimentStarted>(&first);
   if (begun == nullptr) {
     throw Error(ErrorKind::kFailed,
-                link->peer() + " spoke of trials before its experiment");
+                link->peer() + " sent an order before its experiment");
   }
   options.launcher.experiment = begun->experiment;
   return FollowedTrials(*link, std::move(options)).Run();

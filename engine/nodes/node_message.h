@@ -70,12 +70,12 @@ struct NodeHello {
   }
 };
 /// Its ranks of a trial have their slots and processes.
-struct PartStarted {
+struct ShardStarted {
   static constexpr std::string_view kType = "started";
   TrialId trial;
   static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
-struct PartPrinted {
+struct ShardPrinted {
   static constexpr std::string_view kType = "printed";
   TrialId trial;
   LogRecord record;
@@ -91,7 +91,7 @@ struct PartPrinted {
   }
 };
 /// All of its ranks of a trial have exited.
-struct PartEnded {
+struct ShardEnded {
   static constexpr std::string_view kType = "ended";
   TrialExited exited;
   std::optional<Finished> word;
@@ -114,8 +114,8 @@ struct NodeInterrupted {
   int signal = 0;
   static void Fields(auto& field, auto& m) { field("signal", m.signal); }
 };
-using NodeReport = std::variant<Alive, NodeHello, PartStarted, PartPrinted,
-                                PartEnded, NodeInterrupted>;
+using NodeReport = std::variant<Alive, NodeHello, ShardStarted, ShardPrinted,
+                                ShardEnded, NodeInterrupted>;
 
 /// The answer to a hello that is rejected.
 struct NodeRefused {
@@ -124,48 +124,48 @@ struct NodeRefused {
   static void Fields(auto& field, auto& m) { field("reason", m.reason); }
 };
 /// The answer to a hello that is accepted.
-struct NodeWelcomed {
-  static constexpr std::string_view kType = "welcomed";
+struct NodeAccepted {
+  static constexpr std::string_view kType = "accepted";
   static void Fields(auto&, auto&) {}
 };
-/// The experiment that runs.
-struct ExperimentBegun {
+/// The experiment that the runner runs.
+struct ExperimentStarted {
   static constexpr std::string_view kType = "experiment";
   std::int64_t experiment = 0;
   static void Fields(auto& field, auto& m) {
     field("experiment", m.experiment, 1);
   }
 };
-struct StartPart {
+struct StartShard {
   static constexpr std::string_view kType = "start";
   TrialSpec spec;
   static void Fields(auto& field, auto& m) { field("spec", m.spec); }
 };
-struct StopPart {
+struct StopShard {
   static constexpr std::string_view kType = "stop";
   TrialId trial;
   static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
-struct KillPart {
+struct KillShard {
   static constexpr std::string_view kType = "kill";
   TrialId trial;
   static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
 /// The experiment has ended, or is paused.
-struct Goodbye {
-  static constexpr std::string_view kType = "goodbye";
+struct Shutdown {
+  static constexpr std::string_view kType = "shutdown";
   static void Fields(auto&, auto&) {}
 };
 using NodeOrder =
-    std::variant<Alive, NodeRefused, NodeWelcomed, ExperimentBegun, StartPart,
-                 StopPart, KillPart, Goodbye>;
+    std::variant<Alive, NodeRefused, NodeAccepted, ExperimentStarted,
+                 StartShard, StopShard, KillShard, Shutdown>;
 
-/// What the ranks of a trial prove to each other: made of the secret of all
-/// processes and of the token of the specification as it is sent, which is no
-/// secret. REQUIRES: spec.address.
+/// Derives the secret of the ranks of a trial from the secret of all processes
+/// and the token in the specification, which is sent in the clear.
+/// REQUIRES: spec.address.
 std::string RankSecret(const std::string& secret, const TrialSpec& spec);
 
-/// A line, newline included.
+/// One line, newline included.
 std::string EncodeReport(const NodeReport& report);
 std::string EncodeOrder(const NodeOrder& order);
 /// Throw Error(kFailed) for anything else. Unknown fields are ignored, so that
@@ -173,20 +173,19 @@ std::string EncodeOrder(const NodeOrder& order);
 NodeReport DecodeReport(std::string_view line);
 NodeOrder DecodeOrder(std::string_view line);
 
-/// How long the other end may be silent, and how often an end that has nothing
-/// to say says that it is there.
+/// Longest silence of a follower, and the interval of Alive messages.
 inline constexpr Duration kNodeSilence = std::chrono::seconds(30);
 inline constexpr Duration kNodeBeat = std::chrono::seconds(5);
-/// How long the runner may be: while it records an experiment, compiles a model
-/// or waits for its disk it says nothing. That its machine is gone the kernel
-/// finds out in 30 s.
+/// Longest silence of the runner, which sends nothing while it creates an
+/// experiment, compiles a model or waits for its disk. The kernel detects the
+/// loss of its machine within 30 s.
 inline constexpr Duration kRunnerSilence = std::chrono::minutes(10);
 
-/// A proved connection between the runner and a follower: lines that nobody
-/// else has a hand in, and whether the other end still lives. One thread.
+/// An authenticated connection between the runner and a follower, with a
+/// keep-alive. One thread.
 class NodeChannel {
  public:
-  /// `peer` names the other end. REQUIRES: `socket` does not block.
+  /// `peer` names the other end in errors. REQUIRES: `socket` is non-blocking.
   NodeChannel(UniqueFd socket, PeerSession session, std::string peer,
               std::size_t max_line, Clock clock,
               Duration silence = kNodeSilence);
@@ -194,23 +193,23 @@ class NodeChannel {
   int fd() const { return lines_.fd(); }
   const std::string& peer() const { return peer_; }
 
-  /// Writes a line, now or later. Throws Error(kFailed) if far too much waits.
+  /// Writes a line, or buffers it. Throws Error(kFailed) if the buffer is full.
   void Write(const std::string& line);
   void Flush() { lines_.Flush(); }
   bool wants_write() const { return lines_.wants_write(); }
 
-  /// Reads once what is there; false at the end of the stream.
+  /// Reads available bytes once; false at the end of the stream.
   [[nodiscard]] bool Fill() { return lines_.Fill(); }
-  /// The next line, or none yet. Throws Error(kFailed) if it is too long, or
-  /// not what the other end said.
+  /// Returns the next line, or none yet. Throws Error(kFailed) if it is too
+  /// long or fails authentication.
   std::optional<std::string> Next();
 
-  /// Says `alive` if nothing was said for a while. Throws Error(kFailed) if
-  /// nothing was heard for `silence`.
+  /// Sends `alive` if nothing was sent for a while. Throws Error(kFailed) if
+  /// nothing was received for `silence`.
   void OnTime(const std::string& alive);
-  /// When the last line came.
+  /// Time of the last received line.
   Duration heard_at() const { return heard_at_; }
-  /// When `OnTime` is to be called next.
+  /// Time of the next call of `OnTime`.
   Duration Deadline() const;
 
  private:

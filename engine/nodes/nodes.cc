@@ -12,11 +12,11 @@
 namespace dtrain {
 namespace {
 
-// What the poller calls those who are not admitted; followers have their RANK.
+// Poller token of connections that are not admitted; followers have their RANK.
 constexpr std::uint64_t kPending = 0;
-// A part's end has the last lines of a log, of 2000 bytes each, in it.
+// The end of a shard contains the last lines of a log, of 2000 bytes each.
 constexpr std::size_t kLongestReport = std::size_t{1} << 20;
-constexpr Duration kStrangerNotices = std::chrono::minutes(1);
+constexpr Duration kRejectionNotices = std::chrono::minutes(1);
 
 std::string NameOf(int rank) { return "RANK=" + std::to_string(rank); }
 
@@ -27,18 +27,18 @@ Nodes::Nodes(Options options)
       listener_(Listen()),
       secret_(options_.secret.ReadOrMake()),
       pending_(std::move(listener_), secret_, kNodesPurpose, options_.clock),
-      strangers_told_at_(options_.clock.monotonic() - kStrangerNotices),
-      nodes_(static_cast<std::size_t>(options_.place.world_size)) {
+      rejection_reported_at_(options_.clock.monotonic() - kRejectionNotices),
+      nodes_(static_cast<std::size_t>(options_.env.world_size)) {
   nodes_.front().host = options_.host;
   poller_.Add(pending_.fd(), kPending);
 }
 
 UniqueFd Nodes::Listen() const {
-  const NodePlace& place = options_.place;
+  const DistributedEnv& env = options_.env;
   const int ranks = options_.identity.ranks;
-  if (place.world_size * ranks > kMaxNetworkRanks) {
+  if (env.world_size * ranks > kMaxNetworkRanks) {
     throw Error(ErrorKind::kResources,
-                "WORLD_SIZE=" + std::to_string(place.world_size) + ": with " +
+                "WORLD_SIZE=" + std::to_string(env.world_size) + ": with " +
                     std::to_string(ranks) +
                     " ranks each, a trial would have more than " +
                     std::to_string(kMaxNetworkRanks) +
@@ -47,7 +47,7 @@ UniqueFd Nodes::Listen() const {
   try {
     std::string why;
     UniqueFd listener =
-        ListenAt(place.runner, {.only_here = place.all_here, .notice = &why});
+        ListenAt(env.runner, {.only_here = env.all_here, .notice = &why});
     if (!why.empty()) {
       Notice("warning: MASTER_ADDR=" + why +
              "; listening on all addresses of this machine");
@@ -69,9 +69,9 @@ void Nodes::Gather(Duration patience) {
     const Duration now = options_.clock.monotonic();
     if (now >= end) {
       throw Error(ErrorKind::kResources,
-                  "WORLD_SIZE=" + std::to_string(options_.place.world_size) +
-                      ": nobody has come with " + Missing() + " to " +
-                      ToString(options_.place.runner) + " within " +
+                  "WORLD_SIZE=" + std::to_string(options_.env.world_size) +
+                      ": no connection from " + Missing() + " at " +
+                      ToString(options_.env.runner) + " within " +
                       FormatDuration(patience) +
                       "; start the same command there, with the same "
                       "MASTER_ADDR and MASTER_PORT");
@@ -89,8 +89,8 @@ std::vector<NodeEvent> Nodes::Serve() {
     if (ready.token != kPending) OnReady(static_cast<int>(ready.token), ready);
   }
   for (ProvedPeer& peer : pending_.Serve()) Receive(std::move(peer));
-  NoticeStrangers();
-  for (int node = 1; node < options_.place.world_size; ++node) {
+  ReportRejected();
+  for (int node = 1; node < options_.env.world_size; ++node) {
     With(node, [&](NodeChannel& channel) {
       channel.OnTime(EncodeOrder(Alive{}));
       Watch(node);
@@ -111,7 +111,7 @@ std::optional<Duration> Nodes::Deadline() const {
 
 std::string Nodes::Missing() const {
   std::vector<std::string> missing;
-  for (int node = 1; node < options_.place.world_size; ++node) {
+  for (int node = 1; node < options_.env.world_size; ++node) {
     if (!nodes_[static_cast<std::size_t>(node)].channel) {
       missing.push_back(NameOf(node));
     }
@@ -145,32 +145,33 @@ void Nodes::Notice(const std::string& line) const {
   if (options_.notice) options_.notice(line);
 }
 
-// Why it cannot take part, or empty.
+// Reason to reject a follower, or empty.
 std::string Nodes::Refusal(const NodeHello& hello) const {
   const NodeIdentity& mine = options_.identity;
   const NodeIdentity& its = hello.identity;
   if (its.version != mine.version) {
-    return "it is dtrain " + its.version + ", and that of RANK=0 is " +
-           mine.version + "; install the same on all machines";
+    return "its dtrain is version " + its.version + ", that of RANK=0 is " +
+           mine.version + "; install the same version on all machines";
   }
-  if (hello.world_size != options_.place.world_size) {
+  if (hello.world_size != options_.env.world_size) {
     return "its WORLD_SIZE is " + std::to_string(hello.world_size) +
-           ", and that of RANK=0 is " +
-           std::to_string(options_.place.world_size) + "; give all the same";
+           ", that of RANK=0 is " + std::to_string(options_.env.world_size) +
+           "; set the same value for all processes";
   }
   if (hello.rank < 1 || hello.rank >= hello.world_size) {
-    return "there can be no such RANK";
+    return "its RANK is not between 1 and WORLD_SIZE - 1";
   }
   if (nodes_[static_cast<std::size_t>(hello.rank)].channel) {
-    return "there is another process with that RANK; give each its own";
+    return "another process has the same RANK; set a different one for each";
   }
   if (its.configuration != mine.configuration) {
-    return "its configuration is another one than that of RANK=0; start all "
+    return "its configuration differs from that of RANK=0; start all processes "
            "with the same file and the same options";
   }
   if (its.ranks != mine.ranks || its.gpus != mine.gpus) {
-    return "it has other slots for a trial than RANK=0; set resources.slots "
-           "and resources.slots_per_trial to what all machines have";
+    return "its slots for a trial differ from those of RANK=0; set "
+           "resources.slots and resources.slots_per_trial to values that fit "
+           "all machines";
   }
   return "";
 }
@@ -189,19 +190,19 @@ void Nodes::Receive(ProvedPeer peer) {
                     kLongestReport, options_.clock));
 }
 
-void Nodes::NoticeStrangers() {
-  const PendingPeers::Strangers strangers = pending_.TakeStrangers();
-  strangers_ += strangers.count;
+void Nodes::ReportRejected() {
+  const PendingConnections::Rejected rejected = pending_.TakeRejected();
+  unreported_ += rejected.count;
   const Duration now = options_.clock.monotonic();
-  if (strangers.count == 0 || now - strangers_told_at_ < kStrangerNotices) {
+  if (rejected.count == 0 || now - rejection_reported_at_ < kRejectionNotices) {
     return;
   }
-  strangers_told_at_ = now;
-  const std::int64_t count = std::exchange(strangers_, 0);
-  Notice("warning: turned away " + std::to_string(count) +
+  rejection_reported_at_ = now;
+  const std::int64_t count = std::exchange(unreported_, 0);
+  Notice("warning: rejected " + std::to_string(count) +
          (count == 1 ? " connection" : " connections") +
          " without the secret of " + options_.secret.Name() +
-         ", the last from " + strangers.address);
+         ", the last from " + rejected.address);
 }
 
 void Nodes::Admit(const NodeHello& hello,
@@ -210,7 +211,7 @@ void Nodes::Admit(const NodeHello& hello,
   const std::string name = NameOf(hello.rank);
   if (!refusal.empty()) {
     Notice("a process with " + name +
-           " was refused: " + EscapeForTerminal(refusal));
+           " was rejected: " + EscapeForTerminal(refusal));
     channel->Write(EncodeOrder(NodeRefused{refusal}));
     return;
   }
@@ -219,9 +220,9 @@ void Nodes::Admit(const NodeHello& hello,
           .trials = hello.trials,
           .host = hello.host};
   poller_.Add(node.channel->fd(), static_cast<std::uint64_t>(hello.rank));
-  Notice("the process with " + name + " is here");
+  Notice("the process with " + name + " has connected");
   events_.push_back(NodeJoined{hello.rank});
-  Send(hello.rank, NodeWelcomed{});
+  Send(hello.rank, NodeAccepted{});
 }
 
 template <typename Work>
@@ -279,11 +280,11 @@ void Nodes::Send(int node, const NodeOrder& order) {
 }
 
 void Nodes::SendAll(const NodeOrder& order) {
-  for (int node = 1; node < options_.place.world_size; ++node) {
+  for (int node = 1; node < options_.env.world_size; ++node) {
     Send(node, order);
   }
 }
 
-void Nodes::SayGoodbye() { SendAll(Goodbye{}); }
+void Nodes::SendShutdown() { SendAll(Shutdown{}); }
 
 }  // namespace dtrain

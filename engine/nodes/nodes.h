@@ -8,47 +8,47 @@
 #include <variant>
 #include <vector>
 
+#include "engine/nodes/distributed_env.h"
 #include "engine/nodes/node_message.h"
-#include "engine/nodes/node_place.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
 #include "engine/ranks/peer_proof.h"
 
 namespace dtrain {
 
-/// What a runner and its followers prove to each other that they are.
+/// Purpose of the proof between a runner and its followers, see PeerProof.
 inline constexpr char kNodesPurpose[] = "runner and follower";
 
-/// A follower is there, for the first time or again.
+/// A follower connected, for the first time or again.
 struct NodeJoined {
   int node = 0;  // its RANK
 };
-/// A follower is gone, with all ranks that it had.
+/// A follower is lost, with all its ranks.
 struct NodeLost {
   int node = 0;
   std::string why;
 };
-/// A follower said something.
+/// A follower sent a message.
 struct NodeSaid {
   int node = 0;
   NodeReport report;
 };
 using NodeEvent = std::variant<NodeJoined, NodeLost, NodeSaid>;
 
-/// The runner's side of the processes that follow it on other machines: takes
-/// their connections once they have proved that they know the secret, sees to
-/// it that they were started for the same, and knows who is there. Never waits
-/// but in Gather. One thread.
+/// The runner's connections to its followers on other machines. Accepts
+/// followers that prove that they know the secret, rejects those that were
+/// started for something else, and detects lost ones. Only Gather blocks. One
+/// thread.
 class Nodes {
  public:
   struct Options {
-    NodePlace place;
+    DistributedEnv env;
     NodeIdentity identity;
-    SecretFile secret;  // made where a store has none
+    SecretFile secret;  // created if a store has none
     Clock clock = Clock::System();
     std::string host = HostName();
-    // A line for the user, about who came and who was refused, of those without
-    // the secret one a minute; may be empty.
+    // Prints a line for the user about followers that connect or are rejected;
+    // at most one a minute about connections without the secret. May be empty.
     std::function<void(const std::string& line)> notice;
   };
 
@@ -59,38 +59,38 @@ class Nodes {
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;
 
-  /// Waits until all have come. Throws Error(kResources) that names those who
-  /// have not after `patience`.
+  /// Waits until all followers are connected. Throws Error(kResources) that
+  /// names the missing ones after `patience`.
   void Gather(Duration patience);
 
-  /// Readable when `Serve` has something to do.
+  /// Readable when `Serve` has work.
   int fd() const { return poller_.fd(); }
-  /// Takes in what has come, and does what is due.
+  /// Receives messages and runs timers.
   std::vector<NodeEvent> Serve();
-  /// When `Serve` is to be called at the latest.
+  /// Latest time of the next call of `Serve`.
   std::optional<Duration> Deadline() const;
 
   bool complete() const { return Missing().empty(); }
-  /// "RANK=1, RANK=3", of those who are not there.
+  /// "RANK=1, RANK=3": the followers that are not connected.
   std::string Missing() const;
-  /// How many trials all of them can have at one time.
+  /// Number of trials that every follower can run at one time.
   std::int64_t trials() const;
-  /// All RANKs, by the names of their machines: in this order every experiment
-  /// takes slots of theirs, so that no two wait for each other.
+  /// All RANKs, ordered by machine name: every experiment takes slots in this
+  /// order, so that no two wait for each other.
   std::vector<int> SlotOrder() const;
-  /// "RANK=1 on HOST", for people.
+  /// "RANK=1 on HOST", for messages.
   std::string Described(int node) const;
-  /// A line for the user.
+  /// Prints a line for the user.
   void Notice(const std::string& line) const;
-  const NodePlace& place() const { return options_.place; }
+  const DistributedEnv& env() const { return options_.env; }
   const NodeIdentity& identity() const { return options_.identity; }
   const std::string& secret() const { return secret_; }
 
-  /// Dropped if the follower is gone.
+  /// Sends an order; dropped if the follower is gone.
   void Send(int node, const NodeOrder& order);
   void SendAll(const NodeOrder& order);
-  /// Lets all followers end well.
-  void SayGoodbye();
+  /// Makes all followers exit with success.
+  void SendShutdown();
 
  private:
   struct Node {
@@ -102,22 +102,22 @@ class Nodes {
   UniqueFd Listen() const;
   void Receive(ProvedPeer peer);
   void Admit(const NodeHello& hello, std::unique_ptr<NodeChannel> channel);
-  void NoticeStrangers();
+  void ReportRejected();
   std::string Refusal(const NodeHello& hello) const;
   void OnReady(int number, const Poller::Ready& ready);
   void Lose(int number, const std::string& why);
   void Watch(int number);
-  // Calls `work` with the node's channel; what it throws is the loss of it.
+  // Calls `work` with the node's channel. An Error loses the node.
   template <typename Work>
   void With(int number, const Work& work);
 
   Options options_;
   Poller poller_;
-  UniqueFd listener_;  // until `pending_` has it
+  UniqueFd listener_;  // until `pending_` takes it
   std::string secret_;
-  PendingPeers pending_;
-  std::int64_t strangers_ = 0;  // not yet told of
-  Duration strangers_told_at_{0};
+  PendingConnections pending_;
+  std::int64_t unreported_ = 0;  // rejected connections
+  Duration rejection_reported_at_{0};
   std::vector<Node> nodes_;  // by RANK; the first is this process
   std::vector<NodeEvent> events_;
 };

@@ -1,3 +1,10 @@
+// Trials on several machines. The runner (RANK=0) starts one shard of a trial
+// on each machine, its own through a LocalLauncher, the others by messages to
+// their followers. Shards start one after another, in an order of machines that
+// all experiments share, and only one trial at a time takes slots: so no two
+// trials hold slots that the other one waits for. The ranks then find each
+// other by the address in their specification
+// (engine/ranks/rank_connections.h).
 #include "engine/nodes/nodes_launcher.h"
 
 #include <algorithm>
@@ -12,7 +19,7 @@ namespace dtrain {
 namespace {
 
 constexpr Duration kReturnPatience = std::chrono::minutes(5);
-// After that a follower that was told to kill its ranks counts as lost.
+// A follower that has not killed its ranks by then counts as lost.
 constexpr Duration kAbortPatience = std::chrono::seconds(15);
 
 }  // namespace
@@ -23,7 +30,7 @@ NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options)
       clock_(options.clock),
       experiment_(options.experiment),
       local_(LocalOptions(std::move(options))) {
-  nodes_.SendAll(ExperimentBegun{experiment_});
+  nodes_.SendAll(ExperimentStarted{experiment_});
 }
 
 NodesLauncher::~NodesLauncher() { Abort(); }
@@ -65,8 +72,8 @@ void NodesLauncher::Start(const TrialSpec& spec) {
   BeginWaiting();
 }
 
-// One trial takes its slots at a time: where processes share a machine, two
-// that have one slot each there would wait for each other for ever.
+// One trial takes its slots at a time: two that each have one slot of a machine
+// would wait for each other forever.
 void NodesLauncher::BeginWaiting() {
   const auto starting = [](const Running& it) { return it.trial.starting(); };
   while (!waiting_.empty() && nodes_.complete() &&
@@ -77,7 +84,7 @@ void NodesLauncher::BeginWaiting() {
   }
 }
 
-// What is to be had on this machine before any part is started.
+// Resources of this machine that a trial needs before any shard starts.
 struct NodesLauncher::Prepared {
   UniqueFd listener;
   TrialOutput output;
@@ -86,8 +93,8 @@ struct NodesLauncher::Prepared {
 std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
     const TrialSpec& spec) {
   try {
-    UniqueFd listener = ListenAt({.host = nodes_.place().runner.host},
-                                 {.only_here = nodes_.place().all_here});
+    UniqueFd listener = ListenAt({.host = nodes_.env().runner.host},
+                                 {.only_here = nodes_.env().all_here});
     return Prepared{std::move(listener),
                     OpenTrialOutput(spec, layout_, clock_)};
   } catch (const Error& error) {
@@ -99,7 +106,7 @@ std::optional<NodesLauncher::Prepared> NodesLauncher::Prepare(
 void NodesLauncher::Begin(Waiting waiting) {
   std::optional<Prepared> prepared = Prepare(waiting.spec);
   if (!prepared) return;
-  const RankAddress address{.host = nodes_.place().runner.host,
+  const RankAddress address{.host = nodes_.env().runner.host,
                             .port = PortOf(prepared->listener.get()),
                             .token = RandomUuid(),
                             .ranks_here = waiting.spec.world_size};
@@ -111,12 +118,12 @@ void NodesLauncher::Begin(Waiting waiting) {
               .messages = std::move(waiting.messages)}));
 }
 
-// Whoever holds slots never waits for those of a machine that comes before.
+// A trial that holds slots never waits for a machine earlier in the order.
 void NodesLauncher::BeginNext(Running& running) {
-  const std::optional<int> part = running.trial.TakeNext();
-  if (!part) return;
-  TrialSpec spec = running.trial.PartOf(*part, running.address);
-  if (*part != 0) return nodes_.Send(*part, StartPart{spec});
+  const std::optional<int> shard = running.trial.PopNext();
+  if (!shard) return;
+  TrialSpec spec = running.trial.ShardSpec(*shard, running.address);
+  if (*shard != 0) return nodes_.Send(*shard, StartShard{spec});
   spec.address->token = RankSecret(nodes_.secret(), spec);
   local_.StartPart(spec, std::move(running.listener));
   for (const RunnerMessage& message : std::exchange(running.messages, {})) {
@@ -136,7 +143,7 @@ void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
   if (const auto queued = FindWaiting(trial); queued != waiting_.end()) {
     queued->messages.push_back(message);
   } else if (Running* running = Find(trial);
-             running != nullptr && running->trial.begins_later(0)) {
+             running != nullptr && running->trial.is_queued(0)) {
     running->messages.push_back(message);
   } else {
     local_.Send(trial, message);
@@ -154,17 +161,17 @@ bool NodesLauncher::EndWaiting(TrialId trial, bool killed) {
 void NodesLauncher::RequestStop(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/false) || running == nullptr) return;
-  running->trial.StopAsked();
+  running->trial.OnStopRequested();
   local_.RequestStop(trial);
-  nodes_.SendAll(StopPart{trial});
+  nodes_.SendAll(StopShard{trial});
 }
 
 void NodesLauncher::Kill(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/true) || running == nullptr) return;
-  running->trial.KillAsked();
+  running->trial.OnKillRequested();
   local_.Kill(trial);
-  nodes_.SendAll(KillPart{trial});
+  nodes_.SendAll(KillShard{trial});
 }
 
 void NodesLauncher::Abort() {
@@ -176,9 +183,9 @@ void NodesLauncher::Abort() {
   }
   local_.Abort();
   for (Running& running : running_) {
-    for (int node = 1; node < nodes_.place().world_size; ++node) {
+    for (int node = 1; node < nodes_.env().world_size; ++node) {
       running.trial.OnLost(node, "RANK=" + std::to_string(node) +
-                                     " does not say that its ranks are dead");
+                                     " did not report the end of its ranks");
     }
   }
   while (!running_.empty()) Step(std::chrono::milliseconds(100));
@@ -201,7 +208,7 @@ void NodesLauncher::Step(Duration timeout) {
       std::min(now + timeout, Deadline().value_or(now + timeout));
   On(local_.Wait(std::max(due - now, Duration(0))));
   for (const NodeEvent& event : nodes_.Serve()) On(event);
-  DoWhatIsDue();
+  RunTimers();
 }
 
 std::optional<Duration> NodesLauncher::Deadline() const {
@@ -229,7 +236,7 @@ void NodesLauncher::On(const LaunchEvent& event) {
     if (const auto* word = std::get_if<Finished>(&said->message)) {
       running->word = *word;
     } else {
-      running->trial.OnSaid(said->message, events_);
+      running->trial.OnMessage(said->message, events_);
     }
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
     if (Running* running = Find(exited->trial)) {
@@ -240,7 +247,7 @@ void NodesLauncher::On(const LaunchEvent& event) {
 
 void NodesLauncher::On(const NodeEvent& event) {
   if (const auto* joined = std::get_if<NodeJoined>(&event)) {
-    nodes_.Send(joined->node, ExperimentBegun{experiment_});
+    nodes_.Send(joined->node, ExperimentStarted{experiment_});
   } else if (const auto* lost = std::get_if<NodeLost>(&event)) {
     for (Running& running : running_) {
       running.trial.OnLost(lost->node, lost->why);
@@ -252,40 +259,40 @@ void NodesLauncher::On(const NodeEvent& event) {
 
 void NodesLauncher::OnReport(int node, const NodeReport& report) {
   if (const auto* interrupted = std::get_if<NodeInterrupted>(&report)) {
-    // A scheduler that ends all machines has told this one itself.
+    // A scheduler that ends all machines has also signaled this process.
     if (!std::exchange(interrupted_, true)) {
       events_.push_back(Interrupted{.signal = interrupted->signal});
     }
-  } else if (const auto* started = std::get_if<PartStarted>(&report)) {
+  } else if (const auto* started = std::get_if<ShardStarted>(&report)) {
     Running* running = Find(started->trial);
     if (running == nullptr) return;
     running->trial.OnStarted(node, events_);
     BeginNext(*running);
-  } else if (const auto* printed = std::get_if<PartPrinted>(&report)) {
+  } else if (const auto* printed = std::get_if<ShardPrinted>(&report)) {
     Running* running = Find(printed->trial);
     if (running != nullptr) running->trial.OnPrinted(printed->record);
-  } else if (const auto* ended = std::get_if<PartEnded>(&report)) {
+  } else if (const auto* ended = std::get_if<ShardEnded>(&report)) {
     Running* running = Find(ended->exited.trial);
     if (running != nullptr) running->trial.OnEnded(node, *ended);
   }
 }
 
-void NodesLauncher::DoWhatIsDue() {
+void NodesLauncher::RunTimers() {
   for (Running& running : running_) {
     SharedTrial& trial = running.trial;
     trial.OnTime();
-    if (const std::optional<int> part = trial.TakeLongWait()) {
+    if (const std::optional<int> shard = trial.PopLongWait()) {
       nodes_.Notice("trial " + ToString(trial.id()) +
-                    " waits for free slots of " + nodes_.Described(*part) +
-                    "; 'dtrain slots' there says who has them");
+                    " waits for free slots of " + nodes_.Described(*shard) +
+                    "; run 'dtrain slots' there to see who holds them");
     }
-    if (!trial.TakeKillDue()) continue;
+    if (!trial.PopKillDue()) continue;
     local_.Kill(trial.id());
-    nodes_.SendAll(KillPart{trial.id()});
+    nodes_.SendAll(KillShard{trial.id()});
   }
   running_.remove_if([this](Running& running) {
     if (!running.trial.ended()) return false;
-    running.trial.TellEnd(events_);
+    running.trial.EmitEnd(events_);
     return true;
   });
   BeginWaiting();
@@ -296,70 +303,71 @@ void NodesLauncher::DoWhatIsDue() {
   while (!waiting_.empty() && waiting_.front().until <= now) {
     const TrialId id = waiting_.front().spec.id;
     waiting_.pop_front();
-    NotStarted(id, "nobody has come back with " + nodes_.Missing() +
-                       " within " + FormatDuration(kReturnPatience) +
+    NotStarted(id, nodes_.Missing() + " did not come back within " +
+                       FormatDuration(kReturnPatience) +
                        "; start the same command there again");
   }
 }
 
 namespace {
 
-// Who waits longer for slots says so.
+// Longer waits for slots are reported.
 constexpr Duration kSilentWait = std::chrono::seconds(10);
 
-bool Failed(const PartEnded& ended) {
+bool Failed(const ShardEnded& ended) {
   return ended.exited.exit_code != 0 && !ended.exited.killed_by_us;
 }
 
 }  // namespace
 
-SharedTrial::SharedTrial(TrialSpec spec, const std::vector<int>& parts,
+SharedTrial::SharedTrial(TrialSpec spec, const std::vector<int>& shards,
                          TrialOutput output, Clock clock)
     : spec_(std::move(spec)),
       clock_(std::move(clock)),
       output_(std::move(output)),
-      parts_(parts.size()),
-      to_begin_(parts.begin(), parts.end()) {}
+      shards_(shards.size()),
+      queue_(shards.begin(), shards.end()) {}
 
-std::optional<int> SharedTrial::TakeNext() {
-  if (to_begin_.empty()) return std::nullopt;
-  begun_ = to_begin_.front();
-  to_begin_.pop_front();
-  wait_told_ = clock_.monotonic() + kSilentWait;
-  return begun_;
+std::optional<int> SharedTrial::PopNext() {
+  if (queue_.empty()) return std::nullopt;
+  last_started_ = queue_.front();
+  queue_.pop_front();
+  long_wait_at_ = clock_.monotonic() + kSilentWait;
+  return last_started_;
 }
 
-bool SharedTrial::begins_later(int part) const {
-  return std::ranges::find(to_begin_, part) != to_begin_.end();
+bool SharedTrial::is_queued(int shard) const {
+  return std::ranges::find(queue_, shard) != queue_.end();
 }
 
-std::optional<int> SharedTrial::TakeLongWait() {
-  if (!wait_told_ || clock_.monotonic() < *wait_told_) return std::nullopt;
-  wait_told_.reset();
-  return begun_;
+std::optional<int> SharedTrial::PopLongWait() {
+  if (!long_wait_at_ || clock_.monotonic() < *long_wait_at_)
+    return std::nullopt;
+  long_wait_at_.reset();
+  return last_started_;
 }
 
-void SharedTrial::StopAsked() {
-  stop_asked_ = true;
-  EndUnbegun(/*killed=*/false);
+void SharedTrial::OnStopRequested() {
+  stop_requested_ = true;
+  EndQueued(/*killed=*/false);
 }
 
-void SharedTrial::KillAsked() {
-  kill_asked_ = true;
-  EndUnbegun(/*killed=*/true);
+void SharedTrial::OnKillRequested() {
+  kill_requested_ = true;
+  EndQueued(/*killed=*/true);
 }
 
-void SharedTrial::EndUnbegun(bool killed) {
-  wait_told_.reset();
-  for (const int part : std::exchange(to_begin_, {})) {
-    OnEnded(part, {.exited = {.trial = id(), .killed_by_us = killed}});
+void SharedTrial::EndQueued(bool killed) {
+  long_wait_at_.reset();
+  for (const int shard : std::exchange(queue_, {})) {
+    OnEnded(shard, {.exited = {.trial = id(), .killed_by_us = killed}});
   }
 }
 
-TrialSpec SharedTrial::PartOf(int part, const RankAddress& address) const {
+TrialSpec SharedTrial::ShardSpec(int shard, const RankAddress& address) const {
   TrialSpec spec = spec_;
-  spec.rank = part * address.ranks_here;
-  spec.world_size = static_cast<int>(parts_.size()) * address.ranks_here;
+  spec.rank = shard * address.ranks_here;
+  spec.world_size = static_cast<int>(shards_.size()) * address.ranks_here;
   spec.address = address;
   return spec;
 }
@@ -370,61 +378,60 @@ void SharedTrial::OnFirstStarted(TrialStarted started,
   OnStarted(0, events);
 }
 
-void SharedTrial::OnStarted(int part, std::deque<LaunchEvent>& events) {
-  At(part).started = true;
-  if (part == begun_) wait_told_.reset();
-  if (std::ranges::all_of(parts_, &Part::started)) Release(events);
+void SharedTrial::OnStarted(int shard, std::deque<LaunchEvent>& events) {
+  At(shard).started = true;
+  if (shard == last_started_) long_wait_at_.reset();
+  if (std::ranges::all_of(shards_, &Shard::started)) Release(events);
 }
 
-void SharedTrial::OnSaid(TrialMessage message,
-                         std::deque<LaunchEvent>& events) {
+void SharedTrial::OnMessage(TrialMessage message,
+                            std::deque<LaunchEvent>& events) {
   if (released_) {
     events.push_back(TrialSaid{id(), std::move(message)});
   } else {
-    held_.push_back(std::move(message));
+    held_messages_.push_back(std::move(message));
   }
 }
 
 void SharedTrial::Release(std::deque<LaunchEvent>& events) {
   if (std::exchange(released_, true)) return;
   events.push_back(*first_);
-  for (TrialMessage& message : std::exchange(held_, {})) {
+  for (TrialMessage& message : std::exchange(held_messages_, {})) {
     events.push_back(TrialSaid{id(), std::move(message)});
   }
 }
 
-void SharedTrial::OnEnded(int part, PartEnded ended) {
-  if (At(part).ended) return;
+void SharedTrial::OnEnded(int shard, ShardEnded ended) {
+  if (At(shard).ended) return;
   const bool failed = Failed(ended);
-  At(part).late_word = std::ranges::any_of(
+  At(shard).late_word = std::ranges::any_of(
       order_, [this](int other) { return Failed(*At(other).ended); });
   const Duration until = clock_.monotonic() + OthersLiveOn(failed);
-  others_until_ = std::min(others_until_.value_or(until), until);
-  At(part).ended = std::move(ended);
-  order_.push_back(part);
-  EndUnbegun(/*killed=*/true);
+  kill_at_ = std::min(kill_at_.value_or(until), until);
+  At(shard).ended = std::move(ended);
+  order_.push_back(shard);
+  EndQueued(/*killed=*/true);
 }
 
-void SharedTrial::OnLost(int part, const std::string& why) {
-  if (At(part).ended) return;
-  const int rank = FirstRankOf(part);
+void SharedTrial::OnLost(int shard, const std::string& why) {
+  if (At(shard).ended) return;
+  const int rank = FirstRankOf(shard);
   output_.Append({.time = clock_.now(),
                   .rank = rank,
                   .from_stderr = true,
                   .level = LogLevel::kError,
                   .text = "dtrain: " + why});
-  // Without a word, as one that crashes: the same may happen again, and another
-  // start mends it.
+  // Without a final message, like a crash, so that the trial is restarted.
   OnEnded(
-      part,
+      shard,
       {.exited = {
            .trial = id(), .exit_code = 1, .rank = rank, .last_lines = {why}}});
 }
 
-bool SharedTrial::TakeKillDue() {
-  const bool due = others_until_ && !others_killed_ && !ended() &&
-                   *others_until_ <= clock_.monotonic();
-  if (due) others_killed_ = true;
+bool SharedTrial::PopKillDue() {
+  const bool due =
+      kill_at_ && !kill_sent_ && !ended() && *kill_at_ <= clock_.monotonic();
+  if (due) kill_sent_ = true;
   return due;
 }
 
@@ -438,34 +445,34 @@ std::optional<Duration> SharedTrial::Deadline() const {
   const auto add = [&deadline](const Duration& time) {
     deadline = std::min(deadline.value_or(time), time);
   };
-  if (others_until_ && !others_killed_ && !ended()) add(*others_until_);
-  if (wait_told_) add(*wait_told_);
+  if (kill_at_ && !kill_sent_ && !ended()) add(*kill_at_);
+  if (long_wait_at_) add(*long_wait_at_);
   return deadline;
 }
 
-// A part that has ended before it had a process names none.
-RankEnd SharedTrial::EndOf(int part) const {
-  const TrialExited& exited = At(part).ended->exited;
-  return {.rank = exited.rank < 0 ? FirstRankOf(part) : exited.rank,
+// A shard that ended before it had a process names no rank.
+RankEnd SharedTrial::EndOf(int shard) const {
+  const TrialExited& exited = At(shard).ended->exited;
+  return {.rank = exited.rank < 0 ? FirstRankOf(shard) : exited.rank,
           .exit_code = exited.exit_code,
           .signal = exited.signal,
           .ended_by_us = exited.killed_by_us,
-          .word = At(part).ended->word,
-          .late_word = At(part).late_word};
+          .word = At(shard).ended->word,
+          .late_word = At(shard).late_word};
 }
 
 std::string SharedTrial::NotStarted() const {
-  for (const Part& part : parts_) {
-    const std::string& why = part.ended->exited.not_started;
+  for (const Shard& shard : shards_) {
+    const std::string& why = shard.ended->exited.not_started;
     if (!why.empty()) return why;
   }
   return "";
 }
 
-void SharedTrial::TellEnd(std::deque<LaunchEvent>& events) {
+void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   output_.Flush();
   std::vector<RankEnd> ends;
-  for (const int part : order_) ends.push_back(EndOf(part));
+  for (const int shard : order_) ends.push_back(EndOf(shard));
   const TrialEnd end = JudgeEnd(ends);
   const auto counts = std::ranges::find(ends, end.rank.rank, &RankEnd::rank);
   const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];
@@ -473,7 +480,8 @@ void SharedTrial::TellEnd(std::deque<LaunchEvent>& events) {
   TrialExited exited = At(culprit).ended->exited;
   exited.rank = end.rank.rank;
   exited.seconds = first.seconds;
-  exited.killed_by_us = kill_asked_ || (stop_asked_ && first.killed_by_us);
+  exited.killed_by_us =
+      kill_requested_ || (stop_requested_ && first.killed_by_us);
   exited.not_started = NotStarted();
   if (exited.not_started.empty()) {
     if (first_) Release(events);

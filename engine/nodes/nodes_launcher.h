@@ -17,101 +17,103 @@
 
 namespace dtrain {
 
-/// One trial whose ranks are on several machines, in a part on each: what
-/// becomes of one part becomes of the trial, so when one has ended the others
-/// have to, soon. A part begins once the one before it has its slots. Only
-/// keeps account of it. One thread.
+/// State of one trial whose ranks are on several machines, in one shard on
+/// each. The trial ends as a whole: when one shard has ended, the others must
+/// end soon. A shard starts once the one before it has its slots. Starts and
+/// kills nothing itself. One thread.
 class SharedTrial {
  public:
-  /// `spec` is that of the whole trial, which counts the ranks of one part;
-  /// `parts` are in the order in which they begin, and 0 is this machine's.
-  SharedTrial(TrialSpec spec, const std::vector<int>& parts, TrialOutput output,
-              Clock clock);
+  /// `spec.world_size` counts the ranks of one shard; `shards` are in the order
+  /// in which they start, and 0 is this machine's.
+  SharedTrial(TrialSpec spec, const std::vector<int>& shards,
+              TrialOutput output, Clock clock);
 
   const TrialSpec& spec() const { return spec_; }
   TrialId id() const { return spec_.id; }
-  /// What each part is to be started with, at `address`.
-  TrialSpec PartOf(int part, const RankAddress& address) const;
+  /// Returns the specification of a shard.
+  TrialSpec ShardSpec(int shard, const RankAddress& address) const;
 
-  /// The part that is to begin now; none if none is. Whoever calls begins it.
-  [[nodiscard]] std::optional<int> TakeNext();
-  /// Whether it has not begun and is to.
-  bool begins_later(int part) const;
-  /// Once for each: the part that has waited long for its slots.
-  [[nodiscard]] std::optional<int> TakeLongWait();
+  /// Returns the next shard, which the caller must start; none if none is left.
+  [[nodiscard]] std::optional<int> PopNext();
+  /// True if the shard is still to be started.
+  bool is_queued(int shard) const;
+  /// Returns a shard that has waited long for its slots, once for each.
+  [[nodiscard]] std::optional<int> PopLongWait();
 
-  /// Notes for its end who wanted that. What has not begun does not.
-  void StopAsked();
-  void KillAsked();
+  /// Record who asked for the end. Shards that are queued end at once.
+  void OnStopRequested();
+  void OnKillRequested();
 
-  /// The first part has started, as `started` says, or another one.
+  /// Record the start of the first shard, or of another one.
   void OnFirstStarted(TrialStarted started, std::deque<LaunchEvent>& events);
-  void OnStarted(int part, std::deque<LaunchEvent>& events);
-  /// The first part says something; kept until all parts have started.
-  void OnSaid(TrialMessage message, std::deque<LaunchEvent>& events);
+  void OnStarted(int shard, std::deque<LaunchEvent>& events);
+  /// Emits a message of the first shard; holds it until all shards have
+  /// started.
+  void OnMessage(TrialMessage message, std::deque<LaunchEvent>& events);
   void OnPrinted(const LogRecord& record) { output_.Append(record); }
-  void OnEnded(int part, PartEnded ended);
-  /// The machine of a part is gone; nothing if the part has ended before.
-  void OnLost(int part, const std::string& why);
+  void OnEnded(int shard, ShardEnded ended);
+  /// Ends a shard whose machine is lost; no effect if it has ended before.
+  void OnLost(int shard, const std::string& why);
 
-  /// True once: the parts that live are to be killed now.
-  [[nodiscard]] bool TakeKillDue();
-  /// Writes the log.
+  /// True once, when the remaining shards are to be killed.
+  [[nodiscard]] bool PopKillDue();
+  /// Flushes the log if it is due.
   void OnTime();
-  /// When something of that is due next; none if nothing is.
+  /// Time of the next OnTime, PopLongWait or PopKillDue; none if nothing is
+  /// due.
   std::optional<Duration> Deadline() const;
 
-  /// True until all parts have started.
+  /// True until all shards have started.
   bool starting() const { return !released_; }
-  bool ended() const { return order_.size() == parts_.size(); }
-  bool ended(int part) const { return At(part).ended.has_value(); }
-  /// Its last word, if it had one, and its end. REQUIRES: ended().
-  void TellEnd(std::deque<LaunchEvent>& events);
+  bool ended() const { return order_.size() == shards_.size(); }
+  bool ended(int shard) const { return At(shard).ended.has_value(); }
+  /// Emits its final message, if there is one, and its end. REQUIRES: ended().
+  void EmitEnd(std::deque<LaunchEvent>& events);
 
  private:
-  struct Part {
+  struct Shard {
     bool started = false;
-    std::optional<PartEnded> ended;
-    bool late_word = false;  // said when another part had failed already
+    std::optional<ShardEnded> ended;
+    bool late_word = false;  // sent after another shard had failed
   };
 
-  Part& At(int part) { return parts_[static_cast<std::size_t>(part)]; }
-  const Part& At(int part) const {
-    return parts_[static_cast<std::size_t>(part)];
+  Shard& At(int shard) { return shards_[static_cast<std::size_t>(shard)]; }
+  const Shard& At(int shard) const {
+    return shards_[static_cast<std::size_t>(shard)];
   }
-  int FirstRankOf(int part) const { return part * spec_.world_size; }
+  int FirstRankOf(int shard) const { return shard * spec_.world_size; }
   void Release(std::deque<LaunchEvent>& events);
-  void EndUnbegun(bool killed);
-  RankEnd EndOf(int part) const;
+  void EndQueued(bool killed);
+  RankEnd EndOf(int shard) const;
   std::string NotStarted() const;
 
   TrialSpec spec_;
   Clock clock_;
   TrialOutput output_;
-  std::vector<Part> parts_;
-  std::deque<int> to_begin_;
-  int begun_ = 0;                      // the part that began last
-  std::optional<Duration> wait_told_;  // when its wait is a long one
-  // Told once all have started, with what was said by then.
+  std::vector<Shard> shards_;
+  std::deque<int> queue_;
+  int last_started_ = 0;                  // the shard that started last
+  std::optional<Duration> long_wait_at_;  // when its wait is reported
+  // Emitted once all shards have started, with the messages up to then.
   std::optional<TrialStarted> first_;
-  std::vector<TrialMessage> held_;
+  std::vector<TrialMessage> held_messages_;
   bool released_ = false;
-  std::vector<int> order_;  // parts, as they ended
-  std::optional<Duration> others_until_;
-  bool others_killed_ = false;
-  bool stop_asked_ = false;
-  bool kill_asked_ = false;
+  std::vector<int> order_;  // shards in the order in which they ended
+  std::optional<Duration> kill_at_;
+  bool kill_sent_ = false;
+  bool stop_requested_ = false;
+  bool kill_requested_ = false;
 };
 
 /// Runs trials whose ranks are on this machine and on those of its followers.
-/// To the experiment they are as LocalLauncher's: a trial takes its slots
-/// machine by machine, in the order of Nodes, starts when it has all, ends as a
-/// whole, and a machine that is lost is a failure of its ranks. A trial that
-/// finds a follower missing waits some minutes for it to be started again.
+/// The experiment sees no difference to LocalLauncher: a trial takes its slots
+/// machine by machine, in the order of Nodes, starts when it has all, and ends
+/// as a whole. The loss of a machine is a failure of its ranks. If a follower
+/// is missing, trials wait some minutes for it to be started again.
 class NodesLauncher : public Launcher {
  public:
-  /// `spec.world_size` of what is started counts this machine's ranks only.
-  /// REQUIRES: `nodes` outlives it.
+  /// The `world_size` of a started specification counts this machine's ranks
+  /// only. REQUIRES: `nodes` outlives it.
   NodesLauncher(Nodes& nodes, LocalLauncherOptions options);
   ~NodesLauncher() override;
 
@@ -125,17 +127,17 @@ class NodesLauncher : public Launcher {
   void Abort() override;
 
  private:
-  // A trial that waits for a follower, or for one before it to have its slots.
+  // A trial that waits for a follower, or for the slots of a trial before it.
   struct Waiting {
     TrialSpec spec;
-    // When it has waited too long for a follower.
+    // When its wait for a follower ends.
     Duration until{0};
     std::vector<RunnerMessage> messages;
   };
   struct Running {
     SharedTrial trial;
     RankAddress address;
-    // Of this machine's part, the first two until it begins.
+    // Of this machine's shard: the first two until it starts.
     UniqueFd listener;
     std::vector<RunnerMessage> messages;
     std::optional<Finished> word;
@@ -144,11 +146,11 @@ class NodesLauncher : public Launcher {
   LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
   Running* Find(TrialId trial);
   std::list<Waiting>::iterator FindWaiting(TrialId trial);
-  // Ends a trial that has not begun; false if there is none.
+  // Ends a trial that has not started; false if there is none.
   bool EndWaiting(TrialId trial, bool killed);
   void BeginWaiting();
   struct Prepared;
-  // None if that cannot be, which is told.
+  // None if it fails, which ends the trial.
   std::optional<Prepared> Prepare(const TrialSpec& spec);
   void Begin(Waiting waiting);
   void BeginNext(Running& running);
@@ -159,7 +161,7 @@ class NodesLauncher : public Launcher {
   void On(const LaunchEvent& event);
   void On(const NodeEvent& event);
   void OnReport(int node, const NodeReport& report);
-  void DoWhatIsDue();
+  void RunTimers();
 
   Nodes& nodes_;
   StoreLayout layout_;

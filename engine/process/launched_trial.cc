@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/os/process.h"
-#include "engine/ranks/rank_memory.h"
+#include "engine/ranks/shared_memory.h"
 #include "engine/slots/slots.h"
 #include "engine/wire/trial_spec.h"
 
@@ -64,7 +64,7 @@ LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
       output_(std::move(output)),
       several_(spec.world_size > 1),
       listener_(std::move(listener)) {
-  if (several_ && !spec.address) memory_ = MakeRankMemory(spec.world_size);
+  if (several_ && !spec.address) memory_ = MakeSharedMemory(spec.world_size);
   const int count = RanksHere(spec);
   for (int i = 0; i < count; ++i) {
     std::vector<Gpu> gpus = ShareOf(lease_.gpus, i, count);

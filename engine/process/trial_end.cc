@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/ranks/failure_line.h"
+#include "engine/ranks/abort_channel.h"
 
 namespace dtrain {
 namespace {

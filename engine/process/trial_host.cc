@@ -141,7 +141,7 @@ void CloseAllBut(std::vector<int> kept) {
   }
   if (request.meeting) {
     const std::string number = std::to_string(request.meeting.get());
-    ::setenv(kRankMeetingVariable, number.c_str(), /*replace=*/1);
+    ::setenv(kRankFdVariable, number.c_str(), /*replace=*/1);
   }
   const int exit_code = run_trial(request.control.get());
   std::fflush(nullptr);

@@ -61,14 +61,14 @@ std::string Describe(const CollectiveCall& call) {
 
 std::string DescribeDifference(const CollectiveCall& first, int rank,
                                const CollectiveCall& other) {
-  return "the ranks of the trial do different things: rank 0 called " +
+  return "the ranks of the trial called different collectives: rank 0 called " +
          Describe(first) + ", but rank " + std::to_string(rank) + " called " +
          Describe(other);
 }
 
 namespace {
 
-// Signed numbers must not overflow, unsigned ones may.
+// Signed overflow is undefined; unsigned arithmetic wraps around.
 struct Add {
   template <typename T>
   static T Of(T a, T b) {
@@ -93,7 +93,7 @@ struct Multiply {
   }
 };
 
-// Of a NaN, which alone differs from itself, comes a NaN.
+// A NaN is the only value that differs from itself; it is propagated.
 struct Least {
   template <typename T>
   static T Of(T a, T b) {
@@ -108,8 +108,7 @@ struct Greatest {
   }
 };
 
-// So many values at a time, a number known to the compiler: it makes vector
-// instructions of the inner loop.
+// Values per step. The compiler knows the number and vectorizes the inner loop.
 template <typename T>
 constexpr std::size_t kStep = 64 / sizeof(T);
 
@@ -137,7 +136,7 @@ void CombineInto(const T* __restrict from, std::span<T> into) {
 
 template <typename Op, typename T>
 void ReduceBy(std::span<const T* const> sources, std::span<T> into) {
-  // What is combined again is in the first cache still.
+  // A block stays in the first-level cache between the sources.
   constexpr std::size_t kBlock = 8192 / sizeof(T);
   for (std::size_t start = 0; start < into.size(); start += kBlock) {
     const std::span<T> block =

@@ -7,10 +7,10 @@
 
 namespace dtrain {
 
-/// How AllReduce makes one value of those of all ranks.
+/// How AllReduce combines the values of all ranks.
 enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax };
 
-/// What a rank calls, for the others to compare with what they call.
+/// A rank's collective call. Ranks compare theirs before they exchange data.
 struct CollectiveCall {
   enum class Kind : std::uint8_t {
     kBarrier,
@@ -31,18 +31,18 @@ struct CollectiveCall {
   bool operator==(const CollectiveCall&) const = default;
 };
 
-/// `call` for people: "an all-reduce (sum of float32) of 4096 bytes".
+/// `call` for messages: "an all-reduce (sum of float32) of 4096 bytes".
 std::string Describe(const CollectiveCall& call);
 
-/// Why the ranks cannot go on if rank 0 calls `first`, and `rank` `other`.
+/// The error message if rank 0 calls `first` and `rank` calls `other`.
 std::string DescribeDifference(const CollectiveCall& first, int rank,
                                const CollectiveCall& other);
 
-/// Writes to `into` what `op` makes of the values of `sources`, each of which
-/// has as many as `into`, from the first source to the last: for any element
-/// ((source 0 op source 1) op source 2) … A minimum or maximum with a NaN is
-/// NaN; sums and products of int64 wrap around. T: float, double, int64.
-/// REQUIRES: at least two sources, none of which overlaps `into`.
+/// Reduces `sources` element by element into `into`, from the first source to
+/// the last: ((source 0 op source 1) op source 2) … A minimum or maximum with a
+/// NaN is NaN; sums and products of int64 wrap around. T: float, double, int64.
+/// REQUIRES: at least two sources, each of the size of `into`, none of which
+/// overlaps it.
 template <typename T>
 void Reduce(std::span<const T* const> sources, ReduceOp op, std::span<T> into);
 

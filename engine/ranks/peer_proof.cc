@@ -1,3 +1,17 @@
+// Mutual authentication of processes on several machines by a shared secret.
+//
+// Anyone who can reach a port of dtrain can connect to it, so the first bytes
+// of every connection are a challenge-response handshake (peer_proof.h has the
+// messages). Each side sends a fresh nonce and an HMAC-SHA-256, with the secret
+// as the key, of its role, the purpose of the connection and both nonces.
+// Before the proof a peer costs one descriptor and at most 4096 bytes, and its
+// bytes are only compared: nothing is parsed. After it, session keys derived
+// from both nonces authenticate each message together with its number
+// (PeerSession).
+//
+// PendingConnections limits how many unproved peers a listener holds, in total
+// and per address (a /64 network for IPv6), so that connections that send
+// nothing cannot lock out the real ones.
 #include "engine/ranks/peer_proof.h"
 
 #include <algorithm>
@@ -75,7 +89,7 @@ struct Address {
   std::string network;
 };
 
-// Who has one IPv6 address has the 2^64 of its network.
+// The owner of one IPv6 address usually has all 2^64 of its network.
 Address AddressOf(int socket) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
@@ -119,7 +133,7 @@ std::string PeerSession::Open(std::string_view sealed) {
     }
   }
   throw Error(ErrorKind::kFailed,
-              "a message is not as it was sent, or was sent by somebody else");
+              "a message was changed on the way or sent by another process");
 }
 
 PeerProof::PeerProof(Side side, Options options)
@@ -136,7 +150,7 @@ std::string PeerProof::Mac(std::string_view role) const {
        role == kListens ? std::string_view() : options_.claim});
 }
 
-// A new socket has room for so little.
+// The buffer of a new socket has room for it.
 bool PeerProof::Send(int socket, const std::string& bytes) const {
   return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes.size());
@@ -163,8 +177,8 @@ PeerProof::State PeerProof::Advance(int socket) {
     if (count < 0 && error == EINTR) continue;
     if (count < 0 && error == EAGAIN) return State::kWaiting;
     if (count <= 0) {
-      // Who has heard this side's proof and leaves has another secret, or does
-      // not want what this side is.
+      // A peer that leaves after this side's proof has another secret or
+      // rejects the claim.
       return step_ == Step::kWelcome ? State::kRefused : State::kClosed;
     }
     heard_ = true;
@@ -173,7 +187,7 @@ PeerProof::State PeerProof::Advance(int socket) {
   return state;
 }
 
-// Goes on with what was received, all of it or some.
+// Handles the received bytes, which may be a part of the message.
 PeerProof::State PeerProof::Continue(int socket) {
   const bool whole = received_.size() == wanted_;
   switch (step_) {
@@ -264,8 +278,8 @@ PeerProof::State AwaitProof(PeerProof& proof, int socket,
   }
 }
 
-PendingPeers::PendingPeers(UniqueFd listener, std::string secret,
-                           std::string purpose, Clock clock)
+PendingConnections::PendingConnections(UniqueFd listener, std::string secret,
+                                       std::string purpose, Clock clock)
     : listener_(std::move(listener)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       secret_(std::move(secret)),
@@ -278,33 +292,35 @@ PendingPeers::PendingPeers(UniqueFd listener, std::string secret,
   }
 }
 
-// `network` or, if it is null, all: what has had its second is turned away.
-bool PendingPeers::MakeRoom(const std::string* network) {
+// Rejects the oldest peer of `network`, or of all if it is null, if that one
+// has had its second.
+bool PendingConnections::MakeRoom(const std::string* network) {
   const auto oldest = std::ranges::find_if(peers_, [&](const Peer& peer) {
     return network == nullptr || peer.network == *network;
   });
   if (oldest == peers_.end() ||
-      clock_.monotonic() - oldest->since < kGivesWay) {
+      clock_.monotonic() - oldest->since < kMinPatience) {
     return false;
   }
-  TurnAway(oldest);
+  Reject(oldest);
   return true;
 }
 
-bool PendingPeers::HasRoom() const {
+bool PendingConnections::HasRoom() const {
   const Duration now = clock_.monotonic();
-  return now >= paused_until_ &&
-         (peers_.size() < kMaxPeers || now - peers_.front().since >= kGivesWay);
+  return now >= paused_until_ && (peers_.size() < kMaxPeers ||
+                                  now - peers_.front().since >= kMinPatience);
 }
 
-void PendingPeers::Accept() {
+void PendingConnections::Accept() {
   while (HasRoom()) {
     UniqueFd socket = AcceptFrom(listener_.get());
     if (!socket) {
-      // Without descriptors, say, whoever waits would be asked for for ever.
-      const bool nobody = errno == EAGAIN || errno == EINTR ||
-                          errno == ECONNABORTED || errno == EPROTO;
-      if (!nobody) paused_until_ = clock_.monotonic() + kGivesWay;
+      // Pauses if it cannot accept, for lack of descriptors for example: the
+      // listener stays readable.
+      const bool nothing = errno == EAGAIN || errno == EINTR ||
+                           errno == ECONNABORTED || errno == EPROTO;
+      if (!nothing) paused_until_ = clock_.monotonic() + kMinPatience;
       return;
     }
     Address address = AddressOf(socket.get());
@@ -316,7 +332,7 @@ void PendingPeers::Accept() {
     epoll_event event{.events = EPOLLIN, .data = {}};
     if (!room ||
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
-      strangers_ = {strangers_.count + 1, address.text};
+      rejected_ = {rejected_.count + 1, address.text};
       continue;
     }
     peers_.push_back(
@@ -329,15 +345,16 @@ void PendingPeers::Accept() {
   }
 }
 
-PendingPeers::Peers::iterator PendingPeers::TurnAway(Peers::iterator peer) {
-  strangers_ = {strangers_.count + 1, peer->address};
+PendingConnections::Peers::iterator PendingConnections::Reject(
+    Peers::iterator peer) {
+  rejected_ = {rejected_.count + 1, peer->address};
   return peers_.erase(peer);
 }
 
-std::vector<ProvedPeer> PendingPeers::Serve() {
+std::vector<ProvedPeer> PendingConnections::Serve() {
   const Duration now = clock_.monotonic();
   while (!peers_.empty() && now - peers_.front().since >= kPatience) {
-    TurnAway(peers_.begin());
+    Reject(peers_.begin());
   }
   Accept();
   std::vector<ProvedPeer> proved;
@@ -352,7 +369,7 @@ std::vector<ProvedPeer> PendingPeers::Serve() {
         peer = peers_.erase(peer);
         continue;
       case PeerProof::State::kClosed:
-        // Who only looks whether somebody listens says nothing.
+        // A port scan or health check sends nothing.
         if (!peer->proof.heard()) {
           peer = peers_.erase(peer);
           continue;
@@ -361,29 +378,29 @@ std::vector<ProvedPeer> PendingPeers::Serve() {
       case PeerProof::State::kRefused:
         break;
     }
-    peer = TurnAway(peer);
+    peer = Reject(peer);
   }
   WatchListener();
   return proved;
 }
 
-void PendingPeers::WatchListener() {
+void PendingConnections::WatchListener() {
   if (std::exchange(listens_, HasRoom()) == HasRoom()) return;
   epoll_event event{.events = listens_ ? EPOLLIN : 0U, .data = {}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
 }
 
-std::optional<Duration> PendingPeers::Deadline() const {
+std::optional<Duration> PendingConnections::Deadline() const {
   std::optional<Duration> deadline;
   if (!peers_.empty()) deadline = peers_.front().since + kPatience;
   if (listens_) return deadline;
   return std::max(paused_until_, peers_.size() < kMaxPeers
                                      ? paused_until_
-                                     : peers_.front().since + kGivesWay);
+                                     : peers_.front().since + kMinPatience);
 }
 
-PendingPeers::Strangers PendingPeers::TakeStrangers() {
-  return std::exchange(strangers_, {});
+PendingConnections::Rejected PendingConnections::TakeRejected() {
+  return std::exchange(rejected_, {});
 }
 
 }  // namespace dtrain

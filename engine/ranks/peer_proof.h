@@ -15,26 +15,26 @@
 
 namespace dtrain {
 
-/// The secret of a narrower purpose, from which nobody learns `secret`: 64 hex
-/// digits.
+/// Derives a secret for a narrower purpose, 64 hex digits, which does not
+/// reveal `secret`.
 std::string DeriveSecret(std::string_view secret, std::string_view purpose);
 
-/// The messages of one proved connection, each of which carries a MAC of its
-/// own: one that another process sent, changed, repeated, left out or put in
-/// another place is found. Nothing is encrypted. One thread.
+/// Authenticates the messages of one proved connection with a MAC each, which
+/// detects a message that is forged, changed, repeated, dropped or reordered.
+/// Nothing is encrypted. One thread.
 class PeerSession {
  public:
   PeerSession(std::string sending_key, std::string receiving_key)
       : sending_key_(std::move(sending_key)),
         receiving_key_(std::move(receiving_key)) {}
 
-  /// What Seal adds to a line.
+  /// Bytes that Seal adds to a line.
   static constexpr std::size_t kSealBytes = 65;
 
-  /// The next line to send: `line` with its MAC before it.
+  /// Returns the next line to send: `line` after its MAC.
   std::string Seal(std::string_view line);
-  /// The next line that was received, without its MAC. Throws Error(kFailed)
-  /// if it is not what the peer sent next.
+  /// Returns the next received line without its MAC. Throws Error(kFailed) if
+  /// it is not the next line that the peer sealed.
   std::string Open(std::string_view sealed);
 
  private:
@@ -44,58 +44,57 @@ class PeerSession {
   std::uint64_t received_ = 0;
 };
 
-/// The proof of both ends of a connection to each other that they know a
-/// secret, which is not sent. Until the peer has proved it, nothing that it
-/// says is interpreted. With c and s of 32 random bytes, fresh for each
-/// connection, and T the purpose, c and s:
+/// Mutual authentication of the two ends of a connection: each proves that it
+/// knows a secret, which is not sent. Until then nothing that the peer sends is
+/// interpreted. With c and s of 32 random bytes, fresh for each connection, and
+/// T the purpose, c and s:
 ///
 ///     connects  "dtrain", 0, 1, c
 ///     listens   s, HMAC(secret, "listens" T)
 ///     connects  claim, HMAC(secret, "connects" T claim)
 ///     listens   HMAC(secret, "welcome" T claim)
 ///
-/// Each MAC has its role in it, so that none serves as another one, and both
-/// nonces, so that none serves again. A claim, which says who connects, is only
-/// sent to who has proved itself. One thread; never waits.
+/// Each MAC contains its role, so it cannot be reflected, and both nonces, so
+/// it cannot be replayed. The claim, which identifies the side that connects,
+/// is sent only after the listener's proof. One thread; never blocks.
 class PeerProof {
  public:
   enum class Side { kConnects, kListens };
   enum class State {
     kWaiting,  // for the peer
-    kProved,   // of the side that listens: until Welcome, by the peer alone
-    kRefused,  // the peer has another secret, or is none; or it refuses this
-               // one
-    kClosed    // it has closed the connection before it proved anything
+    kProved,   // for the side that listens: only the peer, until Welcome
+    kRefused,  // the peer has another secret or protocol, or refused this side
+    kClosed    // the peer closed the connection before it proved anything
   };
   struct Options {
     std::string secret;
-    // What the connection is for; a proof for another purpose is none for it.
+    // The purpose of the connection; a proof for another one is not valid.
     std::string purpose;
     std::string claim;  // of the side that connects
   };
 
-  /// What is read at most of a peer that has not proved itself.
+  /// Most bytes that are read from a peer before its proof.
   static constexpr std::size_t kMaxBytes = 4096;
 
   /// REQUIRES: the claim has at most 4000 bytes.
   PeerProof(Side side, Options options);
 
-  /// Reads and writes as far as that goes now. REQUIRES: `socket` is the same
-  /// each time, and does not block.
+  /// Reads and writes as much as possible without blocking. REQUIRES: `socket`
+  /// is the same each time and non-blocking.
   State Advance(int socket);
-  /// Whether the peer has said anything.
+  /// True if the peer has sent anything.
   bool heard() const { return heard_; }
 
-  /// What the peer that has connected says of itself. REQUIRES: kProved.
+  /// The claim of the peer that connected. REQUIRES: kProved.
   const std::string& claim() const { return options_.claim; }
-  /// Lets the peer know that it is taken; false if it is gone. REQUIRES:
-  /// kProved, of the side that listens.
+  /// Tells the peer that it is accepted; false if it is gone. REQUIRES:
+  /// kProved, on the side that listens.
   [[nodiscard]] bool Welcome(int socket) const;
-  /// For what is said from here on. REQUIRES: kProved.
+  /// Returns the session for all later messages. REQUIRES: kProved.
   PeerSession Session() const;
 
  private:
-  // What is awaited.
+  // The awaited part of the handshake.
   enum class Step { kBegin, kGreeting, kAnswer, kClaim, kWelcome, kDone };
 
   State Continue(int socket);
@@ -116,63 +115,63 @@ class PeerProof {
   bool heard_ = false;
 };
 
-/// Advances the proof of the side that connects until it is done. kWaiting if
-/// `give_up`, asked every 100 ms and perhaps empty, says so.
+/// Advances the proof of the side that connects until it is done. Returns
+/// kWaiting if `give_up`, called every 100 ms, returns true; it may be empty.
 PeerProof::State AwaitProof(PeerProof& proof, int socket,
                             const std::function<bool()>& give_up);
 
-/// A peer that has proved itself and is yet to be welcomed.
+/// A peer that has proved itself and waits for Welcome.
 struct ProvedPeer {
   UniqueFd socket;
   PeerProof proof;
 };
 
-/// The peers that have connected to a listener and not yet proved themselves:
-/// 16 at one time and 4 of one address, each for 10 s. Where there is no room,
-/// who has had a second of it gives way to who comes; others wait in the
-/// socket's queue or, of an address that has its 4, are turned away. One
-/// thread.
-class PendingPeers {
+/// Peers that have connected to a listener and have not proved themselves: at
+/// most 16 at a time and 4 of one address, each for 10 s. If there is no room,
+/// a peer that has had a second is closed to make room for a new one; otherwise
+/// new ones wait in the socket's queue or, from an address with 4 peers, are
+/// closed. One thread.
+class PendingConnections {
  public:
-  /// Those that were turned away.
-  struct Strangers {
+  /// Peers that were rejected.
+  struct Rejected {
     std::int64_t count = 0;
-    std::string address;  // of the last
+    std::string address;  // of the last one
   };
 
   static constexpr std::size_t kMaxPeers = 16;
   static constexpr std::size_t kMaxPerAddress = 4;
   static constexpr Duration kPatience = std::chrono::seconds(10);
-  static constexpr Duration kGivesWay = std::chrono::seconds(1);
+  static constexpr Duration kMinPatience = std::chrono::seconds(1);
 
-  /// Throws Error(kFailed). REQUIRES: `listener` does not block.
-  PendingPeers(UniqueFd listener, std::string secret, std::string purpose,
-               Clock clock);
+  /// Throws Error(kFailed). REQUIRES: `listener` is non-blocking.
+  PendingConnections(UniqueFd listener, std::string secret, std::string purpose,
+                     Clock clock);
 
   /// Readable when `Serve` has something to do.
   int fd() const { return epoll_.get(); }
-  /// Takes in who comes and what they say; gives those that are proved.
+  /// Accepts peers and advances their proofs; returns the proved ones.
   std::vector<ProvedPeer> Serve();
-  /// When `Serve` is to be called next at the latest.
+  /// Latest time of the next call of `Serve`.
   std::optional<Duration> Deadline() const;
-  /// Those that were turned away since the last call.
-  Strangers TakeStrangers();
+  /// Returns the peers that were rejected since the last call.
+  Rejected TakeRejected();
 
  private:
   struct Peer {
     UniqueFd socket;
     std::string address;
-    std::string network;  // what counts as one address
+    std::string network;  // counts as one address
     Duration since{0};
     PeerProof proof;
   };
-  using Peers = std::list<Peer>;  // in the order in which they came
+  using Peers = std::list<Peer>;  // in order of arrival
 
   void Accept();
   bool MakeRoom(const std::string* network);
   bool HasRoom() const;
   void WatchListener();
-  Peers::iterator TurnAway(Peers::iterator peer);
+  Peers::iterator Reject(Peers::iterator peer);
 
   UniqueFd listener_;
   UniqueFd epoll_;
@@ -180,7 +179,7 @@ class PendingPeers {
   const std::string purpose_;
   Clock clock_;
   Peers peers_;
-  Strangers strangers_;
+  Rejected rejected_;
   bool listens_ = true;
   Duration paused_until_{0};
 };

@@ -1,3 +1,12 @@
+// Rendezvous of the ranks of a trial on several machines.
+//
+// Rank 0 listens. Every other rank connects to it once for each purpose: a
+// connection per channel of collectives and one for failures. On each one both
+// ends prove that they know the trial's token (peer_proof.h), and the
+// connecting rank claims a rank and a purpose. Rank 0 welcomes a claim that it
+// still waits for and closes any other connection. Ranks start in any order and
+// retry: machines that have just started resolve names late, and rank 0 serves
+// only a few unproved connections of one address at a time.
 #include "engine/ranks/rank_connections.h"
 
 #include <algorithm>
@@ -21,17 +30,16 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds kConnect{30};
-// A name or a route may be slow to come up on a machine that has just started.
+// Names and routes may come up late on a machine that has just started.
 constexpr seconds kKeepTrying{30};
 constexpr milliseconds kRetry{500};
-// Rank 0 takes few connections of one machine at one time, and turns others
-// away.
+// Rank 0 closes connections of a machine that has too many unproved ones.
 constexpr int kBusyMilliseconds = 20;
 constexpr int kPollMilliseconds = 100;
 constexpr char kPurpose[] = "ranks of a trial";
 
-/// What a rank claims on each of its connections. Of another byte order, the
-/// magic number is another one, too.
+// A rank's claim on each of its connections. The magic number also reveals
+// another byte order.
 struct Hello {
   static constexpr std::uint64_t kMagic = 0x326e6f697472646bULL;
 
@@ -54,24 +62,25 @@ RankConnections::Sockets NoSockets(int ranks) {
   return sockets;
 }
 
-// Takes in the others until all of them have come.
+// Accepts the other ranks' connections.
 class Reception {
  public:
-  Reception(UniqueFd listener, const NetworkMeeting& meeting)
-      : pending_(std::move(listener), meeting.token, kPurpose, Clock::System()),
-        meeting_(meeting),
-        sockets_(NoSockets(meeting.ranks)) {}
+  Reception(UniqueFd listener, const Rendezvous& rendezvous)
+      : pending_(std::move(listener), rendezvous.token, kPurpose,
+                 Clock::System()),
+        rendezvous_(rendezvous),
+        sockets_(NoSockets(rendezvous.ranks)) {}
 
   RankConnections::Sockets AwaitAll() {
     while (!Missing().empty()) {
-      if (meeting_.give_up && meeting_.give_up()) {
+      if (rendezvous_.give_up && rendezvous_.give_up()) {
         throw Error(ErrorKind::kFailed,
-                    "gave up waiting for the ranks of the trial: there is no " +
-                        Join(Missing(), ", ") + " yet");
+                    "gave up waiting for the ranks of the trial: missing " +
+                        Join(Missing(), ", "));
       }
       pollfd entry{.fd = pending_.fd(), .events = POLLIN, .revents = 0};
       ::poll(&entry, 1, kPollMilliseconds);
-      for (ProvedPeer& peer : pending_.Serve()) Take(peer);
+      for (ProvedPeer& peer : pending_.Serve()) Admit(peer);
     }
     return std::move(sockets_);
   }
@@ -79,7 +88,7 @@ class Reception {
  private:
   std::vector<std::string> Missing() const {
     std::vector<std::string> missing;
-    for (int rank = 1; rank < meeting_.ranks; ++rank) {
+    for (int rank = 1; rank < rendezvous_.ranks; ++rank) {
       const auto number = static_cast<std::size_t>(rank);
       const bool here = std::ranges::all_of(
           sockets_, [&](const auto& all) { return bool(all[number]); });
@@ -88,14 +97,14 @@ class Reception {
     return missing;
   }
 
-  void Take(ProvedPeer& peer) {
+  void Admit(ProvedPeer& peer) {
     const std::string& claim = peer.proof.claim();
     Hello hello;
     if (claim.size() != sizeof hello) return;
     std::memcpy(&hello, claim.data(), sizeof hello);
     const bool expected =
         hello.magic == Hello::kMagic &&
-        hello.ranks == static_cast<std::uint32_t>(meeting_.ranks) &&
+        hello.ranks == static_cast<std::uint32_t>(rendezvous_.ranks) &&
         hello.rank > 0 && hello.rank < hello.ranks &&
         hello.purpose < sockets_.size() && !sockets_[hello.purpose][hello.rank];
     if (expected && peer.proof.Welcome(peer.socket.get())) {
@@ -103,18 +112,18 @@ class Reception {
     }
   }
 
-  PendingPeers pending_;
-  const NetworkMeeting& meeting_;
+  PendingConnections pending_;
+  const Rendezvous& rendezvous_;
   RankConnections::Sockets sockets_;
 };
 
-UniqueFd ConnectPatiently(const NetworkMeeting& meeting) {
+UniqueFd ConnectPatiently(const Rendezvous& rendezvous) {
   const auto end = steady_clock::now() + kKeepTrying;
   while (true) {
     try {
-      return ConnectTo(meeting.first, kConnect);
+      return ConnectTo(rendezvous.first, kConnect);
     } catch (const Error& error) {
-      const bool gives_up = meeting.give_up && meeting.give_up();
+      const bool gives_up = rendezvous.give_up && rendezvous.give_up();
       if (steady_clock::now() < end && !gives_up) {
         std::this_thread::sleep_for(kRetry);
         continue;
@@ -122,25 +131,25 @@ UniqueFd ConnectPatiently(const NetworkMeeting& meeting) {
       throw Error(ErrorKind::kFailed,
                   "rank 0 of the trial cannot be reached: " +
                       std::string(error.what()) +
-                      "; let the machines of the trial connect to each other "
-                      "on any port");
+                      "; allow connections on any port between the machines of "
+                      "the trial");
     }
   }
 }
 
-// Rank 0 answers once it lives, which may have to wait for its slots.
-UniqueFd JoinRank0(const NetworkMeeting& meeting, std::size_t purpose) {
+// Rank 0 answers once its process runs, which may have to wait for slots.
+UniqueFd JoinRank0(const Rendezvous& rendezvous, std::size_t purpose) {
   const std::string claim =
-      ClaimOf({.rank = static_cast<std::uint32_t>(meeting.rank),
-               .ranks = static_cast<std::uint32_t>(meeting.ranks),
+      ClaimOf({.rank = static_cast<std::uint32_t>(rendezvous.rank),
+               .ranks = static_cast<std::uint32_t>(rendezvous.ranks),
                .purpose = static_cast<std::uint32_t>(purpose)});
   std::optional<steady_clock::time_point> end;
   while (true) {
-    UniqueFd socket = ConnectPatiently(meeting);
+    UniqueFd socket = ConnectPatiently(rendezvous);
     PeerProof proof(
         PeerProof::Side::kConnects,
-        {.secret = meeting.token, .purpose = kPurpose, .claim = claim});
-    switch (AwaitProof(proof, socket.get(), meeting.give_up)) {
+        {.secret = rendezvous.token, .purpose = kPurpose, .claim = claim});
+    switch (AwaitProof(proof, socket.get(), rendezvous.give_up)) {
       case PeerProof::State::kProved:
         return socket;
       case PeerProof::State::kWaiting:
@@ -152,30 +161,30 @@ UniqueFd JoinRank0(const NetworkMeeting& meeting, std::size_t purpose) {
         [[fallthrough]];
       case PeerProof::State::kRefused:
         throw Error(ErrorKind::kFailed,
-                    "rank 0 of the trial at " + ToString(meeting.first) +
-                        " is gone, or does not know this rank");
+                    "rank 0 of the trial at " + ToString(rendezvous.first) +
+                        " is gone, or did not accept this rank");
     }
-    // Not all at the same time.
+    // Ranks retry at different times.
     std::this_thread::sleep_for(
-        milliseconds(kBusyMilliseconds + meeting.rank % 64));
+        milliseconds(kBusyMilliseconds + rendezvous.rank % 64));
   }
 }
 
 }  // namespace
 
 std::unique_ptr<RankConnections> AwaitRanks(UniqueFd listener,
-                                            const NetworkMeeting& meeting) {
-  Reception reception(std::move(listener), meeting);
-  return std::make_unique<RankConnections>(0, meeting.ranks,
+                                            const Rendezvous& rendezvous) {
+  Reception reception(std::move(listener), rendezvous);
+  return std::make_unique<RankConnections>(0, rendezvous.ranks,
                                            reception.AwaitAll());
 }
 
-std::unique_ptr<RankConnections> JoinRanks(const NetworkMeeting& meeting) {
+std::unique_ptr<RankConnections> JoinRanks(const Rendezvous& rendezvous) {
   RankConnections::Sockets sockets = NoSockets(1);
   for (std::size_t purpose = 0; purpose < sockets.size(); ++purpose) {
-    sockets[purpose][0] = JoinRank0(meeting, purpose);
+    sockets[purpose][0] = JoinRank0(rendezvous, purpose);
   }
-  return std::make_unique<RankConnections>(meeting.rank, meeting.ranks,
+  return std::make_unique<RankConnections>(rendezvous.rank, rendezvous.ranks,
                                            std::move(sockets));
 }
 

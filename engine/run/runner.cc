@@ -8,7 +8,7 @@
 #include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/process/mps.h"
-#include "engine/ranks/rank_memory.h"
+#include "engine/ranks/shared_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/slots/cpu_precision.h"
 #include "engine/slots/slot_directory.h"

@@ -25,7 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
 #include "engine/data/cuda_half.h"
-#include "engine/ranks/meeting_place.h"
+#include "engine/ranks/process_group.h"
 #include "engine/train/cuda_factories.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/trained_objects.h"
@@ -45,8 +45,8 @@ namespace {
 // of the interface throw c10::Error. Used from one thread.
 class CpuBackend final : public c10d::Backend {
  public:
-  // On one lane of `place`, which outlives it. Throws Error(kFailed).
-  CpuBackend(const MeetingPlace& place, int lane);
+  // On one channel of `group`, which outlives it. Throws Error(kFailed).
+  CpuBackend(const ProcessGroup& group, int channel);
   // Gives up what is not done, as where another rank is gone.
   ~CpuBackend() override;
 
@@ -123,10 +123,10 @@ void AllReduceTensor(Collectives& group, const at::Tensor& tensor,
 
 }  // namespace
 
-CpuBackend::CpuBackend(const MeetingPlace& place, int lane)
-    : Backend(place.rank(), place.ranks()),
-      group_(place.Group(
-          {.lane = lane, .give_up = [this] { return quit_.load(); }})),
+CpuBackend::CpuBackend(const ProcessGroup& group, int channel)
+    : Backend(group.rank(), group.ranks()),
+      group_(group.OpenChannel(
+          {.channel = channel, .give_up = [this] { return quit_.load(); }})),
       thread_([this] { Run(); }) {}
 
 CpuBackend::~CpuBackend() {
@@ -194,10 +194,10 @@ c10::intrusive_ptr<c10d::Work> CpuBackend::barrier(
 
 namespace {
 
-// Control and tensors have a lane each: tensors are exchanged by a thread of
+// Control and tensors have a channel each: tensors are exchanged by a thread of
 // their own.
-constexpr int kControlLane = 0;
-constexpr int kTensorLane = 1;
+constexpr int kControlChannel = 0;
+constexpr int kTensorChannel = 1;
 
 // Names, types and shapes, to be compared.
 std::string Describe(const NamedTensors& tensors) {
@@ -210,12 +210,12 @@ std::string Describe(const NamedTensors& tensors) {
 
 }  // namespace
 
-RankGroup::RankGroup(MeetingPlace place) : place_(std::move(place)) {
-  control_ = place_->Group({.lane = kControlLane});
+RankGroup::RankGroup(ProcessGroup group) : process_group_(std::move(group)) {
+  control_ = process_group_->OpenChannel({.channel = kControlChannel});
 }
 
 RankGroup::RankGroup(const UniqueFd& memory, int rank, int ranks)
-    : RankGroup(MeetingPlace(memory, rank, ranks)) {}
+    : RankGroup(ProcessGroup(memory, rank, ranks)) {}
 
 RankGroup::RankGroup() = default;
 
@@ -285,7 +285,7 @@ c10d::Backend& RankGroup::Tensors(torch::Device device) {
     tensors_ = NcclBackend();
     return *tensors_;
   }
-  tensors_ = c10::make_intrusive<CpuBackend>(*place_, kTensorLane);
+  tensors_ = c10::make_intrusive<CpuBackend>(*process_group_, kTensorChannel);
   return *tensors_;
 }
 
@@ -304,7 +304,7 @@ c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
 // What NCCL's ranks find each other by: a file on one machine, else a server of
 // rank 0's at a port that the system chooses.
 c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
-  if (place_->on_one_machine()) {
+  if (process_group_->on_one_machine()) {
     const auto temporary = std::filesystem::temp_directory_path();
     const std::string file =
         FromFirst((temporary / ("dtrain-nccl-" + RandomUuid())).string());
@@ -316,13 +316,14 @@ c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
   options.waitWorkers = false;
   c10::intrusive_ptr<c10d::TCPStore> store;
   if (is_first()) {
-    store = c10::make_intrusive<c10d::TCPStore>(place_->host(), options);
+    store =
+        c10::make_intrusive<c10d::TCPStore>(process_group_->host(), options);
   }
   const std::string port =
       FromFirst(store ? std::to_string(store->getPort()) : "");
   if (store) return store;
   options.port = static_cast<std::uint16_t>(std::stoi(port));
-  return c10::make_intrusive<c10d::TCPStore>(place_->host(), options);
+  return c10::make_intrusive<c10d::TCPStore>(process_group_->host(), options);
 }
 
 TrialLink RankedLink(TrialLink link, RankGroup& ranks) {

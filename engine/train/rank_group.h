@@ -10,7 +10,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/types.h>
 
-#include "engine/ranks/meeting_place.h"
+#include "engine/ranks/process_group.h"
 #include "engine/train/trial_channel.h"
 
 namespace c10d {
@@ -33,8 +33,8 @@ class RankGroup {
  public:
   /// A trial of one rank.
   RankGroup();
-  explicit RankGroup(MeetingPlace place);
-  /// On the memory that MakeRankMemory made. Throws Error(kFailed).
+  explicit RankGroup(ProcessGroup group);
+  /// On the memory that MakeSharedMemory made. Throws Error(kFailed).
   RankGroup(const UniqueFd& memory, int rank, int ranks);
   ~RankGroup();
 
@@ -74,7 +74,7 @@ class RankGroup {
   c10::intrusive_ptr<c10d::Store> NcclStore();
   void Share(const std::vector<torch::Tensor>& tensors);
 
-  std::optional<MeetingPlace> place_;
+  std::optional<ProcessGroup> process_group_;
   std::unique_ptr<Collectives> control_;
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };

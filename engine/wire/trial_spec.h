@@ -31,10 +31,10 @@ struct TrialId {
 std::string ToString(TrialId id);
 
 /// Environment variable of a rank of several: the number of the descriptor that
-/// it opens its process group with, see engine/ranks/meeting_place.h: the
+/// it opens its process group with, see engine/ranks/process_group.h: the
 /// memory that it shares with the others or, in rank 0 of a trial on several
 /// machines, the socket that the others connect to.
-inline constexpr const char* kRankMeetingVariable = "DTRAIN_RANK_MEETING";
+inline constexpr const char* kRankFdVariable = "DTRAIN_RANK_FD";
 
 /// How the ranks of a trial on several machines find each other.
 struct RankAddress {

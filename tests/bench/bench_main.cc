@@ -12,7 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/process/local_launcher.h"
-#include "engine/ranks/rank_memory.h"
+#include "engine/ranks/shared_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner.h"
 #include "tests/bench/compute_bench.h"

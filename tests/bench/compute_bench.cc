@@ -26,8 +26,8 @@
 #include "engine/kernels/conv_call.h"
 #include "engine/os/files.h"
 #include "engine/os/system_error.h"
-#include "engine/ranks/rank_memory.h"
-#include "engine/ranks/shared_group.h"
+#include "engine/ranks/shared_collectives.h"
+#include "engine/ranks/shared_memory.h"
 #include "tests/support/patience.h"
 
 namespace dtrain {
@@ -47,7 +47,7 @@ constexpr int kSums = 31;
 
 // Sums with all other ranks; returns the times of this one.
 json TimeRank(int memory_fd, int rank, int ranks, std::int64_t bytes) {
-  SharedGroup group(memory_fd, rank, ranks);
+  SharedCollectives group(memory_fd, rank, ranks);
   std::vector<float> gradients(static_cast<std::size_t>(bytes) / sizeof(float));
   std::vector<double> wall;
   std::vector<double> cpu;
@@ -94,7 +94,7 @@ double Median(std::vector<double> values) {
 }
 
 json AllReduceTime(int ranks, std::int64_t bytes) {
-  const UniqueFd memory = MakeRankMemory(ranks);
+  const UniqueFd memory = MakeSharedMemory(ranks);
   std::vector<pid_t> others;
   for (int rank = 1; rank < ranks; ++rank) {
     others.push_back(StartRank(memory.get(), rank, ranks, bytes));

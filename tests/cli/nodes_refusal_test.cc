@@ -103,7 +103,7 @@ TEST_F(NodesRefusalTest, ASecretThatCannotBe) {
   ExpectRefused(create("none"), 2, "DTRAIN_SECRET_FILE=none: ");
   const std::string file = dtrain_.Write("secret", std::string(31, 'x'));
   std::filesystem::permissions(file, std::filesystem::perms(0600));
-  ExpectRefused(create(file), 2, "31 bytes, and needs at least 32");
+  ExpectRefused(create(file), 2, "31 bytes, but at least 32 are needed");
   dtrain_.Write("secret", std::string(32, 'x'));
   std::filesystem::permissions(file, std::filesystem::perms(0644));
   ExpectRefused(create(file), 2, "others may read the secret");
@@ -131,10 +131,10 @@ TEST_F(NodesRefusalTest, StrangersHearNothingAndAreWorthOneLine) {
   // 32 random bytes, and 32 that look like it.
   EXPECT_EQ(heard[proof].size(), 64);
   const CliResult result = runner.get();
-  EXPECT_THAT(result.err, HasSubstr("turned away 1 connection without the "
+  EXPECT_THAT(result.err, HasSubstr("rejected 1 connection without the "
                                     "secret of " +
                                     (dtrain_.store() / "secret").string()));
-  EXPECT_EQ(result.err.find("turned away"), result.err.rfind("turned away"))
+  EXPECT_EQ(result.err.find("rejected"), result.err.rfind("rejected"))
       << result.err;
 }
 

@@ -120,12 +120,12 @@ TEST_F(NodesCliTest, AFollowerWithAnotherFileIsRefused) {
 
   const CliResult other = Start(1, "other.yaml").get();
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("configuration is another one"));
+  EXPECT_THAT(other.err, HasSubstr("its configuration differs"));
 
   EXPECT_EQ(Start(1, "two.yaml").get().code, 0);
   const CliResult run = runner.get();
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("RANK=1 was refused"));
+  EXPECT_THAT(run.err, HasSubstr("RANK=1 was rejected"));
 }
 
 TEST_F(NodesCliTest, AFollowerWithAnotherSecretIsRefused) {
@@ -137,7 +137,8 @@ TEST_F(NodesCliTest, AFollowerWithAnotherSecretIsRefused) {
   const CliResult other =
       Start(1, "two.yaml", {{"DTRAIN_SECRET_FILE", secret}}).get();
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("another secret than DTRAIN_SECRET_FILE="));
+  EXPECT_THAT(other.err,
+              HasSubstr("a different secret from DTRAIN_SECRET_FILE="));
 
   EXPECT_EQ(Start(1, "two.yaml").get().code, 0);
   const CliResult run = runner.get();

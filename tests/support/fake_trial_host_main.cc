@@ -17,7 +17,7 @@
 
 #include "engine/os/line_reader.h"
 #include "engine/process/trial_host.h"
-#include "engine/ranks/meeting_place.h"
+#include "engine/ranks/process_group.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 
@@ -186,7 +186,7 @@ int Finish(const Trial& trial) {
 // Rank 0 writes to the end of the memory, rank 1 reads it. Exits with 6 if it
 // has none, with 7 if nothing comes, with 8 if programs would inherit it.
 int ShareMemory(const Trial& trial) {
-  const char* number = std::getenv(kRankMeetingVariable);
+  const char* number = std::getenv(kRankFdVariable);
   if (number == nullptr) return 6;
   const int memory = std::atoi(number);
   const off_t at = ::lseek(memory, -1, SEEK_END);
@@ -205,14 +205,14 @@ int ShareMemory(const Trial& trial) {
 // for that, with 7 if not all are there.
 int Meet(const Trial& trial) {
   const TrialSpec& spec = trial.spec;
-  const char* number = std::getenv(kRankMeetingVariable);
+  const char* number = std::getenv(kRankFdVariable);
   if (!spec.address || (number != nullptr) != (spec.rank == 0)) return 6;
-  const MeetingPlace place(UniqueFd(number == nullptr ? -1 : std::atoi(number)),
+  const ProcessGroup place(UniqueFd(number == nullptr ? -1 : std::atoi(number)),
                            {.first = {spec.address->host, spec.address->port},
                             .token = spec.address->token,
                             .rank = spec.rank,
                             .ranks = spec.world_size});
-  const auto ranks = place.Group({}).get()->AllGatherText(
+  const auto ranks = place.OpenChannel({}).get()->AllGatherText(
       std::to_string(spec.rank) + " of " + std::to_string(spec.world_size));
   for (const std::string& rank : ranks) std::printf("met %s\n", rank.c_str());
   return ranks.size() == static_cast<std::size_t>(spec.world_size) ? 0 : 7;

@@ -29,13 +29,12 @@ const NodeIdentity kMine{.version = "1", .configuration = "mine"};
 class FollowerTest : public testing::Test {
  protected:
   FollowerOptions OptionsAt(int port, Duration patience) const {
-    return {
-        .place = {.rank = 1, .world_size = 2, .runner = {"127.0.0.1", port}},
-        .identity = kMine,
-        .secret = secret_,
-        .roots = {layout_.root()},
-        .launcher = {.layout = layout_},
-        .patience = patience};
+    return {.env = {.rank = 1, .world_size = 2, .runner = {"127.0.0.1", port}},
+            .identity = kMine,
+            .secret = secret_,
+            .roots = {layout_.root()},
+            .launcher = {.layout = layout_},
+            .patience = patience};
   }
   std::string Output() const { return directory_.path() / "said"; }
   fs::path MakeDirectory(const fs::path& path) const {
@@ -70,7 +69,7 @@ TEST_F(FollowerTest, IsNotDeceivedByWhatIsNoRunner) {
   });
 
   EXPECT_THAT([&] { Follow(OptionsAt(PortOf(listener.get()), Duration(0))); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("no runner was there"),
+              ThrowsMessage<Error>(AllOf(HasSubstr("no runner answered"),
                                          HasSubstr("lost the runner"))));
   quit = true;
 }
@@ -78,7 +77,7 @@ TEST_F(FollowerTest, IsNotDeceivedByWhatIsNoRunner) {
 TEST_F(FollowerTest, WaitsForTheRunnerAndSaysWhyItIsRefused) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   StartedFollower follower(OptionsAt(port, seconds(60)), Output());
-  Nodes runner({.place = {.world_size = 2, .runner = {"127.0.0.1", port}},
+  Nodes runner({.env = {.world_size = 2, .runner = {"127.0.0.1", port}},
                 .identity = {.version = "1", .configuration = "other"},
                 .secret = secret_});
 
@@ -88,7 +87,7 @@ TEST_F(FollowerTest, WaitsForTheRunnerAndSaysWhyItIsRefused) {
   EXPECT_THAT(follower.Said(),
               AllOf(HasSubstr("waiting for the runner"),
                     HasSubstr("RANK=1: the runner at 127.0.0.1"),
-                    HasSubstr("configuration is another one")));
+                    HasSubstr("configuration differs")));
 }
 
 TEST_F(FollowerTest, NamesASecretThatIsMissing) {
@@ -106,14 +105,14 @@ TEST_F(FollowerTest, NamesASecretThatIsAnother) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   secret_.ReadOrMake();
   StartedFollower follower(OptionsAt(port, seconds(60)), Output());
-  Nodes runner({.place = {.world_size = 2, .runner = {"127.0.0.1", port}},
+  Nodes runner({.env = {.world_size = 2, .runner = {"127.0.0.1", port}},
                 .identity = kMine,
                 .secret = SecretFile(StoreLayout(directory_.path() / "b"))});
 
   EXPECT_THROW(runner.Gather(seconds(6)), Error);
 
   EXPECT_EQ(follower.Wait(), 2);
-  EXPECT_THAT(follower.Said(), AllOf(HasSubstr("another secret than"),
+  EXPECT_THAT(follower.Said(), AllOf(HasSubstr("a different secret from"),
                                      HasSubstr(secret_.Name())));
 }
 
@@ -130,7 +129,7 @@ TEST_F(FollowerTest, ObeysNobodyWhoDoesNotProveThatHeIsTheRunner) {
         pollfd entry{.fd = guest.get(), .events = POLLIN, .revents = 0};
         ::poll(&entry, 1, 1000);
         ::send(guest.get(), said.data(), said.size(), MSG_NOSIGNAL);
-        const std::string order = EncodeOrder(StartPart{});
+        const std::string order = EncodeOrder(StartShard{});
         ::send(guest.get(), order.data(), order.size(), MSG_NOSIGNAL);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -138,7 +137,7 @@ TEST_F(FollowerTest, ObeysNobodyWhoDoesNotProveThatHeIsTheRunner) {
   });
 
   EXPECT_THAT([&] { Follow(OptionsAt(PortOf(listener.get()), Duration(0))); },
-              ThrowsMessage<Error>(HasSubstr("is no runner of dtrain")));
+              ThrowsMessage<Error>(HasSubstr("is not a dtrain runner")));
   quit = true;
 }
 
@@ -174,9 +173,8 @@ TEST_F(ObjectionTest, WhatLiesElsewhereIsNot) {
                                   const std::string& what) {
     TrialSpec spec = Spec();
     change(spec);
-    EXPECT_THAT(Objection(spec),
-                AllOf(HasSubstr(what), HasSubstr("lies outside"),
-                      HasSubstr(layout_.root().string())));
+    EXPECT_THAT(Objection(spec), AllOf(HasSubstr(what), HasSubstr("is outside"),
+                                       HasSubstr(layout_.root().string())));
   };
   expect_refused([](TrialSpec& spec) { spec.library = "/tmp/evil.so"; },
                  "the model, /tmp/evil.so");
@@ -199,7 +197,7 @@ TEST_F(ObjectionTest, WhatLiesElsewhereIsNot) {
   expect_refused([](TrialSpec& spec) { spec.checkpoints = "/etc"; },
                  "the directory of checkpoints");
   expect_refused([](TrialSpec& spec) { spec.warm_start = "/etc"; },
-                 "the checkpoint to begin from");
+                 "the checkpoint to start from");
 }
 
 TEST_F(ObjectionTest, ALinkLeadsWhereItLeads) {
@@ -208,7 +206,7 @@ TEST_F(ObjectionTest, ALinkLeadsWhereItLeads) {
   fs::create_symlink(evil, layout_.root() / "link");
   TrialSpec spec = Spec();
   spec.library = layout_.root() / "link/evil.so";
-  EXPECT_THAT(Objection(spec), HasSubstr("lies outside"));
+  EXPECT_THAT(Objection(spec), HasSubstr("is outside"));
 
   // A store that is known by a link is the same store.
   fs::create_symlink(layout_.root(), directory_.path() / "linked");
@@ -220,13 +218,13 @@ TEST_F(ObjectionTest, ALinkLeadsWhereItLeads) {
 TEST_F(ObjectionTest, OnlyTrainingTogetherIsTaken) {
   TrialSpec spec = Spec();
   spec.command = {"sh", "-c", "evil"};
-  EXPECT_THAT(Objection(spec), HasSubstr("something else than the training"));
+  EXPECT_THAT(Objection(spec), HasSubstr("something other than training"));
   spec = Spec();
   spec.task = Task::kPredict;
-  EXPECT_THAT(Objection(spec), HasSubstr("something else than the training"));
+  EXPECT_THAT(Objection(spec), HasSubstr("something other than training"));
   spec = Spec();
   spec.address.reset();
-  EXPECT_THAT(Objection(spec), HasSubstr("something else than the training"));
+  EXPECT_THAT(Objection(spec), HasSubstr("something other than training"));
 }
 
 }  // namespace

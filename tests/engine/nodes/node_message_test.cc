@@ -43,18 +43,18 @@ TEST(NodeMessageTest, HelloComesBackAsItWas) {
 }
 
 TEST(NodeMessageTest, AnEndComesBackAsItWas) {
-  const PartEnded ended =
-      Again(PartEnded{.exited = {.trial = kTrial,
-                                 .exit_code = -1,
-                                 .signal = 9,
-                                 .rank = 2,
-                                 .killed_by_us = true,
-                                 .out_of_memory = true,
-                                 .not_started = "no such program",
-                                 .last_lines = {"a", "b"}},
-                      .word = Finished{.reason = EndReason::kError,
-                                       .message = "no luck",
-                                       .unread = {"lr"}}});
+  const ShardEnded ended =
+      Again(ShardEnded{.exited = {.trial = kTrial,
+                                  .exit_code = -1,
+                                  .signal = 9,
+                                  .rank = 2,
+                                  .killed_by_us = true,
+                                  .out_of_memory = true,
+                                  .not_started = "no such program",
+                                  .last_lines = {"a", "b"}},
+                       .word = Finished{.reason = EndReason::kError,
+                                        .message = "no luck",
+                                        .unread = {"lr"}}});
 
   EXPECT_EQ(ended.exited.trial, kTrial);
   EXPECT_EQ(ended.exited.exit_code, -1);
@@ -71,7 +71,7 @@ TEST(NodeMessageTest, AnEndComesBackAsItWas) {
 }
 
 TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
-  std::string line = EncodeReport(PartEnded{.exited = {.trial = kTrial}});
+  std::string line = EncodeReport(ShardEnded{.exited = {.trial = kTrial}});
   const auto lines = line.find("\"last_lines\":[]");
   ASSERT_NE(lines, std::string::npos);
   line.replace(lines, 15,
@@ -81,18 +81,18 @@ TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
 }
 
 TEST(NodeMessageTest, AnEndWithoutAWordHasNone) {
-  EXPECT_FALSE(Again(PartEnded{.exited = {.trial = kTrial}}).word);
+  EXPECT_FALSE(Again(ShardEnded{.exited = {.trial = kTrial}}).word);
 }
 
 TEST(NodeMessageTest, AnyBytesMayBePrinted) {
-  const PartPrinted printed =
-      Again(PartPrinted{.trial = kTrial,
-                        .record = {.time = Timestamp(5),
-                                   .rank = 1,
-                                   .from_stderr = true,
-                                   .level = LogLevel::kWarning,
-                                   .partial = true,
-                                   .text = "\xff \n \x01"}});
+  const ShardPrinted printed =
+      Again(ShardPrinted{.trial = kTrial,
+                         .record = {.time = Timestamp(5),
+                                    .rank = 1,
+                                    .from_stderr = true,
+                                    .level = LogLevel::kWarning,
+                                    .partial = true,
+                                    .text = "\xff \n \x01"}});
 
   EXPECT_EQ(printed.trial, kTrial);
   EXPECT_EQ(printed.record.time, Timestamp(5));
@@ -111,7 +111,7 @@ TEST(NodeMessageTest, ASpecificationComesBackWithItsAddress) {
       .address = RankAddress{
           .host = "node1", .port = 4000, .token = "t", .ranks_here = 2}};
 
-  const StartPart start = AgainAsOrder(StartPart{spec});
+  const StartShard start = AgainAsOrder(StartShard{spec});
 
   EXPECT_EQ(Encode(start.spec), Encode(spec));
 
@@ -124,14 +124,14 @@ TEST(NodeMessageTest, ASpecificationComesBackWithItsAddress) {
 
 TEST(NodeMessageTest, SmallMessagesComeBackAsTheyWere) {
   EXPECT_NO_THROW(Again(Alive{}));
-  EXPECT_EQ(Again(PartStarted{kTrial}).trial, kTrial);
+  EXPECT_EQ(Again(ShardStarted{kTrial}).trial, kTrial);
   EXPECT_NO_THROW(AgainAsOrder(Alive{}));
   EXPECT_EQ(AgainAsOrder(NodeRefused{"too late"}).reason, "too late");
-  EXPECT_NO_THROW(AgainAsOrder(NodeWelcomed{}));
-  EXPECT_EQ(AgainAsOrder(ExperimentBegun{5}).experiment, 5);
-  EXPECT_EQ(AgainAsOrder(StopPart{kTrial}).trial, kTrial);
-  EXPECT_EQ(AgainAsOrder(KillPart{kTrial}).trial, kTrial);
-  EXPECT_NO_THROW(AgainAsOrder(Goodbye{}));
+  EXPECT_NO_THROW(AgainAsOrder(NodeAccepted{}));
+  EXPECT_EQ(AgainAsOrder(ExperimentStarted{5}).experiment, 5);
+  EXPECT_EQ(AgainAsOrder(StopShard{kTrial}).trial, kTrial);
+  EXPECT_EQ(AgainAsOrder(KillShard{kTrial}).trial, kTrial);
+  EXPECT_NO_THROW(AgainAsOrder(Shutdown{}));
 }
 
 TEST(NodeMessageTest, OnlySignalsThatAskForAnEndAreHeard) {
@@ -143,7 +143,7 @@ TEST(NodeMessageTest, OnlySignalsThatAskForAnEndAreHeard) {
 
 TEST(NodeMessageTest, AnEndThatNoProcessHasIsAnError) {
   const auto end = [](int exit_code, int signal) {
-    return Again(PartEnded{
+    return Again(ShardEnded{
         .exited = {.trial = kTrial, .exit_code = exit_code, .signal = signal}});
   };
   EXPECT_NO_THROW(end(255, 0));

@@ -28,19 +28,17 @@ class NodesLauncherTest : public LauncherFixture {
                           PortOf(ListenAt({.host = "127.0.0.1"}).get())}} {
     follower_ = MakeFollower("");
     spare_ = MakeFollower(directory.path() / "gate");
-    nodes_.emplace(Nodes::Options{.place = place_,
-                                  .identity = kIdentity,
-                                  .secret = Secret(),
-                                  .host = "b"});
+    nodes_.emplace(Nodes::Options{
+        .env = place_, .identity = kIdentity, .secret = Secret(), .host = "b"});
     nodes_->Gather(kLong);
     launcher_.emplace(*nodes_, Options(2));
   }
 
   std::unique_ptr<StartedFollower> MakeFollower(const std::string& gate) const {
-    NodePlace place = place_;
+    DistributedEnv place = place_;
     place.rank = 1;
     return std::make_unique<StartedFollower>(
-        FollowerOptions{.place = place,
+        FollowerOptions{.env = place,
                         .identity = kIdentity,
                         .secret = Secret(),
                         .roots = {Options().layout.root()},
@@ -74,12 +72,12 @@ class NodesLauncherTest : public LauncherFixture {
   }
   int EndOfFollower(bool goodbye) {
     launcher_.reset();
-    if (goodbye) nodes_->SayGoodbye();
+    if (goodbye) nodes_->SendShutdown();
     nodes_.reset();
     return follower_->Wait();
   }
 
-  const NodePlace place_;
+  const DistributedEnv place_;
   std::unique_ptr<StartedFollower> follower_;
   std::unique_ptr<StartedFollower> spare_;  // waits for the file "gate"
   std::optional<Nodes> nodes_;
@@ -234,7 +232,7 @@ TEST_F(NodesLauncherTest, AModelFromElsewhereIsNotTaken) {
 
   EXPECT_THAT(Next<TrialExited>().not_started,
               AllOf(HasSubstr("RANK=1: "), HasSubstr("/usr/lib/evil.so"),
-                    HasSubstr("lies outside")));
+                    HasSubstr("is outside")));
 }
 
 // The runner stops serving the connection, as one whose process is stopped.

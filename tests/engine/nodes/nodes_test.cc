@@ -91,7 +91,7 @@ class NodesTest : public testing::Test {
   }
   std::string RefusalOf(const NodeHello& hello) {
     Guest guest = Come(EncodeReport(hello), nodes_.secret());
-    if (!guest.session) return "it was not welcomed";
+    if (!guest.session) return "it was not accepted";
     const std::string answer = Hear(guest);
     EXPECT_EQ(Hear(guest), "") << "it stays connected";
     const NodeOrder order = DecodeOrder(answer);
@@ -102,18 +102,19 @@ class NodesTest : public testing::Test {
     Guest guest = Come(EncodeReport(Hello()), nodes_.secret());
     EXPECT_TRUE(guest.session);
     if (guest.session) {
-      EXPECT_THAT(Hear(guest), HasSubstr("welcomed"));
+      EXPECT_THAT(Hear(guest), HasSubstr("accepted"));
     }
     return guest;
   }
 
   Duration now_{0};
   const TemporaryDirectory directory_;
-  const NodePlace place_{.world_size = 2, .runner = {"127.0.0.1", FreePort()}};
+  const DistributedEnv place_{.world_size = 2,
+                              .runner = {"127.0.0.1", FreePort()}};
   const SecretFile secret_{StoreLayout(directory_.path() / "store")};
   std::vector<std::string> notices_;
   std::vector<NodeEvent> kept_;
-  Nodes nodes_{{.place = place_,
+  Nodes nodes_{{.env = place_,
                 .identity = kRunner,
                 .secret = secret_,
                 .clock = {.now = [] { return Timestamp(0); },
@@ -132,7 +133,7 @@ TEST_F(NodesTest, AFollowerJoins) {
 
 TEST_F(NodesTest, APortInUseNamesTheVariables) {
   EXPECT_THAT(
-      [&] { Nodes({.place = place_, .identity = kRunner, .secret = secret_}); },
+      [&] { Nodes({.env = place_, .identity = kRunner, .secret = secret_}); },
       ThrowsMessage<Error>(AllOf(HasSubstr("MASTER_PORT"),
                                  HasSubstr("Address already in use"))));
 }
@@ -141,7 +142,7 @@ TEST_F(NodesTest, MoreRanksThanThereMayBeAreRefused) {
   NodeIdentity many = kRunner;
   many.ranks = 100;
   EXPECT_THAT(
-      [&] { Nodes({.place = place_, .identity = many, .secret = secret_}); },
+      [&] { Nodes({.env = place_, .identity = many, .secret = secret_}); },
       ThrowsMessage<Error>(HasSubstr("WORLD_SIZE=2: with 100 ranks")));
 }
 
@@ -155,7 +156,7 @@ TEST_F(NodesTest, NamesWhoHasNotCome) {
 TEST_F(NodesTest, RefusesAnotherConfiguration) {
   NodeHello hello = Hello();
   hello.identity.configuration = "other";
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("configuration is another one"));
+  EXPECT_THAT(RefusalOf(hello), HasSubstr("configuration differs"));
   EXPECT_THAT(notices_, SizeIs(1));
   EXPECT_FALSE(nodes_.complete());
 }
@@ -163,7 +164,7 @@ TEST_F(NodesTest, RefusesAnotherConfiguration) {
 TEST_F(NodesTest, RefusesAnotherVersion) {
   NodeHello hello = Hello();
   hello.identity.version = "2";
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("it is dtrain 2"));
+  EXPECT_THAT(RefusalOf(hello), HasSubstr("its dtrain is version 2"));
 }
 
 TEST_F(NodesTest, RefusesAnotherWorld) {
@@ -176,20 +177,21 @@ TEST_F(NodesTest, RefusesARankThatCannotBe) {
   for (const int rank : {-1, 0, 2}) {
     NodeHello hello = Hello();
     hello.rank = rank;
-    EXPECT_THAT(RefusalOf(hello), HasSubstr("no such RANK"));
+    EXPECT_THAT(RefusalOf(hello), HasSubstr("its RANK is not between"));
   }
 }
 
 TEST_F(NodesTest, RefusesOtherSlots) {
   NodeHello hello = Hello();
   hello.identity.gpus = true;
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("other slots"));
+  EXPECT_THAT(RefusalOf(hello), HasSubstr("its slots for a trial differ"));
 }
 
 TEST_F(NodesTest, RefusesASecondOfTheSameRank) {
   const Guest first = Joined();
 
-  EXPECT_THAT(RefusalOf(Hello()), HasSubstr("another process with that RANK"));
+  EXPECT_THAT(RefusalOf(Hello()),
+              HasSubstr("another process has the same RANK"));
   EXPECT_TRUE(nodes_.complete());
 }
 
@@ -234,12 +236,12 @@ TEST_F(NodesTest, StrangersAreWorthALineAMinute) {
   come();
   ASSERT_THAT(notices_, SizeIs(1));
   EXPECT_THAT(notices_[0],
-              AllOf(HasSubstr("turned away 1 connection "),
+              AllOf(HasSubstr("rejected 1 connection "),
                     HasSubstr(secret_.Name()), HasSubstr("127.0.0.1")));
   now_ = seconds(60);
   come();
   ASSERT_THAT(notices_, SizeIs(2));
-  EXPECT_THAT(notices_[1], HasSubstr("turned away 3 connections"));
+  EXPECT_THAT(notices_[1], HasSubstr("rejected 3 connections"));
 }
 
 TEST_F(NodesTest, AMessageThatSomebodyElseSentIsTheLossOfTheFollower) {
@@ -250,7 +252,7 @@ TEST_F(NodesTest, AMessageThatSomebodyElseSentIsTheLossOfTheFollower) {
 
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_THAT(std::get<NodeLost>(events[0]).why,
-              HasSubstr("sent by somebody else"));
+              HasSubstr("sent by another process"));
 }
 
 TEST_F(NodesTest, AFollowerThatSendsAnImpossibleSignalIsLost) {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/nodes/node_place.h"
+#include "engine/nodes/distributed_env.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
@@ -110,10 +110,10 @@ TEST_F(SecretFileTest, OneOfAWrongSizeIsRefused) {
 }
 
 TEST_F(SecretFileTest, OnlyARegularFileIsOne) {
-  ExpectRefused(Named(directory_.path()), "no regular file");
+  ExpectRefused(Named(directory_.path()), "not a regular file");
   const fs::path pipe = directory_.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  ExpectRefused(Named(pipe), "no regular file");
+  ExpectRefused(Named(pipe), "not a regular file");
 }
 
 TEST_F(SecretFileTest, ALinkInAStoresPlaceIsRefused) {

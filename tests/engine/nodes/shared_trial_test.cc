@@ -19,7 +19,7 @@ constexpr TrialId kShared{.experiment = 1, .number = 1};
 class SharedTrialTest : public testing::Test {
  protected:
   SharedTrialTest() {
-    while (trial_.TakeNext()) continue;
+    while (trial_.PopNext()) continue;
   }
   TrialExited ExitOf(int rank, int exit_code) const {
     return {.trial = kShared, .exit_code = exit_code, .rank = rank};
@@ -36,7 +36,7 @@ class SharedTrialTest : public testing::Test {
   }
   TrialExited End() {
     EXPECT_TRUE(trial_.ended());
-    trial_.TellEnd(events_);
+    trial_.EmitEnd(events_);
     return std::get<TrialExited>(events_.back());
   }
   // What was said right before the end, or empty.
@@ -63,7 +63,7 @@ class SharedTrialTest : public testing::Test {
 };
 
 TEST_F(SharedTrialTest, PartsHaveTheirRanks) {
-  const TrialSpec part = trial_.PartOf(1, {.host = "h", .ranks_here = 2});
+  const TrialSpec part = trial_.ShardSpec(1, {.host = "h", .ranks_here = 2});
 
   EXPECT_EQ(part.rank, 2);
   EXPECT_EQ(part.world_size, 4);
@@ -72,7 +72,7 @@ TEST_F(SharedTrialTest, PartsHaveTheirRanks) {
 
 TEST_F(SharedTrialTest, StartsWithTheLastPartAndKeepsWhatIsSaidBefore) {
   trial_.OnFirstStarted({.trial = kShared, .pid = 5}, events_);
-  trial_.OnSaid(Ready{}, events_);
+  trial_.OnMessage(Ready{}, events_);
   EXPECT_THAT(events_, IsEmpty());
 
   trial_.OnStarted(1, events_);
@@ -84,36 +84,36 @@ TEST_F(SharedTrialTest, StartsWithTheLastPartAndKeepsWhatIsSaidBefore) {
 
 TEST_F(SharedTrialTest, PartsBeginOneAfterTheOtherAndWhoWaitsLongIsNamed) {
   trial_ = Trial();
-  EXPECT_EQ(trial_.TakeNext(), 1);
-  EXPECT_TRUE(trial_.begins_later(0));
+  EXPECT_EQ(trial_.PopNext(), 1);
+  EXPECT_TRUE(trial_.is_queued(0));
   EXPECT_EQ(trial_.Deadline(), seconds(10));
-  EXPECT_EQ(trial_.TakeLongWait(), std::nullopt);
+  EXPECT_EQ(trial_.PopLongWait(), std::nullopt);
   now_ = seconds(10);
-  EXPECT_EQ(trial_.TakeLongWait(), 1);
-  EXPECT_EQ(trial_.TakeLongWait(), std::nullopt) << "once";
+  EXPECT_EQ(trial_.PopLongWait(), 1);
+  EXPECT_EQ(trial_.PopLongWait(), std::nullopt) << "once";
   trial_.OnStarted(1, events_);
 
-  EXPECT_EQ(trial_.TakeNext(), 0);
-  EXPECT_FALSE(trial_.begins_later(0));
+  EXPECT_EQ(trial_.PopNext(), 0);
+  EXPECT_FALSE(trial_.is_queued(0));
   EXPECT_EQ(trial_.Deadline(), seconds(20));
   trial_.OnFirstStarted({.trial = kShared, .pid = 5}, events_);
   EXPECT_FALSE(trial_.Deadline());
-  EXPECT_EQ(trial_.TakeNext(), std::nullopt);
+  EXPECT_EQ(trial_.PopNext(), std::nullopt);
 }
 
 TEST_F(SharedTrialTest, WhatHasNotBegunNeverDoesWhenTheTrialEnds) {
   trial_ = Trial();
-  EXPECT_EQ(trial_.TakeNext(), 1);
+  EXPECT_EQ(trial_.PopNext(), 1);
   trial_.OnEnded(1, {.exited = ExitOf(3, 7)});
 
-  EXPECT_EQ(trial_.TakeNext(), std::nullopt);
-  EXPECT_FALSE(trial_.begins_later(0));
+  EXPECT_EQ(trial_.PopNext(), std::nullopt);
+  EXPECT_FALSE(trial_.is_queued(0));
   EXPECT_EQ(End().rank, 3);
 }
 
 TEST_F(SharedTrialTest, StoppedBeforeAnyPartHasBegunItHasEnded) {
   trial_ = Trial();
-  trial_.StopAsked();
+  trial_.OnStopRequested();
 
   const TrialExited exited = End();
 
@@ -123,13 +123,13 @@ TEST_F(SharedTrialTest, StoppedBeforeAnyPartHasBegunItHasEnded) {
 
 TEST_F(SharedTrialTest, TheOthersHaveTwoSecondsWhenOneHasFailed) {
   trial_.OnEnded(1, {.exited = ExitOf(2, 1)});
-  EXPECT_FALSE(trial_.TakeKillDue());
+  EXPECT_FALSE(trial_.PopKillDue());
   EXPECT_EQ(trial_.Deadline(), seconds(2));
 
   now_ = seconds(2);
 
-  EXPECT_TRUE(trial_.TakeKillDue());
-  EXPECT_FALSE(trial_.TakeKillDue()) << "once";
+  EXPECT_TRUE(trial_.PopKillDue());
+  EXPECT_FALSE(trial_.PopKillDue()) << "once";
   EXPECT_FALSE(trial_.Deadline());
 }
 
@@ -164,7 +164,7 @@ TEST_F(SharedTrialTest, Rank0SpeaksForAllWhoEndedWell) {
 }
 
 TEST_F(SharedTrialTest, WhoWasKilledOnRequestIsSaidToBe) {
-  trial_.KillAsked();
+  trial_.OnKillRequested();
   trial_.OnEnded(0, {.exited = Killed(0)});
   trial_.OnEnded(1, {.exited = Killed(2)});
 

@@ -119,7 +119,7 @@ TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseALaneEach) {
   ExpectOfAll(sums + RankText(0, 30'000, 199), [](const Seat& seat) {
     std::string reduced;
     std::jthread gradients([&] {
-      const auto group = seat.Group({.lane = 1});
+      const auto group = seat.Group({.channel = 1});
       const auto mine = RankValues<float>(seat.rank(), 150'000);
       for (int i = 0; i < 20; ++i) {
         std::vector<float> values = mine;
@@ -127,7 +127,7 @@ TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseALaneEach) {
         reduced = BytesOf(values);
       }
     });
-    const auto group = seat.Group({.lane = 0});
+    const auto group = seat.Group({.channel = 0});
     std::string told;
     for (int i = 0; i < 200; ++i) {
       told = group->BroadcastText(RankText(seat.rank(), 30'000, i), 0);

@@ -289,7 +289,7 @@ TEST(DeriveSecretTest, DependsOnBoth) {
 }
 
 // A listener with a clock of the test's.
-class PendingPeersTest : public testing::Test {
+class PendingConnectionsTest : public testing::Test {
  protected:
   // From an address of this machine, by a socket that waits.
   UniqueFd Connect(const char* from = "127.0.0.1") const {
@@ -323,42 +323,43 @@ class PendingPeersTest : public testing::Test {
   Duration now_{0};
   UniqueFd listener_ = ListenAt({.host = "127.0.0.1"});
   const int port_ = PortOf(listener_.get());
-  PendingPeers pending_{std::move(listener_),
-                        kSecret,
-                        "test",
-                        {.now = [] { return Timestamp(0); },
-                         .monotonic = [this] { return now_; }}};
+  PendingConnections pending_{std::move(listener_),
+                              kSecret,
+                              "test",
+                              {.now = [] { return Timestamp(0); },
+                               .monotonic = [this] { return now_; }}};
 };
 
-TEST_F(PendingPeersTest, WhoProvesItselfIsGivenOnce) {
+TEST_F(PendingConnectionsTest, WhoProvesItselfIsGivenOnce) {
   EXPECT_TRUE(Prove(Connect()));
   EXPECT_THAT(pending_.Serve(), IsEmpty());
   EXPECT_EQ(pending_.Deadline(), std::nullopt);
-  EXPECT_EQ(pending_.TakeStrangers().count, 0);
+  EXPECT_EQ(pending_.TakeRejected().count, 0);
 }
 
-TEST_F(PendingPeersTest, StrangersAreCounted) {
+TEST_F(PendingConnectionsTest, StrangersAreCounted) {
   const UniqueFd stranger = Connect("127.0.0.9");
   Say(stranger, "GET / HTTP/1.1\r\n\r\n");
   pending_.Serve();
 
-  const auto strangers = pending_.TakeStrangers();
-  EXPECT_EQ(strangers.count, 1);
-  EXPECT_EQ(strangers.address, "127.0.0.9");
+  const auto rejected = pending_.TakeRejected();
+  EXPECT_EQ(rejected.count, 1);
+  EXPECT_EQ(rejected.address, "127.0.0.9");
   EXPECT_TRUE(IsClosed(stranger));
-  EXPECT_EQ(pending_.TakeStrangers().count, 0);
+  EXPECT_EQ(pending_.TakeRejected().count, 0);
 }
 
-TEST_F(PendingPeersTest, WhoOnlyLooksWhetherSomebodyListensIsNoStranger) {
+TEST_F(PendingConnectionsTest, WhoOnlyLooksWhetherSomebodyListensIsNoStranger) {
   Connect();
   pending_.Serve();
   pending_.Serve();
 
-  EXPECT_EQ(pending_.TakeStrangers().count, 0);
+  EXPECT_EQ(pending_.TakeRejected().count, 0);
   EXPECT_EQ(pending_.Deadline(), std::nullopt);
 }
 
-TEST_F(PendingPeersTest, TheSilentAndTheSlowAreTurnedAwayAfterTenSeconds) {
+TEST_F(PendingConnectionsTest,
+       TheSilentAndTheSlowAreTurnedAwayAfterTenSeconds) {
   const UniqueFd silent = Connect();
   const UniqueFd slow = Connect();
   Say(slow, kMagic);
@@ -376,7 +377,7 @@ TEST_F(PendingPeersTest, TheSilentAndTheSlowAreTurnedAwayAfterTenSeconds) {
   EXPECT_TRUE(IsClosed(slow));
 }
 
-TEST_F(PendingPeersTest, OfOneAddressFourAreHeardAtATime) {
+TEST_F(PendingConnectionsTest, OfOneAddressFourAreHeardAtATime) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 4; ++i) silent.push_back(Connect());
   pending_.Serve();
@@ -388,7 +389,7 @@ TEST_F(PendingPeersTest, OfOneAddressFourAreHeardAtATime) {
   EXPECT_TRUE(Prove(Connect("127.0.0.2"))) << "another address has its own";
 }
 
-TEST_F(PendingPeersTest, WhoHasHadASecondGivesWay) {
+TEST_F(PendingConnectionsTest, WhoHasHadASecondGivesWay) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 4; ++i) silent.push_back(Connect());
   pending_.Serve();
@@ -399,7 +400,7 @@ TEST_F(PendingPeersTest, WhoHasHadASecondGivesWay) {
   EXPECT_FALSE(IsClosed(silent[1]));
 }
 
-TEST_F(PendingPeersTest, SixteenAreHeardAtATimeAndOthersWait) {
+TEST_F(PendingConnectionsTest, SixteenAreHeardAtATimeAndOthersWait) {
   std::vector<UniqueFd> silent;
   for (const char* from :
        {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}) {

@@ -13,17 +13,17 @@
 #include "engine/base/error.h"
 #include "engine/os/socket.h"
 #include "engine/os/system_error.h"
-#include "engine/ranks/meeting_place.h"
-#include "engine/ranks/rank_memory.h"
-#include "engine/ranks/shared_group.h"
+#include "engine/ranks/process_group.h"
+#include "engine/ranks/shared_collectives.h"
+#include "engine/ranks/shared_memory.h"
 
 namespace dtrain {
 namespace {
 
 using Body = std::function<std::string(const Seat&)>;
-using Places = std::vector<std::optional<MeetingPlace>>;
+using Places = std::vector<std::optional<ProcessGroup>>;
 
-// What the ranks of a test meet by.
+// The memory or listener of the ranks of a test.
 class Venue {
  public:
   Venue(RankKind kind, int ranks) : kind_(kind), ranks_(ranks) {
@@ -31,7 +31,7 @@ class Venue {
       listener_ = ListenAt({.host = "127.0.0.1"});
       port_ = PortOf(listener_.get());
     } else {
-      memory_ = MakeRankMemory(ranks);
+      memory_ = MakeSharedMemory(ranks);
       mapping_.emplace(memory_.get(), ranks);
     }
   }
@@ -39,23 +39,23 @@ class Venue {
   int ranks() const { return ranks_; }
 
   // `place` is where the rank's own is kept.
-  Seat SeatOf(int rank, std::optional<MeetingPlace>& place) {
+  Seat SeatOf(int rank, std::optional<ProcessGroup>& place) {
     if (kind_ == RankKind::kThreads) {
-      return Seat(rank, ranks_, [this, rank](GroupOptions options) {
-        return std::make_unique<SharedGroup>(*mapping_, rank, options);
+      return Seat(rank, ranks_, [this, rank](ChannelOptions options) {
+        return std::make_unique<SharedCollectives>(*mapping_, rank, options);
       });
     }
     if (on_network()) {
       place.emplace(rank == 0 ? std::move(listener_) : UniqueFd(),
-                    NetworkMeeting{.first = {"127.0.0.1", port_},
-                                   .token = "a test's",
-                                   .rank = rank,
-                                   .ranks = ranks_});
+                    Rendezvous{.first = {"127.0.0.1", port_},
+                               .token = "a test's",
+                               .rank = rank,
+                               .ranks = ranks_});
     } else {
       place.emplace(memory_, rank, ranks_);
     }
-    return Seat(rank, ranks_, [&place](GroupOptions options) {
-      return place->Group(std::move(options));
+    return Seat(rank, ranks_, [&place](ChannelOptions options) {
+      return place->OpenChannel(std::move(options));
     });
   }
 
@@ -68,13 +68,13 @@ class Venue {
   const RankKind kind_;
   const int ranks_;
   UniqueFd memory_;
-  std::optional<RankMapping> mapping_;
+  std::optional<SharedMemory> mapping_;
   UniqueFd listener_;
   int port_ = 0;
 };
 
 RankResult ResultOf(const Body& body, Venue& venue, int rank,
-                    std::optional<MeetingPlace>& place) {
+                    std::optional<ProcessGroup>& place) {
   try {
     return {.value = body(venue.SeatOf(rank, place))};
   } catch (const Error& error) {
@@ -125,7 +125,7 @@ RankProcess StartProcess(Venue& venue, int rank, const Body& body) {
   RankProcess process{.id = ::fork(), .result = UniqueFd(ends[0])};
   const UniqueFd into(ends[1]);
   if (process.id != 0) return process;
-  std::optional<MeetingPlace> place;
+  std::optional<ProcessGroup> place;
   const RankResult result = ResultOf(body, venue, rank, place);
   WriteWhole(into.get(),
              result.error.empty() ? "v" + result.value : "e" + result.error);

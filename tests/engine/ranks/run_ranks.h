@@ -26,14 +26,14 @@ enum class RankKind {
 /// What a rank of a test is given.
 class Seat {
  public:
-  using MakeGroup = std::function<std::unique_ptr<Collectives>(GroupOptions)>;
+  using MakeGroup = std::function<std::unique_ptr<Collectives>(ChannelOptions)>;
 
   Seat(int rank, int ranks, MakeGroup make)
       : rank_(rank), ranks_(ranks), make_(std::move(make)) {}
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
-  std::unique_ptr<Collectives> Group(GroupOptions options = {}) const {
+  std::unique_ptr<Collectives> Group(ChannelOptions options = {}) const {
     return make_(std::move(options));
   }
 

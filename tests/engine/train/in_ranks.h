@@ -6,7 +6,7 @@
 
 #include <fcntl.h>
 
-#include "engine/ranks/rank_memory.h"
+#include "engine/ranks/shared_memory.h"
 #include "engine/train/rank_group.h"
 
 namespace dtrain {
@@ -14,7 +14,7 @@ namespace dtrain {
 /// Calls `work` on each of `ranks` ranks, which are threads here, and waits for
 /// all of them. What it throws ends the process.
 inline void InRanks(int ranks, const std::function<void(RankGroup&)>& work) {
-  const UniqueFd memory = MakeRankMemory(ranks);
+  const UniqueFd memory = MakeSharedMemory(ranks);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {

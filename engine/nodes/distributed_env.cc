@@ -1,4 +1,4 @@
-#include "engine/nodes/node_place.h"
+#include "engine/nodes/distributed_env.h"
 
 #include <array>
 #include <cerrno>
@@ -36,9 +36,9 @@ int NumberOf(const std::string& name, const std::string& value, int least,
   if (error == std::errc() && at == end && number >= least && number <= most) {
     return number;
   }
-  throw Error(ErrorKind::kUsage, Shown(name, value) + ": is no number from " +
-                                     std::to_string(least) + " to " +
-                                     std::to_string(most));
+  throw Error(ErrorKind::kUsage,
+              Shown(name, value) + ": expected a number from " +
+                  std::to_string(least) + " to " + std::to_string(most));
 }
 
 [[noreturn]] void FailMissing(const std::string& name, const std::string& what,
@@ -48,14 +48,14 @@ int NumberOf(const std::string& name, const std::string& value, int least,
                   " is not set; set it to " + what + ", or unset WORLD_SIZE");
 }
 
-// It may be another program's, left over.
+// WORLD_SIZE may be left over from another program.
 int WorldSizeOf(const std::string& value) {
   try {
     return NumberOf("WORLD_SIZE", value, 1, kMaxNetworkRanks);
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage,
                 std::string(error.what()) +
-                    "; set it to how many machines take part, or unset it");
+                    "; set it to the number of processes, or unset it");
   }
 }
 
@@ -68,8 +68,8 @@ int RankOf(const ReadEnvironment& read, int world_size) {
     return NumberOf("RANK", *rank, 0, world_size - 1);
   } catch (const Error& error) {
     throw Error(ErrorKind::kUsage, std::string(error.what()) +
-                                       ", as WORLD_SIZE=" +
-                                       std::to_string(world_size) + " has it");
+                                       ", because WORLD_SIZE is " +
+                                       std::to_string(world_size));
   }
 }
 
@@ -99,15 +99,15 @@ bool AreAllHere(const ReadEnvironment& read, int world_size) {
 
 }  // namespace
 
-std::optional<NodePlace> NodePlaceFrom(const ReadEnvironment& read) {
+std::optional<DistributedEnv> ReadDistributedEnv(const ReadEnvironment& read) {
   const auto size = read("WORLD_SIZE");
   if (!size || size->empty()) return std::nullopt;
   const int world_size = WorldSizeOf(*size);
   if (world_size == 1) return std::nullopt;
-  return NodePlace{.rank = RankOf(read, world_size),
-                   .world_size = world_size,
-                   .runner = RunnerOf(read, world_size),
-                   .all_here = AreAllHere(read, world_size)};
+  return DistributedEnv{.rank = RankOf(read, world_size),
+                        .world_size = world_size,
+                        .runner = RunnerOf(read, world_size),
+                        .all_here = AreAllHere(read, world_size)};
 }
 
 namespace {
@@ -115,11 +115,11 @@ namespace {
 constexpr std::size_t kLeastBytes = 32;
 constexpr std::size_t kMostBytes = 4096;
 
-std::string WhatErrorSays(int error) {
+std::string ErrorText(int error) {
   return std::generic_category().message(error);
 }
 
-// Hex digits, so that people can copy it.
+// Hex digits, so that it can be copied by hand.
 std::string NewSecret() {
   std::array<unsigned char, kLeastBytes> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) !=
@@ -156,8 +156,8 @@ void SecretFile::Refuse(const std::string& why) const {
 }
 
 std::optional<std::string> SecretFile::Read() const {
-  // A link in the store's place was put there by somebody; a pipe must not keep
-  // this waiting.
+  // The store's secret must not be a symbolic link, which another user may have
+  // put there. A pipe must not block.
   const int flags =
       O_RDONLY | O_CLOEXEC | O_NONBLOCK | (named_ ? 0 : O_NOFOLLOW);
   const UniqueFd file(::open(path_.c_str(), flags));
@@ -168,22 +168,22 @@ std::optional<std::string> SecretFile::Read() const {
         "it by DTRAIN_SECRET_FILE");
   }
   if (!file) {
-    Refuse("the secret cannot be read: " + WhatErrorSays(errno) +
+    Refuse("the secret cannot be read: " + ErrorText(errno) +
            "; name a file of at least 32 random bytes that only you can read");
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) {
-    Refuse("the secret cannot be read: " + WhatErrorSays(errno));
+    Refuse("the secret cannot be read: " + ErrorText(errno));
   }
-  if (!S_ISREG(status.st_mode)) Refuse("the secret is no regular file");
+  if (!S_ISREG(status.st_mode)) Refuse("the secret is not a regular file");
   if (!IsOwnUser(status.st_uid)) {
-    Refuse("the secret belongs to another user; make one of your own" +
+    Refuse("the secret belongs to another user; create one of your own" +
            std::string(named_ ? "" : ", or set DTRAIN_SECRET_FILE to one"));
   }
   if ((status.st_mode & 07777 & ~mode_t{0600}) != 0) {
     Refuse(
-        "others may read the secret, or it is executable; 'chmod 600' it "
-        "if nobody has read it, else make a new one");
+        "others may read the secret, or it is executable; 'chmod 600' it, "
+        "or create a new one if another user may have read it");
   }
   std::string bytes(kMostBytes + 1, '\0');
   ssize_t count = -1;
@@ -191,17 +191,17 @@ std::optional<std::string> SecretFile::Read() const {
     count = ::read(file.get(), bytes.data(), bytes.size());
   } while (count < 0 && errno == EINTR);
   if (count < 0) {
-    Refuse("the secret cannot be read: " + WhatErrorSays(errno));
+    Refuse("the secret cannot be read: " + ErrorText(errno));
   }
   bytes.resize(static_cast<std::size_t>(count));
   if (bytes.size() < kLeastBytes) {
     Refuse("the secret has " + std::to_string(bytes.size()) +
-           " bytes, and needs at least 32; make one with 'head -c 32 "
+           " bytes, but at least 32 are needed; create one with 'head -c 32 "
            "/dev/urandom'" +
            std::string(named_ ? "" : ", or remove it and start RANK=0 again"));
   }
   if (bytes.size() > kMostBytes) {
-    Refuse("the secret has more than 4096 bytes; this is another file");
+    Refuse("the secret has more than 4096 bytes; is this the right file?");
   }
   return bytes;
 }
@@ -211,7 +211,7 @@ std::string SecretFile::ReadOrMake() const {
   Make();
   if (auto bytes = Read()) return *std::move(bytes);
   throw Error(ErrorKind::kStore,
-              Name() + ": was removed while it was made; try again");
+              Name() + ": was removed while it was created; try again");
 }
 
 void SecretFile::Make() const {
@@ -226,9 +226,8 @@ void SecretFile::Make() const {
   if (error != 0) {
     throw Error(error == ENOSPC || error == EDQUOT ? ErrorKind::kDiskFull
                                                    : ErrorKind::kStore,
-                Name() +
-                    ": the secret cannot be written: " + WhatErrorSays(error) +
-                    "; mend that, or set DTRAIN_SECRET_FILE to a secret of "
+                Name() + ": the secret cannot be written: " + ErrorText(error) +
+                    "; fix that, or set DTRAIN_SECRET_FILE to a secret of "
                     "all processes");
   }
 }

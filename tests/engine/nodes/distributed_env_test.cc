@@ -1,4 +1,4 @@
-#include "engine/nodes/node_place.h"
+#include "engine/nodes/distributed_env.h"
 
 #include <map>
 
@@ -14,8 +14,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-std::optional<NodePlace> PlaceFrom(const Variables& variables) {
-  return NodePlaceFrom(
+std::optional<DistributedEnv> PlaceFrom(const Variables& variables) {
+  return ReadDistributedEnv(
       [&](const std::string& name) -> std::optional<std::string> {
         const auto found = variables.find(name);
         if (found == variables.end()) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<NodePlace> PlaceFrom(const Variables& variables) {
 }
 
 // The second of two processes, with these variables instead or besides.
-std::optional<NodePlace> SecondWith(const Variables& others) {
+std::optional<DistributedEnv> SecondWith(const Variables& others) {
   Variables variables = others;
   variables.merge(Variables{{"RANK", "1"},
                             {"WORLD_SIZE", "2"},
@@ -43,7 +43,7 @@ std::string RefusalOf(const Variables& others) {
   return "it was taken";
 }
 
-TEST(NodePlaceTest, IsReadFromTheEnvironment) {
+TEST(DistributedEnvTest, IsReadFromTheEnvironment) {
   const auto place = SecondWith({});
 
   ASSERT_TRUE(place);
@@ -54,18 +54,18 @@ TEST(NodePlaceTest, IsReadFromTheEnvironment) {
   EXPECT_FALSE(SecondWith({{"RANK", "0"}})->follows());
 }
 
-TEST(NodePlaceTest, ThereIsNoneOfOneProcessWhateverElseIsSet) {
+TEST(DistributedEnvTest, ThereIsNoneOfOneProcessWhateverElseIsSet) {
   EXPECT_FALSE(PlaceFrom({}));
   EXPECT_FALSE(PlaceFrom({{"RANK", "7"}, {"MASTER_PORT", "none"}}));
   EXPECT_FALSE(PlaceFrom({{"WORLD_SIZE", "1"}, {"RANK", "x"}}));
   EXPECT_FALSE(PlaceFrom({{"WORLD_SIZE", ""}}));
 }
 
-TEST(NodePlaceTest, ThePortNeedNotBeSet) {
+TEST(DistributedEnvTest, ThePortNeedNotBeSet) {
   EXPECT_EQ(SecondWith({{"MASTER_PORT", ""}})->runner.port, 29500);
 }
 
-TEST(NodePlaceTest, AllAreHereWhereLocalWorldSizeSaysSo) {
+TEST(DistributedEnvTest, AllAreHereWhereLocalWorldSizeSaysSo) {
   EXPECT_FALSE(SecondWith({})->all_here);
   EXPECT_FALSE(SecondWith({{"LOCAL_WORLD_SIZE", "1"}})->all_here);
   EXPECT_TRUE(SecondWith({{"LOCAL_WORLD_SIZE", "2"}})->all_here);
@@ -73,36 +73,36 @@ TEST(NodePlaceTest, AllAreHereWhereLocalWorldSizeSaysSo) {
               HasSubstr("LOCAL_WORLD_SIZE=all: "));
 }
 
-TEST(NodePlaceTest, NamesANumberThatIsNone) {
+TEST(DistributedEnvTest, NamesANumberThatIsNone) {
   EXPECT_THAT(RefusalOf({{"RANK", "one"}}), HasSubstr("RANK=one: "));
   EXPECT_THAT(RefusalOf({{"RANK", "1 "}}), HasSubstr("RANK=1 : "));
   EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "2.5"}}),
-              HasSubstr("WORLD_SIZE=2.5: is no number"));
+              HasSubstr("WORLD_SIZE=2.5: expected a number"));
   EXPECT_THAT(RefusalOf({{"MASTER_PORT", "http"}}),
-              HasSubstr("MASTER_PORT=http: is no number from 1 to 65535"));
+              HasSubstr("MASTER_PORT=http: expected a number from 1 to 65535"));
   EXPECT_THAT(RefusalOf({{"RANK", "\x1b[31m"}}), Not(HasSubstr("\x1b")));
 }
 
-TEST(NodePlaceTest, NamesANumberOutOfRange) {
+TEST(DistributedEnvTest, NamesANumberOutOfRange) {
   EXPECT_THAT(RefusalOf({{"RANK", "2"}}),
-              AllOf(HasSubstr("RANK=2: "), HasSubstr("WORLD_SIZE=2")));
+              AllOf(HasSubstr("RANK=2: "), HasSubstr("WORLD_SIZE is 2")));
   EXPECT_THAT(RefusalOf({{"RANK", "-1"}}), HasSubstr("RANK=-1: "));
   EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "0"}}), HasSubstr("WORLD_SIZE=0: "));
-  EXPECT_THAT(
-      RefusalOf({{"WORLD_SIZE", "99999999999999999999"}}),
-      AllOf(HasSubstr("is no number from 1 to 128"), HasSubstr("or unset it")));
+  EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "99999999999999999999"}}),
+              AllOf(HasSubstr("expected a number from 1 to 128"),
+                    HasSubstr("or unset it")));
   EXPECT_THAT(RefusalOf({{"MASTER_PORT", "65536"}}),
               HasSubstr("MASTER_PORT=65536: "));
 }
 
-TEST(NodePlaceTest, NamesWhatIsMissing) {
+TEST(DistributedEnvTest, NamesWhatIsMissing) {
   EXPECT_THAT(RefusalOf({{"RANK", ""}}),
               HasSubstr("WORLD_SIZE=2, but RANK is not set"));
   EXPECT_THAT(RefusalOf({{"MASTER_ADDR", ""}}),
               HasSubstr("WORLD_SIZE=2, but MASTER_ADDR is not set"));
 }
 
-TEST(NodePlaceTest, NamesAHostThatIsNotKnown) {
+TEST(DistributedEnvTest, NamesAHostThatIsNotKnown) {
   EXPECT_THAT(RefusalOf({{"MASTER_ADDR", "no-such-host.invalid"}}),
               HasSubstr("MASTER_ADDR=no-such-host.invalid: "));
 }

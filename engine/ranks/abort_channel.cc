@@ -1,4 +1,4 @@
-#include "engine/ranks/failure_line.h"
+#include "engine/ranks/abort_channel.h"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::size_t kReasonBytes = 1000;
-// How long a reason may come after the end of the lane that it explains.
+// Longest delay of a reason after the end of the channel that it explains.
 constexpr milliseconds kReasonWait{500};
 
 struct Header {
@@ -30,22 +30,23 @@ struct Header {
 
 }  // namespace
 
-FailureLine::FailureLine(int rank, std::vector<UniqueFd> peers) : rank_(rank) {
+AbortChannel::AbortChannel(int rank, std::vector<UniqueFd> peers)
+    : rank_(rank) {
   for (UniqueFd& socket : peers) {
     const bool none = !socket;
     peers_.push_back({.socket = std::move(socket), .ended = none});
   }
 }
 
-void FailureLine::Fail(std::string_view reason) {
+void AbortChannel::Abort(std::string_view reason) {
   const std::scoped_lock lock(mutex_);
-  Take({.rank = rank_, .reason = std::string(reason.substr(0, kReasonBytes))},
-       rank_);
+  Record({.rank = rank_, .reason = std::string(reason.substr(0, kReasonBytes))},
+         rank_);
 }
 
-// The first failure is told to all but the rank that it was heard from. It fits
-// the buffer of a socket on which nothing else is ever sent.
-void FailureLine::Take(Failure failure, int from) {
+// Forwards the first failure to all but the rank that it came from. It fits the
+// buffer of a socket on which nothing else is ever sent.
+void AbortChannel::Record(Failure failure, int from) {
   if (failure_) return;
   failure_ = std::move(failure);
   const Header header{
@@ -60,7 +61,7 @@ void FailureLine::Take(Failure failure, int from) {
   }
 }
 
-void FailureLine::Hear(int number, Peer& peer) {
+void AbortChannel::Receive(int number, Peer& peer) {
   std::array<char, sizeof(Header) + kReasonBytes> bytes;
   const ssize_t count = ::recv(peer.socket.get(), bytes.data(), bytes.size(),
                                MSG_PEEK | MSG_DONTWAIT);
@@ -69,50 +70,50 @@ void FailureLine::Hear(int number, Peer& peer) {
   Header header;
   if (size >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
   const std::size_t whole = sizeof header + header.bytes;
-  // Nothing more is to come behind a failure, nor from who has left; that is
-  // no failure: it may have been done.
+  // Nothing follows a failure or the end of the stream. The end alone is not a
+  // failure: the rank may have exited normally.
   peer.ended = count <= 0 || size >= whole || whole > bytes.size();
   if (size < whole || whole > bytes.size()) return;
-  Take({.rank = static_cast<int>(header.rank),
-        .reason = std::string(bytes.data() + sizeof header, header.bytes)},
-       number);
+  Record({.rank = static_cast<int>(header.rank),
+          .reason = std::string(bytes.data() + sizeof header, header.bytes)},
+         number);
 }
 
-void FailureLine::Listen() {
+void AbortChannel::ReceiveAll() {
   for (std::size_t peer = 0; peer < peers_.size() && !failure_; ++peer) {
-    if (!peers_[peer].ended) Hear(static_cast<int>(peer), peers_[peer]);
+    if (!peers_[peer].ended) Receive(static_cast<int>(peer), peers_[peer]);
   }
 }
 
-void FailureLine::Throw() const {
+void AbortChannel::Throw() const {
   throw Error(ErrorKind::kFailed,
               "rank " + std::to_string(failure_->rank) +
                   " failed: " + ToValidUtf8(failure_->reason));
 }
 
-void FailureLine::ThrowIfFailed() {
+void AbortChannel::ThrowIfAborted() {
   const std::scoped_lock lock(mutex_);
-  Listen();
+  ReceiveAll();
   if (failure_) Throw();
 }
 
-void FailureLine::ThrowLost(int peer) {
+void AbortChannel::ThrowDisconnected(int peer) {
   std::unique_lock lock(mutex_);
   const Peer& lost = peers_[static_cast<std::size_t>(peer)];
   const auto end = steady_clock::now() + kReasonWait;
-  Listen();
+  ReceiveAll();
   while (!failure_ && !lost.ended && steady_clock::now() < end) {
     pollfd entry{.fd = lost.socket.get(), .events = POLLIN, .revents = 0};
     lock.unlock();
     ::poll(&entry, 1, /*milliseconds=*/20);
     lock.lock();
-    Listen();
+    ReceiveAll();
   }
-  Take({.rank = peer, .reason = kConnectionLost}, peer);
+  Record({.rank = peer, .reason = kConnectionLost}, peer);
   Throw();
 }
 
-void FailureLine::AddTo(std::vector<pollfd>& entries) {
+void AbortChannel::AddTo(std::vector<pollfd>& entries) {
   const std::scoped_lock lock(mutex_);
   for (const Peer& peer : peers_) {
     if (peer.ended) continue;

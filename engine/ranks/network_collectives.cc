@@ -1,4 +1,4 @@
-#include "engine/ranks/network_group.h"
+#include "engine/ranks/network_collectives.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,10 +17,10 @@
 namespace dtrain {
 namespace {
 
-// What rank 0 reduces at a time, while the next waits in the sockets' buffers.
+// Bytes that rank 0 reduces at a time; the next ones wait in socket buffers.
 constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
 
-// A call as it is sent; what lies between its fields is never.
+// A call as it is sent, without padding.
 struct CallBytes {
   std::uint8_t kind = 0;
   std::uint8_t type = 0;
@@ -79,15 +79,16 @@ std::span<std::byte> BytesAt(T& value) {
 
 }  // namespace
 
-NetworkGroup::NetworkGroup(RankConnections& connections, GroupOptions options)
+NetworkCollectives::NetworkCollectives(RankConnections& connections,
+                                       ChannelOptions options)
     : Collectives(connections.rank(), connections.ranks()),
       connections_(connections),
-      streams_(connections, options.lane, std::move(options.give_up)) {}
+      streams_(connections, options.channel, std::move(options.give_up)) {}
 
-// All say what they call, and wait for rank 0 to have found that it is the
-// same. Nothing else is in the streams then.
-void NetworkGroup::Begin(const CollectiveCall& call) {
-  connections_.failures().ThrowIfFailed();
+// Every rank sends its call to rank 0 and waits until rank 0 has compared all
+// of them. The streams hold nothing else at that point.
+void NetworkCollectives::Begin(const CollectiveCall& call) {
+  connections_.abort_channel().ThrowIfAborted();
   std::byte go{1};
   if (rank() != 0) {
     CallBytes mine = BytesOf(call);
@@ -99,7 +100,7 @@ void NetworkGroup::Begin(const CollectiveCall& call) {
   for (int peer = 1; peer < ranks(); ++peer) streams_.Send(peer, BytesAt(go));
 }
 
-void NetworkGroup::Compare(const CollectiveCall& mine) {
+void NetworkCollectives::Compare(const CollectiveCall& mine) {
   for (int peer = 1; peer < ranks(); ++peer) {
     CallBytes bytes;
     streams_.Receive(peer, BytesAt(bytes));
@@ -111,17 +112,17 @@ void NetworkGroup::Compare(const CollectiveCall& mine) {
   }
 }
 
-void NetworkGroup::Reduce(const CollectiveCall& call,
-                          std::span<std::byte> values) {
+void NetworkCollectives::Reduce(const CollectiveCall& call,
+                                std::span<std::byte> values) {
   Begin(call);
   if (ranks() == 1) return;
   if (rank() == 0) return ReduceAll(call, values);
-  // A chunk comes back when rank 0 has all of it.
+  // Rank 0 returns a chunk after it received all of it.
   streams_.Swap(0, values, values);
 }
 
-void NetworkGroup::ReduceAll(const CollectiveCall& call,
-                             std::span<std::byte> values) {
+void NetworkCollectives::ReduceAll(const CollectiveCall& call,
+                                   std::span<std::byte> values) {
   const std::size_t chunk = std::min(kChunkBytes, values.size());
   const auto others = static_cast<std::size_t>(ranks() - 1);
   std::vector<std::byte> given(chunk * others);
@@ -142,9 +143,9 @@ void NetworkGroup::ReduceAll(const CollectiveCall& call,
   }
 }
 
-void NetworkGroup::Exchange(const CollectiveCall& call,
-                            std::span<const std::byte> mine,
-                            std::span<const std::span<std::byte>> into) {
+void NetworkCollectives::Exchange(const CollectiveCall& call,
+                                  std::span<const std::byte> mine,
+                                  std::span<const std::span<std::byte>> into) {
   const auto own = static_cast<std::size_t>(rank());
   Begin(call);
   if (!mine.empty() && mine.data() != into[own].data()) {
@@ -157,7 +158,8 @@ void NetworkGroup::Exchange(const CollectiveCall& call,
   }
 }
 
-void NetworkGroup::CollectAndSend(std::span<const std::span<std::byte>> into) {
+void NetworkCollectives::CollectAndSend(
+    std::span<const std::span<std::byte>> into) {
   for (std::size_t peer = 1; peer < into.size(); ++peer) {
     streams_.Receive(static_cast<int>(peer), into[peer]);
   }
@@ -170,7 +172,7 @@ void NetworkGroup::CollectAndSend(std::span<const std::span<std::byte>> into) {
 
 namespace {
 
-// How long a rank sleeps before it asks whether to give up.
+// Interval at which a waiting rank calls `give_up`.
 constexpr int kSleepMilliseconds = 100;
 
 bool WouldWait(ssize_t count) {
@@ -179,12 +181,14 @@ bool WouldWait(ssize_t count) {
 
 }  // namespace
 
-LaneStreams::LaneStreams(RankConnections& connections, int lane,
-                         std::function<bool()> give_up)
-    : connections_(connections), lane_(lane), give_up_(std::move(give_up)) {}
+ChannelStreams::ChannelStreams(RankConnections& connections, int channel,
+                               std::function<bool()> give_up)
+    : connections_(connections),
+      channel_(channel),
+      give_up_(std::move(give_up)) {}
 
-void LaneStreams::Swap(int peer, std::span<const std::byte> out,
-                       std::span<std::byte> in) {
+void ChannelStreams::Swap(int peer, std::span<const std::byte> out,
+                          std::span<std::byte> in) {
   while (!out.empty() || !in.empty()) {
     const std::size_t sent = SendSome(peer, out);
     const std::size_t received = ReceiveSome(peer, in);
@@ -196,34 +200,35 @@ void LaneStreams::Swap(int peer, std::span<const std::byte> out,
   }
 }
 
-std::size_t LaneStreams::SendSome(int peer, std::span<const std::byte> bytes) {
+std::size_t ChannelStreams::SendSome(int peer,
+                                     std::span<const std::byte> bytes) {
   if (bytes.empty()) return 0;
-  const ssize_t count = ::send(connections_.Lane(lane_, peer), bytes.data(),
-                               bytes.size(), MSG_NOSIGNAL);
+  const ssize_t count = ::send(connections_.Socket(channel_, peer),
+                               bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (WouldWait(count)) return 0;
-  if (count < 0) connections_.failures().ThrowLost(peer);
+  if (count < 0) connections_.abort_channel().ThrowDisconnected(peer);
   return static_cast<std::size_t>(count);
 }
 
-std::size_t LaneStreams::ReceiveSome(int peer, std::span<std::byte> bytes) {
+std::size_t ChannelStreams::ReceiveSome(int peer, std::span<std::byte> bytes) {
   if (bytes.empty()) return 0;
-  const ssize_t count = ::recv(connections_.Lane(lane_, peer), bytes.data(),
-                               bytes.size(), MSG_DONTWAIT);
+  const ssize_t count = ::recv(connections_.Socket(channel_, peer),
+                               bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (WouldWait(count)) return 0;
-  if (count <= 0) connections_.failures().ThrowLost(peer);
+  if (count <= 0) connections_.abort_channel().ThrowDisconnected(peer);
   return static_cast<std::size_t>(count);
 }
 
-void LaneStreams::Await(int peer, short events) {
+void ChannelStreams::Await(int peer, short events) {
   std::vector<pollfd> entries = {
-      {.fd = connections_.Lane(lane_, peer), .events = events}};
-  connections_.failures().AddTo(entries);
+      {.fd = connections_.Socket(channel_, peer), .events = events}};
+  connections_.abort_channel().AddTo(entries);
   const int ready = ::poll(entries.data(), entries.size(), kSleepMilliseconds);
-  connections_.failures().ThrowIfFailed();
+  connections_.abort_channel().ThrowIfAborted();
   if (ready != 0 || !give_up_ || !give_up_()) return;
-  connections_.failures().Fail("gave up waiting for rank " +
-                               std::to_string(peer));
-  connections_.failures().ThrowIfFailed();
+  connections_.abort_channel().Abort("gave up waiting for rank " +
+                                     std::to_string(peer));
+  connections_.abort_channel().ThrowIfAborted();
 }
 
 }  // namespace dtrain

@@ -1,4 +1,23 @@
-#include "engine/ranks/shared_group.h"
+// Collectives in shared memory.
+//
+// The ranks of a trial on one machine share a mapping (shared_memory.h) with
+// two staging buffers per rank and channel, and a barrier per channel. A
+// collective is a sequence of steps with a barrier after each: before it a rank
+// writes only its own buffer, after it all may read that buffer. Because uses
+// alternate between the two buffers, one barrier per step is enough: a rank
+// that has passed the barrier fills its other buffer while slower ranks still
+// read.
+//
+// The barrier counts arrivals. The last rank to arrive resets the counter and
+// increments `completed`, which the others spin on for about the cost of a
+// futex call and then sleep on. The first barrier of a call also publishes and
+// compares what each rank called, so that a mismatch is an error on all ranks
+// instead of a hang or garbage.
+//
+// All-reduce is a reduce-scatter and an all-gather per segment, pipelined: see
+// ReduceAs. Values are combined in rank order, so results are bitwise identical
+// on every rank and in every run.
+#include "engine/ranks/shared_collectives.h"
 
 #include <algorithm>
 #include <array>
@@ -37,23 +56,23 @@ void Move(std::span<const std::byte> from, std::byte* to) {
 
 }  // namespace
 
-SharedGroup::SharedGroup(int memory_fd, int rank, int ranks,
-                         GroupOptions options)
+SharedCollectives::SharedCollectives(int memory_fd, int rank, int ranks,
+                                     ChannelOptions options)
     : Collectives(rank, ranks),
-      own_mapping_(std::in_place, memory_fd, ranks),
-      mapping_(*own_mapping_),
-      lane_(options.lane),
-      meeting_(mapping_, lane_, rank, std::move(options.give_up)) {}
+      own_memory_(std::in_place, memory_fd, ranks),
+      memory_(*own_memory_),
+      channel_(options.channel),
+      barrier_(memory_, channel_, rank, std::move(options.give_up)) {}
 
-SharedGroup::SharedGroup(const RankMapping& mapping, int rank,
-                         GroupOptions options)
-    : Collectives(rank, mapping.ranks()),
-      mapping_(mapping),
-      lane_(options.lane),
-      meeting_(mapping_, lane_, rank, std::move(options.give_up)) {}
+SharedCollectives::SharedCollectives(const SharedMemory& memory, int rank,
+                                     ChannelOptions options)
+    : Collectives(rank, memory.ranks()),
+      memory_(memory),
+      channel_(options.channel),
+      barrier_(memory_, channel_, rank, std::move(options.give_up)) {}
 
-void SharedGroup::Reduce(const CollectiveCall& call,
-                         std::span<std::byte> values) {
+void SharedCollectives::Reduce(const CollectiveCall& call,
+                               std::span<std::byte> values) {
   switch (call.type) {
     case CollectiveCall::Type::kFloat:
       return ReduceAs<float>(call, values);
@@ -66,17 +85,18 @@ void SharedGroup::Reduce(const CollectiveCall& call,
   }
 }
 
-// In a step a rank stages one segment, reduces the one before and fetches the
-// one before that, so one meeting a segment is enough. Two buffers are, too: a
-// segment's is staged again two steps on, after all have reduced it; the result
-// in it is written over three steps on, after all have fetched it.
+// In each step a rank stages one segment, reduces the previous one and fetches
+// the one before that, so one barrier per segment is enough. So are two
+// buffers: a segment's buffer is staged again two steps later, after all ranks
+// have reduced it, and its result is overwritten three steps later, after all
+// have fetched it.
 template <typename T>
-void SharedGroup::ReduceAs(const CollectiveCall& call,
-                           std::span<std::byte> bytes) {
-  if (ranks() == 1) return meeting_.Begin(call);
+void SharedCollectives::ReduceAs(const CollectiveCall& call,
+                                 std::span<std::byte> bytes) {
+  if (ranks() == 1) return barrier_.Begin(call);
   const std::span<T> values(reinterpret_cast<T*>(bytes.data()),
                             bytes.size() / sizeof(T));
-  const AllReduction<T> reduction(mapping_, lane_, rank(), uses_, values);
+  const AllReduction<T> reduction(memory_, channel_, rank(), uses_, values);
   const std::size_t segments = reduction.segments();
   uses_ += segments;
   for (std::size_t step = 0; step <= segments + 1; ++step) {
@@ -86,33 +106,33 @@ void SharedGroup::ReduceAs(const CollectiveCall& call,
     }
     if (step >= 2) reduction.Fetch(step - 2);
     if (step == 0) {
-      meeting_.Begin(call);
+      barrier_.Begin(call);
     } else if (step <= segments) {
-      meeting_.Meet();
+      barrier_.Wait();
     }
   }
 }
 
-void SharedGroup::Exchange(const CollectiveCall& call,
-                           std::span<const std::byte> mine,
-                           std::span<const std::span<std::byte>> into) {
+void SharedCollectives::Exchange(const CollectiveCall& call,
+                                 std::span<const std::byte> mine,
+                                 std::span<const std::span<std::byte>> into) {
   const auto rank_number = static_cast<std::size_t>(rank());
   std::size_t longest = 0;
   for (const auto& place : into) longest = std::max(longest, place.size());
-  // One at least: it is where all learn of what the others call.
+  // At least one segment: its barrier compares the calls.
   const std::size_t segments =
       std::max<std::size_t>((longest + kSegmentBytes - 1) / kSegmentBytes, 1);
   if (ranks() == 1) {
-    meeting_.Begin(call);
+    barrier_.Begin(call);
     return Move(mine, into[0].data());
   }
   for (std::size_t segment = 0; segment < segments; ++segment) {
     const std::size_t use = uses_++;
     Move(SegmentOf(mine, segment), Staging(rank(), use));
     if (segment == 0) {
-      meeting_.Begin(call);
+      barrier_.Begin(call);
     } else {
-      meeting_.Meet();
+      barrier_.Wait();
     }
     for (std::size_t rank = 0; rank < into.size(); ++rank) {
       if (rank == rank_number) continue;
@@ -123,13 +143,13 @@ void SharedGroup::Exchange(const CollectiveCall& call,
   Move(mine, into[rank_number].data());
 }
 
-std::byte* SharedGroup::Staging(int rank, std::size_t use) const {
-  return mapping_.Staging(lane_, rank, static_cast<int>(use % 2));
+std::byte* SharedCollectives::Staging(int rank, std::size_t use) const {
+  return memory_.Staging(channel_, rank, static_cast<int>(use % 2));
 }
 
 namespace {
 
-// An empty span may have no address, which memcpy must not be given.
+// memcpy must not be called with the null address of an empty span.
 template <typename T>
 void Copy(std::span<const T> from, T* to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
@@ -138,16 +158,16 @@ void Copy(std::span<const T> from, T* to) {
 }  // namespace
 
 template <typename T>
-AllReduction<T>::AllReduction(const RankMapping& mapping, int lane, int rank,
+AllReduction<T>::AllReduction(const SharedMemory& memory, int channel, int rank,
                               std::size_t first_use, std::span<T> values)
-    : mapping_(mapping),
-      lane_(lane),
+    : memory_(memory),
+      channel_(channel),
       rank_(static_cast<std::size_t>(rank)),
-      ranks_(static_cast<std::size_t>(mapping.ranks())),
+      ranks_(static_cast<std::size_t>(memory.ranks())),
       first_use_(first_use),
       values_(values) {
   if (values.empty()) return;
-  // Whole cache lines for each share.
+  // A share consists of whole cache lines.
   const std::size_t grain = kCacheLine / sizeof(T) * ranks_;
   const std::size_t most = kSegmentBytes / sizeof(T) / grain * grain;
   segments_ = (values.size() + most - 1) / most;
@@ -168,12 +188,12 @@ std::span<T> AllReduction<T>::Share(std::size_t segment,
   return Slice(segment * segment_ + rank * share_, share_);
 }
 
-// Where `rank` stages the segment.
+// The buffer in which `rank` stages the segment.
 template <typename T>
 T* AllReduction<T>::Staged(std::size_t segment, std::size_t rank) const {
   const auto buffer = static_cast<int>((first_use_ + segment) % 2);
   return reinterpret_cast<T*>(
-      mapping_.Staging(lane_, static_cast<int>(rank), buffer));
+      memory_.Staging(channel_, static_cast<int>(rank), buffer));
 }
 
 template <typename T>
@@ -220,12 +240,12 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// About what falling asleep and being woken would take.
+// About the cost of sleeping and being woken.
 constexpr microseconds kSpin{50};
-// How long a rank sleeps before it asks whether to give up.
+// Interval at which a sleeping rank calls `give_up`.
 constexpr long kSleepNanoseconds = 100'000'000;
 
-// Not FUTEX_*_PRIVATE: the ranks are processes.
+// Not FUTEX_*_PRIVATE: the ranks are separate processes.
 void SleepWhile(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   const timespec limit{.tv_sec = 0, .tv_nsec = kSleepNanoseconds};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
@@ -245,122 +265,125 @@ void Pause() {
 
 }  // namespace
 
-Meeting::Meeting(const RankMapping& mapping, int lane, int rank,
-                 std::function<bool()> give_up)
-    : mapping_(mapping),
-      lane_(mapping.state().lanes.at(static_cast<std::size_t>(lane))),
-      slot_(lane_.slots.at(static_cast<std::size_t>(rank))),
+SharedBarrier::SharedBarrier(const SharedMemory& memory, int channel, int rank,
+                             std::function<bool()> give_up)
+    : memory_(memory),
+      channel_(memory.state().channels.at(static_cast<std::size_t>(channel))),
+      own_(channel_.ranks.at(static_cast<std::size_t>(rank))),
       rank_(rank),
       give_up_(std::move(give_up)),
-      // Who spins where CPUs are short keeps one from those it waits for.
+      // Do not spin if ranks outnumber CPUs: it starves the rank waited for.
       spins_(std::thread::hardware_concurrency() >=
-             static_cast<unsigned>(mapping.ranks())) {}
+             static_cast<unsigned>(memory.ranks())) {}
 
-void Meeting::Begin(const CollectiveCall& call) {
+void SharedBarrier::Begin(const CollectiveCall& call) {
   const std::size_t turn = std::exchange(turn_, 1 - turn_);
-  slot_.calls[turn] = call;
-  Meet();
+  own_.calls[turn] = call;
+  Wait();
   Compare(turn);
 }
 
-void Meeting::Compare(std::size_t turn) {
-  const CollectiveCall& first = lane_.slots[0].calls[turn];
-  for (int rank = 1; rank < mapping_.ranks(); ++rank) {
+void SharedBarrier::Compare(std::size_t turn) {
+  const CollectiveCall& first = channel_.ranks[0].calls[turn];
+  for (int rank = 1; rank < memory_.ranks(); ++rank) {
     const CollectiveCall& other =
-        lane_.slots[static_cast<std::size_t>(rank)].calls[turn];
+        channel_.ranks[static_cast<std::size_t>(rank)].calls[turn];
     if (other == first) continue;
     const std::string difference = DescribeDifference(first, rank, other);
-    // From here on they would take each other's bytes for something else.
+    // From here on each would misread the other's bytes.
     Abort(difference);
     throw Error(ErrorKind::kFailed, difference);
   }
 }
 
-void Meeting::Meet() {
+void SharedBarrier::Wait() {
   ThrowIfAborted();
-  if (mapping_.ranks() == 1) return;
-  // It stays as it is until this rank has come, too.
-  const std::uint32_t held = lane_.held.load(std::memory_order_relaxed);
-  slot_.meetings.fetch_add(1, std::memory_order_relaxed);
+  if (memory_.ranks() == 1) return;
+  // It does not change before this rank arrives.
+  const std::uint32_t completed =
+      channel_.completed.load(std::memory_order_relaxed);
+  own_.barriers.fetch_add(1, std::memory_order_relaxed);
   const std::uint32_t before =
-      lane_.arrived.fetch_add(1, std::memory_order_acq_rel);
-  if (before + 1 < static_cast<std::uint32_t>(mapping_.ranks())) {
-    Await(held);
+      channel_.arrived.fetch_add(1, std::memory_order_acq_rel);
+  if (before + 1 < static_cast<std::uint32_t>(memory_.ranks())) {
+    Await(completed);
     return;
   }
-  lane_.arrived.store(0, std::memory_order_relaxed);
-  // Stored before it looks for sleepers, who are counted before they look at
-  // what is stored here: one of both sees the other.
-  lane_.held.store(held + 1);
-  if (lane_.sleepers.load() > 0) WakeAll(lane_.held);
+  channel_.arrived.store(0, std::memory_order_relaxed);
+  // This rank stores `completed`, then reads `sleepers`; a sleeper increments
+  // `sleepers`, then reads `completed`: at least one of them sees the other.
+  channel_.completed.store(completed + 1);
+  if (channel_.sleepers.load() > 0) WakeAll(channel_.completed);
 }
 
-void Meeting::Await(std::uint32_t held) {
-  if (spins_ && Spin(held)) return;
+void SharedBarrier::Await(std::uint32_t completed) {
+  if (spins_ && Spin(completed)) return;
   while (true) {
-    lane_.sleepers.fetch_add(1);
-    SleepWhile(lane_.held, held);
-    lane_.sleepers.fetch_sub(1);
-    if (lane_.held.load(std::memory_order_acquire) != held) return;
+    channel_.sleepers.fetch_add(1);
+    SleepWhile(channel_.completed, completed);
+    channel_.sleepers.fetch_sub(1);
+    if (channel_.completed.load(std::memory_order_acquire) != completed) return;
     ThrowIfAborted();
     if (give_up_ && give_up_()) Abort("gave up waiting for " + Missing());
     ThrowIfAborted();
   }
 }
 
-bool Meeting::Spin(std::uint32_t held) const {
+bool SharedBarrier::Spin(std::uint32_t completed) const {
   const auto end = steady_clock::now() + kSpin;
   do {
     for (int i = 0; i < 32; ++i) {
-      if (lane_.held.load(std::memory_order_acquire) != held) return true;
+      if (channel_.completed.load(std::memory_order_acquire) != completed)
+        return true;
       Pause();
     }
   } while (steady_clock::now() < end);
   return false;
 }
 
-std::string Meeting::Missing() const {
-  const auto mine = slot_.meetings.load(std::memory_order_relaxed);
+std::string SharedBarrier::Missing() const {
+  const auto mine = own_.barriers.load(std::memory_order_relaxed);
   std::vector<std::string> missing;
-  for (int rank = 0; rank < mapping_.ranks(); ++rank) {
-    const RankSlot& slot = lane_.slots[static_cast<std::size_t>(rank)];
-    if (slot.meetings.load(std::memory_order_relaxed) < mine) {
+  for (int rank = 0; rank < memory_.ranks(); ++rank) {
+    const RankArrivals& arrivals =
+        channel_.ranks[static_cast<std::size_t>(rank)];
+    if (arrivals.barriers.load(std::memory_order_relaxed) < mine) {
       missing.push_back(std::to_string(rank));
     }
   }
   return (missing.size() == 1 ? "rank " : "ranks ") + Join(missing, ", ");
 }
 
-void Meeting::Abort(std::string_view reason) {
-  RankFailure& failure = mapping_.state().failure;
-  std::uint32_t none = RankFailure::kNone;
-  if (!failure.state.compare_exchange_strong(none,
-                                             RankFailure::kBeingWritten)) {
+void SharedBarrier::Abort(std::string_view reason) {
+  AbortRecord& record = memory_.state().abort;
+  std::uint32_t none = AbortRecord::kNone;
+  if (!record.state.compare_exchange_strong(none, AbortRecord::kBeingWritten)) {
     return;
   }
-  const std::string_view text = reason.substr(0, RankFailure::kReasonBytes);
-  std::ranges::copy(text, failure.reason.begin());
-  failure.reason_bytes = static_cast<std::uint32_t>(text.size());
-  failure.rank = static_cast<std::uint32_t>(rank_);
-  failure.state.store(RankFailure::kWritten);
-  for (LaneState& lane : mapping_.state().lanes) WakeAll(lane.held);
+  const std::string_view text = reason.substr(0, AbortRecord::kReasonBytes);
+  std::ranges::copy(text, record.reason.begin());
+  record.reason_bytes = static_cast<std::uint32_t>(text.size());
+  record.rank = static_cast<std::uint32_t>(rank_);
+  record.state.store(AbortRecord::kWritten);
+  for (ChannelState& channel : memory_.state().channels)
+    WakeAll(channel.completed);
 }
 
-void Meeting::ThrowIfAborted() const {
-  const RankFailure& failure = mapping_.state().failure;
-  if (failure.state.load(std::memory_order_relaxed) == RankFailure::kNone) {
+void SharedBarrier::ThrowIfAborted() const {
+  const AbortRecord& record = memory_.state().abort;
+  if (record.state.load(std::memory_order_relaxed) == AbortRecord::kNone) {
     return;
   }
-  // A rank that is killed while it writes never ends that.
+  // A rank may have been killed while it wrote its reason.
   const auto end = steady_clock::now() + milliseconds(500);
-  while (failure.state.load() != RankFailure::kWritten) {
+  while (record.state.load() != AbortRecord::kWritten) {
     if (steady_clock::now() > end) {
-      throw Error(ErrorKind::kFailed, "a rank failed, and could not say why");
+      throw Error(ErrorKind::kFailed, "a rank failed without a reason");
     }
     std::this_thread::sleep_for(milliseconds(1));
   }
-  const std::string_view reason(failure.reason.data(), failure.reason_bytes);
-  throw Error(ErrorKind::kFailed, "rank " + std::to_string(failure.rank) +
+  const std::string_view reason(record.reason.data(), record.reason_bytes);
+  throw Error(ErrorKind::kFailed, "rank " + std::to_string(record.rank) +
                                       " failed: " + ToValidUtf8(reason));
 }
 

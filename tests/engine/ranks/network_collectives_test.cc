@@ -1,4 +1,4 @@
-#include "engine/ranks/network_group.h"
+#include "engine/ranks/network_collectives.h"
 
 #include <chrono>
 #include <csignal>
@@ -28,13 +28,13 @@ using testing::ThrowsMessage;
 constexpr char kToken[] = "0123456789abcdef";
 
 // A trial of two ranks: rank 0 waits for the other one, on a thread.
-class NetworkMeetingTest : public testing::Test {
+class RendezvousTest : public testing::Test {
  protected:
-  NetworkMeetingTest()
+  RendezvousTest()
       : listener_(ListenAt({.host = "127.0.0.1"})),
         place_{"127.0.0.1", PortOf(listener_.get())},
         rank0_([this] {
-          NetworkMeeting meeting = MeetingOf(0);
+          Rendezvous meeting = MeetingOf(0);
           meeting.give_up = [this] { return give_up_.load(); };
           try {
             connections_ = AwaitRanks(std::move(listener_), meeting);
@@ -42,9 +42,9 @@ class NetworkMeetingTest : public testing::Test {
             error_ = error.what();
           }
         }) {}
-  ~NetworkMeetingTest() override { End(); }
+  ~RendezvousTest() override { End(); }
 
-  NetworkMeeting MeetingOf(int rank, const std::string& token = kToken) const {
+  Rendezvous MeetingOf(int rank, const std::string& token = kToken) const {
     return {.first = place_, .token = token, .rank = rank, .ranks = 2};
   }
   // Sends `bytes`; what is heard is to be the end.
@@ -69,7 +69,7 @@ class NetworkMeetingTest : public testing::Test {
   std::thread rank0_;
 };
 
-TEST_F(NetworkMeetingTest, StrangersAreTurnedAwayAndTheRankIsMet) {
+TEST_F(RendezvousTest, StrangersAreTurnedAwayAndTheRankIsMet) {
   ExpectTurnedAway(
       "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/"
       "7.88.1\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n");
@@ -84,14 +84,14 @@ TEST_F(NetworkMeetingTest, StrangersAreTurnedAwayAndTheRankIsMet) {
   EXPECT_EQ(joined->ranks(), 2);
 }
 
-TEST_F(NetworkMeetingTest, ARankOfAnotherStartIsTurnedAway) {
+TEST_F(RendezvousTest, ARankOfAnotherStartIsTurnedAway) {
   EXPECT_THAT([&] { JoinRanks(MeetingOf(1, "another")); },
-              ThrowsMessage<Error>(HasSubstr("does not know this rank")));
+              ThrowsMessage<Error>(HasSubstr("did not accept this rank")));
 
   JoinRanks(MeetingOf(1));
 }
 
-TEST_F(NetworkMeetingTest, MoreSilentStrangersThanAreHeardKeepNobodyWaiting) {
+TEST_F(RendezvousTest, MoreSilentStrangersThanAreHeardKeepNobodyWaiting) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 20; ++i) {
     silent.push_back(ConnectTo(place_, seconds(5)));
@@ -102,9 +102,9 @@ TEST_F(NetworkMeetingTest, MoreSilentStrangersThanAreHeardKeepNobodyWaiting) {
   EXPECT_EQ(joined->ranks(), 2);
 }
 
-TEST_F(NetworkMeetingTest, AListenerWithoutTheTokenIsNotRank0) {
+TEST_F(RendezvousTest, AListenerWithoutTheTokenIsNotRank0) {
   const UniqueFd impostor = ListenAt({.host = "127.0.0.1"});
-  NetworkMeeting meeting = MeetingOf(1);
+  Rendezvous meeting = MeetingOf(1);
   meeting.first.port = PortOf(impostor.get());
   std::jthread server([&] {
     UniqueFd guest;
@@ -121,8 +121,8 @@ TEST_F(NetworkMeetingTest, AListenerWithoutTheTokenIsNotRank0) {
   give_up_ = true;
 }
 
-TEST_F(NetworkMeetingTest, ARankThatThereIsAlreadyIsTurnedAway) {
-  NetworkMeeting third = MeetingOf(2);
+TEST_F(RendezvousTest, ARankThatThereIsAlreadyIsTurnedAway) {
+  Rendezvous third = MeetingOf(2);
   EXPECT_THROW(JoinRanks(third), Error);
   third.ranks = 3;
   EXPECT_THROW(JoinRanks(third), Error);
@@ -130,13 +130,12 @@ TEST_F(NetworkMeetingTest, ARankThatThereIsAlreadyIsTurnedAway) {
   JoinRanks(MeetingOf(1));
 }
 
-TEST_F(NetworkMeetingTest, GivesUpAndNamesWhoIsMissing) {
+TEST_F(RendezvousTest, GivesUpAndNamesWhoIsMissing) {
   give_up_ = true;
   End();
 
   EXPECT_EQ(error_,
-            "gave up waiting for the ranks of the trial: there is no rank 1 "
-            "yet");
+            "gave up waiting for the ranks of the trial: missing rank 1");
 }
 
 TEST(NetworkGroupTest, ARankThatDiesHasFailed) {

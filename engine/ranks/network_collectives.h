@@ -10,21 +10,21 @@
 
 namespace dtrain {
 
-/// The connections of one lane as streams of bytes. What a function waits for,
-/// it waits for until it comes, or throws Error(kFailed) because a rank failed:
-/// said so, or lost its connection, or this one gave up. One thread.
-class LaneStreams {
+/// The connections of one channel as blocking byte streams. A function that
+/// waits throws Error(kFailed) if a rank failed, lost its connection, or this
+/// one gave up. One thread.
+class ChannelStreams {
  public:
   /// REQUIRES: `connections` outlives it. `give_up` may be empty.
-  LaneStreams(RankConnections& connections, int lane,
-              std::function<bool()> give_up);
+  ChannelStreams(RankConnections& connections, int channel,
+                 std::function<bool()> give_up);
 
   void Send(int peer, std::span<const std::byte> bytes) {
     Swap(peer, bytes, {});
   }
   void Receive(int peer, std::span<std::byte> bytes) { Swap(peer, {}, bytes); }
-  /// Sends and receives at one time, in memory that may be the same if the peer
-  /// answers no byte before it has that of the same place.
+  /// Sends and receives concurrently. `out` and `in` may be the same memory if
+  /// the peer sends a byte only after it received the one at the same offset.
   void Swap(int peer, std::span<const std::byte> out, std::span<std::byte> in);
 
  private:
@@ -33,22 +33,22 @@ class LaneStreams {
   void Await(int peer, short events);
 
   RankConnections& connections_;
-  const int lane_;
+  const int channel_;
   const std::function<bool()> give_up_;
 };
 
-/// The collectives of the ranks of a trial on several machines. All goes by
-/// rank 0: it takes what the others give, reduces it in their order and sends
-/// it back, so that its connection is the bound. A rank whose connection is
-/// lost has failed.
-class NetworkGroup final : public Collectives {
+/// Collectives of the ranks of a trial on several machines, in a star: rank 0
+/// receives the others' data, reduces it in rank order and sends the result
+/// back, so its network link is the limit. A rank whose connection is lost has
+/// failed.
+class NetworkCollectives final : public Collectives {
  public:
   /// REQUIRES: `connections` outlives it.
-  explicit NetworkGroup(RankConnections& connections,
-                        GroupOptions options = {});
+  explicit NetworkCollectives(RankConnections& connections,
+                              ChannelOptions options = {});
 
   void SetAborted(std::string_view reason) override {
-    connections_.failures().Fail(reason);
+    connections_.abort_channel().Abort(reason);
   }
 
  private:
@@ -61,7 +61,7 @@ class NetworkGroup final : public Collectives {
   void CollectAndSend(std::span<const std::span<std::byte>> into);
 
   RankConnections& connections_;
-  LaneStreams streams_;
+  ChannelStreams streams_;
 };
 
 }  // namespace dtrain

@@ -6,7 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/ranks/collectives.h"
-#include "engine/ranks/rank_memory.h"
+#include "engine/ranks/shared_memory.h"
 #include "tests/engine/ranks/rank_values.h"
 #include "tests/engine/ranks/run_ranks.h"
 
@@ -130,7 +130,7 @@ TEST_P(RankFailureTest, EndsTheWaitingOfTheOthers) {
 
 TEST_P(RankFailureTest, EndsTheWaitingInTheOtherLane) {
   const auto results = Run(2, [](const Seat& seat) {
-    const auto group = seat.Group({.lane = seat.rank()});
+    const auto group = seat.Group({.channel = seat.rank()});
     if (seat.rank() == 1) {
       group->SetAborted("no loss");
     } else {

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "engine/os/socket.h"
+#include "engine/store/layout.h"
+
+namespace dtrain {
+
+/// Returns the value of an environment variable; none if it is not set.
+using ReadEnvironment =
+    std::function<std::optional<std::string>(const char* name)>;
+
+/// This process's place among those that were started for one experiment on
+/// several machines, from the variables that torchrun sets.
+struct DistributedEnv {
+  int rank = 0;        // RANK: 0 runs the experiment, the others follow it
+  int world_size = 1;  // WORLD_SIZE: number of processes
+  HostPort runner;     // MASTER_ADDR and MASTER_PORT: where rank 0 listens
+  // All are on this machine, according to LOCAL_WORLD_SIZE.
+  bool all_here = false;
+
+  bool follows() const { return rank > 0; }
+};
+
+/// Reads WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT (default 29500) and, if it
+/// is set, LOCAL_WORLD_SIZE. Returns none if WORLD_SIZE is 1 or not set,
+/// whatever the others are. Throws Error(kUsage) that names the variable and
+/// its value.
+std::optional<DistributedEnv> ReadDistributedEnv(const ReadEnvironment& read);
+
+/// Variable that names a file to use instead of the store's secret.
+inline constexpr const char* kSecretVariable = "DTRAIN_SECRET_FILE";
+
+/// The file of the secret that authenticates processes on several machines: in
+/// the store that they share, or named by DTRAIN_SECRET_FILE.
+class SecretFile {
+ public:
+  /// The file in a store, which may not exist yet.
+  explicit SecretFile(const StoreLayout& layout)
+      : path_(layout.Secret()), shown_(path_.string()) {}
+  /// The file that the variable names, else that of the store. Does not open
+  /// it.
+  static SecretFile Of(const StoreLayout& layout, const ReadEnvironment& read);
+
+  /// Its name in messages.
+  std::string Name() const;
+  /// Returns its bytes, at least 32; none if the store has none yet. Throws
+  /// Error(kUsage) if the variable names a file that does not exist, or if the
+  /// file is not regular, belongs to another user, is readable by others, or
+  /// has a wrong size.
+  std::optional<std::string> Read() const;
+  /// Like Read, but creates the store's secret, and the store's directory, if
+  /// it does not exist. Creation is atomic: concurrent processes get the same
+  /// one. Also throws Error(kStore).
+  std::string ReadOrMake() const;
+
+ private:
+  void Make() const;
+  [[noreturn]] void Refuse(const std::string& why) const;
+
+  std::filesystem::path path_;
+  std::string shown_;
+  bool named_ = false;  // by the variable
+};
+
+}  // namespace dtrain
