@@ -6,15 +6,15 @@
 
 namespace dtrain {
 
-/// What an archive of a test's own holds.
+/// An entry of an archive.
 struct ArchiveEntry {
   std::string name;
   std::string text;
   enum class Kind { kFile, kDirectory, kSymlink, kHardlink, kFifo };
-  Kind kind = Kind::kFile;  // of a link, `text` is where it leads
+  Kind kind = Kind::kFile;  // `text` of a link is its target
 };
 
-/// Writes a .tar.gz archive, or a zip archive where `path` ends with ".zip".
+/// Writes a .tar.gz archive, or a zip archive if `path` ends with ".zip".
 void WriteArchive(const std::filesystem::path& path,
                   const std::vector<ArchiveEntry>& entries);
 

@@ -45,7 +45,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Reads both outputs until their ends, signalling the process as asked.
+// Reads both outputs to their ends and sends the signal of the call.
 class Conversation {
  public:
   Conversation(pid_t pid, const CliCall& call) : pid_(pid), call_(call) {}
@@ -96,8 +96,8 @@ class Conversation {
   bool signalled_ = false;
 };
 
-// Where the one who calls has another PATH, its own program of that name would
-// be started, and might not find itself.
+// Resolves the program in the PATH of the call. execvp would search this
+// process's PATH and could start another program of that name.
 std::string FindProgram(const std::string& name, const std::string& path) {
   if (name.find('/') != std::string::npos) return name;
   std::istringstream directories(path);
@@ -125,7 +125,7 @@ void ExpectDocumentedJson(const CliResult& result) {
 }  // namespace
 
 nlohmann::json CliResult::Json() const {
-  // What `dtrain` itself printed was looked at by whoever called it.
+  // The output of `dtrain` itself has already been checked.
   if (argv.empty() || argv.front() != DTRAIN_BINARY)
     ExpectDocumentedJson(*this);
   return nlohmann::json::parse(out);
@@ -150,7 +150,7 @@ CliResult CliRunner::RunProgram(const std::vector<std::string>& argv,
       "XDG_CACHE_HOME=" + home + "/cache",
       "DTRAIN_STORE=" + store().string(),
       "DTRAIN_RUNTIME_DIR=" + home + "/slots"};
-  // How a sanitizer reports is for who called the tests to say.
+  // Options of sanitizers are those of the test.
   for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}) {
     const char* value = std::getenv(name);
     if (value == nullptr || call.environment.contains(name)) continue;

@@ -14,43 +14,43 @@
 
 namespace dtrain {
 
-/// What came of one call of the program.
+/// Result of a call of a program.
 struct CliResult {
-  int code = 0;  // exit code; 128 + signal if it died of one
+  int code = 0;  // exit code; 128 + signal if killed by one
   std::string out;
   std::string err;
-  std::vector<std::string> argv;  // what was called
+  std::vector<std::string> argv;  // program and arguments
 
-  /// Returns stdout as one JSON document; throws if it is none. Fails the
-  /// running test where the document is not as its schema in docs/schemas.
+  /// Returns stdout as one JSON document; throws if it is not one. Fails the
+  /// running test if the document violates its schema in docs/schemas.
   nlohmann::json Json() const;
 };
 
-/// How a call differs from an ordinary one.
+/// Options of a call.
 struct CliCall {
-  std::map<std::string, std::string> environment;  // added to a bare one
+  std::map<std::string, std::string> environment;  // added to a minimal one
   std::string input;                               // stdin
-  std::string stdout_file;                         // instead of being read
-  std::string signal_when;  // send `signal` once stderr says this
-  // … or so long after its start; 0: never.
+  std::string stdout_file;  // receives stdout, which is then not read
+  std::string signal_when;  // send `signal` once stderr contains this
+  // … or this long after the start; 0: never.
   std::chrono::milliseconds signal_after{0};
   int signal = SIGINT;
 };
 
-/// Calls the real `dtrain` in a directory of its own, with a bare environment
-/// whose store, slots, caches and home are in there. A call that takes longer
-/// than four minutes is killed. What `dtrain` prints with --json or --jsonl
-/// fails the running test where it is not as its schema in docs/schemas.
+/// Calls the real `dtrain` in a temporary directory, with a minimal environment
+/// whose store, slots, caches and home are in that directory. Kills a call that
+/// takes longer than four minutes. Fails the running test if the output of
+/// --json or --jsonl violates its schema in docs/schemas.
 class CliRunner {
  public:
-  /// `dtrain ARGUMENTS…`.
+  /// Calls `dtrain ARGUMENTS…`.
   CliResult Run(const std::vector<std::string>& arguments,
                 const CliCall& call = {}) const;
-  /// Any program in the same surroundings, `dtrain` first on its PATH.
+  /// Calls any program in the same environment, with `dtrain` first in PATH.
   CliResult RunProgram(const std::vector<std::string>& argv,
                        const CliCall& call = {}) const;
 
-  /// Writes a file into the directory and gives its path.
+  /// Writes a file into the directory and returns its path.
   std::filesystem::path Write(const std::string& name,
                               const std::string& text) const;
 

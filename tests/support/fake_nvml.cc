@@ -1,6 +1,5 @@
-// NVIDIA's driver library as GpuMeter and the search for GPUs see it, of a
-// machine with two GPUs: 0, "GPU-a", 37% busy, and 1, "GPU-b", of which it does
-// not know how busy it is.
+// Fake of NVIDIA's driver library for a machine with two GPUs: 0, "GPU-a", with
+// 37% utilization, and 1, "GPU-b", whose utilization is unknown.
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
-// A trial host without LibTorch: its trials do what their entrypoint says.
-// Where the hyperparameter `at` names a rank, only that one does it, and the
-// others what the hyperparameter `others` says.
+// A trial host without LibTorch. The entrypoint of a trial is the name of a
+// behaviour. If the hyperparameter `at` is a rank, only that rank has it and
+// the others have the behaviour of the hyperparameter `others`.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,18 +24,18 @@
 namespace dtrain {
 namespace {
 
-// What a behaviour is given: the specification and the rest of the socket.
+// Arguments of a behaviour: the specification and the control socket.
 struct Trial {
   TrialSpec spec;
   int control;
   LineReader& lines;
 
-  // Only rank 0 speaks, but for the last word.
+  // Only rank 0 sends messages, except for the final one.
   void Say(const TrialMessage& message) const {
     if (spec.rank > 0 && !std::holds_alternative<Finished>(message)) return;
     if (!WriteAll(control, Encode(message))) ::_exit(3);
   }
-  // None when the runner is gone.
+  // Returns nothing once the runner has ended.
   std::optional<RunnerMessage> Hear() const {
     while (true) {
       if (auto line = lines.Next()) return DecodeRunnerMessage(*line);
@@ -51,7 +51,7 @@ struct Trial {
   while (true) ::pause();
 }
 
-// A daemon as they are made by the book; it keeps standard output open.
+// Starts a regular daemon, which keeps standard output open.
 void StartDaemon(bool with_environment) {
   if (::fork() != 0) return;
   ::setsid();
@@ -83,7 +83,7 @@ int Echo(const Trial& trial) {
 }
 
 int Signal(const Trial& trial) {
-  // A core file would only cost time.
+  // Writing a core file would only take time.
   const rlimit no_core{};
   ::setrlimit(RLIMIT_CORE, &no_core);
   std::raise(static_cast<int>(trial.Number("signal")));
@@ -165,7 +165,7 @@ int BeAlone(const Trial& trial) {
   return 0;
 }
 
-// As a rank > 0 must not: speaks of what is rank 0's.
+// Sends a message that only rank 0 may send.
 int SpeakUp(const Trial& trial) {
   if (!WriteAll(trial.control, Encode(Progress{.batches = 1}))) return 3;
   SleepForever();
@@ -184,7 +184,7 @@ int Finish(const Trial& trial) {
 }
 
 // Rank 0 writes to the end of the memory, rank 1 reads it. Exits with 6 if it
-// has none, with 7 if nothing comes, with 8 if programs would inherit it.
+// has none, with 7 if nothing arrives, with 8 if programs would inherit it.
 int ShareMemory(const Trial& trial) {
   const char* number = std::getenv(kRankFdVariable);
   if (number == nullptr) return 6;
@@ -201,8 +201,8 @@ int ShareMemory(const Trial& trial) {
   return 7;
 }
 
-// Meets the other ranks over the network. Exits with 6 if it was given nothing
-// for that, with 7 if not all are there.
+// Connects to the other ranks over the network. Exits with 6 if it has no
+// connection settings, with 7 if a rank is missing.
 int Meet(const Trial& trial) {
   const TrialSpec& spec = trial.spec;
   const char* number = std::getenv(kRankFdVariable);
@@ -249,7 +249,7 @@ int RunFakeTrial(int control) {
 }  // namespace
 }  // namespace dtrain
 
-// FAKE_HOST_EXIT makes it end at once, as one that lacks a library does.
+// FAKE_HOST_EXIT makes it exit at once, as if a library were missing.
 int main(int, char** argv) {
   if (const char* exit_code = std::getenv("FAKE_HOST_EXIT")) {
     std::fprintf(stderr, "cannot open libfake.so\n");

@@ -14,11 +14,11 @@ namespace dtrain {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-// Generous: the machine may be busy with other tests.
+// Long, since the machine may be busy with other tests.
 constexpr auto kPatience = std::chrono::seconds(60);
 
 FaultRun::~FaultRun() {
-  // A test that failed may have left its runner behind.
+  // A failed test may have left its runner behind.
   for (const pid_t pid : Processes()) ::kill(pid, SIGKILL);
 }
 

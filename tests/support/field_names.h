@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-/// Returns the names of the fields of `object` that are as they are in
-/// `other`: of a round trip whose fields must all differ from their defaults.
+/// Returns the names of fields with equal values in `object` and `other`. For
+/// round trips in which every field must differ from its default.
 inline std::vector<std::string> EqualFields(const nlohmann::json& object,
                                             const nlohmann::json& other) {
   std::vector<std::string> names;

@@ -10,13 +10,13 @@
 
 namespace dtrain {
 
-/// A file of tests/golden.
+/// Reads a JSON file of tests/golden.
 inline nlohmann::json ReadGolden(const std::string& name) {
   std::ifstream file(std::string(DTRAIN_GOLDEN_DIR) + "/" + name);
   return nlohmann::json::parse(file);
 }
 
-/// Whether two values agree: numbers to 12 digits, all else exactly.
+/// True if two values are equal; numbers are compared to 12 digits.
 inline bool Near(const nlohmann::json& a, const nlohmann::json& b) {
   if (a.is_number_float() || b.is_number_float()) {
     if (!a.is_number() || !b.is_number()) return false;
@@ -34,7 +34,7 @@ inline bool Near(const nlohmann::json& a, const nlohmann::json& b) {
   return true;
 }
 
-/// The searcher section of a recorded case. Its lengths are in batches.
+/// Returns the searcher section of a recorded case, with lengths in batches.
 inline SearcherConfig RecordedConfig(const nlohmann::json& json) {
   SearcherConfig config;
   config.name = json.at("name");
@@ -43,7 +43,7 @@ inline SearcherConfig RecordedConfig(const nlohmann::json& json) {
                           ? json.at("max_length").at("batches")
                           : json.at("max_time");
   config.max_trials = json.value("max_trials", config.max_trials);
-  // Recorded without a default: absent is none.
+  // Recorded without a default, so a missing key means none.
   config.max_concurrent_trials =
       json.value("max_concurrent_trials", config.max_concurrent_trials);
   config.num_rungs = json.value("num_rungs", config.num_rungs);

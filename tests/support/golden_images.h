@@ -12,7 +12,7 @@
 
 namespace dtrain {
 
-/// What PIL and torchvision make of small images: see make_images.py.
+/// Results of PIL and torchvision for small images, recorded by make_images.py.
 inline const nlohmann::json& GoldenImages() {
   static const nlohmann::json images = ReadGolden("images.json");
   return images;
@@ -22,13 +22,13 @@ inline std::filesystem::path GoldenImagePath(const std::string& name) {
   return std::filesystem::path(DTRAIN_GOLDEN_DIR) / "images" / name;
 }
 
-/// The bytes of a file of tests/golden/images.
+/// Reads a file of tests/golden/images.
 inline std::vector<std::uint8_t> GoldenImageBytes(const std::string& name) {
   std::ifstream file(GoldenImagePath(name), std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// An image as it was recorded: its pixels in hex.
+/// Converts a recorded image, whose pixels are in hex.
 inline Image RecordedImage(const nlohmann::json& record) {
   const std::string hex = record.at("pixels");
   Image image{record.at("height"), record.at("width"), {}};
@@ -39,7 +39,7 @@ inline Image RecordedImage(const nlohmann::json& record) {
   return image;
 }
 
-/// The scene of the size [height, width] that a record was made from.
+/// Returns the source image of a record with the size [height, width].
 inline Image RecordedScene(const nlohmann::json& size) {
   for (const nlohmann::json& scene : GoldenImages().at("scenes")) {
     if (scene.at("height") == size.at(0) && scene.at("width") == size.at(1)) {
@@ -53,7 +53,7 @@ inline bool SameImage(const Image& a, const Image& b) {
   return a.height == b.height && a.width == b.width && a.pixels == b.pixels;
 }
 
-/// The part `box` of an image.
+/// Returns the part `box` of an image.
 inline Image PartOf(const Image& image, const Box& box) {
   Image part{box.height, box.width, {}};
   for (std::int64_t y = box.top; y < box.top + box.height; ++y) {

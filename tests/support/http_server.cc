@@ -14,7 +14,7 @@
 namespace dtrain {
 namespace {
 
-// What a client says first, up to the empty line.
+// Reads the header of a request up to the empty line.
 std::string ReadHead(int connection) {
   std::string head;
   std::array<char, 4096> buffer;

@@ -14,26 +14,26 @@
 
 namespace dtrain {
 
-/// A request as far as tests care.
+/// The parts of a request that tests need.
 struct HttpRequest {
   std::string path;
-  std::int64_t from = -1;  // of "Range: bytes=FROM-"; -1: there was none
+  std::int64_t from = -1;  // FROM of "Range: bytes=FROM-"; -1: no such header
 };
 
-/// What is sent back, honest or not.
+/// A response, which may be wrong on purpose.
 struct HttpAnswer {
   std::string status = "200 OK";
   std::vector<std::string> headers;
   std::string body;
-  std::int64_t length = -1;  // Content-Length; -1: the body's; -2: none
-  std::int64_t send = -1;    // bytes of the body before it breaks off
-  bool reset = false;        // by RST, not by an orderly end
-  bool endless = false;      // the body again and again
+  std::int64_t length = -1;  // Content-Length; -1: the body's; -2: no header
+  std::int64_t send = -1;    // bytes sent before the connection ends
+  bool reset = false;        // ends the connection by RST
+  bool endless = false;      // repeats the body forever
   std::chrono::milliseconds stall{0};    // silence before the end
   std::chrono::milliseconds trickle{0};  // between pieces of 1 kB
 };
 
-/// An HTTP server on 127.0.0.1 that does what a test tells it to.
+/// An HTTP server on 127.0.0.1 whose responses are defined by a test.
 class HttpServer {
  public:
   using Handler = std::function<HttpAnswer(const HttpRequest&)>;
@@ -45,7 +45,7 @@ class HttpServer {
 
   /// "http://127.0.0.1:PORT"
   std::string address() const;
-  /// What came so far.
+  /// Returns the requests so far.
   std::vector<HttpRequest> Requests() const;
 
  private:
@@ -63,7 +63,7 @@ class HttpServer {
   std::jthread listener_;
 };
 
-/// An honest answer: all of `body`, or from where on it was asked for.
+/// Returns a correct response: `body`, or the requested rest of it.
 HttpAnswer Serve(const std::string& body, const HttpRequest& request);
 
 }  // namespace dtrain

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 13> kKeywords = {
     "anyOf",    "description", "enum", "items",   "properties",
     "required", "title",       "type"};
 
-// The schema in `root` that "#/$defs/best" names.
+// Resolves a reference such as "#/$defs/best" in `root`.
 const json& Resolve(const json& root, const std::string& reference) {
   const json::json_pointer place(
       reference.starts_with("#") ? reference.substr(1) : "/no such file");
@@ -57,7 +57,7 @@ bool IsOfType(const json& document, const std::string& type) {
   return document.type_name() == type;
 }
 
-// Collects what is wrong with a document and its parts.
+// Collects the errors of a document and its parts.
 class Checking {
  public:
   explicit Checking(const json& root) : root_(root) {}
@@ -140,7 +140,7 @@ class Checking {
   std::vector<std::string> findings_;
 };
 
-// What argv asks the program for.
+// The call of `dtrain` in argv.
 struct Asked {
   std::string command;  // "checkpoint show"
   bool json = false;
@@ -151,7 +151,7 @@ bool IsProgram(const std::string& word) {
   return fs::path(word).filename() == "dtrain";
 }
 
-// The words of argv and, where a shell is to read them, the words in them.
+// Returns the words of argv, including those of a shell command in it.
 std::vector<std::string> WordsOf(const std::vector<std::string>& argv) {
   if (argv.empty() || IsProgram(argv.front())) return argv;
   std::vector<std::string> words;
@@ -166,7 +166,7 @@ std::vector<std::string> WordsOf(const std::vector<std::string>& argv) {
   return words;
 }
 
-// The schemas of a command that has not one of its own name.
+// Schemas of commands without a schema of their own name.
 const std::map<std::string, std::vector<std::string>>& SchemasOfCommands() {
   static const std::map<std::string, std::vector<std::string>> kSchemas = {
       {"create", {"run", "created", "dry-run", "test", "refused"}},
@@ -190,7 +190,7 @@ fs::path FileOf(const std::string& schema) {
   return fs::path(DTRAIN_SOURCE_DIR) / "docs" / "schemas" / (schema + ".json");
 }
 
-// A word of a shell's may be part of a name in quotes.
+// A word of a shell command may be a part of a quoted name.
 bool IsKnown(const std::string& word) {
   return word == "checkpoint" || word == "data" ||
          SchemasOfCommands().contains(word) || fs::exists(FileOf(word));
@@ -218,7 +218,7 @@ Asked ReadArguments(const std::vector<std::string>& argv) {
   return asked;
 }
 
-// What is wrong with the document by the schema that it meets best.
+// Returns the errors according to the schema that matches best.
 std::vector<std::string> CheckDocument(const json& document,
                                        const std::vector<std::string>& names) {
   std::vector<std::string> least;

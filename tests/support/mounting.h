@@ -9,22 +9,22 @@
 
 namespace dtrain {
 
-/// What a command line begins with that is to mount file systems of its own:
-/// they go with its processes.
+/// Returns the beginning of a command line that may mount file systems, which
+/// disappear with its processes.
 inline std::vector<std::string> InOwnMounts() {
   std::vector<std::string> argv = {"unshare", "-m"};
   if (::geteuid() != 0) argv.insert(argv.end(), {"-U", "-r"});
   return argv;
 }
 
-/// Whether mounting works there. A container may forbid it.
+/// True if mounting is permitted. A container may forbid it.
 inline bool MayMount(const CliRunner& runner) {
   std::vector<std::string> argv = InOwnMounts();
   argv.insert(argv.end(), {"mount", "-t", "tmpfs", "tmpfs", "/mnt"});
   return runner.RunProgram(argv).code == 0;
 }
 
-/// A script of bash there, in the runner's directory.
+/// Runs a bash script that may mount, in the runner's directory.
 inline CliResult RunInOwnMounts(const CliRunner& runner,
                                 const std::string& script) {
   std::vector<std::string> argv = InOwnMounts();
@@ -34,6 +34,6 @@ inline CliResult RunInOwnMounts(const CliRunner& runner,
 
 }  // namespace dtrain
 
-/// At the beginning of a test that mounts.
+/// Must begin every test that mounts.
 #define SKIP_WHERE_MOUNTING_IS_FORBIDDEN(runner) \
   if (!MayMount(runner)) GTEST_SKIP() << "one may not mount here"

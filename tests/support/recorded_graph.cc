@@ -10,7 +10,7 @@
 namespace dtrain {
 namespace {
 
-// A key below autograd that nothing else has a use for.
+// A dispatch key below autograd that is otherwise unused.
 constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
 
 thread_local RecordedGraph* recording = nullptr;
@@ -35,7 +35,7 @@ void ForEachTensor(const c10::IValue& value, Visit visit) {
   }
 }
 
-// Batch normalisation writes its running values, which its schema hides.
+// Batch normalisation writes its running values, which its schema does not say.
 bool IsWritten(const c10::Argument& argument) {
   const c10::AliasInfo* alias = argument.alias_info();
   return (alias != nullptr && alias->isWrite()) ||
@@ -56,7 +56,7 @@ std::set<void*> MemoryOf(const std::vector<c10::IValue>& values) {
   return memory;
 }
 
-// The whole of a tensor's memory, as bytes.
+// Returns a tensor's whole memory as bytes.
 torch::Tensor BytesOf(const torch::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
   return torch::from_blob(storage.mutable_data(),

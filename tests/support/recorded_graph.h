@@ -11,11 +11,10 @@
 
 namespace dtrain {
 
-/// A StepGraph for tests without a GPU, which behaves as a CUDA graph does: it
-/// records the operations that LibTorch comes down to, on the tensors that they
-/// were called for, and what was only recorded has changed nothing. A replay
-/// calls the operations again and no other code; what they make lies where it
-/// lay when they were recorded. Reading a value while recording is refused.
+/// A StepGraph for tests without a GPU that behaves like a CUDA graph. It
+/// records LibTorch's operations with their tensors; recording changes no
+/// tensor. A replay runs only these operations, with results at their recorded
+/// addresses. Reading a value while recording is an error.
 class RecordedGraph final : public StepGraph {
  public:
   void Capture(const std::function<void()>& work) override;
@@ -24,7 +23,7 @@ class RecordedGraph final : public StepGraph {
   std::size_t operations() const { return calls_.size(); }
   int replays() const { return replays_; }
 
-  /// Called for each operation while one records.
+  /// Called for each operation during a recording.
   void Record(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
               torch::jit::Stack* stack);
 
@@ -39,7 +38,7 @@ class RecordedGraph final : public StepGraph {
   void PutBack();
 
   std::vector<Call> calls_;
-  // What operations wrote to while recording, as it was before.
+  // Tensors written during the recording, with copies of their old values.
   std::map<void*, std::pair<torch::Tensor, torch::Tensor>> before_;
   int replays_ = 0;
 };

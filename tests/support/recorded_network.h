@@ -13,9 +13,9 @@
 
 namespace dtrain {
 
-// Networks compared with what PyTorch made of the same weights and images:
-// tests/golden/make_networks.py recorded it. Weights and images are numbers
-// that both sides make from names and indices, exactly alike.
+// Comparison of networks with PyTorch's results for the same weights and
+// images, recorded by tests/golden/make_networks.py. Both sides compute
+// identical weights and images from names and indices.
 
 inline std::uint32_t MixBits(std::uint32_t x) {
   x = (x ^ (x >> 16)) * 0x7FEB352D;
@@ -23,7 +23,7 @@ inline std::uint32_t MixBits(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
-/// Float values of that shape, uniform in [−1, 1), by `name`.
+/// Returns float values, uniform in [−1, 1), that depend on `name`.
 inline torch::Tensor NamedNoise(const std::string& name,
                                 torch::IntArrayRef shape) {
   std::uint32_t seed = 2166136261;  // FNV-1a
@@ -40,7 +40,7 @@ inline torch::Tensor NamedNoise(const std::string& name,
   return noise;
 }
 
-/// Fills parameters and buffers: kernels so that signals keep their size,
+/// Fills parameters and buffers: kernels such that activations keep their size,
 /// factors and variances around 1, the rest around 0.
 inline void FillByName(torch::nn::Module& net) {
   const torch::NoGradGuard guard;
@@ -54,7 +54,7 @@ inline void FillByName(torch::nn::Module& net) {
                              static_cast<double>(tensor.size(0))));
       shift = 0;
     }
-    // In double, but without a copy in double: the largest have 400 MB.
+    // Computed in double without a double copy, since the largest have 400 MB.
     auto* values = noise.mutable_data_ptr<float>();
     for (std::int64_t i = 0; i < noise.numel(); ++i) {
       values[i] = static_cast<float>(values[i] * scale + shift);
@@ -82,15 +82,15 @@ inline void ExpectClose(const torch::Tensor& ours, const nlohmann::json& theirs,
   }
 }
 
-/// Batch `index` of a training that is recorded: images from 0 to 1, ten
+/// Returns batch `index` of a recorded training: values from 0 to 1, ten
 /// classes.
 inline torch::Tensor RecordedImages(int index, torch::IntArrayRef shape) {
   return (NamedNoise("batch " + std::to_string(index), shape) + 1) / 2;
 }
 
-/// `net`, filled by name, must give the recorded logits (the first 10 of each
-/// sample) in evaluation and in training mode, and the recorded losses over
-/// three steps of SGD.
+/// Fills `net` by name and expects the recorded logits (the first 10 of each
+/// sample) in evaluation and in training mode, and the recorded losses of three
+/// SGD steps.
 inline void ExpectAsRecorded(
     const std::string& name, torch::nn::Module& net,
     const std::function<torch::Tensor(const torch::Tensor&)>& forward) {
@@ -109,7 +109,7 @@ inline void ExpectAsRecorded(
     ExpectClose(logits(), recorded.at("eval"), 1e-4, name + " evaluating");
   }
   net.train();
-  torch::manual_seed(0);  // of dropout
+  torch::manual_seed(0);  // for dropout
   std::vector<torch::Tensor> parameters = net.parameters();
   torch::optim::SGD optimizer(
       parameters,

@@ -2,8 +2,8 @@
 
 namespace dtrain {
 
-/// How often this process, SQLite included, has waited for the disk to have
-/// what it wrote: calls of fsync and fdatasync.
+/// Returns the number of fsync and fdatasync calls of this process, including
+/// those of SQLite.
 int SyncCount();
 
 }  // namespace dtrain

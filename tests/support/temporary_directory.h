@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-/// A directory of a test's own, removed with all it holds.
+/// A temporary directory, removed with its content.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
