@@ -339,7 +339,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
   const auto directory = ContextDirectory(options.config, options.context);
   std::optional<DistributedEnv> place;
   if (!options.dry_run && !options.test) {
-    place = FindNodePlace(config, request);
+    place = FindDistributedEnv(config, request);
   }
   if (place && place->follows()) {
     CheckOnThisMachine(options.config, config, directory, globals);

@@ -48,8 +48,8 @@ std::vector<std::filesystem::path> RootsOf(const StoreLayout& store,
 
 }  // namespace
 
-std::optional<DistributedEnv> FindNodePlace(const ExperimentConfig& config,
-                                            const RunRequest& request) {
+std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
+                                                 const RunRequest& request) {
   const std::optional<DistributedEnv> place =
       ReadDistributedEnv(ProcessVariable);
   if (!place) return std::nullopt;

@@ -15,10 +15,10 @@ namespace dtrain {
 /// models together, as the environment says; none if it is alone. Throws
 /// Error(kUsage) for an environment, or a `config` or `request`, that cannot be
 /// meant so.
-std::optional<DistributedEnv> FindNodePlace(const ExperimentConfig& config,
-                                            const RunRequest& request);
+std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
+                                                 const RunRequest& request);
 
-/// Runs this process's ranks for the runner at `place` until that is done.
+/// Runs this process's ranks for the runner of `env` until that is done.
 /// Gives the exit code. REQUIRES: place.follows().
 int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
                  const SlotPlan& slots, const GlobalOptions& globals);

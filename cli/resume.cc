@@ -100,7 +100,7 @@ int ResumeAndRun(const ResumeOptions& options, RunRequest& request,
   const std::optional<ExperimentConfig> config =
       ConfigToResume(options, id, layout, request, globals);
   if (!config) return ReportCompleted(options, id, layout, request, globals);
-  const auto place = FindNodePlace(*config, request);
+  const auto place = FindDistributedEnv(*config, request);
   if (place && place->follows()) {
     throw Error(ErrorKind::kUsage,
                 "RANK=" + std::to_string(place->rank) +

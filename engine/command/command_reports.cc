@@ -1,4 +1,5 @@
-// What a program says, and what comes of it.
+// CommandTrial's handling of a program's reports: validation, rate limit,
+// messages to the runner, checkpoints.
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// So many of the lines that make no sense are shown.
+// Most ignored lines that are shown.
 constexpr std::int64_t kMostShown = 10;
 constexpr std::size_t kShownLine = 100;
 
@@ -25,7 +26,7 @@ void Warn(const std::string& text) {
   LogLine(LogLevel::kWarning, "dtrain: " + text);
 }
 
-// Whether `path` lies in `directory`.
+// True if `path` is inside `directory`.
 bool IsInside(const fs::path& path, const fs::path& directory) {
   std::error_code error;
   const fs::path inner =
@@ -36,14 +37,14 @@ bool IsInside(const fs::path& path, const fs::path& directory) {
 
 }  // namespace
 
-void CommandTrial::Take(const ReportLine& line) {
+void CommandTrial::OnLine(const ReportLine& line) {
   ++lines_;
   if (line.too_long) {
     return Ignore(
         line.text,
         "is longer than " + FormatBytes(std::int64_t{ReportLines::kMostLine}));
   }
-  // Between the lines of a text that was printed so.
+  // Blank lines are ignored.
   if (line.text.find_first_not_of(" \t\r") == line.text.npos) return;
   try {
     const ProgramReport report = ParseProgramReport(line.text, units_);
@@ -67,38 +68,39 @@ void CommandTrial::Ignore(const std::string& line, const std::string& why) {
   }
 }
 
-// Training does not go backwards: what says so was meant otherwise.
-void CommandTrial::RequireAhead(const ProgramPoint& point, double& last,
-                                const char* what) {
+// Rejects reports whose count decreases.
+void CommandTrial::RequireMonotonic(const ProgramPoint& point, double& last,
+                                    const char* what) {
   if (point.count < last) {
-    throw Error(ErrorKind::kFailed, std::string("goes back: the ") + what +
-                                        " before was at " + FormatNumber(last));
+    throw Error(ErrorKind::kFailed,
+                std::string("has a smaller count than the last ") + what +
+                    ", " + FormatNumber(last));
   }
   last = point.count;
 }
 
 void CommandTrial::Advance(const ProgramPoint& point) {
   at_ = point;
-  untouched_ = false;
+  awaits_first_report_ = false;
   units_.unit = point.unit;
   units_.is_open = false;
-  // The runner learns what the program counts before it hears a report.
-  if (!std::exchange(told_count_, true)) TellProgress();
+  // The runner must know the program's unit before the first report.
+  if (!std::exchange(sent_position_, true)) SendProgress();
 }
 
 void CommandTrial::On(const ProgramTraining& report) {
-  RequireAhead(report.point, training_at_, "training report");
+  RequireMonotonic(report.point, training_at_, "training report");
   Advance(report.point);
   means_.Add(report);
   if (rate_.Take(clock_.monotonic())) return SendMeans();
-  if (std::exchange(told_of_means_, true)) return;
+  if (std::exchange(warned_of_means_, true)) return;
   Warn(
-      "training reports come faster than they can be recorded; from here the "
-      "record has means of them");
+      "training reports arrive faster than they can be recorded; from here on "
+      "their means are recorded");
 }
 
-// A report is only a report: the program waits until there is room for it.
-void CommandTrial::AwaitRoom() {
+// Makes the program wait until one more report is allowed.
+void CommandTrial::AwaitReportBudget() {
   while (!rate_.Take(clock_.monotonic())) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -114,9 +116,9 @@ void CommandTrial::SendMeans() {
 }
 
 void CommandTrial::On(const ProgramValidation& report) {
-  RequireAhead(report.point, validation_at_, "validation");
+  RequireMonotonic(report.point, validation_at_, "validation");
   Advance(report.point);
-  AwaitRoom();
+  AwaitReportBudget();
   SendMeans();
   channel_.Send(ValidationReport{.batches = report.point.batches,
                                  .epoch = report.point.epoch,
@@ -139,7 +141,7 @@ void CommandTrial::ObserveForStopping(const MetricValues& metrics) {
 
 void CommandTrial::CompleteIfDone() {
   if (done_ || !validation_) return;
-  // A test wants to see one validation, however long the program would train.
+  // A test run ends after one validation.
   const bool is_test = spec_.settings.validation_batches > 0;
   const bool early = units_.planned ? validation_->point.count <
                                           static_cast<double>(until_.count)
@@ -148,20 +150,20 @@ void CommandTrial::CompleteIfDone() {
   if (!units_.planned && !early && !is_test) return;
   WarnOfOvershoot();
   if (disk_full_) {
-    // What it has trained is in no checkpoint: that is no completion.
-    stop_told_ = true;
-    Tell({{"type", "stop"}});
-    BeginEnding("there is no room for its checkpoint");
+    // Its training is not in a checkpoint, so the operation is not complete.
+    stop_sent_ = true;
+    SendOperation({{"type", "stop"}});
+    BeginEnding("there is no space for its checkpoint");
     return;
   }
   Complete(early);
   if (units_.planned && !early) return;
-  Tell({{"type", "close"}});
+  SendOperation({{"type", "close"}});
   BeginEnding(early ? ended_early_ : "the test has its validation");
 }
 
-// The program has exited with 0, and so has trained all that it wanted to.
-void CommandTrial::CompleteUnplanned() {
+// The program exited with 0, so it has trained as long as it wanted.
+void CommandTrial::CompleteOpenEnded() {
   // Without a validation in this run, the one before its checkpoint counts.
   const bool has_result = validation_ || !spec_.restore.empty();
   if (!units_.planned && !done_ && has_result) Complete(/*early=*/false);
@@ -182,23 +184,23 @@ void CommandTrial::Complete(bool early) {
 void CommandTrial::WarnOfOvershoot() {
   const double count = validation_->point.count;
   if (!units_.planned || count <= static_cast<double>(until_.count)) return;
-  if (std::exchange(told_of_overshoot_, true)) return;
-  Warn("the program was to train to " + std::to_string(until_.count) + " " +
-       std::string(UnitName(until_.unit)) + " and has trained to " +
-       FormatNumber(count) + "; that counts as done");
+  if (std::exchange(warned_of_overshoot_, true)) return;
+  Warn("the program trained to " + FormatNumber(count) + " " +
+       std::string(UnitName(until_.unit)) + " instead of " +
+       std::to_string(until_.count) + "; the operation counts as complete");
 }
 
 void CommandTrial::On(const ProgramCheckpoint& report) {
-  RequireAhead(report.point, checkpoint_at_, "checkpoint");
+  RequireMonotonic(report.point, checkpoint_at_, "checkpoint");
   Advance(report.point);
-  AwaitRoom();
+  AwaitReportBudget();
   SendMeans();
   const fs::path source = fs::path(spec_.context) / report.path;
   while (true) {
     DiskWait wait(spec_.CheckpointPath(""), clock_);
     if (TryCheckpoint(report.point, source)) return;
-    // The program stands still, with its training in memory, until there is
-    // space or it has to stop.
+    // The program is suspended, with its training in memory, until there is
+    // space or it must stop.
     program_->SignalAll(SIGSTOP);
     const bool has_space = AwaitSpace(wait);
     program_->SignalAll(SIGCONT);
@@ -206,8 +208,8 @@ void CommandTrial::On(const ProgramCheckpoint& report) {
   }
 }
 
-// False if it failed for want of space, and is to be tried again. The first
-// failure in a row is passed over: the next checkpoint may do as well.
+// Returns false if there was no space and it must be retried. The first failure
+// in a row is skipped: the next checkpoint may succeed.
 bool CommandTrial::TryCheckpoint(const ProgramPoint& point,
                                  const fs::path& source) try {
   SaveCheckpoint(point, source);
@@ -216,13 +218,13 @@ bool CommandTrial::TryCheckpoint(const ProgramPoint& point,
 } catch (const Error& error) {
   const bool is_full = error.kind() == ErrorKind::kDiskFull;
   const bool waits = is_full && disk_full_ && !channel_.stop_requested();
-  Warn(std::string("checkpoint at ") + HowFar() +
-       " is not kept: " + error.what() +
-       (waits ? "; the program is stopped until there is space" : ""));
+  Warn(std::string("checkpoint at ") + PositionText() +
+       " was not saved: " + error.what() +
+       (waits ? "; the program is suspended until there is space" : ""));
   channel_.Send(CheckpointFailed{
       .batches = point.batches, .message = error.what(), .waits = waits});
   if (is_full) disk_full_ = error;
-  // It is given up: the space serves the next one.
+  // Frees the space for the next checkpoint.
   if (is_full && !waits) RemoveFromScratch(source);
   return !waits;
 }
@@ -238,7 +240,7 @@ bool CommandTrial::AwaitSpace(DiskWait& wait) {
 
 void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
                                   const fs::path& source) {
-  RequirePlace();
+  RequireDirectory();
   ProgramState state{.epoch = point.epoch, .count = point.count};
   state.trainer.batches = point.batches;
   state.trainer.unacknowledged = channel_.Unacknowledged();
@@ -256,7 +258,7 @@ void CommandTrial::SaveCheckpoint(const ProgramPoint& point,
                                 .time = clock_.now()});
 }
 
-// What the program has in its scratch directory was made for dtrain.
+// Files in the scratch directory were written for dtrain.
 void CommandTrial::RemoveFromScratch(const fs::path& source) const {
   std::error_code ignored;
   if (IsInside(source, scratch_)) fs::remove_all(source, ignored);
@@ -265,21 +267,21 @@ void CommandTrial::RemoveFromScratch(const fs::path& source) const {
 void CommandTrial::On(const ProgramProgress& report) { Advance(report.point); }
 
 void CommandTrial::On(const ProgramEnd& report) {
-  said_end_ = report;
+  end_report_ = report;
   LogLine(report.reason == EndReason::kUserStop ? LogLevel::kInfo
                                                 : LogLevel::kError,
-          "dtrain: the program ends itself: " +
+          "dtrain: the program reports its end: " +
               std::string(EndReasonName(report.reason)) +
               (report.message.empty() ? "" : ": " + report.message));
-  BeginEnding("the program has said that it ends");
+  BeginEnding("the program reported its end");
 }
 
-void CommandTrial::TellProgress() {
+void CommandTrial::SendProgress() {
   progress_at_ = clock_.monotonic();
   if (std::exchange(progress_, at_.batches) == at_.batches) return;
   const auto batches = static_cast<double>(at_.batches);
   const auto until = static_cast<double>(until_.count);
-  // How many batches there will be, as far as can be told.
+  // Estimated total number of batches.
   const double total = at_.count > 0
                            ? batches * until / at_.count
                            : (units_.unit == Unit::kBatches ? until : 0);

@@ -1,9 +1,16 @@
-// The life of a command's program: its start with what it is told, the events
-// it and the runner cause, and its end. The end is always orderly: once the
-// work is over, or cannot go on, the program has `limits_.ending` to exit by
-// itself, then comes SIGTERM, then SIGKILL; what it wrote until then still
-// counts. Judge decides from all of that how the trial ended.
-
+// The host of a user's program (docs/protocol.md). It is between the runner,
+// which it talks to like any other trial through a TrialChannel, and the
+// program, which gets a description in a file and operations on one descriptor,
+// and writes reports to another one, or uses a socket for both.
+//
+// One loop polls the program's process, its reports and the runner's messages.
+// A program is not trusted to follow the protocol: a line that is not a valid
+// report is counted and ignored, reports that arrive faster than the store can
+// record them are averaged, and counts must not decrease.
+//
+// The end is always orderly: once the work is complete, or cannot continue, the
+// program has `limits_.ending` to exit by itself; then it gets SIGTERM, then
+// SIGKILL. Output up to then still counts. DecideEnd derives the trial's end.
 #include "engine/command/command_trial.h"
 
 #include <algorithm>
@@ -47,11 +54,11 @@ void Log(LogLevel level, const std::string& text) {
 void MakeEmptyDirectory(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  fs::create_directory(path, error);  // what is above it was moved, or is there
+  fs::create_directory(path, error);  // fails if its parent was moved away
   fs::permissions(path, fs::perms::owner_all, error);
   if (!error) return;
   throw Error(ErrorKind::kFailed,
-              path.string() + ": cannot be made: " + error.message());
+              path.string() + ": cannot be created: " + error.message());
 }
 
 void WriteFile(const fs::path& path, const std::string& text) {
@@ -68,8 +75,8 @@ ino_t InodeOf(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// A checkpoint of a command has the program's files in a directory of their
-// own; of another trial's, the program gets all there is.
+// A command's checkpoint has the program's files in a subdirectory. A program
+// gets all files of another trial's checkpoint.
 fs::path ProgramFilesOf(const fs::path& checkpoint) {
   std::error_code ignored;
   const fs::path files = checkpoint / kProgramFiles;
@@ -91,21 +98,22 @@ CommandTrial::CommandTrial(const TrialSpec& spec, TrialChannel& channel,
       scratch_(fs::path(spec.directory) / "scratch"),
       until_(spec.until.value_or(Length{})),
       rate_(clock_.monotonic()) {
-  place_ = InodeOf(spec_.directory);
+  directory_inode_ = InodeOf(spec_.directory);
   if (spec_.settings.early_stopping) {
     early_stop_.emplace(*spec_.settings.early_stopping);
   }
 }
 
 CommandTrial::~CommandTrial() {
-  program_.reset();  // before what it works in
+  program_.reset();  // before its working directory
   std::error_code ignored;
   fs::remove_all(scratch_, ignored);
 }
 
-// A program may make the directories again that somebody moved away.
-void CommandTrial::RequirePlace() const {
-  if (place_ == 0 || InodeOf(spec_.directory) == place_) return;
+// A program may have created the directory again after it was moved away.
+void CommandTrial::RequireDirectory() const {
+  if (directory_inode_ == 0 || InodeOf(spec_.directory) == directory_inode_)
+    return;
   throw Error(ErrorKind::kFailed,
               spec_.directory + ": was moved away while the trial runs");
 }
@@ -114,21 +122,21 @@ CommandEnd CommandTrial::Run() {
   Restore();
   Start();
   channel_.Send(Ready{});
-  TellProgress();
+  SendProgress();
   while (!program_->Reap()) {
-    Turn(kTick);
-    HearOperations();
-    SeeToEnding();
+    PollOnce(kTick);
+    ReceiveOperations();
+    EnforceEnd();
   }
   Drain();
   SendMeans();
-  return Judge();
+  return DecideEnd();
 }
 
 void CommandTrial::Restore() {
   if (spec_.restore.empty()) {
     if (spec_.run > 0) {
-      Log(LogLevel::kInfo, "begins anew, for it has no checkpoint");
+      Log(LogLevel::kInfo, "no checkpoint; starting from scratch");
     }
     return;
   }
@@ -141,7 +149,7 @@ void CommandTrial::Restore() {
          .batches = state.trainer.batches,
          .epoch = state.epoch};
   checkpoint_ = at_.count;
-  Log(LogLevel::kInfo, "goes on from checkpoint " + spec_.restore + " at " +
+  Log(LogLevel::kInfo, "resuming from checkpoint " + spec_.restore + " at " +
                            FormatNumber(at_.count) + " " +
                            std::string(UnitName(units_.unit)));
   for (TrialMessage& message : state.trainer.unacknowledged) {
@@ -153,20 +161,20 @@ void CommandTrial::Start() {
   if (!spec_.master.empty()) MakeWorkingTree(spec_.master, spec_.context);
   MakeEmptyDirectory(scratch_);
   socket_.emplace(scratch_);
-  ProgramSurroundings around{.description = scratch_ / "trial.json",
-                             .scratch = scratch_,
-                             .socket = socket_->path()};
+  ProgramPaths paths{.description = scratch_ / "trial.json",
+                     .scratch = scratch_,
+                     .socket = socket_->path()};
   if (!spec_.restore.empty()) {
-    around.checkpoint =
+    paths.checkpoint =
         fs::path(spec_.CheckpointPath(spec_.restore)) / kProgramFiles;
-    around.at = {.epoch = at_.epoch, .count = at_.count};
-    around.at.trainer.batches = at_.batches;
+    paths.at = {.epoch = at_.epoch, .count = at_.count};
+    paths.at.trainer.batches = at_.batches;
   } else if (!spec_.warm_start.empty()) {
-    around.warm_start = ProgramFilesOf(spec_.warm_start);
+    paths.warm_start = ProgramFilesOf(spec_.warm_start);
   }
   WriteFile(
-      around.description,
-      DescribeTrial(spec_, until_, around)
+      paths.description,
+      DescribeTrial(spec_, until_, paths)
               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
           "\n");
   const char* path = std::getenv("PATH");
@@ -174,13 +182,13 @@ void CommandTrial::Start() {
                      .file = FindProgram(spec_.command.front(), spec_.context,
                                          path == nullptr ? "" : path),
                      .directory = spec_.context,
-                     .environment = ProgramVariables(spec_, until_, around)};
+                     .environment = ProgramVariables(spec_, until_, paths)};
   program_.emplace(start);
   reports_.emplace(program_->TakeReports());
 }
 
 // Returns true if something was read.
-bool CommandTrial::Turn(Duration longest) {
+bool CommandTrial::PollOnce(Duration longest) {
   const std::int64_t lines = lines_;
   std::vector<pollfd> entries = {
       {.fd = program_->Reap() ? -1 : program_->pidfd(), .events = POLLIN},
@@ -201,31 +209,31 @@ bool CommandTrial::Turn(Duration longest) {
   if (entries[2].revents != 0) Accept();
   const Duration now = clock_.monotonic();
   if (!means_.empty() && rate_.Take(now)) SendMeans();
-  if (now - progress_at_ >= kTick) TellProgress();
+  if (now - progress_at_ >= kTick) SendProgress();
   return lines_ != lines;
 }
 
 void CommandTrial::CloseReports() {
   reports_.reset();
-  // One that ends closes it a moment before.
+  // A program that is exiting closes it a moment before.
   pollfd end{.fd = program_->pidfd(), .events = POLLIN, .revents = 0};
   if (::poll(&end, 1, /*milliseconds=*/100) > 0) return;
   if (!connections_.empty()) return;
   Log(LogLevel::kWarning,
       "the program has closed descriptor " + std::to_string(kReportFd) +
-          " and goes on; nothing that it reports there is heard");
+          " and continues to run; its reports there are not received");
 }
 
 bool CommandTrial::ReadFrom(ReportLines& lines) {
   const bool more = lines.Fill();
-  while (const auto line = lines.Next()) Take(*line);
+  while (const auto line = lines.Next()) OnLine(*line);
   return more;
 }
 
 void CommandTrial::Accept() {
   UniqueFd connection = socket_->Accept();
   if (!connection || connections_.size() >= kMostConnections) return;
-  // What it did not hear when it was said.
+  // The last operation was sent before it connected.
   if (!last_operation_.empty()) {
     (void)!::send(connection.get(), last_operation_.data(),
                   last_operation_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -233,35 +241,35 @@ void CommandTrial::Accept() {
   connections_.emplace_back(std::move(connection));
 }
 
-void CommandTrial::HearOperations() {
+void CommandTrial::ReceiveOperations() {
   while (const auto message = channel_.TryNext()) {
-    Hear(*message);
+    OnOperation(*message);
     if (std::holds_alternative<StopTrial>(*message)) return;
   }
 }
 
-void CommandTrial::Hear(const RunnerMessage& message) {
+void CommandTrial::OnOperation(const RunnerMessage& message) {
   if (const auto* operation = std::get_if<RunOperation>(&message)) {
     until_ = operation->until;
     done_ = false;
-    untouched_ = true;
+    awaits_first_report_ = true;
     progress_ = -1;
-    Tell({{"type", "train"}, {"until", LengthToJson(until_)}});
+    SendOperation({{"type", "train"}, {"until", LengthToJson(until_)}});
     CompleteIfDone();
   } else if (std::holds_alternative<CloseTrial>(message)) {
     closed_ = true;
-    Tell({{"type", "close"}});
-    BeginEnding("all is done");
-  } else if (!std::exchange(stop_told_, true)) {
-    Tell({{"type", "stop"}});
+    SendOperation({{"type", "close"}});
+    BeginEnding("all operations are complete");
+  } else if (!std::exchange(stop_sent_, true)) {
+    SendOperation({{"type", "stop"}});
   }
 }
 
-void CommandTrial::Tell(const nlohmann::json& operation) {
+void CommandTrial::SendOperation(const nlohmann::json& operation) {
   last_operation_ = operation.dump() + "\n";
   if (!program_->Tell(last_operation_)) {
     Log(LogLevel::kWarning,
-        "the program has not read its operations for long; one is lost to it");
+        "the program does not read its operations; one is lost");
   }
   for (const ReportLines& connection : connections_) {
     (void)!::send(connection.fd(), last_operation_.data(),
@@ -269,33 +277,23 @@ void CommandTrial::Tell(const nlohmann::json& operation) {
   }
 }
 
-namespace {
-
-using std::chrono::milliseconds;
-
-void LogEnd(LogLevel level, const std::string& text) {
-  LogLine(level, "dtrain: " + text);
-}
-
-}  // namespace
-
 void CommandTrial::BeginEnding(const std::string& why) {
   if (end_by_) return;
   end_by_ = clock_.monotonic() + limits_.ending;
   why_ending_ = why;
 }
 
-void CommandTrial::SeeToEnding() {
+void CommandTrial::EnforceEnd() {
   const Duration now = clock_.monotonic();
   if (!end_by_ || now < *end_by_) return;
   if (!std::exchange(terminated_, true)) {
-    LogEnd(LogLevel::kWarning,
-           why_ending_ + ", but the program has not ended within " +
-               FormatDuration(limits_.ending) + "; it is sent SIGTERM");
+    Log(LogLevel::kWarning,
+        why_ending_ + ", but the program did not exit within " +
+            FormatDuration(limits_.ending) + "; sending SIGTERM");
     program_->Signal(SIGTERM);
     end_by_ = now + limits_.after_term;
   } else {
-    LogEnd(LogLevel::kWarning, "the program ignores SIGTERM; it is killed");
+    Log(LogLevel::kWarning, "the program ignores SIGTERM; killing it");
     program_->Signal(SIGKILL);
     end_by_ = now + limits_.after_term;
   }
@@ -304,66 +302,67 @@ void CommandTrial::SeeToEnding() {
 // Later output of its children is not read.
 void CommandTrial::Drain() {
   const Duration deadline = clock_.monotonic() + limits_.drain;
-  bool more = Turn(Duration(0));
+  bool more = PollOnce(Duration(0));
   while (reports_ || !connections_.empty()) {
     const Duration limit = more ? deadline + 9 * limits_.drain : deadline;
     if (clock_.monotonic() >= limit) break;
-    more = Turn(milliseconds(20));
+    more = PollOnce(milliseconds(20));
   }
-  HearOperations();
+  ReceiveOperations();
 }
 
-CommandEnd CommandTrial::Judge() {
+CommandEnd CommandTrial::DecideEnd() {
   const ProgramExit exit = *program_->Reap();
-  const auto word = [&](EndReason reason, const std::string& message = "") {
-    return CommandEnd{.word = Finished{reason, message}, .exit = exit};
+  const auto finish = [&](EndReason reason, const std::string& message = "") {
+    return CommandEnd{.finished = Finished{reason, message}, .exit = exit};
   };
-  if (said_end_) {
-    if (said_end_->reason == EndReason::kUserStop && validation_) {
-      CompleteUnplanned();
+  if (end_report_) {
+    if (end_report_->reason == EndReason::kUserStop && validation_) {
+      CompleteOpenEnded();
     }
-    return word(said_end_->reason, said_end_->message);
+    return finish(end_report_->reason, end_report_->message);
   }
-  if (disk_full_ && (done_ || stop_told_)) {
-    return word(EndReason::kDiskFull, disk_full_->what());
+  if (disk_full_ && (done_ || stop_sent_)) {
+    return finish(EndReason::kDiskFull, disk_full_->what());
   }
-  if (stop_told_) {
-    SayWhereItGoesOn();
-    return word(EndReason::kStopped);
+  if (stop_sent_) {
+    LogResumePoint();
+    return finish(EndReason::kStopped);
   }
   if (exit.code != 0 && !terminated_) {
-    LogEnd(LogLevel::kError,
-           HowItEnded(exit) + " at " + HowFar() + IgnoredText());
+    Log(LogLevel::kError,
+        DescribeExit(exit) + " at " + PositionText() + IgnoredText());
     return {.exit = exit};
   }
-  if (closed_) return word(EndReason::kCompleted);
-  CompleteUnplanned();
-  // It is called again for what is still to come.
-  if (done_ || untouched_) return word(EndReason::kStopped);
-  const std::string why = "the program ended at " + HowFar() +
+  if (closed_) return finish(EndReason::kCompleted);
+  CompleteOpenEnded();
+  // The runner starts the program again for later operations.
+  if (done_ || awaits_first_report_) return finish(EndReason::kStopped);
+  const std::string why = "the program ended at " + PositionText() +
                           " without a validation of '" +
                           spec_.settings.searcher_metric + "'" +
                           (units_.planned ? " there" : "") + IgnoredText();
-  LogEnd(LogLevel::kError, why);
-  return word(EndReason::kError, why);
+  Log(LogLevel::kError, why);
+  return finish(EndReason::kError, why);
 }
 
-void CommandTrial::SayWhereItGoesOn() const {
-  const std::string from =
-      checkpoint_ ? "its checkpoint at " + FormatNumber(*checkpoint_) + " " +
-                        std::string(UnitName(units_.unit))
-                  : "its beginning, for it has made no checkpoint";
-  LogEnd(LogLevel::kInfo, "stopped at " + HowFar() + "; goes on from " + from);
+void CommandTrial::LogResumePoint() const {
+  const std::string next =
+      checkpoint_
+          ? "resume from its checkpoint at " + FormatNumber(*checkpoint_) +
+                " " + std::string(UnitName(units_.unit))
+          : "start from scratch, because it has no checkpoint";
+  Log(LogLevel::kInfo, "stopped at " + PositionText() + "; will " + next);
 }
 
-std::string CommandTrial::HowItEnded(const ProgramExit& exit) {
+std::string CommandTrial::DescribeExit(const ProgramExit& exit) {
   if (exit.signal == 0) {
     return "the program exited with code " + std::to_string(exit.code);
   }
   return "the program was killed by signal " + std::to_string(exit.signal);
 }
 
-std::string CommandTrial::HowFar() const {
+std::string CommandTrial::PositionText() const {
   return FormatNumber(at_.count) +
          (units_.planned ? " of " + std::to_string(until_.count) : "") + " " +
          std::string(UnitName(units_.unit));
@@ -380,7 +379,7 @@ namespace {
 
 CommandEnd Failed(EndReason reason, const std::string& message) {
   LogLine(LogLevel::kError, "dtrain: " + message);
-  return {.word = Finished{reason, message}, .exit = {.code = 1}};
+  return {.finished = Finished{reason, message}, .exit = {.code = 1}};
 }
 
 CommandEnd RunOn(TrialChannel& channel) try {
@@ -388,13 +387,13 @@ CommandEnd RunOn(TrialChannel& channel) try {
   channel.Start();
   if (spec.task != Task::kTrain || spec.command.empty() || !spec.until) {
     throw Error(ErrorKind::kFailed,
-                "a command is only trained, and to a length; its checkpoints "
-                "are for the command itself to read");
+                "a command can only be trained, up to a length; only the "
+                "command itself can read its checkpoints");
   }
   return CommandTrial(spec, channel, Clock::System()).Run();
 } catch (const Error& error) {
   EndReason reason = EndReason::kError;
-  // That one is marked, and an older one is gone on from.
+  // kDamaged: the runner marks the checkpoint and resumes from an older one.
   if (error.kind() == ErrorKind::kDamaged) reason = EndReason::kDamaged;
   if (error.kind() == ErrorKind::kDiskFull) reason = EndReason::kDiskFull;
   return Failed(reason, error.what());
@@ -405,7 +404,7 @@ CommandEnd RunOn(TrialChannel& channel) try {
   return Failed(EndReason::kError, error.what());
 }
 
-// Ends this process by the signal that ended the program, for whoever waits.
+// Ends this process by the signal that ended the program, as seen by waitpid.
 [[noreturn]] void EndBySignal(int signal) {
   const rlimit no_core{};
   ::setrlimit(RLIMIT_CORE, &no_core);
@@ -421,7 +420,7 @@ CommandEnd RunOn(TrialChannel& channel) try {
 }  // namespace
 
 int RunCommandTrial(int control_fd) {
-  // A full file system or a dead reader is an error code, not a death.
+  // A full file system or a closed pipe is an error code, not a signal.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   CommandEnd end;
@@ -430,15 +429,15 @@ int RunCommandTrial(int control_fd) {
     end = RunOn(channel);
     try {
       channel.Drain();
-      if (end.word) channel.Send(*end.word);
+      if (end.finished) channel.Send(*end.finished);
     } catch (const Error& error) {
       LogLine(LogLevel::kError, error.what());
       return 1;
     }
   }
-  if (!end.word && end.exit.signal != 0) EndBySignal(end.exit.signal);
-  if (!end.word) return end.exit.code;
-  return end.word->reason == EndReason::kError ? 1 : 0;
+  if (!end.finished && end.exit.signal != 0) EndBySignal(end.exit.signal);
+  if (!end.finished) return end.exit.code;
+  return end.finished->reason == EndReason::kError ? 1 : 0;
 }
 
 }  // namespace dtrain

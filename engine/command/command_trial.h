@@ -26,20 +26,20 @@ struct CommandLimits {
   // From the end of all work to SIGTERM, and from there to SIGKILL.
   Duration ending = StopGrace();
   Duration after_term = std::chrono::seconds(5);
-  // For what the program wrote when it has ended.
+  // Time to read remaining output after the program has ended.
   Duration drain = std::chrono::seconds(1);
 };
 
 /// End of a command: its last message, or the end of its program.
 struct CommandEnd {
-  std::optional<Finished> word;
+  std::optional<Finished> finished;
   ProgramExit exit;
 };
 
-/// One trial that is a program of the user's: executes it, passes the runner's
-/// operations on to it, makes messages and checkpoints of its reports
+/// Runs one trial that is a user's program: executes it, forwards the runner's
+/// operations to it, turns its reports into messages and checkpoints
 /// (docs/protocol.md), and decides how the trial ended. Invalid reports are
-/// ignored, with a line in the log. One thread, and that of its channel.
+/// ignored, with a line in the log. One thread, besides that of its channel.
 class CommandTrial {
  public:
   /// REQUIRES: the channel is started and outlives this.
@@ -55,29 +55,29 @@ class CommandTrial {
   // The program and the runner.
   void Restore();
   void Start();
-  bool Turn(Duration longest);
+  bool PollOnce(Duration longest);
   bool ReadFrom(ReportLines& lines);
   void CloseReports();
   void Accept();
-  void HearOperations();
-  void Hear(const RunnerMessage& message);
-  void Tell(const nlohmann::json& operation);
+  void ReceiveOperations();
+  void OnOperation(const RunnerMessage& message);
+  void SendOperation(const nlohmann::json& operation);
 
   // The program's end.
   void BeginEnding(const std::string& why);
-  void SeeToEnding();
+  void EnforceEnd();
   void Drain();
-  CommandEnd Judge();
-  void SayWhereItGoesOn() const;
-  static std::string HowItEnded(const ProgramExit& exit);
-  std::string HowFar() const;
+  CommandEnd DecideEnd();
+  void LogResumePoint() const;
+  static std::string DescribeExit(const ProgramExit& exit);
+  std::string PositionText() const;
   std::string IgnoredText() const;
 
   // The program's reports, in command_reports.cc.
-  void Take(const ReportLine& line);
+  void OnLine(const ReportLine& line);
   void Ignore(const std::string& line, const std::string& why);
-  static void RequireAhead(const ProgramPoint& point, double& last,
-                           const char* what);
+  static void RequireMonotonic(const ProgramPoint& point, double& last,
+                               const char* what);
   void On(const ProgramTraining& report);
   void On(const ProgramValidation& report);
   void On(const ProgramCheckpoint& report);
@@ -89,16 +89,16 @@ class CommandTrial {
   bool AwaitSpace(DiskWait& wait);
   void SaveCheckpoint(const ProgramPoint& point,
                       const std::filesystem::path& source);
-  void RequirePlace() const;
+  void RequireDirectory() const;
   void Advance(const ProgramPoint& point);
-  void AwaitRoom();
+  void AwaitReportBudget();
   void SendMeans();
   void ObserveForStopping(const MetricValues& metrics);
   void CompleteIfDone();
-  void CompleteUnplanned();
+  void CompleteOpenEnded();
   void Complete(bool early);
   void WarnOfOvershoot();
-  void TellProgress();
+  void SendProgress();
 
   const TrialSpec spec_;
   TrialChannel& channel_;
@@ -106,26 +106,26 @@ class CommandTrial {
   const CommandLimits limits_;
   ProgramUnits units_;
   const std::filesystem::path scratch_;
-  ino_t place_ = 0;  // the trial's directory as it was at first; 0: unknown
+  ino_t directory_inode_ = 0;  // of the trial's directory; 0: unknown
 
   std::optional<ProgramSocket> socket_;
   std::optional<Program> program_;
   std::optional<ReportLines> reports_;  // none: closed
-  // What came over the socket: read there, told there.
+  // Connections to the socket, for reports and operations.
   std::vector<ReportLines> connections_;
-  std::string last_operation_;  // the line, for who connects later
+  std::string last_operation_;  // line for later connections
 
-  Length until_;            // 0: the program decides
-  bool done_ = false;       // as far as `until_`, and the runner knows
-  bool untouched_ = false;  // it has said nothing since it was told `until_`
-  bool closed_ = false;     // the runner wants no more
-  bool stop_told_ = false;
-  std::optional<ProgramEnd> said_end_;
+  Length until_;                      // 0: the program decides
+  bool done_ = false;                 // `until_` is reached and reported
+  bool awaits_first_report_ = false;  // since `until_` was sent
+  bool closed_ = false;               // the runner has no more operations
+  bool stop_sent_ = false;
+  std::optional<ProgramEnd> end_report_;
   std::optional<Error> disk_full_;
   std::optional<EarlyStop> early_stop_;
   std::string ended_early_;  // why, or empty
 
-  ProgramPoint at_;  // what it said last, or where it goes on from
+  ProgramPoint at_;  // its last report, or the checkpoint it resumes from
   // The counts of its last reports.
   double training_at_ = 0;
   double validation_at_ = 0;
@@ -134,14 +134,14 @@ class CommandTrial {
   std::optional<double> checkpoint_;             // count of the last
   ReportRate rate_;
   TrainingMeans means_;
-  bool told_of_means_ = false;
-  bool told_of_overshoot_ = false;
+  bool warned_of_means_ = false;
+  bool warned_of_overshoot_ = false;
   std::int64_t lines_ = 0;
   std::int64_t ignored_ = 0;
   std::string first_ignored_;
   Duration progress_at_{0};
-  std::int64_t progress_ = -1;  // batches told
-  bool told_count_ = false;     // since the program's first report
+  std::int64_t progress_ = -1;  // batches sent
+  bool sent_position_ = false;  // since the program's first report
 
   std::optional<Duration> end_by_;
   std::string why_ending_;

@@ -36,8 +36,8 @@ Pipe MakeHighPipe() {
   return {Lifted(low.reading), Lifted(low.writing)};
 }
 
-// What the program is to inherit, such as the locks of its slots, makes room
-// for its own descriptors.
+// Moves inherited descriptors, such as locks of slots, out of the way of the
+// program's own.
 void MoveAside(int fd) {
   const int flags = ::fcntl(fd, F_GETFD);
   if (flags < 0 || (flags & FD_CLOEXEC) != 0) return;
@@ -93,7 +93,7 @@ void Program::Execute(const ProgramStart& start, int reports, int operations) {
 }
 
 bool Program::Tell(std::string_view line) {
-  // Shorter than what a pipe takes whole or not at all.
+  // Shorter than PIPE_BUF: written completely or not at all.
   return ::write(operations_.get(), line.data(), line.size()) >= 0 ||
          errno == EPIPE;
 }
@@ -124,7 +124,7 @@ std::optional<ProgramExit> Program::Reap() {
     const pid_t ended = ::waitpid(-1, &status, WNOHANG);
     if (ended < 0 && errno == EINTR) continue;
     if (ended <= 0) return std::nullopt;
-    // What the program set loose is this process's to reap, too.
+    // Orphans of the program become children of this process.
     if (ended == static_cast<pid_t>(pid_)) break;
   }
   exit_ = WIFEXITED(status)
@@ -151,7 +151,7 @@ ProgramSocket::ProgramSocket(const std::filesystem::path& directory)
   if (path_.size() >= sizeof(sockaddr_un::sun_path)) {
     path_ = elsewhere_.emplace().path() / "socket";
   }
-  // That of a process that was killed.
+  // A socket left over from a process that was killed.
   ::unlink(path_.c_str());
   const sockaddr_un address = Address(path_);
   if (!fd_ ||
@@ -178,13 +178,13 @@ json PathOrNull(const std::filesystem::path& path) {
   return path.empty() ? json(nullptr) : json(path.string());
 }
 
-json CheckpointOf(const ProgramSurroundings& around, Unit unit) {
-  if (around.checkpoint.empty()) return nullptr;
-  json checkpoint = {{"path", around.checkpoint.string()},
-                     {"batches", around.at.trainer.batches},
-                     {"epochs", around.at.epoch}};
-  checkpoint[UnitName(unit)] = around.at.count;
-  // Whole numbers are to look like such.
+json CheckpointOf(const ProgramPaths& paths, Unit unit) {
+  if (paths.checkpoint.empty()) return nullptr;
+  json checkpoint = {{"path", paths.checkpoint.string()},
+                     {"batches", paths.at.trainer.batches},
+                     {"epochs", paths.at.epoch}};
+  checkpoint[UnitName(unit)] = paths.at.count;
+  // Whole numbers are written without a fraction.
   for (auto& [name, value] : checkpoint.items()) {
     if (!value.is_number_float()) continue;
     const auto number = value.get<double>();
@@ -226,7 +226,7 @@ nlohmann::json LengthToJson(Length length) {
 }
 
 json DescribeTrial(const TrialSpec& spec, Length until,
-                   const ProgramSurroundings& around) {
+                   const ProgramPaths& paths) {
   const TrainerSettings& settings = spec.settings;
   return {
       {"protocol", kProgramProtocol},
@@ -237,9 +237,9 @@ json DescribeTrial(const TrialSpec& spec, Length until,
       {"data", spec.data},
       {"seed", spec.seed},
       {"until", until.count > 0 ? LengthToJson(until) : json(nullptr)},
-      {"checkpoint", CheckpointOf(around, until.unit)},
-      {"warm_start", PathOrNull(around.warm_start)},
-      {"directory", around.scratch.string()},
+      {"checkpoint", CheckpointOf(paths, until.unit)},
+      {"warm_start", PathOrNull(paths.warm_start)},
+      {"directory", paths.scratch.string()},
       {"devices", spec.gpus},
       {"gpu_share", spec.gpu_share},
       {"threads", spec.threads},
@@ -256,21 +256,20 @@ json DescribeTrial(const TrialSpec& spec, Length until,
 }
 
 Variables ProgramVariables(const TrialSpec& spec, Length until,
-                           const ProgramSurroundings& around) {
+                           const ProgramPaths& paths) {
   Variables variables = {
-      {"DTRAIN_TRIAL", around.description.string()},
+      {"DTRAIN_TRIAL", paths.description.string()},
       {"DTRAIN_REPORT_FD", std::to_string(kReportFd)},
       {"DTRAIN_OPERATIONS_FD", std::to_string(kOperationsFd)},
-      {"DTRAIN_SOCKET", around.socket},
-      {"DTRAIN_DIRECTORY", around.scratch.string()},
+      {"DTRAIN_SOCKET", paths.socket},
+      {"DTRAIN_DIRECTORY", paths.scratch.string()},
       {"DTRAIN_SEED", std::to_string(spec.seed)},
       {"DTRAIN_UNIT", std::string(UnitName(until.unit))},
       {"DTRAIN_UNTIL",
        until.count > 0 ? std::to_string(until.count) : std::string()},
-      {"DTRAIN_CHECKPOINT", around.checkpoint.string()},
-      {"DTRAIN_DONE", around.checkpoint.empty()
-                          ? std::string("0")
-                          : FormatNumber(around.at.count)}};
+      {"DTRAIN_CHECKPOINT", paths.checkpoint.string()},
+      {"DTRAIN_DONE", paths.checkpoint.empty() ? std::string("0")
+                                               : FormatNumber(paths.at.count)}};
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     variables.emplace_back("OMP_NUM_THREADS", std::to_string(spec.threads));
   }

@@ -98,13 +98,13 @@ class ProgramSocket {
 /// The version of docs/protocol.md.
 inline constexpr int kProgramProtocol = 1;
 
-/// Files and directories that a program is told of.
-struct ProgramSurroundings {
+/// Files and directories that are passed to a program.
+struct ProgramPaths {
   std::filesystem::path description;  // of the JSON file
   std::filesystem::path scratch;      // a directory of its own
-  std::filesystem::path checkpoint;   // to go on from, or empty
+  std::filesystem::path checkpoint;   // to resume from, or empty
   ProgramState at;                    // of that checkpoint
-  std::filesystem::path warm_start;   // to begin from, or empty
+  std::filesystem::path warm_start;   // to start from, or empty
   std::string socket;
 };
 
@@ -114,13 +114,13 @@ nlohmann::json LengthToJson(Length length);
 /// Returns the contents of the file that DTRAIN_TRIAL names. `until` of 0: the
 /// program decides how long it trains.
 nlohmann::json DescribeTrial(const TrialSpec& spec, Length until,
-                             const ProgramSurroundings& around);
+                             const ProgramPaths& paths);
 
 /// Returns the variables to add to the program's environment. A hyperparameter
-/// that is a number, a text or a truth value becomes DTRAIN_HPARAM_name, a
+/// that is a number, string or Boolean becomes DTRAIN_HPARAM_name, a
 /// nested one DTRAIN_HPARAM_outer_name; characters that a variable's name
 /// cannot have become underscores.
 std::vector<std::pair<std::string, std::string>> ProgramVariables(
-    const TrialSpec& spec, Length until, const ProgramSurroundings& around);
+    const TrialSpec& spec, Length until, const ProgramPaths& paths);
 
 }  // namespace dtrain

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kVersion = 1;
-// What a manifest has room for.
+// Limits of a manifest.
 constexpr std::size_t kMostFiles = 2'000;
 constexpr std::size_t kMostNameBytes = std::size_t{256} << 10;
 
@@ -49,9 +49,9 @@ SourceFile FileAt(const fs::path& path, const fs::path& name) {
                   .path = path,
                   .status = StatusOf(path)};
   if (!S_ISREG(file.status.st_mode)) {
-    Refuse(path, "is no regular file; a checkpoint has files only");
+    Refuse(path, "is not a regular file; a checkpoint may contain only files");
   }
-  if (!IsValidUtf8(file.name)) Refuse(path, "its name is no UTF-8");
+  if (!IsValidUtf8(file.name)) Refuse(path, "its name is not UTF-8");
   return file;
 }
 
@@ -75,7 +75,7 @@ std::vector<SourceFile> FilesIn(const fs::path& directory) {
 }
 
 std::vector<SourceFile> FilesOf(const fs::path& source) try {
-  // A link to the newest one is taken for what it leads to.
+  // A link, such as one to the newest checkpoint, is followed.
   const fs::path target = fs::canonical(source);
   if (fs::is_directory(target)) return FilesIn(target);
   return {FileAt(target, source.filename())};
@@ -88,8 +88,8 @@ bool IsSame(const struct stat& a, const struct stat& b) {
          a.st_mtim.tv_nsec == b.st_mtim.tv_nsec && a.st_ino == b.st_ino;
 }
 
-// Whether the kernel makes up what is read there: /proc/self/environ would be
-// dtrain's own environment.
+// True for files of kernel file systems: /proc/self/environ, for example, would
+// be dtrain's own environment.
 bool IsOnKernelsOwn(int file) {
   struct statfs state {};
   return ::fstatfs(file, &state) != 0 || IsKernelFileSystem(state);
@@ -101,7 +101,7 @@ void CopyInto(CheckpointWriter& writer, const SourceFile& source) {
   if (!file) ThrowSystemError("read " + source.path.string());
   if (IsOnKernelsOwn(file.get())) {
     Refuse(source.path,
-           "is the kernel's, not on a disk; report a file that the program "
+           "is in a file system of the kernel; report a file that the program "
            "wrote");
   }
   writer.Copy(source.name, file.get(), source.path.string());
@@ -140,16 +140,17 @@ ProgramState LoadProgramCheckpoint(const std::string& path) {
   const json facts = CheckCheckpoint(path);
   try {
     if (facts.at("kind") != "command" || facts.at("version") != kVersion) {
-      throw Error(ErrorKind::kFailed,
-                  "checkpoint " + path + ": is of another version of dtrain");
+      throw Error(
+          ErrorKind::kFailed,
+          "checkpoint " + path + ": was written by another version of dtrain");
     }
     return {.trainer = TrainingState::FromJson(facts.at("trainer")),
             .epoch = facts.at("epoch").get<double>(),
             .count = facts.at("count").get<double>()};
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kFailed, "checkpoint " + path +
-                                        ": is of no command, or 'state.json' "
-                                        "makes no sense: " +
+                                        ": is not a command's, or its "
+                                        "'state.json' is invalid: " +
                                         error.what());
   }
 }

@@ -12,23 +12,23 @@
 
 namespace dtrain {
 
-/// What dtrain itself remembers of a program.
+/// dtrain's own state of a program.
 struct ProgramState {
   TrainingState trainer;
   double epoch = 0;
   double count = 0;  // in the unit of the search's lengths
 };
 
-/// Copies what a program saved at `source`, a file or a directory with all that
-/// is in it, into the checkpoint `path`, with `state`. Throws Error(kFailed) or
-/// Error(kDiskFull) that says what is wrong; nothing is left then.
+/// Copies the file or directory `source`, which a program saved, into the
+/// checkpoint `path`, with `state`. Throws Error(kFailed) or Error(kDiskFull)
+/// and then leaves nothing.
 WrittenCheckpoint SaveProgramCheckpoint(const std::string& path,
                                         const std::filesystem::path& source,
                                         const ProgramState& state,
                                         const TrialSpec& spec);
 
-/// Verifies the checkpoint at `path` and gives the state back. Throws
-/// Error(kDamaged), or Error(kFailed) if it is of no program.
+/// Verifies the checkpoint at `path` and returns the state. Throws
+/// Error(kDamaged), or Error(kFailed) if it is not a program's checkpoint.
 ProgramState LoadProgramCheckpoint(const std::string& path);
 
 }  // namespace dtrain

@@ -22,7 +22,7 @@ namespace dtrain {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
-// So much of a line that is too long is kept, to be named by.
+// Bytes of a too long line that are kept for its message.
 constexpr std::size_t kShown = 100;
 
 }  // namespace
@@ -75,7 +75,7 @@ namespace {
 
 using nlohmann::json;
 
-// A count that a double holds to the last digit.
+// Largest count that a double holds exactly.
 constexpr double kMostCount = 1e15;
 constexpr std::size_t kMostMetrics = 1'000;
 constexpr std::size_t kMostName = 1'000;
@@ -93,8 +93,8 @@ std::string Shown(const json& value) {
   return Truncate(EscapeForTerminal(text), 60);
 }
 
-// Python's json writes what JSON has no numbers for as bare words. Gives the
-// line with those in quotes, as dtrain writes them.
+// Python's json module writes NaN and infinities as bare words, which JSON does
+// not have. Returns the line with these in quotes, as dtrain writes them.
 std::string QuoteNonFinite(std::string_view line) {
   std::string quoted;
   bool in_string = false;
@@ -123,8 +123,8 @@ json ParseObject(std::string_view line) {
   if (object.is_discarded()) {
     object = json::parse(QuoteNonFinite(line), nullptr, false);
   }
-  if (object.is_discarded()) Fail("is no JSON");
-  if (!object.is_object()) Fail("is no JSON object");
+  if (object.is_discarded()) Fail("is not JSON");
+  if (!object.is_object()) Fail("is not a JSON object");
   return object;
 }
 
@@ -135,7 +135,7 @@ std::string Text(const json& object, const char* name) {
   Fail(std::string("'") + name + "' must be a string, got " + Shown(*found));
 }
 
-// A number of at least 0, or none if it is not there.
+// A number of at least 0, or none if the field is missing.
 std::optional<double> Count(const json& object, std::string_view name) {
   const auto found = object.find(name);
   if (found == object.end()) return std::nullopt;
@@ -171,7 +171,7 @@ ProgramPoint PointOf(const json& object, const ProgramUnits& units) {
          (units.planned ? "" : ", which the first report had"));
   }
   ProgramPoint point{.unit = counted, .count = *count};
-  // Without batches the record counts what the search counts.
+  // Without batches the record uses the search's count.
   point.batches = static_cast<std::int64_t>(batches ? Whole(*batches, "batches")
                                                     : Whole(*count, unit));
   if (epochs) {
@@ -247,7 +247,7 @@ ProgramReport ReportFrom(const json& object, const ProgramUnits& units) {
   }
   if (type == "progress") return ProgramProgress{PointOf(object, units)};
   Fail("has the unknown type " + Shown(type) +
-       "; there are training, validation, checkpoint, progress and end");
+       "; use training, validation, checkpoint, progress or end");
 }
 
 }  // namespace
@@ -257,8 +257,7 @@ ProgramReport ParseProgramReport(std::string_view line,
   try {
     return ReportFrom(ParseObject(line), units);
   } catch (const json::exception& error) {
-    Fail("cannot be understood: " +
-         Truncate(EscapeForTerminal(error.what()), 200));
+    Fail("cannot be parsed: " + Truncate(EscapeForTerminal(error.what()), 200));
   }
 }
 

@@ -21,7 +21,7 @@ namespace dtrain {
 /// One line of a program, without its newline.
 struct ReportLine {
   std::string text;
-  bool too_long = false;  // discarded; `text` is how it began
+  bool too_long = false;  // discarded; `text` is its beginning
 };
 
 /// Splits a program's reports into lines, in bounded memory: a line that is too
@@ -47,7 +47,7 @@ class ReportLines {
 
   UniqueFd fd_;
   std::size_t max_line_;
-  std::string line_;  // the one that is not whole yet
+  std::string line_;  // incomplete line
   bool too_long_ = false;
   std::deque<ReportLine> lines_;
 };
@@ -56,7 +56,7 @@ class ReportLines {
 struct ProgramPoint {
   Unit unit = Unit::kBatches;  // what `count` counts
   double count = 0;
-  std::int64_t batches = 0;  // what the record counts by
+  std::int64_t batches = 0;  // position in the record
   double epoch = 0;
 };
 
@@ -124,8 +124,8 @@ class TrainingMeans {
  public:
   void Add(const ProgramTraining& report);
   bool empty() const { return sums_.empty(); }
-  /// Returns the last report's point with the mean of each metric, in the order
-  /// in which they first came, and starts from nothing again.
+  /// Returns the last report's point with the mean of each metric, in order of
+  /// first appearance, and resets the sums.
   ProgramTraining Take();
 
  private:

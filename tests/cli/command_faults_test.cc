@@ -157,7 +157,7 @@ TEST_F(CommandFaultsTest, GarbageIsInTheLog) {
       "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":1}}'"
       " >&3\n");
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(Logs(), HasSubstr("line 1 is no JSON: 'hello'"));
+  EXPECT_THAT(Logs(), HasSubstr("line 1 is not JSON: 'hello'"));
 }
 
 TEST_F(CommandFaultsTest, NanIsAValueAsForOtherTrials) {
@@ -257,7 +257,7 @@ TEST_F(CommandFaultsTest, ASearchNeedsNoCheckpoints) {
     if (trial.at("batches") == 40) ++longest;
   }
   EXPECT_GE(longest, 1);
-  EXPECT_THAT(Logs(), HasSubstr("begins anew, for it has no checkpoint"));
+  EXPECT_THAT(Logs(), HasSubstr("no checkpoint; starting from scratch"));
 }
 
 TEST_F(CommandFaultsTest, RefusesAGraceThatIsNoDuration) {

@@ -162,7 +162,7 @@ TEST_F(RunTrialTest, AGpuThatIsNotThereIsTold) {
 
 TEST_F(RunTrialTest, ASpecificationThatIsNoneIsTold) {
   StartWith("hello");
-  EXPECT_THAT(Await<Finished>().message, HasSubstr("is no JSON"));
+  EXPECT_THAT(Await<Finished>().message, HasSubstr("not JSON"));
   EXPECT_EQ(ExitCode(), 1);
 }
 

@@ -202,7 +202,7 @@ TEST_F(CommandCheckpointTest, WhatIsNoneIsRefusedAndTrainingGoesOn) {
     const CommandEnd end = Run(std::string(script) + "\n" + Report("$P"));
     EXPECT_EQ(Why(end), "stopped") << script;
     EXPECT_THAT(Said<CheckpointSaved>(), IsEmpty()) << script;
-    EXPECT_THAT(Log(), HasSubstr("checkpoint at 5 of 10 batches is not kept"))
+    EXPECT_THAT(Log(), HasSubstr("checkpoint at 5 of 10 batches was not saved"))
         << script;
   }
   const fs::path checkpoints = fs::path(spec_.directory) / "checkpoints";

@@ -75,9 +75,9 @@ void CommandTrialTest::PlayRunner(int socket) {
 }
 
 std::string CommandTrialTest::Why(const CommandEnd& end) {
-  if (!end.word) return "";
-  return std::string(EndReasonName(end.word->reason)) +
-         (end.word->message.empty() ? "" : ": " + end.word->message);
+  if (!end.finished) return "";
+  return std::string(EndReasonName(end.finished->reason)) +
+         (end.finished->message.empty() ? "" : ": " + end.finished->message);
 }
 
 }  // namespace dtrain

@@ -55,8 +55,8 @@ TEST_F(MisbehaviourTest, GarbageIsIgnoredAndNamed) {
       Run(std::string("echo 'epoch 1' >&3; echo '[]' >&3; echo >&3\n") +
           "echo '{\"type\":\"x\",\"\\u001b\":1}' >&3\n" + kValidation);
   EXPECT_EQ(Why(end), "stopped");
-  EXPECT_THAT(Log(), HasSubstr("line 1 is no JSON: 'epoch 1'"));
-  EXPECT_THAT(Log(), HasSubstr("line 2 is no JSON object: '[]'"));
+  EXPECT_THAT(Log(), HasSubstr("line 1 is not JSON: 'epoch 1'"));
+  EXPECT_THAT(Log(), HasSubstr("line 2 is not a JSON object: '[]'"));
   EXPECT_THAT(Log(), HasSubstr("line 4 has the unknown type \"x\""));
   EXPECT_THAT(Log(), Not(HasSubstr("line 3 ")));
 }
@@ -72,7 +72,7 @@ TEST_F(MisbehaviourTest, AThousandGarbageLinesAreTenWarnings) {
   Run(std::string("i=0; while [ $i -lt 1000 ]; do echo $i; i=$((i+1)); done "
                   ">&3\n") +
       kValidation);
-  EXPECT_THAT(Log(), HasSubstr("line 10 is no JSON object: '9'"));
+  EXPECT_THAT(Log(), HasSubstr("line 10 is not a JSON object: '9'"));
   EXPECT_THAT(Log(), Not(HasSubstr("line 11 is")));
   EXPECT_THAT(Log(), HasSubstr("more lines are ignored"));
   EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1));
@@ -92,8 +92,8 @@ TEST_F(MisbehaviourTest, CountsThatGoBackAreIgnored) {
       kValidation);
   ASSERT_THAT(Said<TrainingReport>(), SizeIs(2));
   EXPECT_EQ(Said<TrainingReport>()[1].batches, 6);
-  EXPECT_THAT(Log(), HasSubstr("goes back: the training report before was at "
-                               "5"));
+  EXPECT_THAT(Log(), HasSubstr("has a smaller count than the last training "
+                               "report, 5"));
 }
 
 TEST_F(MisbehaviourTest, AFloodOfReportsBecomesMeans) {
@@ -109,12 +109,12 @@ TEST_F(MisbehaviourTest, AFloodOfReportsBecomesMeans) {
   EXPECT_LT(reports.size(), 100'000u);
   EXPECT_EQ(reports.back().batches, 200'000);
   EXPECT_EQ(reports.back().metrics[0].second, 1);
-  EXPECT_THAT(Log(), HasSubstr("the record has means of them"));
+  EXPECT_THAT(Log(), HasSubstr("their means are recorded"));
 }
 
 TEST_F(MisbehaviourTest, GoesOnWithItsReportsClosed) {
   const CommandEnd end = Run("exec 3>&-; sleep 0.5");
-  EXPECT_THAT(Log(), HasSubstr("has closed descriptor 3 and goes on"));
+  EXPECT_THAT(Log(), HasSubstr("has closed descriptor 3 and continues"));
   EXPECT_THAT(Why(end), HasSubstr("without a validation"));
 }
 
@@ -137,9 +137,10 @@ TEST_F(MisbehaviourTest, OneThatDoesNotEndIsEnded) {
                              "while :; do sleep 0.05; done");
   EXPECT_EQ(Why(end), "completed");
   EXPECT_EQ(end.exit.signal, SIGKILL);
-  EXPECT_THAT(Log(), AllOf(HasSubstr("all is done, but the program has not "
-                                     "ended within 0.2s; it is sent SIGTERM"),
-                           HasSubstr("ignores SIGTERM; it is killed")));
+  EXPECT_THAT(Log(),
+              AllOf(HasSubstr("all operations are complete, but the program "
+                              "did not exit within 0.2s; sending SIGTERM"),
+                    HasSubstr("ignores SIGTERM; killing it")));
 }
 
 TEST_F(MisbehaviourTest, OneThatEndsItselfButDoesNotIsEnded) {

@@ -80,8 +80,8 @@ TEST_F(CommandTrialTest, LooksNoFurtherThanToTheLengthThatWasReached) {
       "printf '{\"type\":\"validation\",\"batches\":15,\"metrics\":{\"loss\":1}"
       "}\\n' >&3; sleep 0.3\n");
   EXPECT_EQ(Why(end), "stopped");
-  EXPECT_THAT(Log(), HasSubstr("was to train to 10 batches and has trained to "
-                               "15; that counts as done"));
+  EXPECT_THAT(Log(), HasSubstr("trained to 15 batches instead of 10; the "
+                               "operation counts as complete"));
   EXPECT_THAT(Said<OperationCompleted>(), SizeIs(::testing::Ge(2u)));
 }
 
@@ -134,15 +134,15 @@ TEST_F(CommandTrialTest, StopsAndSaysWhereItGoesOn) {
       ">&3\nread -r order <&4\n[ \"$order\" = '{\"type\":\"stop\"}' ] || exit 9"
       "\n";
   EXPECT_EQ(Why(Run(train + "exit 4")), "stopped");
-  EXPECT_THAT(Log(), HasSubstr("stopped at 5 of 10 batches; goes on from its "
-                               "beginning, for it has made no checkpoint"));
+  EXPECT_THAT(Log(), HasSubstr("stopped at 5 of 10 batches; will start from "
+                               "scratch, because it has no checkpoint"));
   EXPECT_EQ(Why(Run(train +
                     "echo x > $DTRAIN_DIRECTORY/x\n"
                     "echo '{\"type\":\"checkpoint\",\"batches\":5,\"path\":\"'"
                     "$DTRAIN_DIRECTORY'/x\"}' >&3\n")),
             "stopped");
   EXPECT_THAT(Said<CheckpointSaved>(), SizeIs(1));
-  EXPECT_THAT(Log(), HasSubstr("goes on from its checkpoint at 5 batches"));
+  EXPECT_THAT(Log(), HasSubstr("will resume from its checkpoint at 5 batches"));
 }
 
 TEST_F(CommandTrialTest, SaysItselfWhyItEnds) {

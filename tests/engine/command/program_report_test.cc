@@ -44,11 +44,11 @@ TEST_P(BadReportTest, IsRefusedWithTheReason) {
 INSTANTIATE_TEST_SUITE_P(
     Lines, BadReportTest,
     testing::Values(
-        BadLine{"Garbage", "epoch 1: loss 0.5", "is no JSON"},
-        BadLine{"Nothing", "", "is no JSON"},
-        BadLine{"Utf8", "{\"type\": \"\xff\"}", "is no JSON"},
-        BadLine{"Half", R"({"type": "training")", "is no JSON"},
-        BadLine{"List", "[1]", "is no JSON object"},
+        BadLine{"Garbage", "epoch 1: loss 0.5", "is not JSON"},
+        BadLine{"Nothing", "", "is not JSON"},
+        BadLine{"Utf8", "{\"type\": \"\xff\"}", "is not JSON"},
+        BadLine{"Half", R"({"type": "training")", "is not JSON"},
+        BadLine{"List", "[1]", "is not a JSON object"},
         BadLine{"NoType", "{}", "has no 'type'"},
         BadLine{"TypeIsNoText", R"({"type": 1})", "must be a string"},
         BadLine{"UnknownType", R"({"type": "hello"})",
