@@ -1,4 +1,7 @@
+#include "searchers/halving_searcher.h"
+
 #include <algorithm>
+#include <random>
 
 #include <gtest/gtest.h>
 
@@ -60,6 +63,127 @@ TEST(HalvingSearcherTest, ProgressCountsTheTrialsThatHaveEnded) {
 
   EXPECT_NEAR(before, 1 / 1.2, 1e-9);
   EXPECT_NEAR(searcher->Progress(), 19.0 / 20, 1e-9);
+}
+
+// --- Rung ---
+
+// The rules as they are written down, on a plain sorted list.
+class PlainRung {
+ public:
+  PlainRung(double divisor, Rung::Rule rule) : divisor_(divisor), rule_(rule) {}
+
+  Rung::Insertion Insert(TrialIndex trial, double metric) {
+    const bool after = rule_ == Rung::Rule::kPromotion;
+    const std::size_t old = Best(list_.size());
+    const std::size_t now = Best(list_.size() + 1);
+    std::size_t at = 0;
+    while (at < list_.size() &&
+           (list_[at].first < metric || (after && list_[at].first == metric))) {
+      ++at;
+    }
+    list_.insert(list_.begin() + static_cast<std::ptrdiff_t>(at),
+                 {metric, trial});
+    if (at < now) return {.among_best = true};
+    if (now != old) return {.risen = list_[old].second};
+    return {};
+  }
+
+  void Remove(TrialIndex trial) {
+    std::erase_if(list_, [&](const auto& r) { return r.second == trial; });
+  }
+
+ private:
+  std::size_t Best(std::size_t n) const {
+    const auto best =
+        static_cast<std::size_t>(static_cast<double>(n) / divisor_);
+    if (rule_ == Rung::Rule::kPromotion || n == 0) return best;
+    return std::max<std::size_t>(best, 1);
+  }
+
+  double divisor_;
+  Rung::Rule rule_;
+  std::vector<std::pair<double, TrialIndex>> list_;
+};
+
+using RungParameter = std::tuple<Rung::Rule, double, std::uint32_t>;
+
+class RungPropertyTest : public testing::TestWithParam<RungParameter> {};
+
+TEST_P(RungPropertyTest, AgreesWithAPlainSortedList) {
+  const auto [rule, divisor, seed] = GetParam();
+  std::mt19937 dice(seed);
+  Rung rung(divisor, rule);
+  PlainRung plain(divisor, rule);
+
+  for (TrialIndex trial = 0; trial < 500; ++trial) {
+    const auto metric = static_cast<double>(dice() % 40);
+
+    const Rung::Insertion fast = rung.Insert(trial, metric, /*waits=*/true);
+    const Rung::Insertion slow = plain.Insert(trial, metric);
+
+    ASSERT_EQ(fast.among_best, slow.among_best) << "trial " << trial;
+    ASSERT_EQ(fast.risen, slow.risen) << "trial " << trial;
+    if (dice() % 10 == 0) {
+      const TrialIndex gone = dice() % (trial + 1);
+      rung.Remove(gone);
+      plain.Remove(gone);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RungPropertyTest,
+    testing::Combine(testing::Values(Rung::Rule::kPromotion,
+                                     Rung::Rule::kStopping),
+                     testing::Values(1.5, 2.0, 3.0, 4.0, 50.0),
+                     testing::Values(1u, 2u)));
+
+TEST(RungTest, TheFirstResultGoesOnOnlyByStopping) {
+  Rung promotion(3, Rung::Rule::kPromotion);
+  Rung stopping(3, Rung::Rule::kStopping);
+
+  EXPECT_FALSE(promotion.Insert(0, 0.5, true).among_best);
+  EXPECT_TRUE(stopping.Insert(0, 0.5, false).among_best);
+}
+
+TEST(RungTest, EqualResultsGoByTheRule) {
+  Rung promotion(2, Rung::Rule::kPromotion);
+  Rung stopping(2, Rung::Rule::kStopping);
+  (void)promotion.Insert(0, 0.5, true);
+  (void)stopping.Insert(0, 0.5, false);
+
+  const Rung::Insertion later = promotion.Insert(1, 0.5, true);
+
+  EXPECT_FALSE(later.among_best);
+  EXPECT_EQ(later.risen, 0);
+  EXPECT_TRUE(stopping.Insert(1, 0.5, false).among_best);
+}
+
+TEST(RungTest, GivesThoseThatWaitBestFirst) {
+  Rung rung(4, Rung::Rule::kPromotion);
+  (void)rung.Insert(0, 3, true);
+  (void)rung.Insert(1, 1, true);
+  (void)rung.Insert(2, Rung::kWorst, false);
+  (void)rung.Insert(3, 2, true);
+  rung.Promote(1);
+
+  EXPECT_EQ(rung.TakeWaiting(), (std::vector<TrialIndex>{3, 0}));
+  EXPECT_TRUE(rung.TakeWaiting().empty());
+  EXPECT_TRUE(rung.promoted(1));
+}
+
+TEST(RungTest, ComesBackAsItWas) {
+  Rung rung(2, Rung::Rule::kPromotion);
+  (void)rung.Insert(0, 3, true);
+  (void)rung.Insert(1, 1, true);
+  (void)rung.Insert(2, Rung::kWorst, false);
+  rung.Promote(1);
+  Rung other(2, Rung::Rule::kPromotion);
+
+  other.Load(nlohmann::json::parse(rung.Save().dump()));
+
+  EXPECT_EQ(other.Save(), rung.Save());
+  EXPECT_EQ(other.Insert(3, 2, true).risen, rung.Insert(3, 2, true).risen);
 }
 
 }  // namespace
