@@ -1,9 +1,9 @@
-"""What an image takes torchvision and PIL, from its file to a normalised tensor.
+"""Measures how long torchvision and PIL need to turn an image file into a normalized tensor.
 
-  images.py DIRECTORY_OF_CLASSES    milliseconds an image, as JSON
+  images.py DIRECTORY_OF_CLASSES    prints milliseconds per image as JSON
 
-As `dtrain-bench images`: one thread, a random crop resized to 224x224 with
-antialiasing, half of them mirrored; the median of five passes over all.
+Same as `dtrain-bench images`: one thread, a random crop resized to 224x224 with
+antialiasing, half of them mirrored; the median of five passes over all images.
 """
 import json
 import statistics

@@ -1,6 +1,6 @@
 """Trains CIFAR-10's network as configs/cifar10.yaml does, without early stopping.
 
-  learn_cifar10.py EPOCHS SEED THREADS DATA    its val_accuracy, as JSON
+  learn_cifar10.py EPOCHS SEED THREADS DATA    prints val_accuracy as JSON
 """
 import json
 import sys

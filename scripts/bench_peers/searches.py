@@ -1,11 +1,10 @@
-"""Plays the search of bench_search.py with Optuna or Ray Tune, if installed.
+"""Runs the search of bench_search.py with Optuna or Ray Tune, if installed.
 
-  searches.py PEER TRIALS DIRECTORY    one search; DIRECTORY/result.json
+  searches.py PEER TRIALS DIRECTORY    writes DIRECTORY/result.json
 
-Run by scripts/bench, each search in a process of its own, with the interpreter
-that has the packages. The trial is what FaultTrial is: a hyperparameter x, and
-a loss that falls with the batches. It costs nothing, so what is left is what
-the tool itself costs.
+Run by scripts/bench with an interpreter that has the packages, one process per
+search. The trial is that of FaultTrial: a hyperparameter x, and a loss that falls
+with the batches. It takes no time, so that only the tool's own time is measured.
 """
 import json
 import os
@@ -31,7 +30,7 @@ def loss(x, batches):
 
 
 def optuna_storage(peer, directory):
-    """The storage that `peer` names; None is Optuna's own, in memory."""
+    """Returns the storage of a peer; None is Optuna's default, in memory."""
     import optuna
 
     if peer == "optuna-rdb":
@@ -45,7 +44,7 @@ def optuna_storage(peer, directory):
 
 
 def play_optuna(peer, trials, directory):
-    """One process, one trial after another; returns what was done."""
+    """Runs the trials one after another in this process."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -82,7 +81,7 @@ def ray_trial(config):
 
 
 def play_ray(_, trials, directory):
-    """A cluster of one machine, without dashboard; a process a trial."""
+    """Runs a local cluster without dashboard and one process per trial."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
     from ray import tune

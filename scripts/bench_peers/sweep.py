@@ -1,9 +1,9 @@
-"""One search of LeNet on MNIST, played with Optuna or Ray Tune.
+"""Runs a search of LeNet on MNIST with Optuna or Ray Tune.
 
-  sweep.py optuna|ray TRIALS JOBS THREADS DATA DIRECTORY    what was done, as JSON
+  sweep.py optuna|ray TRIALS JOBS THREADS DATA DIRECTORY    prints the result as JSON
 
 JOBS trials run at once, with THREADS threads each. Rungs, points and network are
-those of bench_sweep.py; the images are in memory, once for all trials.
+those of bench_sweep.py; all trials share the images in memory.
 """
 import json
 import os
@@ -16,7 +16,7 @@ BATCH = 32
 
 
 def points(count: int) -> list[dict[str, float]]:
-    """What the trials try, in their order: the same for all tools."""
+    """Returns the hyperparameters of the trials in order, equal for all tools."""
     found = []
     for index in range(count):
         share = (index * 0.6180339887498949) % 1  # spread evenly, however many there are
@@ -26,7 +26,7 @@ def points(count: int) -> list[dict[str, float]]:
 
 
 class Trainer:
-    """LeNet from its beginning, trained from rung to rung."""
+    """A LeNet trained from rung to rung."""
 
     def __init__(self, point, training, validation) -> None:
         import torch
@@ -40,7 +40,7 @@ class Trainer:
         self._validation = validation
 
     def accuracy_at(self, batches: int) -> float:
-        """Trains until then and validates."""
+        """Trains to a number of batches and validates."""
         import torch
         from torch.nn.functional import cross_entropy
 
@@ -58,7 +58,7 @@ class Trainer:
 
 
 def play_optuna(trials: int, jobs: int, threads: int, data: str, _: str) -> dict[str, float]:
-    """In one process; several trials at once are its threads."""
+    """Runs in one process; concurrent trials are threads."""
     import optuna
     import torch
     from twins import mnist
@@ -94,7 +94,7 @@ def play_optuna(trials: int, jobs: int, threads: int, data: str, _: str) -> dict
 
 
 def play_ray(trials: int, jobs: int, threads: int, data: str, directory: str) -> dict[str, float]:
-    """A process a trial; the images are in the store that they share."""
+    """Runs one process per trial; the images are in Ray's shared object store."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     here = os.path.dirname(os.path.realpath(__file__))
     os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])

@@ -1,9 +1,9 @@
-"""The reference workloads in plain PyTorch, as their documents have them.
+"""The reference workloads in plain PyTorch, according to their documents.
 
   twins.py NAME --how HOW --batches N --warm N --threads N [--data DIR] [--device D]
 
-Prints, as JSON, the seconds of the steps behind the first `warm` ones and the
-minor page faults of each. Run by scripts/bench with the interpreter that has torch.
+Prints as JSON the seconds of the steps after the first `warm` ones and the minor
+page faults per step. Run by scripts/bench with an interpreter that has torch.
 """
 import argparse
 import contextlib
@@ -24,7 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 sys.path.insert(0, os.path.join(ROOT, "tests/golden"))
 from make_networks import CifarCnn, Xception  # noqa: E402
 
-# How a step is done. All but eager are steps of channels_last networks.
+# Modes of training. All but eager use the channels_last layout.
 HOWS = ("eager", "channels-last", "compile", "autocast", "max-autotune")
 
 
@@ -36,7 +36,7 @@ def endless(dataset: Dataset, batch: int, workers: int = 0, whole: bool = True):
 
 
 def gathered(images: torch.Tensor, labels: torch.Tensor, batch: int):
-    """Batches by index: the least that Python can do for data in memory."""
+    """Yields batches by index, the fastest way for data in memory."""
     while True:
         order = torch.randperm(len(labels), device=labels.device)
         for samples in order[:len(order) // batch * batch].split(batch):
@@ -54,7 +54,7 @@ def imagenet_tiny(args):
 
 
 def resnet18(args):
-    """ResNet-18 on made-up images, each made when it is needed, as dtrain does.
+    """ResNet-18 on random images, which are created on demand as in dtrain.
 
     On a GPU it is always the same batch, which lies there.
     """
@@ -71,7 +71,7 @@ def resnet18(args):
 
 
 def fixed(args, side: int):
-    """The same batch again and again."""
+    """Repeats one batch forever."""
     batch = (torch.randn(args.batch, 3, side, side, device=args.device),
              torch.randint(0, 1000, (args.batch,), device=args.device))
     return iter(lambda: batch, None)
@@ -95,7 +95,7 @@ def cifar10_set(data: str) -> TensorDataset:
 
 
 class Cifar10Images(Dataset):
-    """As torchvision.datasets.CIFAR10 with ToTensor: a picture of PIL's for each."""
+    """Like torchvision.datasets.CIFAR10 with ToTensor: creates a PIL image per sample."""
 
     def __init__(self, data: str) -> None:
         from torchvision import transforms
@@ -131,7 +131,7 @@ def idx(path: str, header: int) -> numpy.ndarray:
 
 
 def mnist(data: str, which: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """`which` is train or t10k; resized and normalised as the guide has it."""
+    """Reads MNIST; `which` is train or t10k. Resized and normalized as in the guide."""
     folder = os.path.join(data, "mnist")
     pixels = idx(os.path.join(folder, f"{which}-images-idx3-ubyte"), 16)
     labels = idx(os.path.join(folder, f"{which}-labels-idx1-ubyte"), 8)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records images/ and images.json: small image files of many kinds, and what PIL and torchvision
-make of them. Needs Pillow, numpy, torch and torchvision."""
+"""Records images/ and images.json: small image files of many kinds, and the results of PIL and
+torchvision for them. Needs Pillow, numpy, torch and torchvision."""
 
 import io
 import json
@@ -41,7 +41,7 @@ def png(size: tuple, depth: int, color: int, rows: list, extra: bytes = b"") -> 
 
 
 def interlaced_png(pixels: np.ndarray) -> bytes:
-    """RGB, by Adam7, of which Pillow writes none."""
+    """RGB interlaced by Adam7, which Pillow cannot write."""
     data = b""
     for x, y, dx, dy in [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4),
                          (1, 0, 2, 2), (0, 1, 1, 2)]:
@@ -139,8 +139,8 @@ def decoded(name: str) -> dict:
 
 
 def resized() -> list:
-    """PIL's crop [top, left, height, width] and resize of a scene: first across, then down, in two
-    steps, because from version 13 on Pillow swaps them where that is cheaper."""
+    """PIL's crop [top, left, height, width] and resize of a scene. Resizes horizontally, then
+    vertically in a second call, since Pillow 13 and later may swap the order."""
     records = []
     for source, crop, to in [
             ((41, 31), (0, 0, 41, 31), (13, 13)), ((41, 31), (5, 3, 27, 20), (11, 21)),

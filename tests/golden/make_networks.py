@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records networks.json: what PyTorch makes of networks whose weights and images are made from
-names and indices, as tests/support/recorded_network.h makes them too. Needs torch and torchvision."""
+"""Records networks.json: PyTorch's results for networks whose weights and images are computed from
+names and indices, as in tests/support/recorded_network.h. Needs torch and torchvision."""
 
 import json
 import math
@@ -45,8 +45,8 @@ def fill_by_name(net: nn.Module) -> None:
 
 
 def record(net: nn.Module, shape: list, double: bool = False) -> dict:
-    """`double` where losses hang on rounding: behind fifty layers the gradient of a float32 network
-    is another on each kind of processor."""
+    """Records a network. `double` if the losses depend on rounding: after fifty layers the gradient
+    of a float32 network differs between processors."""
     fill_by_name(net)
     images = named_noise("images", tuple(shape))
     if double:
@@ -73,8 +73,8 @@ def record(net: nn.Module, shape: list, double: bool = False) -> dict:
 
 
 def record_training(net: nn.Module, shape: list, steps: int) -> dict:
-    """The losses of `steps` steps of Adam, each on a batch of its own. By its usual eps of 1e-8 Adam
-    makes a whole step of a gradient that is mere rounding, which differs between processors."""
+    """Returns the losses of `steps` Adam steps, each on its own batch. Uses a larger eps than 1e-8,
+    with which Adam would turn rounding errors, which differ between processors, into full steps."""
     fill_by_name(net)
     optimizer = torch.optim.Adam(net.parameters(), eps=1e-3)
     target = (torch.arange(shape[0]) * 7) % 10
@@ -100,7 +100,7 @@ class Separable(nn.Module):
 
 
 class Block(nn.Module):
-    """As the autograd example of SINGA lists its layers."""
+    """Has the layers of SINGA's autograd example."""
 
     def __init__(self, inputs, outputs, reps, strides=1, start_with_relu=True, grow_first=True):
         super().__init__()
@@ -157,7 +157,7 @@ class Xception(nn.Module):
 
 
 class CifarCnn(nn.Module):
-    """As PyBlaze's training guide defines it."""
+    """Network of PyBlaze's training guide."""
 
     def __init__(self):
         super().__init__()
@@ -176,7 +176,7 @@ class CifarCnn(nn.Module):
 
 
 def signature(arch: str) -> int:
-    """The CRC-32 of the names and shapes of a state dict, in their order."""
+    """Returns the CRC-32 of the names and shapes of a state dict in order."""
     import torchvision
 
     with torch.device("meta"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records state_dicts/: files that torch.save writes, and in expected.json what PyTorch reads from
-them, tensor by tensor. Needs torch."""
+"""Records state_dicts/: files written by torch.save, and in expected.json the tensors that PyTorch
+reads from them. Needs torch."""
 
 import io
 import json
@@ -86,7 +86,7 @@ def checkpoint() -> dict:
 
 
 def save_script(name: str) -> None:
-    """A TorchScript archive, less the record of where the sources lay."""
+    """A TorchScript archive without the paths of its sources."""
     buffer = io.BytesIO()
     torch.jit.save(torch.jit.script(nn.Linear(1, 1)), buffer)
     with zipfile.ZipFile(buffer) as full, zipfile.ZipFile(HERE / name, "w") as kept:
