@@ -120,11 +120,11 @@ std::int64_t StepOf(const TrialContext& context, const std::string& name) {
 }
 
 std::int64_t Count(const TrialContext& context, const std::string& name,
-                   std::int64_t fallback, std::int64_t least) {
+                   std::int64_t fallback, std::int64_t min) {
   const auto count = context.Get<std::int64_t>(name, fallback);
-  if (count >= least) return count;
+  if (count >= min) return count;
   throw InvalidHyperparameters("hyperparameter '" + name + "' is below " +
-                               std::to_string(least));
+                               std::to_string(min));
 }
 
 torch::Tensor Scalar(double value) {

@@ -41,48 +41,48 @@ std::string Counts(std::int64_t training, std::int64_t validation,
          std::to_string(classes) + " classes";
 }
 
-constexpr std::int64_t kMostSide = 16'384;
-constexpr std::int64_t kMostWorkers = 256;
-constexpr std::int64_t kMostCount = 1'000'000'000;  // of classes or samples
+constexpr std::int64_t kMaxSide = 16'384;
+constexpr std::int64_t kMaxWorkers = 256;
+constexpr std::int64_t kMaxCount = 1'000'000'000;  // of classes or samples
 
 // The integer hyperparameter `name`, which must be in that range.
-std::int64_t InRange(std::int64_t least, std::int64_t most,
+std::int64_t InRange(std::int64_t min, std::int64_t max,
                      const TrialContext& context, const char* name,
                      std::int64_t fallback) {
   const auto value = context.Get<std::int64_t>(name, fallback);
-  if (value >= least && value <= most) return value;
-  throw InvalidHyperparameters(
-      std::string("hyperparameter '") + name + "' is " + std::to_string(value) +
-      "; give an integer from " + std::to_string(least) + " to " +
-      std::to_string(most));
+  if (value >= min && value <= max) return value;
+  throw InvalidHyperparameters(std::string("hyperparameter '") + name +
+                               "' is " + std::to_string(value) +
+                               "; give an integer from " + std::to_string(min) +
+                               " to " + std::to_string(max));
 }
 
 std::int64_t CropSize(const TrialContext& context) {
-  return InRange(1, kMostSide, context, "crop_size", 224);
+  return InRange(1, kMaxSide, context, "crop_size", 224);
 }
 
 // What leaves the usual margin around the crop.
 std::int64_t ResizeSize(const TrialContext& context) {
   const std::int64_t usual =
-      std::min(kMostSide, (CropSize(context) * 256 + 112) / 224);
-  return InRange(1, kMostSide, context, "resize_size", usual);
+      std::min(kMaxSide, (CropSize(context) * 256 + 112) / 224);
+  return InRange(1, kMaxSide, context, "resize_size", usual);
 }
 
 // The shorter side of the images in the cache; 0: there is none.
 std::int64_t CacheSide(const TrialContext& context) {
-  const std::int64_t side = InRange(0, kMostSide, context, "image_cache", 0);
-  const std::int64_t least = std::max(CropSize(context), ResizeSize(context));
-  if (side == 0 || side >= least) return side;
+  const std::int64_t side = InRange(0, kMaxSide, context, "image_cache", 0);
+  const std::int64_t min = std::max(CropSize(context), ResizeSize(context));
+  if (side == 0 || side >= min) return side;
   throw InvalidHyperparameters(
       "hyperparameter 'image_cache' is " + std::to_string(side) +
       ", less than 'crop_size' or 'resize_size': images would be enlarged "
       "again; give at least " +
-      std::to_string(least) + ", or 0 for no cache");
+      std::to_string(min) + ", or 0 for no cache");
 }
 
 LoaderOptions Loading(const TrialContext& context) {
   return {.workers =
-              static_cast<int>(InRange(0, kMostWorkers, context, "workers", 4)),
+              static_cast<int>(InRange(0, kMaxWorkers, context, "workers", 4)),
           .pinned = context.device().is_cuda()};
 }
 
@@ -237,8 +237,8 @@ class FakeData final : public ImageNetData {
   explicit FakeData(const TrialContext& context)
       : loading_(Loading(context)),
         side_(CropSize(context)),
-        classes_(InRange(1, kMostCount, context, "num_classes", 1000)),
-        training_(InRange(4, kMostCount, context, "fake_samples", 1024)) {}
+        classes_(InRange(1, kMaxCount, context, "num_classes", 1000)),
+        training_(InRange(4, kMaxCount, context, "fake_samples", 1024)) {}
 
   std::int64_t classes() const override { return classes_; }
   std::int64_t side() const override { return side_; }
@@ -312,12 +312,12 @@ Metrics Measure(const torch::Tensor& logits, const torch::Tensor& target,
 
 // Smaller images have nothing left after the last pooling.
 void CheckSide(const std::string& arch, std::int64_t side) {
-  std::int64_t least = 1;
-  if (arch == "alexnet") least = 63;
-  if (arch.starts_with("vgg")) least = 32;
-  if (side >= least) return;
+  std::int64_t min = 1;
+  if (arch == "alexnet") min = 63;
+  if (arch.starts_with("vgg")) min = 32;
+  if (side >= min) return;
   throw InvalidHyperparameters(
-      arch + " needs images of at least " + std::to_string(least) +
+      arch + " needs images of at least " + std::to_string(min) +
       " pixels a side, and these have " + std::to_string(side) +
       "; take another 'arch' or a larger 'crop_size'");
 }
@@ -388,8 +388,8 @@ void ImageNetTrial::AddSchedule() {
   }
   const auto every = context_.Get<std::int64_t>("step_epochs", 2);
   const auto gamma = context_.Get<double>("gamma", 0.1);
-  constexpr std::int64_t kMostEpochs = 1'000'000;
-  if (start < 0 || start > kMostEpochs || every < 1 || !(gamma > 0)) {
+  constexpr std::int64_t kMaxEpochs = 1'000'000;
+  if (start < 0 || start > kMaxEpochs || every < 1 || !(gamma > 0)) {
     throw InvalidHyperparameters(
         "hyperparameters 'start-epoch', 'step_epochs' and 'gamma' must be from "
         "0 to 1000000, at least 1 and above 0");

@@ -23,7 +23,7 @@ InvalidHyperparameters Unknown(const std::string& name,
 }
 
 // The usual direction of a metric by its name, if that has one.
-std::optional<bool> SmallerIsUsuallyBetter(const std::string& metric) {
+std::optional<bool> IsSmallerUsuallyBetter(const std::string& metric) {
   const auto has = [&](const char* word) {
     return metric.find(word) != metric.npos;
   };
@@ -39,7 +39,7 @@ ReduceOnPlateau MakePlateau(const TrialContext& context, double gamma) {
   const bool is_searchers = metric == context.searcher_metric();
   const std::optional<bool> usual = is_searchers
                                         ? context.smaller_is_better()
-                                        : SmallerIsUsuallyBetter(metric);
+                                        : IsSmallerUsuallyBetter(metric);
   const auto given =
       context.Get<nlohmann::json>("plateau_smaller_is_better", {});
   if (given.is_null() && !usual) {
@@ -155,17 +155,17 @@ std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
   const auto decay = context.Get<double>("weight_decay", defaults.weight_decay);
   try {
     if (optimizer == "sgd") {
-      return std::make_shared<FlatSgd>(
+      return std::make_shared<FusedSgd>(
           std::move(parameters),
           SgdOptions(context, lr, decay, defaults.momentum));
     }
     if (optimizer == "adam") {
-      return std::make_shared<FlatAdam>(
+      return std::make_shared<FusedAdam>(
           std::move(parameters),
           AdamOptionsOf<torch::optim::AdamOptions>(context, lr, decay));
     }
     if (optimizer == "adamw") {
-      return std::make_shared<FlatAdamW>(
+      return std::make_shared<FusedAdamW>(
           std::move(parameters),
           AdamOptionsOf<torch::optim::AdamWOptions>(context, lr, decay));
     }

@@ -26,51 +26,51 @@ namespace dtrain {
 
 namespace {
 
-[[noreturn]] void Refuse(const std::string& library, const std::string& why) {
+[[noreturn]] void Reject(const std::string& library, const std::string& why) {
   throw Error(ErrorKind::kFailed, library + ": " + why);
 }
 
-std::span<const ExportedTrial> Open(const std::string& library) {
+std::span<const ExportedModel> Open(const std::string& library) {
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) Refuse(library, ::dlerror());
+  if (handle == nullptr) Reject(library, ::dlerror());
   const auto function =
-      reinterpret_cast<TrialsFunction>(::dlsym(handle, kTrialsSymbol));
+      reinterpret_cast<ModelsFunction>(::dlsym(handle, kModelsSymbol));
   if (function == nullptr) {
-    Refuse(library,
+    Reject(library,
            "exports no trial; end model_def.cpp with DTRAIN_TRIALS(MyTrial)");
   }
-  const ExportedTrials* exported = function();
+  const ExportedModels* exported = function();
   if (exported->abi != std::string_view(DTRAIN_ABI)) {
-    Refuse(library,
+    Reject(library,
            "was compiled for another dtrain; compile it with this one");
   }
   return {exported->trials, exported->count};
 }
 
-std::vector<std::string> Names(std::span<const ExportedTrial> trials) {
+std::vector<std::string> Names(std::span<const ExportedModel> trials) {
   std::vector<std::string> names;
-  for (const ExportedTrial& trial : trials) names.emplace_back(trial.name);
+  for (const ExportedModel& trial : trials) names.emplace_back(trial.name);
   return names;
 }
 
 // Names of the models in a library of a user's models. Throws Error(kFailed)
 // for a file that cannot be opened, is not such a library, or was compiled for
 // another dtrain.
-std::vector<std::string> TrialsOfLibrary(const std::string& library) {
+std::vector<std::string> ModelsOfLibrary(const std::string& library) {
   return Names(Open(library));
 }
 
 // Maker of `entrypoint` ("model_def:MyTrial") in `library`, which stays open
 // for the life of this process. Throws Error(kFailed) as above, and if the
 // library has no such model.
-MakeTrial MakerFromLibrary(const std::string& library,
-                           const std::string& entrypoint) {
+MakeTrial MakerInLibrary(const std::string& library,
+                         const std::string& entrypoint) {
   const std::string name = entrypoint.substr(entrypoint.find(':') + 1);
-  const std::span<const ExportedTrial> trials = Open(library);
-  for (const ExportedTrial& trial : trials) {
+  const std::span<const ExportedModel> trials = Open(library);
+  for (const ExportedModel& trial : trials) {
     if (trial.name == name) return trial.make;
   }
-  Refuse(library, "has no trial '" + name + "'" +
+  Reject(library, "has no trial '" + name + "'" +
                       DidYouMean(name, Names(trials)) + "; it has " +
                       Join(Names(trials), ", "));
 }
@@ -78,7 +78,7 @@ MakeTrial MakerFromLibrary(const std::string& library,
 MakeTrial MakerOf(const TrialSpec& spec) {
   const std::string& entrypoint = spec.entrypoint;
   if (!spec.library.empty()) {
-    return MakerFromLibrary(spec.library, entrypoint);
+    return MakerInLibrary(spec.library, entrypoint);
   }
   const ModelEntry* entry = FindModel(entrypoint);
   if (entry != nullptr && entry->make != nullptr) return entry->make;
@@ -176,11 +176,11 @@ int OpenCuda() {
   return 1;
 }
 
-int ListTrials(const std::string& library, void (*say)(const char*)) try {
-  say(nlohmann::json(TrialsOfLibrary(library)).dump().c_str());
+int ListModels(const std::string& library, void (*print)(const char*)) try {
+  print(nlohmann::json(ModelsOfLibrary(library)).dump().c_str());
   return 0;
 } catch (const Error& error) {
-  say(error.what());
+  print(error.what());
   return 1;
 }
 
@@ -194,6 +194,6 @@ int DtrainRunTrial(int control_fd) {
 
 int DtrainOpenCuda() { return dtrain::OpenCuda(); }
 
-int DtrainListTrials(const char* library, void (*say)(const char*)) {
-  return dtrain::ListTrials(library, say);
+int DtrainListModels(const char* library, void (*print)(const char*)) {
+  return dtrain::ListModels(library, print);
 }

@@ -16,6 +16,6 @@ extern "C" {
 
 /// Opens a library of a user's models and passes the names of its trials to
 /// `say`, as a JSON list, or why it cannot be used; then it gives 1.
-[[gnu::visibility("default")]] int DtrainListTrials(const char* library,
-                                                    void (*say)(const char*));
+[[gnu::visibility("default")]] int DtrainListModels(const char* library,
+                                                    void (*print)(const char*));
 }

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   int socket = -1;
   const std::string_view number = argc > 1 ? argv[1] : "";
   if (argc == 3 && number == "--trials") {
-    return DtrainListTrials(argv[2], [](const char* text) { std::puts(text); });
+    return DtrainListModels(argv[2], [](const char* text) { std::puts(text); });
   }
   std::from_chars(number.data(), number.data() + number.size(), socket);
   const bool cuda = argc == 3 && std::string_view(argv[2]) == "--cuda";

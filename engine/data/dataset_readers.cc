@@ -92,7 +92,7 @@ std::size_t GzipFile::Append(std::vector<std::uint8_t>& bytes,
 }
 
 // More than any set in this format has; beyond it a header is a lie.
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 33;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 33;
 
 // The four bytes before the dimensions: two zeros, 8 for unsigned bytes, the
 // number of dimensions.
@@ -136,7 +136,7 @@ IdxArray ReadIdx(const std::filesystem::path& path, std::size_t dimensions) {
     if (array.shape.back() == 0)
       FailDataFile(path, "the header says it is empty");
     // Each factor is below 2^32 and `size` below 2^33: no overflow.
-    if (array.shape.back() > kMostBytes / size) {
+    if (array.shape.back() > kMaxBytes / size) {
       FailDataFile(path, "the header says it holds more than 8 GiB");
     }
     size *= array.shape.back();
@@ -161,14 +161,14 @@ namespace {
 constexpr std::size_t kValues = kCifar10Values;
 constexpr std::size_t kRecord = 1 + kValues;
 // The official files have 10,000; far more is no file of CIFAR-10.
-constexpr std::size_t kMostRecords = 1'000'000;
+constexpr std::size_t kMaxRecords = 1'000'000;
 
 }  // namespace
 
 Cifar10Batch ReadCifar10(const std::filesystem::path& path) {
   std::vector<std::uint8_t> bytes;
-  GzipFile(path).Append(bytes, kMostRecords * kRecord + 1);
-  if (bytes.size() > kMostRecords * kRecord) {
+  GzipFile(path).Append(bytes, kMaxRecords * kRecord + 1);
+  if (bytes.size() > kMaxRecords * kRecord) {
     FailDataFile(path, "it is far longer than a file of CIFAR-10");
   }
   if (bytes.empty() || bytes.size() % kRecord != 0) {

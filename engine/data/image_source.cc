@@ -21,7 +21,7 @@
 namespace dtrain {
 namespace {
 
-constexpr std::size_t kMostNamed = 10;
+constexpr std::size_t kMaxLogged = 10;
 
 // Throws for steps that make no sense.
 void CheckSteps(const ImageSteps& steps) {
@@ -68,7 +68,7 @@ class ImageLoader {
       : folder_(std::move(folder)),
         steps_(steps),
         is_pinned_(is_pinned),
-        stands_in_(stands_in),
+        replaces_unreadable_(stands_in),
         scales_(ScalesOf(steps)),
         skipped_(std::move(skipped)),
         cache_(std::move(cache)) {}
@@ -92,13 +92,14 @@ class ImageLoader {
     for (const std::int64_t sample : samples) keep(sample);
     // No batch to train on is empty, and none shrinks to one image, of which
     // batch normalisation could learn nothing: the next of the folder stand in.
-    const std::int64_t least = steps_.augment && size > 1 ? 2 : 1;
-    for (std::int64_t i = 1; stands_in_ && kept < least && i < folder_size();
-         ++i) {
+    const std::int64_t needed = steps_.augment && size > 1 ? 2 : 1;
+    for (std::int64_t i = 1;
+         replaces_unreadable_ && kept < needed && i < folder_size(); ++i) {
       keep((samples.back() + i) % folder_size());
     }
     if (kept > 0) *any_read_ = true;
-    if (kept == 0 && (stands_in_ || !AnyRead(samples.back(), data, target))) {
+    if (kept == 0 &&
+        (replaces_unreadable_ || !AnyRead(samples.back(), data, target))) {
       throw Error(ErrorKind::kFailed,
                   "none of " + std::to_string(folder_size()) +
                       " images could be read; the log names the first ones");
@@ -134,8 +135,8 @@ class ImageLoader {
     const ImageSample& file =
         folder_->samples[static_cast<std::size_t>(sample)];
     try {
-      Image room;
-      const ImageView image = Pixels(sample, room);
+      Image buffer;
+      const ImageView image = Pixels(sample, buffer);
       Rng rng(static_cast<std::uint32_t>(SampleSeed(pass_seed, sample)));
       const Image cropped = Crop(image, rng);
       const bool flip = steps_.augment && rng.Uniform() < 0.5;
@@ -165,11 +166,11 @@ class ImageLoader {
   }
 
   // The pixels of the sample, in `room` unless they stand in the cache.
-  ImageView Pixels(std::int64_t sample, Image& room) const {
+  ImageView Pixels(std::int64_t sample, Image& buffer) const {
     const auto number = static_cast<std::size_t>(sample);
-    if (cache_) return cache_->View(number, room);
-    room = ReadImage(folder_->samples[number].path);
-    return room;
+    if (cache_) return cache_->View(number, buffer);
+    buffer = ReadImage(folder_->samples[number].path);
+    return buffer;
   }
 
   void Normalize(const Image& image, bool flip, float* to) const {
@@ -194,7 +195,7 @@ class ImageLoader {
   std::shared_ptr<const ImageFolder> folder_;
   ImageSteps steps_;
   bool is_pinned_;
-  bool stands_in_;  // for images that cannot be read, others do
+  bool replaces_unreadable_;  // for images that cannot be read, others do
   std::vector<ChannelScale> scales_;
   std::shared_ptr<SkippedFiles> skipped_;  // null: such images are an error
   std::shared_ptr<CachedImages> cache_;    // null: there is none
@@ -205,16 +206,16 @@ class ImageLoader {
 }  // namespace
 
 SkippedFiles::~SkippedFiles() {
-  if (!say_ || files_.size() <= kMostNamed) return;
-  say_("left out: " + std::to_string(files_.size()) + " files in all");
+  if (!log_ || files_.size() <= kMaxLogged) return;
+  log_("left out: " + std::to_string(files_.size()) + " files in all");
 }
 
 void SkippedFiles::Add(const std::string& file, const std::string& why) {
   const std::lock_guard lock(mutex_);
   const bool is_new = files_.insert(file).second;
-  if (!say_ || !is_new || files_.size() > kMostNamed) return;
-  say_("left out: " + why);
-  if (files_.size() == kMostNamed) say_("further ones are only counted");
+  if (!log_ || !is_new || files_.size() > kMaxLogged) return;
+  log_("left out: " + why);
+  if (files_.size() == kMaxLogged) log_("further ones are only counted");
 }
 
 std::size_t SkippedFiles::count() const {

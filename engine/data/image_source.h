@@ -23,8 +23,8 @@ class DTRAIN_API SkippedFiles {
  public:
   /// `say` is called with a line for each of the first ten, and at the end with
   /// how many there were if there were more. Without it they are only counted.
-  explicit SkippedFiles(std::function<void(const std::string&)> say = {})
-      : say_(std::move(say)) {}
+  explicit SkippedFiles(std::function<void(const std::string&)> log = {})
+      : log_(std::move(log)) {}
   ~SkippedFiles();
   SkippedFiles(const SkippedFiles&) = delete;
   SkippedFiles& operator=(const SkippedFiles&) = delete;
@@ -35,7 +35,7 @@ class DTRAIN_API SkippedFiles {
   std::size_t count() const;
 
  private:
-  const std::function<void(const std::string&)> say_;
+  const std::function<void(const std::string&)> log_;
   mutable std::mutex mutex_;
   std::set<std::string> files_;
 };

@@ -16,7 +16,7 @@ namespace dtrain {
 namespace {
 
 // A batch being trained on, one being read, one whose metrics are kept.
-constexpr std::size_t kMostTensors = 4;
+constexpr std::size_t kMaxTensors = 4;
 
 void CheckSet(const ImageSet& set, const Normalization& normalization,
               const Augmentation& augmentation) {
@@ -44,12 +44,13 @@ void CheckSet(const ImageSet& set, const Normalization& normalization,
                     " channels; give the normalization as many means and "
                     "deviations");
   }
-  const std::int64_t least = std::min(set.images.size(2), set.images.size(3));
-  if (augmentation.padding < 0 || augmentation.padding > least) {
+  const std::int64_t shorter_side =
+      std::min(set.images.size(2), set.images.size(3));
+  if (augmentation.padding < 0 || augmentation.padding > shorter_side) {
     throw Error(ErrorKind::kFailed,
                 "a padding of " + std::to_string(augmentation.padding) +
                     " pixels; it is from 0 to the images' shorter side, " +
-                    std::to_string(least));
+                    std::to_string(shorter_side));
   }
 }
 
@@ -98,14 +99,14 @@ torch::Tensor Numbers(std::span<const std::int64_t> numbers) {
 
 // For each of `size` places along a side, [samples, size], where in the image
 // it is read, and whether it is in the image at all.
-struct Taken {
+struct SourceIndex {
   torch::Tensor index;
   torch::Tensor is_inside;
 };
 
-Taken TakenAlong(const std::vector<std::int64_t>& shift,
-                 const std::vector<std::int64_t>& mirrored, std::int64_t size,
-                 torch::Device device) {
+SourceIndex SourceIndexAlong(const std::vector<std::int64_t>& shift,
+                             const std::vector<std::int64_t>& mirrored,
+                             std::int64_t size, torch::Device device) {
   const torch::Tensor place = torch::arange(size).unsqueeze(0);
   const torch::Tensor turned = torch::where(
       Numbers(mirrored).unsqueeze(1).to(torch::kBool), size - 1 - place, place);
@@ -133,8 +134,10 @@ torch::Tensor Augmented(const torch::Tensor& images,
   const std::int64_t height = images.size(2);
   const std::int64_t width = images.size(3);
   const std::vector<std::int64_t> never(samples.size());
-  const Taken rows = TakenAlong(down, never, height, images.device());
-  const Taken columns = TakenAlong(right, mirrored, width, images.device());
+  const SourceIndex rows =
+      SourceIndexAlong(down, never, height, images.device());
+  const SourceIndex columns =
+      SourceIndexAlong(right, mirrored, width, images.device());
   return images.gather(2, rows.index.view({-1, 1, height, 1}).expand_as(images))
       .gather(3, columns.index.view({-1, 1, 1, width}).expand_as(images))
       .mul(rows.is_inside.view({-1, 1, height, 1})
@@ -193,7 +196,7 @@ MemorySource::Tensors& MemorySource::FreeTensors(std::int64_t count) {
     const bool fits = tensors.target.size(0) == count;
     if (fits && IsFree(tensors.data) && IsFree(tensors.target)) return tensors;
   }
-  if (pool_.size() >= kMostTensors) pool_.erase(pool_.begin());
+  if (pool_.size() >= kMaxTensors) pool_.erase(pool_.begin());
   pool_.push_back(NewTensors(count));
   return pool_.back();
 }

@@ -38,11 +38,11 @@ std::int64_t ThreadLoader::SamplesPerEpoch() const {
 void ThreadLoader::Seek(std::int64_t index) {
   {
     const std::lock_guard lock(mutex_);
-    if (index == read_) return;  // what was loaded ahead stays good
-    ++era_;
+    if (index == next_read_) return;  // what was loaded ahead stays good
+    ++generation_;
     loaded_.clear();
     sampler_.Seek(index);
-    ordered_ = read_ = asked_ = index;
+    next_task_ = next_read_ = last_read_ = index;
   }
   work_.notify_all();
 }
@@ -51,17 +51,17 @@ Batch ThreadLoader::Read() {
   Loaded loaded;
   if (workers_ == 0) {
     const std::lock_guard lock(mutex_);
-    const Order order = TakeOrder();
-    ++read_;
-    loaded = Load(order);
+    const Task task = TakeTask();
+    ++next_read_;
+    loaded = Load(task);
   } else {
     if (threads_.empty()) StartWorkers();
     std::unique_lock lock(mutex_);
-    asked_ = read_;
+    last_read_ = next_read_;
     work_.notify_all();
-    done_.wait(lock, [&] { return loaded_.contains(read_); });
-    loaded = std::move(loaded_.extract(read_).mapped());
-    ++read_;
+    done_.wait(lock, [&] { return loaded_.contains(next_read_); });
+    loaded = std::move(loaded_.extract(next_read_).mapped());
+    ++next_read_;
     lock.unlock();
     work_.notify_one();
   }
@@ -77,40 +77,40 @@ void ThreadLoader::StartWorkers() {
 void ThreadLoader::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return stop_ || MayOrder(); });
+    work_.wait(lock, [this] { return stop_ || MayLoadAhead(); });
     if (stop_) return;
-    const Order order = TakeOrder();
+    const Task task = TakeTask();
     lock.unlock();
-    Loaded loaded = Load(order);
+    Loaded loaded = Load(task);
     lock.lock();
-    if (order.era != era_) continue;  // sought elsewhere meanwhile
-    loaded_[order.batch] = std::move(loaded);
+    if (task.generation != generation_) continue;  // sought elsewhere meanwhile
+    loaded_[task.batch] = std::move(loaded);
     done_.notify_one();
   }
 }
 
 // Passes of a set that does not wrap are read one by one, with a Seek between:
 // what is loaded beyond the end of one would be thrown away.
-bool ThreadLoader::MayOrder() const {
-  if (ordered_ >= read_ + depth_) return false;
+bool ThreadLoader::MayLoadAhead() const {
+  if (next_task_ >= next_read_ + depth_) return false;
   if (options_.wrap) return true;
   const std::int64_t pass = std::max<std::int64_t>(BatchesPerEpoch(), 1);
-  return ordered_ < (asked_ / pass + 1) * pass;
+  return next_task_ < (last_read_ / pass + 1) * pass;
 }
 
-ThreadLoader::Order ThreadLoader::TakeOrder() {
+ThreadLoader::Task ThreadLoader::TakeTask() {
   const BatchSampler::Indices indices = sampler_.Next();
-  ++ordered_;
-  return {.era = era_,
+  ++next_task_;
+  return {.generation = generation_,
           .batch = indices.batch,
           .pass = indices.pass,
           .samples = {indices.samples.begin(), indices.samples.end()}};
 }
 
-ThreadLoader::Loaded ThreadLoader::Load(const Order& order) const {
+ThreadLoader::Loaded ThreadLoader::Load(const Task& task) const {
   Loaded loaded;
   try {
-    loaded.batch = load_(order.samples, PassSeed(options_.seed, order.pass));
+    loaded.batch = load_(task.samples, PassSeed(options_.seed, task.pass));
     if (is_pinned_) loaded.batch = loaded.batch.Pinned();
   } catch (...) {
     loaded.failure = std::current_exception();

@@ -52,8 +52,8 @@ class DTRAIN_API ThreadLoader final : public DataSource {
  private:
   // What a worker takes: the batch's samples, number and pass. A Seek makes
   // what is under way void by counting `era` up.
-  struct Order {
-    std::int64_t era = 0;
+  struct Task {
+    std::int64_t generation = 0;
     std::int64_t batch = 0;
     std::int64_t pass = 0;
     std::vector<std::int64_t> samples;
@@ -65,9 +65,9 @@ class DTRAIN_API ThreadLoader final : public DataSource {
 
   void StartWorkers();
   void Work();
-  Loaded Load(const Order& order) const;
-  Order TakeOrder();
-  bool MayOrder() const;
+  Loaded Load(const Task& task) const;
+  Task TakeTask();
+  bool MayLoadAhead() const;
 
   const SamplerOptions options_;
   const LoadBatch load_;
@@ -79,10 +79,10 @@ class DTRAIN_API ThreadLoader final : public DataSource {
   std::condition_variable work_;
   std::condition_variable done_;
   BatchSampler sampler_;
-  std::int64_t era_ = 0;
-  std::int64_t ordered_ = 0;  // the next batch that a worker takes
-  std::int64_t read_ = 0;     // the next batch that Read gives
-  std::int64_t asked_ = 0;    // the last one that Read was called for
+  std::int64_t generation_ = 0;
+  std::int64_t next_task_ = 0;  // the next batch that a worker takes
+  std::int64_t next_read_ = 0;  // the next batch that Read gives
+  std::int64_t last_read_ = 0;  // the last one that Read was called for
   std::map<std::int64_t, Loaded> loaded_;
   bool stop_ = false;
   std::vector<std::thread> threads_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 // Of any kernels: all memory is for these.
-constexpr std::int64_t kMostImagesPerBlock = 16;
+constexpr std::int64_t kMaxImagesPerBlock = 16;
 
 std::int64_t ConvolvedSize(std::int64_t size, const ConvShape& shape) {
   return size + 2 * shape.padding - shape.kernel + 1;
@@ -47,7 +47,7 @@ ConvSizes Sizes(const ConvShape& shape) {
 std::size_t BlockFloats(std::int64_t channels, std::int64_t height,
                         std::int64_t width) {
   return static_cast<std::size_t>(channels * height * width *
-                                  kMostImagesPerBlock);
+                                  kMaxImagesPerBlock);
 }
 
 // With what 2x2 pixels may touch beyond the end of an odd one.
@@ -106,7 +106,7 @@ std::size_t Divide(float* memory, ConvBackwardCall& call) {
   call.grad_input_block =
       parts.Next(BlockFloats(sizes.in_channels, sizes.height, sizes.width));
   call.packed_weight = parts.Next(WeightFloats(sizes));
-  call.weight_sums = parts.Next(WeightFloats(sizes) * kMostImagesPerBlock);
+  call.weight_sums = parts.Next(WeightFloats(sizes) * kMaxImagesPerBlock);
   call.bias_sums = parts.Next(BlockFloats(sizes.out_channels, 1, 1));
   return parts.used();
 }
@@ -148,7 +148,7 @@ std::int64_t ConvShape::output_width() const {
 std::size_t ConvShape::KeptBytes(std::int64_t images) const {
   if (!relu && !pool) return 0;
   const std::int64_t blocks =
-      (images + kMostImagesPerBlock - 1) / kMostImagesPerBlock;
+      (images + kMaxImagesPerBlock - 1) / kMaxImagesPerBlock;
   return static_cast<std::size_t>(blocks) *
          BlockFloats(out_channels, output_height(), output_width());
 }
@@ -245,7 +245,7 @@ void ConvBackward(const ConvShape& shape, const ConvBackwardData& data,
   if (call.grad_input != nullptr) {
     std::fill_n(call.grad_block, GradBlockFloats(call.sizes), 0.0F);
   }
-  std::fill_n(call.weight_sums, WeightFloats(call.sizes) * kMostImagesPerBlock,
+  std::fill_n(call.weight_sums, WeightFloats(call.sizes) * kMaxImagesPerBlock,
               0.0F);
   std::fill_n(call.bias_sums, BlockFloats(call.sizes.out_channels, 1, 1), 0.0F);
   kernels.backward(call);

@@ -57,19 +57,19 @@ void AddProducts(const SumSource& source, float* sums, ptrdiff_t step) {
 
 // How many places of a kernel's row are summed at once: as many as leave room
 // in the registers for some channels, and no short rest.
-constexpr ptrdiff_t kMostPlaces = 6;
-constexpr ptrdiff_t kMostChannels = 4;
+constexpr ptrdiff_t kMaxPlaces = 6;
+constexpr ptrdiff_t kMaxChannels = 4;
 
-DTRAIN_INLINE ptrdiff_t Places(ptrdiff_t left) {
-  const ptrdiff_t parts = (left + kMostPlaces - 1) / kMostPlaces;
+DTRAIN_INLINE ptrdiff_t Positions(ptrdiff_t left) {
+  const ptrdiff_t parts = (left + kMaxPlaces - 1) / kMaxPlaces;
   return (left + parts - 1) / parts;
 }
 
 // How many channels go with so many places.
-constexpr ptrdiff_t kChannelsWith[kMostPlaces + 1] = {0, 4, 4, 3, 3, 2, 2};
+constexpr ptrdiff_t kChannelsWith[kMaxPlaces + 1] = {0, 4, 4, 3, 3, 2, 2};
 
 using AddProductsFunction = void (*)(const SumSource&, float*, ptrdiff_t);
-constexpr AddProductsFunction kAddProducts[kMostPlaces][kMostChannels] = {
+constexpr AddProductsFunction kAddProducts[kMaxPlaces][kMaxChannels] = {
     {AddProducts<1, 1>, AddProducts<2, 1>, AddProducts<3, 1>,
      AddProducts<4, 1>},
     {AddProducts<1, 2>, AddProducts<2, 2>, AddProducts<3, 2>,
@@ -93,7 +93,7 @@ void AddWeightGradient(const ConvBackwardCall& call, SumSource source,
       const float* row = call.input_block + (c * sizes.padded_height + y + i) *
                                                 source.input_row_step;
       for (ptrdiff_t j = 0; j < kernel;) {
-        const ptrdiff_t places = Places(kernel - j);
+        const ptrdiff_t places = Positions(kernel - j);
         source.input = row + j * kLanes;
         kAddProducts[places - 1][channels - 1](source, sums, step);
         sums += places * kLanes;
@@ -211,11 +211,11 @@ void WeightRows(const ConvBackwardCall& call, const uint8_t* kept,
 
 void WeightBlock(const ConvBackwardCall& call, const uint8_t* kept) {
   const ConvSizes& sizes = call.sizes;
-  const ptrdiff_t most = kChannelsWith[Places(sizes.kernel)];
+  const ptrdiff_t group = kChannelsWith[Positions(sizes.kernel)];
   const ptrdiff_t at_once = RowsAtOnce(sizes);
-  for (ptrdiff_t channel = 0; channel < sizes.out_channels; channel += most) {
+  for (ptrdiff_t channel = 0; channel < sizes.out_channels; channel += group) {
     const ptrdiff_t left = sizes.out_channels - channel;
-    const ptrdiff_t channels = left < most ? left : most;
+    const ptrdiff_t channels = left < group ? left : group;
     for (ptrdiff_t y = 0; y < sizes.rows; y += at_once) {
       const ptrdiff_t rows =
           sizes.rows - y < at_once ? sizes.rows - y : at_once;

@@ -108,7 +108,7 @@ void RequireNoneLeft(const CheckpointFiles& files, const TensorMap& tensors,
 }
 
 void LoadModels(const CheckpointFiles& files, const Ties& ties,
-                const TrainedObjects& objects, bool goes_on) {
+                const TrainedObjects& objects, bool resumes) {
   const TensorMap tensors = ReadTensors(files[kModelFile], kModelFile);
   TensorMap loaded;
   for (auto& [name, target] : StateOf(objects.models)) {
@@ -130,11 +130,11 @@ void LoadModels(const CheckpointFiles& files, const Ties& ties,
     }
     loaded.emplace(source, target);
   }
-  if (!goes_on) RequireNoneLeft(files, tensors, loaded);
+  if (!resumes) RequireNoneLeft(files, tensors, loaded);
 }
 
 void LoadOptimizers(const CheckpointFiles& files, const json& facts,
-                    TrainedObjects& objects, bool goes_on) {
+                    TrainedObjects& objects, bool resumes) {
   const TensorMap tensors = ReadTensors(files[kOptimizerFile], kOptimizerFile);
   const ParameterNames names = NamesOf(objects.models);
   for (NamedOptimizer& entry : objects.optimizers) {
@@ -147,9 +147,9 @@ void LoadOptimizers(const CheckpointFiles& files, const json& facts,
                                           ": has no optimizer '" + entry.name +
                                           "'");
     }
-    LoadOptimizer(entry, names, tensors, *found, goes_on);
+    LoadOptimizer(entry, names, tensors, *found, resumes);
     const json& schedules = found->at("schedules");
-    if (!goes_on || schedules.size() != entry.schedules.size()) continue;
+    if (!resumes || schedules.size() != entry.schedules.size()) continue;
     for (std::size_t i = 0; i < schedules.size(); ++i) {
       entry.schedules[i].schedule.Load(schedules[i]);
     }
@@ -192,20 +192,20 @@ const json* ShareOf(const json& state, int rank) {
 
 // Loads the checkpoint and gives its state.json back, with this rank's sums.
 json Load(const std::string& path, TrainerContext& context, Trial& trial,
-          bool goes_on) try {
+          bool resumes) try {
   const CheckpointFiles files = CheckpointFiles::Read(path);
   json state = ParseState(files);
   TrainedObjects& objects = context.objects();
-  LoadModels(files, state.at("ties").get<Ties>(), objects, goes_on);
+  LoadModels(files, state.at("ties").get<Ties>(), objects, resumes);
   // One that was imported has weights and nothing else.
   if (state.value("imported", false)) return state;
-  LoadOptimizers(files, state.at("optimizers"), objects, goes_on);
+  LoadOptimizers(files, state.at("optimizers"), objects, resumes);
   const int rank = context.rank();
   const json* share = ShareOf(state, rank);
   LoadExtra(files, objects, trial, rank, share != nullptr);
   // One without a scaler, or with: who goes on may have changed its mind.
   const json scaler = state.value("scaler", json());
-  if (goes_on && context.scaler() != nullptr && !scaler.is_null()) {
+  if (resumes && context.scaler() != nullptr && !scaler.is_null()) {
     context.scaler()->Load(scaler);
   }
   // Its own seed stays with a rank that the checkpoint does not know.
@@ -287,7 +287,7 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
 
 TrainingState LoadCheckpoint(const std::string& path, TrainerContext& context,
                              Trial& trial) {
-  const json state = Load(path, context, trial, /*goes_on=*/true);
+  const json state = Load(path, context, trial, /*resumes=*/true);
   try {
     TrainingState trainer = TrainingState::FromJson(state.at("trainer"));
     context.SetBatches(trainer.batches);
@@ -300,7 +300,7 @@ TrainingState LoadCheckpoint(const std::string& path, TrainerContext& context,
 }
 
 void WarmStart(const std::string& path, TrainerContext& context, Trial& trial) {
-  Load(path, context, trial, /*goes_on=*/false);
+  Load(path, context, trial, /*resumes=*/false);
 }
 
 void ImportWeights(const std::filesystem::path& file, const std::string& path,

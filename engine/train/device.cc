@@ -29,7 +29,7 @@ namespace {
 
 // LibTorch frees its large tensors after each step; a heap that gives them back
 // to the system pays a page fault for every 4 KiB of the next step.
-void KeepTheHeap() {
+void KeepHeapMemory() {
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, 2047 << 20);
   ::mallopt(M_TOP_PAD, 256 << 20);
@@ -57,7 +57,7 @@ void ChooseAlgorithms(const TrainerSettings& settings) {
 }  // namespace
 
 torch::Device OpenDevice(const TrialSpec& spec) {
-  KeepTheHeap();
+  KeepHeapMemory();
   ChooseAlgorithms(spec.settings);
   at::set_num_threads(spec.threads);
   at::set_num_interop_threads(1);
@@ -85,7 +85,7 @@ torch::Device OpenDevice(const TrialSpec& spec) {
 
 namespace {
 
-constexpr std::size_t kMostUnderWay = 2;
+constexpr std::size_t kMaxInFlight = 2;
 
 }  // namespace
 
@@ -108,9 +108,9 @@ Batch DeviceCopy::operator()(const Batch& batch) {
 }
 
 Batch DeviceCopy::CopyBeside(const Batch& batch) {
-  if (under_way_.size() == kMostUnderWay) {
-    under_way_.front().copied.synchronize();
-    under_way_.pop_front();
+  if (in_flight_.size() == kMaxInFlight) {
+    in_flight_.front().copied.synchronize();
+    in_flight_.pop_front();
   }
   const c10::impl::VirtualGuardImpl gpu(device_.type());
   const c10::Stream working = gpu.exchangeStream(*stream_);
@@ -124,7 +124,7 @@ Batch DeviceCopy::CopyBeside(const Batch& batch) {
     if (!tensor.defined()) continue;
     gpu.recordDataPtrOnStream(tensor.storage().data_ptr(), working);
   }
-  under_way_.push_back({.copied = std::move(copied), .from = batch});
+  in_flight_.push_back({.copied = std::move(copied), .from = batch});
   return there;
 }
 
@@ -147,7 +147,7 @@ std::string TorchMessage(const c10::Error& error) {
   if (std::string message = OutOfMemory(error); !message.empty()) {
     return message;
   }
-  constexpr std::size_t kLongest = 1'000;
+  constexpr std::size_t kMaxLength = 1'000;
   std::string line;
   for (const std::string& part : Split(error.what_without_backtrace(), '\n')) {
     const auto start = part.find_first_not_of(" \t");
@@ -158,7 +158,7 @@ std::string TorchMessage(const c10::Error& error) {
     if (!line.empty()) line += ' ';
     line += part.substr(start);
   }
-  if (line.size() > kLongest) line.resize(kLongest);
+  if (line.size() > kMaxLength) line.resize(kMaxLength);
   return line;
 }
 

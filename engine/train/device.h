@@ -35,7 +35,7 @@ class DTRAIN_API DeviceCopy {
   Batch operator()(const Batch& batch);
 
  private:
-  struct UnderWay {
+  struct InFlight {
     c10::Event copied;
     Batch from;  // must stay as it is until then
   };
@@ -44,7 +44,7 @@ class DTRAIN_API DeviceCopy {
 
   const torch::Device device_;
   std::optional<c10::Stream> stream_;  // of a GPU
-  std::deque<UnderWay> under_way_;
+  std::deque<InFlight> in_flight_;
 };
 
 /// What LibTorch complains of, as one line without its backtrace.

@@ -33,7 +33,7 @@ torch::ScalarType RateType(torch::Device device) {
 
 }  // namespace
 
-void DeviceSteps::BringRates(
+void CapturableState::UploadLearningRates(
     const std::vector<torch::optim::OptimizerParamGroup>& groups) {
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -47,8 +47,8 @@ void DeviceSteps::BringRates(
   }
 }
 
-const torch::Tensor& DeviceSteps::Count(const torch::Tensor& parameter,
-                                        std::int64_t host) {
+const torch::Tensor& CapturableState::Count(const torch::Tensor& parameter,
+                                            std::int64_t host) {
   HeldCount& count = counts_[parameter.unsafeGetTensorImpl()];
   if (!count.tensor.defined()) {
     count.tensor = Number(static_cast<double>(host), device_);
@@ -59,13 +59,13 @@ const torch::Tensor& DeviceSteps::Count(const torch::Tensor& parameter,
   return count.tensor;
 }
 
-bool DeviceSteps::NoteHostStep() {
+bool CapturableState::RecordHostStep() {
   ++host_steps_;
   for (auto& entry : counts_) entry.second.is_valid = false;
   return !found_inf_.defined() || found_inf_.item<float>() == 0;
 }
 
-std::map<void*, std::int64_t> DeviceSteps::Counts() const {
+std::map<void*, std::int64_t> CapturableState::Counts() const {
   std::vector<void*> parameters;
   std::vector<torch::Tensor> counts;
   for (const auto& [parameter, count] : counts_) {
@@ -92,7 +92,7 @@ using Groups = std::vector<optim::OptimizerParamGroup>;
 // Whether two tensors of one shape lie in memory in one order. The strides of
 // dimensions of one element say nothing: those of a convolution of 1x1 differ
 // between a weight and its gradient.
-bool IsInOneOrder(const Tensor& one, const Tensor& other) {
+bool HasSameOrder(const Tensor& one, const Tensor& other) {
   for (std::int64_t i = 0; i < one.dim(); ++i) {
     if (one.size(i) != 1 && one.stride(i) != other.stride(i)) return false;
   }
@@ -104,7 +104,7 @@ bool IsLike(const Tensor& tensor, const Tensor& parameter) {
   return tensor.layout() == torch::kStrided &&
          tensor.device() == parameter.device() &&
          tensor.scalar_type() == parameter.scalar_type() &&
-         tensor.sizes() == parameter.sizes() && IsInOneOrder(tensor, parameter);
+         tensor.sizes() == parameter.sizes() && HasSameOrder(tensor, parameter);
 }
 
 // The same memory with the very strides of `parameter`, which the operations
@@ -114,7 +114,7 @@ Tensor Aligned(const Tensor& tensor, const Tensor& parameter) {
   return tensor.as_strided(parameter.sizes(), parameter.strides());
 }
 
-bool IsTaken(const Tensor& parameter) {
+bool IsSupported(const Tensor& parameter) {
   const bool is_float = parameter.scalar_type() == torch::kFloat ||
                         parameter.scalar_type() == torch::kDouble;
   return is_float && (parameter.is_cpu() || parameter.is_cuda()) &&
@@ -123,13 +123,13 @@ bool IsTaken(const Tensor& parameter) {
          IsLike(parameter.grad(), parameter);
 }
 
-bool IsTaken(const optim::SGDParamState& state, const Tensor& parameter) {
+bool IsSupported(const optim::SGDParamState& state, const Tensor& parameter) {
   const Tensor& momentum = state.momentum_buffer();
   return !momentum.defined() || IsLike(momentum, parameter);
 }
 
 template <typename AdamState>
-bool IsTaken(const AdamState& state, const Tensor& parameter) {
+bool IsSupported(const AdamState& state, const Tensor& parameter) {
   const auto is_like = [&](const Tensor& tensor) {
     return tensor.defined() && IsLike(tensor, parameter);
   };
@@ -140,14 +140,14 @@ bool IsTaken(const AdamState& state, const Tensor& parameter) {
 
 // Whether the operations can step every parameter that has a gradient.
 template <typename State, typename States>
-bool AreTaken(const Groups& groups, const States& states) {
+bool AreSupported(const Groups& groups, const States& states) {
   for (const auto& group : groups) {
     for (const Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
-      if (!IsTaken(parameter)) return false;
+      if (!IsSupported(parameter)) return false;
       const auto found = states.find(parameter.unsafeGetTensorImpl());
       if (found == states.end()) continue;
-      if (!IsTaken(static_cast<const State&>(*found->second), parameter)) {
+      if (!IsSupported(static_cast<const State&>(*found->second), parameter)) {
         return false;
       }
     }
@@ -165,7 +165,7 @@ State& StateFor(States& states, const Tensor& parameter) {
 
 // What one operation steps: tensors of one device and one type, which have
 // taken the same number of steps so far as that matters.
-struct Together {
+struct ParameterList {
   torch::Device device;
   torch::ScalarType type;
   std::int64_t steps;
@@ -178,10 +178,10 @@ struct Together {
 };
 
 // Nearly always there is but one.
-class Togethers {
+class ParameterLists {
  public:
-  Together& Add(const Tensor& parameter, std::int64_t steps) {
-    const auto fits = [&](const Together& one) {
+  ParameterList& Add(const Tensor& parameter, std::int64_t steps) {
+    const auto fits = [&](const ParameterList& one) {
       return one.device == parameter.device() &&
              one.type == parameter.scalar_type() && one.steps == steps;
     };
@@ -199,7 +199,7 @@ class Togethers {
   auto end() const { return all_.end(); }
 
  private:
-  std::vector<Together> all_;
+  std::vector<ParameterList> all_;
 };
 
 // As the base classes do, no step shows in the version of a parameter: a graph
@@ -210,7 +210,7 @@ struct StepGuard {
 };
 
 // The arguments of an operation that steps on the device end with it.
-std::optional<Tensor> FoundInf(const DeviceSteps& device) {
+std::optional<Tensor> FoundInf(const CapturableState& device) {
   if (!device.found_inf().defined()) return std::nullopt;
   return device.found_inf();
 }
@@ -224,9 +224,9 @@ Tensor FirstMomentum(const Tensor& parameter, bool is_on_device) {
 
 template <typename States>
 void StepSgd(const optim::OptimizerParamGroup& group, States& states,
-             const DeviceSteps& device, std::size_t index) {
+             const CapturableState& device, std::size_t index) {
   const auto& options = static_cast<const optim::SGDOptions&>(group.options());
-  Togethers all;
+  ParameterLists all;
   for (const Tensor& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     if (options.momentum() == 0) {
@@ -240,7 +240,7 @@ void StepSgd(const optim::OptimizerParamGroup& group, States& states,
     all.Add(parameter, is_first ? 0 : 1)
         .first_moments.push_back(Aligned(momentum, parameter));
   }
-  for (const Together& one : all) {
+  for (const ParameterList& one : all) {
     const auto step = [&](const auto& rate) {
       at::_fused_sgd_(one.parameters, one.gradients, one.first_moments,
                       options.weight_decay(), options.momentum(), rate,
@@ -254,13 +254,13 @@ void StepSgd(const optim::OptimizerParamGroup& group, States& states,
 }
 
 // at::_fused_adam_ and at::_fused_adamw_, whose parameters are the same.
-struct FusedAdam {
+struct AdamOperation {
   template <typename... Arguments>
   void operator()(const Arguments&... arguments) const {
     at::_fused_adam_(arguments...);
   }
 };
-struct FusedAdamW {
+struct AdamWOperation {
   template <typename... Arguments>
   void operator()(const Arguments&... arguments) const {
     at::_fused_adamw_(arguments...);
@@ -269,7 +269,7 @@ struct FusedAdamW {
 
 // The moments of a parameter's state, made where there are none, to `one`.
 template <typename State, typename Options>
-void AddMoments(Together& one, State& state, const Options& options,
+void AddMoments(ParameterList& one, State& state, const Options& options,
                 const Tensor& parameter) {
   const auto moment = [&](Tensor& tensor) {
     if (!tensor.defined()) tensor = torch::zeros_like(parameter);
@@ -282,8 +282,8 @@ void AddMoments(Together& one, State& state, const Options& options,
 }
 
 template <typename Fused, typename Options>
-void StepTogether(const Together& one, const Options& options,
-                  const DeviceSteps& device, std::size_t index) {
+void StepTogether(const ParameterList& one, const Options& options,
+                  const CapturableState& device, std::size_t index) {
   const auto step = [&](const auto& rate) {
     Fused()(one.parameters, one.gradients, one.first_moments,
             one.second_moments, one.largest_moments, one.counts, rate,
@@ -297,8 +297,8 @@ void StepTogether(const Together& one, const Options& options,
 
 // Counts the step that begins.
 template <typename State>
-void CountStep(Together& one, State& state, const Tensor& parameter,
-               DeviceSteps& device) {
+void CountStep(ParameterList& one, State& state, const Tensor& parameter,
+               CapturableState& device) {
   if (device.is_on()) {
     one.counts.push_back(device.Count(parameter, state.step()));
     return;
@@ -314,17 +314,17 @@ void CountStep(Together& one, State& state, const Tensor& parameter,
 
 template <typename State, typename Options, typename Fused, typename States>
 void StepAdam(const optim::OptimizerParamGroup& group, States& states,
-              DeviceSteps& device, std::size_t index) {
+              CapturableState& device, std::size_t index) {
   const auto& options = static_cast<const Options&>(group.options());
-  Togethers all;
+  ParameterLists all;
   for (const Tensor& parameter : group.params()) {
     if (!parameter.grad().defined()) continue;
     State& state = StateFor<State>(states, parameter);
-    Together& one = all.Add(parameter, device.is_on() ? 0 : state.step());
+    ParameterList& one = all.Add(parameter, device.is_on() ? 0 : state.step());
     CountStep(one, state, parameter, device);
     AddMoments(one, state, options, parameter);
   }
-  for (const Together& one : all) {
+  for (const ParameterList& one : all) {
     if (device.is_on()) at::_foreach_add_(one.counts, 1);
     StepTogether<Fused>(one, options, device, index);
     // A step that is left out does not count.
@@ -336,7 +336,7 @@ void StepAdam(const optim::OptimizerParamGroup& group, States& states,
 }
 
 template <typename State, typename States>
-void FetchAdamCounts(const DeviceSteps& device, States& states) {
+void FetchAdamCounts(const CapturableState& device, States& states) {
   for (const auto& [parameter, count] : device.Counts()) {
     const auto found = states.find(parameter);
     if (found != states.end()) static_cast<State&>(*found->second).step(count);
@@ -345,9 +345,9 @@ void FetchAdamCounts(const DeviceSteps& device, States& states) {
 
 // The step of an Adam of either kind.
 template <typename State, typename Options, typename Fused, typename States>
-void StepAdams(const Groups& groups, States& states, DeviceSteps& device) {
+void StepAdams(const Groups& groups, States& states, CapturableState& device) {
   const StepGuard guard;
-  if (device.is_on()) device.BringRates(groups);
+  if (device.is_on()) device.UploadLearningRates(groups);
   for (std::size_t i = 0; i < groups.size(); ++i) {
     StepAdam<State, Options, Fused>(groups[i], states, device, i);
   }
@@ -355,49 +355,49 @@ void StepAdams(const Groups& groups, States& states, DeviceSteps& device) {
 
 }  // namespace
 
-Tensor FlatSgd::step(LossClosure closure) {
-  if (closure || !AreTaken<optim::SGDParamState>(param_groups_, state_)) {
-    if (!device_steps_.NoteHostStep()) return {};
+Tensor FusedSgd::step(LossClosure closure) {
+  if (closure || !AreSupported<optim::SGDParamState>(param_groups_, state_)) {
+    if (!capturable_state_.RecordHostStep()) return {};
     return SGD::step(std::move(closure));
   }
   const StepGuard guard;
-  if (device_steps_.is_on()) BringRates();
+  if (capturable_state_.is_on()) UploadLearningRates();
   for (std::size_t i = 0; i < param_groups_.size(); ++i) {
-    StepSgd(param_groups_[i], state_, device_steps_, i);
+    StepSgd(param_groups_[i], state_, capturable_state_, i);
   }
   return {};
 }
 
-Tensor FlatAdam::step(LossClosure closure) {
+Tensor FusedAdam::step(LossClosure closure) {
   using State = optim::AdamParamState;
-  if (closure || !AreTaken<State>(param_groups_, state_)) {
-    FetchCounts();  // the base class counts on the host
-    if (!device_steps_.NoteHostStep()) return {};
+  if (closure || !AreSupported<State>(param_groups_, state_)) {
+    DownloadStepCounts();  // the base class counts on the host
+    if (!capturable_state_.RecordHostStep()) return {};
     return Adam::step(std::move(closure));
   }
-  StepAdams<State, optim::AdamOptions, FusedAdam>(param_groups_, state_,
-                                                  device_steps_);
+  StepAdams<State, optim::AdamOptions, AdamOperation>(param_groups_, state_,
+                                                      capturable_state_);
   return {};
 }
 
-void FlatAdam::FetchCounts() {
-  FetchAdamCounts<optim::AdamParamState>(device_steps_, state_);
+void FusedAdam::DownloadStepCounts() {
+  FetchAdamCounts<optim::AdamParamState>(capturable_state_, state_);
 }
 
-Tensor FlatAdamW::step(LossClosure closure) {
+Tensor FusedAdamW::step(LossClosure closure) {
   using State = optim::AdamWParamState;
-  if (closure || !AreTaken<State>(param_groups_, state_)) {
-    FetchCounts();
-    if (!device_steps_.NoteHostStep()) return {};
+  if (closure || !AreSupported<State>(param_groups_, state_)) {
+    DownloadStepCounts();
+    if (!capturable_state_.RecordHostStep()) return {};
     return AdamW::step(std::move(closure));
   }
-  StepAdams<State, optim::AdamWOptions, FusedAdamW>(param_groups_, state_,
-                                                    device_steps_);
+  StepAdams<State, optim::AdamWOptions, AdamWOperation>(param_groups_, state_,
+                                                        capturable_state_);
   return {};
 }
 
-void FlatAdamW::FetchCounts() {
-  FetchAdamCounts<optim::AdamWParamState>(device_steps_, state_);
+void FusedAdamW::DownloadStepCounts() {
+  FetchAdamCounts<optim::AdamWParamState>(capturable_state_, state_);
 }
 
 }  // namespace dtrain

@@ -19,10 +19,10 @@ namespace dtrain {
 /// What changes from one step of an optimizer to the next, kept on its
 /// parameters' device instead of the host: then a step asks the device for the
 /// same work each time, which a CUDA graph can replay. One thread.
-class DTRAIN_API DeviceSteps {
+class DTRAIN_API CapturableState {
  public:
   /// From here on. REQUIRES: all parameters are on `device`.
-  void TurnOn(torch::Device device) {
+  void Enable(torch::Device device) {
     is_on_ = true;
     device_ = device;
   }
@@ -36,8 +36,9 @@ class DTRAIN_API DeviceSteps {
   const torch::Tensor& found_inf() const { return found_inf_; }
 
   /// Writes the learning rates of these groups where they have changed.
-  void BringRates(const std::vector<torch::optim::OptimizerParamGroup>& groups);
-  /// That of group `index`: []. REQUIRES: BringRates was called.
+  void UploadLearningRates(
+      const std::vector<torch::optim::OptimizerParamGroup>& groups);
+  /// That of group `index`: []. REQUIRES: UploadLearningRates was called.
   const torch::Tensor& Rate(std::size_t index) const {
     return rates_.at(index).tensor;
   }
@@ -51,7 +52,7 @@ class DTRAIN_API DeviceSteps {
   /// A step is taken that cannot be taken so: its rates and counts are the
   /// host's, which count from there. False if it is to be left out, for which
   /// this waits for the device.
-  [[nodiscard]] bool NoteHostStep();
+  [[nodiscard]] bool RecordHostStep();
   std::int64_t host_steps() const { return host_steps_; }
 
  private:
@@ -80,47 +81,59 @@ class DTRAIN_API DeviceSteps {
 /// closure, and with parameters or gradients that are not dense float32 or
 /// float64 in the CPU's or a GPU's memory, are the base class's own.
 ///
-/// Their steps can be captured as a CUDA graph, once device_steps() are on.
-class DTRAIN_API FlatOptimizer {
+/// Their steps can be captured as a CUDA graph, once capturable_state() are on.
+class DTRAIN_API FusedOptimizer {
  public:
-  virtual ~FlatOptimizer() = default;
+  virtual ~FusedOptimizer() = default;
 
-  DeviceSteps& device_steps() { return device_steps_; }
+  CapturableState& capturable_state() { return capturable_state_; }
   /// Brings the learning rates that the options name to the device, where the
   /// next steps read them. Does not wait.
-  virtual void BringRates() = 0;
+  virtual void UploadLearningRates() = 0;
   /// Brings the counts of steps from the device to the state, for who reads it.
-  virtual void FetchCounts() = 0;
+  virtual void DownloadStepCounts() = 0;
 
  protected:
-  DeviceSteps device_steps_;
+  CapturableState capturable_state_;
 };
 
-class DTRAIN_API FlatSgd final : public torch::optim::SGD,
-                                 public FlatOptimizer {
+class DTRAIN_API FusedSgd final : public torch::optim::SGD,
+                                  public FusedOptimizer {
  public:
   using SGD::SGD;
   torch::Tensor step(LossClosure closure = nullptr) override;
-  void BringRates() override { device_steps_.BringRates(param_groups_); }
-  void FetchCounts() override {}  // it has none
+  void UploadLearningRates() override {
+    capturable_state_.UploadLearningRates(param_groups_);
+  }
+  void DownloadStepCounts() override {}  // it has none
 };
 
-class DTRAIN_API FlatAdam final : public torch::optim::Adam,
-                                  public FlatOptimizer {
+class DTRAIN_API FusedAdam final : public torch::optim::Adam,
+                                   public FusedOptimizer {
  public:
   using Adam::Adam;
   torch::Tensor step(LossClosure closure = nullptr) override;
-  void BringRates() override { device_steps_.BringRates(param_groups_); }
-  void FetchCounts() override;
+  void UploadLearningRates() override {
+    capturable_state_.UploadLearningRates(param_groups_);
+  }
+  void DownloadStepCounts() override;
 };
 
-class DTRAIN_API FlatAdamW final : public torch::optim::AdamW,
-                                   public FlatOptimizer {
+class DTRAIN_API FusedAdamW final : public torch::optim::AdamW,
+                                    public FusedOptimizer {
  public:
   using AdamW::AdamW;
   torch::Tensor step(LossClosure closure = nullptr) override;
-  void BringRates() override { device_steps_.BringRates(param_groups_); }
-  void FetchCounts() override;
+  void UploadLearningRates() override {
+    capturable_state_.UploadLearningRates(param_groups_);
+  }
+  void DownloadStepCounts() override;
 };
+
+// Former names, for stored models.
+using FlatOptimizer = FusedOptimizer;
+using FlatSgd = FusedSgd;
+using FlatAdam = FusedAdam;
+using FlatAdamW = FusedAdamW;
 
 }  // namespace dtrain

@@ -70,8 +70,9 @@ GpuMeter::GpuMeter(const std::string& visible, const char* library) {
 }
 
 std::optional<std::int64_t> GpuMeter::Percent(Duration now) {
-  if (ask_ == nullptr || (told_ && now - *told_ < kPeriod)) return std::nullopt;
-  told_ = now;
+  if (ask_ == nullptr || (last_read_ && now - *last_read_ < kPeriod))
+    return std::nullopt;
+  last_read_ = now;
   Rates rates{};
   if (ask_(device_, &rates) != 0 || rates.gpu > 100) return std::nullopt;
   return rates.gpu;

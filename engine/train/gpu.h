@@ -65,7 +65,7 @@ class GpuMeter {
 
   int (*ask_)(void* device, Rates* rates) = nullptr;  // null: unknown
   void* device_ = nullptr;
-  std::optional<Duration> told_;
+  std::optional<Duration> last_read_;
 };
 
 }  // namespace dtrain

@@ -68,7 +68,8 @@ namespace {
 // The first bucket is small, so that something is under way soon.
 constexpr std::size_t kFirstBucketBytes = std::size_t{1} << 20;
 
-bool GoesWith(const torch::Tensor& parameter, const torch::Tensor& other) {
+bool CanShareBucket(const torch::Tensor& parameter,
+                    const torch::Tensor& other) {
   return parameter.scalar_type() == other.scalar_type() &&
          parameter.device() == other.device();
 }
@@ -120,12 +121,12 @@ void GradientSync::MakeBuckets(const torch::optim::Optimizer& optimizer,
       if (parameter.requires_grad()) parameters.push_back(parameter);
     }
   }
-  std::size_t most = std::min(kFirstBucketBytes, bucket_bytes);
+  std::size_t max_bytes = std::min(kFirstBucketBytes, bucket_bytes);
   for (auto it = parameters.rbegin(); it != parameters.rend(); ++it) {
-    const bool fits = !buckets_.empty() && buckets_.back().bytes < most &&
-                      GoesWith(*it, buckets_.back().parameters.front());
+    const bool fits = !buckets_.empty() && buckets_.back().bytes < max_bytes &&
+                      CanShareBucket(*it, buckets_.back().parameters.front());
     if (!fits) {
-      if (!buckets_.empty()) most = bucket_bytes;
+      if (!buckets_.empty()) max_bytes = bucket_bytes;
       buckets_.emplace_back();
     }
     buckets_.back().parameters.push_back(*it);
@@ -145,9 +146,9 @@ void GradientSync::MakeBuckets(const torch::optim::Optimizer& optimizer,
 }
 
 void GradientSync::Reset(Bucket& bucket) {
-  bucket.has.assign(bucket.parameters.size(), false);
-  bucket.waits_for = bucket.parameters.size();
-  bucket.stale = false;
+  bucket.has_gradient.assign(bucket.parameters.size(), false);
+  bucket.pending = bucket.parameters.size();
+  bucket.is_stale = false;
   bucket.work.reset();
 }
 
@@ -155,32 +156,33 @@ void GradientSync::OnGradient(std::size_t b, std::size_t p) {
   if (!overlap_) return;
   Bucket& bucket = buckets_[b];
   // A second backward before the step: what was sent is not all.
-  if (bucket.has[p]) {
-    bucket.stale = true;
+  if (bucket.has_gradient[p]) {
+    bucket.is_stale = true;
     return;
   }
-  bucket.has[p] = true;
-  --bucket.waits_for;
-  SendReady();
+  bucket.has_gradient[p] = true;
+  --bucket.pending;
+  StartReadyBuckets();
 }
 
 // In the order of the buckets, for it must be the same on all ranks.
-void GradientSync::SendReady() {
-  while (next_ < buckets_.size() && buckets_[next_].waits_for == 0) {
-    Send(buckets_[next_++]);
+void GradientSync::StartReadyBuckets() {
+  while (next_unsent_ < buckets_.size() &&
+         buckets_[next_unsent_].pending == 0) {
+    StartAllReduce(buckets_[next_unsent_++]);
   }
 }
 
 // The places of the parameters in `flat`, shaped as they are.
-std::vector<torch::Tensor> GradientSync::Places(const Bucket& bucket) {
-  std::vector<torch::Tensor> places;
+std::vector<torch::Tensor> GradientSync::Views(const Bucket& bucket) {
+  std::vector<torch::Tensor> views;
   std::int64_t at = 0;
   for (const torch::Tensor& parameter : bucket.parameters) {
-    places.push_back(
+    views.push_back(
         bucket.flat.narrow(0, at, parameter.numel()).view(parameter.sizes()));
     at += parameter.numel();
   }
-  return places;
+  return views;
 }
 
 torch::Tensor GradientSync::Flags(const Bucket& bucket) {
@@ -188,17 +190,17 @@ torch::Tensor GradientSync::Flags(const Bucket& bucket) {
   return bucket.flat.narrow(0, bucket.flat.numel() - count, count);
 }
 
-void GradientSync::Send(Bucket& bucket) {
+void GradientSync::StartAllReduce(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
-  const std::vector<torch::Tensor> places = Places(bucket);
+  const std::vector<torch::Tensor> views = Views(bucket);
   const torch::Tensor flags = Flags(bucket);
   flags.fill_(1);
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
     if (const auto& gradient = bucket.parameters[i].grad();
         gradient.defined()) {
-      places[i].copy_(gradient);
+      views[i].copy_(gradient);
     } else {
-      places[i].zero_();
+      views[i].zero_();
       flags[static_cast<std::int64_t>(i)].fill_(0);
     }
   }
@@ -206,36 +208,37 @@ void GradientSync::Send(Bucket& bucket) {
   bucket.work = backend_.allreduce(tensors, c10d::AllreduceOptions());
 }
 
-void GradientSync::Receive(Bucket& bucket) {
+void GradientSync::FinishAllReduce(Bucket& bucket) {
   bucket.work->wait();
   const torch::NoGradGuard no_grad;
   bucket.flat.div_(backend_.getSize());
-  const std::vector<torch::Tensor> places = Places(bucket);
+  const std::vector<torch::Tensor> views = Views(bucket);
   torch::Tensor flags;  // read where they matter only: a GPU waits for it
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
     torch::Tensor& gradient = bucket.parameters[i].mutable_grad();
     if (gradient.defined()) {
-      gradient.copy_(places[i]);
+      gradient.copy_(views[i]);
       continue;
     }
     if (!flags.defined()) flags = Flags(bucket).to(torch::kCPU, torch::kFloat);
     if (flags.const_data_ptr<float>()[i] == 0) continue;
-    gradient = places[i].clone();
+    gradient = views[i].clone();
   }
 }
 
 void GradientSync::Finish() {
-  for (; next_ < buckets_.size(); ++next_) Send(buckets_[next_]);
+  for (; next_unsent_ < buckets_.size(); ++next_unsent_)
+    StartAllReduce(buckets_[next_unsent_]);
   for (Bucket& bucket : buckets_) {
-    if (!bucket.stale) continue;
+    if (!bucket.is_stale) continue;
     bucket.work->wait();
-    Send(bucket);
+    StartAllReduce(bucket);
   }
   for (Bucket& bucket : buckets_) {
-    Receive(bucket);
+    FinishAllReduce(bucket);
     Reset(bucket);
   }
-  next_ = 0;
+  next_unsent_ = 0;
 }
 
 class BackwardUpdate::Hook final

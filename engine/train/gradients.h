@@ -60,26 +60,26 @@ class GradientSync {
   struct Bucket {
     std::vector<torch::Tensor> parameters;
     std::size_t bytes = 0;
-    torch::Tensor flat;         // gradients, then 0 or 1 for each: there is one
-    std::size_t waits_for = 0;  // parameters that backward has not come to
-    std::vector<bool> has;      // those that it has come to
-    bool stale = false;         // it came to one again
+    torch::Tensor flat;       // gradients, then 0 or 1 for each: there is one
+    std::size_t pending = 0;  // parameters that backward has not come to
+    std::vector<bool> has_gradient;  // those that it has come to
+    bool is_stale = false;           // it came to one again
     c10::intrusive_ptr<c10d::Work> work;
   };
 
-  static std::vector<torch::Tensor> Places(const Bucket& bucket);
+  static std::vector<torch::Tensor> Views(const Bucket& bucket);
   static torch::Tensor Flags(const Bucket& bucket);
   void MakeBuckets(const torch::optim::Optimizer& optimizer,
                    std::size_t bucket_bytes);
   void OnGradient(std::size_t bucket, std::size_t parameter);
-  void SendReady();
-  void Send(Bucket& bucket);
-  void Receive(Bucket& bucket);
+  void StartReadyBuckets();
+  void StartAllReduce(Bucket& bucket);
+  void FinishAllReduce(Bucket& bucket);
   void Reset(Bucket& bucket);
 
   c10d::Backend& backend_;
   std::vector<Bucket> buckets_;
-  std::size_t next_ = 0;  // the first bucket that was not sent
+  std::size_t next_unsent_ = 0;  // the first bucket that was not sent
   bool overlap_ = false;
 };
 

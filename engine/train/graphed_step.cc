@@ -62,7 +62,7 @@ void GraphedStep::TrainEagerly(const Batch& batch, BatchIndex index) {
 void GraphedStep::Train(const Batch& batch, BatchIndex index) {
   if (!CanReplay(batch, index)) return TrainEagerly(batch, index);
   if (!is_captured_ && !IsWarm(batch)) return TrainEagerly(batch, index);
-  context_.BringRates();
+  context_.UploadLearningRates();
   if (!is_captured_ && !Capture(index)) {
     return TrainEagerly(batch, index);
   }

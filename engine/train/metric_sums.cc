@@ -12,7 +12,7 @@ namespace dtrain {
 namespace {
 
 // What the first value is folded into.
-double Nothing(Reduction reduction) {
+double NeutralElement(Reduction reduction) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (reduction == Reduction::kMin) return kInfinity;
   return reduction == Reduction::kMax ? -kInfinity : 0;
@@ -40,7 +40,7 @@ MetricSums::Entry& MetricSums::EntryOf(const std::string& name) {
   if (!is_new) return entry;
   entry.reduction = ReductionOf(name);
   entry.since = batches_;
-  entry.sum.total = Nothing(entry.reduction);
+  entry.sum.total = NeutralElement(entry.reduction);
   return entry;
 }
 
@@ -48,7 +48,7 @@ MetricSums::OnDevice& MetricSums::OnDeviceOf(const std::string& name,
                                              torch::Device device) {
   OnDevice& one = on_device_[name];
   if (!one.value.defined()) {
-    one.value = torch::full({}, Nothing(ReductionOf(name)),
+    one.value = torch::full({}, NeutralElement(ReductionOf(name)),
                             torch::TensorOptions(device).dtype(torch::kDouble));
   }
   return one;
@@ -165,7 +165,7 @@ void MetricSums::Fetch() {
 // `value` is what is on the device, weighted already.
 void MetricSums::Fetch(Entry& entry, OnDevice& one, double value) const {
   entry.sum.total = Fold(entry, value, /*weight=*/1);
-  one.value.fill_(Nothing(entry.reduction));
+  one.value.fill_(NeutralElement(entry.reduction));
   one.is_pending = false;
 }
 

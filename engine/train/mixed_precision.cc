@@ -112,7 +112,7 @@ void LossScaler::UpdateOnDevice() {
   found_inf_.zero_();
 }
 
-void LossScaler::TellOverflows() {
+void LossScaler::LogOverflows() {
   const auto overflows = static_cast<std::int64_t>(overflows_.item<float>());
   if (overflows == 0) return;
   overflows_.zero_();

@@ -49,13 +49,13 @@ class LossScaler {
   /// The same without waiting: float [1], 0 if the step must be taken.
   torch::Tensor UnscaleOnDevice(torch::optim::Optimizer& optimizer);
   /// What UnscaleOnDevice asked the device for was asked for once more.
-  void NoteReplay() { has_stepped_ = true; }
+  void RecordReplay() { has_stepped_ = true; }
   /// Adapts the scale to what the steps since the last call have met; nothing
   /// if there were none.
   void Update();
-  /// The same without waiting; TellOverflows says afterwards what was met.
+  /// The same without waiting; LogOverflows says afterwards what was met.
   void UpdateOnDevice();
-  void TellOverflows();
+  void LogOverflows();
 
   double scale() const { return scale_.item<double>(); }
 

@@ -174,8 +174,8 @@ std::string OptimizerType(const optim::Optimizer& optimizer) {
 
 OptimizerState SaveOptimizer(const NamedOptimizer& entry,
                              const ParameterNames& names) {
-  auto* flat = dynamic_cast<FlatOptimizer*>(entry.optimizer.get());
-  if (flat != nullptr) flat->FetchCounts();
+  auto* flat = dynamic_cast<FusedOptimizer*>(entry.optimizer.get());
+  if (flat != nullptr) flat->DownloadStepCounts();
   return WithStateType(*entry.optimizer,
                        [&]<typename State>(const char* type, State*) {
                          OptimizerState saved = Save<State>(entry, names);
@@ -186,7 +186,7 @@ OptimizerState SaveOptimizer(const NamedOptimizer& entry,
 
 void LoadOptimizer(NamedOptimizer& entry, const ParameterNames& names,
                    const std::map<std::string, torch::Tensor>& tensors,
-                   const nlohmann::json& facts, bool goes_on) {
+                   const nlohmann::json& facts, bool resumes) {
   if (facts.at("type") != OptimizerType(*entry.optimizer)) {
     Differs(entry, "is " + facts.at("type").dump());
   }
@@ -205,11 +205,11 @@ void LoadOptimizer(NamedOptimizer& entry, const ParameterNames& names,
         LoadParameter<State>(entry, parameters[j], its[j], tensors);
       });
     }
-    if (goes_on) {
+    if (resumes) {
       groups[i].options().set_lr(NumberFromJson(saved[i].at("lr")));
     }
   }
-  if (goes_on) entry.steps = facts.at("steps").get<std::int64_t>();
+  if (resumes) entry.steps = facts.at("steps").get<std::int64_t>();
 }
 
 }  // namespace dtrain

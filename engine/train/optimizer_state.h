@@ -25,10 +25,10 @@ OptimizerState SaveOptimizer(const NamedOptimizer& entry,
                              const ParameterNames& names);
 
 /// Gives the optimizer the state that `SaveOptimizer` took, `tensors` of all
-/// optimizers; learning rates and counters only if it `goes_on` with the same
+/// optimizers; learning rates and counters only if it `resumes` with the same
 /// training. Throws Error(kFailed) if it was another optimizer's.
 void LoadOptimizer(NamedOptimizer& entry, const ParameterNames& names,
                    const std::map<std::string, torch::Tensor>& tensors,
-                   const nlohmann::json& facts, bool goes_on);
+                   const nlohmann::json& facts, bool resumes);
 
 }  // namespace dtrain

@@ -356,14 +356,14 @@ std::vector<torch::Tensor> BatchesInOrder(std::vector<torch::Tensor> mine,
   const auto files = ranks.Gather(TensorFile(named));
   if (!ranks.is_first()) return {};
   std::vector<std::map<std::string, torch::Tensor>> of_ranks;
-  std::size_t most = 0;
+  std::size_t max_batches = 0;
   for (const std::string& file : files) {
     of_ranks.push_back(
         ReadTensors(std::as_bytes(std::span(file)), "a rank's outputs"));
-    most = std::max(most, of_ranks.back().size());
+    max_batches = std::max(max_batches, of_ranks.back().size());
   }
   std::vector<torch::Tensor> all;
-  for (std::size_t i = 0; i < most; ++i) {
+  for (std::size_t i = 0; i < max_batches; ++i) {
     for (const auto& batches : of_ranks) {
       const auto found = batches.find(std::to_string(i));
       if (found != batches.end()) all.push_back(found->second);

@@ -221,7 +221,7 @@ class Use {
   Finished Evaluate() {
     const Autocast autocast(device_, context_.precision());
     auto metrics = RunValidation(
-        *trial_, *source_, device_, /*most_batches=*/0,
+        *trial_, *source_, device_, /*max_batches=*/0,
         [this] { return GoOn(); }, ranks_);
     if (!metrics) return {.reason = EndReason::kStopped};
     (void)TrainedClassNames(*trial_, spec_);  // warns of other classes
@@ -238,8 +238,8 @@ class Use {
     DeviceCopy to_device(device_);
     source_->Seek(0);
     // Ranks may differ by a batch, but none goes ahead.
-    const std::int64_t most = ranks_.Most(progress_.total);
-    for (std::int64_t i = 0; i < most; ++i) {
+    const std::int64_t count = ranks_.Most(progress_.total);
+    for (std::int64_t i = 0; i < count; ++i) {
       if (!ranks_.Any(!Enough(samples))) break;
       if (!GoOn()) return {.reason = EndReason::kStopped};
       if (i >= progress_.total) continue;
@@ -275,8 +275,8 @@ class Use {
  private:
   bool GoOn() {
     progress_.batches = std::min(progress_.batches + 1, progress_.total);
-    if (clock_.monotonic() - told_ >= kTellInterval) {
-      told_ = clock_.monotonic();
+    if (clock_.monotonic() - last_progress_ >= kTellInterval) {
+      last_progress_ = clock_.monotonic();
       link_.send(progress_);
     }
     return !link_.stop_requested();
@@ -318,7 +318,7 @@ class Use {
   const std::unique_ptr<Trial> trial_;
   std::unique_ptr<DataSource> source_;
   Progress progress_;
-  Duration told_{0};  // when progress was told last
+  Duration last_progress_{0};  // when progress was told last
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace dtrain {
 namespace {
 
 // Reports as such are signs of life: short units need no progress in between.
-constexpr Duration kShortestProgress = std::chrono::milliseconds(50);
+constexpr Duration kMinProgressInterval = std::chrono::milliseconds(50);
 
 // How many batches are trained in one go.
 std::int64_t SinkBatches(const TrainerSettings& settings,
@@ -135,12 +135,12 @@ Finished Trainer::Run() {
       state_.batches == 0 && !state_.last_validation && !Validate()) {
     return Stop();
   }
-  if (!Repeat()) return Stop();
+  if (!RepeatCompleted()) return Stop();
   const auto& until = context_.spec().until;
-  RunnerMessage order = until ? RunOperation{*until} : NextOrder();
+  RunnerMessage order = until ? RunOperation{*until} : NextInstruction();
   while (const auto* operation = std::get_if<RunOperation>(&order)) {
     if (!Operate(operation->until)) return Stop();
-    order = NextOrder();
+    order = NextInstruction();
   }
   if (std::holds_alternative<StopTrial>(order)) return Stop();
   return {.reason = EndReason::kCompleted, .message = state_.ended};
@@ -152,7 +152,7 @@ bool Trainer::Operate(Length until) {
   return true;
 }
 
-bool Trainer::Repeat() {
+bool Trainer::RepeatCompleted() {
   for (const Length& length : context_.spec().completed) {
     const bool is_past = Batches(length) <= state_.batches;
     if (!is_past && !TrainUntil(length)) return false;
@@ -162,7 +162,7 @@ bool Trainer::Repeat() {
 
 bool Trainer::TrainUntil(Length until) {
   target_ = Batches(until);
-  TellProgress();
+  SendProgress();
   while (true) {
     AgreeOnEnd();
     const bool done = state_.batches >= target_ || !state_.ended.empty();
@@ -255,7 +255,7 @@ void Trainer::TrainOn(const Batch& batch, BatchIndex index) {
   if (profile_) profile_->AddBatch(batch.size() * ranks_.size());
 }
 
-RunnerMessage Trainer::NextOrder() {
+RunnerMessage Trainer::NextInstruction() {
   const StepProfile::Scope scope(context_.profile(), Phase::kIdle);
   return link_.next();
 }
@@ -269,11 +269,11 @@ void Trainer::TrainBatch() try {
   context_.EndBatch(batches_per_epoch_);
   ++state_.batches;
   if (state_.ended.empty()) state_.ended = context_.stop_reason();
-  const Duration since = clock_.monotonic() - told_;
+  const Duration since = clock_.monotonic() - last_progress_;
   if (since >= kProgressInterval ||
-      (since >= kShortestProgress &&
+      (since >= kMinProgressInterval &&
        state_.batches % settings().scheduling_unit == 0)) {
-    TellProgress();
+    SendProgress();
   }
 } catch (const c10::Error& error) {
   throw Error(ErrorKind::kFailed, "training batch " +
@@ -312,7 +312,7 @@ void Trainer::ReportTraining() {
   if (sums_.empty() && rates_.empty()) return;
   const StepProfile::Scope scope(context_.profile(), Phase::kReport);
   sums_.Merge(ranks_);
-  context_.TellOverflows();
+  context_.LogOverflows();
   MetricValues metrics = sums_.Values();
   sums_.Clear();
   if (rates_.empty()) context_.AppendLearningRates(rates_);
@@ -414,7 +414,8 @@ bool Trainer::Validate() try {
   auto metrics = RunValidation(
       trial_, *validation_, context_.device(), settings().validation_batches,
       [this] {
-        if (clock_.monotonic() - told_ >= kProgressInterval) TellProgress();
+        if (clock_.monotonic() - last_progress_ >= kProgressInterval)
+          SendProgress();
         return !link_.stop_requested();
       },
       ranks_);
@@ -571,8 +572,8 @@ Finished Trainer::Stop() {
   return {.reason = EndReason::kStopped};
 }
 
-void Trainer::TellProgress() {
-  told_ = clock_.monotonic();
+void Trainer::SendProgress() {
+  last_progress_ = clock_.monotonic();
   link_.send(Progress{.batches = state_.batches,
                       .total = target_,
                       .batches_per_epoch = batches_per_epoch_});

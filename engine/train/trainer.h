@@ -49,7 +49,7 @@ class Trainer {
 
   // False: the trial was asked to stop, and is to be left at this boundary.
   bool Operate(Length until);
-  bool Repeat();
+  bool RepeatCompleted();
   bool TrainUntil(Length until);
   bool AtBoundary(bool done);
   bool Validate();
@@ -59,7 +59,7 @@ class Trainer {
   Batch ReadBatch();
   void TrainOn(const Batch& batch, BatchIndex index);
   void TrainBatch();
-  RunnerMessage NextOrder();
+  RunnerMessage NextInstruction();
   void ReportTraining();
   // What this process has not read, once; none if it was said, or is to come.
   std::optional<std::vector<std::string>> UnreadOnce(bool& reported) const;
@@ -85,7 +85,7 @@ class Trainer {
   // `required`: the metric must be among them.
   void ObserveForStopping(const MetricValues& metrics, bool required);
   void Complete(Length until);
-  void TellProgress();
+  void SendProgress();
   // Takes in that another rank's trial asked to end.
   void AgreeOnEnd();
   Finished Stop();
@@ -120,7 +120,7 @@ class Trainer {
   int failed_checkpoints_ = 0;     // since the last one that was written
   bool keeps_validation_ = false;  // the one of this batch, in a checkpoint
   std::int64_t target_ = 0;        // batches of this operation
-  Duration told_{0};               // when progress was told last
+  Duration last_progress_{0};      // when progress was told last
   // Unread hyperparameters go with the first message of each kind.
   bool unread_in_training_ = false;
   bool unread_in_validation_ = false;

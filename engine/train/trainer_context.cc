@@ -304,15 +304,15 @@ void TrainerContext::ApplySchedules() {
 // Whether the step is to be taken, as far as the host knows.
 bool TrainerContext::Unscale(torch::optim::Optimizer& optimizer) {
   if (!steps_on_device_) return scaler_->Unscale(optimizer);
-  dynamic_cast<FlatOptimizer&>(optimizer).device_steps().SetFoundInf(
+  dynamic_cast<FusedOptimizer&>(optimizer).capturable_state().SetFoundInf(
       scaler_->UnscaleOnDevice(optimizer));
   return true;
 }
 
-std::vector<FlatOptimizer*> TrainerContext::FlatOptimizers() const {
-  std::vector<FlatOptimizer*> flat;
+std::vector<FusedOptimizer*> TrainerContext::FusedOptimizers() const {
+  std::vector<FusedOptimizer*> flat;
   for (const NamedOptimizer& entry : objects_.optimizers) {
-    auto* one = dynamic_cast<FlatOptimizer*>(entry.optimizer.get());
+    auto* one = dynamic_cast<FusedOptimizer*>(entry.optimizer.get());
     if (one != nullptr) flat.push_back(one);
   }
   return flat;
@@ -322,9 +322,9 @@ std::string TrainerContext::StepOnDevice() {
   if (spec_.settings.update_in_backward) {
     return "optimizations.update_in_backward is on";
   }
-  const auto flat = FlatOptimizers();
+  const auto flat = FusedOptimizers();
   if (flat.size() != objects_.optimizers.size()) {
-    return "not every optimizer is a FlatSgd, FlatAdam or FlatAdamW";
+    return "not every optimizer is a FusedSgd, FusedAdam or FusedAdamW";
   }
   for (const NamedOptimizer& entry : objects_.optimizers) {
     for (const auto& paced : entry.schedules) {
@@ -333,18 +333,18 @@ std::string TrainerContext::StepOnDevice() {
       }
     }
   }
-  for (FlatOptimizer* one : flat) one->device_steps().TurnOn(device_);
+  for (FusedOptimizer* one : flat) one->capturable_state().Enable(device_);
   steps_on_device_ = true;
   return "";
 }
 
-void TrainerContext::BringRates() {
-  for (FlatOptimizer* one : FlatOptimizers()) one->BringRates();
+void TrainerContext::UploadLearningRates() {
+  for (FusedOptimizer* one : FusedOptimizers()) one->UploadLearningRates();
 }
 
 void TrainerContext::BeginCapture() {
-  for (FlatOptimizer* one : FlatOptimizers()) {
-    if (one->device_steps().host_steps() == 0) continue;
+  for (FusedOptimizer* one : FusedOptimizers()) {
+    if (one->capturable_state().host_steps() == 0) continue;
     throw Error(ErrorKind::kFailed,
                 "the optimizer cannot step these parameters in one operation");
   }
@@ -361,13 +361,13 @@ void TrainerContext::EndCapture(bool succeeded) {
   }
 }
 
-void TrainerContext::TellOverflows() {
-  if (scaler_ && steps_on_device_) scaler_->TellOverflows();
+void TrainerContext::LogOverflows() {
+  if (scaler_ && steps_on_device_) scaler_->LogOverflows();
 }
 
 void TrainerContext::CountReplay() {
   for (NamedOptimizer* entry : captured_) CountStep(*entry);
-  if (scaler_ && !captured_.empty()) scaler_->NoteReplay();
+  if (scaler_ && !captured_.empty()) scaler_->RecordReplay();
 }
 
 }  // namespace dtrain

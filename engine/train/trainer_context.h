@@ -81,12 +81,12 @@ class TrainerContext final : public TrialContext {
   /// Why the trial asked to end, or empty.
   const std::string& stop_reason() const { return stop_reason_; }
 
-  /// Lets the device do what changes from step to step (see DeviceSteps), so
-  /// that no step waits for it and one can be captured. Call it when all is
+  /// Lets the device do what changes from step to step (see CapturableState),
+  /// so that no step waits for it and one can be captured. Call it when all is
   /// restored. Why that cannot be, or empty.
   std::string StepOnDevice();
   /// Brings what the schedules ask for to the device, which steps there.
-  void BringRates();
+  void UploadLearningRates();
   /// From here to EndCapture, Step only asks the device for work that will be
   /// replayed, and is noted. Throws Error(kFailed) if it has needed the host.
   void BeginCapture();
@@ -97,7 +97,7 @@ class TrainerContext final : public TrialContext {
 
   /// Says in the log which steps fp16 has left out, where the device alone
   /// knew.
-  void TellOverflows();
+  void LogOverflows();
 
   /// The scaler of losses; null without fp16.
   LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
@@ -129,7 +129,7 @@ class TrainerContext final : public TrialContext {
   bool Unscale(torch::optim::Optimizer& optimizer);
   // One more step was taken: schedules may count it.
   void CountStep(NamedOptimizer& entry);
-  std::vector<FlatOptimizer*> FlatOptimizers() const;
+  std::vector<FusedOptimizer*> FusedOptimizers() const;
 
   const TrialSpec& spec_;
   const torch::Device device_;

@@ -36,7 +36,7 @@ void AppendNames(const nlohmann::json& map, const std::string& prefix,
 
 const nlohmann::json& TrialContext::hparams() const {
   const nlohmann::json& all = AllHparams();
-  for (const auto& [name, value] : all.items()) NoteRead(name);
+  for (const auto& [name, value] : all.items()) RecordRead(name);
   return all;
 }
 
@@ -53,7 +53,7 @@ std::vector<std::string> TrialContext::UnreadHparams() const {
 }
 
 const nlohmann::json* TrialContext::Find(const std::string& name) const {
-  NoteRead(name);
+  RecordRead(name);
   const nlohmann::json* map = &AllHparams();
   std::string rest = name;
   while (true) {
@@ -88,7 +88,7 @@ std::int64_t internal::GlobalBatchSize(const nlohmann::json& hparams,
 }
 
 std::int64_t TrialContext::batch_size() const {
-  NoteRead("global_batch_size");
+  RecordRead("global_batch_size");
   const std::int64_t global = internal::GlobalBatchSize(
       AllHparams(), "the trial asks for its batch size");
   const std::int64_t size = global / world_size();

@@ -225,7 +225,7 @@ class DTRAIN_API TrialContext {
   virtual const nlohmann::json& AllHparams() const = 0;
 
   const nlohmann::json* Find(const std::string& name) const;
-  void NoteRead(const std::string& name) const { read_.insert(name); }
+  void RecordRead(const std::string& name) const { read_.insert(name); }
 
   mutable std::set<std::string> read_;
 };
@@ -286,22 +286,22 @@ T TrialContext::Get(const std::string& name, T fallback) const {
 }
 
 /// A trial that a library of a user's models gives to dtrain.
-struct ExportedTrial {
+struct ExportedModel {
   std::string_view name;  // "MyTrial" of `entrypoint: model_def:MyTrial`
   std::unique_ptr<Trial> (*make)(TrialContext& context);
 };
 
 /// All that such a library gives. `abi` comes first, and the rest means what it
 /// says only where that is the same as dtrain's own.
-struct ExportedTrials {
+struct ExportedModels {
   const char* abi;
-  const ExportedTrial* trials;
+  const ExportedModel* trials;
   std::size_t count;
 };
 
-/// What the library's one symbol is: `const ExportedTrials* DtrainTrials()`.
-inline constexpr const char* kTrialsSymbol = "DtrainTrials";
-using TrialsFunction = const ExportedTrials* (*)();
+/// What the library's one symbol is: `const ExportedModels* DtrainTrials()`.
+inline constexpr const char* kModelsSymbol = "DtrainTrials";
+using ModelsFunction = const ExportedModels* (*)();
 
 namespace internal {
 
@@ -316,15 +316,15 @@ constexpr std::string_view NextName(std::string_view& names) {
 }
 
 template <typename T>
-std::unique_ptr<Trial> MakeExported(TrialContext& context) {
+std::unique_ptr<Trial> MakeExportedTrial(TrialContext& context) {
   return std::make_unique<T>(context);
 }
 
 template <typename... Trials>
-const ExportedTrials* ExportTrials(std::string_view names, const char* abi) {
-  static const ExportedTrial trials[] = {
-      {NextName(names), MakeExported<Trials>}...};
-  static const ExportedTrials exported{abi, trials, sizeof...(Trials)};
+const ExportedModels* ExportModels(std::string_view names, const char* abi) {
+  static const ExportedModel trials[] = {
+      {NextName(names), MakeExportedTrial<Trials>}...};
+  static const ExportedModels exported{abi, trials, sizeof...(Trials)};
   return &exported;
 }
 
@@ -336,8 +336,8 @@ const ExportedTrials* ExportTrials(std::string_view names, const char* abi) {
 /// DTRAIN_TRIALS(MyTrial, MyOtherTrial). Each is a class with a constructor
 /// that takes a TrialContext&.
 #define DTRAIN_TRIALS(...)                                                \
-  extern "C" [[gnu::visibility("default")]] const dtrain::ExportedTrials* \
+  extern "C" [[gnu::visibility("default")]] const dtrain::ExportedModels* \
   DtrainTrials() {                                                        \
-    return dtrain::internal::ExportTrials<__VA_ARGS__>(#__VA_ARGS__,      \
+    return dtrain::internal::ExportModels<__VA_ARGS__>(#__VA_ARGS__,      \
                                                        DTRAIN_ABI);       \
   }

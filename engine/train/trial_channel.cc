@@ -28,8 +28,8 @@ void Wake(int fd) {
   const std::uint64_t one = 1;
   // Whatever stands between us and the kernel may interrupt it or cut it short;
   // a full counter has woken whoever waits.
-  constexpr int kMostTries = 100;
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  constexpr int kMaxTries = 100;
+  for (int tries = 0; tries < kMaxTries; ++tries) {
     if (::write(fd, &one, sizeof one) >= 0 || errno == EAGAIN) return;
   }
 }
@@ -133,7 +133,7 @@ void TrialChannel::Take(RunnerMessage message) {
         sent_.pop_front();
       }
     } else {
-      orders_.push_back(message);
+      instructions_.push_back(message);
       Wake(news_.get());
     }
   }
@@ -205,10 +205,10 @@ void TrialChannel::AwaitRoom(std::unique_lock<std::mutex>& lock) {
 
 RunnerMessage TrialChannel::Next() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return stop_ || !orders_.empty(); });
+  changed_.wait(lock, [this] { return stop_ || !instructions_.empty(); });
   if (stop_) return StopTrial{};
-  const RunnerMessage order = orders_.front();
-  orders_.pop_front();
+  const RunnerMessage order = instructions_.front();
+  instructions_.pop_front();
   return order;
 }
 
@@ -217,9 +217,9 @@ std::optional<RunnerMessage> TrialChannel::TryNext() {
   std::uint64_t count = 0;
   (void)!::read(news_.get(), &count, sizeof count);
   if (stop_) return StopTrial{};
-  if (orders_.empty()) return std::nullopt;
-  const RunnerMessage order = orders_.front();
-  orders_.pop_front();
+  if (instructions_.empty()) return std::nullopt;
+  const RunnerMessage order = instructions_.front();
+  instructions_.pop_front();
   return order;
 }
 

@@ -103,7 +103,7 @@ class TrialChannel {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<RunnerMessage> orders_;  // what Next gives
+  std::deque<RunnerMessage> instructions_;  // what Next gives
   std::deque<Sent> sent_;
   std::size_t values_ = 0;  // in sent_
   std::string progress_;    // the last line of it

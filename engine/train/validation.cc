@@ -93,22 +93,21 @@ std::map<std::string, Reduction> Reductions(
 
 }  // namespace
 
-std::optional<MetricValues> RunValidation(Trial& trial, DataSource& source,
-                                          torch::Device device,
-                                          std::int64_t most_batches,
-                                          const std::function<bool()>& go_on,
-                                          RankGroup& ranks) {
+std::optional<MetricValues> RunValidation(
+    Trial& trial, DataSource& source, torch::Device device,
+    std::int64_t max_batches, const std::function<bool()>& keep_going,
+    RankGroup& ranks) {
   const std::map<std::string, Reducer> reducers = trial.Reducers();
   Gathered gathered(reducers);
   MetricSums sums(/*last_only=*/false, Reductions(reducers));
   DeviceCopy to_device(device);
   source.Seek(0);
   std::int64_t batches = source.BatchesPerEpoch();
-  if (most_batches > 0) batches = std::min(batches, most_batches);
+  if (max_batches > 0) batches = std::min(batches, max_batches);
   // Ranks may differ by a batch, but none goes ahead.
-  const std::int64_t most = ranks.Most(batches);
-  for (std::int64_t i = 0; i < most; ++i) {
-    if (!go_on()) return std::nullopt;
+  const std::int64_t count = ranks.Most(batches);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!keep_going()) return std::nullopt;
     if (i >= batches) continue;
     // Read outside of the guard: what a source keeps may be trained on.
     const Batch batch = to_device(source.Read());

@@ -51,8 +51,8 @@ std::shared_ptr<ConvReluPool> Convolution(std::int64_t in, std::int64_t out,
 void FillTruncatedNormal(torch::Tensor tensor, double sigma) {
   const torch::NoGradGuard guard;
   // By the inverse of the distribution function, between −2 and 2 deviations.
-  const double most = std::erf(2 / std::sqrt(2.0));
-  tensor.uniform_(-most, most).erfinv_().mul_(sigma * std::sqrt(2.0));
+  const double limit = std::erf(2 / std::sqrt(2.0));
+  tensor.uniform_(-limit, limit).erfinv_().mul_(sigma * std::sqrt(2.0));
   tensor.clamp_(-2 * sigma, 2 * sigma);
 }
 

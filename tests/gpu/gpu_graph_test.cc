@@ -40,9 +40,9 @@ class NetTrial final : public Trial {
       Use(MakeImageClassifier("resnet18", 10), {3, 64, 64});
     }
     if (options.optimizer == "adam") {
-      optimizer_ = std::make_shared<FlatAdam>(parameters_);
+      optimizer_ = std::make_shared<FusedAdam>(parameters_);
     } else {
-      optimizer_ = std::make_shared<FlatSgd>(
+      optimizer_ = std::make_shared<FusedSgd>(
           parameters_, torch::optim::SGDOptions(0.01).momentum(0.9));
     }
     context.Add(optimizer_);

@@ -40,42 +40,42 @@ void ExpectTheSame(const Options& options, bool is_on_device) {
   Train(expected, theirs, 50);
   const auto parameters = Parameters();
   Ours ours(parameters, options);
-  if (is_on_device) ours.device_steps().TurnOn(kGpu);
+  if (is_on_device) ours.capturable_state().Enable(kGpu);
   Train(parameters, ours, 50);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     EXPECT_TRUE(torch::allclose(parameters[i], expected[i], 1e-4, 3e-6)) << i;
   }
-  EXPECT_EQ(ours.device_steps().host_steps(), 0);
+  EXPECT_EQ(ours.capturable_state().host_steps(), 0);
 }
 
 TEST(GpuOptimizerTest, StepsAsLibTorchDoes) {
   namespace optim = torch::optim;
   for (const bool is_on_device : {false, true}) {
-    ExpectTheSame<optim::SGD, FlatSgd>(
+    ExpectTheSame<optim::SGD, FusedSgd>(
         optim::SGDOptions(0.01).momentum(0.9).weight_decay(1e-4), is_on_device);
-    ExpectTheSame<optim::Adam, FlatAdam>(optim::AdamOptions(0.01),
-                                         is_on_device);
-    ExpectTheSame<optim::AdamW, FlatAdamW>(optim::AdamWOptions(0.01),
-                                           is_on_device);
+    ExpectTheSame<optim::Adam, FusedAdam>(optim::AdamOptions(0.01),
+                                          is_on_device);
+    ExpectTheSame<optim::AdamW, FusedAdamW>(optim::AdamWOptions(0.01),
+                                            is_on_device);
   }
 }
 
 TEST(GpuOptimizerTest, LeavesAStepOutWhereAGradientOverflowed) {
   const auto parameters = Parameters();
-  FlatAdam adam(parameters, torch::optim::AdamOptions(0.01));
-  adam.device_steps().TurnOn(kGpu);
+  FusedAdam adam(parameters, torch::optim::AdamOptions(0.01));
+  adam.capturable_state().Enable(kGpu);
   LossScaler scaler(kGpu, std::nullopt);
   const torch::Tensor before = parameters[2].detach().clone();
   for (const torch::Tensor& parameter : parameters) {
     parameter.mutable_grad() = torch::full_like(
         parameter.detach(), std::numeric_limits<float>::infinity());
   }
-  adam.device_steps().SetFoundInf(scaler.UnscaleOnDevice(adam));
+  adam.capturable_state().SetFoundInf(scaler.UnscaleOnDevice(adam));
   adam.step();
   scaler.UpdateOnDevice();
   EXPECT_TRUE(torch::equal(parameters[2], before));
   EXPECT_EQ(scaler.scale(), 32768);
-  for (const auto& [parameter, count] : adam.device_steps().Counts()) {
+  for (const auto& [parameter, count] : adam.capturable_state().Counts()) {
     EXPECT_EQ(count, 0);
   }
 }

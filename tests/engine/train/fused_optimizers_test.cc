@@ -40,13 +40,13 @@ FlatCase TheSame(const char* name, Options options) {
 }
 
 FlatCase Sgd(const char* name, optim::SGDOptions options) {
-  return TheSame<optim::SGD, FlatSgd>(name, options);
+  return TheSame<optim::SGD, FusedSgd>(name, options);
 }
 FlatCase Adam(const char* name, optim::AdamOptions options) {
-  return TheSame<optim::Adam, FlatAdam>(name, options);
+  return TheSame<optim::Adam, FusedAdam>(name, options);
 }
 FlatCase AdamW(const char* name, optim::AdamWOptions options) {
-  return TheSame<optim::AdamW, FlatAdamW>(name, options);
+  return TheSame<optim::AdamW, FusedAdamW>(name, options);
 }
 
 // A net of tensors of several sizes, the same each time.
@@ -151,7 +151,7 @@ void TrainWithBoth(SeveralTensors& net, const Optimizer& first,
     tensors[name] = tensor.clone();
   }
   NamedOptimizer loaded{.name = "o", .optimizer = second};
-  LoadOptimizer(loaded, names, tensors, saved.facts, /*goes_on=*/true);
+  LoadOptimizer(loaded, names, tensors, saved.facts, /*resumes=*/true);
   Train(net, *second, 30, 100);
 }
 
@@ -244,9 +244,9 @@ TEST_P(FlatOptimizerTest, StepsConvolutionsOfOneElementInOneOperation) {
       net->forward(images).square().mean().backward();
       optimizer->step();
     }
-    auto* flat = dynamic_cast<FlatOptimizer*>(optimizer.get());
+    auto* flat = dynamic_cast<FusedOptimizer*>(optimizer.get());
     if (flat != nullptr) {
-      EXPECT_EQ(flat->device_steps().host_steps(), 0);
+      EXPECT_EQ(flat->capturable_state().host_steps(), 0);
     }
     return net->parameters();
   };
@@ -257,10 +257,10 @@ TEST_P(FlatOptimizerTest, StepsConvolutionsOfOneElementInOneOperation) {
   }
 }
 
-DeviceSteps& OnDevice(const Optimizer& optimizer) {
-  auto& flat = dynamic_cast<FlatOptimizer&>(*optimizer);
-  flat.device_steps().TurnOn(torch::kCPU);
-  return flat.device_steps();
+CapturableState& OnDevice(const Optimizer& optimizer) {
+  auto& flat = dynamic_cast<FusedOptimizer&>(*optimizer);
+  flat.capturable_state().Enable(torch::kCPU);
+  return flat.capturable_state();
 }
 
 TEST_P(FlatOptimizerTest, StepsWithRatesAndCountsOnTheDeviceToTheBit) {
@@ -288,7 +288,7 @@ TEST_P(FlatOptimizerTest, LeavesAStepOutWhereTheDeviceSaysSo) {
   Train(whole, *GetParam().ours(whole.groups()), 0, 20);
   SeveralTensors net;
   const Optimizer optimizer = GetParam().ours(net.groups());
-  DeviceSteps& device = OnDevice(optimizer);
+  CapturableState& device = OnDevice(optimizer);
   const torch::Tensor found_inf = torch::zeros({1});
   device.SetFoundInf(found_inf);
   Train(net, *optimizer, 0, 10);

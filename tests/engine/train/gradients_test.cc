@@ -178,13 +178,13 @@ TEST(BackwardUpdateTest, ComesToTheSameWithAdam) {
 
 TEST(BackwardUpdateTest, ComesToTheSameWithFlatOptimizers) {
   ExpectSame([](auto parameters) {
-    return std::make_unique<FlatSgd>(
+    return std::make_unique<FusedSgd>(
         parameters,
         torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(1e-2));
   });
   ExpectSame([](auto parameters) {
-    return std::make_unique<FlatAdamW>(parameters,
-                                       torch::optim::AdamWOptions(0.01));
+    return std::make_unique<FusedAdamW>(parameters,
+                                        torch::optim::AdamWOptions(0.01));
   });
 }
 

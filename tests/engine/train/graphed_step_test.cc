@@ -52,12 +52,12 @@ class GraphTrial final : public Trial {
     context.Add(net_.ptr());
     const auto parameters = net_->parameters();
     if (options.optimizer == "sgd") {
-      optimizer_ = std::make_shared<FlatSgd>(
+      optimizer_ = std::make_shared<FusedSgd>(
           parameters, torch::optim::SGDOptions(0.05).momentum(0.9));
     } else if (options.optimizer == "adam") {
-      optimizer_ = std::make_shared<FlatAdam>(parameters);
+      optimizer_ = std::make_shared<FusedAdam>(parameters);
     } else if (options.optimizer == "adamw") {
-      optimizer_ = std::make_shared<FlatAdamW>(parameters);
+      optimizer_ = std::make_shared<FusedAdamW>(parameters);
     } else {
       optimizer_ = std::make_shared<torch::optim::RMSprop>(parameters);
     }
@@ -257,7 +257,7 @@ TEST_F(GraphedStepTest, OtherOptimizersAreSteppedAsEver) {
   options_.optimizer = "rmsprop";
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, 0);
-  EXPECT_THAT(ended.log, HasSubstr("FlatSgd"));
+  EXPECT_THAT(ended.log, HasSubstr("FusedSgd"));
 }
 
 TEST_F(GraphedStepTest, AccumulationIsNotCaptured) {

@@ -80,7 +80,7 @@ TEST_P(OptimizerStateTest, GoesOnToTheBit) {
     tensors[name] = tensor.clone();
   }
   LoadOptimizer(copy, NamesOf({{"model", twin}}), tensors, saved.facts,
-                /*goes_on=*/true);
+                /*resumes=*/true);
   Step(*net, *entry.optimizer);
   Step(*twin, *copy.optimizer);
   EXPECT_TRUE(torch::equal(net->weight, twin->weight));

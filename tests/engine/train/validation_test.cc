@@ -68,7 +68,7 @@ TEST(ValidationTest, ReducesAsTheTrialSays) {
   UnevenSource source;
   RankGroup alone;
   const auto values = RunValidation(
-      trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; },
+      trial, source, torch::kCPU, /*max_batches=*/0, [] { return true; },
       alone);
   ASSERT_TRUE(values);
   EXPECT_EQ(*values, (MetricValues{{"max", 3},
@@ -84,7 +84,7 @@ TEST(ValidationTest, StopsBetweenBatches) {
   UnevenSource source;
   RankGroup alone;
   EXPECT_FALSE(RunValidation(
-      trial, source, torch::kCPU, /*most_batches=*/0, [] { return false; },
+      trial, source, torch::kCPU, /*max_batches=*/0, [] { return false; },
       alone));
 }
 
@@ -94,7 +94,7 @@ TEST(ValidationTest, MissingInputOfAReducerIsTold) {
   RankGroup alone;
   try {
     (void)RunValidation(
-        trial, source, torch::kCPU, /*most_batches=*/0, [] { return true; },
+        trial, source, torch::kCPU, /*max_batches=*/0, [] { return true; },
         alone);
     FAIL();
   } catch (const Error& error) {
