@@ -13,9 +13,10 @@
 
 namespace dtrain {
 
-/// The share of samples whose class is among the `k` largest of their logits:
-/// `logits` [samples, classes], `target` int64 [samples]. A number from 0 to 1,
-/// on the device of the logits. With fewer classes than `k`, all count.
+/// Top-k accuracy: fraction of samples whose class is among the `k` largest of
+/// their logits. `logits` [samples, classes], `target` int64 [samples]. Returns
+/// a scalar from 0 to 1 on the device of the logits; 1 if there are at most `k`
+/// classes.
 DTRAIN_API torch::Tensor TopKAccuracy(const torch::Tensor& logits,
                                       const torch::Tensor& target,
                                       std::int64_t k);
@@ -24,43 +25,43 @@ DTRAIN_API torch::Tensor TopKAccuracy(const torch::Tensor& logits,
 DTRAIN_API torch::Tensor Accuracy(const torch::Tensor& logits,
                                   const torch::Tensor& target);
 
-/// How a trial usually trains on `samples` samples: all of them every epoch, in
-/// an order that the trial's seed gives, dealt out to its ranks in full batches
-/// of batch_size(). Throws Error(kFailed) as batch_size() does.
+/// Usual sampling for training on `samples` samples: all of them every epoch,
+/// shuffled by the trial's seed, dealt out to its ranks in full batches of
+/// batch_size(). Throws Error(kFailed) as batch_size() does.
 DTRAIN_API SamplerOptions TrainingSamples(const TrialContext& context,
                                           std::int64_t samples);
 
-/// How it validates on them: each once in its place, in batches of at most
-/// `batch_size`.
+/// Usual sampling for validation: each sample once, in order, in batches of at
+/// most `batch_size`.
 DTRAIN_API SamplerOptions ValidationSamples(const TrialContext& context,
                                             std::int64_t samples,
                                             std::int64_t batch_size);
 
-/// A TensorSource of `set`, a set in memory, to train on in that way, on the
-/// trial's device.
+/// TensorSource for training on `set`, a set in memory, with TrainingSamples,
+/// on the trial's device.
 DTRAIN_API std::unique_ptr<DataSource> TrainingSource(
     const TrialContext& context, const Batch& set);
 
-/// The same to validate on, in batches of at most `batch_size`.
+/// TensorSource for validation, in batches of at most `batch_size`.
 DTRAIN_API std::unique_ptr<DataSource> ValidationSource(
     const TrialContext& context, const Batch& set,
     std::int64_t batch_size = 1000);
 
-/// MindSpore's TrainOneStepCell: one step from a loss that is already there.
-/// `sens` multiplies the gradients and, unlike the scale of mixed precision, is
-/// not divided out again.
+/// MindSpore's TrainOneStepCell: one training step for a given loss. `sens`
+/// multiplies the gradients and, unlike the scale of mixed precision, is not
+/// divided out again.
 class OneStepCell {
  public:
   OneStepCell(TrialContext& context, torch::optim::Optimizer& optimizer,
               double sens = 1.0)
       : context_(context), optimizer_(optimizer), sens_(sens) {}
 
-  /// From the next step on.
+  /// Takes effect with the next step.
   void set_sens(double sens) { sens_ = sens; }
   double sens() const { return sens_; }
 
-  /// Backward and a step of the optimizer. `loss` may have any shape: each of
-  /// its values counts. Gives the loss, detached.
+  /// Backward pass and optimizer step. `loss` may have any shape; all its
+  /// values count. Returns the loss, detached.
   torch::Tensor Step(const torch::Tensor& loss) {
     context_.Backward(loss, torch::full_like(loss, sens_));
     context_.Step(optimizer_);

@@ -36,7 +36,7 @@ namespace {
 
 constexpr char kEpochLoss[] = "epoch_loss";
 constexpr std::int64_t kHeldBatch = 2048;
-// Adam's own.
+// Adam's own defaults.
 constexpr OptimizerDefaults kDefaults = {
     .optimizer = "adam", .lr = 1e-3, .momentum = 0.9};
 
@@ -51,7 +51,7 @@ std::vector<double> Fractions(const TrialContext& context) {
   if (!is_list || fractions.size() != split.size()) {
     throw InvalidHyperparameters(
         "hyperparameter 'split': expected a list of fractions such as [0.8, "
-        "0.2], to train and to validate on");
+        "0.2], for training and validation");
   }
   return fractions;
 }
@@ -62,10 +62,10 @@ ImageSet Subset(const ImageSet& set, const std::vector<std::int64_t>& samples) {
           .samples = torch::tensor(samples, torch::kInt64)};
 }
 
-// What is usual for CIFAR-10 (He et al., arXiv:1512.03385, 4.2).
+// Usual for CIFAR-10 (He et al., arXiv:1512.03385, 4.2).
 constexpr Augmentation kAugmentation = {.padding = 4, .flip = true};
 
-// Pixels are divided by 255, which a source does anyway.
+// Every source divides pixels by 255.
 const Normalization kOnlyScaled = {.mean = {0, 0, 0}, .std = {1, 1, 1}};
 
 }  // namespace
@@ -79,9 +79,9 @@ CNNTrial::CNNTrial(TrialContext& context)
       epoch_loss_(BatchSampler(TrainingSamples()).BatchesPerEpoch()) {
   LogLine(LogLevel::kInfo,
           "data: " + data_.description + "; " +
-              std::to_string(split_.training.size()) + " to train on, " +
-              std::to_string(split_.validation.size()) + " to validate");
-  context.Add(net_);  // moves it to the device: before the optimizer
+              std::to_string(split_.training.size()) + " for training, " +
+              std::to_string(split_.validation.size()) + " for validation");
+  context.Add(net_);  // moves it to the device; before the optimizer
   optimizer_ = MakeOptimizer(context, net_->parameters(), kDefaults);
   context.Add(optimizer_);
   const BatchSampler sampler(TrainingSamples());
@@ -96,7 +96,7 @@ CNNTrial::Split CNNTrial::SplitTraining() const try {
       RandomSplit(data_.training.size(), Fractions(context_),
                   context_.Get<std::uint32_t>("split_seed", 0));
   Split split{.training = Subset(data_.training, subsets[0])};
-  // A third set and others are left alone.
+  // Further sets of the split are ignored.
   if (subsets.size() > 1) {
     split.validation = Subset(data_.training, subsets[1]);
   }
@@ -122,7 +122,7 @@ std::unique_ptr<DataSource> CNNTrial::TestData() {
     LogLine(LogLevel::kWarning,
             "the test set is incomplete: the first " +
                 std::to_string(data_.test.size()) +
-                " of its 10,000 images; what follows is no CIFAR-10 test "
+                " of its 10,000 images; the results are not a CIFAR-10 test "
                 "result");
   }
   return Held(data_.test);
@@ -148,7 +148,7 @@ torch::Tensor CNNTrial::Predict(const Batch& batch) {
   return net_->forward(batch.data).softmax(/*dim=*/1);
 }
 
-// The lines of the guide's BatchProgressLogger.
+// Log lines of the guide's BatchProgressLogger.
 void CNNTrial::OnValidationReport(const ReportPoint& point,
                                   const MetricValues& training,
                                   const MetricValues& validation) {

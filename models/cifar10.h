@@ -12,36 +12,37 @@
 
 namespace dtrain {
 
-/// The mean of a batch's metric over each epoch, for trials that report both.
-/// It stays on the device. Part of a trial's state: Save() and Load() it.
+/// Mean of a metric of batches over each epoch, for trials that report both.
+/// Stays on the device. Part of the trial's state: use Save() and Load().
 class EpochMean {
  public:
   /// REQUIRES: batches_per_epoch ≥ 1.
   explicit EpochMean(std::int64_t batches_per_epoch)
       : batches_per_epoch_(batches_per_epoch) {}
 
-  /// Takes in `value` of batch `index`. Gives the epoch's mean at its last
-  /// batch, an undefined tensor (which no metric is made of) before it.
+  /// Adds `value` of batch `index`. Returns the epoch's mean at its last batch,
+  /// otherwise an undefined tensor, which is not reported.
   torch::Tensor Add(const torch::Tensor& value, BatchIndex index);
 
-  /// Whether Add gives a mean at this batch, and so does more than at others.
+  /// True if Add returns a mean at this batch (and so issues more work than at
+  /// others).
   bool IsLast(BatchIndex index) const {
     return (index.batch + 1) % batches_per_epoch_ == 0;
   }
 
-  /// The sum so far, undefined at the beginning.
+  /// Sum so far; undefined at the beginning.
   const torch::Tensor& Save() const { return sum_; }
   void Load(const torch::Tensor& sum, torch::Device device);
 
  private:
   std::int64_t batches_per_epoch_;
-  torch::Tensor sum_;  // double, always the same memory
+  torch::Tensor sum_;  // double, at a fixed address
 };
 
 /// The classifier of PyBlaze's training guide: a small convolutional network on
-/// CIFAR-10, pixels divided by 255 and nothing else, training and validation
-/// images split at random. Metrics: micro_train_loss of each batch, train_loss
-/// of each epoch, val_loss, val_accuracy.
+/// CIFAR-10, with pixels divided by 255, and a random split into training and
+/// validation images. Metrics: micro_train_loss of each batch, train_loss of
+/// each epoch, val_loss, val_accuracy.
 class CNNTrial final : public Trial, public NamedClasses {
  public:
   explicit CNNTrial(TrialContext& context);
@@ -66,7 +67,7 @@ class CNNTrial final : public Trial, public NamedClasses {
   void Load(const std::map<std::string, torch::Tensor>& state) override;
 
  private:
-  // The sets of the split: to train on, to validate on (may be empty).
+  // Training and validation set; the latter may be empty.
   struct Split {
     ImageSet training;
     ImageSet validation;
@@ -89,7 +90,7 @@ class CNNTrial final : public Trial, public NamedClasses {
       std::chrono::steady_clock::now();
 };
 
-/// The row of models/table.cc.
+/// Maker for models/table.cc.
 std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context);
 
 }  // namespace dtrain

@@ -34,7 +34,7 @@ std::string MissingCifar10(const DataDirectory& places) {
 
 std::string UnknownDigits(const std::string& dataset) {
   return "hyperparameter 'dataset': '" + EscapeForTerminal(dataset) +
-         "' is unknown; say auto, mnist or strokes";
+         "' is unknown; expected auto, mnist or strokes";
 }
 
 std::vector<nlohmann::json> HparamValues(const nlohmann::json& space,
@@ -91,7 +91,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the order in which they are preferred.
+// In order of preference.
 constexpr std::array<const char*, 2> kEndings = {".safetensors", ".pth"};
 
 bool IsDirectory(const fs::path& path) {
@@ -99,7 +99,7 @@ bool IsDirectory(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-// Whether torchvision could have named a file so: "resnet18-f37072fd".
+// True for file names in torchvision's scheme: "resnet18-f37072fd".
 bool IsNameOf(const std::string& arch, const std::string& stem) {
   if (stem == arch) return true;
   return stem.starts_with(arch + "-") &&
@@ -131,7 +131,7 @@ std::optional<fs::path> WeightsIn(const fs::path& directory,
   return std::nullopt;
 }
 
-// Where torch.hub puts what it downloads.
+// Download directory of torch.hub.
 fs::path HubDirectory(const ReadVariable& variable) {
   if (const auto home = variable("TORCH_HOME")) {
     return fs::path(*home) / "hub/checkpoints";
@@ -186,7 +186,7 @@ std::string ImageNetFiles::MissingFolders() const {
          NamePlaces(places_) +
          " (and imagenet/ there); name such a directory in the hyperparameter "
          "'data' or in DTRAIN_DATA, or train on other data: 'dataset: "
-         "cifar10', or 'dataset: fake' for made-up images that need no files";
+         "cifar10', or 'dataset: fake' for synthetic images that need no files";
 }
 
 std::optional<fs::path> ImageNetFiles::Weights(const std::string& arch) const {
@@ -201,7 +201,8 @@ std::string ImageNetFiles::MissingWeights(const std::string& arch) const {
          ".safetensors, " + arch + ".pth and " + arch + "-HASH.pth in " +
          NamePlaces(weight_places_) + "; " +
          NamedCommand(fetched_into_.FetchCommand(arch)) +
-         " gets them; or say 'pretrained: false' to begin from random weights";
+         " downloads them; or set 'pretrained: false' to start from random "
+         "weights";
 }
 
 std::string UnknownArch(const std::string& arch) {
@@ -212,7 +213,7 @@ std::string UnknownArch(const std::string& arch) {
 
 std::string UnknownDataset(const std::string& dataset) {
   return "hyperparameter 'dataset': '" + EscapeForTerminal(dataset) +
-         "' is unknown; say imagefolder, cifar10 or fake";
+         "' is unknown; expected imagefolder, cifar10 or fake";
 }
 
 std::optional<std::string> CheckImageNet(const nlohmann::json& space,

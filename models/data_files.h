@@ -14,37 +14,37 @@
 
 namespace dtrain {
 
-// The files of the data sets that built-in models read, and whether a model's
-// hyperparameters ask for some that are not there. Without Torch, so that an
-// experiment that can never run is refused before it is made.
+// Files of the data sets that built-in models read, and checks whether those
+// needed by a model's hyperparameters exist. Without Torch, so that `dtrain
+// create` can reject an experiment that could never run.
 
 inline constexpr char kMnistSet[] = "mnist";
 inline constexpr char kCifar10Set[] = "cifar-10-batches-bin";
 
-/// The images and labels to train on, then those to validate on.
+/// Images and labels for training, then those for validation.
 std::span<const std::string> MnistFiles();
-/// The five batches to train on.
+/// The five batches for training.
 std::span<const std::string> Cifar10Files();
 
-/// What to say where a set is nowhere in `places`: where it was looked for, and
-/// the command that gets it.
+/// Error message for a set that is missing in `places`: the directories
+/// searched, and the command that downloads it.
 std::string MissingMnist(const DataDirectory& places);
 std::string MissingCifar10(const DataDirectory& places);
-/// What to say of digits that there are not.
+/// Error message for an unknown value of `dataset`.
 std::string UnknownDigits(const std::string& dataset);
 
-/// Every value that the hyperparameter `name` can have; none where they are
-/// drawn from a range. `space`: as searchers take it.
+/// All possible values of the hyperparameter `name`; empty if it is drawn from
+/// a range. `space`: hyperparameters in the searchers' format.
 std::vector<nlohmann::json> HparamValues(const nlohmann::json& space,
                                          const char* name,
                                          const nlohmann::json& fallback);
-/// Those of them that are texts: of others the trial itself will say more.
+/// Those of them that are strings; the trial itself rejects others.
 std::vector<std::string> HparamTexts(const nlohmann::json& space,
                                      const char* name, const char* fallback);
 
-/// What is wrong on this machine with the hyperparameters of a model that reads
-/// digits (`dataset`, where it says nothing, is `fallback`), or CIFAR-10; of
-/// searched ones with any of their values.
+/// Problem on this machine with the hyperparameters of a model that reads
+/// digits (`fallback`: default of `dataset`) or CIFAR-10, for any value of
+/// searched ones; empty if there is none.
 std::optional<std::string> CheckDigits(
     const nlohmann::json& space, const char* fallback,
     const ReadVariable& variable = ProcessVariable);
@@ -52,8 +52,8 @@ std::optional<std::string> CheckCifar10(
     const nlohmann::json& space,
     const ReadVariable& variable = ProcessVariable);
 
-/// The networks of torchvision that ImageNetTrial trains, by their names there.
-/// models/nets/image_classifier.h makes them.
+/// Names of torchvision's networks that ImageNetTrial supports (see
+/// models/nets/image_classifier.h).
 inline constexpr std::array<std::string_view, 19> kImageArchs = {
     "alexnet",          "resnet18",
     "resnet34",         "resnet50",
@@ -67,47 +67,45 @@ inline constexpr std::array<std::string_view, 19> kImageArchs = {
     "wide_resnet101_2",
 };
 
-/// What it trains them on: the values of its hyperparameter `dataset`.
+/// Values of its hyperparameter `dataset`.
 inline constexpr std::array<std::string_view, 3> kImageDatasets = {
     "imagefolder", "cifar10", "fake"};
 
-/// Where the files are that ImageNetTrial's hyperparameters ask for. Without
-/// Torch, so that an experiment that can never run is refused before it is
-/// made.
+/// Locations of the files needed by ImageNetTrial's hyperparameters.
 class ImageNetFiles {
  public:
   /// `data`: the hyperparameter of this name.
   explicit ImageNetFiles(const std::string& data,
                          const ReadVariable& variable = ProcessVariable);
 
-  /// The first place with the directories train/ and val/, itself or in its
-  /// child imagenet/.
+  /// First place with the subdirectories train/ and val/, itself or in its
+  /// subdirectory imagenet/.
   std::optional<std::filesystem::path> Folders() const;
-  /// What to say where there is none; it names what can be trained on instead.
+  /// Error message if there is none; also names alternatives.
   std::string MissingFolders() const;
 
   /// Weights of `arch` for 1000 classes: ARCH.safetensors, ARCH.pth, or either
-  /// with a hash before its ending as torchvision names them, in a place, in
-  /// its child pretrained/, or where torch.hub keeps what it has downloaded.
+  /// with torchvision's hash before the extension; in one of the places, in its
+  /// subdirectory pretrained/, or in the download directory of torch.hub.
   std::optional<std::filesystem::path> Weights(const std::string& arch) const;
-  /// What to say where there are none: where they were looked for, and the
-  /// command that gets them.
+  /// Error message if there are none: the directories searched, and the command
+  /// that downloads them.
   std::string MissingWeights(const std::string& arch) const;
 
  private:
-  std::vector<std::filesystem::path> places_;         // of data
+  std::vector<std::filesystem::path> places_;         // of images
   std::vector<std::filesystem::path> weight_places_;  // of weights
-  DataDirectory fetched_into_;  // where weights that are fetched go
+  DataDirectory fetched_into_;  // destination of downloaded weights
 };
 
-/// What to say of a network, or of data, that there are not.
+/// Error messages for unknown values of `arch` and `dataset`.
 std::string UnknownArch(const std::string& arch);
 std::string UnknownDataset(const std::string& dataset);
 
-/// What is wrong on this machine with the hyperparameters of a
-/// `model_def:ImageNetTrial`, of searched ones with any of their values: an
-/// unknown network or set of data, missing images, missing weights. `space`: as
-/// searchers take it.
+/// Problem on this machine with the hyperparameters of a
+/// `model_def:ImageNetTrial`, for any value of searched ones: an unknown
+/// network or data set, missing images, missing weights. Empty if there is
+/// none. `space`: hyperparameters in the searchers' format.
 std::optional<std::string> CheckImageNet(
     const nlohmann::json& space,
     const ReadVariable& variable = ProcessVariable);

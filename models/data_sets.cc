@@ -36,21 +36,22 @@ struct LabeledBytes {
   std::vector<std::uint8_t> images;  // [images, values of one]
 };
 
-// Two image sets that belong together; the second may be empty.
+// Two related image sets; the second may be empty.
 struct SetPair {
   ImageSet first;
   ImageSet second;
 };
 
-// How a pair of sets is made once and then only mapped, by all trials.
+// How to prepare a pair of sets. It is read once, cached, and mapped by all
+// trials.
 struct PreparedSets {
-  std::string name;  // of the file in the cache: another for other contents
+  std::string name;  // name of the cached file; depends on the contents
   std::int64_t channels = 1;
   std::int64_t side = 0;  // images are square
   std::function<std::pair<LabeledBytes, LabeledBytes>()> read;
 };
 
-// The file: the sizes of the sets, then the labels and then the images of both,
+// File format: the sizes of the sets, then the labels, then the images of both,
 // the first set before the second.
 struct Header {
   std::uint64_t first = 0;
@@ -91,16 +92,16 @@ class Layout {
     return bytes;
   }
 
-  // `count` samples from sample `from` of both sets on.
+  // `count` samples of both sets, starting at sample `from`.
   ImageSet Slice(const SharedBytes& shared, const Header& header,
                  std::size_t from, std::size_t count) const {
-    // Torch has no tensors of constants; nobody writes to a set.
+    // Torch has no read-only tensors; no one writes to a set.
     auto* labels =
         const_cast<std::uint8_t*>(shared.bytes.data()) + sizeof(Header);
     std::uint8_t* images = labels + header.first + header.second;
     std::vector<std::int64_t> shape = shape_;
     shape[0] = static_cast<std::int64_t>(count);
-    // The lambda keeps the bytes until the last tensor over them is gone.
+    // The lambda keeps the bytes alive as long as a tensor refers to them.
     return {.images = torch::from_blob(
                 images + from * values_, shape,
                 [owner = shared.owner](void*) {}, torch::kUInt8),
@@ -110,11 +111,11 @@ class Layout {
 
  private:
   std::vector<std::int64_t> shape_;
-  std::size_t values_;  // of an image
+  std::size_t values_;  // per image
 };
 
-// The pair described by `sets`: from the cache, else read and put there. Throws
-// what `read` throws.
+// Returns the pair from the cache, or reads it and puts it there. Throws what
+// `read` throws.
 SetPair OpenSetPair(const PreparedSets& sets, const ReadVariable& variable) {
   const Layout layout(sets.channels, sets.side);
   const fs::path cache = CacheDirectory(variable);
@@ -131,7 +132,7 @@ SetPair OpenSetPair(const PreparedSets& sets, const ReadVariable& variable) {
           .second = layout.Slice(shared, header, header.first, header.second)};
 }
 
-// A text that changes with the files: their paths, sizes and times.
+// A string that changes with the files: paths, sizes and modification times.
 std::string FilesKey(std::span<const std::filesystem::path> files) {
   FileSetKey key;
   for (const fs::path& file : files) key.Add(file);
@@ -156,8 +157,7 @@ std::pair<LabeledBytes, LabeledBytes> DrawSets(const DigitOptions& options) {
   return {std::move(all), std::move(validation)};
 }
 
-// One of MNIST's two sets, checked: images, labels and that they belong
-// together.
+// Reads one of MNIST's two sets; checks that images and labels match.
 LabeledBytes ReadMnist(const fs::path& directory, std::size_t first) {
   const fs::path image_file = *PlainOrGzip(directory / MnistFiles()[first]);
   const fs::path label_file = *PlainOrGzip(directory / MnistFiles()[first + 1]);
@@ -166,7 +166,7 @@ LabeledBytes ReadMnist(const fs::path& directory, std::size_t first) {
   const auto fail = [](const fs::path& file, const std::string& what) {
     return Error(ErrorKind::kFailed,
                  EscapeForTerminal(file.string()) + ": " + what +
-                     "; get MNIST again by 'dtrain data fetch mnist'");
+                     "; download MNIST again with 'dtrain data fetch mnist'");
   };
   if (images.shape[1] != kDigitSide || images.shape[2] != kDigitSide) {
     throw fail(image_file, "the images are not 28 by 28");
@@ -182,8 +182,8 @@ LabeledBytes ReadMnist(const fs::path& directory, std::size_t first) {
           .images = std::move(images.values)};
 }
 
-// Bytes again, as an image library's bilinear resize gives them: pixel centres
-// at halves, rounded.
+// Bilinear resize with rounding to bytes and pixel centres at halves, as in
+// image libraries.
 void Resize(std::int64_t side, LabeledBytes& set) {
   const auto samples = static_cast<std::int64_t>(set.labels.size());
   const torch::Tensor from =
@@ -237,7 +237,7 @@ DigitSets OpenMnist(const fs::path& directory, std::int64_t side,
   return sets;
 }
 
-// A name that changes with the drawings: the first digits stand for all.
+// A name that changes with the drawings, judged by the first digits.
 std::string StrokesKey(std::uint32_t seed) {
   std::array<std::uint8_t, 8> labels{};
   std::array<std::uint8_t, labels.size() * kDigitPixels> images{};

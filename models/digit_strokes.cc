@@ -14,20 +14,20 @@ namespace dtrain {
 
 namespace {
 
-// A point of a glyph in the unit square, y down.
+// A point of a glyph in the unit square, y downwards.
 struct Point {
   double x = 0;
   double y = 0;
 };
 
-// A smooth curve through its points (Catmull and Rom); two make a line.
-// Corners are where strokes meet.
+// A smooth curve through its points (Catmull-Rom); two points make a line.
+// Strokes meet at corners.
 using Stroke = std::span<const Point>;
 
-// One way to write a digit.
+// One way of writing a digit.
 using Glyph = std::span<const Stroke>;
 
-// Drawn by hand on the unit square: four ways to write each digit.
+// Drawn by hand in the unit square: four ways of writing each digit.
 
 constexpr Point k0a1[] = {{0.5, 0.05},  {0.28, 0.22}, {0.2, 0.5},
                           {0.28, 0.78}, {0.5, 0.95},  {0.72, 0.78},
@@ -226,26 +226,26 @@ constexpr Glyph k9[] = {k9a, k9b, k9c, k9d};
 constexpr std::array<std::span<const Glyph>, 10> kGlyphs = {k0, k1, k2, k3, k4,
                                                             k5, k6, k7, k8, k9};
 
-// The ways to write `digit`, 0 to 9.
+// Ways of writing `digit`, 0 to 9.
 std::span<const Glyph> GlyphsOf(int digit) {
   return kGlyphs.at(static_cast<std::size_t>(digit));
 }
 
 constexpr double kTurn = 2 * std::numbers::pi;
-constexpr int kSteps = 5;  // straight pieces between two points of a stroke
+constexpr int kSteps = 5;  // line segments between two points of a stroke
 
 using Canvas = std::array<float, kDigitPixels>;
 
-// One to one on 32 bits, so that different digits have different seeds
-// (the finalizer of MurmurHash3).
+// Bijective on 32 bits, so that different digits have different seeds (the
+// finalizer of MurmurHash3).
 std::uint32_t Mix(std::uint32_t value) {
   value = (value ^ (value >> 16)) * 0x85EBCA6B;
   value = (value ^ (value >> 13)) * 0xC2B2AE35;
   return value ^ (value >> 16);
 }
 
-// How one digit differs from its glyph: first a slow wave bends the paper, then
-// a matrix turns, shears and scales, then it is shifted.
+// Random distortion of a glyph: a slow wave bends the paper, a matrix rotates,
+// shears and scales, and then it is shifted.
 class Hand {
  public:
   explicit Hand(Rng& rng) {
@@ -269,7 +269,7 @@ class Hand {
     y_ = kDigitSide / 2.0 + rng.Uniform(-3.0, 3.0);
   }
 
-  // Where a point of the glyph comes to lie, in pixels.
+  // Position of a point of the glyph, in pixels.
   Point operator()(Point p) const {
     double x = p.x - 0.5;
     double y = p.y - 0.5;
@@ -325,7 +325,7 @@ void DrawLine(Point a, Point b, Pen pen, Canvas& canvas) {
   }
 }
 
-// The Catmull-Rom curve from `b` to `c`, at `t` of the way.
+// Point of the Catmull-Rom curve from `b` to `c` at parameter `t`.
 Point Between(Point a, Point b, Point c, Point d, double t) {
   const auto blend = [t](double p, double q, double r, double s) {
     return 0.5 * (2 * q + (r - p) * t + (2 * p - 5 * q + 4 * r - s) * t * t +
@@ -363,8 +363,8 @@ std::uint8_t DrawDigit(std::uint32_t seed, std::span<std::uint8_t> image) {
   const double pressure = rng.Uniform(130.0, 255.0);
   const double grain = rng.Uniform(4.0, 28.0);
   for (std::size_t i = 0; i < image.size(); ++i) {
-    // The four bytes of a draw add up to nearly a normal distribution, of mean
-    // 510 and deviation 147.8.
+    // The sum of the four bytes of a draw is nearly normal, with mean 510 and
+    // deviation 147.8.
     const std::uint64_t bytes = rng.Below(std::uint64_t{1} << 32);
     const auto sum = static_cast<double>((bytes & 255) + (bytes >> 8 & 255) +
                                          (bytes >> 16 & 255) + (bytes >> 24));

@@ -18,12 +18,12 @@ DigitOptions OptionsOf(const TrialContext& context) {
           .threads = torch::get_num_threads()};
 }
 
-// A search at low cost: only the first `count` samples, or all of them.
+// The first `count` samples, or all: makes a search cheap.
 ImageSet First(const ImageSet& set, std::int64_t count) {
   const std::int64_t size = set.labels.size(0);
   if (count < 0) {
     throw InvalidHyperparameters(
-        "hyperparameter 'training_samples' is negative; say how many, or 0 for "
+        "hyperparameter 'training_samples' is negative; set a number, or 0 for "
         "all");
   }
   if (count == 0 || count >= size) return set;
@@ -40,12 +40,13 @@ LeNetTrial::LeNetTrial(TrialContext& context)
                                    context.Get<bool>("own_kernels", true))) {
   digits_.training =
       First(digits_.training, context.Get<std::int64_t>("training_samples", 0));
-  LogLine(
-      LogLevel::kInfo,
-      "data: " + digits_.description + "; " +
-          std::to_string(digits_.training.labels.size(0)) + " to train on, " +
-          std::to_string(digits_.validation.labels.size(0)) + " to validate");
-  context.Add(net_);  // moves it to the device: before the optimizer
+  LogLine(LogLevel::kInfo,
+          "data: " + digits_.description + "; " +
+              std::to_string(digits_.training.labels.size(0)) +
+              " for training, " +
+              std::to_string(digits_.validation.labels.size(0)) +
+              " for validation");
+  context.Add(net_);  // moves it to the device; before the optimizer
   optimizer_ = MakeOptimizer(context, net_->parameters());
   context.Add(optimizer_);
   const BatchSampler sampler(TrainingSamples());

@@ -33,7 +33,7 @@ class LeNetTrial final : public Trial {
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
 };
 
-/// The row of models/table.cc.
+/// Maker for models/table.cc.
 std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context);
 
 }  // namespace dtrain

@@ -22,8 +22,7 @@ namespace dtrain {
 
 namespace {
 
-// Straight to the descriptor, so that nothing waits in a buffer when the
-// process crashes. Where nobody reads any more, there is nobody to annoy.
+// Unbuffered, so that nothing is lost in a crash. Write errors are ignored.
 void WriteOut(std::string_view text) { (void)WriteAll(STDOUT_FILENO, text); }
 
 }  // namespace
@@ -42,14 +41,14 @@ void SleepMilliseconds(double milliseconds) {
 }
 
 std::vector<std::uint8_t> HoldMemory(std::int64_t mebibytes) {
-  // Not zeros: those the kernel could share.
+  // Not zeros, which the kernel could share.
   return std::vector<std::uint8_t>(static_cast<std::size_t>(mebibytes) << 20,
                                    std::uint8_t{0x5A});
 }
 
 void FloodLog(std::int64_t bytes, std::int64_t line) {
   constexpr std::int64_t kChunk = 1 << 16;
-  // As many whole lines as fit in a chunk, and at least one.
+  // As many whole lines as fit into a chunk, at least one.
   std::string text(static_cast<std::size_t>(std::max(line, kChunk)), 'x');
   if (line > 0) {
     text.resize(text.size() / line * line);
@@ -92,7 +91,7 @@ void SpawnDaemon() {
 
 namespace {
 
-// The same batch for ever: it costs no allocation.
+// The same batch every time, without allocation.
 class SameBatch final : public DataSource {
  public:
   SameBatch(std::int64_t samples, std::int64_t batches)
@@ -111,7 +110,7 @@ class SameBatch final : public DataSource {
   std::int64_t batches_;
 };
 
-// The step of a fault, or −1 where it is not asked for.
+// Step of a fault, or −1 if it is not requested.
 std::int64_t StepOf(const TrialContext& context, const std::string& name) {
   const auto at = context.Get<std::int64_t>(name, -1);
   if (at >= -1) return at;
@@ -166,7 +165,7 @@ Metrics FaultTrial::TrainBatch(const Batch&, BatchIndex index) {
   BeginStep(step);
   if (step_ms_ > 0) SleepMilliseconds(step_ms_);
   Metrics metrics = Measure(step);
-  // The trainer reports `lr` as well: two values under one name.
+  // The trainer reports `lr`, too: two values under one name.
   if (step == dup_metric_at_) metrics["lr"] = Scalar(x_);
   return metrics;
 }
@@ -186,7 +185,7 @@ void FaultTrial::Load(const std::map<std::string, torch::Tensor>& state) {
       ballast == state.end()
           ? !ballast_.defined()
           : ballast_.defined() && torch::equal(ballast->second, ballast_);
-  // A checkpoint that lost bytes must not pass as good.
+  // A checkpoint that lost bytes must be detected.
   if (!same) throw std::runtime_error("the checkpoint's ballast is damaged");
 }
 
@@ -215,7 +214,7 @@ void FaultTrial::BeginStep(std::int64_t step) const {
   }
 }
 
-// The faults that have no step.
+// Faults without a step.
 void FaultTrial::Misbehave() {
   if (context_.Get<bool>("ignore_term", false)) IgnoreTerm();
   held_ = HoldMemory(Count(context_, "rss_mb", 0, 0));
@@ -231,7 +230,7 @@ void FaultTrial::Misbehave() {
   FloodLog(Count(context_, "log_bytes", 0, 0),
            Count(context_, "log_line", 80, 0));
   if (dup_metric_at_ >= 0) {
-    // Something with a learning rate, so that the trainer reports one.
+    // A model with an optimizer, so that the trainer reports a learning rate.
     const auto model = std::make_shared<torch::nn::LinearImpl>(1, 1);
     context_.Add(model);
     context_.Add(std::make_shared<torch::optim::SGD>(

@@ -28,7 +28,7 @@ namespace dtrain {
 
 namespace {
 
-// Of ImageNet, as the original script has them.
+// ImageNet's normalisation in the original script.
 const Normalization kImageNetNormalization = {.mean = {0.485F, 0.456F, 0.406F},
                                               .std = {0.229F, 0.224F, 0.225F}};
 const Normalization kCifarNormalization = {.mean = {0.5F, 0.5F, 0.5F},
@@ -36,8 +36,8 @@ const Normalization kCifarNormalization = {.mean = {0.5F, 0.5F, 0.5F},
 
 std::string Counts(std::int64_t training, std::int64_t validation,
                    std::int64_t classes) {
-  return std::to_string(training) + " images to train on, " +
-         std::to_string(validation) + " to validate, " +
+  return std::to_string(training) + " images for training, " +
+         std::to_string(validation) + " for validation, " +
          std::to_string(classes) + " classes";
 }
 
@@ -45,30 +45,30 @@ constexpr std::int64_t kMaxSide = 16'384;
 constexpr std::int64_t kMaxWorkers = 256;
 constexpr std::int64_t kMaxCount = 1'000'000'000;  // of classes or samples
 
-// The integer hyperparameter `name`, which must be in that range.
+// Integer hyperparameter `name`, which must be in the range.
 std::int64_t InRange(std::int64_t min, std::int64_t max,
                      const TrialContext& context, const char* name,
                      std::int64_t fallback) {
   const auto value = context.Get<std::int64_t>(name, fallback);
   if (value >= min && value <= max) return value;
-  throw InvalidHyperparameters(std::string("hyperparameter '") + name +
-                               "' is " + std::to_string(value) +
-                               "; give an integer from " + std::to_string(min) +
-                               " to " + std::to_string(max));
+  throw InvalidHyperparameters(
+      std::string("hyperparameter '") + name + "' is " + std::to_string(value) +
+      "; expected an integer from " + std::to_string(min) + " to " +
+      std::to_string(max));
 }
 
 std::int64_t CropSize(const TrialContext& context) {
   return InRange(1, kMaxSide, context, "crop_size", 224);
 }
 
-// What leaves the usual margin around the crop.
+// Keeps the usual margin around the crop.
 std::int64_t ResizeSize(const TrialContext& context) {
   const std::int64_t usual =
       std::min(kMaxSide, (CropSize(context) * 256 + 112) / 224);
   return InRange(1, kMaxSide, context, "resize_size", usual);
 }
 
-// The shorter side of the images in the cache; 0: there is none.
+// Shorter side of images in the cache; 0: no cache.
 std::int64_t CacheSide(const TrialContext& context) {
   const std::int64_t side = InRange(0, kMaxSide, context, "image_cache", 0);
   const std::int64_t min = std::max(CropSize(context), ResizeSize(context));
@@ -108,7 +108,7 @@ class FolderData final : public ImageNetData {
     if (training_->classes != validation_->classes) {
       throw Error(ErrorKind::kFailed,
                   EscapeForTerminal(directory_) +
-                      ": train/ and val/ have other classes; give both the "
+                      ": train/ and val/ have different classes; give both the "
                       "same directories");
     }
   }
@@ -126,7 +126,7 @@ class FolderData final : public ImageNetData {
     return EscapeForTerminal(directory_) + ": " +
            Counts(Size(*training_), Size(*validation_), classes()) +
            (ignored == 0 ? ""
-                         : "; left out: " + std::to_string(ignored) +
+                         : "; ignored: " + std::to_string(ignored) +
                                " files that are neither .jpg, .jpeg nor .png");
   }
   std::size_t skipped() const override { return skipped_->count(); }
@@ -147,7 +147,7 @@ class FolderData final : public ImageNetData {
       const std::filesystem::path& directory) {
     return std::make_shared<const ImageFolder>(ListImageFolder(directory));
   }
-  // Nothing is opened or made before the first image is asked for.
+  // Opens nothing before the first image is requested.
   std::shared_ptr<CachedImages> Cache(
       const std::shared_ptr<const ImageFolder>& folder,
       const std::filesystem::path& root) const {
@@ -175,7 +175,7 @@ class FolderData final : public ImageNetData {
   std::string directory_;
   std::shared_ptr<const ImageFolder> training_;
   std::shared_ptr<const ImageFolder> validation_;
-  std::shared_ptr<CachedImages> training_cache_;  // null: there is none
+  std::shared_ptr<CachedImages> training_cache_;  // may be null
   std::shared_ptr<CachedImages> validation_cache_;
 };
 
@@ -214,7 +214,7 @@ class Cifar10Data final : public ImageNetData {
     if (!sets_.whole_test) {
       LogLine(LogLevel::kWarning,
               "the test set is incomplete: val_loss, val_top1 and val_top5 are "
-              "no CIFAR-10 test results");
+              "not CIFAR-10 test results");
     }
     return Source(sets_.test, samples);
   }
@@ -230,8 +230,8 @@ class Cifar10Data final : public ImageNetData {
   Cifar10Sets sets_;
 };
 
-// Noise, a quarter of it to validate on, as FakeData of torchvision: to debug
-// and to measure.
+// Noise, with a quarter for validation, like torchvision's FakeData: for
+// debugging and measuring.
 class FakeData final : public ImageNetData {
  public:
   explicit FakeData(const TrialContext& context)
@@ -248,7 +248,7 @@ class FakeData final : public ImageNetData {
             .normalization = kImageNetNormalization};
   }
   std::string description() const override {
-    return "made-up images of " + std::to_string(side_) + "x" +
+    return "synthetic images of " + std::to_string(side_) + "x" +
            std::to_string(side_) + ": " +
            Counts(training_, training_ / 4, classes_);
   }
@@ -310,7 +310,7 @@ Metrics Measure(const torch::Tensor& logits, const torch::Tensor& target,
           {prefix + "top5", TopKAccuracy(logits, target, 5)}};
 }
 
-// Smaller images have nothing left after the last pooling.
+// Smaller images are empty after the last pooling.
 void CheckSide(const std::string& arch, std::int64_t side) {
   std::int64_t min = 1;
   if (arch == "alexnet") min = 63;
@@ -349,7 +349,7 @@ std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
   }
   const bool pretrained =
       context_.Get<bool>("pretrained", false) && !context_.continues();
-  // The lines of the original script; a checkpoint has all weights itself.
+  // Log lines of the original script. A checkpoint contains all weights itself.
   LogLine(LogLevel::kInfo, (pretrained ? "=> using pre-trained model '"
                                        : "=> creating model '") +
                                arch + "'");
@@ -370,8 +370,8 @@ std::shared_ptr<ImageClassifier> ImageNetTrial::MakeNet() const {
   return net;
 }
 
-// StepLR(step_size=2, gamma=0.1), stepped every epoch, unless `schedule` asks
-// for another.
+// StepLR(step_size=2, gamma=0.1), stepped every epoch, unless `schedule` names
+// another.
 void ImageNetTrial::AddSchedule() {
   const auto start = context_.Get<std::int64_t>("start-epoch", 0);
   if (context_.Get<std::string>("schedule", "step") != "step") {
@@ -456,7 +456,7 @@ void ImageNetTrial::OnValidationReport(const ReportPoint&, const MetricValues&,
   skipped_ = data_->skipped();
   LogLine(LogLevel::kWarning,
           std::to_string(skipped_) +
-              " image files could not be read so far and were left out");
+              " image files could not be read so far and were skipped");
 }
 
 std::unique_ptr<Trial> MakeImageNetTrial(TrialContext& context) {

@@ -13,38 +13,39 @@
 
 namespace dtrain {
 
-/// What ImageNetTrial is trained on.
+/// Data sets of ImageNetTrial.
 class ImageNetData {
  public:
   virtual ~ImageNetData() = default;
 
   virtual std::int64_t classes() const = 0;
-  /// Their names; empty if they have none.
+  /// Class names; empty if there are none.
   virtual std::vector<std::string> class_names() const { return {}; }
-  /// The side of an image, in pixels.
+  /// Side of an image, in pixels.
   virtual std::int64_t side() const = 0;
-  /// For the log: what it is and how many images there are.
+  /// Name and number of images, for the log.
   virtual std::string description() const = 0;
-  /// What becomes of an image before the network sees it.
+  /// Preprocessing of images.
   virtual ImageSteps steps() const = 0;
-  /// How many image files could not be read so far.
+  /// Number of unreadable image files so far.
   virtual std::size_t skipped() const { return 0; }
 
-  /// `samples` says all but how many there are.
+  /// `samples` without the number of samples, which is that of the set.
   virtual std::unique_ptr<DataSource> Training(SamplerOptions samples) = 0;
   virtual std::unique_ptr<DataSource> Validation(SamplerOptions samples) = 0;
 };
 
-/// The data that the hyperparameter `dataset` names: imagefolder (train/ and
-/// val/ under `data`, cropped to `crop_size`), cifar10 (32×32), or fake
-/// (`fake_samples` made-up images of `crop_size`, `num_classes` classes).
-/// Throws Error or InvalidHyperparameters that say what is missing or wrong.
+/// Opens the data set named by the hyperparameter `dataset`: imagefolder
+/// (train/ and val/ in `data`, cropped to `crop_size`), cifar10 (32×32), or
+/// fake (`fake_samples` synthetic images of `crop_size`, `num_classes`
+/// classes). Throws Error or InvalidHyperparameters for missing or invalid
+/// data.
 std::unique_ptr<ImageNetData> OpenImageNetData(const TrialContext& context);
 
 /// The classifier of Determined's porting tutorial, which ports PyTorch's
-/// ImageNet example: a network of torchvision by its name, SGD, a learning rate
-/// that falls every two epochs. Metrics: loss, top1, top5; val_loss, val_top1,
-/// val_top5, the shares from 0 to 1.
+/// ImageNet example: a network of torchvision, SGD, and a learning rate that
+/// decays every two epochs. Metrics: loss, top1, top5, val_loss, val_top1 and
+/// val_top5; accuracies are from 0 to 1.
 class ImageNetTrial final : public Trial, public NamedClasses {
  public:
   explicit ImageNetTrial(TrialContext& context);
@@ -73,10 +74,10 @@ class ImageNetTrial final : public Trial, public NamedClasses {
   std::unique_ptr<ImageNetData> data_;
   std::shared_ptr<ImageClassifier> net_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
-  std::size_t skipped_ = 0;  // files, that the log has told of
+  std::size_t skipped_ = 0;  // unreadable files already logged
 };
 
-/// The row of models/table.cc.
+/// Maker for models/table.cc.
 std::unique_ptr<Trial> MakeImageNetTrial(TrialContext& context);
 
 }  // namespace dtrain

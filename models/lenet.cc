@@ -24,7 +24,7 @@ constexpr std::int64_t kClasses = 1000;
 constexpr OptimizerDefaults kDenseMomentum = {
     .optimizer = "sgd", .lr = 0.1, .momentum = 0.1};
 
-// The shortest text that reads back as `value`, at most 9 digits.
+// Shortest decimal representation of `value`, at most 9 digits.
 std::string Number(float value) {
   std::array<char, 32> text{};
   const auto end =
@@ -32,7 +32,7 @@ std::string Number(float value) {
   return {text.data(), end};
 }
 
-// As numpy prints floats, up to 24 of them a line.
+// Like numpy prints floats, up to 24 a line.
 void LogArray(const std::string& before, const torch::Tensor& values) {
   constexpr std::int64_t kPerLine = 24;
   const torch::Tensor host = values.to(torch::kCPU, torch::kFloat);
@@ -43,7 +43,7 @@ void LogArray(const std::string& before, const torch::Tensor& values) {
       line.clear();
     }
     const float value = host[i].item<float>();
-    // A zero has no sign worth showing.
+    // Prints -0 as 0.
     std::string text = Number(value == 0 ? 0 : value);
     if (text.find_first_of(".en") == std::string::npos) text += '.';
     if (i > 0) line += ' ';
@@ -65,12 +65,12 @@ MNISTTrial::MNISTTrial(TrialContext& context)
                       .threads = torch::get_num_threads()})),
       net_(std::make_shared<LeNet5>(/*classes=*/10,
                                     context.Get<bool>("own_kernels", true))) {
-  // The guide's, whatever the digits are.
+  // The guide's normalisation, for any digits.
   digits_.normalization = {.mean = {0.1307F}, .std = {0.3081F}};
   LogLine(LogLevel::kInfo,
           "data: " + digits_.description + "; " +
-              std::to_string(digits_.training.size()) + " to train on, " +
-              std::to_string(digits_.validation.size()) + " to validate");
+              std::to_string(digits_.training.size()) + " for training, " +
+              std::to_string(digits_.validation.size()) + " for validation");
   context.Add(net_);  // moves it to the device: before the optimizer
   optimizer_ = MakeOptimizer(context, net_->parameters(), kMomentum);
   context.Add(optimizer_);
@@ -100,13 +100,13 @@ Metrics MNISTTrial::TrainBatch(const Batch& batch, BatchIndex) {
   const torch::Tensor loss = torch::nn::functional::cross_entropy(
       net_->forward(batch.data), batch.target);
   const torch::Tensor value = cell_->Step(loss);
-  // In place, for steps that are replayed.
+  // In place, for captured steps.
   if (!last_loss_.defined()) last_loss_ = torch::empty_like(value);
   last_loss_.copy_(value);
   return {{"loss", value}};
 }
 
-// The lines of LossMonitor, or of the guide's own loop.
+// Log lines of LossMonitor, or of the guide's custom loop.
 void MNISTTrial::OnTrainingReport(const ReportPoint& point) {
   if (!last_loss_.defined()) return;
   const std::string loss = Number(last_loss_.item<float>());
@@ -163,7 +163,7 @@ std::unique_ptr<DataSource> ReluReduceMeanDenseTrial::TrainingData() {
 }
 
 Metrics ReluReduceMeanDenseTrial::TrainBatch(const Batch& batch, BatchIndex) {
-  // Cross entropy of one-hot labels, a value for each sample.
+  // Cross entropy of one-hot labels, one value per sample.
   const torch::Tensor losses =
       -(batch.target * net_->forward(batch.data).log_softmax(/*dim=*/1))
            .sum(/*dim=*/1);

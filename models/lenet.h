@@ -9,9 +9,10 @@
 
 namespace dtrain {
 
-/// MindSpore's guide to training: LeNet-5 on MNIST, resized to 32×32, shuffled
-/// through a buffer of 10,000, made to be sunk (`optimizations.sink_size`).
-/// Metrics: loss in training, val_loss and val_accuracy in validation.
+/// The model of MindSpore's training guide: LeNet-5 on MNIST, resized to 32×32,
+/// shuffled through a buffer of 10,000, for data sinking
+/// (`optimizations.sink_size`). Metrics: loss in training, val_loss and
+/// val_accuracy in validation.
 class MNISTTrial final : public Trial {
  public:
   explicit MNISTTrial(TrialContext& context);
@@ -30,7 +31,7 @@ class MNISTTrial final : public Trial {
                                      const SamplerOptions& samples) const;
 
   TrialContext& context_;
-  const bool custom_loop_;  // says its losses as the guide's own loop does
+  const bool custom_loop_;  // logs losses like the guide's custom loop
   DigitSets digits_;
   std::shared_ptr<LeNet5> net_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
@@ -38,8 +39,9 @@ class MNISTTrial final : public Trial {
   torch::Tensor last_loss_;
 };
 
-/// The guide's network of one's own: ReLU, mean, dense, all weights 1, on one
-/// made-up batch with labels of zeros, so that each of the 32 losses is 0.
+/// The custom network of that guide: ReLU, mean, dense layer of ones, trained
+/// on one synthetic batch with labels of zeros, so that each of the 32 losses
+/// is 0.
 class ReluReduceMeanDenseTrial final : public Trial {
  public:
   explicit ReluReduceMeanDenseTrial(TrialContext& context);
@@ -56,7 +58,7 @@ class ReluReduceMeanDenseTrial final : public Trial {
   std::unique_ptr<OneStepCell> cell_;
 };
 
-/// The rows of models/table.cc.
+/// Makers for models/table.cc.
 std::unique_ptr<Trial> MakeMNISTTrial(TrialContext& context);
 std::unique_ptr<Trial> MakeReluReduceMeanDenseTrial(TrialContext& context);
 

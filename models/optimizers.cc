@@ -19,10 +19,10 @@ InvalidHyperparameters Unknown(const std::string& name,
                                const std::string& known) {
   return InvalidHyperparameters("hyperparameter '" + name + "': '" +
                                 EscapeForTerminal(value) +
-                                "' is unknown; say " + known);
+                                "' is unknown; expected " + known);
 }
 
-// The usual direction of a metric by its name, if that has one.
+// Usual direction of a metric, by its name; empty if unknown.
 std::optional<bool> IsSmallerUsuallyBetter(const std::string& metric) {
   const auto has = [&](const char* word) {
     return metric.find(word) != metric.npos;
@@ -32,7 +32,7 @@ std::optional<bool> IsSmallerUsuallyBetter(const std::string& metric) {
   return std::nullopt;
 }
 
-// The metric that `schedule: plateau` follows, and its direction.
+// Metric and direction of `schedule: plateau`.
 ReduceOnPlateau MakePlateau(const TrialContext& context, double gamma) {
   const std::string metric =
       context.Get<std::string>("plateau_metric", context.searcher_metric());
@@ -60,7 +60,7 @@ ReduceOnPlateau MakePlateau(const TrialContext& context, double gamma) {
 
 struct Kinds {
   LrSchedule::Kind kind;
-  // The kind of schedules saved by older versions, where it differs.
+  // Kind of schedules saved by older versions, if different.
   std::optional<LrSchedule::Kind> older;
 };
 
@@ -80,8 +80,8 @@ Kinds MakeKinds(const TrialContext& context, const std::string& schedule,
     return {StepLr{.step_size = batches("step_epochs", 1), .gamma = gamma}};
   }
   if (schedule == "exponential") {
-    // PyTorch's ExponentialLR, stepped every epoch. It used to decay by the
-    // same factor in steps of a batch.
+    // PyTorch's ExponentialLR, stepped every epoch. Older versions decayed by
+    // the same factor in steps of one batch.
     return {StepLr{.step_size = std::llround(epoch_batches), .gamma = gamma},
             ExponentialLr{.gamma = std::pow(gamma, 1 / epoch_batches)}};
   }
@@ -103,8 +103,7 @@ Kinds MakeKinds(const TrialContext& context, const std::string& schedule,
                 "none, step, exponential, cosine, one_cycle or plateau");
 }
 
-// The options of SGD that the hyperparameters ask for. Throws for what PyTorch
-// refuses.
+// Options of SGD. Throws for values that PyTorch rejects.
 torch::optim::SGDOptions SgdOptions(const TrialContext& context, double lr,
                                     double decay, double default_momentum) {
   const double momentum = context.Get<double>("momentum", default_momentum);
@@ -134,7 +133,7 @@ std::tuple<double, double> Betas(const TrialContext& context) {
   return {betas[0].get<double>(), betas[1].get<double>()};
 }
 
-// The options of Adam or AdamW that the hyperparameters ask for.
+// Options of Adam or AdamW.
 template <typename Options>
 Options AdamOptionsOf(const TrialContext& context, double lr, double decay) {
   return Options(lr)
@@ -183,7 +182,7 @@ std::optional<LrSchedule> MakeSchedule(const TrialContext& context,
   const double per_epoch = static_cast<double>(epoch_batches);
   const auto warmup = context.Get<double>("warmup_epochs", 0);
   const LinearWarmup linear = {.steps = std::llround(warmup * per_epoch)};
-  // Without a schedule the warm-up still is one, and then the rate stays.
+  // A warm-up without a schedule is one itself, constant afterwards.
   if (schedule == "none" && linear.steps == 0) return std::nullopt;
   try {
     if (schedule == "none") return LrSchedule(ExponentialLr{1}, linear);

@@ -14,7 +14,7 @@
 
 namespace dtrain {
 
-/// What the hyperparameters are where a trial's configuration does not say.
+/// Defaults of hyperparameters.
 struct OptimizerDefaults {
   const char* optimizer = "sgd";
   double lr = 0.05;
@@ -22,17 +22,18 @@ struct OptimizerDefaults {
   double weight_decay = 0;
 };
 
-/// The optimizer that the hyperparameters ask for: `optimizer` (sgd, adam,
-/// adamw), `lr`, `weight_decay`; `momentum`, `nesterov` and `dampening` of sgd;
+/// Optimizer configured by the hyperparameters: `optimizer` (sgd, adam, adamw),
+/// `lr`, `weight_decay`; `momentum`, `nesterov` and `dampening` of sgd;
 /// `betas`, `eps` and `amsgrad` of adam and adamw. Throws
-/// InvalidHyperparameters for values that PyTorch refuses.
+/// InvalidHyperparameters for values that PyTorch rejects.
 DTRAIN_API std::shared_ptr<torch::optim::Optimizer> MakeOptimizer(
     const TrialContext& context, std::vector<torch::Tensor> parameters,
     const OptimizerDefaults& defaults = {});
 
-/// The schedule that `schedule` and its companions ask for (models/table.cc
-/// lists them), counted in batches, of which an epoch has `epoch_batches`; none
-/// for `schedule: none`. Throws InvalidHyperparameters likewise.
+/// Schedule configured by `schedule` and related hyperparameters (see
+/// models/table.cc), counted in batches; `epoch_batches` is the number of
+/// batches per epoch. Empty for `schedule: none`. Throws InvalidHyperparameters
+/// likewise.
 DTRAIN_API std::optional<LrSchedule> MakeSchedule(
     const TrialContext& context, std::int64_t epoch_batches,
     const OptimizerDefaults& defaults = {});

@@ -8,8 +8,8 @@
 
 namespace dtrain {
 
-// Weak: the trial library has them; `dtrain` links this file without them, and
-// their addresses are null.
+// Weak: the trial library defines them. `dtrain` links this file without them,
+// and their addresses are null.
 [[gnu::weak]] std::unique_ptr<Trial> MakeCNNTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeFaultTrial(TrialContext& context);
 [[gnu::weak]] std::unique_ptr<Trial> MakeImageNetTrial(TrialContext& context);
@@ -21,7 +21,7 @@ namespace dtrain {
 
 namespace {
 
-// Several lists as one.
+// Concatenates lists.
 template <std::size_t... N>
 constexpr std::array<HparamDoc, (N + ...)> Joined(
     const HparamDoc (&... lists)[N]) {
@@ -31,33 +31,34 @@ constexpr std::array<HparamDoc, (N + ...)> Joined(
   return all;
 }
 
-// The hyperparameters that MakeOptimizer (models/optimizers.h) reads with the
-// same defaults for every model.
+// Hyperparameters that MakeOptimizer (models/optimizers.h) reads with the same
+// defaults for every model.
 constexpr HparamDoc kOptimizerHparams[] = {
     {"nesterov", "bool", "false",
-     "of sgd: Nesterov momentum; needs momentum, and dampening 0"},
-    {"dampening", "float", "0", "of sgd: dampening of the momentum"},
+     "sgd: Nesterov momentum; needs momentum, and dampening 0"},
+    {"dampening", "float", "0", "sgd: dampening of the momentum"},
     {"betas", "list", "[0.9, 0.999]",
-     "of adam and adamw: decay of both moment averages"},
-    {"eps", "float", "1e-8", "of adam and adamw: added to the denominator"},
+     "adam, adamw: decay rates of the moment averages"},
+    {"eps", "float", "1e-8", "adam, adamw: added to the denominator"},
     {"amsgrad", "bool", "false",
-     "of adam and adamw: the AMSGrad variant (largest second moment so far)"},
+     "adam, adamw: AMSGrad variant (maximum of second moments)"},
 };
 
-// The hyperparameters that MakeSchedule (models/optimizers.h) reads.
+// Hyperparameters that MakeSchedule (models/optimizers.h) reads.
 constexpr HparamDoc kScheduleHparams[] = {
     {"schedule", "string", "none",
      "none, step, exponential, cosine, one_cycle or plateau"},
-    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
+    {"schedule_epochs", "float", "10", "length of cosine and one_cycle"},
     {"step_epochs", "float", "1", "epochs between steps of `step`"},
     {"gamma", "float", "0.1",
      "factor of step, plateau and, each epoch, exponential"},
-    {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"plateau_patience", "int", "2",
+     "plateau: validations without improvement to wait"},
     {"plateau_metric", "string", "searcher.metric",
      "validation metric that plateau follows"},
     {"plateau_smaller_is_better", "bool", "the searcher's",
      "direction of plateau_metric; of another metric, what its name says"},
-    {"warmup_epochs", "float", "0", "of linear warm-up before the schedule"},
+    {"warmup_epochs", "float", "0", "linear warm-up before the schedule"},
 };
 
 constexpr HparamDoc kOwnCNNHparams[] = {
@@ -65,16 +66,16 @@ constexpr HparamDoc kOwnCNNHparams[] = {
     {"data", "string", "''",
      "directory with CIFAR-10's .bin files, else DTRAIN_DATA or the cache"},
     {"split", "list", "[0.8, 0.2]",
-     "fractions of the 50,000 to train and to validate on; sum 1"},
-    {"split_seed", "int", "0", "of that split"},
+     "fractions of the 50,000 for training and validation; sum 1"},
+    {"split_seed", "int", "0", "seed of the split"},
     {"optimizer", "string", "adam", "sgd, adam or adamw"},
     {"lr", "float", "0.001", "learning rate"},
-    {"momentum", "float", "0.9", "of sgd"},
+    {"momentum", "float", "0.9", "sgd only"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
     {"workers", "int", "4",
      "accepted for compatibility; no effect: the set is in memory", true},
     {"augment", "bool", "false",
-     "train on random crops of the images in 4 black pixels, or mirrored"},
+     "random crops with a border of 4 black pixels, random flips"},
     {"own_kernels", "bool", "true",
      "dtrain's own convolutions on CPUs; false: LibTorch's"},
 };
@@ -83,12 +84,12 @@ constexpr auto kCNNHparams =
 
 constexpr HparamDoc kFaultHparams[] = {
     {"x", "float", "0.0", "loss is (x - 0.3)^2 + 1/(1 + step/100)"},
-    {"step_ms", "float", "0", "how long a batch takes"},
-    {"crash_at", "int", "null", "step at which to exit at once"},
-    {"exit_code", "int", "1", "with which crash_at exits"},
+    {"step_ms", "float", "0", "duration of a batch"},
+    {"crash_at", "int", "null", "step at which to exit immediately"},
+    {"exit_code", "int", "1", "exit code of crash_at"},
     {"abort_at", "int", "null", "step at which to abort by a signal"},
-    {"hang_at", "int", "null", "step at which to sleep for ever"},
-    {"ignore_term", "bool", "false", "take no notice of SIGTERM"},
+    {"hang_at", "int", "null", "step at which to sleep forever"},
+    {"ignore_term", "bool", "false", "ignore SIGTERM"},
     {"nan_at", "int", "null", "step whose metrics are NaN"},
     {"inf_at", "int", "null", "step whose loss is infinite"},
     {"skip_metric_at", "int", "null", "step that reports no loss"},
@@ -98,12 +99,11 @@ constexpr HparamDoc kFaultHparams[] = {
     {"rss_mb", "int", "0", "memory to hold, in MiB"},
     {"log_bytes", "int", "0", "bytes to write to stdout at the start"},
     {"log_line", "int", "80", "length of their lines; 0: no newline"},
-    {"log_hex", "string", "''",
-     "bytes, in hex, to write to stdout as they are"},
+    {"log_hex", "string", "''", "bytes in hex to write to stdout unchanged"},
     {"spawn_daemon", "bool", "false", "leave a daemon that holds stdout"},
     {"ckpt_mb", "int", "0", "size of a checkpoint, in MiB"},
     {"once", "bool", "true", "faults fire in the trial's first process only"},
-    {"metrics", "int", "0", "more metrics in each batch"},
+    {"metrics", "int", "0", "additional metrics in each batch"},
     {"global_batch_size", "int", "1", "samples that a batch counts as"},
     {"batches_per_epoch", "int", "100", "batches that make an epoch"},
 };
@@ -114,11 +114,11 @@ constexpr HparamDoc kOwnLeNetHparams[] = {
      "mnist, strokes (drawn by dtrain), or auto: mnist if it is there"},
     {"data", "string", "''",
      "directory with MNIST's idx files, else DTRAIN_DATA or the cache"},
-    {"dataset_seed", "int", "0", "of the digits that dtrain draws"},
-    {"training_samples", "int", "0", "how many to train on; 0: all"},
+    {"dataset_seed", "int", "0", "seed of the digits that dtrain draws"},
+    {"training_samples", "int", "0", "samples to train on; 0: all"},
     {"optimizer", "string", "sgd", "sgd, adam or adamw"},
     {"lr", "float", "0.05", "learning rate; adam wants about 0.001"},
-    {"momentum", "float", "0.9", "of sgd"},
+    {"momentum", "float", "0.9", "sgd only"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
     {"own_kernels", "bool", "true",
      "dtrain's own convolutions on CPUs; false: LibTorch's"},
@@ -132,13 +132,13 @@ constexpr HparamDoc kOwnMNISTHparams[] = {
      "mnist, strokes (drawn by dtrain), or auto: mnist if it is there"},
     {"data", "string", "''",
      "directory with MNIST's idx files, else DTRAIN_DATA or the cache"},
-    {"dataset_seed", "int", "0", "of the digits that dtrain draws"},
+    {"dataset_seed", "int", "0", "seed of the digits that dtrain draws"},
     {"shuffle_buffer", "int", "10000", "samples to shuffle among; 0: all"},
     {"optimizer", "string", "sgd", "sgd, adam or adamw"},
     {"lr", "float", "0.01", "learning rate; adam wants about 0.001"},
-    {"momentum", "float", "0.9", "of sgd"},
+    {"momentum", "float", "0.9", "sgd only"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
-    {"sens", "float", "1.0", "multiplies the gradients, and stays there"},
+    {"sens", "float", "1.0", "multiplies the gradients; not divided out"},
     {"custom_loop", "bool", "false", "log losses as the guide's own loop does"},
     {"own_kernels", "bool", "true",
      "dtrain's own convolutions on CPUs; false: LibTorch's"},
@@ -147,12 +147,12 @@ constexpr auto kMNISTHparams = Joined(kOwnMNISTHparams, kOptimizerHparams);
 
 constexpr HparamDoc kOwnReluReduceMeanDenseHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
-    {"dataset_seed", "int", "0", "of the batch that is drawn"},
+    {"dataset_seed", "int", "0", "seed of the synthetic batch"},
     {"optimizer", "string", "sgd", "sgd, adam or adamw"},
     {"lr", "float", "0.1", "learning rate"},
-    {"momentum", "float", "0.1", "of sgd"},
+    {"momentum", "float", "0.1", "sgd only"},
     {"weight_decay", "float", "0", "L2 penalty; adamw: decoupled decay"},
-    {"sens", "float", "1.0", "multiplies the gradients, and stays there"},
+    {"sens", "float", "1.0", "multiplies the gradients; not divided out"},
 };
 constexpr auto kReluReduceMeanDenseHparams =
     Joined(kOwnReluReduceMeanDenseHparams, kOptimizerHparams);
@@ -160,10 +160,10 @@ constexpr auto kReluReduceMeanDenseHparams =
 constexpr HparamDoc kOwnXceptionHparams[] = {
     {"global_batch_size", "int", "", "samples in a batch, over all ranks"},
     {"num_classes", "int", "1000", "classes"},
-    {"dataset_seed", "int", "0", "of the batch that is drawn"},
+    {"dataset_seed", "int", "0", "seed of the synthetic batch"},
     {"optimizer", "string", "sgd", "sgd, adam or adamw"},
     {"lr", "float", "0.1", "learning rate; adam wants about 0.001"},
-    {"momentum", "float", "0.9", "of sgd"},
+    {"momentum", "float", "0.9", "sgd only"},
     {"weight_decay", "float", "1e-5", "L2 penalty; adamw: decoupled decay"},
 };
 constexpr auto kXceptionHparams =
@@ -176,40 +176,41 @@ constexpr HparamDoc kOwnImageNetHparams[] = {
      "directory with train/ and val/, else DTRAIN_DATA or the cache"},
     {"arch", "string", "resnet18",
      "a network of torchvision: resnet, resnext, wide_resnet, vgg, alexnet"},
-    {"pretrained", "bool", "false", "begin from torchvision's weights"},
-    {"num_classes", "int", "1000", "outputs; others than 1000: a new head"},
-    {"crop_size", "int", "224", "side of the images that it sees"},
+    {"pretrained", "bool", "false", "start from torchvision's weights"},
+    {"num_classes", "int", "1000", "outputs; a new head if not 1000"},
+    {"crop_size", "int", "224", "side of the network's input"},
     {"resize_size", "int", "256 for 224",
      "shorter side before the central crop of validation"},
     {"image_cache", "int", "0",
      "shorter side of images kept decoded on disk; 0: none are kept"},
     {"drop_last", "bool", "false",
-     "leave out an epoch's last batch if it is not full"},
-    {"workers", "int", "4", "threads that load images; 0: none of their own"},
+     "skip an epoch's last batch if it is not full"},
+    {"workers", "int", "4", "threads that load images; 0: the trainer's own"},
     {"fake_samples", "int", "1024", "images of `dataset: fake`"},
     {"start-epoch", "int", "0", "epochs that `schedule: step` counts as done"},
     {"dense1", "int", "128", "accepted for compatibility; no effect", true},
     {"optimizer", "string", "sgd", "sgd, adam or adamw"},
     {"lr", "float", "0.1", "learning rate"},
-    {"momentum", "float", "0.9", "of sgd"},
+    {"momentum", "float", "0.9", "sgd only"},
     {"weight_decay", "float", "1e-4", "L2 penalty; adamw: decoupled decay"},
     {"schedule", "string", "step",
      "none, step, exponential, cosine, one_cycle or plateau"},
     {"step_epochs", "int", "2", "epochs between steps of `step`"},
-    {"schedule_epochs", "float", "10", "how long cosine and one_cycle take"},
+    {"schedule_epochs", "float", "10", "length of cosine and one_cycle"},
     {"gamma", "float", "0.1",
      "factor of step, plateau and, each epoch, exponential"},
-    {"plateau_patience", "int", "2", "validations that plateau waits"},
+    {"plateau_patience", "int", "2",
+     "plateau: validations without improvement to wait"},
     {"plateau_metric", "string", "searcher.metric",
      "validation metric that plateau follows"},
     {"plateau_smaller_is_better", "bool", "the searcher's",
      "direction of plateau_metric; of another metric, what its name says"},
-    {"warmup_epochs", "float", "0", "of linear warm-up, but for `step`"},
+    {"warmup_epochs", "float", "0", "linear warm-up, except for `step`"},
 };
 constexpr auto kImageNetHparams =
     Joined(kOwnImageNetHparams, kOptimizerHparams);
 
-// In the order of their names.
+// Sorted by name.
 const ModelEntry kModels[] = {
     {"builtin:FaultTrial", "fails on request: for tests and benchmarks",
      kFaultHparams, MakeFaultTrial},
@@ -229,7 +230,7 @@ const ModelEntry kModels[] = {
      kReluReduceMeanDenseHparams, MakeReluReduceMeanDenseTrial},
     {"model_def:ImageNetTrial", "ResNet, VGG and AlexNet on folders of images",
      kImageNetHparams, MakeImageNetTrial, CheckImageNet},
-    {"xception:XceptionTrial", "Xception on one made-up batch",
+    {"xception:XceptionTrial", "Xception on one synthetic batch",
      kXceptionHparams, MakeXceptionTrial},
 };
 

@@ -16,36 +16,37 @@ namespace dtrain {
 class Trial;
 class TrialContext;
 
-/// A hyperparameter that a trial reads.
+/// Documentation of a hyperparameter that a model reads.
 struct HparamDoc {
   std::string_view name;
   std::string_view type;           // int, float, bool, string, list
   std::string_view default_value;  // as YAML; empty: required
   std::string_view doc;            // one line
-  // Accepted for compatibility, as in the configurations of the documentation;
-  // the trial does not read it.
+  // Accepted for compatibility with configurations in the documentation, but
+  // not read.
   bool unused = false;
 };
 
-/// One registered trial. Adding one is a file pair and a row of the table in
-/// table.cc.
+/// A built-in model. Adding one takes a header, a source, and a row of the
+/// table in table.cc.
 struct ModelEntry {
   std::string_view entrypoint;  // "digits:LeNetTrial"
   std::string_view summary;     // one line
   std::span<const HparamDoc> hparams;
-  // Makes the trial; null in the `dtrain` executable, which has no Torch.
+  // Creates a trial of the model; null in the `dtrain` executable, which is
+  // without Torch.
   std::unique_ptr<Trial> (*make)(TrialContext& context);
-  // What is wrong on this machine with the `hyperparameters` of a YAML,
-  // searched ones included, in the environment that trials will have: asked
-  // before an experiment is made. Null: nothing to ask.
+  // Checks the `hyperparameters` of a YAML, including searched ones, on this
+  // machine and in the environment of the trials, before the experiment is
+  // created. Returns the problem, if any. Null: nothing to check.
   std::optional<std::string> (*check)(const nlohmann::json& space,
                                       const ReadVariable& variable) = nullptr;
 };
 
-/// Every trial of this build, by entrypoint.
+/// All built-in models, sorted by entrypoint.
 std::span<const ModelEntry> ModelTable();
 
-/// The row of `entrypoint`, or null.
+/// Model of `entrypoint`, or null.
 const ModelEntry* FindModel(std::string_view entrypoint);
 
 /// All entrypoints, for suggestions.

@@ -37,7 +37,7 @@ std::span<const ExportedModel> Open(const std::string& library) {
       reinterpret_cast<ModelsFunction>(::dlsym(handle, kModelsSymbol));
   if (function == nullptr) {
     Reject(library,
-           "exports no trial; end model_def.cpp with DTRAIN_TRIALS(MyTrial)");
+           "exports no model; end model_def.cpp with DTRAIN_TRIALS(MyTrial)");
   }
   const ExportedModels* exported = function();
   if (exported->abi != std::string_view(DTRAIN_ABI)) {
@@ -70,7 +70,7 @@ MakeTrial MakerInLibrary(const std::string& library,
   for (const ExportedModel& trial : trials) {
     if (trial.name == name) return trial.make;
   }
-  Reject(library, "has no trial '" + name + "'" +
+  Reject(library, "has no model '" + name + "'" +
                       DidYouMean(name, Names(trials)) + "; it has " +
                       Join(Names(trials), ", "));
 }
@@ -83,7 +83,7 @@ MakeTrial MakerOf(const TrialSpec& spec) {
   const ModelEntry* entry = FindModel(entrypoint);
   if (entry != nullptr && entry->make != nullptr) return entry->make;
   const auto known = Entrypoints();
-  throw Error(ErrorKind::kFailed, "no trial '" + entrypoint +
+  throw Error(ErrorKind::kFailed, "no model '" + entrypoint +
                                       "' in this build" +
                                       DidYouMean(entrypoint, known));
 }
@@ -93,15 +93,15 @@ Finished Failed(const std::string& message) {
   return {.reason = EndReason::kError, .message = message};
 }
 
-// Where this rank meets the others. Waits for them, if some are elsewhere.
+// Process group of the ranks. Waits for those on other machines.
 ProcessGroup PlaceOf(const TrialSpec& spec) {
   const char* number = std::getenv(kRankFdVariable);
   UniqueFd given(number == nullptr ? -1 : std::atoi(number));
   const bool needs_one = !spec.address || spec.rank == 0;
   if (needs_one && !given) {
     throw Error(ErrorKind::kFailed,
-                "this rank was given nothing to meet the others by; this is a "
-                "fault of dtrain");
+                "this rank was given no connection to the others; this is a "
+                "bug of dtrain");
   }
   if (!spec.address) return ProcessGroup(given, spec.rank, spec.world_size);
   return ProcessGroup(std::move(given),
@@ -118,8 +118,8 @@ Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
              ranks);
 }
 
-// Does its part as one of several ranks. No rank leaves before rank 0 has said
-// all that is to be recorded; one that fails tells the others.
+// Runs as one of several ranks. No rank exits before rank 0 has sent everything
+// that must be recorded; a rank that fails notifies the others.
 Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
                    torch::Device device) {
   RankGroup ranks(PlaceOf(spec));
@@ -148,7 +148,7 @@ Finished TrainOn(TrialChannel& channel) try {
 }
 
 int RunTrial(UniqueFd control) {
-  // A full file system or a dead reader is an error code, not a death.
+  // A full file system or a closed pipe must be an error, not a fatal signal.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   TrialChannel channel(std::move(control));
@@ -169,7 +169,7 @@ int OpenCuda() {
   const std::string path = self.dli_fname == nullptr ? "" : self.dli_fname;
   const std::string half =
       path.substr(0, path.rfind('/') + 1) + "libdtrain_trial_cuda.so";
-  // For all of the process: LibTorch looks its halves up by name.
+  // Global, because LibTorch looks up its halves by name.
   if (::dlopen(half.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return 0;
   LogLine(LogLevel::kWarning,
           std::string("the GPUs cannot be used: ") + ::dlerror());

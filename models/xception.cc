@@ -148,12 +148,12 @@ XceptionTrial::XceptionTrial(TrialContext& context)
     : context_(context),
       classes_(Classes(context)),
       net_(std::make_shared<Xception>(classes_)) {
-  context.Add(net_);  // moves it to the device: before the optimizer
+  context.Add(net_);  // moves it to the device; before the optimizer
   optimizer_ = MakeOptimizer(context, net_->parameters(), kDefaults);
   context.Add(optimizer_);
 }
 
-// Of a generator of its own: the batch is the same wherever training goes on.
+// Uses a generator of its own, so that the batch is the same after a resume.
 std::unique_ptr<DataSource> XceptionTrial::TrainingData() {
   const auto seed = context_.Get<std::uint32_t>("dataset_seed", 0);
   const auto generator = at::detail::createCPUGenerator(
@@ -182,7 +182,7 @@ Metrics XceptionTrial::EvaluateBatch(const Batch& batch) {
       {"val_accuracy", Accuracy(logits, batch.target)}};
 }
 
-// As those who trained it on photographs: pixels from -1 to 1.
+// Pixels from -1 to 1, as in published weights for photographs.
 std::optional<ImageSteps> XceptionTrial::ImagePreparation() {
   return ImageSteps{
       .crop = kSide,

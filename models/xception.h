@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-/// A convolution of each channel by itself, then one of 1×1 across them, both
-/// without bias.
+/// A depthwise convolution followed by a pointwise one (1×1), both without
+/// bias.
 class SeparableConv2d final : public torch::nn::Module {
  public:
   /// Stride 1; `padding` on every side.
@@ -22,7 +22,7 @@ class SeparableConv2d final : public torch::nn::Module {
   torch::nn::Conv2d pointwise_;
 };
 
-/// Where a block of Xception is unlike the others.
+/// Parameters of a block of Xception.
 struct XceptionBlockOptions {
   std::int64_t in = 0;  // channels
   std::int64_t out = 0;
@@ -32,9 +32,8 @@ struct XceptionBlockOptions {
   bool grow_first = true;  // the first convolution gives `out`, else the last
 };
 
-/// (ReLU, separable convolution, batch-norm) `reps` times and max pooling,
-/// beside a skip connection: 1×1 convolution and batch-norm where the shape
-/// changes.
+/// (ReLU, separable convolution, batch-norm) `reps` times and max pooling, with
+/// a skip connection: 1×1 convolution and batch-norm if the shape changes.
 class XceptionBlock final : public torch::nn::Module {
  public:
   explicit XceptionBlock(const XceptionBlockOptions& options);
@@ -47,9 +46,9 @@ class XceptionBlock final : public torch::nn::Module {
   torch::nn::BatchNorm2d skip_norm_{nullptr};
 };
 
-/// Xception (Chollet, 2017) as SINGA's autograd example builds it: twelve
-/// blocks, a head that takes the maximum of 10×10; 22,855,952 parameters with
-/// 1,000 classes. Make it with std::make_shared.
+/// Xception (Chollet, 2017) as in SINGA's autograd example: twelve blocks, and
+/// a head with max pooling of 10×10; 22,855,952 parameters with 1,000 classes.
+/// Create it with std::make_shared.
 class Xception final : public torch::nn::Module {
  public:
   explicit Xception(std::int64_t classes);
@@ -58,7 +57,7 @@ class Xception final : public torch::nn::Module {
   torch::Tensor Features(const torch::Tensor& images);
   /// Logits [samples, classes] of such feature maps.
   torch::Tensor Logits(const torch::Tensor& features);
-  /// Both, one behind the other.
+  /// Logits [samples, classes] of images.
   torch::Tensor forward(const torch::Tensor& images);
 
  private:
@@ -74,8 +73,8 @@ class Xception final : public torch::nn::Module {
   torch::nn::Linear fc_;
 };
 
-/// SINGA's autograd example: Xception on one made-up batch, drawn once and
-/// trained on again and again; no validation. Metrics: loss, accuracy.
+/// SINGA's autograd example: Xception on one synthetic batch, drawn once and
+/// used in every step; no validation. Metrics: loss, accuracy.
 class XceptionTrial final : public Trial {
  public:
   explicit XceptionTrial(TrialContext& context);
@@ -96,7 +95,7 @@ class XceptionTrial final : public Trial {
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
 };
 
-/// The row of models/table.cc.
+/// Maker for models/table.cc.
 std::unique_ptr<Trial> MakeXceptionTrial(TrialContext& context);
 
 }  // namespace dtrain

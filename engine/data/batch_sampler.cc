@@ -15,6 +15,11 @@
 #include "engine/base/rng.h"
 #include "engine/data/seeds.h"
 
+// The order of a pass must be reproducible from the seed and the number of the
+// pass alone, on every rank, and equal to the order of the Python programs that
+// dtrain reproduces: a shuffle draws from one generator that continues over all
+// passes, as numpy does. Only the position in the sequence of batches is state.
+
 namespace dtrain {
 
 namespace {
@@ -79,7 +84,7 @@ BatchSampler::BatchSampler(const SamplerOptions& options)
 BatchSampler::Indices BatchSampler::Next() {
   const std::int64_t per_pass = BatchesPerEpoch();
   assert(per_pass > 0);
-  // Where this rank's batch is in the sequence of all ranks' batches.
+  // Position of this rank's batch in the sequence of all ranks' batches.
   const std::int64_t dealt =
       options_.wrap ? next_ * options_.ranks + options_.rank
                     : next_ / per_pass * batches_ +
@@ -105,12 +110,12 @@ std::int64_t BatchSampler::SamplesPerEpoch() const {
   return std::min(options_.samples, batches_ * options_.batch_size);
 }
 
-// One generator goes on over the passes, so a pass that is skipped must draw
-// its numbers all the same, and going back starts from the seed.
+// One generator continues over all passes. A skipped pass must therefore draw
+// its numbers, too, and going back restarts from the seed.
 void BatchSampler::EnterPass(std::int64_t pass) {
   if (pass == pass_) return;
   if (options_.shuffle && options_.shuffle_buffer > 0) {
-    // A generator for each pass: none has to be replayed.
+    // With a generator for each pass, none has to be replayed.
     Rng rng(static_cast<std::uint32_t>(PassSeed(options_.seed, pass)));
     BufferShuffledRange(order_, options_.shuffle_buffer, rng);
   } else if (options_.shuffle) {
@@ -154,7 +159,7 @@ std::vector<std::int64_t> Sizes(std::int64_t samples,
   std::vector<std::int64_t> sizes;
   std::int64_t left = samples;
   for (const double fraction : fractions) {
-    // 0.29 · 100 is 28.999…: not a sample less for that.
+    // 0.29 · 100 is 28.999…, which must not lose a sample.
     const double exact = fraction * static_cast<double>(samples);
     sizes.push_back(
         std::min(left, static_cast<std::int64_t>(std::floor(exact + 1e-6))));

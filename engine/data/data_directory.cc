@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value of a variable that is set to something.
+// Value of a variable that is set and not empty.
 std::optional<std::string> Set(const ReadVariable& variable, const char* name) {
   std::optional<std::string> value = variable(name);
   if (value && value->empty()) value.reset();
@@ -84,7 +84,7 @@ std::string DataDirectory::MissingMessage(const std::string& set,
          NamePlaces(places_) + " (and " + set + "/ there); " +
          (fetched.empty()
               ? ""
-              : NamedCommand(FetchCommand(fetched)) + " gets it; or ") +
+              : NamedCommand(FetchCommand(fetched)) + " downloads it; or ") +
          "put " + Join(files, ", ") +
          " (or each with .gz) into a directory and name it in the "
          "hyperparameter 'data' or in DTRAIN_DATA";

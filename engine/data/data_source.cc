@@ -9,7 +9,7 @@ namespace dtrain {
 
 namespace {
 
-// The batch with `map` of each of its tensors.
+// Applies `map` to each tensor of the batch.
 template <typename Map>
 Batch Mapped(const Batch& batch, Map map) {
   const auto one = [&](const torch::Tensor& tensor) {

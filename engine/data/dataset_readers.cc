@@ -28,7 +28,7 @@ namespace {
                                       what + "; delete it and fetch it again");
 }
 
-// A file to read from its beginning to its end, gzipped or not.
+// Sequential reader of a file that may be gzipped.
 class GzipFile {
  public:
   // Throws Error(kFailed) if it cannot be opened.
@@ -38,8 +38,8 @@ class GzipFile {
   // Error(kFailed) if it cannot be read or its gzip data is damaged.
   std::size_t Read(std::uint8_t* to, std::size_t size);
 
-  // Appends to `bytes` what comes next, up to `size` bytes, in steps: a lying
-  // size takes no memory. Returns how many there were.
+  // Appends up to `size` bytes to `bytes`, in steps, so that an exaggerated
+  // size allocates nothing. Returns the number of bytes.
   std::size_t Append(std::vector<std::uint8_t>& bytes, std::size_t size);
 
  private:
@@ -70,7 +70,7 @@ std::size_t GzipFile::Read(std::uint8_t* to, std::size_t size) {
   if (got < 0 || (code != Z_OK && code != Z_BUF_ERROR)) {
     FailDataFile(path_, std::string("damaged gzip data (") + text + ")");
   }
-  // zlib's word for a gzip stream that stops in its middle.
+  // zlib's code for a truncated gzip stream.
   if (code == Z_BUF_ERROR) FailDataFile(path_, "the gzip data is cut short");
   return static_cast<std::size_t>(got);
 }
@@ -91,11 +91,11 @@ std::size_t GzipFile::Append(std::vector<std::uint8_t>& bytes,
   return all;
 }
 
-// More than any set in this format has; beyond it a header is a lie.
+// More than any set in this format; a larger header is invalid.
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 33;
 
-// The four bytes before the dimensions: two zeros, 8 for unsigned bytes, the
-// number of dimensions.
+// The first four bytes: two zeros, 8 for unsigned bytes, the number of
+// dimensions.
 void CheckMagic(const std::filesystem::path& path,
                 const std::array<std::uint8_t, 4>& magic,
                 std::size_t dimensions) {
@@ -160,7 +160,7 @@ namespace {
 
 constexpr std::size_t kValues = kCifar10Values;
 constexpr std::size_t kRecord = 1 + kValues;
-// The official files have 10,000; far more is no file of CIFAR-10.
+// The official files have 10,000 records.
 constexpr std::size_t kMaxRecords = 1'000'000;
 
 }  // namespace
@@ -169,12 +169,13 @@ Cifar10Batch ReadCifar10(const std::filesystem::path& path) {
   std::vector<std::uint8_t> bytes;
   GzipFile(path).Append(bytes, kMaxRecords * kRecord + 1);
   if (bytes.size() > kMaxRecords * kRecord) {
-    FailDataFile(path, "it is far longer than a file of CIFAR-10");
+    FailDataFile(path, "it is far longer than any file of CIFAR-10");
   }
   if (bytes.empty() || bytes.size() % kRecord != 0) {
-    FailDataFile(path, "it has " + std::to_string(bytes.size()) +
-                           " bytes, which is no whole number of records of " +
-                           std::to_string(kRecord));
+    FailDataFile(path,
+                 "it has " + std::to_string(bytes.size()) +
+                     " bytes, which is not a whole number of records of " +
+                     std::to_string(kRecord));
   }
   const std::size_t records = bytes.size() / kRecord;
   Cifar10Batch batch;

@@ -1,7 +1,8 @@
 #pragma once
 
-// Shared by the host path and the CUDA kernel, so that both give the same
-// bits. No Torch, no standard library but for <cstdint>: nvcc reads it too.
+// Shared by the host path and the CUDA kernel, so that both compute the same
+// bits. Without Torch, and of the standard library only <cstdint> and
+// <cstddef>, because nvcc compiles it, too.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,28 +13,28 @@
 
 namespace dtrain {
 
-/// What becomes of an image that is trained on, as torchvision's RandomCrop
-/// with padding and RandomHorizontalFlip do it.
+/// Augmentation of training images, like torchvision's RandomCrop with padding
+/// and RandomHorizontalFlip.
 struct Augmentation {
-  // Black pixels that are thought around the image; what is seen of that is a
-  // piece of the image's own size, anywhere.
+  // Width in pixels of a black border around the image; the crop has the
+  // image's own size.
   std::int64_t padding = 0;
-  bool flip = false;  // mirrored left to right, or not, by equal chance
+  bool flip = false;  // mirrored left to right with probability 1/2
 };
 
-/// Where what is seen of an image begins, and whether it is mirrored.
+/// Position of the crop, and whether it is mirrored.
 struct Placement {
   std::int64_t down = 0;   // rows, from −padding to padding
-  std::int64_t right = 0;  // the same for columns
+  std::int64_t right = 0;  // columns, likewise
   bool mirrored = false;
 
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-/// That of one sample, which depends on nothing else: see SampleSeed.
+/// Placement of one sample. Depends only on its seed: see SampleSeed.
 DTRAIN_HOST_DEVICE constexpr Placement PlacementOf(
     const Augmentation& augmentation, std::uint64_t sample_seed) {
-  // Of 32 bits, so that the bias of the remainder is of no account.
+  // From 32 bits, so that the bias of the remainder is negligible.
   const auto places = static_cast<std::uint64_t>(2 * augmentation.padding + 1);
   const std::uint64_t bits = SplitMix64(sample_seed);
   const auto place = [&](std::uint64_t word) {
@@ -45,11 +46,11 @@ DTRAIN_HOST_DEVICE constexpr Placement PlacementOf(
           .mirrored = augmentation.flip && (SplitMix64(bits) & 1) != 0};
 }
 
-/// What a gather reads and writes. Pointers are to one device's memory.
+/// Inputs and outputs of a gather. Pointers are to the memory of one device.
 struct GatherJob {
   const std::uint8_t* images = nullptr;   // [set, channels, height, width]
   const std::int64_t* labels = nullptr;   // [set]
-  const std::int64_t* samples = nullptr;  // [batch]: which of the set
+  const std::int64_t* samples = nullptr;  // [batch]: indices into the set
   const ChannelScale* scales = nullptr;   // [channels]
   float* data = nullptr;                  // [batch, channels, height, width]
   std::int64_t* target = nullptr;         // [batch]
@@ -58,20 +59,21 @@ struct GatherJob {
   std::int64_t height = 0;
   std::int64_t width = 0;
   Augmentation augmentation;
-  std::uint64_t pass_seed = 0;  // of what is random in it
+  std::uint64_t pass_seed = 0;  // seed of the pass
 
   DTRAIN_HOST_DEVICE std::int64_t size() const {
     return channels * height * width;
   }
 };
 
-/// Where what the batch has of image `sample` lies in it.
+/// Placement of image `sample` in the batch.
 DTRAIN_HOST_DEVICE inline Placement PlacementIn(const GatherJob& job,
                                                 std::int64_t sample) {
   return PlacementOf(job.augmentation, SampleSeed(job.pass_seed, sample));
 }
 
-/// Number `i` of what the batch has of the image that begins at `from`.
+/// Value `i` of the image that starts at `from`, after crop, flip and
+/// normalisation.
 DTRAIN_HOST_DEVICE inline float GatheredNumber(const GatherJob& job,
                                                const std::uint8_t* from,
                                                const Placement& placement,
@@ -90,8 +92,8 @@ DTRAIN_HOST_DEVICE inline float GatheredNumber(const GatherJob& job,
   return NormalizePixel(pixel, job.scales[plane]);
 }
 
-/// The kernel of libdtrain_trial_cuda.so, found by its name where that library
-/// was opened: queues the job on a cudaStream_t and returns the cudaError_t.
+/// The kernel in libdtrain_trial_cuda.so, found by name if that library is
+/// loaded. Queues the job on a cudaStream_t; returns the cudaError_t.
 using GatherOnCuda = int (*)(const GatherJob* job, void* stream);
 inline constexpr char kGatherOnCuda[] = "DtrainGatherNormalize";
 

@@ -23,14 +23,14 @@ namespace {
 
 constexpr std::size_t kMaxLogged = 10;
 
-// Throws for steps that make no sense.
+// Throws Error(kFailed) for invalid steps.
 void CheckSteps(const ImageSteps& steps) {
   const auto fail = [](const std::string& what) {
     throw Error(ErrorKind::kFailed, "ImageSteps: " + what);
   };
   if (steps.channels != 1 && steps.channels != 3) {
     fail("channels is " + std::to_string(steps.channels) +
-         "; images have 3, or 1 in shades of gray");
+         "; images have 3, or 1 (grayscale)");
   }
   if (steps.crop < 1 || steps.resize < 1) {
     fail("crop and resize must be at least 1");
@@ -47,7 +47,7 @@ void CheckSteps(const ImageSteps& steps) {
   }
 }
 
-// How pixels become numbers: as the normalization says, else from 0 to 1.
+// Scales for the normalisation, or for values from 0 to 1.
 std::vector<ChannelScale> ScalesOf(const ImageSteps& steps) {
   CheckSteps(steps);
   if (!steps.normalization.mean.empty()) {
@@ -58,7 +58,7 @@ std::vector<ChannelScale> ScalesOf(const ImageSteps& steps) {
                         .std = std::vector<float>(channels, 1.0F)});
 }
 
-// Makes batches; called by several threads at once, which share it.
+// Loads batches; shared by several threads.
 class ImageLoader {
  public:
   ImageLoader(std::shared_ptr<const ImageFolder> folder,
@@ -90,8 +90,9 @@ class ImageLoader {
       ++kept;
     };
     for (const std::int64_t sample : samples) keep(sample);
-    // No batch to train on is empty, and none shrinks to one image, of which
-    // batch normalisation could learn nothing: the next of the folder stand in.
+    // A training batch must not be empty, nor have a single image, from which
+    // batch normalisation cannot learn: the next images of the folder replace
+    // those.
     const std::int64_t needed = steps_.augment && size > 1 ? 2 : 1;
     for (std::int64_t i = 1;
          replaces_unreadable_ && kept < needed && i < folder_size(); ++i) {
@@ -102,7 +103,7 @@ class ImageLoader {
         (replaces_unreadable_ || !AnyRead(samples.back(), data, target))) {
       throw Error(ErrorKind::kFailed,
                   "none of " + std::to_string(folder_size()) +
-                      " images could be read; the log names the first ones");
+                      " images could be read; see the log for the first ones");
     }
     Batch batch{.data = data.narrow(0, 0, kept),
                 .target = target.narrow(0, 0, kept)};
@@ -118,7 +119,7 @@ class ImageLoader {
     return static_cast<std::int64_t>(folder_->samples.size());
   }
 
-  // Whether any image of the folder can be read; looks behind `sample`, and
+  // True if any image of the folder is readable. Searches from `sample` and
   // writes to the first row.
   bool AnyRead(std::int64_t sample, const torch::Tensor& data,
                const torch::Tensor& target) const {
@@ -129,7 +130,7 @@ class ImageLoader {
     return *any_read_;
   }
 
-  // Puts the sample into row `row`. Whether it could be read.
+  // Loads the sample into row `row`. Returns false if it is unreadable.
   bool Load(std::int64_t sample, std::uint64_t pass_seed, std::int64_t row,
             const torch::Tensor& data, const torch::Tensor& target) const {
     const ImageSample& file =
@@ -160,12 +161,12 @@ class ImageLoader {
       throw Error(ErrorKind::kFailed,
                   why +
                       "; remove the file, or pass a SkippedFiles to "
-                      "MakeImageSource to leave such files out");
+                      "MakeImageSource to skip such files");
     }
     skipped_->Add(file.path.string(), why);
   }
 
-  // The pixels of the sample, in `room` unless they stand in the cache.
+  // Pixels of the sample: in the cache, or decoded into `buffer`.
   ImageView Pixels(std::int64_t sample, Image& buffer) const {
     const auto number = static_cast<std::size_t>(sample);
     if (cache_) return cache_->View(number, buffer);
@@ -195,10 +196,10 @@ class ImageLoader {
   std::shared_ptr<const ImageFolder> folder_;
   ImageSteps steps_;
   bool is_pinned_;
-  bool replaces_unreadable_;  // for images that cannot be read, others do
+  bool replaces_unreadable_;  // replaces unreadable images
   std::vector<ChannelScale> scales_;
-  std::shared_ptr<SkippedFiles> skipped_;  // null: such images are an error
-  std::shared_ptr<CachedImages> cache_;    // null: there is none
+  std::shared_ptr<SkippedFiles> skipped_;  // null: unreadable images are errors
+  std::shared_ptr<CachedImages> cache_;    // may be null
   std::shared_ptr<std::atomic<bool>> any_read_ =
       std::make_shared<std::atomic<bool>>(false);
 };
@@ -207,15 +208,15 @@ class ImageLoader {
 
 SkippedFiles::~SkippedFiles() {
   if (!log_ || files_.size() <= kMaxLogged) return;
-  log_("left out: " + std::to_string(files_.size()) + " files in all");
+  log_("skipped: " + std::to_string(files_.size()) + " files in total");
 }
 
 void SkippedFiles::Add(const std::string& file, const std::string& why) {
   const std::lock_guard lock(mutex_);
   const bool is_new = files_.insert(file).second;
   if (!log_ || !is_new || files_.size() > kMaxLogged) return;
-  log_("left out: " + why);
-  if (files_.size() == kMaxLogged) log_("further ones are only counted");
+  log_("skipped: " + why);
+  if (files_.size() == kMaxLogged) log_("further files are only counted");
 }
 
 std::size_t SkippedFiles::count() const {

@@ -18,20 +18,20 @@ namespace dtrain {
 
 class CachedImages;
 
-/// Image files that could not be read and were left out. Any thread.
+/// Unreadable image files that were skipped. Thread-safe.
 class DTRAIN_API SkippedFiles {
  public:
-  /// `say` is called with a line for each of the first ten, and at the end with
-  /// how many there were if there were more. Without it they are only counted.
+  /// `log` receives a line for each of the first ten files, and at the end the
+  /// total if there were more. Without it, files are only counted.
   explicit SkippedFiles(std::function<void(const std::string&)> log = {})
       : log_(std::move(log)) {}
   ~SkippedFiles();
   SkippedFiles(const SkippedFiles&) = delete;
   SkippedFiles& operator=(const SkippedFiles&) = delete;
 
-  /// Counts `file` once, however often it is met.
+  /// Records `file`, once however often it is called for it.
   void Add(const std::string& file, const std::string& why);
-  /// How many there are.
+  /// Number of skipped files.
   std::size_t count() const;
 
  private:
@@ -40,36 +40,37 @@ class DTRAIN_API SkippedFiles {
   std::set<std::string> files_;
 };
 
-/// What the numbers of a batch's samples are called in it.
+/// Name of the tensor with the indices of a batch's samples.
 inline constexpr const char* kSampleNumbers = "sample";
 
-/// What becomes of an image on its way into a batch.
+/// Preprocessing of an image.
 struct ImageSteps {
-  std::int64_t crop = 224;    // the side of what the network sees
-  std::int64_t resize = 256;  // the shorter side before a central crop
-  std::int64_t channels = 3;  // 1: in shades of gray
-  bool augment = false;       // a random crop, flipped or not, in place of that
-  // A mean and a deviation for each channel; empty: pixels from 0 to 1.
+  std::int64_t crop = 224;    // side of the network's input, in pixels
+  std::int64_t resize = 256;  // shorter side before a central crop
+  std::int64_t channels = 3;  // 1: grayscale
+  bool augment = false;       // random crop and flip instead
+  // Mean and standard deviation of each channel; empty: pixels from 0 to 1.
   Normalization normalization;
 };
 
-/// A DataSource of image files, decoded and transformed by threads as
+/// Returns a DataSource of image files, decoded and transformed by threads as
 /// torchvision does with Pillow: RandomResizedCrop and RandomHorizontalFlip, or
 /// Resize and CenterCrop; then ToTensor and Normalize. Batches are float
-/// [samples, channels, crop, crop] and int64 [samples], the same with any
-/// number of workers; without augmentation "sample" says which of the folder's
-/// they are. The pixels are those of Pillow 12.2; Pillow 13 swaps the two
-/// directions of a resize where that is cheaper, which rounds differently.
+/// [samples, channels, crop, crop] and int64 [samples], and do not depend on
+/// the number of workers. Without augmentation, the extra tensor "sample" has
+/// the indices of the samples in the folder. Pixels equal those of Pillow 12.2;
+/// Pillow 13 swaps the two directions of a resize if that is cheaper, which
+/// rounds differently.
 ///
-/// A file that cannot be read is left out of its batch and named in `skipped`;
-/// without `skipped` it is an error. Where all of a batch are left out, or all
-/// but one of several to train on, the next of the folder stand in if
-/// `samples.wrap`; in a pass of its own, as for validation, no image may count
-/// twice, and the batch is empty. Read throws Error(kFailed) if no image of the
-/// folder can be read. With a `cache`, of the same folder, images come from it,
-/// and the crops are cut from what it shrank them to.
+/// An unreadable file is left out of its batch and recorded in `skipped`;
+/// without `skipped` it is an error. If a whole batch is unreadable, or all but
+/// one image of a training batch, the next images of the folder replace them if
+/// `samples.wrap`; otherwise, as in validation, no image may count twice, and
+/// the batch is empty. Read throws Error(kFailed) if no image of the folder is
+/// readable. With a `cache` of the same folder, images come from it, and crops
+/// are taken from its shrunken images.
 ///
-/// Throws Error(kFailed) for steps that make no sense.
+/// Throws Error(kFailed) for invalid steps.
 DTRAIN_API std::unique_ptr<DataSource> MakeImageSource(
     std::shared_ptr<const ImageFolder> folder, SamplerOptions samples,
     const ImageSteps& steps, const LoaderOptions& loading,

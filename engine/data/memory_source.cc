@@ -12,10 +12,18 @@
 #include "engine/data/cuda_half.h"
 #include "engine/data/seeds.h"
 
+// Small data sets stay in memory as bytes, a quarter of their size as floats,
+// on the device of the trial. Reading a batch is then one pass: for each sample
+// and channel, a byte is looked up (shifted and mirrored by the augmentation),
+// scaled, and written as a float. There are three implementations with the same
+// results: loops on the CPU, a CUDA kernel (gather_normalize.cu), and ATen
+// operations for GPUs without that kernel.
+
 namespace dtrain {
 namespace {
 
-// A batch being trained on, one being read, one whose metrics are kept.
+// A batch in training, one being read, one whose metrics are pending, and one
+// spare.
 constexpr std::size_t kMaxTensors = 4;
 
 void CheckSet(const ImageSet& set, const Normalization& normalization,
@@ -59,12 +67,13 @@ SamplerOptions WithSamples(SamplerOptions options, const ImageSet& set) {
   return options;
 }
 
-// Whether the pool alone holds it, views included.
+// True if only the pool refers to the tensor, views included.
 bool IsFree(const torch::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
 
-// Image `sample` as it is: a plane at a time, in loops that vectorise.
+// Image `sample` without augmentation: one plane at a time, in loops that
+// vectorise.
 void GatherPlain(const GatherJob& job, const std::uint8_t* from, float* to) {
   const std::int64_t pixels = job.height * job.width;
   for (std::int64_t c = 0; c < job.channels; ++c) {
@@ -97,8 +106,8 @@ torch::Tensor Numbers(std::span<const std::int64_t> numbers) {
   return tensor;
 }
 
-// For each of `size` places along a side, [samples, size], where in the image
-// it is read, and whether it is in the image at all.
+// For each of `size` positions along a side, [samples, size]: the position in
+// the image it is read from, and whether that is inside the image.
 struct SourceIndex {
   torch::Tensor index;
   torch::Tensor is_inside;
@@ -116,7 +125,7 @@ SourceIndex SourceIndexAlong(const std::vector<std::int64_t>& shift,
           .is_inside = at.ge(0).logical_and(at.lt(size))};
 }
 
-// What is seen of these images, [samples, channels, height, width].
+// Crops and flips these images, [samples, channels, height, width].
 torch::Tensor Augmented(const torch::Tensor& images,
                         std::span<const std::int64_t> samples,
                         const Augmentation& augmentation,
@@ -190,7 +199,7 @@ Batch MemorySource::Read() {
   return GatherOnDevice(indices);
 }
 
-// Tensors for `count` samples that nobody reads: of the pool if it has any.
+// Unreferenced tensors for `count` samples, from the pool if possible.
 MemorySource::Tensors& MemorySource::FreeTensors(std::int64_t count) {
   for (Tensors& tensors : pool_) {
     const bool fits = tensors.target.size(0) == count;
@@ -209,7 +218,7 @@ MemorySource::Tensors MemorySource::NewTensors(std::int64_t count) const {
       .target = torch::empty({count}, set_.labels.options())};
 }
 
-// The images that these samples are. Valid until the next call.
+// Image indices of these samples. Valid until the next call.
 std::span<const std::int64_t> MemorySource::ImagesOf(
     std::span<const std::int64_t> samples) {
   if (!set_.samples.defined()) return samples;
@@ -227,8 +236,8 @@ Batch MemorySource::GatherOnHost(const BatchSampler::Indices& indices) {
   return {.data = to.data, .target = to.target};
 }
 
-// The order of a pass goes to the device once; a batch is then a slice of it
-// and costs no copy from the host.
+// The order of a pass is copied to the device once; a batch is a slice of it
+// and needs no copy from the host.
 torch::Tensor MemorySource::SamplesOnDevice(
     const BatchSampler::Indices& indices) {
   if (indices.pass != order_pass_) {
@@ -267,7 +276,7 @@ Batch MemorySource::GatherOnDevice(const BatchSampler::Indices& indices) {
 
 Batch MemorySource::GatherByKernel(const torch::Tensor& samples,
                                    std::int64_t pass) {
-  // Torch's allocator for the device recycles by itself, in stream order.
+  // Torch's device allocator recycles memory in stream order.
   const Tensors to = NewTensors(samples.size(0));
   GatherJob job = Job(to, samples.const_data_ptr<std::int64_t>(), pass);
   job.scales =

@@ -13,32 +13,33 @@
 
 namespace dtrain {
 
-/// A set of images in memory, all of `images` or some.
+/// A set of images in memory: all of `images`, or a subset.
 struct ImageSet {
   torch::Tensor images;  // uint8 [images, channels, height, width]
   torch::Tensor labels;  // int64 [images]
-  // int64 [samples], on the CPU: which images the set has; undefined: all.
+  // int64 [samples], on the CPU: indices of the images in the set; undefined:
+  // all.
   torch::Tensor samples;
 
-  /// How many samples there are.
+  /// Number of samples.
   std::int64_t size() const {
     return samples.defined() ? samples.size(0) : labels.size(0);
   }
 };
 
-/// What pixels are brought to: (x/255 − mean)/std, by channel.
+/// Normalisation of pixels: (x/255 − mean)/std, by channel.
 struct Normalization {
   std::vector<float> mean;
   std::vector<float> std;
 };
 
-/// The same as a factor and a summand for each channel.
+/// Normalisation as one factor and one summand for each channel.
 DTRAIN_API std::vector<ChannelScale> ChannelScales(
     const Normalization& normalization);
 
-/// The batch of these images, [samples] of `set` on any device, gathered by
-/// ATen's operations: what MemorySource does where it has no kernel. `scales`
-/// is float [channels, 2], on the set's device, `samples` on the CPU.
+/// Gathers the images `samples` of `set`, on any device, with ATen operations:
+/// the fallback of MemorySource without a kernel. `scales`: float [channels, 2]
+/// on the set's device. `samples` is on the CPU.
 DTRAIN_API Batch GatherByTensors(const ImageSet& set,
                                  std::span<const std::int64_t> samples,
                                  const torch::Tensor& scales,
@@ -46,15 +47,14 @@ DTRAIN_API Batch GatherByTensors(const ImageSet& set,
                                  std::uint64_t pass_seed);
 
 /// A DataSource without a loader: the set stays in memory as bytes, on the
-/// trial's device, and a batch is gathered and normalised in one pass over it,
-/// straight into float tensors, and augmented on the way if that is asked for:
-/// by the seed, the pass and the image. On a GPU by our kernel where it was
-/// built, by ATen otherwise. Tensors of a batch that nobody holds any more are
-/// used again.
+/// trial's device. One pass gathers a batch, normalises it into float tensors
+/// and, if requested, augments it; augmentation depends on the seed, the pass
+/// and the image. Uses dtrain's kernel on a GPU if it was built, ATen
+/// otherwise. Reuses the tensors of batches that are no longer referenced.
 class DTRAIN_API MemorySource final : public DataSource {
  public:
   /// `samples.samples` is taken from the set. Throws Error(kFailed) for a set
-  /// of other types or shapes than ImageSet says.
+  /// whose types or shapes differ from those of ImageSet.
   MemorySource(const ImageSet& set, SamplerOptions samples,
                const Normalization& normalization, torch::Device device,
                Augmentation augmentation = {});
@@ -82,13 +82,13 @@ class DTRAIN_API MemorySource final : public DataSource {
 
   const std::uint32_t seed_;
   const Augmentation augmentation_;
-  ImageSet set_;                      // on the device, but for `samples`
-  std::vector<std::int64_t> chosen_;  // of a batch, where not all images are
+  ImageSet set_;                      // on the device, except for `samples`
+  std::vector<std::int64_t> chosen_;  // image indices of a batch, for a subset
   BatchSampler sampler_;
   std::vector<ChannelScale> scales_;
   torch::Tensor device_scales_;   // float [channels, 2]
-  torch::Tensor order_;           // of the pass, on the device
-  std::int64_t order_pass_ = -1;  // that `order_` is of
+  torch::Tensor order_;           // order of the pass, on the device
+  std::int64_t order_pass_ = -1;  // pass of `order_`
   GatherOnCuda kernel_ = nullptr;
   std::vector<Tensors> pool_;
 };

@@ -12,13 +12,13 @@
 
 namespace dtrain {
 
-/// A DataSource of tensors in memory: batch i is rows of them, gathered on the
-/// device where they are. For whatever fits there and needs no decoding.
+/// A DataSource of tensors in memory: batches are rows, gathered on the device
+/// of the tensors. For sets that fit there and need no decoding.
 class DTRAIN_API TensorSource final : public DataSource {
  public:
-  /// The first dimension of every tensor of `set` is the sample; moved to
-  /// `device`. `samples.samples` is taken from the set. Throws Error(kFailed)
-  /// where the tensors have different numbers of samples.
+  /// The first dimension of every tensor of `set` is the sample. Moves the set
+  /// to `device`. `samples.samples` is taken from the set. Throws
+  /// Error(kFailed) for tensors with different numbers of samples.
   TensorSource(const Batch& set, SamplerOptions samples, torch::Device device);
 
   std::int64_t BatchesPerEpoch() const override;
@@ -31,9 +31,9 @@ class DTRAIN_API TensorSource final : public DataSource {
   BatchSampler sampler_;
 };
 
-/// A DataSource that gives one batch again and again: made-up data, to measure
-/// a model or to see whether it can learn a batch by heart. An epoch is one
-/// batch.
+/// A DataSource that returns the same batch every time: synthetic data for
+/// measuring a model, or for testing whether it can memorise a batch. An epoch
+/// is one batch.
 class DTRAIN_API FixedSource final : public DataSource {
  public:
   explicit FixedSource(Batch batch) : batch_(std::move(batch)) {}

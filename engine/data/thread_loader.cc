@@ -6,6 +6,11 @@
 #include "engine/data/seeds.h"
 #include "engine/os/signals.h"
 
+// Workers take tasks in the order of batches and load them in parallel; Read
+// returns the results in that order. At most `depth_` batches are ahead of the
+// reader. A Seek starts a new generation, and the results of tasks from earlier
+// generations are discarded.
+
 namespace dtrain {
 
 ThreadLoader::ThreadLoader(const SamplerOptions& samples, LoadBatch load,
@@ -38,7 +43,7 @@ std::int64_t ThreadLoader::SamplesPerEpoch() const {
 void ThreadLoader::Seek(std::int64_t index) {
   {
     const std::lock_guard lock(mutex_);
-    if (index == next_read_) return;  // what was loaded ahead stays good
+    if (index == next_read_) return;  // loaded batches stay valid
     ++generation_;
     loaded_.clear();
     sampler_.Seek(index);
@@ -83,14 +88,14 @@ void ThreadLoader::Work() {
     lock.unlock();
     Loaded loaded = Load(task);
     lock.lock();
-    if (task.generation != generation_) continue;  // sought elsewhere meanwhile
+    if (task.generation != generation_) continue;  // a Seek has invalidated it
     loaded_[task.batch] = std::move(loaded);
     done_.notify_one();
   }
 }
 
-// Passes of a set that does not wrap are read one by one, with a Seek between:
-// what is loaded beyond the end of one would be thrown away.
+// The passes of a set that does not wrap are read one at a time, with a Seek in
+// between. Batches loaded beyond the end of a pass would be discarded.
 bool ThreadLoader::MayLoadAhead() const {
   if (next_task_ >= next_read_ + depth_) return false;
   if (options_.wrap) return true;

@@ -16,26 +16,27 @@
 
 namespace dtrain {
 
-/// Makes the batch of these samples, in their order. Whatever is random in a
-/// sample comes from SampleSeed(`pass_seed`, sample) of engine/data/seeds.h: so
-/// it is the same with any number of workers and of ranks. Called from several
-/// threads at once.
+/// Loads the batch of these samples, in their order. Anything random in a
+/// sample must come from SampleSeed(`pass_seed`, sample) of
+/// engine/data/seeds.h, so that it does not depend on the number of workers and
+/// ranks. Called from several threads at once.
 using LoadBatch = std::function<Batch(std::span<const std::int64_t> samples,
                                       std::uint64_t pass_seed)>;
 
 struct LoaderOptions {
-  int workers = 0;   // threads; 0: the caller's thread loads when it reads
+  int workers = 0;   // threads; 0: loads in the caller's thread
   int prefetch = 2;  // batches ahead for each worker
-  // Batches lie in pinned memory, from which a GPU copies while it computes.
-  // What `load` makes elsewhere is moved there. REQUIRES: a GPU is open.
+  // Puts batches into pinned memory, from which a GPU copies while it computes;
+  // batches that `load` puts elsewhere are moved there. REQUIRES: a GPU is
+  // open.
   bool pinned = false;
 };
 
 /// A DataSource that loads batches in threads, ahead of the reader and in
-/// order; of a set that does not wrap, no further than to the end of the pass.
-/// Threads start at the first Read, never in the constructor. What
-/// `load` throws comes out of the Read of that batch; the next Read goes on
-/// with the next batch. The destructor waits for batches being loaded.
+/// order; for a set that does not wrap, at most to the end of the pass. Threads
+/// start at the first Read, never in the constructor. An exception of `load` is
+/// thrown by the Read of that batch; the next Read continues with the next
+/// batch. The destructor waits for batches in progress.
 class DTRAIN_API ThreadLoader final : public DataSource {
  public:
   ThreadLoader(const SamplerOptions& samples, LoadBatch load,
@@ -50,8 +51,8 @@ class DTRAIN_API ThreadLoader final : public DataSource {
   Batch Read() override;
 
  private:
-  // What a worker takes: the batch's samples, number and pass. A Seek makes
-  // what is under way void by counting `era` up.
+  // Work of one worker: the batch's samples, number and pass. A Seek
+  // invalidates tasks in progress by incrementing `generation`.
   struct Task {
     std::int64_t generation = 0;
     std::int64_t batch = 0;
@@ -71,18 +72,18 @@ class DTRAIN_API ThreadLoader final : public DataSource {
 
   const SamplerOptions options_;
   const LoadBatch load_;
-  const std::int64_t depth_;  // batches that may be ahead of the reader
+  const std::int64_t depth_;  // maximum number of batches ahead of the reader
   const int workers_;
   const bool is_pinned_;
 
-  std::mutex mutex_;  // guards all that follows
+  std::mutex mutex_;  // guards all members below
   std::condition_variable work_;
   std::condition_variable done_;
   BatchSampler sampler_;
   std::int64_t generation_ = 0;
-  std::int64_t next_task_ = 0;  // the next batch that a worker takes
-  std::int64_t next_read_ = 0;  // the next batch that Read gives
-  std::int64_t last_read_ = 0;  // the last one that Read was called for
+  std::int64_t next_task_ = 0;  // next batch for a worker
+  std::int64_t next_read_ = 0;  // next batch for Read
+  std::int64_t last_read_ = 0;  // batch of the last call of Read
   std::map<std::int64_t, Loaded> loaded_;
   bool stop_ = false;
   std::vector<std::thread> threads_;

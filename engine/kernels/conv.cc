@@ -13,7 +13,7 @@ namespace dtrain {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-// Of any kernels: all memory is for these.
+// Maximum over all kernels: memory is allocated for this.
 constexpr std::int64_t kMaxImagesPerBlock = 16;
 
 std::int64_t ConvolvedSize(std::int64_t size, const ConvShape& shape) {
@@ -50,7 +50,7 @@ std::size_t BlockFloats(std::int64_t channels, std::int64_t height,
                                   kMaxImagesPerBlock);
 }
 
-// With what 2x2 pixels may touch beyond the end of an odd one.
+// Includes what 2x2 pixels may touch beyond an odd row or column.
 std::size_t InputBlockFloats(const ConvSizes& sizes) {
   return BlockFloats(sizes.in_channels, sizes.padded_height,
                      sizes.padded_width) +
@@ -67,15 +67,15 @@ std::size_t WeightFloats(const ConvSizes& sizes) {
                                   sizes.kernel * sizes.kernel);
 }
 
-// Where the parts of a scratch lie: each asks for its floats, first to learn
-// how many there are in all, then for the pointers.
+// Layout of a scratch. Each part requests its floats: first to compute the
+// total, then to get the pointers.
 class Parts {
  public:
   explicit Parts(float* memory) : memory_(memory) {}
 
   float* Next(std::size_t count) {
     const std::size_t at = used_;
-    used_ += (count + 15) / 16 * 16;  // the next one is aligned as the first
+    used_ += (count + 15) / 16 * 16;  // keeps the alignment
     return memory_ == nullptr ? nullptr : memory_ + at;
   }
   std::size_t used() const { return used_; }

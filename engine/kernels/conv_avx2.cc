@@ -1,6 +1,6 @@
-// Compiled for AVX2 and FMA, as conv_avx512.cc for AVX-512. No inline function
-// of another header may be used here: the linker could choose this copy of it
-// for processors that have neither.
+// Compiled for AVX2 and FMA, like conv_avx512.cc for AVX-512. Must not use
+// inline functions of other headers: the linker could choose this copy of them
+// for processors without these instructions.
 
 #define DTRAIN_LANES 8
 

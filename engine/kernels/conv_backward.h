@@ -4,13 +4,19 @@
 #include "engine/kernels/conv_forward.h"
 #include "engine/kernels/conv_vector.h"
 
-// The gradient by the weight: for each place of the kernel the sum over all
-// pixels of the gradient times the input under that place.
+// Backward pass of a convolution, one block of images at a time. The gradient
+// of the output first goes back through pooling and ReLU, into a buffer with a
+// border of one zero pixel. The gradient of the input is then a convolution of
+// that buffer with the kernel rotated by 180 degrees, computed by the tiles of
+// conv_forward.h. The gradient of the weight is, for each position in the
+// kernel, the sum over all pixels of the gradient times the input at that
+// position; sums are kept in registers for several channels and positions at
+// once, over as many rows as fit into the L1 cache.
 
 namespace dtrain {
 namespace {
 
-// Pixels of one channel's gradient and of the input under a row of the kernel.
+// One channel's gradient, and the input under one row of the kernel.
 struct SumSource {
   const float* grad;
   ptrdiff_t grad_row_step;      // in floats
@@ -21,8 +27,8 @@ struct SumSource {
   ptrdiff_t columns;
 };
 
-// Adds to kChannels x kPlaces sums; `step` floats lie between two channels'.
-// Each call starts from zero, which keeps what rounding loses small.
+// Adds to kChannels x kPlaces sums; `step` is the distance of two channels'
+// sums in floats. Each call starts from zero, which limits rounding errors.
 template <int kChannels, int kPlaces>
 void AddProducts(const SumSource& source, float* sums, ptrdiff_t step) {
   Floats sum[kChannels][kPlaces] = {};
@@ -55,8 +61,8 @@ void AddProducts(const SumSource& source, float* sums, ptrdiff_t step) {
   }
 }
 
-// How many places of a kernel's row are summed at once: as many as leave room
-// in the registers for some channels, and no short rest.
+// Positions of a kernel row that are summed at once: as many as leave registers
+// for several channels, without a short remainder.
 constexpr ptrdiff_t kMaxPlaces = 6;
 constexpr ptrdiff_t kMaxChannels = 4;
 
@@ -65,7 +71,7 @@ DTRAIN_INLINE ptrdiff_t Positions(ptrdiff_t left) {
   return (left + parts - 1) / parts;
 }
 
-// How many channels go with so many places.
+// Channels that fit with a number of positions.
 constexpr ptrdiff_t kChannelsWith[kMaxPlaces + 1] = {0, 4, 4, 3, 3, 2, 2};
 
 using AddProductsFunction = void (*)(const SumSource&, float*, ptrdiff_t);
@@ -80,8 +86,7 @@ constexpr AddProductsFunction kAddProducts[kMaxPlaces][kMaxChannels] = {
     {AddProducts<1, 6>, AddProducts<2, 6>, nullptr, nullptr},
 };
 
-// The sums of `channels` channels from `channel` on, over `rows` rows from y
-// on.
+// Sums of `channels` channels from `channel` on, over `rows` rows from y on.
 void AddWeightGradient(const ConvBackwardCall& call, SumSource source,
                        ptrdiff_t channel, ptrdiff_t channels, ptrdiff_t y) {
   const ConvSizes& sizes = call.sizes;
@@ -103,7 +108,7 @@ void AddWeightGradient(const ConvBackwardCall& call, SumSource source,
   }
 }
 
-// Adds each vector's lanes to one float, vector after vector.
+// Reduces each vector to one float.
 void AddLanes(const float* sums, ptrdiff_t count, float* to) {
   ptrdiff_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -130,7 +135,7 @@ void AddLanes(const float* sums, ptrdiff_t count, float* to) {
   }
 }
 
-// The gradient of the convolution itself lies in a border of one zero pixel.
+// The gradient of the convolution has a border of one zero pixel.
 DTRAIN_INLINE ptrdiff_t GradRowStep(const ConvSizes& sizes) {
   return (sizes.columns + 2) * kLanes;
 }
@@ -139,7 +144,7 @@ DTRAIN_INLINE ptrdiff_t GradChannelStep(const ConvSizes& sizes) {
   return (sizes.rows + 2) * GradRowStep(sizes);
 }
 
-// Rows [y, y + rows) of the gradient of one output channel, back through
+// Propagates rows [y, y + rows) of one output channel's gradient back through
 // pooling and ReLU, to the pixels from `to` on. Returns their sum.
 template <bool kPool>
 Floats OpenRows(const ConvBackwardCall& call, const uint8_t* kept,
@@ -169,16 +174,15 @@ Floats OpenRows(const ConvBackwardCall& call, const uint8_t* kept,
   return sum;
 }
 
-// How many rows at once: enough products for each load and store of a sum,
-// few enough pixels to stay in the fastest cache.
+// Rows per call: enough products for each load and store of a sum, few enough
+// pixels for the L1 cache.
 DTRAIN_INLINE ptrdiff_t RowsAtOnce(const ConvSizes& sizes) {
   const ptrdiff_t rows = 112 / sizes.columns / 2 * 2;
   return rows < 2 ? 2 : rows;
 }
 
-// Some rows of some channels of the gradient, by which to add to the sums. All
-// of grad_block is filled if it is needed later, else its beginning again and
-// again.
+// Adds some rows of some channels of the gradient to the sums. Fills all of
+// grad_block if it is needed later; otherwise reuses its beginning.
 void WeightRows(const ConvBackwardCall& call, const uint8_t* kept,
                 ptrdiff_t channel, ptrdiff_t channels, ptrdiff_t y,
                 ptrdiff_t rows) {
@@ -225,7 +229,7 @@ void WeightBlock(const ConvBackwardCall& call, const uint8_t* kept) {
 }
 
 // For each group of input channels [out channel][row][column][channel of the
-// group], the kernel turned by half a circle.
+// group], with the kernel rotated by 180 degrees.
 void PackTurnedWeight(const ConvSizes& sizes, const float* weight, float* to) {
   const ptrdiff_t area = sizes.kernel * sizes.kernel;
   for (ptrdiff_t first = 0; first < sizes.in_channels;) {
@@ -246,7 +250,7 @@ void InputRows(const ConvBackwardCall& call, const TileSource& source,
                ptrdiff_t channel, ptrdiff_t y) {
   const ConvSizes& sizes = call.sizes;
   const ptrdiff_t length = sizes.out_channels * sizes.kernel * sizes.kernel;
-  // Where the turned kernel's first place lies, in the bordered gradient.
+  // Position of the rotated kernel's first element in the bordered gradient.
   const ptrdiff_t shift = sizes.padding - sizes.kernel + 2;
   const TileRows rows = RowsOfTile(
       source, y + shift, call.packed_weight + channel * length, kChannels);

@@ -3,9 +3,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What conv.cc hands to the kernels. Plain data without functions: the linker
-// keeps one of the copies of an inline function, and the one compiled for AVX2
-// must not become everyone's. Hence no header of C++ here, either.
+// Arguments that conv.cc passes to the kernels. Plain data without functions,
+// and no C++ headers: the linker keeps one copy of each inline function, and a
+// copy compiled for AVX2 must not be used on other processors.
 
 namespace dtrain {
 
@@ -19,7 +19,7 @@ struct ConvSizes {
   ptrdiff_t padding;
   ptrdiff_t padded_height;
   ptrdiff_t padded_width;
-  // Of the convolution; with pooling without what an odd size leaves over.
+  // Of the convolution; with pooling, without an odd last row and column.
   ptrdiff_t rows;
   ptrdiff_t columns;
   // After pooling.
@@ -29,13 +29,13 @@ struct ConvSizes {
   bool pool;
 };
 
-/// The pointers of conv.h, and where the kernels work. Blocks hold the same
-/// pixel of several images side by side: [channel][row][column][image].
+/// The pointers of conv.h, and working memory. Blocks hold the same pixel of
+/// several images next to each other: [channel][row][column][image].
 struct ConvForwardCall {
   ConvSizes sizes;
   const float* input;
   const float* weight;
-  const float* bias;  // null: none
+  const float* bias;  // may be null
   float* output;
   uint8_t* kept;
   ptrdiff_t first;
@@ -59,15 +59,15 @@ struct ConvBackwardCall {
   ptrdiff_t last;
 
   float* input_block;        // padded
-  float* grad_output_block;  // as it comes, before the pooling is undone
-  float* grad_block;         // of the convolution, in a border of one zero
+  float* grad_output_block;  // gradient of the pooled output
+  float* grad_block;         // gradient of the convolution, zero border of 1
   float* grad_input_block;
   float* packed_weight;
-  float* weight_sums;  // by image, as are bias_sums
+  float* weight_sums;  // by image, like bias_sums
   float* bias_sums;
 };
 
-/// The same kernels, once for each kind of processor.
+/// The kernels for one kind of processor.
 struct ConvKernels {
   const char* name;
   ptrdiff_t images_per_block;
@@ -76,7 +76,7 @@ struct ConvKernels {
 };
 
 extern const ConvKernels kPortableConvKernels;
-// Where DTRAIN_X86_KERNELS is defined.
+// Defined with DTRAIN_X86_KERNELS only.
 extern const ConvKernels kAvx2ConvKernels;
 extern const ConvKernels kAvx512ConvKernels;
 

@@ -3,22 +3,26 @@
 #include "engine/kernels/conv_call.h"
 #include "engine/kernels/conv_vector.h"
 
-// The inner loops of a convolution and of its gradient by the input, which is
-// a convolution as well: sums of 2x2 neighbouring pixels for up to three
-// channels, which are all the sums that 16 registers hold beside what they are
-// made of.
+// Forward pass of a convolution, one block of images at a time. A vector holds
+// the same pixel of several images, so that every operation is a full vector
+// operation whatever the number of channels. The inner loop computes a tile:
+// 2x2 neighbouring output pixels of up to three channels, which are 12 sums:
+// with their inputs, all that 16 vector registers hold. Every pixel loaded is
+// used for three channels, every weight for four pixels. Pooling of 2x2 reduces
+// one tile, without a pass over memory. The gradient of the input
+// (conv_backward.h) is a convolution as well and uses the same tiles.
 
 namespace dtrain {
 namespace {
 
-// How many of the next channels to take together: threes, but no single one at
-// the end if it can be helped.
+// Number of the next channels to compute together: groups of three, avoiding a
+// single one at the end.
 DTRAIN_INLINE ptrdiff_t ChannelGroup(ptrdiff_t left) {
   return left == 3 || left > 4 ? 3 : left > 1 ? 2 : 1;
 }
 
-// The block that is convolved, and where in it, counted with its border, there
-// may be anything but zeros.
+// Input of a convolution, and the region of it, border included, that may be
+// nonzero.
 struct TileSource {
   const float* data;
   ptrdiff_t channels;
@@ -36,8 +40,8 @@ struct Span {
   ptrdiff_t end;
 };
 
-// The places of a kernel laid at `start` and at the next pixel, of which at
-// least one is in [first, end).
+// Positions of a kernel at `start` and at the next pixel of which at least one
+// is in [first, end).
 DTRAIN_INLINE Span Overlap(ptrdiff_t start, ptrdiff_t first, ptrdiff_t end,
                            ptrdiff_t kernel) {
   const ptrdiff_t low = first - start - 1;
@@ -45,13 +49,13 @@ DTRAIN_INLINE Span Overlap(ptrdiff_t start, ptrdiff_t first, ptrdiff_t end,
   return {low > 0 ? low : 0, high < kernel ? high : kernel};
 }
 
-// Adds the products of one place of the kernel. Sums are of the pixels in
-// reading order.
+// Adds the products for one position of the kernel. Sums are in reading order
+// of the pixels.
 template <int kChannels>
 DTRAIN_INLINE void AddPlace(const float*& upper, const float*& lower,
                             const float*& weight, Floats (&sum)[kChannels][4]) {
-  // Else the compiler carries pixels from one place to the next, for which
-  // there are no registers left.
+  // Keeps the compiler from carrying pixels over to the next position, for
+  // which there are no registers left.
   asm("" : "+r"(upper), "+r"(lower));
   Floats factor[kChannels];
 #pragma GCC unroll 3
@@ -67,7 +71,7 @@ DTRAIN_INLINE void AddPlace(const float*& upper, const float*& lower,
   weight += kChannels;
 }
 
-// The same along one row of the kernel.
+// Adds the products along one row of the kernel.
 template <int kChannels>
 DTRAIN_INLINE void AddRow(const float* upper, const float* lower,
                           const float* weight, ptrdiff_t count,
@@ -75,11 +79,11 @@ DTRAIN_INLINE void AddRow(const float* upper, const float* lower,
   for (; count > 0; --count) AddPlace(upper, lower, weight, sum);
 }
 
-// What all tiles of a row share.
+// Arguments shared by all tiles of a row.
 struct TileRows {
-  const float* data;    // under the kernel's first row that matters
+  const float* data;    // at the kernel's first relevant row
   const float* weight;  // of that row
-  ptrdiff_t count;      // how many rows matter
+  ptrdiff_t count;      // number of relevant rows
 };
 
 // `weight` is [source channel][row][column][one of `channels`].
@@ -92,7 +96,8 @@ TileRows RowsOfTile(const TileSource& source, ptrdiff_t y, const float* weight,
           .count = rows.end - rows.first};
 }
 
-// Adds what the kernel at x and its neighbours makes of all channels.
+// Adds the products of the kernel at x, for all channels, to the sums of a
+// tile.
 template <int kChannels>
 DTRAIN_INLINE void AddTile(const TileSource& source, const TileRows& rows,
                            ptrdiff_t x, Floats (&sum)[kChannels][4]) {
@@ -117,7 +122,8 @@ DTRAIN_INLINE void AddTile(const TileSource& source, const TileRows& rows,
   }
 }
 
-// For each group of channels [in channel][row][column][channel of the group].
+// Weight for each group of channels: [in channel][row][column][channel of the
+// group].
 void PackWeight(const ConvSizes& sizes, const float* weight, float* to) {
   const ptrdiff_t length = sizes.in_channels * sizes.kernel * sizes.kernel;
   for (ptrdiff_t first = 0; first < sizes.out_channels;) {
@@ -131,7 +137,7 @@ void PackWeight(const ConvSizes& sizes, const float* weight, float* to) {
   }
 }
 
-// The images' pixels in the middle of a block's zeros.
+// Copies the images' pixels into the middle of a zero-bordered block.
 void LoadInput(const ConvSizes& sizes, const float* input, ptrdiff_t images,
                float* block) {
   const ptrdiff_t pixels = sizes.height * sizes.width;
@@ -150,8 +156,8 @@ void LoadInput(const ConvSizes& sizes, const float* input, ptrdiff_t images,
   }
 }
 
-// The first largest of the four, the last NaN if there is one; `which` is
-// where.
+// First maximum of the four; the last NaN if there is one. `which` is its
+// position.
 DTRAIN_INLINE Floats Largest(const Floats (&value)[4], Integers& which) {
   Floats best = value[0];
   which = Integers{};
@@ -165,7 +171,8 @@ DTRAIN_INLINE Floats Largest(const Floats (&value)[4], Integers& which) {
   return best;
 }
 
-// What is kept of a value that ReLU closed; below it, which of a window's.
+// Value of `kept` where ReLU is inactive; smaller values are positions in a
+// pooling window.
 constexpr int kClosed = 4;
 
 DTRAIN_INLINE void Finish(bool relu, Floats value, Integers which,
@@ -177,7 +184,7 @@ DTRAIN_INLINE void Finish(bool relu, Floats value, Integers which,
   memcpy(kept, &bytes, sizeof(bytes));
 }
 
-// Where the output of two rows of some channels goes.
+// Destination of two output rows of some channels.
 struct OutputRows {
   float* output;  // of the first channel
   uint8_t* kept;  // may be null
@@ -200,7 +207,7 @@ OutputRows RowsOfOutput(const ConvForwardCall& call, ptrdiff_t channel,
           .relu = sizes.relu};
 }
 
-// A tile's sums become one pixel of each channel.
+// Pools the sums of a tile to one pixel of each channel.
 template <int kChannels>
 DTRAIN_INLINE void PoolTile(const OutputRows& to, ptrdiff_t x,
                             const Floats (&sum)[kChannels][4]) {
@@ -215,7 +222,7 @@ DTRAIN_INLINE void PoolTile(const OutputRows& to, ptrdiff_t x,
   }
 }
 
-// Those of a tile's sums that are in the image become output.
+// Stores those sums of a tile that are inside the image.
 template <int kChannels>
 DTRAIN_INLINE void CopyTile(const OutputRows& to, ptrdiff_t rows,
                             ptrdiff_t columns, ptrdiff_t x,

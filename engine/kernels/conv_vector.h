@@ -1,8 +1,9 @@
 #pragma once
 
-// Vectors of one float for each image of a block, and blocks from images and
-// back. Included by conv_portable.cc, conv_avx2.cc and conv_avx512.cc alone,
-// each with its own DTRAIN_LANES and flags; all names are theirs alone.
+// Vector operations, one lane per image of a block, and conversion of images to
+// blocks and back. Included only by conv_portable.cc, conv_avx2.cc and
+// conv_avx512.cc, each with its own DTRAIN_LANES and flags. All names have
+// internal linkage.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,10 +33,11 @@ DTRAIN_INLINE void Store(Floats vector, float* to) {
   memcpy(to, &vector, sizeof(vector));
 }
 
-// The same in all lanes. A sum with zero would be computed, as it changes -0.
+// The value in all lanes. Subtracting zero compiles to a broadcast alone;
+// adding zero would be computed, because it changes -0.
 DTRAIN_INLINE Floats Spread(float value) { return value - Floats{}; }
 
-// In a block, all vectors are aligned.
+// Vectors in a block are aligned.
 DTRAIN_INLINE Floats LoadBlock(const float* from) {
   return *reinterpret_cast<const Floats*>(from);
 }
@@ -45,7 +47,7 @@ DTRAIN_INLINE void StoreBlock(Floats vector, float* to) {
 }
 
 #if DTRAIN_LANES == 16
-// The lowest byte of each.
+// Lowest byte of each lane.
 DTRAIN_INLINE Bytes Narrow(Integers values) {
   return reinterpret_cast<Bytes>(
       _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(values)));
@@ -57,7 +59,7 @@ DTRAIN_INLINE Integers Widen(const uint8_t* from) {
 }
 
 DTRAIN_INLINE void Transpose(Floats (&row)[16]) {
-  // Within each quarter of a vector, then the quarters.
+  // Transposes within each quarter of a vector, then the quarters.
   __m512d pair[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
@@ -92,7 +94,7 @@ DTRAIN_INLINE void Transpose(Floats (&row)[16]) {
   }
 }
 #elif DTRAIN_LANES == 8
-// The lowest byte of each.
+// Lowest byte of each lane.
 DTRAIN_INLINE Bytes Narrow(Integers values) {
   using AllBytes [[gnu::vector_size(32)]] = uint8_t;
   using Fours [[gnu::vector_size(32)]] = int32_t;
@@ -106,7 +108,7 @@ DTRAIN_INLINE Bytes Narrow(Integers values) {
   return reinterpret_cast<Bytes>(pair);
 }
 
-// Bytes to integers; from what is portable, GCC makes each lane by itself.
+// Bytes to integers. GCC compiles the portable version lane by lane.
 DTRAIN_INLINE Integers Widen(const uint8_t* from) {
   return reinterpret_cast<Integers>(_mm256_cvtepu8_epi32(
       _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
@@ -163,8 +165,8 @@ DTRAIN_INLINE void Transpose(Floats (&row)[4]) {
 }
 #endif
 
-// `count` floats of each of `images` images, `stride` floats from one image to
-// the next, side by side; images that a block has too few of are zeros.
+// Interleaves `count` floats of each of `images` images, which are `stride`
+// floats apart. Images missing from the block are zeros.
 void Interleave(const float* from, ptrdiff_t stride, ptrdiff_t images,
                 ptrdiff_t count, float* to) {
   if (images < kLanes || count < kLanes) {
@@ -176,7 +178,8 @@ void Interleave(const float* from, ptrdiff_t stride, ptrdiff_t images,
     return;
   }
   for (ptrdiff_t i = 0; i < count; i += kLanes) {
-    if (i > count - kLanes) i = count - kLanes;  // the last ones, some again
+    if (i > count - kLanes)
+      i = count - kLanes;  // the last lanes, partly repeated
     Floats row[kLanes];
 #pragma GCC unroll 16
     for (ptrdiff_t n = 0; n < kLanes; ++n) row[n] = Load(from + n * stride + i);
@@ -188,7 +191,7 @@ void Interleave(const float* from, ptrdiff_t stride, ptrdiff_t images,
   }
 }
 
-// The way back.
+// Inverse of Interleave.
 void Separate(const float* from, ptrdiff_t count, ptrdiff_t images,
               ptrdiff_t stride, float* to) {
   if (images < kLanes || count < kLanes) {

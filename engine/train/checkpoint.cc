@@ -10,6 +10,21 @@
 #include "engine/train/tensor_file.h"
 #include "engine/train/trial.h"
 
+// A checkpoint is a directory:
+//
+//   model.safetensors      parameters and buffers, as in PyTorch's state_dict
+//   optimizer.safetensors  tensors of the optimizers' state
+//   extra.safetensors      accumulated gradients and the trial's own state;
+//                          one more file for each further rank
+//   state.json             everything else: counters, schedules, loss scale,
+//                          random states, partial sums of metrics, unrecorded
+//                          reports
+//
+// It contains all that the next batch depends on, so that a resumed training is
+// bit-identical on a CPU. State is stored by name, never by position or
+// address. CheckpointWriter makes it durable and adds checksums; rank 0 writes
+// for all ranks, whose shares it gathers.
+
 namespace dtrain {
 namespace {
 
@@ -41,7 +56,7 @@ json SchedulesToJson(const NamedOptimizer& entry) {
   return schedules;
 }
 
-// Gradients of an accumulation under way, and what the trial keeps itself.
+// Accumulated gradients, and the trial's own state.
 NamedTensors ExtraTensors(const TrainerContext& context, Trial& trial) {
   NamedTensors extra;
   const auto& models = context.objects().models;
@@ -56,8 +71,7 @@ NamedTensors ExtraTensors(const TrainerContext& context, Trial& trial) {
   return extra;
 }
 
-// The optimizers' tensors go to `tensors`, the rest of their state is the
-// result.
+// Adds the optimizers' tensors to `tensors`; returns the rest of their state.
 json SaveOptimizers(const TrainedObjects& objects, NamedTensors& tensors) {
   const ParameterNames names = NamesOf(objects.models);
   json facts = json::array();
@@ -79,7 +93,8 @@ std::int64_t BytesOf(const NamedTensors& tensors) {
   return bytes;
 }
 
-// Parses what a verified file holds: it can only be from another version.
+// Parses a verified file, which can only be invalid if another version wrote
+// it.
 json ParseState(const CheckpointFiles& files) {
   const auto bytes = files[kStateName];
   const auto* text = reinterpret_cast<const char*>(bytes.data());
@@ -87,13 +102,13 @@ json ParseState(const CheckpointFiles& files) {
   if (!state.is_object() || state.value("version", 0) != kVersion) {
     throw Error(ErrorKind::kFailed,
                 "checkpoint " + files.path() +
-                    ": 'state.json' is of another version; use the dtrain "
+                    ": 'state.json' has another version; use the dtrain "
                     "that wrote it");
   }
   return state;
 }
 
-// Throws if the checkpoint has tensors that no model has taken.
+// Throws if the checkpoint has tensors that no model uses.
 void RequireNoneLeft(const CheckpointFiles& files, const TensorMap& tensors,
                      const TensorMap& loaded) {
   std::vector<std::string> left;
@@ -121,7 +136,7 @@ void LoadModels(const CheckpointFiles& files, const Ties& ties,
                       "'; use the hyperparameters it was made with");
     }
     CopyInto(target, found->second, "tensor '" + name + "'");
-    // What shared memory when it was saved does so again.
+    // Restores shared storage.
     const auto first = loaded.find(source);
     if (tie != ties.end() && first != loaded.end() &&
         first->second.const_data_ptr() != target.const_data_ptr()) {
@@ -156,8 +171,8 @@ void LoadOptimizers(const CheckpointFiles& files, const json& facts,
   }
 }
 
-// `rank` is whose state it is. `has_share`: if not, the trial's own state is
-// that of rank 0, and nobody's gradients are loaded.
+// `rank`: whose state to load. Without a share of its own (`has_share`), a rank
+// loads the trial state of rank 0, and no gradients.
 void LoadExtra(const CheckpointFiles& files, const TrainedObjects& objects,
                Trial& trial, int rank, bool has_share) {
   const std::string file = ExtraFileOf(has_share ? rank : 0);
@@ -181,7 +196,7 @@ void LoadExtra(const CheckpointFiles& files, const TrainedObjects& objects,
   trial.Load(own);
 }
 
-// What `state` has of a rank alone, or null.
+// Part of `state` that belongs to `rank`; null if there is none.
 const json* ShareOf(const json& state, int rank) {
   if (rank == 0) return &state;
   const auto shares = state.find("ranks");
@@ -190,25 +205,25 @@ const json* ShareOf(const json& state, int rank) {
   return &shares->at(index);
 }
 
-// Loads the checkpoint and gives its state.json back, with this rank's sums.
+// Loads the checkpoint; returns its state.json with the sums of this rank.
 json Load(const std::string& path, TrainerContext& context, Trial& trial,
           bool resumes) try {
   const CheckpointFiles files = CheckpointFiles::Read(path);
   json state = ParseState(files);
   TrainedObjects& objects = context.objects();
   LoadModels(files, state.at("ties").get<Ties>(), objects, resumes);
-  // One that was imported has weights and nothing else.
+  // An imported checkpoint has weights only.
   if (state.value("imported", false)) return state;
   LoadOptimizers(files, state.at("optimizers"), objects, resumes);
   const int rank = context.rank();
   const json* share = ShareOf(state, rank);
   LoadExtra(files, objects, trial, rank, share != nullptr);
-  // One without a scaler, or with: who goes on may have changed its mind.
+  // mixed_precision may differ from that of the checkpoint.
   const json scaler = state.value("scaler", json());
   if (resumes && context.scaler() != nullptr && !scaler.is_null()) {
     context.scaler()->Load(scaler);
   }
-  // Its own seed stays with a rank that the checkpoint does not know.
+  // A rank that the checkpoint does not have keeps its own seed.
   if (share != nullptr) {
     LoadRandomState(share->at("random"), context.device());
     if (rank > 0) state["trainer"]["sums"] = share->at("sums");
@@ -219,7 +234,7 @@ json Load(const std::string& path, TrainerContext& context, Trial& trial,
 } catch (const json::exception& error) {
   throw Error(
       ErrorKind::kFailed,
-      "checkpoint " + path + ": 'state.json' makes no sense: " + error.what());
+      "checkpoint " + path + ": 'state.json' is invalid: " + error.what());
 }
 
 }  // namespace
@@ -279,7 +294,7 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                       {"classes", ClassNamesOf(trial)},
                       {"hparams", context.spec().hparams},
                       {"entrypoint", context.spec().entrypoint}};
-  // Names may hold what is no UTF-8; they are for people.
+  // Class names, which are only displayed, may contain invalid UTF-8.
   writer.Write(kStateName,
                facts.dump(-1, ' ', false, json::error_handler_t::replace));
   return writer.Commit();
@@ -293,9 +308,9 @@ TrainingState LoadCheckpoint(const std::string& path, TrainerContext& context,
     context.SetBatches(trainer.batches);
     return trainer;
   } catch (const json::exception& error) {
-    throw Error(ErrorKind::kFailed,
-                "checkpoint " + path +
-                    ": 'state.json' makes no sense: " + error.what());
+    throw Error(
+        ErrorKind::kFailed,
+        "checkpoint " + path + ": 'state.json' is invalid: " + error.what());
   }
 }
 

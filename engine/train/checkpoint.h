@@ -14,20 +14,20 @@
 
 namespace dtrain {
 
-/// What each rank of a trial has of its own, and rank 0 writes for the others.
+/// State of one rank that rank 0 writes on its behalf.
 struct RankShare {
   nlohmann::json facts;  // random states, sums of metrics
-  std::string tensors;   // a file: gradients that wait, the trial's own state
+  std::string tensors;   // safetensors: accumulated gradients, trial state
 };
 
-/// The shares of ranks 1, 2, …; `sums` are this rank's. Collective.
+/// Shares of ranks 1, 2, …; `sums` are this rank's. Collective.
 std::vector<RankShare> GatherShares(
     const TrainerContext& context, Trial& trial,
     const std::map<std::string, MetricSum>& sums, RankGroup& ranks);
 
-/// Writes all that a trial is, at a batch boundary, to the directory `path`:
-/// models, optimizers, schedules, gradients that wait for a step, random
-/// states, the trial's own state and the trainer's, and `shares` of the other
+/// Writes the complete state of a trial at a batch boundary to the directory
+/// `path`: models, optimizers, schedules, accumulated gradients, random states,
+/// state of the trial itself and of the trainer, and `shares` of the other
 /// ranks. Throws Error(kFailed) or Error(kDiskFull) if it cannot be written;
 /// nothing is left then.
 WrittenCheckpoint SaveCheckpoint(const std::string& path,
@@ -35,21 +35,21 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
                                  const TrainingState& state, double epoch,
                                  const std::vector<RankShare>& shares = {});
 
-/// Verifies the checkpoint at `path` and makes the trial what it was; a rank
-/// that it has no share for begins with no sums and no gradients. Throws
-/// Error(kDamaged) that names the file if it is damaged, Error(kFailed) that
-/// names the tensor if it is another trial's.
+/// Verifies the checkpoint at `path` and restores the trial. A rank without a
+/// share in it starts without sums and gradients. Throws Error(kDamaged) that
+/// names a damaged file, or Error(kFailed) that names a tensor that does not
+/// fit the trial.
 TrainingState LoadCheckpoint(const std::string& path, TrainerContext& context,
                              Trial& trial);
 
-/// Loads the checkpoint for a training from scratch: counters, schedules and
-/// learning rates stay as the trial made them. Throws likewise, and for tensors
-/// in the checkpoint that the models lack.
+/// Loads the weights of a checkpoint for training from scratch: counters,
+/// schedules and learning rates stay as the trial made them. Throws as
+/// LoadCheckpoint, and for tensors in the checkpoint that the models lack.
 void WarmStart(const std::string& path, TrainerContext& context, Trial& trial);
 
 /// Loads the user's file of weights into the models, as LoadWeights does, and
-/// writes them as a checkpoint to the directory `path`, under the models' own
-/// names and types.
+/// writes them as a checkpoint to the directory `path`, with the models' names
+/// and types.
 void ImportWeights(const std::filesystem::path& file, const std::string& path,
                    const TrainerContext& context);
 

@@ -11,39 +11,40 @@ class Store;
 
 namespace dtrain {
 
-/// Work for a device, recorded once and asked for again at the cost of one
-/// call: a CUDA graph. Tests have one that records LibTorch's operations.
+/// Device work that is recorded once and replayed at the cost of one call: a
+/// CUDA graph. Tests use an implementation that records LibTorch's operations
+/// on the CPU.
 class StepGraph {
  public:
   virtual ~StepGraph() = default;
 
-  /// Records what `work` asks the device for; none of it is done. What the host
-  /// does meanwhile is done once, and is in no replay. Throws c10::Error for
-  /// work that cannot be recorded, such as reading a value from the device, and
-  /// what `work` throws; then the device is as before.
+  /// Records the device work that `work` issues, without executing it. Host
+  /// code in `work` runs once, now, and is not part of a replay. Throws
+  /// c10::Error for work that cannot be recorded, such as reading a value from
+  /// the device, and whatever `work` throws; the device is then unchanged.
   virtual void Capture(const std::function<void()>& work) = 0;
 
-  /// Asks for all of it again, on the memory that it was recorded with. Random
-  /// numbers go on where they are. Does not wait. REQUIRES: captured.
+  /// Issues the recorded work again, on the same memory. Random numbers
+  /// advance. Does not wait. REQUIRES: Capture succeeded.
   virtual void Replay() = 0;
 };
 
-/// Makes one for the current stream of this process's first GPU; the caller
-/// owns it.
+/// Returns a graph for the current stream of this process's first GPU, owned by
+/// the caller.
 using MakeStepGraph = StepGraph* (*)();
 
-/// Its name in libdtrain_trial_cuda.so.
+/// Name of the MakeStepGraph function in libdtrain_trial_cuda.so.
 inline constexpr char kMakeStepGraph[] = "DtrainMakeStepGraph";
 
-/// Makes the part of `rank` of `ranks` in their collectives over NCCL, on the
-/// GPU that is this process's first. They find each other by `store`. The
-/// caller owns what comes back. Throws c10::Error.
+/// Returns the NCCL backend of `rank` of `ranks`, on the first GPU of this
+/// process, owned by the caller. The ranks find each other through `store`.
+/// Throws c10::Error.
 using MakeNcclBackend =
     c10d::Backend* (*)(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                        int ranks);
 
-/// Its name in libdtrain_trial_cuda.so, which has it where that was built with
-/// NCCL's header at hand.
+/// Name of the MakeNcclBackend function in libdtrain_trial_cuda.so; absent if
+/// dtrain was built without NCCL's header.
 inline constexpr char kMakeNcclBackend[] = "DtrainMakeNcclBackend";
 
 }  // namespace dtrain

@@ -27,8 +27,8 @@ namespace dtrain {
 
 namespace {
 
-// LibTorch frees its large tensors after each step; a heap that gives them back
-// to the system pays a page fault for every 4 KiB of the next step.
+// LibTorch frees its large tensors after each step. A heap that returns them to
+// the system costs a page fault for every 4 KiB of the next step.
 void KeepHeapMemory() {
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, 2047 << 20);
@@ -41,8 +41,8 @@ void UseOwnStream(torch::Device device) {
   guard.exchangeStream(guard.getStreamFromGlobalPool(device));
 }
 
-// The same bits every time, or else the fastest algorithms for what comes again
-// and again.
+// Selects deterministic algorithms, or else the fastest ones for recurring
+// shapes.
 void ChooseAlgorithms(const TrainerSettings& settings) {
   at::Context& context = at::globalContext();
   context.setBenchmarkCuDNN(!settings.deterministic);
@@ -50,7 +50,8 @@ void ChooseAlgorithms(const TrainerSettings& settings) {
   context.setDeterministicCuDNN(true);
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   context.setDeterministicFillUninitializedMemory(false);
-  // Else cuBLAS chooses among its workspaces. Read when it is opened.
+  // cuBLAS is deterministic only with a fixed workspace. It reads this variable
+  // when it is loaded.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
@@ -64,19 +65,19 @@ torch::Device OpenDevice(const TrialSpec& spec) {
   if (spec.gpus.empty()) return torch::kCPU;
   std::vector<std::string> ordinals;
   for (const int gpu : spec.gpus) ordinals.push_back(std::to_string(gpu));
-  // Unless whoever started this process has already chosen.
+  // Kept if the parent process has set it.
   ::setenv("CUDA_VISIBLE_DEVICES", Join(ordinals, ",").c_str(),
            /*overwrite=*/0);
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
   if (!torch::cuda::is_available()) {
     throw Error(ErrorKind::kFailed,
                 "GPU " + Join(ordinals, ", ") +
-                    " cannot be used; look at `nvidia-smi`, or train with "
+                    " cannot be used; check `nvidia-smi`, or train with "
                     "resources.slots: cpu");
   }
   at::globalContext().lazyInitDevice(torch::kCUDA);
   const torch::Device device(torch::kCUDA, 0);
-  // So that no trial has the memory of those it shares the GPU with.
+  // Protects the memory of the other trials on a shared GPU.
   const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
   if (spec.gpu_share < 1 && limit != nullptr) limit(spec.gpu_share);
   UseOwnStream(device);
@@ -91,7 +92,8 @@ constexpr std::size_t kMaxInFlight = 2;
 
 DeviceCopy::DeviceCopy(torch::Device device) : device_(device) {
   if (device.is_cpu()) return;
-  // One for all copies of this process: freed memory is kept by stream.
+  // One stream for all copies of this process: the allocator keeps freed memory
+  // by stream.
   static const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type())
                                         .getStreamFromGlobalPool(device);
   stream_ = stream;
@@ -119,7 +121,8 @@ Batch DeviceCopy::CopyBeside(const Batch& batch) {
   copied.record(*stream_);
   gpu.exchangeStream(working);
   copied.block(working);
-  // Else its memory is given to the next copy while it is still worked on.
+  // Without this, the memory would be reused for the next copy while it is
+  // still in use.
   for (const torch::Tensor& tensor : there.tensors()) {
     if (!tensor.defined()) continue;
     gpu.recordDataPtrOnStream(tensor.storage().data_ptr(), working);
@@ -130,7 +133,7 @@ Batch DeviceCopy::CopyBeside(const Batch& batch) {
 
 namespace {
 
-// Nothing, where that cannot be told.
+// Empty if the memory cannot be read.
 std::string OutOfMemory(const c10::Error& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) == nullptr) return "";
   try {
@@ -151,7 +154,7 @@ std::string TorchMessage(const c10::Error& error) {
   std::string line;
   for (const std::string& part : Split(error.what_without_backtrace(), '\n')) {
     const auto start = part.find_first_not_of(" \t");
-    // Which line of LibTorch it was helps nobody who uses it.
+    // Source lines of LibTorch do not help its users.
     if (start == part.npos || part.starts_with("Exception raised from")) {
       continue;
     }
@@ -175,9 +178,10 @@ void Load(at::Generator generator, const nlohmann::json& text) {
   const auto bytes = FromHex(text.get<std::string>());
   const std::lock_guard lock(generator.mutex());
   if (!bytes || bytes->size() != generator.get_state().nbytes()) {
-    throw Error(ErrorKind::kFailed,
-                "the checkpoint's random state is of another LibTorch; use "
-                "the one it was made with");
+    throw Error(
+        ErrorKind::kFailed,
+        "the checkpoint's random state was written by another LibTorch; use "
+        "the one it was made with");
   }
   torch::Tensor state =
       torch::empty({static_cast<std::int64_t>(bytes->size())}, torch::kUInt8);
@@ -211,7 +215,7 @@ nlohmann::json SaveRandomState(torch::Device device) {
 
 void LoadRandomState(const nlohmann::json& state, torch::Device device) {
   Load(at::detail::getDefaultCPUGenerator(), state.at("cpu"));
-  // A trial may go on where there is no GPU, and the other way round.
+  // A trial may resume on a machine without a GPU, and vice versa.
   if (device.is_cuda() && state.contains("cuda")) {
     Load(GpuGenerator(device), state["cuda"]);
   }

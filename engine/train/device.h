@@ -17,27 +17,27 @@
 
 namespace dtrain {
 
-/// Makes this process one that trains `spec`: allocator, threads, and the
-/// device, which is the first of the visible GPUs or the CPU. Throws
-/// Error(kFailed) if the trial is to have a GPU and there is none. REQUIRES:
-/// called once, before any tensor is made.
+/// Prepares this process for training `spec`: allocator, threads, and the
+/// device, which is the first visible GPU or the CPU. Throws Error(kFailed) if
+/// the trial needs a GPU and there is none. REQUIRES: called once, before any
+/// tensor exists.
 torch::Device OpenDevice(const TrialSpec& spec);
 
-/// Brings batches to a trial's device. To a GPU they are copied on a stream
-/// for copies, so that the copy of one goes on beside the work on the one
-/// before, which the host has only asked for; from pinned memory without the
-/// host. Two are under way at a time at most. One thread.
+/// Copies batches to a trial's device. Copies to a GPU run on a stream of their
+/// own, so that the copy of one batch overlaps with the work on the previous
+/// one; from pinned memory they need no waiting on the host. At most two copies
+/// are in flight. Not thread-safe.
 class DTRAIN_API DeviceCopy {
  public:
   explicit DeviceCopy(torch::Device device);
 
-  /// The batch on the device, for work on the current stream.
+  /// Returns the batch on the device, ready for work on the current stream.
   Batch operator()(const Batch& batch);
 
  private:
   struct InFlight {
     c10::Event copied;
-    Batch from;  // must stay as it is until then
+    Batch from;  // must stay unchanged until copied
   };
 
   Batch CopyBeside(const Batch& batch);
@@ -47,13 +47,14 @@ class DTRAIN_API DeviceCopy {
   std::deque<InFlight> in_flight_;
 };
 
-/// What LibTorch complains of, as one line without its backtrace.
+/// Message of a LibTorch error on one line, without its backtrace.
 std::string TorchMessage(const c10::Error& error);
 
-/// Seeds LibTorch's generators of the CPU and, if it is a GPU, of `device`.
+/// Seeds LibTorch's generators of the CPU and of `device`.
 void SeedRandom(std::uint64_t seed, torch::Device device);
 
-/// Their states, and back. Throws Error(kFailed) for what was not saved so.
+/// Save and restore the states of these generators. Load throws Error(kFailed)
+/// for JSON that Save did not write.
 nlohmann::json SaveRandomState(torch::Device device);
 void LoadRandomState(const nlohmann::json& state, torch::Device device);
 

@@ -16,6 +16,17 @@
 #include <ATen/ops/_fused_sgd.h>
 #include <torch/types.h>
 
+// LibTorch's optimizers launch several small kernels per parameter. ATen has
+// operations that step a list of tensors at once (at::_fused_sgd_,
+// at::_fused_adam_, at::_fused_adamw_); torch.optim in Python uses them, the
+// C++ API does not. A list must be of one device and one type, and all its
+// parameters must have taken the same number of steps: ParameterLists divides
+// the parameters of a group accordingly, usually into a single list.
+//
+// With CapturableState, learning rates and step counts are tensors that the
+// operations read on the device, and a nonzero `found_inf` makes them skip the
+// update. Nothing then depends on the host, and the step can be captured.
+
 namespace dtrain {
 
 namespace {
@@ -25,8 +36,8 @@ torch::Tensor Number(double value, torch::Device device,
   return torch::full({}, value, torch::TensorOptions(device).dtype(type));
 }
 
-// As the fused operations read a rate: those of CUDA want a float, those of
-// the CPU take the whole number that the options have.
+// Type in which the fused operations read a learning rate: float on CUDA, the
+// full precision of the options on the CPU.
 torch::ScalarType RateType(torch::Device device) {
   return device.is_cpu() ? torch::kDouble : torch::kFloat;
 }
@@ -89,9 +100,9 @@ namespace optim = torch::optim;
 using torch::Tensor;
 using Groups = std::vector<optim::OptimizerParamGroup>;
 
-// Whether two tensors of one shape lie in memory in one order. The strides of
-// dimensions of one element say nothing: those of a convolution of 1x1 differ
-// between a weight and its gradient.
+// True if two tensors of one shape have the same order in memory. Strides of
+// dimensions of size 1 are ignored: those of a 1x1 convolution differ between a
+// weight and its gradient.
 bool HasSameOrder(const Tensor& one, const Tensor& other) {
   for (std::int64_t i = 0; i < one.dim(); ++i) {
     if (one.size(i) != 1 && one.stride(i) != other.stride(i)) return false;
@@ -99,7 +110,7 @@ bool HasSameOrder(const Tensor& one, const Tensor& other) {
   return true;
 }
 
-// The operations take memory for memory, in whatever order it lies.
+// The operations process memory element by element, in any order.
 bool IsLike(const Tensor& tensor, const Tensor& parameter) {
   return tensor.layout() == torch::kStrided &&
          tensor.device() == parameter.device() &&
@@ -107,7 +118,7 @@ bool IsLike(const Tensor& tensor, const Tensor& parameter) {
          tensor.sizes() == parameter.sizes() && HasSameOrder(tensor, parameter);
 }
 
-// The same memory with the very strides of `parameter`, which the operations
+// The same memory with exactly the strides of `parameter`, which the operations
 // compare.
 Tensor Aligned(const Tensor& tensor, const Tensor& parameter) {
   if (tensor.strides() == parameter.strides()) return tensor;
@@ -138,7 +149,7 @@ bool IsSupported(const AdamState& state, const Tensor& parameter) {
          (!largest.defined() || is_like(largest));
 }
 
-// Whether the operations can step every parameter that has a gradient.
+// True if the operations can step every parameter that has a gradient.
 template <typename State, typename States>
 bool AreSupported(const Groups& groups, const States& states) {
   for (const auto& group : groups) {
@@ -155,7 +166,7 @@ bool AreSupported(const Groups& groups, const States& states) {
   return true;
 }
 
-// The state of a parameter, a new one if it has none.
+// State of a parameter; creates it if there is none.
 template <typename State, typename States>
 State& StateFor(States& states, const Tensor& parameter) {
   auto& state = states[parameter.unsafeGetTensorImpl()];
@@ -163,8 +174,8 @@ State& StateFor(States& states, const Tensor& parameter) {
   return static_cast<State&>(*state);
 }
 
-// What one operation steps: tensors of one device and one type, which have
-// taken the same number of steps so far as that matters.
+// Arguments of one operation: tensors of one device and type, whose parameters
+// have taken the same number of steps, if the optimizer depends on it.
 struct ParameterList {
   torch::Device device;
   torch::ScalarType type;
@@ -177,7 +188,7 @@ struct ParameterList {
   std::vector<Tensor> counts;  // of steps, of Adam
 };
 
-// Nearly always there is but one.
+// Usually contains a single list.
 class ParameterLists {
  public:
   ParameterList& Add(const Tensor& parameter, std::int64_t steps) {
@@ -202,21 +213,21 @@ class ParameterLists {
   std::vector<ParameterList> all_;
 };
 
-// As the base classes do, no step shows in the version of a parameter: a graph
-// from before may be gone back through behind it.
+// Like the base classes, hides the step from the version counters of the
+// parameters, so that a backward pass through an earlier graph stays possible.
 struct StepGuard {
   torch::NoGradGuard no_grad;
   at::AutoDispatchBelowADInplaceOrView no_version;
 };
 
-// The arguments of an operation that steps on the device end with it.
+// Last argument of an operation that steps on the device.
 std::optional<Tensor> FoundInf(const CapturableState& device) {
   if (!device.found_inf().defined()) return std::nullopt;
   return device.found_inf();
 }
 
-// The buffer of a parameter's first step, which overwrites it with the
-// gradient. On the device that step may be left out: then it is zero.
+// Buffer for a parameter's first step, which overwrites it with the gradient.
+// On the device that step may be skipped, so the buffer must be zero.
 Tensor FirstMomentum(const Tensor& parameter, bool is_on_device) {
   return is_on_device ? torch::zeros_like(parameter)
                       : torch::empty_like(parameter);
@@ -253,7 +264,7 @@ void StepSgd(const optim::OptimizerParamGroup& group, States& states,
   }
 }
 
-// at::_fused_adam_ and at::_fused_adamw_, whose parameters are the same.
+// at::_fused_adam_ and at::_fused_adamw_, which have the same parameters.
 struct AdamOperation {
   template <typename... Arguments>
   void operator()(const Arguments&... arguments) const {
@@ -267,7 +278,7 @@ struct AdamWOperation {
   }
 };
 
-// The moments of a parameter's state, made where there are none, to `one`.
+// Appends the moments of a parameter's state to `one`; creates missing ones.
 template <typename State, typename Options>
 void AddMoments(ParameterList& one, State& state, const Options& options,
                 const Tensor& parameter) {
@@ -295,7 +306,7 @@ void StepTogether(const ParameterList& one, const Options& options,
   device.is_on() ? step(device.Rate(index)) : step(options.lr());
 }
 
-// Counts the step that begins.
+// Counts the step that is about to be taken.
 template <typename State>
 void CountStep(ParameterList& one, State& state, const Tensor& parameter,
                CapturableState& device) {
@@ -304,7 +315,7 @@ void CountStep(ParameterList& one, State& state, const Tensor& parameter,
     return;
   }
   state.step(state.step() + 1);
-  // They are equal, or they would not be together.
+  // All counts of a list are equal.
   one.counts.push_back(
       one.counts.empty()
           ? at::full({}, static_cast<double>(state.step()),
@@ -327,7 +338,7 @@ void StepAdam(const optim::OptimizerParamGroup& group, States& states,
   for (const ParameterList& one : all) {
     if (device.is_on()) at::_foreach_add_(one.counts, 1);
     StepTogether<Fused>(one, options, device, index);
-    // A step that is left out does not count.
+    // A skipped step does not count.
     if (!device.found_inf().defined()) continue;
     at::_foreach_sub_(
         one.counts,
@@ -343,7 +354,7 @@ void FetchAdamCounts(const CapturableState& device, States& states) {
   }
 }
 
-// The step of an Adam of either kind.
+// Step of FusedAdam and FusedAdamW.
 template <typename State, typename Options, typename Fused, typename States>
 void StepAdams(const Groups& groups, States& states, CapturableState& device) {
   const StepGuard guard;

@@ -16,54 +16,58 @@
 
 namespace dtrain {
 
-/// What changes from one step of an optimizer to the next, kept on its
-/// parameters' device instead of the host: then a step asks the device for the
-/// same work each time, which a CUDA graph can replay. One thread.
+/// State of an optimizer that changes from step to step (learning rates, step
+/// counts), kept on the device of its parameters instead of the host. A step
+/// then issues the same device work each time, which a CUDA graph can replay.
+/// Not thread-safe.
 class DTRAIN_API CapturableState {
  public:
-  /// From here on. REQUIRES: all parameters are on `device`.
+  /// Keeps the state on `device` from here on. REQUIRES: all parameters are on
+  /// it.
   void Enable(torch::Device device) {
     is_on_ = true;
     device_ = device;
   }
   bool is_on() const { return is_on_; }
 
-  /// Steps leave everything as it is where the first number of `found_inf`
-  /// (float [1]), which they read on the device, is not 0.
+  /// Makes steps skip their update if the first element of `found_inf` (float
+  /// [1]), read on the device, is not 0.
   void SetFoundInf(torch::Tensor found_inf) {
     found_inf_ = std::move(found_inf);
   }
   const torch::Tensor& found_inf() const { return found_inf_; }
 
-  /// Writes the learning rates of these groups where they have changed.
+  /// Copies the learning rates of these groups to the device if they have
+  /// changed.
   void UploadLearningRates(
       const std::vector<torch::optim::OptimizerParamGroup>& groups);
-  /// That of group `index`: []. REQUIRES: UploadLearningRates was called.
+  /// Learning rate of group `index`: a tensor []. REQUIRES: UploadLearningRates
+  /// was called.
   const torch::Tensor& Rate(std::size_t index) const {
     return rates_.at(index).tensor;
   }
 
-  /// How many steps `parameter` has taken: float32 [] (so to 2^24), always the
-  /// same memory; `host` if it was the host that counted until now.
+  /// Number of steps of `parameter`: float32 [] (exact up to 2^24), always at
+  /// the same address. `host`: the count if the host has counted so far.
   const torch::Tensor& Count(const torch::Tensor& parameter, std::int64_t host);
-  /// The counts by parameter that are the device's; waits for it.
+  /// Step counts by parameter, for those that the device counts. Waits for it.
   std::map<void*, std::int64_t> Counts() const;
 
-  /// A step is taken that cannot be taken so: its rates and counts are the
-  /// host's, which count from there. False if it is to be left out, for which
-  /// this waits for the device.
+  /// Records a step that runs on the host, which takes over learning rates and
+  /// counts. Returns false if the step must be skipped; waits for the device to
+  /// find out.
   [[nodiscard]] bool RecordHostStep();
   std::int64_t host_steps() const { return host_steps_; }
 
  private:
   struct HeldRate {
     torch::Tensor tensor;
-    double value;  // what it holds
+    double value;  // its value
   };
 
   struct HeldCount {
     torch::Tensor tensor;
-    bool is_valid = false;  // else the host has counted since
+    bool is_valid = false;  // false: the host has counted since
   };
 
   bool is_on_ = false;
@@ -75,22 +79,22 @@ class DTRAIN_API CapturableState {
 };
 
 /// LibTorch's optimizers with a step that is one operation for all parameters
-/// of a group, several times as fast where these are many and small. Options,
-/// groups and state are theirs, so that checkpoints and schedules cannot tell
-/// them apart; what they compute is theirs, too, to rounding. Steps with a
-/// closure, and with parameters or gradients that are not dense float32 or
-/// float64 in the CPU's or a GPU's memory, are the base class's own.
+/// of a group: several times as fast if there are many small ones. Options,
+/// groups and state are those of the base classes, so that checkpoints and
+/// schedules see no difference; results are equal up to rounding. Steps with a
+/// closure, and steps of parameters or gradients that are not dense float32 or
+/// float64 on a CPU or GPU, fall back to the base class.
 ///
-/// Their steps can be captured as a CUDA graph, once capturable_state() are on.
+/// A step can be captured in a CUDA graph once capturable_state() is enabled.
 class DTRAIN_API FusedOptimizer {
  public:
   virtual ~FusedOptimizer() = default;
 
   CapturableState& capturable_state() { return capturable_state_; }
-  /// Brings the learning rates that the options name to the device, where the
-  /// next steps read them. Does not wait.
+  /// Copies the learning rates in the options to the device for the next steps.
+  /// Does not wait.
   virtual void UploadLearningRates() = 0;
-  /// Brings the counts of steps from the device to the state, for who reads it.
+  /// Copies the step counts from the device to the optimizer's state.
   virtual void DownloadStepCounts() = 0;
 
  protected:
@@ -105,7 +109,7 @@ class DTRAIN_API FusedSgd final : public torch::optim::SGD,
   void UploadLearningRates() override {
     capturable_state_.UploadLearningRates(param_groups_);
   }
-  void DownloadStepCounts() override {}  // it has none
+  void DownloadStepCounts() override {}  // SGD has none
 };
 
 class DTRAIN_API FusedAdam final : public torch::optim::Adam,

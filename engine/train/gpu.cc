@@ -19,10 +19,10 @@ std::string OutOfMemoryMessage(const GpuMemory& memory) {
   if (memory.limit > 0) {
     message += " of the " + FormatBytes(memory.limit) + " of its share";
   }
-  message += ", others and the driver " + FormatBytes(others) + ", and " +
-             FormatBytes(memory.free) + " are free; ";
+  message += ", other processes and the driver " + FormatBytes(others) +
+             ", and " + FormatBytes(memory.free) + " are free; ";
   const bool is_crowded = others > memory.reserved && memory.limit == 0;
-  if (is_crowded) message += "`nvidia-smi` says who has the rest, or ";
+  if (is_crowded) message += "`nvidia-smi` shows what uses the rest, or ";
   return message +
          "lower global_batch_size (aggregation_frequency makes up for it), set "
          "optimizations.mixed_precision to bf16 or optimizations.cuda_graphs "
@@ -32,7 +32,7 @@ std::string OutOfMemoryMessage(const GpuMemory& memory) {
 
 namespace {
 
-// The driver looks at most that often.
+// Update interval of the driver's counter.
 constexpr Duration kPeriod = std::chrono::seconds(1);
 
 template <typename Function>
@@ -40,7 +40,7 @@ Function Find(void* library, const char* name) {
   return reinterpret_cast<Function>(::dlsym(library, name));
 }
 
-// Gives the driver's handle of the GPU called `name`, or null.
+// Returns the driver's handle of the GPU called `name`, or null.
 void* FindGpu(void* nvml, const std::string& name) {
   const auto by_uuid =
       Find<int (*)(const char*, void**)>(nvml, "nvmlDeviceGetHandleByUUID");

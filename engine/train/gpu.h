@@ -14,25 +14,27 @@ struct GpuMemory {
   std::int64_t total = 0;
   std::int64_t free = 0;
   std::int64_t reserved = 0;   // held by this process's LibTorch
-  std::int64_t allocated = 0;  // of that, by tensors
-  std::int64_t peak = 0;       // the most that tensors had at one time
-  std::int64_t limit = 0;      // what this process may reserve; 0: no limit
+  std::int64_t allocated = 0;  // part of `reserved` in use by tensors
+  std::int64_t peak = 0;       // maximum of `allocated` so far
+  std::int64_t limit = 0;      // maximum of `reserved`; 0: no limit
 };
 
-/// Reads it from LibTorch's allocator and the driver. Throws c10::Error.
+/// Reads the memory counters of LibTorch's allocator and of the driver. Throws
+/// c10::Error.
 using ReadGpuMemory = void (*)(GpuMemory* memory);
-/// Its name in libdtrain_trial_cuda.so.
+/// Name of the ReadGpuMemory function in libdtrain_trial_cuda.so.
 inline constexpr char kReadGpuMemory[] = "DtrainReadGpuMemory";
 
-/// Lets this process reserve at most `share` (0 to 1) of its first GPU.
+/// Limits this process to a `share` (0 to 1) of the memory of its first GPU.
 using LimitGpuMemory = void (*)(double share);
 inline constexpr char kLimitGpuMemory[] = "DtrainLimitGpuMemory";
 
-/// What to say of a GPU that ran out of memory: who has it, and what helps.
+/// Error message for a GPU that ran out of memory: who holds the memory, and
+/// what to do.
 std::string OutOfMemoryMessage(const GpuMemory& memory);
 
-/// The memory of this process's first GPU; none where LibTorch's CUDA half is
-/// not open. Throws c10::Error.
+/// Memory of this process's first GPU; empty if LibTorch's CUDA half is not
+/// loaded. Throws c10::Error.
 inline std::optional<GpuMemory> ReadGpu() {
   const auto read = FromCudaHalf<ReadGpuMemory>(kReadGpuMemory);
   if (read == nullptr) return std::nullopt;
@@ -41,20 +43,20 @@ inline std::optional<GpuMemory> ReadGpu() {
   return memory;
 }
 
-/// How busy a trial's GPU is, as NVIDIA's driver has it: of all who use it. For
-/// the process of a trial, which has opened the driver in any case; a runner
-/// never does. One thread.
+/// Reads the utilisation of a trial's GPU, by all processes that use it, from
+/// NVIDIA's driver library. Only trial processes use it: they have opened the
+/// driver anyway, a runner never does. Not thread-safe.
 class GpuMeter {
  public:
-  /// Of the first GPU in `visible`, which is as CUDA_VISIBLE_DEVICES: a UUID,
-  /// or a number in the order of the PCI bus. Where there is no `library`, or
-  /// the driver does not know the GPU, it measures nothing. May take some
-  /// 100 ms.
+  /// Opens the first GPU of `visible`, which has the format of
+  /// CUDA_VISIBLE_DEVICES: a UUID, or an index in PCI bus order. Without the
+  /// `library`, or if the driver does not know the GPU, Percent is always
+  /// empty. May take about 100 ms.
   explicit GpuMeter(const std::string& visible,
                     const char* library = "libnvidia-ml.so.1");
 
-  /// The share of about the last second, in percent, that it computed for; none
-  /// if that is unknown or was told less than a second before `now`.
+  /// Utilisation over about the last second, in percent. Empty if unknown, or
+  /// if the last value was returned less than a second before `now`.
   std::optional<std::int64_t> Percent(Duration now);
 
  private:
@@ -63,7 +65,7 @@ class GpuMeter {
     unsigned memory;
   };
 
-  int (*ask_)(void* device, Rates* rates) = nullptr;  // null: unknown
+  int (*ask_)(void* device, Rates* rates) = nullptr;  // null: not available
   void* device_ = nullptr;
   std::optional<Duration> last_read_;
 };

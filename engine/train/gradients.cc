@@ -16,6 +16,16 @@
 
 #include "engine/train/trained_objects.h"
 
+// GradientSync overlaps communication with the backward pass. A hook on each
+// parameter runs when its gradient is complete. Once all parameters of a bucket
+// have one, the bucket is copied into a flat tensor and its all-reduce starts,
+// while autograd goes on to earlier layers. Collectives must be issued in the
+// same order on all ranks, so a bucket starts only after all buckets before it.
+// Behind the gradients, the flat tensor has one flag for each parameter: after
+// the sum it tells whether any rank had a gradient for it. Finish() sends what
+// is left, repeats buckets that received a second gradient after they were
+// sent, and copies the means back.
+
 namespace dtrain {
 
 namespace {
@@ -45,7 +55,7 @@ void ClipGradients(torch::optim::Optimizer& optimizer, const Clip& clip) {
   if (clip.norm) {
     const auto norms = at::_foreach_norm(gradients, /*ord=*/2);
     const torch::Tensor total = at::linalg_vector_norm(at::stack(norms), 2);
-    // As PyTorch's clip_grad_norm_: never scales up.
+    // Like PyTorch's clip_grad_norm_, never scales up.
     const torch::Tensor scale = at::clamp_max(*clip.norm / (total + 1e-6), 1.0);
     at::_foreach_mul_(gradients, scale);
   }
@@ -65,7 +75,7 @@ void ResetGradients(torch::optim::Optimizer& optimizer) {
 
 namespace {
 
-// The first bucket is small, so that something is under way soon.
+// The first bucket is small, so that communication starts early.
 constexpr std::size_t kFirstBucketBytes = std::size_t{1} << 20;
 
 bool CanShareBucket(const torch::Tensor& parameter,
@@ -112,7 +122,7 @@ GradientSync::~GradientSync() {
   }
 }
 
-// Backward comes to the last parameters first, mostly.
+// The backward pass mostly reaches the last parameters first.
 void GradientSync::MakeBuckets(const torch::optim::Optimizer& optimizer,
                                std::size_t bucket_bytes) {
   std::vector<torch::Tensor> parameters;
@@ -155,7 +165,7 @@ void GradientSync::Reset(Bucket& bucket) {
 void GradientSync::OnGradient(std::size_t b, std::size_t p) {
   if (!overlap_) return;
   Bucket& bucket = buckets_[b];
-  // A second backward before the step: what was sent is not all.
+  // A second backward pass before the step: the bucket sent is incomplete.
   if (bucket.has_gradient[p]) {
     bucket.is_stale = true;
     return;
@@ -165,7 +175,7 @@ void GradientSync::OnGradient(std::size_t b, std::size_t p) {
   StartReadyBuckets();
 }
 
-// In the order of the buckets, for it must be the same on all ranks.
+// In bucket order, which must be the same on all ranks.
 void GradientSync::StartReadyBuckets() {
   while (next_unsent_ < buckets_.size() &&
          buckets_[next_unsent_].pending == 0) {
@@ -173,7 +183,7 @@ void GradientSync::StartReadyBuckets() {
   }
 }
 
-// The places of the parameters in `flat`, shaped as they are.
+// Views into `flat` with the shapes of the parameters.
 std::vector<torch::Tensor> GradientSync::Views(const Bucket& bucket) {
   std::vector<torch::Tensor> views;
   std::int64_t at = 0;
@@ -213,7 +223,7 @@ void GradientSync::FinishAllReduce(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
   bucket.flat.div_(backend_.getSize());
   const std::vector<torch::Tensor> views = Views(bucket);
-  torch::Tensor flags;  // read where they matter only: a GPU waits for it
+  torch::Tensor flags;  // read only if needed: it waits for the GPU
   for (std::size_t i = 0; i < views.size(); ++i) {
     torch::Tensor& gradient = bucket.parameters[i].mutable_grad();
     if (gradient.defined()) {
@@ -274,7 +284,8 @@ BackwardUpdate::~BackwardUpdate() {
   }
 }
 
-// The optimizer steps those parameters that have a gradient: this one.
+// Only `parameter` has a gradient at this point, so the optimizer steps it
+// alone.
 void BackwardUpdate::Update(const torch::Tensor& parameter) {
   std::size_t bytes = 0;
   for (const torch::Tensor& held : ParametersWithGradient(optimizer_)) {

@@ -18,41 +18,43 @@ class Work;
 
 namespace dtrain {
 
-/// What happens to the gradients of an optimizer's parameters around a step; no
-/// value comes to the host, so that none of it waits for a GPU.
+/// Operations on the gradients of an optimizer's parameters around a step. They
+/// copy no value to the host, so that none of them waits for a GPU.
 
-/// Divides them by `count`.
+/// Divides the gradients by `count`.
 void DivideGradients(torch::optim::Optimizer& optimizer, std::int64_t count);
 
-/// Limits their common 2-norm, then each element.
+/// Limits the total 2-norm of the gradients, then each element.
 void ClipGradients(torch::optim::Optimizer& optimizer, const Clip& clip);
 
-/// Gives them back: a parameter has no gradient until the next backward pass.
+/// Frees the gradients: parameters have none until the next backward pass.
 void ResetGradients(torch::optim::Optimizer& optimizer);
 
-/// Makes the gradients of an optimizer's parameters their means over the ranks
-/// of a trial. Gradients are put into flat buckets, the last parameters first,
-/// and a bucket is all-reduced while backward goes on to the next, as PyTorch's
-/// DistributedDataParallel does it (Li et al. 2020, arXiv:2006.15704).
+/// Averages the gradients of an optimizer's parameters over the ranks of a
+/// trial. Gradients are copied into flat buckets, the last parameters first,
+/// and a bucket is all-reduced while the backward pass computes the next one,
+/// as in PyTorch's DistributedDataParallel (Li et al. 2020, arXiv:2006.15704).
 ///
-/// A parameter that got a gradient on some ranks only counts as zero on the
-/// others; one that got none anywhere has none afterwards. One thread; what it
-/// calls on the backend is the same on all ranks as long as they call it alike.
+/// A parameter that has a gradient on some ranks only counts as zero on the
+/// others; one that has none on any rank has none afterwards. Not thread-safe.
+/// Ranks that call it alike issue the same sequence of collectives.
 class GradientSync {
  public:
-  /// Watches the parameters until its end. `bucket_bytes`: of one bucket.
-  /// REQUIRES: no other hook is on the parameters, and all outlives this.
+  /// Installs hooks on the parameters for its lifetime. `bucket_bytes`: size of
+  /// a bucket. REQUIRES: the parameters have no other hook, and the arguments
+  /// outlive this object.
   GradientSync(torch::optim::Optimizer& optimizer, c10d::Backend& backend,
                std::size_t bucket_bytes = std::size_t{25} << 20);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  /// Whether what backward now computes is complete once it has come to a
-  /// parameter: then it may be sent at once. False while gradients accumulate.
+  /// Sets whether the gradients of the current backward pass are final. If so,
+  /// a bucket is sent as soon as it is complete; false while gradients
+  /// accumulate.
   void SetOverlap(bool on) { overlap_ = on; }
-  /// Makes all gradients the means. Throws Error or c10::Error if a rank
-  /// failed.
+  /// Waits until all gradients are averaged. Throws Error or c10::Error if a
+  /// rank failed.
   void Finish();
 
  private:
@@ -60,10 +62,10 @@ class GradientSync {
   struct Bucket {
     std::vector<torch::Tensor> parameters;
     std::size_t bytes = 0;
-    torch::Tensor flat;       // gradients, then 0 or 1 for each: there is one
-    std::size_t pending = 0;  // parameters that backward has not come to
-    std::vector<bool> has_gradient;  // those that it has come to
-    bool is_stale = false;           // it came to one again
+    torch::Tensor flat;       // gradients, then a flag for each: 1 if it exists
+    std::size_t pending = 0;  // parameters without a gradient in this pass
+    std::vector<bool> has_gradient;  // parameters with a gradient in this pass
+    bool is_stale = false;           // got a second gradient after it was sent
     c10::intrusive_ptr<c10d::Work> work;
   };
 
@@ -79,27 +81,26 @@ class GradientSync {
 
   c10d::Backend& backend_;
   std::vector<Bucket> buckets_;
-  std::size_t next_unsent_ = 0;  // the first bucket that was not sent
+  std::size_t next_unsent_ = 0;  // first bucket not sent yet
   bool overlap_ = false;
 };
 
-/// Steps an optimizer while the backward pass goes on: each parameter as soon
-/// as its gradient is whole, which is then freed. So there is no moment at
-/// which the gradients of all parameters are in memory, and the result is that
-/// of a step behind the pass, if the rule for one parameter needs no other
-/// (SGD, Adam and AdamW do not). As LOMO (Lv et al., 2023) does it. The hooks
-/// are taken off the parameters when this ends.
+/// Steps an optimizer during the backward pass: each parameter as soon as its
+/// gradient is complete, after which the gradient is freed (LOMO, Lv et al.
+/// 2023). The gradients of all parameters are therefore never in memory at
+/// once. The result equals that of a step after the pass, provided that the
+/// update of a parameter depends on no other (true of SGD, Adam and AdamW).
+/// Removes its hooks at the end of its lifetime.
 class BackwardUpdate {
  public:
-  /// REQUIRES: the optimizer outlives it, and its parameters have no other
-  /// hook behind their gradients.
+  /// REQUIRES: the optimizer outlives this object, and its parameters have no
+  /// other post-accumulate hook.
   explicit BackwardUpdate(torch::optim::Optimizer& optimizer);
   BackwardUpdate(const BackwardUpdate&) = delete;
   BackwardUpdate& operator=(const BackwardUpdate&) = delete;
   ~BackwardUpdate();
 
-  /// The most bytes of gradients that were there at once, as far as parameters
-  /// held them.
+  /// Maximum number of bytes of gradients that existed at once.
   std::size_t peak_bytes() const { return peak_bytes_; }
 
  private:

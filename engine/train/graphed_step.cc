@@ -9,11 +9,24 @@
 #include "engine/train/log_line.h"
 #include "engine/train/mixed_precision.h"
 
+// A step of a small network is dominated by the host, which issues hundreds of
+// operations one by one. A CUDA graph issues all of them at once. A graph
+// replays device work only, on fixed addresses, so that everything a step
+// depends on must be on the device and stay where it is: the batch is copied
+// into `input_`, learning rates and step counts are CapturableState, the loss
+// scale and the sums of metrics are tensors that are updated in place, and the
+// random generator registers its offset with the graph. The host's part of a
+// step (schedules, counters) runs after each replay.
+//
+// The first kWarmUpBatches batches of a shape are trained without a graph.
+// Capturing executes nothing; the captured batch itself is then trained by the
+// first replay. If the capture fails, training continues without a graph.
+
 namespace dtrain {
 
 namespace {
 
-// What of a tensor a captured step is bound to.
+// Properties of a tensor that a captured step depends on.
 bool IsAlike(const torch::Tensor& one, const torch::Tensor& other) {
   if (!one.defined() || !other.defined()) {
     return one.defined() == other.defined();
@@ -72,8 +85,8 @@ void GraphedStep::Train(const Batch& batch, BatchIndex index) {
   sums_.CountReplay(names_);
 }
 
-// Whether enough batches like this one were trained. The larger shape is the
-// one that is captured: the other is that of a pass's last batch.
+// True if enough batches of these shapes were trained. The larger shape is
+// captured; the other one is that of the last batch of a pass.
 bool GraphedStep::IsWarm(const Batch& batch) {
   if (!IsAlike(input_, batch)) {
     if (batch.size() < input_.size()) return false;
@@ -86,14 +99,16 @@ bool GraphedStep::IsWarm(const Batch& batch) {
 bool GraphedStep::CanReplay(const Batch& batch, BatchIndex index) {
   if (graph_ == nullptr) return false;
   if (!trial_.Capturable(index)) {
-    SayOnce(
-        "trained without the CUDA graph, since the trial says so "
+    LogOnce(
+        "some batches are trained without the CUDA graph, as the trial "
+        "requests "
         "(Trial::Capturable)");
     return false;
   }
   if (is_captured_ && !IsAlike(input_, batch)) {
-    SayOnce("trained without the CUDA graph, which is of " + ShapeOf(input_) +
-            ": a batch of " + ShapeOf(batch));
+    LogOnce("batches of shape " + ShapeOf(batch) +
+            " are trained without the CUDA graph, whose shape is " +
+            ShapeOf(input_));
     return false;
   }
   return true;
@@ -106,10 +121,11 @@ bool GraphedStep::Capture(BatchIndex index) {
   if (!is_captured_) {
     graph_.reset();
     input_ = Batch();
-    LogLine(LogLevel::kWarning,
-            "the step cannot be captured as a CUDA graph, and training goes on "
-            "without: " +
-                why);
+    LogLine(
+        LogLevel::kWarning,
+        "the step cannot be captured as a CUDA graph, and training continues "
+        "without one: " +
+            why);
     return false;
   }
   for (const torch::Tensor& tensor : input_.tensors()) {
@@ -120,7 +136,7 @@ bool GraphedStep::Capture(BatchIndex index) {
   return true;
 }
 
-// Why it could not, or empty.
+// Returns why the capture failed, or an empty string.
 std::string GraphedStep::TryCapture(BatchIndex index) try {
   context_.BeginCapture();
   graph_->Capture(
@@ -132,7 +148,7 @@ std::string GraphedStep::TryCapture(BatchIndex index) try {
   return error.what();
 }
 
-// What lies there still is not copied again.
+// A tensor that is already in place is not copied again.
 void GraphedStep::CopyIn(const Batch& batch) {
   const torch::NoGradGuard no_grad;
   auto input = inputs_.begin();
@@ -146,10 +162,10 @@ void GraphedStep::CopyIn(const Batch& batch) {
   }
 }
 
-void GraphedStep::SayOnce(const std::string& what) {
-  if (std::ranges::find(said_, what) != said_.end()) return;
-  said_.push_back(what);
-  LogLine(LogLevel::kInfo, what + "; this is said once");
+void GraphedStep::LogOnce(const std::string& what) {
+  if (std::ranges::find(logged_, what) != logged_.end()) return;
+  logged_.push_back(what);
+  LogLine(LogLevel::kInfo, what + " (logged once)");
 }
 
 }  // namespace dtrain

@@ -13,47 +13,48 @@
 
 namespace dtrain {
 
-/// Trains batches by one captured step that is replayed, in place of hundreds
-/// of operations that the host asks for one by one.
+/// Trains batches by replaying one captured step (a CUDA graph) instead of
+/// issuing its hundreds of operations one by one.
 ///
-/// The first batches are trained as ever, so that everything there is to
-/// allocate, to tune and to begin (momentum, metrics) is there. Then a step is
-/// captured, and from there on a batch is copied to where that step reads its
-/// input, and the step is replayed. No step is taken that is not one of the
-/// training: weights, running means and random numbers are those of training
-/// without graphs. Batches of other shapes, and those that the trial does not
-/// declare capturable, are trained as ever. What is trained so is said once.
+/// The first batches are trained normally, so that all memory is allocated,
+/// algorithms are tuned, and momentum and metrics exist. Then a step is
+/// captured; from there on, each batch is copied into the graph's static input
+/// and the step is replayed. Every step is a step of the training: weights,
+/// running means and random numbers are those of training without graphs.
+/// Batches of other shapes, and those that the trial does not declare
+/// capturable, are trained normally; the log says so once.
 ///
-/// Capturing as in PyTorch's notes on CUDA graphs,
+/// See PyTorch's notes on CUDA graphs,
 /// https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs.
 class GraphedStep {
  public:
   static constexpr std::int64_t kWarmUpBatches = 4;
 
-  /// `graph` may be null: then every batch is trained as ever. REQUIRES: all
-  /// references outlive it; all is restored; steps are on the device if there
-  /// is a graph (TrainerContext::StepOnDevice).
+  /// `graph` may be null: all batches are then trained normally. REQUIRES: all
+  /// references outlive this object; everything is restored; per-step state is
+  /// on the device if there is a graph (TrainerContext::StepOnDevice).
   GraphedStep(std::unique_ptr<StepGraph> graph, TrainerContext& context,
               Trial& trial, MetricSums& sums);
 
-  /// Trains on `batch`, and adds its metrics.
+  /// Trains on `batch` and adds its metrics.
   void Train(const Batch& batch, BatchIndex index);
 
   bool is_captured() const { return is_captured_; }
 
  private:
   void TrainEagerly(const Batch& batch, BatchIndex index);
-  // What of it is to be captured, or is done at once.
+  // The part of the step that is captured, or executed directly.
   Metrics Step(const Batch& batch, BatchIndex index) const;
   bool CanReplay(const Batch& batch, BatchIndex index);
   bool IsWarm(const Batch& batch);
-  // Whether a step was captured, at this batch, of what is in `input_`.
+  // Captures a step for this batch, from `input_`. Returns true if it
+  // succeeded.
   bool Capture(BatchIndex index);
   std::string TryCapture(BatchIndex index);
   void CopyIn(const Batch& batch);
-  void SayOnce(const std::string& what);
+  void LogOnce(const std::string& what);
 
-  // A tensor that the captured step reads, and what was copied to it last.
+  // A tensor that the captured step reads, and the last tensor copied into it.
   struct Input {
     torch::Tensor at;
     torch::Tensor from;
@@ -66,11 +67,11 @@ class GraphedStep {
   MetricSums& sums_;
   std::int64_t warm_ups_ = 0;
   bool is_captured_ = false;
-  // That the captured step reads; of the shape that is warmed up before.
+  // Static input of the captured graph.
   Batch input_;
-  std::vector<Input> inputs_;       // its tensors
+  std::vector<Input> inputs_;       // tensors of `input_`
   std::vector<std::string> names_;  // of the metrics
-  std::vector<std::string> said_;
+  std::vector<std::string> logged_;
 };
 
 }  // namespace dtrain

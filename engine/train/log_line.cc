@@ -14,8 +14,8 @@ void LogLine(LogLevel level, std::string_view text) {
   line += text;
   std::replace(line.begin(), line.end(), '\n', ' ');
   line += '\n';
-  // One write, so that lines of several threads do not mix. Where nobody reads
-  // any more, there is nobody to tell.
+  // One write, so that lines of several threads do not mix. Errors are ignored:
+  // the log is the only place to report them.
   (void)WriteAll(STDERR_FILENO, line);
 }
 

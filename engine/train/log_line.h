@@ -6,11 +6,11 @@
 
 namespace dtrain {
 
-/// Levels of log lines, as sd-daemon numbers them.
+/// Severity of a log line, numbered as in sd-daemon(3).
 enum class LogLevel { kError = 3, kWarning = 4, kInfo = 6 };
 
-/// Writes one line to standard error, where the runner collects it: "<6>text".
-/// Newlines in `text` become spaces. Any thread.
+/// Writes one line to standard error, from which the runner collects it:
+/// "<6>text". Newlines in `text` become spaces. Thread-safe.
 DTRAIN_API void LogLine(LogLevel level, std::string_view text);
 
 }  // namespace dtrain

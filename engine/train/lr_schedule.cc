@@ -11,14 +11,15 @@ namespace dtrain {
 
 namespace {
 
-// 2: `exponential` decays by epochs, `plateau` follows the searcher's metric.
+// Since version 2, `exponential` decays by epochs, and `plateau` follows the
+// searcher's metric.
 constexpr int kStateVersion = 2;
 
 void Require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-// From `start` to `end` along half a cosine as `fraction` goes from 0 to 1.
+// Half a cosine from `start` to `end` for `fraction` from 0 to 1.
 double Anneal(double start, double end, double fraction) {
   return end + (start - end) / 2 * (1 + std::cos(std::numbers::pi * fraction));
 }
@@ -74,8 +75,8 @@ double RateAt(const CosineLr& schedule, double initial, std::int64_t step) {
   return Anneal(initial, schedule.minimum, done / schedule.steps);
 }
 
-// The peak and the end are one step early, as PyTorch counts: the cycle's last
-// step is steps − 1.
+// The peak and the end are one step early, as in PyTorch: the last step of the
+// cycle is steps − 1.
 double RateAt(const OneCycleLr& schedule, double, std::int64_t step) {
   const double first = schedule.maximum / schedule.div;
   const double last = first / schedule.final_div;
@@ -105,7 +106,7 @@ void LrSchedule::Observe(const std::string& metric, double value) {
   const auto* plateau = std::get_if<ReduceOnPlateau>(&kind_);
   if (plateau == nullptr || metric != plateau->metric) return;
   const double margin = plateau->threshold;
-  // The margin is below the best whatever its sign, and none below infinity.
+  // The margin lies below the best value whatever its sign; infinity has none.
   const double slack =
       best_ && std::isfinite(*best_) ? std::abs(*best_) * margin : 0;
   const bool better =
@@ -134,7 +135,7 @@ double LrSchedule::Rate(double initial) const {
   }
   const auto* plateau = std::get_if<ReduceOnPlateau>(&kind_);
   if (plateau == nullptr || scale_ == 1) return rate;
-  // A rate that is below the minimum already stays.
+  // A rate that is already below the minimum does not change.
   return std::min(rate, std::max(rate * scale_, plateau->minimum));
 }
 
@@ -170,7 +171,7 @@ void LrSchedule::Load(const nlohmann::json& state) {
 
 namespace {
 
-// How many multiples of `frequency` are in (from, to].
+// Number of multiples of `frequency` in (from, to].
 std::int64_t Multiples(std::int64_t from, std::int64_t to,
                        std::int64_t frequency) {
   return to / frequency - from / frequency;

@@ -12,8 +12,8 @@
 
 namespace dtrain {
 
-/// When a schedule takes a step: after every batch, every epoch (of data, as
-/// the loader yields it), every optimizer step, or when the trial says so.
+/// Unit that a schedule counts: batches, epochs (as the data source defines
+/// them), optimizer steps, or explicit calls of TrialContext::StepSchedules.
 enum class StepMode { kEveryBatch, kEveryEpoch, kEveryOptimizerStep, kManual };
 
 /// lr = initial · gamma^(step // step_size). torch.optim.lr_scheduler.StepLR.
@@ -33,16 +33,16 @@ struct ExponentialLr {
   double gamma = 0.95;
 };
 
-/// From the initial rate to `minimum` along half a cosine over `steps`, then
+/// Half a cosine from the initial rate to `minimum` over `steps` steps, then
 /// constant. CosineAnnealingLR (Loshchilov and Hutter, arXiv:1608.03983).
 struct CosineLr {
   std::int64_t steps = 1;
   double minimum = 0;
 };
 
-/// One cycle: up from max/div to max over `warmup` of `steps`, then down to
-/// max/div/final_div, cosine both ways. OneCycleLR (Smith and Topin,
-/// arXiv:1708.07120), learning rate only.
+/// One cycle: from max/div up to max over the fraction `warmup` of `steps`,
+/// then down to max/div/final_div, both along half a cosine. OneCycleLR (Smith
+/// and Topin, arXiv:1708.07120), learning rate only.
 struct OneCycleLr {
   double maximum = 0.1;
   std::int64_t steps = 1;
@@ -51,9 +51,10 @@ struct OneCycleLr {
   double final_div = 1e4;
 };
 
-/// Lowers the rate by `factor`, but not below `minimum`, once `metric` of the
-/// validations has not improved for more than `patience` of them. Stepped by
-/// validations, whatever the mode. ReduceLROnPlateau with a relative threshold.
+/// Multiplies the rate by `factor`, but not below `minimum`, once the
+/// validation metric `metric` has not improved for more than `patience`
+/// validations. Stepped by validations, whatever the mode. ReduceLROnPlateau
+/// with a relative threshold.
 struct ReduceOnPlateau {
   std::string metric;
   bool smaller_is_better = true;
@@ -63,37 +64,38 @@ struct ReduceOnPlateau {
   double minimum = 0;
 };
 
-/// Linear from `start` · rate to the rate over `steps` steps, in front of any
-/// schedule, which begins after it (Goyal et al., arXiv:1706.02677).
+/// Linear warmup from `start` · rate to the full rate over `steps` steps. The
+/// main schedule starts after it (Goyal et al., arXiv:1706.02677).
 struct LinearWarmup {
   std::int64_t steps = 0;
   double start = 0.1;
 };
 
-/// A learning-rate schedule: a value, the state of which is the number of
-/// steps (and, for plateaus, what was seen).
+/// A learning-rate schedule. A value type; its state is the number of steps
+/// taken and, for plateaus, the best value seen.
 class DTRAIN_API LrSchedule {
  public:
   using Kind = std::variant<StepLr, MultiStepLr, ExponentialLr, CosineLr,
                             OneCycleLr, ReduceOnPlateau>;
 
-  /// Throws std::invalid_argument for parameters that make no sense.
+  /// Throws std::invalid_argument for invalid parameters.
   explicit LrSchedule(Kind kind, LinearWarmup warmup = {});
 
-  /// Keeps checkpoints of an older version exact: a state that Save wrote
-  /// before it had a `version` continues as `kind`.
+  /// Continues states saved by older versions (those without a `version` field)
+  /// as `kind`, so that old checkpoints resume exactly.
   void SetOlderKind(Kind kind) { older_kind_ = std::move(kind); }
-  /// Whether it continues such a state.
+  /// True if it continues such a state.
   bool is_older() const { return is_older_; }
 
   void Step();
-  /// One validation was done; only ReduceOnPlateau takes notice.
+  /// Reports the metric of a validation. Ignored by all kinds but
+  /// ReduceOnPlateau.
   void Observe(const std::string& metric, double value);
-  /// The metric that Observe waits for; empty but for ReduceOnPlateau.
+  /// Name of the metric that Observe expects; empty unless ReduceOnPlateau.
   std::string metric() const;
-  /// Lets a ReduceOnPlateau that names no metric follow this one.
+  /// Sets the metric of a ReduceOnPlateau that does not name one.
   void FollowByDefault(const std::string& metric, bool smaller_is_better);
-  /// The rate for a parameter group whose initial rate was `initial`.
+  /// Learning rate of a parameter group whose initial rate was `initial`.
   double Rate(double initial) const;
 
   std::int64_t steps() const { return steps_; }
@@ -111,18 +113,18 @@ class DTRAIN_API LrSchedule {
   double scale_ = 1;
 };
 
-/// The pace of a schedule: `mode`, and how many of its units make one step.
+/// Unit of a schedule's steps, and how many units make one step.
 struct SchedulePace {
   StepMode mode = StepMode::kEveryBatch;
   std::int64_t frequency = 1;
 };
 
-/// How many steps a schedule takes after batch `batch` (from 0). A rate only
-/// changes where the optimizer steps, every `aggregation` batches; there it
-/// takes the steps of all batches since, and an epoch counts as over once the
-/// next optimizer step lands in a later one. As Determined counts (its
-/// recorded steps are a test). None for kManual and for kEveryOptimizerStep,
-/// which TrialContext::Step counts itself.
+/// Number of steps that a schedule takes after batch `batch` (from 0). The rate
+/// can only change where the optimizer steps, every `aggregation` batches; the
+/// steps of all batches since then are taken there. An epoch counts as finished
+/// once the next optimizer step falls in a later one, as in Determined (its
+/// recorded steps are a test). 0 for kManual and for kEveryOptimizerStep, which
+/// TrialContext::Step counts itself.
 std::int64_t ScheduleSteps(SchedulePace pace, std::int64_t aggregation,
                            std::int64_t batches_per_epoch, std::int64_t batch);
 

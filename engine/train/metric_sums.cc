@@ -7,11 +7,17 @@
 
 #include "engine/base/error.h"
 
+// Metrics of a batch are tensors on the device; reading one waits for all work
+// before it. On a GPU they are therefore reduced there, in double, and copied
+// to the host once per report. The tensor of a metric keeps its address, so
+// that a CUDA graph can update it. On the CPU, values are read and reduced on
+// the host at once, unless KeepOn says otherwise.
+
 namespace dtrain {
 
 namespace {
 
-// What the first value is folded into.
+// Neutral element of the reduction.
 double NeutralElement(Reduction reduction) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (reduction == Reduction::kMin) return kInfinity;
@@ -62,7 +68,7 @@ double MetricSums::Fold(const Entry& entry, double value, double weight) const {
       return total + value * weight;
     case Reduction::kSum:
       return total + value;
-    // NaN stays, as it does on a device.
+    // NaN propagates, as on the device.
     case Reduction::kMin:
       return value < total || std::isnan(value) ? value : total;
     case Reduction::kMax:
@@ -109,7 +115,7 @@ void MetricSums::Add(const Metrics& metrics, double weight) {
     CheckIsNumber(name, value);
     Entry& entry = EntryOf(name);
     if (value.device().is_cpu() && value.device() != kept_on_) {
-      // Reading it costs less than an operation on it.
+      // Reading the value costs less than an operation on it.
       entry.sum.total = Fold(entry, value.item<double>(), weight);
     } else {
       OnDevice& one = OnDeviceOf(name, value.device());
@@ -162,7 +168,7 @@ void MetricSums::Fetch() {
   }
 }
 
-// `value` is what is on the device, weighted already.
+// `value` was read from the device and is weighted already.
 void MetricSums::Fetch(Entry& entry, OnDevice& one, double value) const {
   entry.sum.total = Fold(entry, value, /*weight=*/1);
   one.value.fill_(NeutralElement(entry.reduction));
@@ -209,18 +215,18 @@ std::set<std::string> MetricSums::Names() const {
 
 void MetricSums::Merge(RankGroup& ranks) {
   if (ranks.is_alone()) return;
-  // In the order of ranks, so that all of them come to the same bits.
+  // In the order of ranks, so that all ranks compute the same bits.
   const auto texts = ranks.Gather(SumsToJson(Save()).dump());
   entries_.clear();
   for (const std::string& text : texts) {
     for (const auto& [name, sum] : SumsFromJson(nlohmann::json::parse(text))) {
-      // A rank may leave out a metric that others measure now and then.
+      // A rank may lack a metric that others measure only occasionally.
       if (sum.occasional) occasional_.insert(name);
       if (sum.weight == 0) continue;
       const bool is_first = !entries_.contains(name);
       Entry& entry = EntryOf(name);
       if (last_only_ && !is_first) continue;
-      // It is weighted already.
+      // Already weighted.
       entry.sum.total = Fold(entry, sum.total, /*weight=*/1);
       entry.sum.weight += sum.weight;
     }

@@ -12,6 +12,15 @@
 #include "engine/train/log_line.h"
 #include "engine/train/trained_objects.h"
 
+// The backward pass starts with the gradient `scale` instead of 1, so that
+// gradients too small for float16 do not become zero. Before the step they are
+// divided by the scale. If one of them is infinite or NaN, the scale
+// was too large: the step is skipped and the scale halved. After
+// kGrowthInterval steps without overflow it is doubled. The scale is a tensor
+// on the device: UnscaleOnDevice and UpdateOnDevice never read it on the host,
+// and the optimizer skips its step by reading the returned tensor on the
+// device.
+
 namespace dtrain {
 
 std::optional<torch::ScalarType> PrecisionOf(
@@ -31,7 +40,7 @@ Autocast::Autocast(torch::Device device, std::optional<torch::ScalarType> type)
 }
 
 Autocast::~Autocast() {
-  // Weights that were cast are of no use once they have changed.
+  // Cached casts of weights are stale after an optimizer step.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_enabled_);
   at::autocast::set_autocast_dtype(device_, old_type_);
@@ -70,7 +79,7 @@ torch::Tensor LossScaler::UnscaleOnDevice(torch::optim::Optimizer& optimizer) {
   torch::Tensor found = torch::zeros_like(scale_);
   const torch::Tensor inverse =
       scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
-  // Of one type at a time, as the kernel wants them.
+  // The kernel takes tensors of one type.
   std::map<torch::ScalarType, std::vector<torch::Tensor>> gradients;
   for (const torch::Tensor& parameter : ParametersWithGradient(optimizer)) {
     gradients[parameter.scalar_type()].push_back(parameter.grad());
@@ -78,7 +87,7 @@ torch::Tensor LossScaler::UnscaleOnDevice(torch::optim::Optimizer& optimizer) {
   for (const auto& [type, tensors] : gradients) {
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, inverse);
   }
-  // In place: a graph knows it by its address.
+  // In place: a captured graph refers to its address.
   torch::maximum_out(found_inf_, found_inf_, found);
   return found;
 }
@@ -93,7 +102,7 @@ void LossScaler::Update() {
     if (overflowed) {
       LogLine(LogLevel::kInfo,
               "a gradient overflowed float16: its step was "
-              "left out, and the loss scale is " +
+              "skipped, and the loss scale is " +
                   std::to_string(scale()) + " instead of " +
                   std::to_string(before));
     }
@@ -119,7 +128,7 @@ void LossScaler::LogOverflows() {
   LogLine(LogLevel::kInfo,
           "gradients overflowed float16: " + std::to_string(overflows) +
               (overflows == 1 ? " step was" : " steps were") +
-              " left out, and the loss scale is " + std::to_string(scale()));
+              " skipped, and the loss scale is " + std::to_string(scale()));
 }
 
 nlohmann::json LossScaler::Save() const {

@@ -9,14 +9,13 @@
 
 namespace dtrain {
 
-/// The type that `mixed_precision` computes in: "bf16", "fp16", or "none",
-/// which is none.
+/// Compute type of `mixed_precision`: "bf16" or "fp16"; empty for "none".
 std::optional<torch::ScalarType> PrecisionOf(
     const std::string& mixed_precision);
 
-/// As long as it lives, operations on `device` that bear it (matrix products,
-/// convolutions) compute in `type`, as under torch.autocast; without a type, in
-/// that of their inputs. Ends in the reverse order of beginnings, on one
+/// Runs operations on `device` that allow it (matrix products, convolutions) in
+/// `type` for the lifetime of the object, like torch.autocast; without a type,
+/// in the type of their inputs. Objects are destroyed in reverse order, on one
 /// thread.
 class Autocast {
  public:
@@ -31,35 +30,36 @@ class Autocast {
   const torch::ScalarType old_type_;
 };
 
-/// Multiplies losses, so that small gradients do not vanish in float16, and
-/// divides the gradients by it again (Micikevicius et al. 2018,
-/// arXiv:1710.03740). A scale that is not fixed begins at 65,536, is halved
-/// where a gradient overflows, and doubled after 2,000 steps without that: as
-/// torch.amp.GradScaler does it. One thread.
+/// Dynamic loss scaling for float16: multiplies losses, so that small gradients
+/// do not underflow, and divides the gradients by the same factor (Micikevicius
+/// et al. 2018, arXiv:1710.03740). Unless fixed, the scale starts at 65,536, is
+/// halved when a gradient overflows, and doubled after 2,000 steps without
+/// overflow, like torch.amp.GradScaler. Not thread-safe.
 class LossScaler {
  public:
-  /// `fixed`: a scale that stays.
+  /// `fixed`: a constant scale.
   LossScaler(torch::Device device, std::optional<double> fixed);
 
-  /// What `gradient`, the one that backward begins with, is under the scale.
+  /// Returns `gradient`, with which the backward pass starts, times the scale.
   torch::Tensor Scale(const torch::Tensor& gradient) const;
-  /// Divides the gradients of `optimizer`. False if one of them is no finite
-  /// number: then the step must not be taken. Waits for the device.
+  /// Divides the gradients of `optimizer` by the scale. Returns false if one of
+  /// them is not finite; the step must then be skipped. Waits for the device.
   [[nodiscard]] bool Unscale(torch::optim::Optimizer& optimizer);
-  /// The same without waiting: float [1], 0 if the step must be taken.
+  /// As Unscale, without waiting. Returns float [1] on the device: 0 if the
+  /// step must be taken, 1 if it must be skipped.
   torch::Tensor UnscaleOnDevice(torch::optim::Optimizer& optimizer);
-  /// What UnscaleOnDevice asked the device for was asked for once more.
+  /// Records that a CUDA graph has replayed UnscaleOnDevice.
   void RecordReplay() { has_stepped_ = true; }
-  /// Adapts the scale to what the steps since the last call have met; nothing
-  /// if there were none.
+  /// Updates the scale by the overflows since the last call; does nothing if
+  /// there were no steps.
   void Update();
-  /// The same without waiting; LogOverflows says afterwards what was met.
+  /// As Update, without waiting. LogOverflows reports the overflows later.
   void UpdateOnDevice();
   void LogOverflows();
 
   double scale() const { return scale_.item<double>(); }
 
-  /// For checkpoints. Load throws nlohmann::json::exception.
+  /// State for checkpoints. Load throws nlohmann::json::exception.
   nlohmann::json Save() const;
   void Load(const nlohmann::json& state);
 
@@ -68,8 +68,8 @@ class LossScaler {
   bool has_stepped_ = false;
   torch::Tensor scale_;      // float32 [1]
   torch::Tensor growth_;     // int32 [1]: steps without an overflow
-  torch::Tensor found_inf_;  // float32 [1]: of the steps since the last update
-  torch::Tensor overflows_;  // float32 [1]: updates that met one, yet untold
+  torch::Tensor found_inf_;  // float32 [1]: since the last update
+  torch::Tensor overflows_;  // float32 [1]: updates with one, not logged yet
 };
 
 }  // namespace dtrain

@@ -10,14 +10,19 @@
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/tensor_file.h"
 
+// LibTorch keeps an optimizer's state in a map from parameters (by address) to
+// objects of a type that depends on the optimizer. The functions below visit
+// the fields of each such type ("slots": tensors or integers) and store them
+// under the parameter's name in the checkpoint.
+
 namespace dtrain {
 
 namespace {
 
 namespace optim = torch::optim;
 
-// ForEachSlot calls `visit(name, slot)` for each field of a parameter's state;
-// slots are tensors or integers.
+// ForEachSlot calls `visit(name, slot)` for each field of a parameter's state.
+// Slots are tensors or integers.
 
 template <typename Visit>
 void ForEachSlot(optim::SGDParamState& state, Visit visit) {
@@ -81,7 +86,7 @@ auto WithStateType(const optim::Optimizer& optimizer, Act act) {
   const bool is_lbfgs = is(static_cast<optim::LBFGS*>(nullptr));
   throw Error(ErrorKind::kFailed,
               std::string(is_lbfgs ? "LBFGS" : "an unknown optimizer") +
-                  " cannot be kept in checkpoints; use SGD, Adam, AdamW, "
+                  " cannot be saved in checkpoints; use SGD, Adam, AdamW, "
                   "RMSprop or Adagrad");
 }
 
@@ -125,12 +130,12 @@ OptimizerState Save(const NamedOptimizer& entry, const ParameterNames& names) {
   return saved;
 }
 
-// A tensor slot as it is to lie next to its parameter.
+// Tensor slot in the device and memory format of its parameter.
 torch::Tensor Placed(const torch::Tensor& value,
                      const torch::Tensor& parameter) {
   const torch::NoGradGuard no_grad;
   if (value.sizes() != parameter.sizes()) return value.to(parameter.device());
-  // The parameter's memory format, so that steps cost what they did.
+  // Same memory format as the parameter, so that steps are as fast as before.
   return torch::empty_like(parameter, parameter.options()
                                           .dtype(value.scalar_type())
                                           .requires_grad(false))

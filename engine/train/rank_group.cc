@@ -34,20 +34,21 @@ namespace dtrain {
 
 namespace {
 
-// Collectives between the ranks of a trial behind c10d's interface: for
-// tensors on CPUs, as ProcessGroupNCCL is for those on GPUs. (LibTorch's wheel
-// has Gloo, but not the headers of it.) Sums are, to the bit, the same on
-// every rank and in every run.
+// Collectives between the ranks of a trial for tensors on the CPU, behind
+// c10d's interface, as ProcessGroupNCCL is for GPUs. (LibTorch's wheel contains
+// Gloo, but not its headers.) Sums are bit-identical on every rank and in every
+// run.
 //
-// What is asked for is done in turn by a thread of its own, and is done once
-// its Work is. Tensors are dense and on the CPU: float32, float64 or int64 for
-// allreduce (sum, minimum or maximum), any type for broadcast. Other functions
-// of the interface throw c10::Error. Used from one thread.
+// Operations run in order on a thread of this object; their Work completes when
+// they do. Tensors are dense and on the CPU: float32, float64 or int64 for
+// allreduce (sum, minimum, maximum), any type for broadcast. Other functions of
+// the interface throw c10::Error. Not thread-safe.
 class CpuBackend final : public c10d::Backend {
  public:
-  // On one channel of `group`, which outlives it. Throws Error(kFailed).
+  // Uses one channel of `group`, which outlives this object. Throws
+  // Error(kFailed).
   CpuBackend(const ProcessGroup& group, int channel);
-  // Gives up what is not done, as where another rank is gone.
+  // Aborts pending operations, as if another rank had exited.
   ~CpuBackend() override;
 
   const std::string getBackendName() const override { return "dtrain"; }
@@ -70,10 +71,10 @@ class CpuBackend final : public c10d::Backend {
   std::deque<std::function<void()>> queue_;
   std::atomic<bool> quit_ = false;
   std::unique_ptr<Collectives> group_;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: uses all members above
 };
 
-// A piece of work whose end this backend says.
+// Work that this backend completes.
 class QueuedWork final : public c10d::Work {
  public:
   QueuedWork(int rank, c10d::OpType type) : c10d::Work(rank, type) {}
@@ -194,12 +195,12 @@ c10::intrusive_ptr<c10d::Work> CpuBackend::barrier(
 
 namespace {
 
-// Control and tensors have a channel each: tensors are exchanged by a thread of
-// their own.
+// Control messages and tensors use separate channels, because tensors are
+// exchanged by a thread of their own.
 constexpr int kControlChannel = 0;
 constexpr int kTensorChannel = 1;
 
-// Names, types and shapes, to be compared.
+// Names, types and shapes, for comparison.
 std::string Describe(const NamedTensors& tensors) {
   std::ostringstream text;
   for (const auto& [name, tensor] : tensors) {
@@ -301,8 +302,8 @@ c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
       make(NcclStore(), rank(), size()));
 }
 
-// What NCCL's ranks find each other by: a file on one machine, else a server of
-// rank 0's at a port that the system chooses.
+// How NCCL's ranks find each other: a file on one machine, otherwise a server
+// on rank 0 at a port chosen by the system.
 c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
   if (process_group_->on_one_machine()) {
     const auto temporary = std::filesystem::temp_directory_path();
@@ -337,8 +338,8 @@ TrialLink RankedLink(TrialLink link, RankGroup& ranks) {
     const std::string line = ranks.FromFirst(first ? Encode(next()) : "");
     return DecodeRunnerMessage(line.substr(0, line.size() - 1));
   };
-  // Another rank that was asked to stop, by a signal, will be told by rank 0,
-  // which was asked as well.
+  // Another rank that receives a stop signal learns it from rank 0, which
+  // received it too.
   ranked.stop_requested = [first, &ranks, stop = link.stop_requested] {
     return ranks.Any(first && stop());
   };

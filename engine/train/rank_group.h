@@ -22,51 +22,50 @@ namespace dtrain {
 
 struct TrainedObjects;
 
-/// The ranks of one trial as one of them sees them: what it agrees upon with
-/// the others, and how they exchange tensors. A trial of one rank has one too,
-/// which does everything at once.
+/// The ranks of one trial, as seen by one of them: agreement between the ranks,
+/// and exchange of tensors. A trial of one rank has a group, too, whose
+/// operations return at once.
 ///
-/// Functions are collective unless they say otherwise: all ranks call the same
-/// ones in the same order. They throw Error(kFailed) where another rank failed.
-/// Used by one thread.
+/// Functions are collective unless stated otherwise: all ranks call the same
+/// ones in the same order. They throw Error(kFailed) if another rank failed.
+/// Not thread-safe.
 class RankGroup {
  public:
-  /// A trial of one rank.
+  /// Group of a trial with one rank.
   RankGroup();
   explicit RankGroup(ProcessGroup group);
-  /// On the memory that MakeSharedMemory made. Throws Error(kFailed).
+  /// Group over the memory made by MakeSharedMemory. Throws Error(kFailed).
   RankGroup(const UniqueFd& memory, int rank, int ranks);
   ~RankGroup();
 
   int rank() const { return control_ ? control_->rank() : 0; }
   int size() const { return control_ ? control_->ranks() : 1; }
-  /// Rank 0 speaks with the runner, and writes the checkpoints.
+  /// True for rank 0, which talks to the runner and writes the checkpoints.
   bool is_first() const { return rank() == 0; }
   bool is_alone() const { return !control_; }
 
-  /// Whether any rank says so.
+  /// True if `mine` is true on any rank.
   bool Any(bool mine);
-  /// The largest of what the ranks give.
+  /// Maximum of `mine` over the ranks.
   std::int64_t Most(std::int64_t mine);
-  /// What rank 0 says.
+  /// Returns the text of rank 0 on all ranks.
   std::string FromFirst(std::string text);
-  /// What each rank says, in their order.
+  /// Texts of all ranks, in the order of ranks.
   std::vector<std::string> Gather(std::string_view mine);
-  /// Waits until all ranks have come.
+  /// Waits until all ranks have arrived.
   void Barrier();
 
-  /// Makes parameters and buffers of all models those of rank 0. Throws
-  /// Error(kFailed) if the ranks do not have the same ones.
+  /// Copies parameters and buffers of all models from rank 0 to the other
+  /// ranks. Throws Error(kFailed) if the ranks have different models.
   void ShareModels(const TrainedObjects& objects);
-  /// The same for what batches change without a gradient, such as the running
-  /// means of BatchNorm.
+  /// Copies the buffers, such as the running means of BatchNorm, from rank 0.
   void ShareBuffers(const TrainedObjects& objects);
-  /// What all-reduces tensors on `device`, as c10d has it; made at the first
-  /// call, which is collective. Throws Error(kFailed) where there is none.
-  /// REQUIRES: !is_alone().
+  /// c10d backend for tensors on `device`. Created at the first call, which is
+  /// collective. Throws Error(kFailed) if there is none. REQUIRES: !is_alone().
   c10d::Backend& Tensors(torch::Device device);
 
-  /// Says that this rank failed, so that nobody waits for it. Not collective.
+  /// Reports that this rank failed, so that no other rank waits for it. Not
+  /// collective.
   void Fail(std::string_view why);
 
  private:
@@ -79,15 +78,15 @@ class RankGroup {
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
 
-/// `link` as the ranks of a trial have it: rank 0 speaks with the runner for
-/// all, and passes on to the others what they are to do next. What they send
-/// goes nowhere. `next` and `stop_requested` are collective, and give every
-/// rank the same. REQUIRES: `ranks` outlives it.
+/// Link for a trial with several ranks: rank 0 talks to the runner and forwards
+/// its instructions to the others, whose own messages are dropped. `next` and
+/// `stop_requested` are collective and return the same on every rank. REQUIRES:
+/// `ranks` outlives it.
 TrialLink RankedLink(TrialLink link, RankGroup& ranks);
 
-/// What the ranks made of their batches, in the order of the set: batches are
-/// dealt out one by one, so the first of each rank come first. `mine` are on
-/// the CPU; empty on all ranks but the first. Collective.
+/// Collects the outputs of all ranks in the order of the data set: batches are
+/// dealt out one by one, so the first batch of each rank comes first. `mine` is
+/// on the CPU. Empty on all ranks but rank 0. Collective.
 std::vector<torch::Tensor> BatchesInOrder(std::vector<torch::Tensor> mine,
                                           RankGroup& ranks);
 

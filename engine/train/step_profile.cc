@@ -7,7 +7,7 @@
 namespace dtrain {
 namespace {
 
-// It fails only for arguments that are none.
+// Fails only for invalid arguments.
 rusage Usage() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -8,19 +8,20 @@
 
 namespace dtrain {
 
-/// Where a trial's time goes, phase by phase, and what it costs otherwise. All
-/// time between two reports is in exactly one phase: that of the innermost
-/// Scope, and kOther outside of any. One thread: the trial's main one.
+/// Measures where the time of a trial is spent, by phase, together with its
+/// other costs. All time between two reports belongs to exactly one phase: that
+/// of the innermost Scope, or kOther outside of any. For the trial's main
+/// thread only.
 class StepProfile {
  public:
-  /// Begins with the first interval.
+  /// Starts the first interval.
   explicit StepProfile(Clock clock);
   StepProfile(const StepProfile&) = delete;
   StepProfile& operator=(const StepProfile&) = delete;
 
-  /// From here to its end the time is that of `phase`, but for what Scopes
-  /// within it take. With a null profile it does nothing; else it looks at the
-  /// clock twice, which is all that it costs.
+  /// Attributes the time from its construction to its destruction to `phase`,
+  /// except for nested Scopes. With a null profile it does nothing; otherwise
+  /// it costs two reads of the clock.
   class Scope {
    public:
     Scope(StepProfile* profile, Phase phase) : profile_(profile) {
@@ -37,29 +38,30 @@ class StepProfile {
     Phase outer_ = Phase::kOther;
   };
 
-  /// One more batch was trained, with so many samples on all ranks together.
+  /// Counts one trained batch of `samples` samples over all ranks.
   void AddBatch(std::int64_t samples) {
     ++trained_;
     samples_ += samples;
   }
-  /// Batches since the last report.
+  /// Batches trained since the last report.
   std::int64_t trained() const { return trained_; }
 
-  /// What passed since the last call, and begins anew; `batches` are trained in
-  /// all. Of a GPU it knows nothing. It may be called within a Scope.
+  /// Returns the costs since the last call and starts a new interval; `batches`
+  /// is the total number trained. GPU fields are left empty. May be called
+  /// within a Scope.
   ProfileReport Take(std::int64_t batches);
 
  private:
-  // Gives the phase that was.
+  // Switches to `phase`; returns the previous one.
   Phase Enter(Phase phase);
 
   Clock clock_;
-  std::array<Duration, kPhases + 1> spent_{};  // kIdle is the last
+  std::array<Duration, kPhases + 1> spent_{};  // kIdle is last
   Phase phase_ = Phase::kOther;
   Duration since_;  // when `phase_` was entered
   std::int64_t trained_ = 0;
   std::int64_t samples_ = 0;
-  std::int64_t faults_;  // of the process, when the interval began
+  std::int64_t faults_;  // page faults at the start of the interval
 };
 
 }  // namespace dtrain

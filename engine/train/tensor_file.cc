@@ -40,9 +40,9 @@ std::string TypeName(const std::string& name, const torch::Tensor& tensor) {
   for (const auto& [text, type] : kTypes) {
     if (type == tensor.scalar_type()) return std::string(text);
   }
-  throw Error(ErrorKind::kFailed, "tensor '" + name + "' is " +
-                                      Describe(tensor) +
-                                      ", a type that checkpoints cannot hold");
+  throw Error(ErrorKind::kFailed,
+              "tensor '" + name + "' is " + Describe(tensor) +
+                  ", a type that checkpoints do not support");
 }
 
 torch::ScalarType TypeOf(const std::string& what, const TensorBytes& tensor) {
@@ -69,14 +69,14 @@ std::string ShapeText(const torch::Tensor& tensor) {
   return text.str();
 }
 
-// Whether copying casts between types of one kind: floating-point to
-// floating-point, or integer to integer.
+// True if copying casts within one kind: floating-point to floating-point, or
+// integer to integer.
 bool IsCast(const torch::Tensor& value, const torch::Tensor& target) {
   return value.is_floating_point() == target.is_floating_point() &&
          value.is_complex() == target.is_complex();
 }
 
-// The weights of a file on their way into a model.
+// Copies the weights of a file into a model.
 class WeightsLoader {
  public:
   WeightsLoader(const NamedTensors& state, const std::filesystem::path& file,
@@ -114,7 +114,7 @@ class WeightsLoader {
     }
     std::vector<std::string> missing;
     for (const auto& [name, target] : targets_) {
-      // One that is tied to another is loaded under the other's name.
+      // A tied tensor is loaded under the other's name.
       if (!found.contains(name) && !name.ends_with("num_batches_tracked") &&
           !loaded.contains(target.const_data_ptr())) {
         missing.push_back(name);
@@ -158,7 +158,7 @@ class WeightsLoader {
   std::set<std::string> expected_;
 };
 
-// A safetensors file, its tensors where they are as far as they are on the CPU.
+// A safetensors file in pieces. Tensors on the CPU are not copied.
 class FileInPieces {
  public:
   explicit FileInPieces(const NamedTensors& tensors) {
@@ -224,7 +224,7 @@ void WriteTensors(CheckpointWriter& writer, const std::string& name,
   writer.Write(name, FileInPieces(tensors).pieces());
 }
 
-// Copied: the bytes need not be aligned for their type.
+// Copied, because the bytes need not be aligned for their type.
 torch::Tensor TensorOf(const TensorBytes& bytes, const std::string& what) {
   torch::Tensor tensor = torch::empty(bytes.shape, TypeOf(what, bytes));
   std::ranges::copy(bytes.bytes,

@@ -1,9 +1,10 @@
 #pragma once
 
-/// The layers, losses and initialisations of LibTorch that most models are made
-/// of. All of <torch/nn.h> costs each file some four seconds more, precompiled
-/// or not, for GCC instantiates its templates anew in every file; a model that
-/// has, say, an LSTM includes that header beside this one.
+/// The layers, losses and initialisers of LibTorch that most models need.
+/// Including all of <torch/nn.h> costs about four seconds more per file,
+/// precompiled or not, because GCC instantiates its templates in every file. A
+/// model that needs another layer, such as an LSTM, includes that header beside
+/// this one.
 
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/conv.h>

@@ -34,7 +34,7 @@ namespace dtrain {
 
 namespace {
 
-// Says in the log how the trial ended, if that was not as it should.
+// Logs why the trial ended abnormally, and returns it.
 Finished Failed(EndReason reason, const std::string& message) {
   LogLine(LogLevel::kError, message);
   return {.reason = reason, .message = message};
@@ -46,13 +46,13 @@ EndReason ReasonOf(const Error& error, const TrialSpec& spec) {
     return EndReason::kNotFound;
   }
   if (error.kind() == ErrorKind::kUsage) return EndReason::kRefused;
-  // Only where there is another one to go on from instead.
+  // kDamaged only if the runner can fall back to another checkpoint.
   const bool is_own =
       error.kind() == ErrorKind::kDamaged && !spec.restore.empty();
   return is_own ? EndReason::kDamaged : EndReason::kError;
 }
 
-// What the trial's steps are captured with; null: they are not.
+// Graph to capture steps with; null if they are not captured.
 std::unique_ptr<StepGraph> GraphFor(const TrialSpec& spec,
                                     torch::Device device) {
   const std::string& wanted = spec.settings.cuda_graphs;
@@ -113,7 +113,7 @@ namespace {
 constexpr std::int64_t kImageBatch = 64;
 constexpr Duration kTellInterval = std::chrono::milliseconds(200);
 
-// Null if the trial's data has no such split.
+// Null if the trial has no such split.
 std::unique_ptr<DataSource> FindSplit(Trial& trial, const std::string& split) {
   return split == "training" ? trial.TrainingData()
          : split == "test"   ? trial.TestData()
@@ -133,7 +133,7 @@ std::unique_ptr<DataSource> SourceOf(Trial& trial, const std::string& split) {
                   "--data");
 }
 
-// The images whose paths `file` holds, all as of one class.
+// The images whose paths `file` lists, all in one class.
 std::shared_ptr<const ImageFolder> ImagesIn(const std::string& file) {
   auto folder = std::make_shared<ImageFolder>();
   std::ifstream in(file, std::ios::binary);
@@ -148,7 +148,7 @@ std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
   const std::optional<ImageSteps> steps = trial.ImagePreparation();
   if (!steps) {
     throw Error(ErrorKind::kFailed,
-                "this trial does not say how images come to its model; give "
+                "this trial does not define how images are preprocessed; give "
                 "it an ImagePreparation, or predict on its data with --split");
   }
   auto skipped = std::make_shared<SkippedFiles>(
@@ -163,7 +163,7 @@ std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
                          std::move(skipped));
 }
 
-// What the checkpoint at `path` recorded under `key`, or `otherwise`.
+// Value that the checkpoint at `path` recorded under `key`, or `otherwise`.
 template <typename T>
 T Recorded(const std::string& path, const char* key, T otherwise) {
   std::ifstream in(path + "/" + kStateName, std::ios::binary);
@@ -171,25 +171,26 @@ T Recorded(const std::string& path, const char* key, T otherwise) {
   return state.is_object() ? state.value(key, std::move(otherwise)) : otherwise;
 }
 
-// The names of the model's classes, as valid UTF-8: those that it was trained
-// with. The data may have others by now.
+// Class names that the model was trained with, as valid UTF-8. The data may
+// have other classes by now.
 std::vector<std::string> TrainedClassNames(const Trial& trial,
                                            const TrialSpec& spec) {
   std::vector<std::string> names = ClassNamesOf(trial);
   for (std::string& name : names) name = ToValidUtf8(name);
-  // Earlier checkpoints have none.
+  // Missing in checkpoints of older versions.
   std::vector<std::string> recorded =
       Recorded(spec.warm_start, "classes", std::vector<std::string>());
   if (recorded.empty()) return names;
   if (!names.empty() && names != recorded) {
-    LogLine(LogLevel::kWarning,
-            "the data has other classes than the model was trained on; names "
-            "of classes are those of the training, and targets may be wrong");
+    LogLine(
+        LogLevel::kWarning,
+        "the data's classes differ from those of the training; class names are "
+        "those of the training, and targets may be wrong");
   }
   return recorded;
 }
 
-// A model as it was, and a set to apply it to.
+// A restored model and a data set to apply it to.
 class Use {
  public:
   Use(const TrialSpec& spec, const MakeTrial& make, const TrialLink& link,
@@ -208,7 +209,7 @@ class Use {
       return;
     }
     WarmStart(spec.warm_start, context_, *trial_);
-    // As the trial was when it was saved: it may ask.
+    // The trial may ask for the number of batches, as when it was saved.
     context_.SetBatches(Recorded<std::int64_t>(spec.warm_start, "batches", 0));
     source_ = spec.images.empty()
                   ? SourceOf(*trial_, spec.split)
@@ -224,7 +225,7 @@ class Use {
         *trial_, *source_, device_, /*max_batches=*/0,
         [this] { return GoOn(); }, ranks_);
     if (!metrics) return {.reason = EndReason::kStopped};
-    (void)TrainedClassNames(*trial_, spec_);  // warns of other classes
+    (void)TrainedClassNames(*trial_, spec_);  // warns about different classes
     link_.send(
         ValidationReport{.metrics = *std::move(metrics), .time = clock_.now()});
     return {.reason = EndReason::kCompleted};
@@ -233,19 +234,19 @@ class Use {
   Finished Predict() {
     std::vector<torch::Tensor> outputs;
     std::vector<torch::Tensor> targets;
-    std::vector<torch::Tensor> numbers;  // of the images that could be read
+    std::vector<torch::Tensor> numbers;  // indices of the readable images
     std::int64_t samples = 0;
     DeviceCopy to_device(device_);
     source_->Seek(0);
-    // Ranks may differ by a batch, but none goes ahead.
+    // Ranks may differ by one batch, but none runs ahead.
     const std::int64_t count = ranks_.Most(progress_.total);
     for (std::int64_t i = 0; i < count; ++i) {
       if (!ranks_.Any(!Enough(samples))) break;
       if (!GoOn()) return {.reason = EndReason::kStopped};
       if (i >= progress_.total) continue;
       const Batch batch = to_device(source_->Read());
-      // Empty where none of its images could be read. It keeps its place among
-      // the batches of the ranks.
+      // Empty if none of the batch's images could be read. It keeps its place
+      // among the batches of the ranks.
       const bool is_empty = batch.data.defined() && batch.size() == 0;
       outputs.push_back(is_empty ? torch::empty({0}) : OutputOf(batch));
       if (!spec_.images.empty()) {
@@ -299,11 +300,11 @@ class Use {
                     "; give it one to use its checkpoints so");
   }
 
-  // All rows of `parts`, or as many as were asked for.
+  // All rows of `parts`, or the requested number.
   torch::Tensor FirstOf(const std::vector<torch::Tensor>& parts) const {
     const c10::InferenceMode inference;
     const torch::Tensor all = torch::cat(parts);
-    // What was dealt out to make the ranks' batches equal comes last.
+    // Padding that made the ranks' batches equal comes last.
     std::int64_t rows = std::min(all.size(0), source_->SamplesPerEpoch());
     if (spec_.limit > 0) rows = std::min(rows, spec_.limit);
     return all.narrow(0, 0, rows).contiguous();
@@ -314,11 +315,11 @@ class Use {
   const Clock& clock_;
   TrainerContext context_;
   RankGroup& ranks_;
-  const TrialLink link_;  // of all ranks
+  const TrialLink link_;  // shared by all ranks
   const std::unique_ptr<Trial> trial_;
   std::unique_ptr<DataSource> source_;
   Progress progress_;
-  Duration last_progress_{0};  // when progress was told last
+  Duration last_progress_{0};  // time of the last progress message
 };
 
 }  // namespace

@@ -11,32 +11,30 @@
 
 namespace dtrain {
 
-/// Makes a trial; ModelEntry::make is one.
+/// Creates a trial; ModelEntry::make is one.
 using MakeTrial = std::function<std::unique_ptr<Trial>(TrialContext& context)>;
 
-/// A whole trial in this process, or its part in `ranks` of it (null: it is the
-/// only one): seeds, constructor, restore, training.
-/// Everything that goes wrong comes back as Finished, with one line that says
-/// what. Finished itself is not sent.
+/// Runs a whole trial in this process, or its part as one of `ranks` (null: the
+/// only rank): seeds, constructor, restore, training. Errors are returned as
+/// Finished with a one-line message. Finished itself is not sent.
 [[nodiscard]] Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
                                   const TrialLink& link, torch::Device device,
                                   const Clock& clock,
                                   RankGroup* ranks = nullptr);
 
-/// What `work` gives, or what it throws as one line of Finished, which is in
-/// the log as well.
+/// Returns the result of `work`, or its exception as Finished with a one-line
+/// message, which is also logged.
 [[nodiscard]] Finished FinishedWithin(const TrialSpec& spec,
                                       const std::function<Finished()>& work);
 
-/// Applies the model of a checkpoint, `spec.warm_start`, to the set that
-/// `spec.split` names: seeds, constructor, weights, one pass. Under
-/// Task::kEvaluate it sends one ValidationReport; under kPredict and kFeatures
-/// it writes what the model says of the first `spec.limit` samples (0: all).
-/// Under Task::kLoad `spec.warm_start` is a file of weights: see ImportWeights.
-/// `ranks` (null: this is the only one) share the work, and rank 0 tells and
-/// writes what came out. Sends Progress in between; Finished itself is not
-/// sent. Everything that goes wrong comes back as Finished, with one line that
-/// says what.
+/// Applies the model of a checkpoint, `spec.warm_start`, to the set
+/// `spec.split`: seeds, constructor, weights, one pass. Task::kEvaluate sends
+/// one ValidationReport; kPredict and kFeatures write the outputs for the first
+/// `spec.limit` samples (0: all). For Task::kLoad, `spec.warm_start` is a file
+/// of weights (see ImportWeights). The work is divided among `ranks` (null: the
+/// only rank); rank 0 reports and writes the results. Sends Progress in
+/// between; Finished itself is not sent. Errors are returned as Finished with a
+/// one-line message.
 [[nodiscard]] Finished UseCheckpoint(const TrialSpec& spec,
                                      const MakeTrial& make,
                                      const TrialLink& link,

@@ -79,7 +79,7 @@ bool IsChannelsLast(const std::string& setting,
     if (!IsOfImages(weight)) continue;
     const bool has_many = weight.size(0) >= kFewChannels &&
                           (first || weight.size(1) >= kFewChannels ||
-                           weight.size(1) == 1);  // of a depthwise one
+                           weight.size(1) == 1);  // depthwise
     if (!has_many) return false;
     wide = true;
     first = false;

@@ -27,41 +27,42 @@ struct PacedSchedule {
 struct NamedOptimizer {
   std::string name;
   std::shared_ptr<torch::optim::Optimizer> optimizer;
-  std::vector<double> initial_rates;  // of each parameter group
+  std::vector<double> initial_rates;  // by parameter group
   std::vector<PacedSchedule> schedules;
-  std::int64_t steps = 0;  // that it really took
+  std::int64_t steps = 0;  // taken, without those skipped
 };
 
-/// What a trial has added to its context, and a checkpoint carries.
+/// Objects that a trial added to its context; checkpoints contain them.
 struct TrainedObjects {
   std::vector<NamedModel> models;
   std::vector<NamedOptimizer> optimizers;
 };
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
-/// Parameters by identity, with their names in the checkpoint.
+/// Names of parameters in the checkpoint, by identity.
 using ParameterNames = std::map<const void*, std::string>;
 
 /// Parameters and buffers of all models by their names in a checkpoint: those
-/// of PyTorch's state_dict, behind `NAME.` unless the model is called "model".
-/// Throws Error(kFailed) if two get one name.
+/// of PyTorch's state_dict, prefixed with `NAME.` unless the model is called
+/// "model". Throws Error(kFailed) for two tensors of one name.
 NamedTensors StateOf(const std::vector<NamedModel>& models);
 
-/// The names of all parameters; a tied one has the first of its names.
+/// Names of all parameters; a tied parameter has the first of its names.
 ParameterNames NamesOf(const std::vector<NamedModel>& models);
 
-/// The parameters of all groups that have a gradient.
+/// Parameters of all groups that have a gradient.
 std::vector<torch::Tensor> ParametersWithGradient(
     const torch::optim::Optimizer& optimizer);
 
-/// Whether `model` is to compute with the channels of images last, by the
-/// setting "on", "off" or "auto": automatically if it has two-dimensional
-/// convolutions and all of them have 16 channels or more, the images' own left
-/// out. Such networks are faster so, little ones are not.
+/// True if `model` is to use the channels-last memory format, by the setting
+/// "on", "off" or "auto". "auto" selects it if the model has two-dimensional
+/// convolutions and all of them have 16 channels or more, apart from the
+/// image's own channels: such networks are faster in it, small ones are not.
 bool IsChannelsLast(const std::string& setting, const torch::nn::Module& model);
 
-/// Stores all weights of four dimensions so: LibTorch's convolutions then
-/// compute so, whatever their input's format. Values and shapes stay.
+/// Converts all four-dimensional weights to the channels-last memory format.
+/// LibTorch's convolutions then compute in it, whatever the format of their
+/// input. Values and shapes do not change.
 void StoreChannelsLast(torch::nn::Module& model);
 
 }  // namespace dtrain

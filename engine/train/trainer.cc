@@ -22,18 +22,19 @@ namespace dtrain {
 
 namespace {
 
-// Reports as such are signs of life: short units need no progress in between.
+// Reports are signs of life themselves: short units need no progress messages
+// in between.
 constexpr Duration kMinProgressInterval = std::chrono::milliseconds(50);
 
-// How many batches are trained in one go.
+// Number of batches trained without looking at messages.
 std::int64_t SinkBatches(const TrainerSettings& settings,
                          std::int64_t batches_per_pass) {
   if (settings.sink_size == 0) return 1;
   return settings.sink_size < 0 ? batches_per_pass : settings.sink_size;
 }
 
-// `length` in batches: epochs are what the loader yields; records are divided
-// by the hyperparameter global_batch_size, at least 1. Zero stays zero.
+// Length in batches: an epoch is a pass of the data source, records are divided
+// by the hyperparameter global_batch_size (result at least 1). Zero stays zero.
 std::int64_t LengthInBatches(Length length, std::int64_t batches_per_epoch,
                              const nlohmann::json& hparams) {
   if (length.count == 0) return 0;
@@ -57,7 +58,7 @@ std::unique_ptr<DataSource> TrainingDataOf(Trial& trial) {
               "TrainingData() returned null; return the data to train on");
 }
 
-// Says what a batch has where the ranks do not divide it.
+// Warns if global_batch_size is not divisible by the number of ranks.
 void WarnOfBatchSize(const TrialSpec& spec) {
   const auto size = spec.hparams.find("global_batch_size");
   if (spec.rank != 0 || spec.run != 0 || size == spec.hparams.end()) return;
@@ -68,9 +69,8 @@ void WarnOfBatchSize(const TrialSpec& spec) {
   LogLine(LogLevel::kWarning,
           "global_batch_size " + std::to_string(samples) +
               " is not a multiple of " + std::to_string(spec.world_size) +
-              " ranks: each takes " + std::to_string(each) +
-              ", so a batch has " + std::to_string(each * spec.world_size) +
-              " samples");
+              " ranks: each has " + std::to_string(each) + ", so a batch has " +
+              std::to_string(each * spec.world_size) + " samples");
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
             "records_per_epoch is " + std::to_string(records) +
                 ", but an epoch of the training data has " +
                 std::to_string(training_->SamplesPerEpoch()) +
-                " samples; the data decides");
+                " samples; using the number in the data");
   }
 }
 
@@ -122,7 +122,7 @@ void Trainer::Restore() {
     }
   } else if (!spec.warm_start.empty()) {
     WarmStart(spec.warm_start, context_, trial_);
-    LogLine(LogLevel::kInfo, "began from checkpoint " + spec.warm_start);
+    LogLine(LogLevel::kInfo, "started from checkpoint " + spec.warm_start);
   }
   ranks_.ShareModels(context_.objects());
   training_->Seek(state_.batches);
@@ -167,7 +167,7 @@ bool Trainer::TrainUntil(Length until) {
     AgreeOnEnd();
     const bool done = state_.batches >= target_ || !state_.ended.empty();
     if (!AtBoundary(done)) return false;
-    // The validation may have ended the training: then it is looked at again.
+    // The validation may have ended training; the next iteration handles that.
     if (done) break;
     if (!state_.ended.empty()) continue;
     if (link_.stop_requested()) return false;
@@ -211,8 +211,8 @@ bool Trainer::AtBoundary(bool done) {
   return true;
 }
 
-// The beginning needs none: it can be made again. But an initial validation may
-// be the best there will be.
+// No checkpoint at batch 0: that state can be recreated. An initial validation,
+// however, may turn out to be the best one.
 bool Trainer::NeedsCheckpoint(bool done) const {
   if (last_checkpoint_ == state_.batches) return false;
   if (keeps_validation_) return true;
@@ -225,8 +225,8 @@ Batch Trainer::ReadBatch() {
   return to_device_(training_->Read());
 }
 
-// Why steps cannot be captured, or empty. What of them is left to find out is
-// up to the trial.
+// Why steps cannot be captured, or empty. Only settings are considered here;
+// GraphedStep finds out the rest.
 std::string Trainer::GraphObstacle() const {
   if (!ranks_.is_alone()) return "this trial has several ranks";
   if (settings().aggregation_frequency > 1) {
@@ -283,7 +283,7 @@ void Trainer::TrainBatch() try {
 
 bool Trainer::IsDue(Length period) const {
   const std::int64_t batches = Batches(period);
-  // With sinking, also where it would have been due since the last boundary.
+  // With data sinking, also true if it was due since the last boundary.
   return batches > 0 && state_.batches > 0 && state_.batches % batches < sink_;
 }
 
@@ -317,7 +317,7 @@ void Trainer::ReportTraining() {
   sums_.Clear();
   if (rates_.empty()) context_.AppendLearningRates(rates_);
   for (const auto& rate : rates_) {
-    // A trial that reports a rate itself knows better.
+    // A learning rate that the trial reports itself takes precedence.
     if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
   }
   rates_.clear();
@@ -336,13 +336,13 @@ void Trainer::ReportTraining() {
 
 std::optional<std::vector<std::string>> Trainer::UnreadOnce(
     bool& reported) const {
-  // Before the first batch it is too early to say.
+  // Too early before the first batch.
   if (state_.batches == 0 || std::exchange(reported, true)) return std::nullopt;
   return context_.UnreadHparams();
 }
 
-// What only the last batch of an epoch has, such as the mean loss of it: where
-// no other report is due, one of its own.
+// Reports metrics that only the last batch of an epoch has, such as the epoch's
+// mean loss, if no other report is due.
 void Trainer::ReportEpoch() {
   MetricSums last = sums_.TakeOccasional();
   if (!ranks_.Any(!last.empty())) return;
@@ -361,8 +361,8 @@ void Trainer::ReportEpoch() {
                             .unread = UnreadOnce(unread_in_training_)});
 }
 
-// A report need not have all metrics: what the search asks for may have come
-// with the last epoch.
+// A report need not contain all metrics: the searcher's metric may have come
+// with the end of the last epoch.
 void Trainer::RememberTraining(const MetricValues& metrics) {
   MetricPoint point{state_.batches, metrics};
   if (state_.last_training) {
@@ -393,7 +393,8 @@ void Trainer::StartProfile() {
   }
 }
 
-// After the validation and the checkpoint of the same batch: they are in it.
+// Comes after the validation and the checkpoint of the same batch, to include
+// them.
 void Trainer::ReportProfile() {
   if (!profile_ || profile_->trained() == 0) return;
   ProfileReport report = profile_->Take(state_.batches);
@@ -407,7 +408,7 @@ void Trainer::ReportProfile() {
 bool Trainer::Validate() try {
   const StepProfile::Scope scope(context_.profile(), Phase::kValidation);
   ranks_.ShareBuffers(context_.objects());
-  // A validation that is broken off leaves no trace.
+  // An aborted validation must not affect training.
   const nlohmann::json random = SaveRandomState(context_.device());
   context_.SetTraining(false);
   const Autocast autocast(context_.device(), context_.precision());
@@ -432,10 +433,10 @@ bool Trainer::Validate() try {
         *metrics);
   }
   context_.ObserveValidation(*metrics);
-  // All ranks save together, and rank 0's metrics are the ones on record.
+  // All ranks save together. Only the metrics of rank 0 are recorded.
   const bool keeps = KeepsValidation(*metrics);
   keeps_validation_ = ranks_.Any(ranks_.is_first() && keeps);
-  // Where the metric is missing, the runner ends the trial.
+  // If the metric is missing, the runner ends the trial.
   ObserveForStopping(*metrics, /*required=*/false);
   link_.send(ValidationReport{.batches = state_.batches,
                               .epoch = Epoch(),
@@ -477,9 +478,9 @@ void Trainer::ObserveForStopping(const MetricValues& metrics, bool required) {
   LogLine(LogLevel::kInfo, "ended early: " + state_.ended);
 }
 
-// One that fails leaves the last one standing, and training goes on: no more
-// than two periods are lost to a full disk, since the second failure in a row
-// waits for space with the trial's state in memory.
+// After a failure the previous checkpoint stays valid and training continues.
+// The second failure in a row waits for disk space with the state in memory, so
+// that a full disk costs at most two periods.
 void Trainer::Checkpoint(Need need) {
   while (true) {
     DiskWait wait(context_.spec().CheckpointPath(""), clock_);
@@ -501,7 +502,7 @@ void Trainer::Checkpoint(Need need) {
       return;
     }
     if (!ranks_.Any(written == Written::kWaits)) return;
-    // Asked to stop, it tries once more.
+    // One more attempt after a stop request.
     if (!AwaitSpace(wait)) need = Need::kLast;
   }
 }
@@ -523,8 +524,8 @@ Trainer::Written Trainer::WriteCheckpoint(TrainingState state,
     if (!waits && (need != Need::kPeriodic || !first)) throw;
     LogLine(LogLevel::kWarning,
             std::string(error.what()) +
-                (waits ? "; waiting for space with the training in memory"
-                       : "; training goes on without it"));
+                (waits ? "; waiting for disk space with the state in memory"
+                       : "; training continues without it"));
     link_.send(CheckpointFailed{
         .batches = state_.batches, .message = error.what(), .waits = waits});
     return waits ? Written::kWaits : Written::kNo;
@@ -538,9 +539,8 @@ Trainer::Written Trainer::WriteCheckpoint(TrainingState state,
   return Written::kYes;
 }
 
-// Waits until another try at a checkpoint makes sense: there is more space, or
-// a minute has passed. False if the trial was asked to stop. All ranks look
-// together.
+// Waits until a retry makes sense: more space is free, or a minute has passed.
+// Returns false if the trial was asked to stop. Collective.
 bool Trainer::AwaitSpace(DiskWait& wait) {
   const StepProfile::Scope scope(context_.profile(), Phase::kIdle);
   wait.Begin();
@@ -580,7 +580,7 @@ void Trainer::SendProgress() {
 }
 
 ReportPoint Trainer::Point() const {
-  // The last batch that was trained; none before the first.
+  // Last trained batch; 0 before the first.
   const std::int64_t last = std::max<std::int64_t>(state_.batches - 1, 0);
   return {
       .epoch = last / batches_per_epoch_ + 1,

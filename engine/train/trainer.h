@@ -23,31 +23,31 @@
 
 namespace dtrain {
 
-/// Trains one trial: carries out the runner's operations batch by batch, and
-/// validates, checkpoints and reports where they are due. A training report
-/// comes every scheduling unit and at the end of an operation, before the
-/// validation and the checkpoint of the same batch; metrics that only the last
-/// batch of an epoch has are reported there. One thread.
+/// Trains one trial: executes the runner's operations batch by batch, and
+/// validates, checkpoints and reports when due. A training report is sent every
+/// scheduling unit and at the end of an operation, before the validation and
+/// the checkpoint of the same batch. Metrics that only the last batch of an
+/// epoch has are reported there. Not thread-safe.
 class Trainer {
  public:
-  /// Takes the trial's data. `link` is that of all ranks (RankedLink).
-  /// `graph` is what steps are captured with, or null. REQUIRES: all
-  /// references outlive it.
+  /// Requests the trial's data. `link` is shared by all ranks (RankedLink).
+  /// `graph` captures steps; null: none are captured. REQUIRES: all references
+  /// outlive this object.
   Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
           Clock clock, std::unique_ptr<StepGraph> graph = nullptr);
 
-  /// Goes on from the checkpoint that the specification names, or begins from
-  /// its warm start; nothing if it names none.
+  /// Restores the checkpoint in the specification, or loads the weights of its
+  /// warm start; does nothing if it names neither.
   void Restore();
 
-  /// Trains until the runner closes or stops the trial. Throws Error for what
-  /// went wrong, and what the trial throws.
+  /// Trains until the runner closes or stops the trial. Throws Error, and
+  /// whatever the trial throws.
   [[nodiscard]] Finished Run();
 
  private:
   static constexpr Duration kProgressInterval = std::chrono::milliseconds(200);
 
-  // False: the trial was asked to stop, and is to be left at this boundary.
+  // Return false if the trial was asked to stop and must exit at this batch.
   bool Operate(Length until);
   bool RepeatCompleted();
   bool TrainUntil(Length until);
@@ -61,32 +61,34 @@ class Trainer {
   void TrainBatch();
   RunnerMessage NextInstruction();
   void ReportTraining();
-  // What this process has not read, once; none if it was said, or is to come.
+  // Unread hyperparameters, for the first message of each kind; empty if
+  // already reported, or too early.
   std::optional<std::vector<std::string>> UnreadOnce(bool& reported) const;
   void ReportEpoch();
   void RememberTraining(const MetricValues& metrics);
   std::set<std::string> KnownTrainingMetrics() const;
   void StartProfile();
   void ReportProfile();
-  // Takes in a validation; true if checkpoint_policy wants a checkpoint of it.
+  // Records a validation; returns true if checkpoint_policy requires a
+  // checkpoint of it.
   bool KeepsValidation(const MetricValues& metrics);
   bool NeedsCheckpoint(bool done) const;
-  // How much depends on a checkpoint.
+  // How necessary a checkpoint is.
   enum class Need {
-    kPeriodic,  // the next one may do as well
+    kPeriodic,  // a later one will do
     kRequired,  // the runner waits for it
-    kLast,      // the process ends: no time to wait for space
+    kLast,      // the process exits: no waiting for disk space
   };
   void Checkpoint(Need need);
   enum class Written { kYes, kNo, kWaits };
   Written WriteCheckpoint(TrainingState state,
                           const std::vector<RankShare>& shares, Need need);
   bool AwaitSpace(DiskWait& wait);
-  // `required`: the metric must be among them.
+  // `required`: the metric must be present.
   void ObserveForStopping(const MetricValues& metrics, bool required);
   void Complete(Length until);
   void SendProgress();
-  // Takes in that another rank's trial asked to end.
+  // Stops this rank if another rank's trial asked to stop.
   void AgreeOnEnd();
   Finished Stop();
 
@@ -104,7 +106,7 @@ class Trainer {
   const Clock clock_;
   std::unique_ptr<DataSource> training_;
   std::unique_ptr<DataSource> validation_;  // may be null
-  const std::int64_t sink_;                 // batches in one go; 1: no sinking
+  const std::int64_t sink_;  // batches per data sink; 1: no sinking
   const std::int64_t batches_per_epoch_;
 
   DeviceCopy to_device_;
@@ -118,10 +120,10 @@ class Trainer {
   std::optional<EarlyStop> early_stop_;
   std::optional<std::int64_t> last_checkpoint_;  // batches
   int failed_checkpoints_ = 0;     // since the last one that was written
-  bool keeps_validation_ = false;  // the one of this batch, in a checkpoint
+  bool keeps_validation_ = false;  // checkpoint this batch's validation
   std::int64_t target_ = 0;        // batches of this operation
-  Duration last_progress_{0};      // when progress was told last
-  // Unread hyperparameters go with the first message of each kind.
+  Duration last_progress_{0};      // time of the last progress message
+  // Unread hyperparameters are sent with the first message of each kind.
   bool unread_in_training_ = false;
   bool unread_in_validation_ = false;
   bool unread_in_completion_ = false;

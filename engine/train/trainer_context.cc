@@ -21,7 +21,7 @@ namespace {
   throw Error(ErrorKind::kFailed, what);
 }
 
-// Names become parts of the names of tensors.
+// Names become parts of tensor names.
 void CheckName(const std::string& name, const char* kind, bool taken) {
   if (name.empty() || name.find('/') != std::string::npos) {
     Fail(std::string(kind) + " name '" + name +
@@ -43,7 +43,7 @@ void Apply(NamedOptimizer& entry) {
   }
 }
 
-// REQUIRES: `metric`, if not empty, is what a plateau schedule follows.
+// Throws unless `metric`, which a plateau schedule follows, is empty or known.
 void RequireMetric(const std::string& metric,
                    const std::set<std::string>& known, const TrialSpec& spec) {
   if (metric.empty() || known.contains(metric)) return;
@@ -52,7 +52,7 @@ void RequireMetric(const std::string& metric,
       spec.hparams.contains("plateau_metric")   ? "plateau_metric"
       : metric == spec.settings.searcher_metric ? "searcher.metric"
                                                 : "its metric";
-  // Another start would come to the same.
+  // A restart would fail in the same way.
   throw Error(ErrorKind::kUsage,
               "the plateau schedule follows the metric '" + metric +
                   "', which was not reported; set " + key + " to one of: " +
@@ -100,7 +100,7 @@ void TrainerContext::Add(
     taken |= other.name == name;
   }
   CheckName(name, "optimizer", taken);
-  OptimizerType(*optimizer);  // throws for those that are refused
+  OptimizerType(*optimizer);  // throws for unsupported types
   const ParameterNames names = NamesOf(objects_.models);
   NamedOptimizer entry{.name = name, .optimizer = optimizer};
   for (auto& group : optimizer->param_groups()) {
@@ -143,9 +143,9 @@ NamedOptimizer& TrainerContext::Find(const torch::optim::Optimizer& optimizer) {
 void TrainerContext::Backward(const torch::Tensor& loss,
                               const torch::Tensor& gradient) {
   const StepProfile::Scope scope(profile_, Phase::kBackward);
-  // Gradients that accumulate are exchanged once they are complete.
+  // Accumulating gradients are exchanged once they are complete.
   for (const auto& sync : syncs_) sync->SetOverlap(IsLastOfAggregation());
-  // Each backward operation computes in the type that the forward one did.
+  // Backward operations use the type of their forward operation.
   const Autocast off(device_, std::nullopt);
   const torch::Tensor first =
       gradient.defined() ? gradient : torch::ones_like(loss);
@@ -201,7 +201,7 @@ bool TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
           "this trial clips gradients, so 'optimizations.update_in_backward' "
           "cannot be had; turn it off");
     }
-    return true;  // it is done
+    return true;  // BackwardUpdate has stepped already
   }
   if (scaler_ && !Unscale(optimizer)) {
     ResetGradients(optimizer);
@@ -268,7 +268,7 @@ void TrainerContext::Observe(const MetricValues& metrics,
                              bool is_validation) {
   for (NamedOptimizer& entry : objects_.optimizers) {
     for (auto& paced : entry.schedules) {
-      // Training that an older version began continues as it was.
+      // Training started by an older version continues unchanged.
       if (!paced.schedule.is_older()) {
         RequireMetric(paced.schedule.metric(), known, spec_);
       } else if (!is_validation) {
@@ -301,7 +301,7 @@ void TrainerContext::ApplySchedules() {
   for (NamedOptimizer& entry : objects_.optimizers) Apply(entry);
 }
 
-// Whether the step is to be taken, as far as the host knows.
+// Returns true if the step is to be taken, as far as the host knows.
 bool TrainerContext::Unscale(torch::optim::Optimizer& optimizer) {
   if (!steps_on_device_) return scaler_->Unscale(optimizer);
   dynamic_cast<FusedOptimizer&>(optimizer).capturable_state().SetFoundInf(

@@ -21,11 +21,12 @@
 
 namespace dtrain {
 
-/// The TrialContext of a trial that is trained here, and the trainer's hold on
-/// what the trial added to it.
+/// The TrialContext of a trial in training. The trainer also uses it to reach
+/// the objects that the trial added.
 class TrainerContext final : public TrialContext {
  public:
-  /// REQUIRES: `spec` and `ranks` outlive it; null: the only rank.
+  /// `ranks` null: the only rank. REQUIRES: `spec` and `ranks` outlive this
+  /// object.
   TrainerContext(const TrialSpec& spec, torch::Device device,
                  RankGroup* ranks = nullptr);
 
@@ -60,54 +61,54 @@ class TrainerContext final : public TrialContext {
 
   // ---- For the trainer.
 
-  /// Turns training mode of all models on or off.
+  /// Switches all models between training and evaluation mode.
   void SetTraining(bool on);
-  /// Says how many batches were trained, after a restore.
+  /// Sets the number of trained batches after a restore.
   void SetBatches(std::int64_t batches) { batches_ = batches; }
-  /// One batch was trained: counts it and steps the schedules.
+  /// Counts one trained batch and steps the schedules.
   void EndBatch(std::int64_t batches_per_epoch);
-  /// Shows the metrics of a validation to the schedules that follow one; of a
-  /// trial without validation data, those of a training report, of which some
-  /// come only with the end of an epoch: `known` are all names. Throws
-  /// Error(kUsage) that lists the metrics if the one they follow is missing.
+  /// Passes the metrics of a validation to the schedules that follow one. For a
+  /// trial without validation data: the metrics of a training report, some of
+  /// which appear only at the end of an epoch; `known` lists all names. Throws
+  /// Error(kUsage) that lists the metrics if the one followed is missing.
   void ObserveValidation(const MetricValues& metrics);
   void ObserveTraining(const MetricValues& metrics,
                        const std::set<std::string>& known);
-  /// Every group's learning rate: `lr`, `lr_1`, … of the first optimizer,
-  /// `NAME.lr`, `NAME.lr_1`, … of the others.
+  /// Appends the learning rate of every parameter group: `lr`, `lr_1`, … of the
+  /// first optimizer, `NAME.lr`, `NAME.lr_1`, … of the others.
   void AppendLearningRates(MetricValues& metrics) const;
-  /// Sets the rates that the schedules ask for.
+  /// Applies the current rates of the schedules.
   void ApplySchedules();
-  /// Why the trial asked to end, or empty.
+  /// Why the trial asked to stop, or empty.
   const std::string& stop_reason() const { return stop_reason_; }
 
-  /// Lets the device do what changes from step to step (see CapturableState),
-  /// so that no step waits for it and one can be captured. Call it when all is
-  /// restored. Why that cannot be, or empty.
+  /// Moves per-step state (see CapturableState) to the device, so that steps
+  /// neither wait for it nor depend on the host, and can be captured. Call it
+  /// after a restore. Returns why that is impossible, or an empty string.
   std::string StepOnDevice();
-  /// Brings what the schedules ask for to the device, which steps there.
+  /// Copies the current learning rates to the device. Does not wait.
   void UploadLearningRates();
-  /// From here to EndCapture, Step only asks the device for work that will be
-  /// replayed, and is noted. Throws Error(kFailed) if it has needed the host.
+  /// Until EndCapture, Step only issues device work for the graph and records
+  /// what will be replayed. Throws Error(kFailed) if a step has needed the
+  /// host.
   void BeginCapture();
-  /// `succeeded`: whether there is something to replay.
+  /// `succeeded`: whether there is a graph to replay.
   void EndCapture(bool succeeded);
-  /// What was captured was replayed: does the host's part of its steps.
+  /// Does the host's part of the captured steps after a replay.
   void CountReplay();
 
-  /// Says in the log which steps fp16 has left out, where the device alone
-  /// knew.
+  /// Logs the steps that fp16 has skipped on the device.
   void LogOverflows();
 
-  /// The scaler of losses; null without fp16.
+  /// Loss scaler; null without fp16.
   LossScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
   const LossScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
-  /// What forward passes compute in; none: the type of the weights.
+  /// Compute type of forward passes; empty: the type of the weights.
   std::optional<torch::ScalarType> precision() const { return precision_; }
 
-  /// Where the time of a step is noted; null if it is not.
+  /// Profile of the step's phases; null if not profiled.
   StepProfile* profile() { return profile_; }
-  /// REQUIRES: `profile` outlives this.
+  /// REQUIRES: `profile` outlives this object.
   void SetProfile(StepProfile* profile) { profile_ = profile; }
 
   RankGroup& ranks() { return ranks_; }
@@ -122,29 +123,30 @@ class TrainerContext final : public TrialContext {
   NamedOptimizer& Find(const torch::optim::Optimizer& optimizer);
   void Observe(const MetricValues& metrics, const std::set<std::string>& known,
                bool is_validation);
-  // Makes them the means of all ranks.
+  // Averages the gradients over all ranks.
   void FinishGradients(const torch::optim::Optimizer& optimizer);
-  // False if the step was left out.
+  // Returns false if the step was skipped.
   bool StepOptimizer(torch::optim::Optimizer& optimizer, Clip clip);
   bool Unscale(torch::optim::Optimizer& optimizer);
-  // One more step was taken: schedules may count it.
+  // Counts a step and steps the schedules that count optimizer steps.
   void CountStep(NamedOptimizer& entry);
   std::vector<FusedOptimizer*> FusedOptimizers() const;
 
   const TrialSpec& spec_;
   const torch::Device device_;
   const std::optional<torch::ScalarType> precision_;
-  std::optional<LossScaler> scaler_;  // with fp16
+  std::optional<LossScaler> scaler_;  // fp16 only
   RankGroup alone_;
   RankGroup& ranks_;
   TrainedObjects objects_;
-  // With several ranks, of each optimizer.
+  // One for each optimizer, with several ranks.
   std::vector<std::unique_ptr<GradientSync>> syncs_;
-  // With update_in_backward, of each optimizer.
+  // One for each optimizer, with update_in_backward.
   std::vector<std::unique_ptr<BackwardUpdate>> updates_;
   bool steps_on_device_ = false;
   bool is_capturing_ = false;
-  std::vector<NamedOptimizer*> captured_;  // whose steps were captured
+  std::vector<NamedOptimizer*>
+      captured_;  // optimizers whose steps were captured
   StepProfile* profile_ = nullptr;
   std::int64_t batches_ = 0;
   std::string stop_reason_;

@@ -31,7 +31,8 @@ std::optional<MetricPoint> PointFromJson(const json& json) {
   return point;
 }
 
-// Only reports: an operation that was not recorded is asked for again.
+// True for reports. Other messages, such as a completed operation, are
+// requested again by the runner.
 bool IsReport(const TrialMessage& message) {
   return std::holds_alternative<TrainingReport>(message) ||
          std::holds_alternative<ValidationReport>(message) ||
@@ -88,7 +89,7 @@ TrainingState TrainingState::FromJson(const json& json) {
   state.sums = SumsFromJson(json.at("sums"));
   state.last_training = PointFromJson(json.at("last_training"));
   state.last_validation = PointFromJson(json.at("last_validation"));
-  // Checkpoints that were written earlier do not have it.
+  // Missing in checkpoints of older versions.
   const auto best = json.find("best_validation");
   if (best != json.end() && !best->is_null()) {
     state.best_validation = NumberFromJson(*best);
@@ -105,7 +106,7 @@ bool EarlyStop::Observe(double value) {
   const double gain = !best_                        ? INFINITY
                       : settings_.smaller_is_better ? *best_ - value
                                                     : value - *best_;
-  // With min_delta 0 an equal value is no improvement either.
+  // With min_delta 0, an equal value is not an improvement either.
   if (!std::isnan(value) && gain > 0 && gain >= settings_.min_delta) {
     best_ = value;
     bad_ = 0;

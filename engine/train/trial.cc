@@ -20,7 +20,7 @@ void Trial::Load(const std::map<std::string, torch::Tensor>& state) {
 
 namespace {
 
-// Names of all that is no map itself, `prefix` in front.
+// Appends the names of all values that are not maps, each with `prefix`.
 void AppendNames(const nlohmann::json& map, const std::string& prefix,
                  std::vector<std::string>& names) {
   for (const auto& [name, value] : map.items()) {
@@ -43,7 +43,7 @@ const nlohmann::json& TrialContext::hparams() const {
 std::vector<std::string> TrialContext::UnreadHparams() const {
   std::vector<std::string> names;
   AppendNames(AllHparams(), "", names);
-  // Who reads a map reads what is in it.
+  // Reading a map reads everything in it.
   std::erase_if(names, [&](const std::string& name) {
     return std::ranges::any_of(read_, [&](const std::string& read) {
       return name == read || name.starts_with(read + '.');
@@ -57,7 +57,7 @@ const nlohmann::json* TrialContext::Find(const std::string& name) const {
   const nlohmann::json* map = &AllHparams();
   std::string rest = name;
   while (true) {
-    // A name may hold dots itself.
+    // A name may contain dots itself.
     if (const auto whole = map->find(rest); whole != map->end()) {
       return &*whole;
     }

@@ -28,30 +28,31 @@
 
 namespace dtrain {
 
-/// Values of one batch by name: zero-dimensional tensors. They stay on the
-/// device; the trainer averages them and copies once per report, so that a
-/// metric costs no synchronisation.
+/// Metrics of one batch by name: zero-dimensional tensors. They stay on the
+/// device; the trainer reduces them there and copies them once per report, so
+/// that a metric costs no synchronisation.
 using Metrics = std::map<std::string, torch::Tensor>;
 
-/// Where in training a batch is, both from 0.
+/// Position of a batch in training, both counted from 0.
 struct BatchIndex {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;  // over all epochs
 };
 
-/// Where a training report comes, as people count.
+/// Position of a training report, counted from 1.
 struct ReportPoint {
-  std::int64_t epoch = 0;   // from 1; with sinking, a sink is one
+  std::int64_t epoch = 0;   // a data sink counts as one epoch
   std::int64_t epochs = 0;  // of this operation
-  std::int64_t step = 0;    // of the epoch, from 1: the last one trained
+  std::int64_t step = 0;    // last trained step of the epoch
 };
 
-/// How a validation metric is made from those of the batches.
+/// How a validation metric is computed from the values of the batches.
 enum class Reduction { kMean, kSum, kMin, kMax };
 
-/// A validation metric of the whole set, such as AUC: `inputs` name what
-/// EvaluateBatch returns for it (first dimension: the sample); they are
-/// gathered over the set and all ranks and are no metrics themselves.
+/// A validation metric of the whole set, such as AUC. `inputs` names the
+/// tensors that EvaluateBatch returns for it (first dimension: the sample).
+/// They are concatenated over the set and all ranks, and are not reported as
+/// metrics themselves.
 struct WholeSet {
   std::vector<std::string> inputs;
   std::function<double(const std::vector<torch::Tensor>& gathered)> compute;
@@ -59,169 +60,175 @@ struct WholeSet {
 
 using Reducer = std::variant<Reduction, WholeSet>;
 
-/// What a model author writes: a constructor that takes a TrialContext&, and
-/// four functions. The trainer owns the loop, the device, the checkpoints and
-/// the reports. Every function is called from one thread.
+/// The interface that a model implements: a constructor that takes a
+/// TrialContext&, and four functions. The trainer owns the loop, the device,
+/// the checkpoints and the reports. All functions are called from one thread.
 class DTRAIN_API Trial {
  public:
   virtual ~Trial() = default;
 
-  /// The stream of training batches; called once.
+  /// Returns the stream of training batches. Called once.
   virtual std::unique_ptr<DataSource> TrainingData() = 0;
 
-  /// The validation set; called once. Null: the trial has none and is searched
-  /// on its training metrics.
+  /// Returns the validation set. Called once. Null if the trial has none; its
+  /// training metrics then drive the search.
   virtual std::unique_ptr<DataSource> ValidationData() = 0;
 
   /// Trains on one batch: forward, context.Backward(loss),
-  /// context.Step(*optimizer). Training mode and gradients are on.
+  /// context.Step(*optimizer). Models are in training mode and gradients are
+  /// on.
   virtual Metrics TrainBatch(const Batch& batch, BatchIndex index) = 0;
 
-  /// Whether TrainBatch asks the device for the same work at this batch as at
-  /// any other of which it says so, given one of the same shapes: then that can
-  /// be captured as a CUDA graph, and is replayed without TrainBatch being
-  /// called. It must read no value from the device (item()), take no branch and
-  /// no random number on the host, compute its metrics on the device, and
-  /// change in place what it keeps from batch to batch.
+  /// True if TrainBatch does the same work on the device for this batch as for
+  /// every other batch of the same shapes for which it returns true. Such a
+  /// step can be captured as a CUDA graph and replayed without calling
+  /// TrainBatch. TrainBatch must then read no value from the device (item()),
+  /// branch on nothing and draw no random number on the host, compute its
+  /// metrics on the device, and update in place whatever it keeps from batch to
+  /// batch.
   virtual bool Capturable(BatchIndex) const { return false; }
 
-  /// Measures one batch of validation data. Evaluation mode is on, gradients
-  /// are off. Values are means over the batch's samples; the trainer weights
-  /// them by the batch's size.
+  /// Evaluates one batch of validation data. Models are in evaluation mode and
+  /// gradients are off. Values are means over the batch's samples; the trainer
+  /// weights them by the batch's size.
   virtual Metrics EvaluateBatch(const Batch& batch) = 0;
 
-  /// Called where a training report is made, for what a trial wants to say in
-  /// its log.
+  /// Called at each training report. For log lines of the trial's own.
   virtual void OnTrainingReport(const ReportPoint&) {}
-  /// The same where a validation is done, with its metrics and those of the
-  /// last training report.
+  /// Called after each validation, with its metrics and those of the last
+  /// training report.
   virtual void OnValidationReport(const ReportPoint&,
                                   const MetricValues& /*training*/,
                                   const MetricValues& /*validation*/) {}
 
-  /// How validation metrics are reduced; those not named are means weighted by
-  /// samples.
+  /// Reductions of validation metrics by name. A metric not listed is the mean
+  /// weighted by samples.
   virtual std::map<std::string, Reducer> Reducers() { return {}; }
 
-  /// The test set for `dtrain evaluate --split test`; null if there is none.
+  /// Returns the test set for `dtrain evaluate --split test`; null if there is
+  /// none.
   virtual std::unique_ptr<DataSource> TestData() { return nullptr; }
 
-  /// What the model says of a batch without targets: for a classifier,
-  /// probabilities of shape [samples, classes]. Undefined: cannot predict.
+  /// Predicts a batch without targets: for a classifier, probabilities float
+  /// [samples, classes]. Undefined if the model cannot predict.
   virtual torch::Tensor Predict(const Batch& batch);
 
-  /// What the model makes of a batch before it judges it, for `dtrain predict
-  /// --features`: a tensor [samples, …]. Undefined: it has no such thing.
+  /// Returns the output features (penultimate layer) of a batch, [samples, …],
+  /// for `dtrain predict --features`. Undefined if the model has none.
   virtual torch::Tensor Features(const Batch& batch);
 
-  /// What becomes of an image file before the model sees it, for `dtrain
-  /// predict` on images; nothing: the trial is none of images.
+  /// Preprocessing of an image file for `dtrain predict` on images; empty if
+  /// the model does not take images.
   virtual std::optional<ImageSteps> ImagePreparation() { return std::nullopt; }
 
-  /// State of the trial's own that a checkpoint must carry: tensors by name,
-  /// given back to Load when the trial goes on. Models, optimizers, schedulers
-  /// and random states are saved without it.
+  /// State of the trial itself that checkpoints must contain: tensors by name,
+  /// passed to Load when training resumes. Models, optimizers, schedules and
+  /// random states are saved without it.
   virtual std::map<std::string, torch::Tensor> Save() { return {}; }
   virtual void Load(const std::map<std::string, torch::Tensor>& state);
 };
 
-/// A trial whose model's classes have names: a second base of its class, beside
-/// Trial. Checkpoints record the names for `dtrain predict`.
+/// A second base class, beside Trial, for trials whose classes have names.
+/// Checkpoints record the names for `dtrain predict`.
 class DTRAIN_API NamedClasses {
  public:
   virtual ~NamedClasses() = default;
 
-  /// The names by the classes' index; empty if the data have none.
+  /// Returns the names by class index; empty if the data has none.
   virtual std::vector<std::string> ClassNames() const = 0;
 };
 
-/// The names of the classes of `trial`, a Trial; empty if they have none.
+/// Names of the classes of `trial`, a Trial; empty if it has none.
 template <typename Trial>
 std::vector<std::string> ClassNamesOf(const Trial& trial) {
   const auto* named = dynamic_cast<const NamedClasses*>(&trial);
   return named == nullptr ? std::vector<std::string>() : named->ClassNames();
 }
 
-/// Limits gradients before an optimizer step.
+/// Limits on gradients before an optimizer step.
 struct Clip {
   std::optional<double> norm;   // total 2-norm over all parameters
   std::optional<double> value;  // each element to [−value, value]
 };
 
-/// A trial's view of dtrain. What is added here is moved to the device,
-/// checkpointed and, with several ranks, kept equal on them. One thread.
+/// The services of dtrain for one trial. Objects added here are moved to the
+/// device, saved in checkpoints and, with several ranks, kept equal on all of
+/// them. Not thread-safe.
 class DTRAIN_API TrialContext {
  public:
   virtual ~TrialContext() = default;
 
-  /// The whole map of hyperparameters of this trial, constants only.
+  /// All hyperparameters of this trial as one map, constants only. Counts all
+  /// of them as read.
   const nlohmann::json& hparams() const;
   /// The `data` section of the YAML.
   virtual const nlohmann::json& data() const = 0;
   virtual torch::Device device() const = 0;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  /// The trial's seed; every random generator was seeded from it.
+  /// Seed of the trial. All random generators have been seeded from it.
   virtual std::uint32_t seed() const = 0;
-  /// 0 in the trial's first process; restarts count up.
+  /// Number of this process: 0 for the first, plus one for each restart.
   virtual std::int64_t run() const = 0;
-  /// Whether a checkpoint's weights will replace those that the constructor
-  /// makes.
+  /// True if the weights of a checkpoint will replace those that the
+  /// constructor makes.
   virtual bool continues() const = 0;
   /// Batches trained so far.
   virtual std::int64_t batches() const = 0;
-  /// The metric that the searcher compares trials by (`searcher.metric`), and
-  /// its direction.
+  /// Metric that the searcher compares trials by (`searcher.metric`), and its
+  /// direction.
   virtual const std::string& searcher_metric() const = 0;
   virtual bool smaller_is_better() const = 0;
 
-  /// Moves `model` to the device and keeps it in the checkpoints as `name`.
-  /// Call it before building the optimizer.
+  /// Moves `model` to the device and saves it in checkpoints as `name`. Call it
+  /// before building the optimizer.
   virtual void Add(const std::shared_ptr<torch::nn::Module>& model,
                    const std::string& name = "model") = 0;
-  /// Keeps the optimizer in the checkpoints. REQUIRES: its parameters belong to
-  /// models that were added. LBFGS is refused.
+  /// Saves the optimizer in checkpoints. REQUIRES: its parameters belong to
+  /// models added before. LBFGS is rejected.
   virtual void Add(const std::shared_ptr<torch::optim::Optimizer>& optimizer,
                    const std::string& name = "optimizer") = 0;
-  /// Lets `schedule` set the learning rates of an added optimizer: one step
-  /// every `frequency` of what `mode` counts. Several schedules of one
-  /// optimizer work one upon the other, in the order they were added.
+  /// Sets the learning rates of an added optimizer by `schedule`, which takes
+  /// one step every `frequency` units of `mode`. Several schedules of one
+  /// optimizer are applied one after the other, in the order in which they were
+  /// added.
   virtual void Add(LrSchedule schedule, torch::optim::Optimizer& optimizer,
                    StepMode mode, std::int64_t frequency = 1) = 0;
 
-  /// loss.backward(`gradient`), which has the shape of the loss; undefined:
-  /// ones. So a loss need not be one number. Accumulated gradients are divided
-  /// by Step.
+  /// Calls loss.backward(`gradient`). `gradient` has the shape of `loss`, which
+  /// need not be a scalar; undefined means ones. Step divides accumulated
+  /// gradients.
   virtual void Backward(const torch::Tensor& loss,
                         const torch::Tensor& gradient = {}) = 0;
-  /// Steps the optimizer and zeroes its gradients, once every
-  /// `aggregation_frequency` batches; `clip` in place of the YAML's.
+  /// Steps the optimizer and resets its gradients, once every
+  /// `aggregation_frequency` batches. `clip`, if set, replaces the clipping in
+  /// the YAML.
   virtual void Step(torch::optim::Optimizer& optimizer, Clip clip = {}) = 0;
-  /// Steps the schedules that were added as StepMode::kManual.
+  /// Steps the schedules added with StepMode::kManual.
   virtual void StepSchedules() = 0;
-  /// Ends the trial's training after this batch: it validates, checkpoints
-  /// and counts as completed.
+  /// Ends the trial's training after this batch. The trial still validates and
+  /// checkpoints, and is COMPLETED.
   virtual void RequestStop(const std::string& why) = 0;
 
-  /// The hyperparameter `name` (dots reach into nested maps) as T: bool,
-  /// integers, double, std::string, nlohmann::json. Throws Error(kFailed) if it
-  /// is missing or of another type; an integer is a double too.
+  /// Hyperparameter `name` (dots reach into nested maps) as T: bool, an integer
+  /// type, double, std::string or nlohmann::json. Throws Error(kFailed) if it
+  /// is missing or of another type; an integer is accepted as a double.
   template <typename T>
   T Get(const std::string& name) const;
-  /// The same, or `fallback` where it is missing or null.
+  /// As above, or `fallback` if the hyperparameter is missing or null.
   template <typename T>
   T Get(const std::string& name, T fallback) const;
 
-  /// Samples in a batch of this rank: global_batch_size // ranks. Throws
-  /// Error(kFailed) where that is missing or 0.
+  /// Samples in a batch of this rank: global_batch_size / ranks, rounded down.
+  /// Throws Error(kFailed) if that is missing or 0.
   std::int64_t batch_size() const;
 
-  /// Hyperparameters that nobody has asked for yet, sorted; dots reach into
-  /// nested maps. None where the trial has asked for the whole map.
+  /// Names of the hyperparameters that have not been read yet, sorted; nested
+  /// names are joined by dots. Empty once hparams() has been called.
   std::vector<std::string> UnreadHparams() const;
 
  private:
-  /// What hparams() gives.
+  /// Returns the map behind hparams().
   virtual const nlohmann::json& AllHparams() const = 0;
 
   const nlohmann::json* Find(const std::string& name) const;
@@ -230,8 +237,8 @@ class DTRAIN_API TrialContext {
   mutable std::set<std::string> read_;
 };
 
-/// Thrown by a trial whose hyperparameters make no sense together: it ends as
-/// invalid, without restarts, and the search replaces it.
+/// Thrown by a trial whose combination of hyperparameters is invalid. The trial
+/// ends without restarts, and the searcher replaces it.
 class DTRAIN_API InvalidHyperparameters : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -239,11 +246,12 @@ class DTRAIN_API InvalidHyperparameters : public std::runtime_error {
 
 namespace internal {
 
-/// `global_batch_size` of `hparams`; throws Error(kFailed) if it is missing,
-/// no integer, or below 1. `why` says what needs it.
+/// Value of `global_batch_size` in `hparams`. Throws Error(kFailed) if it is
+/// missing, not an integer, or below 1; `why` states in the message which
+/// feature needs it.
 std::int64_t GlobalBatchSize(const nlohmann::json& hparams, const char* why);
 
-/// `json` as T, or Error(kFailed) that names the hyperparameter.
+/// Converts `json` to T. Throws Error(kFailed) that names the hyperparameter.
 template <typename T>
 T HparamAs(const nlohmann::json& json, const std::string& name) {
   const auto wrong = [&](const char* type) {
@@ -285,27 +293,28 @@ T TrialContext::Get(const std::string& name, T fallback) const {
   return internal::HparamAs<T>(*found, name);
 }
 
-/// A trial that a library of a user's models gives to dtrain.
+/// A model exported by a library that was compiled from a model_def.cpp.
 struct ExportedModel {
   std::string_view name;  // "MyTrial" of `entrypoint: model_def:MyTrial`
   std::unique_ptr<Trial> (*make)(TrialContext& context);
 };
 
-/// All that such a library gives. `abi` comes first, and the rest means what it
-/// says only where that is the same as dtrain's own.
+/// All models of such a library. `abi` comes first; the other fields may be
+/// read only if it equals that of dtrain.
 struct ExportedModels {
   const char* abi;
   const ExportedModel* trials;
   std::size_t count;
 };
 
-/// What the library's one symbol is: `const ExportedModels* DtrainTrials()`.
+/// Symbol exported by the library: `const ExportedModels* DtrainTrials()`.
 inline constexpr const char* kModelsSymbol = "DtrainTrials";
 using ModelsFunction = const ExportedModels* (*)();
 
 namespace internal {
 
-// The text of a macro's arguments up to the next comma; takes it off `names`.
+// Returns the text up to the next comma of a macro's arguments and removes it
+// from `names`.
 constexpr std::string_view NextName(std::string_view& names) {
   const std::size_t comma = names.find(',');
   std::string_view name = names.substr(0, comma);
@@ -332,9 +341,9 @@ const ExportedModels* ExportModels(std::string_view names, const char* abi) {
 
 }  // namespace dtrain
 
-/// At the end of model_def.cpp, once: the trials that a YAML may name, as
-/// DTRAIN_TRIALS(MyTrial, MyOtherTrial). Each is a class with a constructor
-/// that takes a TrialContext&.
+/// Exports the models that a YAML may name; once, at the end of model_def.cpp:
+/// DTRAIN_TRIALS(MyTrial, MyOtherTrial). Each is a class derived from Trial
+/// with a constructor that takes a TrialContext&.
 #define DTRAIN_TRIALS(...)                                                \
   extern "C" [[gnu::visibility("default")]] const dtrain::ExportedModels* \
   DtrainTrials() {                                                        \

@@ -12,6 +12,13 @@
 #include "engine/base/error.h"
 #include "engine/train/log_line.h"
 
+// Two threads share a channel: the trial's main thread sends, and a listener
+// reads the socket. The listener wakes the main thread through condition
+// variables and eventfds, and handles what must not wait for the main thread: a
+// closed socket (the runner has exited), SIGTERM, and the exit after
+// `orphan_life`. Reports carry sequence numbers and are kept until the runner
+// acknowledges them; Send waits when too many are pending.
+
 namespace dtrain {
 
 namespace {
@@ -21,13 +28,13 @@ using std::chrono::steady_clock;
 constexpr int kOrphanExitCode = 75;
 constexpr std::chrono::milliseconds kProgressInterval{200};
 
-// A signal handler reaches nothing but a global.
+// A signal handler can only use a global.
 std::atomic<int> term_wake_fd = -1;
 
 void Wake(int fd) {
   const std::uint64_t one = 1;
-  // Whatever stands between us and the kernel may interrupt it or cut it short;
-  // a full counter has woken whoever waits.
+  // A write may be interrupted or cut short. A counter that is already full has
+  // woken the reader.
   constexpr int kMaxTries = 100;
   for (int tries = 0; tries < kMaxTries; ++tries) {
     if (::write(fd, &one, sizeof one) >= 0 || errno == EAGAIN) return;
@@ -40,7 +47,7 @@ void OnTerm(int) {
   errno = saved;
 }
 
-// The number a message is acknowledged by, or null.
+// Sequence number by which a message is acknowledged; null if it is not.
 std::int64_t* SeqOf(TrialMessage& message) {
   return std::visit(
       [](auto& kind) -> std::int64_t* {
@@ -115,7 +122,7 @@ void TrialChannel::Listen() try {
   while (auto line = reader_.Next()) Take(DecodeRunnerMessage(*line));
   HangUp();
 } catch (const std::exception& error) {
-  // What the runner says makes no sense: as good as gone.
+  // An invalid message from the runner is treated like a closed connection.
   LogLine(LogLevel::kError, error.what());
   HangUp();
 }
@@ -185,7 +192,7 @@ void TrialChannel::Send(TrialMessage message) {
   }
   const bool closed = closed_;
   lock.unlock();
-  // A runner that is gone is noticed by the listener.
+  // The listener thread notices a runner that has exited.
   if (!closed) (void)WriteAll(socket_.get(), line);
 }
 
@@ -195,7 +202,7 @@ void TrialChannel::AwaitRoom(std::unique_lock<std::mutex>& lock) {
            (sent_.size() < limits_.messages && values_ < limits_.values);
   };
   while (!changed_.wait_for(lock, kProgressInterval, has_room)) {
-    // Only the runner is slow: it is told that the trial lives.
+    // The runner is only slow: send it a sign of life.
     const std::string progress = progress_;
     lock.unlock();
     (void)WriteAll(socket_.get(), progress);

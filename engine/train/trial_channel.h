@@ -19,37 +19,36 @@
 
 namespace dtrain {
 
-/// The trainer's only door to its runner; a test gives its own functions, a
-/// trial process those of a TrialChannel. All are called from the trial's
-/// thread.
+/// The trainer's interface to its runner: the functions of a TrialChannel in a
+/// trial process, others in tests. All are called from the trial's main thread.
 struct TrialLink {
-  /// Sends a message, numbering it if its kind is acknowledged. May wait until
-  /// the runner has recorded what was sent before.
+  /// Sends a message, with a sequence number if its kind is acknowledged. May
+  /// wait until the runner has recorded earlier messages.
   std::function<void(TrialMessage message)> send;
-  /// Waits for what to do next: never an Acknowledge.
+  /// Waits for the next instruction; never returns an Acknowledge.
   std::function<RunnerMessage()> next;
-  /// Whether the trial was asked to checkpoint and exit. Costs an atomic load.
+  /// True if the trial was asked to checkpoint and exit. Costs an atomic load.
   std::function<bool()> stop_requested;
-  /// What was sent and not yet acknowledged, oldest first.
+  /// Messages sent but not yet acknowledged, oldest first.
   std::function<std::vector<TrialMessage>()> unacknowledged;
 };
 
-/// What a TrialChannel allows; a test has smaller numbers.
+/// Limits of a TrialChannel; tests use smaller ones.
 struct ChannelLimits {
-  std::size_t messages = 2'000;  // unacknowledged, until Send waits
+  std::size_t messages = 2'000;  // unacknowledged; beyond that, Send waits
   std::size_t values = 20'000;   // metric values in those messages
-  // How long the trial lives on when its runner is gone.
+  // Time until the trial exits after its runner has exited.
   std::chrono::milliseconds orphan_life{1'000};
-  // How long Drain waits for the runner.
+  // Maximum time that Drain waits for the runner.
   std::chrono::milliseconds drain{5'000};
 };
 
-/// The trial's end of its control socket. One thread of its own reads it; all
-/// members are called from the trial's main thread.
+/// The trial's end of its control socket. A thread of this object reads the
+/// socket; all members are called from the trial's main thread.
 ///
-/// A runner that dies closes the socket: then a stop is requested, what is sent
-/// goes nowhere (but is kept as unacknowledged, for the checkpoint), and after
-/// `orphan_life` the process exits with code 75 whatever it does.
+/// A runner that exits closes the socket. Then a stop is requested, messages
+/// are no longer sent (but kept as unacknowledged, for the checkpoint), and
+/// after `orphan_life` the process exits with code 75, whatever it is doing.
 class TrialChannel {
  public:
   explicit TrialChannel(UniqueFd socket, ChannelLimits limits = {});
@@ -57,29 +56,29 @@ class TrialChannel {
   TrialChannel& operator=(const TrialChannel&) = delete;
   ~TrialChannel();
 
-  /// Reads the first line. Throws Error(kFailed) if it is no specification.
+  /// Reads the first line. Throws Error(kFailed) if it is not a specification.
   /// REQUIRES: called once, before Start.
   TrialSpec ReadSpec();
-  /// Begins to listen; from here SIGTERM asks for a stop.
+  /// Starts the reading thread. From here on, SIGTERM requests a stop.
   void Start();
 
   /// See TrialLink.
   void Send(TrialMessage message);
   RunnerMessage Next();
-  /// What `Next` would give, or none yet.
+  /// Result of `Next`, or empty if it would wait.
   std::optional<RunnerMessage> TryNext();
-  /// Readable once there is news for `TryNext`; `TryNext` makes it unreadable.
+  /// File descriptor that is readable while `TryNext` has a result.
   int news() const { return news_.get(); }
   bool stop_requested() const { return stop_.load(std::memory_order_relaxed); }
   std::vector<TrialMessage> Unacknowledged() const;
-  /// Waits, but not for long, until all that was sent is acknowledged.
+  /// Waits until everything sent is acknowledged, at most ChannelLimits::drain.
   void Drain();
 
-  /// The functions above. REQUIRES: the channel outlives them.
+  /// Returns the functions above. REQUIRES: the channel outlives them.
   TrialLink Link();
 
  private:
-  // A message as it was sent, until it is acknowledged.
+  // A sent message that is not acknowledged yet.
   struct Sent {
     std::int64_t seq;
     TrialMessage message;
@@ -95,7 +94,7 @@ class TrialChannel {
   const UniqueFd socket_;
   const ChannelLimits limits_;
   LineReader reader_;
-  UniqueFd news_;  // an eventfd, as `wake_` is
+  UniqueFd news_;  // an eventfd, like `wake_`
   UniqueFd wake_;  // written to by SIGTERM and by the destructor
   std::thread listener_;
   std::atomic<bool> stop_ = false;
@@ -103,10 +102,10 @@ class TrialChannel {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<RunnerMessage> instructions_;  // what Next gives
+  std::deque<RunnerMessage> instructions_;  // for Next
   std::deque<Sent> sent_;
   std::size_t values_ = 0;  // in sent_
-  std::string progress_;    // the last line of it
+  std::string progress_;    // its last line
   std::int64_t seq_ = 0;
   bool closed_ = false;
 };

@@ -16,7 +16,7 @@ namespace dtrain {
 
 namespace {
 
-// Outputs of all batches that metrics of the whole set are made from.
+// Outputs of all batches for the metrics of the whole set.
 class Gathered {
  public:
   explicit Gathered(const std::map<std::string, Reducer>& reducers) {
@@ -28,7 +28,7 @@ class Gathered {
     }
   }
 
-  // Takes the inputs out of `metrics`: they are no metrics.
+  // Removes the inputs of such metrics from `metrics`.
   void TakeFrom(Metrics& metrics) {
     for (auto& [name, tensors] : parts_) {
       const auto found = metrics.find(name);
@@ -43,7 +43,7 @@ class Gathered {
     }
   }
 
-  // Adds what the other ranks have gathered, in the order of ranks.
+  // Appends the outputs of the other ranks, in the order of ranks.
   void Merge(RankGroup& ranks) {
     if (ranks.is_alone() || parts_.empty()) return;
     NamedTensors mine;
@@ -104,14 +104,14 @@ std::optional<MetricValues> RunValidation(
   source.Seek(0);
   std::int64_t batches = source.BatchesPerEpoch();
   if (max_batches > 0) batches = std::min(batches, max_batches);
-  // Ranks may differ by a batch, but none goes ahead.
+  // Ranks may differ by one batch, but none runs ahead.
   const std::int64_t count = ranks.Most(batches);
   for (std::int64_t i = 0; i < count; ++i) {
     if (!keep_going()) return std::nullopt;
     if (i >= batches) continue;
-    // Read outside of the guard: what a source keeps may be trained on.
+    // Read outside of the guard: a source may keep tensors that are trained on.
     const Batch batch = to_device(source.Read());
-    // Empty where none of its images could be read.
+    // Empty if none of the batch's images could be read.
     if (batch.data.defined() && batch.size() == 0) continue;
     const c10::InferenceMode inference;
     Metrics metrics = trial.EvaluateBatch(batch);

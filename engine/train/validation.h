@@ -9,10 +9,11 @@
 
 namespace dtrain {
 
-/// One pass over `source`, or `max_batches` of it (0: all), weighted and
-/// reduced over all batches of all `ranks` as the trial says. `go_on` is asked
-/// before each batch; nothing comes back if it says no. Collective, `go_on`
-/// included. REQUIRES: the models are in evaluation mode.
+/// Evaluates one pass over `source`, or at most `max_batches` of it (0: all),
+/// reduced over all batches and all `ranks` as the trial specifies.
+/// `keep_going` is called before each batch; the result is empty if it returns
+/// false. Collective, including `keep_going`. REQUIRES: models are in
+/// evaluation mode.
 std::optional<MetricValues> RunValidation(
     Trial& trial, DataSource& source, torch::Device device,
     std::int64_t max_batches, const std::function<bool()>& keep_going,

@@ -7,7 +7,7 @@ namespace dtrain {
 namespace nn = torch::nn;
 
 LeNet::LeNet(std::int64_t classes, bool own_kernels)
-    // Padding makes the 32×32 of the paper out of 28×28.
+    // Padding turns 28×28 into the 32×32 of the paper.
     : conv1_(register_module(
           "conv1", std::make_shared<ConvReluPool>(
                        ConvReluPoolOptions{.in = 1,
@@ -50,7 +50,7 @@ std::shared_ptr<ConvReluPool> Convolution(std::int64_t in, std::int64_t out,
 
 void FillTruncatedNormal(torch::Tensor tensor, double sigma) {
   const torch::NoGradGuard guard;
-  // By the inverse of the distribution function, between −2 and 2 deviations.
+  // By the inverse of the distribution function, within 2 deviations.
   const double limit = std::erf(2 / std::sqrt(2.0));
   tensor.uniform_(-limit, limit).erfinv_().mul_(sigma * std::sqrt(2.0));
   tensor.clamp_(-2 * sigma, 2 * sigma);

@@ -7,8 +7,9 @@
 
 namespace dtrain {
 
-/// LeNet-5 (LeCun et al., 1998) with ReLU and max pooling, for grey images of
-/// 28×28: 61,706 parameters with ten classes. Make it with std::make_shared.
+/// LeNet-5 (LeCun et al., 1998) with ReLU and max pooling, for grayscale images
+/// of 28×28: 61,706 parameters with ten classes. Create it with
+/// std::make_shared.
 class LeNet final : public torch::nn::Module {
  public:
   /// `own_kernels`: see ConvReluPool.
@@ -25,13 +26,13 @@ class LeNet final : public torch::nn::Module {
   torch::nn::Linear fc3_;
 };
 
-/// Fills `tensor` with a normal distribution around 0 of deviation `sigma` that
-/// is cut off at two deviations, as MindSpore's TruncatedNormal has it.
+/// Fills `tensor` with a normal distribution around 0 with deviation `sigma`,
+/// truncated at two deviations, like MindSpore's TruncatedNormal.
 void FillTruncatedNormal(torch::Tensor tensor, double sigma);
 
-/// The LeNet-5 of MindSpore's guide to training, for grey images of 32×32: no
-/// bias in the convolutions, everything else TruncatedNormal(0.02); 61,684
-/// parameters with ten classes. Make it with std::make_shared.
+/// LeNet-5 of MindSpore's training guide, for grayscale images of 32×32:
+/// convolutions without bias, everything else TruncatedNormal(0.02); 61,684
+/// parameters with ten classes. Create it with std::make_shared.
 class LeNet5 final : public torch::nn::Module {
  public:
   /// `own_kernels`: see ConvReluPool.
@@ -49,7 +50,7 @@ class LeNet5 final : public torch::nn::Module {
 };
 
 /// ReLU, mean over height and width, a dense layer: MindSpore's example of a
-/// network of one's own. All its weights and biases are 1 at first.
+/// custom network. All weights and biases are initially 1.
 class ReluReduceMeanDense final : public torch::nn::Module {
  public:
   ReluReduceMeanDense(std::int64_t channels, std::int64_t classes);
@@ -64,7 +65,7 @@ class ReluReduceMeanDense final : public torch::nn::Module {
 /// The convolutional network of PyBlaze's training guide (and of PyTorch's
 /// CIFAR-10 tutorial), for colour images of 32×32: two 5×5 convolutions with
 /// ReLU and max pooling, three dense layers; 62,006 parameters with ten
-/// classes. Make it with std::make_shared.
+/// classes. Create it with std::make_shared.
 class CifarCnn final : public torch::nn::Module {
  public:
   /// `own_kernels`: see ConvReluPool.

@@ -20,12 +20,12 @@ namespace {
 
 namespace nn = torch::nn;
 
-// The shape of AlexNet and VGG in torchvision: convolutions ("features"), an
+// Structure of AlexNet and VGG in torchvision: convolutions ("features"),
 // average pooling to maps of one size, dense layers ("classifier").
 class FeatureClassifier final : public ImageClassifier {
  public:
-  // `side` of the pooled maps. REQUIRES: the last layer of `classifier`, its
-  // seventh, is a torch::nn::Linear.
+  // `side` of the pooled maps, in pixels. REQUIRES: the last layer of
+  // `classifier`, its seventh, is a torch::nn::Linear.
   FeatureClassifier(torch::nn::Sequential features, std::int64_t side,
                     torch::nn::Sequential classifier);
 
@@ -60,7 +60,7 @@ torch::Tensor FeatureClassifier::Classify(const torch::Tensor& features) {
       .forward(features);
 }
 
-// ReLU that overwrites its input.
+// ReLU in place.
 nn::ReLU InPlaceRelu() { return nn::ReLU(nn::ReLUOptions(/*inplace=*/true)); }
 
 nn::Sequential AlexNetFeatures() {
@@ -100,7 +100,7 @@ std::shared_ptr<ImageClassifier> MakeAlexNet(std::int64_t classes) {
 
 constexpr std::array<int, 5> kStageChannels = {64, 128, 256, 512, 512};
 
-// How many convolutions come before each pooling.
+// Number of convolutions before each pooling.
 std::array<int, 5> Convolutions(int layers) {
   switch (layers) {
     case 11:
@@ -154,17 +154,17 @@ std::shared_ptr<ImageClassifier> MakeVgg(int layers, bool batch_norm,
   return net;
 }
 
-// What tells the residual networks of torchvision apart.
+// Parameters of torchvision's residual networks.
 struct ResNetShape {
   std::array<int, 4> blocks;  // in each of the four stages
-  bool bottleneck = false;    // blocks of three convolutions, not of two
+  bool bottleneck = false;    // three convolutions per block instead of two
   int groups = 1;             // of the 3×3 convolution of a bottleneck
   int width = 64;             // its channels a group, in the first stage
 };
 
 // ResNet (He et al., arXiv:1512.03385), ResNeXt (Xie et al., arXiv:1611.05431)
-// and Wide ResNet (Zagoruyko and Komodakis, arXiv:1605.07146) as torchvision
-// has them, which strides in the 3×3 convolution. Images of any size.
+// and Wide ResNet (Zagoruyko and Komodakis, arXiv:1605.07146) as in
+// torchvision, with the stride in the 3×3 convolution. Images of any size.
 class ResNet final : public ImageClassifier {
  public:
   ResNet(const ResNetShape& shape, std::int64_t classes);
@@ -191,7 +191,7 @@ nn::Conv2d Conv(int from, int to, int size, int stride = 1, int groups = 1) {
                         .bias(false));
 }
 
-// Where a block changes the shape, what its input is added as.
+// Projection of the input of a block that changes the shape.
 nn::Sequential Downsample(int from, int to, int stride) {
   if (stride == 1 && from == to) return nullptr;
   return nn::Sequential(Conv(from, to, 1, stride), nn::BatchNorm2d(to));
@@ -376,7 +376,8 @@ constexpr char kNotThese[] =
     "these are not the weights of this network: check 'arch', or remove the "
     "file";
 
-// Whether that is of the last layer and differs in the number of classes alone.
+// True if the tensor belongs to the last layer and differs only in the number
+// of classes.
 bool IsHeadOfOtherClasses(const ImageClassifier& net, const std::string& name,
                           const torch::Tensor& value,
                           const torch::Tensor& target) {

@@ -10,8 +10,8 @@
 
 namespace dtrain {
 
-/// A network that tells classes of colour images apart, named and ordered as
-/// torchvision's, so that weights go in both directions. Make it with
+/// A classifier of colour images with the names and order of torchvision's
+/// modules, so that weights can be exchanged in both directions. Create it with
 /// std::make_shared.
 class DTRAIN_API ImageClassifier : public torch::nn::Module {
  public:
@@ -20,26 +20,27 @@ class DTRAIN_API ImageClassifier : public torch::nn::Module {
     return Classify(Features(images));
   }
 
-  /// What the last layer judges: [samples, features].
+  /// Output features (penultimate layer): [samples, features].
   virtual torch::Tensor Features(const torch::Tensor& images) = 0;
-  /// Logits of Features.
+  /// Logits [samples, classes] of such features.
   virtual torch::Tensor Classify(const torch::Tensor& features) = 0;
-  /// The name of the last layer, whose size is the number of classes.
+  /// Name of the last layer, whose size is the number of classes.
   virtual std::string head() const = 0;
 };
 
-/// One of kImageArchs (models/data_files.h), its weights drawn as torchvision
-/// draws them. Throws Error(kFailed) for any other name.
+/// Creates one of kImageArchs (models/data_files.h), initialised as in
+/// torchvision. Throws Error(kFailed) for any other name.
 DTRAIN_API std::shared_ptr<ImageClassifier> MakeImageClassifier(
     const std::string& arch, std::int64_t classes);
 
-/// What a last layer with another number of classes than the weights' means.
+/// How to handle a last layer whose number of classes differs from that of the
+/// weights.
 enum class OtherHead { kError, kKeepNew };
 
 /// Copies the weights in `file` into `net`, by the rules of LoadWeights
 /// (engine/train/tensor_file.h): safetensors, or a state dict of torch.save,
-/// with the names and shapes of `net`. With OtherHead::kKeepNew the last layer,
-/// `net.head()`, keeps its own weights where it has another number of classes.
+/// with the names and shapes of `net`. With OtherHead::kKeepNew, the last
+/// layer, `net.head()`, keeps its own weights if its number of classes differs.
 /// Returns a line for the log. Throws Error(kFailed) that names the file and
 /// the first difference.
 DTRAIN_API std::string LoadPretrained(ImageClassifier& net,

@@ -22,7 +22,7 @@ using torch::autograd::variable_list;
 
 constexpr char kPadding[] = "padding";
 
-// What the layer is applied to; `bias` is undefined where there is none.
+// Inputs of the layer; `bias` may be undefined.
 struct Operands {
   Tensor images;
   Tensor weight;
@@ -48,7 +48,7 @@ float* MutableValues(const Tensor& tensor) {
   return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr;
 }
 
-// A batch as one range of whole blocks for each thread.
+// Divides a batch into one range of whole blocks for each thread.
 class Division {
  public:
   explicit Division(std::int64_t images)
@@ -85,7 +85,7 @@ Tensor Plain(const Operands& operands) {
   return torch::max_pool2d(convolved.relu(), 2);
 }
 
-// `kept` is for Backward; undefined: no gradient will be asked for.
+// `kept` is for Backward; undefined: no gradient is needed.
 Tensor Forward(const Operands& operands, const ConvShape& shape,
                const Tensor& kept) {
   const std::int64_t images = operands.images.size(0);
@@ -143,13 +143,13 @@ void Backward(const Operands& operands, const Tensor& kept,
   }
 }
 
-// A bias that is not there is no operand that could be asked about.
+// A missing bias is not an input of the operation.
 bool WantsGradientOfBias(const AutogradContext& context,
                          const Operands& operands) {
   return operands.bias.defined() && context.needs_input_grad(2);
 }
 
-// As Backward, by operators that can be differentiated again.
+// Like Backward, with operators that can be differentiated again.
 variable_list DifferentiableBackward(const AutogradContext& context,
                                      const Operands& operands,
                                      const Tensor& grad_output) {
@@ -208,12 +208,12 @@ class ConvReluPoolOperation
       gradients.bias = at::zeros_like(operands.bias);
     }
     Backward(operands, saved[3], grad_outputs[0].contiguous(), gradients);
-    // None with respect to the padding.
+    // No gradient with respect to the padding.
     return {gradients.images, gradients.weight, gradients.bias, Tensor()};
   }
 };
 
-// Undefined counts: there is no bias then.
+// An undefined tensor (no bias) counts.
 bool IsPlainFloat(const Tensor& tensor) {
   return !tensor.defined() ||
          (tensor.is_cpu() && tensor.scalar_type() == torch::kFloat &&
@@ -229,7 +229,8 @@ bool IsAutocasting() {
 
 ConvReluPool::ConvReluPool(const ConvReluPoolOptions& options)
     : options_(options) {
-  // Made by the layer it stands for, so that a seed gives the same weights.
+  // Initialised by the layer it replaces, so that a seed gives the same
+  // weights.
   const torch::nn::Conv2d convolution(
       torch::nn::Conv2dOptions(options.in, options.out, options.kernel)
           .padding(options.padding)
@@ -253,7 +254,7 @@ Tensor ConvReluPool::forward(const Tensor& images) {
 }
 
 bool ConvReluPool::KernelsTake(const Tensor& images) const {
-  // Other dimensions and channels: LibTorch knows more, or says what is wrong.
+  // LibTorch handles, or rejects, other dimensions and numbers of channels.
   return options_.own_kernels && images.dim() == 4 &&
          images.size(1) == weight_.size(1) && IsPlainFloat(images) &&
          IsPlainFloat(weight_) && IsPlainFloat(bias_) && !IsAutocasting();

@@ -11,9 +11,10 @@ namespace dtrain {
 namespace {
 
 #ifdef _OPENMP
-// As at::parallel_for, which is only one where all of a file, LibTorch's
+// Like at::parallel_for, which is parallel only if a whole file, LibTorch's
 // headers included, is compiled for OpenMP. No num_threads clause: another
-// count than LibTorch's would have GNU's OpenMP end its threads and start anew.
+// count than LibTorch's would make GNU's OpenMP destroy and recreate its
+// threads.
 void ForEachPartAtOnce(std::int64_t parts,
                        const std::function<void(std::int64_t)>& work) {
   std::atomic_flag failed;

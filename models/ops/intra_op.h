@@ -5,11 +5,10 @@
 
 namespace dtrain {
 
-/// Calls `work` once for each part in [0, parts), shared out over the threads
-/// that LibTorch's own operators use, and returns when all are done. The
-/// calling thread does them one after the other where it is one of those
-/// threads itself, or where LibTorch comes without GNU's OpenMP. What a part
-/// throws is thrown again, the first of several.
+/// Calls `work` for each part in [0, parts), in parallel on the threads of
+/// LibTorch's operators, and returns when all are done. Runs sequentially on
+/// the calling thread if that is one of these threads, or if LibTorch comes
+/// without GNU's OpenMP. Rethrows the first exception of a part.
 void ForEachPart(std::int64_t parts,
                  const std::function<void(std::int64_t)>& work);
 

@@ -26,7 +26,7 @@ class Operation : public torch::autograd::Function<Operation> {
     gradient.scatter_add_(
         /*dim=*/1, target.unsqueeze(1),
         torch::full({target.size(0), 1}, -1, gradient.options()));
-    // None with respect to the target.
+    // No gradient with respect to the target.
     return {gradient.mul_(gradients[0] / target.size(0)), torch::Tensor()};
   }
 };

@@ -1,17 +1,19 @@
 #pragma once
 
-/// All that a model_def.cpp needs: `#include <dtrain/model.h>`. A model is a
-/// class derived from dtrain::Trial, with a constructor and four functions:
+/// Everything that a model_def.cpp needs: `#include <dtrain/model.h>`. A model
+/// is a class derived from dtrain::Trial, with a constructor and four
+/// functions:
 ///
-///   MyTrial(TrialContext&)   makes network and optimizer and adds them to the
-///                            context, which hands out the hyperparameters
+///   MyTrial(TrialContext&)   creates network and optimizer and adds them to
+///   the
+///                            context, which also provides the hyperparameters
 ///   TrainingData()           the batches to train on
 ///   ValidationData()         the batches to validate on
 ///   TrainBatch(batch, i)     forward, context.Backward, context.Step; metrics
 ///   EvaluateBatch(batch)     forward; metrics
 ///
-/// and DTRAIN_TRIALS(MyTrial) at the end, which makes it known as
-/// `entrypoint: model_def:MyTrial`. `dtrain init DIR` writes one to begin with.
+/// and DTRAIN_TRIALS(MyTrial) at the end, which registers it as `entrypoint:
+/// model_def:MyTrial`. `dtrain init DIR` creates a template.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <dtrain/abi.h>

@@ -153,9 +153,10 @@ TEST_F(CreateRefusalTest, MissingDataIsFoundBeforeAnythingIsRecorded) {
   dtrain_.Write("d.yaml", "entrypoint: model_def:ImageNetTrial\n" + rest +
                               "dataset: cifar10}\n");
   ExpectRefused({"a.yaml"}, "a.yaml: no mnist data; looked in ");
-  ExpectRefused({"b.yaml"}, "'dtrain data fetch mnist --to nowhere' gets it");
-  ExpectRefused({"c.yaml"}, "'dtrain data fetch cifar10' gets it");
-  ExpectRefused({"d.yaml"}, "'dtrain data fetch cifar10' gets it");
+  ExpectRefused({"b.yaml"},
+                "'dtrain data fetch mnist --to nowhere' downloads it");
+  ExpectRefused({"c.yaml"}, "'dtrain data fetch cifar10' downloads it");
+  ExpectRefused({"d.yaml"}, "'dtrain data fetch cifar10' downloads it");
 }
 
 TEST_F(CreateRefusalTest, AScriptThatTrialsWouldNotHave) {
@@ -200,7 +201,7 @@ TEST_F(CreateRefusalTest, RefusesATrialWhoseFilesAreMissing) {
                 "entrypoint: model_def:ImageNetTrial\n"
                 "hyperparameters: {global_batch_size: 4, pretrained: true}\n"
                 "searcher: {name: single, metric: val_loss, max_length: 10}\n");
-  ExpectRefused({"images.yaml"}, "'dataset: fake' for made-up images");
+  ExpectRefused({"images.yaml"}, "'dataset: fake' for synthetic images");
   ExpectRefused({"images.yaml", "--set", "hyperparameters.dataset=fake"},
                 "no weights of resnet18; looked for resnet18.safetensors");
   ExpectRefused({"images.yaml", "--set", "hyperparameters.arch=resnet81"},

@@ -58,7 +58,7 @@ TEST_F(InitTest, WritesATestThatFindsThisProgram) {
   const CliResult none =
       dtrain_.RunProgram({"env", "DTRAIN=./typo", "sh", "mine/test.sh"});
   EXPECT_EQ(none.code, 127);
-  EXPECT_THAT(none.err, HasSubstr("no dtrain there: ./typo"));
+  EXPECT_THAT(none.err, HasSubstr("dtrain not found: ./typo"));
 }
 
 TEST_F(InitTest, WritesATestThatFindsAProgramOfThePath) {

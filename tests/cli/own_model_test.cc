@@ -312,7 +312,7 @@ TEST_F(OwnModelTest, AModelWithoutTrialsIsRefused) {
   Edit("DTRAIN_TRIALS(MyTrial)", "");
   const CliResult result = dtrain_.Run({"create", "mine/const.yaml"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("exports no trial; end model_def.cpp with "
+  EXPECT_THAT(result.err, HasSubstr("exports no model; end model_def.cpp with "
                                     "DTRAIN_TRIALS(MyTrial)"));
 }
 

@@ -98,7 +98,8 @@ TEST_F(PredictImagesTest, PrintsTheNamesOfClasses) {
   Copy("420.jpg", "data/val/aardvarks/1.jpg");
   const CliResult later = dtrain_.Run({"predict", uuid, "a.jpg", "--json"});
   EXPECT_EQ(later.Json()["classes"], names);
-  EXPECT_THAT(later.err, HasSubstr("other classes than the model was trained"));
+  EXPECT_THAT(later.err,
+              HasSubstr("classes differ from those of the training"));
 }
 
 TEST_F(PredictImagesTest, NamesWhatItCannotRead) {
@@ -139,7 +140,7 @@ TEST_F(PredictImagesTest, SaysThatATrialTakesNone) {
   const CliResult result = dtrain_.Run({"predict", uuid, "a.jpg"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
-              HasSubstr("does not say how images come to its model"));
+              HasSubstr("does not define how images are preprocessed"));
 }
 
 }  // namespace

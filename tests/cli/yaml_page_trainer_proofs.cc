@@ -123,7 +123,7 @@ std::vector<Proof> TrainerProofs() {
        .variant = "trainer",
        .base = kFault,
        .set = {{"searcher.source_trial_id", "'1.1'"}},
-       .look = LogHas("began from checkpoint "),
+       .look = LogHas("started from checkpoint "),
        .without = false,
        .with = true,
        .continues = true},

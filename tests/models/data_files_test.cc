@@ -88,10 +88,10 @@ TEST_F(ImageNetFilesTest, SaysHowToGetMissingWeights) {
   EXPECT_EQ(Check({{"pretrained", false}}), std::nullopt);
   EXPECT_THAT(
       Check({{"pretrained", true}, {"arch", "vgg16"}}),
-      Optional(
-          AllOf(HasSubstr("no weights of vgg16; looked for vgg16.safetensors"),
-                HasSubstr(data_ + ", "),
-                HasSubstr("; 'dtrain data fetch vgg16' gets them; or say"))));
+      Optional(AllOf(
+          HasSubstr("no weights of vgg16; looked for vgg16.safetensors"),
+          HasSubstr(data_ + ", "),
+          HasSubstr("; 'dtrain data fetch vgg16' downloads them; or set"))));
 }
 
 TEST_F(ImageNetFilesTest, RefusesUnknownNetworks) {

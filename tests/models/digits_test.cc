@@ -102,8 +102,8 @@ TEST_F(LoadDigitsTest, WantsMnistIfItIsAskedFor) {
 
 TEST_F(LoadDigitsTest, RefusesAnotherDataset) {
   EXPECT_THAT([&] { Load({.dataset = "svhn"}); },
-              ThrowsMessage<InvalidHyperparameters>(
-                  HasSubstr("'svhn' is unknown; say auto, mnist or strokes")));
+              ThrowsMessage<InvalidHyperparameters>(HasSubstr(
+                  "'svhn' is unknown; expected auto, mnist or strokes")));
 }
 
 TEST_F(LoadDigitsTest, RefusesLabelsForOtherImages) {

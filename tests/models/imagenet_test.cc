@@ -219,7 +219,7 @@ TEST_F(ImageFolderTrialTest, RefusesFewerOutputsThanClasses) {
 
 TEST_F(ImageFolderTrialTest, RefusesOtherClassesInValidation) {
   Put("val/cow", "420.jpg");
-  EXPECT_THAT(Train(1).message, HasSubstr("have other classes"));
+  EXPECT_THAT(Train(1).message, HasSubstr("have different classes"));
 }
 
 TEST_F(ImageNetTrialTest, RefusesToBeginWithoutTheWeightsAskedFor) {

@@ -62,7 +62,7 @@ TEST_F(OptimizersTest, CallsAnUnknownOptimizerInvalid) {
         Optimizer({{"optimizer", "lamb"}});
       },
       ThrowsMessage<InvalidHyperparameters>(
-          "hyperparameter 'optimizer': 'lamb' is unknown; say sgd, "
+          "hyperparameter 'optimizer': 'lamb' is unknown; expected sgd, "
           "adam or adamw"));
 }
 
@@ -201,7 +201,7 @@ TEST_F(OptimizersTest, CallsAnUnknownScheduleInvalid) {
         Schedule({{"schedule", "linear"}});
       },
       ThrowsMessage<InvalidHyperparameters>(
-          HasSubstr("'linear' is unknown; say none, step")));
+          HasSubstr("'linear' is unknown; expected none, step")));
 }
 
 TEST_F(OptimizersTest, CallsAScheduleThatMakesNoSenseInvalid) {

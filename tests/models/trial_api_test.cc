@@ -148,7 +148,7 @@ TEST_F(RunTrialTest, AnUnknownEntrypointIsToldWithTheNearest) {
   Start();
   const Finished finished = Await<Finished>();
   EXPECT_EQ(finished.reason, EndReason::kError);
-  EXPECT_THAT(finished.message, HasSubstr("no trial 'builtin:FaultTrail'"));
+  EXPECT_THAT(finished.message, HasSubstr("no model 'builtin:FaultTrail'"));
   EXPECT_THAT(finished.message, HasSubstr("'builtin:FaultTrial'"));
   EXPECT_EQ(ExitCode(), 1);
 }

@@ -7,8 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One block a sample: its pixels lie side by side, so reads and writes are
-// whole lines.
+// One block per sample: its pixels are contiguous, so accesses are coalesced.
 __global__ void Gather(GatherJob job) {
   const std::int64_t row = blockIdx.x;
   const std::int64_t sample = job.samples[row];

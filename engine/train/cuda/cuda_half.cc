@@ -1,7 +1,7 @@
-// libdtrain_trial_cuda.so is there for what it links: opening it opens
-// LibTorch's CUDA half, which registers itself with the CPU half. dtrain's own
-// kernels are in it too, where there was a compiler for them. Opening it
-// touches no GPU.
+// CUDA half of the trial library. Loading it loads LibTorch's CUDA half, which
+// registers itself with the CPU half; that is its purpose. It also contains
+// dtrain's own kernels, if a compiler for them was found. Loading it touches no
+// GPU.
 
 #include <cstdint>
 #include <exception>
@@ -29,7 +29,7 @@ at::CUDAGeneratorImpl& DefaultGenerator() {
       generator.unsafeGetGeneratorImpl());
 }
 
-// Where the default generator of random numbers is.
+// Position of the default random generator.
 struct RandomPlace {
   std::uint64_t seed = DefaultGenerator().current_seed();
   std::uint64_t offset = DefaultGenerator().philox_offset_per_thread();
@@ -38,15 +38,16 @@ struct RandomPlace {
 class CudaStepGraph final : public StepGraph {
  public:
   void Capture(const std::function<void()>& work) override {
-    // As torch.cuda.graph: nothing may be under way, and memory that is only
-    // cached is of use to the graph's own pool.
+    // As in torch.cuda.graph: no work may be in flight, and cached memory is
+    // better used by the graph's own pool.
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
     const RandomPlace place;
     const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
     graph_.emplace();
     try {
-      // Threads that load data may go on to allocate pinned memory meanwhile.
+      // Thread-local mode: data loading threads may allocate pinned memory
+      // meanwhile.
       graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
       work();
       graph_->capture_end();
@@ -60,8 +61,8 @@ class CudaStepGraph final : public StepGraph {
   void Replay() override { graph_->replay(); }
 
  private:
-  // LibTorch leaves stream, allocator and generator as they are in the middle
-  // of a capture that fails.
+  // LibTorch does not clean up stream, allocator and generator after a failed
+  // capture.
   void Abandon(at::cuda::MempoolId_t pool, const RandomPlace& place) {
     try {
       graph_->capture_end();
@@ -77,8 +78,9 @@ class CudaStepGraph final : public StepGraph {
     DefaultGenerator().graphsafe_set_state(state->graphsafe_get_state());
   }
 
-  // What capture_begin took from both allocators, and capture_end gives back
-  // only after a capture that went well. Throws inside where it did so.
+  // Releases what capture_begin acquired from both allocators, which
+  // capture_end does only after a successful capture. Throws internally if
+  // capture_end did.
   static void GiveBack(at::cuda::MempoolId_t pool) {
     try {
       at::HostAllocator* host = at::getHostAllocator(at::kCUDA);
@@ -108,7 +110,7 @@ extern "C" [[gnu::visibility("default")]] void DtrainReadGpuMemory(
   std::size_t total = 0;
   C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
   const double share = dtrain::allocator::getMemoryFraction(0);
-  // [0]: of all sizes together.
+  // [0]: all sizes together.
   *memory = {.total = static_cast<std::int64_t>(total),
              .free = static_cast<std::int64_t>(free),
              .reserved = stats.reserved_bytes[0].current,
@@ -125,5 +127,5 @@ extern "C" [[gnu::visibility("default")]] void DtrainLimitGpuMemory(
   dtrain::allocator::setMemoryFraction(share, 0);
 }
 
-/// Tells a trial library's CUDA half from any other library.
+/// Marker by which the CUDA half of a trial library is recognised.
 extern "C" [[gnu::visibility("default")]] int DtrainCudaHalf() { return 1; }

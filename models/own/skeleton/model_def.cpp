@@ -1,11 +1,11 @@
-// A model of your own: `dtrain create const.yaml` compiles and trains it.
-// What may be called here: docs/models.md and the headers of <dtrain/model.h>.
+// A custom model: `dtrain create const.yaml` compiles and trains it. API:
+// docs/models.md and the headers in <dtrain/model.h>.
 #include <dtrain/model.h>
 
 using namespace dtrain;
 
-// Made-up data in place of yours: points of a square, and whether each is in
-// the circle.
+// Synthetic data; replace it with yours: points in a square, labelled by
+// whether they are in the circle.
 Batch Points(std::int64_t samples, std::uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const torch::Tensor points = torch::rand({samples, 2}, generator) * 2 - 1;
@@ -27,8 +27,8 @@ struct Net : torch::nn::Module {
 // The trial: a constructor and four functions.
 class MyTrial final : public Trial {
  public:
-  // Network and optimizer. What is added to the context is moved to the GPU,
-  // if there is one, and is in the checkpoints.
+  // Creates network and optimizer. Objects added to the context are moved to
+  // the GPU, if there is one, and saved in checkpoints.
   explicit MyTrial(TrialContext& context) : context_(context) {
     net_ = std::make_shared<Net>(context.Get<std::int64_t>("hidden"));
     context.Add(net_);
@@ -53,7 +53,7 @@ class MyTrial final : public Trial {
     return {{"loss", loss.detach()}};
   }
 
-  // Means over the batch; dtrain takes them over the whole set.
+  // Returns means over the batch; dtrain averages them over the whole set.
   Metrics EvaluateBatch(const Batch& batch) override {
     const torch::Tensor logits = net_->forward(batch.data);
     return {{"val_loss",

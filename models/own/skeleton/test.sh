@@ -1,14 +1,14 @@
 #!/bin/sh
-# Does the model still train? A few batches of everything first, then a whole
-# training that must come to something; nothing of it is kept.
+# Tests that the model trains: a smoke test, then a whole training that must reach
+# an accuracy. Keeps nothing.
 #
 #   ./test.sh    with DTRAIN=PATH to use another dtrain
 set -eu
 dtrain=${DTRAIN:-dtrain}
-# What was given must be there; where the one that wrote this is gone, the one in
-# PATH serves.
+# DTRAIN must exist if it is set. Otherwise the dtrain that wrote this file is used,
+# or the one in PATH if that is gone.
 [ "${DTRAIN:-}" ] || command -v "$dtrain" > /dev/null || dtrain=dtrain
-dtrain=$(command -v "$dtrain") || { echo "no dtrain there: ${DTRAIN:-}" >&2; exit 127; }
+dtrain=$(command -v "$dtrain") || { echo "dtrain not found: ${DTRAIN:-}" >&2; exit 127; }
 case $dtrain in /*) ;; */*) dtrain=$PWD/$dtrain ;; esac
 cd "$(dirname "$0")"
 store=$(mktemp -d)

@@ -103,10 +103,11 @@ TEST_F(DataDirectoryTest, SaysWhereItLookedAndWhatToDo) {
 
 TEST_F(DataDirectoryTest, NamesTheCommandThatGetsWhatIsPublished) {
   variables_ = {{"DTRAIN_DATA", "/d"}};
-  EXPECT_THAT(Directory("").MissingMessage("mnist", files_, "mnist"),
-              HasSubstr("; 'dtrain data fetch mnist' gets it; or put images"));
+  EXPECT_THAT(
+      Directory("").MissingMessage("mnist", files_, "mnist"),
+      HasSubstr("; 'dtrain data fetch mnist' downloads it; or put images"));
   EXPECT_THAT(Directory("/sets").MissingMessage("batches", files_, "cifar10"),
-              HasSubstr("'dtrain data fetch cifar10 --to /sets' gets it"));
+              HasSubstr("'dtrain data fetch cifar10 --to /sets' downloads it"));
   variables_ = {};
   EXPECT_EQ(Directory("").FetchCommand("mnist"),
             "dtrain data fetch mnist --to DIRECTORY");

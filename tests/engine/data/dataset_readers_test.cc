@@ -190,7 +190,7 @@ TEST_F(Cifar10ReaderTest, RefusesAMissingFile) {
 
 TEST_F(Cifar10ReaderTest, RefusesAnEmptyFile) {
   Write("");
-  ExpectRefused("0 bytes, which is no whole number of records of 3073");
+  ExpectRefused("0 bytes, which is not a whole number of records of 3073");
 }
 
 TEST_F(Cifar10ReaderTest, RefusesACutFile) {

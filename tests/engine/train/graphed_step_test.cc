@@ -209,7 +209,10 @@ TEST_F(GraphedStepTest, AShortBatchIsTrainedAsEver) {
   const Ended ended = ExpectTheSame();
   // The first four warm up, the fifth is short and not what is captured.
   EXPECT_EQ(ended.replays, kBatches - kWarmUps - 4);
-  EXPECT_THAT(ended.log, HasSubstr("which is of [6, 4]: a batch of [3, 4]"));
+  EXPECT_THAT(
+      ended.log,
+      HasSubstr("batches of shape [3, 4] are trained without the CUDA graph, "
+                "whose shape is [6, 4]"));
 }
 
 TEST_F(GraphedStepTest, WarmsUpAnewForALargerBatch) {
@@ -223,7 +226,7 @@ TEST_F(GraphedStepTest, SaysOnceWhatDoesNotFit) {
   options_.short_batch = 3;
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, kBatches - 4 - kWarmUps);
-  const std::string what = "a batch of [3, 4]";
+  const std::string what = "batches of shape [3, 4]";
   const auto first = ended.log.find(what);
   ASSERT_NE(first, std::string::npos);
   EXPECT_EQ(ended.log.find(what, first + 1), std::string::npos);

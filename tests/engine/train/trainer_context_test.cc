@@ -192,7 +192,7 @@ TEST_F(TrainerContextTest, RefusesWhatCannotBeCheckpointed) {
                     std::make_shared<torch::optim::LBFGS>(net_->parameters()),
                     "other");
               }),
-              HasSubstr("LBFGS cannot be kept in checkpoints"));
+              HasSubstr("LBFGS cannot be saved in checkpoints"));
 }
 
 TEST_F(TrainerContextTest, RefusesAnOptimizerOfNoAddedModel) {

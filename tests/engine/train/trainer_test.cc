@@ -233,7 +233,7 @@ TEST_F(TrainerTest, AFailedPeriodicCheckpointIsAWarning) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("training goes on without it"));
+              HasSubstr("training continues without it"));
   EXPECT_THAT(runner.BatchesOf<CheckpointFailed>(), ElementsAre(4));
   EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(8, 10));
 }
@@ -429,7 +429,7 @@ TEST_F(CheckpointPolicyTest, AFailureToSaveTheBestIsAWarning) {
   testing::internal::CaptureStderr();
   EXPECT_THAT(Saved(), ElementsAre(3, 5, 6));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("training goes on without it"));
+              HasSubstr("training continues without it"));
 }
 
 // A metric that only the last batch of an epoch has: of 5, and reports come
