@@ -44,7 +44,7 @@ class RunTrialTest : public testing::Test {
     if (pid_ > 0) ::kill(pid_, SIGKILL);
   }
 
-  void Start() { StartWith(spec_.ToJson().dump()); }
+  void Start() { StartWith(Encode(spec_)); }
 
   void StartWith(const std::string& first_line) {
     int ends[2];
@@ -57,7 +57,7 @@ class RunTrialTest : public testing::Test {
     ::close(ends[1]);
     socket_.reset(ends[0]);
     reader_.emplace(socket_.get());
-    ASSERT_TRUE(WriteAll(socket_.get(), first_line + "\n"));
+    ASSERT_TRUE(WriteAll(socket_.get(), first_line));
   }
 
   void Say(const RunnerMessage& message) {
@@ -161,7 +161,7 @@ TEST_F(RunTrialTest, AGpuThatIsNotThereIsTold) {
 }
 
 TEST_F(RunTrialTest, ASpecificationThatIsNoneIsTold) {
-  StartWith("hello");
+  StartWith("hello\n");
   EXPECT_THAT(Await<Finished>().message, HasSubstr("not JSON"));
   EXPECT_EQ(ExitCode(), 1);
 }
