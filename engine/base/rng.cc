@@ -1,3 +1,7 @@
+// The conversions from the generator's 32-bit words to numbers are those of
+// numpy.random.RandomState: random_sample, randint by mask and rejection, and
+// bytes. tests/engine/base/rng_test.cc has values from numpy.
+
 #include "engine/base/rng.h"
 
 #include <array>

@@ -1,3 +1,9 @@
+// Texts of users' files and programs are shown on terminals, which interpret
+// control characters: escape sequences could forge output or run commands in
+// some terminals, and bidirectional controls can reorder a line. So every text
+// that is not ours passes EscapeForTerminal, byte sequences that are not UTF-8
+// included.
+
 #include "engine/base/text.h"
 
 #include <algorithm>
@@ -57,8 +63,8 @@ bool IsWide(std::uint32_t c) {
 
 bool IsControl(std::uint32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0); }
 
-// Whether a terminal obeys it instead of showing it.
-bool IsObeyed(std::uint32_t c) {
+// True if a terminal interprets it instead of showing it.
+bool IsInterpreted(std::uint32_t c) {
   return IsControl(c) || IsBidiControl(c) || c == 0x2028 || c == 0x2029;
 }
 
@@ -113,9 +119,10 @@ std::string EscapeJsonForTerminal(std::string_view json) {
     const std::size_t length = std::max<std::size_t>(c.length, 1);
     // DumpJson leaves no other control characters between the texts.
     const bool layout = c.value == '\n' || c.value == '\t';
-    out += c.length == 0                  ? "\\ufffd"
-           : !layout && IsObeyed(c.value) ? Hex("\\u%04x", c.value)
-                                          : std::string(json.substr(0, length));
+    out += c.length == 0 ? "\\ufffd"
+           : !layout && IsInterpreted(c.value)
+               ? Hex("\\u%04x", c.value)
+               : std::string(json.substr(0, length));
     json.remove_prefix(length);
   }
   return out;
@@ -134,7 +141,7 @@ std::string EscapeForTerminal(std::string_view text) {
       out += ' ';
     } else if (IsControl(c.value)) {
       out += Hex("\\x%02x", c.value);
-    } else if (IsObeyed(c.value)) {
+    } else if (IsInterpreted(c.value)) {
       out += Hex("\\u%04x", c.value);
     } else {
       out += text.substr(0, c.length);

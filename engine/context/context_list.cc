@@ -1,3 +1,11 @@
+// A context is listed by a walk that looks at each entry once, in this order:
+// names that are never stored, ignore rules, the store itself, links, files. A
+// link is followed if its target is inside the context, and its target is then
+// listed under the link's path; a link to a directory that contains it would
+// never end, so it is left out, as are links to the outside. The copy checks
+// that each file is still the one that was listed: a file that is written to
+// while it is copied would give a context that never existed.
+
 #include "engine/context/context_list.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// An experiment is recorded by a transaction of the database, but its files lie
+// beside the database. They become durable first, in a directory "new-UUID"
+// that their process keeps locked. Place, called in the transaction, renames
+// them into the directory of the experiment. If the process dies, either the
+// commit happened and the files are there, or it did not and they are removed
+// later: a directory "new-UUID" without a lock is abandoned, and its file
+// "experiment" names the experiment that may have got some of them.
+
 #include "engine/context/staged_files.h"
 
 #include <array>

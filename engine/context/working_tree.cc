@@ -1,3 +1,10 @@
+// A program runs in a copy of the stored context, so that it may write there
+// and no trial sees the files of another. The copies are not synced, since that
+// would delay every start, so a power failure can truncate them. They have the
+// times of their originals, by which Repair recognizes a truncated copy and
+// makes it again when the trial resumes. After the trial, TidyWorkingTree
+// removes the copies that are unchanged and leaves what the program wrote.
+
 #include "engine/context/working_tree.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// A file survives a crash or power cut whole only if its data are on the disk
+// before its name is: without the first fsync a file system may keep the new
+// name and lose the data, without the fsync of the directory it may lose the
+// name. So DurableFile writes a temporary file, syncs it, renames it, which is
+// atomic, and syncs the directory.
+
 #include "engine/os/files.h"
 
 #include <algorithm>

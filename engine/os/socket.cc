@@ -1,3 +1,8 @@
+// TCP between machines, and packets with descriptors to the trial host. A
+// message on a Unix socket carries at most 253 descriptors, so a packet with
+// more is sent as several messages: each begins with the packet's number of
+// descriptors, and the receiver reads until it has all of them.
+
 #include "engine/os/socket.h"
 
 #include <algorithm>
@@ -155,7 +160,7 @@ constexpr std::size_t kLongestText = std::size_t{64} << 10;
 
 using ControlBuffer = std::array<char, CMSG_SPACE(sizeof(int) * kFdsAtOnce)>;
 
-// One message: how many descriptors the packet has in all, text, descriptors.
+// Sends a message: the packet's number of descriptors, text, descriptors.
 bool SendMessage(int socket, std::uint32_t fd_count, std::string_view text,
                  std::span<const int> fds) {
   std::array<iovec, 2> parts = {
@@ -196,7 +201,7 @@ void TakeFds(msghdr& message, std::vector<UniqueFd>& fds) {
   }
 }
 
-// Appends what one message brought; gives the packet's number of descriptors.
+// Appends a received message; returns the packet's number of descriptors.
 std::optional<std::uint32_t> ReceiveMessage(int socket, Packet& packet) {
   std::string text(kLongestText, '\0');
   std::uint32_t fd_count = 0;

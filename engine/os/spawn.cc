@@ -1,3 +1,9 @@
+// posix_spawn(3) creates the child as vfork does: without copying the page
+// tables of this process, and without running code between fork and exec in
+// which a lock of another thread could hang. CallInChild, which executes no
+// program, has to fork, and therefore must run before there are other threads
+// whose locks its function needs.
+
 #include "engine/os/spawn.h"
 
 #include <array>

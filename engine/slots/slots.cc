@@ -1,3 +1,9 @@
+// A slot is a GPU, a share of one, or some CPUs. The plan depends on the
+// machine and the configuration, never on the slots that other experiments use
+// now: the number of threads per slot follows from it, and a result must not
+// depend on the load. The second half of this file reads the slot directory,
+// for `dtrain slots` and for the messages of waiting experiments.
+
 #include "engine/slots/slots.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// checkpoint_storage names a directory outside the store, perhaps one that
+// several stores use. In it each store has a directory named by its UUID, with
+// a file "store" that names the store. A copied store has the same UUID as the
+// original; the file shows which of them owns the directory, and the other one
+// may neither write nor delete there. A store that was moved takes it over,
+// since at the old path there is no store with its UUID any more.
+
 #include "engine/store/checkpoint_storage.h"
 
 #include <cerrno>
@@ -28,7 +35,7 @@ std::string SystemText(int error) {
   return std::generic_category().message(error);
 }
 
-// Others may rename and replace what is in such a directory.
+// True if other users may rename and replace its entries.
 bool IsOpenToOthers(const struct stat& status) {
   return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
          (status.st_mode & S_ISVTX) == 0;

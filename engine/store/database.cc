@@ -1,3 +1,10 @@
+// Readers open the database read-only, but SQLite still needs its two files
+// beside it: the write-ahead log and the shared memory with its index. On a
+// full disk or a read-only medium it cannot create them. If no runner may
+// change the database meanwhile, OpenReadOnly then reads it as immutable, which
+// ignores the log, or, if there is a log with commits, reads copies of both in
+// a temporary directory.
+
 #include "engine/store/database.h"
 
 #include <array>

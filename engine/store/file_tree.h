@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-/// Creates the directory and whatever of its parents is missing, each for this
+/// Creates the directory and its missing parents, each for this
 /// user alone (0700), whatever the umask. Throws Error(kStore).
 void MakePrivateDirectories(const std::filesystem::path& directory);
 
