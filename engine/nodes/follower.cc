@@ -263,11 +263,12 @@ class FollowedTrials {
         notice_(std::move(options.notice)),
         launcher_(Options(std::move(options.launcher))) {}
 
-  // Returns after Shutdown, a second signal, or a first one without an answer.
+  // Returns after ShutdownNode, a second signal, or a first one without an
+  // answer.
   int Run() {
     while (true) {
       while (const std::optional<NodeOrder> order = link_.Receive()) {
-        if (std::holds_alternative<Shutdown>(*order)) return 0;
+        if (std::holds_alternative<ShutdownNode>(*order)) return 0;
         Apply(*order);
       }
       const LaunchEvent event = launcher_.Wait(TimeLeft());
@@ -424,7 +425,7 @@ int Follow(FollowerOptions options) {
   if (options.notice) options.notice("following " + link->peer());
   link->Joined();
   const NodeOrder first = link->Await();
-  if (std::holds_alternative<Shutdown>(first)) return 0;
+  if (std::holds_alternative<ShutdownNode>(first)) return 0;
   const auto* begun = std::get_if<ExperimentStarted>(&first);
   if (begun == nullptr) {
     throw Error(ErrorKind::kFailed,

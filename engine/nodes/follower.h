@@ -42,11 +42,11 @@ std::string ObjectionTo(const TrialSpec& spec,
 /// Follows the runner of an experiment, the process with RANK=0, which must
 /// prove that it has the same secret: runs this machine's ranks of every trial
 /// that the runner starts, records nothing, and returns 0 when the runner sends
-/// Shutdown. Blocks SIGINT, SIGTERM and SIGHUP once the experiment has started:
-/// the first signal asks the runner to end it; a second one, or no answer, ends
-/// the ranks here and returns 128 + the signal. Throws Error(kUsage) if the
-/// runner rejects this process or there is no secret, Error(kFailed) if there
-/// is no runner or it is lost.
+/// ShutdownNode. Blocks SIGINT, SIGTERM and SIGHUP once the experiment has
+/// started: the first signal asks the runner to end it; a second one, or no
+/// answer, ends the ranks here and returns 128 + the signal. Throws
+/// Error(kUsage) if the runner rejects this process or there is no secret,
+/// Error(kFailed) if there is no runner or it is lost.
 int Follow(FollowerOptions options);
 
 }  // namespace dtrain

@@ -152,13 +152,13 @@ struct KillShard {
   static void Fields(auto& field, auto& m) { field("trial", m.trial); }
 };
 /// The experiment has ended, or is paused.
-struct Shutdown {
+struct ShutdownNode {
   static constexpr std::string_view kType = "shutdown";
   static void Fields(auto&, auto&) {}
 };
 using NodeOrder =
     std::variant<Alive, NodeRefused, NodeAccepted, ExperimentStarted,
-                 StartShard, StopShard, KillShard, Shutdown>;
+                 StartShard, StopShard, KillShard, ShutdownNode>;
 
 /// Derives the secret of the ranks of a trial from the secret of all processes
 /// and the token in the specification, which is sent in the clear.

@@ -285,6 +285,6 @@ void Nodes::SendAll(const NodeOrder& order) {
   }
 }
 
-void Nodes::SendShutdown() { SendAll(Shutdown{}); }
+void Nodes::SendShutdown() { SendAll(ShutdownNode{}); }
 
 }  // namespace dtrain

@@ -131,7 +131,7 @@ TEST(NodeMessageTest, SmallMessagesComeBackAsTheyWere) {
   EXPECT_EQ(AgainAsOrder(ExperimentStarted{5}).experiment, 5);
   EXPECT_EQ(AgainAsOrder(StopShard{kTrial}).trial, kTrial);
   EXPECT_EQ(AgainAsOrder(KillShard{kTrial}).trial, kTrial);
-  EXPECT_NO_THROW(AgainAsOrder(Shutdown{}));
+  EXPECT_NO_THROW(AgainAsOrder(ShutdownNode{}));
 }
 
 TEST(NodeMessageTest, OnlySignalsThatAskForAnEndAreHeard) {
