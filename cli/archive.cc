@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/store_change.h"
+#include "engine/app/stores.h"
 
 namespace dtrain {
 namespace {

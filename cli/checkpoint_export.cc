@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "cli/checkpoint_check.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/new_file.h"
 #include "cli/output.h"
-#include "cli/store_access.h"
+#include "engine/app/checkpoints.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"

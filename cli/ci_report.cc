@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "cli/output.h"
-#include "cli/store_access.h"
+#include "engine/app/stores.h"
 #include "engine/base/clock.h"
 #include "engine/base/text.h"
 #include "engine/os/process.h"

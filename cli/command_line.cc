@@ -13,8 +13,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/build_info.h"
 #include "cli/exit_code.h"
+#include "engine/app/build_info.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 

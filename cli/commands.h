@@ -7,23 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/report/terminal.h"
+#include "engine/app/notices.h"
 
 namespace CLI {
 class App;
 }
 
 namespace dtrain {
-
-/// Options that every command takes.
-struct GlobalOptions {
-  std::string store;  // empty: found as FindStore says
-  ColorChoice color = ColorChoice::kAuto;
-  bool verbose = false;
-  bool quiet = false;
-  bool allow_network_fs = false;
-  std::vector<std::string> argv;  // as it was typed, for the record
-};
 
 /// A command with its options, ready to be called: runs it and returns the exit
 /// code.

@@ -4,15 +4,14 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/config_file.h"
-#include "cli/entrypoint_check.h"
-#include "cli/record_experiment.h"
-#include "cli/run_experiment.h"
-#include "cli/run_options.h"
-#include "cli/secrets.h"
-#include "cli/single_trial.h"
-#include "cli/source_checkpoint.h"
-#include "cli/store_access.h"
+#include "cli/run.h"
+#include "engine/app/checkpoints.h"
+#include "engine/app/config_file.h"
+#include "engine/app/entrypoint_check.h"
+#include "engine/app/record_experiment.h"
+#include "engine/app/recorded_trial.h"
+#include "engine/app/secrets.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 
 namespace dtrain {
@@ -69,7 +68,7 @@ int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
     RequireWholeContext(layout, trial.experiment);
     config = ReadSingleTrialConfig(trial, SingleTrialConfig(trial),
                                    OverridesOf(options), options.labels, layout,
-                                   request, globals);
+                                   NoteIn(request, globals), globals);
     CheckEntrypoint(options.source, config,
                     layout.Context(start.trial.experiment));
     CheckOnThisMachine(options.source, config,

@@ -1,29 +1,25 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/config_file.h"
-#include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
-#include "cli/many_nodes.h"
 #include "cli/output.h"
-#include "cli/own_model.h"
-#include "cli/provenance.h"
-#include "cli/record_experiment.h"
-#include "cli/run_experiment.h"
-#include "cli/run_options.h"
-#include "cli/secrets.h"
-#include "cli/slot_choice.h"
-#include "cli/store_access.h"
+#include "cli/run.h"
+#include "engine/app/config_file.h"
+#include "engine/app/entrypoint_check.h"
+#include "engine/app/many_nodes.h"
+#include "engine/app/provenance.h"
+#include "engine/app/record_experiment.h"
+#include "engine/app/rehearsal.h"
+#include "engine/app/secrets.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
@@ -108,105 +104,8 @@ void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
   PrintYaml(ToYaml(config.effective));
 }
 
-// Of each trial, before and after it made room: enough for a schedule, an
-// accumulation over two batches, and a report to have happened.
-constexpr std::int64_t kBatches = 2;
-
-ExperimentConfig Shortened(const ExperimentConfig& config) {
-  ExperimentConfig test = config;
-  if (test.searcher.max_length == 0) {
-    // A program that decides its length is asked to end at its first
-    // validation.
-    test.searcher.name = "single";
-  } else {
-    test.searcher.name = kRehearsal;
-    test.searcher.max_trials = 2;
-    test.searcher.max_concurrent_trials = 1;
-    test.searcher.max_length = 2 * kBatches;
-    // A program reports in the unit that it is given.
-    if (!IsCommand(config)) test.length_unit = Unit::kBatches;
-  }
-  test.max_restarts = 0;
-  // One trial at a time, on however many slots.
-  if (!test.resources.all_slots) {
-    test.resources.max_slots =
-        std::max<std::int64_t>(1, std::llround(test.resources.slots_per_trial));
-  }
-  test.training.scheduling_unit = 1;
-  test.training.validation_batches = kBatches;
-  test.training.min_validation_period = {};
-  test.training.min_checkpoint_period = {};
-  test.training.early_stopping.reset();
-  test.checkpoints.path.clear();
-  test.source_checkpoint_uuid.clear();  // of another store
-  return test;
-}
-
-// What came to light.
-class RehearsalFindings : public Reporter {
- public:
-  void OnTraining(TrialId, const TrainingReport&) override { ++trainings_; }
-  void OnValidation(TrialId, const ValidationReport&, bool) override {
-    ++validations_;
-  }
-  void OnCheckpoint(TrialId, const CheckpointSaved& saved) override {
-    checkpoint_bytes_ = saved.bytes;
-  }
-  void OnTrialStarted(const TrialRow&, std::int64_t from) override {
-    if (from > 0) restored_ = true;
-  }
-  void OnTrialEnded(const TrialRow& trial,
-                    const std::vector<std::string>& last_lines) override {
-    if (trial.state != State::kError || !failure_.empty()) return;
-    failure_ = trial.reason;
-    last_lines_ = last_lines;
-  }
-  void OnUnread(TrialId, const std::vector<std::string>& names) override {
-    unread_.insert(names.begin(), names.end());
-  }
-
-  nlohmann::json Json(const RunResult& result) const {
-    return {{"passed", Passed(result)},
-            {"error", failure_.empty() ? nlohmann::json(nullptr)
-                                       : nlohmann::json(failure_)},
-            {"restored", restored_},
-            {"validations", validations_},
-            {"checkpoint_bytes", checkpoint_bytes_},
-            {"unread_hyperparameters", unread_},
-            {"seconds", result.seconds}};
-  }
-  bool Passed(const RunResult& result) const {
-    return result.state == State::kCompleted && failure_.empty();
-  }
-  std::string Text(const RunResult& result) const {
-    return "test passed in " +
-           FormatDuration(std::chrono::duration_cast<Duration>(
-               std::chrono::duration<double>(result.seconds))) +
-           ": trained, " + (validations_ > 0 ? "validated, " : "") +
-           (checkpoint_bytes_ > 0
-                ? "checkpointed (" + FormatBytes(checkpoint_bytes_) + "), " +
-                      (restored_ ? "restored" : "not restored")
-                : "wrote no checkpoint");
-  }
-
-  const std::string& failure() const { return failure_; }
-  const std::vector<std::string>& last_lines() const { return last_lines_; }
-  std::vector<std::string> unread() const {
-    return {unread_.begin(), unread_.end()};
-  }
-
- private:
-  std::int64_t trainings_ = 0;
-  std::int64_t validations_ = 0;
-  std::int64_t checkpoint_bytes_ = 0;
-  bool restored_ = false;
-  std::string failure_;
-  std::vector<std::string> last_lines_;
-  std::set<std::string> unread_;
-};
-
-void Explain(const RehearsalFindings& findings, const RunResult& result,
-             const GlobalOptions& globals) {
+void Explain(const Rehearsal& rehearsal, const GlobalOptions& globals) {
+  const auto& [result, findings] = rehearsal;
   for (const std::string& line : findings.last_lines()) {
     if (line != findings.failure()) Say(globals, line);
   }
@@ -222,38 +121,18 @@ void Explain(const RehearsalFindings& findings, const RunResult& result,
                    Join(unread, ", "));
 }
 
-// `create --test`: everything that happens to a trial of `config`, once, with
-// a few batches: constructor, training, validation, checkpoint, making room
-// for another trial, restoring. In a store of its own, which is deleted. Says
-// what failed, and which hyperparameters nobody read. `library`: of the user's
-// own model, or empty; `context`: where a command runs. Gives the exit code: 1
-// if something failed.
-int Rehearse(const ExperimentConfig& config, const std::string& library,
-             const std::filesystem::path& context, bool json,
-             const GlobalOptions& globals) {
-  const ScratchDirectory scratch;
-  if (scratch.path().empty()) {
-    throw Error(
-        ErrorKind::kFailed,
-        "cannot create a temporary directory; free some space or set TMPDIR");
-  }
-  const ExperimentConfig test = Shortened(config);
-  Store store = Store::OpenForWriting(StoreLayout(scratch.path()));
-  const std::int64_t id = CreateExperiment(
-      store, test, "",
-      {{"context", std::filesystem::absolute(context).string()}},
-      Clock::System());
-  RehearsalFindings findings;
-  const RunResult result =
-      RunExperiment(store, id, test, {.library = library}, findings);
+// Prints the result of `create --test` and returns the exit code.
+int PrintRehearsal(const Rehearsal& rehearsal, bool json,
+                   const GlobalOptions& globals) {
+  const auto& [result, findings] = rehearsal;
   if (json) {
     PrintJson(findings.Json(result));
-  } else if (findings.Passed(result)) {
+  } else if (rehearsal.Passed()) {
     std::cout << findings.Text(result) << '\n';
   }
-  Explain(findings, result, globals);
+  Explain(rehearsal, globals);
   if (result.signal != 0) return ExitCodeOf(result);
-  return findings.Passed(result) ? kExitDone : kExitFailed;
+  return rehearsal.Passed() ? kExitDone : kExitFailed;
 }
 
 struct CreateOptions {
@@ -339,7 +218,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
   const auto directory = ContextDirectory(options.config, options.context);
   std::optional<DistributedEnv> place;
   if (!options.dry_run && !options.test) {
-    place = FindDistributedEnv(config, request);
+    place = FindDistributedEnv(config, request.detach);
   }
   if (place && place->follows()) {
     CheckOnThisMachine(options.config, config, directory, globals);
@@ -368,8 +247,9 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
   const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory, globals);
   if (options.test) {
-    return Rehearse(config, own ? own->file.string() : "", directory,
-                    request.json, globals);
+    return PrintRehearsal(
+        Rehearse(config, own ? own->file.string() : "", directory),
+        request.json, globals);
   }
   auto provenance =
       Provenance(RecordedArgv(globals.argv), directory, slots.gpus);
@@ -382,7 +262,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     }
     return id;
   };
-  return RunOnNodes(place, config, slots, globals, request, [&] {
+  return RunOnNodes(place, config, slots, globals, request.make_launcher, [&] {
     const StoreLayout layout = FindStore(globals);
     if (!IsPlainlyChosen(layout, globals)) {
       Say(globals,

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/store_change.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"

@@ -1,3 +1,5 @@
+#include "engine/app/doctor.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -8,15 +10,13 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/doctor_checks.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/store_access.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
-
 namespace {
 
 struct DoctorOptions : JsonOption {};

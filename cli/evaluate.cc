@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
-#include "cli/checkpoint_use.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/store_change.h"
+#include "engine/app/checkpoint_use.h"
+#include "engine/app/stores.h"
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"

@@ -5,9 +5,8 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/listing.h"
 #include "cli/output.h"
-#include "cli/store_access.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/expression.h"
@@ -33,7 +32,7 @@ struct Field {
   FieldValue (*value)(const ExperimentRow& row, Timestamp now);
 };
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 constexpr std::array kFields = {
     Field{"id",
@@ -62,7 +61,7 @@ constexpr std::array kFields = {
           }},
     Field{"best",
           [](const ExperimentRow& row, Timestamp) -> FieldValue {
-            return row.best ? row.best->value : kNone;
+            return row.best ? row.best->value : kMissing;
           }},
     Field{"started",
           [](const ExperimentRow& row, Timestamp) -> FieldValue {

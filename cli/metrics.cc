@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/store_access.h"
+#include "engine/app/stores.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"

@@ -36,6 +36,36 @@ void AddTableOptions(CLI::App& app, TableOptions& options) {
   AddFlag(app, "--csv", options.csv, "Print CSV (RFC 4180)").Excludes(json);
 }
 
+void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
+  AddOption(app, "CHECKPOINT", options.source,
+            "First characters of a checkpoint ID, or a trial (3.7) or "
+            "experiment (3) to use the checkpoint of its best validation")
+      .Required();
+  AddFlag(app, "--latest", options.latest,
+          "Use the latest checkpoint of the trial, not the best");
+  AddOption(app, "--split", options.split,
+            "Data split: training, validation or test")
+      .TypeName("SPLIT")
+      .OneOf({"training", "validation", "test"})
+      .ShowDefault();
+  AddOption(app, "--data", options.data,
+            "Read the data from DIR instead of the trial's data directory")
+      .TypeName("DIR")
+      .IsPath();
+  AddOption(
+      app, "--slots", options.slots,
+      "Slots to run on: auto, all, none, cpu, cpu:N, gpu:N, most_free, or GPU "
+      "numbers such as [0,1]")
+      .TypeName("SLOTS");
+}
+
+std::string CountColumn(const Store& store, std::int64_t experiment,
+                        Format format) {
+  return std::string(UnitName(format == Format::kText
+                                  ? CountedUnit(store, experiment)
+                                  : Unit::kBatches));
+}
+
 Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams) {
   return {FormatHparamsBriefly(SearchedHparams(space, hparams)),
           DumpJson(hparams)};
@@ -89,19 +119,6 @@ void FinishOutput() {
   const std::string why = errno != 0 ? std::strerror(errno) : "write error";
   throw Error(ErrorKind::kFailed,
               "stdout: cannot write: " + why + "; the output is incomplete");
-}
-
-void Say(const GlobalOptions& globals, const std::string& text) {
-  if (globals.quiet) return;
-  std::cerr << "dtrain: " << EscapeForTerminal(text) << '\n';
-}
-
-void SayError(const GlobalOptions& globals, const std::string& text) {
-  // What was printed before stands before it on a terminal.
-  std::cout.flush();
-  const TerminalMode mode = ModeOf(STDERR_FILENO, globals.color);
-  std::cerr << "dtrain: " << Paint(mode, Tone::kBad, "error:") << ' '
-            << EscapeForTerminal(text) << '\n';
 }
 
 }  // namespace dtrain

@@ -1,14 +1,27 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "engine/app/checkpoint_use.h"
+#include "engine/app/stores.h"
 #include "engine/report/table.h"
 
 namespace dtrain {
 
 /// How a command prints its facts.
 enum class Format { kText, kJson, kCsv };
+
+/// The name of the column `batches` of `experiment`; in a table for people, the
+/// unit that it counts.
+std::string CountColumn(const Store& store, std::int64_t experiment,
+                        Format format);
 
 /// `--json`.
 struct JsonOption {
@@ -27,6 +40,9 @@ struct TableOptions {
 
 void AddJsonOption(CLI::App& app, JsonOption& options);
 void AddTableOptions(CLI::App& app, TableOptions& options);
+
+/// CHECKPOINT, --latest, --split, --data and --slots.
+void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options);
 
 /// Those of a trial's hyperparameters that `space` left open, briefly; all of
 /// them where programs read.
@@ -59,10 +75,38 @@ void WriteNamedFile(const std::string& option, const std::string& path,
 /// not be written, but not where nobody reads any more.
 void FinishOutput();
 
-/// `dtrain: TEXT` on stderr, escaped, for what is no error.
-void Say(const GlobalOptions& globals, const std::string& text);
+/// How the rows of one kind are shown.
+template <typename Row>
+struct Listing {
+  std::string name;  // of the rows in JSON
+  std::vector<Column> columns;
+  std::function<nlohmann::json(const Row&)> json;
+  std::function<std::vector<Cell>(const Row&)> cells;
+};
 
-/// `dtrain: error: TEXT` on stderr, escaped.
-void SayError(const GlobalOptions& globals, const std::string& text);
+/// The rows as they were asked for: as a member of `document` in JSON, as CSV,
+/// or as a table.
+template <typename Row>
+void PrintListing(const Listing<Row>& listing, const std::vector<Row>& rows,
+                  Format format, const GlobalOptions& globals,
+                  nlohmann::json document = nlohmann::json::object()) {
+  if (format == Format::kJson) {
+    nlohmann::json array = nlohmann::json::array();
+    for (const Row& row : rows) array.push_back(listing.json(row));
+    document[listing.name] = std::move(array);
+    return PrintJson(document);
+  }
+  Table table(listing.columns);
+  for (const Row& row : rows) table.AddRow(listing.cells(row));
+  PrintTable(table, format, globals);
+}
+
+/// Leaves the first `limit` rows; 0: all of them.
+template <typename Row>
+void KeepFirst(std::size_t limit, std::vector<Row>& rows) {
+  const bool cut = limit > 0 && limit < rows.size();
+  if (cut)
+    rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(limit), rows.end());
+}
 
 }  // namespace dtrain

@@ -12,11 +12,11 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/checkpoint_use.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "engine/app/checkpoint_use.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/text.h"

@@ -9,9 +9,9 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/config_file.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "engine/app/config_file.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/search_preview.h"

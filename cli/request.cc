@@ -1,24 +1,14 @@
 #include <algorithm>
-#include <ctime>
 #include <iostream>
 #include <memory>
-#include <optional>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
-#include "cli/store_change.h"
+#include "engine/app/requests.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/context/stored_context.h"
-#include "engine/context/working_tree.h"
-#include "engine/store/rows.h"
-
-// `pause`, `cancel` and `kill` write a row for each target into the store. The
-// runner of the experiment reads it, acts, and records the new state, for which
-// the command waits. An experiment without a runner has nobody to read the row:
-// only `cancel` can act then, and does so itself, under the runner's lock.
 
 namespace dtrain {
 namespace {
@@ -29,61 +19,7 @@ struct RequestOptions : JsonOption {
   bool no_wait = false;
 };
 
-// One target, and how far it has come.
-struct Asked {
-  Target target;
-  State state = State::kPending;  // of the trial if one is named
-  bool running = false;           // somebody holds the experiment
-  std::int64_t request = 0;       // 0: none was made
-  bool failed = false;
-
-  std::string Name() const {
-    const std::string id = std::to_string(target.experiment);
-    return target.trial ? "trial " + id + "." + std::to_string(*target.trial)
-                        : "experiment " + id;
-  }
-};
-
-void Look(const Store& store, Asked& asked) {
-  const std::int64_t id = asked.target.experiment;
-  // The runner's last word is there before it goes.
-  asked.running = RunnerLock::Holder(store.layout().RunnerLock(id)).has_value();
-  const ExperimentRow row = FindTarget(store, asked.target);
-  asked.state = row.state;
-  if (!asked.target.trial) return;
-  const auto trial = store.Trial({id, *asked.target.trial});
-  if (trial) asked.state = trial->state;
-  if (!asked.running && !IsFinal(asked.state)) asked.state = row.state;
-}
-
-bool IsSettled(const Asked& asked) {
-  return !asked.running || (asked.target.trial && IsFinal(asked.state));
-}
-
-// The states of every unfinished trial and of the experiment, which nobody can
-// start to run meanwhile.
-void CancelHere(Store& store, std::int64_t id) {
-  const auto lock = LockExperiment(store, id);
-  if (IsFinal(FindExperiment(store, id).state)) return;  // it ended just now
-  const Timestamp now = Clock::System().now();
-  store.Write([&](StoreWriter& writer) {
-    for (const TrialRow& trial : store.Trials(id)) {
-      if (IsFinal(trial.state)) continue;
-      writer.SetTrialState(trial.id, State::kCanceled, now, "canceled");
-    }
-    writer.SetExperimentState(id, State::kCanceled, now);
-    for (const RequestRow& request : store.OpenRequests(id)) {
-      writer.FinishRequest(request.id);
-    }
-  });
-  if (!store.Experiment(id)->provenance.contains(kContextHash)) return;
-  for (const TrialRow& trial : store.Trials(id)) {
-    TidyWorkingTree(store.layout().Context(id),
-                    store.layout().WorkingTree(trial.id));
-  }
-}
-
-void Refuse(Asked& asked, const std::string& remedy,
+void Refuse(PendingRequest& asked, const std::string& remedy,
             const GlobalOptions& globals) {
   asked.failed = true;
   SayError(globals, asked.Name() + " is " +
@@ -91,8 +27,8 @@ void Refuse(Asked& asked, const std::string& remedy,
 }
 
 // For one that nobody runs.
-void ActHere(RequestKind kind, const RequestOptions& options, Asked& asked,
-             const GlobalOptions& globals) {
+void ActHere(RequestKind kind, const RequestOptions& options,
+             PendingRequest& asked, const GlobalOptions& globals) {
   const std::string id = std::to_string(asked.target.experiment);
   const State wanted =
       kind == RequestKind::kPause ? State::kPaused : State::kCanceled;
@@ -103,8 +39,8 @@ void ActHere(RequestKind kind, const RequestOptions& options, Asked& asked,
     Refuse(asked, "; nothing to " + std::string(RequestName(kind)), globals);
   } else if (kind == RequestKind::kCancel) {
     Store store = OpenStoreToChange(globals, {asked.target.experiment});
-    CancelHere(store, asked.target.experiment);
-    Look(store, asked);
+    CancelWithoutRunner(store, asked.target.experiment);
+    UpdateRequest(store, asked);
     if (options.json) return;
     std::cout << asked.Name() << " is " << StateName(asked.state) << '\n';
   } else {
@@ -117,40 +53,7 @@ void ActHere(RequestKind kind, const RequestOptions& options, Asked& asked,
   }
 }
 
-// All that is asked, before anyone waits.
-void Record(RequestKind kind, std::vector<Asked>& all,
-            const GlobalOptions& globals) {
-  if (std::ranges::none_of(all, &Asked::running)) return;
-  Store store = OpenStoreToChange(globals, {});
-  const Timestamp now = Clock::System().now();
-  store.Write([&](StoreWriter& writer) {
-    for (Asked& asked : all) {
-      if (!asked.running) continue;
-      asked.request = writer.AddRequest(asked.target.experiment,
-                                        asked.target.trial, kind, now);
-    }
-  });
-}
-
-// False if the time was up first.
-bool WaitFor(const Store& store, std::vector<Asked>& all, Duration timeout) {
-  const Clock clock = Clock::System();
-  const Duration start = clock.monotonic();
-  const auto unsettled = [](const Asked& asked) {
-    return asked.request != 0 && !IsSettled(asked);
-  };
-  while (true) {
-    for (Asked& asked : all) {
-      if (unsettled(asked)) Look(store, asked);
-    }
-    if (std::ranges::none_of(all, unsettled)) return true;
-    if (clock.monotonic() - start >= timeout) return false;
-    const timespec nap{.tv_sec = 0, .tv_nsec = 100'000'000};
-    nanosleep(&nap, nullptr);
-  }
-}
-
-nlohmann::json Json(const Asked& asked) {
+nlohmann::json Json(const PendingRequest& asked) {
   using nlohmann::json;
   const Target& target = asked.target;
   return {{"experiment", target.experiment},
@@ -162,8 +65,8 @@ nlohmann::json Json(const Asked& asked) {
 }
 
 // What became of one that was asked; the exit code.
-int Tell(RequestKind kind, const Asked& asked, const RequestOptions& options,
-         const GlobalOptions& globals) {
+int Tell(RequestKind kind, const PendingRequest& asked,
+         const RequestOptions& options, const GlobalOptions& globals) {
   if (asked.request == 0) return asked.failed ? kExitFailed : kExitDone;
   const std::string state(StateName(asked.state));
   if (!options.json) std::cout << asked.Name() << " is " << state << '\n';
@@ -180,37 +83,36 @@ int Tell(RequestKind kind, const Asked& asked, const RequestOptions& options,
   return asked.state == State::kError ? kExitFailed : kExitDone;
 }
 
-std::vector<Asked> Parse(RequestKind kind, const RequestOptions& options,
-                         const Store& store) {
-  std::vector<Asked> all;
+std::vector<PendingRequest> Parse(RequestKind kind,
+                                  const RequestOptions& options,
+                                  const Store& store) {
+  std::vector<PendingRequest> all;
   for (const std::string& text : options.targets) {
-    Asked asked;
+    PendingRequest asked;
     if (kind == RequestKind::kKill) {
       asked.target = ParseTarget(text);
     } else {
       asked.target.experiment = ParseExperimentId(text);
     }
-    Look(store, asked);
+    UpdateRequest(store, asked);
     all.push_back(asked);
   }
   return all;
 }
 
-// Records the requests for all targets that have a runner in one transaction,
-// so that a target that does not exist leaves the others alone.
 int Request(RequestKind kind, const RequestOptions& options,
             const GlobalOptions& globals) {
   const Duration timeout = ParseDuration(options.timeout, "--timeout");
   const Store store = OpenStore(globals);
-  std::vector<Asked> all = Parse(kind, options, store);
-  Record(kind, all, globals);
-  for (Asked& asked : all) {
+  std::vector<PendingRequest> all = Parse(kind, options, store);
+  RecordRequests(kind, all, globals);
+  for (PendingRequest& asked : all) {
     if (!asked.running) ActHere(kind, options, asked, globals);
   }
-  const bool done = options.no_wait || WaitFor(store, all, timeout);
+  const bool done = options.no_wait || WaitForRequests(store, all, timeout);
   int code = kExitDone;
   nlohmann::json array = nlohmann::json::array();
-  for (const Asked& asked : all) {
+  for (const PendingRequest& asked : all) {
     code = std::max(code, Tell(kind, asked, options, globals));
     array.push_back(Json(asked));
   }

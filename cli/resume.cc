@@ -4,17 +4,15 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/config_file.h"
-#include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
-#include "cli/many_nodes.h"
 #include "cli/output.h"
-#include "cli/record_experiment.h"
-#include "cli/run_experiment.h"
-#include "cli/run_options.h"
-#include "cli/run_report.h"
-#include "cli/secrets.h"
-#include "cli/store_access.h"
+#include "cli/run.h"
+#include "engine/app/config_file.h"
+#include "engine/app/entrypoint_check.h"
+#include "engine/app/many_nodes.h"
+#include "engine/app/record_experiment.h"
+#include "engine/app/secrets.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
@@ -100,18 +98,19 @@ int ResumeAndRun(const ResumeOptions& options, RunRequest& request,
   const std::optional<ExperimentConfig> config =
       ConfigToResume(options, id, layout, request, globals);
   if (!config) return ReportCompleted(options, id, layout, request, globals);
-  const auto place = FindDistributedEnv(*config, request);
+  const auto place = FindDistributedEnv(*config, request.detach);
   if (place && place->follows()) {
     throw Error(ErrorKind::kUsage,
                 "RANK=" + std::to_string(place->rank) +
                     ": only RANK=0 resumes an experiment; start the other "
                     "ranks with 'dtrain create', as before");
   }
-  return RunOnNodes(
-      place, *config, PlanExperimentSlots(*config), globals, request, [&] {
-        return RunRecorded(
-            layout, [&](Store&) { return id; }, *config, request, globals);
-      });
+  return RunOnNodes(place, *config, PlanExperimentSlots(*config), globals,
+                    request.make_launcher, [&] {
+                      return RunRecorded(
+                          layout, [&](Store&) { return id; }, *config, request,
+                          globals);
+                    });
 }
 
 int Resume(const ResumeOptions& options, const GlobalOptions& globals) {

@@ -5,10 +5,10 @@
 #include "cli/ci_report.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/config_file.h"
-#include "cli/entrypoint_check.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
+#include "engine/app/config_file.h"
+#include "engine/app/entrypoint_check.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 

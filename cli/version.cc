@@ -4,8 +4,8 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/library_versions.h"
 #include "cli/output.h"
+#include "engine/app/provenance.h"
 
 namespace dtrain {
 namespace {

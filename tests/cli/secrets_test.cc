@@ -1,4 +1,4 @@
-#include "cli/secrets.h"
+#include "engine/app/secrets.h"
 
 #include <cstdlib>
 

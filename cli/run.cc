@@ -1,0 +1,569 @@
+// `-d` forks before the process has a thread, a lock or an open database, none
+// of which survives a fork. The child starts the experiment and sends its id,
+// or the error that prevented it, as one line of JSON through a pipe; only then
+// does the parent return to the shell.
+
+#include "cli/run.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <new>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/ci_report.h"
+#include "cli/command_line.h"
+#include "cli/exit_code.h"
+#include "cli/output.h"
+#include "engine/app/config_file.h"
+#include "engine/app/entrypoint_check.h"
+#include "engine/app/requirements.h"
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/context/stored_context.h"
+#include "engine/os/line_reader.h"
+#include "engine/os/unique_fd.h"
+#include "engine/process/local_launcher.h"
+#include "engine/process/trial_host.h"
+#include "engine/report/json_lines_reporter.h"
+#include "engine/report/json_view.h"
+#include "engine/report/live_display.h"
+#include "engine/report/log_merger.h"
+#include "engine/report/plain_reporter.h"
+#include "engine/report/reporter_group.h"
+#include "engine/report/summary.h"
+#include "engine/run/runner.h"
+
+namespace dtrain {
+namespace {
+
+// Where nobody may see that trials wait for disk space.
+constexpr Duration kDiskWait = std::chrono::minutes(10);
+
+// Those that were noted, and what else is wrong.
+Diagnostics DiagnosticsOf(const RunRequest& request, const std::string& name,
+                          const Error& error) {
+  Diagnostics found = request.diagnostics;
+  const bool told = std::ranges::any_of(found, [](const Diagnostic& one) {
+    return one.severity == Severity::kError ||
+           one.severity == Severity::kNotYet;
+  });
+  if (!told) found.push_back({.file = name, .message = error.what()});
+  return found;
+}
+
+void ReportError(const RunRequest& request, const std::string& name,
+                 const Error& error) {
+  const bool refused = !request.experiment;
+  if (request.json || request.jsonl) {
+    nlohmann::json document = {
+        {"experiment",
+         refused ? nlohmann::json() : nlohmann::json(*request.experiment)},
+        {"error", error.what()},
+        {"exit_code", ExitCodeOf(error.kind())},
+        {"diagnostics", DiagnosticsJson(DiagnosticsOf(request, name, error))}};
+    if (request.json) {
+      PrintJson(document);
+    } else {
+      JsonLinesReporter(std::cout, Clock::System(), StdoutIsTerminal())
+          .Write(refused ? "refused" : "error", std::move(document));
+    }
+  }
+  const std::string what =
+      refused ? name : "experiment " + std::to_string(*request.experiment);
+  WriteCiRefusal(request.ci, what, request.diagnostics, error);
+}
+
+}  // namespace
+
+void AddRunFlags(CLI::App& app, RunFlags& flags) {
+  const CliOption detach =
+      AddFlag(app, "-d,--detach", flags.detach,
+              "Run in the background and print the experiment ID");
+  AddFlag(app, "-f,--follow", flags.follow,
+          "Show the output of all trials (without it, only of a single trial)")
+      .Excludes(detach);
+  AddOption(app, "--require", flags.require,
+            "Exit with 4 unless EXPR is true, e.g. 'accuracy>=0.9 and "
+            "loss<0.5' (repeatable)")
+      .TypeName("EXPR")
+      .OneEach()
+      .Excludes(detach);
+  AddOption(app, "--timeout", flags.timeout_text,
+            "Pause after TIME and exit with 124: 90 (seconds), 30m, 1.5h")
+      .TypeName("TIME");
+  AddOption(app, "--disk-wait", flags.disk_wait,
+            "Wait at most TIME for disk space, then pause and exit with 5 "
+            "(default: 10m, on a terminal unlimited)")
+      .TypeName("TIME");
+  const CliOption json =
+      AddFlag(app, "--json", flags.json, "Print one JSON document at the end");
+  AddFlag(app, "--jsonl", flags.jsonl, "Print every event as a line of JSON")
+      .Excludes(json)
+      .Excludes(detach);
+  AddCiFlags(app, flags.ci, detach);
+}
+
+RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals) {
+  RunRequest request{.detach = flags.detach,
+                     .follow = flags.follow,
+                     .json = flags.json,
+                     .jsonl = flags.jsonl,
+                     .ci = flags.ci,
+                     .requirements = ParseRequirements(flags.require)};
+  if (!flags.timeout_text.empty()) {
+    request.timeout = ParseDuration(flags.timeout_text, "--timeout");
+  }
+  if (!flags.disk_wait.empty()) {
+    request.disk_wait = ParseDuration(flags.disk_wait, "--disk-wait");
+  } else if (flags.detach || globals.quiet || ::isatty(STDERR_FILENO) != 1) {
+    request.disk_wait = kDiskWait;
+  }
+  CheckCiFlags(flags.ci);
+  static_cast<void>(StopGrace());  // before anything is created
+  return request;
+}
+
+void NoteFindings(RunRequest& request, const Diagnostics& diagnostics) {
+  request.diagnostics = diagnostics;
+  AnnotateFindings(request.ci, diagnostics);
+}
+
+NoteDiagnostics NoteIn(RunRequest& request, const GlobalOptions& globals) {
+  return [&request, &globals](const Diagnostics& diagnostics) {
+    PrintDiagnostics(diagnostics, globals);
+    NoteFindings(request, diagnostics);
+  };
+}
+
+int RunOrReport(RunRequest& request, const std::string& name,
+                const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (!request.is_reported) ReportError(request, name, error);
+    throw;
+  }
+}
+
+namespace {
+
+class BeginReporter : public Reporter {
+ public:
+  explicit BeginReporter(std::function<void()> on_begin)
+      : on_begin_(std::move(on_begin)) {}
+
+  void Begin(const RunInfo&) override { on_begin_(); }
+
+ private:
+  std::function<void()> on_begin_;
+};
+
+// Passes events on to the display, and between them what trials print.
+class LogFollower : public ReporterGroup {
+ public:
+  enum class Scope { kNone, kSingle, kAll };  // kSingle: of the only trial
+
+  LogFollower(std::unique_ptr<Reporter> display, StoreLayout layout,
+              Scope scope, std::string program)
+      : layout_(std::move(layout)),
+        scope_(scope),
+        program_(std::move(program)) {
+    Add(std::move(display));
+  }
+
+  void Begin(const RunInfo& info) override {
+    follows_ =
+        scope_ == Scope::kAll || (scope_ == Scope::kSingle && !IsSearch(info));
+    begin_ = Clock::System().now();
+    ReporterGroup::Begin(info);
+  }
+  void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
+    ReporterGroup::OnTrialStarted(trial, from);
+    if (!follows_) return;
+    // What its last process printed is shown before what this one does.
+    while (behind_.contains(trial.id) && !Show(kMaxLines)) continue;
+    Follow(trial);
+  }
+  void OnTrialEnded(const TrialRow& trial,
+                    const std::vector<std::string>& last_lines) override {
+    if (!follows_) return ReporterGroup::OnTrialEnded(trial, last_lines);
+    merger_.End(trial.id);
+    if (!Show(kMaxLines)) behind_.insert(trial.id);
+    ReporterGroup::OnTrialEnded(trial, {});
+  }
+  void OnStatus(const RunStatus& status) override {
+    Show(kMaxLines);
+    ReporterGroup::OnStatus(status);
+  }
+  void End(const RunResult& result) override {
+    if (!Show(kMaxLastLines)) {
+      const std::string id = std::to_string(result.experiment);
+      OnNotice(LogLevel::kInfo, "not all output is shown; the rest is in: " +
+                                    program_ + " logs " + id);
+    }
+    ReporterGroup::End(result);
+  }
+
+ private:
+  // A trial that prints without end must not keep the runner from its work.
+  static constexpr int kMaxLines = 1000;
+  static constexpr int kMaxLastLines = 10'000;
+  // Of a longer log only the end is looked through for what is new.
+  static constexpr std::uintmax_t kLongLog = 1 << 20;
+
+  void Follow(const TrialRow& trial) {
+    const std::filesystem::path path = layout_.TrialLog(trial.id);
+    const auto shown = shown_.find(trial.id);
+    if (shown != shown_.end()) {
+      since_[trial.id] = shown->second + Timestamp(1);
+    } else if (trial.started && *trial.started < begin_) {
+      since_[trial.id] = begin_;  // an earlier run showed the rest
+    }
+    LogSource source{.trial = trial.id,
+                     .path = path,
+                     .begins = since_[trial.id],
+                     .grows = true};
+    std::error_code ignored;
+    const std::uintmax_t size = std::filesystem::file_size(path, ignored);
+    if (!ignored && size > kLongLog) source.tail = kMaxLines;
+    merger_.Add(std::move(source));
+  }
+
+  // Shows up to `most` lines; false if there are more.
+  bool Show(int most) try {
+    if (!follows_) return true;
+    merger_.Refresh();
+    for (int lines = 0; lines < most;) {
+      const auto merged = merger_.Next();
+      if (!merged) {
+        behind_.clear();
+        return true;
+      }
+      if (merged->record.time < since_[merged->trial]) continue;
+      shown_[merged->trial] = merged->record.time;
+      OnOutput(merged->trial, merged->record);
+      ++lines;
+    }
+    return false;
+  } catch (const Error& error) {
+    // The experiment does not depend on who watches it.
+    follows_ = false;
+    OnNotice(LogLevel::kWarning, error.what());
+    return true;
+  }
+
+  StoreLayout layout_;
+  Scope scope_;
+  std::string program_;  // as ProgramFor
+  bool follows_ = false;
+  Timestamp begin_{0};
+  LogMerger merger_;
+  std::set<TrialId> behind_;            // ended, and not all is shown
+  std::map<TrialId, Timestamp> since_;  // lines before this are not shown
+  std::map<TrialId, Timestamp> shown_;  // time of the last line
+};
+
+Verbosity VerbosityOf(const GlobalOptions& globals) {
+  if (globals.quiet) return Verbosity::kQuiet;
+  return globals.verbose ? Verbosity::kVerbose : Verbosity::kNormal;
+}
+
+SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
+                         const ExperimentConfig& config,
+                         const GlobalOptions& globals) {
+  SummaryContext context{
+      .metric = row.metric,
+      .hyperparameters = config.hyperparameters,
+      .command = ProgramFor(globals),
+      .max_length = std::to_string(config.searcher.max_length) + " " +
+                    std::string(UnitName(config.length_unit))};
+  context.counted = CountedUnit(store, row.id, config);
+  for (const TrialRow& trial : ListTrials(store, row)) {
+    ++context.trials[trial.state];
+    if (trial.reason == kKilledReason) ++context.killed;
+    if (trial.id.number == row.best_trial) context.best_state = trial.state;
+    if (trial.reason.starts_with(kEndedEarly) && context.early++ == 0) {
+      context.why_early = "trial " + ToString(trial.id) + " " + trial.reason;
+    }
+  }
+  return context;
+}
+
+// Both are JSON documents that end a run.
+nlohmann::json FinalDocument(const Store& store, const RunResult& result,
+                             const ExperimentRow& row,
+                             const SummaryContext& context,
+                             const std::vector<Check>& checks) {
+  nlohmann::json document = ResultJson(result, row.metric);
+  document["name"] = row.name;
+  document["trials"] = row.trials;
+  document["trials_by_state"] = nlohmann::json::object();
+  for (const auto& [state, count] : context.trials) {
+    document["trials_by_state"][std::string(StateName(state))] = count;
+  }
+  document["requirements"] = ChecksJson(checks);
+  document["store"] = store.layout().root().string();
+  return document;
+}
+
+void ExplainResult(const RunResult& result, const GlobalOptions& globals) {
+  const std::string id = std::to_string(result.experiment);
+  if (result.state == State::kError || result.state == State::kCanceled) {
+    SayError(globals, "experiment " + id + " is " +
+                          std::string(StateName(result.state)) +
+                          (result.error.empty() ? "" : ": " + result.error) +
+                          "; see " + CommandFor(globals, "logs " + id));
+  } else if (!result.error.empty()) {
+    SayError(globals,
+             "experiment " + id + " is paused: " + result.error +
+                 "; resume with: " + CommandFor(globals, "resume " + id));
+  } else if (!IsFinal(result.state)) {
+    std::cerr << "dtrain: experiment " << id << " is paused"
+              << (result.timed_out ? " at its time limit" : "")
+              << ", nothing is lost; resume with: "
+              << CommandFor(globals, "resume " + id) << '\n';
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
+                                       const RunRequest& request,
+                                       const GlobalOptions& globals,
+                                       std::function<void()> on_begin) {
+  auto group = std::make_unique<ReporterGroup>();
+  if (on_begin) {
+    group->Add(std::make_unique<BeginReporter>(std::move(on_begin)));
+  }
+  if (request.jsonl) {
+    group->Add(std::make_unique<JsonLinesReporter>(std::cout, Clock::System(),
+                                                   StdoutIsTerminal()));
+  }
+  const auto mode = [color = globals.color] {
+    return ModeOf(STDERR_FILENO, color);
+  };
+  const Verbosity verbosity = VerbosityOf(globals);
+  std::unique_ptr<Reporter> display;
+  if (mode().redraw && !request.detach && !globals.quiet) {
+    display = std::make_unique<LiveDisplay>(std::cerr, mode, verbosity,
+                                            Clock::System());
+  } else {
+    display = std::make_unique<PlainReporter>(std::cerr, mode(), verbosity);
+  }
+  const LogFollower::Scope scope =
+      request.detach || globals.quiet ? LogFollower::Scope::kNone
+      : request.follow                ? LogFollower::Scope::kAll
+                                      : LogFollower::Scope::kSingle;
+  group->Add(std::make_unique<LogFollower>(std::move(display), layout, scope,
+                                           ProgramFor(globals)));
+  return group;
+}
+
+int ReportResult(const Store& store, const RunResult& result,
+                 const ExperimentConfig& config, RunRequest& request,
+                 const GlobalOptions& globals) {
+  const ExperimentRow row = FindExperiment(store, result.experiment);
+  // What was paused is not judged: it can still get there.
+  const auto checks = IsFinal(result.state)
+                          ? CheckRequirements(request.requirements, store, row)
+                          : std::vector<Check>{};
+  const auto conclusion =
+      request.conclude ? request.conclude(store, result) : std::nullopt;
+  const SummaryContext context = ContextOf(store, row, config, globals);
+  request.is_reported = true;
+  if (request.json || request.jsonl) {
+    nlohmann::json document =
+        FinalDocument(store, result, row, context, checks);
+    if (conclusion) document[conclusion->key] = conclusion->document;
+    if (request.json) {
+      PrintJson(document);
+    } else {
+      JsonLinesReporter(std::cout, Clock::System(), StdoutIsTerminal())
+          .Write("end", std::move(document));
+    }
+  } else {
+    std::cout << SummaryText(result, context);
+    if (conclusion) std::cout << EscapeForTerminal(conclusion->text) << '\n';
+  }
+  ExplainResult(result, globals);
+  const bool met = ReportUnmet(checks, result.experiment, globals) &&
+                   (!conclusion || conclusion->met);
+  const JudgedExperiment judged{.row = row, .checks = checks};
+  WriteCiReport(request.ci, store, std::span(&judged, 1));
+  const int code = ExitCodeOf(result);
+  return code == kExitDone && !met ? kExitRequirement : code;
+}
+
+namespace {
+
+using nlohmann::json;
+
+// Called by a background process once its experiment is under way: lets the
+// caller go on, and sends its own output to `log` from then on.
+using Departure = std::function<void(std::int64_t experiment,
+                                     const std::filesystem::path& log)>;
+
+// Detaches the three standard streams from the terminal.
+void TurnOutputTo(const std::filesystem::path& log) {
+  std::cout.flush();
+  const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd file(
+      open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!null || !file) {
+    throw Error(ErrorKind::kStore,
+                log.string() + ": cannot write: " + std::strerror(errno));
+  }
+  dup2(null.get(), STDIN_FILENO);
+  dup2(file.get(), STDOUT_FILENO);
+  dup2(file.get(), STDERR_FILENO);
+}
+
+void Send(UniqueFd& pipe, const json& message) {
+  const std::string line =
+      message.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  [[maybe_unused]] const bool heard = WriteAll(pipe.get(), line);
+  pipe.reset();
+}
+
+[[noreturn]] void BackgroundMain(const std::function<int(Departure)>& body,
+                                 UniqueFd pipe) {
+  setsid();
+  int code = EXIT_FAILURE;
+  json failure;
+  try {
+    code = body([&](std::int64_t id, const std::filesystem::path& log) {
+      TurnOutputTo(log);
+      Send(pipe, {{"experiment", id}});
+    });
+  } catch (const Error& error) {
+    failure = {{"kind", static_cast<int>(error.kind())},
+               {"error", error.what()}};
+  } catch (const std::bad_alloc&) {
+    failure = {{"kind", static_cast<int>(ErrorKind::kResources)},
+               {"error", kOutOfMemory}};
+    code = kExitResources;
+  } catch (const std::exception& error) {
+    failure = {{"kind", static_cast<int>(ErrorKind::kFailed)},
+               {"error", error.what()}};
+  }
+  if (!failure.is_null()) {
+    if (pipe) {
+      Send(pipe, failure);
+    } else {
+      std::cerr << "dtrain: error: "
+                << failure["error"].get_ref<const std::string&>() << '\n';
+    }
+  }
+  std::cout.flush();
+  std::_Exit(code);
+}
+
+// Runs `body` in a process of its own session and returns the id of its
+// experiment. Throws the Error that `body` threw before it had one.
+std::int64_t RunInBackground(const std::function<int(Departure)>& body) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw Error(ErrorKind::kFailed,
+                std::string("-d: cannot create a pipe: ") + strerror(errno));
+  }
+  UniqueFd in(ends[0]);
+  UniqueFd out(ends[1]);
+  std::cout.flush();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    throw Error(ErrorKind::kFailed, std::string("-d: cannot fork: ") +
+                                        strerror(errno) +
+                                        "; free some processes or run without "
+                                        "-d");
+  }
+  if (pid == 0) {
+    in.reset();
+    BackgroundMain(body, std::move(out));
+  }
+  out.reset();
+  LineReader reader(in.get());
+  while (reader.Fill()) {
+  }
+  const auto line = reader.Next();
+  if (!line) {
+    throw Error(ErrorKind::kFailed,
+                "-d: the runner died before its experiment started; run "
+                "without -d to see why");
+  }
+  const json message = json::parse(*line);
+  if (message.contains("experiment")) return message["experiment"];
+  throw Error(static_cast<ErrorKind>(message["kind"].get<int>()),
+              message["error"]);
+}
+
+int RunHere(const StoreLayout& layout, const Recording& record,
+            const ExperimentConfig& config, RunRequest& request,
+            const GlobalOptions& globals, const Departure& departure) {
+  // Whoever reads our output may go away; the experiment goes on.
+  std::signal(SIGPIPE, SIG_IGN);
+  // A limit on file sizes is an error of a write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  Store store = OpenStoreForWriting(layout, globals);
+  const std::int64_t id = record(store);
+  request.experiment = id;
+  std::function<void()> on_begin;
+  if (departure) {
+    on_begin = [&] { departure(id, layout.RunnerLog(id)); };
+  }
+  RequireOwnFiles(layout, id);
+  // As it is kept, whatever has become of the directory that it came from.
+  const auto own = CompileOwnModel(config, layout.Context(id), globals);
+  const auto reporter = MakeReporter(layout, request, globals, on_begin);
+  const RunResult result =
+      RunExperiment(store, id, config,
+                    {.timeout = request.timeout,
+                     .disk_wait = request.disk_wait,
+                     .library = own ? own->file.string() : ""},
+                    *reporter, request.detach, request.make_launcher);
+  return ReportResult(store, result, config, request, globals);
+}
+
+}  // namespace
+
+int RunRecorded(const StoreLayout& layout, const Recording& record,
+                const ExperimentConfig& config, RunRequest& request,
+                const GlobalOptions& globals) {
+  if (!request.detach) {
+    return RunHere(layout, record, config, request, globals, nullptr);
+  }
+  const std::int64_t id = RunInBackground([&](const Departure& departure) {
+    return RunHere(layout, record, config, request, globals, departure);
+  });
+  if (request.json) {
+    PrintJson({{"experiment", id}, {"store", layout.root().string()}});
+  } else {
+    std::cout << id << '\n';
+  }
+  const std::string text = std::to_string(id);
+  Say(globals, "experiment " + text + " runs in the background; see " +
+                   CommandFor(globals, "logs " + text + " -f") + " or " +
+                   CommandFor(globals, "wait " + text));
+  return kExitDone;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/ci_report.h"
+#include "cli/commands.h"
+#include "engine/app/recorded_trial.h"
+#include "engine/app/run_experiment.h"
+#include "engine/base/clock.h"
+#include "engine/config/experiment_config.h"
+#include "engine/config/findings.h"
+#include "engine/process/local_launcher.h"
+#include "engine/report/expression.h"
+#include "engine/run/reporter.h"
+#include "engine/run/runner.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// What `create` and `resume` have in common: how the run is shown and judged.
+struct RunFlags {
+  bool detach = false;
+  bool follow = false;
+  std::vector<std::string> require;
+  std::string timeout_text;
+  std::string disk_wait;
+  bool json = false;
+  bool jsonl = false;
+  CiFlags ci;
+};
+
+/// What a command makes of its run once it is over.
+struct RunConclusion {
+  std::string key;  // of `document`, in the JSON that ends the run
+  nlohmann::json document;
+  std::string text;
+  bool met = true;  // else the exit code is that of --require
+};
+
+/// RunFlags, checked before anything is created.
+struct RunRequest {
+  bool detach = false;
+  bool follow = false;  // of a search too, show what trials print
+  bool json = false;
+  bool jsonl = false;
+  CiFlags ci;
+  std::vector<Comparison> requirements;
+  std::optional<Duration> timeout;
+  std::optional<Duration> disk_wait;  // see RunOptions
+  MakeLauncher make_launcher;
+  // None: nothing is to be said.
+  std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
+      conclude;
+
+  // What has come of it so far, for the report of an error.
+  Diagnostics diagnostics;                 // about its configuration
+  std::optional<std::int64_t> experiment;  // recorded, or found
+  bool is_reported = false;                // how it ended
+};
+
+void AddRunFlags(CLI::App& app, RunFlags& flags);
+
+/// Throws Error(kUsage) for flags that make no sense, alone or together, and
+/// for a JUnit file that cannot be written.
+RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals);
+
+/// Keeps the findings about a configuration for a report, and annotates them.
+void NoteFindings(RunRequest& request, const Diagnostics& diagnostics);
+/// Returns a function that prints findings and passes them to NoteFindings.
+NoteDiagnostics NoteIn(RunRequest& request, const GlobalOptions& globals);
+
+/// Calls `body`, a whole command about `name`, and gives its exit code. If it
+/// throws Error before a result was reported, tells that to all that read one,
+/// the JSON document and what continuous integration reads, and throws it on:
+/// the message itself is left to `main`.
+int RunOrReport(RunRequest& request, const std::string& name,
+                const std::function<int()>& body);
+
+/// Finds or records the experiment to run, and gives its id.
+using Recording = std::function<std::int64_t(Store& store)>;
+
+/// Opens the store of `layout` for writing, has the experiment recorded and
+/// runs it: in the foreground to its end, or in the background, and then only
+/// says which it is. Gives the exit code.
+int RunRecorded(const StoreLayout& layout, const Recording& record,
+                const ExperimentConfig& config, RunRequest& request,
+                const GlobalOptions& globals);
+
+/// What shows a run while it goes on: a live display or lines on stderr, JSON
+/// lines on stdout. `on_begin` is called once the runner holds the experiment.
+std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
+                                       const RunRequest& request,
+                                       const GlobalOptions& globals,
+                                       std::function<void()> on_begin);
+
+/// Says how the run ended: summary or JSON on stdout, what went wrong or how
+/// to go on on stderr, the JUnit file. Gives the exit code.
+int ReportResult(const Store& store, const RunResult& result,
+                 const ExperimentConfig& config, RunRequest& request,
+                 const GlobalOptions& globals);
+
+}  // namespace dtrain

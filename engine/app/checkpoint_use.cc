@@ -1,0 +1,170 @@
+#include "engine/app/checkpoint_use.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <unistd.h>
+
+#include "engine/app/checkpoints.h"
+#include "engine/app/config_file.h"
+#include "engine/app/entrypoint_check.h"
+#include "engine/app/notices.h"
+#include "engine/app/record_experiment.h"
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/checkpoint/checkpoint_files.h"
+#include "engine/process/local_launcher.h"
+#include "engine/run/runner.h"
+
+namespace dtrain {
+namespace {
+
+CheckpointRow CheckpointOf(const Store& store,
+                           const CheckpointUseOptions& options) {
+  if (IsTarget(store, options.source)) {
+    const Target target = ParseTarget(options.source);
+    return options.latest ? FindLatestCheckpoint(store, target)
+                          : FindBestCheckpoint(store, target);
+  }
+  if (options.latest) {
+    throw Error(
+        ErrorKind::kUsage,
+        "--latest: requires a trial such as 3.7, not a checkpoint; omit it");
+  }
+  return FindCheckpoint(store, options.source);
+}
+
+// One slot serves, unless several are asked for by name; of a GPU the share
+// that the experiment's trials had.
+std::string SlotsPerTrial(const ResourcesConfig& trained,
+                          const std::string& slots) {
+  const bool many = slots.starts_with("cpu:") || slots.starts_with("gpu:") ||
+                    slots.find(',') != std::string::npos;
+  if (many) return "all";
+  return FormatNumber(std::min(trained.slots_per_trial, 1.0));
+}
+
+// The configuration of the experiment, for one model on these slots.
+ExperimentConfig ConfigOf(const ExperimentDetail& detail,
+                          const std::string& slots) {
+  ExperimentConfig config = ConfigFromJson(detail.config);
+  std::vector<std::string> overrides = {"resources.slots_per_trial=" +
+                                        SlotsPerTrial(config.resources, slots)};
+  for (std::string& override : SlotOverrides(slots)) {
+    overrides.push_back(std::move(override));
+  }
+  const ConfigResult read =
+      ReadConfig(ToYaml(detail.config),
+                 {.file_name = "experiment " + std::to_string(detail.row.id),
+                  .overrides = overrides});
+  if (read.config) {
+    config.resources = read.config->resources;
+    return config;
+  }
+  throw Error(ErrorKind::kUsage,
+              "--slots: '" + slots +
+                  "' is not valid here; expected auto, all, none, cpu, cpu:N, "
+                  "gpu:N, most_free, or GPU numbers such as [0, 1]");
+}
+
+TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
+                 const ExperimentConfig& config,
+                 const CheckpointUseOptions& options,
+                 const GlobalOptions& globals) {
+  const auto trial = store.Trial(checkpoint.trial);
+  const auto* entrypoint = std::get_if<std::string>(&config.entrypoint);
+  if (!trial || entrypoint == nullptr) {
+    throw Error(ErrorKind::kUsage,
+                "checkpoint " + checkpoint.uuid +
+                    " was written by the command '" + EntrypointText(config) +
+                    "', and only that command can read it; its files are in " +
+                    (store.PathOf(checkpoint) / kProgramFiles).string());
+  }
+  TrialSpec spec{.id = checkpoint.trial,
+                 .split = options.split,
+                 .entrypoint = *entrypoint,
+                 .hparams = trial->hparams,
+                 .data = config.data,
+                 .seed = trial->seed};
+  if (!options.data.empty()) spec.hparams["data"] = options.data;
+  RequireStorageThere(store, checkpoint);
+  spec.warm_start = store.PathOf(checkpoint).string();
+  spec.settings = config.training;
+  RequireWholeContext(store.layout(),
+                      FindExperimentDetail(store, checkpoint.trial.experiment));
+  const auto own = CompileOwnModel(
+      config, store.layout().Context(checkpoint.trial.experiment), globals);
+  if (own) spec.library = own->file.string();
+  return spec;
+}
+
+// "[Elapsed 0:00:02] batch 3 of 5", over and over on a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool shown) : shown_(shown) {}
+  ~ProgressLine() {
+    if (width_ > 0) std::cerr << '\r' << std::string(width_, ' ') << '\r';
+  }
+
+  void Show(const Progress& progress) {
+    if (!shown_) return;
+    const auto elapsed = std::chrono::steady_clock::now() - begin_;
+    const std::string line = "[Elapsed " + FormatElapsed(elapsed) + "] batch " +
+                             std::to_string(progress.batches) + " of " +
+                             std::to_string(progress.total);
+    std::cerr << '\r' << line << std::flush;
+    width_ = line.size();
+  }
+
+ private:
+  const bool shown_;
+  const std::chrono::steady_clock::time_point begin_ =
+      std::chrono::steady_clock::now();
+  std::size_t width_ = 0;
+};
+
+}  // namespace
+
+CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
+                               std::int64_t limit,
+                               const std::filesystem::path& directory,
+                               const GlobalOptions& globals) {
+  const Store store = OpenStore(globals);
+  CheckpointUse use{.checkpoint = CheckpointOf(store, options)};
+  ExperimentConfig config =
+      ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
+               options.slots);
+  // All the cores for this one, whatever a search shared them out to.
+  config.searcher = {.name = "single", .max_trials = 1};
+  TrialSpec spec = SpecOf(store, use.checkpoint, config, options, globals);
+  spec.task = task;
+  spec.images = options.images;
+  spec.limit = limit;
+  spec.directory = directory.string();
+  // What was trained in mixed precision is applied in full where there is no
+  // GPU.
+  config.training.mixed_precision = "none";
+  SlotPlan slots = PlanExperimentSlots(config);
+  slots.count = 1;
+  if (slots.gpus.empty()) spec.settings.mixed_precision = "none";
+  spec.threads = static_cast<int>(slots.threads);
+  spec.world_size = static_cast<int>(slots.slots_per_trial);
+  LocalLauncher launcher({.experiment = spec.id.experiment,
+                          .slots = slots,
+                          .layout = StoreLayout(directory),
+                          .host = FindTrialHost()});
+  {
+    ProgressLine line(!globals.quiet && ::isatty(STDERR_FILENO) == 1);
+    use.evaluation = RunEvaluation(
+        launcher, spec, [&](const Progress& progress) { line.Show(progress); });
+  }
+  for (const std::string& line : use.evaluation.last_lines) Say(globals, line);
+  return use;
+}
+
+}  // namespace dtrain

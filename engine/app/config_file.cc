@@ -1,0 +1,208 @@
+#include "engine/app/config_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <string_view>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/os/unique_fd.h"
+#include "engine/plugin/model_sources.h"
+#include "models/table.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kLargest = 1'000'000;
+
+[[noreturn]] void Refuse(const std::string& path, const std::string& why) {
+  throw Error(ErrorKind::kUsage, path + ": " + why);
+}
+
+// Empty where the working directory is gone: then nothing can be relative.
+std::string AbsoluteDirectory(const std::filesystem::path& directory) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(directory, error);
+  return error ? "" : absolute.lexically_normal().string();
+}
+
+UniqueFd Open(const std::string& path) {
+  if (path == "-") return UniqueFd(dup(STDIN_FILENO));
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file) return file;
+  if (errno == ENOENT) {
+    Refuse(path, "no such file; give the path of an experiment YAML");
+  }
+  Refuse(path, std::string("cannot read: ") + std::strerror(errno));
+}
+
+std::string_view SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "note";
+    case Severity::kNotYet:
+      return "not_yet";
+  }
+  return "error";
+}
+
+// The hyperparameters of built-in trials; those of a model in `context` are not
+// known.
+std::function<std::vector<HparamRule>(const std::string&)> RulesIn(
+    const std::filesystem::path& context) {
+  return [context](const std::string& entrypoint) {
+    std::vector<HparamRule> rules;
+    const ModelEntry* model = FindModel(entrypoint);
+    if (model == nullptr || HasOwnModel(entrypoint, context)) return rules;
+    for (const HparamDoc& hparam : model->hparams) {
+      rules.push_back({.name = hparam.name,
+                       .type = hparam.type,
+                       .required = hparam.default_value.empty(),
+                       .unused = hparam.unused});
+    }
+    return rules;
+  };
+}
+
+}  // namespace
+
+std::string ReadConfigFile(const std::string& path) {
+  const UniqueFd file = Open(path);
+  struct stat status {};
+  if (file && fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    Refuse(path, "is a directory; give the path of the YAML file in it");
+  }
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (text.size() <= kLargest) {
+    const ssize_t got = read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) Refuse(path, std::string("cannot read: ") + strerror(errno));
+    if (got == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  Refuse(path,
+         "is larger than 1 MB, the limit for an experiment YAML; give another "
+         "file");
+}
+
+ConfigResult ParseConfigText(const std::string& text, const std::string& path,
+                             const std::vector<std::string>& overrides,
+                             const std::filesystem::path& context,
+                             Checks checks) {
+  std::vector<std::string> known = Entrypoints();
+  const std::string own = "model_def:*";
+  if (HasOwnModel(own, context)) known.push_back(own);
+  ReadOptions options{.file_name = path == "-" ? "stdin" : path,
+                      .directory = AbsoluteDirectory(DirectoryOf(path)),
+                      .overrides = overrides,
+                      .known_entrypoints = std::move(known)};
+  const std::filesystem::path python = context / "model_def.py";
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(python, ignored)) {
+    options.python_model = python.string();
+  }
+  if (checks == Checks::kTrial) {
+    options.refuse_unknown_entrypoint = true;
+    options.hparam_rules = RulesIn(context);
+  }
+  return ReadConfig(text, options);
+}
+
+ReadOptions RecordedOptions(const std::string& where,
+                            std::vector<std::string> overrides,
+                            const std::filesystem::path& context) {
+  return {.file_name = where,
+          .directory = AbsoluteDirectory("."),
+          .overrides = std::move(overrides),
+          .hparam_rules = RulesIn(context),
+          .recorded = true};
+}
+
+std::filesystem::path DirectoryOf(const std::string& path) {
+  const auto directory = std::filesystem::path(path).parent_path();
+  return directory.empty() ? "." : directory;
+}
+
+std::string QuotedForYaml(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+void PrintDiagnostics(const Diagnostics& diagnostics,
+                      const GlobalOptions& globals) {
+  for (const Diagnostic& diagnostic : diagnostics) {
+    const bool note = diagnostic.severity == Severity::kNote;
+    if (note && globals.quiet) continue;
+    std::cerr << EscapeForTerminal(diagnostic.ToString()) << '\n';
+  }
+}
+
+std::string Refusal(const Diagnostics& diagnostics, bool not_yet) {
+  const auto count = [&](Severity severity) {
+    return std::ranges::count(diagnostics, severity, &Diagnostic::severity);
+  };
+  const auto plural = [](std::ptrdiff_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+  };
+  const auto errors = count(Severity::kError);
+  const auto missing = not_yet ? count(Severity::kNotYet) : 0;
+  std::vector<std::string> parts;
+  if (errors > 0) parts.push_back(plural(errors, "error"));
+  if (missing > 0) {
+    parts.push_back(plural(missing, "feature") +
+                    " that this version does not support yet");
+  }
+  return Join(parts, " and ");
+}
+
+nlohmann::json DiagnosticsJson(const Diagnostics& diagnostics) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const Diagnostic& diagnostic : diagnostics) {
+    array.push_back({{"severity", SeverityName(diagnostic.severity)},
+                     {"file", diagnostic.file},
+                     {"line", diagnostic.line},
+                     {"column", diagnostic.column},
+                     {"key", diagnostic.key},
+                     {"message", diagnostic.message}});
+  }
+  return array;
+}
+
+std::vector<std::string> SlotOverrides(const std::string& slots) {
+  if (slots.empty()) return {};
+  const std::size_t first = slots.find_first_not_of(" \t");
+  const std::size_t last = slots.find_last_not_of(" \t");
+  const std::string word =
+      first == slots.npos ? "" : slots.substr(first, last - first + 1);
+  static constexpr std::string_view kDigits = "0123456789abcdefABCDEFxo_+-";
+  const bool is_number = !word.empty() &&
+                         word.find_first_not_of(kDigits) == word.npos &&
+                         word.find_first_of("0123456789") <= 1;
+  if (is_number) {
+    const bool plain = word.find_first_not_of("0123456789") == word.npos &&
+                       word.find_first_not_of('0') != word.npos;
+    const std::string number = plain ? word : "N";
+    throw Error(ErrorKind::kUsage,
+                "--slots: '" + slots + "' is ambiguous; write gpu:" + number +
+                    " for " + number + " GPUs, [" + number + "] for GPU " +
+                    number + ", or cpu:" + number + " for " + number +
+                    " CPU slots");
+  }
+  if (slots != "all") return {"resources.slots=" + slots};
+  return {"resources.slots=auto", "resources.slots_per_trial=all"};
+}
+
+}  // namespace dtrain

@@ -1,0 +1,353 @@
+#include "engine/app/entrypoint_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <unistd.h>
+
+#include "engine/app/checkpoints.h"
+#include "engine/app/config_file.h"
+#include "engine/app/notices.h"
+#include "engine/app/record_experiment.h"
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/data/data_directory.h"
+#include "engine/os/process.h"
+#include "engine/plugin/model_sources.h"
+#include "engine/process/local_launcher.h"
+#include "engine/run/runner.h"
+#include "engine/slots/slots.h"
+#include "models/table.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The environment as the trials will see it.
+ReadVariable VariablesOfTrials(const ExperimentConfig& config) {
+  return [&config](const char* wanted) -> std::optional<std::string> {
+    for (const auto& [name, value] : config.environment.All()) {
+      if (name == wanted) return value;
+    }
+    return ProcessVariable(wanted);
+  };
+}
+
+// Script that an interpreter executes, as the command names it; empty if there
+// is none or the words do not tell.
+std::string ScriptOf(const std::vector<std::string>& words) {
+  static constexpr std::array<std::string_view, 12> kInterpreters = {
+      "bash", "dash",   "julia",   "ksh",  "lua", "node",
+      "perl", "python", "Rscript", "ruby", "sh",  "zsh"};
+  std::string program = fs::path(words.front()).filename();
+  // python3, python3.12
+  while (!program.empty() &&
+         (std::isdigit(program.back()) != 0 || program.back() == '.')) {
+    program.pop_back();
+  }
+  if (std::ranges::find(kInterpreters, program) == kInterpreters.end()) {
+    return "";
+  }
+  // Options without a value; what follows others cannot be told.
+  static constexpr std::array<std::string_view, 6> kOfShells = {
+      "-e", "-x", "-u", "-ex", "-eu", "-eux"};
+  static constexpr std::array<std::string_view, 8> kOfPython = {
+      "-u", "-O", "-OO", "-B", "-E", "-I", "-s", "-S"};
+  const bool shell = program.ends_with("sh");
+  const bool python = program == "python";
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (!word.starts_with('-')) return word;
+    const bool known =
+        (shell && std::ranges::find(kOfShells, word) != kOfShells.end()) ||
+        (python && std::ranges::find(kOfPython, word) != kOfPython.end());
+    if (!known) return "";
+  }
+  return "";
+}
+
+// Whether the word is a path within the context.
+bool IsInContext(const std::string& word) {
+  return !word.starts_with('/') && word.find('/') != std::string::npos;
+}
+
+std::optional<std::string> ProgramProblem(const ExperimentConfig& config,
+                                          const fs::path& context) {
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words == nullptr) return std::nullopt;
+  try {
+    FindProgram(words->front(), context,
+                VariablesOfTrials(config)("PATH").value_or(""));
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// A script outside the context may be on another machine.
+std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
+                                         const fs::path& context,
+                                         bool outside) {
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words == nullptr) return std::nullopt;
+  if (!outside && IsInContext(words->front())) {
+    if (auto problem = ProgramProblem(config, context)) return problem;
+  }
+  const std::string script = ScriptOf(*words);
+  std::error_code ignored;
+  if (script.empty() || script.starts_with('/') != outside ||
+      fs::exists(context / script, ignored)) {
+    return std::nullopt;
+  }
+  return "no script '" + script + "'" +
+         (outside ? "" : " in " + context.string()) +
+         "; correct its name, or give its directory as CONTEXT";
+}
+
+// Trials run from a copy of the context.
+std::optional<std::string> StoredScriptProblem(const ExperimentConfig& config,
+                                               const ContextList& stored) {
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words == nullptr) return std::nullopt;
+  std::vector<std::string> paths = {ScriptOf(*words)};
+  if (IsInContext(words->front())) paths.push_back(words->front());
+  for (const std::string& path : paths) {
+    if (path.empty() || path.starts_with('/')) continue;
+    const std::string normal = fs::path(path).lexically_normal().string();
+    if (normal == ".." || normal.starts_with("../")) {
+      return "'" + path + "' is outside " + stored.directory.string() +
+             ", but trials run from a copy of that directory; give a directory "
+             "that contains it as CONTEXT";
+    }
+    const bool is_stored =
+        std::ranges::any_of(stored.files, [&](const ContextFile& file) {
+          return file.path == normal || file.path.starts_with(normal + "/");
+        });
+    if (!is_stored) {
+      return "'" + path +
+             "' is excluded from the context by .gitignore or .detignore; "
+             "remove it from these files";
+    }
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void Refuse(const std::string& file, const std::string& key,
+                         const std::string& problem) {
+  throw Error(ErrorKind::kUsage, file + ": " + (key.empty() ? "" : key + ": ") +
+                                     problem + "; nothing was created");
+}
+
+std::optional<std::string> ModelProblem(const ExperimentConfig& config,
+                                        const fs::path& context) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  if (name == nullptr || HasOwnModel(*name, context)) return std::nullopt;
+  const ModelEntry* model = FindModel(*name);
+  if (model == nullptr || model->check == nullptr) return std::nullopt;
+  return model->check(config.hyperparameters, VariablesOfTrials(config));
+}
+
+// Message of the Error that `check` throws; nothing if it throws none.
+std::optional<std::string> Caught(const std::function<void()>& check) {
+  try {
+    check();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
+                     const fs::path& context) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  if (name == nullptr || HasOwnModel(*name, context)) return;
+  if (FindModel(*name) != nullptr) return;
+  throw Error(ErrorKind::kUsage,
+              file + ": entrypoint: unknown model '" + *name + "'" +
+                  DidYouMean(*name, Entrypoints()) + "; this build has " +
+                  Join(Entrypoints(), ", ") + " (see 'dtrain models')");
+}
+
+void CheckScript(const std::string& file, const ExperimentConfig& config,
+                 const fs::path& context) {
+  const auto problem = ScriptProblem(config, context, /*outside=*/false);
+  if (problem) Refuse(file, "entrypoint", *problem);
+}
+
+std::optional<std::string> ProblemOnThisMachine(const ExperimentConfig& config,
+                                                const fs::path& context) {
+  if (auto problem = ModelProblem(config, context)) return problem;
+  auto problem = ProgramProblem(config, context);
+  if (!problem) problem = ScriptProblem(config, context, /*outside=*/true);
+  return problem ? std::optional("entrypoint: " + *problem) : std::nullopt;
+}
+
+void CheckStoredScript(const std::string& file, const ExperimentConfig& config,
+                       const ContextList& stored) {
+  const auto problem = StoredScriptProblem(config, stored);
+  if (problem) Refuse(file, "entrypoint", *problem);
+}
+
+void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
+                        const fs::path& context, const GlobalOptions& globals) {
+  RequireStorage(config, globals);
+  if (const auto problem = ProblemOnThisMachine(config, context)) {
+    Refuse(file, "", *problem);
+  }
+}
+
+Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
+                              const fs::path& context, Severity here,
+                              const GlobalOptions& globals) {
+  Diagnostics found;
+  const auto add = [&](Severity severity, const std::string& key,
+                       const std::optional<std::string>& problem) {
+    if (!problem) return;
+    found.push_back(
+        {.severity = severity, .file = file, .key = key, .message = *problem});
+  };
+  const Severity error = Severity::kError;
+  add(error, "entrypoint", ScriptProblem(config, context, /*outside=*/false));
+  std::optional<ContextList> stored;
+  add(error, "",
+      Caught([&] { stored = FindContext(config, context, file, globals); }));
+  if (found.empty() && stored) {
+    add(error, "entrypoint", StoredScriptProblem(config, *stored));
+  }
+  if (found.empty()) {
+    add(error, "entrypoint", OwnTrialProblem(config, context));
+  }
+  const auto* words = std::get_if<std::vector<std::string>>(&config.entrypoint);
+  if (words != nullptr && !IsInContext(words->front())) {
+    add(here, "entrypoint", ProgramProblem(config, context));
+  }
+  add(here, "entrypoint", ScriptProblem(config, context, /*outside=*/true));
+  add(here, "", ModelProblem(config, context));
+  add(here, "entrypoint", CompilerProblem(config, context));
+  add(here, "", Caught([&] { PlanExperimentSlots(config); }));
+  add(here, "", Caught([&] { FindSource(config, globals); }));
+  if (auto storage = FindStorageProblem(config, globals)) {
+    storage->first.severity = here;
+    found.push_back(std::move(storage->first));
+  }
+  return found;
+}
+
+fs::path ContextDirectory(const std::string& file, const std::string& context) {
+  if (context.empty()) return DirectoryOf(file);
+  std::error_code ignored;
+  if (fs::is_directory(context, ignored)) {
+    return context;
+  }
+  throw Error(ErrorKind::kUsage, context +
+                                     ": is not a directory; CONTEXT is the "
+                                     "directory of the experiment's files");
+}
+
+namespace {
+
+std::filesystem::path ModelCache() {
+  const std::filesystem::path cache = CacheDirectory(ProcessVariable);
+  if (!cache.empty()) return cache / "models";
+  throw Error(ErrorKind::kUsage,
+              "no cache directory for the compiled model_def.cpp; set HOME or "
+              "XDG_CACHE_HOME");
+}
+
+// The trials that the sources name in DTRAIN_TRIALS(…); nothing where they say
+// it in no such words.
+std::optional<std::vector<std::string>> TrialsInText(
+    const ModelSources& sources) {
+  constexpr std::string_view kMacro = "DTRAIN_TRIALS";
+  std::optional<std::vector<std::string>> trials;
+  for (const std::filesystem::path& file : sources.sources) {
+    std::ifstream in(sources.directory / file);
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    for (std::size_t at = text.find(kMacro); at != text.npos;
+         at = text.find(kMacro, at + 1)) {
+      const std::size_t open = text.find('(', at);
+      const std::size_t close = text.find(')', at);
+      if (open == text.npos || close == text.npos || close < open) continue;
+      if (!trials) trials.emplace();
+      for (std::string name :
+           Split(text.substr(open + 1, close - open - 1), ',')) {
+        std::erase_if(name, [](unsigned char c) { return std::isspace(c); });
+        // A trial in a namespace is known by its last name.
+        trials->push_back(name.substr(name.rfind(':') + 1));
+      }
+    }
+  }
+  return trials;
+}
+
+std::optional<std::string> TrialProblem(const std::string& entrypoint,
+                                        const std::vector<std::string>& trials,
+                                        const std::filesystem::path& context) {
+  const std::string name = entrypoint.substr(entrypoint.find(':') + 1);
+  if (std::ranges::find(trials, name) != trials.end()) return std::nullopt;
+  return (context / "model_def.cpp").string() + " has no trial '" + name + "'" +
+         DidYouMean(name, trials) + "; its DTRAIN_TRIALS lists " +
+         Join(trials, ", ");
+}
+
+}  // namespace
+
+std::optional<ModelLibrary> CompileOwnModel(
+    const ExperimentConfig& config, const std::filesystem::path& context,
+    const GlobalOptions& globals) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  if (name == nullptr || !HasOwnModel(*name, context)) return std::nullopt;
+  const ModelTools tools{
+      .build = ReadModelBuild(InstallPrefix()),
+      .trial_host = FindTrialHost(),
+      .cache = ModelCache(),
+      .jobs = static_cast<std::size_t>(UsableCpus()),
+      .color = ModeOf(STDERR_FILENO, globals.color).color,
+      .say_progress = [&](const std::string& text) { Say(globals, text); },
+      .say_output = [](const std::string& text) { std::cerr << text; }};
+  ModelLibrary library = CompileModel(context, tools);
+  if (const auto problem = TrialProblem(*name, library.trials, context)) {
+    throw Error(ErrorKind::kUsage, "entrypoint: " + *problem);
+  }
+  return library;
+}
+
+std::optional<std::string> OwnTrialProblem(
+    const ExperimentConfig& config, const std::filesystem::path& context) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  if (name == nullptr || !HasOwnModel(*name, context)) return std::nullopt;
+  const auto trials = TrialsInText(FindModelSources(context));
+  if (!trials) {
+    return (context / "model_def.cpp").string() +
+           " exports no trial; end it with DTRAIN_TRIALS(" +
+           name->substr(name->find(':') + 1) + ")";
+  }
+  return TrialProblem(*name, *trials, context);
+}
+
+std::optional<std::string> CompilerProblem(
+    const ExperimentConfig& config, const std::filesystem::path& context) {
+  const auto* name = std::get_if<std::string>(&config.entrypoint);
+  if (name == nullptr || !HasOwnModel(*name, context)) return std::nullopt;
+  try {
+    FindCompiler(ReadModelBuild(InstallPrefix()));
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "engine/app/notices.h"
+#include "engine/config/experiment_config.h"
+#include "engine/context/context_list.h"
+#include "engine/plugin/model_library.h"
+
+namespace dtrain {
+
+/// Throws Error(kUsage) that begins with `file` if this build has no such
+/// trial and the model_def.cpp of `context`, if there is one, is not where it
+/// would come from. Compiles nothing.
+void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
+                     const std::filesystem::path& context);
+
+/// Throws likewise if the entrypoint is a command whose program or script
+/// should be in `context` and is not: wrong on every machine.
+void CheckScript(const std::string& file, const ExperimentConfig& config,
+                 const std::filesystem::path& context);
+
+/// Throws likewise if `stored`, the copy that trials run from, lacks the
+/// program or script of a command: left out, or outside of CONTEXT.
+void CheckStoredScript(const std::string& file, const ExperimentConfig& config,
+                       const ContextList& stored);
+
+/// Returns why the configuration can never run on this machine, or nothing:
+/// data, weights or the program of a command that are not there.
+std::optional<std::string> ProblemOnThisMachine(
+    const ExperimentConfig& config, const std::filesystem::path& context);
+/// Throws Error(kUsage) of it that begins with `file`: nothing was created.
+void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
+                        const std::filesystem::path& context,
+                        const GlobalOptions& globals);
+
+/// Returns what `create` would refuse in a valid configuration; compiles
+/// nothing. Errors are what is wrong on every machine; what depends on this one
+/// (slots, programs in PATH, data, weights, the compiler, a source checkpoint)
+/// has severity `here`.
+Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
+                              const std::filesystem::path& context,
+                              Severity here, const GlobalOptions& globals);
+
+/// `context`, or the directory of the configuration `file` if that is empty.
+/// Throws Error(kUsage) if it is no directory.
+std::filesystem::path ContextDirectory(const std::string& file,
+                                       const std::string& context);
+
+/// The library of the model_def.cpp in `context`, compiled where the cache does
+/// not have it, if trials of `config` come from there. What the compiler says
+/// goes to stderr. Throws Error(kUsage) if it does not compile or has no such
+/// trial.
+std::optional<ModelLibrary> CompileOwnModel(
+    const ExperimentConfig& config, const std::filesystem::path& context,
+    const GlobalOptions& globals);
+
+/// Why the trial that the entrypoint names cannot come from the model_def.cpp
+/// of `context`, as far as the DTRAIN_TRIALS in its text tell. Nothing if it
+/// can, or comes from elsewhere. Compiles nothing. Throws as FindModelSources.
+std::optional<std::string> OwnTrialProblem(
+    const ExperimentConfig& config, const std::filesystem::path& context);
+
+/// Explains that this machine has no compiler for that model_def.cpp; nothing
+/// if it has one, or there is no model_def.cpp.
+std::optional<std::string> CompilerProblem(
+    const ExperimentConfig& config, const std::filesystem::path& context);
+
+}  // namespace dtrain

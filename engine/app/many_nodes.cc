@@ -1,0 +1,108 @@
+#include "engine/app/many_nodes.h"
+
+#include <span>
+#include <string>
+
+#include "engine/app/notices.h"
+#include "engine/app/provenance.h"
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/data/data_directory.h"
+#include "engine/nodes/follower.h"
+#include "engine/nodes/nodes_launcher.h"
+#include "engine/os/sha256.h"
+
+namespace dtrain {
+namespace {
+
+// As torchrun has it.
+constexpr Duration kGathering = std::chrono::minutes(5);
+
+// The seed may have been drawn when the experiment was recorded, and is the
+// runner's alone.
+std::string HashOf(const ExperimentConfig& config) {
+  nlohmann::json effective = config.effective;
+  if (effective.contains("reproducibility")) {
+    effective["reproducibility"].erase("experiment_seed");
+  }
+  const std::string text = effective.dump();
+  return Sha256Of(std::as_bytes(std::span(text)));
+}
+
+NodeIdentity IdentityOf(const ExperimentConfig& config, const SlotPlan& slots) {
+  return {.version = LibraryVersions().front().second,
+          .configuration = HashOf(config),
+          .ranks = static_cast<int>(slots.slots_per_trial),
+          .gpus = !slots.gpus.empty()};
+}
+
+// What a runner may have its followers read and execute, or write to.
+std::vector<std::filesystem::path> RootsOf(const StoreLayout& store,
+                                           const CheckpointConfig& config) {
+  std::vector<std::filesystem::path> roots = {store.root()};
+  if (!config.path.empty()) roots.emplace_back(config.path);
+  const std::filesystem::path cache = CacheDirectory(ProcessVariable);
+  if (!cache.empty()) roots.push_back(cache / "models");
+  return roots;
+}
+
+}  // namespace
+
+std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
+                                                 bool detach) {
+  const std::optional<DistributedEnv> place =
+      ReadDistributedEnv(ProcessVariable);
+  if (!place) return std::nullopt;
+  const std::string size = "WORLD_SIZE=" + std::to_string(place->world_size);
+  if (std::holds_alternative<std::vector<std::string>>(config.entrypoint)) {
+    throw Error(ErrorKind::kUsage,
+                size +
+                    ": a command runs as one process on one machine, and "
+                    "starts others itself; unset WORLD_SIZE");
+  }
+  if (detach) {
+    throw Error(ErrorKind::kUsage,
+                size +
+                    ": --detach is not supported with several machines; omit "
+                    "it, or unset WORLD_SIZE");
+  }
+  return place;
+}
+
+int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
+                 const SlotPlan& slots, const GlobalOptions& globals) {
+  const StoreLayout store = FindStore(globals);
+  return Follow(
+      {.env = place,
+       .identity = IdentityOf(config, slots),
+       .secret = SecretFile::Of(store, ProcessVariable),
+       .roots = RootsOf(store, config.checkpoints),
+       .launcher = {.slots = slots,
+                    .layout = store,
+                    .host = FindTrialHost(),
+                    .environment = config.environment.For(!slots.gpus.empty())},
+       .notice = [&](const std::string& line) { Say(globals, line); }});
+}
+
+int RunOnNodes(const std::optional<DistributedEnv>& place,
+               const ExperimentConfig& config, const SlotPlan& slots,
+               const GlobalOptions& globals, MakeLauncher& make_launcher,
+               const std::function<int()>& run) {
+  if (!place) return run();
+  Nodes nodes(
+      {.env = *place,
+       .identity = IdentityOf(config, slots),
+       .secret = SecretFile::Of(FindStore(globals), ProcessVariable),
+       .notice = [&globals](const std::string& line) { Say(globals, line); }});
+  Say(globals,
+      "waiting for " + nodes.Missing() + " at " + ToString(place->runner));
+  nodes.Gather(kGathering);
+  make_launcher = [&nodes](LocalLauncherOptions options) {
+    return std::make_unique<NodesLauncher>(nodes, std::move(options));
+  };
+  const int code = run();
+  nodes.SendShutdown();
+  return code;
+}
+
+}  // namespace dtrain

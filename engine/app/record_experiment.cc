@@ -1,0 +1,227 @@
+#include "engine/app/record_experiment.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine/app/notices.h"
+#include "engine/app/stores.h"
+#include "engine/base/text.h"
+#include "engine/context/context_list.h"
+#include "engine/context/staged_files.h"
+#include "engine/context/stored_context.h"
+#include "engine/context/working_tree.h"
+#include "engine/run/runner.h"
+#include "engine/store/checkpoint_storage.h"
+#include "searchers/search_plan.h"
+
+namespace dtrain {
+namespace {
+
+constexpr char kFiles[] = "context_files";
+constexpr char kBytes[] = "context_bytes";
+constexpr std::size_t kMostSaid = 10;
+constexpr std::int64_t kSaidBytes = 10'000'000;
+
+void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
+  const std::size_t said = std::min(list.left_out.size(), kMostSaid);
+  for (std::size_t i = 0; i < said; ++i) {
+    Say(globals,
+        "warning: context " + list.directory.string() + ": " +
+            list.left_out[i] +
+            ", so it is not stored; add it to .detignore if it is not needed");
+  }
+  if (said == list.left_out.size()) return;
+  Say(globals,
+      "warning: and " + std::to_string(list.left_out.size() - said) + " more");
+}
+
+void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
+  std::vector<std::string> secrets = LikelySecrets(list);
+  if (secrets.empty()) return;
+  const std::size_t all = secrets.size();
+  secrets.resize(std::min(all, kMostSaid));
+  for (std::string& path : secrets) path = "'" + path + "'";
+  const std::string more =
+      all > secrets.size()
+          ? " and " + std::to_string(all - secrets.size()) + " more"
+          : "";
+  Say(globals, "warning: context " + list.directory.string() + ": " +
+                   Join(secrets, ", ") + more +
+                   (all == 1 ? " looks like a secret, and a copy is"
+                             : " look like secrets, and copies are") +
+                   " stored with the experiment; list files that its trials do "
+                   "not need in " +
+                   (list.directory / ".detignore").string() +
+                   " or a .gitignore");
+}
+// The directory of an experiment's checkpoints outside of the store, which goes
+// again unless the experiment is recorded.
+class NewStorage {
+ public:
+  NewStorage() = default;
+  NewStorage(const NewStorage&) = delete;
+  NewStorage& operator=(const NewStorage&) = delete;
+  ~NewStorage() {
+    std::error_code ignored;
+    if (!made_.empty()) std::filesystem::remove(made_, ignored);
+  }
+
+  void Make(const Store& store, const CheckpointConfig& config,
+            std::int64_t experiment) {
+    if (config.path.empty()) return;
+    made_ = MakeStorage(config.base, config.path, store, experiment);
+  }
+  void Keep() { made_.clear(); }
+
+ private:
+  std::filesystem::path made_;
+};
+
+}  // namespace
+
+std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
+    const ExperimentConfig& config, const GlobalOptions& globals) {
+  const CheckpointConfig& checkpoints = config.checkpoints;
+  if (checkpoints.path.empty()) return std::nullopt;
+  auto problem = FindStorageProblem(checkpoints.base, checkpoints.path);
+  const StoreLayout layout = FindStore(globals);
+  std::error_code error;
+  if (!problem && std::filesystem::exists(layout.Database(), error)) {
+    const Store store = Store::OpenForReading(layout);
+    const auto why = WhyNotOurs(store, store.StorageRoot(checkpoints.path));
+    if (!why.empty()) problem = StorageProblem{ErrorKind::kStore, why};
+  }
+  if (!problem) return std::nullopt;
+  Diagnostic diagnostic = checkpoints.where;
+  diagnostic.message = problem->text;
+  return std::pair(std::move(diagnostic), problem->kind);
+}
+
+void RequireStorage(const ExperimentConfig& config,
+                    const GlobalOptions& globals) {
+  const auto problem = FindStorageProblem(config, globals);
+  if (!problem) return;
+  throw Error(problem->second,
+              problem->first.ToString() + "; nothing was created");
+}
+
+std::optional<ContextList> FindContext(const ExperimentConfig& config,
+                                       const std::filesystem::path& directory,
+                                       const std::string& config_file,
+                                       const GlobalOptions& globals) {
+  if (!NeedsContext(config, directory)) return std::nullopt;
+  std::vector<std::filesystem::path> excluded = {FindStore(globals).root()};
+  if (!config.checkpoints.path.empty()) {
+    excluded.emplace_back(config.checkpoints.path);
+  }
+  if (!config.environment.All().empty()) excluded.emplace_back(config_file);
+  ContextList list = ListContext(directory, excluded);
+  SayLeftOut(list, globals);
+  SaySecrets(list, globals);
+  return list;
+}
+
+std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              nlohmann::json provenance,
+                              const ExperimentParts& parts) {
+  StagedFiles files(store.layout());
+  if (parts.context) {
+    RequireOwnFiles(store.layout(), std::nullopt);
+    const ContextManifest manifest = files.AddContext(*parts.context);
+    provenance[kContextHash] = manifest.Hash();
+    provenance[kFiles] = manifest.files.size();
+    provenance[kBytes] = manifest.bytes();
+  }
+  if (parts.source) {
+    files.AddSource(parts.source->uuid, parts.source->directory);
+    provenance[kForkedFrom] = parts.source->origin;
+  }
+  NewStorage storage;
+  bool placed = false;
+  const RecordOptions options{.threads = parts.threads,
+                              .one_process = parts.one_process,
+                              .storage = config.checkpoints.path,
+                              .place = [&](std::int64_t experiment) {
+                                files.Place(experiment);
+                                storage.Make(store, config.checkpoints,
+                                             experiment);
+                                placed = true;
+                              }};
+  try {
+    const std::int64_t id = CreateExperiment(store, config, yaml, provenance,
+                                             Clock::System(), options);
+    files.Keep();
+    storage.Keep();
+    return id;
+  } catch (const Error& error) {
+    // What SQLite wrote and could not sync may yet be found to be committed,
+    // once the write-ahead log is read anew.
+    if (placed && error.kind() != ErrorKind::kDiskFull) {
+      files.Leave();
+      storage.Keep();
+    }
+    throw;
+  }
+}
+
+std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
+                                           const ExperimentDetail& detail) {
+  if (!detail.provenance.contains(kContextHash)) return std::nullopt;
+  return ListStoredContext(
+      layout, detail.row.id,
+      detail.provenance.at(kContextHash).get<std::string>());
+}
+
+void RequireWholeContext(const StoreLayout& layout,
+                         const ExperimentDetail& detail) {
+  RequireStoredContext(layout, detail.row.id, detail.provenance,
+                       StraysOf(detail));
+}
+
+StrayFiles StraysOf(const ExperimentDetail& detail) {
+  return IsCommand(ConfigFromJson(detail.config)) ? StrayFiles::kAllowed
+                                                  : StrayFiles::kRefused;
+}
+
+void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
+               const SlotPlan& slots, const ContextList& context,
+               const GlobalOptions& globals) {
+  if (!IsCommand(config) || context.bytes <= kSaidBytes ||
+      SharesBlocks(layout.Experiments())) {
+    return;
+  }
+  const std::int64_t at_once = std::min(
+      TrialsAtOnce(config.searcher, config.hyperparameters), slots.count);
+  std::int64_t all = 0;
+  for (const PlanRow& row :
+       PlanSearch(config.searcher, config.hyperparameters).rows) {
+    all += row.trials;
+  }
+  std::string text =
+      "each trial copies the context, " + FormatBytes(context.bytes) +
+      ", until it ends: " + FormatBytes(at_once * context.bytes) + " for " +
+      std::to_string(at_once) + (at_once == 1 ? " trial" : " trials") +
+      " at once";
+  if (all > at_once) {
+    text += ", up to " + FormatBytes(all * context.bytes) + " if all " +
+            std::to_string(all) + " are paused";
+  }
+  Say(globals, text + " (" + layout.root().string() +
+                   ": its file system cannot share blocks)");
+}
+
+nlohmann::json ContextJson(const nlohmann::json& provenance) {
+  if (!provenance.contains(kContextHash)) return nullptr;
+  return {{"files", provenance.value(kFiles, 0)},
+          {"bytes", provenance.value(kBytes, std::int64_t{0})},
+          {"hash", provenance.at(kContextHash)}};
+}
+
+std::string ContextSize(std::int64_t files, std::int64_t bytes) {
+  return std::to_string(files) + (files == 1 ? " file, " : " files, ") +
+         FormatBytes(bytes);
+}
+
+}  // namespace dtrain

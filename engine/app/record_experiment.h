@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/app/checkpoints.h"
+#include "engine/app/notices.h"
+#include "engine/base/error.h"
+#include "engine/config/experiment_config.h"
+#include "engine/context/context_list.h"
+#include "engine/context/stored_context.h"
+#include "engine/slots/slots.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// What a new experiment has besides its configuration.
+struct ExperimentParts {
+  std::optional<ContextList> context;
+  std::optional<SourceCheckpoint> source;
+  std::optional<std::int64_t> threads;  // of each process; none: as planned
+  bool one_process = false;             // see RecordOptions
+};
+
+/// CreateExperiment with all these parts stored with it, what they are added
+/// to `provenance`: an experiment that is recorded has all of them.
+std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              nlohmann::json provenance,
+                              const ExperimentParts& parts);
+
+/// What keeps the experiment's checkpoints from where its checkpoint_storage
+/// says that they go, at that place of the text, and the kind of Error that it
+/// is; none: they can go there.
+std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
+    const ExperimentConfig& config, const GlobalOptions& globals);
+/// Throws that as an Error.
+void RequireStorage(const ExperimentConfig& config,
+                    const GlobalOptions& globals);
+
+/// The files of `directory` that are to be stored with the experiment; none if
+/// it runs without them. Neither the store of this invocation is among them,
+/// nor the directory of its checkpoints, nor, where it has values of
+/// environment variables, `config_file`. Says what was left out. Throws
+/// Error(kUsage) as ListContext.
+std::optional<ContextList> FindContext(const ExperimentConfig& config,
+                                       const std::filesystem::path& directory,
+                                       const std::string& config_file,
+                                       const GlobalOptions& globals);
+
+/// The stored context of the experiment, or none if it has none. Throws
+/// Error(kDamaged) if it is not as it was recorded.
+std::optional<ContextList> StoredContextOf(const StoreLayout& layout,
+                                           const ExperimentDetail& detail);
+
+/// Which files beside those of its list the experiment's stored context may
+/// have: what is compiled from it must have no others.
+StrayFiles StraysOf(const ExperimentDetail& detail);
+
+/// Throws Error(kStore) that names the file and what to do, unless the stored
+/// context of the experiment is as it was recorded and nobody else could change
+/// it. To be called before anything is executed from it or a copy of it.
+void RequireWholeContext(const StoreLayout& layout,
+                         const ExperimentDetail& detail);
+
+/// Says what the copies of the context that commands work in take, where that
+/// is much and the file system of the store shares no blocks.
+void SayCopies(const StoreLayout& layout, const ExperimentConfig& config,
+               const SlotPlan& slots, const ContextList& context,
+               const GlobalOptions& globals);
+
+/// {"files", "bytes", "hash"} of a recorded context; null without one.
+nlohmann::json ContextJson(const nlohmann::json& provenance);
+
+/// "12 files, 34.1 KB".
+std::string ContextSize(std::int64_t files, std::int64_t bytes);
+
+}  // namespace dtrain

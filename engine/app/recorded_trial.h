@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/app/notices.h"
+#include "engine/config/experiment_config.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+
+/// Receives the findings about a configuration.
+using NoteDiagnostics = std::function<void(const Diagnostics&)>;
+
+/// A trial and its experiment.
+struct RecordedTrial {
+  ExperimentDetail experiment;
+  TrialRow row;
+};
+
+/// Throws Error(kNotFound) with what to do.
+RecordedTrial FindRecordedTrial(const Store& store, TrialId id);
+
+/// The configuration that the trial was run with, as that of an experiment of
+/// one trial: its hyperparameters are constants, its searcher is `single`, the
+/// rest is as it was.
+nlohmann::json SingleTrialConfig(const RecordedTrial& trial);
+
+/// That configuration with the `overrides` of `--set` and more labels. Passes
+/// all findings to `note`, unread hyperparameters included;
+/// environment variables are taken from this process. Throws Error(kUsage) if
+/// there is an error, or where a hyperparameter is given another type than the
+/// trial had.
+ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
+                                       const nlohmann::json& effective,
+                                       std::vector<std::string> overrides,
+                                       const std::vector<std::string>& labels,
+                                       const StoreLayout& layout,
+                                       const NoteDiagnostics& note,
+                                       const GlobalOptions& globals);
+
+/// Where the new experiment of `effective` comes from: as Provenance, but the
+/// commit is that of the trial's experiment.
+nlohmann::json SingleTrialProvenance(const RecordedTrial& trial,
+                                     const ExperimentConfig& config,
+                                     const GlobalOptions& globals);
+
+}  // namespace dtrain

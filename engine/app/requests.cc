@@ -1,0 +1,89 @@
+// `pause`, `cancel` and `kill` write a row for each target into the store. The
+// runner of the experiment reads it, acts, and records the new state, for which
+// the command waits. Without a runner only `cancel` can act, and does so
+// itself, under the runner's lock.
+
+#include "engine/app/requests.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "engine/context/stored_context.h"
+#include "engine/context/working_tree.h"
+#include "engine/run/runner_lock.h"
+
+namespace dtrain {
+namespace {
+
+bool IsSettled(const PendingRequest& asked) {
+  return !asked.running || (asked.target.trial && IsFinal(asked.state));
+}
+
+}  // namespace
+
+void UpdateRequest(const Store& store, PendingRequest& asked) {
+  const std::int64_t id = asked.target.experiment;
+  // The runner's last word is there before it goes.
+  asked.running = RunnerLock::Holder(store.layout().RunnerLock(id)).has_value();
+  const ExperimentRow row = FindTarget(store, asked.target);
+  asked.state = row.state;
+  if (!asked.target.trial) return;
+  const auto trial = store.Trial({id, *asked.target.trial});
+  if (trial) asked.state = trial->state;
+  if (!asked.running && !IsFinal(asked.state)) asked.state = row.state;
+}
+
+void CancelWithoutRunner(Store& store, std::int64_t id) {
+  const auto lock = LockExperiment(store, id);
+  if (IsFinal(FindExperiment(store, id).state)) return;  // it ended just now
+  const Timestamp now = Clock::System().now();
+  store.Write([&](StoreWriter& writer) {
+    for (const TrialRow& trial : store.Trials(id)) {
+      if (IsFinal(trial.state)) continue;
+      writer.SetTrialState(trial.id, State::kCanceled, now, "canceled");
+    }
+    writer.SetExperimentState(id, State::kCanceled, now);
+    for (const RequestRow& request : store.OpenRequests(id)) {
+      writer.FinishRequest(request.id);
+    }
+  });
+  if (!store.Experiment(id)->provenance.contains(kContextHash)) return;
+  for (const TrialRow& trial : store.Trials(id)) {
+    TidyWorkingTree(store.layout().Context(id),
+                    store.layout().WorkingTree(trial.id));
+  }
+}
+
+void RecordRequests(RequestKind kind, std::vector<PendingRequest>& all,
+                    const GlobalOptions& globals) {
+  if (std::ranges::none_of(all, &PendingRequest::running)) return;
+  Store store = OpenStoreToChange(globals, {});
+  const Timestamp now = Clock::System().now();
+  store.Write([&](StoreWriter& writer) {
+    for (PendingRequest& asked : all) {
+      if (!asked.running) continue;
+      asked.request = writer.AddRequest(asked.target.experiment,
+                                        asked.target.trial, kind, now);
+    }
+  });
+}
+
+bool WaitForRequests(const Store& store, std::vector<PendingRequest>& all,
+                     Duration timeout) {
+  const Clock clock = Clock::System();
+  const Duration start = clock.monotonic();
+  const auto unsettled = [](const PendingRequest& asked) {
+    return asked.request != 0 && !IsSettled(asked);
+  };
+  while (true) {
+    for (PendingRequest& asked : all) {
+      if (unsettled(asked)) UpdateRequest(store, asked);
+    }
+    if (std::ranges::none_of(all, unsettled)) return true;
+    if (clock.monotonic() - start >= timeout) return false;
+    const timespec nap{.tv_sec = 0, .tv_nsec = 100'000'000};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+}  // namespace dtrain

@@ -1,0 +1,447 @@
+#include "engine/app/stores.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/error.h"
+#include "engine/base/metric_order.h"
+#include "engine/base/text.h"
+#include "engine/os/files.h"
+#include "engine/report/format.h"
+#include "engine/run/runner.h"
+#include "engine/run/runner_lock.h"
+
+namespace dtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kStoreName[] = ".dtrain";
+
+fs::path Absolute(const fs::path& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (error) {
+    throw Error(
+        ErrorKind::kStore,
+        "the working directory no longer exists; change to another one, "
+        "or give an absolute --store");
+  }
+  return absolute.lexically_normal();
+}
+
+// The whole of `text` as a positive integer.
+std::optional<std::int64_t> Positive(std::string_view text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const bool whole = error == std::errc() && rest == end && value > 0;
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+bool IsLive(State state) {
+  return state == State::kRunning || state == State::kPending;
+}
+
+void DeriveState(const StoreLayout& layout, ExperimentRow& row) {
+  if (!IsLive(row.state)) return;
+  if (RunnerLock::Holder(layout.RunnerLock(row.id))) return;
+  row.state = State::kInterrupted;
+}
+
+// Its process, too, is gone with the runner.
+void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
+  if (experiment.state != State::kInterrupted || !IsLive(trial.state)) return;
+  trial.state = State::kInterrupted;
+  trial.pid = 0;
+}
+
+[[noreturn]] void NoExperiment(const Store& store, std::int64_t id) {
+  throw Error(ErrorKind::kNotFound, "no experiment " + std::to_string(id) +
+                                        " in " +
+                                        store.layout().root().string() +
+                                        "; 'dtrain list -a' lists all");
+}
+
+// Who owns a store decides what is executed from it: one that is found must be
+// the user's, under sudo that of the user who called it. Why it is not; empty:
+// it is, or is not there.
+std::string WhyForeign(const fs::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return "";
+  const bool is_link = S_ISLNK(status.st_mode);
+  if (!IsOwnUser(status.st_uid)) {
+    return path.string() + (is_link ? " is a link owned by" : " belongs to") +
+           " another user (uid " + std::to_string(status.st_uid) + ")";
+  }
+  if (is_link) {
+    std::error_code error;
+    const fs::path target = fs::canonical(path, error);
+    return error ? "" : WhyForeign(target);
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return "";
+  return "other users can write to " + path.string() + " (chmod go-w " +
+         QuotePathForShell(path.string()) + ")";
+}
+
+std::string WhyForeignStore(const fs::path& store) {
+  const std::string why = WhyForeign(store);
+  return why.empty() ? WhyForeign(StoreLayout(store).Database()) : why;
+}
+
+void SayPassedOver(const fs::path& store, const std::string& why,
+                   const GlobalOptions& globals) {
+  static std::set<fs::path> said;
+  if (!said.insert(store).second) return;
+  Say(globals, "warning: skipped " + store.string() + ": " + why +
+                   "; to use it anyway: --store " +
+                   QuotePathForShell(store.string()));
+}
+
+}  // namespace
+
+StoreLayout FindStore(const GlobalOptions& globals) {
+  if (!globals.store.empty()) return StoreLayout(Absolute(globals.store));
+  const char* given = std::getenv("DTRAIN_STORE");
+  if (given != nullptr && *given != '\0') return StoreLayout(Absolute(given));
+  const fs::path here = Absolute(".");
+  for (fs::path directory = here;; directory = directory.parent_path()) {
+    std::error_code ignored;
+    const fs::path candidate = (directory / kStoreName).lexically_normal();
+    if (fs::is_directory(candidate, ignored)) {
+      const std::string why = WhyForeignStore(candidate);
+      // A link is followed once, so that nobody turns it meanwhile.
+      if (why.empty()) {
+        return StoreLayout(fs::is_symlink(candidate, ignored)
+                               ? fs::canonical(candidate)
+                               : candidate);
+      }
+      if (directory == here) {
+        throw Error(ErrorKind::kStore,
+                    why + "; to use it anyway: --store " + kStoreName);
+      }
+      SayPassedOver(candidate, why, globals);
+    }
+    if (directory == directory.parent_path()) break;
+  }
+  return StoreLayout((here / kStoreName).lexically_normal());
+}
+
+bool IsPlainlyChosen(const StoreLayout& layout, const GlobalOptions& globals) {
+  const char* given = std::getenv("DTRAIN_STORE");
+  return !globals.store.empty() || (given != nullptr && *given != '\0') ||
+         layout.root() == (Absolute(".") / kStoreName).lexically_normal();
+}
+
+Store OpenStore(const GlobalOptions& globals) {
+  return Store::OpenForReading(FindStore(globals));
+}
+
+Store OpenStoreForWriting(const StoreLayout& layout,
+                          const GlobalOptions& globals) {
+  const FileSystem system = FileSystemOf(layout.root());
+  if (system.kind == FileSystem::Kind::kPerhaps && !globals.allow_network_fs) {
+    Say(globals,
+        "warning: store " + layout.root().string() + " is on " + system.name +
+            "; if that is a network file system, let only this machine write "
+            "to it (--allow-network-fs silences this warning)");
+  }
+  return Store::OpenForWriting(layout, globals.allow_network_fs
+                                           ? NetworkWrites::kAllowed
+                                           : NetworkWrites::kRefused);
+}
+
+Target ParseTarget(const std::string& text) {
+  const std::size_t dot = text.find('.');
+  const auto experiment = Positive(std::string_view(text).substr(0, dot));
+  Target target{.experiment = experiment.value_or(0)};
+  if (dot != std::string::npos) {
+    target.trial = Positive(std::string_view(text).substr(dot + 1));
+  }
+  if (!experiment || (dot != std::string::npos && !target.trial)) {
+    throw Error(
+        ErrorKind::kUsage,
+        "'" + text +
+            "' is not a valid ID; expected an experiment (3) or trial (3.7)");
+  }
+  return target;
+}
+
+std::int64_t ParseExperimentId(const std::string& text) {
+  const auto id = Positive(text);
+  if (!id) {
+    throw Error(
+        ErrorKind::kUsage,
+        "'" + text +
+            "' is not a valid experiment ID; expected a number such as 3");
+  }
+  return *id;
+}
+
+bool IsTarget(const Store& store, const std::string& text) {
+  if (text.find_first_not_of("0123456789.") != std::string::npos) return false;
+  if (text.size() < 4 || text.find('.') != std::string::npos) return true;
+  if (text.front() == '0' || text.size() > 18) return false;
+  const std::int64_t id = ParseExperimentId(text);
+  return !store.Experiments({.archived = true, .id = id}).empty();
+}
+
+ExperimentRow FindExperiment(const Store& store, std::int64_t id) {
+  auto rows = store.Experiments({.archived = true, .id = id});
+  if (rows.empty()) NoExperiment(store, id);
+  DeriveState(store.layout(), rows.front());
+  return std::move(rows.front());
+}
+
+ExperimentDetail FindExperimentDetail(const Store& store, std::int64_t id) {
+  auto detail = store.Experiment(id);
+  if (!detail) NoExperiment(store, id);
+  DeriveState(store.layout(), detail->row);
+  return *std::move(detail);
+}
+
+ExperimentRow FindTarget(const Store& store, const Target& target) {
+  ExperimentRow row = FindExperiment(store, target.experiment);
+  if (!target.trial) return row;
+  (void)FindTrial(store, row, *target.trial);
+  return row;
+}
+
+CheckpointRow FindCheckpoint(const Store& store, const std::string& prefix) {
+  CheckpointRow checkpoint = store.CheckpointByPrefix(prefix);
+  if (checkpoint.state != "DELETED") return checkpoint;
+  throw Error(ErrorKind::kNotFound,
+              "checkpoint " + checkpoint.uuid +
+                  " is deleted; 'dtrain checkpoints " +
+                  std::to_string(checkpoint.trial.experiment) +
+                  "' lists the existing ones");
+}
+
+std::optional<CheckpointRow> BestSavedCheckpoint(
+    const std::vector<CheckpointRow>& rows, const ExperimentRow& experiment,
+    std::int64_t trial) {
+  std::optional<CheckpointRow> best;
+  for (const CheckpointRow& row : rows) {
+    const bool counts = row.trial.number == trial && row.state == "COMPLETED" &&
+                        row.metric && std::isfinite(*row.metric);
+    if (!counts) continue;
+    const bool is_better = !best || IsBetter(*row.metric, *best->metric,
+                                             experiment.smaller_is_better);
+    if (is_better) best = row;
+  }
+  return best;
+}
+
+CheckpointRow FindBestCheckpoint(const Store& store, const Target& target) {
+  const ExperimentRow experiment = FindTarget(store, target);
+  const std::int64_t number = target.trial.value_or(experiment.best_trial);
+  if (number == 0) {
+    throw Error(ErrorKind::kNotFound,
+                "experiment " + std::to_string(experiment.id) +
+                    " has no finite validation value of '" + experiment.metric +
+                    "'; give one of its checkpoints ('dtrain checkpoints " +
+                    std::to_string(experiment.id) + "')");
+  }
+  const TrialRow trial = FindTrial(store, experiment, number);
+  if (!trial.best) {
+    throw Error(ErrorKind::kNotFound,
+                "trial " + ToString(trial.id) +
+                    " has no finite validation value of '" + experiment.metric +
+                    "'; use its latest checkpoint with '" + ToString(trial.id) +
+                    " --latest'");
+  }
+  if (!trial.best->checkpoint.empty()) {
+    return FindCheckpoint(store, trial.best->checkpoint);
+  }
+  throw Error(
+      ErrorKind::kNotFound,
+      NoBestCheckpointText(trial, experiment,
+                           BestSavedCheckpoint(store.Checkpoints(experiment.id),
+                                               experiment, number),
+                           CountedUnit(store, experiment.id)) +
+          "; give a checkpoint, or use the latest with '" + ToString(trial.id) +
+          " --latest'");
+}
+
+std::string NoBestCheckpointText(const TrialRow& trial,
+                                 const ExperimentRow& experiment,
+                                 const std::optional<CheckpointRow>& saved,
+                                 Unit counted) {
+  const std::string text = "trial " + ToString(trial.id) +
+                           ": its best validation (" + experiment.metric + " " +
+                           FormatBest(trial.best, counted) +
+                           ") has no checkpoint; ";
+  if (!saved) return text + "no other validation has one either";
+  return text + "the best one with a checkpoint is " + saved->uuid + " (" +
+         FormatBest(
+             BestValidation{.value = *saved->metric, .batches = saved->batches},
+             counted) +
+         ")";
+}
+
+TrialRow FindOnlyTrial(const Store& store, const Target& target) {
+  const ExperimentRow experiment = FindTarget(store, target);
+  if (target.trial) return FindTrial(store, experiment, *target.trial);
+  auto trials = ListTrials(store, experiment);
+  const std::string id = std::to_string(experiment.id);
+  if (trials.empty()) {
+    throw Error(
+        ErrorKind::kNotFound,
+        "experiment " + id +
+            " has no trials yet; give another experiment, or a checkpoint");
+  }
+  if (trials.size() == 1) return std::move(trials.front());
+  throw Error(ErrorKind::kUsage,
+              "experiment " + id + " has " + std::to_string(trials.size()) +
+                  " trials; give one such as " + id + ".1 ('dtrain best " + id +
+                  "' shows the best)");
+}
+
+CheckpointRow FindLatestCheckpoint(const Store& store, const Target& target) {
+  const TrialRow trial = FindOnlyTrial(store, target);
+  if (!trial.latest_checkpoint.empty()) {
+    return FindCheckpoint(store, trial.latest_checkpoint);
+  }
+  throw Error(ErrorKind::kNotFound,
+              "trial " + ToString(trial.id) +
+                  " has no checkpoint; 'dtrain checkpoints " +
+                  std::to_string(trial.id.experiment) +
+                  "' lists the existing ones");
+}
+
+std::vector<ExperimentRow> ListExperiments(const Store& store, bool archived) {
+  auto rows = store.Experiments({.archived = archived});
+  for (ExperimentRow& row : rows) DeriveState(store.layout(), row);
+  return rows;
+}
+
+std::vector<TrialRow> ListTrials(const Store& store,
+                                 const ExperimentRow& experiment) {
+  auto trials = store.Trials(experiment.id);
+  for (TrialRow& trial : trials) DeriveState(experiment, trial);
+  return trials;
+}
+
+TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
+                   std::int64_t number) {
+  const TrialId id{experiment.id, number};
+  std::optional<TrialRow> trial = store.Trial(id);
+  if (!trial) {
+    throw Error(ErrorKind::kNotFound,
+                "experiment " + std::to_string(id.experiment) +
+                    " has no trial " + ToString(id) + "; 'dtrain trials " +
+                    std::to_string(id.experiment) + "' lists its trials");
+  }
+  DeriveState(experiment, *trial);
+  return *std::move(trial);
+}
+
+SlotQueueView::SlotQueueView(const Store& store) {
+  try {
+    waits_ = SlotWaits();
+  } catch (const Error&) {
+    return;  // Who waits cannot be known here; everything else can.
+  }
+  const std::string root = store.layout().root().string();
+  const Timestamp now = Clock::System().now();
+  std::erase_if(waits_, [&](const SlotWait& wait) {
+    return wait.store != root || now - wait.since < kShownSlotWait;
+  });
+}
+
+const SlotWait* SlotQueueView::WaitOf(const ExperimentRow& row) const {
+  if (row.state != State::kRunning) return nullptr;
+  const std::string prefix = std::to_string(row.id) + ".";
+  const auto is_own = [&](const std::string& trial) {
+    return trial.starts_with(prefix);
+  };
+  for (const SlotWait& wait : waits_) {
+    if (std::ranges::none_of(wait.trials, is_own)) continue;
+    const bool runs =
+        std::ranges::any_of(wait.holders, [&](const SlotHolder& holder) {
+          return holder.store == wait.store && is_own(holder.trial);
+        });
+    return runs ? nullptr : &wait;
+  }
+  return nullptr;
+}
+
+const SlotWait* SlotQueueView::WaitOf(const TrialRow& row) const {
+  if (IsFinal(row.state) || row.state == State::kInterrupted) return nullptr;
+  for (const SlotWait& wait : waits_) {
+    if (std::ranges::count(wait.trials, ToString(row.id)) > 0) return &wait;
+  }
+  return nullptr;
+}
+
+Unit CountedUnit(const Store& store, std::int64_t experiment) {
+  const ExperimentDetail detail = FindExperimentDetail(store, experiment);
+  return CountedUnit(store, experiment, ConfigFromJson(detail.config));
+}
+
+std::string StateText(State state, const SlotWait* wait) {
+  return std::string(StateName(state)) + (wait == nullptr ? "" : " (waiting)");
+}
+
+std::string ProgramFor(const GlobalOptions& globals) {
+  if (globals.store.empty()) return "dtrain";
+  return "dtrain --store " + QuotePathForShell(globals.store);
+}
+
+std::string CommandFor(const GlobalOptions& globals,
+                       const std::string& arguments) {
+  return ProgramFor(globals) + " " + arguments;
+}
+
+std::vector<std::int64_t> ParseExperimentIds(
+    const std::vector<std::string>& words) {
+  std::vector<std::int64_t> ids;
+  for (const std::string& word : words) {
+    const std::int64_t id = ParseExperimentId(word);
+    if (std::ranges::count(ids, id) == 0) ids.push_back(id);
+  }
+  return ids;
+}
+
+Store OpenStoreToChange(const GlobalOptions& globals,
+                        const std::vector<std::int64_t>& experiments) {
+  const StoreLayout layout = FindStore(globals);
+  {
+    const Store reader = Store::OpenForReading(layout);
+    for (const std::int64_t id : experiments) FindExperiment(reader, id);
+  }
+  return OpenStoreForWriting(layout, globals);
+}
+
+void RequireNoRunner(const Store& store, std::int64_t experiment,
+                     const std::string& remedy) {
+  const auto runner = RunnerLock::Holder(store.layout().RunnerLock(experiment));
+  if (!runner) return;
+  throw Error(ErrorKind::kStore, "experiment " + std::to_string(experiment) +
+                                     " is run by " + RunnerText(*runner) +
+                                     "; " + remedy);
+}
+
+std::optional<RunnerLock> LockExperiment(const Store& store,
+                                         std::int64_t experiment) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(
+      store.layout().Experiment(experiment), error);
+  if (!std::filesystem::is_directory(status)) return std::nullopt;
+  return RunnerLock::Take(store.layout().RunnerLock(experiment));
+}
+
+std::string RunnerText(const RunnerIdentity& runner) {
+  if (runner.pid == 0) return "another process";
+  return "process " + std::to_string(runner.pid) + " on " + runner.host;
+}
+
+}  // namespace dtrain
