@@ -18,7 +18,7 @@ int Archive(const ArchiveOptions& options, bool archived,
   const auto ids = ParseExperimentIds(options.experiments);
   Store store = OpenStoreToChange(globals, ids);
   for (const std::int64_t id : ids) {
-    // What runs must not be out of sight.
+    // Running experiments must stay visible.
     if (archived) {
       RequireNoRunner(store, id, "pause it first, or archive it after it ends");
     }

@@ -86,7 +86,7 @@ std::vector<CheckpointRow> AskedFor(const Store& store,
   return rows;
 }
 
-// Verifies each. One that its runner deletes meanwhile is left out.
+// Verifies each checkpoint. Skips those that a runner deletes meanwhile.
 std::vector<Verified> Verify(const Store& store,
                              std::vector<CheckpointRow> rows) {
   std::vector<Verified> results;
@@ -101,7 +101,7 @@ std::vector<Verified> Verify(const Store& store,
   return results;
 }
 
-// What was found and is not in the record yet.
+// True if the result differs from the recorded state.
 bool IsNews(const Verified& result) {
   return (result.report.state == FileState::kBad &&
           result.row.state == "COMPLETED") ||
@@ -109,7 +109,7 @@ bool IsNews(const Verified& result) {
           result.row.state == "CORRUPT");
 }
 
-// Notes what is news, as it is shown; gives the UUIDs.
+// Updates the states that differ from the record, and returns their UUIDs.
 std::vector<std::string> NoteNews(std::vector<Verified>& results) {
   std::vector<std::string> uuids;
   for (Verified& result : results) {
@@ -130,7 +130,7 @@ void RecordStates(const StoreLayout& layout,
   store.Write([&](StoreWriter& writer) {
     for (const Verified& result : results) {
       if (std::ranges::count(news, result.row.uuid) == 0) continue;
-      // One that was deleted meanwhile stays so.
+      // Leaves a checkpoint alone that was deleted meanwhile.
       static_cast<void>(
           writer.SetCheckpointFound(result.row.uuid, result.row.state));
     }
@@ -178,7 +178,7 @@ int Verify(const VerifyOptions& options, const GlobalOptions& globals) {
     results = Verify(store, AskedFor(store, options));
   }
   const auto news = NoteNews(results);
-  // Where the store cannot be written to, what was found is told all the same.
+  // Print first: the store may be read-only.
   PrintListing(VerifiedListing(), results, options.format(), globals);
   RecordStates(layout, results, news, globals);
   const auto bad = std::ranges::count_if(results, [](const Verified& result) {
@@ -196,7 +196,7 @@ struct CheckpointDeleteOptions : JsonOption {
   std::vector<std::string> uuids;
 };
 
-// An unfinished trial goes on from its latest one.
+// An unfinished trial resumes from its latest checkpoint.
 void RequireUnused(const Store& store, const CheckpointRow& row) {
   if (row.state == "DELETED") {
     throw Error(
@@ -225,7 +225,7 @@ int Delete(const CheckpointDeleteOptions& options,
   const StoreLayout layout = FindStore(globals);
   std::vector<CheckpointRow> rows;
   {
-    // A store that is not there is not made.
+    // Opening for reading does not create a missing store.
     const Store reader = Store::OpenForReading(layout);
     for (const std::string& uuid : options.uuids) {
       rows.push_back(reader.CheckpointByPrefix(uuid));

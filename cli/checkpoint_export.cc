@@ -43,7 +43,7 @@ std::filesystem::path FileFor(const ExportOptions& options,
          (options.to == kSafetensors ? ".safetensors" : ".pth");
 }
 
-// What two names have in common is saved once, and state.json says so.
+// Adds tied tensors, which are saved once and listed in state.json.
 void AddTies(const CheckpointFiles& files, std::vector<TensorBytes>& tensors) {
   const auto bytes = files[kStateName];
   const auto* text = reinterpret_cast<const char*>(bytes.data());
@@ -67,7 +67,8 @@ void AddTies(const CheckpointFiles& files, std::vector<TensorBytes>& tensors) {
   }
 }
 
-// What stands before the first dot of each name, briefly.
+// Returns the model names, which precede the first dot of each tensor name,
+// abbreviated.
 std::string ModelsOf(const std::vector<TensorBytes>& tensors) {
   std::set<std::string> names;
   for (const TensorBytes& tensor : tensors) {
@@ -81,7 +82,7 @@ std::string ModelsOf(const std::vector<TensorBytes>& tensors) {
   return Join(shown, ", ");
 }
 
-// Leaves those of the model of this name, under the names they have in it.
+// Keeps only the tensors of this model, without the prefix of their names.
 void KeepModel(const std::string& model, std::vector<TensorBytes>& tensors) {
   const std::string prefix = model + ".";
   std::vector<TensorBytes> kept;

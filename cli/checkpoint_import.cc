@@ -76,7 +76,7 @@ int Convert(const ImportOptions& options, const GlobalOptions& globals) {
   return kExitDone;
 }
 
-// A trial that has not been trained: what the configuration says of it.
+// A configured trial that has not been trained.
 struct NewTrial {
   ExperimentConfig config;
   std::string text;
@@ -123,8 +123,8 @@ NewTrial TrialOf(const ImportOptions& options, const GlobalOptions& globals) {
   return trial;
 }
 
-// Has the trial load the weights, and returns the checkpoint that it wrote in
-// `scratch`. Names and shapes must be those of its model.
+// Loads the weights into the trial, and returns the checkpoint that it wrote in
+// `scratch`. Names and shapes must match its model.
 CheckpointFiles LoadIntoTrial(const NewTrial& trial, const fs::path& weights,
                               const fs::path& scratch) {
   ExperimentConfig config = trial.config;
@@ -175,7 +175,7 @@ std::set<std::string> TypesOf(const std::vector<TensorBytes>& tensors) {
   return types;
 }
 
-// The types that FILE has and the model does not: these were cast.
+// Returns the types in FILE that the model does not have: these were cast.
 std::vector<std::string> CastTypes(const WeightsFile& weights,
                                    const CheckpointFiles& imported) {
   std::vector<std::string> cast;
@@ -186,7 +186,7 @@ std::vector<std::string> CastTypes(const WeightsFile& weights,
   return cast;
 }
 
-// Records an experiment of one trial that ended before it began.
+// Records an experiment with one trial that has already ended.
 TrialId Record(const ImportOptions& options, NewTrial& trial, Store& store,
                const GlobalOptions& globals) {
   nlohmann::json provenance =

@@ -118,7 +118,7 @@ std::string EscapeProperty(std::string_view text) {
   return Escape(text, "%\r\n:,");
 }
 
-// On stderr, which GitHub reads too: stdout may be a JSON document.
+// Prints on stderr, which GitHub parses, too; stdout may be a JSON document.
 void PrintAnnotation(std::string_view command, const std::string& properties,
                      const std::string& message) {
   std::cerr << "::" << command << (properties.empty() ? "" : " ") << properties
@@ -140,7 +140,7 @@ std::string_view CommandOf(Severity severity) {
 
 void PrintAnnotation(const Diagnostic& diagnostic) {
   std::string properties = "file=" + EscapeProperty(diagnostic.file);
-  // Without a line it is about the whole file, or about --set.
+  // A diagnostic without a line concerns the whole file, or --set.
   if (diagnostic.line > 0) {
     properties += ",line=" + std::to_string(diagnostic.line) +
                   ",col=" + std::to_string(diagnostic.column);
@@ -217,7 +217,7 @@ std::string FindingList(const Diagnostics& diagnostics) {
   return list;
 }
 
-// `error`: why it is refused, or empty.
+// `error` is the reason for a refusal, or empty.
 JunitSuite ConfigurationSuite(const std::string& name,
                               const Diagnostics& diagnostics,
                               const std::string& error) {
@@ -263,7 +263,8 @@ void CheckCiFlags(const CiFlags& flags) {
   }
   struct stat about {};
   if (fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return;
-  // Whoever is killed leaves neither an empty file nor one of an earlier call.
+  // A killed process must leave neither an empty report nor the one of an
+  // earlier call.
   const JunitSuite suite = ConfigurationSuite(
       "dtrain", {}, "no result: dtrain is still running or was killed");
   WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");

@@ -22,7 +22,7 @@ struct CiFlags {
   std::string annotate;
 };
 
-/// An experiment and whether it is what was required of it.
+/// An experiment and the results of its --require expressions.
 struct JudgedExperiment {
   ExperimentRow row;
   std::vector<Check> checks;

@@ -166,7 +166,7 @@ std::string_view GeneralMeaning(int code) {
   }
 }
 
-// What follows the options of a command.
+// Returns the part of the help that follows the options.
 std::string Epilog(const CommandHelp& help) {
   std::string text;
   if (!help.notes.empty()) {

@@ -24,21 +24,21 @@ class CliOption {
  public:
   explicit CliOption(CLI::Option* option) : option_(option) {}
 
-  /// It must be given.
+  /// Makes the option mandatory.
   const CliOption& Required() const;
-  /// What its value is called in the help.
+  /// Sets the name of the value in the help.
   const CliOption& TypeName(const std::string& name) const;
-  /// Its default is shown in the help.
+  /// Shows the default in the help.
   const CliOption& ShowDefault() const;
-  /// Its value is a path; an empty one is refused.
+  /// Requires a non-empty value, a path.
   const CliOption& IsPath() const;
-  /// It takes one value each time it is given.
+  /// Takes one value per occurrence.
   const CliOption& OneEach() const;
-  /// Its value is a whole number of at least `least`.
+  /// Requires an integer of at least `least`.
   const CliOption& AtLeast(std::int64_t least) const;
-  /// Its value is one of `words`.
+  /// Requires one of `words`.
   const CliOption& OneOf(const std::vector<std::string>& words) const;
-  /// It is not given together with, or not without, `other`.
+  /// Forbids, or requires, `other` on the same command line.
   const CliOption& Excludes(const CliOption& other) const;
   const CliOption& Needs(const CliOption& other) const;
 
@@ -92,10 +92,9 @@ struct Invocation {
   std::function<int()> run;  // returns the exit code
 };
 
-/// Parses the words of the command line into `invocation`, whose `run` is set
-/// afterwards (a call for help is a command too). Throws Error(kUsage) in our
-/// words, with a suggestion for what was mistyped. `invocation` must outlive
-/// what it then runs.
+/// Parses the command line into `invocation` and sets its `run` (a request for
+/// help is a command, too). Throws Error(kUsage), with a suggestion for a
+/// mistyped word. `invocation` must outlive `run`.
 void ParseCommandLine(int argc, char** argv, Invocation& invocation);
 
 }  // namespace dtrain

@@ -41,12 +41,12 @@ std::string YamlOf(const ExperimentDetail& detail, bool original) {
                   "; choose a new directory");
 }
 
-// All that the experiment runs from, in a directory that is not there yet and
-// is there as a whole or not at all.
+// Writes everything that the experiment runs from to a new directory,
+// completely or not at all.
 void Export(const ConfigOptions& options, const Store& store,
             const ExperimentDetail& detail, const GlobalOptions& globals) {
   namespace fs = std::filesystem;
-  // Without a slash at its end.
+  // Remove a trailing slash.
   fs::path to = fs::path(options.export_to).lexically_normal();
   if (!to.has_filename()) to = to.parent_path();
   const auto context = StoredContextOf(store.layout(), detail);
@@ -70,7 +70,7 @@ void Export(const ConfigOptions& options, const Store& store,
   const std::string text = YamlOf(detail, options.original);
   yaml.Write(std::as_bytes(std::span(text)));
   yaml.Keep();
-  // Replaces nothing but an empty directory.
+  // rename() replaces only an empty directory.
   if (::rename(made.c_str(), to.c_str()) != 0) FailToExport(to, errno);
   Say(globals, "wrote " + (to / name).string() + " and the " +
                    std::to_string(files) + " context files");

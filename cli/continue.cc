@@ -61,7 +61,7 @@ int ContinueAndRun(const ContinueOptions& options, RunRequest& request,
   ExperimentParts parts;
   nlohmann::json provenance;
   {
-    // Closed before anything forks.
+    // Closed before the process forks.
     const Store store = Store::OpenForReading(layout);
     const SourceCheckpoint start = FindSource(store, options, globals);
     const RecordedTrial trial = FindRecordedTrial(store, start.trial);

@@ -61,7 +61,8 @@ std::int64_t TrialsOf(const SearchPlan& plan) {
   return trials;
 }
 
-// How many of the trials are expected to train to the end, where not all are.
+// Returns how many trials are expected to reach the maximum length, if not all
+// are.
 std::string ReachText(const std::optional<ExpectedSearch>& expected,
                       std::int64_t max_length) {
   if (!expected || expected->simulations == 0) return "";
@@ -70,8 +71,8 @@ std::string ReachText(const std::optional<ExpectedSearch>& expected,
          " expected to reach it)";
 }
 
-// What `create --dry-run` says on stdout: the experiment as it would run,
-// and what of its context would be stored.
+// Prints the result of `create --dry-run`: the experiment as it would run, and
+// the context that would be stored.
 void PrintPlan(const ExperimentConfig& config, const SlotPlan& slots,
                const std::optional<ContextList>& context, bool json) {
   const SearcherConfig& searcher = config.searcher;
@@ -182,7 +183,7 @@ ConfigResult Parse(const CreateOptions& options, const std::string& text) {
                          Checks::kTrial);
 }
 
-// The configuration, or an Error with every finding said before it.
+// Returns the configuration, or prints all findings and throws Error.
 ExperimentConfig CheckedConfig(const CreateOptions& options,
                                const std::string& text, RunRequest& request,
                                const GlobalOptions& globals) {
@@ -199,7 +200,7 @@ ExperimentConfig CheckedConfig(const CreateOptions& options,
   return *std::move(result.config);
 }
 
-// A test has no experiment to detach, time or judge.
+// Rejects options that need an experiment.
 void CheckTestFlags(const CreateOptions& options) {
   const RunFlags& run = options.run;
   const bool other = options.dry_run || run.detach || run.jsonl ||
@@ -230,7 +231,8 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
   if (parts.context) {
     CheckStoredScript(options.config, config, *parts.context);
   }
-  // Before the store: what can never run leaves no trace.
+  // Planned before the store is opened, so that an impossible experiment leaves
+  // no trace.
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
     if (const auto problem = ProblemOnThisMachine(config, directory)) {

@@ -31,13 +31,14 @@ std::vector<std::filesystem::path> DataPlaces(const std::string& to) {
                 "data: neither DTRAIN_DATA nor HOME is set; give a directory "
                 "with --to");
   }
-  // What is printed is good from everywhere.
+  // Printed paths must be valid from any directory.
   for (auto& place : places) place = std::filesystem::absolute(place);
   return places;
 }
 
-/// How far a download is, on stderr: a line that is drawn again on a terminal,
-/// elsewhere a line now and then; nothing with --quiet. Leaves no half line.
+/// Progress of a download on stderr: a line that is redrawn on a terminal,
+/// otherwise a line every few seconds; nothing with --quiet. Erases an
+/// unfinished line.
 class FetchDisplay {
  public:
   explicit FetchDisplay(const GlobalOptions& globals);
@@ -45,11 +46,11 @@ class FetchDisplay {
   FetchDisplay& operator=(const FetchDisplay&) = delete;
   ~FetchDisplay() { Clear(); }
 
-  /// `bytes` of `file`, which has `expected`, are there.
+  /// Shows that `bytes` of the `expected` bytes of `file` are present.
   void Show(std::string_view file, std::int64_t bytes, std::int64_t expected);
-  /// One line that stays.
+  /// Prints a permanent line.
   void Say(const std::string& text);
-  /// Takes the line away.
+  /// Erases the progress line.
   void Clear();
 
  private:
@@ -84,7 +85,7 @@ void FetchDisplay::Begin(std::string_view file, std::int64_t bytes,
   file_ = file;
   began_ = now;
   began_with_ = bytes;
-  // At first after a moment: what is done by then needs no line.
+  // Delay the first line: a short download needs none.
   shown_ = mode_.redraw ? now - kRedraw : now;
 }
 
@@ -111,7 +112,7 @@ void FetchDisplay::Show(std::string_view file, std::int64_t bytes,
                         std::int64_t expected) {
   if (globals_.quiet) return;
   const Instant now = steady_clock::now();
-  // Fewer than before: it was begun anew.
+  // Fewer bytes than before: the download restarted.
   if (file != file_ || bytes < began_with_) Begin(file, bytes, now);
   if (now - shown_ < (mode_.redraw ? steady_clock::duration(kRedraw)
                                    : steady_clock::duration(kSparse))) {
@@ -145,7 +146,7 @@ struct DataFetchOptions : JsonOption {
   bool force = false;
 };
 
-// All that can be wrong with what was asked for, before anything is fetched.
+// Validates the options before anything is downloaded.
 FetchOptions Checked(const DataFetchOptions& options) {
   FetchOptions fetch{.places = DataPlaces(options.to), .force = options.force};
   if (!options.from.empty()) fetch.from = SourceAddress(options.from);
@@ -199,7 +200,7 @@ int DataFetch(const DataFetchOptions& options, const GlobalOptions& globals) {
                   "command again to resume");
       return 128 + signal;
     }
-    // A line of the display does not stay before it.
+    // Erase the progress line first.
     display.Clear();
     results.push_back(ResultJson(*set, result));
     if (!options.json) PrintResult(*set, result);
@@ -281,7 +282,7 @@ bool IsMissing(const VerifiedSet& row) {
   return row.found.state == SetState::kMissing;
 }
 
-// Those that are named, else all of which something is there.
+// Verifies the named sets, or all that are at least partly present.
 std::vector<VerifiedSet> VerifySets(const DataVerifyOptions& options) {
   const auto places = DataPlaces(options.to);
   std::vector<const DataSet*> sets;

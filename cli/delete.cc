@@ -24,7 +24,8 @@ struct DeleteOptions : JsonOption {
 
 constexpr char kRemedy[] = "pause or cancel it first, then delete it";
 
-// Its checkpoints outside of the store; empty: there are none.
+// Returns the directory of the experiment's checkpoints outside of the store,
+// or an empty path.
 std::filesystem::path StorageOf(const Store& store, std::int64_t id) {
   const auto detail = store.Experiment(id);
   if (!detail || detail->storage.empty()) return {};
@@ -52,7 +53,7 @@ std::int64_t RemoveStorage(const Store& store,
   return 0;
 }
 
-// Whether the user, at a terminal, wants it.
+// Asks the user at the terminal for confirmation.
 bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
   if (isatty(STDIN_FILENO) == 0) {
     throw Error(ErrorKind::kUsage,
@@ -73,7 +74,7 @@ bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-// Rows first: what stays of the files after a crash is found by `gc`.
+// Deletes rows first: `gc` finds files that remain after a crash.
 std::int64_t DeleteOne(Store& store, std::int64_t id,
                        const GlobalOptions& globals) {
   const auto lock = LockExperiment(store, id);

@@ -155,7 +155,7 @@ std::string PlanText(const SearchPlan& plan, Unit unit) {
   return Join(parts, ", ") + " " + std::string(UnitName(unit));
 }
 
-// How many trials were validated at the end of each rung, from the first.
+// Returns the number of trials validated at the end of each rung.
 std::vector<std::int64_t> TrialsByRung(const std::vector<TrialRow>& trials) {
   std::vector<std::int64_t> counts;
   for (const TrialRow& trial : trials) {

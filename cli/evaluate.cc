@@ -26,8 +26,8 @@ struct EvaluateOptions : JsonOption, CheckpointUseOptions {
   bool record = false;
 };
 
-// The metrics of a test set: trials name those of their validation, which they
-// are made like, val_loss and the like.
+// Returns the metrics under the names of a test set: trials report those of
+// their validation, such as val_loss.
 MetricValues TestMetrics(const MetricValues& metrics) {
   constexpr std::string_view kPrefix = "val_";
   MetricValues renamed;
@@ -100,7 +100,7 @@ int EvaluateCheckpoint(const EvaluateOptions& options,
   try {
     if (options.record) RecordEvaluation(use, options, globals);
   } catch (const Error&) {
-    // What was measured is told all the same.
+    // Print the measurement even if it cannot be recorded.
     PrintEvaluation(use, options, /*is_recorded=*/false);
     throw;
   }

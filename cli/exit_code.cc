@@ -39,7 +39,8 @@ int ExitCodeOf(State state) {
 
 int ExitCodeOf(const RunResult& result) {
   if (IsFinal(result.state)) return ExitCodeOf(result.state);
-  // Whoever interrupts trials that wait for disk space loses some training.
+  // A signal that interrupts trials waiting for disk space loses training, so
+  // the full disk is the more important reason.
   const bool is_full =
       !result.error.empty() && result.error_kind == ErrorKind::kDiskFull;
   if (is_full) return ExitCodeOf(result.error_kind);

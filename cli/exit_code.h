@@ -24,11 +24,11 @@ inline constexpr char kOutOfMemory[] =
 
 int ExitCodeOf(ErrorKind kind);
 
-/// For an experiment that is in `state` and will not leave it by itself.
-/// REQUIRES: it is neither PENDING nor RUNNING.
+/// Returns the exit code for an experiment that stays in `state`. REQUIRES: it
+/// is neither PENDING nor RUNNING.
 int ExitCodeOf(State state);
 
-/// For a run that came back: 128 + signal where a signal paused it.
+/// Returns the exit code of a finished run: 128 + signal if a signal paused it.
 int ExitCodeOf(const RunResult& result);
 
 }  // namespace dtrain

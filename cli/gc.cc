@@ -73,7 +73,7 @@ int Gc(const GcOptions& options, const GlobalOptions& globals) {
   const bool there =
       std::filesystem::exists(FindStore(globals).Database(), error);
   if (!there && ids.empty()) {
-    // Without its record everything would look like a leftover.
+    // Without the database every file would look unreferenced.
     Print({}, {}, options, globals);
     return kExitDone;
   }

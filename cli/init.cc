@@ -39,7 +39,7 @@ constexpr std::array kSkeleton = {
     SkeletonFile{"test.sh", kSkeletonTest, 0755},
 };
 
-// How a shell calls this program from anywhere.
+// Returns the quoted path of this program, valid in any directory.
 std::string QuotedProgram(const GlobalOptions& globals) {
   std::string program = globals.argv.empty() ? "dtrain" : globals.argv.front();
   std::error_code error;
@@ -62,7 +62,7 @@ std::string TextOf(const SkeletonFile& file, const GlobalOptions& globals) {
                       "${DTRAIN:-" + QuotedProgram(globals) + "}");
 }
 
-// Nothing of a user's is written over, and of the new files all come or none.
+// Throws unless all files can be created without overwriting one.
 void RequireFree(const fs::path& directory) {
   std::error_code ignored;
   for (const SkeletonFile& file : kSkeleton) {

@@ -57,7 +57,7 @@ int Label(const LabelOptions& options, const GlobalOptions& globals) {
   std::map<std::int64_t, std::vector<std::string>> labels;
   store.Write([&](StoreWriter& writer) {
     for (const std::int64_t id : ids) {
-      // Read inside the transaction: nobody changes them in between.
+      // Read inside the transaction, so that no other writer interferes.
       labels[id] = Changed(FindExperiment(store, id).labels, options);
       writer.SetLabels(id, labels[id]);
     }

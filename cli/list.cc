@@ -26,7 +26,7 @@ struct ListOptions : TableOptions {
   std::size_t limit = 0;
 };
 
-// One field of an experiment, for sorting and filtering.
+// A field of an experiment for --sort and --filter.
 struct Field {
   std::string_view name;
   FieldValue (*value)(const ExperimentRow& row, Timestamp now);

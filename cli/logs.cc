@@ -56,7 +56,7 @@ class LogPrinter {
   std::ostream& out_;
   LogStyle style_;
   bool first_ = true;
-  // The record whose line is not ended: a longer one was cut.
+  // Record whose line is unfinished because it was cut.
   std::optional<MergedRecord> open_;
 };
 
@@ -120,7 +120,7 @@ void LogPrinter::PrintText(const MergedRecord& merged) {
   }
 }
 
-// Whether the record is the rest of the line that is open.
+// True if the record continues the open line.
 bool LogPrinter::GoesOn(const MergedRecord& merged) const {
   return open_ && open_->trial == merged.trial &&
          open_->record.rank == merged.record.rank &&
@@ -162,7 +162,7 @@ LogStyle StyleOf(const LogsOptions& options, const GlobalOptions& globals) {
   return style;
 }
 
-// The logs of one experiment, or of one trial, as they are and as they grow.
+// Reads the logs of an experiment or trial, and follows them as they grow.
 class LogReading {
  public:
   LogReading(const Store& store, Target target, const LogsOptions& options,
@@ -171,7 +171,7 @@ class LogReading {
         target_(target),
         options_(options),
         filter_(std::move(filter)),
-        // A filter leaves an unknown number of lines: then all are read.
+        // With a filter the number of lines is unknown, so everything is read.
         merger_(filter_.empty() ? options.tail : std::nullopt) {}
 
   void Run(LogPrinter& printer) {
@@ -182,7 +182,7 @@ class LogReading {
       if (!std::cout) return;
       const timespec nap{.tv_sec = 0, .tv_nsec = 200'000'000};
       nanosleep(&nap, nullptr);
-      // Asked before the logs are read, so that no last line is missed.
+      // Checked before reading the logs, so that no last line is missed.
       AddTrials();
       merger_.Refresh();
       PrintNew(printer);

@@ -20,9 +20,10 @@
 namespace dtrain {
 namespace {
 
-// A closed stdin, stdout or stderr would give its number to the next file that
-// is opened, and a message would be written into that file. Reading only: what
-// is written to a closed stdout is then an error, as it should be.
+// Opens closed standard streams. Otherwise the next opened file would get the
+// number of a closed one, and messages would be written into that file. They
+// are opened for reading only, so that writing to a closed stdout remains an
+// error.
 void OpenStandardStreams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) < 0) {
@@ -31,8 +32,8 @@ void OpenStandardStreams() {
   }
 }
 
-// Writes one line to stderr without memory and as signal handlers may. The
-// live display may have hidden the cursor.
+// Writes one line to stderr without allocating memory; async-signal-safe. Shows
+// the cursor, which the live display may have hidden.
 void WriteLastWords(std::string_view where, std::string_view what) {
   std::array<char, 1500> text{};
   std::size_t size = 0;
@@ -55,7 +56,7 @@ int SayOutOfMemory() {
   return kExitResources;
 }
 
-// For what is thrown in another thread, or where nothing can be caught.
+// Handles exceptions thrown in another thread, or where nothing can catch them.
 [[noreturn]] void Terminate() {
   if (const std::exception_ptr thrown = std::current_exception()) {
     try {
@@ -68,8 +69,8 @@ int SayOutOfMemory() {
   std::abort();
 }
 
-// The path of the file that is mapped at `address`, from /proc/self/maps; empty
-// if there is none. Calls what a signal handler may.
+// Returns the path of the file mapped at `address`, from /proc/self/maps; empty
+// if there is none. Async-signal-safe.
 std::string_view FileMappedAt(const void* address) {
   static std::array<char, 8192> text;
   const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -102,8 +103,8 @@ std::string_view FileMappedAt(const void* address) {
   return {};
 }
 
-// The index of SQLite's write-ahead log is a file in memory. Where another
-// program cuts it, reading it is a SIGBUS.
+// The index of SQLite's write-ahead log is a mapped file. If another program
+// truncates it, reading it raises SIGBUS.
 void OnSigbus(int signal, siginfo_t* info, void*) {
   constexpr std::string_view kIndex = "-shm";
   if (info->si_code > 0) {
@@ -119,7 +120,7 @@ void OnSigbus(int signal, siginfo_t* info, void*) {
       _exit(kExitStore);
     }
   }
-  // It is what it would be without this.
+  // Restore the default action.
   std::signal(signal, SIG_DFL);
   if (info->si_code <= 0) raise(signal);
 }
@@ -138,7 +139,7 @@ int Complain(const std::string& text, int code, const Invocation& invocation) {
 
 int Main(int argc, char** argv) {
   OpenStandardStreams();
-  // Whoever started us may ignore it: `dtrain logs | head` ends quietly.
+  // The parent may ignore SIGPIPE; `dtrain logs | head` must end quietly.
   std::signal(SIGPIPE, SIG_DFL);
   HandleSigbus();
   std::set_terminate(Terminate);

@@ -10,9 +10,10 @@
 
 namespace dtrain {
 
-/// A file that `--out` names, written piece by piece: it appears whole or not
-/// at all. Throws Error(kUsage) if the file exists and may not be replaced,
-/// Error(kFailed) that names it and what to do if it cannot be written.
+/// A file written by `--out`, complete or not at all: its bytes go to a
+/// temporary file beside it, whose name ends in .tmp. Throws Error(kUsage) if
+/// the file exists and may not be replaced, Error(kFailed) if it cannot be
+/// written.
 class NewFile {
  public:
   /// `replace`: an existing regular file of this name is replaced.

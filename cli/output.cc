@@ -18,7 +18,7 @@
 namespace dtrain {
 namespace {
 
-// Whether stdout is a pipe whose reader has gone: no loss to anybody.
+// True if stdout is a pipe without a reader.
 bool NobodyReads() {
   pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
   return poll(&out, 1, /*timeout=*/0) == 1 && (out.revents & POLLERR) != 0;

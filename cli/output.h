@@ -15,7 +15,7 @@
 
 namespace dtrain {
 
-/// How a command prints its facts.
+/// Output format of a command.
 enum class Format { kText, kJson, kCsv };
 
 /// The name of the column `batches` of `experiment`; in a table for people, the
@@ -28,7 +28,7 @@ struct JsonOption {
   bool json = false;
 };
 
-/// `--json` and `--csv`, of which one at most.
+/// `--json` and `--csv`, which exclude each other.
 struct TableOptions {
   bool json = false;
   bool csv = false;
@@ -44,25 +44,25 @@ void AddTableOptions(CLI::App& app, TableOptions& options);
 /// CHECKPOINT, --latest, --split, --data and --slots.
 void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options);
 
-/// Those of a trial's hyperparameters that `space` left open, briefly; all of
-/// them where programs read.
+/// Returns the searched hyperparameters of a trial, abbreviated; in JSON and
+/// CSV all of them in full.
 Cell HparamsCell(const nlohmann::json& space, const nlohmann::json& hparams);
 
-/// "  NAME  VALUE" on stdout, values of all names below each other; nothing for
-/// an empty value.
+/// Prints "  NAME  VALUE" on stdout, values aligned; nothing for an empty
+/// value.
 void PrintFact(const std::string& name, const std::string& value);
 
-/// Whether people look at stdout: then nothing on it may be obeyed by a
-/// terminal, whatever the format; to a pipe or a file go the bytes as they are.
+/// True if stdout is a terminal. Control characters are then escaped in every
+/// format; a pipe or file receives the bytes unchanged.
 bool StdoutIsTerminal();
 
-/// To a file as it is, to a terminal so that it obeys nothing in it.
+/// Prints YAML, with control characters escaped on a terminal.
 void PrintYaml(const std::string& yaml);
 
-/// One document on stdout, in valid UTF-8.
+/// Prints one document on stdout, in valid UTF-8.
 void PrintJson(const nlohmann::json& document);
 
-/// The table as text or CSV. REQUIRES: `format` is not JSON.
+/// Prints the table as text or CSV. REQUIRES: `format` is not JSON.
 void PrintTable(const Table& table, Format format,
                 const GlobalOptions& globals);
 
@@ -71,11 +71,11 @@ void PrintTable(const Table& table, Format format,
 void WriteNamedFile(const std::string& option, const std::string& path,
                     const std::string& text, const std::string& remedy);
 
-/// Writes out what stdout still holds. Throws Error(kFailed) if anything could
-/// not be written, but not where nobody reads any more.
+/// Flushes stdout. Throws Error(kFailed) if something could not be written,
+/// unless the reader of a pipe is gone.
 void FinishOutput();
 
-/// How the rows of one kind are shown.
+/// Columns and JSON fields of the rows of one kind.
 template <typename Row>
 struct Listing {
   std::string name;  // of the rows in JSON
@@ -84,8 +84,8 @@ struct Listing {
   std::function<std::vector<Cell>(const Row&)> cells;
 };
 
-/// The rows as they were asked for: as a member of `document` in JSON, as CSV,
-/// or as a table.
+/// Prints the rows in `format`: as a member of `document` in JSON, as CSV, or
+/// as a table.
 template <typename Row>
 void PrintListing(const Listing<Row>& listing, const std::vector<Row>& rows,
                   Format format, const GlobalOptions& globals,
@@ -101,7 +101,7 @@ void PrintListing(const Listing<Row>& listing, const std::vector<Row>& rows,
   PrintTable(table, format, globals);
 }
 
-/// Leaves the first `limit` rows; 0: all of them.
+/// Removes all but the first `limit` rows; 0: no limit.
 template <typename Row>
 void KeepFirst(std::size_t limit, std::vector<Row>& rows) {
   const bool cut = limit > 0 && limit < rows.size();

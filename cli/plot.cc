@@ -29,7 +29,7 @@ struct PlotOptions {
   std::string out;
 };
 
-// The metrics as they are recorded, a curve for each trial and name.
+// Reads the recorded metrics, one curve per trial and name.
 std::vector<PlotSeries> ReadSeries(const Store& store, const Target& target,
                                    const std::vector<std::string>& metrics,
                                    bool over_epochs) {
@@ -53,7 +53,8 @@ std::vector<PlotSeries> ReadSeries(const Store& store, const Target& target,
   return all;
 }
 
-// Those that were named and are recorded, or the one that is searched on.
+// Returns the named metrics, or the searcher's metric; throws if one is not
+// recorded.
 std::vector<std::string> CheckedMetrics(const Store& store,
                                         const ExperimentRow& experiment,
                                         const PlotOptions& options) {

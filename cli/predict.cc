@@ -78,7 +78,7 @@ struct PredictOptions : TableOptions, CheckpointUseOptions {
   std::string out;
 };
 
-// What the trial wrote.
+// The output that the trial wrote.
 class Predictions {
  public:
   explicit Predictions(const fs::path& directory)
@@ -101,9 +101,9 @@ class Predictions {
     }
   }
 
-  // The names of all classes; empty if they have none.
+  // Names of all classes; empty if they have none.
   const std::vector<std::string>& names() const { return names_; }
-  // Empty if the class has none.
+  // Name of a class; empty if it has none.
   std::string NameOf(std::int64_t label) const {
     const bool known = label >= 0 && label < std::ssize(names_);
     return known ? names_[static_cast<std::size_t>(label)] : "";
@@ -116,7 +116,8 @@ class Predictions {
     return std::span(output_).subspan(static_cast<std::size_t>(sample) * size,
                                       size);
   }
-  // Which of the images that were named a sample is; of a set, its own number.
+  // Index of a sample's image among the inputs; of a data split, the sample's
+  // own number.
   std::int64_t Image(std::int64_t sample) const {
     const auto index = static_cast<std::size_t>(sample);
     return index < images_.size() ? images_[index] : sample;
@@ -136,14 +137,14 @@ class Predictions {
   std::vector<std::int64_t> images_;
 };
 
-// What was predicted on: images, or the samples of a set.
+// The inputs of a prediction: images, or the samples of a data split.
 class Samples {
  public:
   Samples(const Predictions& all, std::vector<fs::path> images)
       : images_(std::move(images)) {
     std::set<std::int64_t> seen;
     for (std::int64_t i = 0; i < all.samples(); ++i) {
-      // One that stood in for others which could not be read comes again.
+      // A sample that replaced unreadable images occurs several times.
       if (seen.insert(all.Image(i)).second) rows_.push_back(i);
     }
     for (std::size_t i = 0; i < images_.size(); ++i) {
@@ -271,7 +272,7 @@ std::string ShapeText(const std::vector<std::int64_t>& shape) {
   return "[" + Join(sizes, ", ") + "]";
 }
 
-// The paths for the trial, each ended by a zero byte.
+// Writes the paths for the trial, each terminated by a zero byte.
 std::string WriteImages(const std::vector<fs::path>& images,
                         const fs::path& directory) {
   const fs::path file = directory / "images";

@@ -92,8 +92,8 @@ SimulationOptions SimulationFrom(const PreviewSearchOptions& options) {
   return simulation;
 }
 
-// The configuration, or an Error with every finding said before it. What only
-// matters to a run is let pass.
+// Returns the configuration, or prints all findings and throws Error. Ignores
+// problems that only matter for a run.
 ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
                                  const GlobalOptions& globals) {
   ConfigResult result = ParseConfigText(
@@ -105,7 +105,7 @@ ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
   throw Error(ErrorKind::kUsage, options.config + ": " + refusal);
 }
 
-// A seed that nobody chose is said, so that the search can be had again.
+// Draws a seed and prints it, so that the search can be repeated.
 std::uint32_t DrawSeed(bool json) {
   const std::uint32_t seed = std::random_device{}() & kMostSeed;
   if (json) std::cerr << "dtrain: random seed " << seed << '\n';

@@ -39,7 +39,7 @@ std::string TextOf(const json& value) {
   return value.is_null() ? "unknown" : value.dump();
 }
 
-// Of `a` and `b`, where they differ.
+// Warns if the values differ.
 void SayDifference(const std::string& what, const json& before, const json& now,
                    const GlobalOptions& globals) {
   if (before == now) return;
@@ -59,14 +59,14 @@ json GpuNames(const json& provenance) {
   return names;
 }
 
-// Whether each of its trials was one process, whatever its slots, as they were
-// in earlier versions.
+// True if each of its trials was one process regardless of its slots, as in
+// earlier versions.
 bool RecordedOneProcess(const ExperimentDetail& experiment) {
   return Member(Member(experiment.provenance, "slots"), "ranks").is_null();
 }
 
-// The threads of each process of a recorded experiment; none where they ran on
-// GPUs, or it is not recorded.
+// Returns the threads of each process of a recorded experiment; nothing if it
+// ran on GPUs or the number is not recorded.
 std::optional<std::int64_t> RecordedThreads(
     const ExperimentDetail& experiment) {
   const json slots = Member(experiment.provenance, "slots");
@@ -77,9 +77,8 @@ std::optional<std::int64_t> RecordedThreads(
   return threads.get<std::int64_t>();
 }
 
-// Says on stderr what may make a run of now come to other numbers than the
-// recorded experiment did: versions, CPU, GPUs, threads. `now` is the
-// provenance of the new run.
+// Warns on stderr about environment changes that alter results: versions, CPU,
+// GPUs, threads. `now` is the provenance of the new run.
 void SayDifferences(const ExperimentDetail& experiment, const json& now,
                     const GlobalOptions& globals) {
   const json& before = experiment.provenance;
@@ -134,8 +133,8 @@ double ParseTolerance(const std::string& text) {
                   "' is not a relative difference; give a number such as 1e-6");
 }
 
-// The lengths that the trial was trained to, one after the other. One that was
-// broken off is run as far as it was to go.
+// Returns the lengths that the trial was trained to, in order. An interrupted
+// trial is run to the length that it was meant to reach.
 std::vector<std::int64_t> LengthsOf(const Store& store, TrialId id) {
   const TrialIndex index = id.number - 1;
   std::vector<std::int64_t> lengths;
@@ -174,7 +173,7 @@ nlohmann::json ConfigOf(const RecordedTrial& trial,
   nlohmann::json effective = SingleTrialConfig(trial);
   nlohmann::json& searcher = effective["searcher"];
   nlohmann::json& longest = searcher["max_length"];
-  // Null where a program decided how long it trained.
+  // Null if a program decided its length.
   if (!longest.is_null()) {
     longest.front() = lengths.back();
     lengths.pop_back();
@@ -219,7 +218,7 @@ std::optional<RunConclusion> ConcludeRun(const Store& store,
   return std::nullopt;
 }
 
-// Compares what is there; runs nothing.
+// Compares two recorded trials; runs nothing.
 int CompareTrials(const ReproduceOptions& options, TrialId source,
                   double tolerance, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
@@ -242,7 +241,7 @@ int RunAgain(TrialId source, double tolerance, RunRequest& request,
   ExperimentParts parts;
   nlohmann::json provenance;
   {
-    // Closed before anything forks.
+    // Closed before the process forks.
     const Store store = Store::OpenForReading(layout);
     const RecordedTrial trial = FindRecordedTrial(store, source);
     RequireEnded(trial.row, globals);

@@ -26,7 +26,7 @@ void Refuse(PendingRequest& asked, const std::string& remedy,
                         std::string(StateName(asked.state)) + remedy);
 }
 
-// For one that nobody runs.
+// Handles a target without a runner.
 void ActHere(RequestKind kind, const RequestOptions& options,
              PendingRequest& asked, const GlobalOptions& globals) {
   const std::string id = std::to_string(asked.target.experiment);
@@ -64,7 +64,7 @@ nlohmann::json Json(const PendingRequest& asked) {
           {"requested", asked.request != 0}};
 }
 
-// What became of one that was asked; the exit code.
+// Prints the outcome of a request and returns the exit code.
 int Tell(RequestKind kind, const PendingRequest& asked,
          const RequestOptions& options, const GlobalOptions& globals) {
   if (asked.request == 0) return asked.failed ? kExitFailed : kExitDone;

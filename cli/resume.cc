@@ -24,7 +24,7 @@ struct ResumeOptions {
   RunFlags run;
 };
 
-// What a run that has nothing left to do would have come to.
+// Returns the result of a run that has nothing left to do.
 RunResult ResultOf(const Store& store, const ExperimentRow& row) {
   RunResult result{.experiment = row.id,
                    .state = row.state,
@@ -39,14 +39,14 @@ RunResult ResultOf(const Store& store, const ExperimentRow& row) {
   return result;
 }
 
-// The recorded configuration, checked for this machine; nothing if the
+// Returns the recorded configuration, checked for this machine; nothing if the
 // experiment is COMPLETED.
 std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
                                                std::int64_t id,
                                                const StoreLayout& layout,
                                                RunRequest& request,
                                                const GlobalOptions& globals) {
-  // Closed before anything forks.
+  // Closed before the process forks.
   const Store store = Store::OpenForReading(layout);
   const ExperimentDetail detail = FindExperimentDetail(store, id);
   request.experiment = id;
@@ -71,7 +71,7 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
                      " was not recorded; set it before 'dtrain resume' if "
                      "the trials need it");
   }
-  // A trial without its data would fail for good.
+  // Without its data a trial would fail permanently.
   if (const auto problem =
           ProblemOnThisMachine(config, ContextOf(layout, detail))) {
     throw Error(ErrorKind::kUsage, "experiment " + options.experiment + ": " +

@@ -56,10 +56,10 @@
 namespace dtrain {
 namespace {
 
-// Where nobody may see that trials wait for disk space.
+// Limit for waiting for disk space if no terminal shows the wait.
 constexpr Duration kDiskWait = std::chrono::minutes(10);
 
-// Those that were noted, and what else is wrong.
+// Returns the recorded findings, and the error if they have none.
 Diagnostics DiagnosticsOf(const RunRequest& request, const std::string& name,
                           const Error& error) {
   Diagnostics found = request.diagnostics;
@@ -178,7 +178,8 @@ class BeginReporter : public Reporter {
   std::function<void()> on_begin_;
 };
 
-// Passes events on to the display, and between them what trials print.
+// Passes events on to the display, and prints the output of trials between
+// them.
 class LogFollower : public ReporterGroup {
  public:
   enum class Scope { kNone, kSingle, kAll };  // kSingle: of the only trial
@@ -200,7 +201,7 @@ class LogFollower : public ReporterGroup {
   void OnTrialStarted(const TrialRow& trial, std::int64_t from) override {
     ReporterGroup::OnTrialStarted(trial, from);
     if (!follows_) return;
-    // What its last process printed is shown before what this one does.
+    // Show the output of the last process before that of the new one.
     while (behind_.contains(trial.id) && !Show(kMaxLines)) continue;
     Follow(trial);
   }
@@ -225,10 +226,10 @@ class LogFollower : public ReporterGroup {
   }
 
  private:
-  // A trial that prints without end must not keep the runner from its work.
+  // Limits, so that a trial with endless output cannot block the runner.
   static constexpr int kMaxLines = 1000;
   static constexpr int kMaxLastLines = 10'000;
-  // Of a longer log only the end is looked through for what is new.
+  // Size above which only the end of a log is searched for new lines.
   static constexpr std::uintmax_t kLongLog = 1 << 20;
 
   void Follow(const TrialRow& trial) {
@@ -249,7 +250,7 @@ class LogFollower : public ReporterGroup {
     merger_.Add(std::move(source));
   }
 
-  // Shows up to `most` lines; false if there are more.
+  // Shows up to `most` lines; returns false if there are more.
   bool Show(int most) try {
     if (!follows_) return true;
     merger_.Refresh();
@@ -266,7 +267,7 @@ class LogFollower : public ReporterGroup {
     }
     return false;
   } catch (const Error& error) {
-    // The experiment does not depend on who watches it.
+    // A failure to show output must not stop the experiment.
     follows_ = false;
     OnNotice(LogLevel::kWarning, error.what());
     return true;
@@ -309,7 +310,7 @@ SummaryContext ContextOf(const Store& store, const ExperimentRow& row,
   return context;
 }
 
-// Both are JSON documents that end a run.
+// Returns the JSON document of a finished run, for --json and --jsonl.
 nlohmann::json FinalDocument(const Store& store, const RunResult& result,
                              const ExperimentRow& row,
                              const SummaryContext& context,
@@ -383,7 +384,7 @@ int ReportResult(const Store& store, const RunResult& result,
                  const ExperimentConfig& config, RunRequest& request,
                  const GlobalOptions& globals) {
   const ExperimentRow row = FindExperiment(store, result.experiment);
-  // What was paused is not judged: it can still get there.
+  // A paused run is not judged: it can still meet the requirements.
   const auto checks = IsFinal(result.state)
                           ? CheckRequirements(request.requirements, store, row)
                           : std::vector<Check>{};
@@ -418,8 +419,8 @@ namespace {
 
 using nlohmann::json;
 
-// Called by a background process once its experiment is under way: lets the
-// caller go on, and sends its own output to `log` from then on.
+// Called by a background process once its experiment is running: releases the
+// caller, and redirects its own output to `log`.
 using Departure = std::function<void(std::int64_t experiment,
                                      const std::filesystem::path& log)>;
 
@@ -479,7 +480,7 @@ void Send(UniqueFd& pipe, const json& message) {
 }
 
 // Runs `body` in a process of its own session and returns the id of its
-// experiment. Throws the Error that `body` threw before it had one.
+// experiment. Throws the Error that `body` threw before it had an id.
 std::int64_t RunInBackground(const std::function<int(Departure)>& body) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -519,9 +520,9 @@ std::int64_t RunInBackground(const std::function<int(Departure)>& body) {
 int RunHere(const StoreLayout& layout, const Recording& record,
             const ExperimentConfig& config, RunRequest& request,
             const GlobalOptions& globals, const Departure& departure) {
-  // Whoever reads our output may go away; the experiment goes on.
+  // The reader of our output may exit; the experiment continues.
   std::signal(SIGPIPE, SIG_IGN);
-  // A limit on file sizes is an error of a write, not the end of the process.
+  // A file size limit must be a write error, not the end of the process.
   std::signal(SIGXFSZ, SIG_IGN);
   Store store = OpenStoreForWriting(layout, globals);
   const std::int64_t id = record(store);
@@ -531,7 +532,7 @@ int RunHere(const StoreLayout& layout, const Recording& record,
     on_begin = [&] { departure(id, layout.RunnerLog(id)); };
   }
   RequireOwnFiles(layout, id);
-  // As it is kept, whatever has become of the directory that it came from.
+  // Compile the stored copy, not the original directory.
   const auto own = CompileOwnModel(config, layout.Context(id), globals);
   const auto reporter = MakeReporter(layout, request, globals, on_begin);
   const RunResult result =

@@ -24,7 +24,7 @@
 
 namespace dtrain {
 
-/// What `create` and `resume` have in common: how the run is shown and judged.
+/// Options of every command that runs an experiment.
 struct RunFlags {
   bool detach = false;
   bool follow = false;
@@ -36,7 +36,7 @@ struct RunFlags {
   CiFlags ci;
 };
 
-/// What a command makes of its run once it is over.
+/// A command's own result of a finished run.
 struct RunConclusion {
   std::string key;  // of `document`, in the JSON that ends the run
   nlohmann::json document;
@@ -44,7 +44,7 @@ struct RunConclusion {
   bool met = true;  // else the exit code is that of --require
 };
 
-/// RunFlags, checked before anything is created.
+/// RunFlags after validation.
 struct RunRequest {
   bool detach = false;
   bool follow = false;  // of a search too, show what trials print
@@ -59,7 +59,7 @@ struct RunRequest {
   std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
       conclude;
 
-  // What has come of it so far, for the report of an error.
+  // State for the report of an error.
   Diagnostics diagnostics;                 // about its configuration
   std::optional<std::int64_t> experiment;  // recorded, or found
   bool is_reported = false;                // how it ended
@@ -67,41 +67,40 @@ struct RunRequest {
 
 void AddRunFlags(CLI::App& app, RunFlags& flags);
 
-/// Throws Error(kUsage) for flags that make no sense, alone or together, and
-/// for a JUnit file that cannot be written.
+/// Validates the flags. Throws Error(kUsage) for invalid ones, and for a JUnit
+/// file that cannot be written.
 RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals);
 
-/// Keeps the findings about a configuration for a report, and annotates them.
+/// Stores the findings about a configuration for a report, and annotates them.
 void NoteFindings(RunRequest& request, const Diagnostics& diagnostics);
 /// Returns a function that prints findings and passes them to NoteFindings.
 NoteDiagnostics NoteIn(RunRequest& request, const GlobalOptions& globals);
 
-/// Calls `body`, a whole command about `name`, and gives its exit code. If it
-/// throws Error before a result was reported, tells that to all that read one,
-/// the JSON document and what continuous integration reads, and throws it on:
-/// the message itself is left to `main`.
+/// Calls `body`, a whole command about `name`, and returns its exit code. If it
+/// throws Error before a result was reported, writes the error to the JSON
+/// document and the CI reports, and rethrows; `main` prints the message.
 int RunOrReport(RunRequest& request, const std::string& name,
                 const std::function<int()>& body);
 
-/// Finds or records the experiment to run, and gives its id.
+/// Finds or records the experiment to run, and returns its id.
 using Recording = std::function<std::int64_t(Store& store)>;
 
-/// Opens the store of `layout` for writing, has the experiment recorded and
-/// runs it: in the foreground to its end, or in the background, and then only
-/// says which it is. Gives the exit code.
+/// Opens the store of `layout` for writing, records the experiment and runs it,
+/// in the foreground or in the background. Returns the exit code.
 int RunRecorded(const StoreLayout& layout, const Recording& record,
                 const ExperimentConfig& config, RunRequest& request,
                 const GlobalOptions& globals);
 
-/// What shows a run while it goes on: a live display or lines on stderr, JSON
-/// lines on stdout. `on_begin` is called once the runner holds the experiment.
+/// Returns the display of a run: a live display or lines on stderr, JSON lines
+/// on stdout. `on_begin` is called once the runner holds the experiment.
 std::unique_ptr<Reporter> MakeReporter(const StoreLayout& layout,
                                        const RunRequest& request,
                                        const GlobalOptions& globals,
                                        std::function<void()> on_begin);
 
-/// Says how the run ended: summary or JSON on stdout, what went wrong or how
-/// to go on on stderr, the JUnit file. Gives the exit code.
+/// Prints the summary or JSON of a finished run on stdout, errors and the
+/// command to resume on stderr, and writes the JUnit file. Returns the exit
+/// code.
 int ReportResult(const Store& store, const RunResult& result,
                  const ExperimentConfig& config, RunRequest& request,
                  const GlobalOptions& globals);

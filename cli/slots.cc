@@ -37,7 +37,7 @@ nlohmann::json HolderJson(const SlotHolder& holder) {
           {"store", TextOrNull(holder.store)}};
 }
 
-// The holder of a slot is named beside the slot; of several, the first.
+// The first holder of a slot is shown beside the slot.
 nlohmann::json SlotJson(const SlotUse& use) {
   nlohmann::json slot =
       HolderJson(use.free() ? SlotHolder{} : use.holders.front());
@@ -64,7 +64,7 @@ void PrintSlotsJson(const std::vector<Gpu>& gpus, std::int64_t cpus,
              {"slots", std::move(slots)}});
 }
 
-// A row for each holder, and one for what is free.
+// Adds a row for each holder, and one for the free share.
 void AddRows(const SlotUse& use, const std::string& device, Table& table) {
   for (const SlotHolder& holder : use.holders) {
     table.AddRow({use.slot, Cell("in use", "in use", Tone::kWarning),

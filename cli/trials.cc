@@ -172,7 +172,7 @@ struct BestOptions : TableOptions {
   std::size_t count = 1;
 };
 
-// A trial, and the best of its checkpoints.
+// A trial and its best checkpoint.
 struct ListedTrial {
   TrialRow row;
   std::optional<CheckpointRow> saved;
@@ -207,7 +207,7 @@ nlohmann::json BestTrialJson(const ListedTrial& trial,
   return json;
 }
 
-// The trials that have a best validation, best first, at most `count`.
+// Returns the trials with a best validation, best first, at most `count`.
 std::vector<ListedTrial> BestTrials(const Store& store,
                                     const ExperimentRow& row,
                                     std::size_t count) {

@@ -24,7 +24,7 @@ struct ValidateOptions : JsonOption {
   CiFlags ci;
 };
 
-// With --keys the YAML alone, else all that `create` would look at.
+// Checks the YAML only with --keys, otherwise everything that `create` checks.
 ConfigResult CheckConfig(const ValidateOptions& options,
                          const GlobalOptions& globals) {
   const std::string text = ReadConfigFile(options.config);

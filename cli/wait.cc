@@ -20,7 +20,8 @@
 namespace dtrain {
 namespace {
 
-// A runner that has just recorded its experiment has not locked it yet.
+// Number of checks before an experiment counts as INTERRUPTED: a new runner
+// locks its experiment only after recording it.
 constexpr int kInterruptedLooks = 5;
 
 struct WaitOptions : JsonOption {
@@ -30,7 +31,7 @@ struct WaitOptions : JsonOption {
   CiFlags ci;
 };
 
-// Looks at the experiments again and again until none will go on by itself.
+// Polls the experiments until all have ended or need a command to resume.
 class Waiting {
  public:
   Waiting(const Store& store, const std::vector<std::int64_t>& ids)
@@ -40,7 +41,7 @@ class Waiting {
     }
   }
 
-  /// False if the time was up first.
+  /// Returns false on timeout.
   bool Run(std::optional<Duration> timeout) {
     const Clock clock = Clock::System();
     const Duration start = clock.monotonic();
@@ -74,8 +75,8 @@ class Waiting {
   std::map<std::int64_t, int> interrupted_;
 };
 
-// Of several codes the one that says most: a failure before a requirement
-// before what can be resumed.
+// Returns the more important exit code: a failure, then an unmet requirement,
+// then a resumable experiment.
 int Worst(int a, int b) {
   constexpr std::array kOrder = {kExitDone, kExitResumable, kExitRequirement,
                                  kExitFailed};

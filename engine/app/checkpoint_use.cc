@@ -39,8 +39,8 @@ CheckpointRow CheckpointOf(const Store& store,
   return FindCheckpoint(store, options.source);
 }
 
-// One slot serves, unless several are asked for by name; of a GPU the share
-// that the experiment's trials had.
+// Returns one slot, unless several are requested by name; of a GPU, the share
+// that the experiment's trials used.
 std::string SlotsPerTrial(const ResourcesConfig& trained,
                           const std::string& slots) {
   const bool many = slots.starts_with("cpu:") || slots.starts_with("gpu:") ||
@@ -49,7 +49,7 @@ std::string SlotsPerTrial(const ResourcesConfig& trained,
   return FormatNumber(std::min(trained.slots_per_trial, 1.0));
 }
 
-// The configuration of the experiment, for one model on these slots.
+// Returns the configuration of the experiment for one model on these slots.
 ExperimentConfig ConfigOf(const ExperimentDetail& detail,
                           const std::string& slots) {
   ExperimentConfig config = ConfigFromJson(detail.config);
@@ -139,15 +139,14 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
   ExperimentConfig config =
       ConfigOf(FindExperimentDetail(store, use.checkpoint.trial.experiment),
                options.slots);
-  // All the cores for this one, whatever a search shared them out to.
+  // A single trial uses all cores, unlike the trials of a search.
   config.searcher = {.name = "single", .max_trials = 1};
   TrialSpec spec = SpecOf(store, use.checkpoint, config, options, globals);
   spec.task = task;
   spec.images = options.images;
   spec.limit = limit;
   spec.directory = directory.string();
-  // What was trained in mixed precision is applied in full where there is no
-  // GPU.
+  // A model trained in mixed precision runs in full precision without a GPU.
   config.training.mixed_precision = "none";
   SlotPlan slots = PlanExperimentSlots(config);
   slots.count = 1;

@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-/// What commands take that apply a checkpoint's model to data.
+/// Options of commands that apply a checkpoint's model to data.
 struct CheckpointUseOptions {
   std::string source;
   bool latest = false;
@@ -19,16 +19,16 @@ struct CheckpointUseOptions {
   std::string images;  // a file, as TrialSpec has it; no option
 };
 
-/// What came of applying a checkpoint's model.
+/// Result of applying a checkpoint's model.
 struct CheckpointUse {
   CheckpointRow checkpoint;
   Evaluation evaluation;
 };
 
-/// Runs `task` with the checkpoint that `options` name, on a process of its
-/// own that is gone afterwards. The checkpoint says its own trial and
-/// hyperparameters. What the trial writes is in `directory`. Shows progress on
-/// a terminal, and what the trial logged. Throws Error as the commands do.
+/// Runs `task` with the checkpoint that `options` name, in a temporary process.
+/// Trial and hyperparameters are those of the checkpoint. The trial writes to
+/// `directory`. Shows progress on a terminal, and the trial's log. Throws Error
+/// as the commands do.
 CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
                                std::int64_t limit,
                                const std::filesystem::path& directory,

@@ -33,7 +33,8 @@ bool IsForbidden(const fs::path& path, int how) {
          (errno == EACCES || errno == EPERM);
 }
 
-// The directory or a file of it that this user may not read, or empty.
+// Returns the directory, or a file in it, that this user may not read, or an
+// empty path.
 fs::path Forbidden(const fs::path& directory) {
   if (IsForbidden(directory, R_OK | X_OK)) return directory;
   std::error_code error;
@@ -55,7 +56,7 @@ std::string ReadManifest(const fs::path& path) {
   return text.str();
 }
 
-// Whether the manifest is the one whose checksum was recorded, if one was.
+// True if the manifest matches its recorded checksum, or none is recorded.
 bool IsRecorded(const std::string& manifest, const CheckpointRow& checkpoint) {
   if (!checkpoint.files.is_object()) return true;
   const auto known = checkpoint.files.find(kManifestName);
@@ -98,8 +99,8 @@ CheckpointFiles ReadCheckpoint(const Store& store,
   try {
     return ReadRecorded(path, checkpoint);
   } catch (const Error&) {
-    // A running experiment deletes checkpoints that newer ones replace. The
-    // record says so before the files go, and this says that it is deleted.
+    // A running experiment deletes superseded checkpoints. It records the
+    // deletion before it removes the files, so this call reports it.
     static_cast<void>(FindCheckpoint(store, checkpoint.uuid));
     throw;
   }
@@ -154,7 +155,7 @@ SourceCheckpoint At(const Store& store, const CheckpointRow& row) {
                      {"batches", row.batches}}};
 }
 
-// The trial's checkpoints, the latest first.
+// Returns the trial's checkpoints, the latest first.
 std::vector<CheckpointRow> Candidates(const Store& store, TrialId trial) {
   auto rows = store.Checkpoints(trial.experiment);
   std::erase_if(rows, [&](const CheckpointRow& row) {

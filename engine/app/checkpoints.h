@@ -13,7 +13,7 @@
 
 namespace dtrain {
 
-/// How a checkpoint's files are.
+/// State of a checkpoint's files.
 enum class FileState { kGood, kBad, kUnreadable };
 
 struct FileReport {
@@ -21,31 +21,32 @@ struct FileReport {
   std::string problem;  // in words that name the file; empty if good
 };
 
-/// Throws Error(kStore) where the directory that checkpoint_storage named for
-/// it is not there: not mounted, say. That does not make it damaged.
+/// Throws Error(kStore) if the checkpoint_storage directory of the checkpoint
+/// does not exist, e.g. because it is not mounted. The checkpoint is not
+/// damaged then.
 void RequireStorageThere(const Store& store, const CheckpointRow& checkpoint);
 
-/// All files of the checkpoint, each compared with its SHA-256 in the manifest,
-/// and the manifest with the record. Throws Error(kDamaged) that names what is
-/// not as it was, Error(kFailed) if this user may not read it, Error(kNotFound)
-/// if it was deleted while it was read.
+/// Reads all files of the checkpoint, and compares each with its SHA-256 in the
+/// manifest, and the manifest with the database. Throws Error(kDamaged) that
+/// names a file that differs, Error(kFailed) if this user may not read it,
+/// Error(kNotFound) if it was deleted meanwhile.
 CheckpointFiles ReadCheckpoint(const Store& store,
                                const CheckpointRow& checkpoint);
 
-/// Whether ReadCheckpoint reads it. kUnreadable: this user may not, so nothing
-/// is known.
+/// Reports whether ReadCheckpoint succeeds. kUnreadable: this user may not read
+/// it, so its state is unknown.
 FileReport VerifyCheckpoint(const Store& store,
                             const CheckpointRow& checkpoint);
 
-/// Looks at the directory and the manifest, and at the size of each file: a
-/// moment even for large ones.
+/// Checks the directory, the manifest, and the size of each file: fast even for
+/// large checkpoints.
 FileReport GlanceAtCheckpoint(const Store& store,
                               const CheckpointRow& checkpoint);
 
-/// What provenance calls the checkpoint that trials began from.
+/// Key of the source checkpoint in provenance.
 inline constexpr char kForkedFrom[] = "forked_from";
 
-/// The checkpoint that a new experiment's trials begin from.
+/// The checkpoint that the trials of a new experiment start from.
 struct SourceCheckpoint {
   std::string uuid;
   TrialId trial;                    // that made it
@@ -53,25 +54,26 @@ struct SourceCheckpoint {
   nlohmann::json origin;            // {"trial", "checkpoint", "batches"}
 };
 
-/// The checkpoint `row`. Throws Error(kDamaged) unless it verifies.
+/// Returns the checkpoint `row`. Throws Error(kDamaged) unless it verifies.
 SourceCheckpoint SourceFrom(const Store& store, const CheckpointRow& row);
 
-/// The latest checkpoint of the trial that verifies; says which were passed
-/// over. Throws Error(kNotFound) if there is none.
+/// Returns the latest intact checkpoint of the trial; warns about those it
+/// skips. Throws Error(kNotFound) if there is none.
 SourceCheckpoint SourceFrom(const Store& store, TrialId trial,
                             const GlobalOptions& globals);
 
-/// The one that `config` asks for, which then names it by its whole UUID; none
-/// if it asks for none. The store is opened only to look for it.
+/// Returns the source checkpoint that `config` requests, and sets its whole
+/// UUID in `config`; nothing if it requests none. Opens the store only if
+/// needed.
 std::optional<SourceCheckpoint> FindSource(ExperimentConfig& config,
                                            const GlobalOptions& globals);
 
-/// The one that the recorded experiment began from: it keeps it, whatever
-/// becomes of the trial that made it. None if it began from none.
+/// Returns the source checkpoint of a recorded experiment, which keeps a copy
+/// of it; nothing if it has none.
 std::optional<SourceCheckpoint> SourceOf(const Store& store,
                                          const ExperimentDetail& experiment);
 
-/// Names it in the configuration by its whole UUID.
+/// Sets the source checkpoint in the configuration by its whole UUID.
 void SetSource(const SourceCheckpoint& start, ExperimentConfig& config);
 
 }  // namespace dtrain

@@ -27,7 +27,8 @@ constexpr std::size_t kLargest = 1'000'000;
   throw Error(ErrorKind::kUsage, path + ": " + why);
 }
 
-// Empty where the working directory is gone: then nothing can be relative.
+// Returns an empty string if the working directory no longer exists: relative
+// paths are then impossible.
 std::string AbsoluteDirectory(const std::filesystem::path& directory) {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(directory, error);
@@ -58,8 +59,8 @@ std::string_view SeverityName(Severity severity) {
   return "error";
 }
 
-// The hyperparameters of built-in trials; those of a model in `context` are not
-// known.
+// Returns the hyperparameters of built-in models; those of a model in `context`
+// are unknown.
 std::function<std::vector<HparamRule>(const std::string&)> RulesIn(
     const std::filesystem::path& context) {
   return [context](const std::string& entrypoint) {

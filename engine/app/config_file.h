@@ -9,8 +9,8 @@
 
 namespace dtrain {
 
-/// The text of a configuration file; "-" is stdin. Throws Error(kUsage) for
-/// what is missing, a directory, unreadable or larger than 1 MB.
+/// Returns the text of a configuration file; "-" is stdin. Throws Error(kUsage)
+/// if it is missing, a directory, unreadable or larger than 1 MB.
 std::string ReadConfigFile(const std::string& path);
 
 /// Extent of the checks of a configuration.
@@ -35,27 +35,27 @@ ReadOptions RecordedOptions(const std::string& where,
                             std::vector<std::string> overrides,
                             const std::filesystem::path& context);
 
-/// The directory that `path` is in: the context, where no other is named.
+/// Returns the directory of `path`: the default context.
 std::filesystem::path DirectoryOf(const std::string& path);
 
-/// A string as YAML reads it back, whatever is in it.
+/// Returns `text` as a quoted YAML string.
 std::string QuotedForYaml(const std::string& text);
 
-/// Every finding as a line on stderr, escaped. Notes are left out if `globals`
-/// is quiet.
+/// Prints every finding as a line on stderr, escaped; no notes if `globals` is
+/// quiet.
 void PrintDiagnostics(const Diagnostics& diagnostics,
                       const GlobalOptions& globals);
 
-/// "3 errors" and so on, of what makes `create` refuse: errors and, if
-/// `not_yet`, features that are still to come. Empty if there is nothing.
+/// Returns "3 errors" or the like for findings that make `create` refuse:
+/// errors and, if `not_yet`, unsupported features. Empty if there are none.
 std::string Refusal(const Diagnostics& diagnostics, bool not_yet);
 
-/// The findings as `--json` shows them.
+/// Returns the findings in the format of `--json`.
 nlohmann::json DiagnosticsJson(const Diagnostics& diagnostics);
 
-/// What `--slots` asks for, as overrides of a configuration: nothing if it is
-/// empty; `all` is every slot, for one model. Throws Error(kUsage) for a bare
-/// number.
+/// Returns the value of `--slots` as overrides of a configuration: none if it
+/// is empty; `all` means every slot, for one model. Throws Error(kUsage) for a
+/// bare number.
 std::vector<std::string> SlotOverrides(const std::string& slots);
 
 }  // namespace dtrain

@@ -1,6 +1,4 @@
-// The record itself, and what `dtrain doctor` compares with it.
-//
-// What searches recorded, compared with what a fresh searcher makes of it.
+// `dtrain doctor`: the database, and the files and searches that it records.
 
 #include "engine/app/doctor.h"
 
@@ -95,7 +93,7 @@ void CheckExperiment(const Store& store, const ExperimentRow& row,
   }
 }
 
-// Reads the stored files of the experiment.
+// Verifies the stored context of the experiment.
 void CheckContext(const Store& store, const ExperimentRow& row,
                   std::size_t& good, DoctorFindings& findings) {
   const auto detail = store.Experiment(row.id);
@@ -111,11 +109,11 @@ void CheckContext(const Store& store, const ExperimentRow& row,
                              " cannot run again until this is fixed"));
 }
 
-// Checkpoints of an experiment outside of the store that its record does not
-// have.
+// Reports checkpoints of an experiment outside of the store that are not
+// recorded.
 void CheckStored(const Store& store, const ExperimentRow& experiment,
                  const std::string& storage, DoctorFindings& findings) {
-  // One that is just being made is not recorded yet.
+  // A checkpoint that is being written is not recorded yet.
   if (RunnerLock::Holder(store.layout().RunnerLock(experiment.id))) return;
   std::set<std::string> recorded;
   for (const CheckpointRow& row :
@@ -167,7 +165,8 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
     CheckStored(store, row, storage, findings);
   }
   for (const std::string& name : names) {
-    // An empty one is of a `create` that was killed; the next takes it.
+    // An empty directory is left from a killed `create`; the next one reuses
+    // it.
     if (known.contains(name) || NamesIn(root / name).empty()) continue;
     findings.push_back(Remark(
         "checkpoints", (root / name).string() +
@@ -176,7 +175,7 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
   }
 }
 
-// The directories that checkpoint_storage named.
+// Checks the checkpoint_storage directories.
 void CheckStorages(const Store& store, const std::vector<ExperimentRow>& rows,
                    DoctorFindings& findings) {
   std::map<std::string, std::size_t> checkpoints;
@@ -192,7 +191,7 @@ void CheckStorages(const Store& store, const std::vector<ExperimentRow>& rows,
   }
 }
 
-// Directories that no experiment of the record has.
+// Reports directories that belong to no recorded experiment.
 void CheckDirectories(const Store& store,
                       const std::vector<ExperimentRow>& rows,
                       const GlobalOptions& globals, DoctorFindings& findings) {
@@ -200,7 +199,7 @@ void CheckDirectories(const Store& store,
   std::set<std::string> known;
   for (const ExperimentRow& row : rows) known.insert(std::to_string(row.id));
   const std::int64_t last = store.LastExperimentId();
-  // Those that a killed `create` began to give its files to go with them.
+  // Directories of a killed `create` are removed together with its files.
   const auto abandoned = FindAbandonedFiles(store.layout());
   for (const AbandonedFiles& files : abandoned) {
     if (files.experiment > last) {
@@ -231,7 +230,7 @@ void CheckDirectories(const Store& store,
   }
 }
 
-// At most so many of a kind, and how many there are.
+// Keeps at most kMostLines findings, and adds the number of the others.
 void Shorten(const std::string& check, DoctorFindings& findings) {
   if (findings.size() <= kMostLines) return;
   const std::size_t more = findings.size() - kMostLines;
@@ -296,14 +295,14 @@ DoctorFindings CheckExperiments(const Store& store,
 
 namespace {
 
-// Plays the events of one search again, from the first.
+// Replays the events of one search from the first.
 class Replay {
  public:
   Replay(std::unique_ptr<Searcher> searcher,
          std::optional<Store::Snapshot> snapshot)
       : searcher_(std::move(searcher)), snapshot_(std::move(snapshot)) {}
 
-  // What is wrong first, empty if nothing is.
+  // Returns the first problem, or an empty string.
   std::string Check(const std::vector<SearcherEventRow>& rows) {
     for (const SearcherEventRow& row : rows) {
       ++seq_;
@@ -342,7 +341,7 @@ class Replay {
     return "";
   }
 
-  // A searcher takes no events of others.
+  // Searchers require events of trials that they created.
   bool IsOfKnownTrial(const Event& event) const {
     return std::visit(
         [this](const auto& of) {
@@ -361,7 +360,7 @@ class Replay {
 };
 
 std::string CheckSearch(const Store& store, const ExperimentRow& row) {
-  // The snapshot first: meanwhile a runner may add to the events.
+  // Read the snapshot first: a runner may add events meanwhile.
   auto snapshot = store.LatestSnapshot(row.id);
   const auto events = store.SearcherEvents(row.id, 0);
   if (events.empty() && !snapshot) return "";  // it never began

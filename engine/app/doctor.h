@@ -9,7 +9,7 @@ namespace dtrain {
 
 struct GlobalOptions;
 
-/// What one check of `dtrain doctor` found.
+/// Finding of a check of `dtrain doctor`.
 struct Finding {
   enum class Kind {
     kWell,
@@ -27,19 +27,19 @@ inline Finding Remark(const std::string& check, const std::string& text) {
   return {check, Finding::Kind::kRemark, text};
 }
 
-/// The checks of the database itself; what else is recorded is only to be
-/// trusted where they find no damage.
+/// Checks the database itself. The other checks of a store rely on it.
 DoctorFindings CheckDatabase(const Store& store);
-/// Checkpoints, directories and runners against what is recorded of them.
+/// Compares checkpoints, directories and runners with the database.
 DoctorFindings CheckExperiments(const Store& store,
                                 const GlobalOptions& globals);
-/// The recorded events of each search, fed to a fresh searcher, against the
-/// operations and the snapshot that were recorded with them.
+/// Replays the recorded events of each search with a new searcher, and compares
+/// operations and snapshots with the recorded ones.
 DoctorFindings CheckSearches(const Store& store,
                              const std::vector<ExperimentRow>& rows);
-/// The library, the disk, file modes, the write lock, the write-ahead log.
+/// Checks the SQLite library, the disk, file modes, the write lock and the
+/// write-ahead log.
 DoctorFindings CheckSurroundings(const StoreLayout& layout);
-/// GPUs and slots of this machine.
+/// Checks the GPUs and slots of this machine.
 DoctorFindings CheckMachine();
 
 }  // namespace dtrain

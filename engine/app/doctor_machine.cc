@@ -1,4 +1,4 @@
-// What `dtrain doctor` finds around the record.
+// `dtrain doctor`: the SQLite library, the disk, locks and the machine.
 
 #include <array>
 #include <cstdio>
@@ -111,14 +111,14 @@ DoctorFindings CheckModes(const StoreLayout& layout) {
   return findings;
 }
 
-// A writer has the lock for some milliseconds at a time.
+// Writers hold the lock for only some milliseconds.
 Finding CheckWriteLock(const StoreLayout& layout) {
   try {
     WriteLock lock(layout.WriteLock());
     std::string held;
     for (int tries = 0; tries < 100; ++tries) {
       if (lock.TryAcquire()) {
-        // A program other than dtrain has SQLite's locks alone.
+        // A program other than dtrain holds only SQLite's own locks.
         const auto holder = DatabaseHolder(layout.Database());
         lock.Release();
         if (!holder) return Well("write lock", "free");

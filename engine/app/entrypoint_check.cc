@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The environment as the trials will see it.
+// Returns a reader of the environment that trials get.
 ReadVariable VariablesOfTrials(const ExperimentConfig& config) {
   return [&config](const char* wanted) -> std::optional<std::string> {
     for (const auto& [name, value] : config.environment.All()) {
@@ -44,8 +44,8 @@ ReadVariable VariablesOfTrials(const ExperimentConfig& config) {
   };
 }
 
-// Script that an interpreter executes, as the command names it; empty if there
-// is none or the words do not tell.
+// Returns the script that an interpreter executes, as in the command; empty if
+// there is none or it cannot be determined.
 std::string ScriptOf(const std::vector<std::string>& words) {
   static constexpr std::array<std::string_view, 12> kInterpreters = {
       "bash", "dash",   "julia",   "ksh",  "lua", "node",
@@ -59,7 +59,8 @@ std::string ScriptOf(const std::vector<std::string>& words) {
   if (std::ranges::find(kInterpreters, program) == kInterpreters.end()) {
     return "";
   }
-  // Options without a value; what follows others cannot be told.
+  // Options without a value. An unknown option may take one, so the search
+  // stops.
   static constexpr std::array<std::string_view, 6> kOfShells = {
       "-e", "-x", "-u", "-ex", "-eu", "-eux"};
   static constexpr std::array<std::string_view, 8> kOfPython = {
@@ -77,7 +78,7 @@ std::string ScriptOf(const std::vector<std::string>& words) {
   return "";
 }
 
-// Whether the word is a path within the context.
+// True if the word is a path within the context.
 bool IsInContext(const std::string& word) {
   return !word.starts_with('/') && word.find('/') != std::string::npos;
 }
@@ -95,7 +96,8 @@ std::optional<std::string> ProgramProblem(const ExperimentConfig& config,
   }
 }
 
-// A script outside the context may be on another machine.
+// Checks a script outside or inside of the context; one outside may exist on
+// another machine only.
 std::optional<std::string> ScriptProblem(const ExperimentConfig& config,
                                          const fs::path& context,
                                          bool outside) {
@@ -158,7 +160,7 @@ std::optional<std::string> ModelProblem(const ExperimentConfig& config,
   return model->check(config.hyperparameters, VariablesOfTrials(config));
 }
 
-// Message of the Error that `check` throws; nothing if it throws none.
+// Returns the message of the Error that `check` throws, or nothing.
 std::optional<std::string> Caught(const std::function<void()>& check) {
   try {
     check();
@@ -267,8 +269,8 @@ std::filesystem::path ModelCache() {
               "XDG_CACHE_HOME");
 }
 
-// The trials that the sources name in DTRAIN_TRIALS(…); nothing where they say
-// it in no such words.
+// Returns the trials that the sources list in DTRAIN_TRIALS(...); nothing if
+// there is no such list.
 std::optional<std::vector<std::string>> TrialsInText(
     const ModelSources& sources) {
   constexpr std::string_view kMacro = "DTRAIN_TRIALS";
@@ -285,7 +287,7 @@ std::optional<std::vector<std::string>> TrialsInText(
       for (std::string name :
            Split(text.substr(open + 1, close - open - 1), ',')) {
         std::erase_if(name, [](unsigned char c) { return std::isspace(c); });
-        // A trial in a namespace is known by its last name.
+        // A trial in a namespace is known by its unqualified name.
         trials->push_back(name.substr(name.rfind(':') + 1));
       }
     }

@@ -11,41 +11,40 @@
 
 namespace dtrain {
 
-/// Throws Error(kUsage) that begins with `file` if this build has no such
-/// trial and the model_def.cpp of `context`, if there is one, is not where it
-/// would come from. Compiles nothing.
+/// Throws Error(kUsage) that begins with `file` if this build has no such model
+/// and it cannot come from the model_def.cpp of `context`. Compiles nothing.
 void CheckEntrypoint(const std::string& file, const ExperimentConfig& config,
                      const std::filesystem::path& context);
 
-/// Throws likewise if the entrypoint is a command whose program or script
-/// should be in `context` and is not: wrong on every machine.
+/// Throws Error(kUsage) if the entrypoint is a command whose program or script
+/// should be in `context` and is not: an error on every machine.
 void CheckScript(const std::string& file, const ExperimentConfig& config,
                  const std::filesystem::path& context);
 
-/// Throws likewise if `stored`, the copy that trials run from, lacks the
-/// program or script of a command: left out, or outside of CONTEXT.
+/// Throws Error(kUsage) if `stored`, the copy that trials run from, does not
+/// contain the program or script of a command.
 void CheckStoredScript(const std::string& file, const ExperimentConfig& config,
                        const ContextList& stored);
 
-/// Returns why the configuration can never run on this machine, or nothing:
-/// data, weights or the program of a command that are not there.
+/// Returns why the configuration cannot run on this machine, or nothing:
+/// missing data, weights or programs.
 std::optional<std::string> ProblemOnThisMachine(
     const ExperimentConfig& config, const std::filesystem::path& context);
-/// Throws Error(kUsage) of it that begins with `file`: nothing was created.
+/// Throws Error(kUsage) with that problem, which begins with `file`.
 void CheckOnThisMachine(const std::string& file, const ExperimentConfig& config,
                         const std::filesystem::path& context,
                         const GlobalOptions& globals);
 
-/// Returns what `create` would refuse in a valid configuration; compiles
-/// nothing. Errors are what is wrong on every machine; what depends on this one
-/// (slots, programs in PATH, data, weights, the compiler, a source checkpoint)
-/// has severity `here`.
+/// Returns the findings for which `create` would refuse a valid configuration;
+/// compiles nothing. Problems on every machine are errors; those of this
+/// machine (slots, programs in PATH, data, weights, the compiler, a source
+/// checkpoint) have severity `here`.
 Diagnostics CheckAsCreateDoes(const std::string& file, ExperimentConfig config,
                               const std::filesystem::path& context,
                               Severity here, const GlobalOptions& globals);
 
-/// `context`, or the directory of the configuration `file` if that is empty.
-/// Throws Error(kUsage) if it is no directory.
+/// Returns `context`, or the directory of the configuration `file` if that is
+/// empty. Throws Error(kUsage) if it is not a directory.
 std::filesystem::path ContextDirectory(const std::string& file,
                                        const std::string& context);
 

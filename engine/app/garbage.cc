@@ -33,7 +33,8 @@ std::optional<std::int64_t> Number(std::string_view name) {
   return number;
 }
 
-// Why an entry among a trial's checkpoints is not needed; empty if it is.
+// Returns why an entry in a trial's checkpoint directory is not needed; empty
+// if it is.
 std::string WhyUseless(const std::string& name,
                        const std::vector<CheckpointRow>& checkpoints) {
   if (name.ends_with(kUnfinishedSuffix)) return "is unfinished";
@@ -50,7 +51,7 @@ bool GarbageCollection::Collect(const ExperimentRow& experiment) {
   const std::int64_t id = experiment.id;
   const fs::path lock_file = store_.layout().RunnerLock(id);
   if (RunnerLock::Holder(lock_file)) return false;
-  // A trial outlives its runner by the moment in which it saves what it has.
+  // A trial may outlive its runner while it saves a checkpoint.
   const bool lives = std::ranges::any_of(
       store_.Trials(id), [boot = BootId()](const TrialRow& trial) {
         return LivingProcess(trial, boot).has_value();
@@ -58,7 +59,7 @@ bool GarbageCollection::Collect(const ExperimentRow& experiment) {
   if (lives) return false;
   std::optional<RunnerLock> lock;
   if (!dry_) lock = LockExperiment(store_, id);
-  // As it is now that nobody can change it.
+  // Read again under the lock.
   const auto rows = store_.Experiments({.archived = true, .id = id});
   if (rows.empty()) return true;
   const bool ended = IsFinal(rows.front().state);

@@ -10,7 +10,7 @@
 
 namespace dtrain {
 
-/// A file or directory that a collection removes, or would remove.
+/// A file or directory that was removed, or would be removed in a dry run.
 struct Garbage {
   std::int64_t experiment = 0;  // 0: none has it
   std::string kind;             // "checkpoint", "files" or "leftover"

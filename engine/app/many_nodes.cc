@@ -15,11 +15,10 @@
 namespace dtrain {
 namespace {
 
-// As torchrun has it.
+// Timeout of torchrun.
 constexpr Duration kGathering = std::chrono::minutes(5);
 
-// The seed may have been drawn when the experiment was recorded, and is the
-// runner's alone.
+// The seed may be random and is known only to the runner.
 std::string HashOf(const ExperimentConfig& config) {
   nlohmann::json effective = config.effective;
   if (effective.contains("reproducibility")) {
@@ -36,7 +35,7 @@ NodeIdentity IdentityOf(const ExperimentConfig& config, const SlotPlan& slots) {
           .gpus = !slots.gpus.empty()};
 }
 
-// What a runner may have its followers read and execute, or write to.
+// Directories that the runner may let followers read, execute and write.
 std::vector<std::filesystem::path> RootsOf(const StoreLayout& store,
                                            const CheckpointConfig& config) {
   std::vector<std::filesystem::path> roots = {store.root()};

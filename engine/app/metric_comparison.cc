@@ -19,7 +19,8 @@ namespace {
 
 using Key = std::tuple<MetricKind, std::int64_t, std::string>;
 
-// Not by ==, to which 0 is -0 and NaN is nothing.
+// Compares bits, because == treats 0 and -0 as equal and NaN as unequal to
+// itself.
 bool IsSame(double a, double b) {
   if (std::isnan(a) && std::isnan(b)) return true;
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
@@ -43,9 +44,9 @@ std::map<Key, MetricRow> MetricsOf(const Store& store, TrialId trial) {
   return metrics;
 }
 
-// Whether `row`, which only one trial has, is made of what the other reported
-// at the ends of epochs: before reports of their own, metrics of whole epochs
-// came with the next report, as their mean. Takes those out of `others`.
+// True if `row`, which only one trial has, is the mean of the other's reports
+// at the ends of epochs: earlier versions merged the metrics of whole epochs
+// into the next report. Removes those reports from `others`.
 bool IsMeanOfEpochs(const MetricRow& row, std::map<Key, MetricRow>& others) {
   if (row.kind != MetricKind::kTraining) return false;
   std::vector<Key> epochs;

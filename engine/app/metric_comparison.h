@@ -11,7 +11,7 @@
 
 namespace dtrain {
 
-/// How the metrics of two trials differ, each told by its kind, batches and
+/// Differences between the metrics of two trials, matched by kind, batches and
 /// name.
 struct MetricComparison {
   TrialId source;
@@ -20,21 +20,21 @@ struct MetricComparison {
   std::int64_t different = 0;  // of those, not the same to the bit
   std::int64_t missing = 0;    // that one of them lacks
   double largest = 0;          // relative difference; infinite for NaN
-  /// Where that is: what `source` has, and the value in `trial`.
+  /// Metric with the largest difference, as in `source`; its value in `trial`.
   std::optional<MetricRow> where;
   double value = 0;
   Unit counted = Unit::kBatches;  // what its batches count
 
-  /// Whether all of them are there and none differs by more than `tolerance`,
-  /// 0 being equal to the bit. NaN is equal to NaN.
+  /// True if no metric is missing and none differs by more than `tolerance`; 0
+  /// requires equal bits. NaN equals NaN.
   bool AreEqual(double tolerance) const;
-  /// In a sentence.
+  /// Returns the result as a sentence.
   std::string Text(double tolerance) const;
   nlohmann::json Json(double tolerance) const;
 };
 
-/// Compares what `trial` reported with what `source` did, up to the last of
-/// `source`: what comes after that is not looked at.
+/// Compares the metrics of `trial` with those of `source`, up to the last one
+/// of `source`; later ones are ignored.
 MetricComparison CompareMetrics(const Store& store, TrialId source,
                                 TrialId trial);
 

@@ -56,7 +56,8 @@ using nlohmann::json;
 
 constexpr Duration kGitLimit = std::chrono::seconds(1);
 
-// A file of a repository, or nothing: it may be anybody's.
+// Reads a file of a repository, which may belong to anyone; returns nothing if
+// it is large or not a regular file.
 std::optional<std::string> ReadSmallFile(const fs::path& path) {
   constexpr std::size_t kMost = 4'000'000;
   std::error_code error;
@@ -74,8 +75,8 @@ std::optional<std::string> FirstLine(const fs::path& path) {
   return text;
 }
 
-// The git directory of a working tree, and the one that all working trees of
-// the repository share: gitrepository-layout(5).
+// The git directory of a working tree, and the one shared by all working trees
+// of the repository: gitrepository-layout(5).
 struct GitDirectories {
   fs::path own;
   fs::path shared;
@@ -105,8 +106,8 @@ bool IsObjectName(const std::string& text) {
          text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-// The commit that HEAD is at, without git: it may execute what the repository's
-// configuration names.
+// Returns the commit of HEAD without calling git, which may execute programs
+// named in the repository's configuration.
 json Commit(const GitDirectories& git) {
   std::string line = FirstLine(git.own / "HEAD").value_or("");
   constexpr std::string_view kRef = "ref: ";
@@ -127,8 +128,8 @@ json Commit(const GitDirectories& git) {
   return nullptr;
 }
 
-// Whether the repository's own configuration names what `git status` would
-// execute, read from elsewhere or fetch.
+// True if the repository's configuration makes `git status` execute programs,
+// read other files or fetch.
 bool MayExecute(const GitDirectories& git) {
   for (const fs::path& file :
        {git.shared / "config", git.own / "config.worktree"}) {
@@ -147,7 +148,7 @@ bool MayExecute(const GitDirectories& git) {
   return false;
 }
 
-// Files that git does not track say nothing: the store may be one of them.
+// Untracked files do not count: the store may be one of them.
 json Dirty(const std::string& directory) {
   const auto changes = ChildOutput(
       {"git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c",

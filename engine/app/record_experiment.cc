@@ -55,8 +55,8 @@ void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
                    (list.directory / ".detignore").string() +
                    " or a .gitignore");
 }
-// The directory of an experiment's checkpoints outside of the store, which goes
-// again unless the experiment is recorded.
+// The directory of an experiment's checkpoints outside of the store; removed
+// unless the experiment is recorded.
 class NewStorage {
  public:
   NewStorage() = default;
@@ -156,8 +156,8 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
     storage.Keep();
     return id;
   } catch (const Error& error) {
-    // What SQLite wrote and could not sync may yet be found to be committed,
-    // once the write-ahead log is read anew.
+    // A transaction that SQLite wrote but could not sync may turn out to be
+    // committed when the write-ahead log is read again.
     if (placed && error.kind() != ErrorKind::kDiskFull) {
       files.Leave();
       storage.Keep();

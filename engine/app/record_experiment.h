@@ -19,7 +19,7 @@
 
 namespace dtrain {
 
-/// What a new experiment has besides its configuration.
+/// Parts of a new experiment besides its configuration.
 struct ExperimentParts {
   std::optional<ContextList> context;
   std::optional<SourceCheckpoint> source;
@@ -34,9 +34,8 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
                               nlohmann::json provenance,
                               const ExperimentParts& parts);
 
-/// What keeps the experiment's checkpoints from where its checkpoint_storage
-/// says that they go, at that place of the text, and the kind of Error that it
-/// is; none: they can go there.
+/// Returns the problem that keeps checkpoints from being stored in
+/// checkpoint_storage, or nothing.
 std::optional<std::pair<Diagnostic, ErrorKind>> FindStorageProblem(
     const ExperimentConfig& config, const GlobalOptions& globals);
 /// Throws that as an Error.

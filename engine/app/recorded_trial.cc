@@ -17,14 +17,14 @@ namespace {
 
 using nlohmann::json;
 
-// A space that has nothing but these hyperparameters.
+// Returns a search space with these hyperparameters as constants.
 json Constants(const json& hparams) {
   json space = json::object();
   for (const auto& [name, value] : hparams.items()) {
     if (!value.is_object()) {
       space[name] = value;
     } else if (value.contains("type")) {
-      // It would be taken for a range.
+      // A bare object with "type" would be read as a range.
       space[name] = {{"type", "const"}, {"val", value}};
     } else {
       space[name] = Constants(value);
@@ -42,13 +42,13 @@ std::string TypeText(const json& value) {
   return value.is_boolean() ? "true or false" : value.type_name();
 }
 
-// A trial that asks for a number would only find out when it runs.
+// Reports a changed type now rather than when the trial reads the value.
 void CheckTypes(const json& hparams, const json& before,
                 const std::string& path, const std::string& where) {
   for (const auto& [name, old] : before.items()) {
     const auto found = hparams.find(name);
     if (found == hparams.end() || old.is_null()) continue;
-    // What is searched now is checked by what it gives.
+    // Ranges are checked by the values they give.
     if (HasType(*found)) continue;
     const std::string key = path + "." + name;
     if (IsOfAnotherType(*found, old)) {

@@ -24,9 +24,8 @@ struct RecordedTrial {
 /// Throws Error(kNotFound) with what to do.
 RecordedTrial FindRecordedTrial(const Store& store, TrialId id);
 
-/// The configuration that the trial was run with, as that of an experiment of
-/// one trial: its hyperparameters are constants, its searcher is `single`, the
-/// rest is as it was.
+/// Returns the configuration of the trial as that of an experiment with one
+/// trial: its hyperparameters become constants, its searcher `single`.
 nlohmann::json SingleTrialConfig(const RecordedTrial& trial);
 
 /// That configuration with the `overrides` of `--set` and more labels. Passes
@@ -42,8 +41,8 @@ ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        const NoteDiagnostics& note,
                                        const GlobalOptions& globals);
 
-/// Where the new experiment of `effective` comes from: as Provenance, but the
-/// commit is that of the trial's experiment.
+/// Returns the provenance of the new experiment; the commit is that of the
+/// trial's experiment.
 nlohmann::json SingleTrialProvenance(const RecordedTrial& trial,
                                      const ExperimentConfig& config,
                                      const GlobalOptions& globals);

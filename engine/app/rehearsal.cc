@@ -20,19 +20,18 @@ constexpr std::int64_t kBatches = 2;
 ExperimentConfig Shortened(const ExperimentConfig& config) {
   ExperimentConfig test = config;
   if (test.searcher.max_length == 0) {
-    // A program that decides its length is asked to end at its first
-    // validation.
+    // A program that decides its length is stopped at its first validation.
     test.searcher.name = "single";
   } else {
     test.searcher.name = kRehearsal;
     test.searcher.max_trials = 2;
     test.searcher.max_concurrent_trials = 1;
     test.searcher.max_length = 2 * kBatches;
-    // A program reports in the unit that it is given.
+    // A command reports in its own unit.
     if (!IsCommand(config)) test.length_unit = Unit::kBatches;
   }
   test.max_restarts = 0;
-  // One trial at a time, on however many slots.
+  // One trial at a time, with all its slots.
   if (!test.resources.all_slots) {
     test.resources.max_slots =
         std::max<std::int64_t>(1, std::llround(test.resources.slots_per_trial));

@@ -33,8 +33,8 @@ void CheckMeaning(const Comparison& comparison) {
 
 using Values = std::map<std::string, double>;
 
-// The metrics of the best trial at its best validation. A trial without
-// validation data was searched by its training metrics.
+// Returns the metrics of the best trial at its best validation. Without
+// validation data the training metrics were searched.
 Values BestValues(const Store& store, const ExperimentRow& experiment) {
   Values values;
   if (!experiment.best) return values;

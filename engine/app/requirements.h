@@ -9,18 +9,18 @@
 
 namespace dtrain {
 
-/// The comparisons of every `--require`. Throws Error(kUsage) for what can
-/// never be met: a state that there is not, a metric compared with a text.
+/// Parses the comparisons of every `--require`. Throws Error(kUsage) for one
+/// that can never be true: an unknown state, a metric compared with a string.
 std::vector<Comparison> ParseRequirements(
     const std::vector<std::string>& expressions);
 
-/// Holds each against the experiment: `state`, else a metric of the best
-/// trial where it was at its best.
+/// Evaluates each for the experiment: `state`, or a metric of the best trial at
+/// its best validation.
 std::vector<Check> CheckRequirements(
     const std::vector<Comparison>& requirements, const Store& store,
     const ExperimentRow& experiment);
 
-/// Says on stderr which are not met and why; true if all are.
+/// Prints the unmet requirements on stderr; returns true if all are met.
 [[nodiscard]] bool ReportUnmet(const std::vector<Check>& checks,
                                std::int64_t experiment,
                                const GlobalOptions& globals);

@@ -32,7 +32,7 @@ void HideAfterName(std::string& text, const std::string& name,
   }
 }
 
-// Takes the variables that `names` names for `device` from this process.
+// Reads the variables in `names` for `device` from this process's environment.
 void FillVariables(const nlohmann::json& names, const std::string& device,
                    TrialEnvironment& environment,
                    std::vector<std::string>& missing) {
@@ -70,8 +70,8 @@ std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv) {
 
 std::string RecordedYaml(const std::string& text,
                          const ExperimentConfig& config) {
-  // Values too short to be told from other text are hidden beside their names
-  // only.
+  // Short values, which may occur in other text, are hidden only after their
+  // names.
   constexpr std::size_t kTelling = 4;
   std::string hidden = text;
   const EnvironmentVariables variables = config.environment.All();

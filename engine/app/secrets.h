@@ -10,18 +10,17 @@ namespace dtrain {
 // Values of `environment.environment_variables` are for the trials only: what
 // is recorded has none of them.
 
-/// The words of the command line, the values of overrides of environment
-/// variables left out.
+/// Returns the command line without the values of environment variables.
 std::vector<std::string> RecordedArgv(const std::vector<std::string>& argv);
 
-/// The configuration's text with those values replaced by `REDACTED`; where one
-/// cannot be found in it, as when it is written with escapes, the effective
+/// Returns the configuration's text with those values replaced by `REDACTED`;
+/// if one cannot be found in it, e.g. because it is escaped, the effective
 /// configuration as YAML.
 std::string RecordedYaml(const std::string& text,
                          const ExperimentConfig& config);
 
-/// Takes the values that were not recorded from this process's environment.
-/// Gives the names of those that it does not have.
+/// Fills in the values from this process's environment. Returns the names of
+/// variables that it does not have.
 std::vector<std::string> FillEnvironment(ExperimentConfig& config);
 
 }  // namespace dtrain

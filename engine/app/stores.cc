@@ -38,7 +38,7 @@ fs::path Absolute(const fs::path& path) {
   return absolute.lexically_normal();
 }
 
-// The whole of `text` as a positive integer.
+// Parses the whole of `text` as a positive integer.
 std::optional<std::int64_t> Positive(std::string_view text) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();
@@ -57,7 +57,7 @@ void DeriveState(const StoreLayout& layout, ExperimentRow& row) {
   row.state = State::kInterrupted;
 }
 
-// Its process, too, is gone with the runner.
+// A trial's process ends with its runner.
 void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
   if (experiment.state != State::kInterrupted || !IsLive(trial.state)) return;
   trial.state = State::kInterrupted;
@@ -71,9 +71,9 @@ void DeriveState(const ExperimentRow& experiment, TrialRow& trial) {
                                         "; 'dtrain list -a' lists all");
 }
 
-// Who owns a store decides what is executed from it: one that is found must be
-// the user's, under sudo that of the user who called it. Why it is not; empty:
-// it is, or is not there.
+// The owner of a store decides what is executed from it, so a store that is
+// found must belong to the user; under sudo, to the calling user. Returns the
+// reason why it does not, or an empty string.
 std::string WhyForeign(const fs::path& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return "";
@@ -118,7 +118,7 @@ StoreLayout FindStore(const GlobalOptions& globals) {
     const fs::path candidate = (directory / kStoreName).lexically_normal();
     if (fs::is_directory(candidate, ignored)) {
       const std::string why = WhyForeignStore(candidate);
-      // A link is followed once, so that nobody turns it meanwhile.
+      // Resolve a link once, so that it cannot be changed meanwhile.
       if (why.empty()) {
         return StoreLayout(fs::is_symlink(candidate, ignored)
                                ? fs::canonical(candidate)
