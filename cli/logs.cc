@@ -1,3 +1,5 @@
+#include "engine/report/logs.h"
+
 #include <ctime>
 #include <deque>
 #include <iostream>
@@ -19,8 +21,6 @@
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
-#include "engine/report/log_filter.h"
-#include "engine/report/log_merger.h"
 #include "engine/report/plain_reporter.h"
 #include "engine/report/terminal.h"
 

@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "engine/app/checkpoint_use.h"
 #include "engine/app/stores.h"
-#include "engine/report/table.h"
+#include "engine/report/terminal.h"
 
 namespace dtrain {
 

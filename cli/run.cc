@@ -47,9 +47,8 @@
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"
 #include "engine/report/live_display.h"
-#include "engine/report/log_merger.h"
+#include "engine/report/logs.h"
 #include "engine/report/plain_reporter.h"
-#include "engine/report/reporter_group.h"
 #include "engine/report/summary.h"
 #include "engine/run/runner.h"
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/report/table.h"
+#include "engine/report/terminal.h"
 #include "engine/wire/profile_report.h"
 
 namespace dtrain {

@@ -9,7 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
-#include "engine/report/table.h"
+#include "engine/report/terminal.h"
 #include "searchers/hparam_space.h"
 
 namespace dtrain {
