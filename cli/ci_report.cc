@@ -18,13 +18,13 @@
 #include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/os/unique_fd.h"
+#include "engine/report/ci_formats.h"
 #include "engine/report/format.h"
-#include "engine/report/junit.h"
 
 namespace dtrain {
 namespace {
 
-using Outcome = JunitCase::Outcome;
+using Outcome = CiCase::Outcome;
 
 Outcome OutcomeOf(State state) {
   switch (state) {
@@ -43,12 +43,12 @@ Outcome OutcomeOf(State state) {
   return Outcome::kSkipped;
 }
 
-JunitCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
-                    Unit counted) {
-  JunitCase test{.name = "trial " + ToString(trial.id),
-                 .class_name = experiment.name,
-                 .seconds = trial.seconds,
-                 .outcome = OutcomeOf(trial.state)};
+CiCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
+                 Unit counted) {
+  CiCase test{.name = "trial " + ToString(trial.id),
+              .class_name = experiment.name,
+              .seconds = trial.seconds,
+              .outcome = OutcomeOf(trial.state)};
   test.message = std::string(StateName(trial.state)) +
                  (trial.reason.empty() ? "" : ": " + trial.reason);
   test.output = FormatHparams(trial.hparams) + "\n" + experiment.metric + " " +
@@ -56,23 +56,23 @@ JunitCase TrialCase(const TrialRow& trial, const ExperimentRow& experiment,
   return test;
 }
 
-JunitCase CheckCase(const Check& check, const ExperimentRow& experiment) {
+CiCase CheckCase(const Check& check, const ExperimentRow& experiment) {
   return {.name = "requirement " + check.text,
           .class_name = experiment.name,
           .outcome = check.met ? Outcome::kPassed : Outcome::kFailed,
           .message = "actual: " + check.actual};
 }
 
-JunitSuite SuiteOf(const Store& store, const ExperimentRow& experiment,
-                   const std::vector<Check>& checks, Unit counted) {
-  JunitSuite suite{.name = experiment.name,
-                   .host = HostName(),
-                   .time = experiment.started.value_or(experiment.created),
-                   .seconds = experiment.seconds};
+CiSuite SuiteOf(const Store& store, const ExperimentRow& experiment,
+                const std::vector<Check>& checks, Unit counted) {
+  CiSuite suite{.name = experiment.name,
+                .host = HostName(),
+                .time = experiment.started.value_or(experiment.created),
+                .seconds = experiment.seconds};
   for (const TrialRow& trial : ListTrials(store, experiment)) {
     suite.cases.push_back(TrialCase(trial, experiment, counted));
   }
-  const bool told = std::ranges::any_of(suite.cases, [](const JunitCase& c) {
+  const bool told = std::ranges::any_of(suite.cases, [](const CiCase& c) {
     return c.outcome == Outcome::kFailed;
   });
   const bool failed =
@@ -91,10 +91,15 @@ JunitSuite SuiteOf(const Store& store, const ExperimentRow& experiment,
   return suite;
 }
 
-void WriteJunit(const std::string& path, std::span<const JunitSuite> suites,
+// Writes the files that `flags` name.
+void WriteFiles(const CiFlags& flags, std::span<const CiSuite> suites,
                 const std::string& remedy) {
-  if (path.empty()) return;
-  WriteNamedFile("--junit", path, JunitXml(suites), remedy);
+  for (std::size_t i = 0; i < flags.files.size(); ++i) {
+    if (flags.files[i].empty()) continue;
+    const CiFormat& format = CiFormats()[i];
+    WriteNamedFile(format.option, flags.files[i], format.render(suites),
+                   remedy);
+  }
 }
 
 // `text` with each of `special` as %XX, as workflow commands of GitHub have it:
@@ -173,7 +178,7 @@ std::string Code(const std::string& text) {
 // GitHub takes 1 MiB of a step; failures are annotated anyway.
 constexpr std::size_t kMaxSummaryRows = 200;
 
-std::string SummaryOf(const JunitSuite& suite, const ExperimentRow& row,
+std::string SummaryOf(const CiSuite& suite, const ExperimentRow& row,
                       Unit counted) {
   std::string text = "### dtrain: experiment " + std::to_string(row.id) + " " +
                      Code(row.name) + " is " +
@@ -189,7 +194,7 @@ std::string SummaryOf(const JunitSuite& suite, const ExperimentRow& row,
       text += "| and " + std::to_string(suite.cases.size() - i) + " more | |\n";
       break;
     }
-    const JunitCase& test = suite.cases[i];
+    const CiCase& test = suite.cases[i];
     const bool failed = test.outcome == Outcome::kFailed;
     text += "| " + Code(test.name) + " | " + (failed ? "**failed** " : "") +
             Code(test.message) + " |\n";
@@ -197,8 +202,8 @@ std::string SummaryOf(const JunitSuite& suite, const ExperimentRow& row,
   return text;
 }
 
-void Annotate(const JunitSuite& suite, const ExperimentRow& row, Unit counted) {
-  for (const JunitCase& test : suite.cases) {
+void Annotate(const CiSuite& suite, const ExperimentRow& row, Unit counted) {
+  for (const CiCase& test : suite.cases) {
     if (test.outcome != Outcome::kFailed) continue;
     PrintAnnotation(
         "error",
@@ -218,13 +223,13 @@ std::string FindingList(const Diagnostics& diagnostics) {
 }
 
 // `error` is the reason for a refusal, or empty.
-JunitSuite ConfigurationSuite(const std::string& name,
-                              const Diagnostics& diagnostics,
-                              const std::string& error) {
-  JunitCase test{.name = "configuration",
-                 .class_name = name,
-                 .outcome = error.empty() ? Outcome::kPassed : Outcome::kError,
-                 .message = error};
+CiSuite ConfigurationSuite(const std::string& name,
+                           const Diagnostics& diagnostics,
+                           const std::string& error) {
+  CiCase test{.name = "configuration",
+              .class_name = name,
+              .outcome = error.empty() ? Outcome::kPassed : Outcome::kError,
+              .message = error};
   for (const Diagnostic& diagnostic : diagnostics) {
     test.output += diagnostic.ToString() + "\n";
   }
@@ -238,42 +243,51 @@ JunitSuite ConfigurationSuite(const std::string& name,
 
 void AddCiFlags(CLI::App& app, CiFlags& flags,
                 std::optional<CliOption> detach) {
-  const CliOption junit =
-      AddOption(app, "--junit", flags.junit, "Write a JUnit XML report");
-  junit.TypeName("FILE").IsPath();
+  for (std::size_t i = 0; i < flags.files.size(); ++i) {
+    const CiFormat& format = CiFormats()[i];
+    const CliOption file =
+        AddOption(app, format.option, flags.files[i], format.help);
+    file.TypeName("FILE").IsPath();
+    if (detach) file.Excludes(*detach);
+  }
   const CliOption annotate =
       AddOption(app, "--annotate", flags.annotate,
                 "Annotate findings and failures for a CI service, and write "
                 "its step summary: github");
   annotate.TypeName("SERVICE").OneOf({"github"});
-  if (!detach) return;
-  junit.Excludes(*detach);
-  annotate.Excludes(*detach);
+  if (detach) annotate.Excludes(*detach);
 }
 
 void CheckCiFlags(const CiFlags& flags) {
-  if (flags.junit.empty()) return;
-  const UniqueFd file(
-      open(flags.junit.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-  if (!file) {
-    throw Error(ErrorKind::kUsage,
-                "--junit: cannot write '" + flags.junit +
-                    "': " + std::strerror(errno) +
-                    "; choose a file in a writable directory");
+  CiFlags regular = flags;
+  for (std::size_t i = 0; i < flags.files.size(); ++i) {
+    const std::string& path = flags.files[i];
+    if (path.empty()) continue;
+    const UniqueFd file(
+        open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (!file) {
+      throw Error(ErrorKind::kUsage,
+                  std::string(CiFormats()[i].option) + ": cannot write '" +
+                      path + "': " + std::strerror(errno) +
+                      "; choose a file in a writable directory");
+    }
+    struct stat about {};
+    const bool is_file =
+        fstat(file.get(), &about) == 0 && S_ISREG(about.st_mode);
+    if (!is_file) regular.files[i].clear();
   }
-  struct stat about {};
-  if (fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  if (!regular.has_file()) return;
   // A killed process must leave neither an empty report nor the one of an
   // earlier call.
-  const JunitSuite suite = ConfigurationSuite(
+  const CiSuite suite = ConfigurationSuite(
       "dtrain", {}, "no result: dtrain is still running or was killed");
-  WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");
+  WriteFiles(regular, std::span(&suite, 1), "nothing was created");
 }
 
 void WriteCiReport(const CiFlags& flags, const Store& store,
                    std::span<const JudgedExperiment> experiments) {
-  if (flags.junit.empty() && flags.annotate.empty()) return;
-  std::vector<JunitSuite> suites;
+  if (!flags.has_file() && flags.annotate.empty()) return;
+  std::vector<CiSuite> suites;
   for (const JudgedExperiment& experiment : experiments) {
     const Unit counted = CountedUnit(store, experiment.row.id);
     suites.push_back(
@@ -282,7 +296,7 @@ void WriteCiReport(const CiFlags& flags, const Store& store,
       Annotate(suites.back(), experiment.row, counted);
     }
   }
-  WriteJunit(flags.junit, suites, "the experiment itself is recorded");
+  WriteFiles(flags, suites, "the experiment itself is recorded");
 }
 
 void AnnotateFindings(const CiFlags& flags, const Diagnostics& diagnostics) {
@@ -292,8 +306,8 @@ void AnnotateFindings(const CiFlags& flags, const Diagnostics& diagnostics) {
 
 void WriteCiRefusal(const CiFlags& flags, const std::string& name,
                     const Diagnostics& diagnostics, const Error& error) {
-  const JunitSuite suite = ConfigurationSuite(name, diagnostics, error.what());
-  WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");
+  const CiSuite suite = ConfigurationSuite(name, diagnostics, error.what());
+  WriteFiles(flags, std::span(&suite, 1), "nothing was created");
   if (flags.annotate.empty()) return;
   const bool told = std::ranges::any_of(diagnostics, [](const Diagnostic& d) {
     return CommandOf(d.severity) == "error";
@@ -310,8 +324,8 @@ void WriteCiRefusal(const CiFlags& flags, const std::string& name,
 
 void WriteCiAcceptance(const CiFlags& flags, const std::string& name,
                        const Diagnostics& diagnostics) {
-  const JunitSuite suite = ConfigurationSuite(name, diagnostics, "");
-  WriteJunit(flags.junit, std::span(&suite, 1), "nothing was created");
+  const CiSuite suite = ConfigurationSuite(name, diagnostics, "");
+  WriteFiles(flags, std::span(&suite, 1), "nothing was created");
   if (flags.annotate.empty()) return;
   AppendStepSummary("### dtrain: " + Code(name) + " is valid\n\n" +
                     FindingList(diagnostics));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include "cli/command_line.h"
 #include "engine/base/error.h"
 #include "engine/config/findings.h"
+#include "engine/report/ci_formats.h"
 #include "engine/report/expression.h"
 #include "engine/store/store.h"
 
@@ -16,10 +18,15 @@ namespace dtrain {
 // Reports for continuous integration: JUnit files, GitHub's annotations and
 // step summaries.
 
-/// `--junit FILE` and `--annotate github`.
+/// `--annotate github`, and the options of CiFormats.
 struct CiFlags {
-  std::string junit;
+  std::vector<std::string> files =
+      std::vector<std::string>(CiFormats().size());  // one per format, or empty
   std::string annotate;
+
+  bool has_file() const {
+    return std::ranges::any_of(files, [](const auto& f) { return !f.empty(); });
+  }
 };
 
 /// An experiment and the results of its --require expressions.
@@ -32,8 +39,8 @@ struct JudgedExperiment {
 /// at once has no result to report.
 void AddCiFlags(CLI::App& app, CiFlags& flags,
                 std::optional<CliOption> detach = std::nullopt);
-/// Writes a JUnit file that reports an error until there is a result. Throws
-/// Error(kUsage) if it cannot be written.
+/// Writes reports of an error, which stand until there is a result. Throws
+/// Error(kUsage) if one cannot be written.
 void CheckCiFlags(const CiFlags& flags);
 
 /// Writes what `flags` ask for of experiments that were run: a JUnit suite

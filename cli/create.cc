@@ -205,7 +205,7 @@ void CheckTestFlags(const CreateOptions& options) {
   const RunFlags& run = options.run;
   const bool other = options.dry_run || run.detach || run.jsonl ||
                      !run.require.empty() || !run.timeout_text.empty() ||
-                     !run.ci.junit.empty();
+                     run.ci.has_file();
   if (!options.test || !other) return;
   throw Error(ErrorKind::kUsage,
               "--test keeps no experiment, so it cannot be combined with "

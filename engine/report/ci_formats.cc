@@ -1,4 +1,4 @@
-#include "engine/report/junit.h"
+#include "engine/report/ci_formats.h"
 
 #include <algorithm>
 #include <array>
@@ -21,17 +21,17 @@ std::string Seconds(double seconds) {
   return text.data();
 }
 
-std::string CaseXml(const JunitCase& test) {
+std::string CaseXml(const CiCase& test) {
   std::string xml = "    <testcase" + Attribute("name", test.name) +
                     Attribute("classname", test.class_name) +
                     Attribute("time", Seconds(test.seconds)) + ">\n";
-  if (test.outcome == JunitCase::Outcome::kFailed) {
+  if (test.outcome == CiCase::Outcome::kFailed) {
     xml += "      <failure" + Attribute("message", test.message) + "/>\n";
   }
-  if (test.outcome == JunitCase::Outcome::kError) {
+  if (test.outcome == CiCase::Outcome::kError) {
     xml += "      <error" + Attribute("message", test.message) + "/>\n";
   }
-  if (test.outcome == JunitCase::Outcome::kSkipped) {
+  if (test.outcome == CiCase::Outcome::kSkipped) {
     xml += "      <skipped" + Attribute("message", test.message) + "/>\n";
   }
   if (!test.output.empty()) {
@@ -41,40 +41,47 @@ std::string CaseXml(const JunitCase& test) {
 }
 
 // How many cases there are of each outcome, and how long they took.
-std::string Numbers(const JunitSuite& suite) {
-  const auto count = [&](JunitCase::Outcome outcome) {
+std::string Numbers(const CiSuite& suite) {
+  const auto count = [&](CiCase::Outcome outcome) {
     return std::to_string(
-        std::ranges::count(suite.cases, outcome, &JunitCase::outcome));
+        std::ranges::count(suite.cases, outcome, &CiCase::outcome));
   };
   return Attribute("tests", std::to_string(suite.cases.size())) +
-         Attribute("failures", count(JunitCase::Outcome::kFailed)) +
-         Attribute("errors", count(JunitCase::Outcome::kError)) +
-         Attribute("skipped", count(JunitCase::Outcome::kSkipped)) +
+         Attribute("failures", count(CiCase::Outcome::kFailed)) +
+         Attribute("errors", count(CiCase::Outcome::kError)) +
+         Attribute("skipped", count(CiCase::Outcome::kSkipped)) +
          Attribute("time", Seconds(suite.seconds));
 }
 
-std::string SuiteXml(const JunitSuite& suite) {
+std::string SuiteXml(const CiSuite& suite) {
   const std::string time = FormatTimestamp(suite.time);
   std::string xml = "  <testsuite" + Attribute("name", suite.name) +
                     Numbers(suite) +
                     Attribute("timestamp", time.substr(0, time.find('.'))) +
                     Attribute("hostname", suite.host) + ">\n";
-  for (const JunitCase& test : suite.cases) xml += CaseXml(test);
+  for (const CiCase& test : suite.cases) xml += CaseXml(test);
   return xml + "  </testsuite>\n";
 }
 
 }  // namespace
 
-std::string JunitXml(std::span<const JunitSuite> suites) {
-  JunitSuite all;
+std::string JunitXml(std::span<const CiSuite> suites) {
+  CiSuite all;
   std::string xml;
-  for (const JunitSuite& suite : suites) {
+  for (const CiSuite& suite : suites) {
     xml += SuiteXml(suite);
     all.seconds += suite.seconds;
     all.cases.insert(all.cases.end(), suite.cases.begin(), suite.cases.end());
   }
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites" +
          Numbers(all) + ">\n" + xml + "</testsuites>\n";
+}
+
+std::span<const CiFormat> CiFormats() {
+  static constexpr std::array kFormats = {
+      CiFormat{"--junit", "Write a JUnit XML report", JunitXml},
+  };
+  return kFormats;
 }
 
 }  // namespace dtrain

@@ -1,14 +1,14 @@
-#include "engine/report/junit.h"
+#include "engine/report/ci_formats.h"
 
 #include <gtest/gtest.h>
 
 namespace dtrain {
 namespace {
 
-using Outcome = JunitCase::Outcome;
+using Outcome = CiCase::Outcome;
 
 TEST(JunitTest, WritesACaseForEachWithItsOutcome) {
-  const JunitSuite suite{
+  const CiSuite suite{
       .name = "digits",
       .host = "box",
       .time = Timestamp(0),
@@ -41,11 +41,11 @@ TEST(JunitTest, WritesACaseForEachWithItsOutcome) {
 }
 
 TEST(JunitTest, CountsErrorsAndSuites) {
-  const JunitSuite refused{.name = "a.yaml",
-                           .cases = {{.name = "configuration",
-                                      .outcome = Outcome::kError,
-                                      .message = "2 errors"}}};
-  const JunitSuite passed{.name = "b", .cases = {{.name = "trial 1.1"}}};
+  const CiSuite refused{.name = "a.yaml",
+                        .cases = {{.name = "configuration",
+                                   .outcome = Outcome::kError,
+                                   .message = "2 errors"}}};
+  const CiSuite passed{.name = "b", .cases = {{.name = "trial 1.1"}}};
 
   const std::string xml = JunitXml(std::vector{refused, passed});
 
@@ -57,7 +57,7 @@ TEST(JunitTest, CountsErrorsAndSuites) {
 }
 
 TEST(JunitTest, StaysValidXmlWhateverIsInTheTexts) {
-  const JunitSuite suite{.name = "<&\">\x1b\xff\xEF\xBF\xBE"};
+  const CiSuite suite{.name = "<&\">\x1b\xff\xEF\xBF\xBE"};
 
   EXPECT_NE(JunitXml(std::span(&suite, 1))
                 .find(R"(name="&lt;&amp;&quot;&gt;\x1b\xff\ufffe")"),
