@@ -40,7 +40,7 @@ std::string CaseXml(const CiCase& test) {
   return xml + "    </testcase>\n";
 }
 
-// How many cases there are of each outcome, and how long they took.
+// Returns the number of cases of each outcome, and their time, as attributes.
 std::string Numbers(const CiSuite& suite) {
   const auto count = [&](CiCase::Outcome outcome) {
     return std::to_string(

@@ -19,7 +19,7 @@ struct OpName {
   CompareOp op;
 };
 
-// Longer ones first, so that "<=" is not read as "<".
+// Longer operators first, so that "<=" is not read as "<".
 constexpr std::array kOps = {
     OpName{">=", CompareOp::kGreaterEqual}, OpName{"<=", CompareOp::kLessEqual},
     OpName{"==", CompareOp::kEqual},        OpName{"!=", CompareOp::kNotEqual},

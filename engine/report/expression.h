@@ -9,7 +9,7 @@
 
 namespace dtrain {
 
-/// What a name in an expression stands for.
+/// Value of a name in an expression.
 using FieldValue = std::variant<double, std::string>;
 
 /// Looks up a name; none if it stands for nothing.
@@ -33,7 +33,7 @@ struct Comparison {
   std::string text;  // as it was written
 };
 
-/// What came of one comparison.
+/// Result of a comparison.
 struct Check {
   std::string text;  // the comparison
   bool met = false;
@@ -52,7 +52,7 @@ std::vector<Comparison> ParseExpression(std::string_view text,
 /// comparison.
 Check Evaluate(const Comparison& comparison, const FieldLookup& lookup);
 
-/// Whether every comparison is met.
+/// True if every comparison holds.
 bool AllMet(const std::vector<Comparison>& comparisons,
             const FieldLookup& lookup);
 

@@ -66,7 +66,7 @@ json Searched(const json& space, const json& hparams) {
   return searched;
 }
 
-// What is in `all` and not in `part`.
+// Returns the entries of `all` that are not in `part`.
 json Rest(const json& all, const json& part) {
   json rest = json::object();
   for (const auto& [name, value] : all.items()) {
@@ -111,7 +111,7 @@ std::string FormatProgress(const ExperimentRow& row) {
 
 std::string FormatTime(const std::optional<Timestamp>& time) {
   if (!time) return "-";
-  // Without the fraction: "2026-11-21T07:35:44" and "Z".
+  // Remove the fraction: "2026-11-21T07:35:44" and "Z".
   const std::string whole = FormatTimestamp(*time);
   return whole.substr(0, whole.find('.')) + "Z";
 }
@@ -196,7 +196,7 @@ Tone ToneOf(State state) {
 
 namespace {
 
-// XML has no way to say U+FFFE and U+FFFF, which UTF-8 has.
+// XML does not allow U+FFFE and U+FFFF, which UTF-8 can encode.
 std::string WithoutNoncharacters(std::string text) {
   for (const auto& [bytes, shown] : {std::pair("\xEF\xBF\xBE", "\\ufffe"),
                                      std::pair("\xEF\xBF\xBF", "\\uffff")}) {

@@ -15,7 +15,7 @@
 
 namespace dtrain {
 
-/// A metric's value for people: six significant digits.
+/// Returns a metric's value with six significant digits.
 std::string FormatMetric(double value);
 
 /// Returns `value` with `digits` (at most 9) digits after the point.
@@ -32,8 +32,8 @@ std::string FormatTime(const std::optional<Timestamp>& time);
 
 std::string FormatSeconds(double seconds);
 
-/// A JSON value as one would write it in YAML's flow style: strings without
-/// quotes where they need none.
+/// Returns a JSON value in YAML's flow style: strings without quotes where
+/// possible.
 std::string FormatValue(const nlohmann::json& value);
 
 /// "lr=0.01 optimizer.name=adam": nested names are joined by dots.

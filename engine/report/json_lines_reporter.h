@@ -34,7 +34,7 @@ class JsonLinesReporter : public Reporter {
   /// At most one line a second, and only where the progress changed.
   void OnStatus(const RunStatus& status) override;
 
-  /// One more line: `event` and the fields of `object`.
+  /// Writes one line: `event` and the fields of `object`.
   void Write(const char* event, nlohmann::json object);
 
  private:

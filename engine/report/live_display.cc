@@ -31,7 +31,7 @@ void SpeedMeter::Update(const RunStatus& status, Duration now) {
   });
   for (const TrialStatus& trial : status.running) {
     auto& samples = samples_[trial.id];
-    // A trial that went back to a checkpoint begins anew.
+    // A trial that went back to a checkpoint starts a new measurement.
     if (!samples.empty() && samples.back().batches > trial.batches) {
       samples.clear();
     }
@@ -73,7 +73,7 @@ void AddCount(std::int64_t count, const char* what,
   if (count > 0) parts.push_back(std::to_string(count) + " " + what);
 }
 
-// A line of its own says so.
+// True if no trial has a slot; a line of its own reports that.
 bool IsWithoutSlots(const RunStatus& status) {
   return status.slot_wait && status.running.empty();
 }
@@ -102,7 +102,7 @@ std::string TrialsLine(const LiveFrame& frame) {
   const auto running = static_cast<std::int64_t>(status.running.size());
   const std::int64_t paused =
       status.trials - status.trials_ended - running - status.waiting;
-  // The slots stand first: the rest may be cut off.
+  // Slots first: the rest may be truncated.
   std::vector<std::string> parts = {std::to_string(running) + " running on " +
                                     std::to_string(status.slots_in_use) + "/" +
                                     std::to_string(status.slots) + " slots"};
@@ -151,7 +151,7 @@ std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
   return line;
 }
 
-// One trial of many: what tells it from the others.
+// The line of a trial in a search: what distinguishes it from the others.
 std::string SearchTrialLine(const LiveFrame& frame, const TrialStatus& trial) {
   std::string line = "  " + ToString(trial.id) + BatchText(frame, trial);
   for (const auto& [name, value] : trial.validation) {
@@ -169,7 +169,7 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
   const bool search = status.trials > 1;
   const std::string label = search ? "  best    " : "  best  ";
   if (!status.best) {
-    // There may be no validation set: then none will come.
+    // There may be no validation set, and then no validation.
     return label + "no validation of " + frame.info.metric + " so far";
   }
   std::string line =
@@ -186,7 +186,7 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
   return constants.empty() || DisplayWidth(whole) > width ? line : whole;
 }
 
-// The lines for running trials, at most `room` of them.
+// Adds lines for running trials, at most `room`.
 void AddTrialLines(const LiveFrame& frame, std::size_t room,
                    std::vector<std::string>& lines) {
   const auto& running = frame.status.running;
@@ -202,7 +202,7 @@ void AddTrialLines(const LiveFrame& frame, std::size_t room,
                   " more trials");
 }
 
-// One rung, in words or as "12+2".
+// Returns a rung in words or as "12+2".
 std::string RungText(const RungStatus& rung, bool wordy) {
   const std::string length = std::to_string(rung.length.count) + ": ";
   const std::string done = std::to_string(rung.done);
@@ -243,8 +243,8 @@ std::string ProgressBar(double progress, std::size_t width) {
 
 std::vector<std::string> FrameLines(const LiveFrame& frame,
                                     const TerminalMode& mode) {
-  // A line as wide as the terminal would wrap on some, and the cursor stands
-  // below the last one.
+  // A line as wide as the terminal would wrap on some terminals, and the cursor
+  // is below the last one.
   const std::size_t width =
       std::max(mode.width > 0 ? mode.width : kDefaultWidth, kLeastWidth) - 1;
   const std::size_t height =
@@ -269,10 +269,10 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
 namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(95);
-// An estimate from less than this is a guess.
+// Minimum data for an estimate of the remaining time.
 constexpr double kLeastSeconds = 2;
 constexpr double kLeastProgress = 0.005;
-// A trial that has its slot starts within this.
+// Time within which a trial with a slot starts.
 constexpr Duration kStartLimit = std::chrono::seconds(5);
 
 constexpr char kHideCursor[] = "\x1b[?25l";
@@ -290,7 +290,7 @@ void LiveDisplay::Begin(const RunInfo& info) {
 void LiveDisplay::OnTrialStarted(const TrialRow& trial,
                                  std::int64_t from_batches) {
   const StartKind kind = paused_.NoteStart(trial.id, from_batches);
-  // What goes as it should is seen in the frame.
+  // Normal starts are visible in the frame.
   const bool usual = kind != StartKind::kResumed;
   if (usual && verbosity_ != Verbosity::kVerbose) return;
   Print(Tone::kPlain, StartedLine(info_, trial, kind, from_batches));
@@ -300,7 +300,7 @@ void LiveDisplay::OnTrialEnded(const TrialRow& trial,
                                const std::vector<std::string>& last_lines) {
   paused_.NoteEnd(trial);
   const bool failure = IsFailure(trial);
-  // Why the only trial ended before its length would be said nowhere else.
+  // The reason for an early end of the only trial is reported nowhere else.
   const bool early = !IsSearch(info_) && !trial.reason.empty() &&
                      trial.state == State::kCompleted;
   if (!failure && !early && verbosity_ != Verbosity::kVerbose) return;
@@ -349,7 +349,7 @@ void LiveDisplay::Draw(const RunStatus& status) {
                         .seconds_left = SecondsLeft(status),
                         .without_slot = TrialsWithoutSlot(status)};
   const auto lines = FrameLines(frame, mode);
-  // One write, so that no half of a frame is ever seen.
+  // One write, so that no partial frame is visible.
   std::string text = kHideCursor + EraseSequence(mode.width);
   drawn_.clear();
   for (const std::string& line : lines) {
@@ -368,7 +368,7 @@ void LiveDisplay::Erase() {
 
 std::string LiveDisplay::EraseSequence(std::size_t width) const {
   if (drawn_.empty()) return "";
-  // A terminal made narrower since has wrapped the lines.
+  // A terminal that became narrower has wrapped the lines.
   std::size_t rows = 0;
   for (const std::size_t drawn : drawn_) {
     rows +=
@@ -384,7 +384,7 @@ std::int64_t LiveDisplay::TrialsWithoutSlot(const RunStatus& status) {
     slots_changed_ = now;
   }
   slots_in_use_ = status.slots_in_use;
-  // A free slot that is not had for long belongs to another experiment now.
+  // A slot that stays free for long is used by another experiment.
   if (now - slots_changed_ > kStartLimit) return status.waiting;
   return std::max<std::int64_t>(
       status.waiting - std::max<std::int64_t>(free, 0), 0);

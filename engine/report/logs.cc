@@ -14,7 +14,7 @@
 namespace dtrain {
 namespace {
 
-// Takes a fraction such as ".25" from the front of `text`.
+// Removes a fraction such as ".25" from the front of `text` and returns it.
 Timestamp TakeFraction(std::string_view& text) {
   if (!text.starts_with('.')) return Timestamp(0);
   const std::size_t end =
@@ -25,7 +25,7 @@ Timestamp TakeFraction(std::string_view& text) {
   return Timestamp(std::stoll(digits));
 }
 
-// The offset that `text` is: "Z", nothing (UTC) or "+01:00".
+// Parses an offset: "Z", nothing (UTC) or "+01:00".
 std::optional<std::chrono::seconds> ParseOffset(std::string_view text) {
   if (text.empty() || text == "Z" || text == "z")
     return std::chrono::seconds(0);
@@ -41,7 +41,7 @@ std::optional<std::chrono::seconds> ParseOffset(std::string_view text) {
   return std::chrono::minutes(text[0] == '-' ? -minutes : minutes);
 }
 
-// The time that `text` is in one of the forms we take, or none.
+// Parses a time in one of the accepted forms.
 std::optional<Timestamp> ParseTime(const std::string& text) {
   for (const char* form : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dt%H:%M:%S",
                            "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"}) {
@@ -141,7 +141,7 @@ void LogMerger::Refresh() {
   for (Open& open : open_) open.at_end = false;
 }
 
-// Opens the log that begins first.
+// Opens the log that starts first.
 void LogMerger::OpenDue() {
   LogSource source = std::move(waiting_.front());
   waiting_.pop_front();
@@ -153,8 +153,8 @@ void LogMerger::OpenDue() {
                    .head = std::nullopt});
 }
 
-// Fills the heads, closes what has ended, and gives the log whose head is the
-// oldest, or null.
+// Reads the next record of each log, closes logs that have ended, and returns
+// the log with the oldest record, or null.
 LogMerger::Open* LogMerger::Oldest() {
   Open* oldest = nullptr;
   for (auto open = open_.begin(); open != open_.end();) {

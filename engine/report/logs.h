@@ -20,14 +20,13 @@ class RE2;
 
 namespace dtrain {
 
-/// A regular expression in RE2's syntax, searched for in a line of UTF-8 in
-/// time linear in its length. Every byte of a line that is no UTF-8 counts as
-/// one character.
+/// A regular expression in RE2's syntax. Searches a line of UTF-8 in time
+/// linear in its length; an invalid byte counts as one character.
 class LineRegex {
  public:
   static constexpr std::size_t kMaxPattern = 1000;  // bytes
 
-  /// Throws Error(kUsage) for what is no expression, or too long a one.
+  /// Throws Error(kUsage) for an invalid or too long expression.
   explicit LineRegex(const std::string& pattern);
 
   bool Matches(std::string_view line) const;
@@ -36,7 +35,7 @@ class LineRegex {
   std::shared_ptr<const re2::RE2> compiled_;
 };
 
-/// Which records of a log are wanted.
+/// Selects records of a log.
 struct LogFilter {
   std::optional<LogLevel> least;
   std::optional<int> rank;
@@ -44,11 +43,11 @@ struct LogFilter {
   std::optional<LineRegex> grep;
 
   bool Accepts(const LogRecord& record) const;
-  /// Whether every record is wanted.
+  /// True if every record is selected.
   bool empty() const { return !least && !rank && !since && !grep; }
 };
 
-/// A point in time: RFC 3339 ("2026-11-21T07:35:44Z"; a date alone and a time
+/// Parses a time: RFC 3339 ("2026-11-21T07:35:44Z"; a date alone and a time
 /// without an offset are UTC), or a duration ("10m", "10m ago") before `now`.
 /// Throws Error(kUsage).
 Timestamp ParseSince(const std::string& text, Timestamp now);
@@ -59,7 +58,7 @@ struct LogSource {
   std::filesystem::path path;
   Timestamp begins{0};  // nothing in it is older
   bool grows = false;   // the trial may still write
-  // Begin at about the last so many records; none: as the merger does.
+  // Start at about this many records before the end; none: as the merger does.
   std::optional<std::int64_t> tail = std::nullopt;
 };
 
@@ -68,23 +67,24 @@ struct MergedRecord {
   LogRecord record;
 };
 
-/// Gives the records of many logs by time, in bounded memory. A log is opened
-/// when its time comes and closed when it ends, so that thousands of them need
-/// few descriptors. One thread.
+/// Merges the records of many logs by time, in bounded memory. A log is opened
+/// when its time comes and closed at its end, so that thousands of logs need
+/// few descriptors. For one thread.
 class LogMerger {
  public:
-  /// `tail`: begin each log at about its last so many records.
+  /// `tail`: start each log at about its last `tail` records.
   explicit LogMerger(std::optional<std::int64_t> tail = std::nullopt)
       : tail_(tail) {}
 
   /// REQUIRES: that trial's log was not added before.
   void Add(LogSource source);
-  /// The trial's log does not grow any more.
+  /// Marks the trial's log as finished.
   void End(TrialId trial);
 
-  /// The oldest record not yet given, or none at the present end of all logs.
+  /// Returns the oldest record not yet returned, or nothing at the present end
+  /// of all logs.
   std::optional<MergedRecord> Next();
-  /// Looks again at logs that grow: `Next` goes on with what came since.
+  /// Checks growing logs again: `Next` then returns what was added.
   void Refresh();
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 std::string At(const RunInfo& info, std::int64_t batches, double epoch) {
   const std::string at = PositionText(batches, info.counted);
-  // A command may not know of epochs, or count them.
+  // A command may report no epochs, or count in epochs.
   const bool known = epoch != 0 || batches == 0;
   if (!known || info.counted == Unit::kEpochs) return at;
   return at + " (epoch " + FormatMetric(epoch) + ")";
@@ -29,7 +29,7 @@ std::string StartText(const RunInfo& info, StartKind kind,
   return "";
 }
 
-// Why it ended, or what it waits for.
+// Returns why the trial ended, or what it waits for.
 std::string WhyEnded(const TrialRow& trial) {
   const bool all_done =
       trial.rung > 0 && trial.latest && trial.latest->batches == trial.batches;

@@ -79,7 +79,7 @@ std::vector<std::string> EndedLines(const RunInfo& info, const TrialRow& trial,
 /// True if the run has many trials, so that not every validation is shown.
 bool IsSearch(const RunInfo& info);
 
-/// How much is said of a run.
+/// Amount of output about a run.
 enum class Verbosity { kQuiet, kNormal, kVerbose };
 
 /// Prints a line for each event of a run, for logs and for terminals that

@@ -12,7 +12,7 @@
 namespace dtrain {
 namespace {
 
-// Of the SVG, in its units.
+// Sizes of the SVG in its units.
 constexpr double kWidth = 900;
 constexpr double kHeight = 540;
 constexpr double kLeft = 80;
@@ -20,19 +20,20 @@ constexpr double kRight = 20;
 constexpr double kTop = 40;
 constexpr double kBottom = 55;
 constexpr double kLegendLine = 18;
-// Told apart by people who see colours differently too (Okabe and Ito, 2008).
+// Colours that people with colour vision deficiencies can distinguish (Okabe
+// and Ito, 2008).
 constexpr std::array kColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                 "#e69f00", "#56b4e9", "#000000", "#999933"};
 constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-// Beyond it, the size of a range is no number any more.
+// Limit above which the size of a range overflows.
 constexpr double kMost = 1e300;
 
 bool IsShown(const std::pair<double, double>& point) {
   return std::abs(point.first) < kMost && std::abs(point.second) < kMost;
 }
 
-// A range of values, never empty.
+// A non-empty range of values.
 struct Range {
   double low = 0;
   double high = 1;
@@ -200,7 +201,7 @@ std::vector<double> AxisTicks(double low, double high, int wanted) {
     if (step < rough) step = power * factor;
   }
   std::vector<double> ticks;
-  // By whole multiples, so that no error adds up.
+  // Multiples of the step, so that rounding errors do not accumulate.
   const double slack = step * 1e-9;
   for (double i = std::ceil((low - slack) / step); i * step <= high + slack;
        ++i) {

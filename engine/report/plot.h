@@ -7,14 +7,14 @@
 
 namespace dtrain {
 
-/// One curve: its points in the order of x. Those that are no finite numbers,
-/// or beyond 1e300, are left out and break the line.
+/// A curve: its points in the order of x. Points that are not finite numbers
+/// interrupt it.
 struct PlotSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;
 };
 
-/// What stands beside the curves.
+/// Labels of a plot.
 struct PlotLabels {
   std::string title;
   std::string x;

@@ -13,7 +13,7 @@ double SecondsOf(const ProfileReport& profile, Phase phase) {
   return profile.seconds[static_cast<std::size_t>(phase)];
 }
 
-// 0 where there was nothing to divide by.
+// Returns 0 for a division by zero.
 double Ratio(double value, double by) { return by > 0 ? value / by : 0; }
 
 double PerBatch(double value, const ProfileReport& profile) {

@@ -12,8 +12,7 @@
 
 namespace dtrain {
 
-// Where a profiled trial's time went, from the sums of its reports. Samples a
-// second are those of training: validations and checkpoints apart.
+// Time of a profiled trial by phase, from the sums of its reports.
 
 /// {batches, samples, wall_seconds, samples_per_second, phases: {NAME:
 /// {seconds, milliseconds_per_batch, share}}, minor_faults,
@@ -21,10 +20,11 @@ namespace dtrain {
 /// gpu_utilization_percent}, or null.
 nlohmann::json ProfileJson(const std::optional<ProfileReport>& profile);
 
-/// A row a phase, and one for all of them.
+/// Returns a row per phase, and one for all of them.
 Table ProfileTable(const ProfileReport& profile);
 
-/// What is in no phase, names and values: "samples/s", "1234.5".
+/// Returns names and values of facts outside of the phases: "samples/s",
+/// "1234.5".
 std::vector<std::pair<std::string, std::string>> ProfileFacts(
     const ProfileReport& profile);
 

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr std::size_t kBestShown = 5;
 
-// `planned`: false where a program decides how long it trains.
+// `planned` is false if a program decides how long it trains.
 std::string LengthText(std::int64_t length, Unit unit, bool planned) {
   if (!planned) return "decided by the program";
   return std::to_string(length) + " " + std::string(UnitName(unit));
@@ -50,7 +50,7 @@ std::string EndName(const std::optional<ExitReason>& exit) {
   return "errored";
 }
 
-// Whether the trials were given lengths to train to.
+// True if the trials have planned lengths.
 bool IsPlanned(const Simulation& simulation) {
   return std::ranges::none_of(
       simulation.trials, [](const SimulatedTrial& trial) {
@@ -58,7 +58,7 @@ bool IsPlanned(const Simulation& simulation) {
       });
 }
 
-// Null: the program decides it.
+// Returns null if the program decides the length.
 json LengthJson(std::int64_t length) {
   return length == 0 ? json() : json(length);
 }
@@ -155,7 +155,7 @@ json RangeJson(const std::string& name, const json& range) {
     shown[bound] =
         std::pow(range.value("base", 10.0), range.at(bound).get<double>());
   }
-  // A base below 1 turns them round.
+  // A base below 1 reverses the bounds.
   if (shown.at("minval") > shown.at("maxval")) {
     shown.at("minval").swap(shown.at("maxval"));
   }

@@ -16,7 +16,8 @@
 
 namespace dtrain {
 
-// What a search would do, without training: for `dtrain preview-search`.
+// Plan and simulation of a search without training, for `dtrain
+// preview-search`.
 
 /// {"plan": […], "brackets": […], "total_length": …}. A length that a program
 /// decides itself is null.
@@ -29,7 +30,7 @@ std::string RangeText(const ExpectedRange& range);
 /// "5-6 to 100, 0-1 to 300, 0 to 900 batches".
 std::string ExpectedText(const ExpectedSearch& expected, Unit unit);
 
-/// A search that is planned.
+/// A planned search.
 struct PlannedSearch {
   const SearcherConfig& config;
   Unit unit = Unit::kBatches;  // of every length
@@ -37,8 +38,8 @@ struct PlannedSearch {
   std::optional<ExpectedSearch> expected = {};  // none: was not simulated
 };
 
-/// How many trials end at which length, ideally and as simulated, the brackets,
-/// the length of all trials together.
+/// Prints how many trials end at which length, ideally and as simulated, the
+/// brackets, and the total length.
 void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                      std::ostream& out);
 
@@ -48,11 +49,11 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
 /// are drawn in the logarithm.
 nlohmann::json RangesJson(const nlohmann::json& hyperparameters);
 
-/// The same as a table; nothing if nothing is searched.
+/// Prints the ranges as a table; nothing if nothing is searched.
 void PrintRanges(const nlohmann::json& hyperparameters,
                  const TerminalMode& mode, std::ostream& out);
 
-/// A search that was played with a made-up metric.
+/// A search simulated with a synthetic metric.
 struct PlayedSearch {
   const SearcherConfig& config;
   const nlohmann::json& hyperparameters;  // of the configuration
@@ -61,7 +62,7 @@ struct PlayedSearch {
   SimulatedMetric metric = nullptr;
 };
 
-/// How many trials ended at which length, and the best few of them.
+/// Prints how many trials ended at which length, and the best few of them.
 void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
                      std::ostream& out);
 

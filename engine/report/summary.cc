@@ -31,7 +31,8 @@ std::string HeadLine(const RunResult& result) {
   return line;
 }
 
-// " (killed)" of a trial that did not end as the search wanted.
+// Returns " (killed later)" or the like for a trial that did not end as the
+// search wanted.
 std::string EndRemark(State state) {
   if (state == State::kError) return " (failed later)";
   return state == State::kCanceled ? " (killed later)" : "";
@@ -65,7 +66,8 @@ std::string BestLines(const RunResult& result, const SummaryContext& context) {
          "\n";
 }
 
-// As a summary says it: STOPPED is how most trials of a search end.
+// Returns the word for a state: STOPPED is the usual end of a trial in a
+// search.
 std::string StateWord(State state) {
   if (state == State::kError) return "failed";
   std::string word(StateName(state));
@@ -73,8 +75,8 @@ std::string StateWord(State state) {
   return word;
 }
 
-// "16 trials: 5 completed, 1 failed, 9 stopped, 1 killed"; nothing of a single
-// one.
+// Returns "16 trials: 5 completed, 1 failed, 9 stopped, 1 killed"; nothing for
+// a single trial.
 std::string TrialsLine(const SummaryContext& context) {
   std::int64_t all = 0;
   std::vector<std::string> parts;
@@ -92,7 +94,7 @@ std::string TrialsLine(const SummaryContext& context) {
   return std::to_string(all) + " trials: " + Join(parts, ", ") + "\n";
 }
 
-// Of a search that no trial trained to its end.
+// Returns a line if no trial of the search was trained to its maximum length.
 std::string ShortfallLine(const RunResult& result,
                           const SummaryContext& context) {
   const bool reached = context.trials.contains(State::kCompleted);

@@ -10,7 +10,7 @@
 
 namespace dtrain {
 
-/// What a summary says beside the result.
+/// Input of a summary beside the result.
 struct SummaryContext {
   std::string metric;
   nlohmann::json hyperparameters;  // of the configuration: what was searched
@@ -25,9 +25,8 @@ struct SummaryContext {
   std::string why_early;  // "trial 1.1 ended early: ..."
 };
 
-/// How a run ended, for people: what became of its trials where there are
-/// several, the best one with its metric, searched hyperparameters and
-/// checkpoint, how to look at it. Escaped lines.
+/// Returns the summary of a finished run: the states of its trials if there are
+/// several, the best trial, and commands to inspect it.
 std::string SummaryText(const RunResult& result, const SummaryContext& context);
 
 }  // namespace dtrain

@@ -77,7 +77,7 @@ std::string UpperCase(std::string text) {
   return text;
 }
 
-// `text` filled up to `width` columns, painted without its padding.
+// Returns `text` padded to `width` columns, without colour on the padding.
 std::string Padded(const TerminalMode& mode, const std::string& text,
                    std::size_t width, bool right, Tone tone) {
   const std::size_t used = DisplayWidth(text);

@@ -12,10 +12,10 @@ namespace dtrain {
 /// `--color`.
 enum class ColorChoice { kAuto, kAlways, kNever };
 
-/// What colours mean here; never the only carrier of a meaning.
+/// Meanings of colours, which are never the only carrier of a meaning.
 enum class Tone { kPlain, kGood, kBad, kWarning, kDim, kStrong };
 
-/// How to write to one stream.
+/// Output mode of a stream.
 struct TerminalMode {
   bool terminal = false;  // somebody looks at it
   bool color = false;
@@ -27,19 +27,19 @@ struct TerminalMode {
 /// Reads an environment variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-/// The rule of CONTRACT: no colour or redraw where `terminal` is false or
-/// NO_COLOR, CI or TERM=dumb are set; a colour choice overrides that.
+/// Decides the mode: no colour or redraw if `terminal` is false or NO_COLOR, CI
+/// or TERM=dumb are set; an explicit colour choice overrides that.
 TerminalMode DecideMode(ColorChoice choice, bool terminal,
                         const Environment& environment);
 
-/// The mode of this process's descriptor `fd`, its size included. Redrawing
-/// also wants stdout to be a terminal.
+/// Returns the mode of descriptor `fd`, with its size. Redrawing also requires
+/// that stdout is a terminal.
 TerminalMode ModeOf(int fd, ColorChoice choice);
 
-/// `text` in the colour of `tone`, if there are colours.
+/// Returns `text` in the colour of `tone`, if colours are on.
 std::string Paint(const TerminalMode& mode, Tone tone, std::string_view text);
 
-/// One value of a table: what people read, and what programs read.
+/// A value of a table, as text for people and raw for programs.
 struct Cell {
   Cell(std::string text) : text(std::move(text)), raw(this->text) {}
   Cell(const char* text) : Cell(std::string(text)) {}
@@ -59,8 +59,8 @@ struct Column {
   bool optional = false;  // not for people where it is narrower still
 };
 
-/// Rows under named columns, printed for people or as CSV. Keeps every row:
-/// what has no bound is streamed instead.
+/// Rows under named columns, printed as text or CSV. Keeps every row in memory:
+/// unbounded data must be streamed instead.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -68,18 +68,18 @@ class Table {
   /// REQUIRES: a cell for each column.
   void AddRow(std::vector<Cell> row);
 
-  /// Aligned columns, two blanks between them. Every cell is escaped; where
-  /// the terminal has a width, no line is longer: the last optional columns
-  /// are left out first, then elastic ones are cut.
+  /// Prints aligned columns, separated by two blanks. Escapes every cell; no
+  /// line exceeds the terminal's width: the last optional columns are omitted
+  /// first, then elastic ones are cut.
   void PrintText(std::ostream& out, const TerminalMode& mode) const;
-  /// RFC 4180: a header line, lines that end with CR LF, in valid UTF-8. On a
-  /// `terminal` every field is escaped.
+  /// Prints RFC 4180: a header line, lines that end with CR LF, in valid UTF-8.
+  /// Escapes every field on a `terminal`.
   void PrintCsv(std::ostream& out, bool terminal = false) const;
 
   bool empty() const { return rows_.empty(); }
 
  private:
-  // How wide each column is; 0: left out.
+  // Returns the width of each column; 0: omitted.
   std::vector<std::size_t> Widths(std::size_t limit) const;
   void LeaveOut(std::size_t limit, std::vector<std::size_t>& widths) const;
   void PrintLine(std::ostream& out, const TerminalMode& mode,
@@ -90,10 +90,10 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-/// One field as RFC 4180 has it, in quotes if it needs them.
+/// Returns a field in the format of RFC 4180, quoted if needed.
 std::string CsvField(const std::string& text);
 
-/// Fields and CR LF; for a `terminal` escaped.
+/// Returns the fields and CR LF; escaped for a `terminal`.
 std::string CsvLine(const std::vector<std::string>& fields,
                     bool terminal = false);
 
