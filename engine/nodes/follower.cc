@@ -354,7 +354,7 @@ class FollowedTrials {
   void Report(const LaunchEvent& event) {
     if (const auto* started = std::get_if<TrialStarted>(&event)) {
       link_.Send(ShardStarted{started->trial});
-    } else if (const auto* said = std::get_if<TrialSaid>(&event)) {
+    } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
       const auto* word = std::get_if<Finished>(&said->message);
       if (word != nullptr) words_[said->trial] = *word;
     } else if (const auto* exited = std::get_if<TrialExited>(&event)) {

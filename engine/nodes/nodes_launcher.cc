@@ -230,7 +230,7 @@ void NodesLauncher::On(const LaunchEvent& event) {
       running->trial.OnFirstStarted(*started, events_);
       BeginNext(*running);
     }
-  } else if (const auto* said = std::get_if<TrialSaid>(&event)) {
+  } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
     Running* running = Find(said->trial);
     if (running == nullptr) return;
     if (const auto* word = std::get_if<Finished>(&said->message)) {
@@ -387,7 +387,7 @@ void SharedTrial::OnStarted(int shard, std::deque<LaunchEvent>& events) {
 void SharedTrial::OnMessage(TrialMessage message,
                             std::deque<LaunchEvent>& events) {
   if (released_) {
-    events.push_back(TrialSaid{id(), std::move(message)});
+    events.push_back(MessageReceived{id(), std::move(message)});
   } else {
     held_messages_.push_back(std::move(message));
   }
@@ -397,16 +397,16 @@ void SharedTrial::Release(std::deque<LaunchEvent>& events) {
   if (std::exchange(released_, true)) return;
   events.push_back(*first_);
   for (TrialMessage& message : std::exchange(held_messages_, {})) {
-    events.push_back(TrialSaid{id(), std::move(message)});
+    events.push_back(MessageReceived{id(), std::move(message)});
   }
 }
 
 void SharedTrial::OnEnded(int shard, ShardEnded ended) {
   if (At(shard).ended) return;
   const bool failed = Failed(ended);
-  At(shard).late_word = std::ranges::any_of(
+  At(shard).late_message = std::ranges::any_of(
       order_, [this](int other) { return Failed(*At(other).ended); });
-  const Duration until = clock_.monotonic() + OthersLiveOn(failed);
+  const Duration until = clock_.monotonic() + PeerExitGrace(failed);
   kill_at_ = std::min(kill_at_.value_or(until), until);
   At(shard).ended = std::move(ended);
   order_.push_back(shard);
@@ -457,8 +457,8 @@ RankEnd SharedTrial::EndOf(int shard) const {
           .exit_code = exited.exit_code,
           .signal = exited.signal,
           .ended_by_us = exited.killed_by_us,
-          .word = At(shard).ended->word,
-          .late_word = At(shard).late_word};
+          .message = At(shard).ended->word,
+          .late_message = At(shard).late_message};
 }
 
 std::string SharedTrial::NotStarted() const {
@@ -473,7 +473,7 @@ void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   output_.Flush();
   std::vector<RankEnd> ends;
   for (const int shard : order_) ends.push_back(EndOf(shard));
-  const TrialEnd end = JudgeEnd(ends);
+  const TrialEnd end = CombineEnds(ends);
   const auto counts = std::ranges::find(ends, end.rank.rank, &RankEnd::rank);
   const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];
   const TrialExited& first = At(0).ended->exited;
@@ -485,7 +485,7 @@ void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   exited.not_started = NotStarted();
   if (exited.not_started.empty()) {
     if (first_) Release(events);
-    if (end.word) events.push_back(TrialSaid{id(), *end.word});
+    if (end.message) events.push_back(MessageReceived{id(), *end.message});
   }
   events.push_back(std::move(exited));
 }

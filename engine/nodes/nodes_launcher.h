@@ -74,7 +74,7 @@ class SharedTrial {
   struct Shard {
     bool started = false;
     std::optional<ShardEnded> ended;
-    bool late_word = false;  // sent after another shard had failed
+    bool late_message = false;  // sent after another shard had failed
   };
 
   Shard& At(int shard) { return shards_[static_cast<std::size_t>(shard)]; }

@@ -9,36 +9,36 @@
 namespace dtrain {
 namespace {
 
-// More than any specification and as many acknowledgements as a sane trial
+// Larger than any specification plus the acknowledgements that a working trial
 // leaves unread.
-constexpr std::size_t kMostKept = std::size_t{8} << 20;
+constexpr std::size_t kMaxBuffered = std::size_t{8} << 20;
 
 }  // namespace
 
 void ControlChannel::Write(std::string_view line) {
-  kept_ += line;
+  buffer_ += line;
   Flush();
-  if (kept_.size() > kMostKept) {
+  if (buffer_.size() > kMaxBuffered) {
     throw Error(ErrorKind::kFailed,
                 peer_ + " does not read its control socket: " +
-                    std::to_string(kept_.size()) + " bytes wait for it");
+                    std::to_string(buffer_.size()) + " bytes are unread");
   }
 }
 
 void ControlChannel::Flush() {
   std::size_t written = 0;
-  while (written < kept_.size()) {
-    const ssize_t count = ::send(socket_.get(), kept_.data() + written,
-                                 kept_.size() - written, MSG_NOSIGNAL);
+  while (written < buffer_.size()) {
+    const ssize_t count = ::send(socket_.get(), buffer_.data() + written,
+                                 buffer_.size() - written, MSG_NOSIGNAL);
     if (count >= 0) {
       written += static_cast<std::size_t>(count);
     } else if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) {
-      written = kept_.size();  // The trial is gone.
+      written = buffer_.size();  // The trial has ended.
     } else if (errno != EINTR) {
-      break;  // No room for it now: what is lost would be waited for.
+      break;  // The socket is full. The rest must not be dropped.
     }
   }
-  kept_.erase(0, written);
+  buffer_.erase(0, written);
 }
 
 std::optional<TrialMessage> ControlChannel::Next() {

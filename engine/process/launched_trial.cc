@@ -1,3 +1,11 @@
+// How a trial ends. A stop escalates: the trial is asked by a message to save a
+// checkpoint and exit; after the grace period all ranks get SIGTERM, and 5 s
+// later SIGKILL, as do their process groups. A kill starts at SIGKILL. If one
+// rank ends by itself, the others get a short time (PeerExitGrace) to report
+// their own errors, since the first to exit is often not the cause, and are
+// killed after it. The trial is dead when every rank was reaped, and drained
+// when their pipes are at their ends; orphans are the launcher's concern.
+
 #include "engine/process/launched_trial.h"
 
 #include <algorithm>
@@ -15,19 +23,19 @@
 namespace dtrain {
 namespace {
 
-// How many ranks of the trial this machine has, from `trial.rank` on.
+// Number of the trial's ranks on this machine, from `trial.rank` on.
 int RanksHere(const TrialSpec& trial) {
   return trial.address ? trial.address->ranks_here : trial.world_size;
 }
 
-// Those of a trial's GPUs that `rank` of `ranks` of this machine has: one, or
-// all if it is the only one; none on CPU slots.
+// Returns the GPUs of `rank` of `ranks` on this machine: one, or all if it is
+// the only rank; none on CPU slots.
 std::vector<Gpu> ShareOf(const std::vector<Gpu>& gpus, int rank, int ranks) {
   if (ranks == 1 || gpus.empty()) return gpus;
   return {gpus.at(static_cast<std::size_t>(rank))};
 }
 
-// What `rank` is told of its trial, where it sees only its own GPUs.
+// Returns the specification for `rank`, which sees only its own GPUs.
 TrialSpec SpecOfRank(const TrialSpec& trial, int rank,
                      const std::vector<Gpu>& gpus) {
   TrialSpec spec = trial;
@@ -38,7 +46,7 @@ TrialSpec SpecOfRank(const TrialSpec& trial, int rank,
   return spec;
 }
 
-// The variables by which a process sees these GPUs and no others.
+// Returns the variables that restrict a process to these GPUs.
 std::vector<std::pair<std::string, std::string>> DeviceVariables(
     const std::vector<Gpu>& gpus) {
   std::string visible;
@@ -85,7 +93,7 @@ ForkOrder LaunchedTrial::NextFork() {
   forking_ = true;
   ForkOrder order{.fds = ranks_[next_].process->HandedFds(),
                   .meeting = (memory_ ? memory_ : listener_).get()};
-  // The others of this machine connect to rank 0, as those elsewhere do.
+  // Other ranks connect to rank 0, on this machine too.
   if (next_ > 0 && !memory_) order.meeting = -1;
   for (const UniqueFd& lock : lease_.locks) order.fds.push_back(lock.get());
   order.variables = DeviceVariables(ranks_[next_].gpus);
@@ -116,7 +124,7 @@ void LaunchedTrial::Begin() {
     try {
       rank.process->Begin();
     } catch (const Error& error) {
-      Punish(rank, error.what());
+      KillForProtocolError(rank, error.what());
     }
   }
 }
@@ -124,7 +132,7 @@ void LaunchedTrial::Begin() {
 void LaunchedTrial::FailToStart(const std::string& reason) {
   forking_ = false;
   not_started_ = "cannot start trial " + ToString(id_) + ": " + reason;
-  output_.Note(RankToFork(), not_started_);
+  output_.Log(RankToFork(), not_started_);
   KillAll();
 }
 
@@ -132,7 +140,7 @@ void LaunchedTrial::Send(const RunnerMessage& message) {
   try {
     ranks_.front().process->Write(Encode(message));
   } catch (const Error& error) {
-    Punish(ranks_.front(), error.what());
+    KillForProtocolError(ranks_.front(), error.what());
   }
 }
 
@@ -144,7 +152,7 @@ void LaunchedTrial::RequestStop(Duration grace) {
 }
 
 void LaunchedTrial::Kill() {
-  if (!dead() && punished_ == nullptr) killed_by_us_ = true;
+  if (!dead() && violator_ == nullptr) killed_by_us_ = true;
   KillAll();
 }
 
@@ -158,16 +166,17 @@ void LaunchedTrial::KillAll() {
 void LaunchedTrial::SignalAll(int signal) {
   for (Rank& rank : ranks_) {
     if (!rank.process->living()) continue;
-    rank.end.ended_by_us = &rank != punished_;
+    rank.end.ended_by_us = &rank != violator_;
     rank.process->Signal(signal);
   }
 }
 
-void LaunchedTrial::Punish(Rank& rank, const std::string& reason) {
-  if (punished_ != nullptr || dead()) return;
-  punished_ = &rank;
-  output_.Note(rank.end.rank,
-               "trial " + ToString(id_) + " is killed: " + reason);
+void LaunchedTrial::KillForProtocolError(Rank& rank,
+                                         const std::string& reason) {
+  if (violator_ != nullptr || dead()) return;
+  violator_ = &rank;
+  output_.Log(rank.end.rank,
+              "trial " + ToString(id_) + " is killed: " + reason);
   rank.process->CloseControl();
   KillAll();
 }
@@ -194,24 +203,24 @@ void LaunchedTrial::ReadMessages(Rank& rank, std::deque<LaunchEvent>& events) {
   try {
     const bool more = rank.process->FillControl();
     while (auto message = rank.process->NextMessage()) {
-      Take(rank, *std::move(message), events);
+      HandleMessage(rank, *std::move(message), events);
     }
     if (!more) rank.process->CloseControl();
   } catch (const Error& error) {
-    Punish(rank, error.what());
+    KillForProtocolError(rank, error.what());
     rank.process->CloseControl();
   }
 }
 
-void LaunchedTrial::Take(Rank& rank, TrialMessage message,
-                         std::deque<LaunchEvent>& events) {
+void LaunchedTrial::HandleMessage(Rank& rank, TrialMessage message,
+                                  std::deque<LaunchEvent>& events) {
   if (auto* finished = std::get_if<Finished>(&message)) {
-    rank.end.word = std::move(*finished);
-    rank.end.late_word = std::any_of(
+    rank.end.message = std::move(*finished);
+    rank.end.late_message = std::any_of(
         dead_.begin(), dead_.end(),
         [this](std::size_t dead) { return ranks_[dead].end.failed(); });
   } else if (rank.end.rank == 0) {
-    events.push_back(TrialSaid{id_, std::move(message)});
+    events.push_back(MessageReceived{id_, std::move(message)});
   } else {
     throw Error(ErrorKind::kFailed,
                 "rank " + std::to_string(rank.end.rank) +
@@ -228,17 +237,17 @@ void LaunchedTrial::OnExit(std::size_t number) {
   dead_.push_back(number);
   seconds_ = std::chrono::duration<double>(now - started_at_).count();
   if (stop_ == StopStep::kKilled || rank.end.ended_by_us) return;
-  const Duration until = now + OthersLiveOn(rank.end.failed());
+  const Duration until = now + PeerExitGrace(rank.end.failed());
   others_until_ = std::min(others_until_.value_or(until), until);
 }
 
-void LaunchedTrial::EndStragglers() {
+void LaunchedTrial::KillRemainingRanks() {
   const int first = ranks_[dead_.front()].end.rank;
   for (const Rank& rank : ranks_) {
     if (!rank.process->living()) continue;
-    output_.Note(rank.end.rank,
-                 "rank " + std::to_string(rank.end.rank) + " is killed: rank " +
-                     std::to_string(first) + " has ended, and it has not");
+    output_.Log(rank.end.rank, "rank " + std::to_string(rank.end.rank) +
+                                   " is killed: rank " + std::to_string(first) +
+                                   " has ended, and it has not");
   }
   KillAll();
 }
@@ -249,7 +258,7 @@ void LaunchedTrial::OnTime() {
     output_.Flush();
   }
   if (!living()) return;
-  if (others_until_ && *others_until_ <= now) return EndStragglers();
+  if (others_until_ && *others_until_ <= now) return KillRemainingRanks();
   if (!next_stop_at_ || *next_stop_at_ > now) return;
   killed_by_us_ = true;
   if (stop_ == StopStep::kAsked) {
@@ -274,7 +283,7 @@ std::optional<Duration> LaunchedTrial::Deadline() const {
   return deadline;
 }
 
-// The last one if all are forked.
+// Returns the rank that is forked next, or the last one if all are forked.
 int LaunchedTrial::RankToFork() const {
   return ranks_[std::min(next_, ranks_.size() - 1)].end.rank;
 }
@@ -307,15 +316,15 @@ TrialEnd LaunchedTrial::End() const {
   }
   std::vector<RankEnd> ends;
   for (const std::size_t number : dead_) ends.push_back(ranks_[number].end);
-  return JudgeEnd(ends);
+  return CombineEnds(ends);
 }
 
-void LaunchedTrial::TellEnd(bool out_of_memory,
-                            std::deque<LaunchEvent>& events) {
+void LaunchedTrial::ReportEnd(bool out_of_memory,
+                              std::deque<LaunchEvent>& events) {
   for (const Rank& rank : ranks_) rank.process->CloseOutput();
   output_.Flush();
   const TrialEnd end = End();
-  if (end.word) events.push_back(TrialSaid{id_, *end.word});
+  if (end.message) events.push_back(MessageReceived{id_, *end.message});
   events.push_back(TrialExited{
       .trial = id_,
       .exit_code = end.rank.exit_code,
@@ -323,7 +332,7 @@ void LaunchedTrial::TellEnd(bool out_of_memory,
       .rank = several_ ? end.rank.rank : -1,
       .killed_by_us = killed_by_us_,
       .out_of_memory = out_of_memory && end.rank.signal == SIGKILL &&
-                       !end.rank.ended_by_us && punished_ == nullptr,
+                       !end.rank.ended_by_us && violator_ == nullptr,
       .not_started = not_started_,
       .seconds = seconds_,
       .last_lines = output_.LastLines(end.rank.rank)});

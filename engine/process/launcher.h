@@ -13,7 +13,7 @@
 
 namespace dtrain {
 
-/// A trial got its slots and its processes.
+/// A trial has its slots and its processes.
 struct TrialStarted {
   TrialId trial;
   std::int64_t pid = 0;            // of rank 0
@@ -21,23 +21,23 @@ struct TrialStarted {
   std::vector<std::string> slots;  // "gpu:0", "cpu:1"
 };
 
-/// A trial sent a message: rank 0 for all of them. Its `Finished` comes when
-/// all are dead.
-struct TrialSaid {
+/// A trial has sent a message; rank 0 sends for all ranks. `Finished` is held
+/// back until all its processes have ended.
+struct MessageReceived {
   TrialId trial;
   TrialMessage message;
 };
 
-/// All processes of a trial are gone, with all that they had started, and its
-/// slots are free. Comes once for each Start, after every message it sent.
+/// All processes of a trial and those that they started have ended, and its
+/// slots are free. Follows each Start once, after all messages of the trial.
 struct TrialExited {
   TrialId trial;
-  int exit_code = 0;  // of the first rank that failed; −1: by `signal`
+  int exit_code = 0;  // of the first rank that failed; −1: ended by `signal`
   int signal = 0;
-  int rank = -1;              // that rank; −1: the trial had but one
-  bool killed_by_us = false;  // after Kill, Abort or a grace that ran out
+  int rank = -1;              // that rank; −1 if the trial had only one
+  bool killed_by_us = false;  // by Kill, Abort or the end of a grace period
   bool out_of_memory = false;
-  std::string not_started;              // why it never ran, or empty
+  std::string not_started;              // reason why it never ran, or empty
   double seconds = 0;                   // since TrialStarted
   std::vector<std::string> last_lines;  // of that rank's log, oldest first
 };
@@ -47,37 +47,37 @@ struct Interrupted {
   int signal = 0;
 };
 
-/// Nothing happened for as long as `Wait` was told to wait.
+/// No event occurred before the timeout of `Wait`.
 struct Idle {};
 
 using LaunchEvent =
-    std::variant<TrialStarted, TrialSaid, TrialExited, Interrupted, Idle>;
+    std::variant<TrialStarted, MessageReceived, TrialExited, Interrupted, Idle>;
 
-/// The only door to processes and GPUs; tests use FakeLauncher. One thread.
+/// Interface to processes and GPUs; tests use FakeLauncher. One thread.
 class Launcher {
  public:
   virtual ~Launcher() = default;
 
-  /// How many more trials can be given to Start now. Where other experiments
-  /// hold the machine's slots, a started trial still waits for its turn.
+  /// Number of further trials that may be started now. If other experiments
+  /// hold the machine's slots, a started trial is queued for its turn.
   virtual std::size_t FreeSlots() const = 0;
-  /// Queues the trial, of `world_size` ranks; TrialStarted follows when slots
-  /// are had, TrialExited in any case. REQUIRES: it is not started.
+  /// Queues the trial, of `world_size` ranks. TrialStarted follows once it has
+  /// slots, TrialExited in any case. REQUIRES: it is not started.
   virtual void Start(const TrialSpec& spec) = 0;
-  /// Passes a message on to rank 0; dropped if the trial is gone.
+  /// Sends a message to rank 0; dropped if the trial has ended.
   virtual void Send(TrialId trial, const RunnerMessage& message) = 0;
-  /// Asks the trial to checkpoint and exit; SIGTERM after the grace, SIGKILL
-  /// to its session after that. A trial still queued just exits.
+  /// Asks the trial to checkpoint and exit. Sends SIGTERM after the grace
+  /// period, then SIGKILL to its session. A queued trial exits at once.
   virtual void RequestStop(TrialId trial) = 0;
-  /// SIGKILL to the trial's session and what it started, now.
+  /// Sends SIGKILL to the trial's session and the processes it started.
   virtual void Kill(TrialId trial) = 0;
-  /// What the first started trial that has no slot yet has waited for, for
-  /// longer than `kShownSlotWait`; none otherwise.
+  /// Describes the wait of the first queued trial for a slot, if that has
+  /// lasted longer than `kShownSlotWait`.
   virtual std::optional<SlotWait> LongWait() { return std::nullopt; }
-  /// The next event, waiting up to `timeout`; the only blocking call.
+  /// Returns the next event, waiting up to `timeout`. The only blocking call.
   virtual LaunchEvent Wait(Duration timeout) = 0;
-  /// Kills every trial and all that they started, and waits until none lives.
-  /// TrialExited events follow from Wait.
+  /// Kills every trial and the processes they started, and waits until all have
+  /// ended. TrialExited events follow from Wait.
   virtual void Abort() = 0;
 };
 

@@ -1,3 +1,11 @@
+// LocalLauncher: a poll loop over the signals, the trial host, the slots and
+// the trials' sockets, pipes and pidfds. A trial is queued until the machine's
+// slots are free, then its ranks are forked one by one, then it runs until its
+// last rank was reaped. TrialExited is sent only after a sweep over all
+// children of this process has killed the orphans, because the slots are free
+// then. A sweep must not run while a fork is in flight, since the new child
+// would be taken for an orphan.
+
 #include "engine/process/local_launcher.h"
 
 #include <algorithm>
@@ -16,7 +24,7 @@
 namespace dtrain {
 namespace {
 
-// What the poller calls the descriptors that belong to no trial.
+// Poller tokens of the descriptors that belong to no trial.
 constexpr std::uint64_t kSignals = 0;
 constexpr std::uint64_t kHost = 1;
 constexpr std::uint64_t kWake = 3;
@@ -60,7 +68,7 @@ bool Orphans::Sweep(const std::set<std::int64_t>& others) {
     ::kill(pid, SIGKILL);
     if (::waitpid(pid, nullptr, WNOHANG) == pid) {
       killed_at_.erase(process.pid);
-      clean = false;  // It may have had children, which are ours now.
+      clean = false;  // Its children, if any, are now ours.
       continue;
     }
     const Duration now = clock_.monotonic();
@@ -196,7 +204,7 @@ void LocalLauncher::Poll(Duration timeout) {
   for (const Poller::Ready& ready : poller_.Wait(TimeToNextDeadline(timeout))) {
     Dispatch(ready);
   }
-  DoWhatIsDue();
+  OnTime();
 }
 
 Duration LocalLauncher::TimeToNextDeadline(Duration most) const {
@@ -245,11 +253,11 @@ void LocalLauncher::OnSignal() {
   }
 }
 
-void LocalLauncher::DoWhatIsDue() {
+void LocalLauncher::OnTime() {
   for (auto& [token, running] : trials_) running.trial->OnTime();
   forker_.OnTime();
   TakeForkOutcomes();
-  // A host that died may have forked a trial and not told.
+  // A host that died may have forked a trial without reporting it.
   if (std::exchange(swept_host_, forker_.host_pid()) != forker_.host_pid()) {
     sweep_at_ = options_.clock.monotonic();
   }
@@ -258,7 +266,7 @@ void LocalLauncher::DoWhatIsDue() {
   StartWaiting();
 }
 
-// A child that is just being forked is not known by its number yet.
+// Kills orphans unless a fork is in flight, whose child has an unknown pid.
 void LocalLauncher::SweepOrphans() {
   if (!sweep_at_ || *sweep_at_ > options_.clock.monotonic() ||
       forker_.in_flight()) {
@@ -281,7 +289,7 @@ void LocalLauncher::ReportEnds() {
     const Running& running = entry.second;
     if (!running.trial->drained()) return false;
     const bool out_of_memory = oom_counter_.Read() > running.oom_kills;
-    running.trial->TellEnd(out_of_memory, events_);
+    running.trial->ReportEnd(out_of_memory, events_);
     return true;
   });
 }
@@ -318,10 +326,10 @@ std::optional<SlotWait> LocalLauncher::LongWait() {
     return std::nullopt;
   }
   const Duration now = options_.clock.monotonic();
-  if (long_wait_ && now - looked_at_ < std::chrono::seconds(1)) {
+  if (long_wait_ && now - polled_at_ < std::chrono::seconds(1)) {
     return long_wait_;
   }
-  looked_at_ = now;
+  polled_at_ = now;
   const SlotWaiter waiter = Waiter();
   for (SlotWait& wait : SlotWaits()) {
     if (wait.store != waiter.store || wait.trials != waiter.trials) continue;
@@ -394,7 +402,7 @@ void LocalLauncher::TakeForkOutcome(const TrialForker::Outcome& outcome) {
       return;
     }
   } catch (const Error& error) {
-    // The child that cannot be watched is an orphan to the next sweep.
+    // The next sweep kills the child, which cannot be watched.
     problem = error.what();
   }
   sweep_at_ = options_.clock.monotonic();

@@ -28,23 +28,23 @@
 
 namespace dtrain {
 
-/// Ends what dead trials leave behind. A trial adopts the orphans of its own
-/// processes, and this process adopts them when the trial dies; so every child
-/// that this process did not make itself is such an orphan, or the child of
-/// one. One thread, one object in a process.
+/// Kills the processes that dead trials leave behind. A trial is the subreaper
+/// of its own processes, and this process of the trial; so every child that it
+/// did not start itself is an orphan of a trial, or a child of one. One thread,
+/// one object in a process.
 class Orphans {
  public:
-  /// Makes this process adopt orphans. Its present children are exempt.
+  /// Makes this process a subreaper. Its present children are exempt.
   explicit Orphans(Clock clock);
 
-  /// Kills and reaps every child except `others`; true if none is left. A
-  /// child that does not die (it hangs in the kernel) is given up after 10 s.
+  /// Kills and reaps every child except `others`; true if none is left. Ignores
+  /// a child that does not die within 10 s, because it hangs in the kernel.
   [[nodiscard]] bool Sweep(const std::set<std::int64_t>& others);
 
  private:
   Clock clock_;
   std::set<std::int64_t> known_;
-  std::map<std::int64_t, Duration> killed_at_;  // by pid, for those not dead
+  std::map<std::int64_t, Duration> killed_at_;  // by pid, if not dead
 };
 
 struct LocalLauncherOptions {
@@ -53,22 +53,22 @@ struct LocalLauncherOptions {
   StoreLayout layout;          // for the logs
   std::filesystem::path host;  // the trial-host program
   std::vector<std::pair<std::string, std::string>> environment;  // of trials
-  int inherited = -1;  // a descriptor that every trial keeps open, or -1
+  int inherited = -1;  // descriptor that every trial inherits, or −1
   Duration grace = StopGrace();  // from stop to SIGTERM
   Clock clock = Clock::System();
-  bool ignore_hangup = false;  // detached: SIGHUP is no Interrupted
-  // Where the trials' logs go; empty: to the layout's files. With it, the
+  bool ignore_hangup = false;  // SIGHUP is not reported (detached)
+  // Receives the trials' logs; empty: the files of the layout. With it, the
   // directories of a trial are not made here either.
   std::function<void(TrialId, const LogRecord&)> log;
-  int wake = -1;  // a descriptor; while it is readable, Wait gives Idle
+  int wake = -1;  // descriptor; while it is readable, Wait returns Idle
 };
 
-/// Runs trials as processes of this machine, forked from a warm trial host so
-/// that one starts in milliseconds. Takes the machine's slots, shared with all
-/// runners of this user, drains the trials' output into their logs, learns of
-/// deaths by pidfd, and leaves no process behind. While it lives, SIGINT,
-/// SIGTERM and SIGHUP are its events. A trial that breaks the protocol is
-/// killed, and its last line says why. REQUIRES: one at a time in a process,
+/// Runs trials as processes of this machine, forked in milliseconds from a
+/// trial host that has loaded their libraries. Takes slots of the machine,
+/// which all runners of this user share, writes the trials' output to their
+/// logs, and leaves no process behind. While it lives, SIGINT, SIGTERM and
+/// SIGHUP are reported as events. A trial that violates the protocol is killed,
+/// and the last line of its log says why. REQUIRES: one at a time in a process,
 /// which starts no other children in the background.
 class LocalLauncher : public Launcher {
  public:
@@ -78,8 +78,8 @@ class LocalLauncher : public Launcher {
 
   std::size_t FreeSlots() const override;
   void Start(const TrialSpec& spec) override;
-  /// The same for this machine's ranks of a trial on several, which
-  /// `spec.address` says; rank 0 gets `listener`, which the others connect to.
+  /// Starts this machine's ranks of a trial on several machines, as given by
+  /// `spec.address`. Rank 0 gets `listener`, to which the others connect.
   void StartPart(const TrialSpec& spec, UniqueFd listener);
   void Send(TrialId trial, const RunnerMessage& message) override;
   void RequestStop(TrialId trial) override;
@@ -89,7 +89,7 @@ class LocalLauncher : public Launcher {
   void Abort() override;
 
  private:
-  // A pending trial: it has no slot yet.
+  // A pending trial, without a slot.
   struct Waiting {
     TrialSpec spec;
     UniqueFd listener;
@@ -99,16 +99,16 @@ class LocalLauncher : public Launcher {
     std::unique_ptr<LaunchedTrial> trial;
     std::int64_t oom_kills = 0;  // when it started
   };
-  // Token of the descriptor that becomes readable when slots are freed.
+  // Poller token of the descriptor that becomes readable when slots are freed.
   static constexpr std::uint64_t kSlotsToken = 2;
   using Trials = std::map<std::uint64_t, Running>;  // by first token
 
   void StartWith(const TrialSpec& spec, UniqueFd listener);
   Trials::iterator Find(TrialId trial);
   std::deque<Waiting>::iterator FindWaiting(TrialId trial);
-  // Ends a trial that has no process; false if it has one, or may have.
+  // Ends a trial without a process; false if it has or may have one.
   bool EndWithoutProcess(TrialId trial, bool killed);
-  // Forgets a fork of it that the host was not asked for yet.
+  // Drops a fork that was not requested from the host yet.
   void CancelFork(Trials::iterator trial);
 
   void Poll(Duration timeout);
@@ -116,7 +116,7 @@ class LocalLauncher : public Launcher {
   void Dispatch(const Poller::Ready& ready);
   void OnTrialReady(const Poller::Ready& ready);
   void OnSignal();
-  void DoWhatIsDue();
+  void OnTime();
   void StartWaiting();
   SlotWaiter Waiter() const;
   void StartTrial(Waiting waiting, SlotLease lease);
@@ -139,19 +139,19 @@ class LocalLauncher : public Launcher {
   std::optional<std::uint64_t> forking_;  // first token of the trial
   std::uint64_t next_token_;
   bool watching_slots_ = false;
-  std::optional<SlotWait> long_wait_;  // as of `looked_at_`
-  Duration looked_at_{0};
+  std::optional<SlotWait> long_wait_;  // as of `polled_at_`
+  Duration polled_at_{0};
   bool woken_ = false;
   std::int64_t swept_host_ = 0;
   std::optional<Duration> sweep_at_;
   std::deque<LaunchEvent> events_;
 };
 
-/// Where the trial-host program of this installation is: beside the running
+/// Path of this installation's trial-host program, relative to the running
 /// `dtrain` (../libexec/dtrain/trial-host). Throws Error(kFailed) if missing.
 std::filesystem::path FindTrialHost();
 
-/// The program that runs commands, beside it (command-host). Throws likewise.
+/// Path of the program that runs commands (command-host). Throws likewise.
 std::filesystem::path FindCommandHost();
 
 }  // namespace dtrain

@@ -25,7 +25,7 @@ fs::path PipeDirectory(const ReadVariable& variable) {
   return given && !given->empty() ? *given : "/tmp/nvidia-mps";
 }
 
-// That it may not be signalled shows that it is there: it is often root's.
+// A process that may not be signalled exists; the daemon is often root's.
 bool Lives(pid_t pid) {
   return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
 }
@@ -41,9 +41,9 @@ bool IsInstalled(const ReadVariable& variable) {
 
 }  // namespace
 
-// A daemon that was killed leaves its socket (long ago it was a pipe) and the
-// file with its pid behind. Nothing is said to it: it would take that for a
-// client. In /tmp anybody may have made these, a pipe that blocks for instance.
+// A killed daemon leaves its socket (a pipe in old versions) and its pid file
+// behind. The daemon is not contacted, since it would count that as a client,
+// and any user may have made these files in /tmp, a blocking pipe for instance.
 bool MpsRuns(const ReadVariable& variable) {
   const fs::path directory = PipeDirectory(variable);
   std::error_code error;
@@ -56,9 +56,9 @@ bool MpsRuns(const ReadVariable& variable) {
   return Lives(pid);
 }
 
-// NVIDIA's advice for n alike clients: each may use 2/n of the multiprocessors,
-// so that one has some of what others leave idle, and never all. Where that is
-// all of them nothing has to be said.
+// NVIDIA's advice for n equal clients: each may use 2/n of the multiprocessors,
+// so that it can use some that others leave idle, but never all. No variable is
+// needed if that is all of them.
 std::vector<std::pair<std::string, std::string>> MpsVariables(
     double gpu_share, const ReadVariable& variable) {
   const long percent = std::lround(2 * gpu_share * 100);
@@ -69,9 +69,9 @@ std::vector<std::pair<std::string, std::string>> MpsVariables(
 std::string MpsAdvice(double gpu_share, const ReadVariable& variable) {
   if (gpu_share >= 1 || MpsRuns(variable) || !IsInstalled(variable)) return "";
   return std::string(
-             "trials that share a GPU take turns on it, since no MPS daemon "
-             "runs; '") +
-         kDaemon + " -d' starts one, and they compute at the same time";
+             "trials that share a GPU take turns on it, because no MPS daemon "
+             "is running; start one with '") +
+         kDaemon + " -d' to let them compute at the same time";
 }
 
 }  // namespace dtrain

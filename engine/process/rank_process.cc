@@ -49,8 +49,8 @@ void RankOutput::Close(Stream stream) {
 
 namespace {
 
-// What is written later than this after the death can only come from processes
-// that should not have the descriptor.
+// Output that arrives later than this after the death can only come from
+// processes that should not have the descriptor.
 constexpr Duration kDrain = std::chrono::seconds(1);
 
 Pipe MakeOutputPipe() {
@@ -129,8 +129,9 @@ void RankProcess::Write(const std::string& lines) {
   }
 }
 
-// The process by its descriptor, for it may not yet lead a group of its own;
-// then the group, whose number nobody else has while the process is not reaped.
+// Signals the process by its pidfd, since it may not lead a group of its own
+// yet, and then the group, whose number is not reused before the process is
+// reaped.
 void RankProcess::Signal(int signal) {
   if (!living()) return;
   ::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
@@ -157,7 +158,7 @@ std::optional<TrialMessage> RankProcess::NextMessage() {
 bool RankProcess::Reap() {
   if (!living()) return false;
   siginfo_t info{};
-  // What is left of its group dies before its number is given back.
+  // The rest of its group must be killed before the number can be reused.
   ::kill(-static_cast<pid_t>(pid_), SIGKILL);
   if (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info,
                WEXITED | WNOHANG) != 0 ||

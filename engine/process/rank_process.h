@@ -15,21 +15,20 @@
 
 namespace dtrain {
 
-/// Drains what one rank of a trial prints into the trial's log, in bounded
-/// memory. One thread.
+/// Copies the output of one rank into the trial's log, in bounded memory. One
+/// thread.
 class RankOutput {
  public:
   enum Stream { kStandardOutput = 0, kStandardError = 1 };
 
-  /// `pipes` are the reading ends, which do not block. `output` must outlive
-  /// this.
+  /// `pipes` are the non-blocking reading ends. `output` must outlive this.
   RankOutput(TrialOutput& output, int rank, Clock clock,
              std::array<UniqueFd, 2> pipes);
 
-  /// The pipe of a stream; −1 once it has ended.
+  /// Pipe of a stream; −1 once it is closed.
   int fd(Stream stream) const { return pipes_[stream].get(); }
   bool ended() const { return !pipes_[0] && !pipes_[1]; }
-  /// Reads once what is there; false at the end, when the pipe should be
+  /// Reads available output once; false at the end, when the pipe should be
   /// closed.
   [[nodiscard]] bool Drain(Stream stream);
   void Close(Stream stream);
@@ -41,46 +40,47 @@ class RankOutput {
   std::array<LogLineSplitter, 2> splitters_;
 };
 
-/// One process of a trial: what it is told and says, what it prints, and how
-/// it ends. What its trial makes of that is not known here. One thread.
+/// One process of a trial: its control socket, its output and its end. Decides
+/// nothing for the trial. One thread.
 class RankProcess {
  public:
-  /// Its descriptors, by what is added to its first token.
+  /// Its descriptors, as offsets from its first poller token.
   enum Channel { kStdout = 0, kStderr = 1, kControl = 2, kExit = 3 };
   static constexpr std::uint64_t kChannels = 4;
 
-  /// Makes the ends that the process is to have. `spec` is what it is told
-  /// first, `output` where it prints to. Throws Error(kFailed).
+  /// Makes the socket and pipes of the process. `spec` is the first message
+  /// that it gets, `output` receives what it prints. Throws Error(kFailed).
   RankProcess(const TrialSpec& spec, TrialOutput& output, Clock clock,
               Poller& poller, std::uint64_t token);
   ~RankProcess();
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
-  /// Its control socket, standard output and error, to be handed to it.
+  /// Control socket, standard output and error, to be passed to the process.
   std::vector<int> HandedFds() const;
-  /// It lives, as a child of this process, and waits for its specification:
-  /// closes what was handed to it. Throws Error(kFailed).
+  /// The process was forked as a child of this one and waits for its
+  /// specification. Closes the descriptors passed to it. Throws Error(kFailed).
   void OnForked(std::int64_t pid);
-  /// Writes its specification and the lines that wait. REQUIRES: it was forked.
+  /// Sends its specification and the buffered lines. REQUIRES: it was forked.
   /// Throws Error(kFailed) as Write.
   void Begin();
-  /// Writes lines; kept until it has begun, dropped once it is gone. Throws
-  /// Error(kFailed) if it does not read them.
+  /// Sends lines; buffered until `Begin`, dropped once the process has ended.
+  /// Throws Error(kFailed) if it does not read them.
   void Write(const std::string& lines);
-  /// To the process and its group. Does nothing unless it lives.
+  /// Signals the process and its group. Does nothing unless it lives.
   void Signal(int signal);
 
-  /// There is something to read from or written to `stream`.
+  /// Handles readable `stream`.
   void DrainOutput(RankOutput::Stream stream);
-  /// There is room for what waits to be written.
+  /// Handles a writable control socket.
   void FlushControl();
-  /// Reads once what it says; false at the end. Throws Error(kFailed).
+  /// Reads its messages once; false at the end. Throws Error(kFailed).
   [[nodiscard]] bool FillControl() { return !control_ || control_->Fill(); }
-  /// Its next message, or none yet. Throws Error(kFailed) for what is none.
+  /// Returns its next complete message, if any. Throws Error(kFailed) if a line
+  /// is not a message.
   std::optional<TrialMessage> NextMessage();
-  /// It has ended, by what its descriptor says: reaps it, with its group.
-  /// False if it has not.
+  /// Reaps the process and kills the rest of its group. False if it has not
+  /// ended.
   bool Reap();
 
   void CloseControl();
@@ -88,14 +88,14 @@ class RankProcess {
 
   bool dead() const { return dead_; }
   bool living() const { return pid_ != 0 && !dead_; }
-  /// It is dead and all that it wrote is read, or has had its time.
+  /// True if it is dead and its output was read, or the time for that is over.
   bool drained() const;
-  /// When that time is over; none if it lives or the time is over.
+  /// End of that time; none if it lives or the time is over.
   std::optional<Duration> Deadline() const;
 
   int rank() const { return rank_; }
   std::int64_t pid() const { return pid_; }
-  /// Of a dead one; −1: by `signal`.
+  /// Exit code of a dead process; −1: ended by `signal`.
   int exit_code() const { return exit_code_; }
   int signal() const { return signal_; }
 
@@ -107,7 +107,7 @@ class RankProcess {
   std::array<UniqueFd, 3> handed_;  // control, standard output and error
   std::optional<ControlChannel> control_;
   std::optional<RankOutput> output_;
-  std::string unsent_;  // lines that wait for the process to begin
+  std::string unsent_;  // lines buffered until `Begin`
   bool begun_ = false;
   std::int64_t pid_ = 0;
   UniqueFd pidfd_;

@@ -8,58 +8,60 @@
 namespace dtrain {
 namespace {
 
-// That a rank is done or was stopped says nothing of the others.
-bool HasBadNews(const RankEnd& end) {
-  return end.word && end.word->reason != EndReason::kCompleted &&
-         end.word->reason != EndReason::kStopped;
+// True if the rank reports an error. Being done or stopped is none.
+bool ReportsError(const RankEnd& end) {
+  return end.message && end.message->reason != EndReason::kCompleted &&
+         end.message->reason != EndReason::kStopped;
 }
 
-// Whether it only knows that another rank was gone, as one that is killed is:
-// the other's end says more.
-bool TellsOfALoss(const Finished& word) {
-  return word.reason == EndReason::kError &&
-         word.message.ends_with(kConnectionLost);
+// True if the message only says that the connection to another rank was lost.
+// The end of that rank tells more.
+bool ReportsLostPeer(const Finished& message) {
+  return message.reason == EndReason::kError &&
+         message.message.ends_with(kConnectionLost);
 }
 
-// Of ranks of another machine, it names the rank already.
-std::optional<Finished> WordOf(const RankEnd& end) {
-  Finished word = *end.word;
-  if (end.rank != 0 && !word.message.starts_with("rank ")) {
-    word.message = "rank " + std::to_string(end.rank) + ": " + word.message;
+// Returns the rank's message with the rank's number, which a message from
+// another machine contains already.
+std::optional<Finished> MessageOf(const RankEnd& end) {
+  Finished message = *end.message;
+  if (end.rank != 0 && !message.message.starts_with("rank ")) {
+    message.message =
+        "rank " + std::to_string(end.rank) + ": " + message.message;
   }
-  return word;
+  return message;
 }
 
-std::optional<Finished> JudgeWord(const std::vector<RankEnd>& ends,
-                                  const RankEnd* culprit) {
-  const bool crashed = culprit != nullptr && !HasBadNews(*culprit);
+std::optional<Finished> CombineMessages(const std::vector<RankEnd>& ends,
+                                        const RankEnd* culprit) {
+  const bool crashed = culprit != nullptr && !ReportsError(*culprit);
   const auto first = std::ranges::find(ends, 0, &RankEnd::rank);
-  if (first != ends.end() && first->word) {
-    const bool misses_another =
-        first->word->reason == EndReason::kError && first->late_word && crashed;
-    const bool knows_less =
-        culprit != nullptr && culprit->rank != 0 && TellsOfALoss(*first->word);
-    if (!misses_another && !knows_less) return first->word;
+  if (first != ends.end() && first->message) {
+    const bool misses_another = first->message->reason == EndReason::kError &&
+                                first->late_message && crashed;
+    const bool knows_less = culprit != nullptr && culprit->rank != 0 &&
+                            ReportsLostPeer(*first->message);
+    if (!misses_another && !knows_less) return first->message;
   }
   if (crashed) return std::nullopt;
-  if (culprit != nullptr) return WordOf(*culprit);
-  const auto teller = std::ranges::find_if(ends, HasBadNews);
-  if (teller == ends.end()) return std::nullopt;
-  return WordOf(*teller);
+  if (culprit != nullptr) return MessageOf(*culprit);
+  const auto reporter = std::ranges::find_if(ends, ReportsError);
+  if (reporter == ends.end()) return std::nullopt;
+  return MessageOf(*reporter);
 }
 
 }  // namespace
 
-TrialEnd JudgeEnd(const std::vector<RankEnd>& ends) {
+TrialEnd CombineEnds(const std::vector<RankEnd>& ends) {
   auto failed = std::ranges::find_if(ends, [](const RankEnd& end) {
-    return end.failed() && !(end.word && TellsOfALoss(*end.word));
+    return end.failed() && !(end.message && ReportsLostPeer(*end.message));
   });
   if (failed == ends.end()) {
     failed = std::ranges::find_if(ends, &RankEnd::failed);
   }
   const RankEnd* culprit = failed == ends.end() ? nullptr : &*failed;
   return {.rank = culprit == nullptr ? ends.front() : *culprit,
-          .word = JudgeWord(ends, culprit)};
+          .message = CombineMessages(ends, culprit)};
 }
 
 }  // namespace dtrain

@@ -9,38 +9,38 @@
 
 namespace dtrain {
 
-/// How long the other ranks may live on when one has ended. If it `failed` by
-/// itself, they may be about to say why, or the same; else they may still wait
-/// for what they sent to be recorded.
-constexpr Duration OthersLiveOn(bool failed) {
+/// Time that the other ranks have to exit when one has ended. If it `failed` by
+/// itself, they may be about to report the cause; otherwise they may be waiting
+/// for the acknowledgement of their messages.
+constexpr Duration PeerExitGrace(bool failed) {
   return failed ? std::chrono::seconds(2) : std::chrono::seconds(10);
 }
 
-/// How one rank of a trial ended.
+/// End of one rank of a trial.
 struct RankEnd {
   int rank = 0;
-  int exit_code = 0;  // −1: by `signal`
+  int exit_code = 0;  // −1: ended by `signal`
   int signal = 0;
-  bool ended_by_us = false;  // through no fault of its own
-  std::optional<Finished> word;
-  bool late_word = false;  // said when another rank had failed already
+  bool ended_by_us = false;  // not because of an error of its own
+  std::optional<Finished> message;
+  bool late_message = false;  // sent after another rank had failed
 
-  /// By itself.
+  /// True if it failed by itself.
   bool failed() const { return exit_code != 0 && !ended_by_us; }
 };
 
-/// How a trial ended, by how its ranks did.
+/// End of a trial, derived from those of its ranks.
 struct TrialEnd {
-  RankEnd rank;  // the one that counts
-  /// What the trial says of its end; none: it has crashed.
-  std::optional<Finished> word;
+  RankEnd rank;  // the rank that caused it
+  /// Final message of the trial; none if it crashed.
+  std::optional<Finished> message;
 };
 
-/// Judges by `ends`, in the order in which the ranks died. The rank that counts
-/// is the first that failed by itself, else the first that died. Rank 0 speaks
-/// for all, unless what it says is only that it misses a rank that crashed; if
-/// it says nothing, the rank that counts does, or the first that has bad news,
-/// as "rank 1: MESSAGE". REQUIRES: `ends` is not empty.
-TrialEnd JudgeEnd(const std::vector<RankEnd>& ends);
+/// Combines `ends`, which are in the order in which the ranks ended. The cause
+/// is the first rank that failed by itself, or else the first that ended. The
+/// message is that of rank 0, unless that only reports the loss of a rank which
+/// crashed; without one, that of the rank which is the cause, or of the first
+/// that reports an error, as "rank 1: MESSAGE". REQUIRES: `ends` is not empty.
+TrialEnd CombineEnds(const std::vector<RankEnd>& ends);
 
 }  // namespace dtrain

@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-// The number of the socket in the host.
+// Number of the socket in the host.
 constexpr int kHostSocket = 3;
 constexpr std::size_t kShownOutput = 2000;
 
@@ -48,7 +48,7 @@ std::string ExitText(const siginfo_t& info) {
          ::strsignal(info.si_status) + ")";
 }
 
-// The last that the host printed, in one line.
+// Returns the last output of the host, in one line.
 std::string OutputText(int output) {
   const off_t size = ::lseek(output, 0, SEEK_END);
   std::string text(kShownOutput, '\0');
@@ -81,9 +81,9 @@ void HostClient::Start() {
   changes.emplace(changes.begin(), kExperimentVariable,
                   std::to_string(options_.experiment));
   changes.emplace(changes.begin(), kTokenVariable, token_);
-  // Threads that wait for work by spinning take the cores from other trials:
-  // ten times slower where the machine is busy. libgomp reads this when it is
-  // opened, so it must be in the host's environment.
+  // Threads that spin while waiting for work take the cores from other trials,
+  // which can make these ten times slower on a busy machine. libgomp reads this
+  // when it is loaded, so it must be in the host's environment.
   if (::getenv("OMP_WAIT_POLICY") == nullptr &&
       ::getenv("GOMP_SPINCOUNT") == nullptr) {
     changes.emplace_back("GOMP_SPINCOUNT", "1000");
@@ -141,7 +141,7 @@ std::optional<HostReply> HostClient::ReadReply() {
 
 std::string HostClient::Stop() {
   if (!running()) return "";
-  // If it has ended by itself, this comes too late and changes nothing.
+  // This has no effect if it has ended by itself.
   ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
   siginfo_t info{};
   while (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED) !=
@@ -157,8 +157,8 @@ std::string HostClient::Stop() {
 
 namespace {
 
-constexpr int kMostFailures = 3;
-// Libraries on a network's file system may take long to open; a fork does not.
+constexpr int kMaxFailures = 3;
+// Loading libraries from a network file system may take long; a fork does not.
 constexpr Duration kWarmUp = std::chrono::seconds(120);
 constexpr Duration kAnswer = std::chrono::seconds(10);
 
@@ -198,7 +198,7 @@ void TrialForker::SendRequest() {
   in_flight_ = true;
   answer_by_ = clock_.monotonic() + kAnswer;
   try {
-    // If the host is gone, its socket is readable and says so.
+    // If the host has ended, its socket becomes readable.
     [[maybe_unused]] const bool sent = host_.Request(*request_);
   } catch (const Error& error) {
     OnFailure(error.what());
@@ -227,7 +227,7 @@ void TrialForker::OnReady() {
     request_.reset();
     outcome_ = Outcome{.pid = reply->pid};
   } else {
-    // It will not fork any more; a host fresh from the disk may.
+    // This host cannot fork any more; a new one may.
     OnFailure(reply->error);
   }
 }
@@ -244,7 +244,7 @@ void TrialForker::OnFailure(const std::string& reason) {
   in_flight_ = false;
   answer_by_.reset();
   ++failures_;
-  if (failures_ < kMostFailures) {
+  if (failures_ < kMaxFailures) {
     StartHost();
     return;
   }

@@ -13,23 +13,23 @@
 
 namespace dtrain {
 
-/// How a trial host is executed.
+/// Parameters of a trial host.
 struct HostOptions {
   std::filesystem::path program;
   std::int64_t experiment = 0;
-  bool cuda = false;  // opens the CUDA half of LibTorch, too
+  bool cuda = false;  // loads the CUDA libraries of LibTorch, too
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
-/// What a process that is to be forked gets.
+/// Request to fork a process.
 struct ForkOrder {
   std::vector<int> fds;  // control socket, standard output and error, locks
-  int meeting = -1;      // what the ranks of a trial meet by, or −1
+  int meeting = -1;      // memory or socket shared by a trial's ranks, or −1
   std::vector<std::pair<std::string, std::string>> variables;
 };
 
-/// What a host says: once that it is ready, and to each request the trial's
-/// pid or why there is none.
+/// Message of a host: `ready` once, then for each request the trial's pid or
+/// the error.
 struct HostReply {
   bool ready = false;
   std::int64_t pid = 0;
@@ -40,26 +40,26 @@ struct HostReply {
 class HostClient {
  public:
   explicit HostClient(HostOptions options);
-  /// Kills the host. It is of use to nobody then, for its trials have ended.
+  /// Kills the host. REQUIRES: its trials have ended.
   ~HostClient();
   HostClient(const HostClient&) = delete;
   HostClient& operator=(const HostClient&) = delete;
 
-  /// Executes a host and does not wait until it has opened its libraries. The
-  /// first reply says that it is ready. Throws Error(kFailed). REQUIRES:
+  /// Executes a host. Does not wait until it has loaded its libraries; the
+  /// first reply tells that it is ready. Throws Error(kFailed). REQUIRES:
   /// !running().
   void Start();
   bool running() const { return static_cast<bool>(pidfd_); }
-  /// Readable when there is a reply, or the host is gone.
+  /// Readable when there is a reply, or the host has ended.
   int socket() const { return socket_.get(); }
   std::int64_t pid() const { return pid_; }
 
-  /// Asks for a fork. False if the host is gone.
+  /// Requests a fork. False if the host has ended.
   [[nodiscard]] bool Request(const ForkOrder& order);
-  /// Waits for the next reply; none if the host is gone.
+  /// Waits for the next reply; none if the host has ended.
   std::optional<HostReply> ReadReply();
-  /// Ends the host, if it still lives, and says how it ended, with the last
-  /// that it printed.
+  /// Kills the host, if it still lives. Returns a description of its end, with
+  /// its last output.
   std::string Stop();
 
  private:
@@ -71,11 +71,12 @@ class HostClient {
   UniqueFd output_;  // a file in memory
 };
 
-/// Has trials forked, one at a time, by a trial host that it keeps alive. The
-/// host warms up from construction on. One thread.
+/// Forks trials, one at a time, through a trial host that it restarts when that
+/// fails. The host loads its libraries from construction on. One thread.
 class TrialForker {
  public:
-  /// A process was made, or three hosts in a row have failed.
+  /// Result of a fork: a process, or an error after three hosts in a row have
+  /// failed.
   struct Outcome {
     std::int64_t pid = 0;
     std::string error;  // if there is no process
@@ -84,24 +85,24 @@ class TrialForker {
   TrialForker(HostOptions options, Clock clock, Poller& poller,
               std::uint64_t token);
 
-  /// Forks with copies of the order's descriptors, which must stay open until
-  /// `TakeOutcome` gives the outcome. REQUIRES: !busy().
+  /// Starts a fork with copies of the order's descriptors, which must stay open
+  /// until `TakeOutcome` returns the outcome. REQUIRES: !busy().
   void Fork(ForkOrder order);
-  /// There is a fork whose outcome is not known yet.
+  /// True if the outcome of a fork is not known yet.
   bool busy() const { return request_.has_value(); }
-  /// The host has been asked for it: there may be a child that nobody knows.
+  /// True if the host has the request: a child with an unknown pid may exist.
   bool in_flight() const { return in_flight_; }
-  /// Forgets the fork. REQUIRES: !in_flight().
+  /// Drops the fork. REQUIRES: !in_flight().
   void Cancel() { request_.reset(); }
   std::optional<Outcome> TakeOutcome() { return std::exchange(outcome_, {}); }
 
-  /// The host has said something, or is gone.
+  /// Handles a message or the end of the host.
   void OnReady();
-  /// Gives up a host that has not answered in time.
+  /// Kills a host that has not answered in time.
   void OnTime();
   std::optional<Duration> Deadline() const { return answer_by_; }
 
-  /// 0 if there is no host at the moment.
+  /// Pid of the host; 0 if there is none now.
   std::int64_t host_pid() const { return host_.running() ? host_.pid() : 0; }
 
  private:

@@ -1,3 +1,14 @@
+// The trial host. Loading LibTorch takes seconds, so a host process loads it
+// once and forks a trial from itself in milliseconds. A trial must be a child
+// of the runner, which reaps it and adopts its orphans; the host therefore
+// calls clone with CLONE_PARENT, which makes the new process its sibling. The
+// child shares no threads, so the host must have one thread only: a lock that
+// another thread held would stay locked for ever. The C library knows nothing
+// of a bare clone; the thread id and the robust-mutex list that it caches are
+// set again (ThreadRecords). In the child, all descriptors but the trial's own
+// are closed and a session of its own is made. When the runner dies, the host's
+// socket closes, and the host ends every process that descends from its trials.
+
 #include "engine/process/trial_host.h"
 
 #include <algorithm>
@@ -39,13 +50,13 @@
 namespace dtrain {
 namespace {
 
-// What a trial process is given: copies go to it, the host keeps none.
+// Descriptors and variables of a trial process. The host keeps no copy.
 struct TrialForkRequest {
   UniqueFd control;
   UniqueFd standard_output;
   UniqueFd standard_error;
   std::vector<UniqueFd> locks;  // of its slots and others, held to its end
-  UniqueFd meeting;  // what it meets its trial's other ranks by, or none
+  UniqueFd meeting;  // memory or socket shared with the other ranks, or none
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
@@ -55,7 +66,7 @@ struct ForkedTrial {
   UniqueFd pidfd;
 };
 
-// What the C library knows of its thread and a bare clone would not renew.
+// State of the C library for its thread that a bare clone does not update.
 struct ThreadRecords {
   int* thread_id = nullptr;
   void* robust_list = nullptr;
@@ -72,8 +83,8 @@ struct ThreadRecords {
   }
 };
 
-// clone and not clone3, which older container runtimes forbid; it does here
-// all that clone3 would. The exit signal is that of the calling process.
+// Calls clone, because older container runtimes forbid clone3. The exit signal
+// is that of the calling process.
 long CloneAsSibling(const ThreadRecords& records, int* pidfd) {
   unsigned long flags = CLONE_PARENT | CLONE_PIDFD;
   if (records.thread_id != nullptr) {
@@ -95,7 +106,8 @@ void ResetSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Where memory runs out, a trial goes before the runner. Best effort.
+// Makes the kernel kill a trial rather than the runner when memory runs out.
+// Best effort.
 void OfferToOutOfMemoryKiller() {
   const UniqueFd file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   constexpr std::string_view kScore = "500";
@@ -119,7 +131,7 @@ void CloseAllBut(std::vector<int> kept) {
 [[noreturn]] void BecomeTrial(TrialForkRequest& request,
                               int (*run_trial)(int)) {
   ::setsid();
-  // What the trial sets loose stays its child as long as it lives, and falls
+  // Orphans of the trial become its children as long as it lives, and fall
   // to the runner, which sweeps it, afterwards.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   ResetSignals();
@@ -128,12 +140,12 @@ void CloseAllBut(std::vector<int> kept) {
   ::dup2(request.standard_error.get(), STDERR_FILENO);
   std::vector<int> kept = {request.control.get()};
   for (const UniqueFd& lock : request.locks) {
-    // Held by whatever the trial executes, too: a slot is free only when all
-    // that used it is gone.
+    // Inherited by programs that the trial executes: a slot is free only when
+    // all its users have ended.
     ::fcntl(lock.get(), F_SETFD, 0);
     kept.push_back(lock.get());
   }
-  // For the trial itself only: it stays close-on-exec.
+  // It is for the trial itself only and stays close-on-exec.
   if (request.meeting) kept.push_back(request.meeting.get());
   CloseAllBut(std::move(kept));
   for (const auto& [name, value] : request.environment) {
@@ -148,8 +160,8 @@ void CloseAllBut(std::vector<int> kept) {
   ::_exit(exit_code);
 }
 
-// Forks a trial as a child of this process's parent, which so reaps it. In it
-// `run_trial` is called with the control socket, and gives the exit code.
+// Forks a trial as a child of this process's parent, which reaps it. The trial
+// calls `run_trial` with the control socket, which returns the exit code.
 // REQUIRES: this process has one thread. Throws Error(kFailed).
 ForkedTrial ForkTrial(TrialForkRequest request, int (*run_trial)(int)) {
   std::fflush(nullptr);
@@ -164,8 +176,8 @@ ForkedTrial ForkTrial(TrialForkRequest request, int (*run_trial)(int)) {
   return {.pid = pid, .pidfd = UniqueFd(pidfd)};
 }
 
-// Every process that belongs to the trials, as far as was ever seen: one whose
-// ancestors have died since is still known for what it is.
+// The set of processes that belong to the trials. A process that was once seen
+// as a member stays one after its ancestors have died.
 class Family {
  public:
   Family(std::span<const ForkedTrial> trials, const std::string& mark)
@@ -173,7 +185,7 @@ class Family {
     for (const ForkedTrial& trial : trials) sessions_.insert(trial.pid);
   }
 
-  // Looks again, and gives those that live.
+  // Updates the set and returns the living members.
   std::vector<Process> Living() {
     const std::vector<Process> processes = ReadProcesses();
     while (AddRelatives(processes)) {
@@ -190,7 +202,7 @@ class Family {
     return members_.count({process.pid, process.start_ticks}) > 0;
   }
 
-  // True if there was a new one, whose children are to be looked for.
+  // Returns true if a member was added, whose children may be members too.
   bool AddRelatives(const std::vector<Process>& processes) {
     bool added = false;
     for (const Process& process : processes) {
@@ -212,10 +224,10 @@ class Family {
   std::set<std::pair<std::int64_t, std::int64_t>> members_;
 };
 
-// Called by a trial host whose runner is dead: gives the runner's trials
-// `grace` to end by themselves, then kills them and all that they started
-// (their descendants, their sessions, and every process that was started with
-// `mark`, "NAME=value", in its environment) until none lives.
+// Ends the trials of a dead runner: lets them exit within `grace`, and then
+// kills them and the processes they started (their descendants, their sessions,
+// and every process with `mark`, "NAME=value", in its initial environment)
+// until none lives.
 void EndSurvivors(std::span<const ForkedTrial> trials, const std::string& mark,
                   Duration grace) {
   const Clock clock = Clock::System();
@@ -234,12 +246,12 @@ void EndSurvivors(std::span<const ForkedTrial> trials, const std::string& mark,
 
 using nlohmann::json;
 
-// What a trial has after its control socket closed; together with the killing
-// it makes the two seconds in which nothing of a dead runner is left.
+// Time for a trial to exit after its control socket was closed. With the kill,
+// the processes of a dead runner end within two seconds.
 constexpr Duration kSurvivorsGrace = std::chrono::seconds(1);
 
-// A fork copies one thread only: what another one had locked would stay locked
-// in the trial for ever.
+// Throws if another thread exists: a fork copies one thread only, and a lock
+// that another one held would stay locked in the trial.
 void RequireOneThread() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   const auto count = std::distance(begin(tasks), end(tasks));
@@ -247,7 +259,7 @@ void RequireOneThread() {
   throw Error(ErrorKind::kFailed,
               "the trial host has " + std::to_string(count) +
                   " threads and so cannot be forked; a library that it has "
-                  "opened started them");
+                  "loaded started them");
 }
 
 TrialForkRequest RequestFrom(Packet packet) {
@@ -271,7 +283,7 @@ TrialForkRequest RequestFrom(Packet packet) {
   return request;
 }
 
-// The reply to one request; a trial that was forked is added to `trials`.
+// Returns the reply to one request, and adds a forked trial to `trials`.
 json Serve(Packet packet, const TrialHostHooks& hooks,
            std::vector<ForkedTrial>& trials) {
   try {
@@ -283,7 +295,7 @@ json Serve(Packet packet, const TrialHostHooks& hooks,
     return {{"error", error.what()}};
   } catch (const json::exception& error) {
     return {{"error",
-             std::string("a request to fork is no JSON: ") + error.what()}};
+             std::string("a request to fork is not JSON: ") + error.what()}};
   }
 }
 
@@ -295,8 +307,8 @@ void IgnoreSignalsOfTheTerminal() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// Waits until the runner says something, or is gone; forgets trials that end
-// meanwhile, for their numbers may come to be those of other processes.
+// Waits for a message or the end of the runner. Removes trials that end in the
+// meantime, since their pids may be reused.
 void AwaitRunner(int socket, std::vector<ForkedTrial>& trials) {
   while (true) {
     std::vector<pollfd> entries = {{.fd = socket, .events = POLLIN}};

@@ -9,7 +9,7 @@ namespace dtrain {
 namespace {
 
 constexpr std::size_t kLastLines = 20;
-constexpr std::size_t kLongestLastLine = 2000;
+constexpr std::size_t kMaxLastLine = 2000;
 constexpr Duration kFlushAfter = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -20,7 +20,7 @@ TrialOutput::TrialOutput(std::filesystem::path log, Clock clock)
 TrialOutput::TrialOutput(Sink sink, Clock clock)
     : clock_(std::move(clock)), sink_(std::move(sink)) {}
 
-void TrialOutput::Note(int rank, const std::string& text) {
+void TrialOutput::Log(int rank, const std::string& text) {
   Append({.time = clock_.now(),
           .rank = rank,
           .from_stderr = true,
@@ -36,7 +36,7 @@ void TrialOutput::Append(const LogRecord& record) {
     sink_(record);
   }
   std::deque<std::string>& lines = last_lines_[record.rank];
-  lines.push_back(record.text.substr(0, kLongestLastLine));
+  lines.push_back(record.text.substr(0, kMaxLastLine));
   if (lines.size() > kLastLines) lines.pop_front();
 }
 
@@ -54,14 +54,14 @@ void TrialOutput::Flush() {
 TrialOutput OpenTrialOutput(const TrialSpec& spec, const StoreLayout& layout,
                             Clock clock) {
   const std::filesystem::path directory = layout.Trial(spec.id);
-  // Of a store that was moved away nothing is made again.
+  // A store that was moved away must not be created again in part.
   const bool recorded = spec.directory == directory.string();
   const std::filesystem::path there =
       recorded ? layout.Experiment(spec.id.experiment) : layout.root();
   std::error_code error;
   if (!std::filesystem::is_directory(there, error)) {
     throw Error(ErrorKind::kStore,
-                there.string() + ": is no longer there; put it back");
+                there.string() + ": no longer exists; put it back");
   }
   if (!spec.directory.empty()) MakePrivateDirectories(spec.directory);
   MakePrivateDirectories(directory);

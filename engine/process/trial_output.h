@@ -15,24 +15,25 @@
 
 namespace dtrain {
 
-/// The log of one trial, as its processes write it. One thread.
+/// Log of one trial, written from the output of its processes. One thread.
 class TrialOutput {
  public:
   using Sink = std::function<void(const LogRecord&)>;
 
   TrialOutput(std::filesystem::path log, Clock clock);
-  /// Of a trial whose log another machine keeps, or another object here.
+  /// Passes the records to `sink` instead, for a log that is kept by another
+  /// machine or object.
   TrialOutput(Sink sink, Clock clock);
 
   void Append(const LogRecord& record);
-  /// Adds a line of dtrain's own, among those of `rank`.
-  void Note(int rank, const std::string& text);
+  /// Appends a line of dtrain itself to those of `rank`.
+  void Log(int rank, const std::string& text);
 
-  /// When the log is to be flushed; none if all is written.
+  /// Time at which the log must be flushed; none if all is written.
   std::optional<Duration> flush_at() const { return flush_at_; }
   void Flush();
 
-  /// The last lines of `rank`, oldest first.
+  /// Returns the last lines of `rank`, oldest first.
   std::vector<std::string> LastLines(int rank) const;
 
  private:
@@ -43,9 +44,9 @@ class TrialOutput {
   std::map<int, std::deque<std::string>> last_lines_;  // by rank
 };
 
-/// The output of a trial that goes to its log in `layout`. Makes the directory
-/// of that and the trial's own; of a recorded trial that of its experiment has
-/// to be there, else the root. Throws Error(kStore).
+/// Opens the log of a trial in `layout`. Makes the directories of the log and
+/// of the trial. The directory of the experiment, or the root for a trial that
+/// is not recorded, must exist. Throws Error(kStore).
 TrialOutput OpenTrialOutput(const TrialSpec& spec, const StoreLayout& layout,
                             Clock clock);
 

@@ -12,7 +12,7 @@ namespace {
 
 using Pointers = std::vector<const CheckpointRow*>;
 
-// The `count` best of `candidates`, best first.
+// Returns the `count` best of `candidates`, best first.
 Pointers Best(Pointers candidates, std::int64_t count, bool smaller_is_better) {
   std::erase_if(candidates, [](const CheckpointRow* row) {
     return !row->metric || !std::isfinite(*row->metric);
@@ -72,7 +72,7 @@ CheckpointKeeper::CheckpointKeeper(CheckpointConfig policy,
 }
 
 CheckpointKeeper::Rows CheckpointKeeper::Add(CheckpointRow row) {
-  // What is in its files matters to nobody here, and there may be many.
+  // The list of files is not needed here and may be long.
   row.files = nullptr;
   Rows& rows = unfinished_[row.trial];
   if (std::ranges::any_of(

@@ -11,46 +11,45 @@
 
 namespace dtrain {
 
-/// Which of an experiment's checkpoints are kept: the best ones of the
-/// experiment and of each trial by the searcher's metric (those without a
-/// finite one are never best, the earlier of equals is better), and the latest
-/// ones of each trial. `checkpoints` are the COMPLETE ones in the order in
-/// which they were saved. `unfinished` trials keep their latest whatever the
-/// policy says: they go on from it.
+/// Returns the UUIDs of an experiment's checkpoints that are kept: the best
+/// ones of the experiment and of each trial by the searcher's metric (never
+/// those without a finite one; the earlier of equals is better), and the latest
+/// ones of each trial. `checkpoints` are the COMPLETED ones in the order in
+/// which they were saved. `unfinished` trials keep their latest under any
+/// policy, since they resume from it.
 std::set<std::string> CheckpointsToKeep(
     const CheckpointConfig& policy, bool smaller_is_better,
     const std::vector<CheckpointRow>& checkpoints,
     const std::set<TrialId>& unfinished);
 
-/// Keeps to an experiment's checkpoint policy while checkpoints come: says
-/// after each change which ones are to be deleted, the same that
-/// `CheckpointsToKeep` would drop from all of them. Looks only at the trial
-/// concerned and at the best of the experiment, and forgets the trials that
-/// have ended. Of equal metrics the first trial's is better, then the earlier.
-/// Pure: it deletes nothing itself.
+/// Applies an experiment's checkpoint policy incrementally: returns after each
+/// change the checkpoints to delete, which are those that `CheckpointsToKeep`
+/// would drop from all of them. Considers only the trial concerned and the best
+/// of the experiment, and removes ended trials. Pure: it deletes nothing
+/// itself.
 class CheckpointKeeper {
  public:
   using Rows = std::vector<CheckpointRow>;
 
   CheckpointKeeper(CheckpointConfig policy, bool smaller_is_better);
 
-  /// A checkpoint is complete. One that is known already is passed over.
+  /// Adds a complete checkpoint. No effect if it is known already.
   [[nodiscard]] Rows Add(CheckpointRow row);
-  /// The searcher's metric was measured where the trial has a checkpoint.
+  /// Sets the searcher's metric of the trial's checkpoint at `batches`, if any.
   [[nodiscard]] Rows SetMetric(TrialId trial, std::int64_t batches,
                                double metric);
-  /// The checkpoint is of no use any more, whatever the policy says.
+  /// Removes a checkpoint that cannot be used.
   void Forget(TrialId trial, const std::string& uuid);
-  /// The trial has ended: it goes on from no checkpoint any more.
+  /// Removes a trial that has ended and needs no checkpoint to resume.
   [[nodiscard]] Rows End(TrialId trial);
 
-  /// The checkpoint that an unfinished trial goes on from, or nullptr.
+  /// Checkpoint that an unfinished trial resumes from, or nullptr.
   const CheckpointRow* Latest(TrialId trial) const;
-  /// The checkpoint of an unfinished trial at a batch, or nullptr.
+  /// Checkpoint of an unfinished trial at `batches`, or nullptr.
   const CheckpointRow* At(TrialId trial, std::int64_t batches) const;
 
  private:
-  // Place among the best of the experiment: the lower the better.
+  // Rank among the best of the experiment: the lower the better.
   struct Rank {
     double value;
     TrialId trial;
@@ -61,7 +60,7 @@ class CheckpointKeeper {
   };
   struct BestRow {
     CheckpointRow row;
-    bool wanted = false;  // by its trial too, which has ended
+    bool wanted = false;  // kept for its trial too, which has ended
   };
 
   Rank RankOf(const CheckpointRow& row) const;

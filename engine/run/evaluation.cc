@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kWait = std::chrono::seconds(1);
 
-// One process from its start to its end.
+// Runs one process.
 class Run {
  public:
   Run(Launcher& launcher, const TrialSpec& spec,
@@ -33,8 +33,9 @@ class Run {
 
  private:
   void On(const TrialStarted&) {}
-  void On(const TrialSaid& said) {
-    std::visit([this](const auto& message) { Take(message); }, said.message);
+  void On(const MessageReceived& said) {
+    std::visit([this](const auto& message) { HandleMessage(message); },
+               said.message);
   }
   void On(const Interrupted& interrupted) {
     result_.signal = interrupted.signal;
@@ -50,18 +51,18 @@ class Run {
     }
     if (finished_ || !failure_.empty()) return;
     failure_ = exited.signal != 0
-                   ? "it died of signal " + std::to_string(exited.signal)
+                   ? "it was killed by signal " + std::to_string(exited.signal)
                    : "it exited with code " + std::to_string(exited.exit_code);
     if (exited.out_of_memory) failure_ += ", out of memory";
     if (!exited.last_lines.empty()) failure_ += ": " + exited.last_lines.back();
   }
 
-  void Take(const Progress& progress) { on_progress_(progress); }
-  void Take(const ValidationReport& report) {
+  void HandleMessage(const Progress& progress) { on_progress_(progress); }
+  void HandleMessage(const ValidationReport& report) {
     result_.metrics = report.metrics;
     launcher_.Send(trial_, Acknowledge{report.seq});
   }
-  void Take(const Finished& finished) {
+  void HandleMessage(const Finished& finished) {
     finished_ = finished.reason == EndReason::kCompleted;
     if (finished_) return;
     failure_ = finished.message;
@@ -69,9 +70,9 @@ class Run {
       failure_kind_ = ErrorKind::kNotFound;
     }
   }
-  // A trial that trains says the rest.
+  // Only training trials send other messages.
   template <typename Other>
-  void Take(const Other&) {}
+  void HandleMessage(const Other&) {}
 
   Launcher& launcher_;
   const TrialId trial_;

@@ -9,17 +9,17 @@
 
 namespace dtrain {
 
-/// What an evaluation measured.
+/// Result of an evaluation.
 struct Evaluation {
   MetricValues metrics;
   double seconds = 0;                   // from the start of the process
-  std::vector<std::string> last_lines;  // of what it logged
-  int signal = 0;  // that this process was sent; then it was broken off
+  std::vector<std::string> last_lines;  // of its log
+  int signal = 0;  // signal to this process that interrupted it, or 0
 };
 
-/// Starts the process that `spec` describes (Task::kEvaluate) and waits for
-/// what it measures. `on_progress` is called now and then. Throws
-/// Error(kFailed) with what the trial said if it fails, Error(kNotFound) if its
+/// Runs the process that `spec` describes (Task::kEvaluate) and returns the
+/// metrics that it reports. Calls `on_progress` from time to time. Throws
+/// Error(kFailed) with the trial's message if it fails, Error(kNotFound) if its
 /// data has no such split, Error(kResources) if it cannot be started.
 Evaluation RunEvaluation(
     Launcher& launcher, const TrialSpec& spec,

@@ -132,7 +132,7 @@ class Experiment {
 
   // Messages of trials: experiment_messages.cc.
   void On(const TrialStarted& event);
-  void On(const TrialSaid& event);
+  void On(const MessageReceived& event);
   void On(const Idle&) {}
   void On(TrialState& trial, const Ready&);
   void On(TrialState& trial, const TrainingReport& report);

@@ -109,8 +109,7 @@ void Experiment::HandleNoStart(TrialState& trial, const TrialExited& event) {
   if (++failed_starts_ > kMaxFailedStarts) {
     return StopBecauseOf(
         Error(ErrorKind::kResources,
-              event.not_started +
-                  "; see to what it lacks, then go on with `dtrain resume`"));
+              event.not_started + "; fix this, then run `dtrain resume`"));
   }
   const Duration wait = BackOff(failed_starts_);
   queue_.Delay(Now() + wait, trial.turn, trial.row.id.number);
@@ -148,7 +147,7 @@ void Experiment::HandleFinished(TrialState& trial, ProcessState& process,
     return HandleError(trial, process, DescribeExit(event));
   }
   const std::string& why = process.finished->message;
-  // The same error again, before any training: a restart will not help.
+  // An identical error before any training: a restart will not help.
   if (why == trial.last_failure) {
     return Abandon(trial, ExitReason::kErrored, why);
   }
@@ -176,7 +175,7 @@ void Experiment::FallBack(TrialState& trial, const ProcessState& process) {
   deps_.reporter.OnNotice(
       LogLevel::kWarning,
       "trial " + ToString(trial.row.id) + ": " + process.finished->message +
-          "; marked CORRUPT, the trial goes on from " + from);
+          "; marked CORRUPT, the trial resumes from " + from);
   if (stop_.stopping()) return Pause(trial);
   SetState(trial, State::kPending, Remarks(trial));
   Advance(trial);
@@ -188,9 +187,9 @@ std::string Experiment::TrainedAgain(const TrialState& trial) const {
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t saved = latest == nullptr ? 0 : latest->batches;
   if (!trial.has_work() || saved >= trial.position) return "";
-  return "; goes on from " +
+  return "; resumes from " +
          (latest == nullptr ? "the beginning" : PositionText(saved, counted_)) +
-         ", where its last checkpoint is";
+         ", its last checkpoint";
 }
 
 // Handles the end of a process without an operation. All its work is recorded
@@ -211,7 +210,7 @@ void Experiment::HandleIdleExit(TrialState& trial, const ProcessState& process,
     deps_.reporter.OnNotice(LogLevel::kWarning,
                             "trial " + ToString(trial.row.id) + ": " +
                                 DescribeExit(event) +
-                                " when it had done its work; it goes on from "
+                                " after its work was done; it resumes from "
                                 "its checkpoint if there is more to do");
   }
   Pause(trial);

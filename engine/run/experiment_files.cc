@@ -60,7 +60,7 @@ std::string ExperimentFiles::WhyLost(bool with_storage) const {
   std::error_code error;
   if (why.empty() && !places_.directory.empty() &&
       !std::filesystem::is_directory(places_.directory, error)) {
-    why = places_.directory.string() + ": is no longer there; put it back";
+    why = places_.directory.string() + ": no longer exists; put it back";
   }
   if (why.empty() && with_storage && !places_.storage_directory.empty()) {
     why = WhyStorageFails(places_.storage_directory);

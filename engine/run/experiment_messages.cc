@@ -59,7 +59,7 @@ void Experiment::On(const TrialStarted& event) {
   });
 }
 
-void Experiment::On(const TrialSaid& event) {
+void Experiment::On(const MessageReceived& event) {
   TrialState* trial = trials_.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
   std::visit([&](const auto& message) { On(*trial, message); }, event.message);
@@ -214,10 +214,11 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
   if (trial.process->disk_wait) {
     trial.process->disk_wait.reset();
     SetState(trial, State::kRunning, Remarks(trial));
-    deps_.reporter.OnNotice(LogLevel::kInfo,
-                            "trial " + ToString(trial.row.id) +
-                                ": there is space again, and a checkpoint at " +
-                                PositionText(saved.batches, counted_));
+    deps_.reporter.OnNotice(
+        LogLevel::kInfo,
+        "trial " + ToString(trial.row.id) +
+            ": disk space is available again; saved a checkpoint at " +
+            PositionText(saved.batches, counted_));
   }
   trial.process->disk_reported = 0;
   best_.SetCheckpoint(row.trial, row.batches, row.uuid);
@@ -239,8 +240,8 @@ void Experiment::On(TrialState& trial, const CheckpointFailed& failed) {
     process.failure = failed.message;
     SetState(trial, State::kRunning, "waits for disk space: " + failed.message);
   }
-  const int told = failed.waits ? 2 : 1;
-  if (std::exchange(process.disk_reported, told) >= told) return;
+  const int now = failed.waits ? 2 : 1;
+  if (std::exchange(process.disk_reported, now) >= now) return;
   outbox_.After([this, id = trial.row.id, failed] {
     deps_.reporter.OnCheckpointFailed(id, failed);
   });
@@ -328,9 +329,9 @@ void Experiment::CheckFirstValidation(
     const std::optional<std::vector<std::string>>& unread) {
   // An initial validation precedes the reads of training.
   if (batches == 0 || !unread || std::exchange(validated_, true)) return;
-  const bool asked =
+  const bool applies =
       setup_.refuse_unread && IsUserModel() && searcher().name != "single";
-  if (!asked) return;
+  if (!applies) return;
   const auto searched = unread_.Searched(trial.row.hparams, *unread);
   if (searched.empty()) return;
   const bool one = searched.size() == 1;

@@ -173,7 +173,7 @@ void Experiment::Adopt(TrialId trial, const std::string& uuid) try {
   deps_.reporter.OnNotice(
       LogLevel::kInfo, "trial " + ToString(trial) + ": has a checkpoint at " +
                            PositionText(row.batches, counted_) +
-                           " from after the end of its runner, " + uuid);
+                           " saved after its runner had died, " + uuid);
   DeleteCheckpoints(keeper_.Add(std::move(row)));
 } catch (const Error&) {
   // It is incomplete; `dtrain gc` removes it.

@@ -23,7 +23,7 @@ void Experiment::On(const Interrupted& event) {
   if (!stop_.SetSignal(event.signal)) return deps_.launcher.Abort();
   deps_.reporter.OnNotice(
       LogLevel::kInfo,
-      "stopping: trials checkpoint; once more to kill them now");
+      "stopping: saving checkpoints; press Ctrl-C again to kill the trials");
   StopAll("stopped by " + SignalName(event.signal));
 }
 

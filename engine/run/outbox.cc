@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 
 constexpr Duration kBatchTime = milliseconds(100);
 constexpr Duration kRetryTime = milliseconds(2);
-// Metrics are written earlier where many have gathered.
+// Maximum number of batched records; more are written at once.
 constexpr std::size_t kBatchRecords = 2000;
 
 }  // namespace

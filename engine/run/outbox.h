@@ -10,10 +10,10 @@
 
 namespace dtrain {
 
-/// What is to be recorded and what is to be done once it is: the next write
-/// transaction of a runner. Metrics are gathered for up to 100 ms; events of
-/// the search are written at once. Nothing is done before it is recorded, and
-/// while another runner writes, this one goes on and tries again.
+/// The next write transaction of a runner and the effects that follow it.
+/// Metrics are batched for up to 100 ms; events of the search are written at
+/// once. No effect is run before the records added ahead of it are written. A
+/// write that another runner blocks is retried later, without waiting.
 class Outbox {
  public:
   using Record = std::function<void(StoreWriter&)>;
@@ -22,29 +22,29 @@ class Outbox {
   enum class Urgency {
     kBatched,  // within 100 ms
     kUrgent,   // at once
-    kDurable,  // at once, and on the disk before anything follows from it
+    kDurable,  // at once, and on the disk before any effect
   };
 
-  /// When a transaction waits for the disk. A benchmark asks what that costs.
+  /// Transactions that wait for the disk; a benchmark compares their cost.
   enum class Sync { kNever, kWhereDurable, kAlways };
 
   explicit Outbox(Sync sync = Sync::kWhereDurable) : sync_(sync) {}
 
   void Add(Record record, Urgency urgency);
-  /// Runs `effect` after all that was added so far is recorded.
+  /// Runs `effect` once everything added so far is recorded.
   void After(Effect effect);
 
-  /// Writes what is due and runs the effects. Effects may add to the outbox.
-  /// `now` is monotonic; `all` writes what is not yet due too. Throws
+  /// Writes the records if they are due, or with `all` in any case, and runs
+  /// the effects, which may add to the outbox. `now` is monotonic. Throws
   /// Error(kStore).
   void Flush(Store& store, Duration now, bool all = false);
 
-  /// Transactions so far.
+  /// Number of transactions so far.
   std::int64_t transactions() const { return transactions_; }
   bool empty() const { return records_.empty() && effects_.empty(); }
-  /// Something waits that must be recorded before the search goes on.
+  /// True if a record is pending that the search depends on.
   bool urgent() const { return urgency_ != Urgency::kBatched; }
-  /// When `Flush` has something to do, as a monotonic time; none if empty.
+  /// Monotonic time at which `Flush` has something to do; none if empty.
   std::optional<Duration> due(Duration now) const;
 
  private:
@@ -54,7 +54,7 @@ class Outbox {
   Sync sync_;
   std::int64_t transactions_ = 0;
   std::optional<Duration> last_flush_;
-  std::optional<Duration> retry_at_;  // the write lock was held by another
+  std::optional<Duration> retry_at_;  // set if the write lock was held
 };
 
 }  // namespace dtrain

@@ -15,7 +15,7 @@
 
 namespace dtrain {
 
-/// What a run is about; told once.
+/// Description of a run, which does not change.
 struct RunInfo {
   std::int64_t experiment = 0;
   std::string name;
@@ -25,13 +25,13 @@ struct RunInfo {
   bool smaller_is_better = true;
   std::uint32_t seed = 0;
   bool resumed = false;
-  std::string slots;               // for people: "2 CPU slots, 1 thread each"
-  nlohmann::json hyperparameters;  // of the configuration: what is searched
-  // What `batches` count: programs may report their epochs or records there.
+  std::string slots;               // as text: "2 CPU slots, 1 thread each"
+  nlohmann::json hyperparameters;  // search space of the configuration
+  // Unit of `batches`: programs may report epochs or records there.
   Unit counted = Unit::kBatches;
 };
 
-/// A trial that has a process, as the display shows it.
+/// State of a trial that has a process, for display.
 struct TrialStatus {
   TrialId id;
   nlohmann::json hparams;
@@ -44,22 +44,22 @@ struct TrialStatus {
   double seconds = 0;       // since its process started
 };
 
-/// Trials at one length of a search that has several.
+/// Number of trials at one length of a search with several lengths.
 struct RungStatus {
-  Length length;             // training in all
-  std::int64_t done = 0;     // trials that were validated at it
-  std::int64_t running = 0;  // trials that train towards it now
+  Length length;             // of the training so far
+  std::int64_t done = 0;     // trials validated at it
+  std::int64_t running = 0;  // trials training towards it
 };
 
-/// Where the whole experiment is.
+/// State of the whole experiment, for display.
 struct RunStatus {
   double progress = 0;
   std::int64_t trials = 0;
   std::int64_t trials_ended = 0;
-  std::int64_t waiting = 0;  // trials that wait for a slot
+  std::int64_t waiting = 0;  // trials pending for a slot
   std::int64_t slots_in_use = 0;
   std::int64_t slots = 0;
-  std::optional<SlotWait> slot_wait;  // of a trial, if it lasts
+  std::optional<SlotWait> slot_wait;  // of a trial, if it is long
   std::optional<BestValidation> best;
   std::int64_t best_trial = 0;
   nlohmann::json best_hparams;
@@ -73,48 +73,48 @@ inline constexpr std::string_view kCanceledReason = "canceled";
 /// Reason of a trial that a user killed by itself.
 inline constexpr std::string_view kKilledReason = "killed by request";
 
-/// How a run ended.
+/// Result of a run.
 struct RunResult {
   std::int64_t experiment = 0;
   State state = State::kCompleted;
-  // Why, where the state is kError, or kCanceled or kPaused though nobody asked
-  // for that; if paused, its kind tells what was lacking.
+  // Error of a kError, or reason of a kCanceled or kPaused that no user
+  // requested. If paused, `error_kind` is the kind of problem.
   std::string error;
   ErrorKind error_kind = ErrorKind::kFailed;
-  int signal = 0;          // it was paused by this signal
-  bool timed_out = false;  // it was paused by its time limit
+  int signal = 0;          // signal that paused it, or 0
+  bool timed_out = false;  // the time limit paused it
   std::optional<BestValidation> best;
   std::int64_t best_trial = 0;
   nlohmann::json best_hparams;
   double seconds = 0;  // of this run and those before it
-  // Hyperparameters that no trial of this run has read; none: not known.
+  // Hyperparameters that no trial of this run has read; none if unknown.
   std::optional<std::vector<std::string>> unread;
 };
 
-/// Told what happens in a run, after it was recorded. Shows it, or not; never
-/// decides anything. Called from the runner's thread.
+/// Receives the events of a run, after they were recorded, for display. Decides
+/// nothing. Called from the runner's thread.
 class Reporter {
  public:
   virtual ~Reporter() = default;
 
   virtual void Begin(const RunInfo&) {}
-  /// `batches` turn out to count this, not what `RunInfo::counted` said.
+  /// The unit of `batches` is this, not that of `RunInfo::counted`.
   virtual void OnCounted(Unit) {}
-  /// `from_batches` > 0: it goes on from a checkpoint.
+  /// `from_batches` > 0: it resumes from a checkpoint.
   virtual void OnTrialStarted(const TrialRow&, std::int64_t /*from_batches*/) {}
   virtual void OnTraining(TrialId, const TrainingReport&) {}
   virtual void OnValidation(TrialId, const ValidationReport&, bool /*best*/) {}
   virtual void OnCheckpoint(TrialId, const CheckpointSaved&) {}
-  /// Once for each series of failures, and when the trial begins to wait.
+  /// Once for each series of failures, and when the trial is blocked by them.
   virtual void OnCheckpointFailed(TrialId, const CheckpointFailed&) {}
   /// The trial ended, was paused, or will be restarted (state kRunning).
   virtual void OnTrialEnded(const TrialRow&,
                             const std::vector<std::string>& /*last_lines*/) {}
-  /// Hyperparameters that a trial which is done never asked for.
+  /// Hyperparameters that a finished trial has never read.
   virtual void OnUnread(TrialId, const std::vector<std::string>& /*names*/) {}
-  /// A line that a trial has printed, of one that is followed.
+  /// A line printed by a trial whose output is followed.
   virtual void OnOutput(TrialId, const LogRecord&) {}
-  /// Something a user should know, one line.
+  /// A message for the user, one line.
   virtual void OnNotice(LogLevel, const std::string&) {}
   /// Called several times a second.
   virtual void OnStatus(const RunStatus&) {}

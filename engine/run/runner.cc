@@ -120,7 +120,7 @@ Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
                  double epoch) {
   const auto records = static_cast<double>(config.training.records_per_epoch);
   const auto count = static_cast<double>(batches);
-  // Without an epoch that can be compared the protocol's rule is all there is.
+  // Without an epoch to compare with, only the rule of the protocol is left.
   const auto is_count_of = [&](double per_epoch) {
     return std::abs(epoch * per_epoch - count) < 0.5;
   };
@@ -147,7 +147,7 @@ SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
       PlanSlots(config.resources, std::move(gpus), UsableCpus(),
                 TrialsAtOnce(config.searcher, config.hyperparameters));
   RequireRanks(RanksOf(config, plan));
-  // A command computes as it likes.
+  // The precision of a command is its own choice.
   if (plan.gpus.empty() && !IsCommand(config)) {
     RequireCpuPrecision(config.training);
   }
@@ -159,10 +159,9 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const nlohmann::json& provenance, Clock clock,
                               const RecordOptions& options) {
   const SlotPlan plan = PlanExperimentSlots(config);
-  // Without it nothing could run.
+  // No trial could run without it.
   static_cast<void>(SlotDirectory::Open());
-  // Draws from the system are the one thing that no seed can repeat, so the
-  // seed drawn is recorded.
+  // The drawn seed is recorded, since no other seed can reproduce it.
   const std::uint32_t seed =
       config.experiment_seed.value_or(std::random_device{}() & 0x7FFFFFFF);
   NewExperiment experiment{
@@ -181,8 +180,8 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
   };
   experiment.config["reproducibility"]["experiment_seed"] = seed;
   const std::int64_t ranks = options.one_process ? 1 : RanksOf(config, plan);
-  // Another number of threads gives other sums: a resumed trial must have the
-  // one it began with.
+  // A resumed trial keeps its number of threads, on which floating-point sums
+  // depend.
   nlohmann::json& slots = experiment.provenance["slots"];
   slots = {{"count", plan.count},
            {"threads", options.threads.value_or(ThreadsOf(plan, ranks))},

@@ -17,49 +17,50 @@
 
 namespace dtrain {
 
-/// The slots that an experiment would have on this machine now. Throws
-/// Error(kResources) where what it asks for can never be had here.
+/// Returns the slots that an experiment would have on this machine now. Throws
+/// Error(kResources) if the machine cannot provide what it asks for.
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config);
 
-/// Where the commands of a recorded experiment are executed: in its own copy of
-/// its files, else where these lay when it was created.
+/// Returns the directory in which the commands of a recorded experiment are
+/// executed: its own copy of the context, or else the original one.
 std::string ContextOf(const StoreLayout& layout,
                       const ExperimentDetail& detail);
 
-/// Whether the entrypoint is a command, not a model.
+/// True if the entrypoint is a command, not a model.
 bool IsCommand(const ExperimentConfig& config);
 
-/// What the `batches` of the experiment's record count, as far as it tells: a
-/// command that reports no batches is counted in epochs or records.
+/// Returns the unit of `batches` in the experiment's record, as far as it can
+/// be detected: a command that reports no batches is counted in epochs or
+/// records.
 Unit CountedUnit(const Store& store, std::int64_t experiment,
                  const ExperimentConfig& config);
-/// The same of one report of a command: `batches` at this `epoch`, 0 if it told
-/// none. Without max_length the report is all that tells.
+/// Returns the unit of one report of a command: `batches` at `epoch`, which is
+/// 0 if the report has none. Without max_length only a report can tell.
 Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
                  double epoch);
 
-/// The key of provenance that says whether a search goes on although its first
-/// trial has not read what is searched. Without it, as in experiments of
-/// earlier versions, it does.
+/// Key of provenance: true if a search continues although its first trial has
+/// not read a searched hyperparameter. If it is missing, as in experiments of
+/// earlier versions, the search continues.
 inline constexpr char kAllowUnread[] = "allow_unread";
 
-/// How the reason of a trial begins that ended before its length by itself.
+/// Prefix of the reason of a trial that ended by itself before its length.
 inline constexpr std::string_view kEndedEarly = "ended early";
 
-/// What is asked of the recording of an experiment.
+/// Options for recording an experiment.
 struct RecordOptions {
-  // Intra-op threads of a process on CPU slots; none: as many as are planned.
+  // Intra-op threads of a process on CPU slots; none: as planned.
   std::optional<std::int64_t> threads;
-  // A trial is one process, whatever its slots, as it was in earlier versions.
+  // A trial is one process with any number of slots, as in earlier versions.
   bool one_process = false;
-  // Directory that its checkpoints go to, absolute; empty: the store.
+  // Absolute directory of its checkpoints; empty: the store.
   std::string storage;
-  // Called with the id while it is being recorded; what it throws undoes it.
+  // Called with the id inside the transaction; an exception rolls it back.
   std::function<void(std::int64_t)> place;
 };
 
-/// Records a new experiment, PENDING, and gives its id. Draws the seed if the
-/// configuration has none. `yaml` is the text as the user wrote it.
+/// Records a new experiment, PENDING, and returns its id. Draws the seed if the
+/// configuration has none. `yaml` is the text written by the user.
 std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const std::string& yaml,
                               const nlohmann::json& provenance, Clock clock,

@@ -25,10 +25,11 @@ namespace {
 
 using nlohmann::json;
 
-// Enough to free the memory of any process.
+// Time in which the kernel frees the memory of any process.
 constexpr std::chrono::seconds kDyingHolder{2};
 
-// What the holder wrote; its lock may be taken and its name not yet written.
+// Reads the holder from the file. A holder that has just taken the lock may not
+// have written it yet.
 RunnerIdentity ReadIdentity(int file) {
   std::array<char, 1024> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
@@ -42,14 +43,15 @@ RunnerIdentity ReadIdentity(int file) {
           .host = host.is_string() ? host.get<std::string>() : ""};
 }
 
-// False for a process of this machine that is gone, or is ending: after
+// False for a process of this machine that has ended or is exiting: after
 // `kill -9` its locks stay until the kernel has freed its memory.
 bool IsAlive(const RunnerIdentity& holder) {
   if (holder.pid == 0) return false;
   if (holder.host != HostName()) return true;
   const auto text = ReadFile("/proc/" + std::to_string(holder.pid) + "/stat");
   if (!text) return false;
-  // After the name, which may have anything in it: state, five numbers, flags.
+  // After the name, which may contain any character: state, five numbers,
+  // flags.
   std::istringstream fields(text->substr(text->rfind(')') + 1));
   char state = 'X';
   std::int64_t skipped = 0;
@@ -61,8 +63,8 @@ bool IsAlive(const RunnerIdentity& holder) {
   return fields && state != 'Z' && state != 'X' && (flags & kExiting) == 0;
 }
 
-// Takes the lock unless a process that lives holds it. One that has just come
-// has not written its name yet, and on a full disk never will.
+// Takes the lock unless a living process holds it. A holder without a name may
+// be alive: it has just started, or the disk is full.
 bool LockOnceFree(FileLock& file) {
   const auto end = std::chrono::steady_clock::now() + kDyingHolder;
   while (!file.TryLockRecord()) {
@@ -78,7 +80,7 @@ bool LockOnceFree(FileLock& file) {
   return true;
 }
 
-// A write may be done in parts.
+// Writes all of `text`, which may take several calls.
 bool WriteFromStart(int file, std::string_view text) {
   off_t at = 0;
   while (!text.empty()) {
@@ -96,8 +98,7 @@ void WriteIdentity(int file, const std::string& path) {
   const std::string text =
       identity.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   const bool written = ::ftruncate(file, 0) == 0 && WriteFromStart(file, text);
-  // The lock is what counts; the text is for messages only, and a full disk
-  // must not keep an experiment from being resumed.
+  // The text is for messages only, so a full disk must not prevent a resume.
   if (!written && errno != ENOSPC && errno != EDQUOT) {
     throw Error(ErrorKind::kStore, path + ": cannot write: " +
                                        std::generic_category().message(errno) +
@@ -154,7 +155,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr Duration kPause = milliseconds(10);
-// From SIGKILL to the end of a process, where the machine is busy.
+// Maximum time from SIGKILL to the end of a process on a busy machine.
 constexpr Duration kDying = std::chrono::seconds(5);
 
 bool TryLock(FileLock& file, const std::filesystem::path& path) {
@@ -201,7 +202,7 @@ TrialsLock TrialsLock::Take(const std::filesystem::path& path,
   FileLock file = OpenLockFile(path);
   if (AwaitLock(file, path, patience)) return TrialsLock(std::move(file));
   for (const Process& process : Survivors(trials, boot_id)) {
-    // A trial leads a session of its own.
+    // A trial is a session leader.
     ::kill(static_cast<pid_t>(-process.pid), SIGKILL);
     ::kill(static_cast<pid_t>(process.pid), SIGKILL);
   }
@@ -213,12 +214,12 @@ TrialsLock TrialsLock::Take(const std::filesystem::path& path,
   throw Error(
       ErrorKind::kStore,
       path.string() +
-          ": processes of the experiment's last run still "
-          "live" +
+          ": processes of the experiment's last run are "
+          "still running" +
           (pids.empty() ? std::string() : " (" + Join(pids, ", ") + ")") +
           "; end them (" +
           NamedCommand("fuser " + QuotePathForShell(path.string())) +
-          " names them), then go on with `dtrain resume`");
+          " lists them), then run `dtrain resume`");
 }
 
 }  // namespace dtrain

@@ -12,22 +12,22 @@
 
 namespace dtrain {
 
-/// Who holds a runner lock, for messages.
+/// Holder of a runner lock, for messages.
 struct RunnerIdentity {
   std::int64_t pid = 0;
   std::string host;
 };
 
-/// Held by the one process that runs an experiment: an OFD lock on a file of
-/// the experiment, which the kernel frees when the process dies. The file's
-/// content names the holder. Probing never disturbs a runner that starts.
+/// Lock held by the one process that runs an experiment: an OFD lock on a file
+/// of the experiment, which the kernel releases when the process dies. The file
+/// names the holder. Probing the lock never disturbs a runner that starts.
 class RunnerLock {
  public:
-  /// Takes the lock. Throws Error(kStore) naming the holder if it is held; one
-  /// that was killed and is about to go is waited for, 2 s at most.
+  /// Takes the lock. Waits up to 2 s for a holder that was killed and is
+  /// exiting. Throws Error(kStore), naming the holder, if it is held.
   static RunnerLock Take(const std::filesystem::path& path);
 
-  /// The holder, or none if nobody holds it (or there is no such file).
+  /// Returns the holder; none if the lock is free or the file does not exist.
   static std::optional<RunnerIdentity> Holder(
       const std::filesystem::path& path);
 
@@ -37,24 +37,24 @@ class RunnerLock {
   FileLock file_;
 };
 
-/// The process of `trial` if it lives: by all that names one, since a pid alone
-/// may be another's by now.
+/// Returns the process of `trial` if it lives. Compares start time and boot id
+/// too, since the pid may have been reused.
 std::optional<Process> LivingProcess(const TrialRow& trial,
                                      const std::string& boot_id);
 
-/// Held by an experiment's runner and, since they inherit it, by all processes
-/// of its trials: whoever takes it knows that none of an earlier run lives. A
-/// flock on a file of the experiment.
+/// Lock held by an experiment's runner and inherited by all processes of its
+/// trials: a runner that takes it knows that no process of an earlier run
+/// lives. A flock on a file of the experiment.
 class TrialsLock {
  public:
-  /// Waits for what is left of an earlier run, which has a moment to save what
-  /// it has. What stays after `patience` and is one of `trials`, as recorded,
-  /// is killed. Throws Error(kStore), naming processes, if some live even then.
+  /// Waits up to `patience` for processes of an earlier run, which may be
+  /// saving checkpoints. Then kills those of `trials`, as recorded. Throws
+  /// Error(kStore), naming processes, if some are left after that.
   static TrialsLock Take(const std::filesystem::path& path,
                          const std::vector<TrialRow>& trials,
                          const std::string& boot_id, Duration patience);
 
-  /// To be inherited by the trials.
+  /// Descriptor to be inherited by the trials.
   int fd() const { return file_.fd(); }
 
  private:

@@ -22,8 +22,8 @@ namespace dtrain {
 /// "batch 3750", "epoch 3" or "record 600": a count of what `unit` says.
 std::string PositionText(std::int64_t count, Unit unit);
 
-/// The lengths at which a search compares its trials, for people: how many
-/// trials were validated at each, and why one was not trained on. Pure.
+/// Lengths at which a search compares its trials, for display: number of trials
+/// validated at each, and the reason why one was not trained further. Pure.
 class Rungs {
  public:
   Rungs(const SearcherConfig& config, Unit unit);
@@ -33,8 +33,8 @@ class Rungs {
 
   /// By length over all brackets; empty for fewer than two lengths.
   std::vector<RungStatus> Status(const TrialTable::Live& live) const;
-  /// Why a trial that completed `rung` operations, the last one of length
-  /// `trained`, ended: "not promoted from rung 1 of 3 (100 batches)".
+  /// Returns the reason of a trial that ended after `rung` operations, the last
+  /// one of length `trained`: "not promoted from rung 1 of 3 (100 batches)".
   std::string WhyStopped(std::int64_t rung, std::int64_t trained) const;
 
  private:
@@ -67,8 +67,8 @@ class SearchProgress {
 };
 
 /// The best validation of an experiment by the searcher's metric, with its
-/// trial and checkpoint. NaN and infinities are never best; of equals the
-/// first trial's is, whichever was faster, so that runs of one seed agree.
+/// trial and checkpoint. NaN and infinities are never best; for equal values
+/// see RankKey.
 class BestTrial {
  public:
   explicit BestTrial(bool smaller_is_better)
@@ -77,12 +77,12 @@ class BestTrial {
   /// Applies a validation of `trial`: updates its best, and the best of all.
   /// True if it is now the best of all.
   bool Offer(TrialRow& trial, double value, std::int64_t batches);
-  /// Goes on from what is recorded; `trial` is the one that holds it.
+  /// Sets the best from the record; `trial` is the one that it belongs to.
   void Set(const BestValidation& best, const TrialRow& trial);
-  /// There is none, as far as is known.
+  /// Removes the best.
   void Clear();
 
-  /// A checkpoint was saved, or deleted.
+  /// Sets the checkpoint of the best when it is saved, clears it when deleted.
   void SetCheckpoint(TrialId trial, std::int64_t batches,
                      const std::string& uuid);
   void ClearCheckpoint(const std::string& uuid);
@@ -105,13 +105,14 @@ class UnreadHparams {
   /// `space` are the hyperparameters of the configuration.
   explicit UnreadHparams(nlohmann::json space) : space_(std::move(space)) {}
 
-  /// Records what one trial has not read by now.
+  /// Records the names that one trial has not read so far.
   void Record(const std::vector<std::string>& unread);
-  /// Those that no trial has read, sorted; nullopt before the first record.
+  /// Returns those that no trial has read, sorted; nullopt before the first
+  /// record.
   std::optional<std::vector<std::string>> names() const;
 
-  /// The searched ones of which a trial with these hyperparameters has read
-  /// nothing. Sorted.
+  /// Returns the searched hyperparameters of which a trial with `hparams` has
+  /// read nothing, sorted.
   std::vector<std::string> Searched(
       const nlohmann::json& hparams,
       const std::vector<std::string>& unread) const;

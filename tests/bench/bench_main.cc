@@ -44,7 +44,7 @@ StartTimes StartOnce(LocalLauncher& launcher, const TrialSpec& spec,
     const LaunchEvent event = launcher.Wait(seconds(10));
     const double now = Milliseconds(clock.monotonic() - start);
     if (std::get_if<TrialExited>(&event)) return times;
-    const auto* said = std::get_if<TrialSaid>(&event);
+    const auto* said = std::get_if<MessageReceived>(&event);
     if (said == nullptr) continue;
     if (std::get_if<Ready>(&said->message)) times.constructed = now;
     const auto* report = std::get_if<TrainingReport>(&said->message);

@@ -373,7 +373,7 @@ TEST_F(CheckpointStorageTest, AdoptsAFinishedCheckpoint) {
   const CliResult resumed =
       dtrain_.Run({"resume", "1"}, {.signal_when = "1.1 started|resumed"});
   EXPECT_THAT(resumed.err,
-              HasSubstr("from after the end of its runner, " + uuid));
+              HasSubstr("saved after its runner had died, " + uuid));
 }
 
 TEST_F(CheckpointStorageTest, PausesWhereItVanishes) {

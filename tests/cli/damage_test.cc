@@ -143,7 +143,7 @@ TEST_F(DamagedCheckpointTest, BeginsAnewWhereNoneIsWhole) {
   const CliResult result = dtrain_.Run({"resume", "1"});
 
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("goes on from the beginning"));
+  EXPECT_THAT(result.err, HasSubstr("resumes from the beginning"));
   ExpectEndOfAnUndisturbedRun();
 }
 
@@ -155,7 +155,7 @@ TEST_F(DamagedCheckpointTest, GoesOnFromWhatWasSavedAfterTheRunnersDeath) {
   const CliResult result = dtrain_.Run({"resume", "1"});
 
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("from after the end of its runner"));
+  EXPECT_THAT(result.err, HasSubstr("saved after its runner had died"));
   EXPECT_GT(Checkpoints().size(), recorded.size());
   ExpectEndOfAnUndisturbedRun();
 }

@@ -93,7 +93,7 @@ cat err >&2
 )");
   EXPECT_EQ(result.out, "code 0\n") << result.err;
   EXPECT_THAT(result.err, HasSubstr("trial 1.1: no checkpoint at batch "));
-  EXPECT_THAT(result.err, HasSubstr("there is space again"));
+  EXPECT_THAT(result.err, HasSubstr("disk space is available again"));
   const auto trial = [&](const char* name) {
     return dtrain_.RunProgram({"cat", name}).Json()["trials"][0];
   };
@@ -154,8 +154,8 @@ cat err >&2
   const json paused =
       dtrain_.RunProgram({"cat", "paused.json"}).Json()["trials"][0];
   EXPECT_THAT(paused["reason"].get<std::string>(),
-              testing::ContainsRegex("goes on from batch [0-9]+, where its "
-                                     "last checkpoint is"));
+              testing::ContainsRegex("resumes from batch [0-9]+, its last "
+                                     "checkpoint"));
 }
 
 TEST_F(FullDiskTest, ProgramIsStoppedUntilThereIsSpace) {

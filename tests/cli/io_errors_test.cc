@@ -186,7 +186,7 @@ wait $p; echo create $?; cat err >&2
 dtrain trials 1 --csv; find disk -name '*.tmp'
 )");
   EXPECT_THAT(result.out, HasSubstr("create 0\n")) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("there is space again"));
+  EXPECT_THAT(result.err, HasSubstr("disk space is available again"));
   EXPECT_THAT(result.out, Not(HasSubstr("waits on")));
   EXPECT_THAT(result.out, Not(HasSubstr(".tmp")));
 }

@@ -33,7 +33,7 @@ class FakeLauncher : public Launcher {
   void Push(LaunchEvent event) { events_.push_back(std::move(event)); }
   /// Queues a message of the trial.
   void Say(TrialId trial, TrialMessage message) {
-    Push(TrialSaid{trial, std::move(message)});
+    Push(MessageReceived{trial, std::move(message)});
   }
   /// Queues the end of the trial's process; its slot is free once Wait has
   /// returned it.

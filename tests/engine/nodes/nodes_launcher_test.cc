@@ -62,7 +62,7 @@ class NodesLauncherTest : public LauncherFixture {
     while (Clock::System().monotonic() < end) {
       LaunchEvent event = launcher_->Wait(std::chrono::milliseconds(100));
       if (T* wanted = std::get_if<T>(&event)) return *wanted;
-      if (auto* said = std::get_if<TrialSaid>(&event)) {
+      if (auto* said = std::get_if<MessageReceived>(&event)) {
         if (auto* word = std::get_if<Finished>(&said->message)) word_ = *word;
       }
     }

@@ -42,7 +42,8 @@ class SharedTrialTest : public testing::Test {
   // What was said right before the end, or empty.
   std::string LastWord() const {
     if (events_.size() < 2) return "";
-    const auto* said = std::get_if<TrialSaid>(&events_[events_.size() - 2]);
+    const auto* said =
+        std::get_if<MessageReceived>(&events_[events_.size() - 2]);
     return said == nullptr ? "" : std::get<Finished>(said->message).message;
   }
 
@@ -79,7 +80,7 @@ TEST_F(SharedTrialTest, StartsWithTheLastPartAndKeepsWhatIsSaidBefore) {
 
   ASSERT_THAT(events_, SizeIs(2));
   EXPECT_EQ(std::get<TrialStarted>(events_[0]).pid, 5);
-  EXPECT_TRUE(std::holds_alternative<TrialSaid>(events_[1]));
+  EXPECT_TRUE(std::holds_alternative<MessageReceived>(events_[1]));
 }
 
 TEST_F(SharedTrialTest, PartsBeginOneAfterTheOtherAndWhoWaitsLongIsNamed) {

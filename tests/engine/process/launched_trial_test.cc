@@ -39,7 +39,7 @@ class LaunchedTrialTest : public LauncherFixture {
 
   TrialExited End() {
     Drain();
-    trial_.TellEnd(/*out_of_memory=*/true, events_);
+    trial_.ReportEnd(/*out_of_memory=*/true, events_);
     return std::get<TrialExited>(events_.back());
   }
 

@@ -54,7 +54,7 @@ class LauncherFixture : public ::testing::Test {
   template <typename T>
   T AwaitMessage(LocalLauncher& launcher) {
     while (!HasFailure()) {
-      const TrialSaid said = Await<TrialSaid>(launcher);
+      const MessageReceived said = Await<MessageReceived>(launcher);
       if (const T* wanted = std::get_if<T>(&said.message)) return *wanted;
     }
     return T{};

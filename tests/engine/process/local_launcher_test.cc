@@ -166,7 +166,7 @@ TEST_F(LocalLauncherTest, DeliversEveryMessageBeforeTheExit) {
   launcher.Start(Spec("report", 1, {{"reports", 20'000}}));
   EXPECT_EQ(Await<TrialExited>(launcher).exit_code, 0);
   ASSERT_THAT(seen, SizeIs(20'001));
-  const auto& last = std::get<TrialSaid>(seen.back());
+  const auto& last = std::get<MessageReceived>(seen.back());
   EXPECT_EQ(std::get<TrainingReport>(last.message).seq, 20'000);
 }
 

@@ -136,7 +136,7 @@ TEST_F(MpsTest, WhatTheUserSetStays) {
 TEST_F(MpsTest, AdvisesToStartWhatIsInstalled) {
   Install();
   EXPECT_THAT(MpsAdvice(0.5, Environment()),
-              HasSubstr("'nvidia-cuda-mps-control -d' starts one"));
+              HasSubstr("start one with 'nvidia-cuda-mps-control -d'"));
 }
 
 TEST_F(MpsTest, IsSilentWhereThereIsNothingToGain) {

@@ -37,7 +37,7 @@ class RankLaunchTest : public LauncherFixture {
   /// The trial's last word, which comes right before its end.
   std::optional<Finished> LastWord() const {
     if (seen.empty()) return std::nullopt;
-    const auto* said = std::get_if<TrialSaid>(&seen.back());
+    const auto* said = std::get_if<MessageReceived>(&seen.back());
     if (said == nullptr) return std::nullopt;
     const auto* word = std::get_if<Finished>(&said->message);
     return word == nullptr ? std::nullopt : std::optional(*word);

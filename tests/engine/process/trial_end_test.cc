@@ -12,98 +12,101 @@ Finished Error(const std::string& message) {
 }
 
 TEST(TrialEndTest, TheFirstThatFailedByItselfCounts) {
-  const TrialEnd end = JudgeEnd(
+  const TrialEnd end = CombineEnds(
       {{.rank = 2, .exit_code = 0},
        {.rank = 1, .exit_code = -1, .signal = SIGKILL, .ended_by_us = true},
        {.rank = 3, .exit_code = 4},
        {.rank = 0, .exit_code = 5}});
   EXPECT_EQ(end.rank.rank, 3);
   EXPECT_EQ(end.rank.exit_code, 4);
-  EXPECT_FALSE(end.word);
+  EXPECT_FALSE(end.message);
 }
 
 TEST(TrialEndTest, TheFirstToDieCountsWhereNoneFailedByItself) {
-  const TrialEnd end = JudgeEnd(
+  const TrialEnd end = CombineEnds(
       {{.rank = 1, .exit_code = 0},
        {.rank = 0, .exit_code = -1, .signal = SIGKILL, .ended_by_us = true}});
   EXPECT_EQ(end.rank.rank, 1);
-  EXPECT_FALSE(end.word);
+  EXPECT_FALSE(end.message);
 }
 
 TEST(TrialEndTest, RankZeroSpeaksForAll) {
-  const TrialEnd end = JudgeEnd(
-      {{.rank = 1, .exit_code = 1, .word = Error("one")},
-       {.rank = 0, .exit_code = 1, .word = Error("zero"), .late_word = true}});
-  EXPECT_EQ(end.word->message, "zero");
+  const TrialEnd end =
+      CombineEnds({{.rank = 1, .exit_code = 1, .message = Error("one")},
+                   {.rank = 0,
+                    .exit_code = 1,
+                    .message = Error("zero"),
+                    .late_message = true}});
+  EXPECT_EQ(end.message->message, "zero");
 }
 
 TEST(TrialEndTest, ThatARankIsMissedIsNotWhyItCrashed) {
   const TrialEnd end =
-      JudgeEnd({{.rank = 1, .exit_code = -1, .signal = SIGSEGV},
-                {.rank = 0,
-                 .exit_code = 1,
-                 .word = Error("rank 1 is gone"),
-                 .late_word = true}});
+      CombineEnds({{.rank = 1, .exit_code = -1, .signal = SIGSEGV},
+                   {.rank = 0,
+                    .exit_code = 1,
+                    .message = Error("rank 1 is gone"),
+                    .late_message = true}});
   EXPECT_EQ(end.rank.signal, SIGSEGV);
-  EXPECT_FALSE(end.word);
+  EXPECT_FALSE(end.message);
 }
 
 TEST(TrialEndTest, ALostConnectionIsNotWhyItCrashedWhoeverEndedFirst) {
   const RankEnd first = {
       .rank = 0,
       .exit_code = 1,
-      .word = Error("rank 1 failed: its connection was lost")};
+      .message = Error("rank 1 failed: its connection was lost")};
   const TrialEnd crashed =
-      JudgeEnd({first, {.rank = 1, .exit_code = -1, .signal = SIGKILL}});
+      CombineEnds({first, {.rank = 1, .exit_code = -1, .signal = SIGKILL}});
   EXPECT_EQ(crashed.rank.signal, SIGKILL);
-  EXPECT_FALSE(crashed.word);
-  const TrialEnd failed =
-      JudgeEnd({first, {.rank = 1, .exit_code = 1, .word = Error("no luck")}});
-  EXPECT_EQ(failed.word->message, "rank 1: no luck");
-  EXPECT_EQ(JudgeEnd({first}).word->message, first.word->message);
+  EXPECT_FALSE(crashed.message);
+  const TrialEnd failed = CombineEnds(
+      {first, {.rank = 1, .exit_code = 1, .message = Error("no luck")}});
+  EXPECT_EQ(failed.message->message, "rank 1: no luck");
+  EXPECT_EQ(CombineEnds({first}).message->message, first.message->message);
 }
 
 TEST(TrialEndTest, ACrashAfterTheReasonWasSaidIsNotTheReason) {
   const TrialEnd end =
-      JudgeEnd({{.rank = 1, .exit_code = -1, .signal = SIGABRT},
-                {.rank = 0, .exit_code = 1, .word = Error("zero")}});
-  EXPECT_EQ(end.word->message, "zero");
+      CombineEnds({{.rank = 1, .exit_code = -1, .signal = SIGABRT},
+                   {.rank = 0, .exit_code = 1, .message = Error("zero")}});
+  EXPECT_EQ(end.message->message, "zero");
 }
 
 TEST(TrialEndTest, AStoppedTrialIsStoppedWhateverAnotherRankDoesThen) {
   const TrialEnd end =
-      JudgeEnd({{.rank = 1, .exit_code = -1, .signal = SIGSEGV},
-                {.rank = 0,
-                 .word = Finished{.reason = EndReason::kStopped},
-                 .late_word = true}});
-  EXPECT_EQ(end.word->reason, EndReason::kStopped);
+      CombineEnds({{.rank = 1, .exit_code = -1, .signal = SIGSEGV},
+                   {.rank = 0,
+                    .message = Finished{.reason = EndReason::kStopped},
+                    .late_message = true}});
+  EXPECT_EQ(end.message->reason, EndReason::kStopped);
 }
 
 TEST(TrialEndTest, WithoutRankZeroTheRankThatFailedSpeaks) {
-  const TrialEnd end = JudgeEnd(
-      {{.rank = 1, .word = Finished{.reason = EndReason::kCompleted}},
-       {.rank = 2, .exit_code = 1, .word = Error("two")},
+  const TrialEnd end = CombineEnds(
+      {{.rank = 1, .message = Finished{.reason = EndReason::kCompleted}},
+       {.rank = 2, .exit_code = 1, .message = Error("two")},
        {.rank = 0, .exit_code = -1, .signal = SIGKILL, .ended_by_us = true}});
   EXPECT_EQ(end.rank.rank, 2);
-  EXPECT_EQ(end.word->message, "rank 2: two");
+  EXPECT_EQ(end.message->message, "rank 2: two");
 }
 
 TEST(TrialEndTest, BadNewsOfARankThatEndedWellCount) {
-  const TrialEnd end = JudgeEnd(
+  const TrialEnd end = CombineEnds(
       {{.rank = 1,
-        .word =
+        .message =
             Finished{.reason = EndReason::kInvalidHp, .message = "too large"}},
        {.rank = 0, .exit_code = -1, .signal = SIGKILL, .ended_by_us = true}});
-  EXPECT_EQ(end.word->reason, EndReason::kInvalidHp);
-  EXPECT_EQ(end.word->message, "rank 1: too large");
+  EXPECT_EQ(end.message->reason, EndReason::kInvalidHp);
+  EXPECT_EQ(end.message->message, "rank 1: too large");
 }
 
 TEST(TrialEndTest, ThatAnotherRankIsDoneDoesNotHideACrash) {
-  const TrialEnd end = JudgeEnd(
+  const TrialEnd end = CombineEnds(
       {{.rank = 0, .exit_code = -1, .signal = SIGSEGV},
-       {.rank = 1, .word = Finished{.reason = EndReason::kCompleted}}});
+       {.rank = 1, .message = Finished{.reason = EndReason::kCompleted}}});
   EXPECT_EQ(end.rank.rank, 0);
-  EXPECT_FALSE(end.word);
+  EXPECT_FALSE(end.message);
 }
 
 }  // namespace

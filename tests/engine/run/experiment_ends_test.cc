@@ -178,8 +178,9 @@ TEST_F(ExperimentEndsTest, LosesNothingWhenAnIdleTrialCrashes) {
 
   EXPECT_EQ(Trial(1).state, State::kCompleted);
   EXPECT_EQ(Trial(1).restarts, 0);
-  EXPECT_THAT(reporter_.notices,
-              Contains(HasSubstr("exited with code 9 when it had done")));
+  EXPECT_THAT(
+      reporter_.notices,
+      Contains(HasSubstr("exited with code 9 after its work was done")));
 }
 
 }  // namespace

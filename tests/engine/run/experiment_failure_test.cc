@@ -175,7 +175,7 @@ TEST_F(ExperimentFailureTest, PausesWhereNothingCanBeStarted) {
 
   EXPECT_EQ(result.state, State::kPaused);
   EXPECT_EQ(result.error_kind, ErrorKind::kResources);
-  EXPECT_THAT(result.error, HasSubstr("no room; see to what it lacks"));
+  EXPECT_THAT(result.error, HasSubstr("no room; fix this"));
   EXPECT_EQ(Trial().restarts, 0);
   EXPECT_EQ(launcher_.started().size(), 6u);
 }

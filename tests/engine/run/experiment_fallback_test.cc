@@ -75,9 +75,9 @@ TEST_F(ExperimentFallbackTest, GoesBackUntilACheckpointIsWhole) {
   EXPECT_EQ(Trial().restarts, 1) << "one crash; the rest is not its fault";
   EXPECT_THAT(reporter_.notices,
               Contains(AllOf(HasSubstr("checkpoint bbbb: garbled"),
-                             HasSubstr("goes on from checkpoint aaaaaaaa"))));
+                             HasSubstr("resumes from checkpoint aaaaaaaa"))));
   EXPECT_THAT(reporter_.notices,
-              Contains(HasSubstr("goes on from the beginning")));
+              Contains(HasSubstr("resumes from the beginning")));
 }
 
 TEST_F(ExperimentFallbackTest, GivesUpWhoFailsAgainWithoutGettingFurther) {
