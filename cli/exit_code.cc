@@ -1,5 +1,7 @@
 #include "cli/exit_code.h"
 
+#include "engine/run/reporter.h"
+
 namespace dtrain {
 
 int ExitCodeOf(ErrorKind kind) {

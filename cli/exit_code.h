@@ -1,10 +1,11 @@
 #pragma once
 
 #include "engine/base/error.h"
-#include "engine/run/reporter.h"
 #include "engine/store/rows.h"
 
 namespace dtrain {
+
+struct RunResult;
 
 /// The exit codes that scripts may rely on.
 inline constexpr int kExitDone = 0;

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/os/files.h"
+#include "engine/wire/trainer_settings.h"
 
 namespace dtrain {
 namespace {

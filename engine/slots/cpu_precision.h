@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "engine/config/experiment_config.h"
-
 namespace dtrain {
+
+struct TrainerSettings;
 
 /// True if the CPU of this /proc/cpuinfo has instructions for `mixed_precision`
 /// ("bf16" or "fp16"). Without them LibTorch converts to float and back: a step

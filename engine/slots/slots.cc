@@ -24,6 +24,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/os/file_lock.h"
 #include "engine/slots/cgroup.h"
 #include "engine/slots/slot_directory.h"

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/config/experiment_config.h"
 #include "engine/slots/gpus.h"
 
 namespace dtrain {
+
+struct ResourcesConfig;
 
 /// Returns the CPUs that this process may use: affinity mask and cgroup quota.
 std::int64_t UsableCpus();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/wire/trainer_settings.h"
 
 namespace dtrain {
 namespace {

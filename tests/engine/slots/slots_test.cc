@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/base/error.h"
+#include "engine/config/experiment_config.h"
 
 namespace dtrain {
 namespace {
