@@ -127,10 +127,10 @@ INSTANTIATE_TEST_SUITE_P(Types, LocalTypeTest,
 TEST_F(NetworkStoreTest, DoctorRemarksOnIt) {
   const CliResult result = RunOn(kNfs, {"doctor"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("lies on NFS, where writers on two machines"
+  EXPECT_THAT(result.out, HasSubstr("is on NFS, where writers on two machines"
                                     " damage a database"));
-  EXPECT_THAT(RunOn(kFuse, {"doctor"}).out, HasSubstr("lies on FUSE"));
-  EXPECT_THAT(RunOn("0xef53", {"doctor"}).out, Not(HasSubstr("lies on")));
+  EXPECT_THAT(RunOn(kFuse, {"doctor"}).out, HasSubstr("is on FUSE"));
+  EXPECT_THAT(RunOn("0xef53", {"doctor"}).out, Not(HasSubstr("store: is on")));
 }
 
 }  // namespace
