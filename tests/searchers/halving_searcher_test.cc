@@ -40,7 +40,7 @@ TEST(HalvingSearcherTest, ForgetsTheResultOfAnInvalidTrialThatWaits) {
   (void)searcher->Handle(ValidationCompleted{0, 50, 0.5});
   (void)searcher->Handle(ExitedEarly{0, ExitReason::kInvalidHp});
 
-  // It is the only result of the rung, of which half a trial goes on.
+  // It is the only result of the rung, and half of one trial is promoted: none.
   EXPECT_FALSE(
       HasLength(searcher->Handle(ValidationCompleted{1, 50, 0.25}), 100));
 }

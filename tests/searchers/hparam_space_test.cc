@@ -81,7 +81,7 @@ TEST(HparamSpaceTest, TakesTheValueOfAConst) {
             json({{"a", 5}}));
 }
 
-// The map of all hyperparameters is no range, whatever names are in it.
+// The map of all hyperparameters is not a range, whatever its names are.
 TEST(HparamSpaceTest, TakesTheKeysOfARangeAsNames) {
   const json space = json::parse(R"({
     "type": "const", "val": 5, "minval": 1, "vals": [1, 2],
@@ -129,7 +129,7 @@ TEST_P(RecordedGridTest, HasTheSamePoints) {
   EXPECT_TRUE(Near(points, golden.at("grid"))) << points;
 }
 
-// Of the others no grid was recorded.
+// The other cases have no recorded grid.
 INSTANTIATE_TEST_SUITE_P(All, RecordedGridTest,
                          testing::Values(2, 3, 4, 5, 6, 7, 9));
 

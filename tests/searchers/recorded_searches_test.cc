@@ -45,8 +45,8 @@ std::string ActionOf(const Operation& operation) {
   return "shutdown";
 }
 
-// What the record says the searcher did, in order. There an early exit is
-// followed by a Close and a Closed of its own; here it stands for them.
+// Returns the recorded actions in order. In the recording an early exit is
+// followed by a Close and a Closed, which it includes here.
 std::vector<std::string> RecordedActions(const json& golden) {
   std::vector<std::string> actions;
   for (const json& event : golden.at("events")) {

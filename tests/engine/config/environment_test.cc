@@ -77,7 +77,7 @@ TEST(EnvironmentTest, ReadsLists) {
             (Variables{{"B", "x=y"}, {"A", ""}}));
 }
 
-// As Determined has them: a list for each kind of device.
+// Determined's form: a list for each kind of device.
 TEST(EnvironmentTest, ReadsTheVariablesOfEachDevice) {
   const auto result = ReadConfig(
       kValid +

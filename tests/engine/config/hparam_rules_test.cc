@@ -11,13 +11,13 @@
 namespace dtrain {
 namespace {
 
-// What is added begins in line 4, column 3.
+// Additions start at line 4, column 3.
 const std::string kRuled =
     "entrypoint: a:B\n"
     "searcher: {name: grid, metric: loss, max_length: 100}\n"
     "hyperparameters:\n";
 
-// What the trial a:B reads.
+// The hyperparameters of the model a:B.
 class HparamRulesTest : public testing::Test {
  protected:
   static ReadOptions Options() {

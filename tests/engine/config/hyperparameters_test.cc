@@ -10,10 +10,10 @@
 namespace dtrain {
 namespace {
 
-// What is added begins in line 4, column 3.
+// Additions start at line 4, column 3.
 const std::string kParameters = kValid + "hyperparameters:\n";
 
-// A grid search; what is added begins in line 4, column 3.
+// A grid search; additions start at line 4, column 3.
 const std::string kGrid =
     "entrypoint: a:B\n"
     "searcher: {name: grid, metric: loss, max_length: 100}\n"

@@ -145,7 +145,7 @@ TEST_F(SpecialValuesTest, ReadsSlotsPerTrial) {
   EXPECT_TRUE(Read("resources: {slots_per_trial: all}\n").resources.all_slots);
 }
 
-// As Determined has it: a trial without GPUs.
+// Determined's form: a trial without GPUs.
 TEST_F(SpecialValuesTest, RunsTrialsOfNoSlotsOnCpus) {
   const ExperimentConfig config = Read("resources: {slots_per_trial: 0}\n");
 
