@@ -1,0 +1,37 @@
+#include "engine/os/sha256.h"
+
+#include <span>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+// The values of FIPS 180-4's examples.
+TEST(Sha256Test, HasTheValuesOfTheStandard) {
+  const std::string abc = "abc";
+  EXPECT_EQ(Sha256Of(std::as_bytes(std::span(abc))),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(Sha256Of({}),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST(Sha256Test, TakesBytesInPieces) {
+  const std::string text(100'000, 'x');
+  const auto bytes = std::as_bytes(std::span(text));
+  Sha256 sha;
+  sha.Update(bytes.first(1));
+  sha.Update(bytes.subspan(1));
+  EXPECT_EQ(sha.Finish(), Sha256Of(bytes));
+}
+
+TEST(ConstantTimeTest, ComparesLikeAnyOther) {
+  EXPECT_TRUE(AreEqualInConstantTime("", ""));
+  EXPECT_TRUE(AreEqualInConstantTime("ab", "ab"));
+  EXPECT_FALSE(AreEqualInConstantTime("ab", "ac"));
+  EXPECT_FALSE(AreEqualInConstantTime("ab", "abc"));
+}
+
+}  // namespace
+}  // namespace dtrain
