@@ -464,7 +464,7 @@ TEST_F(CheckpointStorageTest, ACopyOfTheStoreLeavesTheCheckpointsAlone) {
     EXPECT_EQ(result.code, code) << result.err;
     EXPECT_THAT(result.err, HasSubstr("has the UUID of " +
                                       (dtrain_.directory() / "copy").string() +
-                                      ": one was copied from the other"));
+                                      ": one is a copy of the other"));
     EXPECT_THAT(result.err, HasSubstr("--store " + dtrain_.store().string()));
   };
   expect_refused(Run({"--store", "copy", "create", "kept.yaml"}), 5);
@@ -474,8 +474,7 @@ TEST_F(CheckpointStorageTest, ACopyOfTheStoreLeavesTheCheckpointsAlone) {
                       Checkpoints()[0]["uuid"].get<std::string>()}),
                  5);
   const CliResult doctor = Run({"--store", "copy", "doctor"});
-  EXPECT_THAT(doctor.out + doctor.err,
-              HasSubstr("one was copied from the other"));
+  EXPECT_THAT(doctor.out + doctor.err, HasSubstr("one is a copy of the other"));
   const CliResult collected = Run({"--store", "copy", "gc", "--json"});
   expect_refused(collected, 0);
   EXPECT_THAT(collected.Json()["removed"], IsEmpty());

@@ -230,8 +230,8 @@ TEST_F(ContextTest, IsRefusedOnceItIsDamaged) {
   std::ofstream(layout_.Context(4) / "model_def.cpp") << "// other";
   const CliResult result = dtrain_.Run({"config", "4", "--export", "out"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("'model_def.cpp' is missing, or not as "
-                                    "it was stored"));
+  EXPECT_THAT(result.err, HasSubstr("'model_def.cpp' is missing or has changed "
+                                    "since it was stored"));
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "out"));
 }
 
