@@ -235,7 +235,7 @@ TEST_F(CheckpointTest, CollectsDirectoriesOfDeletedExperimentsOnly) {
 
   const CliResult result = dtrain_.Run({"gc"});
 
-  EXPECT_THAT(result.err, HasSubstr("freed 0 B in 2 places"));
+  EXPECT_THAT(result.err, HasSubstr("freed 0 B (2 items)"));
   EXPECT_FALSE(fs::exists(layout_.Experiment(3)));
   EXPECT_TRUE(fs::exists(layout_.Experiment(2)));
   EXPECT_TRUE(fs::exists(layout_.Experiment(7)));

@@ -1,23 +1,169 @@
-// One model on several machines: here processes of one machine, each with a
-// CPU slot, which meet at 127.0.0.1.
+// One model on several machines: the environment variables that `create`
+// refuses, and training by processes of one machine, each with a CPU slot, at
+// 127.0.0.1.
 
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <map>
 #include <string>
+#include <thread>
 #include <tuple>
+
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/error.h"
 #include "engine/os/socket.h"
 #include "tests/support/cli_runner.h"
 
 namespace dtrain {
 namespace {
 
-using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
+
+constexpr char kModelYaml[] = "entrypoint: digits:LeNetTrial\n";
+
+class NodesRefusalTest : public testing::Test {
+ protected:
+  // As one of two processes on this machine, with `others` instead or besides.
+  CliResult Create(std::map<std::string, std::string> others,
+                   const std::string& yaml = kModelYaml,
+                   const std::vector<std::string>& flags = {},
+                   CliCall call = {}) const {
+    dtrain_.Write("nodes.yaml",
+                  yaml +
+                      "searcher: {name: single, metric: val_loss, "
+                      "max_length: {batches: 1}}\n"
+                      "hyperparameters: {global_batch_size: 2}\n"
+                      "resources: {slots: cpu:1}\n");
+    others.merge(
+        std::map<std::string, std::string>{{"RANK", "0"},
+                                           {"WORLD_SIZE", "2"},
+                                           {"MASTER_ADDR", "127.0.0.1"},
+                                           {"MASTER_PORT", "29400"}});
+    std::vector<std::string> words = {"create", "nodes.yaml"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    call.environment = others;
+    return dtrain_.Run(words, call);
+  }
+  // What the runner answers to somebody who says that and no more.
+  static std::string Heard(int port, const std::string& said) {
+    UniqueFd socket;
+    for (int i = 0; i < 1000 && !socket; ++i) {
+      try {
+        socket = ConnectTo({"127.0.0.1", port}, std::chrono::seconds(5));
+      } catch (const Error&) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    EXPECT_TRUE(socket);
+    ::send(socket.get(), said.data(), said.size(), MSG_NOSIGNAL);
+    std::string heard(1000, '\0');
+    pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, /*milliseconds=*/5000);
+    const ssize_t count = ::recv(socket.get(), heard.data(), heard.size(), 0);
+    heard.resize(static_cast<std::size_t>(count > 0 ? count : 0));
+    return heard;
+  }
+  void ExpectRefused(const CliResult& result, int code,
+                     const std::string& text) const {
+    EXPECT_EQ(result.code, code) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(text));
+    EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
+  }
+
+  CliRunner dtrain_;
+};
+
+TEST_F(NodesRefusalTest, VariablesThatCannotBe) {
+  ExpectRefused(Create({{"RANK", "one"}}), 2, "RANK=one");
+  ExpectRefused(Create({{"RANK", "2"}}), 2, "RANK=2");
+  ExpectRefused(Create({{"WORLD_SIZE", "many"}}), 2, "WORLD_SIZE=many");
+  ExpectRefused(Create({{"MASTER_ADDR", ""}}), 2, "MASTER_ADDR is not set");
+  ExpectRefused(Create({{"MASTER_PORT", "0"}}), 2, "MASTER_PORT=0");
+  ExpectRefused(Create({{"MASTER_ADDR", "no-such-host.invalid"}}), 2,
+                "MASTER_ADDR=no-such-host.invalid");
+}
+
+TEST_F(NodesRefusalTest, APortInUse) {
+  const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
+  const std::string port = std::to_string(PortOf(listener.get()));
+  const CliResult result = Create({{"MASTER_PORT", port}});
+  ExpectRefused(result, 6, "127.0.0.1:" + port);
+  EXPECT_THAT(result.err, HasSubstr("MASTER_PORT"));
+}
+
+TEST_F(NodesRefusalTest, ASecretThatCannotBe) {
+  const auto create = [&](const std::string& file) {
+    return Create({{"DTRAIN_SECRET_FILE", file}});
+  };
+  ExpectRefused(create("none"), 2, "DTRAIN_SECRET_FILE=none: ");
+  const std::string file = dtrain_.Write("secret", std::string(31, 'x'));
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  ExpectRefused(create(file), 2, "31 bytes, but at least 32 are needed");
+  dtrain_.Write("secret", std::string(32, 'x'));
+  std::filesystem::permissions(file, std::filesystem::perms(0644));
+  ExpectRefused(create(file), 2, "others may read the secret");
+  ExpectRefused(create("/dev/zero"), 2, "no regular file");
+}
+
+TEST_F(NodesRefusalTest, StrangersHearNothingAndAreWorthOneLine) {
+  const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
+  auto runner = std::async(std::launch::async, [&] {
+    return Create({{"MASTER_PORT", std::to_string(port)}}, kModelYaml, {},
+                  {.signal_after = std::chrono::seconds(8), .signal = SIGTERM});
+  });
+  const std::string hello =
+      R"({"kind":"hello","rank":1,"world_size":2,"version":"1"})"
+      "\n";
+  const std::string proof = std::string("dtrain\0\1", 8) + std::string(32, 'n');
+  std::map<std::string, std::string> heard;
+  for (const std::string& said :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), hello, proof}) {
+    heard[said] = Heard(port, said);
+  }
+
+  EXPECT_EQ(heard["GET / HTTP/1.1\r\n\r\n"], "");
+  EXPECT_EQ(heard[hello], "");
+  // 32 random bytes, and 32 that look like it.
+  EXPECT_EQ(heard[proof].size(), 64);
+  const CliResult result = runner.get();
+  EXPECT_THAT(result.err, HasSubstr("rejected 1 connection without the "
+                                    "secret of " +
+                                    (dtrain_.store() / "secret").string()));
+  EXPECT_EQ(result.err.find("rejected"), result.err.rfind("rejected"))
+      << result.err;
+}
+
+TEST_F(NodesRefusalTest, ACommand) {
+  ExpectRefused(Create({}, "entrypoint: ['true']\n"), 2,
+                "WORLD_SIZE=2: a command runs as one process");
+}
+
+TEST_F(NodesRefusalTest, TheBackground) {
+  ExpectRefused(Create({}, "entrypoint: digits:LeNetTrial\n", {"--detach"}), 2,
+                "--detach");
+}
+
+TEST_F(NodesRefusalTest, NothingOfItMattersToADryRunOrToOneProcess) {
+  EXPECT_EQ(Create({{"RANK", "one"}}, "entrypoint: digits:LeNetTrial\n",
+                   {"--dry-run"})
+                .code,
+            0);
+  EXPECT_EQ(Create({{"WORLD_SIZE", "1"}, {"RANK", "one"}},
+                   "entrypoint: digits:LeNetTrial\n", {"--dry-run"})
+                .code,
+            0);
+}
+
+#ifdef DTRAIN_HAS_TRIALS
+
+using nlohmann::json;
 
 class NodesCliTest : public testing::Test {
  protected:
@@ -158,6 +304,8 @@ TEST_F(NodesCliTest, ASecretOfTheirOwnServesAsWell) {
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store() / "secret"));
 }
+
+#endif  // DTRAIN_HAS_TRIALS
 
 }  // namespace
 }  // namespace dtrain

@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr char kDigits[] =
+constexpr char kDigitsYaml[] =
     "name: digits\n"
     "entrypoint: digits:LeNetTrial\n"
     "hyperparameters:\n"
@@ -50,7 +50,7 @@ class ValidateTest : public testing::Test {
 };
 
 TEST_F(ValidateTest, RefusesHyperparametersThatTheTrialDoesNotRead) {
-  dtrain_.Write("f.yaml", std::string(kDigits) + "# end\n");
+  dtrain_.Write("f.yaml", std::string(kDigitsYaml) + "# end\n");
   ExpectBothRefuse({"f.yaml", "--set", "hyperparameters.learning_rate=0.1"},
                    "'learning_rate'; did you mean 'lr'?");
   dtrain_.Write("g.yaml",
@@ -81,7 +81,7 @@ TEST_F(ValidateTest, RefusesHyperparametersThatTheTrialDoesNotRead) {
 }
 
 TEST_F(ValidateTest, RefusesMissingHyperparametersAndTrials) {
-  dtrain_.Write("f.yaml", kDigits);
+  dtrain_.Write("f.yaml", kDigitsYaml);
   ExpectBothRefuse({"f.yaml", "--set", "hyperparameters.global_batch_size="},
                    "required by digits:LeNetTrial but missing");
   ExpectBothRefuse({"f.yaml", "--set", "entrypoint=digits:LeNetTrail"},
@@ -161,7 +161,7 @@ TEST_F(ValidateTest, WarnsOfWhatThisMachineLacks) {
   EXPECT_EQ(refused.Json()["diagnostics"][0]["severity"], "error");
   EXPECT_EQ(refused.Json()["diagnostics"][0]["key"], "entrypoint");
 
-  dtrain_.Write("g.yaml", kDigits);
+  dtrain_.Write("g.yaml", kDigitsYaml);
   const std::vector<std::string> slots = {
       "g.yaml", "--set", "resources={slots: 'cpu:2', slots_per_trial: 64}"};
   const CliResult many = Validate(slots);
@@ -187,13 +187,13 @@ TEST_F(ValidateTest, ReadsTheTrialsOfAModelWithoutCompilingIt) {
 }
 
 TEST_F(ValidateTest, KeysGoWithoutAContext) {
-  dtrain_.Write("f.yaml", kDigits);
+  dtrain_.Write("f.yaml", kDigitsYaml);
   EXPECT_EQ(Validate({"f.yaml", ".", "--keys"}).code, 2);
   EXPECT_EQ(Validate({"f.yaml", "--keys", "--here"}).code, 2);
 }
 
 TEST_F(ValidateTest, WarnsOfALogRangeOfValues) {
-  dtrain_.Write("f.yaml", kDigits);
+  dtrain_.Write("f.yaml", kDigitsYaml);
   const CliResult result = Validate(
       {"f.yaml", "--set",
        "searcher={name: random, metric: val_loss, "
