@@ -1,3 +1,10 @@
+// `dtrain checkpoint export`: the weights of a checkpoint as a file for other
+// tools.
+//
+// Tied parameters are stored once in a checkpoint; other tools expect them
+// under each of their names, so they are written again here. The checkpoint is
+// verified first.
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>

@@ -1,3 +1,11 @@
+// `dtrain checkpoint import`: weights of other tools as a checkpoint.
+//
+// Only a trial knows the names and shapes of its model. So the weights are
+// loaded by a process of the trial, which writes them as a checkpoint of its
+// own; that checkpoint is then recorded as the only one of a finished
+// experiment. Without a configuration the weights are only converted to
+// safetensors.
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>

@@ -1,3 +1,11 @@
+// Reports for continuous integration: files in the formats of CiFormats, and
+// GitHub's annotations and step summaries.
+//
+// A report must be correct even if dtrain is killed. The file is therefore
+// written at the start with an error that says so, and replaced by the result
+// at the end. Annotations are workflow commands on stderr, which GitHub parses
+// like stdout; stdout may be a JSON document.
+
 #include "cli/ci_report.h"
 
 #include <algorithm>

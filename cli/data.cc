@@ -1,3 +1,9 @@
+// `dtrain data`: downloads, lists and verifies data sets.
+//
+// The progress line is redrawn on a terminal, at most ten times a second;
+// without a terminal a line is printed every ten seconds, so that the log of a
+// CI job stays short.
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

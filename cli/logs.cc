@@ -1,3 +1,10 @@
+// `dtrain logs`: merges the logs of all trials by time, and follows them.
+//
+// With -f the state of the experiment is read before the logs in every round.
+// If the experiment has ended by then, the logs are complete, and the round
+// that follows is the last one. Long lines are stored in several records; the
+// printer joins them unless another trial's line comes between.
+
 #include "engine/report/logs.h"
 
 #include <ctime>

@@ -1,3 +1,10 @@
+// `dtrain predict`: runs a checkpoint's model on images or a data split.
+//
+// The trial's process writes its outputs to safetensors files, which are copied
+// for --out or formatted here. Images that cannot be read are replaced within a
+// batch, so that batches keep their size; each row names the image it belongs
+// to, and rows of replacements are skipped.
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

@@ -1,3 +1,11 @@
+// `dtrain reproduce`: runs a recorded trial again and compares its metrics.
+//
+// A trial of a search is paused and resumed at lengths that depend on the other
+// trials. The recorded operations of the search say which lengths those were;
+// the new experiment stops at each of them (searcher.stops), because learning
+// rate schedules and random number streams may depend on them. Threads and
+// processes per trial are those of the recording.
+
 #include <charconv>
 #include <cmath>
 #include <cstdint>

@@ -1,3 +1,8 @@
+// `dtrain wait`: polls experiments until none of them runs.
+//
+// Polling the database is enough: a runner records every end. The only state
+// without a record is that of a killed runner, which shows as INTERRUPTED.
+
 #include <algorithm>
 #include <array>
 #include <ctime>

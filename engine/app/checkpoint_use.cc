@@ -1,3 +1,11 @@
+// Applying the model of a checkpoint to data, for `evaluate` and `predict`.
+//
+// The checkpoint's trial runs again in a process of its own, with a task other
+// than training: it loads the weights, processes the data split or the images,
+// and writes its results to a temporary directory. Configuration and
+// hyperparameters are the recorded ones; only slots, data directory and
+// precision can differ.
+
 #include "engine/app/checkpoint_use.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Verification of checkpoints, and the choice of the checkpoint that a new
+// experiment starts from.
+//
+// A checkpoint is a directory with a manifest that lists the size and SHA-256
+// of every file. The database records the checksum of the manifest itself, so
+// that a replaced manifest is detected, too. A running experiment deletes
+// superseded checkpoints at any time: it first records the deletion, then
+// removes the files. A reader that finds files missing therefore looks at the
+// record again before it reports damage.
+
 #include "engine/app/checkpoints.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Reading a configuration file for a command, with the models of this build.
+//
+// engine/config checks keys and values without knowing any model. What a model
+// reads comes from the table of built-in models, or is unknown if the context
+// has a model_def.cpp. A recorded configuration is read with weaker rules: an
+// experiment of an earlier version must remain readable even if its model has
+// other hyperparameters today.
+
 #include "engine/app/config_file.h"
 
 #include <algorithm>

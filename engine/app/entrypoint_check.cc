@@ -1,3 +1,13 @@
+// Checks of an entrypoint before anything is created.
+//
+// There are two kinds of problems. Some exist on every machine: an unknown
+// model, a script that is not in the context. Others concern only this one: a
+// program that is not in PATH, missing data or weights, no compiler. `create`
+// refuses both; `validate` reports the second kind as warnings, because the
+// experiment may run elsewhere. Trials run from a copy of the context, so a
+// command's script must also be in the copy: it must not be excluded by
+// .gitignore or .detignore.
+
 #include "engine/app/entrypoint_check.h"
 
 #include <algorithm>

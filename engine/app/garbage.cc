@@ -1,3 +1,13 @@
+// Garbage collection in a store.
+//
+// Everything that is removed is identified by the record, never by age: a
+// checkpoint that the policy of an ended experiment does not keep, a directory
+// of an experiment that the database has deleted, a staging directory without
+// an experiment. A directory with a number that this database has never
+// assigned belongs to another database and stays. Records change before files
+// are removed, so that a crash leaves files that the next collection finds.
+// Names that end in .trash are trees whose removal was interrupted.
+
 #include "engine/app/garbage.h"
 
 #include <algorithm>

@@ -1,3 +1,13 @@
+// Training on several machines: connects the processes of one `create` or
+// `resume`.
+//
+// RANK 0 is the runner. It records the experiment and owns the store; every
+// other rank is a follower that starts processes of trials on its machine when
+// the runner asks for them. All ranks must agree on version, configuration,
+// number of ranks and devices, which is why they exchange a hash of the
+// configuration first. The experiment's seed is not part of it, because the
+// runner may have drawn it.
+
 #include "engine/app/many_nodes.h"
 
 #include <span>

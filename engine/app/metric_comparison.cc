@@ -1,3 +1,9 @@
+// Comparison of the metrics of two trials, for `reproduce`.
+//
+// Values are compared bit by bit unless a tolerance is given: 0 and -0 differ,
+// NaN equals NaN. The relative difference of a and b is |a - b| / max(|a|,
+// |b|). Metrics match by kind, batches and name.
+
 #include "engine/app/metric_comparison.h"
 
 #include <algorithm>

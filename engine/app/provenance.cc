@@ -1,3 +1,11 @@
+// The recorded origin of an experiment.
+//
+// The commit is read from the files of the repository, without git: git
+// executes programs that a repository's configuration names, and the working
+// directory may contain someone else's repository. Only whether tracked files
+// have changed needs `git status`, which is skipped if the configuration could
+// make it execute or fetch something, and is limited to one second.
+
 #include "engine/app/provenance.h"
 
 #include <algorithm>

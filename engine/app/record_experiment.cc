@@ -1,3 +1,13 @@
+// Recording a new experiment with everything that it needs to run again.
+//
+// The files of the context and of the source checkpoint are copied to a staging
+// directory first. The transaction that inserts the experiment then moves them
+// to their place, because only it knows the new id. After a crash there is
+// either an experiment with all of its files, or a staging directory that `gc`
+// removes. If SQLite cannot say whether the transaction was committed, the
+// files stay: a record without files would be worse than files without a
+// record.
+
 #include "engine/app/record_experiment.h"
 
 #include <algorithm>

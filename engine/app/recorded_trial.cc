@@ -1,3 +1,10 @@
+// The configuration of a new experiment that repeats or continues a recorded
+// trial.
+//
+// A trial of a search has concrete hyperparameters. They become constants, and
+// the searcher becomes `single`; everything else stays as it was recorded.
+// Overrides of --set are applied to that.
+
 #include "engine/app/recorded_trial.h"
 
 #include <utility>

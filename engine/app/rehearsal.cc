@@ -1,3 +1,12 @@
+// `create --test`: an experiment shortened to a few batches, in a temporary
+// store.
+//
+// The searcher is replaced by one that trains two trials alternately on one
+// slot. The first trial trains, is validated and checkpointed, and makes room
+// for the second; then it is restored from its checkpoint and trains further.
+// So the code paths that a long run would reach only after hours run once in
+// seconds.
+
 #include "engine/app/rehearsal.h"
 
 #include <algorithm>

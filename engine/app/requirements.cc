@@ -1,3 +1,8 @@
+// --require: comparisons of metrics with limits, after an experiment has ended.
+//
+// The values are those of the best trial at its best validation, not the last
+// ones.
+
 #include "engine/app/requirements.h"
 
 #include <map>

@@ -1,3 +1,10 @@
+// Hiding the values of environment variables in everything that is recorded.
+//
+// Values are replaced in the text of the YAML, so that comments and order
+// survive. The result is parsed again; if a value is still found, for example
+// because it was written with escapes, the effective configuration is recorded
+// instead of the text.
+
 #include "engine/app/secrets.h"
 
 #include <algorithm>

@@ -1,3 +1,17 @@
+// Finding and opening the store of a command, and the experiments, trials and
+// checkpoints that its arguments name.
+//
+// States are derived here: the database says RUNNING for an experiment whose
+// runner was killed, because nothing could record its end. A runner holds the
+// lock file of its experiment while it lives, so an experiment that is RUNNING
+// or PENDING in the database without a lock holder is shown as INTERRUPTED, and
+// so are its unfinished trials.
+//
+// A store that is found by walking up from the working directory may have been
+// planted there by another user, and stores contain programs that are executed.
+// Such a store is used only if it belongs to the user and no one else can write
+// to it; a store named with --store is trusted.
+
 #include "engine/app/stores.h"
 
 #include <algorithm>

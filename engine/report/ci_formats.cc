@@ -1,3 +1,9 @@
+// File formats of CI reports.
+//
+// Formats are pure functions from suites to text. Texts of users may contain
+// anything; control characters and characters that XML forbids are escaped, so
+// that a report is valid XML whatever a trial printed.
+
 #include "engine/report/ci_formats.h"
 
 #include <algorithm>

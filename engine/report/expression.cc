@@ -1,3 +1,12 @@
+// Expressions of --filter and --require.
+//
+//   expression = comparison { "and" comparison }
+//   comparison = name operator value
+//   operator   = ">=" | "<=" | "==" | "!=" | "<" | ">"
+//
+// Names and values with blanks are quoted. Values that are not numbers are
+// compared as text, without case, for equality only.
+
 #include "engine/report/expression.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// A run as JSON lines on stdout, for programs.
+//
+// Every event is one line, written at once. Progress is limited to one line a
+// second and only if it has changed.
+
 #include "engine/report/json_lines_reporter.h"
 
 #include <utility>

@@ -1,3 +1,10 @@
+// Filtering and merging the logs of trials.
+//
+// Each log is ordered by time, so merging needs only the next record of every
+// open log. A search may have thousands of trials; a log is opened when the
+// merged time reaches its begin and closed at its end. Regular expressions are
+// RE2's: their time is linear in the size of a line, whatever the pattern.
+
 #include "engine/report/logs.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// A run as lines of text, for logs and pipes.
+//
+// A search prints one line when a trial starts, is paused, promoted, is the
+// best so far, or ends. Validations that are not the best so far are only shown
+// with --verbose, because a search of a thousand trials would print little
+// else.
+
 #include "engine/report/plain_reporter.h"
 
 #include "engine/base/text.h"

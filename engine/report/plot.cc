@@ -1,3 +1,9 @@
+// Plots of metrics as SVG and as text.
+//
+// A curve may have millions of points. Of the points that fall on one pixel
+// column only the first, the lowest, the highest and the last are drawn, which
+// gives the same picture. NaN and infinities interrupt a curve.
+
 #include "engine/report/plot.h"
 
 #include <algorithm>

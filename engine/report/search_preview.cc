@@ -1,3 +1,10 @@
+// The plan of a search and its simulation, as tables and JSON.
+//
+// The plan is what the searcher would do if every trial were validated at once.
+// In a real search trials are promoted while others still train, so more of
+// them may reach a rung; the expected range comes from simulated searches with
+// random metrics.
+
 #include "engine/report/search_preview.h"
 
 #include <algorithm>

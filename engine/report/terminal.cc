@@ -1,3 +1,9 @@
+// Colours and tables for a terminal.
+//
+// A table for people fits the width of the terminal: optional columns are left
+// out from the right until the minimum widths fit, then the widest elastic
+// column shrinks step by step. Programs get CSV, which is never shortened.
+
 #include "engine/report/terminal.h"
 
 #include <algorithm>
