@@ -95,8 +95,8 @@ TEST_P(DataMisuseTest, IsRefusedInOneLine) {
 INSTANTIATE_TEST_SUITE_P(
     Words, DataMisuseTest,
     testing::Values(
-        DataMisuse{{"data"}, "give fetch, list or verify"},
-        DataMisuse{{"data", "get"}, "there are fetch, list, verify"},
+        DataMisuse{{"data"}, "fetch, list or verify"},
+        DataMisuse{{"data", "get"}, "available: fetch, list, verify"},
         DataMisuse{{"data", "fetch"}, "data fetch: NAME is required"},
         DataMisuse{{"data", "fetch", "mnsit"}, "did you mean 'mnist'?"},
         DataMisuse{{"data", "fetch", "mnist", "svhn"},
