@@ -355,12 +355,12 @@ class FollowedTrials {
     if (const auto* started = std::get_if<TrialStarted>(&event)) {
       link_.Send(ShardStarted{started->trial});
     } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
-      const auto* word = std::get_if<Finished>(&said->message);
-      if (word != nullptr) words_[said->trial] = *word;
+      const auto* finished = std::get_if<Finished>(&said->message);
+      if (finished != nullptr) finished_[said->trial] = *finished;
     } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
       ShardEnded ended{.exited = *exited};
-      if (auto word = words_.extract(exited->trial)) {
-        ended.word = std::move(word.mapped());
+      if (auto finished = finished_.extract(exited->trial)) {
+        ended.finished = std::move(finished.mapped());
       }
       link_.Send(ended);
     }
@@ -373,7 +373,7 @@ class FollowedTrials {
   const std::vector<std::filesystem::path> roots_;
   const Duration answer_patience_;
   const std::function<void(const std::string& line)> notice_;
-  std::map<TrialId, Finished> words_;
+  std::map<TrialId, Finished> finished_;
   int signal_ = 0;
   std::optional<Duration> report_signal_at_;
   std::optional<Duration> signal_reported_at_;

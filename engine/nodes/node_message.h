@@ -94,7 +94,7 @@ struct ShardPrinted {
 struct ShardEnded {
   static constexpr std::string_view kType = "ended";
   TrialExited exited;
-  std::optional<Finished> word;
+  std::optional<Finished> finished;
 
   static void Fields(auto& field, auto& m) {
     field("trial", m.exited.trial);
@@ -105,7 +105,7 @@ struct ShardEnded {
     field("out_of_memory", m.exited.out_of_memory);
     field("not_started", m.exited.not_started);
     field("last_lines", m.exited.last_lines);
-    field("finished", m.word);
+    field("finished", m.finished);
   }
 };
 /// It was asked to end by a signal: SIGHUP, SIGINT or SIGTERM.

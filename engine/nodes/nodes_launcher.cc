@@ -233,14 +233,14 @@ void NodesLauncher::On(const LaunchEvent& event) {
   } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
     Running* running = Find(said->trial);
     if (running == nullptr) return;
-    if (const auto* word = std::get_if<Finished>(&said->message)) {
-      running->word = *word;
+    if (const auto* finished = std::get_if<Finished>(&said->message)) {
+      running->finished = *finished;
     } else {
       running->trial.OnMessage(said->message, events_);
     }
   } else if (const auto* exited = std::get_if<TrialExited>(&event)) {
     if (Running* running = Find(exited->trial)) {
-      running->trial.OnEnded(0, {*exited, running->word});
+      running->trial.OnEnded(0, {*exited, running->finished});
     }
   }
 }
@@ -457,7 +457,7 @@ RankEnd SharedTrial::EndOf(int shard) const {
           .exit_code = exited.exit_code,
           .signal = exited.signal,
           .ended_by_us = exited.killed_by_us,
-          .message = At(shard).ended->word,
+          .message = At(shard).ended->finished,
           .late_message = At(shard).late_message};
 }
 

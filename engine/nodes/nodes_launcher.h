@@ -140,7 +140,7 @@ class NodesLauncher : public Launcher {
     // Of this machine's shard: the first two until it starts.
     UniqueFd listener;
     std::vector<RunnerMessage> messages;
-    std::optional<Finished> word;
+    std::optional<Finished> finished;
   };
 
   LocalLauncherOptions LocalOptions(LocalLauncherOptions options);

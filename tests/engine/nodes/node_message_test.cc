@@ -52,9 +52,9 @@ TEST(NodeMessageTest, AnEndComesBackAsItWas) {
                                   .out_of_memory = true,
                                   .not_started = "no such program",
                                   .last_lines = {"a", "b"}},
-                       .word = Finished{.reason = EndReason::kError,
-                                        .message = "no luck",
-                                        .unread = {"lr"}}});
+                       .finished = Finished{.reason = EndReason::kError,
+                                            .message = "no luck",
+                                            .unread = {"lr"}}});
 
   EXPECT_EQ(ended.exited.trial, kTrial);
   EXPECT_EQ(ended.exited.exit_code, -1);
@@ -64,10 +64,10 @@ TEST(NodeMessageTest, AnEndComesBackAsItWas) {
   EXPECT_TRUE(ended.exited.out_of_memory);
   EXPECT_EQ(ended.exited.not_started, "no such program");
   EXPECT_THAT(ended.exited.last_lines, ElementsAre("a", "b"));
-  ASSERT_TRUE(ended.word);
-  EXPECT_EQ(ended.word->reason, EndReason::kError);
-  EXPECT_EQ(ended.word->message, "no luck");
-  EXPECT_THAT(ended.word->unread, ElementsAre("lr"));
+  ASSERT_TRUE(ended.finished);
+  EXPECT_EQ(ended.finished->reason, EndReason::kError);
+  EXPECT_EQ(ended.finished->message, "no luck");
+  EXPECT_THAT(ended.finished->unread, ElementsAre("lr"));
 }
 
 TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
@@ -81,7 +81,7 @@ TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
 }
 
 TEST(NodeMessageTest, AnEndWithoutAWordHasNone) {
-  EXPECT_FALSE(Again(ShardEnded{.exited = {.trial = kTrial}}).word);
+  EXPECT_FALSE(Again(ShardEnded{.exited = {.trial = kTrial}}).finished);
 }
 
 TEST(NodeMessageTest, AnyBytesMayBePrinted) {

@@ -215,7 +215,7 @@ TEST_F(NodesTest, AnotherSecretIsNotTaken) {
 }
 
 TEST_F(NodesTest, AProvedPeerThatClaimsNonsenseIsNotTaken) {
-  const std::string deep = R"({"kind":"ended","word":)" +
+  const std::string deep = R"({"type":"ended","trial":)" +
                            std::string(1500, '[') + std::string(1500, ']') +
                            "}\n";
   for (const std::string& claim : {std::string(), std::string("nonsense"), deep,

@@ -146,7 +146,8 @@ TEST_F(SharedTrialTest, TheFirstToFailCountsAndNotWhoWasKilledForIt) {
 }
 
 TEST_F(SharedTrialTest, ARankThatSaysWhyIsNamedOnce) {
-  trial_.OnEnded(1, {.exited = ExitOf(3, 1), .word = Error("rank 3: no luck")});
+  trial_.OnEnded(
+      1, {.exited = ExitOf(3, 1), .finished = Error("rank 3: no luck")});
   trial_.OnEnded(0, {.exited = Killed(0)});
 
   End();
@@ -157,8 +158,8 @@ TEST_F(SharedTrialTest, ARankThatSaysWhyIsNamedOnce) {
 TEST_F(SharedTrialTest, Rank0SpeaksForAllWhoEndedWell) {
   trial_.OnEnded(1, {.exited = ExitOf(2, 0)});
   trial_.OnEnded(0, {.exited = ExitOf(0, 0),
-                     .word = Finished{.reason = EndReason::kCompleted,
-                                      .message = "done"}});
+                     .finished = Finished{.reason = EndReason::kCompleted,
+                                          .message = "done"}});
 
   EXPECT_EQ(End().exit_code, 0);
   EXPECT_EQ(LastWord(), "done");

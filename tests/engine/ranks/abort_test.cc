@@ -7,7 +7,6 @@
 #include "engine/base/error.h"
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/shared_memory.h"
-#include "tests/engine/ranks/rank_values.h"
 #include "tests/engine/ranks/run_ranks.h"
 
 namespace dtrain {
@@ -20,7 +19,7 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::Values;
 
-class RankFailureTest : public testing::TestWithParam<RankKind> {
+class AbortTest : public testing::TestWithParam<RankKind> {
  protected:
   std::vector<RankResult> Run(
       int ranks, const std::function<std::string(const Seat&)>& body) {
@@ -40,7 +39,7 @@ class RankFailureTest : public testing::TestWithParam<RankKind> {
   }
 };
 
-TEST_P(RankFailureTest, AllAreToldOfAnotherCall) {
+TEST_P(AbortTest, AllAreToldOfAnotherCall) {
   std::vector<float> values(250);
   ExpectDisagreement(
       [](Collectives& group) { group.BroadcastText("", 1); },
@@ -49,7 +48,7 @@ TEST_P(RankFailureTest, AllAreToldOfAnotherCall) {
       "all-reduce (sum of float32) of 1000 bytes");
 }
 
-TEST_P(RankFailureTest, AllAreToldOfAnotherSize) {
+TEST_P(AbortTest, AllAreToldOfAnotherSize) {
   std::vector<double> values(250);
   std::vector<double> fewer(249);
   ExpectDisagreement(
@@ -59,7 +58,7 @@ TEST_P(RankFailureTest, AllAreToldOfAnotherSize) {
       "float64) of 1992 bytes");
 }
 
-TEST_P(RankFailureTest, AllAreToldOfAnotherOperation) {
+TEST_P(AbortTest, AllAreToldOfAnotherOperation) {
   std::vector<std::int64_t> values(1);
   ExpectDisagreement(
       [values](Collectives& group) mutable {
@@ -72,7 +71,7 @@ TEST_P(RankFailureTest, AllAreToldOfAnotherOperation) {
       "(maximum of int64)");
 }
 
-TEST_P(RankFailureTest, AllAreToldOfAnotherRoot) {
+TEST_P(AbortTest, AllAreToldOfAnotherRoot) {
   std::vector<std::byte> bytes(5);
   ExpectDisagreement(
       [bytes](Collectives& group) mutable { group.Broadcast(bytes, 0); },
@@ -81,7 +80,7 @@ TEST_P(RankFailureTest, AllAreToldOfAnotherRoot) {
       "bytes from rank 1");
 }
 
-TEST_P(RankFailureTest, ACallThatOthersDoNotMakeWritesNothing) {
+TEST_P(AbortTest, ACallThatOthersDoNotMakeWritesNothing) {
   const auto results = Run(2, [](const Seat& seat) {
     const auto group = seat.Group();
     std::vector<float> values(100, 1.0F);
@@ -96,7 +95,7 @@ TEST_P(RankFailureTest, ACallThatOthersDoNotMakeWritesNothing) {
   EXPECT_THAT(results, Each(Field(&RankResult::value, "kept")));
 }
 
-TEST_P(RankFailureTest, NothingWorksAfterADisagreement) {
+TEST_P(AbortTest, NothingWorksAfterADisagreement) {
   const auto results = Run(2, [](const Seat& seat) {
     const auto group = seat.Group();
     try {
@@ -111,7 +110,7 @@ TEST_P(RankFailureTest, NothingWorksAfterADisagreement) {
                                   HasSubstr("all-gather of texts"))));
 }
 
-TEST_P(RankFailureTest, EndsTheWaitingOfTheOthers) {
+TEST_P(AbortTest, EndsTheWaitingOfTheOthers) {
   const auto results = Run(3, [](const Seat& seat) {
     const auto group = seat.Group();
     group->Barrier();
@@ -128,7 +127,7 @@ TEST_P(RankFailureTest, EndsTheWaitingOfTheOthers) {
   EXPECT_THAT(results, ElementsAre(told, RankResult{.value = "went on"}, told));
 }
 
-TEST_P(RankFailureTest, EndsTheWaitingInTheOtherLane) {
+TEST_P(AbortTest, EndsTheWaitingInTheOtherChannel) {
   const auto results = Run(2, [](const Seat& seat) {
     const auto group = seat.Group({.channel = seat.rank()});
     if (seat.rank() == 1) {
@@ -142,7 +141,7 @@ TEST_P(RankFailureTest, EndsTheWaitingInTheOtherLane) {
   EXPECT_EQ(results[0].error, "rank 1 failed: no loss");
 }
 
-TEST_P(RankFailureTest, TheFirstReasonCounts) {
+TEST_P(AbortTest, TheFirstReasonCounts) {
   const auto results = Run(1, [](const Seat& seat) {
     const auto group = seat.Group();
     group->SetAborted("first");
@@ -154,7 +153,7 @@ TEST_P(RankFailureTest, TheFirstReasonCounts) {
   EXPECT_EQ(results[0].error, "rank 0 failed: first");
 }
 
-TEST_P(RankFailureTest, ALongReasonIsCut) {
+TEST_P(AbortTest, ALongReasonIsCut) {
   const auto results = Run(1, [](const Seat& seat) {
     const auto group = seat.Group();
     group->SetAborted(std::string(5000, 'x'));
@@ -165,7 +164,7 @@ TEST_P(RankFailureTest, ALongReasonIsCut) {
   EXPECT_EQ(results[0].error, "rank 0 failed: " + std::string(1000, 'x'));
 }
 
-TEST_P(RankFailureTest, AsManyRanksAsThereMayBeMeet) {
+TEST_P(AbortTest, AsManyRanksAsThereMayBeMeet) {
   const std::string sum = BytesOf(Combined<float>(kMaxRanks, 5000));
 
   const auto results = Run(kMaxRanks, [](const Seat& seat) {
@@ -178,12 +177,12 @@ TEST_P(RankFailureTest, AsManyRanksAsThereMayBeMeet) {
   EXPECT_TRUE(results == std::vector<RankResult>(kMaxRanks, {.value = sum}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, RankFailureTest,
+INSTANTIATE_TEST_SUITE_P(Ranks, AbortTest,
                          Values(RankKind::kThreads, RankKind::kProcesses,
                                 RankKind::kNetworkThreads,
                                 RankKind::kNetworkProcesses));
 
-class GivingUpTest : public RankFailureTest {};
+class GivingUpTest : public AbortTest {};
 
 TEST_P(GivingUpTest, ARankGivesUpForAllOfThem) {
   const auto results = Run(3, [](const Seat& seat) {

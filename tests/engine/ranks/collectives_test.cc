@@ -7,8 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/engine/ranks/all_ranks.h"
-#include "tests/engine/ranks/rank_values.h"
+#include "tests/engine/ranks/run_ranks.h"
 
 namespace dtrain {
 namespace {

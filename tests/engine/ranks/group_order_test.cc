@@ -8,8 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/ranks/collectives.h"
-#include "tests/engine/ranks/all_ranks.h"
-#include "tests/engine/ranks/rank_values.h"
+#include "tests/engine/ranks/run_ranks.h"
 
 namespace dtrain {
 namespace {
@@ -113,7 +112,7 @@ TEST_P(GroupOrderTest, CallsOfAllKindsFollowEachOther) {
   });
 }
 
-TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseALaneEach) {
+TEST_P(GroupOrderTest, TwoThreadsOfEachRankUseAChannelEach) {
   const std::string sums = BytesOf(Combined<float>(ranks(), 150'000));
 
   ExpectOfAll(sums + RankText(0, 30'000, 199), [](const Seat& seat) {

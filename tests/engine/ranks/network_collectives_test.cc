@@ -138,7 +138,7 @@ TEST_F(RendezvousTest, GivesUpAndNamesWhoIsMissing) {
             "gave up waiting for the ranks of the trial: missing rank 1");
 }
 
-TEST(NetworkGroupTest, ARankThatDiesHasFailed) {
+TEST(NetworkCollectivesTest, ARankThatDiesHasFailed) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();
@@ -153,7 +153,7 @@ TEST(NetworkGroupTest, ARankThatDiesHasFailed) {
   EXPECT_EQ(results[2].error, results[0].error);
 }
 
-TEST(NetworkGroupTest, TheOthersMissRank0) {
+TEST(NetworkCollectivesTest, TheOthersMissRank0) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();
@@ -168,7 +168,7 @@ TEST(NetworkGroupTest, TheOthersMissRank0) {
   EXPECT_EQ(results[2].error, results[1].error);
 }
 
-TEST(NetworkGroupTest, WhoDiesAfterItSaidWhyHasFailedOfThat) {
+TEST(NetworkCollectivesTest, WhoDiesAfterItSaidWhyHasFailedOfThat) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();
@@ -184,7 +184,7 @@ TEST(NetworkGroupTest, WhoDiesAfterItSaidWhyHasFailedOfThat) {
   EXPECT_EQ(results[2].error, results[0].error);
 }
 
-TEST(NetworkGroupTest, ARankGivesUpForAllOfThem) {
+TEST(NetworkCollectivesTest, ARankGivesUpForAllOfThem) {
   const auto results =
       RunRanks(RankKind::kNetworkThreads, 3, [](const Seat& seat) {
         if (seat.rank() == 2) return std::string("never came");
@@ -198,7 +198,7 @@ TEST(NetworkGroupTest, ARankGivesUpForAllOfThem) {
   EXPECT_EQ(results[1].error, results[0].error);
 }
 
-TEST(NetworkGroupTest, WhoIsDoneMayLeaveWhileOthersStillRead) {
+TEST(NetworkCollectivesTest, WhoIsDoneMayLeaveWhileOthersStillRead) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();

@@ -1,3 +1,5 @@
+#include "engine/ranks/collective_call.h"
+
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -6,8 +8,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "engine/ranks/collective_call.h"
 
 namespace dtrain {
 namespace {
