@@ -124,7 +124,7 @@ TEST_F(ImageNetFilesTest, TakesNullForTheDefault) {
 
 TEST_F(ImageNetFilesTest, RefusesUnknownData) {
   EXPECT_THAT(Check({{"dataset", "imagnet"}}),
-              Optional(HasSubstr("say imagefolder, cifar10 or fake")));
+              Optional(HasSubstr("expected imagefolder, cifar10 or fake")));
 }
 
 TEST_F(ImageNetFilesTest, AsksForNoFilesOfMadeUpImages) {

@@ -140,7 +140,8 @@ TEST_F(ImageNetTrialTest, RefusesUnknownData) {
   spec_.hparams["dataset"] = "imagenet21k";
   const Finished finished = Train(1);
   EXPECT_EQ(finished.reason, EndReason::kInvalidHp);
-  EXPECT_THAT(finished.message, HasSubstr("say imagefolder, cifar10 or fake"));
+  EXPECT_THAT(finished.message,
+              HasSubstr("expected imagefolder, cifar10 or fake"));
 }
 
 // On a folder of the recorded images, two classes.
