@@ -109,7 +109,7 @@ TEST_F(NodesRefusalTest, ASecretThatCannotBe) {
   dtrain_.Write("secret", std::string(32, 'x'));
   std::filesystem::permissions(file, std::filesystem::perms(0644));
   ExpectRefused(create(file), 2, "others may read the secret");
-  ExpectRefused(create("/dev/zero"), 2, "no regular file");
+  ExpectRefused(create("/dev/zero"), 2, "not a regular file");
 }
 
 TEST_F(NodesRefusalTest, StrangersHearNothingAndAreWorthOneLine) {
