@@ -187,7 +187,7 @@ TEST_F(CommandTest, WarnsOfWhatACommandDoesItself) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.err,
               HasSubstr("optimizations.sink_size: warning: has no effect on a "
-                        "command"));
+                        "program"));
   EXPECT_THAT(result.err, HasSubstr("optimizations.aggregation_frequency: "
                                     "warning: has no effect"));
 }

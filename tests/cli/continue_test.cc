@@ -237,7 +237,7 @@ TEST_F(ContinueRunTest, BeginsWithTheWeightsAndCountsFromNothing) {
   ASSERT_TRUE(last.is_number());
   EXPECT_EQ(Metric("2.1", "val_accuracy", 0), last);
   EXPECT_EQ(Run({"trials", "2", "--json"}).Json()["trials"][0]["batches"], 20);
-  EXPECT_THAT(Run({"logs", "2"}).out, HasSubstr("began from checkpoint"));
+  EXPECT_THAT(Run({"logs", "2"}).out, HasSubstr("started from checkpoint"));
   const json made = Run({"describe", "2", "--json"}).Json();
   EXPECT_EQ(made["provenance"]["forked_from"]["trial"], "1.1");
 }

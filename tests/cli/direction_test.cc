@@ -177,8 +177,8 @@ TEST_P(DirectionTest, IsThatOfTheCheckpointToContinueFrom) {
 
 INSTANTIATE_TEST_SUITE_P(
     Both, DirectionTest,
-    testing::Values(Direction{"true", "least", 11, 10, {11, 21, 31}},
-                    Direction{"false", "greatest", 33, 20, {33, 23, 13}}),
+    testing::Values(Direction{"true", "minimizing", 11, 10, {11, 21, 31}},
+                    Direction{"false", "maximizing", 33, 20, {33, 23, 13}}),
     [](const auto& info) { return info.param.word; });
 
 // gc of an experiment of one trial with a checkpoint at each of the batches

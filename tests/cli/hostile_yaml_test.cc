@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "a.yaml:8:7: hyperparameters.a4: more than 100000 keys and "
                 "values, aliases expanded"},
         Hostile{"CyclicAlias", "base + 'hyperparameters: &a {x: *a}\\n'",
-                "a.yaml:3:25: hyperparameters.x: an alias inside the value"},
+                "a.yaml:3:25: hyperparameters.x: alias inside its own value"},
         Hostile{"DeepLists",
                 "base + 'hyperparameters: {x: ' + '[' * 10**5 + ']' * 10**5 + "
                 "'}\\n'",

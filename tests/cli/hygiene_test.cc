@@ -151,7 +151,7 @@ TEST_F(HygieneTest, ControlCharacterInANameIsRefused) {
                                 "a\xc2\x9b"
                                 "31mb"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("a control character"));
+  EXPECT_THAT(result.err, HasSubstr(": control character"));
   EXPECT_FALSE(fs::exists(dtrain_.store()));
 }
 

@@ -154,7 +154,7 @@ export DTRAIN_STORE=$PWD/disk/store
 dtrain create fault.yaml $1 2>err & p=$!
 until grep -q 'batch 40' err; do sleep 0.05; done
 i=0; while : >disk/f$((i++)); do :; done 2>/dev/null
-until grep -q '1.1 waits at batch' err; do sleep 0.05; done
+until grep -q '1.1 is waiting at batch' err; do sleep 0.05; done
 )";
 
 TEST_F(IoErrorsTest, NoInodeLeftForACheckpointPausesTheRun) {

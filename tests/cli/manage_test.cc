@@ -84,8 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"archive", "x"}, "'x' is not a valid experiment ID"},
         Misuse{{"archive", "1.1"}, "'1.1' is not a valid experiment ID"},
         Misuse{{"label", "1"}, "give --add LABEL or --remove LABEL"},
-        Misuse{{"label", "1", "--add", ""}, "'' is no label"},
-        Misuse{{"label", "1", "--add", "\xff"}, "'\\xff' is no label"},
+        Misuse{{"label", "1", "--add", ""}, "'' is not a label"},
+        Misuse{{"label", "1", "--add", "\xff"}, "'\\xff' is not a label"},
         Misuse{{"label", "1", "--add", "x", "--add", "y", "--remove", "y"},
                "'y' is given to both --add and --remove"},
         Misuse{{"note", "1"}, "give a text or --clear"},
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"kill", "1", "--timeout", "soon"}, "--timeout"},
         Misuse{{"checkpoint"}, "see 'dtrain checkpoint --help'"},
         Misuse{{"checkpoint", "shwo"},
-               "unknown command 'checkpoint shwo'; there are show, verify, "
+               "unknown command 'checkpoint shwo'; available: show, verify, "
                "export, import, delete"},
         Misuse{{"checkpoint", "show", "0a"}, "give at least 4 characters"},
         Misuse{{"checkpoint", "show"}, "checkpoint show: "}));

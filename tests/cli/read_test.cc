@@ -30,7 +30,7 @@ TEST_P(UnknownIdTest, IsNotFound) {
   const CliResult result = dtrain.Run(GetParam());
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("shows"));
+  EXPECT_THAT(result.err, HasSubstr("lists"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

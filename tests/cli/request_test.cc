@@ -50,9 +50,9 @@ TEST_P(StoreNameTest, IsQuotedInTheCommandsThatArePrinted) {
   EXPECT_EQ(Described(dtrain_.Run({store, "pause", "2"}).err,
                       "or end it with `", " cancel"),
             wanted);
-  EXPECT_EQ(
-      Described(dtrain_.Run({store, "doctor"}).out, "go on with `", " resume"),
-      wanted);
+  EXPECT_EQ(Described(dtrain_.Run({store, "doctor"}).out, "resume it with `",
+                      " resume"),
+            wanted);
   std::filesystem::create_directories(dtrain_.directory() / GetParam() /
                                       "experiments/1/sources.trash");
   EXPECT_EQ(Described(dtrain_.Run({store, "doctor"}).out,

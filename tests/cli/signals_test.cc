@@ -32,9 +32,10 @@ class SignalsTest : public FaultRun {
 
 TEST_F(SignalsTest, SecondCtrlCKillsAtOnce) {
   const auto start = std::chrono::steady_clock::now();
-  const CliResult result = InShell(
-      FaultYaml("step_ms: 5, hang_at: 40, ignore_term: true", 60),
-      "sleep 0.5; kill -INT $p; says 'once more'; kill -INT $p; wait $p");
+  const CliResult result =
+      InShell(FaultYaml("step_ms: 5, hang_at: 40, ignore_term: true", 60),
+              "sleep 0.5; kill -INT $p; says 'press Ctrl-C again'; kill -INT "
+              "$p; wait $p");
 
   EXPECT_EQ(result.code, 130);
   EXPECT_LT(std::chrono::steady_clock::now() - start, Seconds(20));

@@ -89,7 +89,8 @@ TEST_F(ValidateTest, RefusesMissingHyperparametersAndTrials) {
   const CliResult keys =
       Validate({"f.yaml", "--keys", "--set", "entrypoint=model_def:SomeTrial"});
   EXPECT_EQ(keys.code, 0);
-  EXPECT_THAT(keys.err, HasSubstr("warning: no trial 'model_def:SomeTrial'"));
+  EXPECT_THAT(keys.err,
+              HasSubstr("warning: unknown model 'model_def:SomeTrial'"));
 }
 
 TEST_F(ValidateTest, TakesTheConfigurationOfTheTutorial) {

@@ -162,6 +162,7 @@ DISK_FAULTS = [
         "inodes gone",
         STOPPED,
         _full(_take_inodes),
+        launch=waits_for_a_second,  # the store can be written, so only trials see it
         needs="tmpfs",
         spoils_checkpoints=True,
     ),

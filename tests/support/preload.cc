@@ -1,11 +1,11 @@
 // A library that tests preload to fake the answers of the system. Each fake is
 // active only if its environment variables are set:
 //
-//   BEFORE_OPEN_NAME     runs the shell command BEFORE_OPEN_COMMAND right
-//   before BEFORE_OPEN_COMMAND  the process first opens this name with
-//   openat(2) FAKE_CPUINFO         file that is opened instead of /proc/cpuinfo
-//   FAKE_STATFS_DIR      directory whose files are reported to be on a file
-//   system FAKE_STATFS_TYPE     of this type
+// - BEFORE_OPEN_NAME, BEFORE_OPEN_COMMAND: the shell command runs right before
+//   the process first opens this name with openat(2)
+// - FAKE_CPUINFO: this file is opened instead of /proc/cpuinfo
+// - FAKE_STATFS_DIR, FAKE_STATFS_TYPE: files in this directory are reported to
+//   be on a file system of this type
 
 #include <array>
 #include <climits>
@@ -55,13 +55,22 @@ int OpenAt(const char* function, int directory, const char* name, int flags,
                                                          mode);
 }
 
-std::FILE* OpenStream(const char* function, const char* path,
-                      const char* mode) {
+// Returns the file to open for this path.
+const char* FakeOf(const char* path) {
   const char* fake = std::getenv("FAKE_CPUINFO");
   const bool is_fake =
       fake != nullptr && std::strcmp(path, "/proc/cpuinfo") == 0;
-  return Real<std::FILE*(const char*, const char*)>(function)(
-      is_fake ? fake : path, mode);
+  return is_fake ? fake : path;
+}
+
+int Open(const char* function, const char* path, int flags, mode_t mode) {
+  return Real<int(const char*, int, ...)>(function)(FakeOf(path), flags, mode);
+}
+
+std::FILE* OpenStream(const char* function, const char* path,
+                      const char* mode) {
+  return Real<std::FILE*(const char*, const char*)>(function)(FakeOf(path),
+                                                              mode);
 }
 
 bool IsOnFakeSystem(std::string_view path) {
@@ -90,16 +99,28 @@ int Statfs(const char* function, Where where, State* state) {
 
 }  // namespace
 
+// The mode of a new file, the last argument if `flags` say that it is created.
+#define DTRAIN_MODE(mode, flags)                                  \
+  va_list rest;                                                   \
+  va_start(rest, flags);                                          \
+  const bool creates = (flags & (O_CREAT | __O_TMPFILE)) != 0;    \
+  const mode_t mode = creates ? va_arg(rest, mode_t) : mode_t{0}; \
+  va_end(rest)
+
+#define DTRAIN_OPEN(name)                                     \
+  DTRAIN_VISIBLE int name(const char* file, int flags, ...) { \
+    DTRAIN_MODE(mode, flags);                                 \
+    return Open(#name, file, flags, mode);                    \
+  }
+
 #define DTRAIN_OPENAT(name)                                                  \
   DTRAIN_VISIBLE int name(int directory, const char* file, int flags, ...) { \
-    va_list rest;                                                            \
-    va_start(rest, flags);                                                   \
-    const bool creates = (flags & (O_CREAT | __O_TMPFILE)) != 0;             \
-    const mode_t mode = creates ? va_arg(rest, mode_t) : mode_t{0};          \
-    va_end(rest);                                                            \
+    DTRAIN_MODE(mode, flags);                                                \
     return OpenAt(#name, directory, file, flags, mode);                      \
   }
 
+DTRAIN_OPEN(open)
+DTRAIN_OPEN(open64)
 DTRAIN_OPENAT(openat)
 DTRAIN_OPENAT(openat64)
 
