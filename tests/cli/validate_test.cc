@@ -178,7 +178,7 @@ TEST_F(ValidateTest, ReadsTheTrialsOfAModelWithoutCompilingIt) {
   ASSERT_EQ(dtrain_.Run({"init", "mine"}).code, 0);
   const CliResult good = Validate({"mine/const.yaml"});
   EXPECT_EQ(good.code, 0) << good.err;
-  EXPECT_THAT(good.err, Not(HasSubstr("compiling")));
+  EXPECT_THAT(good.err, Not(HasSubstr("dtrain: compiling")));
 
   const CliResult bad =
       Validate({"mine/const.yaml", "--set", "entrypoint=model_def:MyTrail"});
