@@ -250,8 +250,8 @@ bool MayBeSelected(const Command& command,
   });
 }
 
-// Adds the options of those commands alone that may be selected: setting up all
-// of them would take three quarters of the time of `dtrain --version`.
+// Adds only the options of commands that may be selected. The options of all
+// commands cost two thirds of the instructions of `dtrain --version`.
 void AddCommands(CLI::App& app, std::span<const Command> commands,
                  Invocation& invocation) {
   for (const Command& command : commands) {

@@ -1,6 +1,6 @@
 # Links a program with the archives of its libraries instead of the shared ones,
-# where the archives are installed. The dynamic linker takes more than half of the
-# time of a short command: `dtrain --version` executes 7.8 million instructions with
+# where the archives are installed. The dynamic linker takes nearly half of the
+# time of a short command: `dtrain --version` executed 7.8 million instructions with
 # shared libraries and 4.3 million with archives. Programs with LibTorch need the
 # shared C++ library and stay as they are, and so do sanitizer builds.
 #
