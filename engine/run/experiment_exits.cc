@@ -4,10 +4,14 @@
 // A crash is retried from the last checkpoint after a delay that doubles. A
 // trial that gets further between failures is retried without limit; one that
 // reports the same error twice without any training is not retried. A lost
-// store, a full disk and a damaged checkpoint are not failures of the trial.
+// store, a full disk and a damaged checkpoint are not failures of the trial. A
+// program does not report a full disk; its log says it.
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/text.h"
 #include "engine/run/experiment.h"
@@ -45,6 +49,21 @@ Duration BackOff(std::int64_t failures) {
 
 bool FinishedBy(const ProcessState& process, EndReason reason) {
   return process.finished && process.finished->reason == reason;
+}
+
+// Returns the error message or the last log line of a failed process that says
+// that a disk was full.
+std::optional<std::string> LineAboutAFullDisk(
+    const std::string& message, const std::vector<std::string>& last_lines) {
+  const auto is_about_it = [](const std::string& line) {
+    return line.find("No space left on device") != std::string::npos ||
+           line.find("Disk quota exceeded") != std::string::npos;
+  };
+  if (is_about_it(message)) return message;
+  const auto found =
+      std::find_if(last_lines.rbegin(), last_lines.rend(), is_about_it);
+  if (found == last_lines.rend()) return std::nullopt;
+  return *found;
 }
 
 bool WasAskedToStop(const ProcessState& process) {
@@ -143,10 +162,18 @@ void Experiment::HandleFinished(TrialState& trial, ProcessState& process,
       WasAskedToStop(process)) {
     return Pause(trial);
   }
-  if (!FinishedBy(process, EndReason::kError)) {
-    return HandleError(trial, process, DescribeExit(event));
+  const bool has_message = FinishedBy(process, EndReason::kError);
+  const std::string why =
+      has_message ? process.finished->message : DescribeExit(event);
+  if (const auto line = LineAboutAFullDisk(why, event.last_lines)) {
+    StopBecauseOf(Error(ErrorKind::kDiskFull,
+                        "trial " + ToString(trial.row.id) + ": " + why +
+                            (*line == why ? "" : ": " + *line) +
+                            "; free some space, then run `dtrain resume " +
+                            std::to_string(setup_.id) + "`"));
+    return Pause(trial);
   }
-  const std::string& why = process.finished->message;
+  if (!has_message) return HandleError(trial, process, why);
   // An identical error before any training: a restart will not help.
   if (why == trial.last_failure) {
     return Abandon(trial, ExitReason::kErrored, why);

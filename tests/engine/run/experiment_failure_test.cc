@@ -50,6 +50,30 @@ TEST_F(ExperimentFailureTest, RestartsAFailedTrial) {
   EXPECT_THAT(reporter_.notices, Contains(HasSubstr("restart 2 of 2")));
 }
 
+TEST_F(ExperimentFailureTest, PausesIfTheLogOfAFailedTrialNamesAFullDisk) {
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    launcher_.Push(TrialStarted{.trial = spec.id});
+    launcher_.Push(
+        TrialExited{.trial = spec.id,
+                    .exit_code = 1,
+                    .last_lines = {"Traceback (most recent call last):",
+                                   "OSError: [Errno 28] No space left on "
+                                   "device: 'best.pt'",
+                                   "the program exited with code 1"}});
+  };
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kPaused);
+  EXPECT_EQ(result.error_kind, ErrorKind::kDiskFull);
+  EXPECT_THAT(result.error,
+              HasSubstr("trial 1.1: exited with code 1: OSError: [Errno 28] No "
+                        "space left on device: 'best.pt'; free some space, "
+                        "then run `dtrain resume 1`"));
+  EXPECT_EQ(Trial().state, State::kPaused);
+  EXPECT_EQ(Trial().restarts, 0);
+}
+
 TEST_F(ExperimentFailureTest, StartsATrialAtMostOncePlusMaxRestarts) {
   config_.max_restarts = 2;
   trials_.crashes = 100;
