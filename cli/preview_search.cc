@@ -20,7 +20,7 @@
 namespace dtrain {
 namespace {
 
-constexpr std::int64_t kMostSeed = 0x7FFFFFFF;
+constexpr std::int64_t kMaxSeed = 0x7FFFFFFF;
 
 struct PreviewSearchOptions : JsonOption {
   std::string config;
@@ -58,8 +58,8 @@ SimulationOrder OrderFrom(const std::string& name) {
 SimulatedExit ExitFrom(const std::string& text) {
   const std::vector<std::string> parts = Split(text, ':');
   if (parts.size() == 3) {
-    const auto trial = WholeNumberFrom(parts[0], kMostSeed);
-    const auto after = WholeNumberFrom(parts[1], kMostSeed);
+    const auto trial = WholeNumberFrom(parts[0], kMaxSeed);
+    const auto after = WholeNumberFrom(parts[1], kMaxSeed);
     const bool errored = parts[2] == "errored";
     if (trial && after && (errored || parts[2] == "invalid_hp")) {
       return {
@@ -75,11 +75,11 @@ SimulatedExit ExitFrom(const std::string& text) {
 }
 
 std::uint32_t SeedFrom(const std::string& text) {
-  if (const auto seed = WholeNumberFrom(text, kMostSeed)) {
+  if (const auto seed = WholeNumberFrom(text, kMaxSeed)) {
     return static_cast<std::uint32_t>(*seed);
   }
   throw Error(ErrorKind::kUsage, "--seed: expected an integer from 0 to " +
-                                     std::to_string(kMostSeed) + ", got '" +
+                                     std::to_string(kMaxSeed) + ", got '" +
                                      text + "'");
 }
 
@@ -107,7 +107,7 @@ ExperimentConfig PreviewedConfig(const PreviewSearchOptions& options,
 
 // Draws a seed and prints it, so that the search can be repeated.
 std::uint32_t DrawSeed(bool json) {
-  const std::uint32_t seed = std::random_device{}() & kMostSeed;
+  const std::uint32_t seed = std::random_device{}() & kMaxSeed;
   if (json) std::cerr << "dtrain: random seed " << seed << '\n';
   return seed;
 }

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostLines = 20;
+constexpr std::size_t kMaxLines = 20;
 
 void CheckCheckpoints(const Store& store, std::int64_t experiment,
                       const GlobalOptions& globals, std::size_t& good,
@@ -230,11 +230,11 @@ void CheckDirectories(const Store& store,
   }
 }
 
-// Keeps at most kMostLines findings, and adds the number of the others.
+// Keeps at most kMaxLines findings, and adds the number of the others.
 void Shorten(const std::string& check, DoctorFindings& findings) {
-  if (findings.size() <= kMostLines) return;
-  const std::size_t more = findings.size() - kMostLines;
-  findings.resize(kMostLines);
+  if (findings.size() <= kMaxLines) return;
+  const std::size_t more = findings.size() - kMaxLines;
+  findings.resize(kMaxLines);
   findings.push_back(Remark(check, "and " + std::to_string(more) + " more"));
 }
 
@@ -254,7 +254,7 @@ DoctorFindings CheckDatabase(const Store& store) {
                         store.layout().Database().string() + ": " + problem +
                             "; copy the directory, then restore a backup or "
                             "try sqlite3's .recover"});
-    if (findings.size() == kMostLines) break;
+    if (findings.size() == kMaxLines) break;
   }
   if (findings.empty()) {
     findings.push_back({"database", Finding::Kind::kWell,

@@ -67,14 +67,14 @@ constexpr Duration kGitLimit = std::chrono::seconds(1);
 // Reads a file of a repository, which may belong to anyone; returns nothing if
 // it is large or not a regular file.
 std::optional<std::string> ReadSmallFile(const fs::path& path) {
-  constexpr std::size_t kMost = 4'000'000;
+  constexpr std::size_t kMax = 4'000'000;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
-  std::string text(kMost, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(kMost));
+  std::string text(kMax, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(kMax));
   text.resize(static_cast<std::size_t>(in.gcount()));
-  return text.size() < kMost ? std::optional(std::move(text)) : std::nullopt;
+  return text.size() < kMax ? std::optional(std::move(text)) : std::nullopt;
 }
 
 std::optional<std::string> FirstLine(const fs::path& path) {

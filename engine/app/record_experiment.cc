@@ -30,11 +30,11 @@ namespace {
 
 constexpr char kFiles[] = "context_files";
 constexpr char kBytes[] = "context_bytes";
-constexpr std::size_t kMostSaid = 10;
+constexpr std::size_t kMaxReported = 10;
 constexpr std::int64_t kSaidBytes = 10'000'000;
 
 void SayLeftOut(const ContextList& list, const GlobalOptions& globals) {
-  const std::size_t said = std::min(list.left_out.size(), kMostSaid);
+  const std::size_t said = std::min(list.left_out.size(), kMaxReported);
   for (std::size_t i = 0; i < said; ++i) {
     Say(globals,
         "warning: context " + list.directory.string() + ": " +
@@ -50,7 +50,7 @@ void SaySecrets(const ContextList& list, const GlobalOptions& globals) {
   std::vector<std::string> secrets = LikelySecrets(list);
   if (secrets.empty()) return;
   const std::size_t all = secrets.size();
-  secrets.resize(std::min(all, kMostSaid));
+  secrets.resize(std::min(all, kMaxReported));
   for (std::string& path : secrets) path = "'" + path + "'";
   const std::string more =
       all > secrets.size()

@@ -37,10 +37,10 @@ CodePoint Decode(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return {};
     value = (value << 6) | (byte(i) & 0x3F);
   }
-  static constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800,
-                                                          0x10000};
+  static constexpr std::array<std::uint32_t, 5> kMin = {0, 0, 0x80, 0x800,
+                                                        0x10000};
   const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < kLeast[length] || value > 0x10FFFF || surrogate) return {};
+  if (value < kMin[length] || value > 0x10FFFF || surrogate) return {};
   return {value, length};
 }
 
@@ -100,10 +100,10 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 // Empty for a word that is too short to tell, and where several names do.
 std::string OnlyNameThatBeginsWith(std::string_view word,
                                    std::span<const std::string> names) {
-  constexpr std::size_t kLeast = 3;
+  constexpr std::size_t kMin = 3;
   std::string only;
   for (const std::string& name : names) {
-    if (word.size() < kLeast || !name.starts_with(word)) continue;
+    if (word.size() < kMin || !name.starts_with(word)) continue;
     if (!only.empty()) return "";
     only = name;
   }

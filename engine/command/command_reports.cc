@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Most ignored lines that are shown.
-constexpr std::int64_t kMostShown = 10;
+constexpr std::int64_t kMaxShown = 10;
 constexpr std::size_t kShownLine = 100;
 
 void Warn(const std::string& text) {
@@ -42,7 +42,7 @@ void CommandTrial::OnLine(const ReportLine& line) {
   if (line.too_long) {
     return Ignore(
         line.text,
-        "is longer than " + FormatBytes(std::int64_t{ReportLines::kMostLine}));
+        "is longer than " + FormatBytes(std::int64_t{ReportLines::kMaxLine}));
   }
   // Blank lines are ignored.
   if (line.text.find_first_not_of(" \t\r") == line.text.npos) return;
@@ -61,9 +61,9 @@ void CommandTrial::Ignore(const std::string& line, const std::string& why) {
                kShownLine) +
       "'";
   if (++ignored_ == 1) first_ignored_ = text;
-  if (ignored_ <= kMostShown) {
+  if (ignored_ <= kMaxShown) {
     Warn("ignored, see docs/protocol.md: " + text);
-  } else if (ignored_ == kMostShown + 1) {
+  } else if (ignored_ == kMaxShown + 1) {
     Warn("more lines are ignored; they are only counted");
   }
 }

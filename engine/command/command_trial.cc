@@ -44,7 +44,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr Duration kTick = milliseconds(100);
-constexpr std::size_t kMostConnections = 16;
+constexpr std::size_t kMaxConnections = 16;
 
 void Log(LogLevel level, const std::string& text) {
   LogLine(level, "dtrain: " + text);
@@ -232,7 +232,7 @@ bool CommandTrial::ReadFrom(ReportLines& lines) {
 
 void CommandTrial::Accept() {
   UniqueFd connection = socket_->Accept();
-  if (!connection || connections_.size() >= kMostConnections) return;
+  if (!connection || connections_.size() >= kMaxConnections) return;
   // The last operation was sent before it connected.
   if (!last_operation_.empty()) {
     (void)!::send(connection.get(), last_operation_.data(),

@@ -135,7 +135,7 @@ std::optional<ProgramExit> Program::Reap() {
 
 namespace {
 
-constexpr int kMostWaiting = 16;
+constexpr int kMaxWaiting = 16;
 
 sockaddr_un Address(const std::string& path) {
   sockaddr_un address{.sun_family = AF_UNIX};
@@ -157,7 +157,7 @@ ProgramSocket::ProgramSocket(const std::filesystem::path& directory)
   if (!fd_ ||
       ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address),
              sizeof address) != 0 ||
-      ::listen(fd_.get(), kMostWaiting) != 0) {
+      ::listen(fd_.get(), kMaxWaiting) != 0) {
     ThrowSystemError("listen on " + path_);
   }
 }

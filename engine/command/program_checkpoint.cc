@@ -24,8 +24,8 @@ using nlohmann::json;
 
 constexpr int kVersion = 1;
 // Limits of a manifest.
-constexpr std::size_t kMostFiles = 2'000;
-constexpr std::size_t kMostNameBytes = std::size_t{256} << 10;
+constexpr std::size_t kMaxFiles = 2'000;
+constexpr std::size_t kMaxNameBytes = std::size_t{256} << 10;
 
 struct SourceFile {
   std::string name;  // in the checkpoint
@@ -64,8 +64,8 @@ std::vector<SourceFile> FilesIn(const fs::path& directory) {
     files.push_back(
         FileAt(entry.path(), entry.path().lexically_relative(directory)));
     name_bytes += files.back().name.size();
-    if (files.size() > kMostFiles || name_bytes > kMostNameBytes) {
-      Refuse(directory, "has more than " + std::to_string(kMostFiles) +
+    if (files.size() > kMaxFiles || name_bytes > kMaxNameBytes) {
+      Refuse(directory, "has more than " + std::to_string(kMaxFiles) +
                             " files, or their names are too long; pack them "
                             "into one");
     }

@@ -76,10 +76,10 @@ namespace {
 using nlohmann::json;
 
 // Largest count that a double holds exactly.
-constexpr double kMostCount = 1e15;
-constexpr std::size_t kMostMetrics = 1'000;
-constexpr std::size_t kMostName = 1'000;
-constexpr std::size_t kMostMessage = 2'000;
+constexpr double kMaxCount = 1e15;
+constexpr std::size_t kMaxMetrics = 1'000;
+constexpr std::size_t kMaxName = 1'000;
+constexpr std::size_t kMaxMessage = 2'000;
 
 [[noreturn]] void Fail(const std::string& what) {
   throw Error(ErrorKind::kFailed, what);
@@ -140,7 +140,7 @@ std::optional<double> Count(const json& object, std::string_view name) {
   const auto found = object.find(name);
   if (found == object.end()) return std::nullopt;
   const double count = found->is_number() ? found->get<double>() : -1;
-  if (count >= 0 && count <= kMostCount) return count;
+  if (count >= 0 && count <= kMaxCount) return count;
   Fail("'" + std::string(name) + "' must be a number from 0 to 10^15, got " +
        Shown(*found));
 }
@@ -197,14 +197,14 @@ MetricValues MetricsOf(const json& object) {
   if (!found->is_object()) {
     Fail("'metrics' must be an object of numbers, got " + Shown(*found));
   }
-  if (found->size() > kMostMetrics) {
+  if (found->size() > kMaxMetrics) {
     Fail("has " + std::to_string(found->size()) + " metrics; report at most " +
-         std::to_string(kMostMetrics) + " at once");
+         std::to_string(kMaxMetrics) + " at once");
   }
   MetricValues metrics;
   for (const auto& [name, value] : found->items()) {
-    if (name.empty() || name.size() > kMostName) {
-      Fail("the name of a metric must have 1 to " + std::to_string(kMostName) +
+    if (name.empty() || name.size() > kMaxName) {
+      Fail("the name of a metric must have 1 to " + std::to_string(kMaxName) +
            " bytes");
     }
     metrics.emplace_back(name, MetricOf(name, value));
@@ -226,7 +226,7 @@ ProgramEnd EndOf(const json& object) {
          Shown(reason));
   }
   if (object.contains("message")) {
-    end.message = Text(object, "message").substr(0, kMostMessage);
+    end.message = Text(object, "message").substr(0, kMaxMessage);
   }
   return end;
 }

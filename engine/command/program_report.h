@@ -28,10 +28,10 @@ struct ReportLine {
 /// long is discarded to its end, and marked. One thread.
 class ReportLines {
  public:
-  static constexpr std::size_t kMostLine = std::size_t{1} << 20;
+  static constexpr std::size_t kMaxLine = std::size_t{1} << 20;
 
   /// Reads `fd`, which it makes non-blocking.
-  explicit ReportLines(UniqueFd fd, std::size_t max_line = kMostLine);
+  explicit ReportLines(UniqueFd fd, std::size_t max_line = kMaxLine);
 
   int fd() const { return fd_.get(); }
 

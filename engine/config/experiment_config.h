@@ -20,7 +20,7 @@ namespace dtrain {
 
 /// Choice of the slots that an experiment may use.
 struct SlotChoice {
-  enum class Kind { kAuto, kNone, kCpu, kGpu, kMostFree, kIds };
+  enum class Kind { kAuto, kNone, kCpu, kGpu, kMaxFree, kIds };
   Kind kind = Kind::kAuto;
   std::int64_t cpu_slots = 0;      // for kCpu; 0: as auto decides on CPUs
   std::int64_t gpu_slots = 0;      // for kGpu: number of GPUs, any of them

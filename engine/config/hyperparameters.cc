@@ -100,7 +100,7 @@ void RangeReader::ReadInt() {
   const auto read = [&](const Node* bound, const char* name) {
     if (bound == nullptr) return;
     const auto value =
-        ReadInteger(*bound, At(name), -kMostCount, kMostCount, findings_);
+        ReadInteger(*bound, At(name), -kMaxCount, kMaxCount, findings_);
     valid = valid && value;
     if (value) out_[name] = *value;
   };
@@ -199,7 +199,7 @@ void RangeReader::ReadCategorical() {
 void RangeReader::ReadCount() {
   const Node* count = node_.Find("count");
   if (count == nullptr || count->is_null()) return;
-  const auto value = ReadInteger(*count, At("count"), 1, kMostCount, findings_);
+  const auto value = ReadInteger(*count, At("count"), 1, kMaxCount, findings_);
   if (value) out_["count"] = *value;
 }
 
@@ -261,7 +261,7 @@ void CheckBatchSize(const Node& node, const std::string& path,
   if (size == nullptr || size->is_list() || size->is_null()) return;
   const std::string place = JoinPath(path, "global_batch_size");
   if (size->IsScalar()) {
-    ReadInteger(*size, place, 1, kMostCount, findings);
+    ReadInteger(*size, place, 1, kMaxCount, findings);
     return;
   }
   const Node* low = size->Find("minval");

@@ -81,7 +81,7 @@ constexpr KeySpec kIgnoredKeys[] = {
 std::string Bounds(const KeySpec& key) {
   std::string text = key.above_least ? " > " : " ≥ ";
   text += std::to_string(key.least);
-  if (key.most < kMostCount) text += ", ≤ " + std::to_string(key.most);
+  if (key.most < kMaxCount) text += ", ≤ " + std::to_string(key.most);
   return text;
 }
 

@@ -41,7 +41,7 @@ enum class KeyType {
 };
 
 /// Maximum of counts; exact as a double.
-inline constexpr std::int64_t kMostCount = 1'000'000'000'000'000;
+inline constexpr std::int64_t kMaxCount = 1'000'000'000'000'000;
 
 /// One key of the configuration. The table of these rows determines which keys
 /// are read, their types, defaults and bounds, which values this version can
@@ -52,7 +52,7 @@ struct KeySpec {
   std::string_view fallback = "null";  // the default, as JSON
   std::string_view doc;
   std::int64_t least = 0;  // minimum; of strings: in bytes
-  std::int64_t most = kMostCount;
+  std::int64_t most = kMaxCount;
   bool above_least = false;  // `least` itself is excluded
   bool required = false;     // if its section is given
   // Of kWord: the allowed words, separated by spaces; `a=b`: a means b.

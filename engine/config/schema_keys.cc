@@ -119,7 +119,7 @@ void StoreSlots(const Json& json, Config& config) {
   }
   const auto text = json.get<std::string>();
   if (text == "none") slots = {.kind = kNone};
-  if (text == "most_free") slots = {.kind = kMostFree};
+  if (text == "most_free") slots = {.kind = kMaxFree};
   if (text.starts_with("gpu:")) {
     slots = {.kind = kGpu, .gpu_slots = std::stoll(text.substr(4))};
   } else if (text.starts_with("cpu")) {

@@ -25,7 +25,7 @@ namespace {
 using MaybeJson = std::optional<nlohmann::json>;
 
 std::string BoundsText(std::int64_t least, std::int64_t most) {
-  if (most >= kMostCount && least > -kMostCount) {
+  if (most >= kMaxCount && least > -kMaxCount) {
     return "of at least " + std::to_string(least);
   }
   return "from " + std::to_string(least) + " to " + std::to_string(most);
@@ -48,7 +48,7 @@ MaybeJson ReadNumber(const KeySpec& key, const Node& node, Findings& findings) {
   const std::string low =
       (key.above_least ? "above " : "of at least ") + std::to_string(key.least);
   const std::string high =
-      key.most < kMostCount ? ", at most " + std::to_string(key.most) : "";
+      key.most < kMaxCount ? ", at most " + std::to_string(key.most) : "";
   ReportType(node, std::string(key.path), "a number " + low + high, findings);
   return std::nullopt;
 }
@@ -257,7 +257,7 @@ MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
                  findings);
       return std::nullopt;
     }
-    const auto count = ReadInteger(node, path, least, kMostCount, findings);
+    const auto count = ReadInteger(node, path, least, kMaxCount, findings);
     if (!count) return std::nullopt;
     return nlohmann::json{{"batches", *count}};
   }
@@ -283,7 +283,7 @@ MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
   }
   const Node::Entry& entry = node.entries.front();
   const auto count = ReadInteger(entry.value, JoinPath(path, entry.key), least,
-                                 kMostCount, findings);
+                                 kMaxCount, findings);
   if (!count) return std::nullopt;
   return nlohmann::json{{entry.key, *count}};
 }

@@ -78,11 +78,11 @@ std::optional<Fault> TooLarge(std::string_view text) {
 
 // yaml-cpp allocates 240 bytes for every bracket until it is closed.
 std::optional<Fault> TooManyBrackets(std::string_view text) {
-  constexpr std::size_t kMostBrackets = 100'000;
+  constexpr std::size_t kMaxBrackets = 100'000;
   std::size_t brackets = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((text[i] == '[' || text[i] == '{') && ++brackets > kMostBrackets) {
-      return Fault{i, "more than " + std::to_string(kMostBrackets) +
+    if ((text[i] == '[' || text[i] == '{') && ++brackets > kMaxBrackets) {
+      return Fault{i, "more than " + std::to_string(kMaxBrackets) +
                           " brackets; simplify it"};
     }
   }

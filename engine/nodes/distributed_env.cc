@@ -112,8 +112,8 @@ std::optional<DistributedEnv> ReadDistributedEnv(const ReadEnvironment& read) {
 
 namespace {
 
-constexpr std::size_t kLeastBytes = 32;
-constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMinBytes = 32;
+constexpr std::size_t kMaxBytes = 4096;
 
 std::string ErrorText(int error) {
   return std::generic_category().message(error);
@@ -121,7 +121,7 @@ std::string ErrorText(int error) {
 
 // Hex digits, so that it can be copied by hand.
 std::string NewSecret() {
-  std::array<unsigned char, kLeastBytes> bytes{};
+  std::array<unsigned char, kMinBytes> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) !=
       static_cast<ssize_t>(bytes.size())) {
     throw Error(ErrorKind::kFailed,
@@ -185,7 +185,7 @@ std::optional<std::string> SecretFile::Read() const {
         "others may read the secret, or it is executable; 'chmod 600' it, "
         "or create a new one if another user may have read it");
   }
-  std::string bytes(kMostBytes + 1, '\0');
+  std::string bytes(kMaxBytes + 1, '\0');
   ssize_t count = -1;
   do {
     count = ::read(file.get(), bytes.data(), bytes.size());
@@ -194,13 +194,13 @@ std::optional<std::string> SecretFile::Read() const {
     Refuse("the secret cannot be read: " + ErrorText(errno));
   }
   bytes.resize(static_cast<std::size_t>(count));
-  if (bytes.size() < kLeastBytes) {
+  if (bytes.size() < kMinBytes) {
     Refuse("the secret has " + std::to_string(bytes.size()) +
            " bytes, but at least 32 are needed; create one with 'head -c 32 "
            "/dev/urandom'" +
            std::string(named_ ? "" : ", or remove it and start RANK=0 again"));
   }
-  if (bytes.size() > kMostBytes) {
+  if (bytes.size() > kMaxBytes) {
     Refuse("the secret has more than 4096 bytes; is this the right file?");
   }
   return bytes;

@@ -57,7 +57,7 @@ namespace {
 
 constexpr std::size_t kDefaultWidth = 80;
 constexpr std::size_t kDefaultHeight = 24;
-constexpr std::size_t kLeastWidth = 4;
+constexpr std::size_t kMinWidth = 4;
 constexpr std::size_t kBarWidth = 22;
 constexpr std::size_t kNameWidth = 24;
 
@@ -246,7 +246,7 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
   // A line as wide as the terminal would wrap on some terminals, and the cursor
   // is below the last one.
   const std::size_t width =
-      std::max(mode.width > 0 ? mode.width : kDefaultWidth, kLeastWidth) - 1;
+      std::max(mode.width > 0 ? mode.width : kDefaultWidth, kMinWidth) - 1;
   const std::size_t height =
       std::max<std::size_t>(mode.height > 0 ? mode.height : kDefaultHeight, 2) -
       1;
@@ -270,8 +270,8 @@ namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(95);
 // Minimum data for an estimate of the remaining time.
-constexpr double kLeastSeconds = 2;
-constexpr double kLeastProgress = 0.005;
+constexpr double kMinSeconds = 2;
+constexpr double kMinProgress = 0.005;
 // Time within which a trial with a slot starts.
 constexpr Duration kStartLimit = std::chrono::seconds(5);
 
@@ -397,7 +397,7 @@ std::optional<double> LiveDisplay::SecondsLeft(const RunStatus& status) {
   }
   const double gained = status.progress - *first_progress_;
   const double spent = status.seconds - first_seconds_;
-  if (spent < kLeastSeconds || gained < kLeastProgress) return std::nullopt;
+  if (spent < kMinSeconds || gained < kMinProgress) return std::nullopt;
   return std::max(0.0, (1 - status.progress) / gained * spent);
 }
 

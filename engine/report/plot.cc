@@ -33,10 +33,10 @@ constexpr std::array kColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 // Limit above which the size of a range overflows.
-constexpr double kMost = 1e300;
+constexpr double kMax = 1e300;
 
 bool IsShown(const std::pair<double, double>& point) {
-  return std::abs(point.first) < kMost && std::abs(point.second) < kMost;
+  return std::abs(point.first) < kMax && std::abs(point.second) < kMax;
 }
 
 // A non-empty range of values.

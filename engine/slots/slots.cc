@@ -94,7 +94,7 @@ std::vector<Gpu> ChosenGpus(const SlotChoice& choice, std::vector<Gpu> gpus) {
       return {};
     case SlotChoice::Kind::kGpu:
       return RequireGpus(choice.gpu_slots, std::move(gpus));
-    case SlotChoice::Kind::kMostFree:
+    case SlotChoice::Kind::kMaxFree:
       return GpuWithMostFreeMemory(gpus);
     case SlotChoice::Kind::kIds:
       return GpusById(choice.gpus, gpus);
@@ -398,10 +398,10 @@ std::vector<std::string> SlotWait::NamesOf(
 
 std::string SlotWait::ToString() const {
   const auto list = [](std::vector<std::string> names) {
-    constexpr std::size_t kMostNamed = 4;
-    if (names.size() > kMostNamed) {
-      const std::size_t more = names.size() - kMostNamed;
-      names.resize(kMostNamed);
+    constexpr std::size_t kMaxNamed = 4;
+    if (names.size() > kMaxNamed) {
+      const std::size_t more = names.size() - kMaxNamed;
+      names.resize(kMaxNamed);
       names.back() += " and " + std::to_string(more) + " more";
     }
     return Join(names, ", ");

@@ -119,7 +119,7 @@ constexpr const char* kExperiments =
     "FROM experiments e WHERE id BETWEEN ?1 AND ?2 AND archived <= ?3 "
     "ORDER BY id";
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 PhaseSeconds ReadSeconds(Columns& columns) {
   PhaseSeconds seconds;
@@ -190,7 +190,7 @@ std::vector<ExperimentRow> Store::Experiments(
     const ExperimentQuery& asked) const {
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database, kExperiments);
-    BindAll(query, asked.id.value_or(0), asked.id.value_or(kMost),
+    BindAll(query, asked.id.value_or(0), asked.id.value_or(kMax),
             asked.archived);
     std::vector<ExperimentRow> rows;
     while (query.executeStep()) rows.push_back(dtrain::Experiment(query));
@@ -222,7 +222,7 @@ std::optional<ExperimentDetail> Store::Experiment(std::int64_t id) const {
 std::vector<TrialRow> Store::Trials(std::int64_t experiment) const {
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database, kTrials);
-    BindAll(query, experiment, 0, kMost);
+    BindAll(query, experiment, 0, kMax);
     return ReadTrials(query);
   });
 }
@@ -297,7 +297,7 @@ void Store::ForEachMetric(
     const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
     const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
     BindAll(query, asked.experiment, asked.trial.value_or(0),
-            asked.trial.value_or(kMost), least, most, asked.name,
+            asked.trial.value_or(kMax), least, most, asked.name,
             asked.superseded);
     while (query.executeStep()) {
       Columns columns(query);
@@ -388,7 +388,7 @@ std::vector<EvaluationRow> Store::Evaluations(
         "SELECT t.number, e.checkpoint, e.batches, e.split, e.data, e.metrics, "
         "e.seconds, e.time FROM evaluations e JOIN trials t ON t.id = e.trial "
         "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 ORDER BY e.id");
-    BindAll(query, experiment, trial.value_or(0), trial.value_or(kMost));
+    BindAll(query, experiment, trial.value_or(0), trial.value_or(kMax));
     std::vector<EvaluationRow> rows;
     while (query.executeStep()) {
       Columns columns(query);

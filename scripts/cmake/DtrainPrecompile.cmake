@@ -8,9 +8,9 @@ set(DTRAIN_COMMON_HEADERS
   <set> <span> <string> <string_view> <utility> <variant> <vector>
   <nlohmann/json.hpp>)
 
-add_library(dtrain_room_pch OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
-target_link_libraries(dtrain_room_pch PRIVATE dtrain_options)
-target_precompile_headers(dtrain_room_pch PRIVATE ${DTRAIN_COMMON_HEADERS})
+add_library(dtrain_common_pch OBJECT ${PROJECT_BINARY_DIR}/precompiled.cc)
+target_link_libraries(dtrain_common_pch PRIVATE dtrain_options)
+target_precompile_headers(dtrain_common_pch PRIVATE ${DTRAIN_COMMON_HEADERS})
 
 # Tests are compiled without optimization, since they run once per build.
 function(dtrain_test_options target)

@@ -115,7 +115,7 @@ TEST_F(LimitsTest, FilesTooSmallForACheckpoint) {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
-constexpr std::int64_t kMostLog = 130 * kMebibyte;  // two files of 64 MiB
+constexpr std::int64_t kMaxLog = 130 * kMebibyte;  // two files of 64 MiB
 
 std::int64_t FloodMegabytes(std::int64_t otherwise) {
   const char* given = std::getenv("DTRAIN_FLOOD_MB");
@@ -168,7 +168,7 @@ class LogFloodTest : public FaultRun {
     RecordProperty("log_bytes", static_cast<int>(LogBytes()));
     EXPECT_GT(PeakMemory(runner), 0);
     EXPECT_LT(PeakMemory(runner), 200);
-    EXPECT_LT(LogBytes(), kMostLog);
+    EXPECT_LT(LogBytes(), kMaxLog);
     ExpectQuickTail();
     EXPECT_EQ(Run({"kill", "1"}).code, 0);
   }

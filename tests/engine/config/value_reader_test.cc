@@ -114,7 +114,7 @@ TEST_F(SpecialValuesTest, ReadsSlots) {
   EXPECT_EQ(Read("resources: {slots: none}\n").resources.slots.kind,
             SlotChoice::Kind::kNone);
   EXPECT_EQ(Read("resources: {slots: most_free}\n").resources.slots.kind,
-            SlotChoice::Kind::kMostFree);
+            SlotChoice::Kind::kMaxFree);
 }
 
 TEST_F(SpecialValuesTest, ReadsCpuSlots) {

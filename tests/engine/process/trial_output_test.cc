@@ -15,7 +15,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 // In KiB. The address sanitizer keeps what is freed for a while.
-constexpr long kMostGrowth = (kSanitized ? 300 : 20) * 1024;
+constexpr long kMaxGrowth = (kSanitized ? 300 : 20) * 1024;
 
 /// Through the launcher, with a real trial that prints.
 class TrialOutputTest : public LauncherFixture {};
@@ -53,7 +53,7 @@ TEST_F(TrialOutputTest, FloodOfLogNeedsLittleMemory) {
   rusage after{};
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_EQ(exited.exit_code, 0);
-  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, kMostGrowth);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, kMaxGrowth);
   TrialLogReader reader(Options().layout.TrialLog(exited.trial));
   std::int64_t lines = 0;
   while (reader.Next()) ++lines;

@@ -43,12 +43,12 @@ TEST(ReduceTest, FindsTheLeastAndTheGreatest) {
 }
 
 TEST(ReduceTest, WholeNumbersWrapAround) {
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  constexpr auto kMin = std::numeric_limits<std::int64_t>::min();
 
-  EXPECT_THAT(ReduceThree<std::int64_t>({kMost}, {1}, {0}, ReduceOp::kSum),
-              ElementsAre(kLeast));
-  EXPECT_THAT(ReduceThree<std::int64_t>({kMost}, {2}, {1}, ReduceOp::kProduct),
+  EXPECT_THAT(ReduceThree<std::int64_t>({kMax}, {1}, {0}, ReduceOp::kSum),
+              ElementsAre(kMin));
+  EXPECT_THAT(ReduceThree<std::int64_t>({kMax}, {2}, {1}, ReduceOp::kProduct),
               ElementsAre(-2));
 }
 

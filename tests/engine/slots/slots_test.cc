@@ -121,7 +121,7 @@ TEST_F(PlanSlotsTest, MaxSlotsBoundsCpus) {
 
 TEST_F(PlanSlotsTest, MostFreeTakesOneGpu) {
   const SlotPlan plan =
-      PlanSlots(Slots(SlotChoice::Kind::kMostFree), TwoGpus(), 4, 8);
+      PlanSlots(Slots(SlotChoice::Kind::kMaxFree), TwoGpus(), 4, 8);
   ASSERT_THAT(plan.gpus, SizeIs(1));
   EXPECT_EQ(plan.gpus[0].index, 1);
   EXPECT_EQ(plan.count, 1);
@@ -129,7 +129,7 @@ TEST_F(PlanSlotsTest, MostFreeTakesOneGpu) {
 }
 
 TEST_F(PlanSlotsTest, MostFreeNeedsAGpu) {
-  EXPECT_THAT(Refusal(Slots(SlotChoice::Kind::kMostFree), {}),
+  EXPECT_THAT(Refusal(Slots(SlotChoice::Kind::kMaxFree), {}),
               HasSubstr("this machine has no GPU"));
 }
 
@@ -200,7 +200,7 @@ TEST_F(PlanSlotsTest, MaxSlotsCountsTheGpusThatAreShared) {
 
 TEST_F(PlanSlotsTest, OneChosenGpuIsShared) {
   const SlotPlan plan = PlanSlots(
-      PerTrial(0.5, Slots(SlotChoice::Kind::kMostFree)), TwoGpus(), 4, 8);
+      PerTrial(0.5, Slots(SlotChoice::Kind::kMaxFree)), TwoGpus(), 4, 8);
   EXPECT_EQ(plan.ToString(), "2 GPU slots of a half: NVIDIA B");
 }
 

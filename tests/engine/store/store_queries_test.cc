@@ -341,16 +341,13 @@ TEST_F(StoreProfilesTest, WhatIsReportedAgainReplacesItself) {
 }
 
 TEST_F(StoreProfilesTest, SumsBeyondAnyNumberAreTheGreatest) {
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
   const double nan = std::nan("");
-  Add({.batches = 1,
-       .samples = kMost,
-       .seconds = {nan},
-       .minor_faults = kMost});
-  Add({.batches = 2, .samples = kMost, .seconds = {1}, .minor_faults = kMost});
+  Add({.batches = 1, .samples = kMax, .seconds = {nan}, .minor_faults = kMax});
+  Add({.batches = 2, .samples = kMax, .seconds = {1}, .minor_faults = kMax});
 
-  EXPECT_EQ(Sums()->samples, kMost);
-  EXPECT_EQ(Sums()->minor_faults, kMost);
+  EXPECT_EQ(Sums()->samples, kMax);
+  EXPECT_EQ(Sums()->minor_faults, kMax);
   EXPECT_EQ(Sums()->seconds[0], 1);
 }
 
