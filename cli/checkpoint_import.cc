@@ -153,14 +153,14 @@ CheckpointFiles LoadIntoTrial(const NewTrial& trial, const fs::path& weights,
                        .directory = scratch.string(),
                        .warm_start = fs::absolute(weights).string(),
                        .settings = config.training};
-  LocalLauncher launcher(
+  const auto launcher = MakeLocalLauncher(
       {.experiment = 1,
        .slots = slots,
        .layout = StoreLayout(scratch),
        .host = FindTrialHost(),
        .environment = config.environment.For(!slots.gpus.empty())});
   const Evaluation loaded =
-      RunEvaluation(launcher, spec, [](const Progress&) {});
+      RunEvaluation(*launcher, spec, [](const Progress&) {});
   if (loaded.signal != 0) {
     throw Error(ErrorKind::kFailed, "interrupted; nothing was imported");
   }

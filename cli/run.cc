@@ -42,7 +42,6 @@
 #include "engine/context/stored_context.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
-#include "engine/process/local_launcher.h"
 #include "engine/process/trial_host.h"
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"

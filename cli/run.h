@@ -16,7 +16,6 @@
 #include "engine/base/clock.h"
 #include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
-#include "engine/process/local_launcher.h"
 #include "engine/report/expression.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"

@@ -161,14 +161,15 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
   if (slots.gpus.empty()) spec.settings.mixed_precision = "none";
   spec.threads = static_cast<int>(slots.threads);
   spec.world_size = static_cast<int>(slots.slots_per_trial);
-  LocalLauncher launcher({.experiment = spec.id.experiment,
-                          .slots = slots,
-                          .layout = StoreLayout(directory),
-                          .host = FindTrialHost()});
+  const auto launcher = MakeLocalLauncher({.experiment = spec.id.experiment,
+                                           .slots = slots,
+                                           .layout = StoreLayout(directory),
+                                           .host = FindTrialHost()});
   {
     ProgressLine line(!globals.quiet && ::isatty(STDERR_FILENO) == 1);
-    use.evaluation = RunEvaluation(
-        launcher, spec, [&](const Progress& progress) { line.Show(progress); });
+    use.evaluation =
+        RunEvaluation(*launcher, spec,
+                      [&](const Progress& progress) { line.Show(progress); });
   }
   for (const std::string& line : use.evaluation.last_lines) Say(globals, line);
   return use;

@@ -19,8 +19,10 @@
 #include "engine/base/error.h"
 #include "engine/data/data_directory.h"
 #include "engine/nodes/follower.h"
+#include "engine/nodes/nodes.h"
 #include "engine/nodes/nodes_launcher.h"
 #include "engine/os/sha256.h"
+#include "engine/process/local_launcher.h"
 
 namespace dtrain {
 namespace {
@@ -106,8 +108,8 @@ int RunOnNodes(const std::optional<DistributedEnv>& place,
   Say(globals,
       "waiting for " + nodes.Missing() + " at " + ToString(place->runner));
   nodes.Gather(kGathering);
-  make_launcher = [&nodes](LocalLauncherOptions options) {
-    return std::make_unique<NodesLauncher>(nodes, std::move(options));
+  make_launcher = [&nodes](LocalLauncherOptions&& options) {
+    return MakeNodesLauncher(nodes, std::move(options));
   };
   const int code = run();
   nodes.SendShutdown();

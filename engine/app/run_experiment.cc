@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/process/trial_host.h"
+#include "engine/process/local_launcher.h"
 
 namespace dtrain {
 
@@ -24,7 +24,7 @@ RunResult RunExperiment(Store& store, std::int64_t id,
       .ignore_hangup = detached};
   const std::unique_ptr<Launcher> launcher =
       make_launcher ? make_launcher(std::move(local))
-                    : std::make_unique<LocalLauncher>(std::move(local));
+                    : MakeLocalLauncher(std::move(local));
   return runner.Run(*launcher, options, reporter);
 }
 

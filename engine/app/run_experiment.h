@@ -6,16 +6,17 @@
 
 #include "engine/config/experiment_config.h"
 #include "engine/process/launcher.h"
-#include "engine/process/local_launcher.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
 
+struct LocalLauncherOptions;
+
 /// Makes the launcher of a run; a LocalLauncher if empty.
 using MakeLauncher =
-    std::function<std::unique_ptr<Launcher>(LocalLauncherOptions options)>;
+    std::function<std::unique_ptr<Launcher>(LocalLauncherOptions&& options)>;
 
 /// Runs a recorded experiment, its trials on this machine or where
 /// `make_launcher` starts them. A `detached` process ignores SIGHUP. Throws as

@@ -261,7 +261,7 @@ class FollowedTrials {
         roots_(std::move(options.roots)),
         answer_patience_(options.answer_patience),
         notice_(std::move(options.notice)),
-        launcher_(Options(std::move(options.launcher))) {}
+        launcher_(MakeLocalLauncher(Options(std::move(options.launcher)))) {}
 
   // Returns after ShutdownNode, a second signal, or a first one without an
   // answer.
@@ -271,7 +271,7 @@ class FollowedTrials {
         if (std::holds_alternative<ShutdownNode>(*order)) return 0;
         Apply(*order);
       }
-      const LaunchEvent event = launcher_.Wait(TimeLeft());
+      const LaunchEvent event = launcher_->Wait(TimeLeft());
       if (const auto* interrupted = std::get_if<Interrupted>(&event)) {
         if (signal_ != 0) return 128 + interrupted->signal;
         signal_ = interrupted->signal;
@@ -320,9 +320,9 @@ class FollowedTrials {
     if (const auto* start = std::get_if<StartShard>(&order)) {
       Start(start->spec);
     } else if (const auto* stop = std::get_if<StopShard>(&order)) {
-      launcher_.RequestStop(stop->trial);
+      launcher_->RequestStop(stop->trial);
     } else if (const auto* kill = std::get_if<KillShard>(&order)) {
-      launcher_.Kill(kill->trial);
+      launcher_->Kill(kill->trial);
     }
   }
 
@@ -340,7 +340,7 @@ class FollowedTrials {
               "path");
     }
     spec.address->token = RankSecret(secret_, spec);
-    launcher_.StartPart(spec, {});
+    launcher_->StartShard(spec, {});
   }
 
   void NotStarted(const TrialSpec& spec, const std::string& why) {
@@ -377,7 +377,7 @@ class FollowedTrials {
   int signal_ = 0;
   std::optional<Duration> report_signal_at_;
   std::optional<Duration> signal_reported_at_;
-  LocalLauncher launcher_;
+  std::unique_ptr<LocalLauncher> launcher_;
 };
 
 }  // namespace

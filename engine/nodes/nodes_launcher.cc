@@ -8,12 +8,20 @@
 #include "engine/nodes/nodes_launcher.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
+#include "engine/nodes/nodes.h"
+#include "engine/nodes/shared_trial.h"
 #include "engine/os/socket.h"
+#include "engine/process/local_launcher.h"
 
 namespace dtrain {
 namespace {
@@ -22,14 +30,75 @@ constexpr Duration kReturnPatience = std::chrono::minutes(5);
 // A follower that has not killed its ranks by then counts as lost.
 constexpr Duration kAbortPatience = std::chrono::seconds(15);
 
-}  // namespace
+// The launcher of trials on several machines.
+class NodesLauncher final : public Launcher {
+ public:
+  NodesLauncher(Nodes& nodes, LocalLauncherOptions options);
+  ~NodesLauncher() override;
+
+  std::size_t FreeSlots() const override;
+  void Start(const TrialSpec& spec) override;
+  void Send(TrialId trial, const RunnerMessage& message) override;
+  void RequestStop(TrialId trial) override;
+  void Kill(TrialId trial) override;
+  std::optional<SlotWait> LongWait() override { return local_->LongWait(); }
+  LaunchEvent Wait(Duration timeout) override;
+  void Abort() override;
+
+ private:
+  // A trial that waits for a follower, or for the slots of a trial before it.
+  struct Waiting {
+    TrialSpec spec;
+    // When its wait for a follower ends.
+    Duration until{0};
+    std::vector<RunnerMessage> messages;
+  };
+  struct Running {
+    SharedTrial trial;
+    RankAddress address;
+    // Of this machine's shard: the first two until it starts.
+    UniqueFd listener;
+    std::vector<RunnerMessage> messages;
+    std::optional<Finished> finished;
+  };
+
+  LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
+  Running* Find(TrialId trial);
+  std::list<Waiting>::iterator FindWaiting(TrialId trial);
+  // Ends a trial that has not started; false if there is none.
+  bool EndWaiting(TrialId trial, bool killed);
+  void BeginWaiting();
+  struct Prepared;
+  // None if it fails, which ends the trial.
+  std::optional<Prepared> Prepare(const TrialSpec& spec);
+  void Begin(Waiting waiting);
+  void BeginNext(Running& running);
+  void NotStarted(TrialId trial, const std::string& why);
+
+  void Step(Duration timeout);
+  std::optional<Duration> Deadline() const;
+  void On(const LaunchEvent& event);
+  void On(const NodeEvent& event);
+  void OnReport(int node, const NodeReport& report);
+  void RunTimers();
+
+  Nodes& nodes_;
+  StoreLayout layout_;
+  Clock clock_;
+  std::int64_t experiment_;
+  std::list<Waiting> waiting_;
+  std::list<Running> running_;
+  std::deque<LaunchEvent> events_;
+  bool interrupted_ = false;
+  std::unique_ptr<LocalLauncher> local_;
+};
 
 NodesLauncher::NodesLauncher(Nodes& nodes, LocalLauncherOptions options)
     : nodes_(nodes),
       layout_(options.layout),
       clock_(options.clock),
       experiment_(options.experiment),
-      local_(LocalOptions(std::move(options))) {
+      local_(MakeLocalLauncher(LocalOptions(std::move(options)))) {
   nodes_.SendAll(ExperimentStarted{experiment_});
 }
 
@@ -46,7 +115,7 @@ LocalLauncherOptions NodesLauncher::LocalOptions(LocalLauncherOptions options) {
 std::size_t NodesLauncher::FreeSlots() const {
   const std::size_t used = waiting_.size() + running_.size();
   const auto most = static_cast<std::size_t>(nodes_.trials());
-  const std::size_t here = local_.FreeSlots();
+  const std::size_t here = local_->FreeSlots();
   const std::size_t free_here =
       here > waiting_.size() ? here - waiting_.size() : 0;
   return std::min(free_here, most > used ? most - used : 0);
@@ -125,9 +194,9 @@ void NodesLauncher::BeginNext(Running& running) {
   TrialSpec spec = running.trial.ShardSpec(*shard, running.address);
   if (*shard != 0) return nodes_.Send(*shard, StartShard{spec});
   spec.address->token = RankSecret(nodes_.secret(), spec);
-  local_.StartPart(spec, std::move(running.listener));
+  local_->StartShard(spec, std::move(running.listener));
   for (const RunnerMessage& message : std::exchange(running.messages, {})) {
-    local_.Send(spec.id, message);
+    local_->Send(spec.id, message);
   }
 }
 
@@ -146,7 +215,7 @@ void NodesLauncher::Send(TrialId trial, const RunnerMessage& message) {
              running != nullptr && running->trial.is_queued(0)) {
     running->messages.push_back(message);
   } else {
-    local_.Send(trial, message);
+    local_->Send(trial, message);
   }
 }
 
@@ -162,7 +231,7 @@ void NodesLauncher::RequestStop(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/false) || running == nullptr) return;
   running->trial.OnStopRequested();
-  local_.RequestStop(trial);
+  local_->RequestStop(trial);
   nodes_.SendAll(StopShard{trial});
 }
 
@@ -170,7 +239,7 @@ void NodesLauncher::Kill(TrialId trial) {
   Running* running = Find(trial);
   if (EndWaiting(trial, /*killed=*/true) || running == nullptr) return;
   running->trial.OnKillRequested();
-  local_.Kill(trial);
+  local_->Kill(trial);
   nodes_.SendAll(KillShard{trial});
 }
 
@@ -181,7 +250,7 @@ void NodesLauncher::Abort() {
   while (!running_.empty() && clock_.monotonic() < end) {
     Step(std::chrono::milliseconds(100));
   }
-  local_.Abort();
+  local_->Abort();
   for (Running& running : running_) {
     for (int node = 1; node < nodes_.env().world_size; ++node) {
       running.trial.OnLost(node, "RANK=" + std::to_string(node) +
@@ -206,7 +275,7 @@ void NodesLauncher::Step(Duration timeout) {
   const Duration now = clock_.monotonic();
   const Duration due =
       std::min(now + timeout, Deadline().value_or(now + timeout));
-  On(local_.Wait(std::max(due - now, Duration(0))));
+  On(local_->Wait(std::max(due - now, Duration(0))));
   for (const NodeEvent& event : nodes_.Serve()) On(event);
   RunTimers();
 }
@@ -287,7 +356,7 @@ void NodesLauncher::RunTimers() {
                     "; run 'dtrain slots' there to see who holds them");
     }
     if (!trial.PopKillDue()) continue;
-    local_.Kill(trial.id());
+    local_->Kill(trial.id());
     nodes_.SendAll(KillShard{trial.id()});
   }
   running_.remove_if([this](Running& running) {
@@ -309,185 +378,11 @@ void NodesLauncher::RunTimers() {
   }
 }
 
-namespace {
-
-// Longer waits for slots are reported.
-constexpr Duration kSilentWait = std::chrono::seconds(10);
-
-bool Failed(const ShardEnded& ended) {
-  return ended.exited.exit_code != 0 && !ended.exited.killed_by_us;
-}
-
 }  // namespace
 
-SharedTrial::SharedTrial(TrialSpec spec, const std::vector<int>& shards,
-                         TrialOutput output, Clock clock)
-    : spec_(std::move(spec)),
-      clock_(std::move(clock)),
-      output_(std::move(output)),
-      shards_(shards.size()),
-      queue_(shards.begin(), shards.end()) {}
-
-std::optional<int> SharedTrial::PopNext() {
-  if (queue_.empty()) return std::nullopt;
-  last_started_ = queue_.front();
-  queue_.pop_front();
-  long_wait_at_ = clock_.monotonic() + kSilentWait;
-  return last_started_;
-}
-
-bool SharedTrial::is_queued(int shard) const {
-  return std::ranges::find(queue_, shard) != queue_.end();
-}
-
-std::optional<int> SharedTrial::PopLongWait() {
-  if (!long_wait_at_ || clock_.monotonic() < *long_wait_at_)
-    return std::nullopt;
-  long_wait_at_.reset();
-  return last_started_;
-}
-
-void SharedTrial::OnStopRequested() {
-  stop_requested_ = true;
-  EndQueued(/*killed=*/false);
-}
-
-void SharedTrial::OnKillRequested() {
-  kill_requested_ = true;
-  EndQueued(/*killed=*/true);
-}
-
-void SharedTrial::EndQueued(bool killed) {
-  long_wait_at_.reset();
-  for (const int shard : std::exchange(queue_, {})) {
-    OnEnded(shard, {.exited = {.trial = id(), .killed_by_us = killed}});
-  }
-}
-
-TrialSpec SharedTrial::ShardSpec(int shard, const RankAddress& address) const {
-  TrialSpec spec = spec_;
-  spec.rank = shard * address.ranks_here;
-  spec.world_size = static_cast<int>(shards_.size()) * address.ranks_here;
-  spec.address = address;
-  return spec;
-}
-
-void SharedTrial::OnFirstStarted(TrialStarted started,
-                                 std::deque<LaunchEvent>& events) {
-  first_ = std::move(started);
-  OnStarted(0, events);
-}
-
-void SharedTrial::OnStarted(int shard, std::deque<LaunchEvent>& events) {
-  At(shard).started = true;
-  if (shard == last_started_) long_wait_at_.reset();
-  if (std::ranges::all_of(shards_, &Shard::started)) Release(events);
-}
-
-void SharedTrial::OnMessage(TrialMessage message,
-                            std::deque<LaunchEvent>& events) {
-  if (released_) {
-    events.push_back(MessageReceived{id(), std::move(message)});
-  } else {
-    held_messages_.push_back(std::move(message));
-  }
-}
-
-void SharedTrial::Release(std::deque<LaunchEvent>& events) {
-  if (std::exchange(released_, true)) return;
-  events.push_back(*first_);
-  for (TrialMessage& message : std::exchange(held_messages_, {})) {
-    events.push_back(MessageReceived{id(), std::move(message)});
-  }
-}
-
-void SharedTrial::OnEnded(int shard, ShardEnded ended) {
-  if (At(shard).ended) return;
-  const bool failed = Failed(ended);
-  At(shard).late_message = std::ranges::any_of(
-      order_, [this](int other) { return Failed(*At(other).ended); });
-  const Duration until = clock_.monotonic() + PeerExitGrace(failed);
-  kill_at_ = std::min(kill_at_.value_or(until), until);
-  At(shard).ended = std::move(ended);
-  order_.push_back(shard);
-  EndQueued(/*killed=*/true);
-}
-
-void SharedTrial::OnLost(int shard, const std::string& why) {
-  if (At(shard).ended) return;
-  const int rank = FirstRankOf(shard);
-  output_.Append({.time = clock_.now(),
-                  .rank = rank,
-                  .from_stderr = true,
-                  .level = LogLevel::kError,
-                  .text = "dtrain: " + why});
-  // Without a final message, like a crash, so that the trial is restarted.
-  OnEnded(
-      shard,
-      {.exited = {
-           .trial = id(), .exit_code = 1, .rank = rank, .last_lines = {why}}});
-}
-
-bool SharedTrial::PopKillDue() {
-  const bool due =
-      kill_at_ && !kill_sent_ && !ended() && *kill_at_ <= clock_.monotonic();
-  if (due) kill_sent_ = true;
-  return due;
-}
-
-void SharedTrial::OnTime() {
-  const auto flush_at = output_.flush_at();
-  if (flush_at && *flush_at <= clock_.monotonic()) output_.Flush();
-}
-
-std::optional<Duration> SharedTrial::Deadline() const {
-  std::optional<Duration> deadline = output_.flush_at();
-  const auto add = [&deadline](const Duration& time) {
-    deadline = std::min(deadline.value_or(time), time);
-  };
-  if (kill_at_ && !kill_sent_ && !ended()) add(*kill_at_);
-  if (long_wait_at_) add(*long_wait_at_);
-  return deadline;
-}
-
-// A shard that ended before it had a process names no rank.
-RankEnd SharedTrial::EndOf(int shard) const {
-  const TrialExited& exited = At(shard).ended->exited;
-  return {.rank = exited.rank < 0 ? FirstRankOf(shard) : exited.rank,
-          .exit_code = exited.exit_code,
-          .signal = exited.signal,
-          .ended_by_us = exited.killed_by_us,
-          .message = At(shard).ended->finished,
-          .late_message = At(shard).late_message};
-}
-
-std::string SharedTrial::NotStarted() const {
-  for (const Shard& shard : shards_) {
-    const std::string& why = shard.ended->exited.not_started;
-    if (!why.empty()) return why;
-  }
-  return "";
-}
-
-void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
-  output_.Flush();
-  std::vector<RankEnd> ends;
-  for (const int shard : order_) ends.push_back(EndOf(shard));
-  const TrialEnd end = CombineEnds(ends);
-  const auto counts = std::ranges::find(ends, end.rank.rank, &RankEnd::rank);
-  const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];
-  const TrialExited& first = At(0).ended->exited;
-  TrialExited exited = At(culprit).ended->exited;
-  exited.rank = end.rank.rank;
-  exited.seconds = first.seconds;
-  exited.killed_by_us =
-      kill_requested_ || (stop_requested_ && first.killed_by_us);
-  exited.not_started = NotStarted();
-  if (exited.not_started.empty()) {
-    if (first_) Release(events);
-    if (end.message) events.push_back(MessageReceived{id(), *end.message});
-  }
-  events.push_back(std::move(exited));
+std::unique_ptr<Launcher> MakeNodesLauncher(Nodes& nodes,
+                                            LocalLauncherOptions options) {
+  return std::make_unique<NodesLauncher>(nodes, std::move(options));
 }
 
 }  // namespace dtrain

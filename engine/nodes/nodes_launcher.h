@@ -1,177 +1,22 @@
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <list>
-#include <optional>
-#include <string>
-#include <vector>
+#include <memory>
 
-#include "engine/base/clock.h"
-#include "engine/nodes/node_message.h"
-#include "engine/nodes/nodes.h"
 #include "engine/process/launcher.h"
-#include "engine/process/local_launcher.h"
-#include "engine/process/trial_end.h"
-#include "engine/process/trial_output.h"
 
 namespace dtrain {
 
-/// State of one trial whose ranks are on several machines, in one shard on
-/// each. The trial ends as a whole: when one shard has ended, the others must
-/// end soon. A shard starts once the one before it has its slots. Starts and
-/// kills nothing itself. One thread.
-class SharedTrial {
- public:
-  /// `spec.world_size` counts the ranks of one shard; `shards` are in the order
-  /// in which they start, and 0 is this machine's.
-  SharedTrial(TrialSpec spec, const std::vector<int>& shards,
-              TrialOutput output, Clock clock);
+struct LocalLauncherOptions;
+class Nodes;
 
-  const TrialSpec& spec() const { return spec_; }
-  TrialId id() const { return spec_.id; }
-  /// Returns the specification of a shard.
-  TrialSpec ShardSpec(int shard, const RankAddress& address) const;
-
-  /// Returns the next shard, which the caller must start; none if none is left.
-  [[nodiscard]] std::optional<int> PopNext();
-  /// True if the shard is still to be started.
-  bool is_queued(int shard) const;
-  /// Returns a shard that has waited long for its slots, once for each.
-  [[nodiscard]] std::optional<int> PopLongWait();
-
-  /// Record who asked for the end. Shards that are queued end at once.
-  void OnStopRequested();
-  void OnKillRequested();
-
-  /// Record the start of the first shard, or of another one.
-  void OnFirstStarted(TrialStarted started, std::deque<LaunchEvent>& events);
-  void OnStarted(int shard, std::deque<LaunchEvent>& events);
-  /// Emits a message of the first shard; holds it until all shards have
-  /// started.
-  void OnMessage(TrialMessage message, std::deque<LaunchEvent>& events);
-  void OnPrinted(const LogRecord& record) { output_.Append(record); }
-  void OnEnded(int shard, ShardEnded ended);
-  /// Ends a shard whose machine is lost; no effect if it has ended before.
-  void OnLost(int shard, const std::string& why);
-
-  /// True once, when the remaining shards are to be killed.
-  [[nodiscard]] bool PopKillDue();
-  /// Flushes the log if it is due.
-  void OnTime();
-  /// Time of the next OnTime, PopLongWait or PopKillDue; none if nothing is
-  /// due.
-  std::optional<Duration> Deadline() const;
-
-  /// True until all shards have started.
-  bool starting() const { return !released_; }
-  bool ended() const { return order_.size() == shards_.size(); }
-  bool ended(int shard) const { return At(shard).ended.has_value(); }
-  /// Emits its final message, if there is one, and its end. REQUIRES: ended().
-  void EmitEnd(std::deque<LaunchEvent>& events);
-
- private:
-  struct Shard {
-    bool started = false;
-    std::optional<ShardEnded> ended;
-    bool late_message = false;  // sent after another shard had failed
-  };
-
-  Shard& At(int shard) { return shards_[static_cast<std::size_t>(shard)]; }
-  const Shard& At(int shard) const {
-    return shards_[static_cast<std::size_t>(shard)];
-  }
-  int FirstRankOf(int shard) const { return shard * spec_.world_size; }
-  void Release(std::deque<LaunchEvent>& events);
-  void EndQueued(bool killed);
-  RankEnd EndOf(int shard) const;
-  std::string NotStarted() const;
-
-  TrialSpec spec_;
-  Clock clock_;
-  TrialOutput output_;
-  std::vector<Shard> shards_;
-  std::deque<int> queue_;
-  int last_started_ = 0;                  // the shard that started last
-  std::optional<Duration> long_wait_at_;  // when its wait is reported
-  // Emitted once all shards have started, with the messages up to then.
-  std::optional<TrialStarted> first_;
-  std::vector<TrialMessage> held_messages_;
-  bool released_ = false;
-  std::vector<int> order_;  // shards in the order in which they ended
-  std::optional<Duration> kill_at_;
-  bool kill_sent_ = false;
-  bool stop_requested_ = false;
-  bool kill_requested_ = false;
-};
-
-/// Runs trials whose ranks are on this machine and on those of its followers.
-/// The experiment sees no difference to LocalLauncher: a trial takes its slots
-/// machine by machine, in the order of Nodes, starts when it has all, and ends
-/// as a whole. The loss of a machine is a failure of its ranks. If a follower
-/// is missing, trials wait some minutes for it to be started again.
-class NodesLauncher : public Launcher {
- public:
-  /// The `world_size` of a started specification counts this machine's ranks
-  /// only. REQUIRES: `nodes` outlives it.
-  NodesLauncher(Nodes& nodes, LocalLauncherOptions options);
-  ~NodesLauncher() override;
-
-  std::size_t FreeSlots() const override;
-  void Start(const TrialSpec& spec) override;
-  void Send(TrialId trial, const RunnerMessage& message) override;
-  void RequestStop(TrialId trial) override;
-  void Kill(TrialId trial) override;
-  std::optional<SlotWait> LongWait() override { return local_.LongWait(); }
-  LaunchEvent Wait(Duration timeout) override;
-  void Abort() override;
-
- private:
-  // A trial that waits for a follower, or for the slots of a trial before it.
-  struct Waiting {
-    TrialSpec spec;
-    // When its wait for a follower ends.
-    Duration until{0};
-    std::vector<RunnerMessage> messages;
-  };
-  struct Running {
-    SharedTrial trial;
-    RankAddress address;
-    // Of this machine's shard: the first two until it starts.
-    UniqueFd listener;
-    std::vector<RunnerMessage> messages;
-    std::optional<Finished> finished;
-  };
-
-  LocalLauncherOptions LocalOptions(LocalLauncherOptions options);
-  Running* Find(TrialId trial);
-  std::list<Waiting>::iterator FindWaiting(TrialId trial);
-  // Ends a trial that has not started; false if there is none.
-  bool EndWaiting(TrialId trial, bool killed);
-  void BeginWaiting();
-  struct Prepared;
-  // None if it fails, which ends the trial.
-  std::optional<Prepared> Prepare(const TrialSpec& spec);
-  void Begin(Waiting waiting);
-  void BeginNext(Running& running);
-  void NotStarted(TrialId trial, const std::string& why);
-
-  void Step(Duration timeout);
-  std::optional<Duration> Deadline() const;
-  void On(const LaunchEvent& event);
-  void On(const NodeEvent& event);
-  void OnReport(int node, const NodeReport& report);
-  void RunTimers();
-
-  Nodes& nodes_;
-  StoreLayout layout_;
-  Clock clock_;
-  std::int64_t experiment_;
-  std::list<Waiting> waiting_;
-  std::list<Running> running_;
-  std::deque<LaunchEvent> events_;
-  bool interrupted_ = false;
-  LocalLauncher local_;
-};
+/// Returns a launcher of trials whose ranks are on this machine and on those of
+/// its followers. The experiment sees no difference to LocalLauncher: a trial
+/// takes its slots machine by machine, in the order of Nodes, starts when it
+/// has all, and ends as a whole. The loss of a machine is a failure of its
+/// ranks. If a follower is missing, trials wait some minutes for it to be
+/// started again. The `world_size` of a started specification counts this
+/// machine's ranks only. REQUIRES: `nodes` outlives the launcher.
+std::unique_ptr<Launcher> MakeNodesLauncher(Nodes& nodes,
+                                            LocalLauncherOptions options);
 
 }  // namespace dtrain

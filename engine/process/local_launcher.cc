@@ -10,6 +10,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -18,8 +22,15 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/os/poller.h"
 #include "engine/os/process.h"
+#include "engine/os/signals.h"
+#include "engine/process/launched_trial.h"
 #include "engine/process/mps.h"
+#include "engine/process/trial_forker.h"
+#include "engine/slots/cgroup.h"
+#include "engine/slots/slot_pool.h"
+#include "engine/store/trial_log.h"
 
 namespace dtrain {
 namespace {
@@ -48,7 +59,24 @@ std::filesystem::path FindHost(const char* name, const std::string& how) {
                   how);
 }
 
-}  // namespace
+// Kills the processes that dead trials leave behind. A trial is the subreaper
+// of its own processes, and this process of the trial; so every child that it
+// did not start itself is an orphan of a trial, or a child of one. One thread,
+// one object in a process.
+class Orphans {
+ public:
+  // Makes this process a subreaper. Its present children are exempt.
+  explicit Orphans(Clock clock);
+
+  // Kills and reaps every child except `others`; true if none is left. Ignores
+  // a child that does not die within 10 s, because it hangs in the kernel.
+  [[nodiscard]] bool Sweep(const std::set<std::int64_t>& others);
+
+ private:
+  Clock clock_;
+  std::set<std::int64_t> known_;
+  std::map<std::int64_t, Duration> killed_at_;  // by pid, if not dead
+};
 
 Orphans::Orphans(Clock clock) : clock_(std::move(clock)) {
   for (const Process& process : ReadProcesses()) {
@@ -78,7 +106,81 @@ bool Orphans::Sweep(const std::set<std::int64_t>& others) {
   return clean;
 }
 
-LocalLauncher::LocalLauncher(LocalLauncherOptions options)
+// The implementation of LocalLauncher.
+class ProcessLauncher final : public LocalLauncher {
+ public:
+  explicit ProcessLauncher(LocalLauncherOptions options);
+  ~ProcessLauncher() override;
+
+  std::size_t FreeSlots() const override;
+  void Start(const TrialSpec& spec) override;
+  void StartShard(const TrialSpec& spec, UniqueFd listener) override;
+  void Send(TrialId trial, const RunnerMessage& message) override;
+  void RequestStop(TrialId trial) override;
+  void Kill(TrialId trial) override;
+  std::optional<SlotWait> LongWait() override;
+  LaunchEvent Wait(Duration timeout) override;
+  void Abort() override;
+
+ private:
+  // A pending trial, without a slot.
+  struct Waiting {
+    TrialSpec spec;
+    UniqueFd listener;
+    std::vector<RunnerMessage> messages;
+  };
+  struct Running {
+    std::unique_ptr<LaunchedTrial> trial;
+    std::int64_t oom_kills = 0;  // when it started
+  };
+  // Poller token of the descriptor that becomes readable when slots are freed.
+  static constexpr std::uint64_t kSlotsToken = 2;
+  using Trials = std::map<std::uint64_t, Running>;  // by first token
+
+  Trials::iterator Find(TrialId trial);
+  std::deque<Waiting>::iterator FindWaiting(TrialId trial);
+  // Ends a trial without a process; false if it has or may have one.
+  bool EndWithoutProcess(TrialId trial, bool killed);
+  // Drops a fork that was not requested from the host yet.
+  void CancelFork(Trials::iterator trial);
+
+  void Poll(Duration timeout);
+  Duration TimeToNextDeadline(Duration most) const;
+  void Dispatch(const Poller::Ready& ready);
+  void OnTrialReady(const Poller::Ready& ready);
+  void OnSignal();
+  void OnTime();
+  void StartWaiting();
+  SlotWaiter Waiter() const;
+  void StartTrial(Waiting waiting, SlotLease lease);
+  TrialOutput OutputOf(const TrialSpec& spec);
+  void ForkNext(Trials::iterator trial);
+  void TakeForkOutcomes();
+  void TakeForkOutcome(const TrialForker::Outcome& outcome);
+  void SweepOrphans();
+  void ReportEnds();
+
+  LocalLauncherOptions options_;
+  Orphans orphans_;
+  SignalWatch signals_;
+  Poller poller_;
+  SlotPool pool_;
+  TrialForker forker_;
+  OutOfMemoryCounter oom_counter_;
+  std::deque<Waiting> waiting_;
+  Trials trials_;
+  std::optional<std::uint64_t> forking_;  // first token of the trial
+  std::uint64_t next_token_;
+  bool watching_slots_ = false;
+  std::optional<SlotWait> long_wait_;  // as of `polled_at_`
+  Duration polled_at_{0};
+  bool woken_ = false;
+  std::int64_t swept_host_ = 0;
+  std::optional<Duration> sweep_at_;
+  std::deque<LaunchEvent> events_;
+};
+
+ProcessLauncher::ProcessLauncher(LocalLauncherOptions options)
     : options_(std::move(options)),
       orphans_(options_.clock),
       pool_(options_.slots, options_.clock),
@@ -93,40 +195,36 @@ LocalLauncher::LocalLauncher(LocalLauncherOptions options)
   if (options_.wake >= 0) poller_.Add(options_.wake, kWake);
 }
 
-LocalLauncher::~LocalLauncher() { Abort(); }
+ProcessLauncher::~ProcessLauncher() { Abort(); }
 
-std::size_t LocalLauncher::FreeSlots() const {
+std::size_t ProcessLauncher::FreeSlots() const {
   const std::size_t used = waiting_.size() + trials_.size();
   const auto count = static_cast<std::size_t>(options_.slots.count);
   return count > used ? count - used : 0;
 }
 
-LocalLauncher::Trials::iterator LocalLauncher::Find(TrialId trial) {
+ProcessLauncher::Trials::iterator ProcessLauncher::Find(TrialId trial) {
   return std::find_if(trials_.begin(), trials_.end(), [&](const auto& entry) {
     return entry.second.trial->id() == trial;
   });
 }
 
-std::deque<LocalLauncher::Waiting>::iterator LocalLauncher::FindWaiting(
+std::deque<ProcessLauncher::Waiting>::iterator ProcessLauncher::FindWaiting(
     TrialId trial) {
   return std::find_if(
       waiting_.begin(), waiting_.end(),
       [&](const Waiting& waiting) { return waiting.spec.id == trial; });
 }
 
-void LocalLauncher::Start(const TrialSpec& spec) { StartWith(spec, {}); }
+void ProcessLauncher::Start(const TrialSpec& spec) { StartShard(spec, {}); }
 
-void LocalLauncher::StartPart(const TrialSpec& spec, UniqueFd listener) {
-  StartWith(spec, std::move(listener));
-}
-
-void LocalLauncher::StartWith(const TrialSpec& spec, UniqueFd listener) {
+void ProcessLauncher::StartShard(const TrialSpec& spec, UniqueFd listener) {
   waiting_.push_back({.spec = spec, .listener = std::move(listener)});
   waiting_.back().spec.gpu_share = options_.slots.gpu_share;
   StartWaiting();
 }
 
-void LocalLauncher::Send(TrialId trial, const RunnerMessage& message) {
+void ProcessLauncher::Send(TrialId trial, const RunnerMessage& message) {
   if (const auto found = Find(trial); found != trials_.end()) {
     found->second.trial->Send(message);
   } else if (const auto queued = FindWaiting(trial); queued != waiting_.end()) {
@@ -134,13 +232,13 @@ void LocalLauncher::Send(TrialId trial, const RunnerMessage& message) {
   }
 }
 
-void LocalLauncher::RequestStop(TrialId trial) {
+void ProcessLauncher::RequestStop(TrialId trial) {
   if (EndWithoutProcess(trial, /*killed=*/false)) return;
   const auto found = Find(trial);
   if (found != trials_.end()) found->second.trial->RequestStop(options_.grace);
 }
 
-void LocalLauncher::Kill(TrialId trial) {
+void ProcessLauncher::Kill(TrialId trial) {
   if (EndWithoutProcess(trial, /*killed=*/true)) return;
   const auto found = Find(trial);
   if (found == trials_.end()) return;
@@ -148,14 +246,14 @@ void LocalLauncher::Kill(TrialId trial) {
   if (forking_ == found->first && !forker_.in_flight()) CancelFork(found);
 }
 
-void LocalLauncher::CancelFork(Trials::iterator trial) {
+void ProcessLauncher::CancelFork(Trials::iterator trial) {
   forker_.Cancel();
   forking_.reset();
   trial->second.trial->CancelFork();
   sweep_at_ = options_.clock.monotonic();  // Its other ranks may be dead.
 }
 
-bool LocalLauncher::EndWithoutProcess(TrialId trial, bool killed) {
+bool ProcessLauncher::EndWithoutProcess(TrialId trial, bool killed) {
   const auto queued = FindWaiting(trial);
   const auto found = Find(trial);
   if (queued != waiting_.end()) {
@@ -176,7 +274,7 @@ bool LocalLauncher::EndWithoutProcess(TrialId trial, bool killed) {
   return true;
 }
 
-void LocalLauncher::Abort() {
+void ProcessLauncher::Abort() {
   while (!waiting_.empty()) Kill(waiting_.front().spec.id);
   std::vector<TrialId> ids;
   for (const auto& [token, running] : trials_) {
@@ -186,7 +284,7 @@ void LocalLauncher::Abort() {
   while (!trials_.empty()) Poll(std::chrono::seconds(1));
 }
 
-LaunchEvent LocalLauncher::Wait(Duration timeout) {
+LaunchEvent ProcessLauncher::Wait(Duration timeout) {
   const Duration deadline = options_.clock.monotonic() + timeout;
   woken_ = false;
   if (events_.empty()) Poll(timeout);
@@ -200,14 +298,14 @@ LaunchEvent LocalLauncher::Wait(Duration timeout) {
   return event;
 }
 
-void LocalLauncher::Poll(Duration timeout) {
+void ProcessLauncher::Poll(Duration timeout) {
   for (const Poller::Ready& ready : poller_.Wait(TimeToNextDeadline(timeout))) {
     Dispatch(ready);
   }
   OnTime();
 }
 
-Duration LocalLauncher::TimeToNextDeadline(Duration most) const {
+Duration ProcessLauncher::TimeToNextDeadline(Duration most) const {
   const Duration now = options_.clock.monotonic();
   Duration earliest = now + most;
   const auto add = [&earliest](std::optional<Duration> time) {
@@ -220,7 +318,7 @@ Duration LocalLauncher::TimeToNextDeadline(Duration most) const {
   return std::max(earliest - now, Duration(0));
 }
 
-void LocalLauncher::Dispatch(const Poller::Ready& ready) {
+void ProcessLauncher::Dispatch(const Poller::Ready& ready) {
   if (ready.token == kSignals) {
     OnSignal();
   } else if (ready.token == kHost) {
@@ -235,7 +333,7 @@ void LocalLauncher::Dispatch(const Poller::Ready& ready) {
   }
 }
 
-void LocalLauncher::OnTrialReady(const Poller::Ready& ready) {
+void ProcessLauncher::OnTrialReady(const Poller::Ready& ready) {
   auto found = trials_.upper_bound(ready.token);
   if (found == trials_.begin()) return;
   --found;
@@ -246,14 +344,14 @@ void LocalLauncher::OnTrialReady(const Poller::Ready& ready) {
   if (!was_dead && trial.dead()) sweep_at_ = options_.clock.monotonic();
 }
 
-void LocalLauncher::OnSignal() {
+void ProcessLauncher::OnSignal() {
   while (const int signal = signals_.Read()) {
     if (signal == SIGHUP && options_.ignore_hangup) continue;
     events_.push_back(Interrupted{.signal = signal});
   }
 }
 
-void LocalLauncher::OnTime() {
+void ProcessLauncher::OnTime() {
   for (auto& [token, running] : trials_) running.trial->OnTime();
   forker_.OnTime();
   TakeForkOutcomes();
@@ -267,7 +365,7 @@ void LocalLauncher::OnTime() {
 }
 
 // Kills orphans unless a fork is in flight, whose child has an unknown pid.
-void LocalLauncher::SweepOrphans() {
+void ProcessLauncher::SweepOrphans() {
   if (!sweep_at_ || *sweep_at_ > options_.clock.monotonic() ||
       forker_.in_flight()) {
     return;
@@ -283,7 +381,7 @@ void LocalLauncher::SweepOrphans() {
   }
 }
 
-void LocalLauncher::ReportEnds() {
+void ProcessLauncher::ReportEnds() {
   if (sweep_at_) return;
   std::erase_if(trials_, [this](const auto& entry) {
     const Running& running = entry.second;
@@ -294,7 +392,7 @@ void LocalLauncher::ReportEnds() {
   });
 }
 
-void LocalLauncher::StartWaiting() {
+void ProcessLauncher::StartWaiting() {
   if (waiting_.empty() || forker_.busy()) return;
   if (trials_.size() >= static_cast<std::size_t>(options_.slots.count)) return;
   if (pool_.waiting() && options_.clock.monotonic() < pool_.retry_at()) return;
@@ -311,7 +409,7 @@ void LocalLauncher::StartWaiting() {
   }
 }
 
-SlotWaiter LocalLauncher::Waiter() const {
+SlotWaiter ProcessLauncher::Waiter() const {
   SlotWaiter waiter{.store = options_.layout.root().string()};
   for (const Waiting& waiting : waiting_) {
     waiter.trials.push_back(ToString(waiting.spec.id));
@@ -319,7 +417,7 @@ SlotWaiter LocalLauncher::Waiter() const {
   return waiter;
 }
 
-std::optional<SlotWait> LocalLauncher::LongWait() {
+std::optional<SlotWait> ProcessLauncher::LongWait() {
   if (!pool_.waiting() ||
       options_.clock.now() - pool_.waiting_since() < kShownSlotWait) {
     long_wait_.reset();
@@ -338,7 +436,7 @@ std::optional<SlotWait> LocalLauncher::LongWait() {
   return long_wait_;
 }
 
-void LocalLauncher::StartTrial(Waiting waiting, SlotLease lease) {
+void ProcessLauncher::StartTrial(Waiting waiting, SlotLease lease) {
   const TrialId id = waiting.spec.id;
   try {
     TrialOutput output = OutputOf(waiting.spec);
@@ -363,7 +461,7 @@ void LocalLauncher::StartTrial(Waiting waiting, SlotLease lease) {
   }
 }
 
-TrialOutput LocalLauncher::OutputOf(const TrialSpec& spec) {
+TrialOutput ProcessLauncher::OutputOf(const TrialSpec& spec) {
   if (options_.log) {
     return TrialOutput(
         [id = spec.id, this](const LogRecord& record) {
@@ -374,7 +472,7 @@ TrialOutput LocalLauncher::OutputOf(const TrialSpec& spec) {
   return OpenTrialOutput(spec, options_.layout, options_.clock);
 }
 
-void LocalLauncher::ForkNext(Trials::iterator trial) {
+void ProcessLauncher::ForkNext(Trials::iterator trial) {
   ForkOrder order = trial->second.trial->NextFork();
   for (auto& variable : MpsVariables(options_.slots.gpu_share,
                                      VariablesWith(options_.environment))) {
@@ -385,11 +483,11 @@ void LocalLauncher::ForkNext(Trials::iterator trial) {
   forker_.Fork(std::move(order));
 }
 
-void LocalLauncher::TakeForkOutcomes() {
+void ProcessLauncher::TakeForkOutcomes() {
   while (const auto outcome = forker_.TakeOutcome()) TakeForkOutcome(*outcome);
 }
 
-void LocalLauncher::TakeForkOutcome(const TrialForker::Outcome& outcome) {
+void ProcessLauncher::TakeForkOutcome(const TrialForker::Outcome& outcome) {
   const auto found = trials_.find(*std::exchange(forking_, std::nullopt));
   LaunchedTrial& trial = *found->second.trial;
   std::string problem = outcome.error;
@@ -407,6 +505,12 @@ void LocalLauncher::TakeForkOutcome(const TrialForker::Outcome& outcome) {
   }
   sweep_at_ = options_.clock.monotonic();
   trial.FailToStart(problem);
+}
+
+}  // namespace
+
+std::unique_ptr<LocalLauncher> MakeLocalLauncher(LocalLauncherOptions options) {
+  return std::make_unique<ProcessLauncher>(std::move(options));
 }
 
 std::filesystem::path FindTrialHost() {

@@ -35,7 +35,7 @@ struct StartTimes {
   double first_step = 0;
 };
 
-StartTimes StartOnce(LocalLauncher& launcher, const TrialSpec& spec,
+StartTimes StartOnce(Launcher& launcher, const TrialSpec& spec,
                      const Clock& clock) {
   StartTimes times;
   const Duration start = clock.monotonic();
@@ -59,7 +59,7 @@ json StartLatency(const std::filesystem::path& scratch) {
   const Clock clock = Clock::System();
   ResourcesConfig resources;
   resources.slots.kind = SlotChoice::Kind::kCpu;
-  LocalLauncher launcher(
+  const auto launcher = MakeLocalLauncher(
       {.experiment = 1,
        .slots = PlanSlots(resources, {}, UsableCpus(), /*trials_at_once=*/1),
        .layout = StoreLayout(scratch),
@@ -80,7 +80,7 @@ json StartLatency(const std::filesystem::path& scratch) {
     spec.directory = layout.Trial(spec.id).string();
     spec.until = Length{.count = 1000};
     spec.settings.scheduling_unit = 1;
-    const StartTimes times = StartOnce(launcher, spec, clock);
+    const StartTimes times = StartOnce(*launcher, spec, clock);
     if (i == 0) continue;
     constructed.push_back(times.constructed);
     first_step.push_back(times.first_step);
@@ -105,13 +105,13 @@ json MetricRows(const std::filesystem::path& scratch) {
       CreateExperiment(store, read.config.value(), yaml, json::object(), clock);
   Reporter quiet;
   ExperimentRunner runner(store, id, *read.config, clock);
-  LocalLauncher launcher({.experiment = id,
-                          .slots = runner.slots(),
-                          .layout = store.layout(),
-                          .host = FindTrialHost(),
-                          .inherited = runner.trials_lock(),
-                          .clock = clock});
-  const RunResult result = runner.Run(launcher, {}, quiet);
+  const auto launcher = MakeLocalLauncher({.experiment = id,
+                                           .slots = runner.slots(),
+                                           .layout = store.layout(),
+                                           .host = FindTrialHost(),
+                                           .inherited = runner.trials_lock(),
+                                           .clock = clock});
+  const RunResult result = runner.Run(*launcher, {}, quiet);
   std::int64_t rows = 0;
   store.ForEachMetric({.experiment = id}, [&](const MetricRow&) { ++rows; });
   const double trial_seconds = store.Trials(id).at(0).seconds;

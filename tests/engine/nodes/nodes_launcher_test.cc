@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/nodes/nodes.h"
 #include "tests/engine/nodes/started_follower.h"
 #include "tests/engine/process/launcher_fixture.h"
 
@@ -31,7 +32,7 @@ class NodesLauncherTest : public LauncherFixture {
     nodes_.emplace(Nodes::Options{
         .env = place_, .identity = kIdentity, .secret = Secret(), .host = "b"});
     nodes_->Gather(kLong);
-    launcher_.emplace(*nodes_, Options(2));
+    launcher_ = MakeNodesLauncher(*nodes_, Options(2));
   }
 
   std::unique_ptr<StartedFollower> MakeFollower(const std::string& gate) const {
@@ -81,7 +82,7 @@ class NodesLauncherTest : public LauncherFixture {
   std::unique_ptr<StartedFollower> follower_;
   std::unique_ptr<StartedFollower> spare_;  // waits for the file "gate"
   std::optional<Nodes> nodes_;
-  std::optional<NodesLauncher> launcher_;
+  std::unique_ptr<Launcher> launcher_;
   std::optional<Finished> word_;
 };
 

@@ -1,9 +1,9 @@
+#include "engine/nodes/shared_trial.h"
+
 #include <csignal>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "engine/nodes/nodes_launcher.h"
 
 namespace dtrain {
 namespace {

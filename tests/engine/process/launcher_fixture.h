@@ -40,7 +40,7 @@ class LauncherFixture : public ::testing::Test {
   /// Waits for the next event of type T; those before it are kept in `seen`.
   /// Fails the test if it does not come.
   template <typename T>
-  T Await(LocalLauncher& launcher) {
+  T Await(Launcher& launcher) {
     const Duration deadline = Clock::System().monotonic() + kLong;
     while (Clock::System().monotonic() < deadline) {
       LaunchEvent event = launcher.Wait(std::chrono::milliseconds(100));
@@ -52,7 +52,7 @@ class LauncherFixture : public ::testing::Test {
   }
   /// Waits for the next message of type T.
   template <typename T>
-  T AwaitMessage(LocalLauncher& launcher) {
+  T AwaitMessage(Launcher& launcher) {
     while (!HasFailure()) {
       const MessageReceived said = Await<MessageReceived>(launcher);
       if (const T* wanted = std::get_if<T>(&said.message)) return *wanted;

@@ -21,24 +21,24 @@ using ::testing::SizeIs;
 class LocalLauncherTest : public LauncherFixture {};
 
 TEST_F(LocalLauncherTest, PassesMessagesBothWays) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("echo"));
-  const TrialStarted started = Await<TrialStarted>(launcher);
-  AwaitMessage<Ready>(launcher);
-  launcher.Send(started.trial, RunOperation{{.count = 7}});
-  EXPECT_EQ(AwaitMessage<OperationCompleted>(launcher).length.count, 7);
-  launcher.Send(started.trial, CloseTrial{});
-  EXPECT_EQ(AwaitMessage<Finished>(launcher).reason, EndReason::kCompleted);
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("echo"));
+  const TrialStarted started = Await<TrialStarted>(*launcher);
+  AwaitMessage<Ready>(*launcher);
+  launcher->Send(started.trial, RunOperation{{.count = 7}});
+  EXPECT_EQ(AwaitMessage<OperationCompleted>(*launcher).length.count, 7);
+  launcher->Send(started.trial, CloseTrial{});
+  EXPECT_EQ(AwaitMessage<Finished>(*launcher).reason, EndReason::kCompleted);
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.trial, started.trial);
   EXPECT_EQ(exited.exit_code, 0);
   EXPECT_FALSE(exited.killed_by_us);
 }
 
 TEST_F(LocalLauncherTest, NamesTheProcessAndItsSlots) {
-  LocalLauncher launcher(Options(2));
-  launcher.Start(Spec("hang"));
-  const TrialStarted started = Await<TrialStarted>(launcher);
+  const auto launcher = MakeLocalLauncher(Options(2));
+  launcher->Start(Spec("hang"));
+  const TrialStarted started = Await<TrialStarted>(*launcher);
   const auto process = ReadProcess(started.pid);
   ASSERT_TRUE(process);
   EXPECT_EQ(process->parent, ::getpid());
@@ -47,27 +47,27 @@ TEST_F(LocalLauncherTest, NamesTheProcessAndItsSlots) {
 }
 
 TEST_F(LocalLauncherTest, KeepsMessagesForATrialThatHasNoProcessYet) {
-  LocalLauncher launcher(Options());
+  const auto launcher = MakeLocalLauncher(Options());
   const TrialSpec spec = Spec("echo");
-  launcher.Start(spec);
-  launcher.Send(spec.id, RunOperation{{.count = 3}});
-  launcher.Send(spec.id, CloseTrial{});
-  EXPECT_EQ(AwaitMessage<OperationCompleted>(launcher).length.count, 3);
-  EXPECT_EQ(Await<TrialExited>(launcher).exit_code, 0);
+  launcher->Start(spec);
+  launcher->Send(spec.id, RunOperation{{.count = 3}});
+  launcher->Send(spec.id, CloseTrial{});
+  EXPECT_EQ(AwaitMessage<OperationCompleted>(*launcher).length.count, 3);
+  EXPECT_EQ(Await<TrialExited>(*launcher).exit_code, 0);
 }
 
 TEST_F(LocalLauncherTest, TellsExitCodes) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("exit", 1, {{"exit_code", 137}}));
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("exit", 1, {{"exit_code", 137}}));
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.exit_code, 137);
   EXPECT_EQ(exited.signal, 0);
 }
 
 TEST_F(LocalLauncherTest, TellsSignals) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("signal", 1, {{"signal", SIGABRT}}));
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("signal", 1, {{"signal", SIGABRT}}));
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.exit_code, -1);
   EXPECT_EQ(exited.signal, SIGABRT);
   EXPECT_FALSE(exited.killed_by_us);
@@ -75,32 +75,32 @@ TEST_F(LocalLauncherTest, TellsSignals) {
 }
 
 TEST_F(LocalLauncherTest, KillIsTold) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("hang"));
-  const TrialStarted started = Await<TrialStarted>(launcher);
-  launcher.Kill(started.trial);
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("hang"));
+  const TrialStarted started = Await<TrialStarted>(*launcher);
+  launcher->Kill(started.trial);
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.signal, SIGKILL);
   EXPECT_TRUE(exited.killed_by_us);
 }
 
 TEST_F(LocalLauncherTest, StopAsksTheTrial) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("echo"));
-  AwaitMessage<Ready>(launcher);
-  launcher.RequestStop(Spec("echo").id);
-  EXPECT_EQ(AwaitMessage<Finished>(launcher).reason, EndReason::kStopped);
-  EXPECT_FALSE(Await<TrialExited>(launcher).killed_by_us);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("echo"));
+  AwaitMessage<Ready>(*launcher);
+  launcher->RequestStop(Spec("echo").id);
+  EXPECT_EQ(AwaitMessage<Finished>(*launcher).reason, EndReason::kStopped);
+  EXPECT_FALSE(Await<TrialExited>(*launcher).killed_by_us);
 }
 
 TEST_F(LocalLauncherTest, GraceThatRunsOutEndsTheTrial) {
   LocalLauncherOptions options = Options();
   options.grace = std::chrono::milliseconds(50);
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(Spec("deaf"));
-  AwaitMessage<Ready>(launcher);
-  launcher.RequestStop(Spec("deaf").id);
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(Spec("deaf"));
+  AwaitMessage<Ready>(*launcher);
+  launcher->RequestStop(Spec("deaf").id);
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.signal, SIGTERM);
   EXPECT_TRUE(exited.killed_by_us);
 }
@@ -108,11 +108,11 @@ TEST_F(LocalLauncherTest, GraceThatRunsOutEndsTheTrial) {
 TEST_F(LocalLauncherTest, KillsWhatIgnoresSigterm) {
   LocalLauncherOptions options = Options();
   options.grace = std::chrono::milliseconds(50);
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(Spec("hang"));
-  AwaitMessage<Ready>(launcher);
-  launcher.RequestStop(Spec("hang").id);
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(Spec("hang"));
+  AwaitMessage<Ready>(*launcher);
+  launcher->RequestStop(Spec("hang").id);
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.signal, SIGKILL);
   EXPECT_TRUE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 5.0);
@@ -120,17 +120,17 @@ TEST_F(LocalLauncherTest, KillsWhatIgnoresSigterm) {
 }
 
 TEST_F(LocalLauncherTest, SweepsDaemonsOfATrialThatEnded) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("daemon"));
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("daemon"));
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.exit_code, 0);
   EXPECT_THAT(LivingProcesses(Experiment()), SizeIs(1)) << "only the host";
 }
 
 TEST_F(LocalLauncherTest, SweepsDaemonsThatHidTheirOrigin) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("clean daemon"));
-  Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("clean daemon"));
+  Await<TrialExited>(*launcher);
   std::vector<std::int64_t> children;
   for (const Process& process : ReadProcesses()) {
     if (process.parent == ::getpid()) children.push_back(process.pid);
@@ -139,10 +139,10 @@ TEST_F(LocalLauncherTest, SweepsDaemonsThatHidTheirOrigin) {
 }
 
 TEST_F(LocalLauncherTest, KillsATrialThatTalksGarbage) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("garbage"));
-  AwaitMessage<Ready>(launcher);
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("garbage"));
+  AwaitMessage<Ready>(*launcher);
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.signal, SIGKILL);
   EXPECT_FALSE(exited.killed_by_us);
   ASSERT_THAT(exited.last_lines, SizeIs(1));
@@ -150,85 +150,85 @@ TEST_F(LocalLauncherTest, KillsATrialThatTalksGarbage) {
 }
 
 TEST_F(LocalLauncherTest, KillsATrialThatNeverReads) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("deaf"));
-  AwaitMessage<Ready>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("deaf"));
+  AwaitMessage<Ready>(*launcher);
   for (int i = 0; i < 400'000; ++i) {
-    launcher.Send(Spec("deaf").id, Acknowledge{.seq = i + 1});
+    launcher->Send(Spec("deaf").id, Acknowledge{.seq = i + 1});
   }
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.signal, SIGKILL);
   EXPECT_THAT(exited.last_lines[0], HasSubstr("does not read"));
 }
 
 TEST_F(LocalLauncherTest, DeliversEveryMessageBeforeTheExit) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("report", 1, {{"reports", 20'000}}));
-  EXPECT_EQ(Await<TrialExited>(launcher).exit_code, 0);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("report", 1, {{"reports", 20'000}}));
+  EXPECT_EQ(Await<TrialExited>(*launcher).exit_code, 0);
   ASSERT_THAT(seen, SizeIs(20'001));
   const auto& last = std::get<MessageReceived>(seen.back());
   EXPECT_EQ(std::get<TrainingReport>(last.message).seq, 20'000);
 }
 
 TEST_F(LocalLauncherTest, LeaksNoDescriptors) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("exit", 1, {{"exit_code", 0}}));
-  Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("exit", 1, {{"exit_code", 0}}));
+  Await<TrialExited>(*launcher);
   const std::size_t open = OpenDescriptors();
   for (int i = 0; i < 200; ++i) {
-    launcher.Start(Spec("exit", 1, {{"exit_code", 0}}));
-    Await<TrialExited>(launcher);
+    launcher->Start(Spec("exit", 1, {{"exit_code", 0}}));
+    Await<TrialExited>(*launcher);
   }
   EXPECT_EQ(OpenDescriptors(), open);
 }
 
 TEST_F(LocalLauncherTest, AbortLeavesNothing) {
-  LocalLauncher launcher(Options(2));
-  launcher.Start(Spec("daemons and stay", 1));
-  launcher.Start(Spec("hang", 2));
-  AwaitMessage<Ready>(launcher);
-  AwaitMessage<Ready>(launcher);
-  launcher.Abort();
-  EXPECT_TRUE(Await<TrialExited>(launcher).killed_by_us);
-  EXPECT_TRUE(Await<TrialExited>(launcher).killed_by_us);
+  const auto launcher = MakeLocalLauncher(Options(2));
+  launcher->Start(Spec("daemons and stay", 1));
+  launcher->Start(Spec("hang", 2));
+  AwaitMessage<Ready>(*launcher);
+  AwaitMessage<Ready>(*launcher);
+  launcher->Abort();
+  EXPECT_TRUE(Await<TrialExited>(*launcher).killed_by_us);
+  EXPECT_TRUE(Await<TrialExited>(*launcher).killed_by_us);
   EXPECT_THAT(LivingProcesses(Experiment()), SizeIs(1)) << "only the host";
 }
 
 TEST_F(LocalLauncherTest, DestructionLeavesNothing) {
   {
-    LocalLauncher launcher(Options());
-    launcher.Start(Spec("daemons and stay"));
-    AwaitMessage<Ready>(launcher);
+    const auto launcher = MakeLocalLauncher(Options());
+    launcher->Start(Spec("daemons and stay"));
+    AwaitMessage<Ready>(*launcher);
   }
   EXPECT_THAT(LivingProcesses(Experiment()), IsEmpty());
 }
 
 TEST_F(LocalLauncherTest, SaysThatItWasInterrupted) {
-  LocalLauncher launcher(Options());
+  const auto launcher = MakeLocalLauncher(Options());
   ::kill(::getpid(), SIGINT);
-  EXPECT_EQ(Await<Interrupted>(launcher).signal, SIGINT);
+  EXPECT_EQ(Await<Interrupted>(*launcher).signal, SIGINT);
 }
 
 TEST_F(LocalLauncherTest, IgnoresHangupsWhenDetached) {
   LocalLauncherOptions options = Options();
   options.ignore_hangup = true;
-  LocalLauncher launcher(std::move(options));
+  const auto launcher = MakeLocalLauncher(std::move(options));
   ::kill(::getpid(), SIGHUP);
   ::kill(::getpid(), SIGTERM);
-  EXPECT_EQ(Await<Interrupted>(launcher).signal, SIGTERM);
+  EXPECT_EQ(Await<Interrupted>(*launcher).signal, SIGTERM);
 }
 
 TEST_F(LocalLauncherTest, IsIdleAfterTheTime) {
-  LocalLauncher launcher(Options());
-  const LaunchEvent event = launcher.Wait(std::chrono::milliseconds(1));
+  const auto launcher = MakeLocalLauncher(Options());
+  const LaunchEvent event = launcher->Wait(std::chrono::milliseconds(1));
   EXPECT_TRUE(std::holds_alternative<Idle>(event));
 }
 
 TEST_F(LocalLauncherTest, TrialDirectoryIsPrivate) {
-  LocalLauncher launcher(Options());
+  const auto launcher = MakeLocalLauncher(Options());
   const TrialSpec spec = Spec("exit", 1, {{"exit_code", 0}});
-  launcher.Start(spec);
-  Await<TrialExited>(launcher);
+  launcher->Start(spec);
+  Await<TrialExited>(*launcher);
   EXPECT_EQ(std::filesystem::status(spec.directory).permissions(),
             std::filesystem::perms::owner_all);
 }

@@ -23,11 +23,11 @@ class RankLaunchTest : public LauncherFixture {
  protected:
   /// Runs the trial to its end, after which nothing of it may be left.
   TrialExited Run(const TrialSpec& spec) {
-    LocalLauncher launcher(TwoRankOptions());
-    launcher.Start(spec);
-    return AwaitEnd(launcher);
+    const auto launcher = MakeLocalLauncher(TwoRankOptions());
+    launcher->Start(spec);
+    return AwaitEnd(*launcher);
   }
-  TrialExited AwaitEnd(LocalLauncher& launcher) {
+  TrialExited AwaitEnd(Launcher& launcher) {
     TrialExited exited = Await<TrialExited>(launcher);
     EXPECT_THAT(LivingProcesses(Experiment()), SizeIs(Le(1)))
         << "only the host, if it can be seen by now";
@@ -129,13 +129,13 @@ TEST_F(RankLaunchTest, KillsATrialWhoseRankSaysWhatIsRankZeros) {
 }
 
 TEST_F(RankLaunchTest, OrdersAreForRankZero) {
-  LocalLauncher launcher(TwoRankOptions());
+  const auto launcher = MakeLocalLauncher(TwoRankOptions());
   const TrialSpec spec = TwoRanks("echo", 0, "deaf");
-  launcher.Start(spec);
-  launcher.Send(spec.id, RunOperation{{.count = 7}});
-  EXPECT_EQ(AwaitMessage<OperationCompleted>(launcher).length.count, 7);
-  launcher.Kill(spec.id);
-  const TrialExited exited = AwaitEnd(launcher);
+  launcher->Start(spec);
+  launcher->Send(spec.id, RunOperation{{.count = 7}});
+  EXPECT_EQ(AwaitMessage<OperationCompleted>(*launcher).length.count, 7);
+  launcher->Kill(spec.id);
+  const TrialExited exited = AwaitEnd(*launcher);
   EXPECT_TRUE(exited.killed_by_us);
   EXPECT_EQ(exited.signal, SIGKILL);
 }
@@ -143,11 +143,11 @@ TEST_F(RankLaunchTest, OrdersAreForRankZero) {
 TEST_F(RankLaunchTest, GraceThatRunsOutEndsEveryRank) {
   LocalLauncherOptions options = TwoRankOptions();
   options.grace = std::chrono::milliseconds(50);
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(TwoRanks("echo", 0, "deaf"));
-  AwaitMessage<Ready>(launcher);
-  launcher.RequestStop(TwoRanks("echo").id);
-  const TrialExited exited = AwaitEnd(launcher);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(TwoRanks("echo", 0, "deaf"));
+  AwaitMessage<Ready>(*launcher);
+  launcher->RequestStop(TwoRanks("echo").id);
+  const TrialExited exited = AwaitEnd(*launcher);
   EXPECT_TRUE(exited.killed_by_us);
   EXPECT_LT(exited.seconds, 2 * Slowness());
   ASSERT_TRUE(LastWord());
@@ -157,11 +157,11 @@ TEST_F(RankLaunchTest, GraceThatRunsOutEndsEveryRank) {
 TEST_F(RankLaunchTest, KillsRanksThatIgnoreSigterm) {
   LocalLauncherOptions options = TwoRankOptions();
   options.grace = std::chrono::milliseconds(50);
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(TwoRanks("hang", 1, "deaf"));
-  AwaitMessage<Ready>(launcher);
-  launcher.RequestStop(TwoRanks("hang").id);
-  const TrialExited exited = AwaitEnd(launcher);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(TwoRanks("hang", 1, "deaf"));
+  AwaitMessage<Ready>(*launcher);
+  launcher->RequestStop(TwoRanks("hang").id);
+  const TrialExited exited = AwaitEnd(*launcher);
   EXPECT_TRUE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 5.0) << "SIGKILL comes some time after SIGTERM";
 }
@@ -188,11 +188,11 @@ TEST_F(RankLaunchTest, EachRankSeesItsOwnGpu) {
       .count = 1,
       .slots_per_trial = 2,
       .gpus = {{.index = 0, .uuid = "GPU-a"}, {.index = 1, .uuid = "GPU-b"}}};
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(TwoRanks("print"));
-  EXPECT_THAT(Await<TrialStarted>(launcher).slots,
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(TwoRanks("print"));
+  EXPECT_THAT(Await<TrialStarted>(*launcher).slots,
               ElementsAre("gpu:0", "gpu:1"));
-  const std::vector<std::string> lines = Printed(AwaitEnd(launcher).trial);
+  const std::vector<std::string> lines = Printed(AwaitEnd(*launcher).trial);
   EXPECT_THAT(lines, Contains("0 CUDA_VISIBLE_DEVICES=GPU-a"));
   EXPECT_THAT(lines, Contains("1 CUDA_VISIBLE_DEVICES=GPU-b"));
   EXPECT_THAT(lines, Contains("1 rank 1 of 2, 1 GPUs, 1 threads"));
@@ -204,9 +204,9 @@ TEST_F(RankLaunchTest, OneProcessMayHaveEverySlot) {
       .count = 1,
       .slots_per_trial = 2,
       .gpus = {{.index = 0, .uuid = "GPU-a"}, {.index = 1, .uuid = "GPU-b"}}};
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(Spec("print"));
-  const std::vector<std::string> lines = Printed(AwaitEnd(launcher).trial);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(Spec("print"));
+  const std::vector<std::string> lines = Printed(AwaitEnd(*launcher).trial);
   EXPECT_THAT(lines, Contains("0 CUDA_VISIBLE_DEVICES=GPU-a,GPU-b"));
   EXPECT_THAT(lines, Contains("0 rank 0 of 1, 2 GPUs, 1 threads"));
 }
@@ -221,58 +221,58 @@ TEST_F(RankLaunchTest, OneRankHasNoMemoryToShare) {
 }
 
 TEST_F(RankLaunchTest, NamesRankZeroAsTheHolderOfAllSlots) {
-  LocalLauncher launcher(TwoRankOptions());
-  launcher.Start(TwoRanks("hang"));
-  const TrialStarted started = Await<TrialStarted>(launcher);
+  const auto launcher = MakeLocalLauncher(TwoRankOptions());
+  launcher->Start(TwoRanks("hang"));
+  const TrialStarted started = Await<TrialStarted>(*launcher);
   EXPECT_THAT(started.slots, UnorderedElementsAre("cpu:0", "cpu:1"));
   for (const SlotUse& use : SlotsInUse({}, 2)) {
     ASSERT_FALSE(use.free()) << use.slot;
     EXPECT_EQ(use.holders[0].pid, started.pid) << use.slot;
   }
-  launcher.Kill(started.trial);
-  AwaitEnd(launcher);
+  launcher->Kill(started.trial);
+  AwaitEnd(*launcher);
 }
 
 TEST_F(RankLaunchTest, SweepsDaemonsOfEveryRank) {
-  LocalLauncher launcher(TwoRankOptions());
-  launcher.Start(TwoRanks("daemons and stay", 1, "hang"));
-  const TrialStarted started = Await<TrialStarted>(launcher);
+  const auto launcher = MakeLocalLauncher(TwoRankOptions());
+  launcher->Start(TwoRanks("daemons and stay", 1, "hang"));
+  const TrialStarted started = Await<TrialStarted>(*launcher);
   EXPECT_TRUE(Within(kLong, [] {
     return LivingProcesses(Experiment()).size() == 4;
   })) << "the host, two ranks, a daemon that shows where it comes from";
-  launcher.Kill(started.trial);
-  AwaitEnd(launcher);
+  launcher->Kill(started.trial);
+  AwaitEnd(*launcher);
 }
 
 TEST_F(RankLaunchTest, LeaksNoDescriptors) {
-  LocalLauncher launcher(TwoRankOptions());
-  launcher.Start(TwoRanks("finish"));
-  Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(TwoRankOptions());
+  launcher->Start(TwoRanks("finish"));
+  Await<TrialExited>(*launcher);
   const std::size_t open = OpenDescriptors();
   for (int i = 0; i < 50; ++i) {
-    launcher.Start(TwoRanks("finish"));
-    Await<TrialExited>(launcher);
+    launcher->Start(TwoRanks("finish"));
+    Await<TrialExited>(*launcher);
   }
   EXPECT_EQ(OpenDescriptors(), open);
 }
 
 TEST_F(RankLaunchTest, AbortAtAnyTimeLeavesNothing) {
-  LocalLauncher launcher(TwoRankOptions());
+  const auto launcher = MakeLocalLauncher(TwoRankOptions());
   for (int i = 0; i < 20; ++i) {
-    launcher.Start(TwoRanks("hang"));
-    launcher.Wait(std::chrono::microseconds(500 * i));
-    launcher.Abort();
-    EXPECT_TRUE(AwaitEnd(launcher).killed_by_us);
+    launcher->Start(TwoRanks("hang"));
+    launcher->Wait(std::chrono::microseconds(500 * i));
+    launcher->Abort();
+    EXPECT_TRUE(AwaitEnd(*launcher).killed_by_us);
   }
 }
 
 TEST_F(RankLaunchTest, StartsAgainWhereTheHostDied) {
-  LocalLauncher launcher(TwoRankOptions());
-  launcher.Start(TwoRanks("finish"));
-  Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(TwoRankOptions());
+  launcher->Start(TwoRanks("finish"));
+  Await<TrialExited>(*launcher);
   ::kill(static_cast<pid_t>(LivingProcesses(Experiment()).front()), SIGKILL);
-  launcher.Start(TwoRanks("finish"));
-  EXPECT_EQ(AwaitEnd(launcher).exit_code, 0);
+  launcher->Start(TwoRanks("finish"));
+  EXPECT_EQ(AwaitEnd(*launcher).exit_code, 0);
 }
 
 }  // namespace

@@ -72,13 +72,13 @@ class RunnerDeathTest : public LauncherFixture {
  private:
   [[noreturn]] void Run(LocalLauncherOptions options,
                         const std::vector<TrialSpec>& trials, int ready) {
-    LocalLauncher launcher(std::move(options));
-    for (const TrialSpec& trial : trials) launcher.Start(trial);
+    const auto launcher = MakeLocalLauncher(std::move(options));
+    for (const TrialSpec& trial : trials) launcher->Start(trial);
     for (std::size_t i = 0; i < trials.size(); ++i) {
-      AwaitMessage<Ready>(launcher);
+      AwaitMessage<Ready>(*launcher);
     }
     if (::write(ready, "r", 1) != 1) ::_exit(1);
-    while (true) launcher.Wait(kLong);
+    while (true) launcher->Wait(kLong);
   }
 };
 

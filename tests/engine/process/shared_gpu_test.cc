@@ -34,20 +34,20 @@ class SharedGpuTest : public LauncherFixture {
   }
   /// What a trial prints of itself.
   std::string Printed(LocalLauncherOptions options) {
-    LocalLauncher launcher(std::move(options));
-    launcher.Start(Spec("print"));
-    return Log(Await<TrialExited>(launcher).trial);
+    const auto launcher = MakeLocalLauncher(std::move(options));
+    launcher->Start(Spec("print"));
+    return Log(Await<TrialExited>(*launcher).trial);
   }
 
   std::filesystem::path pipes_ = directory.path() / "pipes";
 };
 
 TEST_F(SharedGpuTest, TrialsRunOnItTogether) {
-  LocalLauncher launcher(Shares(0.5, 2));
-  launcher.Start(Spec("hang", 1));
-  launcher.Start(Spec("hang", 2));
-  const TrialStarted first = Await<TrialStarted>(launcher);
-  const TrialStarted second = Await<TrialStarted>(launcher);
+  const auto launcher = MakeLocalLauncher(Shares(0.5, 2));
+  launcher->Start(Spec("hang", 1));
+  launcher->Start(Spec("hang", 2));
+  const TrialStarted first = Await<TrialStarted>(*launcher);
+  const TrialStarted second = Await<TrialStarted>(*launcher);
   EXPECT_THAT(first.slots, ElementsAre("gpu:0"));
   EXPECT_THAT(second.slots, ElementsAre("gpu:0"));
   const SlotUse use = SlotsInUse({{.index = 0}}, 0).at(0);
@@ -55,7 +55,7 @@ TEST_F(SharedGpuTest, TrialsRunOnItTogether) {
   EXPECT_EQ(use.holders[0].pid, first.pid);
   EXPECT_EQ(use.holders[0].share, 0.5);
   EXPECT_EQ(use.holders[1].trial, ToString(second.trial));
-  launcher.Abort();
+  launcher->Abort();
   EXPECT_TRUE(SlotsInUse({{.index = 0}}, 0).at(0).free());
 }
 

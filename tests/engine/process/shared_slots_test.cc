@@ -26,14 +26,14 @@ class SharedSlotsTest : public LauncherFixture {
                          int end_it) {
     const pid_t runner = ::fork();
     if (runner != 0) return runner;
-    LocalLauncher launcher(Options());
-    launcher.Start(Spec(behaviour));
-    AwaitMessage<Ready>(launcher);
+    const auto launcher = MakeLocalLauncher(Options());
+    launcher->Start(Spec(behaviour));
+    AwaitMessage<Ready>(*launcher);
     char byte = 's';
     const bool told =
         ::write(started, &byte, 1) == 1 && ::read(end_it, &byte, 1) == 1;
-    launcher.Send(Spec(behaviour).id, CloseTrial{});
-    const bool ended = Await<TrialExited>(launcher).exit_code == 0;
+    launcher->Send(Spec(behaviour).id, CloseTrial{});
+    const bool ended = Await<TrialExited>(*launcher).exit_code == 0;
     ::_exit(told && ended ? 0 : 1);
   }
 
@@ -42,11 +42,11 @@ class SharedSlotsTest : public LauncherFixture {
   pid_t StartBusyRunner() {
     const pid_t runner = ::fork();
     if (runner != 0) return runner;
-    LocalLauncher launcher(Options());
+    const auto launcher = MakeLocalLauncher(Options());
     const std::string path = directory.path() / "alone";
     for (int number = 1; number <= 5; ++number) {
-      launcher.Start(Spec("be alone", number, {{"path", path}}));
-      if (Await<TrialExited>(launcher).exit_code != 0) ::_exit(1);
+      launcher->Start(Spec("be alone", number, {{"path", path}}));
+      if (Await<TrialExited>(*launcher).exit_code != 0) ::_exit(1);
     }
     ::_exit(0);
   }
@@ -68,14 +68,14 @@ class SharedSlotsTest : public LauncherFixture {
 TEST_F(SharedSlotsTest, TrialsOfTwoRunnersNeverOverlap) {
   const pid_t other = StartOtherRunner("echo", started_[1], end_it_[0]);
   AwaitOtherStart();
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("echo"));
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("echo"));
   EXPECT_TRUE(std::holds_alternative<Idle>(
-      launcher.Wait(std::chrono::milliseconds(700))));
-  EXPECT_EQ(launcher.FreeSlots(), 0U);
+      launcher->Wait(std::chrono::milliseconds(700))));
+  EXPECT_EQ(launcher->FreeSlots(), 0U);
   const Duration freed = Clock::System().monotonic();
   ASSERT_EQ(::write(end_it_[1], "e", 1), 1);
-  Await<TrialStarted>(launcher);
+  Await<TrialStarted>(*launcher);
   EXPECT_LT(Clock::System().monotonic() - freed,
             Patient(std::chrono::milliseconds(300)));
   ::waitpid(other, nullptr, 0);
@@ -94,14 +94,14 @@ TEST_F(SharedSlotsTest, EightRunnersUseOneSlotInTurn) {
 TEST_F(SharedSlotsTest, SlotOfADeadRunnerComesFreeWithItsTrial) {
   const pid_t other = StartOtherRunner("hang", started_[1], end_it_[0]);
   AwaitOtherStart();
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("echo"));
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("echo"));
   ASSERT_TRUE(std::holds_alternative<Idle>(
-      launcher.Wait(std::chrono::milliseconds(1))));
+      launcher->Wait(std::chrono::milliseconds(1))));
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
   const Duration killed = Clock::System().monotonic();
-  Await<TrialStarted>(launcher);
+  Await<TrialStarted>(*launcher);
   const Duration waited = Clock::System().monotonic() - killed;
   EXPECT_GT(waited, std::chrono::milliseconds(500)) << "its trial had a grace";
   EXPECT_LT(waited, Patient(std::chrono::milliseconds(1500)));
@@ -110,10 +110,10 @@ TEST_F(SharedSlotsTest, SlotOfADeadRunnerComesFreeWithItsTrial) {
 TEST_F(SharedSlotsTest, ATrialThatWaitsCanBeStopped) {
   const pid_t other = StartOtherRunner("echo", started_[1], end_it_[0]);
   AwaitOtherStart();
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("echo"));
-  launcher.RequestStop(Spec("echo").id);
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("echo"));
+  launcher->RequestStop(Spec("echo").id);
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.exit_code, 0);
   EXPECT_FALSE(exited.killed_by_us);
   EXPECT_THAT(seen, IsEmpty()) << "it never started";
@@ -124,16 +124,16 @@ TEST_F(SharedSlotsTest, ATrialThatWaitsCanBeStopped) {
 }
 
 TEST_F(SharedSlotsTest, ShowsTheTrialThatHasTheSlot) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("hang"));
-  const TrialStarted started = Await<TrialStarted>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("hang"));
+  const TrialStarted started = Await<TrialStarted>(*launcher);
   const SlotUse use = SlotsInUse({}, 1).at(0);
   ASSERT_EQ(use.holders.size(), 1U);
   EXPECT_EQ(use.holders[0].pid, started.pid);
   EXPECT_EQ(use.holders[0].trial, ToString(started.trial));
   EXPECT_THAT(use.holders[0].store, HasSubstr(directory.path().string()));
-  launcher.Kill(started.trial);
-  Await<TrialExited>(launcher);
+  launcher->Kill(started.trial);
+  Await<TrialExited>(*launcher);
   EXPECT_TRUE(SlotsInUse({}, 1).at(0).free());
 }
 

@@ -16,34 +16,34 @@ using ::testing::SizeIs;
 class TrialForkerTest : public LauncherFixture {};
 
 TEST_F(TrialForkerTest, StartsAnotherHostForTheNextTrial) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("exit", 1, {{"exit_code", 0}}));
-  Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("exit", 1, {{"exit_code", 0}}));
+  Await<TrialExited>(*launcher);
   const std::vector<std::int64_t> hosts = LivingProcesses(Experiment());
   ASSERT_THAT(hosts, SizeIs(1));
   ::kill(static_cast<pid_t>(hosts[0]), SIGKILL);
-  launcher.Start(Spec("exit", 1, {{"exit_code", 9}}));
-  EXPECT_EQ(Await<TrialExited>(launcher).exit_code, 9);
+  launcher->Start(Spec("exit", 1, {{"exit_code", 9}}));
+  EXPECT_EQ(Await<TrialExited>(*launcher).exit_code, 9);
 }
 
 TEST_F(TrialForkerTest, TrialsOutliveTheirHost) {
-  LocalLauncher launcher(Options(2));
-  launcher.Start(Spec("echo", 1));
-  AwaitMessage<Ready>(launcher);
+  const auto launcher = MakeLocalLauncher(Options(2));
+  launcher->Start(Spec("echo", 1));
+  AwaitMessage<Ready>(*launcher);
   const std::int64_t host = LivingProcesses(Experiment()).front();
   ::kill(static_cast<pid_t>(host), SIGKILL);
-  launcher.Start(Spec("exit", 2, {{"exit_code", 0}}));
-  EXPECT_EQ(Await<TrialExited>(launcher).trial.number, 2);
-  launcher.Send(Spec("echo", 1).id, CloseTrial{});
-  EXPECT_EQ(Await<TrialExited>(launcher).exit_code, 0);
+  launcher->Start(Spec("exit", 2, {{"exit_code", 0}}));
+  EXPECT_EQ(Await<TrialExited>(*launcher).trial.number, 2);
+  launcher->Send(Spec("echo", 1).id, CloseTrial{});
+  EXPECT_EQ(Await<TrialExited>(*launcher).exit_code, 0);
 }
 
 TEST_F(TrialForkerTest, SaysWhyAHostDoesNotStart) {
   LocalLauncherOptions options = Options();
   options.environment = {{"FAKE_HOST_EXIT", "42"}};
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(Spec("echo"));
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(Spec("echo"));
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_EQ(exited.exit_code, 1);
   ASSERT_THAT(exited.last_lines, SizeIs(1));
   EXPECT_THAT(exited.last_lines[0], HasSubstr("exit code 42"));
@@ -53,9 +53,9 @@ TEST_F(TrialForkerTest, SaysWhyAHostDoesNotStart) {
 TEST_F(TrialForkerTest, SaysThatTheHostIsMissing) {
   LocalLauncherOptions options = Options();
   options.host = "/nowhere/trial-host";
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(Spec("echo"));
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(Spec("echo"));
+  const TrialExited exited = Await<TrialExited>(*launcher);
   ASSERT_THAT(exited.last_lines, SizeIs(1));
   EXPECT_THAT(exited.last_lines[0], HasSubstr("/nowhere/trial-host"));
 }

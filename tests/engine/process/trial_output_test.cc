@@ -21,11 +21,11 @@ constexpr long kMaxGrowth = (kSanitized ? 300 : 20) * 1024;
 class TrialOutputTest : public LauncherFixture {};
 
 TEST_F(TrialOutputTest, DoesNotWaitForDaemonsThatHoldThePipe) {
-  LocalLauncher launcher(Options());
-  launcher.Start(Spec("daemon"));
-  Await<TrialStarted>(launcher);
+  const auto launcher = MakeLocalLauncher(Options());
+  launcher->Start(Spec("daemon"));
+  Await<TrialStarted>(*launcher);
   const Duration start = Clock::System().monotonic();
-  Await<TrialExited>(launcher);
+  Await<TrialExited>(*launcher);
   EXPECT_LT(Clock::System().monotonic() - start,
             Patient(std::chrono::milliseconds(500)));
 }
@@ -33,9 +33,9 @@ TEST_F(TrialOutputTest, DoesNotWaitForDaemonsThatHoldThePipe) {
 TEST_F(TrialOutputTest, LogsWhatTheTrialPrints) {
   LocalLauncherOptions options = Options();
   options.environment = {{"GREETING", "hello"}};
-  LocalLauncher launcher(std::move(options));
-  launcher.Start(Spec("print"));
-  const TrialExited exited = Await<TrialExited>(launcher);
+  const auto launcher = MakeLocalLauncher(std::move(options));
+  launcher->Start(Spec("print"));
+  const TrialExited exited = Await<TrialExited>(*launcher);
   EXPECT_THAT(exited.last_lines, Contains("to stdout"));
   EXPECT_THAT(exited.last_lines, Contains("an error"));
   EXPECT_THAT(exited.last_lines, Contains("to stderr, no newline"));
@@ -45,11 +45,11 @@ TEST_F(TrialOutputTest, LogsWhatTheTrialPrints) {
 }
 
 TEST_F(TrialOutputTest, FloodOfLogNeedsLittleMemory) {
-  LocalLauncher launcher(Options());
+  const auto launcher = MakeLocalLauncher(Options());
   rusage before{};
   ::getrusage(RUSAGE_SELF, &before);
-  launcher.Start(Spec("flood", 1, {{"lines", 500'000}}));
-  const TrialExited exited = Await<TrialExited>(launcher);
+  launcher->Start(Spec("flood", 1, {{"lines", 500'000}}));
+  const TrialExited exited = Await<TrialExited>(*launcher);
   rusage after{};
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_EQ(exited.exit_code, 0);

@@ -1,0 +1,188 @@
+#include "engine/nodes/shared_trial.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dtrain {
+namespace {
+
+// Longer waits for slots are reported.
+constexpr Duration kSilentWait = std::chrono::seconds(10);
+
+bool Failed(const ShardEnded& ended) {
+  return ended.exited.exit_code != 0 && !ended.exited.killed_by_us;
+}
+
+}  // namespace
+
+SharedTrial::SharedTrial(TrialSpec spec, const std::vector<int>& shards,
+                         TrialOutput output, Clock clock)
+    : spec_(std::move(spec)),
+      clock_(std::move(clock)),
+      output_(std::move(output)),
+      shards_(shards.size()),
+      queue_(shards.begin(), shards.end()) {}
+
+std::optional<int> SharedTrial::PopNext() {
+  if (queue_.empty()) return std::nullopt;
+  last_started_ = queue_.front();
+  queue_.pop_front();
+  long_wait_at_ = clock_.monotonic() + kSilentWait;
+  return last_started_;
+}
+
+bool SharedTrial::is_queued(int shard) const {
+  return std::ranges::find(queue_, shard) != queue_.end();
+}
+
+std::optional<int> SharedTrial::PopLongWait() {
+  if (!long_wait_at_ || clock_.monotonic() < *long_wait_at_)
+    return std::nullopt;
+  long_wait_at_.reset();
+  return last_started_;
+}
+
+void SharedTrial::OnStopRequested() {
+  stop_requested_ = true;
+  EndQueued(/*killed=*/false);
+}
+
+void SharedTrial::OnKillRequested() {
+  kill_requested_ = true;
+  EndQueued(/*killed=*/true);
+}
+
+void SharedTrial::EndQueued(bool killed) {
+  long_wait_at_.reset();
+  for (const int shard : std::exchange(queue_, {})) {
+    OnEnded(shard, {.exited = {.trial = id(), .killed_by_us = killed}});
+  }
+}
+
+TrialSpec SharedTrial::ShardSpec(int shard, const RankAddress& address) const {
+  TrialSpec spec = spec_;
+  spec.rank = shard * address.ranks_here;
+  spec.world_size = static_cast<int>(shards_.size()) * address.ranks_here;
+  spec.address = address;
+  return spec;
+}
+
+void SharedTrial::OnFirstStarted(TrialStarted started,
+                                 std::deque<LaunchEvent>& events) {
+  first_ = std::move(started);
+  OnStarted(0, events);
+}
+
+void SharedTrial::OnStarted(int shard, std::deque<LaunchEvent>& events) {
+  At(shard).started = true;
+  if (shard == last_started_) long_wait_at_.reset();
+  if (std::ranges::all_of(shards_, &Shard::started)) Release(events);
+}
+
+void SharedTrial::OnMessage(TrialMessage message,
+                            std::deque<LaunchEvent>& events) {
+  if (released_) {
+    events.push_back(MessageReceived{id(), std::move(message)});
+  } else {
+    held_messages_.push_back(std::move(message));
+  }
+}
+
+void SharedTrial::Release(std::deque<LaunchEvent>& events) {
+  if (std::exchange(released_, true)) return;
+  events.push_back(*first_);
+  for (TrialMessage& message : std::exchange(held_messages_, {})) {
+    events.push_back(MessageReceived{id(), std::move(message)});
+  }
+}
+
+void SharedTrial::OnEnded(int shard, ShardEnded ended) {
+  if (At(shard).ended) return;
+  const bool failed = Failed(ended);
+  At(shard).late_message = std::ranges::any_of(
+      order_, [this](int other) { return Failed(*At(other).ended); });
+  const Duration until = clock_.monotonic() + PeerExitGrace(failed);
+  kill_at_ = std::min(kill_at_.value_or(until), until);
+  At(shard).ended = std::move(ended);
+  order_.push_back(shard);
+  EndQueued(/*killed=*/true);
+}
+
+void SharedTrial::OnLost(int shard, const std::string& why) {
+  if (At(shard).ended) return;
+  const int rank = FirstRankOf(shard);
+  output_.Append({.time = clock_.now(),
+                  .rank = rank,
+                  .from_stderr = true,
+                  .level = LogLevel::kError,
+                  .text = "dtrain: " + why});
+  // Without a final message, like a crash, so that the trial is restarted.
+  OnEnded(
+      shard,
+      {.exited = {
+           .trial = id(), .exit_code = 1, .rank = rank, .last_lines = {why}}});
+}
+
+bool SharedTrial::PopKillDue() {
+  const bool due =
+      kill_at_ && !kill_sent_ && !ended() && *kill_at_ <= clock_.monotonic();
+  if (due) kill_sent_ = true;
+  return due;
+}
+
+void SharedTrial::OnTime() {
+  const auto flush_at = output_.flush_at();
+  if (flush_at && *flush_at <= clock_.monotonic()) output_.Flush();
+}
+
+std::optional<Duration> SharedTrial::Deadline() const {
+  std::optional<Duration> deadline = output_.flush_at();
+  const auto add = [&deadline](const Duration& time) {
+    deadline = std::min(deadline.value_or(time), time);
+  };
+  if (kill_at_ && !kill_sent_ && !ended()) add(*kill_at_);
+  if (long_wait_at_) add(*long_wait_at_);
+  return deadline;
+}
+
+// A shard that ended before it had a process names no rank.
+RankEnd SharedTrial::EndOf(int shard) const {
+  const TrialExited& exited = At(shard).ended->exited;
+  return {.rank = exited.rank < 0 ? FirstRankOf(shard) : exited.rank,
+          .exit_code = exited.exit_code,
+          .signal = exited.signal,
+          .ended_by_us = exited.killed_by_us,
+          .message = At(shard).ended->finished,
+          .late_message = At(shard).late_message};
+}
+
+std::string SharedTrial::NotStarted() const {
+  for (const Shard& shard : shards_) {
+    const std::string& why = shard.ended->exited.not_started;
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
+void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
+  output_.Flush();
+  std::vector<RankEnd> ends;
+  for (const int shard : order_) ends.push_back(EndOf(shard));
+  const TrialEnd end = CombineEnds(ends);
+  const auto counts = std::ranges::find(ends, end.rank.rank, &RankEnd::rank);
+  const int culprit = order_[static_cast<std::size_t>(counts - ends.begin())];
+  const TrialExited& first = At(0).ended->exited;
+  TrialExited exited = At(culprit).ended->exited;
+  exited.rank = end.rank.rank;
+  exited.seconds = first.seconds;
+  exited.killed_by_us =
+      kill_requested_ || (stop_requested_ && first.killed_by_us);
+  exited.not_started = NotStarted();
+  if (exited.not_started.empty()) {
+    if (first_) Release(events);
+    if (end.message) events.push_back(MessageReceived{id(), *end.message});
+  }
+  events.push_back(std::move(exited));
+}
+
+}  // namespace dtrain
