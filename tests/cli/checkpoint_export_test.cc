@@ -101,7 +101,7 @@ TEST_F(CheckpointExportTest, WritesSafetensors) {
   EXPECT_EQ(TextOf("cccccccc.safetensors"), SampleWeights());
 }
 
-TEST_F(CheckpointExportTest, TellsProgramsWhatItWrote) {
+TEST_F(CheckpointExportTest, PrintsJson) {
   const json document =
       Export({"cccc", "--to", "state_dict", "--out", "a.pth", "--json"}).Json();
   const fs::path file = dtrain_.directory() / "a.pth";
@@ -131,7 +131,7 @@ TEST_F(CheckpointExportTest, WritesTiedTensorsUnderEachName) {
   EXPECT_EQ(NamesIn("dddddddd.safetensors").back(), "head.weight");
 }
 
-TEST_F(CheckpointExportTest, ReplacesOnlyWhatItMay) {
+TEST_F(CheckpointExportTest, OverwritesOnlyFilesAndOnlyWithForce) {
   dtrain_.Write("a.pth", "mine");
   const CliResult refused =
       Export({"cccc", "--to", "state_dict", "--out", "a.pth"});
@@ -149,7 +149,7 @@ TEST_F(CheckpointExportTest, ReplacesOnlyWhatItMay) {
       2);
 }
 
-TEST_F(CheckpointExportTest, LeavesNothingOfADamagedCheckpoint) {
+TEST_F(CheckpointExportTest, WritesNoFileForADamagedCheckpoint) {
   const fs::path path =
       layout_.Checkpoint({1, 2}, "cccccccc-0000-4000-8000-000000000000");
   std::ofstream(path / "model.safetensors", std::ios::app) << "x";
@@ -166,7 +166,7 @@ TEST_F(CheckpointExportTest, LeavesNothingOfADamagedCheckpoint) {
 }
 
 // A running experiment, or another command, may delete it at any time.
-TEST_F(CheckpointExportTest, SaysThatACheckpointWasDeletedWhileItWasRead) {
+TEST_F(CheckpointExportTest, ReportsACheckpointDeletedWhileItIsRead) {
   const CliResult result = ExportWhile("dtrain checkpoint delete cccc");
 
   EXPECT_EQ(result.code, 3);
@@ -182,7 +182,7 @@ TEST_F(CheckpointExportTest, FilesThatVanishWhileTheyAreReadAreDamage) {
   EXPECT_THAT(result.err, HasSubstr("the checkpoint is damaged"));
 }
 
-TEST_F(CheckpointExportTest, RefusesWhatIsNotThere) {
+TEST_F(CheckpointExportTest, RefusesAnUnknownOrDeletedCheckpoint) {
   const CliResult unknown = Export({"eeee", "--to", "state_dict"});
   EXPECT_EQ(unknown.code, 3);
   EXPECT_THAT(unknown.err, HasSubstr("checkpoint 'eeee' is not in store"));

@@ -37,7 +37,7 @@ class CheckpointImportTest : public testing::Test {
   const CliRunner dtrain_;
 };
 
-TEST_F(CheckpointImportTest, ConvertsWhatPyTorchWrote) {
+TEST_F(CheckpointImportTest, ConvertsPyTorchFiles) {
   const CliResult result =
       Import({Recorded("network"), "--out", "net.safetensors", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -116,7 +116,7 @@ TEST_F(CheckpointImportTest, RefusesAChangedByte) {
   EXPECT_THAT(result.err, HasSubstr("does not match its CRC-32"));
 }
 
-TEST_F(CheckpointImportTest, RunsNothingAndRefusesTheRest) {
+TEST_F(CheckpointImportTest, RefusesMaliciousAndInvalidFiles) {
   for (const char* name : {"malice", "malice_old", "script"}) {
     const CliResult result = Import({Recorded(name)});
     EXPECT_EQ(result.code, 1) << name;
@@ -130,7 +130,7 @@ TEST_F(CheckpointImportTest, RunsNothingAndRefusesTheRest) {
   EXPECT_EQ(Import({"text.pth"}).code, 1);
 }
 
-TEST_F(CheckpointImportTest, RefusesFlagsThatDoNotGoTogether) {
+TEST_F(CheckpointImportTest, RefusesConflictingFlags) {
   dtrain_.Write("c.yaml", "x");
   const CliResult result =
       Import({Recorded("network"), "c.yaml", "--out", "x.safetensors"});
@@ -163,7 +163,7 @@ class CheckpointImportRunTest : public CheckpointImportTest {
   }
 };
 
-TEST_F(CheckpointImportRunTest, MeasuresAsTheModelThatWasExported) {
+TEST_F(CheckpointImportRunTest, EvaluatesLikeTheExportedModel) {
   const std::string uuid = Train();
   const CliResult result = Import({"digits.pth", "digits.yaml", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -230,7 +230,7 @@ TEST_F(CheckpointImportRunTest, RefusesLeftOverTensorsOfACheckpointToo) {
                                "tensors, which the model lacks"));
 }
 
-TEST_F(CheckpointImportRunTest, TakesThePrefixesOfWrappersOff) {
+TEST_F(CheckpointImportRunTest, RemovesThePrefixesOfWrappers) {
   Train();
   for (const char* prefix : {"module.", "_orig_mod.", "model."}) {
     Rewrite(dtrain_.directory() / "digits.pth",
@@ -284,7 +284,7 @@ TEST_F(CheckpointImportRunTest, CastsWeightsOfOtherPrecision) {
   EXPECT_THAT(narrow.err, HasSubstr("(cast from BF16 to the model's types)"));
 }
 
-TEST_F(CheckpointImportRunTest, WantsAllHyperparametersAsConstants) {
+TEST_F(CheckpointImportRunTest, RequiresConstantHyperparameters) {
   Train();
   dtrain_.Write("search.yaml",
                 "entrypoint: digits:LeNetTrial\n"

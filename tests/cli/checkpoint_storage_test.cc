@@ -137,7 +137,7 @@ TEST_F(CheckpointStorageTest, PutsCheckpointsIntoTheStoresOwnDirectory) {
   EXPECT_EQ(described["config"]["checkpoint_storage"]["path"], Path().string());
 }
 
-TEST_F(CheckpointStorageTest, GoesOnFromThere) {
+TEST_F(CheckpointStorageTest, ResumesFromStoragePath) {
   const CliResult stopped = [&] {
     WriteYaml("  path: kept\n", 400);
     return dtrain_.Run({"create", "kept.yaml"}, {.signal_when = "at batch 20"});
@@ -176,7 +176,7 @@ TEST_F(CheckpointStorageTest, MakesStoragePathBelowHostPath) {
               StartsWith((Path() / "my" / "runs").string()));
 }
 
-TEST_F(CheckpointStorageTest, RefusesWhatLeavesHostPath) {
+TEST_F(CheckpointStorageTest, RefusesPathsOutsideHostPath) {
   const CliResult result =
       Create("  host_path: kept\n  storage_path: ../elsewhere\n");
   EXPECT_EQ(result.code, 2);
@@ -186,7 +186,7 @@ TEST_F(CheckpointStorageTest, RefusesWhatLeavesHostPath) {
   EXPECT_THAT(NamesOf(Path()), IsEmpty());
 }
 
-TEST_F(CheckpointStorageTest, IsNamedOnTheCommandLine) {
+TEST_F(CheckpointStorageTest, CanBeSetOnTheCommandLine) {
   WriteYaml("  host_path: kept\n");
   fs::create_directory(dtrain_.directory() / "set");
   fs::permissions(dtrain_.directory() / "set", fs::perms::owner_all);
@@ -197,7 +197,7 @@ TEST_F(CheckpointStorageTest, IsNamedOnTheCommandLine) {
               StartsWith((dtrain_.directory() / "set").string()));
 }
 
-TEST_F(CheckpointStorageTest, RefusesADirectoryThatIsNotThere) {
+TEST_F(CheckpointStorageTest, RefusesAMissingDirectory) {
   const CliResult result = Create("  host_path: missing\n");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("kept.yaml:7:14: checkpoint_storage."
@@ -224,7 +224,7 @@ TEST_F(CheckpointStorageTest, RefusesAFile) {
   ExpectNothing();
 }
 
-TEST_F(CheckpointStorageTest, RefusesWhatOthersMayReplace) {
+TEST_F(CheckpointStorageTest, RefusesADirectoryThatOthersCanReplace) {
   fs::permissions(Path(), fs::perms::all);
   const CliResult result = Create("  path: kept\n");
   EXPECT_EQ(result.code, 2);
@@ -272,7 +272,7 @@ TEST_F(CheckpointStorageTest, OldExperimentsStayInTheStore) {
               StartsWith((dtrain_.store() / "experiments").string()));
 }
 
-TEST_F(CheckpointStorageTest, CollectsAndDeletesThere) {
+TEST_F(CheckpointStorageTest, CollectsAndDeletesInStoragePath) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const fs::path trial = Root() / "1" / "1";
   const std::string unknown = "11111111-2222-4333-8444-555555555555";
@@ -295,7 +295,7 @@ TEST_F(CheckpointStorageTest, CollectsAndDeletesThere) {
   EXPECT_FALSE(fs::exists(Root() / "1"));
 }
 
-TEST_F(CheckpointStorageTest, CollectsWhatADeletionLeftThere) {
+TEST_F(CheckpointStorageTest, CollectsLeftoversOfAnInterruptedDeletion) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const fs::path root = Root();
   fs::rename(Path(), dtrain_.directory() / "unmounted");
@@ -309,7 +309,7 @@ TEST_F(CheckpointStorageTest, CollectsWhatADeletionLeftThere) {
   EXPECT_FALSE(fs::exists(root / "1"));
 }
 
-TEST_F(CheckpointStorageTest, RefusesWhereNothingCanBeKept) {
+TEST_F(CheckpointStorageTest, RefusesKernelFileSystemsAndLinks) {
   const CliResult kernels = Create("  path: /proc\n");
   EXPECT_EQ(kernels.code, 2);
   EXPECT_THAT(kernels.err, HasSubstr("kept.yaml:7:9: "));
@@ -322,7 +322,7 @@ TEST_F(CheckpointStorageTest, RefusesWhereNothingCanBeKept) {
   ExpectNothing();
 }
 
-TEST_F(CheckpointStorageTest, TakesWhatIsNotMountedForNoDamage) {
+TEST_F(CheckpointStorageTest, UnmountedStorageIsNotDamage) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const std::string uuid = Checkpoints()[0]["uuid"];
   fs::rename(Path(), dtrain_.directory() / "unmounted");
@@ -341,7 +341,7 @@ TEST_F(CheckpointStorageTest, TakesWhatIsNotMountedForNoDamage) {
   EXPECT_EQ(Run({"checkpoint", "verify"}).code, 0);
 }
 
-TEST_F(CheckpointStorageTest, BackupNamesIt) {
+TEST_F(CheckpointStorageTest, BackupNamesTheStoragePath) {
   ASSERT_EQ(Create("  path: kept\n").code, 0);
   const CliResult text = Run({"backup", "copy.db"});
   EXPECT_THAT(text.err, HasSubstr(", " + Root().string()));
@@ -376,7 +376,7 @@ TEST_F(CheckpointStorageTest, AdoptsAFinishedCheckpoint) {
               HasSubstr("saved after its runner had died, " + uuid));
 }
 
-TEST_F(CheckpointStorageTest, PausesWhereItVanishes) {
+TEST_F(CheckpointStorageTest, PausesIfTheStorageVanishes) {
   WriteYaml("  path: kept\n", 100000);
   const CliResult result = Bash(
       "dtrain create kept.yaml 2>err >out & runner=$!\n"
@@ -416,7 +416,7 @@ TEST_F(CheckpointStorageTest, RefusesAFullOrReadOnlyDisk) {
   EXPECT_THAT(result.err, HasSubstr("cannot be written to: Read-only"));
 }
 
-TEST_F(CheckpointStorageTest, PausesWhereItBecomesReadOnly) {
+TEST_F(CheckpointStorageTest, PausesIfTheStorageBecomesReadOnly) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   WriteYaml("  path: kept\n", 100000);
   const CliResult result = RunInOwnMounts(
@@ -433,7 +433,7 @@ TEST_F(CheckpointStorageTest, PausesWhereItBecomesReadOnly) {
   EXPECT_THAT(result.err, HasSubstr("cannot be written to: Read-only"));
 }
 
-TEST_F(CheckpointStorageTest, PausesWhereItIsFullAtTheEnd) {
+TEST_F(CheckpointStorageTest, PausesIfTheStorageIsFullAtTheEnd) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   WriteYaml("  path: kept\n", 150);
   dtrain_.Write("hold", "");

@@ -50,7 +50,7 @@ class CheckpointTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
-TEST_F(CheckpointTest, ShowsOne) {
+TEST_F(CheckpointTest, ShowsACheckpoint) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
   const json document =
       dtrain_.Run({"checkpoint", "show", "cccc", "--json"}).Json();
@@ -62,7 +62,7 @@ TEST_F(CheckpointTest, ShowsOne) {
   EXPECT_THAT(text.out, HasSubstr("  MANIFEST.json"));
 }
 
-TEST_F(CheckpointTest, VerifiesWhatIsGood) {
+TEST_F(CheckpointTest, VerifiesAnIntactCheckpoint) {
   AddCheckpoint(layout_, {1, 1}, 100, 'b');
   AddCheckpoint(layout_, {1, 2}, 100, 'c');
   const CliResult all = dtrain_.Run({"checkpoint", "verify", "--json"});
@@ -73,7 +73,7 @@ TEST_F(CheckpointTest, VerifiesWhatIsGood) {
   EXPECT_EQ(one.Json()["checkpoints"].size(), 1);
 }
 
-TEST_F(CheckpointTest, MarksWhatIsNot) {
+TEST_F(CheckpointTest, MarksADamagedCheckpoint) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
   AddCheckpoint(layout_, {1, 1}, 100, 'b');
   const fs::path file = Path({1, 2}, uuid) / "model.safetensors";
@@ -89,7 +89,7 @@ TEST_F(CheckpointTest, MarksWhatIsNot) {
   EXPECT_EQ(StateOf("bbbb"), "COMPLETED");
 }
 
-TEST_F(CheckpointTest, BelievesAgainWhatIsRestored) {
+TEST_F(CheckpointTest, ClearsTheMarkOfARestoredCheckpoint) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
   const fs::path path = Path({1, 2}, uuid);
   fs::rename(path, path.string() + "-away");
@@ -102,7 +102,7 @@ TEST_F(CheckpointTest, BelievesAgainWhatIsRestored) {
   EXPECT_EQ(StateOf(uuid), "COMPLETED");
 }
 
-TEST_F(CheckpointTest, KnowsAnotherCheckpointInItsPlace) {
+TEST_F(CheckpointTest, DetectsAnotherCheckpointInItsPlace) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
   const fs::path path = Path({1, 2}, uuid);
   fs::remove_all(path);
@@ -130,7 +130,7 @@ TEST_F(CheckpointTest, DeletesRowAndFiles) {
   EXPECT_EQ(dtrain_.Run({"checkpoint", "verify", "cccc"}).code, 3);
 }
 
-TEST_F(CheckpointTest, KeepsWhatATrialGoesOnFrom) {
+TEST_F(CheckpointTest, KeepsTheCheckpointThatATrialResumesFrom) {
   AddUnfinishedTrial();
   AddCheckpoint(layout_, {2, 1}, 10, 'd');
   const std::string latest = AddCheckpoint(layout_, {2, 1}, 20, 'e');
@@ -145,7 +145,7 @@ TEST_F(CheckpointTest, KeepsWhatATrialGoesOnFrom) {
   EXPECT_EQ(dtrain_.Run({"checkpoint", "delete", "dddd"}).code, 0);
 }
 
-TEST_F(CheckpointTest, CollectsWhatThePolicyDoesNotKeep) {
+TEST_F(CheckpointTest, CollectsCheckpointsThatThePolicyDrops) {
   const std::string old = AddCheckpoint(layout_, {1, 2}, 50, 'c');
   const std::string latest = AddCheckpoint(layout_, {1, 2}, 200, 'd');
   const json dry = dtrain_.Run({"gc", "--dry-run", "--json"}).Json();
@@ -181,7 +181,7 @@ TEST_F(CheckpointTest, CollectsByTheExperimentsOwnPolicyAndDirection) {
   EXPECT_TRUE(fs::exists(Path({4, 2}, best)));
 }
 
-TEST_F(CheckpointTest, AppliesNoPolicyToWhatHasNotEnded) {
+TEST_F(CheckpointTest, AppliesNoPolicyToUnfinishedExperiments) {
   AddUnfinishedTrial();
   AddCheckpoint(layout_, {2, 1}, 10, 'c');
   AddCheckpoint(layout_, {2, 1}, 20, 'd');
@@ -191,7 +191,7 @@ TEST_F(CheckpointTest, AppliesNoPolicyToWhatHasNotEnded) {
             json::array());
 }
 
-TEST_F(CheckpointTest, CollectsWhatCrashesLeft) {
+TEST_F(CheckpointTest, CollectsLeftoversOfCrashes) {
   AddUnfinishedTrial();
   const std::string kept = AddCheckpoint(layout_, {2, 1}, 20, 'e');
   const fs::path directory = layout_.Checkpoints({2, 1});
@@ -209,7 +209,7 @@ TEST_F(CheckpointTest, CollectsWhatCrashesLeft) {
   EXPECT_FALSE(fs::exists(directory / lost));
 }
 
-TEST_F(CheckpointTest, CollectsWhatWasBeingDeletedOfAnExperiment) {
+TEST_F(CheckpointTest, CollectsAHalfDeletedExperiment) {
   const std::vector<fs::path> trash = {
       layout_.Sources(1).string() + ".trash",
       layout_.Context(1).string() + ".trash",
@@ -248,7 +248,7 @@ TEST_F(CheckpointTest, CollectsNothingWithoutARecord) {
   EXPECT_TRUE(fs::exists(layout_.Experiment(1)));
 }
 
-TEST_F(CheckpointTest, LeavesWhatHasARunnerAlone) {
+TEST_F(CheckpointTest, SkipsARunningExperiment) {
   const RunnerLock lock = RunnerLock::Take(layout_.RunnerLock(2));
   const fs::path temporary = layout_.Checkpoints({2, 1}) / "x.tmp";
   fs::create_directories(temporary);

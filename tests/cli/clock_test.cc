@@ -54,7 +54,7 @@ TEST_P(ClockJumpTest, JumpInARunChangesNothingButTimes) {
 }
 
 // A list that is looked at on the day before must not count backwards.
-TEST_P(ClockJumpTest, PausedRunGoesOnAtAnotherTime) {
+TEST_P(ClockJumpTest, ResumesAfterAClockJump) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 150));
   const CliResult result = WithFalseClock(
       "echo '" + std::string(GetParam()) +

@@ -113,7 +113,7 @@ TEST_F(CommandFaultsTest, LacksTheMetricOfTheSearch) {
   EXPECT_TRUE(Within(Seconds(5), [&] { return Processes().empty(); }));
 }
 
-TEST_F(CommandFaultsTest, ExitCodeAndLastLinesAreTold) {
+TEST_F(CommandFaultsTest, ReportsExitCodeAndLastLines) {
   const CliResult result =
       CreateShell("echo 'no such data' >&2; exit 3\n", "max_restarts: 1\n");
   EXPECT_EQ(result.code, 1);
@@ -137,12 +137,12 @@ TEST_F(CommandFaultsTest, EventsOnATerminalAreEscaped) {
               testing::Not(testing::ContainsRegex("[\x1b\x07]|\xE2\x80\xAE")));
 }
 
-TEST_F(CommandFaultsTest, SignalsAreTold) {
+TEST_F(CommandFaultsTest, ReportsSignals) {
   EXPECT_EQ(CreateShell("kill -KILL $$\n").code, 1);
   EXPECT_THAT(Reason(), HasSubstr("killed by signal 9 (SIGKILL)"));
 }
 
-TEST_F(CommandFaultsTest, OutOfMemoryIsToldApartFromAKill) {
+TEST_F(CommandFaultsTest, DistinguishesOutOfMemoryFromAKill) {
   dtrain_.Write("eat.py", "print(len(b'x' * 400_000_000))\n");
   dtrain_.Write("fault.yaml", Yaml("python3 eat.py", 10));
   const CliResult result = ShellWithLittleMemory("dtrain create fault.yaml");
@@ -151,7 +151,7 @@ TEST_F(CommandFaultsTest, OutOfMemoryIsToldApartFromAKill) {
   EXPECT_THAT(Reason(), HasSubstr("out of memory: killed by the kernel"));
 }
 
-TEST_F(CommandFaultsTest, GarbageIsInTheLog) {
+TEST_F(CommandFaultsTest, LogsGarbage) {
   const CliResult result = CreateShell(
       "echo hello >&3\n"
       "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":1}}'"
@@ -160,7 +160,7 @@ TEST_F(CommandFaultsTest, GarbageIsInTheLog) {
   EXPECT_THAT(Logs(), HasSubstr("line 1 is not JSON: 'hello'"));
 }
 
-TEST_F(CommandFaultsTest, NanIsAValueAsForOtherTrials) {
+TEST_F(CommandFaultsTest, NanIsAValue) {
   const CliResult result = CreateShell(
       "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":NaN}"
       "}' >&3\n");
@@ -176,7 +176,7 @@ TEST_F(CommandFaultsTest, SilenceIsAHang) {
   EXPECT_THAT(Processes(), IsEmpty());
 }
 
-TEST_F(CommandFaultsTest, ProgressIsNoHang) {
+TEST_F(CommandFaultsTest, ProgressIsNotAHang) {
   const CliResult result = CreateShell(
       "for i in 1 2 3 4 5 6; do sleep 0.4; echo '{\"type\":\"progress\","
       "\"batches\":'$i'}' >&3; done\n"
@@ -186,7 +186,7 @@ TEST_F(CommandFaultsTest, ProgressIsNoHang) {
   EXPECT_EQ(result.code, 0) << result.err;
 }
 
-TEST_F(CommandFaultsTest, WhatItLeavesBehindIsSwept) {
+TEST_F(CommandFaultsTest, KillsLeftoverProcesses) {
   const CliResult result = CreateShell(
       "setsid sh -c 'sleep 1000 3>&-' >/dev/null 2>&1 &\n(sleep 1000 &)\n"
       "echo '{\"type\":\"validation\",\"batches\":10,\"metrics\":{\"loss\":1}}'"
@@ -195,7 +195,7 @@ TEST_F(CommandFaultsTest, WhatItLeavesBehindIsSwept) {
   EXPECT_THAT(Processes(), IsEmpty());
 }
 
-TEST_F(CommandFaultsTest, AFloodOfOutputAndReportsIsTaken) {
+TEST_F(CommandFaultsTest, SurvivesAFloodOfOutputAndReports) {
   const CliResult result = CreateShell(
       "awk 'BEGIN { for (i = 0; i < 300000; i++) { print \"xxxxxxxxxxxxxxxx\"; "
       "if (i % 3 == 0) printf \"{\\\"type\\\":\\\"training\\\",\\\"batches\\\""
@@ -207,7 +207,7 @@ TEST_F(CommandFaultsTest, AFloodOfOutputAndReportsIsTaken) {
   EXPECT_EQ(Values("training", "loss").size(), 10u);
 }
 
-TEST_F(CommandFaultsTest, GoesOnFromItsCheckpointAfterAPause) {
+TEST_F(CommandFaultsTest, ResumesFromItsCheckpointAfterAPause) {
   StartHeldTrainer(150, /*at=*/25);
   EXPECT_EQ(Run({"pause", "1"}).code, 0);
   EXPECT_EQ(State(), "PAUSED");
@@ -222,7 +222,7 @@ TEST_F(CommandFaultsTest, GoesOnFromItsCheckpointAfterAPause) {
   EXPECT_THAT(Logs(), HasSubstr("begins at 25"));
 }
 
-TEST_F(CommandFaultsTest, BeginsAnewWhereItNeverCheckpoints) {
+TEST_F(CommandFaultsTest, RestartsFromScratchWithoutACheckpoint) {
   const pid_t runner =
       StartHeldTrainer(60, /*at=*/5, "hyperparameters: {save: false}\n");
   ::kill(runner, SIGSTOP);
@@ -260,7 +260,7 @@ TEST_F(CommandFaultsTest, ASearchNeedsNoCheckpoints) {
   EXPECT_THAT(Logs(), HasSubstr("no checkpoint; starting from scratch"));
 }
 
-TEST_F(CommandFaultsTest, RefusesAGraceThatIsNoDuration) {
+TEST_F(CommandFaultsTest, RefusesAnInvalidGrace) {
   dtrain_.Write("fault.yaml", Yaml("true", 10));
   const CliResult result =
       dtrain_.Run({"create", "fault.yaml"},
@@ -270,7 +270,7 @@ TEST_F(CommandFaultsTest, RefusesAGraceThatIsNoDuration) {
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
-TEST_F(CommandFaultsTest, OneThatIgnoresAStopIsPausedAllTheSame) {
+TEST_F(CommandFaultsTest, PausesAProgramThatIgnoresTheStop) {
   dtrain_.Write("program.sh",
                 "trap '' TERM INT\ni=0; while :; do i=$((i+1)); sleep 0.1; "
                 "echo '{\"type\":\"training\",\"batches\":'$i',\"metrics\":{"
@@ -288,7 +288,7 @@ TEST_F(CommandFaultsTest, OneThatIgnoresAStopIsPausedAllTheSame) {
   EXPECT_EQ(Trial().at("restarts"), 0);
 }
 
-TEST_F(CommandFaultsTest, KilledProgramGoesOnFromItsCheckpoint) {
+TEST_F(CommandFaultsTest, KilledProgramResumesFromItsCheckpoint) {
   StartHeldTrainer(100, /*at=*/25);
   Shell("kill -KILL $(pgrep -P " + Trial().at("pid").dump() + ")");
   ReleaseTrainer();
@@ -311,7 +311,7 @@ TEST_F(CommandFaultsTest, KilledTrialLeavesNoProgramBehind) {
       std::filesystem::exists(StoreLayout(dtrain_.store()).Scratch({1, 1})));
 }
 
-TEST_F(CommandFaultsTest, GoesOnAfterItsRunnerWasKilled) {
+TEST_F(CommandFaultsTest, ResumesAfterItsRunnerWasKilled) {
   const pid_t runner = StartHeldTrainer(200, /*at=*/25);
   ::kill(runner, SIGKILL);
   EXPECT_TRUE(HaveAllEnded());
@@ -328,7 +328,7 @@ TEST_F(CommandFaultsTest, GoesOnAfterItsRunnerWasKilled) {
 
 // The index of SQLite's log is memory that all share: reading what was cut off
 // it is a SIGBUS.
-TEST_F(CommandFaultsTest, EndsWhereAnotherProgramCutsTheIndexOfTheLog) {
+TEST_F(CommandFaultsTest, EndsIfAnotherProgramTruncatesTheWalIndex) {
   StartTrainer(100);
   AwaitBatches(15);
 
@@ -350,7 +350,7 @@ TEST_F(CommandFaultsTest, EndsWhereAnotherProgramCutsTheIndexOfTheLog) {
 }
 
 // The big checkpoint fits on the disk once, and not a second time.
-TEST_F(CommandFaultsTest, CheckpointThatWasGivenUpLeavesItsSpaceToTheNext) {
+TEST_F(CommandFaultsTest, AbandonedCheckpointFreesItsSpace) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   std::filesystem::create_directory(dtrain_.directory() / "program");
   dtrain_.Write("program/program.sh",
@@ -392,7 +392,7 @@ TEST_F(CommandFaultsTest, CheckpointThatWasGivenUpLeavesItsSpaceToTheNext) {
   EXPECT_EQ(saved[0]["batches"], 2);
 }
 
-TEST_F(CommandFaultsTest, DamagedCheckpointIsGoneBackFrom) {
+TEST_F(CommandFaultsTest, FallsBackFromADamagedCheckpoint) {
   StartHeldTrainer(
       150, /*at=*/35,
       "max_restarts: 2\ncheckpoint_storage: {save_trial_latest: 2}\n");

@@ -30,13 +30,13 @@ TEST_F(CommandLineTest, ShowsHelpWithoutArguments) {
   EXPECT_EQ(result.out, dtrain_.Run({"--help"}).out);
 }
 
-TEST_F(CommandLineTest, TellsItsVersion) {
+TEST_F(CommandLineTest, PrintsItsVersion) {
   const CliResult result = dtrain_.Run({"--version"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, StartsWith("dtrain "));
 }
 
-TEST_F(CommandLineTest, TellsTheVersionsOfItsLibraries) {
+TEST_F(CommandLineTest, PrintsTheVersionsOfItsLibraries) {
   const auto document = dtrain_.Run({"version", "--json"}).Json();
   EXPECT_TRUE(document["libraries"].contains("sqlite"));
   EXPECT_EQ(document["libraries"]["dtrain"], document["version"]);
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"validate"},
         {"validate", "a.yaml"}}));
 
-TEST_F(CommandLineTest, AnEmptyVariableNamesNoStore) {
+TEST_F(CommandLineTest, IgnoresAnEmptyStoreVariable) {
   const CliResult result =
       dtrain_.RunProgram({"env", "DTRAIN_STORE=", "dtrain", "list"});
   EXPECT_EQ(result.code, 0);
@@ -89,7 +89,7 @@ TEST_F(CommandLineTest, AnEmptyVariableNamesNoStore) {
               HasSubstr((dtrain_.directory() / ".dtrain").string()));
 }
 
-TEST_F(CommandLineTest, WordsAfterTwoDashesAreTakenAsTheyAre) {
+TEST_F(CommandLineTest, PassesWordsAfterTwoDashesUnchanged) {
   const CliResult result = dtrain_.Run({"validate", "--", "--store="});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("--store=: no such file"));
@@ -146,7 +146,7 @@ std::vector<NamedCommand> CommandsInDocumentsAndMessages() {
 
 // No document, note, message or help names a command or an option that there
 // is not.
-TEST_F(CommandLineTest, HasEveryCommandThatItsTextsName) {
+TEST_F(CommandLineTest, HasEveryCommandThatItsMessagesName) {
   const std::string main_help = dtrain_.Run({}).out;
   std::map<std::string, std::string> helps;
   const std::vector<NamedCommand> found = CommandsInDocumentsAndMessages();
@@ -168,7 +168,7 @@ TEST_F(CommandLineTest, HasEveryCommandThatItsTextsName) {
   }
 }
 
-TEST_F(CommandLineTest, NoticesThatItsOutputIsLost) {
+TEST_F(CommandLineTest, FailsIfItsOutputIsLost) {
   const CliResult result =
       dtrain_.Run({"version"}, {.stdout_file = "/dev/full"});
   EXPECT_EQ(result.code, 1);
@@ -177,14 +177,14 @@ TEST_F(CommandLineTest, NoticesThatItsOutputIsLost) {
             "output is incomplete\n");
 }
 
-TEST_F(CommandLineTest, NoticesThatItHasNoOutput) {
+TEST_F(CommandLineTest, FailsIfStdoutIsClosed) {
   const CliResult result =
       dtrain_.RunProgram({"sh", "-c", "dtrain version >&-"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("stdout: cannot write"));
 }
 
-TEST_F(CommandLineTest, EndsQuietlyWhereNobodyReads) {
+TEST_F(CommandLineTest, ExitsQuietlyIfThePipeIsClosed) {
   const CliResult result = dtrain_.RunProgram(
       {"bash", "-c", "dtrain models | true; exit ${PIPESTATUS[0]}"});
   EXPECT_TRUE(result.code == 141 || result.code == 0);

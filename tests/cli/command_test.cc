@@ -35,7 +35,7 @@ class CommandTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(CommandTest, TheDocumentHasTheExamplesAsTheyAre) {
+TEST_F(CommandTest, DocumentQuotesTheExamples) {
   const std::string document =
       ContentsOf(fs::path(DTRAIN_SOURCE_DIR) / "docs" / "protocol.md");
   for (const char* name : {"train.py", "torch_train.py", "newton.sh"}) {
@@ -113,7 +113,7 @@ TEST_F(CommandTest, ResumesWithAHyperparameterNamedType) {
   EXPECT_EQ(dtrain_.Run({"reproduce", "1.1"}, call_).code, 0);
 }
 
-TEST_F(CommandTest, PausesAndGoesOnToTheSameEnd) {
+TEST_F(CommandTest, PauseAndResumeGiveTheSameResult) {
   const std::vector<std::string> create = {"create",
                                            Example("command.yaml"),
                                            "--set",
@@ -147,7 +147,7 @@ TEST_F(CommandTest, PausesAndGoesOnToTheSameEnd) {
   EXPECT_EQ(weights(whole.Json()), weights(resumed.Json()));
 }
 
-TEST_F(CommandTest, CheckpointsAreForTheCommandToRead) {
+TEST_F(CommandTest, OnlyTheCommandReadsItsCheckpoints) {
   ASSERT_EQ(dtrain_.Run({"create", Example("command_shell.yaml")}).code, 0);
   const std::string uuid = dtrain_.Run({"checkpoints", "1", "--json"})
                                .Json()["checkpoints"][0]["uuid"];
@@ -162,7 +162,7 @@ TEST_F(CommandTest, CheckpointsAreForTheCommandToRead) {
   }
 }
 
-TEST_F(CommandTest, WhatIsNotThereIsFoundBeforeAnythingIsMade) {
+TEST_F(CommandTest, ReportsMissingProgramsBeforeCreatingAnything) {
   dtrain_.Write("plain.txt", "");
   const std::string yaml = Example("command.yaml");
   const auto refusal = [&](const std::string& entrypoint) {
@@ -180,7 +180,7 @@ TEST_F(CommandTest, WhatIsNotThereIsFoundBeforeAnythingIsMade) {
   EXPECT_THAT(refusal("./plain.txt"), HasSubstr("chmod +x"));
 }
 
-TEST_F(CommandTest, WarnsOfWhatACommandDoesItself) {
+TEST_F(CommandTest, WarnsOfKeysThatACommandIgnores) {
   const CliResult result =
       dtrain_.Run({"create", Example("command.yaml"), "--dry-run", "--set",
                    "optimizations={sink_size: 5, aggregation_frequency: 2}"});
@@ -231,7 +231,7 @@ class PrintedLinesTest : public CommandTest {
   }
 };
 
-TEST_F(PrintedLinesTest, AreShownOfASingleTrial) {
+TEST_F(PrintedLinesTest, AreShownForASingleTrial) {
   const CliResult result =
       dtrain_.Run({"create", Yaml("name: single"), "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -244,7 +244,7 @@ TEST_F(PrintedLinesTest, AreShownOfASingleTrial) {
   EXPECT_THAT(quiet.err, testing::Not(HasSubstr("hello")));
 }
 
-TEST_F(PrintedLinesTest, AreShownOfASearchThatIsFollowed) {
+TEST_F(PrintedLinesTest, AreShownForAFollowedSearch) {
   const std::string yaml = Yaml("name: grid");
   EXPECT_THAT(dtrain_.Run({"create", yaml}).err,
               testing::Not(HasSubstr("hello")));
@@ -254,7 +254,7 @@ TEST_F(PrintedLinesTest, AreShownOfASearchThatIsFollowed) {
   EXPECT_EQ(dtrain_.Run({"create", yaml, "-f", "-d"}).code, 2);
 }
 
-TEST_F(PrintedLinesTest, OfAFailureAreShownOnce) {
+TEST_F(PrintedLinesTest, AreShownOnceForAFailure) {
   const std::string yaml = Yaml("name: single");
   dtrain_.Write("program/run.sh", "#!/bin/sh\necho once\nexit 3\n");
   const CliResult result =
@@ -266,7 +266,7 @@ TEST_F(PrintedLinesTest, OfAFailureAreShownOnce) {
       << result.err;
 }
 
-TEST_F(PrintedLinesTest, OfAFloodAreShownUpToACap) {
+TEST_F(PrintedLinesTest, AreCappedInAFlood) {
   const std::string yaml = Yaml("name: single");
   dtrain_.Write("program/run.sh",
                 "#!/bin/sh\nsleep 1\nseq 1 200000 | sed 's/$/ flood/'\n"
@@ -365,7 +365,7 @@ TEST_F(CommandTest, ReasonOfAnEarlyEndIsKeptAndShown) {
             "set early_stopping.metric to one of these");
 }
 
-TEST_F(CommandTest, WhatAProgramSaysOfItsEndIsItsReason) {
+TEST_F(CommandTest, ReasonIsTheProgramsFinalMessage) {
   fs::create_directories(dtrain_.directory() / "program");
   const auto script = dtrain_.Write(
       "program/run.sh",
@@ -472,7 +472,7 @@ TEST_F(OwnLengthTest, PlansSayThatTheProgramDecides) {
   EXPECT_EQ(plan["total_length"], json());
 }
 
-TEST_F(OwnLengthTest, GoesOnWhereItWasStopped) {
+TEST_F(OwnLengthTest, ResumesAfterAStop) {
   WriteProgram(Validation(10, 3) +
                "echo 1 > $DTRAIN_DIRECTORY/state\n"
                "printf '{\"type\":\"checkpoint\",\"batches\":10,\"path\":"
@@ -493,7 +493,7 @@ TEST_F(OwnLengthTest, GoesOnWhereItWasStopped) {
   EXPECT_EQ(Trials()[0]["latest"]["value"], 3);
 }
 
-TEST_F(OwnLengthTest, ResumedWithNothingLeftToDoKeepsItsResult) {
+TEST_F(OwnLengthTest, ResumeOfAFinishedProgramKeepsItsResult) {
   WriteProgram(
       "[ -z \"$DTRAIN_CHECKPOINT\" ] || exit 0\n"
       "echo 1 > $DTRAIN_DIRECTORY/state\n"

@@ -24,7 +24,7 @@ std::vector<std::string> Configurations() {
   return files;
 }
 
-TEST(ConfigsTest, AllOfThemAreValid) {
+TEST(ConfigsTest, AllAreValid) {
   const std::vector<std::string> files = Configurations();
   ASSERT_GE(files.size(), 18);
   const CliRunner dtrain;

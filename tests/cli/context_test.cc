@@ -72,7 +72,7 @@ class ContextTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
-TEST_F(ContextTest, WhatAKilledCreateHadPlacedGoes) {
+TEST_F(ContextTest, FilesOfAKilledCreateAreRemoved) {
   FillSampleStore(dtrain_.store());
   const auto id = Store::OpenForReading(layout_).LastExperimentId() + 1;
   const pid_t killed = ::fork();
@@ -121,7 +121,7 @@ TEST_F(ContextTest, WarnsOfTenSecretsAtMost) {
               HasSubstr("'j.pem' and 2 more look like secrets"));
 }
 
-TEST_F(ContextTest, RefusesOneThatIsTooLarge) {
+TEST_F(ContextTest, RefusesATooLargeContext) {
   Write("data/train.bin", "");
   fs::resize_file(context() / "data/train.bin", 96'000'000);
   const CliResult result = dtrain_.Run({"create", "in/exp.yaml"});
@@ -134,14 +134,14 @@ TEST_F(ContextTest, RefusesOneThatIsTooLarge) {
   EXPECT_EQ(DryRun()["files"], 3);
 }
 
-TEST_F(ContextTest, IsSaidInADryRun) {
+TEST_F(ContextTest, IsListedByADryRun) {
   const CliResult result = dtrain_.Run({"create", "in/exp.yaml", "--dry-run"});
   EXPECT_THAT(result.out, HasSubstr("; would store 2 files, "));
   fs::remove(context() / "model_def.cpp");
   EXPECT_EQ(DryRun(), nullptr);
 }
 
-TEST_F(ContextTest, SaysWhatIsLeftOut) {
+TEST_F(ContextTest, ListsSkippedFiles) {
   fs::create_symlink("/etc/passwd", context() / "link");
   const CliResult result = dtrain_.Run({"create", "in/exp.yaml", "--dry-run"});
   EXPECT_EQ(result.code, 0);
@@ -179,7 +179,7 @@ TEST_F(ContextTest, IsPartOfTheDescription) {
             nullptr);
 }
 
-TEST_F(ContextTest, GoesWithItsExperiment) {
+TEST_F(ContextTest, IsDeletedWithItsExperiment) {
   AddExperiment();
   EXPECT_TRUE(fs::exists(layout_.Context(4) / "model_def.cpp"));
   EXPECT_EQ(dtrain_.Run({"gc", "--json"}).Json()["removed"], json::array());
@@ -187,7 +187,7 @@ TEST_F(ContextTest, GoesWithItsExperiment) {
   EXPECT_FALSE(fs::exists(layout_.Experiment(4)));
 }
 
-TEST_F(ContextTest, IsCollectedWhereItsMakerDied) {
+TEST_F(ContextTest, IsCollectedIfItsCreatorDied) {
   AddExperiment();
   const fs::path left = layout_.Experiments() / "new-left/files";
   fs::create_directories(left);
@@ -210,7 +210,7 @@ TEST_F(ContextTest, IsExportedIntoANewDirectory) {
   EXPECT_TRUE(fs::exists(dtrain_.directory() / "other/exp.yaml"));
 }
 
-TEST_F(ContextTest, IsExportedAsAWholeOrNotAtAll) {
+TEST_F(ContextTest, IsExportedAtomically) {
   AddExperiment();
   const CliResult result = dtrain_.RunProgram(
       {"sh", "-c",
@@ -224,7 +224,7 @@ TEST_F(ContextTest, IsExportedAsAWholeOrNotAtAll) {
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "out"));
 }
 
-TEST_F(ContextTest, IsRefusedOnceItIsDamaged) {
+TEST_F(ContextTest, IsRefusedIfDamaged) {
   AddExperiment();
   fs::remove(layout_.Context(4) / "model_def.cpp");
   std::ofstream(layout_.Context(4) / "model_def.cpp") << "// other";
@@ -279,7 +279,7 @@ class OwnTreeTest : public ContextTest {
   std::string Logs() const { return dtrain_.Run({"logs", "1"}).out; }
 };
 
-TEST_F(OwnTreeTest, NoTrialRunsWhatAnotherRewrote) {
+TEST_F(OwnTreeTest, TrialsDoNotSeeFilesThatOthersRewrote) {
   const CliResult result = Create();
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(Logs(), AllOf(HasSubstr("1.1 | start 1, value 3, in "),
@@ -300,7 +300,7 @@ TEST_F(OwnTreeTest, ReproducesATrialThatRewroteItsFiles) {
   EXPECT_EQ(result.code, 0) << result.out << result.err;
 }
 
-TEST_F(OwnTreeTest, StaysOverAPause) {
+TEST_F(OwnTreeTest, SurvivesAPause) {
   CreatePaused();
   EXPECT_TRUE(fs::exists(layout_.WorkingTree({1, 1}) / "run.sh"));
   const CliResult resumed = dtrain_.Run({"resume", "1"});
@@ -308,7 +308,7 @@ TEST_F(OwnTreeTest, StaysOverAPause) {
   EXPECT_THAT(Logs(), HasSubstr("start 2, value 4, in "));
 }
 
-TEST_F(OwnTreeTest, OfAnEarlierVersionIsMadeOfTheStoredFiles) {
+TEST_F(OwnTreeTest, IsMadeFromTheStoredFilesAfterAnUpgrade) {
   CreatePaused();
   // It worked among them, and they could be written to.
   fs::remove_all(layout_.WorkingTree({1, 1}));
@@ -324,7 +324,7 @@ TEST_F(OwnTreeTest, OfAnEarlierVersionIsMadeOfTheStoredFiles) {
   EXPECT_TRUE(fs::exists(layout_.WorkingTree({1, 1}) / "run.sh"));
 }
 
-TEST_F(OwnTreeTest, IsNotMadeOfFilesThatChanged) {
+TEST_F(OwnTreeTest, IsNotMadeFromChangedFiles) {
   CreatePaused();
   Tamper();
   const CliResult resumed = dtrain_.Run({"resume", "1"});
@@ -341,7 +341,7 @@ TEST_F(OwnTreeTest, IsNotMadeOfFilesThatChanged) {
                                     ": has changed since it was stored"));
 }
 
-TEST_F(OwnTreeTest, IsNotMadeAnewOfFilesThatChanged) {
+TEST_F(OwnTreeTest, IsNotMadeAgainFromChangedFiles) {
   ASSERT_EQ(Create().code, 0);
   Tamper();
   const CliResult result = dtrain_.Run({"reproduce", "1.1"});
@@ -351,7 +351,7 @@ TEST_F(OwnTreeTest, IsNotMadeAnewOfFilesThatChanged) {
   EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json()["experiments"].size(), 1u);
 }
 
-TEST_F(OwnTreeTest, IsCollectedOnceItsExperimentHasEnded) {
+TEST_F(OwnTreeTest, IsCollectedAfterItsExperimentEnds) {
   CreatePaused();
   fs::create_directories(layout_.Trial({1, 1}) / "work.new/half");
   const CliResult paused = dtrain_.Run({"gc", "--json"});
@@ -366,7 +366,7 @@ TEST_F(OwnTreeTest, IsCollectedOnceItsExperimentHasEnded) {
   EXPECT_FALSE(fs::exists(layout_.WorkingTree({1, 1})));
 }
 
-TEST_F(OwnTreeTest, SaysWhatManyTake) {
+TEST_F(OwnTreeTest, ReportsTheSizeOfManyTrees) {
   EXPECT_THAT(Create().err, Not(HasSubstr("copies the context")));
   Write("large", "");
   fs::resize_file(context() / "large", 11'000'000);
@@ -380,7 +380,7 @@ TEST_F(OwnTreeTest, SaysWhatManyTake) {
                         "ends: 11.0 MB for 1 trial at once, up to 22.0 MB"));
 }
 
-TEST_F(OwnTreeTest, IsNotMadeWhereOthersMayWrite) {
+TEST_F(OwnTreeTest, IsNotMadeInADirectoryThatOthersCanWrite) {
   CreatePaused();
   fs::permissions(layout_.Experiments(), fs::perms::others_write,
                   fs::perm_options::add);
@@ -396,7 +396,7 @@ TEST_F(OwnTreeTest, IsNotMadeWhereOthersMayWrite) {
   EXPECT_THAT(Logs(), HasSubstr("waiting"));
 }
 
-TEST_F(OwnTreeTest, IsNotMadeOfAnothersFiles) {
+TEST_F(OwnTreeTest, IsNotMadeFromFilesOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root makes what is of another";
   CreatePaused();
   ASSERT_EQ(::chown(layout_.Experiment(1).c_str(), 65534, 65534), 0);

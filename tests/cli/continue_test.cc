@@ -41,7 +41,7 @@ class ContinueTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
-TEST_F(ContinueTest, RefusesWhatIsNotThere) {
+TEST_F(ContinueTest, RefusesAnUnknownSource) {
   ExpectRefused({"9.1"}, 3, "no experiment 9");
   ExpectRefused({"1.7"}, 3, "has no trial 1.7");
   ExpectRefused({"1.1"}, 3, "trial 1.1 has no checkpoint to start from");
@@ -63,7 +63,7 @@ TEST_F(ContinueTest, RefusesADeletedCheckpoint) {
   ExpectRefused({"cccc"}, 3, "is deleted");
 }
 
-TEST_F(ContinueTest, RefusesValuesThatMakeNoSense) {
+TEST_F(ContinueTest, RefusesInvalidValues) {
   AddCheckpoint(layout_, {1, 2}, 100, 'c');
   ExpectRefused({"1.2", "--set", "nmae=x"}, 2, "did you mean 'name'?");
   ExpectRefused({"1.2", "--set", "hyperparameters.lr=fast"}, 2,
@@ -74,7 +74,7 @@ TEST_F(ContinueTest, RefusesValuesThatMakeNoSense) {
 }
 
 // It can run in no build: the checkpoint's weights are none.
-TEST_F(ContinueTest, RecordsWhereItComesFrom) {
+TEST_F(ContinueTest, RecordsItsSource) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
   const CliResult result =
       dtrain_.Run({"continue", "1.2", "--set", "hyperparameters.lr=1", "--set",
@@ -95,7 +95,7 @@ TEST_F(ContinueTest, RecordsWhereItComesFrom) {
               HasSubstr("  forked_from   "));
 }
 
-TEST_F(ContinueTest, KeepsItsSourceWhateverBecomesOfIt) {
+TEST_F(ContinueTest, KeepsItsSourceCheckpoint) {
   const std::string uuid = AddCheckpoint(layout_, {1, 2}, 100, 'c');
   dtrain_.Run({"continue", "cccc", "--set", "max_restarts=0", "--set",
                "resources.slots=cpu"});
@@ -108,7 +108,7 @@ TEST_F(ContinueTest, KeepsItsSourceWhateverBecomesOfIt) {
   EXPECT_FALSE(fs::exists(source));
 }
 
-TEST_F(ContinueTest, TakesTheBestWhereItIsAskedTo) {
+TEST_F(ContinueTest, BestOptionTakesTheBestCheckpoint) {
   AddCheckpoint(layout_, {1, 2}, 100, 'c');
   AddCheckpoint(layout_, {1, 2}, 200, 'd');
   for (const char* option : {"--quiet", "--best"}) {
@@ -127,7 +127,7 @@ TEST_F(ContinueTest, TakesTheBestWhereItIsAskedTo) {
 
 // Stored experiments are like this: the best validation, at batch 100, has no
 // checkpoint.
-TEST_F(ContinueTest, RefusesTheBestWhereItHasNoCheckpoint) {
+TEST_F(ContinueTest, RefusesABestValidationWithoutACheckpoint) {
   Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
     writer.SetCheckpointState("0a1b2c3d-0000-4000-8000-000000000001",
                               "DELETED");
@@ -163,7 +163,7 @@ TEST_F(ContinueTest, RefusesADamagedBestCheckpoint) {
   ExpectRefused({"1.2", "--best"}, 1, "'model.safetensors'");
 }
 
-TEST_F(ContinueTest, RefusesAYamlWhoseSourceIsNotThere) {
+TEST_F(ContinueTest, RefusesAYamlWithAMissingSource) {
   dtrain_.Write("exp.yaml",
                 "name: x\n"
                 "entrypoint: builtin:FaultTrial\n"
@@ -228,7 +228,7 @@ class ContinueRunTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(ContinueRunTest, BeginsWithTheWeightsAndCountsFromNothing) {
+TEST_F(ContinueRunTest, StartsWithTheWeightsAndCountsFromZero) {
   dtrain_.Write("digits.yaml", kLeNetYaml);
   Run({"create", "digits.yaml"});
   Run({"continue", "1.1", "--set", "perform_initial_validation=true", "--set",
@@ -242,7 +242,7 @@ TEST_F(ContinueRunTest, BeginsWithTheWeightsAndCountsFromNothing) {
   EXPECT_EQ(made["provenance"]["forked_from"]["trial"], "1.1");
 }
 
-TEST_F(ContinueRunTest, DoesSoWhereAYamlNamesTheTrial) {
+TEST_F(ContinueRunTest, StartsFromTheTrialThatAYamlNames) {
   dtrain_.Write("digits.yaml", kLeNetYaml);
   Run({"create", "digits.yaml"});
   Run({"create", "digits.yaml", "--set", "searcher.source_trial_id=1.1",
@@ -252,7 +252,7 @@ TEST_F(ContinueRunTest, DoesSoWhereAYamlNamesTheTrial) {
 }
 
 // The loss falls and a greater one is better: batch 20 is the best.
-TEST_F(ContinueRunTest, BeginsWithTheBestModelOrRefuses) {
+TEST_F(ContinueRunTest, StartsWithTheBestModelOrRefuses) {
   dtrain_.Write("fault.yaml", FaultYaml("x: 0.3", 60));
   const std::vector<std::string> create = {"create", "fault.yaml", "--set",
                                            "searcher.smaller_is_better=false",
@@ -286,7 +286,7 @@ TEST_F(ContinueRunTest, BeginsWithTheBestModelOrRefuses) {
   EXPECT_EQ(dtrain_.Run({"describe", "6"}).code, 3);
 }
 
-TEST_F(ContinueRunTest, GoesOnAfterItsSourceIsDeleted) {
+TEST_F(ContinueRunTest, ResumesAfterItsSourceIsDeleted) {
   dtrain_.Write("fault.yaml", FaultYaml("x: 0.3, step_ms: 10", 40));
   Run({"create", "fault.yaml"});
   const CliResult paused =

@@ -32,13 +32,13 @@ class CreateRefusalTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(CreateRefusalTest, RefusesWhatIsNoFile) {
+TEST_F(CreateRefusalTest, RefusesAPathThatIsNotAFile) {
   ExpectRefused({"missing.yaml"}, "missing.yaml: no such file");
   ExpectRefused({"."}, ".: is a directory");
   ExpectRefused({"/dev/zero"}, "larger than 1 MB");
 }
 
-TEST_F(CreateRefusalTest, SaysAllErrorsWithTheirPlaces) {
+TEST_F(CreateRefusalTest, ReportsAllErrorsWithTheirPlaces) {
   dtrain_.Write("bad.yaml",
                 "name: bad\n"
                 "entrypoint: builtin:FaultTrial\n"
@@ -59,7 +59,7 @@ constexpr char kBad[] =
     "max_restart: 3\n"
     "searcher: {name: single, metric: loss, max_length: 10}\n";
 
-TEST_F(CreateRefusalTest, EndsWithOneDocumentWhereJsonIsAskedFor) {
+TEST_F(CreateRefusalTest, PrintsOneJsonDocument) {
   dtrain_.Write("bad.yaml", kBad);
   const CliResult result = dtrain_.Run({"create", "bad.yaml", "--json"});
   EXPECT_EQ(result.code, 2);
@@ -85,7 +85,7 @@ TEST_F(CreateRefusalTest, EndsWithOneDocumentWhereJsonIsAskedFor) {
   EXPECT_EQ(invalid.Json()["valid"], false);
 }
 
-TEST_F(CreateRefusalTest, IsOneErrorInAJunitReport) {
+TEST_F(CreateRefusalTest, WritesOneErrorIntoAJunitReport) {
   dtrain_.Write("bad.yaml", kBad);
   const std::string print =
       "import sys, xml.etree.ElementTree as t;"
@@ -100,7 +100,7 @@ TEST_F(CreateRefusalTest, IsOneErrorInAJunitReport) {
   }
 }
 
-TEST_F(CreateRefusalTest, LeavesNoReportOfAnEarlierCall) {
+TEST_F(CreateRefusalTest, RemovesTheReportOfAnEarlierCall) {
   dtrain_.Write("good.yaml", kGood);
   dtrain_.Write("r.xml", "<testsuites/>");
   dtrain_.Write("occupied", "no directory");
@@ -141,7 +141,7 @@ TEST_F(CreateRefusalTest, AnnotatesFindingsForGithub) {
   EXPECT_EQ(dtrain_.Run({"create", "bad.yaml", "--annotate", "x"}).code, 2);
 }
 
-TEST_F(CreateRefusalTest, MissingDataIsFoundBeforeAnythingIsRecorded) {
+TEST_F(CreateRefusalTest, ReportsMissingDataBeforeRecordingAnything) {
   const std::string rest =
       "searcher: {name: random, metric: val_loss, max_trials: 4, "
       "max_length: 10}\n"
@@ -159,7 +159,7 @@ TEST_F(CreateRefusalTest, MissingDataIsFoundBeforeAnythingIsRecorded) {
   ExpectRefused({"d.yaml"}, "'dtrain data fetch cifar10' downloads it");
 }
 
-TEST_F(CreateRefusalTest, AScriptThatTrialsWouldNotHave) {
+TEST_F(CreateRefusalTest, RefusesAScriptOutsideTheContext) {
   const std::string rest =
       "searcher: {name: single, metric: loss, max_length: 10}\n";
   std::filesystem::create_directory(dtrain_.directory() / "job");
@@ -179,7 +179,7 @@ TEST_F(CreateRefusalTest, AScriptThatTrialsWouldNotHave) {
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
-TEST_F(CreateRefusalTest, DataIsLookedForWhereTrialsWillLook) {
+TEST_F(CreateRefusalTest, LooksForDataWhereTrialsDo) {
   dtrain_.Write(
       "c.yaml",
       "entrypoint: cifar10:CNNTrial\n"
@@ -189,7 +189,7 @@ TEST_F(CreateRefusalTest, DataIsLookedForWhereTrialsWillLook) {
   ExpectRefused({"c.yaml"}, "looked in /there");
 }
 
-TEST_F(CreateRefusalTest, RefusesAnUnregisteredTrialWithTheNearest) {
+TEST_F(CreateRefusalTest, SuggestsTheNearestRegisteredTrial) {
   const auto path = dtrain_.Write("good.yaml", kGood);
   ExpectRefused({"good.yaml", "--set", "entrypoint=builtin:FaultTrail"},
                 "did you mean 'builtin:FaultTrial'?");
@@ -209,7 +209,7 @@ TEST_F(CreateRefusalTest, RefusesATrialWhoseFilesAreMissing) {
   EXPECT_EQ(dtrain_.Run({"create", "images.yaml", "--dry-run"}).code, 0);
 }
 
-TEST_F(CreateRefusalTest, RefusesBadOptionsBeforeAnythingIsThere) {
+TEST_F(CreateRefusalTest, RefusesBadOptionsBeforeCreatingAnything) {
   dtrain_.Write("good.yaml", kGood);
   ExpectRefused({"good.yaml", "--require", "loss"}, "--require: 'loss'");
   ExpectRefused({"good.yaml", "--timeout", "soon"}, "--timeout: 'soon'");
@@ -220,14 +220,14 @@ TEST_F(CreateRefusalTest, RefusesBadOptionsBeforeAnythingIsThere) {
   ExpectRefused({"good.yaml", "-d", "--require", "loss<1"}, "excludes");
 }
 
-TEST_F(CreateRefusalTest, AsksWhichSlotsANumberMeans) {
+TEST_F(CreateRefusalTest, RefusesAnAmbiguousNumberOfSlots) {
   dtrain_.Write("good.yaml", kGood);
   ExpectRefused({"good.yaml", "--slots", "4"},
                 "--slots: '4' is ambiguous; write gpu:4 for 4 GPUs, [4] for "
                 "GPU 4, or cpu:4 for 4 CPU slots");
 }
 
-TEST_F(CreateRefusalTest, HasNoResourcesForWhatIsNotThere) {
+TEST_F(CreateRefusalTest, RefusesMissingResources) {
   dtrain_.Write("good.yaml", kGood);
   const CliResult result =
       dtrain_.Run({"create", "good.yaml", "--slots", "[97]"});

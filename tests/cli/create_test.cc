@@ -60,7 +60,7 @@ TEST_F(CreateTest, RunsToTheBestTrial) {
   EXPECT_TRUE(document["best"]["checkpoint"].is_string());
 }
 
-TEST_F(CreateTest, SaysFactsOnStdoutAndTheRestOnStderr) {
+TEST_F(CreateTest, PrintsFactsOnStdoutAndTheRestOnStderr) {
   const CliResult result = Create(FaultYaml("x: 0.3", 100));
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out,
@@ -103,7 +103,7 @@ class BestModelTest : public CreateTest {
   }
 };
 
-TEST_F(BestModelTest, IsThereByDefault) {
+TEST_F(BestModelTest, IsSavedByDefault) {
   const CliResult result = Train();
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(Made(result), ElementsAre(20, 60));
@@ -114,25 +114,25 @@ TEST_F(BestModelTest, IsThereByDefault) {
   EXPECT_EQ(best["best_saved"]["checkpoint"], best["checkpoint"]);
 }
 
-TEST_F(BestModelTest, IsThereAfterEarlyStopping) {
+TEST_F(BestModelTest, IsSavedBeforeEarlyStopping) {
   const CliResult result = Train("early_stopping: {patience: 1}\n");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(Kept(), ElementsAre(20, 40));
 }
 
-TEST_F(BestModelTest, IsOneOfAllThatAreMade) {
+TEST_F(BestModelTest, IsAmongAllSavedCheckpoints) {
   const CliResult result = Train("checkpoint_policy: all\n");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(Kept(), ElementsAre(20, 40, 60));
 }
 
-TEST_F(BestModelTest, IsTheInitialOneWhereTrainingMakesItWorse) {
+TEST_F(BestModelTest, IsTheInitialModelIfTrainingMakesItWorse) {
   const CliResult result = Train("perform_initial_validation: true\n");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(Kept(), ElementsAre(0, 60));
 }
 
-TEST_F(BestModelTest, IsSaidToHaveNoCheckpointWhereItHasNone) {
+TEST_F(BestModelTest, IsReportedWithoutACheckpointIfNoneWasSaved) {
   ASSERT_EQ(Train("checkpoint_policy: none\nmin_checkpoint_period: 30\n").code,
             0);
   const CliResult result = dtrain_.Run({"best", "1", "--json"});
@@ -148,7 +148,7 @@ TEST_F(BestModelTest, IsSaidToHaveNoCheckpointWhereItHasNone) {
                 "one either"));
 }
 
-TEST_F(BestModelTest, IsThereAfterACrash) {
+TEST_F(BestModelTest, SurvivesACrash) {
   const CliResult result = Create(FaultYaml("x: 0.3, crash_at: 45", 60),
                                   {"--set", "searcher.smaller_is_better=false",
                                    "--set", "max_restarts=1", "--jsonl"});
@@ -159,7 +159,7 @@ TEST_F(BestModelTest, IsThereAfterACrash) {
       1);
 }
 
-TEST_F(BestModelTest, IsThereInEachTrialOfASearch) {
+TEST_F(BestModelTest, IsSavedForEachTrialOfASearch) {
   const CliResult result =
       Create(SearchYaml("name: asha, max_trials: 6, num_rungs: 2, divisor: 2, "
                         "max_length: 24, max_concurrent_trials: 2, "
@@ -190,7 +190,7 @@ std::string DigitsYaml(const std::string& hparams, int batches) {
 }
 
 // One test, for the digits are drawn once.
-TEST_F(CreateTest, ObeysScheduleAndOptimizerOptionsAsPyTorch) {
+TEST_F(CreateTest, AppliesScheduleAndOptimizerOptionsLikePyTorch) {
   const CliResult exponential =
       Create(DigitsYaml("lr: 0.1, schedule: exponential, gamma: 0.5", 9));
   ASSERT_EQ(exponential.code, 0) << exponential.err;
@@ -221,7 +221,7 @@ TEST_F(CreateTest, ObeysScheduleAndOptimizerOptionsAsPyTorch) {
             0);
 }
 
-TEST_F(CreateTest, SaysHowASearchWent) {
+TEST_F(CreateTest, SummarizesASearch) {
   const CliResult result =
       Create(SearchYaml("name: asha, max_trials: 4, num_rungs: 2, divisor: 2, "
                         "max_length: 18, max_concurrent_trials: 2"));
@@ -235,7 +235,7 @@ TEST_F(CreateTest, SaysHowASearchWent) {
                                 HasSubstr(" never promoted, and stopped")));
 }
 
-TEST_F(CreateTest, SaysNothingButFactsWhereItIsQuiet) {
+TEST_F(CreateTest, PrintsOnlyFactsWithQuiet) {
   const CliResult result = Create(FaultYaml("", 20), {"-q"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
@@ -256,7 +256,7 @@ TEST_F(CreateTest, StreamsEventsAsJsonLines) {
                                      "checkpoint", "trial_ended"}));
 }
 
-TEST_F(CreateTest, GoesOnWhereNobodyReadsItsEvents) {
+TEST_F(CreateTest, SurvivesAClosedEventPipe) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5", 40));
   const CliResult result = dtrain_.RunProgram(
       {"bash", "-c",
@@ -265,7 +265,7 @@ TEST_F(CreateTest, GoesOnWhereNobodyReadsItsEvents) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(CreateTest, NamesRequirementsThatAreNotMet) {
+TEST_F(CreateTest, NamesUnmetRequirements) {
   const CliResult result =
       Create(FaultYaml("x: 0.3", 100),
              {"--require", "loss<=0.5 and acc>=0.9", "--json"});
@@ -316,7 +316,7 @@ TEST_F(CreateTest, WritesAJunitReport) {
   EXPECT_EQ(read.out, "2 1 trial 1.1\n") << read.err;
 }
 
-TEST_F(CreateTest, RecordsWhereTheTimeOfATrialWent) {
+TEST_F(CreateTest, RecordsATrialsProfile) {
   const std::string yaml =
       "entrypoint: digits:LeNetTrial\n"
       "hyperparameters: {global_batch_size: 32}\n"
@@ -354,7 +354,7 @@ TEST_F(CreateTest, RecordsNoSecrets) {
   EXPECT_TRUE(StoreHolds("fault.yaml"));
 }
 
-TEST_F(CreateTest, KeepsTheStoreToItsUser) {
+TEST_F(CreateTest, MakesAPrivateStore) {
   dtrain_.Write("fault.yaml", FaultYaml("", 20));
   const CliResult result =
       dtrain_.RunProgram({"sh", "-c",
@@ -364,7 +364,7 @@ TEST_F(CreateTest, KeepsTheStoreToItsUser) {
   EXPECT_EQ(result.out, "");
 }
 
-TEST_F(CreateTest, TakesNamesForNothingButNames) {
+TEST_F(CreateTest, TreatsNamesAsText) {
   const std::string name = "../../x$(touch canary); touch canary\n-rf";
   const CliResult result =
       Create(FaultYaml("", 20), {"--name", name, "--json"});
@@ -375,7 +375,7 @@ TEST_F(CreateTest, TakesNamesForNothingButNames) {
       std::filesystem::exists(dtrain_.store() / "experiments/1/trials/1"));
 }
 
-TEST_F(CreateTest, RecordsWhereItCameFrom) {
+TEST_F(CreateTest, RecordsItsProvenance) {
   ASSERT_EQ(Create(FaultYaml("", 20), {"--label", "x"}).code, 0);
   const json from =
       dtrain_.Run({"describe", "1", "--json"}).Json()["provenance"];
@@ -403,7 +403,7 @@ TEST_F(CreateTest, RecordsTheCommitOfTheConfiguration) {
 }
 
 // https://nvd.nist.gov/vuln/detail/CVE-2022-24765 of git.
-TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
+TEST_F(CreateTest, RefusesAStoreThatOthersCanWrite) {
   namespace fs = std::filesystem;
   dtrain_.Write("run.yaml", FaultYaml("x: 1", 10));
   const auto shell = [this](const std::string& command) {
@@ -448,7 +448,7 @@ TEST_F(CreateTest, TakesNoStoreThatOthersMayWriteTo) {
   EXPECT_THAT(database.err, HasSubstr("dtrain.db (chmod go-w "));
 }
 
-TEST_F(CreateTest, RecordsNothingWhereItsSlotsHaveNoDirectory) {
+TEST_F(CreateTest, RecordsNothingWithoutASlotDirectory) {
   dtrain_.Write("run.yaml", FaultYaml("x: 1", 10));
   dtrain_.Write("file", "");
   const std::string file = (dtrain_.directory() / "file").string();
@@ -461,7 +461,7 @@ TEST_F(CreateTest, RecordsNothingWhereItsSlotsHaveNoDirectory) {
 }
 
 // git would execute it: https://git-scm.com/docs/git-config, core.fsmonitor.
-TEST_F(CreateTest, ExecutesNothingThatARepositoryNames) {
+TEST_F(CreateTest, ExecutesNoProgramsOfTheRepository) {
   const CliResult made = dtrain_.RunProgram(
       {"sh", "-c",
        "mkdir theirs && cd theirs && git init -q && echo x > f && git add f && "
@@ -481,7 +481,7 @@ TEST_F(CreateTest, ExecutesNothingThatARepositoryNames) {
       std::filesystem::exists(dtrain_.directory() / "theirs/executed"));
 }
 
-TEST_F(CreateTest, DrawsOnATerminalAndGivesItBack) {
+TEST_F(CreateTest, DrawsOnATerminalAndRestoresIt) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 100));
   const CliResult result = dtrain_.RunProgram(
       {"script", "-qec", "stty cols 70 rows 20; dtrain create fault.yaml",

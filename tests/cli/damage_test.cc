@@ -108,7 +108,7 @@ const FileDamage kDamages[] = {
 class AnyDamageTest : public DamagedCheckpointTest,
                       public testing::WithParamInterface<FileDamage> {};
 
-TEST_P(AnyDamageTest, GoesOnFromTheCheckpointBefore) {
+TEST_P(AnyDamageTest, ResumesFromThePreviousCheckpoint) {
   ASSERT_EQ(Create(SIGINT).code, 130);
   const auto before = Checkpoints();
   ASSERT_GE(before.size(), 2u);
@@ -136,7 +136,7 @@ TEST_P(AnyDamageTest, GoesOnFromTheCheckpointBefore) {
 INSTANTIATE_TEST_SUITE_P(Files, AnyDamageTest, testing::ValuesIn(kDamages),
                          [](const auto& test) { return test.param.name; });
 
-TEST_F(DamagedCheckpointTest, BeginsAnewWhereNoneIsWhole) {
+TEST_F(DamagedCheckpointTest, RestartsFromScratchIfAllAreDamaged) {
   ASSERT_EQ(Create(SIGINT).code, 130);
   for (const json& row : Checkpoints()) fs::remove_all(PathOf(row));
 
@@ -148,7 +148,7 @@ TEST_F(DamagedCheckpointTest, BeginsAnewWhereNoneIsWhole) {
 }
 
 // The trial has a second to save what it has when its runner dies.
-TEST_F(DamagedCheckpointTest, GoesOnFromWhatWasSavedAfterTheRunnersDeath) {
+TEST_F(DamagedCheckpointTest, ResumesFromACheckpointSavedAfterTheRunnersDeath) {
   ASSERT_EQ(Create(SIGKILL).code, 137);
   const auto recorded = Checkpoints();
 

@@ -55,7 +55,7 @@ class UnwritableStoreTest : public testing::Test {
 class DamagedStoreTest : public UnwritableStoreTest,
                          public testing::WithParamInterface<Damage> {};
 
-TEST_P(DamagedStoreTest, IsRefusedByEveryCommandAndLeftAsItIs) {
+TEST_P(DamagedStoreTest, IsRefusedUnchangedByEveryCommand) {
   const CliResult damaged =
       Shell(std::string("cd store && ") + GetParam().script);
   ASSERT_EQ(damaged.code, 0) << damaged.err;
@@ -90,14 +90,14 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"Directory", "rm dtrain.db*; mkdir dtrain.db"}),
     [](const auto& info) { return info.param.name; });
 
-TEST_F(UnwritableStoreTest, GarbageInPlaceOfTheLogIsPassedOver) {
+TEST_F(UnwritableStoreTest, IgnoresGarbageInPlaceOfTheLog) {
   std::ofstream(layout_.Database().string() + "-wal") << std::string(9000, 'x');
   EXPECT_EQ(dtrain_.Run({"list", "--json"}).Json().at("experiments").size(), 3);
   EXPECT_EQ(dtrain_.Run({"note", "1", "x"}).code, 0);
   EXPECT_THAT(dtrain_.Run({"doctor"}).out, HasSubstr("passes integrity_check"));
 }
 
-TEST_F(UnwritableStoreTest, SomebodyElsesIsReadIfItMayBe) {
+TEST_F(UnwritableStoreTest, ReadsAnotherUsersStoreIfPermitted) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may become another user";
   const CliResult result = Shell(
       "nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups dtrain "
@@ -115,7 +115,7 @@ TEST_F(UnwritableStoreTest, SomebodyElsesIsReadIfItMayBe) {
 }
 
 // The copy that is kept of the old database finds no room.
-TEST_F(UnwritableStoreTest, OlderOneOnAFullDiskIsReadAndNotMigrated) {
+TEST_F(UnwritableStoreTest, ReadsAnOlderStoreOnAFullDiskWithoutMigration) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   const std::string disk = (dtrain_.directory() / "disk").string();
   const std::string script =

@@ -109,14 +109,14 @@ INSTANTIATE_TEST_SUITE_P(
         DataMisuse{{"data", "fetch", "mnist", "--from", "http://"},
                    "is not a valid address"}));
 
-TEST_F(DataTest, SaysThatItHasNoPlace) {
+TEST_F(DataTest, ReportsThatThereIsNoDataDirectory) {
   const CliResult result = dtrain_.RunProgram(
       {"env", "-u", "HOME", "-u", "XDG_CACHE_HOME", "dtrain", "data", "list"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("neither DTRAIN_DATA nor HOME is set"));
 }
 
-TEST_F(DataTest, SaysWhichAddressDidNotServeAndWhatElseThereIs) {
+TEST_F(DataTest, NamesTheFailedAddressAndAlternatives) {
   const CliResult result = dtrain_.Run(
       {"data", "fetch", "mnist", "--from", "http://127.0.0.1:1/mirror"});
   EXPECT_EQ(result.code, 1);
@@ -128,7 +128,7 @@ TEST_F(DataTest, SaysWhichAddressDidNotServeAndWhatElseThereIs) {
             HasSubstr("--from")));
 }
 
-TEST_F(DataTest, SaysWhatCannotBeWritten) {
+TEST_F(DataTest, NamesTheUnwritableDirectory) {
   dtrain_.Write("file", "in the way");
   const CliResult result = dtrain_.Run(
       {"data", "fetch", "mnist", "--to", "file/data", "--from", "."});
@@ -137,7 +137,7 @@ TEST_F(DataTest, SaysWhatCannotBeWritten) {
                                 HasSubstr("--to")));
 }
 
-TEST_F(DataTest, RefusesAMirrorThatHasOtherFiles) {
+TEST_F(DataTest, RefusesAMirrorWithOtherFiles) {
   Touch(dtrain_.directory() / "mirror/train-images-idx3-ubyte.gz", "short");
   const CliResult result =
       dtrain_.Run({"data", "fetch", "mnist", "--from", "mirror"});
@@ -146,7 +146,7 @@ TEST_F(DataTest, RefusesAMirrorThatHasOtherFiles) {
   EXPECT_FALSE(fs::exists(Cache() / "mnist"));
 }
 
-TEST_F(DataTest, BeginsNothingWhereThereIsNoSpace) {
+TEST_F(DataTest, DownloadsNothingWithoutEnoughSpace) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   const CliResult result = RunInOwnMounts(
       dtrain_,
@@ -158,7 +158,7 @@ TEST_F(DataTest, BeginsNothingWhereThereIsNoSpace) {
 }
 
 // Until the server's failure is waited for: then it is told to stop.
-TEST_F(DataTest, StopsOnCtrlCAndKeepsWhatCame) {
+TEST_F(DataTest, KeepsThePartialDownloadOnCtrlC) {
   const HttpServer server([](const HttpRequest&) {
     return HttpAnswer{
         .body = std::string(50'000, 'w'), .length = 46'830'000, .send = 50'000};
@@ -177,7 +177,7 @@ TEST_F(DataTest, StopsOnCtrlCAndKeepsWhatCame) {
   EXPECT_EQ(Row("resnet18")["state"], "partial");
 }
 
-TEST_F(DataTest, SaysNothingOnTheWayWithQuiet) {
+TEST_F(DataTest, PrintsNoProgressWithQuiet) {
   std::atomic<int> calls{0};
   const HttpServer server([&](const HttpRequest&) {
     return HttpAnswer{.status = calls++ == 0 ? "503 Later" : "404 No"};
@@ -189,7 +189,7 @@ TEST_F(DataTest, SaysNothingOnTheWayWithQuiet) {
   EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
 }
 
-TEST_F(DataTest, ListsWhatCanBeFetched) {
+TEST_F(DataTest, ListsDataSets) {
   EXPECT_EQ(Row("cifar10"),
             json({{"name", "cifar10"},
                   {"summary", "CIFAR-10: 60,000 photographs of 10 classes"},
@@ -203,7 +203,7 @@ TEST_F(DataTest, ListsWhatCanBeFetched) {
   EXPECT_FALSE(fs::exists(Cache()));
 }
 
-TEST_F(DataTest, ListsWhereASetIs) {
+TEST_F(DataTest, ListsTheDirectoryOfASet) {
   FakeMnist();
   EXPECT_EQ(Row("mnist")["state"], "there");
   EXPECT_EQ(Row("mnist")["directory"], (Cache() / "mnist").string());
@@ -212,7 +212,7 @@ TEST_F(DataTest, ListsWhereASetIs) {
   EXPECT_EQ(elsewhere["sets"][0]["state"], "missing");
 }
 
-TEST_F(DataTest, VerifiesNothingWhereNothingIs) {
+TEST_F(DataTest, VerifiesAnEmptyDirectory) {
   const CliResult all = dtrain_.Run({"data", "verify", "--json"});
   EXPECT_EQ(all.code, 0);
   EXPECT_EQ(all.Json()["sets"], json::array());
@@ -221,7 +221,7 @@ TEST_F(DataTest, VerifiesNothingWhereNothingIs) {
   EXPECT_THAT(named.err, HasSubstr("'dtrain data fetch mnist' downloads it"));
 }
 
-TEST_F(DataTest, SeesDamageOnlyByReading) {
+TEST_F(DataTest, VerifyFindsDamageOnlyByReading) {
   FakeMnist();
   const CliResult result = dtrain_.Run({"data", "verify", "--json"});
   EXPECT_EQ(result.code, 1);
@@ -235,7 +235,7 @@ TEST_F(DataTest, SeesDamageOnlyByReading) {
                         "fetch mnist' repairs the first"));
 }
 
-TEST_F(DataMirrorTest, FetchesVerifiesAndLeavesWhatIsThere) {
+TEST_F(DataMirrorTest, FetchesVerifiesAndKeepsValidFiles) {
   const HttpServer mirror(Honest());
   const CliResult first = Fetch(mirror);
   EXPECT_EQ(first.code, 0);
@@ -258,7 +258,7 @@ TEST_F(DataMirrorTest, FetchesVerifiesAndLeavesWhatIsThere) {
   EXPECT_EQ(verified.Json()["sets"][0]["state"], "good");
 }
 
-TEST_F(DataMirrorTest, PrintsWhatItFetchedAsJson) {
+TEST_F(DataMirrorTest, PrintsJson) {
   const HttpServer mirror(Honest());
   const CliResult result = dtrain_.Run(
       {"data", "fetch", "resnet50", "--from", mirror.address(), "--json"});
@@ -270,7 +270,7 @@ TEST_F(DataMirrorTest, PrintsWhatItFetchedAsJson) {
                                           {"bytes", 4042}}}));
 }
 
-TEST_F(DataMirrorTest, ResumesADownloadThatBrokeOff) {
+TEST_F(DataMirrorTest, ResumesAnInterruptedDownload) {
   const HttpServer mirror([this](const HttpRequest& request) {
     HttpAnswer answer = Serve(weights_, request);
     if (request.from < 0) answer.send = 1000;
@@ -284,7 +284,7 @@ TEST_F(DataMirrorTest, ResumesADownloadThatBrokeOff) {
   EXPECT_EQ(mirror.Requests()[1].from, 1000);
 }
 
-TEST_F(DataMirrorTest, ResumesWhatAStoppedCallKept) {
+TEST_F(DataMirrorTest, ResumesAfterCtrlC) {
   const HttpServer broken([this](const HttpRequest&) {
     return HttpAnswer{.body = weights_, .send = 1000};
   });
@@ -319,7 +319,7 @@ TEST_F(DataMirrorTest, RefusesAFileWithAnotherChecksum) {
   EXPECT_EQ(Row("resnet50")["state"], "missing");
 }
 
-TEST_F(DataMirrorTest, MendsADamagedFile) {
+TEST_F(DataMirrorTest, ReplacesADamagedFile) {
   const HttpServer mirror(Honest());
   EXPECT_EQ(Fetch(mirror).code, 0);
   Touch(file_, std::string(4042, 'x'));
@@ -331,7 +331,7 @@ TEST_F(DataMirrorTest, MendsADamagedFile) {
 }
 
 // With the real files: in $DTRAIN_DATA of who runs the tests.
-TEST_F(DataTest, FetchesVerifiesAndMendsMnist) {
+TEST_F(DataTest, FetchesVerifiesAndRepairsMnist) {
   const char* data = std::getenv("DTRAIN_DATA");
   if (data == nullptr || !fs::exists(fs::path(data) / "mnist")) {
     GTEST_SKIP() << "no mnist in DTRAIN_DATA";

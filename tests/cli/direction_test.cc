@@ -91,7 +91,7 @@ class DirectionTest : public testing::TestWithParam<Direction> {
   CliResult created_;
 };
 
-TEST_P(DirectionTest, IsThatOfTheRun) {
+TEST_P(DirectionTest, AppliesToTheRun) {
   const json end = Events("end").at(0);
   EXPECT_EQ(end["best"]["value"], GetParam().best);
   EXPECT_EQ(end["best"]["batches"], GetParam().batches);
@@ -105,7 +105,7 @@ TEST_P(DirectionTest, IsThatOfTheRun) {
               HasSubstr("score " + std::to_string(GetParam().best)));
 }
 
-TEST_P(DirectionTest, IsThatOfBest) {
+TEST_P(DirectionTest, AppliesToBest) {
   const json best = Json({"best", "1", "-n", "3"})["best"];
   std::vector<std::int64_t> scores;
   for (const json& trial : best) {
@@ -118,7 +118,7 @@ TEST_P(DirectionTest, IsThatOfBest) {
   EXPECT_EQ(Json({"best", "1"})["best"][0]["value"], GetParam().best);
 }
 
-TEST_P(DirectionTest, IsThatOfTrials) {
+TEST_P(DirectionTest, AppliesToTrials) {
   for (const char* key : {"best", "score", "rung"}) {
     const json trials = Json({"trials", "1", "--sort", key})["trials"];
     EXPECT_EQ(BestScores(trials), GetParam().scores) << key;
@@ -129,7 +129,7 @@ TEST_P(DirectionTest, IsThatOfTrials) {
   EXPECT_EQ(trials[0]["latest"]["batches"], 30);
 }
 
-TEST_P(DirectionTest, IsThatOfTheExperiment) {
+TEST_P(DirectionTest, AppliesToTheExperiment) {
   const std::string score = std::to_string(GetParam().best);
   const json listed =
       Json({"list", "--filter", "best==" + score})["experiments"];
@@ -144,7 +144,7 @@ TEST_P(DirectionTest, IsThatOfTheExperiment) {
                               std::to_string(GetParam().batches)));
 }
 
-TEST_P(DirectionTest, IsThatOfWhatIsRequired) {
+TEST_P(DirectionTest, AppliesToRequirements) {
   EXPECT_EQ(dtrain_
                 .Run({"wait", "1", "--require",
                       "score==" + std::to_string(GetParam().best)})
@@ -153,7 +153,7 @@ TEST_P(DirectionTest, IsThatOfWhatIsRequired) {
 }
 
 // The policy keeps of each trial the best checkpoint alone.
-TEST_P(DirectionTest, IsThatOfTheCheckpointsThatAreKept) {
+TEST_P(DirectionTest, AppliesToKeptCheckpoints) {
   const json kept = Json({"checkpoints", "1"})["checkpoints"];
   std::vector<std::int64_t> batches;
   std::vector<std::int64_t> scores;
@@ -167,7 +167,7 @@ TEST_P(DirectionTest, IsThatOfTheCheckpointsThatAreKept) {
   EXPECT_EQ(Json({"gc"})["removed"], json::array());
 }
 
-TEST_P(DirectionTest, IsThatOfTheCheckpointToContinueFrom) {
+TEST_P(DirectionTest, AppliesToTheCheckpointToContinueFrom) {
   const CliResult result = dtrain_.Run({"continue", "1", "--best", "--json"});
   EXPECT_EQ(result.code, 0) << result.err;
   const json source = Json({"describe", "2"})["provenance"]["forked_from"];
@@ -228,7 +228,7 @@ class GarbageDirectionTest : public testing::TestWithParam<bool> {
   }
 };
 
-TEST_P(GarbageDirectionTest, IsThatOfTheExperimentsOwnPolicy) {
+TEST_P(GarbageDirectionTest, FollowsTheExperimentsOwnPolicy) {
   const std::int64_t best = GetParam() ? 200 : 300;
   const std::int64_t second = GetParam() ? 400 : 500;
   EXPECT_THAT(KeptUnder("{save_trial_best: 1, save_trial_latest: 0}"),
@@ -248,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(Both, GarbageDirectionTest, testing::Bool(),
                          });
 
 // The metric is the trial's number.
-TEST(PreviewDirectionTest, IsThatOfTheBestSimulatedTrials) {
+TEST(PreviewDirectionTest, AppliesToTheBestSimulatedTrials) {
   const CliRunner dtrain;
   dtrain.Write("search.yaml",
                "entrypoint: builtin:FaultTrial\n"

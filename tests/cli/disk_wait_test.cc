@@ -11,7 +11,7 @@
 namespace dtrain {
 namespace {
 
-TEST(DiskWaitTest, EndsInAPauseInEachCommandThatRuns) {
+TEST(DiskWaitTest, PausesEveryCommandThatRunsTrials) {
   const CliRunner dtrain;
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain);
   std::filesystem::create_directory(dtrain.directory() / "program");

@@ -78,7 +78,7 @@ class DoctorTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
-TEST_F(DoctorTest, NamesAnotherProgramThatKeepsTheDatabase) {
+TEST_F(DoctorTest, NamesAnotherProgramThatLocksTheDatabase) {
   SQLite::Database database(layout_.Database().string(),
                             SQLite::OPEN_READWRITE);
   database.exec("BEGIN IMMEDIATE");
@@ -91,7 +91,7 @@ TEST_F(DoctorTest, NamesAnotherProgramThatKeepsTheDatabase) {
   EXPECT_EQ(Findings("write lock"), json::array());
 }
 
-TEST_F(DoctorTest, FindsNothingWhereAllIsWell) {
+TEST_F(DoctorTest, ReportsNoProblemInASoundStore) {
   const CliResult result = dtrain_.Run({"doctor"});
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_THAT(result.out, HasSubstr("passes integrity_check"));
@@ -100,14 +100,14 @@ TEST_F(DoctorTest, FindsNothingWhereAllIsWell) {
   EXPECT_EQ(dtrain_.Run({"doctor", "--json"}).Json()["ok"], true);
 }
 
-TEST_F(DoctorTest, IsContentWithoutAStore) {
+TEST_F(DoctorTest, AcceptsAMissingStore) {
   const CliResult result =
       dtrain_.Run({"--store", dtrain_.directory() / "none", "doctor"});
   EXPECT_EQ(result.code, 0);
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "none"));
 }
 
-TEST_F(DoctorTest, SaysHowToGoOnAfterARunnerThatDied) {
+TEST_F(DoctorTest, SuggestsResumeAfterARunnerDied) {
   Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
     writer.SetExperimentState(2, State::kRunning, Timestamp(1));
   });
@@ -117,7 +117,7 @@ TEST_F(DoctorTest, SaysHowToGoOnAfterARunnerThatDied) {
                   "it with 'dtrain resume 2'"}));
 }
 
-TEST_F(DoctorTest, MissesDirectoriesAndFindsStrangeOnes) {
+TEST_F(DoctorTest, ReportsMissingAndUnknownDirectories) {
   fs::remove_all(layout_.Experiment(2));
   fs::create_directories(layout_.Experiment(9));
   const json texts = Findings("experiments");
@@ -126,7 +126,7 @@ TEST_F(DoctorTest, MissesDirectoriesAndFindsStrangeOnes) {
   EXPECT_THAT(texts[1], HasSubstr("belongs to no experiment"));
 }
 
-TEST_F(DoctorTest, FindsWhatWasBeingDeleted) {
+TEST_F(DoctorTest, ReportsHalfDeletedDirectories) {
   fs::create_directories(layout_.Sources(1).string() + ".trash");
   EXPECT_EQ(Findings("experiments"),
             json({layout_.Sources(1).string() +
@@ -134,7 +134,7 @@ TEST_F(DoctorTest, FindsWhatWasBeingDeleted) {
                   "the rest"}));
 }
 
-TEST_F(DoctorTest, MissesFilesOfCheckpoints) {
+TEST_F(DoctorTest, ReportsMissingCheckpointFiles) {
   const fs::path path =
       layout_.Checkpoint({1, 2}, "cccccccc-0000-4000-8000-000000000000");
   fs::resize_file(path / "model.safetensors", 10);
@@ -154,7 +154,7 @@ TEST_F(DoctorTest, ReplaysSearches) {
   EXPECT_EQ(dtrain_.Run({"doctor"}).code, 0);
 }
 
-TEST_F(DoctorTest, SeesThatASearchWouldGoAnotherWay) {
+TEST_F(DoctorTest, ReportsASearchThatReplaysDifferently) {
   RecordSearch();
   AddEvent(1, {.seq = 8,
                .event = ToJson(Event(Closed{1})),
@@ -165,7 +165,7 @@ TEST_F(DoctorTest, SeesThatASearchWouldGoAnotherWay) {
       HasSubstr("experiment 1: at event 8 replays to other operations"));
 }
 
-TEST_F(DoctorTest, SeesEventsOfTrialsThatNoSearcherCreated) {
+TEST_F(DoctorTest, ReportsEventsOfUnknownTrials) {
   RecordSearch();
   AddEvent(1, {.seq = 8,
                .event = ToJson(Event(Closed{7})),
@@ -174,7 +174,7 @@ TEST_F(DoctorTest, SeesEventsOfTrialsThatNoSearcherCreated) {
               HasSubstr("at event 8 names a trial that was not created"));
 }
 
-TEST_F(DoctorTest, SeesASnapshotOfAnotherSearch) {
+TEST_F(DoctorTest, ReportsASnapshotOfAnotherSearch) {
   RecordSearch();
   Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
     writer.AddSearcherSnapshot(1, 7, {{"not", "it"}});
@@ -187,7 +187,7 @@ TEST_F(DoctorTest, SeesASnapshotOfAnotherSearch) {
   EXPECT_THAT(Findings("search")[0], HasSubstr("event 8 is missing"));
 }
 
-TEST_F(DoctorTest, SaysWhichConfigurationItCannotRead) {
+TEST_F(DoctorTest, ReportsAnUnreadableConfiguration) {
   Store::OpenForWriting(layout_).Write([](StoreWriter& writer) {
     const std::int64_t id = writer.AddExperiment(
         {.name = "old", .config = {{"searcher", {{"name", "hyperband"}}}}});
@@ -200,13 +200,13 @@ TEST_F(DoctorTest, SaysWhichConfigurationItCannotRead) {
               HasSubstr("experiment 4: its configuration cannot be read: "));
 }
 
-TEST_F(DoctorTest, SeesWhoElseMayRead) {
+TEST_F(DoctorTest, ReportsFilesThatOthersCanRead) {
   fs::permissions(layout_.Database(), fs::perms::others_read,
                   fs::perm_options::add);
   EXPECT_THAT(Findings("modes")[0], HasSubstr("dtrain.db: mode 0604"));
 }
 
-TEST_F(DoctorTest, SeesDamage) {
+TEST_F(DoctorTest, ReportsDamage) {
   std::fstream file(layout_.Database(),
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(3 * 4096 + 8);
@@ -219,7 +219,7 @@ TEST_F(DoctorTest, SeesDamage) {
   EXPECT_THAT(result.out, HasSubstr("\"damage\""));
 }
 
-TEST_F(DoctorTest, SeesThatItIsNoDatabase) {
+TEST_F(DoctorTest, ReportsAFileThatIsNotADatabase) {
   std::ofstream(layout_.Database()) << std::string(8192, 'x');
   const CliResult result = dtrain_.Run({"doctor"});
   EXPECT_EQ(result.code, 5);
@@ -227,7 +227,7 @@ TEST_F(DoctorTest, SeesThatItIsNoDatabase) {
 }
 
 // On a read-only file system of its own, in a namespace of its own.
-TEST_F(DoctorTest, ReadOnlyMediumIsReadAndNotWritten) {
+TEST_F(DoctorTest, ReadsAReadOnlyMedium) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   const fs::path disk = dtrain_.directory() / "disk";
   fs::create_directories(disk);

@@ -66,7 +66,7 @@ class EvaluateTest : public testing::Test {
   const CliRunner dtrain_;
 };
 
-TEST_F(EvaluateTest, TakesWhatIsNotMountedForNoDamage) {
+TEST_F(EvaluateTest, UnmountedStorageIsNotDamage) {
   dtrain_.Write("digits.yaml",
                 "entrypoint: digits:LeNetTrial\n"
                 "hyperparameters: {dataset: strokes, global_batch_size: 16}\n"
@@ -84,7 +84,7 @@ TEST_F(EvaluateTest, TakesWhatIsNotMountedForNoDamage) {
   EXPECT_THAT(result.err, testing::Not(HasSubstr("damaged")));
 }
 
-TEST_F(EvaluateTest, MeasuresWhatTheTrialMeasured) {
+TEST_F(EvaluateTest, GivesTheMetricsOfTheTrial) {
   const std::string uuid = Train();
   const CliResult result =
       dtrain_.Run({"evaluate", uuid.substr(0, 8), "--json"});
@@ -168,7 +168,7 @@ TEST_F(EvaluateTest, PredictsClasses) {
   EXPECT_THAT(features.err, HasSubstr("this trial has no Features"));
 }
 
-TEST_F(EvaluateTest, SaysThatThereIsNoTestSet) {
+TEST_F(EvaluateTest, ReportsAMissingTestSet) {
   const std::string uuid = Train();
   for (const char* command : {"evaluate", "predict"}) {
     const CliResult result = dtrain_.Run({command, uuid, "--split", "test"});
@@ -182,7 +182,7 @@ TEST_F(EvaluateTest, SaysThatThereIsNoTestSet) {
   EXPECT_EQ(dtrain_.Run({"evaluate", uuid, "--split", "training"}).code, 0);
 }
 
-TEST_F(EvaluateTest, MeasuresTheBestModelOfATrialOrExperiment) {
+TEST_F(EvaluateTest, EvaluatesTheBestModelOfATrialOrExperiment) {
   Train();
   const auto measured = [&](const std::vector<std::string>& arguments) {
     const CliResult result = dtrain_.Run(arguments);
@@ -196,7 +196,7 @@ TEST_F(EvaluateTest, MeasuresTheBestModelOfATrialOrExperiment) {
   EXPECT_EQ(dtrain_.Run({"evaluate", "1.2"}).code, 3);
 }
 
-TEST_F(EvaluateTest, TakesTheLatestModelWhereItIsAskedTo) {
+TEST_F(EvaluateTest, EvaluatesTheLatestModelOnRequest) {
   dtrain_.Write("digits.yaml",
                 "entrypoint: digits:LeNetTrial\n"
                 "hyperparameters: {dataset: strokes, global_batch_size: 16,\n"
@@ -223,7 +223,7 @@ TEST_F(EvaluateTest, TakesTheLatestModelWhereItIsAskedTo) {
   EXPECT_EQ(dtrain_.Run(latest).Json()["checkpoint"], trial["checkpoint"]);
 }
 
-TEST_F(EvaluateTest, MeasuresOnOtherData) {
+TEST_F(EvaluateTest, EvaluatesOnOtherData) {
   TrainOnImages();
   WriteImages("other", /*last=*/7);
   const auto metrics = [&](const std::vector<std::string>& more) {
@@ -278,13 +278,13 @@ TEST_F(EvaluateTest, NamesTheMetricsOfATestSetAndRecordsThem) {
               HasSubstr("test set, trial 1.1, checkpoint "));
 }
 
-TEST_F(EvaluateTest, SaysThatThereIsNoSuchCheckpoint) {
+TEST_F(EvaluateTest, RefusesAnUnknownCheckpoint) {
   const CliResult result = dtrain_.Run({"evaluate", "0123abcd"});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, HasSubstr("0123abcd"));
 }
 
-TEST_F(EvaluateTest, RefusesASplitThatIsNone) {
+TEST_F(EvaluateTest, RefusesAnUnknownSplit) {
   const CliResult result =
       dtrain_.Run({"evaluate", "0123abcd", "--split", "holdout"});
   EXPECT_EQ(result.code, 2);
@@ -381,7 +381,7 @@ TEST_F(PredictImagesTest, PrintsTheNamesOfClasses) {
               HasSubstr("classes differ from those of the training"));
 }
 
-TEST_F(PredictImagesTest, NamesWhatItCannotRead) {
+TEST_F(PredictImagesTest, NamesUnreadableFiles) {
   Copy("420.jpg", "good.jpg");
   dtrain_.Write("bad.jpg", "this is no image");
   const std::string uuid = TrainDigits();
@@ -399,7 +399,7 @@ TEST_F(PredictImagesTest, NamesWhatItCannotRead) {
   EXPECT_THAT(none.err, HasSubstr("none of 1 images could be read"));
 }
 
-TEST_F(PredictImagesTest, RefusesWhatIsNotThere) {
+TEST_F(PredictImagesTest, RefusesMissingFiles) {
   const std::string uuid = TrainDigits();
   const CliResult missing = dtrain_.Run({"predict", uuid, "none.jpg"});
   EXPECT_EQ(missing.code, 2);
@@ -412,7 +412,7 @@ TEST_F(PredictImagesTest, RefusesWhatIsNotThere) {
               HasSubstr("empty: contains no .jpg, .jpeg or .png file"));
 }
 
-TEST_F(PredictImagesTest, SaysThatATrialTakesNone) {
+TEST_F(PredictImagesTest, RefusesATrialThatTakesNoImages) {
   Copy("420.jpg", "a.jpg");
   const std::string uuid =
       Train("entrypoint: builtin:FaultTrial\nhyperparameters: {}", "loss");

@@ -13,7 +13,7 @@ RunResult Paused(const std::string& error, ErrorKind kind) {
   return {.state = State::kPaused, .error = error, .error_kind = kind};
 }
 
-TEST(ExitCodeTest, IsThatOfTheKindOfAnError) {
+TEST(ExitCodeTest, FollowsTheKindOfAnError) {
   EXPECT_EQ(ExitCodeOf(ErrorKind::kUsage), 2);
   EXPECT_EQ(ExitCodeOf(ErrorKind::kNotFound), 3);
   EXPECT_EQ(ExitCodeOf(ErrorKind::kStore), 5);
@@ -23,7 +23,7 @@ TEST(ExitCodeTest, IsThatOfTheKindOfAnError) {
   EXPECT_EQ(ExitCodeOf(ErrorKind::kFailed), 1);
 }
 
-TEST(ExitCodeTest, IsThatOfAnExperimentsState) {
+TEST(ExitCodeTest, FollowsTheStateOfAnExperiment) {
   EXPECT_EQ(ExitCodeOf(State::kCompleted), 0);
   EXPECT_EQ(ExitCodeOf(State::kStopped), 0);
   EXPECT_EQ(ExitCodeOf(State::kPaused), 75);
@@ -32,7 +32,7 @@ TEST(ExitCodeTest, IsThatOfAnExperimentsState) {
   EXPECT_EQ(ExitCodeOf(State::kError), 1);
 }
 
-TEST(ExitCodeTest, SaysWhyARunWasPaused) {
+TEST(ExitCodeTest, TellsWhyARunWasPaused) {
   EXPECT_EQ(ExitCodeOf(RunResult{.state = State::kPaused}), 75);
   EXPECT_EQ(ExitCodeOf(RunResult{.state = State::kPaused, .signal = SIGINT}),
             130);
@@ -41,7 +41,7 @@ TEST(ExitCodeTest, SaysWhyARunWasPaused) {
   EXPECT_EQ(ExitCodeOf(Paused("no slots", ErrorKind::kResources)), 6);
 }
 
-TEST(ExitCodeTest, AFullDiskComesBeforeASignal) {
+TEST(ExitCodeTest, PrefersAFullDiskToASignal) {
   RunResult result = Paused("no space", ErrorKind::kDiskFull);
   result.signal = SIGTERM;
   EXPECT_EQ(ExitCodeOf(result), 5);
@@ -49,7 +49,7 @@ TEST(ExitCodeTest, AFullDiskComesBeforeASignal) {
   EXPECT_EQ(ExitCodeOf(result), 143);
 }
 
-TEST(ExitCodeTest, WhatHasEndedHasTheCodeOfItsState) {
+TEST(ExitCodeTest, FollowsTheStateAfterTheEnd) {
   EXPECT_EQ(ExitCodeOf(RunResult{.state = State::kCompleted, .signal = SIGINT}),
             0);
   EXPECT_EQ(ExitCodeOf(RunResult{.state = State::kError, .timed_out = true}),

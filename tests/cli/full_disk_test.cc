@@ -40,7 +40,7 @@ class FullDiskTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(FullDiskTest, PausesAndGoesOnWhenThereIsSpaceAgain) {
+TEST_F(FullDiskTest, ResumesOnceThereIsSpaceAgain) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 400,
                                         "min_checkpoint_period: 20\n"));
   const CliResult result = OnDisk("12m", R"(
@@ -106,7 +106,7 @@ cat err >&2
   EXPECT_EQ(trial("trials.json")["batches"], 400);
 }
 
-TEST_F(FullDiskTest, WaitEndsInAPauseThatLosesTwoPeriodsAtMost) {
+TEST_F(FullDiskTest, WaitEndsInAPauseThatLosesAtMostTwoPeriods) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 5, x: 0.3, ckpt_mb: 1", 4000,
                                         "min_checkpoint_period: 20\n"));
   const CliResult result = OnDisk("16m", R"(
@@ -158,7 +158,7 @@ cat err >&2
                                      "checkpoint"));
 }
 
-TEST_F(FullDiskTest, ProgramIsStoppedUntilThereIsSpace) {
+TEST_F(FullDiskTest, ProgramIsSuspendedUntilThereIsSpace) {
   dtrain_.Write(
       "train.sh",
       "i=$(cat \"$DTRAIN_CHECKPOINT/i\" 2>/dev/null || echo 0)\n"
@@ -203,7 +203,7 @@ dtrain logs 1 >&2
   EXPECT_EQ(trial("trials.json")["runs"], 1);
 }
 
-TEST_F(FullDiskTest, RecordIsKeptWhereOnlyTheRecordHasNoSpace) {
+TEST_F(FullDiskTest, KeepsTheRecordIfOnlyTheDatabaseLacksSpace) {
   // No checkpoint before the end: what fails first is the database.
   dtrain_.Write("fault.yaml",
                 "name: fault\nentrypoint: builtin:FaultTrial\n"
@@ -232,7 +232,7 @@ cat err >&2
   EXPECT_EQ(row["state"], "PAUSED");
 }
 
-TEST_F(FullDiskTest, DoesNotBeginWhereThereIsNoSpace) {
+TEST_F(FullDiskTest, DoesNotStartWithoutSpace) {
   dtrain_.Write("fault.yaml", FaultYaml("", 20));
   const CliResult result = OnDisk("4m", R"(
 dtrain create fault.yaml >/dev/null || exit 1

@@ -83,7 +83,7 @@ const std::map<std::string, std::string>& HelpTexts() {
   return kTexts;
 }
 
-TEST(GoldenHelpTest, EachHelpIsItsGoldenFile) {
+TEST(GoldenHelpTest, EachHelpMatchesItsGoldenFile) {
   ASSERT_GT(HelpTexts().size(), 40);
   std::set<std::string> files;
   for (const auto& [command, text] : HelpTexts()) {
@@ -160,7 +160,7 @@ std::string Transcript(const std::string& command) {
   return text + "[exit " + std::to_string(result.code) + "]\n";
 }
 
-TEST(GoldenMessagesTest, EachCommandLinePrintsWhatTheFileSays) {
+TEST(GoldenMessagesTest, EachCommandLinePrintsItsGoldenMessage) {
   const fs::path file = GoldenDirectory() / "messages.txt";
   std::string text;
   std::size_t commands = 0;

@@ -79,7 +79,7 @@ class GpuSharesRunTest : public testing::Test {
                        (dtrain_.directory() / "no-pipes").string()}}};
 };
 
-TEST_F(GpuSharesRunTest, DryRunSaysHowGpusAreShared) {
+TEST_F(GpuSharesRunTest, DryRunShowsHowGpusAreShared) {
   EXPECT_THAT(Create({"--dry-run"}).out,
               HasSubstr("on 4 GPU slots of a half: NVIDIA Fake"));
   const CliResult one = Create({"--dry-run", "--set", "resources.max_slots=1",
@@ -87,7 +87,7 @@ TEST_F(GpuSharesRunTest, DryRunSaysHowGpusAreShared) {
   EXPECT_THAT(one.out, HasSubstr("on 4 GPU slots of a quarter"));
 }
 
-TEST_F(GpuSharesRunTest, OnCpusAShareIsSaidToBeNone) {
+TEST_F(GpuSharesRunTest, SharesHaveNoEffectOnCpus) {
   const CliResult cpus = Create({"--dry-run", "--slots", "cpu:2"});
   EXPECT_EQ(cpus.code, 0);
   EXPECT_THAT(cpus.out, HasSubstr("on 2 CPU slots"));

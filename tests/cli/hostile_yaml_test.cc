@@ -48,7 +48,7 @@ if mebibytes > float(sys.argv[3]): print("too large:", mebibytes)
 sys.stderr.buffer.write(done.stderr)
 )";
 
-TEST_P(HostileYamlTest, IsRefusedInLittleTimeAndMemory) {
+TEST_P(HostileYamlTest, IsRefusedWithinBoundsOfTimeAndMemory) {
   const CliResult result = dtrain_.RunProgram(
       {"python3", "-c", kMeasure, GetParam().python, kSeconds, kMebibytes});
   EXPECT_EQ(result.out, "code 2\n");

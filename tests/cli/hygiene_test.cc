@@ -38,7 +38,7 @@ class NastyNameTest : public FaultRun,
   }
 };
 
-TEST_P(NastyNameTest, IsALabelAndNothingElse) {
+TEST_P(NastyNameTest, IsOnlyALabel) {
   const std::string& name = GetParam().text;
   const CliResult created =
       Run({"create", "fault.yaml", "-q", "--label=" + name, "--name=" + name});
@@ -56,7 +56,7 @@ TEST_P(NastyNameTest, IsALabelAndNothingElse) {
   EXPECT_EQ(Strangers(), "");
 }
 
-TEST_P(NastyNameTest, DoesNothingToATerminal) {
+TEST_P(NastyNameTest, IsEscapedOnATerminal) {
   const std::string& name = GetParam().text;
   ASSERT_EQ(Run({"create", "fault.yaml", "-q", "--name=" + name}).code, 0);
   ASSERT_EQ(Run({"note", "1", "--", name}).code, 0);
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
 class HygieneTest : public FaultRun {};
 
 // An escape in a log, in an error of a trial, and in a hyperparameter.
-TEST_F(HygieneTest, LogsReachNoTerminalRaw) {
+TEST_F(HygieneTest, LogsAreEscapedOnATerminal) {
   dtrain_.Write("fault.yaml",
                 FaultYaml("log_hex: '1b5d303b676f6e65071b5b324a9b00ff0d0ae280ae"
                           "0a', crash_at: 10",
@@ -125,7 +125,7 @@ TEST_F(HygieneTest, LogsReachNoTerminalRaw) {
             0);
 }
 
-TEST_F(HygieneTest, HyperparametersReachNoTerminalRaw) {
+TEST_F(HygieneTest, HyperparametersAreEscapedOnATerminal) {
   dtrain_.Write("fault.yaml",
                 "entrypoint: digits:LeNetTrial\n"
                 "hyperparameters: {global_batch_size: 8, dataset: strokes, "
@@ -155,7 +155,7 @@ TEST_F(HygieneTest, ControlCharacterInANameIsRefused) {
   EXPECT_FALSE(fs::exists(dtrain_.store()));
 }
 
-TEST_F(HygieneTest, StoreThatOthersMayEnterIsRemarkedOn) {
+TEST_F(HygieneTest, WarnsOfAStoreThatOthersCanEnter) {
   ASSERT_EQ(Create(FaultYaml("", 20)).code, 0);
   fs::permissions(dtrain_.store(), fs::perms::all);
   const CliResult result = Run({"doctor"});
@@ -165,7 +165,7 @@ TEST_F(HygieneTest, StoreThatOthersMayEnterIsRemarkedOn) {
 
 // Neither in the store and its logs nor in the words that `ps` shows; what is
 // given in the command's own words, those words show.
-TEST_F(HygieneTest, SecretsAreNowhere) {
+TEST_F(HygieneTest, SecretsAreNotStoredOrShown) {
   dtrain_.Write("fault.yaml",
                 FaultYaml("step_ms: 10", 1'000'000,
                           "environment:\n  environment_variables: {API_KEY: "

@@ -61,7 +61,7 @@ TEST_F(InitTest, WritesATestThatFindsThisProgram) {
   EXPECT_THAT(none.err, HasSubstr("dtrain not found: ./typo"));
 }
 
-TEST_F(InitTest, WritesATestThatFindsAProgramOfThePath) {
+TEST_F(InitTest, WritesATestThatFindsAProgramInPath) {
   ASSERT_EQ(dtrain_.RunProgram({"sh", "-c", "dtrain init mine"}).code, 0);
   dtrain_.Write("mine/const.yaml", "name: broken\n");
   const CliResult result =
@@ -72,7 +72,7 @@ TEST_F(InitTest, WritesATestThatFindsAProgramOfThePath) {
 class InitNameTest : public InitTest,
                      public testing::WithParamInterface<std::string> {};
 
-TEST_P(InitNameTest, IsQuotedInTheCommandThatIsPrinted) {
+TEST_P(InitNameTest, IsQuotedInThePrintedCommand) {
   const CliResult made = dtrain_.Run({"init", "--", GetParam()});
   ASSERT_EQ(made.code, 0) << made.err;
   const std::size_t begin = made.err.find("dtrain create ");
@@ -88,7 +88,7 @@ TEST_P(InitNameTest, IsQuotedInTheCommandThatIsPrinted) {
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "canary"));
 }
 
-TEST_P(InitNameTest, IsQuotedInTheTestThatIsWritten) {
+TEST_P(InitNameTest, IsQuotedInTheWrittenTest) {
   fs::create_directory(dtrain_.directory() / GetParam());
   fs::create_symlink(DTRAIN_BINARY,
                      dtrain_.directory() / GetParam() / "dtrain");
@@ -115,7 +115,7 @@ TEST_F(InitTest, PrintsJson) {
   EXPECT_EQ(json["files"].size(), 3u);
 }
 
-TEST_F(InitTest, WritesNothingOver) {
+TEST_F(InitTest, OverwritesNothing) {
   dtrain_.Write("const.yaml", "mine");
   const CliResult result = dtrain_.Run({"init", "."});
 
@@ -124,7 +124,7 @@ TEST_F(InitTest, WritesNothingOver) {
   EXPECT_FALSE(fs::exists(dtrain_.directory() / "model_def.cpp"));
 }
 
-TEST_F(InitTest, AModelInPythonIsToldWhatToDo) {
+TEST_F(InitTest, ExplainsWhatToDoWithAPythonModel) {
   fs::create_directory(dtrain_.directory() / "theirs");
   dtrain_.Write("theirs/model_def.py", "class Trial: pass");
   dtrain_.Write("theirs/const.yaml",
@@ -142,7 +142,7 @@ TEST_F(InitTest, AModelInPythonIsToldWhatToDo) {
   EXPECT_FALSE(fs::exists(dtrain_.store()));
 }
 
-TEST_F(InitTest, RefusesWhatCannotBeADirectory) {
+TEST_F(InitTest, RefusesAnInvalidDirectory) {
   dtrain_.Write("file", "");
   const CliResult file = dtrain_.Run({"init", "file"});
   EXPECT_EQ(file.code, 2);

@@ -52,7 +52,7 @@ TEST_F(IoErrorsTest, CheckpointThatCannotBeSyncedIsNotSaved) {
   ExpectSound();
 }
 
-TEST_F(IoErrorsTest, CheckpointThatFailedOnceIsMadeAnew) {
+TEST_F(IoErrorsTest, RetriesACheckpointThatFailedOnce) {
   const CliResult result =
       CreateUnderStrace("fsync:error=EIO:when=7", /*trials=*/true);
   if (result.code == 77)
@@ -65,7 +65,7 @@ TEST_F(IoErrorsTest, CheckpointThatFailedOnceIsMadeAnew) {
 class StoreErrorTest : public IoErrorsTest,
                        public testing::WithParamInterface<const char*> {};
 
-TEST_P(StoreErrorTest, EndsTheRunAndLosesNothing) {
+TEST_P(StoreErrorTest, EndsTheRunWithoutLoss) {
   const CliResult result = CreateUnderStrace(GetParam(), /*trials=*/false);
   if (result.code == 77)
     GTEST_SKIP() << "strace is not there, or may not trace";
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, StoreErrorTest,
 
 // A commit whose sync fails may yet be found in the log: then the experiment is
 // recorded, and has its files.
-TEST_F(IoErrorsTest, AnExperimentThatIsRecordedHasItsFiles) {
+TEST_F(IoErrorsTest, RecordedExperimentHasItsFiles) {
   dtrain_.Write("train.sh",
                 "echo '{\"type\": \"validation\", \"batches\": 1, "
                 "\"metrics\": {\"loss\": 1}}' >&3\n");
@@ -118,7 +118,7 @@ class PartialIoTest : public IoErrorsTest,
                       public testing::WithParamInterface<const char*> {};
 
 // Random, but of a fixed chance: whatever comes of it, nothing may be lost.
-TEST_P(PartialIoTest, IsCarriedOn) {
+TEST_P(PartialIoTest, IsContinued) {
   dtrain_.Write("fault.yaml", FaultYaml("ckpt_mb: 1", 60, kYaml));
   CliResult result;
   // LibTorch takes a part of what it reads from /dev/urandom for a failure.
@@ -176,7 +176,7 @@ dtrain list --csv; find disk -name '*.tmp'
   EXPECT_THAT(result.out, Not(HasSubstr(".tmp")));
 }
 
-TEST_F(IoErrorsTest, TrialGoesOnOnceThereAreInodesAgain) {
+TEST_F(IoErrorsTest, TrialContinuesOnceThereAreInodesAgain) {
   SKIP_WHERE_MOUNTING_IS_FORBIDDEN(dtrain_);
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 200, kYaml));
   const CliResult result = RunInOwnMounts(dtrain_, std::string(kNoInode) + R"(

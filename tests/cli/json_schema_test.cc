@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "$defs": {"n": {"type": "null"}}})",
                 "[null]", "[0]", "/0: 0 is no null"}));
 
-TEST(JsonSchemaTest, RefusesWhatItWouldIgnore) {
+TEST(JsonSchemaTest, RefusesUnsupportedKeywords) {
   const auto read = [](const std::string& schema) {
     return JsonSchema(json::parse(schema));
   };
@@ -93,7 +93,7 @@ void ExpectOwned(const json& schema, const std::string& file) {
   }
 }
 
-TEST(JsonSchemaTest, EachOfTheProgramCanBeReadAndNamesAllOfItsFields) {
+TEST(JsonSchemaTest, EverySchemaIsValidAndNamesAllFields) {
   int schemas = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(DTRAIN_SOURCE_DIR) /
                                                   "docs" / "schemas")) {
@@ -111,7 +111,7 @@ TEST(JsonSchemaTest, EachOfTheProgramCanBeReadAndNamesAllOfItsFields) {
 const std::vector<std::string> kNote = {"/bin/dtrain", "note", "1", "x",
                                         "--json"};
 
-TEST(UndocumentedJsonTest, IsFoundWhereAFieldIsRenamedMissingOrNew) {
+TEST(UndocumentedJsonTest, IsARenamedMissingOrNewField) {
   EXPECT_THAT(FindUndocumentedJson(kNote, R"({"experiment":1,"note":""})"),
               IsEmpty());
   EXPECT_THAT(FindUndocumentedJson(kNote, R"({"experiment":1})"),
@@ -125,12 +125,12 @@ TEST(UndocumentedJsonTest, IsFoundWhereAFieldIsRenamedMissingOrNew) {
               ElementsAre("the output is no JSON document"));
 }
 
-TEST(UndocumentedJsonTest, IsThatOfACommandWithoutASchema) {
+TEST(UndocumentedJsonTest, IsOutputOfACommandWithoutASchema) {
   EXPECT_THAT(FindUndocumentedJson({"dtrain", "dance", "--json"}, "{}"),
               ElementsAre(HasSubstr("dance.json: there is no such schema")));
 }
 
-TEST(UndocumentedJsonTest, IsLookedForInEveryLine) {
+TEST(UndocumentedJsonTest, IsSoughtInEveryLine) {
   const std::vector<std::string> create = {"dtrain", "create", "--jsonl", "x"};
   const std::string notice =
       R"({"event":"notice","time":"","level":"info","text":""})"
@@ -145,7 +145,7 @@ TEST(UndocumentedJsonTest, IsLookedForInEveryLine) {
               testing::SizeIs(7));
 }
 
-TEST(UndocumentedJsonTest, IsThatOfTheProgramAlone) {
+TEST(UndocumentedJsonTest, IsSoughtOnlyInTheProgramsOutput) {
   EXPECT_THAT(FindUndocumentedJson({"dtrain", "note", "1", "x"}, "done"),
               IsEmpty());
   EXPECT_THAT(FindUndocumentedJson({"dtrain", "note", "--", "--json"}, "done"),

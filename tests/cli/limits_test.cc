@@ -66,7 +66,7 @@ TEST_F(LimitsTest, TooFewDescriptorsForATrial) {
   ExpectResumes();
 }
 
-TEST_F(LimitsTest, FewDescriptorsAreEnough) {
+TEST_F(LimitsTest, FewDescriptorsSuffice) {
   EXPECT_EQ(CreateUnder("prlimit --nofile=40", FaultYaml("", 40)).code, 0);
 }
 
@@ -174,14 +174,14 @@ class LogFloodTest : public FaultRun {
   }
 };
 
-TEST_F(LogFloodTest, OfLinesIsCappedAndSaysWhatIsMissing) {
+TEST_F(LogFloodTest, LinesAreCappedAndTheLossIsReported) {
   const pid_t runner = Flood("x: 0", FloodMegabytes(200));
   ExpectBounded(runner);
   EXPECT_THAT(Shell("dtrain logs 1 --head 1").out,
               HasSubstr("bytes of older log were dropped"));
 }
 
-TEST_F(LogFloodTest, OfOneEndlessLineIsCutInPieces) {
+TEST_F(LogFloodTest, EndlessLineIsCutIntoPieces) {
   const pid_t runner = Flood("log_line: 0", FloodMegabytes(100));
   ExpectBounded(runner);
   EXPECT_LE(Run({"logs", "1", "--tail", "1", "--raw"}).out.size(), 70'000);
@@ -196,7 +196,7 @@ class ReaderLoadTest : public FaultRun {
   }
 };
 
-TEST_F(ReaderLoadTest, EightExperimentsAtOnceLoseNothing) {
+TEST_F(ReaderLoadTest, EightConcurrentExperimentsLoseNothing) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 1, x: 0.3", 200));
   const CliResult result = Shell(
       "for i in 1 2 3 4 5 6 7 8; do dtrain create fault.yaml -q >/dev/null & "
@@ -228,7 +228,7 @@ TEST_F(ReaderLoadTest, TwentyListLoopsDoNotDisturbARun) {
 
 // A reader that never ends keeps the write-ahead log from beginning anew. The
 // run goes on; when the reader has gone, the log is moved and cut.
-TEST_F(ReaderLoadTest, LogShrinksOnceAStuckReaderHasGone) {
+TEST_F(ReaderLoadTest, WalShrinksOnceAStuckReaderHasGone) {
   Start(FaultYaml("step_ms: 1, metrics: 400", 1'000'000));
   AwaitBatches(10);
   Shell(
@@ -250,7 +250,7 @@ TEST_F(ReaderLoadTest, LogShrinksOnceAStuckReaderHasGone) {
   EXPECT_THAT(Run({"doctor"}).out, HasSubstr("passes integrity_check"));
 }
 
-TEST_F(ReaderLoadTest, DoctorNamesWhatKeepsTheLogLong) {
+TEST_F(ReaderLoadTest, DoctorNamesTheReaderThatKeepsTheWalLong) {
   ASSERT_EQ(Create(FaultYaml("", 20)).code, 0);
   // Where nothing is in it, its length alone is looked at.
   fs::resize_file(dtrain_.store() / "dtrain.db-wal", 200 << 20);

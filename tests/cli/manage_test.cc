@@ -36,7 +36,7 @@ class ManageTest : public testing::Test {
 class UnknownExperimentTest
     : public testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(UnknownExperimentTest, IsNotFoundAndNoStoreIsMade) {
+TEST_P(UnknownExperimentTest, IsNotFoundAndCreatesNoStore) {
   const CliRunner dtrain;
   const CliResult result = dtrain.Run(GetParam());
   EXPECT_EQ(result.code, 3);
@@ -68,7 +68,7 @@ struct Misuse {
 
 class MisuseTest : public testing::TestWithParam<Misuse> {};
 
-TEST_P(MisuseTest, SaysWhatToDoAndChangesNothing) {
+TEST_P(MisuseTest, ExplainsTheRemedyAndChangesNothing) {
   const CliRunner dtrain;
   FillSampleStore(dtrain.store());
   const CliResult result = dtrain.Run(GetParam().arguments);
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{{"checkpoint", "show", "0a"}, "give at least 4 characters"},
         Misuse{{"checkpoint", "show"}, "checkpoint show: "}));
 
-TEST_F(ManageTest, ArchivesAndBringsBack) {
+TEST_F(ManageTest, ArchivesAndUnarchives) {
   EXPECT_EQ(dtrain_.Run({"archive", "1", "3", "1", "--json"}).Json(),
             json({{"experiments",
                    {{{"experiment", 1}, {"archived", true}},
@@ -117,7 +117,7 @@ TEST_F(ManageTest, ArchivesAndBringsBack) {
   EXPECT_EQ(Listed(), 3);
 }
 
-TEST_F(ManageTest, ArchivesNothingIfOneIsNotThere) {
+TEST_F(ManageTest, ArchivesNothingIfOneIsUnknown) {
   EXPECT_EQ(dtrain_.Run({"archive", "1", "9"}).code, 3);
   EXPECT_EQ(Listed(), 3);
 }
@@ -135,7 +135,7 @@ TEST_F(ManageTest, ChangesLabels) {
             2);
 }
 
-TEST_F(ManageTest, NotesAndClears) {
+TEST_F(ManageTest, SetsAndClearsANote) {
   EXPECT_EQ(dtrain_.Run({"note", "1", "too \x1b[2J late"}).code, 0);
   EXPECT_EQ(Described("1")["note"], "too \x1b[2J late");
   EXPECT_THAT(dtrain_.Run({"describe", "1"}).out,
@@ -156,7 +156,7 @@ TEST_F(ManageTest, DeletesRowsAndFiles) {
   EXPECT_EQ(Listed(), 2);
 }
 
-TEST_F(ManageTest, DeletingFollowsNoLinks) {
+TEST_F(ManageTest, DeleteFollowsNoLinks) {
   const fs::path mine = dtrain_.Write("mine", "precious");
   fs::create_directory_symlink(dtrain_.directory(),
                                layout_.Trial({1, 1}) / "link");
@@ -170,7 +170,7 @@ TEST_F(ManageTest, DeletingFollowsNoLinks) {
   EXPECT_FALSE(fs::exists(fs::symlink_status(layout_.Experiment(3))));
 }
 
-TEST_F(ManageTest, TouchesNothingThatHasARunner) {
+TEST_F(ManageTest, LeavesRunningExperimentsAlone) {
   const RunnerLock lock = RunnerLock::Take(layout_.RunnerLock(2));
   const std::string who =
       "is run by process " + std::to_string(getpid()) + " on ";
@@ -204,7 +204,7 @@ TEST_F(ManageTest, AsksOnATerminal) {
   EXPECT_EQ(Listed(), 2);
 }
 
-TEST_F(ManageTest, SaysWhatABackupLeavesOut) {
+TEST_F(ManageTest, ReportsWhatABackupOmits) {
   const std::string help = dtrain_.Run({"backup", "--help"}).out;
   EXPECT_THAT(help, HasSubstr("checkpoints, logs, contexts"));
   const CliResult result = dtrain_.Run({"backup", "copy.db"});

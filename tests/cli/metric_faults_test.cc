@@ -39,7 +39,7 @@ std::string Yaml(const std::string& hparams, const std::string& searcher) {
 class SpecialMetricTest : public FaultRun,
                           public testing::WithParamInterface<Special> {};
 
-TEST_P(SpecialMetricTest, IsRecordedAndNeverTheBest) {
+TEST_P(SpecialMetricTest, IsRecordedButNeverTheBest) {
   const Special& special = GetParam();
   const CliResult result =
       Create(Yaml(std::string(special.fault) + ": 40",
@@ -52,7 +52,7 @@ TEST_P(SpecialMetricTest, IsRecordedAndNeverTheBest) {
 }
 
 // python's json, told to take no NaN or Infinity outside a string.
-TEST_P(SpecialMetricTest, LeavesEveryDocumentValid) {
+TEST_P(SpecialMetricTest, KeepsEveryDocumentValid) {
   ASSERT_EQ(Create(Yaml(std::string(GetParam().fault) + ": 60",
                         SingleSearch("loss", GetParam().smaller_is_better)))
                 .code,
@@ -85,7 +85,7 @@ TEST_F(MetricFaultsTest, MinusInfinityIsNeverTheLeast) {
   EXPECT_EQ(Trial().at("best").at("batches"), 20);
 }
 
-TEST_F(MetricFaultsTest, AshaTakesNanForTheWorst) {
+TEST_F(MetricFaultsTest, AshaRanksNanLast) {
   const CliResult result =
       Create(Yaml("x: 0.3, nan_at: {type: categorical, vals: [-1, 8]}",
                   "{name: asha, metric: loss, max_trials: 12, num_rungs: 2, "
@@ -115,7 +115,7 @@ TEST_F(MetricFaultsTest, MisspeltMetricFailsAtTheFirstValidation) {
   EXPECT_EQ(Trial().at("restarts"), 0);
 }
 
-TEST_F(MetricFaultsTest, MetricThatIsMissingOnceFails) {
+TEST_F(MetricFaultsTest, MetricMissingOnceFails) {
   const CliResult result =
       Create(Yaml("skip_metric_at: 40", SingleSearch("loss", "true")));
   EXPECT_EQ(result.code, 1);
@@ -125,7 +125,7 @@ TEST_F(MetricFaultsTest, MetricThatIsMissingOnceFails) {
   EXPECT_EQ(Trial().at("restarts"), 0);
 }
 
-TEST_F(MetricFaultsTest, NameThatIsReportedTwiceHasOneValue) {
+TEST_F(MetricFaultsTest, NameReportedTwiceHasOneValue) {
   ASSERT_EQ(
       Create(Yaml("x: 0, dup_metric_at: 30", SingleSearch("loss", "true")))
           .code,

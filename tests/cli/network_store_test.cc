@@ -46,7 +46,7 @@ struct Network {
 class NetworkTypeTest : public NetworkStoreTest,
                         public testing::WithParamInterface<Network> {};
 
-TEST_P(NetworkTypeTest, IsRefusedByNameInOneLine) {
+TEST_P(NetworkTypeTest, IsRefusedByName) {
   const CliResult result = RunOn(GetParam().type, {"note", "1", "a new one"});
   EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err,
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.name) + std::string(info.param.type);
     });
 
-TEST_F(NetworkStoreTest, IsNotEvenMade) {
+TEST_F(NetworkStoreTest, IsNotCreated) {
   dtrain_.Write("a.yaml",
                 "entrypoint: builtin:FaultTrial\n"
                 "searcher: {name: single, metric: loss, max_length: 10}\n");
@@ -87,7 +87,7 @@ TEST_F(NetworkStoreTest, IsRead) {
   EXPECT_EQ(RunOn(kNfs, {"logs", "1"}).code, 0);
 }
 
-TEST_F(NetworkStoreTest, IsWrittenToWhereThatIsAllowed) {
+TEST_F(NetworkStoreTest, IsWrittenIfAllowed) {
   EXPECT_EQ(RunOn(kNfs, {"--allow-network-fs", "note", "1", "A"}).code, 0);
   EXPECT_EQ(Note(), "A");
   EXPECT_EQ(
@@ -99,7 +99,7 @@ TEST_F(NetworkStoreTest, IsWrittenToWhereThatIsAllowed) {
       5);
 }
 
-TEST_F(NetworkStoreTest, FuseIsWarnedOf) {
+TEST_F(NetworkStoreTest, WarnsOfFuse) {
   const CliResult result = RunOn(kFuse, {"-q", "note", "1", "A"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
@@ -113,7 +113,7 @@ TEST_F(NetworkStoreTest, FuseIsWarnedOf) {
 class LocalTypeTest : public NetworkStoreTest,
                       public testing::WithParamInterface<const char*> {};
 
-TEST_P(LocalTypeTest, IsFine) {
+TEST_P(LocalTypeTest, IsAccepted) {
   const CliResult result = RunOn(GetParam(), {"label", "1", "--add", "A"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Types, LocalTypeTest,
                          testing::Values("0x794c7630", "0x01021994", "0xef53",
                                          "0x9123683e"));
 
-TEST_F(NetworkStoreTest, DoctorRemarksOnIt) {
+TEST_F(NetworkStoreTest, DoctorReportsIt) {
   const CliResult result = RunOn(kNfs, {"doctor"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("is on NFS, where writers on two machines"

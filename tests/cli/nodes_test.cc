@@ -80,7 +80,7 @@ class NodesRefusalTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(NodesRefusalTest, VariablesThatCannotBe) {
+TEST_F(NodesRefusalTest, RefusesInvalidVariables) {
   ExpectRefused(Create({{"RANK", "one"}}), 2, "RANK=one");
   ExpectRefused(Create({{"RANK", "2"}}), 2, "RANK=2");
   ExpectRefused(Create({{"WORLD_SIZE", "many"}}), 2, "WORLD_SIZE=many");
@@ -90,7 +90,7 @@ TEST_F(NodesRefusalTest, VariablesThatCannotBe) {
                 "MASTER_ADDR=no-such-host.invalid");
 }
 
-TEST_F(NodesRefusalTest, APortInUse) {
+TEST_F(NodesRefusalTest, RefusesAPortInUse) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   const std::string port = std::to_string(PortOf(listener.get()));
   const CliResult result = Create({{"MASTER_PORT", port}});
@@ -98,7 +98,7 @@ TEST_F(NodesRefusalTest, APortInUse) {
   EXPECT_THAT(result.err, HasSubstr("MASTER_PORT"));
 }
 
-TEST_F(NodesRefusalTest, ASecretThatCannotBe) {
+TEST_F(NodesRefusalTest, RefusesAnInvalidSecret) {
   const auto create = [&](const std::string& file) {
     return Create({{"DTRAIN_SECRET_FILE", file}});
   };
@@ -112,7 +112,7 @@ TEST_F(NodesRefusalTest, ASecretThatCannotBe) {
   ExpectRefused(create("/dev/zero"), 2, "not a regular file");
 }
 
-TEST_F(NodesRefusalTest, StrangersHearNothingAndAreWorthOneLine) {
+TEST_F(NodesRefusalTest, LogsOneLineForUnknownPeersAndSendsNothing) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   auto runner = std::async(std::launch::async, [&] {
     return Create({{"MASTER_PORT", std::to_string(port)}}, kModelYaml, {},
@@ -140,17 +140,17 @@ TEST_F(NodesRefusalTest, StrangersHearNothingAndAreWorthOneLine) {
       << result.err;
 }
 
-TEST_F(NodesRefusalTest, ACommand) {
+TEST_F(NodesRefusalTest, RefusesACommand) {
   ExpectRefused(Create({}, "entrypoint: ['true']\n"), 2,
                 "WORLD_SIZE=2: a command runs as one process");
 }
 
-TEST_F(NodesRefusalTest, TheBackground) {
+TEST_F(NodesRefusalTest, RefusesTheBackground) {
   ExpectRefused(Create({}, "entrypoint: digits:LeNetTrial\n", {"--detach"}), 2,
                 "--detach");
 }
 
-TEST_F(NodesRefusalTest, NothingOfItMattersToADryRunOrToOneProcess) {
+TEST_F(NodesRefusalTest, IgnoresTheVariablesInADryRunAndForOneProcess) {
   EXPECT_EQ(Create({{"RANK", "one"}}, "entrypoint: digits:LeNetTrial\n",
                    {"--dry-run"})
                 .code,
@@ -214,7 +214,7 @@ class NodesCliTest : public testing::Test {
   const int port_ = PortOf(ListenAt({.host = "127.0.0.1"}).get());
 };
 
-TEST_F(NodesCliTest, TwoOfThemLearnToTheBitWhatTwoRanksOfOneDo) {
+TEST_F(NodesCliTest, TwoMachinesTrainBitIdenticallyToTwoRanksOfOne) {
   WriteConfig("one.yaml", 2, 20, "scheduling_unit: 1\n");
   WriteConfig("two.yaml", 1, 20, "scheduling_unit: 1\n");
   const CliResult one = dtrain_.Run({"create", "one.yaml"});
@@ -234,7 +234,7 @@ TEST_F(NodesCliTest, TwoOfThemLearnToTheBitWhatTwoRanksOfOneDo) {
       dtrain_.Run({"list", "-a", "--json"}).Json().at("experiments").size(), 2);
 }
 
-TEST_F(NodesCliTest, AFollowerThatDiesIsWaitedForAndAllStartAgain) {
+TEST_F(NodesCliTest, TrialRestartsAfterAFollowerDies) {
   const std::string often =
       "scheduling_unit: 5\nmin_checkpoint_period: {batches: 20}\n";
   // Long enough to be killed in, on a fast machine as well.
@@ -292,7 +292,7 @@ TEST_F(NodesCliTest, AFollowerWithAnotherSecretIsRefused) {
   EXPECT_THAT(run.err, HasSubstr("without the secret of"));
 }
 
-TEST_F(NodesCliTest, ASecretOfTheirOwnServesAsWell) {
+TEST_F(NodesCliTest, AcceptsACustomSecret) {
   WriteConfig("two.yaml", 1, 5);
   const std::string secret = dtrain_.Write("secret", std::string(32, 'x'));
   std::filesystem::permissions(secret, std::filesystem::perms(0600));

@@ -63,7 +63,7 @@ TEST_F(OwnModelTest, TheNewModelPassesItsTest) {
   EXPECT_THAT(result.err, Not(HasSubstr("warning")));
 }
 
-TEST_F(OwnModelTest, GoesOnAsItWasAfterTheDirectoryHasChanged) {
+TEST_F(OwnModelTest, ResumesWithTheStoredSourcesAfterAChange) {
   const CliResult paused = dtrain_.Run(
       {"create", "mine/const.yaml", "--set", "searcher.max_length=10000000",
        "--set", "min_validation_period=500"},
@@ -92,7 +92,7 @@ TEST_F(OwnModelTest, GoesOnAsItWasAfterTheDirectoryHasChanged) {
   EXPECT_EQ(again.Json()["metrics"], evaluated.Json()["metrics"]);
 }
 
-TEST_F(OwnModelTest, SearchesAsTheNewYamlSays) {
+TEST_F(OwnModelTest, SearchesWithTheGeneratedYaml) {
   EXPECT_THAT(FileText(dtrain_.directory() / "mine/const.yaml"),
               AllOf(HasSubstr("#   lr: {type: log, base: 10, minval: -4, "
                               "maxval: -1}\n  lr: 0.01\n"),
@@ -221,7 +221,7 @@ TEST_F(OwnModelTest, EverySnippetOfItsPageCompiles) {
 
 // What a later dtrain must still compile and train: the sources of an
 // experiment are stored, and compiled again when it is resumed.
-TEST_F(OwnModelTest, AStoredModelOfAnEarlierVersionTrains) {
+TEST_F(OwnModelTest, StoredModelOfAnEarlierVersionTrains) {
   const std::string stored = DTRAIN_GOLDEN_DIR "/stored_model/";
   std::vector<Snippet> snippets = SnippetsOf(stored + "snippets.md");
   ASSERT_EQ(snippets.size(), 16u);
@@ -239,7 +239,7 @@ TEST_F(OwnModelTest, AStoredModelOfAnEarlierVersionTrains) {
   EXPECT_GT(result.Json()["best"]["value"], 0.9);
 }
 
-TEST_F(OwnModelTest, SaysWhatTheCompilerSaysAndMakesNothing) {
+TEST_F(OwnModelTest, ReportsCompilerErrorsAndCreatesNothing) {
   Edit("context_.Step(*optimizer_);", "context_.Stap(*optimizer_);");
   const CliResult result = dtrain_.Run({"create", "mine/const.yaml"});
 
@@ -251,7 +251,7 @@ TEST_F(OwnModelTest, SaysWhatTheCompilerSaysAndMakesNothing) {
   EXPECT_FALSE(HasStore());
 }
 
-TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
+TEST_F(OwnModelTest, NamesTheAvailableTrials) {
   const CliResult first = dtrain_.Run(
       {"create", "mine/const.yaml", "--set", "entrypoint=model_def:MyTrail"});
   EXPECT_EQ(first.code, 2);
@@ -274,7 +274,7 @@ TEST_F(OwnModelTest, NamesTheTrialsThatThereAre) {
   EXPECT_EQ(builtin.code, 0) << builtin.err;
 }
 
-TEST_F(OwnModelTest, ASearchOverWhatItDoesNotReadFails) {
+TEST_F(OwnModelTest, SearchOverUnreadHyperparametersFails) {
   const std::vector<std::string> search = {
       "create",
       "mine/const.yaml",
@@ -308,7 +308,7 @@ TEST_F(OwnModelTest, ASearchOverWhatItDoesNotReadFails) {
       nullptr);
 }
 
-TEST_F(OwnModelTest, AModelWithoutTrialsIsRefused) {
+TEST_F(OwnModelTest, ModelWithoutTrialsIsRefused) {
   Edit("DTRAIN_TRIALS(MyTrial)", "");
   const CliResult result = dtrain_.Run({"create", "mine/const.yaml"});
   EXPECT_EQ(result.code, 2);

@@ -53,7 +53,7 @@ TEST_F(PlantedLinksTest, LinkInPlaceOfACheckpointIsNotFollowed) {
   EXPECT_TRUE(IsWhole(treasure));
 }
 
-TEST_F(PlantedLinksTest, LinkInPlaceOfAFileOfACheckpointIsNotGoneOnFrom) {
+TEST_F(PlantedLinksTest, LinkInPlaceOfACheckpointFileIsNotLoaded) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 1000));
   ASSERT_EQ(dtrain_
                 .Run({"create", "fault.yaml"},
@@ -69,7 +69,7 @@ TEST_F(PlantedLinksTest, LinkInPlaceOfAFileOfACheckpointIsNotGoneOnFrom) {
   EXPECT_THAT(verified.out, HasSubstr("state.json"));
 }
 
-TEST_F(PlantedLinksTest, PipeInPlaceOfAFileOfACheckpointBlocksNobody) {
+TEST_F(PlantedLinksTest, PipeInPlaceOfACheckpointFileDoesNotBlock) {
   ASSERT_EQ(Create(FaultYaml("", 20)).code, 0);
   const fs::path file = OnlyCheckpoint() / "state.json";
   fs::remove(file);

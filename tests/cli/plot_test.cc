@@ -45,19 +45,19 @@ TEST_F(PlotTest, WritesAnSvgFile) {
   EXPECT_THAT(svg, HasSubstr(">epochs</text>"));
 }
 
-TEST_F(PlotTest, SaysWhichMetricsThereAre) {
+TEST_F(PlotTest, ListsTheAvailableMetrics) {
   const CliResult result = dtrain_.Run({"plot", "1", "--metric", "beauty"});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, HasSubstr("no metric 'beauty'; it has "));
 }
 
-TEST_F(PlotTest, RefusesAFileThatIsNoSvg) {
+TEST_F(PlotTest, RefusesAFileNameWithoutSvg) {
   const CliResult result = dtrain_.Run({"plot", "1", "--out", "a.gif"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("end in .svg"));
 }
 
-TEST_F(PlotTest, SaysThatTheFileCannotBeWritten) {
+TEST_F(PlotTest, ReportsAnUnwritableFile) {
   const CliResult result = dtrain_.Run({"plot", "1", "--out", "no/a.svg"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("cannot write 'no/a.svg'"));

@@ -76,7 +76,7 @@ constexpr char kSixTrials[] =
     "searcher: {name: asha, metric: loss, max_trials: 6, num_rungs: 3,\n"
     "  max_length: {epochs: 9}, divisor: 3}\n";
 
-TEST_F(PreviewSearchTest, ShowsWhatSimulatedSearchesExpectBesideThePlan) {
+TEST_F(PreviewSearchTest, ShowsSimulatedSearchesBesideThePlan) {
   const json document = Preview({"--json"}, kSixTrials).Json();
   EXPECT_EQ(document["plan"], json::array({{{"trials", 4}, {"length", 1}},
                                            {{"trials", 1}, {"length", 3}},
@@ -97,7 +97,7 @@ TEST_F(PreviewSearchTest, ShowsWhatSimulatedSearchesExpectBesideThePlan) {
                                   "trial trains to max_length"));
 }
 
-TEST_F(PreviewSearchTest, NeedsNoSimulationWhereThePlanIsExact) {
+TEST_F(PreviewSearchTest, SkipsSimulationIfThePlanIsExact) {
   const std::string yaml =
       "entrypoint: builtin:FaultTrial\n"
       "searcher: {name: random, metric: loss, max_trials: 7, max_length: 5}\n";
@@ -133,7 +133,7 @@ TEST_F(PreviewSearchTest, RepeatsASimulationOfTheSameSeed) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(PreviewSearchTest, SaysTheSeedThatItDrew) {
+TEST_F(PreviewSearchTest, PrintsTheSeedThatItDrew) {
   const CliResult result = Preview({"--simulate", "hash", "--json"});
   EXPECT_THAT(result.err, testing::StartsWith("dtrain: random seed "));
   const CliResult text =
@@ -159,7 +159,7 @@ TEST_F(PreviewSearchTest, MakesTrialsExitEarly) {
   EXPECT_EQ(document["trials"][2]["end"], "closed");
 }
 
-TEST_F(PreviewSearchTest, WarnsOfFailuresThatNeverCome) {
+TEST_F(PreviewSearchTest, WarnsOfFailuresThatNeverHappen) {
   const CliResult result =
       Preview({"--simulate", "constant", "--seed", "1", "--fail",
                "99:0:errored", "--fail", "0:50:errored"});
@@ -172,7 +172,7 @@ TEST_F(PreviewSearchTest, WarnsOfFailuresThatNeverCome) {
       HasSubstr("warning: --fail: trial 0 (counted from 0) was closed"));
 }
 
-TEST_F(PreviewSearchTest, LetsPassWhatOnlyMattersToARun) {
+TEST_F(PreviewSearchTest, IgnoresErrorsThatOnlyAffectARun) {
   const CliResult result = Preview({"--set", "entrypoint=nowhere:Trial",
                                     "--set", "resources.executor=slurm"});
   EXPECT_EQ(result.code, 0);
@@ -273,7 +273,7 @@ class RecordedPreviewTest : public PreviewSearchTest,
   const json exits_ = case_.value("early_exits", json::array());
 };
 
-TEST_P(RecordedPreviewTest, IsPlayedAsItWasRecorded) {
+TEST_P(RecordedPreviewTest, MatchesTheRecording) {
   std::vector<std::string> arguments = {"--json", "--simulate",
                                         case_.at("metric_function"), "--order",
                                         case_.at("driver")};

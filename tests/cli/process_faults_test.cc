@@ -37,7 +37,7 @@ class ProcessFaultsTest : public FaultRun {
   }
 };
 
-TEST_F(ProcessFaultsTest, LosesNoMetricWhereItIsCanceledAfterARestart) {
+TEST_F(ProcessFaultsTest, CancelAfterARestartLosesNoMetric) {
   const pid_t runner = Start(FaultYaml("step_ms: 5", 1'000'000));
   AwaitBatches(100);
   ::kill(runner, SIGKILL);
@@ -57,7 +57,7 @@ TEST_F(ProcessFaultsTest, LosesNoMetricWhereItIsCanceledAfterARestart) {
   EXPECT_EQ(after, before);
 }
 
-TEST_F(ProcessFaultsTest, KilledTrialGoesOnFromItsCheckpointAloneInThat) {
+TEST_F(ProcessFaultsTest, OnlyTheKilledTrialResumesFromItsCheckpoint) {
   Start(Restarts(2,
                  "entrypoint: builtin:FaultTrial\n"
                  "hyperparameters: {step_ms: 10, x: {type: categorical, vals: "
@@ -83,7 +83,7 @@ TEST_F(ProcessFaultsTest, KilledTrialGoesOnFromItsCheckpointAloneInThat) {
                   "[1-9]"));
 }
 
-TEST_F(ProcessFaultsTest, HangingTrialIsEndedAndStartedAgain) {
+TEST_F(ProcessFaultsTest, HangingTrialIsRestarted) {
   const CliResult result =
       Create(Restarts(1, FaultYaml("step_ms: 5, hang_at: 30, ignore_term: true",
                                    60, "hang_timeout: 1s\n")));
@@ -92,7 +92,7 @@ TEST_F(ProcessFaultsTest, HangingTrialIsEndedAndStartedAgain) {
   EXPECT_EQ(Trial().at("restarts"), 1);
 }
 
-TEST_F(ProcessFaultsTest, HangIsTheReasonWhereNoRestartIsLeft) {
+TEST_F(ProcessFaultsTest, ReportsTheHangIfNoRestartIsLeft) {
   const CliResult result =
       Create(FaultYaml("hang_at: 30", 60, "hang_timeout: 1s\n"));
   EXPECT_EQ(result.code, 1);
@@ -108,7 +108,7 @@ TEST_F(ProcessFaultsTest, StoppedTrialCountsAsHanging) {
   EXPECT_EQ(Trial().at("restarts"), 1);
 }
 
-TEST_F(ProcessFaultsTest, OutOfMemoryIsToldApartFromAKill) {
+TEST_F(ProcessFaultsTest, DistinguishesOutOfMemoryFromAKill) {
   dtrain_.Write("fault.yaml", Restarts(1, FaultYaml("rss_mb: 300", 60)));
   const CliResult result = ShellWithLittleMemory("dtrain create fault.yaml");
   if (result.code == 77) GTEST_SKIP() << "no memory cgroup may be made here";
@@ -130,7 +130,7 @@ TEST_F(ProcessFaultsTest, DaemonsEndWithACanceledExperiment) {
   EXPECT_TRUE(Within(Seconds(2), [&] { return Processes().empty(); }));
 }
 
-TEST_F(ProcessFaultsTest, EverythingEndsWithinTwoSecondsOfTheRunnersDeath) {
+TEST_F(ProcessFaultsTest, AllProcessesEndWithinTwoSecondsOfTheRunnersDeath) {
   const pid_t runner =
       Start(FaultYaml("spawn_daemon: true, step_ms: 10", 1'000'000));
   AwaitBatches(10);
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
              "exited with code 137"}),
     [](const auto& info) { return info.param.name; });
 
-TEST_F(ProcessFaultsTest, SearchGoesOnWithoutATrialThatCrashes) {
+TEST_F(ProcessFaultsTest, SearchContinuesWithoutACrashedTrial) {
   const CliResult result = Create(
       "entrypoint: builtin:FaultTrial\n"
       "hyperparameters: {once: false, crash_at: {type: categorical, vals: "

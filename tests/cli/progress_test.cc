@@ -90,7 +90,7 @@ TEST_F(ProgressTest, GrowsWhileTheTrialsOfASearchTrain) {
   EXPECT_EQ(dtrain_.Run({"cancel", "1"}).code, 0);
 }
 
-TEST_F(ProgressTest, OfAFailedExperimentIsNotWhole) {
+TEST_F(ProgressTest, StaysBelowOneForAFailedExperiment) {
   dtrain_.Write("fail.yaml",
                 "entrypoint: sh -c 'exit 3'\n"
                 "searcher: {name: random, metric: loss, "
@@ -121,7 +121,7 @@ TEST_F(ProgressTest, DurationContinuesAfterAResume) {
   EXPECT_GT(resumed.Json()["duration"], paused + 2);
 }
 
-TEST_F(ProgressTest, SaysWhatATrialWithoutSlotsWaitsFor) {
+TEST_F(ProgressTest, ShowsWhyATrialWaitsForSlots) {
   const std::string length = "name: single, max_length: 100000";
   Begin(SearchYaml(length), "first.yaml");
   Until("dtrain trials 1 --json | grep -q '\"state\": \"RUNNING\"'");
@@ -211,7 +211,7 @@ TEST_F(ProgressTest, CountsTheBatchesOfAProgramThatReportsThem) {
               HasSubstr("loss 0.5 at batch 300"));
 }
 
-TEST_F(ProgressTest, SaysThatNoTrialWasTrainedToTheEnd) {
+TEST_F(ProgressTest, ReportsThatNoTrialWasTrainedToTheEnd) {
   dtrain_.Write("asha.yaml",
                 SearchYaml("name: asha, max_trials: 3, num_rungs: 2, "
                            "divisor: 4, max_length: 16"));

@@ -54,7 +54,7 @@ class RanksTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(RanksTest, AnyNumberOfThemLearnsTheSame) {
+TEST_F(RanksTest, AnyNumberOfRanksTrainsIdentically) {
   const std::string every = "scheduling_unit: 1\n";
   for (const int ranks : {1, 2, 3}) {
     const CliResult result = Create(ranks, every);
@@ -66,7 +66,7 @@ TEST_F(RanksTest, AnyNumberOfThemLearnsTheSame) {
   ExpectNear(alone, MetricsOf(dtrain_, "3.1"), 1e-5);
 }
 
-TEST_F(RanksTest, GoOnToTheBitAfterAPauseInMidAccumulation) {
+TEST_F(RanksTest, ResumeBitIdenticallyInMidAccumulation) {
   const std::string more =
       "scheduling_unit: 7\n"
       "optimizations: {aggregation_frequency: 3}\n"
@@ -101,7 +101,7 @@ TEST_F(RanksTest, SaveTheBestModelTogether) {
   EXPECT_EQ(saved[1]["batches"], 20);
 }
 
-TEST_F(RanksTest, AProfileHasWhatTheyWaitForEachOther) {
+TEST_F(RanksTest, ProfileHasTheTimeThatRanksWait) {
   for (const int ranks : {1, 2}) {
     const CliResult result = Create(ranks, "profiling: {enabled: true}\n");
     ASSERT_EQ(result.code, 0) << result.err;
@@ -140,7 +140,7 @@ TEST_F(RanksTest, EvaluateAndPredictTogether) {
   EXPECT_GT(predictions.at(1).size(), 2500);
 }
 
-TEST_F(RanksTest, RefuseWhatTheyCannotShare) {
+TEST_F(RanksTest, RefuseUnsupportedOptions) {
   const CliResult update =
       Create(2, "optimizations: {update_in_backward: true}\nmax_restarts: 0\n");
   EXPECT_NE(update.code, 0);

@@ -64,7 +64,7 @@ TEST_F(ReadTest, DescribesTheWholeRecord) {
   EXPECT_THAT(text.out, HasSubstr("host          box"));
 }
 
-TEST_F(ReadTest, DescribesATrialAndWhereItsTimeWent) {
+TEST_F(ReadTest, DescribesATrialAndItsProfile) {
   const json document = dtrain_.Run({"describe", "1.2", "--json"}).Json();
   EXPECT_EQ(document["id"], "1.2");
   EXPECT_EQ(document["best"]["value"], 0.25);
@@ -82,7 +82,7 @@ TEST_F(ReadTest, DescribesATrialAndWhereItsTimeWent) {
   EXPECT_THAT(text.out, HasSubstr("  faults/batch  2.5\n"));
 }
 
-TEST_F(ReadTest, TrialThatWasNotProfiledHasNoTableOfIt) {
+TEST_F(ReadTest, UnprofiledTrialHasNoProfileTable) {
   const json document = dtrain_.Run({"describe", "1.1", "--json"}).Json();
   EXPECT_EQ(document["reason"], "exit code 1");
   EXPECT_TRUE(document.at("profile").is_null());
@@ -106,7 +106,7 @@ TEST_F(ReadTest, PrintsMetrics) {
   EXPECT_EQ(rows[6]["value"], "NaN");
 }
 
-TEST_F(ReadTest, PrintsTheMetricsAskedFor) {
+TEST_F(ReadTest, PrintsSelectedMetrics) {
   const CliResult result = dtrain_.Run(
       {"metrics", "1.1", "--kind", "validation", "--name", "loss", "--csv"});
   EXPECT_EQ(result.out,
@@ -124,7 +124,7 @@ TEST_F(ReadTest, PrintsMetricsAsText) {
                         "          0.75  1970-01-01T00:00:03Z\n"));
 }
 
-TEST_F(ReadTest, PrintsSupersededMetricsWhereAsked) {
+TEST_F(ReadTest, PrintsSupersededMetricsOnRequest) {
   Store::OpenForWriting(StoreLayout(dtrain_.store()))
       .Write([](StoreWriter& writer) {
         writer.SupersedeMetrics({1, 1}, /*run=*/1, MetricKind::kValidation, 0,
@@ -159,7 +159,7 @@ TEST_F(ReadTest, MergesLogsByTime) {
             "1.2/1 | fourth\n");
 }
 
-TEST_F(ReadTest, ShowsLogsOnATerminalEscaped) {
+TEST_F(ReadTest, EscapesLogsOnATerminal) {
   const CliResult result = dtrain_.RunProgram(
       {"script", "-qec", "dtrain logs 1.1 --tail 1", "/dev/null"},
       {.environment = {{"TERM", "dumb"}}});
@@ -209,7 +209,7 @@ class TerminalFormatTest : public testing::TestWithParam<std::string> {
   CliRunner dtrain_;
 };
 
-TEST_P(TerminalFormatTest, HasNothingThatATerminalObeys) {
+TEST_P(TerminalFormatTest, ContainsNoControlCharacters) {
   const std::string shown = OnATerminal(GetParam());
   EXPECT_THAT(shown, HasSubstr(GetParam().ends_with("raw")   ? "\\x1b[2J"
                                : GetParam().ends_with("csv") ? "\\x1b]0;"
@@ -250,7 +250,7 @@ struct LogSelection {
 
 class LogSelectionTest : public testing::TestWithParam<LogSelection> {};
 
-TEST_P(LogSelectionTest, PrintsTheLinesAskedFor) {
+TEST_P(LogSelectionTest, PrintsTheSelectedLines) {
   const CliRunner dtrain;
   FillSampleStore(dtrain.store());
   std::vector<std::string> arguments = {"logs", "1"};
@@ -306,7 +306,7 @@ TEST_F(ReadTest, RefusesBadLogOptions) {
   EXPECT_EQ(dtrain_.Run({"logs", "1", "--head", "1", "--tail", "1"}).code, 2);
 }
 
-TEST_F(ReadTest, SaysThatItIsOutOfMemory) {
+TEST_F(ReadTest, ReportsThatItIsOutOfMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer itself needs more address space";
 #endif

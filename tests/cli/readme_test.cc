@@ -63,7 +63,7 @@ int PausedAndPromoted(const CliRunner& dtrain) {
   return trials;
 }
 
-TEST(ReadmeTest, HasCommandsThatWork) {
+TEST(ReadmeTest, CommandsWork) {
   const std::vector<std::string> commands = ReadmeCommands();
   ASSERT_GE(commands.size(), 8);
   const CliRunner dtrain;

@@ -54,7 +54,7 @@ TEST_F(RehearsalTest, TrainsValidatesRestoresAndKeepsNothing) {
   EXPECT_FALSE(std::filesystem::exists(dtrain_.store()));
 }
 
-TEST_F(RehearsalTest, SaysWhatPassed) {
+TEST_F(RehearsalTest, ReportsThePassedSteps) {
   const CliResult result =
       Test("{dataset: strokes, global_batch_size: 16, lr: 0.1}");
   EXPECT_EQ(result.code, 0) << result.err;
@@ -62,7 +62,7 @@ TEST_F(RehearsalTest, SaysWhatPassed) {
   EXPECT_THAT(result.out, HasSubstr("), restored\n"));
 }
 
-TEST_F(RehearsalTest, SaysWhatFailed) {
+TEST_F(RehearsalTest, ReportsTheFailedStep) {
   const CliResult result = Test(
       "{dataset: strokes, global_batch_size: 16, optimizer: sgdd}", {"--json"});
   EXPECT_EQ(result.code, 1);
@@ -78,7 +78,7 @@ TEST_F(RehearsalTest, SaysWhatFailed) {
                                     "reported; reported: val_"));
 }
 
-TEST_F(RehearsalTest, GoesWithNothingThatWantsAnExperiment) {
+TEST_F(RehearsalTest, RefusesOptionsThatNeedAnExperiment) {
   for (const std::vector<std::string>& flags :
        {std::vector<std::string>{"--dry-run"},
         {"-d"},

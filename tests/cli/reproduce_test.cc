@@ -38,7 +38,7 @@ class ReproduceTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(ReproduceTest, RefusesWhatCannotBeReproduced) {
+TEST_F(ReproduceTest, RefusesInvalidArgumentsAndUntrainedTrials) {
   ExpectRefused({"9.1"}, 3, "no experiment 9");
   ExpectRefused({"1.7"}, 3, "has no trial 1.7");
   ExpectRefused({"1"}, 2, "'1' is an experiment; give one of its trials");
@@ -67,7 +67,7 @@ TEST_F(ReproduceTest, FindsATrialEqualToItself) {
                         "bit\n"));
 }
 
-TEST_F(ReproduceTest, SaysWhereTrialsDifferMost) {
+TEST_F(ReproduceTest, ReportsTheLargestDifference) {
   const CliResult result = Compare({"1.1", "--against", "1.2"});
   EXPECT_EQ(result.code, 4);
   const json document = result.Json();
@@ -82,12 +82,12 @@ TEST_F(ReproduceTest, SaysWhereTrialsDifferMost) {
                     HasSubstr("of validation "), HasSubstr(" at batch 100: ")));
 }
 
-TEST_F(ReproduceTest, AllowsWhatIsTolerated) {
+TEST_F(ReproduceTest, AcceptsDifferencesWithinTolerance) {
   EXPECT_EQ(Compare({"1.1", "--against", "1.2", "--tolerance", "0.6"}).code, 4);
   EXPECT_EQ(Compare({"1.1", "--against", "1.2", "--tolerance", "0.7"}).code, 0);
 }
 
-TEST_F(ReproduceTest, AllowsNothingThatIsMissing) {
+TEST_F(ReproduceTest, RefusesMissingValues) {
   const CliResult result =
       Compare({"1.2", "--against", "1.1", "--tolerance", "0.7"});
   EXPECT_EQ(result.code, 4);
@@ -140,7 +140,7 @@ class ReproduceRunTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(ReproduceRunTest, ComesToTheSameBits) {
+TEST_F(ReproduceRunTest, IsBitIdentical) {
   Create(kDigits);
   const json promoted = ExpectEqual(TrialThat("COMPLETED"));
   EXPECT_GT(promoted["reproduction"]["metrics"], 8);
@@ -149,7 +149,7 @@ TEST_F(ReproduceRunTest, ComesToTheSameBits) {
             promoted["reproduction"]["metrics"]);
 }
 
-TEST_F(ReproduceRunTest, SaysThatItIsEqual) {
+TEST_F(ReproduceRunTest, ReportsEquality) {
   Create(FaultYaml("x: 0.3", 40));
   const CliResult result = dtrain_.Run({"reproduce", "1.1"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -159,7 +159,7 @@ TEST_F(ReproduceRunTest, SaysThatItIsEqual) {
               HasSubstr("  reproduces    1.1\n"));
 }
 
-TEST_F(ReproduceRunTest, SaysWhereItDiffers) {
+TEST_F(ReproduceRunTest, ReportsTheDifferingMetric) {
   Create(FaultYaml("x: 0.3", 40));
   {
     Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
@@ -175,14 +175,14 @@ TEST_F(ReproduceRunTest, SaysWhereItDiffers) {
   EXPECT_EQ(dtrain_.Run({"reproduce", "1.1", "--tolerance", "1"}).code, 0);
 }
 
-TEST_F(ReproduceRunTest, BeginsFromTheSameCheckpoint) {
+TEST_F(ReproduceRunTest, StartsFromTheSameCheckpoint) {
   Create(FaultYaml("x: 0.3", 40));
   ASSERT_EQ(dtrain_.Run({"continue", "1.1"}).code, 0);
   ASSERT_EQ(dtrain_.Run({"delete", "1", "--yes"}).code, 0);
   ExpectEqual("2.1");
 }
 
-TEST_F(ReproduceRunTest, SaysThatItsTrialWasRestarted) {
+TEST_F(ReproduceRunTest, ReportsThatTheTrialWasRestarted) {
   dtrain_.Write("in.yaml", FaultYaml("x: 0.3, crash_at: 30, once: true", 40));
   ASSERT_EQ(dtrain_.Run({"create", "in.yaml", "--set", "max_restarts=1"}).code,
             0);

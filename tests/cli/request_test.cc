@@ -40,7 +40,7 @@ class StoreNameTest : public testing::TestWithParam<std::string> {
   CliRunner dtrain_;
 };
 
-TEST_P(StoreNameTest, IsQuotedInTheCommandsThatArePrinted) {
+TEST_P(StoreNameTest, IsQuotedInPrintedCommands) {
   const std::string wanted =
       (dtrain_.directory() / GetParam() / "experiments/2").string();
   const std::string store = "--store=" + GetParam();
@@ -89,7 +89,7 @@ class RequestTest : public testing::Test {
   StoreLayout layout_{dtrain_.store()};
 };
 
-TEST_F(RequestTest, CancelsWhatNobodyRuns) {
+TEST_F(RequestTest, CancelsAnExperimentWithoutARunner) {
   Write([](StoreWriter& writer) {
     writer.AddRequest(2, std::nullopt, RequestKind::kPause, Timestamp(1));
   });
@@ -106,7 +106,7 @@ TEST_F(RequestTest, CancelsWhatNobodyRuns) {
   EXPECT_EQ(dtrain_.Run({"cancel", "2"}).code, 0);
 }
 
-TEST_F(RequestTest, SaysWhatIsOver) {
+TEST_F(RequestTest, RefusesEndedExperiments) {
   const CliResult result = dtrain_.Run({"cancel", "1", "--json"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err,
@@ -114,7 +114,7 @@ TEST_F(RequestTest, SaysWhatIsOver) {
   EXPECT_EQ(result.Json()["experiments"][0]["state"], "COMPLETED");
 }
 
-TEST_F(RequestTest, PausesNothingThatDoesNotRun) {
+TEST_F(RequestTest, RefusesToPauseWithoutARunner) {
   const CliResult result = dtrain_.Run({"pause", "2"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
@@ -125,7 +125,7 @@ TEST_F(RequestTest, PausesNothingThatDoesNotRun) {
   EXPECT_EQ(dtrain_.Run({"kill", "2.3"}).code, 3);
 }
 
-TEST_F(RequestTest, PausedIsPaused) {
+TEST_F(RequestTest, AcceptsAPausedExperiment) {
   Write([](StoreWriter& writer) {
     writer.SetExperimentState(2, State::kPaused, Timestamp(1));
   });
@@ -135,7 +135,7 @@ TEST_F(RequestTest, PausedIsPaused) {
   EXPECT_EQ(dtrain_.Run({"kill", "2"}).code, 1);
 }
 
-TEST_F(RequestTest, RecordsWhatARunnerIsAsked) {
+TEST_F(RequestTest, RecordsTheRequestForTheRunner) {
   const RunnerLock lock = Run();
   EXPECT_EQ(dtrain_.Run({"pause", "2", "--no-wait"}).code, 0);
   EXPECT_EQ(dtrain_.Run({"kill", "2.2", "--no-wait"}).code, 0);
@@ -150,7 +150,7 @@ TEST_F(RequestTest, RecordsWhatARunnerIsAsked) {
   EXPECT_EQ(requests[1].trial, 2);
 }
 
-TEST_F(RequestTest, WaitsUntilTheRunnerHasDoneIt) {
+TEST_F(RequestTest, WaitsUntilTheRunnerIsDone) {
   std::optional<RunnerLock> lock = Run();
   std::thread runner([&] {
     while (OpenRequests().empty()) std::this_thread::yield();
@@ -170,7 +170,7 @@ TEST_F(RequestTest, WaitsUntilTheRunnerHasDoneIt) {
                                                    {"requested", true}}));
 }
 
-TEST_F(RequestTest, WaitsForOneTrial) {
+TEST_F(RequestTest, WaitsForATrial) {
   const RunnerLock lock = Run();
   std::thread runner([&] {
     while (OpenRequests().empty()) std::this_thread::yield();
@@ -186,7 +186,7 @@ TEST_F(RequestTest, WaitsForOneTrial) {
   EXPECT_EQ(result.out, "trial 2.2 is CANCELED\n");
 }
 
-TEST_F(RequestTest, SaysThatTheRunnerDied) {
+TEST_F(RequestTest, ReportsThatTheRunnerDied) {
   std::optional<RunnerLock> lock = Run();
   std::thread runner([&] {
     while (OpenRequests().empty()) std::this_thread::yield();
@@ -200,7 +200,7 @@ TEST_F(RequestTest, SaysThatTheRunnerDied) {
   EXPECT_THAT(result.err, HasSubstr("its runner died before it could cancel"));
 }
 
-TEST_F(RequestTest, GivesUpInTime) {
+TEST_F(RequestTest, TimesOut) {
   const RunnerLock lock = Run();
   const CliResult result = dtrain_.Run({"cancel", "2", "--timeout", "200ms"});
   EXPECT_EQ(result.code, 124);
@@ -237,7 +237,7 @@ class RequestRunTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(RequestRunTest, PausesAndGoesOn) {
+TEST_F(RequestRunTest, PausesAndResumes) {
   EXPECT_EQ(dtrain_.Run({"pause", "1"}).code, 0);
 
   EXPECT_EQ(State(), "PAUSED");
@@ -250,7 +250,7 @@ TEST_F(RequestRunTest, PausesAndGoesOn) {
   EXPECT_GE(Trials().at(0).at("batches"), paused.at("batches"));
 }
 
-TEST_F(RequestRunTest, CancelsForGood) {
+TEST_F(RequestRunTest, CancelIsFinal) {
   EXPECT_EQ(dtrain_.Run({"cancel", "1"}).code, 0);
 
   EXPECT_EQ(State(), "CANCELED");
@@ -258,7 +258,7 @@ TEST_F(RequestRunTest, CancelsForGood) {
   EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 1);
 }
 
-TEST_F(RequestRunTest, KillsOneTrialAndGoesOnWithTheNext) {
+TEST_F(RequestRunTest, KillsOneTrialAndStartsTheNext) {
   EXPECT_EQ(dtrain_.Run({"kill", "1.1"}).code, 0);
 
   EXPECT_EQ(State(), "RUNNING");

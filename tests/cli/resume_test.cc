@@ -38,7 +38,7 @@ class ResumeTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(ResumeTest, PausesAtCtrlCAndSaysHowToGoOn) {
+TEST_F(ResumeTest, PausesAtCtrlCAndSuggestsResume) {
   const CliResult result = CreateAndSignal(SIGINT);
   EXPECT_EQ(result.code, 130) << result.err;
   EXPECT_THAT(result.err, HasSubstr("resume with: dtrain resume 1\n"));
@@ -52,7 +52,7 @@ TEST_F(ResumeTest, PausesAtSigtermAndSighup) {
   EXPECT_EQ(CreateAndSignal(SIGHUP).code, 129);
 }
 
-TEST_F(ResumeTest, GoesOnAfterARunnerThatWasKilled) {
+TEST_F(ResumeTest, ResumesAfterTheRunnerWasKilled) {
   EXPECT_EQ(CreateAndSignal(SIGKILL).code, 137);
   const json row = dtrain_.Run({"list", "--json"}).Json()["experiments"][0];
   EXPECT_EQ(row["state"], "INTERRUPTED");
@@ -74,7 +74,7 @@ TEST_F(ResumeTest, RefusesASecondRunner) {
   EXPECT_EQ(dtrain_.Run({"wait", "1", "--timeout", "30"}).code, 75);
 }
 
-TEST_F(ResumeTest, SaysThatACompletedExperimentIsOver) {
+TEST_F(ResumeTest, RefusesACompletedExperiment) {
   dtrain_.Write("fault.yaml", FaultYaml("", 20));
   ASSERT_EQ(dtrain_.Run({"create", "fault.yaml"}).code, 0);
   const CliResult result = dtrain_.Run({"activate", "1", "--json"});

@@ -74,7 +74,7 @@ TEST_F(RunningExperimentTest, IsPausedWhileItsTrialWaitsForARestart) {
   EXPECT_EQ(Run({"wait", "1"}).code, 75);
 }
 
-TEST_F(RunningExperimentTest, KeepsItsCancelIfItsRunnerDiesOverIt) {
+TEST_F(RunningExperimentTest, KeepsItsCancelIfTheRunnerDies) {
   const pid_t runner = Start(
       FaultYaml("hang_at: 30, ignore_term: true, once: false", 1'000'000));
   AwaitBatches(20);
@@ -88,7 +88,7 @@ TEST_F(RunningExperimentTest, KeepsItsCancelIfItsRunnerDiesOverIt) {
   EXPECT_EQ(State(), "CANCELED");
 }
 
-TEST_F(RunningExperimentTest, IsResumedOnceHoweverManyTry) {
+TEST_F(RunningExperimentTest, IsResumedOnceByConcurrentCommands) {
   const pid_t runner = Start(FaultYaml("step_ms: 10", 200));
   AwaitBatches(20);
   ::kill(runner, SIGKILL);

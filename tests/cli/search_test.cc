@@ -101,7 +101,7 @@ std::string LeNetYaml(const std::string& stop_once) {
          "resources: {slots: cpu:1}\n";
 }
 
-TEST_F(SearchTest, APausedTrialEndsBitIdentical) {
+TEST_F(SearchTest, PausedTrialEndsBitIdentical) {
   ASSERT_EQ(Create(LeNetYaml("false")).code, 0);
   ASSERT_EQ(Create(LeNetYaml("true")).code, 0);
   const json paused = Trials("1").at(0);
@@ -119,7 +119,7 @@ TEST_F(SearchTest, APausedTrialEndsBitIdentical) {
             Bytes(second / "optimizer.safetensors"));
 }
 
-TEST_F(SearchTest, PromotionGivesTheSlotOfAPausedTrialToAnother) {
+TEST_F(SearchTest, PausedTrialFreesItsSlot) {
   const CliResult result =
       Create(SearchYaml("name: asha, max_trials: 9, num_rungs: 3, divisor: 3, "
                         "max_length: 18, max_concurrent_trials: 3"));
@@ -171,7 +171,7 @@ TEST_F(SearchTest, KeepsToItsSlotsAndConcurrency) {
   EXPECT_EQ(MostAtOnce(max_slots), 1u) << max_slots.err;
 }
 
-TEST_F(SearchTest, FailsWhereNoTrialReportsTheMetric) {
+TEST_F(SearchTest, FailsIfNoTrialReportsTheMetric) {
   dtrain_.Write("search.yaml",
                 SearchYaml("name: random, max_trials: 2, max_length: 20"));
 
@@ -201,7 +201,7 @@ TEST_F(SearchTest, TriesThePointsFirst) {
   EXPECT_NE(trials.at(2).at("hparams").at("x"), 1.0);
 }
 
-TEST_F(SearchTest, GoesOnWhereATrialsMetricIsNoNumber) {
+TEST_F(SearchTest, CompletesIfEveryTrialReportsNan) {
   dtrain_.Write("search.yaml",
                 SearchYaml("name: asha, max_trials: 4, num_rungs: 2, "
                            "divisor: 2, max_length: 8"));
@@ -279,7 +279,7 @@ class SearchRecoveryTest : public testing::TestWithParam<Killed> {
   }
 };
 
-TEST_P(SearchRecoveryTest, ComesToTheSameEnd) {
+TEST_P(SearchRecoveryTest, GivesTheSameResult) {
   const CliRunner whole;
   const CliRunner killed;
   whole.Write("search.yaml", Yaml());
@@ -316,7 +316,7 @@ using ParallelRecoveryTest = SearchRecoveryTest;
 // With several slots the order of the results depends on the moment. The
 // recorded events give the recorded operations (the runner compares them when
 // it resumes), and the search ends with all its trials.
-TEST_P(ParallelRecoveryTest, GoesOnWithAllItsTrials) {
+TEST_P(ParallelRecoveryTest, ResumesAllTrials) {
   const CliRunner killed;
   killed.Write("search.yaml", Yaml());
 

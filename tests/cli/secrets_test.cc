@@ -23,7 +23,7 @@ ExperimentConfig Read(const std::string& variables) {
   return result.config.value();
 }
 
-TEST(SecretsTest, KeepsATextWithoutVariablesAsItIs) {
+TEST(SecretsTest, KeepsATextWithoutVariables) {
   EXPECT_EQ(RecordedYaml("name: x # y\n", {}), "name: x # y\n");
 }
 
@@ -40,7 +40,7 @@ TEST(SecretsTest, HidesValuesInTheText) {
             "REDACTED}\n");
 }
 
-TEST(SecretsTest, RecordsTheEffectiveYamlWhereAValueIsWrittenInEscapes) {
+TEST(SecretsTest, RecordsTheEffectiveYamlIfAValueIsEscaped) {
   const std::string variables = R"({TOKEN: "can\x61ry123"})";
   const ExperimentConfig config = Read(variables);
   const std::string text =
@@ -63,7 +63,7 @@ TEST(SecretsTest, HidesOverridesOfVariables) {
   EXPECT_EQ(RecordedArgv(argv), expected);
 }
 
-TEST(SecretsTest, TakesValuesAgainFromTheEnvironment) {
+TEST(SecretsTest, RestoresValuesFromTheEnvironment) {
   ExperimentConfig config =
       ConfigFromJson(Read("{HOME: x, DTRAIN_NOT_SET: y}").effective);
   const std::vector<std::string> missing = {"DTRAIN_NOT_SET"};
@@ -74,7 +74,7 @@ TEST(SecretsTest, TakesValuesAgainFromTheEnvironment) {
   EXPECT_EQ(variables[0].second, std::getenv("HOME"));
 }
 
-TEST(SecretsTest, TakesValuesOfADeviceAgainFromTheEnvironment) {
+TEST(SecretsTest, RestoresValuesOfADeviceFromTheEnvironment) {
   ExperimentConfig config =
       ConfigFromJson(Read("{cpu: [HOME=x, DTRAIN_NOT_SET=y]}").effective);
   const std::vector<std::string> missing = {"DTRAIN_NOT_SET"};

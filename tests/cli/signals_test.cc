@@ -44,7 +44,7 @@ TEST_F(SignalsTest, SecondCtrlCKillsAtOnce) {
   ExpectResumes();
 }
 
-TEST_F(SignalsTest, SigquitIsADeathThatIsRecovered) {
+TEST_F(SignalsTest, RecoversFromSigquit) {
   const CliResult result = InShell(FaultYaml("step_ms: 10", 100),
                                    "kill -QUIT $p; wait $p 2>/dev/null");
 
@@ -71,7 +71,7 @@ TEST_F(SignalsTest, DetachedRunnerSurvivesItsTerminal) {
   EXPECT_EQ(Trial().at("runs"), 1);
 }
 
-TEST_F(SignalsTest, RunnerPausesWhenItsTerminalGoes) {
+TEST_F(SignalsTest, RunnerPausesOnHangup) {
   dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 1'000'000));
   Shell(
       "script -qec 'dtrain create fault.yaml' /dev/null >out & until dtrain "
@@ -83,7 +83,7 @@ TEST_F(SignalsTest, RunnerPausesWhenItsTerminalGoes) {
   EXPECT_GE(Trial().at("batches"), 20);
 }
 
-TEST_F(SignalsTest, LogsEndQuietlyWhereNobodyReadsOn) {
+TEST_F(SignalsTest, LogsExitQuietlyIfThePipeIsClosed) {
   ASSERT_EQ(Create(FaultYaml("log_bytes: 1000000", 20)).code, 0);
   const CliResult result =
       Shell("dtrain logs 1 | head -n 1; exit ${PIPESTATUS[0]}");
@@ -92,7 +92,7 @@ TEST_F(SignalsTest, LogsEndQuietlyWhereNobodyReadsOn) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(SignalsTest, RunnerThatWasStoppedTakesNoTrialForLost) {
+TEST_F(SignalsTest, StoppedRunnerLosesNoTrial) {
   const pid_t runner =
       Start(FaultYaml("step_ms: 10", 600, "hang_timeout: 1s\n"));
   AwaitBatches(20);

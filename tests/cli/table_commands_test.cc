@@ -23,7 +23,7 @@ class TableCommandsTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST(EmptyStoreTest, IsEmptyForReadersAndNotMade) {
+TEST(EmptyStoreTest, ReadersCreateNoStore) {
   const CliRunner dtrain;
   const CliResult result = dtrain.Run({"list", "--json"});
   EXPECT_EQ(result.code, 0);
@@ -44,7 +44,7 @@ TEST_F(TableCommandsTest, ListsExperiments) {
   EXPECT_EQ(rows[2]["error"], "every trial failed");
 }
 
-TEST_F(TableCommandsTest, SeesThatARunnerDied) {
+TEST_F(TableCommandsTest, ShowsThatARunnerDied) {
   const auto rows = dtrain_.Run({"list", "--json"}).Json()["experiments"];
   EXPECT_EQ(rows[1]["state"], "INTERRUPTED");
 }
@@ -75,7 +75,7 @@ struct Selection {
 
 class ListSelectionTest : public testing::TestWithParam<Selection> {};
 
-TEST_P(ListSelectionTest, ShowsTheChosenOnesInOrder) {
+TEST_P(ListSelectionTest, ShowsSelectedExperimentsInOrder) {
   const CliRunner dtrain;
   FillSampleStore(dtrain.store());
   std::vector<std::string> arguments = {"list", "--json"};
@@ -158,7 +158,7 @@ std::vector<std::string> Ids(const json& rows) {
   return ids;
 }
 
-TEST_F(TableCommandsTest, SortsTheLargestFirstWhereThatIsBetter) {
+TEST_F(TableCommandsTest, SortsTheLargestFirstIfLargerIsBetter) {
   AddAccuracySearch(dtrain_.store());
   const auto trials = [this](const std::string& key) {
     return Ids(
@@ -198,7 +198,7 @@ TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
               HasSubstr("random, minimizing loss\n"));
 }
 
-TEST_F(TableCommandsTest, NamesTheLargestOfThoseThatWereSaved) {
+TEST_F(TableCommandsTest, NamesTheLargestSavedValue) {
   AddAccuracySearch(dtrain_.store());
   const StoreLayout layout(dtrain_.store());
   // Not of its best validation, which is of 50 batches and 0.9.
@@ -228,7 +228,7 @@ TEST_F(TableCommandsTest, PutsTrialsWithoutAValueLast) {
               ElementsAre("4.2", "4.3", "4.1", "4.4"));
 }
 
-TEST_F(TableCommandsTest, ShowsTheCheckpointsOfTheTrialAskedFor) {
+TEST_F(TableCommandsTest, ShowsTheCheckpointsOfOneTrial) {
   const StoreLayout layout(dtrain_.store());
   AddCheckpoint(layout, {1, 1}, 100, 'c');
   const auto of = [this](const std::string& target) {
@@ -241,7 +241,7 @@ TEST_F(TableCommandsTest, ShowsTheCheckpointsOfTheTrialAskedFor) {
   EXPECT_THAT(of("1.2"), ElementsAre("1.2"));
 }
 
-TEST_F(TableCommandsTest, NamesTheMetricsThereAre) {
+TEST_F(TableCommandsTest, ListsTheAvailableMetrics) {
   const CliResult result = dtrain_.Run({"trials", "1", "--sort", "los"});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, HasSubstr("accuracy"));

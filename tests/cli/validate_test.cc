@@ -49,7 +49,7 @@ class ValidateTest : public testing::Test {
   const CliRunner dtrain_;
 };
 
-TEST_F(ValidateTest, RefusesHyperparametersThatTheTrialDoesNotRead) {
+TEST_F(ValidateTest, RefusesUnreadHyperparameters) {
   dtrain_.Write("f.yaml", std::string(kDigitsYaml) + "# end\n");
   ExpectBothRefuse({"f.yaml", "--set", "hyperparameters.learning_rate=0.1"},
                    "'learning_rate'; did you mean 'lr'?");
@@ -126,7 +126,7 @@ TEST_F(ValidateTest, TakesTheConfigurationOfTheTutorial) {
   EXPECT_EQ(Validate({"const.yaml", "--here"}).code, 2);
 }
 
-TEST_F(ValidateTest, RefusesAScriptThatIsNotInTheContext) {
+TEST_F(ValidateTest, RefusesAScriptOutsideTheContext) {
   dtrain_.Write("f.yaml", kScript);
   ExpectBothRefuse({"f.yaml"}, "no script 'train.sh'");
   ExpectBothRefuse({"f.yaml", "--set", "entrypoint=[./train]"},
@@ -144,7 +144,7 @@ TEST_F(ValidateTest, RefusesAScriptThatIsNotInTheContext) {
   EXPECT_EQ(command.code, 0) << command.err;
 }
 
-TEST_F(ValidateTest, WarnsOfWhatThisMachineLacks) {
+TEST_F(ValidateTest, WarnsOfMissingResources) {
   dtrain_.Write("f.yaml", kScript);
   const std::vector<std::string> program = {
       "f.yaml", "--set", "entrypoint=[no-such-program-1, --lr, '1']"};
@@ -187,7 +187,7 @@ TEST_F(ValidateTest, ReadsTheTrialsOfAModelWithoutCompilingIt) {
                                  "did you mean 'MyTrial'?"));
 }
 
-TEST_F(ValidateTest, KeysGoWithoutAContext) {
+TEST_F(ValidateTest, KeysNeedNoContext) {
   dtrain_.Write("f.yaml", kDigitsYaml);
   EXPECT_EQ(Validate({"f.yaml", ".", "--keys"}).code, 2);
   EXPECT_EQ(Validate({"f.yaml", "--keys", "--here"}).code, 2);

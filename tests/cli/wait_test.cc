@@ -18,24 +18,24 @@ class WaitTest : public testing::Test {
   CliRunner dtrain_;
 };
 
-TEST_F(WaitTest, IsDoneWhereTheExperimentIs) {
+TEST_F(WaitTest, SucceedsIfTheExperimentCompleted) {
   EXPECT_EQ(dtrain_.Run({"wait", "1"}).code, 0);
 }
 
-TEST_F(WaitTest, FailsWhereTheExperimentFailed) {
+TEST_F(WaitTest, FailsIfTheExperimentFailed) {
   const CliResult result = dtrain_.Run({"wait", "1", "3"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err,
             "dtrain: error: experiment 3 is ERROR: every trial failed\n");
 }
 
-TEST_F(WaitTest, SaysThatADeadRunnersExperimentCanBeResumed) {
+TEST_F(WaitTest, SuggestsResumeIfTheRunnerDied) {
   const CliResult result = dtrain_.Run({"wait", "2"});
   EXPECT_EQ(result.code, 75);
   EXPECT_THAT(result.err, HasSubstr("dtrain resume 2"));
 }
 
-TEST_F(WaitTest, JudgesRequirements) {
+TEST_F(WaitTest, EvaluatesRequirements) {
   EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "accuracy>=0.75"}).code, 0);
   const CliResult unmet = dtrain_.Run(
       {"wait", "1", "--require", "loss<0.3 and accuracy>0.9", "--json"});
@@ -49,7 +49,7 @@ TEST_F(WaitTest, JudgesRequirements) {
   EXPECT_EQ(checks[1]["actual"], 0.75);
 }
 
-TEST_F(WaitTest, ActualIsNullWhereNothingWasReported) {
+TEST_F(WaitTest, ActualIsNullWithoutAReport) {
   const CliResult result = dtrain_.Run(
       {"wait", "1", "--require", "acc>0 and state==COMPLETED", "--json"});
   const auto checks = result.Json()["experiments"][0]["requirements"];
@@ -59,7 +59,7 @@ TEST_F(WaitTest, ActualIsNullWhereNothingWasReported) {
   EXPECT_EQ(checks[1]["actual"], "COMPLETED");
 }
 
-TEST_F(WaitTest, ReportsSeveralExperimentsToServers) {
+TEST_F(WaitTest, WritesReportsOfSeveralExperiments) {
   const CliResult result = dtrain_.Run(
       {"wait", "1", "3", "--junit", "r.xml", "--annotate", "github"},
       {.environment = {{"GITHUB_STEP_SUMMARY", "summary.md"}}});
@@ -75,7 +75,7 @@ TEST_F(WaitTest, ReportsSeveralExperimentsToServers) {
 }
 
 // Failed before a requirement that is not met before what can be resumed.
-TEST_F(WaitTest, EndsWithTheWorstOfItsExperiments) {
+TEST_F(WaitTest, ExitCodeIsOfTheWorstExperiment) {
   const auto code = [this](std::vector<std::string> ids,
                            const std::string& requirement) {
     ids.insert(ids.begin(), "wait");
@@ -95,7 +95,7 @@ TEST_F(WaitTest, EndsWithTheWorstOfItsExperiments) {
   EXPECT_EQ(code({"3"}, "state!=ERROR"), 1);
 }
 
-TEST_F(WaitTest, JudgesTheBestTrialAndNotTheLast) {
+TEST_F(WaitTest, RequirementsApplyToTheBestTrial) {
   AddAccuracySearch(dtrain_.store());
   EXPECT_EQ(
       dtrain_.Run({"wait", "4", "--require", "accuracy==0.9 and speed==2050"})
@@ -103,19 +103,19 @@ TEST_F(WaitTest, JudgesTheBestTrialAndNotTheLast) {
       0);
 }
 
-TEST_F(WaitTest, NamesWhatWasReportedInsteadOfTheMetric) {
+TEST_F(WaitTest, ListsTheReportedMetricsIfOneIsMissing) {
   const CliResult result = dtrain_.Run({"wait", "1", "--require", "acc>0"});
   EXPECT_EQ(result.code, 4);
   EXPECT_THAT(result.err, HasSubstr("reported: accuracy, loss"));
 }
 
-TEST_F(WaitTest, RefusesRequirementsThatMeanNothing) {
+TEST_F(WaitTest, RefusesInvalidRequirements) {
   EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "accuracy"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "state==DONE"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"wait", "1", "--require", "loss==low"}).code, 2);
 }
 
-TEST_F(WaitTest, GivesUpAfterItsTime) {
+TEST_F(WaitTest, TimesOut) {
   const RunnerLock runner =
       RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
   const CliResult result = dtrain_.Run({"wait", "2", "--timeout", "250ms"});
@@ -124,11 +124,11 @@ TEST_F(WaitTest, GivesUpAfterItsTime) {
 }
 
 // A runner that has just recorded its experiment has not locked it yet.
-TEST_F(WaitTest, DoesNotTakeAMissingRunnerForADeadOneAtOnce) {
+TEST_F(WaitTest, WaitsBeforeItReportsAMissingRunner) {
   EXPECT_EQ(dtrain_.Run({"wait", "2", "--timeout", "500ms"}).code, 124);
 }
 
-TEST_F(WaitTest, DoesNotResumeWhatRunsElsewhere) {
+TEST_F(WaitTest, DoesNotResumeARunningExperiment) {
   const RunnerLock runner =
       RunnerLock::Take(StoreLayout(dtrain_.store()).RunnerLock(2));
   EXPECT_EQ(dtrain_.Run({"list", "--state", "RUNNING", "--json"})
@@ -137,7 +137,7 @@ TEST_F(WaitTest, DoesNotResumeWhatRunsElsewhere) {
             1);
 }
 
-TEST_F(WaitTest, ResumesNothingThatIsFinal) {
+TEST_F(WaitTest, DoesNotResumeAFinalExperiment) {
   const CliResult completed = dtrain_.Run({"resume", "1"});
   EXPECT_THAT(completed.err, HasSubstr("already COMPLETED"));
   EXPECT_EQ(dtrain_.Run({"resume", "3"}).code, 1);

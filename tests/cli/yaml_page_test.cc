@@ -207,7 +207,7 @@ void Expect(const Proof& proof, const json& without, const json& with,
 
 class YamlKeyTest : public testing::TestWithParam<Proof> {};
 
-TEST_P(YamlKeyTest, ChangesWhatIsSeen) {
+TEST_P(YamlKeyTest, ChangesTheObservedValue) {
   const Proof& proof = GetParam();
   PageRun first;
   PageRun second;
@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(Trainer, YamlKeyTest,
                          testing::ValuesIn(TrainerProofs()), NameOfProof);
 
 // One test, for the model is compiled once; and each YAML is run once.
-TEST(YamlOwnModelTest, IsToldWhatTheYamlSays) {
+TEST(YamlOwnModelTest, ReceivesTheValuesOfTheYaml) {
   PageRun run;
   run.WriteModel(OwnModelSource());
   std::map<std::string, int> made;
@@ -297,7 +297,7 @@ class YamlPageTest : public testing::Test {
   }
 };
 
-TEST_F(YamlPageTest, EveryRowHasItsProof) {
+TEST_F(YamlPageTest, EveryRowHasAProof) {
   std::set<std::string> rows = KeysThat("yes");
   EXPECT_GT(rows.size(), 70u);
   for (const std::string& row : OtherRows()) rows.insert(row);
@@ -308,7 +308,7 @@ TEST_F(YamlPageTest, EveryRowHasItsProof) {
   EXPECT_THAT(proven, UnorderedElementsAreArray(rows));
 }
 
-TEST_F(YamlPageTest, EveryRowHasItsRefusal) {
+TEST_F(YamlPageTest, EveryRowHasARefusal) {
   std::set<std::string> rows;
   for (const KeyRow& row : KeyRows()) {
     if (row.status != "ignored") rows.insert(row.key);

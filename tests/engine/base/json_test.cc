@@ -19,7 +19,7 @@ TEST(JsonNumberTest, FiniteNumbersAreNumbers) {
   EXPECT_EQ(NumberFromJson(3), 3);
 }
 
-TEST(JsonNumberTest, TheRestAreStrings) {
+TEST(JsonNumberTest, NanAndInfinitiesAreStrings) {
   EXPECT_EQ(JsonNumber(std::nan("")), "NaN");
   EXPECT_EQ(JsonNumber(kInfinity), "Infinity");
   EXPECT_EQ(JsonNumber(-kInfinity), "-Infinity");

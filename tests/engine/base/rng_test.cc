@@ -48,7 +48,7 @@ TEST(RngTest, MakesVersion4Uuids) {
   EXPECT_NE(std::string("89ab").find(uuid[19]), std::string::npos);
 }
 
-TEST(RngTest, GoesOnFromASavedState) {
+TEST(RngTest, ContinuesFromASavedState) {
   Rng rng(3);
   (void)rng.Uniform();
   const std::string state = rng.Save();

@@ -46,7 +46,7 @@ TEST(EscapeForTerminalTest, LeavesJsonTheSameDocument) {
   EXPECT_EQ(EscapeJsonForTerminal("\"\xC2\x9b\r\""), "\"\\u009b\\u000d\"");
 }
 
-TEST(QuoteForShellTest, QuotesWhatAShellWouldTakeApart) {
+TEST(QuoteForShellTest, QuotesSpecialCharacters) {
   EXPECT_EQ(QuoteForShell("/var/lib/a-b_c.d"), "/var/lib/a-b_c.d");
   EXPECT_EQ(QuoteForShell(""), "''");
   EXPECT_EQ(QuoteForShell("a b"), "'a b'");
@@ -58,7 +58,7 @@ TEST(QuoteForShellTest, QuotesWhatAShellWouldTakeApart) {
   EXPECT_EQ(QuoteForShell("\xC3\xBC"), "'\xC3\xBC'");
 }
 
-TEST(QuoteForShellTest, MakesAPathNoOption) {
+TEST(QuoteForShellTest, PathsNeverLookLikeOptions) {
   EXPECT_EQ(QuotePathForShell("-rf"), "./-rf");
   EXPECT_EQ(QuotePathForShell("-r f"), "'./-r f'");
   EXPECT_EQ(QuotePathForShell("a/-rf"), "a/-rf");
@@ -155,7 +155,7 @@ TEST(ParseDurationTest, TakesNumbersWithAndWithoutUnit) {
   EXPECT_EQ(ParseDuration("1d", "x"), seconds(86'400));
 }
 
-TEST(ParseDurationTest, RefusesTheRestByName) {
+TEST(ParseDurationTest, RefusesInvalidDurations) {
   EXPECT_THROW(ParseDuration("", "x"), Error);
   EXPECT_THROW(ParseDuration("soon", "x"), Error);
   EXPECT_THROW(ParseDuration("-1s", "x"), Error);

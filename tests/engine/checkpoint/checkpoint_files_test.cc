@@ -62,7 +62,7 @@ class CheckpointFilesTest : public testing::Test {
   const std::string parent_ = directory_.path() / "checkpoints";
 };
 
-TEST_F(CheckpointFilesTest, ComesBackAsItWasWritten) {
+TEST_F(CheckpointFilesTest, RoundTrips) {
   const WrittenCheckpoint written = Write();
   const CheckpointFiles files = CheckpointFiles::Read(Path());
   EXPECT_EQ(files["a.bin"].size(), 10u);
@@ -79,7 +79,7 @@ TEST_F(CheckpointFilesTest, CountsTheBytesOfAllFiles) {
   EXPECT_EQ(written.bytes, 12 + static_cast<std::int64_t>(manifest));
 }
 
-TEST_F(CheckpointFilesTest, IsSummarizedAsItWasWritten) {
+TEST_F(CheckpointFilesTest, SummaryMatchesTheContent) {
   CheckpointWriter writer(Path());
   writer.Write("a.bin", "0123456789");
   writer.Write(kStateName, R"({"batches":30,"epoch":1.5})");
@@ -158,7 +158,7 @@ TEST_F(CheckpointFilesTest, DoesNotFollowAPlantedLink) {
   EXPECT_THROW(CheckpointWriter{Path()}, Error);
 }
 
-TEST_F(CheckpointFilesTest, SaysWhyItCannotWrite) {
+TEST_F(CheckpointFilesTest, ReportsWhyItCannotWrite) {
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -193,7 +193,7 @@ TEST_F(CheckpointFilesTest, CopiesWhatIsReadIntoDirectories) {
   EXPECT_EQ(written.files.size(), 4u);
 }
 
-TEST_F(CheckpointFilesTest, CheckingFindsWhatReadingFinds) {
+TEST_F(CheckpointFilesTest, CheckFindsTheSameDamageAsReading) {
   CheckpointWriter writer(Path());
   writer.Write("files/a", "0123");
   writer.Write(kStateName, "{}");
@@ -225,7 +225,7 @@ TEST_F(CheckpointFilesTest, AManifestNamesNothingOutside) {
   }
 }
 
-TEST_F(CheckpointFilesTest, MissingOneIsTold) {
+TEST_F(CheckpointFilesTest, MissingCheckpointIsReported) {
   EXPECT_THAT(Fault(), HasSubstr("No such file"));
 }
 
@@ -263,7 +263,7 @@ TEST_F(CheckpointFilesTest, AFlippedBitInAnyByteIsFound) {
   EXPECT_EQ(Fault(), "valid");
 }
 
-TEST(RandomUuidTest, IsOfVersionFourAndNew) {
+TEST(RandomUuidTest, IsAUniqueVersion4Uuid) {
   const std::string uuid = RandomUuid();
   EXPECT_THAT(uuid, MatchesRegex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-"
                                  "[89ab][0-9a-f]{3}-[0-9a-f]{12}"));

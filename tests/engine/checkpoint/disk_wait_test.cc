@@ -21,7 +21,7 @@ class DiskWaitTest : public ::testing::Test {
                  [this](const std::string&) { return free_; }};
 };
 
-TEST_F(DiskWaitTest, LastsAMinuteOnADiskThatStaysFull) {
+TEST_F(DiskWaitTest, TimesOutAfterAMinute) {
   wait_.Begin();
   now_ += milliseconds(59'900);
   EXPECT_FALSE(wait_.IsOver());
@@ -29,7 +29,7 @@ TEST_F(DiskWaitTest, LastsAMinuteOnADiskThatStaysFull) {
   EXPECT_TRUE(wait_.IsOver());
 }
 
-TEST_F(DiskWaitTest, IsOverWhenThereAreMoreBytes) {
+TEST_F(DiskWaitTest, EndsWhenThereAreMoreBytes) {
   wait_.Begin();
   free_.bytes = 64 << 10;
   EXPECT_FALSE(wait_.IsOver());  // not for each line of a log that goes
@@ -37,21 +37,21 @@ TEST_F(DiskWaitTest, IsOverWhenThereAreMoreBytes) {
   EXPECT_TRUE(wait_.IsOver());
 }
 
-TEST_F(DiskWaitTest, IsOverWhenThereAreMoreInodes) {
+TEST_F(DiskWaitTest, EndsWhenThereAreMoreInodes) {
   wait_.Begin();
   free_.inodes = 4;
   now_ += seconds(1);
   EXPECT_TRUE(wait_.IsOver());
 }
 
-TEST_F(DiskWaitTest, NoticesSpaceThatCameAfterTheWriteFailed) {
+TEST_F(DiskWaitTest, DetectsSpaceFreedAfterTheWriteFailed) {
   free_.inodes = 2000;
   wait_.Begin();
   now_ += seconds(1);
   EXPECT_TRUE(wait_.IsOver());
 }
 
-TEST_F(DiskWaitTest, NoticesThatSomeOfWhatOthersTookIsBack) {
+TEST_F(DiskWaitTest, DetectsSpaceThatOthersGaveBack) {
   free_ = {.bytes = 100 << 20, .inodes = 1000};
   DiskWait wait("/disk",
                 {.now = [] { return Timestamp(0); },
@@ -72,7 +72,7 @@ TEST_F(DiskWaitTest, CountsTheMinuteFromItsBeginning) {
   EXPECT_FALSE(wait_.IsOver());
 }
 
-TEST_F(DiskWaitTest, AmountsThatWereUnknownDoNotCount) {
+TEST_F(DiskWaitTest, IgnoresUnknownAmounts) {
   free_ = {};
   DiskWait wait("/disk",
                 {.now = [] { return Timestamp(0); },

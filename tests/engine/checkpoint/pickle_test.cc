@@ -102,7 +102,7 @@ TEST(PickleTest, ReadsContainersInTheirOrder) {
             "{1:2 }");
 }
 
-TEST(PickleTest, KnowsWhatAStateDictConsistsOf) {
+TEST(PickleTest, ReadsTheObjectsOfAStateDict) {
   EXPECT_EQ(Outcome("ctorch\nSize\nK\1\x85\x85R."), "[1 ]");
   EXPECT_EQ(Outcome("ctorch\nfloat32\n."), "torch.float32");
   EXPECT_EQ(Outcome("\x8c\5torch\x8c\x0c"
@@ -136,7 +136,7 @@ TEST(PickleTest, DeepNestingTakesNoStack) {
   EXPECT_EQ(pickle.values().size(), 1'000'001u);
 }
 
-TEST(PickleTest, SaysHowLongItIs) {
+TEST(PickleTest, ReportsItsLength) {
   const std::string bytes = "K\1.K\2.";
   EXPECT_EQ(Pickle(std::as_bytes(std::span(bytes)), "x").size(), 3u);
 }

@@ -73,7 +73,7 @@ std::vector<TensorBytes> Named(const std::vector<std::string>& names) {
   return tensors;
 }
 
-TEST(TakeOffPrefixesTest, RemovesWhatEveryNameHas) {
+TEST(TakeOffPrefixesTest, RemovesAPrefixOfAllNames) {
   auto tensors = Named({"module._orig_mod.a", "module._orig_mod.model.b"});
   EXPECT_EQ(TakeOffPrefixes(tensors), "module._orig_mod.");
   EXPECT_EQ(tensors[1].name, "model.b");
@@ -143,7 +143,7 @@ std::string StateDictFault(const std::string& file) {
 
 class StateDictFileTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(StateDictFileTest, GivesWhatPyTorchReads) {
+TEST_P(StateDictFileTest, MatchesPyTorch) {
   std::ifstream golden(kDirectory + "expected.json");
   const json expected = json::parse(golden).at(GetParam());
   const std::string file = FileOf(GetParam());
@@ -173,7 +173,7 @@ TEST(StateDictFileTest, TensorsStayWhereTheyAreWhenItMoves) {
   EXPECT_EQ(Described(second.tensors()), before);
 }
 
-TEST(StateDictFileTest, RefusesWhatIsNoStateDict) {
+TEST(StateDictFileTest, RefusesOtherPickles) {
   EXPECT_THAT(StateDictFault(FileOf("module.weights")),
               HasSubstr("save model.state_dict() instead"));
   EXPECT_THAT(StateDictFault(FileOf("script.weights")),
@@ -193,14 +193,14 @@ TEST(StateDictFileTest, RefusesMaliceByName) {
 
 class BrokenStateDictTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(BrokenStateDictTest, IsRefusedWhereverItIsCut) {
+TEST_P(BrokenStateDictTest, IsRefusedAtEveryLength) {
   const std::string file = FileOf(GetParam());
   for (std::size_t length = 0; length < file.size(); ++length) {
     EXPECT_NE(StateDictFault(file.substr(0, length)), "read") << length;
   }
 }
 
-TEST_P(BrokenStateDictTest, IsRefusedOrReadWhicheverByteIsFlipped) {
+TEST_P(BrokenStateDictTest, FlippedBytesAreRefusedOrRead) {
   std::string file = FileOf(GetParam());
   std::size_t refused = 0;
   for (char& byte : file) {

@@ -166,7 +166,7 @@ class ZipWriterTest : public testing::Test {
   }};
 };
 
-TEST_F(ZipWriterTest, WritesWhatIsReadBack) {
+TEST_F(ZipWriterTest, RoundTrips) {
   Add("a", "first");
   Add("folder/b", std::string(1000, 'b'));
   Add("empty", "");
@@ -178,7 +178,7 @@ TEST_F(ZipWriterTest, WritesWhatIsReadBack) {
   EXPECT_EQ(TextOf(zip, "empty"), "");
 }
 
-TEST_F(ZipWriterTest, ArchiveOfNothingIsValid) {
+TEST_F(ZipWriterTest, EmptyArchiveIsValid) {
   writer_.Finish();
   EXPECT_EQ(archive_.size(), 22u);
   EXPECT_TRUE(Read().Names().empty());

@@ -75,7 +75,7 @@ class CommandCheckpointTest : public CommandTrialTest {
   }
 };
 
-TEST_F(CommandCheckpointTest, ADirectoryIsTakenWithAllThatIsInIt) {
+TEST_F(CommandCheckpointTest, CopiesADirectoryWithAllFiles) {
   const std::string uuid = Save();
   const CheckpointFiles files = CheckpointFiles::Read(PathOf(uuid));
   EXPECT_TRUE(files.Has("files/a"));
@@ -131,7 +131,7 @@ TEST_F(CommandCheckpointTest, StopsTheProgramWhileTheDiskIsFull) {
   EXPECT_EQ(Said<CheckpointSaved>()[0].batches, 5);
 }
 
-TEST_F(CommandCheckpointTest, IsGivenBack) {
+TEST_F(CommandCheckpointTest, IsRestored) {
   spec_.restore = Save();
   const CommandEnd end =
       Run("cat $DTRAIN_CHECKPOINT/a $DTRAIN_CHECKPOINT/sub/b >&2\n"
@@ -144,7 +144,7 @@ TEST_F(CommandCheckpointTest, IsGivenBack) {
   EXPECT_EQ(Said<Progress>()[0].batches, 5);
 }
 
-TEST_F(CommandCheckpointTest, ReportsThatWereNotAcknowledgedComeAgain) {
+TEST_F(CommandCheckpointTest, UnacknowledgedReportsAreSentAgain) {
   acknowledges_ = false;
   Run("echo '{\"type\":\"training\",\"batches\":4,\"metrics\":{\"loss\":2}}' "
       ">&3; echo > x\n" +
@@ -159,7 +159,7 @@ TEST_F(CommandCheckpointTest, ReportsThatWereNotAcknowledgedComeAgain) {
   EXPECT_EQ(Said<TrainingReport>()[0].batches, 4);
 }
 
-TEST_F(CommandCheckpointTest, DamageIsFound) {
+TEST_F(CommandCheckpointTest, DetectsDamage) {
   const std::string uuid = Save();
   spec_.restore = uuid;
   std::ofstream(PathOf(uuid) / "files" / "sub" / "b") << "too";
@@ -172,7 +172,7 @@ TEST_F(CommandCheckpointTest, DamageIsFound) {
   }
 }
 
-TEST_F(CommandCheckpointTest, ALinkInItIsNotFollowed) {
+TEST_F(CommandCheckpointTest, LinksAreNotFollowed) {
   const std::string uuid = Save();
   spec_.restore = uuid;
   const fs::path sub = PathOf(uuid) / "files" / "sub";
@@ -181,7 +181,7 @@ TEST_F(CommandCheckpointTest, ALinkInItIsNotFollowed) {
   EXPECT_THROW(Run(""), Error);
 }
 
-TEST_F(CommandCheckpointTest, WhatIsInItsDirectoryIsRemovedOnceCopied) {
+TEST_F(CommandCheckpointTest, SourceIsRemovedOnceCopied) {
   Run("echo x > $DTRAIN_DIRECTORY/x; echo y > y\n" +
       Report("$DTRAIN_DIRECTORY/x") +
       "sleep 0.3; [ -e $DTRAIN_DIRECTORY/x ] && echo still there >&2\n");
@@ -192,7 +192,7 @@ TEST_F(CommandCheckpointTest, WhatIsInItsDirectoryIsRemovedOnceCopied) {
   EXPECT_TRUE(fs::exists(directory_.path() / "y"));
 }
 
-TEST_F(CommandCheckpointTest, WhatIsNoneIsRefusedAndTrainingGoesOn) {
+TEST_F(CommandCheckpointTest, TrainingContinuesAfterAnInvalidCheckpoint) {
   for (const char* script :
        {"P=$DTRAIN_DIRECTORY/none", "P=$DTRAIN_DIRECTORY/d; mkdir $P",
         "P=$DTRAIN_DIRECTORY/d; mkdir $P; ln -s /etc/hostname $P/link",

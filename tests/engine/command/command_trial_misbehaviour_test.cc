@@ -24,13 +24,13 @@ constexpr char kValidation[] =
 
 class MisbehaviourTest : public CommandTrialTest {};
 
-TEST_F(MisbehaviourTest, EndsWithoutAWord) {
+TEST_F(MisbehaviourTest, ProgramExitsWithoutAReport) {
   EXPECT_EQ(Why(Run("exit 0")),
             "error: the program ended at 0 of 10 batches without a validation "
             "of 'loss' there");
 }
 
-TEST_F(MisbehaviourTest, EndsBeforeItsLength) {
+TEST_F(MisbehaviourTest, ProgramExitsBeforeItsLength) {
   EXPECT_EQ(Why(Run("echo '{\"type\":\"validation\",\"batches\":5,\"metrics\":"
                     "{\"loss\":1}}' >&3")),
             "error: the program ended at 5 of 10 batches without a validation "
@@ -38,7 +38,7 @@ TEST_F(MisbehaviourTest, EndsBeforeItsLength) {
   EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
 }
 
-TEST_F(MisbehaviourTest, CrashesAreItsOwn) {
+TEST_F(MisbehaviourTest, CrashIsReportedAsTheProgramsError) {
   const CommandEnd exited = Run("echo broken >&2; exit 3");
   EXPECT_EQ(Why(exited), "");
   EXPECT_EQ(exited.exit.code, 3);
@@ -50,7 +50,7 @@ TEST_F(MisbehaviourTest, CrashesAreItsOwn) {
   EXPECT_EQ(killed.exit.signal, SIGSEGV);
 }
 
-TEST_F(MisbehaviourTest, GarbageIsIgnoredAndNamed) {
+TEST_F(MisbehaviourTest, GarbageIsIgnoredWithAWarning) {
   const CommandEnd end =
       Run(std::string("echo 'epoch 1' >&3; echo '[]' >&3; echo >&3\n") +
           "echo '{\"type\":\"x\",\"\\u001b\":1}' >&3\n" + kValidation);
@@ -61,7 +61,7 @@ TEST_F(MisbehaviourTest, GarbageIsIgnoredAndNamed) {
   EXPECT_THAT(Log(), Not(HasSubstr("line 3 ")));
 }
 
-TEST_F(MisbehaviourTest, WhatWasIgnoredIsNamedWhereTheTrialFails) {
+TEST_F(MisbehaviourTest, FailureNamesIgnoredReports) {
   EXPECT_EQ(Why(Run("echo '{\"type\":\"validation\",\"metrics\":{}}' >&3")),
             "error: the program ended at 0 of 10 batches without a validation "
             "of 'loss' there; 1 line was ignored, the first: line 1 has no "
@@ -78,7 +78,7 @@ TEST_F(MisbehaviourTest, AThousandGarbageLinesAreTenWarnings) {
   EXPECT_THAT(Said<OperationCompleted>(), SizeIs(1));
 }
 
-TEST_F(MisbehaviourTest, AHugeLineIsDiscarded) {
+TEST_F(MisbehaviourTest, HugeLineIsDiscarded) {
   const CommandEnd end = Run(
       std::string("head -c 5000000 /dev/zero | tr '\\0' a >&3; echo >&3\n") +
       kValidation);
@@ -86,7 +86,7 @@ TEST_F(MisbehaviourTest, AHugeLineIsDiscarded) {
   EXPECT_THAT(Log(), HasSubstr("line 1 is longer than 1.0 MB: 'aaa"));
 }
 
-TEST_F(MisbehaviourTest, CountsThatGoBackAreIgnored) {
+TEST_F(MisbehaviourTest, DecreasingCountsAreIgnored) {
   Run(std::string("for i in 5 3 6; do echo '{\"type\":\"training\",\"batches\""
                   ":'$i',\"metrics\":{\"loss\":1}}' >&3; done\n") +
       kValidation);
@@ -96,7 +96,7 @@ TEST_F(MisbehaviourTest, CountsThatGoBackAreIgnored) {
                                "report, 5"));
 }
 
-TEST_F(MisbehaviourTest, AFloodOfReportsBecomesMeans) {
+TEST_F(MisbehaviourTest, FloodOfReportsIsAveraged) {
   const CommandEnd end = Run(
       "awk 'BEGIN { for (i = 1; i <= 200000; i++) printf \"{\\\"type\\\":"
       "\\\"training\\\",\\\"batches\\\":%d,\\\"metrics\\\":{\\\"loss\\\":1}}"
@@ -112,13 +112,13 @@ TEST_F(MisbehaviourTest, AFloodOfReportsBecomesMeans) {
   EXPECT_THAT(Log(), HasSubstr("their means are recorded"));
 }
 
-TEST_F(MisbehaviourTest, GoesOnWithItsReportsClosed) {
+TEST_F(MisbehaviourTest, TrainingContinuesAfterTheReportsAreClosed) {
   const CommandEnd end = Run("exec 3>&-; sleep 0.5");
   EXPECT_THAT(Log(), HasSubstr("has closed descriptor 3 and continues"));
   EXPECT_THAT(Why(end), HasSubstr("without a validation"));
 }
 
-TEST_F(MisbehaviourTest, AChildThatKeepsTheReportsOpenIsNotWaitedFor) {
+TEST_F(MisbehaviourTest, ChildThatKeepsTheReportsOpenIsNotAwaited) {
   limits_.drain = milliseconds(50);
   const CommandEnd end = Run(std::string(kValidation) +
                              "sleep 20 >/dev/null 2>&1 & echo $! >&2\n");
@@ -127,7 +127,7 @@ TEST_F(MisbehaviourTest, AChildThatKeepsTheReportsOpenIsNotWaitedFor) {
   EXPECT_EQ(Why(end), "stopped");
 }
 
-TEST_F(MisbehaviourTest, OneThatDoesNotEndIsEnded) {
+TEST_F(MisbehaviourTest, ProgramThatIgnoresTheStopIsKilled) {
   limits_.ending = limits_.after_term = milliseconds(200);
   answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
     if (!std::holds_alternative<OperationCompleted>(message)) return {};
@@ -143,7 +143,7 @@ TEST_F(MisbehaviourTest, OneThatDoesNotEndIsEnded) {
                     HasSubstr("ignores SIGTERM; killing it")));
 }
 
-TEST_F(MisbehaviourTest, OneThatEndsItselfButDoesNotIsEnded) {
+TEST_F(MisbehaviourTest, ProgramThatReportsItsEndButRunsOnIsKilled) {
   limits_.ending = milliseconds(100);
   const CommandEnd end = Run(
       "echo '{\"type\":\"end\",\"reason\":\"error\",\"message\":\"no\"}' >&3\n"
@@ -152,7 +152,7 @@ TEST_F(MisbehaviourTest, OneThatEndsItselfButDoesNotIsEnded) {
   EXPECT_EQ(end.exit.signal, SIGTERM);
 }
 
-TEST_F(MisbehaviourTest, WhatCannotBeExecutedSaysWhy) {
+TEST_F(MisbehaviourTest, ReportsWhyAProgramCannotBeExecuted) {
   const auto problem = [&](std::vector<std::string> command) -> std::string {
     spec_.command = std::move(command);
     try {
@@ -171,7 +171,7 @@ TEST_F(MisbehaviourTest, WhatCannotBeExecutedSaysWhy) {
   EXPECT_THAT(problem({"sh"}), HasSubstr("cannot execute"));
 }
 
-TEST_F(MisbehaviourTest, AScriptNeedsItsFirstLine) {
+TEST_F(MisbehaviourTest, ScriptNeedsAnInterpreterLine) {
   const auto script = directory_.path() / "script";
   std::ofstream(script) << "exit 0\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);

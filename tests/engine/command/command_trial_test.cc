@@ -63,7 +63,7 @@ TEST_F(CommandTrialTest, TrainsOnToTheNextLength) {
   EXPECT_EQ(Said<OperationCompleted>()[1].length, Length{40});
 }
 
-TEST_F(CommandTrialTest, OneThatHasEndedIsCalledAgainForTheNextLength) {
+TEST_F(CommandTrialTest, RestartsAnEndedProgramForTheNextLength) {
   answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
     if (!std::holds_alternative<OperationCompleted>(message)) return {};
     return RunOperation{{40}};
@@ -71,7 +71,7 @@ TEST_F(CommandTrialTest, OneThatHasEndedIsCalledAgainForTheNextLength) {
   EXPECT_EQ(Why(Run(std::string(kAtUntil) + "sleep 0.2\n")), "stopped");
 }
 
-TEST_F(CommandTrialTest, LooksNoFurtherThanToTheLengthThatWasReached) {
+TEST_F(CommandTrialTest, StopsAtTheReachedLength) {
   answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
     if (!std::holds_alternative<OperationCompleted>(message)) return {};
     return RunOperation{{12}};
@@ -85,7 +85,7 @@ TEST_F(CommandTrialTest, LooksNoFurtherThanToTheLengthThatWasReached) {
   EXPECT_THAT(Said<OperationCompleted>(), SizeIs(::testing::Ge(2u)));
 }
 
-TEST_F(CommandTrialTest, TellsItOfItsTrial) {
+TEST_F(CommandTrialTest, PassesTheTrialToTheProgram) {
   spec_.hparams = {{"lr", 0.1},
                    {"name", "a b"},
                    {"net", {{"width-2", 3}, {"deep", true}}},
@@ -124,7 +124,7 @@ TEST_F(CommandTrialTest, EstimatesTheBatchesOfItsEpochs) {
   EXPECT_EQ(progress.back().batches_per_epoch, 25);
 }
 
-TEST_F(CommandTrialTest, StopsAndSaysWhereItGoesOn) {
+TEST_F(CommandTrialTest, StopsAndReportsItsCheckpoint) {
   answer_ = [](const TrialMessage& message) -> std::optional<RunnerMessage> {
     if (!std::holds_alternative<TrainingReport>(message)) return {};
     return StopTrial{};
@@ -145,7 +145,7 @@ TEST_F(CommandTrialTest, StopsAndSaysWhereItGoesOn) {
   EXPECT_THAT(Log(), HasSubstr("will resume from its checkpoint at 5 batches"));
 }
 
-TEST_F(CommandTrialTest, SaysItselfWhyItEnds) {
+TEST_F(CommandTrialTest, ReportsTheProgramsReason) {
   const auto say = [](const std::string& reason) {
     return "echo '{\"type\":\"end\",\"reason\":\"" + reason +
            "\",\"message\":\"because\"}' >&3; exit 3\n";
@@ -169,7 +169,7 @@ TEST_F(CommandTrialTest, ReportsOverTheSocketToo) {
   EXPECT_THAT(Said<ValidationReport>(), SizeIs(1));
 }
 
-TEST_F(CommandTrialTest, HearsOperationsOverTheSocketThatWereSaidBefore) {
+TEST_F(CommandTrialTest, SocketRepeatsEarlierOperations) {
   answer_ = CloseWhenDone;
   const CommandEnd end = Run(std::string(kAtUntil) +
                              "sleep 0.3\n"
@@ -183,7 +183,7 @@ TEST_F(CommandTrialTest, HearsOperationsOverTheSocketThatWereSaidBefore) {
   EXPECT_EQ(end.exit.code, 0);
 }
 
-TEST_F(CommandTrialTest, ListensElsewhereWhereThePathIsTooLong) {
+TEST_F(CommandTrialTest, UsesAnotherDirectoryIfTheSocketPathIsTooLong) {
   spec_.directory += "/" + std::string(100, 'd');
   const CommandEnd end =
       Run(std::string("[ ${#DTRAIN_SOCKET} -lt 108 ] || exit 9\n") + kAtUntil);

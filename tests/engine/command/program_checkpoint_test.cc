@@ -55,7 +55,7 @@ json FieldsOf(const ProgramState& state) {
       {"unacknowledged", messages}};
 }
 
-TEST(ProgramCheckpointTest, EveryFieldOfTheStateComesBack) {
+TEST(ProgramCheckpointTest, EveryFieldRoundTrips) {
   const ProgramState state = {
       .trainer = {.batches = 150,
                   .sums = {{"acc", {.total = 0.1 + 0.2, .weight = 3}},

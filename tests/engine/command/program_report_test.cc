@@ -89,13 +89,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "user_stop, invalid_hp or error"}),
     [](const auto& info) { return info.param.name; });
 
-TEST(ProgramReportTest, NestedListsAreOnlyNoObject) {
+TEST(ProgramReportTest, RefusesNestedListsAsAReport) {
   EXPECT_THROW(Parse(std::string(500'000, '[')), Error);
   EXPECT_THROW(Parse(std::string(100'000, '[') + std::string(100'000, ']')),
                Error);
 }
 
-TEST(ProgramReportTest, ReadsMetricsInWhateverNumbers) {
+TEST(ProgramReportTest, ReadsAllKindsOfNumbers) {
   const auto report = std::get<ProgramTraining>(
       Parse(R"({"type": "training", "batches": 100.0, "metrics":)"
             R"( {"a": 1, "b": -2.5e-3}})"));
@@ -104,7 +104,7 @@ TEST(ProgramReportTest, ReadsMetricsInWhateverNumbers) {
   EXPECT_THAT(report.metrics, ElementsAre(Pair("a", 1), Pair("b", -0.0025)));
 }
 
-TEST(ProgramReportTest, ReadsWhatPythonWritesForNan) {
+TEST(ProgramReportTest, ReadsPythonsNan) {
   const auto report = std::get<ProgramValidation>(
       Parse(R"({"type": "validation", "batches": 1, "metrics": {"a": NaN, )"
             R"("NaN \" Infinity": -Infinity, "c": "Infinity"}})"));
@@ -128,7 +128,7 @@ TEST(ProgramReportTest, CountsInTheUnitOfTheSearch) {
                Error);
 }
 
-TEST(ProgramReportTest, RecordsTellTheEpoch) {
+TEST(ProgramReportTest, ReadsTheEpoch) {
   const auto report = std::get<ProgramCheckpoint>(
       Parse(R"({"type": "checkpoint", "records": 250, "path": "a/b"})",
             Unit::kRecords));
@@ -137,7 +137,7 @@ TEST(ProgramReportTest, RecordsTellTheEpoch) {
   EXPECT_EQ(report.path, "a/b");
 }
 
-TEST(ProgramReportTest, SaysWhyItEnds) {
+TEST(ProgramReportTest, ReadsTheReasonOfTheEnd) {
   const auto end = std::get<ProgramEnd>(
       Parse(R"({"type": "end", "reason": "invalid_hp", "message": "odd"})"));
   EXPECT_EQ(end.reason, EndReason::kInvalidHp);
@@ -174,7 +174,7 @@ class ReportLinesTest : public testing::Test {
   bool open_ = false;
 };
 
-TEST_F(ReportLinesTest, CutsWhatComesInPieces) {
+TEST_F(ReportLinesTest, JoinsPiecesIntoLines) {
   Write("one\ntw");
   EXPECT_THAT(Read(), ElementsAre("one"));
   Write("o\n\nthree\n");
@@ -182,7 +182,7 @@ TEST_F(ReportLinesTest, CutsWhatComesInPieces) {
   EXPECT_TRUE(open_);
 }
 
-TEST_F(ReportLinesTest, GivesNothingWhereNothingIsThere) {
+TEST_F(ReportLinesTest, ReturnsNothingWithoutInput) {
   EXPECT_THAT(Read(), testing::IsEmpty());
   EXPECT_TRUE(open_);
 }
@@ -195,7 +195,7 @@ TEST_F(ReportLinesTest, LastLineNeedsNoNewline) {
   EXPECT_FALSE(open_);
 }
 
-TEST_F(ReportLinesTest, DiscardsALineThatIsTooLongAndGoesOn) {
+TEST_F(ReportLinesTest, DiscardsATooLongLineAndContinues) {
   Write("0123456789a");
   EXPECT_THAT(Read(), testing::IsEmpty());
   Write(std::string(1000, 'b'));
@@ -212,7 +212,7 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::Pair;
 
-TEST(ReportRateTest, GivesABurstAndThenARate) {
+TEST(ReportRateTest, AllowsABurstAndThenARate) {
   ReportRate rate(Duration(0), /*per_second=*/10, /*burst=*/2);
   EXPECT_TRUE(rate.Take(Duration(0)));
   EXPECT_TRUE(rate.Take(Duration(0)));

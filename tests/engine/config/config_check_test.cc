@@ -77,7 +77,7 @@ TEST_F(ConfigCheckTest, TakesAShareOfAGpu) {
   EXPECT_TRUE(ReadConfig(shares, {}).diagnostics.empty());
 }
 
-TEST_F(ConfigCheckTest, SaysThatACpuSlotHasNoShares) {
+TEST_F(ConfigCheckTest, RefusesSharesOfACpuSlot) {
   const Diagnostics cpu =
       FindingsOf(kValid + "resources: {slots_per_trial: 0.25, slots: cpu:2}\n",
                  Severity::kWarning);
@@ -89,7 +89,7 @@ TEST_F(ConfigCheckTest, SaysThatACpuSlotHasNoShares) {
   EXPECT_EQ(FindingsOf(none, Severity::kWarning).size(), 1u);
 }
 
-TEST_F(ConfigCheckTest, SaysWhatABatchHasThatRanksDoNotDivide) {
+TEST_F(ConfigCheckTest, ReportsABatchThatRanksDoNotDivide) {
   const auto warnings = [](const std::string& size) {
     std::vector<std::string> texts;
     for (const Diagnostic& found :
@@ -150,7 +150,7 @@ TEST_F(ConfigCheckTest, StoragePathIsRelativeToTheDirectoryOfTheText) {
             "x.yaml:3:33: checkpoint_storage.host_path: ");
 }
 
-TEST_F(ConfigCheckTest, SaysNothingOfAStoragePath) {
+TEST_F(ConfigCheckTest, AcceptsAStoragePath) {
   EXPECT_TRUE(FindingsOf(kValid + "checkpoint_storage: {host_path: /c}\n",
                          Severity::kNote)
                   .empty());
@@ -167,7 +167,7 @@ TEST_F(ConfigCheckTest, StopsEarlyByTheSearchersMetric) {
   EXPECT_EQ(early->min_delta, 0);
 }
 
-TEST_F(ConfigCheckTest, WarnsOfWhatACommandDoesInItsOwnWay) {
+TEST_F(ConfigCheckTest, WarnsOfKeysThatACommandIgnores) {
   const std::string keys =
       "searcher: {name: single, metric: loss, max_length: 1}\n"
       "optimizations: {sink_size: 4, aggregation_frequency: 1,\n"
@@ -199,12 +199,12 @@ TEST_F(ConfigCheckTest, WarnsOfAProfileThatACommandDoesNotMake) {
       FindingsOf("entrypoint: a:B\n" + keys, Severity::kWarning).empty());
 }
 
-TEST_F(ConfigCheckTest, ProfileIsMadeWhereItIsAskedFor) {
+TEST_F(ConfigCheckTest, ProfilesOnRequest) {
   EXPECT_FALSE(Read("").training.profile);
   EXPECT_TRUE(Read("profiling: {enabled: true}\n").training.profile);
 }
 
-TEST_F(ConfigCheckTest, TellsErrorsOfAllKindsAtOnce) {
+TEST_F(ConfigCheckTest, ReportsErrorsOfAllKindsAtOnce) {
   const Diagnostics errors = FindingsOf(
       "entrypoint: 5\n"
       "searcher: {name: grid, metric: loss}\n"
@@ -405,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class SearcherCheckTest : public testing::Test {};
 
-TEST_F(SearcherCheckTest, WarnsOfALossThatShallGrow) {
+TEST_F(SearcherCheckTest, WarnsOfAMaximizedLoss) {
   const std::string text = kSearcher +
                            "  name: single\n  max_length: 1\n"
                            "  smaller_is_better: false\n";
@@ -418,7 +418,7 @@ TEST_F(SearcherCheckTest, WarnsOfALossThatShallGrow) {
   EXPECT_FALSE(ReadConfig(text, {}).config->searcher.smaller_is_better);
 }
 
-TEST_F(SearcherCheckTest, WarnsOfAnAccuracyThatShallShrink) {
+TEST_F(SearcherCheckTest, WarnsOfAMinimizedAccuracy) {
   const Diagnostics warnings = FindingsOf(
       "entrypoint: a:B\nsearcher: {name: single, metric: accuracy, "
       "max_length: 1}\n",
@@ -428,7 +428,7 @@ TEST_F(SearcherCheckTest, WarnsOfAnAccuracyThatShallShrink) {
   EXPECT_EQ(warnings[0].line, 2);
 }
 
-TEST_F(SearcherCheckTest, IsSilentAboutAnErrorThatShallShrink) {
+TEST_F(SearcherCheckTest, AcceptsAMinimizedError) {
   EXPECT_TRUE(FindingsOf("entrypoint: a:B\nsearcher: {name: single, metric: "
                          "accuracy_error, max_length: 1}\n",
                          Severity::kWarning)
@@ -446,7 +446,7 @@ TEST_F(SearcherCheckTest, TakesTimeInPlaceOfLength) {
   EXPECT_EQ(result.config->length_unit, Unit::kEpochs);
 }
 
-TEST_F(SearcherCheckTest, WarnsOfRungsThatTheLengthHasNoRoomFor) {
+TEST_F(SearcherCheckTest, WarnsOfRungsBeyondTheLength) {
   const Diagnostics warnings = FindingsOf(
       kSearcher +
           "  name: asha\n  max_trials: 9\n  max_length: 9\n  divisor: 3\n"
@@ -460,7 +460,7 @@ TEST_F(SearcherCheckTest, WarnsOfRungsThatTheLengthHasNoRoomFor) {
               testing::HasSubstr("5 rungs, but a length of 9 has room for 3"));
 }
 
-TEST_F(SearcherCheckTest, WarnsWhereNoTrialMayTrainToMaxLength) {
+TEST_F(SearcherCheckTest, WarnsIfNoTrialCanReachMaxLength) {
   const std::string rungs = "  max_length: 9\n  divisor: 3\n  num_rungs: 3\n";
 
   const Diagnostics maybe =
@@ -480,7 +480,7 @@ TEST_F(SearcherCheckTest, WarnsWhereNoTrialMayTrainToMaxLength) {
   EXPECT_THAT(never[0].message, testing::HasSubstr("no trial is expected"));
 }
 
-TEST_F(SearcherCheckTest, WarnsOfABracketThatTheLengthHasNoRoomFor) {
+TEST_F(SearcherCheckTest, WarnsOfABracketBeyondTheLength) {
   const Diagnostics warnings =
       FindingsOf(kSearcher +
                      "  name: adaptive_asha\n  max_trials: 9\n  max_length: 9\n"
@@ -491,7 +491,7 @@ TEST_F(SearcherCheckTest, WarnsOfABracketThatTheLengthHasNoRoomFor) {
   EXPECT_EQ(warnings[0].key, "searcher.bracket_rungs");
 }
 
-TEST_F(SearcherCheckTest, IsSilentAboutRungsThatFit) {
+TEST_F(SearcherCheckTest, AcceptsRungsThatFit) {
   EXPECT_TRUE(FindingsOf(kSearcher +
                              "  name: asha\n  max_trials: 9\n"
                              "  max_length: 9\n  divisor: 3\n"

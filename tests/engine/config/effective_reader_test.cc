@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
 // A value that is right, but that this version refuses to run.
 class NotYetTest : public testing::TestWithParam<BadConfig> {};
 
-TEST_P(NotYetTest, IsValidAndNamed) {
+TEST_P(NotYetTest, IsAcceptedWithANote) {
   const ConfigResult result =
       ReadConfig(GetParam().text, {.file_name = "bad.yaml"});
   const Diagnostics found = FindingsOf(GetParam().text, Severity::kNotYet);
@@ -194,7 +194,7 @@ TEST_F(EffectiveReaderTest, GivesAliasesTheirCanonicalName) {
       "none");
 }
 
-TEST_F(EffectiveReaderTest, NotesWhatIsIgnoredAndLeavesItOut) {
+TEST_F(EffectiveReaderTest, NotesAndOmitsIgnoredKeys) {
   const std::string text = kValid +
                            "bind_mounts: [{host_path: /a}]\n"
                            "environment: {image: pytorch}\n"

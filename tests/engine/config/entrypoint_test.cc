@@ -42,7 +42,7 @@ TEST_F(EntrypointTest, TakesListsOfWords) {
             nlohmann::json({"sh", "-c", "a | b", "5"}));
 }
 
-TEST_F(EntrypointTest, RefusesWhatIsNone) {
+TEST_F(EntrypointTest, RefusesInvalidEntrypoints) {
   EXPECT_THAT(Error("''"), testing::HasSubstr("is empty"));
   EXPECT_THAT(Error("[]"), testing::HasSubstr("is empty"));
   EXPECT_THAT(Error("['']"), testing::HasSubstr("is empty"));
@@ -63,7 +63,7 @@ TEST_F(EntrypointTest, RefusesCommandsThatNeedAShell) {
   EXPECT_THAT(Error("a 'b c"), testing::HasSubstr("unclosed quote"));
 }
 
-TEST_F(EntrypointTest, WarnsOfTrialsThatAreNotRegistered) {
+TEST_F(EntrypointTest, WarnsOfUnregisteredTrials) {
   const ReadOptions options{.known_entrypoints = {"digits:LeNetTrial"}};
 
   CheckEntrypoint("digits:LeNetTrail", {3, 1}, options, findings_);
@@ -77,7 +77,7 @@ TEST_F(EntrypointTest, WarnsOfTrialsThatAreNotRegistered) {
   EXPECT_THAT(all[0].message, testing::HasSubstr("'digits:LeNetTrial'?"));
 }
 
-TEST_F(EntrypointTest, RefusesTrialsThatAreNotRegisteredIfAsked) {
+TEST_F(EntrypointTest, RefusesUnregisteredTrialsOnRequest) {
   CheckEntrypoint("digits:LeNetTrail", {3, 1},
                   {.known_entrypoints = {"digits:LeNetTrial"},
                    .refuse_unknown_entrypoint = true},

@@ -92,7 +92,7 @@ TEST(EnvironmentTest, ReadsTheVariablesOfEachDevice) {
             (Variables{{"B", "2"}, {"A", "cuda"}, {"C", "3"}}));
 }
 
-TEST(EnvironmentTest, RefusesATextInTheListsPlace) {
+TEST(EnvironmentTest, RefusesAStringInPlaceOfAList) {
   const auto errors =
       FindingsOf(kValid + "environment: {environment_variables: {cpu: A=1}}\n",
                  Severity::kError);

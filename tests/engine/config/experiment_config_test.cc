@@ -114,7 +114,7 @@ early_stopping: {metric: top5, patience: 3, min_delta: 1e-3,
                  smaller_is_better: false}
 )";
 
-TEST_F(ExperimentConfigTest, HandsEveryKeyOfTrainingToTheTrial) {
+TEST_F(ExperimentConfigTest, PassesEveryTrainingKeyToTheTrial) {
   const auto result = ReadConfig(kEveryTrainingKey, {});
   ASSERT_TRUE(result.config) << result.diagnostics.at(0).ToString();
 
@@ -147,7 +147,7 @@ TEST_F(ExperimentConfigTest, HandsEveryKeyOfTrainingToTheTrial) {
                             {"profile", true}}));
 }
 
-TEST_F(ExperimentConfigTest, HandsOnWhatExcludesOtherKeys) {
+TEST_F(ExperimentConfigTest, PassesExclusiveKeys) {
   const auto training = [](const std::string& optimizations) {
     return ReadConfig(kValid + "optimizations: {" + optimizations + "}\n", {})
         .config.value()
@@ -164,7 +164,7 @@ TEST_F(ExperimentConfigTest, HandsOnWhatExcludesOtherKeys) {
             std::nullopt);
 }
 
-TEST_F(ExperimentConfigTest, HandsEveryKeyToTheSearcher) {
+TEST_F(ExperimentConfigTest, PassesEveryKeyToTheSearcher) {
   const auto searcher = [](const std::string& keys) {
     return ReadConfig(
                "entrypoint: a:B\nhyperparameters:\n"
@@ -205,7 +205,7 @@ TEST_F(ExperimentConfigTest, HandsEveryKeyToTheSearcher) {
               testing::ElementsAre(100, 300));
 }
 
-TEST_F(ExperimentConfigTest, HandsOnSeedsSlotsAndLimits) {
+TEST_F(ExperimentConfigTest, PassesSeedsSlotsAndLimits) {
   const ExperimentConfig config =
       ReadConfig(kValid +
                      "reproducibility: {experiment_seed: 5, trial_seed: 6}\n"
@@ -231,7 +231,7 @@ TEST_F(ExperimentConfigTest, HandsOnSeedsSlotsAndLimits) {
   EXPECT_EQ(config.checkpoints.save_trial_latest, 9);
 }
 
-TEST_F(ExperimentConfigTest, GoesThroughYamlUnchanged) {
+TEST_F(ExperimentConfigTest, RoundTripsThroughYaml) {
   const ExperimentConfig config = Read("everything.yaml");
 
   const auto again = ReadConfig(ToYaml(config.effective), {});
@@ -241,7 +241,7 @@ TEST_F(ExperimentConfigTest, GoesThroughYamlUnchanged) {
   EXPECT_EQ(ToYaml(again.config->effective), ToYaml(config.effective));
 }
 
-TEST_F(ExperimentConfigTest, GoesThroughJsonUnchanged) {
+TEST_F(ExperimentConfigTest, RoundTripsThroughJson) {
   const ExperimentConfig config = Read("everything.yaml");
 
   const ExperimentConfig again =
@@ -256,7 +256,7 @@ TEST_F(ExperimentConfigTest, GoesThroughJsonUnchanged) {
   EXPECT_TRUE(again.environment.All().empty());
 }
 
-TEST_F(ExperimentConfigTest, RefusesAStoredConfigurationThatIsNone) {
+TEST_F(ExperimentConfigTest, RefusesAnInvalidStoredConfiguration) {
   EXPECT_THROW(ConfigFromJson(nlohmann::json::array()), Error);
   EXPECT_THROW(ConfigFromJson({{"name", 5}}), Error);
   try {

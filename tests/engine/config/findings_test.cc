@@ -59,7 +59,7 @@ TEST(DiagnosticsTest, NamesPlaceKeyAndFault) {
   EXPECT_EQ(diagnostic.ToString(), "a.yaml:14:3: b.c: bad");
 }
 
-TEST(DiagnosticsTest, MarksWhatIsNoError) {
+TEST(DiagnosticsTest, MarksNotesAndWarnings) {
   const Diagnostic warning{Severity::kWarning, "a.yaml", 1, 2, "b", "odd"};
   const Diagnostic note{Severity::kNote, "a.yaml", 1, 2, "b", "ignored"};
   const Diagnostic later{Severity::kNotYet, "a.yaml", 1, 2, "b", "valid"};
@@ -75,7 +75,7 @@ TEST(DiagnosticsTest, LeavesOutThePlaceOfWholeFiles) {
   EXPECT_EQ(diagnostic.ToString(), "a.yaml: is empty");
 }
 
-TEST(DiagnosticsTest, EscapesWhatATerminalWouldObey) {
+TEST(DiagnosticsTest, EscapesControlCharacters) {
   const Diagnostic diagnostic{Severity::kError, "a\n.yaml", 1, 1,
                               "\x1b[2J",        "bad"};
 

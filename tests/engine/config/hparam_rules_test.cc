@@ -47,7 +47,7 @@ class HparamRulesTest : public testing::Test {
   }
 };
 
-TEST_F(HparamRulesTest, TakesAllThatTheTrialReads) {
+TEST_F(HparamRulesTest, AcceptsEveryHyperparameterThatTheTrialReads) {
   EXPECT_THAT(Find("  lr: {type: int, minval: 1, maxval: 3}\n"
                    "  optimizer: {type: categorical, vals: [sgd, adam, null]}\n"
                    "  pretrained: null\n"
@@ -112,7 +112,7 @@ TEST_F(HparamRulesTest, ChecksRangesByTheirType) {
               testing::HasSubstr("use type: int or categorical"));
 }
 
-TEST_F(HparamRulesTest, RefusesWhereOneIsMissing) {
+TEST_F(HparamRulesTest, RefusesAMissingHyperparameter) {
   const std::string text =
       "entrypoint: a:B\n"
       "searcher: {name: single, metric: loss, max_length: 100}\n";
@@ -130,7 +130,7 @@ TEST_F(HparamRulesTest, RefusesWhereOneIsMissing) {
               testing::StartsWith("f.yaml:3:"));
 }
 
-TEST_F(HparamRulesTest, NamesWhatHasNoEffect) {
+TEST_F(HparamRulesTest, NamesHyperparametersWithoutEffect) {
   EXPECT_THAT(
       Find("  dense1: 128\n"),
       testing::ElementsAre("f.yaml:5:3: hyperparameters.dense1: note: "
@@ -157,7 +157,7 @@ TEST_F(HparamRulesTest, OnlyWarnsOfARecordedExperiment) {
   EXPECT_EQ(found[0].severity, Severity::kWarning);
 }
 
-TEST_F(HparamRulesTest, KnowsNothingOfOtherTrials) {
+TEST_F(HparamRulesTest, IgnoresOtherTrials) {
   ReadOptions options = Options();
   options.overrides = {"entrypoint=c:D"};
   EXPECT_THAT(Find("  learning_rate: 0.1\n", options), testing::IsEmpty());

@@ -71,7 +71,7 @@ TEST_F(OverridesTest, UnsetsWithoutMakingMaps) {
   EXPECT_FALSE(result.config->training.early_stopping);
 }
 
-TEST_F(OverridesTest, RefusesToUnsetWhatIsNotThere) {
+TEST_F(OverridesTest, RefusesToUnsetAMissingKey) {
   EXPECT_EQ(Error("hyperparameters.lrr="),
             "--set hyperparameters.lrr: hyperparameters.lrr: is not set, so "
             "it cannot be removed; did you mean 'lr'?");
@@ -144,12 +144,12 @@ TEST_F(OverridesTest, NamesTheHyperparameterThatWasMeant) {
             "hyperparameters.hidden");
 }
 
-TEST_F(OverridesTest, RefusesValuesThatAreReadTwice) {
+TEST_F(OverridesTest, RefusesAmbiguousValues) {
   EXPECT_THAT(Error("hyperparameters.lr=.nan"),
               testing::StartsWith("--set hyperparameters.lr: "));
 }
 
-TEST_F(OverridesTest, LetsTheLastOneWin) {
+TEST_F(OverridesTest, LastOneWins) {
   EXPECT_EQ(Read({"max_restarts=1", "max_restarts=2"}).config->max_restarts, 2);
 }
 
@@ -162,7 +162,7 @@ TEST_F(OverridesTest, NamesTheOverrideInErrors) {
             "1000000, got the string 'many'");
 }
 
-TEST_F(OverridesTest, RefusesWhatIsNoKeyAndValue) {
+TEST_F(OverridesTest, RefusesAnythingButKeyAndValue) {
   EXPECT_EQ(Error("name"),
             "--set name: expected a key and a value; write it as "
             "searcher.metric=accuracy");
@@ -181,7 +181,7 @@ TEST_F(OverridesTest, RefusesKeysWithinScalars) {
       "0.1, not a map with a key 'minval'; set the whole value");
 }
 
-TEST_F(OverridesTest, RefusesValuesThatAreNoYaml) {
+TEST_F(OverridesTest, RefusesInvalidYamlValues) {
   EXPECT_FALSE(Read({"labels=[a"}).config);
   EXPECT_FALSE(Read({"name=\"a"}).config);
   EXPECT_FALSE(Read({"name=\x1b[2J"}).config);

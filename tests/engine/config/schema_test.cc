@@ -70,7 +70,7 @@ TEST(SchemaTest, KnowsPartsOfAPath) {
   EXPECT_EQ(FindKey("no.such.key"), nullptr);
 }
 
-TEST(SchemaTest, TellsWhatThisVersionRuns) {
+TEST(SchemaTest, ListsUnsupportedKeys) {
   const KeySpec& name = *FindKey("searcher.name");
   const KeySpec& executor = *FindKey("resources.executor");
   const KeySpec& entrypoint = *FindKey("entrypoint");

@@ -95,7 +95,7 @@ TEST_F(SpecialValuesTest, ReadsPeriods) {
   EXPECT_EQ(config.training.min_checkpoint_period, (Length{2, Unit::kEpochs}));
 }
 
-TEST_F(SpecialValuesTest, TellsTrialsTheCheckpointPolicy) {
+TEST_F(SpecialValuesTest, PassesTheCheckpointPolicyToTrials) {
   EXPECT_EQ(Read("").training.checkpoint_policy, "best");
   EXPECT_EQ(Read("checkpoint_policy: none\n").training.checkpoint_policy,
             "none");
@@ -163,7 +163,7 @@ TEST_F(SpecialValuesTest, KeepsTheCpuSlotsOfTrialsOfNoSlots) {
   EXPECT_EQ(slots.cpu_slots, 2);
 }
 
-TEST_F(SpecialValuesTest, ReadsSoManyGpus) {
+TEST_F(SpecialValuesTest, ReadsANumberOfGpus) {
   const SlotChoice four = Read("resources: {slots: gpu:4}\n").resources.slots;
 
   EXPECT_EQ(four.kind, SlotChoice::Kind::kGpu);

@@ -22,14 +22,14 @@ TEST(YamlTextTest, TakesTextInAnyScript) {
   EXPECT_EQ(findings.errors(), 0);
 }
 
-TEST(YamlTextTest, SeesQuotesThatStayOpen) {
+TEST(YamlTextTest, FindsUnclosedQuotes) {
   EXPECT_TRUE(IsUnclosedQuote("a: \"x", 3));
   EXPECT_TRUE(IsUnclosedQuote("a: \"x\\\"", 3));
   EXPECT_TRUE(IsUnclosedQuote("a: 'x''", 3));
   EXPECT_TRUE(IsUnclosedQuote("a: !!str 'x", 3));
 }
 
-TEST(YamlTextTest, SeesQuotesThatAreClosed) {
+TEST(YamlTextTest, FindsClosedQuotes) {
   EXPECT_FALSE(IsUnclosedQuote("a: \"x\\\"\"", 3));
   EXPECT_FALSE(IsUnclosedQuote("a: 'it''s'", 3));
   EXPECT_FALSE(IsUnclosedQuote("a: | \"x", 3));

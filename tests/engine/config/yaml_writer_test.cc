@@ -27,7 +27,7 @@ TEST_F(YamlWriterTest, KeepsTheOrderOfTheReference) {
   EXPECT_THAT(yaml, testing::HasSubstr("max_length:\n    batches: 100\n"));
 }
 
-TEST_F(YamlWriterTest, QuotesWhatWouldBeReadAsAnotherType) {
+TEST_F(YamlWriterTest, QuotesStringsThatLookLikeOtherTypes) {
   const nlohmann::json data = {
       {"a", "5"},      {"b", "true"},  {"c", "null"}, {"d", ""},
       {"e", "1e-4"},   {"f", "~"},     {"g", "yes"},  {"h", "0x10"},

@@ -47,11 +47,11 @@ class ContextListTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(ContextListTest, RefusesADirectoryThatIsNotThere) {
+TEST_F(ContextListTest, RefusesAMissingDirectory) {
   EXPECT_THAT(Refusal(), HasSubstr("cannot be read: No such file"));
 }
 
-TEST_F(ContextListTest, LeavesStoresOutWhateverTheirNames) {
+TEST_F(ContextListTest, OmitsStoresOfAnyName) {
   Write("runs/dtrain.db", std::string(2000, 'x'));
   Write("runs/experiments/1/trials/1/log");
   Write("mine/dtrain.db");  // no store: no experiments beside it
@@ -82,7 +82,7 @@ TEST_F(ContextListTest, KnowsWellKnownSecretsByTheirNames) {
   EXPECT_EQ(LikelySecrets(ListContext(root())), secrets);
 }
 
-TEST_F(ContextListTest, SecretsThatAreIgnoredAreNone) {
+TEST_F(ContextListTest, DoesNotReportIgnoredSecrets) {
   Write(".env");
   Write("tls.pem");
   Write("train.py");
@@ -91,7 +91,7 @@ TEST_F(ContextListTest, SecretsThatAreIgnoredAreNone) {
   EXPECT_THAT(LikelySecrets(ListContext(root())), IsEmpty());
 }
 
-TEST_F(ContextListTest, NamesWhatTakesTheRoom) {
+TEST_F(ContextListTest, NamesTheLargestFiles) {
   Write("data/a.bin", std::string(600, 'a'));
   Write("data/b.bin", std::string(500, 'b'));
   Write("train.py");
@@ -112,7 +112,7 @@ TEST_F(ContextListTest, RefusesTooManyFilesAndEntries) {
   EXPECT_THAT(Refusal({.entries = 2}), HasSubstr("ignored ones included"));
 }
 
-TEST_F(ContextListTest, RefusesWhatMayNotBeRead) {
+TEST_F(ContextListTest, RefusesUnreadableFiles) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   Write("closed/a");
   fs::permissions(root() / "closed", fs::perms::none);
@@ -133,7 +133,7 @@ TEST_F(ContextListTest, ListsFilesByPath) {
   EXPECT_THAT(list.left_out, IsEmpty());
 }
 
-TEST_F(ContextListTest, LeavesOutWhatIsIgnored) {
+TEST_F(ContextListTest, OmitsIgnoredFiles) {
   Write(".gitignore", "*.bin\nout/\n");
   Write(".detignore", "!keep.bin\n/local\n");
   Write("sub/.gitignore", "!own.bin\n");
@@ -146,7 +146,7 @@ TEST_F(ContextListTest, LeavesOutWhatIsIgnored) {
                                    "sub/local", "sub/own.bin"));
 }
 
-TEST_F(ContextListTest, LeavesOutWhatIsNeverNeeded) {
+TEST_F(ContextListTest, OmitsFilesThatAreNeverNeeded) {
   Write(".git/config");
   Write(".dtrain/dtrain.db");
   Write("pkg/__pycache__/a.pyc");
@@ -166,7 +166,7 @@ TEST_F(ContextListTest, FollowsLinksInside) {
   EXPECT_EQ(list.bytes, 9);
 }
 
-TEST_F(ContextListTest, LeavesOutLinksThatLeadOut) {
+TEST_F(ContextListTest, OmitsLinksThatLeadOutside) {
   Write("a.py");
   std::ofstream(directory_.path() / "secret") << "x";
   fs::create_directories(directory_.path() / "context-too");
@@ -184,7 +184,7 @@ TEST_F(ContextListTest, LeavesOutLinksThatLeadOut) {
   EXPECT_THAT(ListContext(root()).left_out, IsEmpty());
 }
 
-TEST_F(ContextListTest, EndsWhereLinksLeadInCircles) {
+TEST_F(ContextListTest, TerminatesOnCircularLinks) {
   Write("a/1");
   Write("b/2");
   fs::create_directory_symlink("../b", root() / "a/b");
@@ -192,7 +192,7 @@ TEST_F(ContextListTest, EndsWhereLinksLeadInCircles) {
   EXPECT_THAT(Paths(), ElementsAre("a/1", "a/b/2", "b/2", "b/a/1"));
 }
 
-TEST_F(ContextListTest, LeavesOutWhatIsNoFile) {
+TEST_F(ContextListTest, OmitsSpecialFiles) {
   Write("a.py");
   ASSERT_EQ(::mkfifo((root() / "pipe").c_str(), 0600), 0);
   const ContextList list = ListContext(root());

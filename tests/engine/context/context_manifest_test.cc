@@ -33,13 +33,13 @@ INSTANTIATE_TEST_SUITE_P(Lines, DamagedManifestTest,
                                          " - 1 a/../../x", " - 1 a/", " - 1 .",
                                          " - 1 a//b"));
 
-TEST(ContextManifestTest, RefusesACutOne) {
+TEST(ContextManifestTest, RefusesATruncatedManifest) {
   std::string text = TwoFiles().Text();
   text.pop_back();
   EXPECT_THROW(ContextManifest::Parse(text, "there"), Error);
 }
 
-TEST(ContextManifestTest, ReadsWhatItWrote) {
+TEST(ContextManifestTest, RoundTrips) {
   const ContextManifest manifest = TwoFiles();
   const auto again = ContextManifest::Parse(manifest.Text(), "there");
   EXPECT_EQ(again.files, manifest.files);

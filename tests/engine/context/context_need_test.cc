@@ -8,7 +8,7 @@
 namespace dtrain {
 namespace {
 
-TEST(ContextNeedTest, IsOfCommandsAndOfModelsThatAreThere) {
+TEST(ContextNeedTest, CommandsAndExistingModelsNeedAContext) {
   const TemporaryDirectory directory;
   ExperimentConfig config;
   config.entrypoint = "builtin:FaultTrial";

@@ -34,7 +34,7 @@ std::ostream& operator<<(std::ostream& out, const IgnoreCase& c) {
 
 class IgnoreRulesTest : public testing::TestWithParam<IgnoreCase> {};
 
-TEST_P(IgnoreRulesTest, AnswersAsGitDoes) {
+TEST_P(IgnoreRulesTest, MatchesGit) {
   IgnoreRules rules;
   rules.Add(GetParam().patterns, "");
   EXPECT_EQ(Ignores(rules, GetParam().path), GetParam().ignored);
@@ -116,7 +116,7 @@ TEST(IgnoreRulesFilesTest, TakeADirectorysOwnFileBeforeThoseAbove) {
   EXPECT_TRUE(Ignores(rules, "sub/keep.log"));
 }
 
-TEST(IgnoreRulesFilesTest, TakeNoTimeForPatternsMadeToTakeLong) {
+TEST(IgnoreRulesFilesTest, AreFastForAdversarialPatterns) {
   IgnoreRules rules;
   std::string pattern;
   for (int i = 0; i < 40; ++i) pattern += "a*";

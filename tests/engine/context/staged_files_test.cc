@@ -76,7 +76,7 @@ TEST_F(StagedFilesTest, RefusesAFileThatVanished) {
 }
 
 // The size that is told of this one is 0.
-TEST_F(StagedFilesTest, RefusesAFileWithMoreBytesThanItTells) {
+TEST_F(StagedFilesTest, RefusesAFileLargerThanItsReportedSize) {
   ContextFile file{.path = "version", .source = "/proc/version"};
   ASSERT_EQ(::stat(file.source.c_str(), &file.status), 0);
   ASSERT_EQ(file.status.st_size, 0);
@@ -92,7 +92,7 @@ TEST_F(StagedFilesTest, RefusesALinkInThePlaceOfAFile) {
   EXPECT_THAT(Refusal(list, ErrorKind::kUsage), HasSubstr("'train.py'"));
 }
 
-TEST_F(StagedFilesTest, StoresFilesForTheUserAloneToRead) {
+TEST_F(StagedFilesTest, StoresPrivateFiles) {
   Store();
   const fs::path context = layout_.Context(1);
   EXPECT_EQ(ModeOf(context), 0700);
@@ -105,7 +105,7 @@ TEST_F(StagedFilesTest, StoresFilesForTheUserAloneToRead) {
   EXPECT_THAT(NamesIn(layout_.Experiments()), ElementsAre("1"));
 }
 
-TEST_F(StagedFilesTest, LeavesNothingOfWhatWasNotRecorded) {
+TEST_F(StagedFilesTest, RemovesUnrecordedFiles) {
   {
     StagedFiles staged(layout_);
     staged.AddContext(ListContext(source()));
@@ -115,7 +115,7 @@ TEST_F(StagedFilesTest, LeavesNothingOfWhatWasNotRecorded) {
   EXPECT_THAT(NamesIn(layout_.Experiment(1)), IsEmpty());
 }
 
-TEST_F(StagedFilesTest, ReplacesWhatACrashLeft) {
+TEST_F(StagedFilesTest, ReplacesLeftoversOfACrash) {
   fs::create_directories(layout_.Context(1));
   std::ofstream(layout_.Context(1) / "stale.py") << "x";
   Store();
@@ -129,7 +129,7 @@ TEST_F(StagedFilesTest, HasTheSameHashForTheSameFiles) {
   EXPECT_NE(Store(), hash);
 }
 
-TEST_F(StagedFilesTest, CopiesAStoredOneWithoutWhatTrialsWrote) {
+TEST_F(StagedFilesTest, CopiesAStoredContextWithoutFilesOfTrials) {
   const std::string hash = Store();
   std::ofstream(layout_.Context(1) / "output.txt") << "x";
   StagedFiles copy(layout_);
@@ -137,7 +137,7 @@ TEST_F(StagedFilesTest, CopiesAStoredOneWithoutWhatTrialsWrote) {
   EXPECT_EQ(manifest.Hash(), hash);
 }
 
-TEST_F(StagedFilesTest, RefusesAStoredOneThatIsNotAsItWas) {
+TEST_F(StagedFilesTest, RefusesAChangedStoredContext) {
   const std::string hash = Store();
   fs::remove(layout_.Context(1) / "train.py");
   std::ofstream(layout_.Context(1) / "train.py") << "Print()";
@@ -149,7 +149,7 @@ TEST_F(StagedFilesTest, RefusesAStoredOneThatIsNotAsItWas) {
   EXPECT_THROW(ListStoredContext(layout_, 2, hash), Error);
 }
 
-TEST_F(StagedFilesTest, IsAbandonedOnceItsMakerIsGone) {
+TEST_F(StagedFilesTest, IsAbandonedOnceItsCreatorIsGone) {
   const fs::path left = layout_.Experiments() / "new-left";
   fs::create_directories(left);
   StagedFiles staged(layout_);
@@ -161,7 +161,7 @@ TEST_F(StagedFilesTest, IsAbandonedOnceItsMakerIsGone) {
   EXPECT_EQ(abandoned[0].experiment, 0);
 }
 
-TEST_F(StagedFilesTest, StayWhereNobodyKnowsWhetherTheyAreRecorded) {
+TEST_F(StagedFilesTest, StayIfTheRecordCannotBeRead) {
   {
     StagedFiles staged(layout_);
     staged.AddContext(ListContext(source()));
@@ -173,7 +173,7 @@ TEST_F(StagedFilesTest, StayWhereNobodyKnowsWhetherTheyAreRecorded) {
   EXPECT_EQ(FindAbandonedFiles(layout_)[0].experiment, 3);
 }
 
-TEST_F(StagedFilesTest, TellsWhoseFilesADeadMakerHadBegunToPlace) {
+TEST_F(StagedFilesTest, NamesTheExperimentOfADeadCreator) {
   const pid_t maker = ::fork();
   if (maker == 0) {
     StagedFiles staged(layout_);
@@ -190,7 +190,7 @@ TEST_F(StagedFilesTest, TellsWhoseFilesADeadMakerHadBegunToPlace) {
   EXPECT_FALSE(fs::exists(layout_.Experiment(3)));
 }
 
-TEST_F(StagedFilesTest, KeepsASourceThatIsDeletedWhereItWas) {
+TEST_F(StagedFilesTest, KeepsTheHashOfADeletedSource) {
   const fs::path made = layout_.Checkpoint({7, 1}, "uuid");
   fs::create_directories(made);
   std::ofstream(made / "model.safetensors") << "weights";
@@ -209,7 +209,7 @@ TEST_F(StagedFilesTest, KeepsASourceThatIsDeletedWhereItWas) {
   EXPECT_EQ(ModeOf(layout_.Sources(1)), 0700);
 }
 
-TEST_F(StagedFilesTest, RefusesASourceThatIsGone) {
+TEST_F(StagedFilesTest, RefusesAMissingSource) {
   StagedFiles staged(layout_);
   try {
     staged.AddSource("uuid", layout_.Checkpoint({7, 1}, "uuid"));
@@ -219,7 +219,7 @@ TEST_F(StagedFilesTest, RefusesASourceThatIsGone) {
   }
 }
 
-TEST_F(StagedFilesTest, ClearsThePlaceForWhoHasNone) {
+TEST_F(StagedFilesTest, RemovesOldFilesForAnExperimentWithoutAContext) {
   fs::create_directories(layout_.Context(1));
   fs::create_directories(layout_.Source(1, "uuid"));
   StagedFiles(layout_).Place(1);

@@ -57,7 +57,7 @@ class StoredContextTest : public testing::Test {
   nlohmann::json provenance_;
 };
 
-TEST_F(StoredContextTest, IsWellAsItWasStored) {
+TEST_F(StoredContextTest, AcceptsUnchangedFiles) {
   EXPECT_EQ(Problem(StrayFiles::kRefused), std::nullopt);
   RequireStoredContext(layout_, 1, provenance_, StrayFiles::kRefused);
   EXPECT_EQ(
@@ -100,7 +100,7 @@ TEST_F(StoredContextTest, NamesAListThatChanged) {
   EXPECT_THAT(Problem(), Optional(HasSubstr("context.list")));
 }
 
-TEST_F(StoredContextTest, HasMoreFilesOnlyWhereTheyAreNotCompiled) {
+TEST_F(StoredContextTest, AllowsExtraFilesOnlyIfTheyAreNotCompiled) {
   Replace("sub/more.h", "x");
   EXPECT_EQ(Problem(), std::nullopt);
   EXPECT_THAT(
@@ -108,7 +108,7 @@ TEST_F(StoredContextTest, HasMoreFilesOnlyWhereTheyAreNotCompiled) {
       Optional(HasSubstr("sub/more.h: is not one of the stored files")));
 }
 
-TEST_F(StoredContextTest, NamesADirectoryThatOthersMayWriteTo) {
+TEST_F(StoredContextTest, NamesADirectoryThatOthersCanWrite) {
   EXPECT_EQ(Refusal(), "");
   for (const fs::path& path :
        {layout_.Experiments(), layout_.Experiment(1), context_}) {
@@ -122,7 +122,7 @@ TEST_F(StoredContextTest, NamesADirectoryThatOthersMayWriteTo) {
   EXPECT_THAT(Problem(), Optional(HasSubstr("sub: others may write to it")));
 }
 
-TEST_F(StoredContextTest, BelongsToTheUserOrWhoOwnsTheStore) {
+TEST_F(StoredContextTest, BelongsToTheUserOrTheOwnerOfTheStore) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root makes what is of another";
   ASSERT_EQ(::chown(context_.c_str(), 65534, 65534), 0);
   EXPECT_THAT(Refusal(), HasSubstr(context_.string() +
@@ -133,7 +133,7 @@ TEST_F(StoredContextTest, BelongsToTheUserOrWhoOwnsTheStore) {
   EXPECT_THAT(Refusal(), HasSubstr("(uid 65533)"));
 }
 
-TEST_F(StoredContextTest, HasNoFileOfAnother) {
+TEST_F(StoredContextTest, RefusesFilesOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root makes what is of another";
   ASSERT_EQ(::chown((context_ / "train.py").c_str(), 65534, 65534), 0);
   EXPECT_THAT(Problem(),

@@ -57,7 +57,7 @@ class WorkingTreeTest : public testing::Test {
   const fs::path tree_ = layout_.WorkingTree({1, 1});
 };
 
-TEST_F(WorkingTreeTest, HasTheFilesOfTheListAndNoOthers) {
+TEST_F(WorkingTreeTest, HasExactlyTheFilesOfTheList) {
   std::ofstream(master_ / "stray.py") << "x";
   Make();
   EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
@@ -66,7 +66,7 @@ TEST_F(WorkingTreeTest, HasTheFilesOfTheListAndNoOthers) {
   EXPECT_EQ(ListFileOf(master_), layout_.ContextListFile(1));
 }
 
-TEST_F(WorkingTreeTest, MayBeWrittenAndSharesNoFile) {
+TEST_F(WorkingTreeTest, IsWritableAndSharesNoFile) {
   Make();
   EXPECT_EQ(StatusOf(tree_).st_mode & 0777, 0700);
   EXPECT_EQ(StatusOf(tree_ / "train.py").st_mode & 0777, 0600);
@@ -87,7 +87,7 @@ TEST_F(WorkingTreeTest, StaysAsTheTrialLeftIt) {
   EXPECT_FALSE(fs::exists(tree_ / "a/empty"));
 }
 
-TEST_F(WorkingTreeTest, IsMadeAgainWhereItsMakingWasCutOff) {
+TEST_F(WorkingTreeTest, IsMadeAgainAfterAnInterruption) {
   fs::create_directories(NewTree(tree_) / "a");
   std::ofstream(NewTree(tree_) / "a/empty") << "half";
   Make();
@@ -96,7 +96,7 @@ TEST_F(WorkingTreeTest, IsMadeAgainWhereItsMakingWasCutOff) {
 }
 
 // The size was not on the disk yet, the time was.
-TEST_F(WorkingTreeTest, MakesACopyAgainThatAPowerFailureCut) {
+TEST_F(WorkingTreeTest, IsMadeAgainAfterAPowerFailure) {
   Make();
   const auto time = fs::last_write_time(tree_ / "train.py");
   fs::resize_file(tree_ / "train.py", 0);
@@ -106,7 +106,7 @@ TEST_F(WorkingTreeTest, MakesACopyAgainThatAPowerFailureCut) {
   EXPECT_THAT(NamesIn(tree_), ElementsAre("a", "train.py"));
 }
 
-TEST_F(WorkingTreeTest, IsNotMadeOfACutFile) {
+TEST_F(WorkingTreeTest, IsNotMadeFromATruncatedFile) {
   fs::remove(master_ / "train.py");
   std::ofstream(master_ / "train.py") << "pri";
   try {
@@ -127,14 +127,14 @@ TEST_F(WorkingTreeTest, NeedsTheList) {
   EXPECT_THROW(Make(), Error);
 }
 
-TEST_F(WorkingTreeTest, GoesWhereATrialWroteNothing) {
+TEST_F(WorkingTreeTest, IsRemovedIfTheTrialWroteNothing) {
   Make();
   Tidy();
   EXPECT_THAT(NamesIn(tree_.parent_path()), IsEmpty());
   Tidy();
 }
 
-TEST_F(WorkingTreeTest, KeepsWhatTheTrialWrote) {
+TEST_F(WorkingTreeTest, KeepsFilesThatTheTrialWrote) {
   Make();
   std::ofstream(tree_ / "train.py") << "Print()";  // as long as it was
   fs::create_directories(tree_ / "out/none");

@@ -115,7 +115,7 @@ TEST_F(ShuffledSamplerTest, SeeksWithinThePass) {
   EXPECT_EQ(Next(sampler_), all[2]);
 }
 
-TEST_F(ShuffledSamplerTest, SaysWhereInTheOrderABatchBegins) {
+TEST_F(ShuffledSamplerTest, ReportsTheFirstSampleOfABatch) {
   sampler_.Seek(5);
   const BatchSampler::Indices indices = sampler_.Next();
   EXPECT_EQ(indices.batch, 5);
@@ -124,7 +124,7 @@ TEST_F(ShuffledSamplerTest, SaysWhereInTheOrderABatchBegins) {
   EXPECT_EQ(indices.samples.data(), sampler_.order().data() + 3);
 }
 
-TEST_F(ShuffledSamplerTest, SeesEverySampleOnceInAPass) {
+TEST_F(ShuffledSamplerTest, YieldsEverySampleOnceInAPass) {
   Next(sampler_, 4);
   EXPECT_THAT(sampler_.order(),
               testing::UnorderedElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
@@ -178,7 +178,7 @@ TEST(BatchSamplerTest, KeepsTheOnlyBatchOfASmallSet) {
   EXPECT_THAT(Next(sampler), ElementsAre(0, 1));
 }
 
-TEST(BatchSamplerTest, StartsAValidationAnewAfterEachPass) {
+TEST(BatchSamplerTest, RestartsAValidationAfterEachPass) {
   BatchSampler sampler(
       {.samples = 5, .batch_size = 2, .wrap = false, .rank = 1, .ranks = 2});
   EXPECT_EQ(sampler.BatchesPerEpoch(), 1);
@@ -186,7 +186,7 @@ TEST(BatchSamplerTest, StartsAValidationAnewAfterEachPass) {
               ElementsAre(ElementsAre(2, 3), ElementsAre(2, 3)));
 }
 
-TEST(BatchSamplerTest, HasNothingForARankBeyondTheBatches) {
+TEST(BatchSamplerTest, GivesNothingToARankBeyondTheBatches) {
   const BatchSampler sampler(
       {.samples = 2, .batch_size = 2, .wrap = false, .rank = 3, .ranks = 4});
   EXPECT_EQ(sampler.BatchesPerEpoch(), 0);
@@ -240,7 +240,7 @@ TEST(RandomSplitTest, IsRandomAndTheSameForASeed) {
   EXPECT_NEAR(sum / 200, 499.5, 5 * 289 / 14.1);
 }
 
-TEST(RandomSplitTest, DealsOutWhatIsLeftOver) {
+TEST(RandomSplitTest, DistributesTheRemainder) {
   EXPECT_EQ(Sizes(50'000, {0.8, 0.2}),
             (std::vector<std::size_t>{40'000, 10'000}));
   EXPECT_EQ(Sizes(100, {0.29, 0.71}), (std::vector<std::size_t>{29, 71}));

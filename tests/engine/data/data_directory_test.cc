@@ -80,7 +80,7 @@ TEST_F(DataDirectoryTest, FindsFilesInTheChildOfTheSet) {
   EXPECT_EQ(Directory(root_).Find("mnist", files_), root_ / "mnist");
 }
 
-TEST_F(DataDirectoryTest, WantsAllFiles) {
+TEST_F(DataDirectoryTest, RequiresAllFiles) {
   Touch(root_ / "images");
   Touch(root_ / "mnist" / "labels");
   EXPECT_EQ(Directory(root_).Find("mnist", files_), std::nullopt);
@@ -92,7 +92,7 @@ TEST_F(DataDirectoryTest, PrefersThePlainFile) {
   EXPECT_EQ(PlainOrGzip(root_ / "images"), root_ / "images");
 }
 
-TEST_F(DataDirectoryTest, SaysWhereItLookedAndWhatToDo) {
+TEST_F(DataDirectoryTest, ReportsSearchedPlacesAndTheRemedy) {
   variables_ = {{"DTRAIN_DATA", "/d"}, {"XDG_CACHE_HOME", "/c"}};
   EXPECT_EQ(Directory("").MissingMessage("mnist", files_),
             "no mnist data; looked in /d, /c/dtrain/data (and mnist/ "
@@ -101,7 +101,7 @@ TEST_F(DataDirectoryTest, SaysWhereItLookedAndWhatToDo) {
             "hyperparameter 'data' or in DTRAIN_DATA");
 }
 
-TEST_F(DataDirectoryTest, NamesTheCommandThatGetsWhatIsPublished) {
+TEST_F(DataDirectoryTest, SuggestsTheCommandThatDownloadsPublishedSets) {
   variables_ = {{"DTRAIN_DATA", "/d"}};
   EXPECT_THAT(
       Directory("").MissingMessage("mnist", files_, "mnist"),
@@ -148,7 +148,7 @@ TEST_F(SetCacheTest, LeavesNothingButTheFile) {
   EXPECT_EQ(fs::file_size(set_.file), 3u);
 }
 
-TEST_F(SetCacheTest, KeepsItsBytesWhenTheFileGoes) {
+TEST_F(SetCacheTest, KeepsItsBytesAfterTheFileIsRemoved) {
   OpenSet(set_);
   const SharedBytes mapped = OpenSet(set_);
   fs::remove_all(root_);
@@ -162,7 +162,7 @@ TEST_F(SetCacheTest, ReplacesAFileThatIsNotValid) {
   EXPECT_EQ(fs::file_size(set_.file), 3u);
 }
 
-TEST_F(SetCacheTest, GoesWithoutAFileThatCannotBeWritten) {
+TEST_F(SetCacheTest, WorksWithoutAWritableFile) {
   std::ofstream(root_) << "a file where the directory should be";
   EXPECT_THAT(OpenSet(set_).bytes, ElementsAre(1, 2, 3));
   EXPECT_THAT(OpenSet(set_).bytes, ElementsAre(1, 2, 3));
@@ -188,7 +188,7 @@ class CacheDirectoryTest : public ::testing::Test {
   std::map<std::string, std::string> variables_;
 };
 
-TEST_F(CacheDirectoryTest, IsWhereTheVariableSays) {
+TEST_F(CacheDirectoryTest, FollowsTheVariable) {
   variables_ = {{"XDG_CACHE_HOME", "/c"}, {"HOME", "/home/u"}};
   EXPECT_EQ(Directory(), "/c/dtrain");
 }
@@ -198,9 +198,7 @@ TEST_F(CacheDirectoryTest, IsInTheHomeDirectoryByDefault) {
   EXPECT_EQ(Directory(), "/home/u/.cache/dtrain");
 }
 
-TEST_F(CacheDirectoryTest, IsNowhereWithoutAHome) {
-  EXPECT_EQ(Directory(), "");
-}
+TEST_F(CacheDirectoryTest, IsEmptyWithoutAHome) { EXPECT_EQ(Directory(), ""); }
 
 }  // namespace
 

@@ -27,7 +27,7 @@ TEST_F(BatchTest, FindsTensorsByName) {
   EXPECT_TRUE(batch_["mask"].is_same(batch_.extra.at("mask")));
 }
 
-TEST_F(BatchTest, NamesTheTensorsThereAreForOneThatIsNot) {
+TEST_F(BatchTest, ListsTheTensorsIfOneIsMissing) {
   EXPECT_THAT([this] { batch_["weights"]; },
               testing::ThrowsMessage<Error>(
                   "the batch has no tensor 'weights'; it has: data, target, "

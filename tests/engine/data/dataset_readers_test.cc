@@ -113,14 +113,14 @@ TEST_F(IdxReaderTest, RefusesAHeaderOfZeroImages) {
   ExpectRefused("the header says it is empty");
 }
 
-TEST_F(IdxReaderTest, RefusesALyingHeaderBeforeItAllocates) {
+TEST_F(IdxReaderTest, RefusesAFalseHeaderBeforeItAllocates) {
   std::string bytes = kImages;
   bytes[4] = bytes[8] = bytes[12] = '\xFF';
   Write(bytes);
   ExpectRefused("more than 8 GiB");
 }
 
-TEST_F(IdxReaderTest, BelievesALargeCountOnlyAsFarAsTheFileGoes) {
+TEST_F(IdxReaderTest, AllocatesNoMoreThanTheFileHolds) {
   std::string bytes = kImages;
   bytes[4] = '\x10';  // 268,435,458 images of three bytes
   Write(bytes);
@@ -193,12 +193,12 @@ TEST_F(Cifar10ReaderTest, RefusesAnEmptyFile) {
   ExpectRefused("0 bytes, which is not a whole number of records of 3073");
 }
 
-TEST_F(Cifar10ReaderTest, RefusesACutFile) {
+TEST_F(Cifar10ReaderTest, RefusesATruncatedFile) {
   Write(TwoRecords().substr(0, 6145));
   ExpectRefused("6145 bytes");
 }
 
-TEST_F(Cifar10ReaderTest, RefusesAClassThatIsNone) {
+TEST_F(Cifar10ReaderTest, RefusesAnInvalidClass) {
   std::string bytes = TwoRecords();
   bytes[3073] = '\12';
   Write(bytes);

@@ -87,7 +87,7 @@ TEST_F(ImageSourceTest, GivesTwoRanksThePixelsOfOne) {
   EXPECT_TRUE(torch::equal(one.data, torch::cat({first.data, second.data}, 0)));
 }
 
-TEST_F(ImageSourceTest, CropsAnewInEveryPass) {
+TEST_F(ImageSourceTest, CropsDifferentlyInEveryPass) {
   const auto source = Source({.batch_size = 8});
   const torch::Tensor first = source->Read().data;
   EXPECT_FALSE(torch::equal(first, source->Read().data));
@@ -120,7 +120,7 @@ TEST_F(ImageSourceTest, CropsTheSameBeforeTheCacheIsMadeAndAfter) {
   EXPECT_FALSE(torch::equal(before, without)) << "of the shrunk images";
 }
 
-TEST_F(ImageSourceTest, LeavesOutWhatTheCacheSaysCannotBeRead) {
+TEST_F(ImageSourceTest, OmitsImagesThatTheCacheMarksUnreadable) {
   std::ofstream(root_ / "a/torn.jpg") << "\xff\xd8\xff";
   cache_ = Cache();
   ASSERT_TRUE(cache_->WaitUntilMade());
@@ -128,7 +128,7 @@ TEST_F(ImageSourceTest, LeavesOutWhatTheCacheSaysCannotBeRead) {
   EXPECT_THAT(said_, ElementsAre(HasSubstr("a/torn.jpg")));
 }
 
-TEST_F(ImageSourceTest, LeavesOutWhatItCannotReadAndSaysSoOnce) {
+TEST_F(ImageSourceTest, OmitsUnreadableImagesAndReportsThemOnce) {
   std::ofstream(root_ / "a/torn.jpg") << "\xff\xd8\xff";
   const auto source = Source({.batch_size = 9});
   EXPECT_EQ(source->Read().size(), 8);
@@ -137,7 +137,7 @@ TEST_F(ImageSourceTest, LeavesOutWhatItCannotReadAndSaysSoOnce) {
   EXPECT_THAT(said_, ElementsAre(HasSubstr("a/torn.jpg")));
 }
 
-TEST_F(ImageSourceTest, GivesAnotherImageWhereABatchWouldBeEmpty) {
+TEST_F(ImageSourceTest, FillsAnEmptyBatchWithAnotherImage) {
   std::ofstream(root_ / "b/torn.jpg") << "\xff\xd8\xff";
   const auto source = Source({.batch_size = 1});
   source->Seek(8);
@@ -187,7 +187,7 @@ TEST_F(ImageSourceTest, WithoutSkippedFilesADamagedFileIsAnError) {
                   HasSubstr("a/torn.jpg"), HasSubstr("pass a SkippedFiles"))));
 }
 
-TEST_F(ImageSourceTest, RefusesStepsThatMakeNoSense) {
+TEST_F(ImageSourceTest, RefusesInvalidSteps) {
   const auto folder =
       std::make_shared<const ImageFolder>(ListImageFolder(root_));
   const auto fault = [&](const ImageSteps& steps) -> std::string {

@@ -72,13 +72,13 @@ TEST_F(MemorySourceTest, GivesOnlyTheSamplesOfTheSet) {
   EXPECT_TRUE(torch::equal(last.data, all.Read().data.narrow(0, 2, 1)));
 }
 
-TEST_F(MemorySourceTest, UsesTensorsAgainThatNobodyHolds) {
+TEST_F(MemorySourceTest, ReusesUnreferencedTensors) {
   MemorySource source = Source({.batch_size = 2});
   const void* first = source.Read().data.data_ptr();
   EXPECT_EQ(source.Read().data.data_ptr(), first);
 }
 
-TEST_F(MemorySourceTest, LeavesABatchAloneThatIsStillHeld) {
+TEST_F(MemorySourceTest, KeepsAReferencedBatch) {
   MemorySource source = Source({.batch_size = 2});
   const Batch held = source.Read();
   const torch::Tensor copy = held.data.clone();
@@ -87,14 +87,14 @@ TEST_F(MemorySourceTest, LeavesABatchAloneThatIsStillHeld) {
   EXPECT_TRUE(torch::equal(held.data, copy));
 }
 
-TEST_F(MemorySourceTest, LeavesABatchAloneOfWhichAViewIsHeld) {
+TEST_F(MemorySourceTest, KeepsABatchWithAReferencedView) {
   MemorySource source = Source({.batch_size = 2});
   const torch::Tensor view = source.Read().target.narrow(0, 0, 1);
   source.Read();
   EXPECT_EQ(view.item<std::int64_t>(), 0);
 }
 
-TEST_F(MemorySourceTest, RefusesImagesThatAreNoBytes) {
+TEST_F(MemorySourceTest, RefusesImagesOfOtherTypes) {
   const ImageSet set = {.images = torch::zeros({5, 2, 1, 2}),
                         .labels = set_.labels};
   EXPECT_THAT(
@@ -164,7 +164,7 @@ TEST_F(AugmentationTest, ShowsAPieceOfThePaddedImageMirroredOrNot) {
   EXPECT_GT(places.size(), 15u);
 }
 
-TEST_F(AugmentationTest, IsTheSameByOperationsOfTensors) {
+TEST_F(AugmentationTest, MatchesTensorOperations) {
   for (const Augmentation augmentation :
        {Augmentation{}, Augmentation{.padding = 2}, Augmentation{.flip = true},
         both_}) {
@@ -180,7 +180,7 @@ TEST_F(AugmentationTest, IsTheSameByOperationsOfTensors) {
   }
 }
 
-TEST_F(AugmentationTest, WithoutAnyTheKernelsArithmeticIsThePlainOne) {
+TEST_F(AugmentationTest, KernelMatchesPlainArithmeticWithoutAugmentation) {
   const auto scales = ChannelScales(normalization_);
   const GatherJob job = {
       .scales = scales.data(), .channels = 3, .height = 8, .width = 6};
@@ -208,7 +208,7 @@ TEST_F(AugmentationTest, DependsOnThePassAndTheImageAlone) {
   EXPECT_TRUE(torch::equal(batch.data, first.index_select(0, batch.target)));
 }
 
-TEST_F(AugmentationTest, RefusesPaddingThatLeavesNothingToSee) {
+TEST_F(AugmentationTest, RefusesPaddingLargerThanTheImage) {
   for (const std::int64_t padding : {-1, 7}) {
     EXPECT_THAT([&] { Source({.batch_size = 2}, {.padding = padding}); },
                 ::testing::ThrowsMessage<Error>(HasSubstr(

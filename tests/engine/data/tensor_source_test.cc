@@ -18,7 +18,7 @@ Batch Set(std::int64_t samples) {
           .extra = {{"weight", numbers * 10}}};
 }
 
-TEST(TensorSourceTest, GivesRowsThatBelongTogether) {
+TEST(TensorSourceTest, GivesMatchingRows) {
   TensorSource source(Set(7), {.batch_size = 3, .shuffle = true, .seed = 5},
                       torch::kCPU);
   EXPECT_EQ(source.BatchesPerEpoch(), 3);
@@ -37,7 +37,7 @@ TEST(TensorSourceTest, GivesRowsThatBelongTogether) {
   EXPECT_EQ(seen, (std::multiset<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
 }
 
-TEST(TensorSourceTest, BatchIsThatOfItsNumber) {
+TEST(TensorSourceTest, BatchHasTheRowsOfItsNumber) {
   const SamplerOptions samples = {.batch_size = 2, .shuffle = true, .seed = 5};
   TensorSource source(Set(6), samples, torch::kCPU);
   std::vector<Batch> batches;

@@ -53,7 +53,7 @@ TEST_P(ThreadLoaderTest, SeeksExactly) {
   EXPECT_TRUE(SameNext(loader_, plain_, 9));
 }
 
-TEST_P(ThreadLoaderTest, KeepsItsPlaceWhenSoughtToIt) {
+TEST_P(ThreadLoaderTest, SeekToTheCurrentBatchKeepsLoadedBatches) {
   loader_.Read();
   loader_.Seek(1);
   plain_.Seek(1);
@@ -61,7 +61,7 @@ TEST_P(ThreadLoaderTest, KeepsItsPlaceWhenSoughtToIt) {
 }
 
 // Kept by any number of ranks: a pass is the same one on all of them.
-TEST_P(ThreadLoaderTest, SeedsEveryPassAnew) {
+TEST_P(ThreadLoaderTest, SeedsEveryPassDifferently) {
   const auto seed = [this] {
     return loader_.Read().target.item<std::int64_t>();
   };
@@ -71,7 +71,7 @@ TEST_P(ThreadLoaderTest, SeedsEveryPassAnew) {
   EXPECT_NE(seed(), first);
 }
 
-TEST_P(ThreadLoaderTest, CarriesWhatALoadThrowsToItsRead) {
+TEST_P(ThreadLoaderTest, RethrowsTheErrorOfALoad) {
   const LoadBatch load = [](std::span<const std::int64_t> samples,
                             std::uint64_t seed) {
     if (samples[0] == 2) throw std::runtime_error("sample 2 is damaged");
@@ -86,7 +86,7 @@ TEST_P(ThreadLoaderTest, CarriesWhatALoadThrowsToItsRead) {
   EXPECT_EQ(loader.Read().data[0].item<std::int64_t>(), 0);
 }
 
-TEST_P(ThreadLoaderTest, EndsWithoutBeingRead) {
+TEST_P(ThreadLoaderTest, StopsWithoutBeingRead) {
   const ThreadLoader unread(kSamples, LoadNumbers, {.workers = GetParam()});
   EXPECT_EQ(unread.BatchesPerEpoch(), 4);
   EXPECT_EQ(unread.SamplesPerEpoch(), 10);

@@ -80,31 +80,31 @@ class LocateSetTest : public testing::Test {
   const MadeUpSet made_up_;
 };
 
-TEST_F(LocateSetTest, FindsNothing) {
+TEST_F(LocateSetTest, ReportsAMissingSet) {
   EXPECT_EQ(Locate().state, SetState::kMissing);
   EXPECT_EQ(Verify().state, SetState::kMissing);
 }
 
-TEST_F(LocateSetTest, SaysWhatIsMissing) {
+TEST_F(LocateSetTest, NamesMissingFiles) {
   WriteText(first_ / "made/images.gz", made_up_.images);
   EXPECT_EQ(Locate().state, SetState::kPartial);
   EXPECT_EQ(Verify().problem, "'labels.gz' is missing");
 }
 
-TEST_F(LocateSetTest, SaysThatAFetchWasBrokenOff) {
+TEST_F(LocateSetTest, ReportsAnInterruptedFetch) {
   fs::create_directories(PartialDirectory(made_up_.set, second_));
   EXPECT_EQ(Locate().state, SetState::kPartial);
   EXPECT_THAT(Locate().directory.string(), "");
 }
 
-TEST_F(LocateSetTest, SeesAnotherSizeWithoutReading) {
+TEST_F(LocateSetTest, DetectsAnotherSizeWithoutReading) {
   WriteSet(first_ / "made");
   WriteText(first_ / "made/labels.gz", "012");
   EXPECT_EQ(Locate().state, SetState::kDamaged);
   EXPECT_EQ(Locate().problem, "'labels.gz' has 3 bytes, not 10");
 }
 
-TEST_F(LocateSetTest, SeesAFlippedBitByReading) {
+TEST_F(LocateSetTest, DetectsAFlippedBitByReading) {
   WriteSet(first_ / "made");
   WriteText(first_ / "made/labels.gz", "0123456788");
   EXPECT_EQ(Locate().state, SetState::kThere);
@@ -128,13 +128,13 @@ TEST_F(LocateSetTest, FindsFilesInThePlaceItself) {
   EXPECT_EQ(Verify().directory, first_);
 }
 
-TEST_F(LocateSetTest, TakesOtherSetsFilesOfTheSameNameForNone) {
+TEST_F(LocateSetTest, IgnoresFilesOfOtherSetsWithTheSameName) {
   WriteText(first_ / "images.gz", "of another set");
   WriteText(first_ / "labels.gz", "of another set, too");
   EXPECT_EQ(Locate().state, SetState::kMissing);
 }
 
-TEST_F(LocateSetTest, KnowsNoChecksumOfAnUnpackedFile) {
+TEST_F(LocateSetTest, HasNoChecksumOfUnpackedFiles) {
   WriteSet(first_ / "made");
   WriteText(first_ / "made/images", "plain, and read first");
   const FoundSet found = Verify();
@@ -143,7 +143,7 @@ TEST_F(LocateSetTest, KnowsNoChecksumOfAnUnpackedFile) {
   EXPECT_EQ(found.problem, "the checksum of 'images' is not known");
 }
 
-TEST_F(LocateSetTest, BelievesTheRecordOfTheFetch) {
+TEST_F(LocateSetTest, TrustsTheRecordOfTheFetch) {
   WriteText(first_ / "made/one", "1");
   WriteText(first_ / "made/two", "2");
   WriteSetRecord(
@@ -154,7 +154,7 @@ TEST_F(LocateSetTest, BelievesTheRecordOfTheFetch) {
   EXPECT_EQ(Verify().state, SetState::kPartial);
 }
 
-TEST_F(LocateSetTest, BelievesNoDamagedRecord) {
+TEST_F(LocateSetTest, IgnoresADamagedRecord) {
   WriteSet(first_ / "made");
   for (const char* text :
        {"", "[1", "[]", R"({"format": "dtrain-data", "files": [3]})",
@@ -165,7 +165,7 @@ TEST_F(LocateSetTest, BelievesNoDamagedRecord) {
   }
 }
 
-TEST_F(LocateSetTest, CannotTellWithoutARecordWhatAnArchiveHeld) {
+TEST_F(LocateSetTest, CannotVerifyAnUnpackedArchiveWithoutARecord) {
   DataSet set = made_up_.set;
   set.archive_root = "made";
   EXPECT_EQ(LocateSet(set, places_).state, SetState::kMissing);
@@ -173,7 +173,7 @@ TEST_F(LocateSetTest, CannotTellWithoutARecordWhatAnArchiveHeld) {
   EXPECT_EQ(VerifySet(set, places_, nullptr)->state, SetState::kUnchecked);
 }
 
-TEST_F(LocateSetTest, StopsWhenItIsTold) {
+TEST_F(LocateSetTest, StopsOnRequest) {
   WriteSet(first_ / "made");
   EXPECT_EQ(VerifySet(made_up_.set, places_, [] { return true; }),
             std::nullopt);

@@ -50,7 +50,7 @@ class DownloadTest : public testing::Test {
 // A download that does not arrive in one piece.
 using DownloadResumeTest = DownloadTest;
 
-TEST_F(DownloadTest, SaysThatTheServerDoesNotHaveIt) {
+TEST_F(DownloadTest, ReportsAFileThatTheServerLacks) {
   const HttpServer server(
       [](const HttpRequest&) { return HttpAnswer{.status = "404 Not Found"}; });
   EXPECT_THAT([&] { Get(server); },
@@ -60,7 +60,7 @@ TEST_F(DownloadTest, SaysThatTheServerDoesNotHaveIt) {
   EXPECT_EQ(server.Requests().size(), 1);
 }
 
-TEST_F(DownloadTest, SaysThatNobodyListens) {
+TEST_F(DownloadTest, ReportsARefusedConnection) {
   std::string address;
   {
     const HttpServer gone([](const HttpRequest&) { return HttpAnswer{}; });
@@ -72,7 +72,7 @@ TEST_F(DownloadTest, SaysThatNobodyListens) {
   EXPECT_THAT(said_, IsEmpty());
 }
 
-TEST_F(DownloadTest, SaysThatAHostIsUnknown) {
+TEST_F(DownloadTest, ReportsAnUnknownHost) {
   EXPECT_THAT([&] { Get(Request("http://no-such-host.invalid/file")); },
               ThrowsMessage<Error>(HasSubstr("no-such-host.invalid")));
 }
@@ -132,7 +132,7 @@ TEST_F(DownloadTest, StopsAnEndlessBodyOfApproximateSize) {
               ThrowsMessage<Error>(HasSubstr("sends more than the 202000")));
 }
 
-TEST_F(DownloadTest, GivesUpAServerThatStalls) {
+TEST_F(DownloadTest, TimesOutIfTheServerStalls) {
   const HttpServer server([&](const HttpRequest&) {
     return HttpAnswer{.body = body_,
                       .length = static_cast<std::int64_t>(body_.size()),
@@ -185,7 +185,7 @@ TEST_F(DownloadTest, ReadsAFileOfThisMachine) {
   ExpectWhole(Get(Request(FileAddress(directory_.path() / "here"))));
 }
 
-TEST_F(DownloadTest, AsksAgainAfterAnErrorOfTheServer) {
+TEST_F(DownloadTest, RetriesAfterAServerError) {
   std::atomic<int> calls{0};
   const HttpServer server([&](const HttpRequest& request) {
     if (calls++ < 2) return HttpAnswer{.status = "503 Later"};
@@ -195,7 +195,7 @@ TEST_F(DownloadTest, AsksAgainAfterAnErrorOfTheServer) {
   EXPECT_THAT(said_, HasSubstr("the server answers 503; trying again"));
 }
 
-TEST_F(DownloadTest, AsksNoMoreThanTheAttempts) {
+TEST_F(DownloadTest, RetriesOnlyUpToTheLimit) {
   const HttpServer server(
       [](const HttpRequest&) { return HttpAnswer{.status = "500 Oh"}; });
   EXPECT_THAT([&] { Get(server); },
@@ -203,7 +203,7 @@ TEST_F(DownloadTest, AsksNoMoreThanTheAttempts) {
   EXPECT_EQ(server.Requests().size(), kShortPatience.attempts);
 }
 
-TEST_F(DownloadTest, TakesTheNextAddressAndNamesAllThatFailed) {
+TEST_F(DownloadTest, TriesTheNextAddressAndNamesAllFailures) {
   const HttpServer server([&](const HttpRequest& request) {
     if (request.path == "/c") return Serve(body_, request);
     return HttpAnswer{.status = request.path == "/a" ? "404 No" : "403 No"};
@@ -218,7 +218,7 @@ TEST_F(DownloadTest, TakesTheNextAddressAndNamesAllThatFailed) {
   ExpectWhole(Get(request));
 }
 
-TEST_F(DownloadTest, StopsWhenItIsTold) {
+TEST_F(DownloadTest, StopsOnRequest) {
   const HttpServer server([&](const HttpRequest& request) {
     HttpAnswer answer = Serve(body_, request);
     answer.trickle = milliseconds(20);
@@ -234,7 +234,7 @@ TEST_F(DownloadTest, StopsWhenItIsTold) {
   EXPECT_LT(ReadText(part_).size(), body_.size());
 }
 
-TEST_F(DownloadTest, FollowsNoLinkInThePlaceOfThePart) {
+TEST_F(DownloadTest, DoesNotFollowALinkInPlaceOfThePart) {
   WriteText(directory_.path() / "precious", "mine");
   std::filesystem::create_symlink(directory_.path() / "precious", part_);
   const HttpServer server(
@@ -283,7 +283,7 @@ TEST_F(DownloadResumeTest, ResumesAnEarlierDownload) {
   EXPECT_EQ(server.Requests()[0].from, 123'456);
 }
 
-TEST_F(DownloadResumeTest, AsksForNothingOfAFileThatIsWhole) {
+TEST_F(DownloadResumeTest, RequestsNothingForACompleteFile) {
   WriteText(part_, body_);
   const HttpServer server(
       [](const HttpRequest&) { return HttpAnswer{.status = "404 No"}; });
@@ -321,7 +321,7 @@ TEST_F(DownloadResumeTest, StartsAgainWhereTheFileWasWrong) {
   EXPECT_THAT(said_, HasSubstr("from scratch"));
 }
 
-TEST_F(DownloadResumeTest, KnowsAWholeFileOfApproximateSize) {
+TEST_F(DownloadResumeTest, RecognizesACompleteFileOfApproximateSize) {
   WriteText(part_, body_);
   const HttpServer server(
       [&](const HttpRequest& request) { return Serve(body_, request); });

@@ -17,7 +17,7 @@ class PlacementTest : public testing::Test {
   const fs::path root_ = directory_.path();
 };
 
-TEST_F(PlacementTest, SaysThatThereIsNoSpace) {
+TEST_F(PlacementTest, ReportsALackOfSpace) {
   try {
     RequireSpace(root_, std::int64_t{1} << 60);
     FAIL();
@@ -35,13 +35,13 @@ TEST_F(PlacementTest, RefusesALinkInThePlaceOfItsOwnDirectory) {
               ThrowsMessage<Error>(HasSubstr("is not a directory")));
 }
 
-TEST_F(PlacementTest, SaysWhatCannotBeMade) {
+TEST_F(PlacementTest, NamesTheDirectoryThatCannotBeCreated) {
   WriteText(root_ / "file", "");
   EXPECT_THAT([&] { MakeDirectories(root_ / "file/below"); },
               ThrowsMessage<Error>(HasSubstr("another directory with --to")));
 }
 
-TEST_F(PlacementTest, GivesTheDirectoryItsName) {
+TEST_F(PlacementTest, RenamesTheDirectoryAtTheEnd) {
   WriteText(root_ / "from/a/b", "new");
   Place(root_ / "from", root_ / "to");
   EXPECT_EQ(ReadText(root_ / "to/a/b"), "new");

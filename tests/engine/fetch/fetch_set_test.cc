@@ -69,12 +69,12 @@ TEST_F(FetchSetTest, NamesSetFileAndAddressOfAFailure) {
   EXPECT_FALSE(fs::exists(partial_));
 }
 
-TEST_F(FetchSetTest, AsksThePublicAddressesWhereNoneIsGiven) {
+TEST_F(FetchSetTest, UsesThePublicAddressesByDefault) {
   EXPECT_THAT([&] { FetchSet(made_up_.set, Options("")); },
               ThrowsMessage<Error>(HasSubstr("http://127.0.0.1:1/images.gz")));
 }
 
-TEST_F(FetchSetTest, PlacesNothingUntilAllIsThere) {
+TEST_F(FetchSetTest, PlacesNothingUntilAllFilesAreComplete) {
   const HttpServer server([this](const HttpRequest& request) {
     if (request.path != "/images.gz") return HttpAnswer{.status = "404 No"};
     return Answer(request);
@@ -106,7 +106,7 @@ TEST_F(FetchSetTest, FetchesFromADirectoryOrItsChild) {
   ExpectWhole();
 }
 
-TEST_F(FetchSetTest, LeavesWhatIsThere) {
+TEST_F(FetchSetTest, KeepsExistingFiles) {
   const HttpServer server(Honest());
   FetchSet(made_up_.set, Options(server.address()));
   const FetchResult again = FetchSet(made_up_.set, Options(server.address()));
@@ -154,7 +154,7 @@ TEST_F(FetchSetTest, StopsAndResumes) {
   EXPECT_GT(server.Requests()[0].from, 0);
 }
 
-TEST_F(FetchSetTest, DownloadsOnceForTwoAtOnce) {
+TEST_F(FetchSetTest, ConcurrentFetchesDownloadOnce) {
   const HttpServer server([this](const HttpRequest& request) {
     HttpAnswer answer = Answer(request);
     answer.trickle = milliseconds(1);
@@ -212,7 +212,7 @@ TEST_F(FetchSetTest, ResumesAfterItWasKilled) {
   EXPECT_THAT(server.Requests()[1].from, testing::Ge(5000));
 }
 
-TEST_F(FetchSetTest, TakesBackWhatWasNotPlaced) {
+TEST_F(FetchSetTest, ResumesFilesThatWereNotPlaced) {
   WriteText(partial_ / "whole/images.gz", made_up_.images);
   WriteText(partial_ / "whole/labels.gz", made_up_.labels);
   const HttpServer server(Honest());
@@ -221,7 +221,7 @@ TEST_F(FetchSetTest, TakesBackWhatWasNotPlaced) {
   EXPECT_THAT(server.Requests(), IsEmpty());
 }
 
-TEST_F(FetchSetTest, DropsWhatAKilledFetchLeftBesideTheWholeSet) {
+TEST_F(FetchSetTest, RemovesLeftoversOfAKilledFetch) {
   const HttpServer server(Honest());
   FetchSet(made_up_.set, Options(server.address()));
   WriteText(partial_ / "images.gz.part", made_up_.images);
@@ -230,7 +230,7 @@ TEST_F(FetchSetTest, DropsWhatAKilledFetchLeftBesideTheWholeSet) {
   ExpectWhole();
 }
 
-TEST_F(FetchSetTest, SaysWhatCannotBeWritten) {
+TEST_F(FetchSetTest, NamesTheUnwritableDirectory) {
   WriteText(place_, "a file in the way");
   EXPECT_THAT([&] { FetchSet(made_up_.set, Options("")); },
               ThrowsMessage<Error>(
@@ -270,7 +270,7 @@ TEST_F(FetchArchiveTest, PlacesNothingOfABadArchive) {
   EXPECT_FALSE(fs::exists(place_ / "unpacked"));
 }
 
-TEST_F(FetchArchiveTest, RefusesAnArchiveWithoutWhatIsKnownOfIt) {
+TEST_F(FetchArchiveTest, RefusesAnArchiveWithoutTheExpectedFiles) {
   Make({{"root/a", "1"}});
   const std::string sum = Sha256OfText("2");
   EXPECT_THAT(

@@ -64,7 +64,7 @@ TEST_F(UnpackTest, RefusesPipes) {
   ExpectRefused({"set/pipe", "", Kind::kFifo}, "neither file nor directory");
 }
 
-TEST_F(UnpackTest, RefusesAFileThatIsThereTwice) {
+TEST_F(UnpackTest, RefusesADuplicateFile) {
   ExpectRefused({"set/good", "other"}, "holds 'good' twice");
 }
 
@@ -82,7 +82,7 @@ TEST_F(UnpackTest, RefusesDamage) {
               ThrowsMessage<Error>(HasSubstr("damaged archive")));
 }
 
-TEST_F(UnpackTest, RefusesWhatIsNoArchive) {
+TEST_F(UnpackTest, RefusesOtherFiles) {
   WriteText(root_ / "set.tar.gz", "<html>please log in</html>");
   EXPECT_THAT([&] { UnpackAll(); },
               ThrowsMessage<Error>(HasSubstr("damaged archive")));
@@ -119,7 +119,7 @@ TEST_F(UnpackTest, UnpacksAZipFile) {
   EXPECT_EQ(ReadText(root_ / "out/train/x.jpg"), "jpeg");
 }
 
-TEST_F(UnpackTest, StopsWhenItIsTold) {
+TEST_F(UnpackTest, StopsOnRequest) {
   WriteArchive(root_ / "set.tar.gz", {{"set/a", "x"}});
   EXPECT_EQ(Unpack({.archive = root_ / "set.tar.gz",
                     .root = "set",

@@ -72,7 +72,7 @@ TEST_P(CachedImagesTest, GivesTheSamePixelsBeforeItIsMadeAndAfter) {
                                  HasSubstr("built, ")));
 }
 
-TEST_P(CachedImagesTest, IsReadByManyWhileItIsMade) {
+TEST_P(CachedImagesTest, CanBeReadWhileItIsBuilt) {
   const auto images = Images(GetParam());
   std::vector<std::jthread> readers;
   for (int i = 0; i < 3; ++i) {
@@ -92,7 +92,7 @@ TEST_F(CachedImagesTest, DoesNothingBeforeTheFirstView) {
   EXPECT_FALSE(fs::exists(directory_.path() / "cache"));
 }
 
-TEST_F(CachedImagesTest, OpensWhatAnotherHasMade) {
+TEST_F(CachedImagesTest, OpensACacheOfAnotherProcess) {
   Images()->WaitUntilMade();
   const ino_t made = Inode();
   said_.clear();
@@ -103,7 +103,7 @@ TEST_F(CachedImagesTest, OpensWhatAnotherHasMade) {
   EXPECT_THAT(said_, IsEmpty());
 }
 
-TEST_F(CachedImagesTest, IsMadeByOneOfTwo) {
+TEST_F(CachedImagesTest, IsBuiltByOneOfTwoProcesses) {
   const auto first = Images();
   const auto second = Images();
   std::jthread other([&] { first->WaitUntilMade(); });
@@ -123,7 +123,7 @@ TEST_F(CachedImagesTest, WaitsForAnotherProcessWithoutStopping) {
   EXPECT_EQ(FromCache(*images), 4);
 }
 
-TEST_F(CachedImagesTest, IsMadeAnewWhenAFileChanges) {
+TEST_F(CachedImagesTest, IsRebuiltWhenAFileChanges) {
   Images()->WaitUntilMade();
   const fs::path file = folder_->samples[1].path;
   fs::copy_file(GoldenImagePath("444.jpg"), file,
@@ -134,7 +134,7 @@ TEST_F(CachedImagesTest, IsMadeAnewWhenAFileChanges) {
   EXPECT_EQ(said_.size(), 4u) << "being made, and made, twice";
 }
 
-TEST_F(CachedImagesTest, IsMadeAnewWhenAFileIsAdded) {
+TEST_F(CachedImagesTest, IsRebuiltWhenAFileIsAdded) {
   Images()->WaitUntilMade();
   Put("zebra.jpg", "422.jpg");
   folder_ = List();
@@ -215,7 +215,7 @@ TEST_F(CachedImagesTest, LeavesNothingOfAStoppedBuild) {
   EXPECT_FALSE(fs::exists(Part()));
 }
 
-TEST_F(CachedImagesTest, ReplacesWhatIsNoCache) {
+TEST_F(CachedImagesTest, ReplacesAForeignFile) {
   fs::create_directories(file_.parent_path());
   WriteBytes(file_, "");
   const auto images = Images();
@@ -223,7 +223,7 @@ TEST_F(CachedImagesTest, ReplacesWhatIsNoCache) {
   EXPECT_EQ(FromCache(*images), 4);
 }
 
-TEST_F(CachedImagesTest, GoesWithoutWhereItCannotBeWritten) {
+TEST_F(CachedImagesTest, WorksWithoutAWritableDirectory) {
   WriteBytes(directory_.path() / "cache", "a file, not a directory");
   const auto images = Images();
   EXPECT_FALSE(images->WaitUntilMade());
@@ -231,7 +231,7 @@ TEST_F(CachedImagesTest, GoesWithoutWhereItCannotBeWritten) {
   EXPECT_THAT(warned_, ElementsAre(HasSubstr("cannot be written")));
 }
 
-TEST_F(CachedImagesTest, GoesWithoutWhereThereIsNoPlaceForIt) {
+TEST_F(CachedImagesTest, WorksWithoutADirectory) {
   place_.clear();
   const auto images = Images();
   EXPECT_FALSE(images->WaitUntilMade());
@@ -248,7 +248,7 @@ bool MountSmallDisk(const fs::path& at) {
 }
 
 // The size of the first images predicts that not all of them fit.
-TEST_F(CachedImagesTest, GoesWithoutOnADiskThatIsTooSmall) {
+TEST_F(CachedImagesTest, WorksOnAFullDisk) {
   for (int i = 0; i < 200; ++i) Put(std::to_string(i) + ".jpg", "420.jpg");
   folder_ = List();
   fs::create_directories(file_.parent_path());
@@ -277,7 +277,7 @@ TEST(ImageCachePathTest, HasOneFileForEachFolderAndSide) {
   EXPECT_NE(path, ImageCachePath("/cache", "/data/train", 224));
 }
 
-TEST(ImageCachePathTest, IsNowhereWithoutADirectory) {
+TEST(ImageCachePathTest, IsEmptyWithoutADirectory) {
   EXPECT_EQ(ImageCachePath("", "/data/train", 256), "");
 }
 

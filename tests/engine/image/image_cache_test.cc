@@ -76,14 +76,14 @@ class ImageCacheFileTest : public ::testing::Test, public ImageCacheFixture {
   std::string bytes_;
 };
 
-TEST_F(ImageCacheFileTest, GivesWhatWasPutThere) {
+TEST_F(ImageCacheFileTest, RoundTrips) {
   const auto file = Opened().file;
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(Good(*file), 4);
   EXPECT_EQ(Good(*file), 4) << "a second time, from what is known to be intact";
 }
 
-TEST_F(ImageCacheFileTest, IsOnlyOfItsImages) {
+TEST_F(ImageCacheFileTest, RefusesOtherImages) {
   const auto opens = [this](ImageCacheId id) {
     const auto opened = ImageCacheFile::Open(file_, id);
     EXPECT_FALSE(opened.damaged);
@@ -96,13 +96,13 @@ TEST_F(ImageCacheFileTest, IsOnlyOfItsImages) {
   EXPECT_TRUE(opens(Id()));
 }
 
-TEST_F(ImageCacheFileTest, RefusesAnyBitTurnedInTheIndex) {
+TEST_F(ImageCacheFileTest, RefusesAnyBitFlipInTheIndex) {
   for (std::size_t i = 0; i < PixelsOffset(4); ++i) {
     EXPECT_EQ(OpenedWithout(i).file, nullptr) << i;
   }
 }
 
-TEST_F(ImageCacheFileTest, TellsDamageFromOtherImages) {
+TEST_F(ImageCacheFileTest, DistinguishesDamageFromOtherImages) {
   EXPECT_TRUE(OpenedWithout(0).damaged) << "not a cache";
   EXPECT_TRUE(OpenedWithout(EntryOffset(2)).damaged);
   EXPECT_TRUE(OpenedWithout(PixelsOffset(0) - 1).damaged);
@@ -138,7 +138,7 @@ TEST_F(ImageCacheFileTest, RefusesWhatIsNotAFile) {
   EXPECT_EQ(Opened().file, nullptr) << "a directory";
 }
 
-TEST_F(ImageCacheFileTest, LosesOneImageByABitTurnedInItsPixels) {
+TEST_F(ImageCacheFileTest, BitFlipInPixelsLosesOnlyThatImage) {
   const auto file = OpenedWithout(bytes_.size() - 1).file;
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(file->Find(3).state, State::kDamaged);
@@ -147,7 +147,7 @@ TEST_F(ImageCacheFileTest, LosesOneImageByABitTurnedInItsPixels) {
 }
 
 // The checksum matches, but the entry is impossible.
-TEST_F(ImageCacheFileTest, TrustsNoEntryThatLeadsOutOfTheFile) {
+TEST_F(ImageCacheFileTest, RefusesEntriesOutsideTheFile) {
   const auto damaged = [this](const auto& change) {
     const auto file =
         OpenedWith([&](auto&, auto& entry) { change(entry); }).file;
@@ -222,20 +222,20 @@ TEST_F(ImageCacheBuilderTest, TakesImagesFromManyThreads) {
   ExpectWhole();
 }
 
-TEST_F(ImageCacheBuilderTest, IsTheOnlyOne) {
+TEST_F(ImageCacheBuilderTest, ExcludesOtherBuilders) {
   auto builder = Begin();
   EXPECT_EQ(Begin(), nullptr);
   builder.reset();
   EXPECT_NE(Begin(), nullptr);
 }
 
-TEST_F(ImageCacheBuilderTest, RemovesWhatIsNotFinished) {
+TEST_F(ImageCacheBuilderTest, RemovesAnUnfinishedFile) {
   PutImages(*Begin(), 3);
   EXPECT_FALSE(fs::exists(Part()));
   EXPECT_FALSE(fs::exists(file_));
 }
 
-TEST_F(ImageCacheBuilderTest, OverwritesWhatACrashLeft) {
+TEST_F(ImageCacheBuilderTest, OverwritesLeftoversOfACrash) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto builder = Begin();
@@ -307,7 +307,7 @@ class ImageCacheFullDiskTest : public ImageCacheBuilderTest {
   void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
 };
 
-TEST_F(ImageCacheFullDiskTest, ReportsItAtTheEndAndRemovesTheFile) {
+TEST_F(ImageCacheFullDiskTest, IsReportedAtTheEndAndTheFileIsRemoved) {
   auto builder = Begin();
   EXPECT_FALSE(builder->failed());
   PutImages(*builder, 4);

@@ -100,7 +100,7 @@ TEST_F(ImageFileTest, RefusesAPngWithADamagedChecksum) {
   ExpectRefused("not a valid PNG file (IHDR: CRC error)");
 }
 
-TEST_F(ImageFileTest, RefusesAJpegOfWhichTheEndIsMissing) {
+TEST_F(ImageFileTest, RefusesAJpegWithoutItsEnd) {
   std::vector<std::uint8_t> bytes = GoldenImageBytes("420.jpg");
   bytes.resize(bytes.size() - 2);
   Write(bytes);

@@ -74,7 +74,7 @@ TEST_F(ImageFolderTest, TakesExtensionsInEitherCaseAndCountsTheRest) {
   EXPECT_EQ(ListImageFolder(root_).ignored, 3);
 }
 
-TEST_F(ImageFolderTest, CopesWithOddNames) {
+TEST_F(ImageFolderTest, ReadsUnusualNames) {
   Touch("a\nb/\xff\x1b.jpg");
   Touch("a\nb/ .jpg");
   EXPECT_THAT(Samples(), ElementsAre("0 a\nb/ .jpg", "0 a\nb/\xff\x1b.jpg"));
@@ -92,7 +92,7 @@ TEST_F(ImageFolderTest, FollowsLinksButNotInCircles) {
                                      "1 linked/2.jpg"));
 }
 
-TEST_F(ImageFolderTest, KeepsALinkToNowhereToBeFoundWhenRead) {
+TEST_F(ImageFolderTest, KeepsADanglingLink) {
   Touch("c/1.jpg");
   fs::create_symlink("gone", root_ / "c/2.jpg");
   EXPECT_THAT(Samples(), ElementsAre("0 c/1.jpg", "0 c/2.jpg"));

@@ -47,11 +47,11 @@ TEST(JpegSegmentsTest, StopsAtASegmentThatIsCutShort) {
   EXPECT_THAT(Markers({0xFF, 0xE1, 0, 9, 1}), IsEmpty());
 }
 
-TEST(JpegSegmentsTest, StopsAtALengthThatIsNone) {
+TEST(JpegSegmentsTest, StopsAtAnInvalidLength) {
   EXPECT_THAT(Markers({0xFF, 0xE1, 0, 1, 0xFF, 0xD9}), IsEmpty());
 }
 
-TEST(JpegSegmentsTest, KnowsAWholeFileByItsEnd) {
+TEST(JpegSegmentsTest, RecognizesACompleteFileByItsEnd) {
   EXPECT_TRUE(JpegIsWhole(std::vector<std::uint8_t>{0xFF, 0xD8, 0xFF, 0xD9}));
   EXPECT_FALSE(JpegIsWhole(std::vector<std::uint8_t>{0xFF, 0xD8, 0xFF}));
 }
@@ -81,14 +81,14 @@ TEST(OrientationTest, ReadsBigEndian) {
             8);
 }
 
-TEST(OrientationTest, TakesALongToo) {
+TEST(OrientationTest, ReadsALong) {
   EXPECT_EQ(ExifOrientation(WithExif(
                 Text("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x04\0\0\0\x01\0\0"
                      "\0\x03\0\0\0\0"))),
             3);
 }
 
-TEST(OrientationTest, IgnoresValuesThatAreNone) {
+TEST(OrientationTest, IgnoresInvalidValues) {
   EXPECT_EQ(ExifOrientation(WithExif(
                 Text("MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x09"
                      "\0\0\0\0\0\0"))),
@@ -102,7 +102,7 @@ TEST(OrientationTest, IgnoresADirectoryOutsideTheData) {
             1);
 }
 
-TEST(OrientationTest, IgnoresMoreEntriesThanThereAre) {
+TEST(OrientationTest, IgnoresAnExcessiveEntryCount) {
   EXPECT_EQ(ExifOrientation(WithExif(
                 Text("MM\0\x2A\0\0\0\x08\xFF\xFF\x01\x13\0\x03\0\0\0\x01\0\x08"
                      "\0\0\0\0\0\0"))),
@@ -128,7 +128,7 @@ std::vector<int> Turned(int orientation) {
   return values;
 }
 
-TEST(OrientationTest, TurnsAsExifSays) {
+TEST(OrientationTest, AppliesTheExifRotation) {
   EXPECT_THAT(Turned(1), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(Turned(2), ElementsAre(3, 2, 1, 6, 5, 4));  // mirrored
   EXPECT_THAT(Turned(3), ElementsAre(6, 5, 4, 3, 2, 1));  // upside down

@@ -54,7 +54,7 @@ class RecordedResizeTest : public ::testing::TestWithParam<nlohmann::json> {
   const Image expected_ = RecordedImage(GetParam());
 };
 
-TEST_P(RecordedResizeTest, IsPilsToTheBit) {
+TEST_P(RecordedResizeTest, MatchesPilBitIdentically) {
   EXPECT_TRUE(
       SameImage(ResizeBilinear(scene_, RecordedBox(GetParam().at("crop")),
                                expected_.height, expected_.width),
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Case, RecordedResizeTest,
 
 class RecordedCenterTest : public ::testing::TestWithParam<nlohmann::json> {};
 
-TEST_P(RecordedCenterTest, IsTorchvisionsToTheBit) {
+TEST_P(RecordedCenterTest, MatchesTorchvisionBitIdentically) {
   EXPECT_TRUE(
       SameImage(CenterCropped(RecordedScene(GetParam().at("source")),
                               GetParam().at("resize"), GetParam().at("crop")),
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Case, RecordedCenterTest,
 
 class RecordedNormalizeTest : public ::testing::TestWithParam<bool> {};
 
-TEST_P(RecordedNormalizeTest, IsTorchvisionsToSixDigits) {
+TEST_P(RecordedNormalizeTest, MatchesTorchvisionToSixDigits) {
   const nlohmann::json& record = GoldenImages().at("normalized");
   const Image scene = RecordedScene(record.at("source"));
   std::vector<ChannelScale> scales;

@@ -30,7 +30,7 @@ TEST(ResizeTest, CopiesACropOfTheSameSize) {
       SameImage(ResizeBilinear(image, crop, 11, 11), PartOf(image, crop)));
 }
 
-TEST(ResizeTest, SeesNothingOutsideTheCrop) {
+TEST(ResizeTest, IgnoresPixelsOutsideTheCrop) {
   const Image image = RecordedScene({41, 31});
   const Box crop{.top = 9, .left = 4, .height = 20, .width = 14};
   EXPECT_TRUE(SameImage(

@@ -70,7 +70,7 @@ TEST(CenterCroppedTest, TakesOnePixel) {
   EXPECT_THAT(CenterCropped(image, 1, 1).pixels, ElementsAre(9, 8, 7));
 }
 
-TEST(ShrunkToTest, LeavesTheMiddleWhatItIs) {
+TEST(ShrunkToTest, KeepsTheMiddle) {
   for (const auto& size :
        {Box{0, 0, 40, 31}, Box{0, 0, 31, 40}, Box{0, 0, 25, 25},
         Box{0, 0, 24, 90}, Box{0, 0, 20, 33}, Box{0, 0, 9, 7}}) {

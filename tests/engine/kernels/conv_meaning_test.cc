@@ -233,7 +233,7 @@ TEST_P(ConvMeaningTest, GradientsThatAreNotWantedMayBeNull) {
   EXPECT_EQ(grad_weight, tensors.grad_weight);
 }
 
-TEST(ConvShapeTest, SaysWhatIsWrongWithAShape) {
+TEST(ConvShapeTest, ReportsInvalidShapes) {
   EXPECT_THAT([] { CheckConvShape({.in_channels = 0}); },
               ThrowsMessage<Error>(HasSubstr("at least 1, one is 0")));
   EXPECT_THAT([] { CheckConvShape({.padding = -1}); },

@@ -54,18 +54,18 @@ TEST(DistributedEnvTest, IsReadFromTheEnvironment) {
   EXPECT_FALSE(SecondWith({{"RANK", "0"}})->follows());
 }
 
-TEST(DistributedEnvTest, ThereIsNoneOfOneProcessWhateverElseIsSet) {
+TEST(DistributedEnvTest, IsEmptyForOneProcess) {
   EXPECT_FALSE(PlaceFrom({}));
   EXPECT_FALSE(PlaceFrom({{"RANK", "7"}, {"MASTER_PORT", "none"}}));
   EXPECT_FALSE(PlaceFrom({{"WORLD_SIZE", "1"}, {"RANK", "x"}}));
   EXPECT_FALSE(PlaceFrom({{"WORLD_SIZE", ""}}));
 }
 
-TEST(DistributedEnvTest, ThePortNeedNotBeSet) {
+TEST(DistributedEnvTest, PortIsOptional) {
   EXPECT_EQ(SecondWith({{"MASTER_PORT", ""}})->runner.port, 29500);
 }
 
-TEST(DistributedEnvTest, AllAreHereWhereLocalWorldSizeSaysSo) {
+TEST(DistributedEnvTest, LocalWorldSizeCanMakeAllRanksLocal) {
   EXPECT_FALSE(SecondWith({})->all_here);
   EXPECT_FALSE(SecondWith({{"LOCAL_WORLD_SIZE", "1"}})->all_here);
   EXPECT_TRUE(SecondWith({{"LOCAL_WORLD_SIZE", "2"}})->all_here);
@@ -73,7 +73,7 @@ TEST(DistributedEnvTest, AllAreHereWhereLocalWorldSizeSaysSo) {
               HasSubstr("LOCAL_WORLD_SIZE=all: "));
 }
 
-TEST(DistributedEnvTest, NamesANumberThatIsNone) {
+TEST(DistributedEnvTest, NamesAnInvalidNumber) {
   EXPECT_THAT(RefusalOf({{"RANK", "one"}}), HasSubstr("RANK=one: "));
   EXPECT_THAT(RefusalOf({{"RANK", "1 "}}), HasSubstr("RANK=1 : "));
   EXPECT_THAT(RefusalOf({{"WORLD_SIZE", "2.5"}}),
@@ -95,14 +95,14 @@ TEST(DistributedEnvTest, NamesANumberOutOfRange) {
               HasSubstr("MASTER_PORT=65536: "));
 }
 
-TEST(DistributedEnvTest, NamesWhatIsMissing) {
+TEST(DistributedEnvTest, NamesMissingVariables) {
   EXPECT_THAT(RefusalOf({{"RANK", ""}}),
               HasSubstr("WORLD_SIZE=2, but RANK is not set"));
   EXPECT_THAT(RefusalOf({{"MASTER_ADDR", ""}}),
               HasSubstr("WORLD_SIZE=2, but MASTER_ADDR is not set"));
 }
 
-TEST(DistributedEnvTest, NamesAHostThatIsNotKnown) {
+TEST(DistributedEnvTest, NamesAnUnknownHost) {
   EXPECT_THAT(RefusalOf({{"MASTER_ADDR", "no-such-host.invalid"}}),
               HasSubstr("MASTER_ADDR=no-such-host.invalid: "));
 }

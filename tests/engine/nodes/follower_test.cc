@@ -47,7 +47,7 @@ class FollowerTest : public testing::Test {
   const SecretFile secret_{layout_};
 };
 
-TEST_F(FollowerTest, NamesWhereThereIsNoRunner) {
+TEST_F(FollowerTest, NamesTheAddressWithoutARunner) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
 
   EXPECT_THAT(
@@ -56,7 +56,7 @@ TEST_F(FollowerTest, NamesWhereThereIsNoRunner) {
                                  HasSubstr(std::to_string(port)))));
 }
 
-TEST_F(FollowerTest, IsNotDeceivedByWhatIsNoRunner) {
+TEST_F(FollowerTest, RefusesAPeerThatIsNotARunner) {
   secret_.ReadOrMake();
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   std::atomic<bool> quit = false;
@@ -74,7 +74,7 @@ TEST_F(FollowerTest, IsNotDeceivedByWhatIsNoRunner) {
   quit = true;
 }
 
-TEST_F(FollowerTest, WaitsForTheRunnerAndSaysWhyItIsRefused) {
+TEST_F(FollowerTest, WaitsForTheRunnerAndReportsTheRefusal) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   StartedFollower follower(OptionsAt(port, seconds(60)), Output());
   Nodes runner({.env = {.world_size = 2, .runner = {"127.0.0.1", port}},
@@ -90,7 +90,7 @@ TEST_F(FollowerTest, WaitsForTheRunnerAndSaysWhyItIsRefused) {
                     HasSubstr("configuration differs")));
 }
 
-TEST_F(FollowerTest, NamesASecretThatIsMissing) {
+TEST_F(FollowerTest, NamesAMissingSecret) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   FollowerOptions options = OptionsAt(PortOf(listener.get()), seconds(60));
   options.secret_patience = Duration(0);
@@ -101,7 +101,7 @@ TEST_F(FollowerTest, NamesASecretThatIsMissing) {
                                          HasSubstr("DTRAIN_SECRET_FILE"))));
 }
 
-TEST_F(FollowerTest, NamesASecretThatIsAnother) {
+TEST_F(FollowerTest, NamesADifferentSecret) {
   const int port = PortOf(ListenAt({.host = "127.0.0.1"}).get());
   secret_.ReadOrMake();
   StartedFollower follower(OptionsAt(port, seconds(60)), Output());
@@ -117,7 +117,7 @@ TEST_F(FollowerTest, NamesASecretThatIsAnother) {
 }
 
 // Who holds the port and knows no secret, but what the follower says first.
-TEST_F(FollowerTest, ObeysNobodyWhoDoesNotProveThatHeIsTheRunner) {
+TEST_F(FollowerTest, ObeysOnlyAnAuthenticatedRunner) {
   secret_.ReadOrMake();
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   std::atomic<bool> quit = false;
@@ -155,7 +155,7 @@ class ObjectionTest : public FollowerTest {
   fs::path Cache() const { return directory_.path() / "cache"; }
 };
 
-TEST_F(ObjectionTest, WhatLiesInTheStoreAndTheCacheIsTaken) {
+TEST_F(ObjectionTest, AcceptsPathsInTheStoreAndTheCache) {
   TrialSpec spec = Spec();
   spec.restore = "0e5b7e1c-0000-4000-8000-000000000000";
   spec.library = Cache() / "abc/model.so";
@@ -168,7 +168,7 @@ TEST_F(ObjectionTest, WhatLiesInTheStoreAndTheCacheIsTaken) {
   EXPECT_EQ(Objection(spec), "");
 }
 
-TEST_F(ObjectionTest, WhatLiesElsewhereIsNot) {
+TEST_F(ObjectionTest, RefusesPathsElsewhere) {
   const auto expect_refused = [&](const std::function<void(TrialSpec&)>& change,
                                   const std::string& what) {
     TrialSpec spec = Spec();
@@ -200,7 +200,7 @@ TEST_F(ObjectionTest, WhatLiesElsewhereIsNot) {
                  "the checkpoint to start from");
 }
 
-TEST_F(ObjectionTest, ALinkLeadsWhereItLeads) {
+TEST_F(ObjectionTest, ResolvesLinks) {
   const fs::path evil = MakeDirectory(directory_.path() / "evil");
   MakeDirectory(layout_.root());
   fs::create_symlink(evil, layout_.root() / "link");
@@ -215,7 +215,7 @@ TEST_F(ObjectionTest, ALinkLeadsWhereItLeads) {
   EXPECT_EQ(Objection(spec), "");
 }
 
-TEST_F(ObjectionTest, OnlyTrainingTogetherIsTaken) {
+TEST_F(ObjectionTest, AcceptsOnlyDistributedTraining) {
   TrialSpec spec = Spec();
   spec.command = {"sh", "-c", "evil"};
   EXPECT_THAT(Objection(spec), HasSubstr("something other than training"));

@@ -22,7 +22,7 @@ T AgainAsOrder(const T& order) {
   return std::get<T>(DecodeOrder(EncodeOrder(order)));
 }
 
-TEST(NodeMessageTest, HelloComesBackAsItWas) {
+TEST(NodeMessageTest, HelloRoundTrips) {
   const NodeHello hello = Again(NodeHello{.rank = 1,
                                           .world_size = 4,
                                           .identity = {.version = "1.2",
@@ -42,7 +42,7 @@ TEST(NodeMessageTest, HelloComesBackAsItWas) {
                                           .gpus = true}));
 }
 
-TEST(NodeMessageTest, AnEndComesBackAsItWas) {
+TEST(NodeMessageTest, EndRoundTrips) {
   const ShardEnded ended =
       Again(ShardEnded{.exited = {.trial = kTrial,
                                   .exit_code = -1,
@@ -70,7 +70,7 @@ TEST(NodeMessageTest, AnEndComesBackAsItWas) {
   EXPECT_THAT(ended.finished->unread, ElementsAre("lr"));
 }
 
-TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
+TEST(NodeMessageTest, RefusesTooDeepNesting) {
   std::string line = EncodeReport(ShardEnded{.exited = {.trial = kTrial}});
   const auto lines = line.find("\"last_lines\":[]");
   ASSERT_NE(lines, std::string::npos);
@@ -80,11 +80,11 @@ TEST(NodeMessageTest, WhatNestsTooDeepIsRefused) {
   EXPECT_THROW(DecodeReport(line), Error);
 }
 
-TEST(NodeMessageTest, AnEndWithoutAWordHasNone) {
+TEST(NodeMessageTest, EndWithoutAFinalMessageRoundTrips) {
   EXPECT_FALSE(Again(ShardEnded{.exited = {.trial = kTrial}}).finished);
 }
 
-TEST(NodeMessageTest, AnyBytesMayBePrinted) {
+TEST(NodeMessageTest, PrintedBytesRoundTrip) {
   const ShardPrinted printed =
       Again(ShardPrinted{.trial = kTrial,
                          .record = {.time = Timestamp(5),
@@ -103,7 +103,7 @@ TEST(NodeMessageTest, AnyBytesMayBePrinted) {
   EXPECT_EQ(printed.record.text, "\xEF\xBF\xBD \n \x01");
 }
 
-TEST(NodeMessageTest, ASpecificationComesBackWithItsAddress) {
+TEST(NodeMessageTest, SpecificationRoundTripsWithItsAddress) {
   const TrialSpec spec{
       .id = kTrial,
       .rank = 2,
@@ -122,7 +122,7 @@ TEST(NodeMessageTest, ASpecificationComesBackWithItsAddress) {
   EXPECT_EQ(start.spec.rank, 2);
 }
 
-TEST(NodeMessageTest, SmallMessagesComeBackAsTheyWere) {
+TEST(NodeMessageTest, SmallMessagesRoundTrip) {
   EXPECT_NO_THROW(Again(Alive{}));
   EXPECT_EQ(Again(ShardStarted{kTrial}).trial, kTrial);
   EXPECT_NO_THROW(AgainAsOrder(Alive{}));
@@ -134,14 +134,14 @@ TEST(NodeMessageTest, SmallMessagesComeBackAsTheyWere) {
   EXPECT_NO_THROW(AgainAsOrder(ShutdownNode{}));
 }
 
-TEST(NodeMessageTest, OnlySignalsThatAskForAnEndAreHeard) {
+TEST(NodeMessageTest, AcceptsOnlyTerminatingSignals) {
   EXPECT_EQ(Again(NodeInterrupted{15}).signal, 15);
   for (const int signal : {-5, 0, 9, 64, 1000}) {
     EXPECT_THROW(Again(NodeInterrupted{signal}), Error) << signal;
   }
 }
 
-TEST(NodeMessageTest, AnEndThatNoProcessHasIsAnError) {
+TEST(NodeMessageTest, RefusesAnImpossibleEnd) {
   const auto end = [](int exit_code, int signal) {
     return Again(ShardEnded{
         .exited = {.trial = kTrial, .exit_code = exit_code, .signal = signal}});
@@ -154,7 +154,7 @@ TEST(NodeMessageTest, AnEndThatNoProcessHasIsAnError) {
   EXPECT_THROW(end(-1, 65), Error);
 }
 
-TEST(NodeMessageTest, TheSecretOfRanksIsNotWhatIsSent) {
+TEST(NodeMessageTest, SecretOfTheRanksIsNotSent) {
   TrialSpec spec{.id = kTrial};
   spec.address = RankAddress{.host = "node1", .token = "t"};
   const std::string mine = RankSecret("secret", spec);

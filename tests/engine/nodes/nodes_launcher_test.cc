@@ -101,12 +101,12 @@ TEST_F(NodesLauncherTest, EachMachineRunsItsRanks) {
 }
 
 // By their names, the other one is to have its slots first.
-TEST_F(NodesLauncherTest, TheOrderOfMachinesIsThatOfTheirNames) {
+TEST_F(NodesLauncherTest, MachinesAreSortedByName) {
   EXPECT_EQ(nodes_->SlotOrder(), std::vector<int>({1, 0}));
   EXPECT_EQ(nodes_->Described(1), "RANK=1 on a");
 }
 
-TEST_F(NodesLauncherTest, TheRanksOfAllMachinesMeet) {
+TEST_F(NodesLauncherTest, RanksOfAllMachinesConnect) {
   launcher_->Start(Trial("meet"));
 
   EXPECT_EQ(Next<TrialExited>().exit_code, 0);
@@ -116,7 +116,7 @@ TEST_F(NodesLauncherTest, TheRanksOfAllMachinesMeet) {
 
 // Both processes are on this machine, which has two slots: with one slot each
 // the trials would wait for each other.
-TEST_F(NodesLauncherTest, TwoTrialsDoNotWaitForEachOthersSlots) {
+TEST_F(NodesLauncherTest, TwoTrialsDoNotDeadlockOverSlots) {
   TrialSpec second = Trial("meet");
   second.id.number = 2;
   launcher_->Start(Trial("meet"));
@@ -126,7 +126,7 @@ TEST_F(NodesLauncherTest, TwoTrialsDoNotWaitForEachOthersSlots) {
   EXPECT_EQ(Next<TrialExited>().exit_code, 0);
 }
 
-TEST_F(NodesLauncherTest, ARankThatDiesElsewhereEndsTheTrial) {
+TEST_F(NodesLauncherTest, DeathOfARemoteRankEndsTheTrial) {
   launcher_->Start(Trial("signal", 1, {{"signal", SIGKILL}}));
 
   const TrialExited exited = Next<TrialExited>();
@@ -136,7 +136,7 @@ TEST_F(NodesLauncherTest, ARankThatDiesElsewhereEndsTheTrial) {
   EXPECT_FALSE(exited.killed_by_us);
 }
 
-TEST_F(NodesLauncherTest, ARankThatDiesHereEndsTheTrial) {
+TEST_F(NodesLauncherTest, DeathOfALocalRankEndsTheTrial) {
   launcher_->Start(Trial("signal", 0, {{"signal", SIGABRT}}));
 
   const TrialExited exited = Next<TrialExited>();
@@ -145,7 +145,7 @@ TEST_F(NodesLauncherTest, ARankThatDiesHereEndsTheTrial) {
   EXPECT_EQ(exited.signal, SIGABRT);
 }
 
-TEST_F(NodesLauncherTest, ARankElsewhereSaysWhyItFails) {
+TEST_F(NodesLauncherTest, RemoteRankReportsItsError) {
   launcher_->Start(Trial("fail", 1));
 
   Next<TrialExited>();
@@ -154,7 +154,7 @@ TEST_F(NodesLauncherTest, ARankElsewhereSaysWhyItFails) {
   EXPECT_EQ(word_->message, "rank 1: out of luck at 1");
 }
 
-TEST_F(NodesLauncherTest, AllMachinesHearThatTheyAreToStop) {
+TEST_F(NodesLauncherTest, StopReachesAllMachines) {
   launcher_->Start(Trial("echo"));
   Next<TrialStarted>();
 
@@ -167,7 +167,7 @@ TEST_F(NodesLauncherTest, AllMachinesHearThatTheyAreToStop) {
   EXPECT_EQ(word_->reason, EndReason::kStopped);
 }
 
-TEST_F(NodesLauncherTest, KillsOnAllMachines) {
+TEST_F(NodesLauncherTest, KillReachesAllMachines) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
 
@@ -176,7 +176,7 @@ TEST_F(NodesLauncherTest, KillsOnAllMachines) {
   EXPECT_TRUE(Next<TrialExited>().killed_by_us);
 }
 
-TEST_F(NodesLauncherTest, AMachineThatIsLostIsAFailureAndMayComeBack) {
+TEST_F(NodesLauncherTest, LostMachineIsAFailureAndMayReconnect) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
   follower_->Signal(SIGKILL);
@@ -194,7 +194,7 @@ TEST_F(NodesLauncherTest, AMachineThatIsLostIsAFailureAndMayComeBack) {
   EXPECT_EQ(Next<TrialExited>().exit_code, 0);
 }
 
-TEST_F(NodesLauncherTest, ATrialThatWaitsForAMachineCanBeStopped) {
+TEST_F(NodesLauncherTest, TrialThatWaitsForAMachineCanBeStopped) {
   follower_->Signal(SIGKILL);
   const Duration end = Clock::System().monotonic() + kLong;
   while (nodes_->complete() && Clock::System().monotonic() < end) {
@@ -207,7 +207,7 @@ TEST_F(NodesLauncherTest, ATrialThatWaitsForAMachineCanBeStopped) {
   EXPECT_FALSE(Next<TrialExited>().killed_by_us);
 }
 
-TEST_F(NodesLauncherTest, AStoreThatIsNotSharedIsNamed) {
+TEST_F(NodesLauncherTest, NamesAnUnsharedStore) {
   TrialSpec spec = Trial("print");
   spec.restore = "0e5b7e1c-0000-4000-8000-000000000000";
   launcher_->Start(spec);
@@ -217,7 +217,7 @@ TEST_F(NodesLauncherTest, AStoreThatIsNotSharedIsNamed) {
                     HasSubstr("--store")));
 }
 
-TEST_F(NodesLauncherTest, AnUnsharedDirectoryOfCheckpointsIsNamed) {
+TEST_F(NodesLauncherTest, NamesAnUnsharedCheckpointDirectory) {
   TrialSpec spec = Trial("print");
   spec.checkpoints = "/no/such/directory/1";
   launcher_->Start(spec);
@@ -226,7 +226,7 @@ TEST_F(NodesLauncherTest, AnUnsharedDirectoryOfCheckpointsIsNamed) {
               AllOf(HasSubstr("RANK=1: "), HasSubstr("/no/such/directory")));
 }
 
-TEST_F(NodesLauncherTest, AModelFromElsewhereIsNotTaken) {
+TEST_F(NodesLauncherTest, RefusesAModelOfAnotherMachine) {
   TrialSpec spec = Trial("print");
   spec.library = "/usr/lib/evil.so";
   launcher_->Start(spec);
@@ -237,7 +237,7 @@ TEST_F(NodesLauncherTest, AModelFromElsewhereIsNotTaken) {
 }
 
 // The runner stops serving the connection, as one whose process is stopped.
-TEST_F(NodesLauncherTest, AFollowerOfAMuteRunnerEndsBySigterm) {
+TEST_F(NodesLauncherTest, FollowerOfASilentRunnerEndsOnSigterm) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
 
@@ -248,7 +248,7 @@ TEST_F(NodesLauncherTest, AFollowerOfAMuteRunnerEndsBySigterm) {
   EXPECT_LT(Clock::System().monotonic() - before, seconds(20));
 }
 
-TEST_F(NodesLauncherTest, AFollowerThatIsInterruptedEndsTheExperiment) {
+TEST_F(NodesLauncherTest, InterruptedFollowerEndsTheExperiment) {
   launcher_->Start(Trial("hang"));
   Next<TrialStarted>();
 
@@ -257,7 +257,7 @@ TEST_F(NodesLauncherTest, AFollowerThatIsInterruptedEndsTheExperiment) {
   EXPECT_EQ(Next<Interrupted>().signal, SIGTERM);
 }
 
-TEST_F(NodesLauncherTest, WithoutAGoodbyeAFollowerHasFailed) {
+TEST_F(NodesLauncherTest, FollowerFailsWithoutAShutdownMessage) {
   EXPECT_EQ(EndOfFollower(/*goodbye=*/false), 1);
   EXPECT_THAT(follower_->Said(),
               AllOf(HasSubstr("lost the runner at 127.0.0.1"),

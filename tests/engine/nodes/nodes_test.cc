@@ -124,7 +124,7 @@ class NodesTest : public testing::Test {
                 }}};
 };
 
-TEST_F(NodesTest, AFollowerJoins) {
+TEST_F(NodesTest, FollowerJoins) {
   Guest guest = Joined();
 
   EXPECT_TRUE(nodes_.complete());
@@ -138,7 +138,7 @@ TEST_F(NodesTest, APortInUseNamesTheVariables) {
                                  HasSubstr("Address already in use"))));
 }
 
-TEST_F(NodesTest, MoreRanksThanThereMayBeAreRefused) {
+TEST_F(NodesTest, RefusesTooManyRanks) {
   NodeIdentity many = kRunner;
   many.ranks = 100;
   EXPECT_THAT(
@@ -146,7 +146,7 @@ TEST_F(NodesTest, MoreRanksThanThereMayBeAreRefused) {
       ThrowsMessage<Error>(HasSubstr("WORLD_SIZE=2: with 100 ranks")));
 }
 
-TEST_F(NodesTest, NamesWhoHasNotCome) {
+TEST_F(NodesTest, NamesMissingMachines) {
   // The clock of the test stands still, so this is no wait.
   EXPECT_THAT([&] { nodes_.Gather(Duration(0)); },
               ThrowsMessage<Error>(
@@ -173,7 +173,7 @@ TEST_F(NodesTest, RefusesAnotherWorld) {
   EXPECT_THAT(RefusalOf(hello), HasSubstr("its WORLD_SIZE is 3"));
 }
 
-TEST_F(NodesTest, RefusesARankThatCannotBe) {
+TEST_F(NodesTest, RefusesAnImpossibleRank) {
   for (const int rank : {-1, 0, 2}) {
     NodeHello hello = Hello();
     hello.rank = rank;
@@ -187,7 +187,7 @@ TEST_F(NodesTest, RefusesOtherSlots) {
   EXPECT_THAT(RefusalOf(hello), HasSubstr("its slots for a trial differ"));
 }
 
-TEST_F(NodesTest, RefusesASecondOfTheSameRank) {
+TEST_F(NodesTest, RefusesADuplicateRank) {
   const Guest first = Joined();
 
   EXPECT_THAT(RefusalOf(Hello()),
@@ -195,7 +195,7 @@ TEST_F(NodesTest, RefusesASecondOfTheSameRank) {
   EXPECT_TRUE(nodes_.complete());
 }
 
-TEST_F(NodesTest, TurnsNonsenseAwayWithoutAWord) {
+TEST_F(NodesTest, DisconnectsInvalidPeersWithoutAReply) {
   const std::string hello = EncodeReport(Hello());
   for (const std::string& text :
        {std::string("GET / HTTP/1.1\r\n"), std::string("{}\n"),
@@ -207,14 +207,14 @@ TEST_F(NodesTest, TurnsNonsenseAwayWithoutAWord) {
   EXPECT_THAT(kept_, IsEmpty());
 }
 
-TEST_F(NodesTest, AnotherSecretIsNotTaken) {
+TEST_F(NodesTest, RefusesAnotherSecret) {
   const Guest guest = Come(EncodeReport(Hello()), std::string(32, 'x'));
 
   EXPECT_FALSE(guest.session);
   EXPECT_FALSE(nodes_.complete());
 }
 
-TEST_F(NodesTest, AProvedPeerThatClaimsNonsenseIsNotTaken) {
+TEST_F(NodesTest, RefusesAnAuthenticatedPeerWithInvalidClaims) {
   const std::string deep = R"({"type":"ended","trial":)" +
                            std::string(1500, '[') + std::string(1500, ']') +
                            "}\n";
@@ -225,7 +225,7 @@ TEST_F(NodesTest, AProvedPeerThatClaimsNonsenseIsNotTaken) {
   EXPECT_THAT(kept_, IsEmpty());
 }
 
-TEST_F(NodesTest, StrangersAreWorthALineAMinute) {
+TEST_F(NodesTest, LogsUnknownPeersOnceAMinute) {
   const auto come = [&] {
     const UniqueFd stranger = Connect();
     Say(stranger, "nonsense");
@@ -244,7 +244,7 @@ TEST_F(NodesTest, StrangersAreWorthALineAMinute) {
   EXPECT_THAT(notices_[1], HasSubstr("rejected 3 connections"));
 }
 
-TEST_F(NodesTest, AMessageThatSomebodyElseSentIsTheLossOfTheFollower) {
+TEST_F(NodesTest, ForgedMessageDisconnectsTheFollower) {
   const Guest guest = Joined();
   Say(guest.socket, EncodeReport(NodeInterrupted{15}));
 
@@ -255,7 +255,7 @@ TEST_F(NodesTest, AMessageThatSomebodyElseSentIsTheLossOfTheFollower) {
               HasSubstr("sent by another process"));
 }
 
-TEST_F(NodesTest, AFollowerThatSendsAnImpossibleSignalIsLost) {
+TEST_F(NodesTest, ImpossibleSignalDisconnectsTheFollower) {
   for (const int signal : {-5, 0, 9, 99}) {
     Guest guest = Joined();
     Say(guest, EncodeReport(NodeInterrupted{signal}));
@@ -267,7 +267,7 @@ TEST_F(NodesTest, AFollowerThatSendsAnImpossibleSignalIsLost) {
   }
 }
 
-TEST_F(NodesTest, TurnsTheSilentAwayAfterTenSeconds) {
+TEST_F(NodesTest, DisconnectsSilentPeersAfterTenSeconds) {
   const UniqueFd silent = Connect();
   EXPECT_THAT(Events(), IsEmpty());
   now_ = seconds(10);
@@ -275,7 +275,7 @@ TEST_F(NodesTest, TurnsTheSilentAwayAfterTenSeconds) {
   EXPECT_EQ(Hear(silent), "");
 }
 
-TEST_F(NodesTest, AFollowerThatClosesIsLost) {
+TEST_F(NodesTest, DetectsAFollowerThatDisconnects) {
   Joined();
 
   const auto events = Events();
@@ -286,7 +286,7 @@ TEST_F(NodesTest, AFollowerThatClosesIsLost) {
   EXPECT_EQ(nodes_.Missing(), "RANK=1");
 }
 
-TEST_F(NodesTest, AFollowerThatIsSilentForThirtySecondsIsLost) {
+TEST_F(NodesTest, FollowerIsLostAfterThirtySilentSeconds) {
   Guest guest = Joined();
   now_ = seconds(29);
   EXPECT_THAT(Events(), IsEmpty());
@@ -299,7 +299,7 @@ TEST_F(NodesTest, AFollowerThatIsSilentForThirtySecondsIsLost) {
   EXPECT_THAT(std::get<NodeLost>(events[0]).why, HasSubstr("silent for 30s"));
 }
 
-TEST_F(NodesTest, AFollowerThatTalksNonsenseIsLostAndMayComeBack) {
+TEST_F(NodesTest, InvalidMessageDisconnectsTheFollowerWhichMayReconnect) {
   Guest guest = Joined();
   Say(guest, "nonsense\n");
   const auto events = Events();
@@ -311,7 +311,7 @@ TEST_F(NodesTest, AFollowerThatTalksNonsenseIsLostAndMayComeBack) {
   EXPECT_TRUE(nodes_.complete());
 }
 
-TEST_F(NodesTest, WhatAFollowerSaysIsPassedOn) {
+TEST_F(NodesTest, ForwardsMessagesOfAFollower) {
   Guest guest = Joined();
   Say(guest, EncodeReport(Alive{}));
   Say(guest, EncodeReport(NodeInterrupted{15}));

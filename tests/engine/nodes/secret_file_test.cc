@@ -49,7 +49,7 @@ class SecretFileTest : public testing::Test {
   const std::string good_ = std::string(32, 'x');
 };
 
-TEST_F(SecretFileTest, ThatOfAStoreIsMadeOnceForThisUserAlone) {
+TEST_F(SecretFileTest, IsCreatedOnceAndPrivate) {
   EXPECT_EQ(of_store_.Read(), std::nullopt);
   EXPECT_FALSE(fs::exists(layout_.root()));
 
@@ -66,12 +66,12 @@ TEST_F(SecretFileTest, ThatOfAStoreIsMadeOnceForThisUserAlone) {
               SizeIs(1));
 }
 
-TEST_F(SecretFileTest, TwoStoresHaveTwo) {
+TEST_F(SecretFileTest, DiffersBetweenStores) {
   const SecretFile other(StoreLayout(directory_.path() / "other"));
   EXPECT_NE(of_store_.ReadOrMake(), other.ReadOrMake());
 }
 
-TEST_F(SecretFileTest, WhoMakeItAtOnceHaveTheSame) {
+TEST_F(SecretFileTest, ConcurrentCreatorsGetTheSame) {
   std::vector<std::string> made(8);
   {
     std::vector<std::jthread> threads;
@@ -82,7 +82,7 @@ TEST_F(SecretFileTest, WhoMakeItAtOnceHaveTheSame) {
   EXPECT_THAT(std::set<std::string>(made.begin(), made.end()), SizeIs(1));
 }
 
-TEST_F(SecretFileTest, TheVariableNamesAnother) {
+TEST_F(SecretFileTest, VariableNamesAnotherFile) {
   const SecretFile named = Named(Write(good_, 0400));
 
   EXPECT_EQ(named.Read(), good_);
@@ -90,39 +90,39 @@ TEST_F(SecretFileTest, TheVariableNamesAnother) {
   EXPECT_FALSE(fs::exists(layout_.root()));
 }
 
-TEST_F(SecretFileTest, AnEmptyVariableIsNone) {
+TEST_F(SecretFileTest, IgnoresAnEmptyVariable) {
   EXPECT_EQ(Named("").Name(), of_store_.Name());
 }
 
-TEST_F(SecretFileTest, OneThatIsNamedMustBeThere) {
+TEST_F(SecretFileTest, NamedFileMustExist) {
   ExpectRefused(Named(directory_.path() / "none"), "No such file");
 }
 
-TEST_F(SecretFileTest, OneThatOthersMayReadIsRefused) {
+TEST_F(SecretFileTest, RefusesAFileThatOthersCanRead) {
   ExpectRefused(Named(Write(good_, 0640)), "others may read the secret");
   ExpectRefused(Named(Write(good_, 0604)), "others may read the secret");
 }
 
-TEST_F(SecretFileTest, OneOfAWrongSizeIsRefused) {
+TEST_F(SecretFileTest, RefusesAWrongSize) {
   ExpectRefused(Named(Write(std::string(31, 'x'))), "31 bytes");
   ExpectRefused(Named(Write("")), "0 bytes");
   ExpectRefused(Named(Write(std::string(4097, 'x'))), "more than 4096");
 }
 
-TEST_F(SecretFileTest, OnlyARegularFileIsOne) {
+TEST_F(SecretFileTest, RefusesSpecialFiles) {
   ExpectRefused(Named(directory_.path()), "not a regular file");
   const fs::path pipe = directory_.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   ExpectRefused(Named(pipe), "not a regular file");
 }
 
-TEST_F(SecretFileTest, ALinkInAStoresPlaceIsRefused) {
+TEST_F(SecretFileTest, RefusesALinkInPlaceOfTheStore) {
   fs::create_directory(layout_.root());
   fs::create_symlink(Write(good_), layout_.Secret());
   ExpectRefused(of_store_, "is a symbolic link");
 }
 
-TEST_F(SecretFileTest, ThatOfAnotherUserIsRefused) {
+TEST_F(SecretFileTest, RefusesAFileOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const fs::path file = Write(good_);
   ASSERT_EQ(::chown(file.c_str(), 65534, 65534), 0);
@@ -133,7 +133,7 @@ TEST_F(SecretFileTest, ThatOfAnotherUserIsRefused) {
   ::unsetenv("SUDO_UID");
 }
 
-TEST_F(SecretFileTest, AStoreThatCannotBeMadeIsNamed) {
+TEST_F(SecretFileTest, NamesAStoreThatCannotBeCreated) {
   std::ofstream(directory_.path() / "store") << "a file";
   EXPECT_THAT([&] { of_store_.ReadOrMake(); },
               ThrowsMessage<Error>(HasSubstr(layout_.root().string())));

@@ -63,7 +63,7 @@ class SharedTrialTest : public testing::Test {
   SharedTrial trial_ = Trial();  // all have begun
 };
 
-TEST_F(SharedTrialTest, PartsHaveTheirRanks) {
+TEST_F(SharedTrialTest, ShardsHaveTheirRanks) {
   const TrialSpec part = trial_.ShardSpec(1, {.host = "h", .ranks_here = 2});
 
   EXPECT_EQ(part.rank, 2);
@@ -71,7 +71,7 @@ TEST_F(SharedTrialTest, PartsHaveTheirRanks) {
   EXPECT_EQ(part.address->host, "h");
 }
 
-TEST_F(SharedTrialTest, StartsWithTheLastPartAndKeepsWhatIsSaidBefore) {
+TEST_F(SharedTrialTest, StartsWithTheLastShardAndKeepsEarlierMessages) {
   trial_.OnFirstStarted({.trial = kShared, .pid = 5}, events_);
   trial_.OnMessage(Ready{}, events_);
   EXPECT_THAT(events_, IsEmpty());
@@ -83,7 +83,7 @@ TEST_F(SharedTrialTest, StartsWithTheLastPartAndKeepsWhatIsSaidBefore) {
   EXPECT_TRUE(std::holds_alternative<MessageReceived>(events_[1]));
 }
 
-TEST_F(SharedTrialTest, PartsBeginOneAfterTheOtherAndWhoWaitsLongIsNamed) {
+TEST_F(SharedTrialTest, ShardsStartInTurnAndSlowOnesAreNamed) {
   trial_ = Trial();
   EXPECT_EQ(trial_.PopNext(), 1);
   EXPECT_TRUE(trial_.is_queued(0));
@@ -102,7 +102,7 @@ TEST_F(SharedTrialTest, PartsBeginOneAfterTheOtherAndWhoWaitsLongIsNamed) {
   EXPECT_EQ(trial_.PopNext(), std::nullopt);
 }
 
-TEST_F(SharedTrialTest, WhatHasNotBegunNeverDoesWhenTheTrialEnds) {
+TEST_F(SharedTrialTest, UnstartedShardsNeverStartAfterTheEnd) {
   trial_ = Trial();
   EXPECT_EQ(trial_.PopNext(), 1);
   trial_.OnEnded(1, {.exited = ExitOf(3, 7)});
@@ -112,7 +112,7 @@ TEST_F(SharedTrialTest, WhatHasNotBegunNeverDoesWhenTheTrialEnds) {
   EXPECT_EQ(End().rank, 3);
 }
 
-TEST_F(SharedTrialTest, StoppedBeforeAnyPartHasBegunItHasEnded) {
+TEST_F(SharedTrialTest, StopBeforeAnyStartEndsTheTrial) {
   trial_ = Trial();
   trial_.OnStopRequested();
 
@@ -122,7 +122,7 @@ TEST_F(SharedTrialTest, StoppedBeforeAnyPartHasBegunItHasEnded) {
   EXPECT_FALSE(exited.killed_by_us);
 }
 
-TEST_F(SharedTrialTest, TheOthersHaveTwoSecondsWhenOneHasFailed) {
+TEST_F(SharedTrialTest, OthersHaveTwoSecondsAfterAFailure) {
   trial_.OnEnded(1, {.exited = ExitOf(2, 1)});
   EXPECT_FALSE(trial_.PopKillDue());
   EXPECT_EQ(trial_.Deadline(), seconds(2));
@@ -134,7 +134,7 @@ TEST_F(SharedTrialTest, TheOthersHaveTwoSecondsWhenOneHasFailed) {
   EXPECT_FALSE(trial_.Deadline());
 }
 
-TEST_F(SharedTrialTest, TheFirstToFailCountsAndNotWhoWasKilledForIt) {
+TEST_F(SharedTrialTest, ReportsTheFirstFailureRatherThanKilledShards) {
   trial_.OnEnded(1, {.exited = ExitOf(3, 7)});
   trial_.OnEnded(0, {.exited = Killed(0)});
 
@@ -145,7 +145,7 @@ TEST_F(SharedTrialTest, TheFirstToFailCountsAndNotWhoWasKilledForIt) {
   EXPECT_FALSE(exited.killed_by_us);
 }
 
-TEST_F(SharedTrialTest, ARankThatSaysWhyIsNamedOnce) {
+TEST_F(SharedTrialTest, RankWithAReasonIsNamedOnce) {
   trial_.OnEnded(
       1, {.exited = ExitOf(3, 1), .finished = Error("rank 3: no luck")});
   trial_.OnEnded(0, {.exited = Killed(0)});
@@ -155,7 +155,7 @@ TEST_F(SharedTrialTest, ARankThatSaysWhyIsNamedOnce) {
   EXPECT_EQ(LastWord(), "rank 3: no luck");
 }
 
-TEST_F(SharedTrialTest, Rank0SpeaksForAllWhoEndedWell) {
+TEST_F(SharedTrialTest, SuccessIsReportedByRank0) {
   trial_.OnEnded(1, {.exited = ExitOf(2, 0)});
   trial_.OnEnded(0, {.exited = ExitOf(0, 0),
                      .finished = Finished{.reason = EndReason::kCompleted,
@@ -165,7 +165,7 @@ TEST_F(SharedTrialTest, Rank0SpeaksForAllWhoEndedWell) {
   EXPECT_EQ(LastWord(), "done");
 }
 
-TEST_F(SharedTrialTest, WhoWasKilledOnRequestIsSaidToBe) {
+TEST_F(SharedTrialTest, ReportsAKillOnRequest) {
   trial_.OnKillRequested();
   trial_.OnEnded(0, {.exited = Killed(0)});
   trial_.OnEnded(1, {.exited = Killed(2)});
@@ -173,7 +173,7 @@ TEST_F(SharedTrialTest, WhoWasKilledOnRequestIsSaidToBe) {
   EXPECT_TRUE(End().killed_by_us);
 }
 
-TEST_F(SharedTrialTest, AMachineThatIsLostHasFailed) {
+TEST_F(SharedTrialTest, LostMachineIsAFailure) {
   trial_.OnLost(1, "lost the process with RANK=1");
   trial_.OnLost(1, "again");
   trial_.OnEnded(0, {.exited = Killed(0)});
@@ -188,7 +188,7 @@ TEST_F(SharedTrialTest, AMachineThatIsLostHasFailed) {
   EXPECT_THAT(log_, SizeIs(1));
 }
 
-TEST_F(SharedTrialTest, APartThatCannotStartIsNoFaultOfTheTrials) {
+TEST_F(SharedTrialTest, ShardThatCannotStartIsNotTheTrialsFault) {
   TrialExited never = ExitOf(2, 1);
   never.not_started = "no process";
   trial_.OnEnded(1, {.exited = never});
