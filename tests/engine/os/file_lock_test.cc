@@ -21,7 +21,7 @@ class FileLockTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(FileLockTest, CreatesAFileForThisUserAlone) {
+TEST_F(FileLockTest, CreatesAPrivateFile) {
   const FileLock lock = Open();
   ASSERT_TRUE(lock);
   struct stat status {};
@@ -48,7 +48,7 @@ TEST_F(FileLockTest, IsHeldByOneOpenFileAtATime) {
   EXPECT_TRUE(second.TryLock());
 }
 
-TEST_F(FileLockTest, IsSharedByThoseThatAskForAShare) {
+TEST_F(FileLockTest, AllowsSharedHolders) {
   FileLock first = Open();
   FileLock second = Open();
   FileLock third = Open();
@@ -57,7 +57,7 @@ TEST_F(FileLockTest, IsSharedByThoseThatAskForAShare) {
   EXPECT_FALSE(third.TryLock());
 }
 
-TEST_F(FileLockTest, IsReleasedWithTheFile) {
+TEST_F(FileLockTest, IsReleasedWhenTheFileCloses) {
   FileLock first = Open();
   FileLock second = Open();
   ASSERT_TRUE(first.Lock());

@@ -78,7 +78,7 @@ TEST_F(WriteFileTest, HidesAFileUntilItIsComplete) {
   EXPECT_EQ(Names(), std::vector<std::string>{"file"});
 }
 
-TEST_F(WriteFileTest, RemovesAFileThatIsNotCommitted) {
+TEST_F(WriteFileTest, RemovesAnUncommittedFile) {
   {
     DurableFile file(file_);
     EXPECT_TRUE(file.Write("text"));
@@ -122,13 +122,13 @@ TEST_F(WriteFileTest, ReadsAFile) {
   EXPECT_EQ(errno, EISDIR);
 }
 
-TEST_F(WriteFileTest, ReadsAFileOfTheKernel) {
+TEST_F(WriteFileTest, ReadsAKernelFile) {
   const auto text = ReadFile("/proc/self/status");
   ASSERT_TRUE(text);
   EXPECT_NE(text->find("VmRSS"), std::string::npos);
 }
 
-TEST_F(WriteFileTest, LeavesNothingBehindWhereItFails) {
+TEST_F(WriteFileTest, LeavesNothingBehindOnFailure) {
   fs::create_directory(file_);
 
   EXPECT_THROW(WriteFileDurably(file_, "text"), Error);
@@ -137,7 +137,7 @@ TEST_F(WriteFileTest, LeavesNothingBehindWhereItFails) {
   EXPECT_EQ(Names(), std::vector<std::string>{"file"});
 }
 
-TEST(FileSystemTest, KnowsWhatTheKernelMakesUp) {
+TEST(FileSystemTest, RecognizesKernelFileSystems) {
   struct statfs system {};
   ASSERT_EQ(::statfs("/proc/self", &system), 0);
   EXPECT_TRUE(IsKernelFileSystem(system));
@@ -145,7 +145,7 @@ TEST(FileSystemTest, KnowsWhatTheKernelMakesUp) {
   EXPECT_FALSE(IsKernelFileSystem(system));
 }
 
-TEST_F(FileSetKeyTest, StaysWithTheFiles) { EXPECT_EQ(Key(), before_); }
+TEST_F(FileSetKeyTest, IsStable) { EXPECT_EQ(Key(), before_); }
 
 TEST_F(FileSetKeyTest, ChangesWithASize) {
   const auto time = fs::last_write_time(first_);
@@ -165,7 +165,7 @@ TEST_F(FileSetKeyTest, ChangesWithANameAndWithTheOrder) {
   EXPECT_NE(KeyOf(first_, first_), before_);
 }
 
-TEST_F(FileSetKeyTest, ChangesWhenAFileGoes) {
+TEST_F(FileSetKeyTest, ChangesWhenAFileIsRemoved) {
   fs::remove(first_);
   EXPECT_NE(Key(), before_);
 }

@@ -32,7 +32,7 @@ class LineReaderTest : public testing::Test {
   UniqueFd far_;
 };
 
-TEST_F(LineReaderTest, GivesWholeLinesOnly) {
+TEST_F(LineReaderTest, ReturnsCompleteLinesOnly) {
   LineReader reader(near_.get());
   ASSERT_TRUE(WriteAll(far_.get(), "one\n\ntw"));
 
@@ -46,7 +46,7 @@ TEST_F(LineReaderTest, GivesWholeLinesOnly) {
   EXPECT_THAT(reader.Next(), Optional(std::string("two")));
 }
 
-TEST_F(LineReaderTest, WouldBlockIsNoEnd) {
+TEST_F(LineReaderTest, WouldBlockIsNotTheEnd) {
   LineReader reader(near_.get());
 
   EXPECT_TRUE(reader.Fill());
@@ -83,7 +83,7 @@ TEST_F(LineReaderTest, RefusesALineThatIsTooLong) {
   EXPECT_THROW(reader.Next(), Error);
 }
 
-TEST_F(LineReaderTest, LineOfManyReadsArrivesWhole) {
+TEST_F(LineReaderTest, JoinsALineOfManyReads) {
   ASSERT_EQ(::fcntl(near_.get(), F_SETFL, 0), 0);
   LineReader reader(near_.get());
   const std::string sent(5'000'000, 'x');
@@ -116,7 +116,7 @@ TEST_F(LineReaderTest, WriteAllWaitsForASlowReader) {
   EXPECT_EQ(lines, 200'000u);
 }
 
-TEST_F(LineReaderTest, WriteAllTellsThatThePeerIsGone) {
+TEST_F(LineReaderTest, WriteAllReportsThatThePeerIsGone) {
   near_.reset();
 
   EXPECT_FALSE(WriteAll(far_.get(), "anyone?\n"));

@@ -48,7 +48,7 @@ class FindProgramTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(FindProgramTest, SaysWhatIsWrong) {
+TEST_F(FindProgramTest, ReportsTheProblem) {
   EXPECT_THAT(Find("none", "bin:other"),
               HasSubstr("there is no program 'none' in PATH (bin:other)"));
   EXPECT_THAT(Find("text", "bin"), HasSubstr("there is no program 'text'"));
@@ -58,23 +58,23 @@ TEST_F(FindProgramTest, SaysWhatIsWrong) {
   EXPECT_THAT(Find("\x1b[2J", ""), HasSubstr("'\\x1b[2J'"));
 }
 
-TEST_F(FindProgramTest, TakesTheFirstOnThePath) {
+TEST_F(FindProgramTest, TakesTheFirstInPath) {
   EXPECT_EQ(Find("tool", "none:other:bin"), "other/tool");
   EXPECT_EQ(Find("tool", (directory_.path() / "bin").string()), "bin/tool");
 }
 
-TEST_F(FindProgramTest, AnEmptyPartIsTheWorkingDirectory) {
+TEST_F(FindProgramTest, EmptyPartIsTheWorkingDirectory) {
   EXPECT_EQ(Find("run.sh", "bin:"), "run.sh");
   EXPECT_THAT(Find("run.sh", "bin"), HasSubstr("./run.sh"));
 }
 
-TEST_F(FindProgramTest, ASlashMakesAPathOfIt) {
+TEST_F(FindProgramTest, NameWithASlashIsAPath) {
   EXPECT_EQ(Find("./run.sh", ""), "run.sh");
   EXPECT_EQ(Find("bin/tool", "other"), "bin/tool");
   EXPECT_EQ(Find((directory_.path() / "run.sh").string(), ""), "run.sh");
 }
 
-TEST(ProcessTableTest, KnowsThisProcess) {
+TEST(ProcessTableTest, DescribesThisProcess) {
   const auto process = ReadProcess(::getpid());
   ASSERT_TRUE(process);
   EXPECT_EQ(process->pid, ::getpid());
@@ -91,7 +91,7 @@ TEST(ProcessTableTest, ListsThisProcess) {
       [](const Process& process) { return process.pid == ::getpid(); }));
 }
 
-TEST(ProcessTableTest, TellsZombies) {
+TEST(ProcessTableTest, RecognizesZombies) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   siginfo_t info{};

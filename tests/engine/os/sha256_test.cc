@@ -9,7 +9,7 @@ namespace dtrain {
 namespace {
 
 // The values of FIPS 180-4's examples.
-TEST(Sha256Test, HasTheValuesOfTheStandard) {
+TEST(Sha256Test, MatchesTheStandard) {
   const std::string abc = "abc";
   EXPECT_EQ(Sha256Of(std::as_bytes(std::span(abc))),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -26,7 +26,7 @@ TEST(Sha256Test, TakesBytesInPieces) {
   EXPECT_EQ(sha.Finish(), Sha256Of(bytes));
 }
 
-TEST(ConstantTimeTest, ComparesLikeAnyOther) {
+TEST(ConstantTimeTest, ComparesCorrectly) {
   EXPECT_TRUE(AreEqualInConstantTime("", ""));
   EXPECT_TRUE(AreEqualInConstantTime("ab", "ab"));
   EXPECT_FALSE(AreEqualInConstantTime("ab", "ac"));

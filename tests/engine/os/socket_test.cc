@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(TcpTest, WhoConnectsIsHeard) {
+TEST(TcpTest, AcceptsConnections) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   const HostPort place{"localhost", PortOf(listener.get())};
 
@@ -38,11 +38,11 @@ TEST(TcpTest, WhoConnectsIsHeard) {
   EXPECT_EQ(std::string(text), "hi");
 }
 
-TEST(TcpTest, NobodyToAcceptIsNoWait) {
+TEST(TcpTest, AcceptDoesNotBlock) {
   EXPECT_FALSE(AcceptFrom(ListenAt({.host = "127.0.0.1"}).get()));
 }
 
-TEST(TcpTest, APortInUseIsNamed) {
+TEST(TcpTest, NamesAPortInUse) {
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
   const HostPort place{"127.0.0.1", PortOf(listener.get())};
 
@@ -51,7 +51,7 @@ TEST(TcpTest, APortInUseIsNamed) {
                                          HasSubstr("already in use"))));
 }
 
-TEST(TcpTest, AnAddressIsListenedOnAlone) {
+TEST(TcpTest, ListensOnTheGivenAddressOnly) {
   std::string notice;
   const UniqueFd listener =
       ListenAt({.host = "127.0.0.1"}, {.notice = &notice});
@@ -62,7 +62,7 @@ TEST(TcpTest, AnAddressIsListenedOnAlone) {
   EXPECT_THROW(ConnectTo({"127.0.1.1", port}, seconds(5)), Error);
 }
 
-TEST(TcpTest, WhereTheHostIsAnotherMachinesAllAddressesAreListenedOn) {
+TEST(TcpTest, ListensOnAllAddressesIfTheHostIsAnotherMachine) {
   // Of a range that is reserved for examples.
   std::string notice;
   const UniqueFd listener =
@@ -73,7 +73,7 @@ TEST(TcpTest, WhereTheHostIsAnotherMachinesAllAddressesAreListenedOn) {
 }
 
 // As many a machine's /etc/hosts has its own name.
-TEST(TcpTest, WhereTheHostIsANameOfALoopbackAddressAllAreListenedOn) {
+TEST(TcpTest, ListensOnAllAddressesIfTheNameIsALoopback) {
   const std::string name = "LOCALHOST";  // as any name but "localhost"
   std::string notice;
   const UniqueFd listener = ListenAt({.host = name}, {.notice = &notice});
@@ -84,7 +84,7 @@ TEST(TcpTest, WhereTheHostIsANameOfALoopbackAddressAllAreListenedOn) {
   EXPECT_THAT(notice, HasSubstr("LOCALHOST is a loopback address here"));
 }
 
-TEST(TcpTest, WhereAllAreHereALoopbackAddressIsGoodEnough) {
+TEST(TcpTest, ListensOnALoopbackAddressIfAllRanksAreLocal) {
   std::string notice;
   const UniqueFd listener =
       ListenAt({.host = "LOCALHOST"}, {.only_here = true, .notice = &notice});
@@ -95,13 +95,13 @@ TEST(TcpTest, WhereAllAreHereALoopbackAddressIsGoodEnough) {
   EXPECT_EQ(notice, "");
 }
 
-TEST(TcpTest, WhereTheHostIsANameThatIsNotKnownAllAddressesAreListenedOn) {
+TEST(TcpTest, ListensOnAllAddressesIfTheNameIsUnknown) {
   const UniqueFd listener = ListenAt({.host = "no-such-host.invalid"});
 
   EXPECT_TRUE(ConnectTo({"127.0.1.1", PortOf(listener.get())}, seconds(5)));
 }
 
-TEST(TcpTest, NobodyWhoListensIsNamed) {
+TEST(TcpTest, ReportsARefusedConnection) {
   int port = 0;
   {
     const UniqueFd listener = ListenAt({.host = "127.0.0.1"});
@@ -115,13 +115,13 @@ TEST(TcpTest, NobodyWhoListensIsNamed) {
       ThrowsMessage<Error>(HasSubstr("cannot connect to 127.0.0.1:")));
 }
 
-TEST(TcpTest, AHostThatIsNotKnownIsNamed) {
+TEST(TcpTest, NamesAnUnknownHost) {
   EXPECT_THAT([] { RequireAddress("no-such-host.invalid"); },
               ThrowsMessage<Error>(HasSubstr("no-such-host.invalid: ")));
   EXPECT_NO_THROW(RequireAddress("127.0.0.1"));
 }
 
-TEST(TcpTest, AnAddressWithColonsIsInBrackets) {
+TEST(TcpTest, PutsAnIpv6AddressIntoBrackets) {
   EXPECT_EQ(ToString({"::1", 80}), "[::1]:80");
   EXPECT_EQ(ToString({"node1", 29400}), "node1:29400");
 }
@@ -163,7 +163,7 @@ TEST_F(FdPassingTest, CarriesDescriptorsThatCloseOnExec) {
   EXPECT_EQ(::fcntl(packet->fds[0].get(), F_GETFD), FD_CLOEXEC);
 }
 
-TEST_F(FdPassingTest, CarriesMoreDescriptorsThanOneMessageTakes) {
+TEST_F(FdPassingTest, CarriesMoreDescriptorsThanFitOneMessage) {
   const UniqueFd file(::open("/dev/null", O_RDONLY));
   const std::vector<int> fds(600, file.get());
   ASSERT_TRUE(SendPacket(ours_.get(), "text", fds));

@@ -159,7 +159,7 @@ TEST(CallInChildTest, ReportsACrash) {
   EXPECT_EQ(CallInChild(crash, kLong).end, ChildAnswer::End::kCrashed);
 }
 
-TEST(CallInChildTest, TakesNoLongerThanTheLimit) {
+TEST(CallInChildTest, TimesOut) {
   const auto hang = []() -> std::string {
     while (true) ::pause();
   };
@@ -167,7 +167,7 @@ TEST(CallInChildTest, TakesNoLongerThanTheLimit) {
             ChildAnswer::End::kTooLate);
 }
 
-TEST(CallInChildTest, ChildHasNoDescriptorsOfOurs) {
+TEST(CallInChildTest, ChildInheritsNoDescriptors) {
   static const UniqueFd ours(::fcntl(STDIN_FILENO, F_DUPFD, 100));
   ASSERT_GE(ours.get(), 100);
   const auto ask = [] {

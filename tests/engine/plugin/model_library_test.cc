@@ -112,7 +112,7 @@ TEST_F(ModelLibraryTest, CompilesOnceForTheSameContents) {
   EXPECT_EQ(progress_, "");
 }
 
-TEST_F(ModelLibraryTest, CompilesAnewForOtherContentsFlagsOrHeaders) {
+TEST_F(ModelLibraryTest, CompilesAgainForOtherContentsFlagsOrHeaders) {
   const fs::path first = Compile().file;
   WriteModel("other");
   EXPECT_NE(Compile().file, first);
@@ -131,7 +131,7 @@ TEST_F(ModelLibraryTest, CompilesAllSourcesBesideIt) {
   EXPECT_EQ(Calls(), 3u);
 }
 
-TEST_F(ModelLibraryTest, PassesOnWhatTheCompilerSays) {
+TEST_F(ModelLibraryTest, PassesOnCompilerOutput) {
   WriteModel("WARN");
   (void)Compile();
   EXPECT_THAT(output_, HasSubstr("model_def.cpp:1:1: warning: W"));
@@ -146,14 +146,14 @@ TEST_F(ModelLibraryTest, PassesOnWhatTheCompilerSays) {
   EXPECT_THAT(Failure(), HasSubstr("the compiler was killed by signal 9"));
 }
 
-TEST_F(ModelLibraryTest, AFailureIsNotKept) {
+TEST_F(ModelLibraryTest, DoesNotCacheAFailure) {
   WriteModel("BAD");
   EXPECT_NE(Failure(), "");
   EXPECT_NE(Failure(), "");
   EXPECT_EQ(Calls(), 2u);
 }
 
-TEST_F(ModelLibraryTest, RefusesWhatWouldNotBeKept) {
+TEST_F(ModelLibraryTest, RefusesHeadersOutsideTheContext) {
   Write("outside.h", "");
   WriteModel("INCLUDE" + Path("outside.h").string());
   EXPECT_THAT(Failure(), HasSubstr("outside.h, which is not kept with the"));
@@ -162,14 +162,14 @@ TEST_F(ModelLibraryTest, RefusesWhatWouldNotBeKept) {
   EXPECT_EQ(Failure(), "");
 }
 
-TEST_F(ModelLibraryTest, SaysWhyTheLibraryCannotBeOpened) {
+TEST_F(ModelLibraryTest, ReportsWhyTheLibraryCannotBeOpened) {
   Program("host", "#!/bin/sh\necho 'no symbol'\nexit 1\n");
   EXPECT_THAT(Failure(), HasSubstr("model_def.cpp: no symbol"));
   Program("host", "#!/bin/sh\n");
   EXPECT_THAT(Failure(), HasSubstr("cannot be opened"));
 }
 
-TEST_F(ModelLibraryTest, OneOfManyCompiles) {
+TEST_F(ModelLibraryTest, ConcurrentCallersCompileOnce) {
   WriteModel("SLOW");
   tools_.say_progress = [](const std::string&) {};
   std::vector<std::thread> threads;
@@ -180,7 +180,7 @@ TEST_F(ModelLibraryTest, OneOfManyCompiles) {
   EXPECT_EQ(Calls(), 2u);
 }
 
-TEST_F(ModelLibraryTest, ClearsAwayWhatAKilledOneLeft) {
+TEST_F(ModelLibraryTest, RemovesLeftoversOfAKilledCompilation) {
   const fs::path made = Compile().file.parent_path();
   fs::rename(made, made.string() + ".partial");
   Write("cache/" + made.filename().string() + ".partial/5.o", "LINKFAIL");
@@ -189,7 +189,7 @@ TEST_F(ModelLibraryTest, ClearsAwayWhatAKilledOneLeft) {
   EXPECT_FALSE(fs::exists(made.string() + ".partial"));
 }
 
-TEST_F(ModelLibraryTest, KeepsTheCacheToItsUser) {
+TEST_F(ModelLibraryTest, MakesAPrivateCache) {
   tools_.cache = Path("home/dtrain/cache");
   const mode_t mask = ::umask(0);
   const ModelLibrary library = Compile();
@@ -204,7 +204,7 @@ TEST_F(ModelLibraryTest, KeepsTheCacheToItsUser) {
   EXPECT_EQ(mode(library.file), 0600u);
 }
 
-TEST_F(ModelLibraryTest, CompilesAnewWhatIsNotAsItWasMade) {
+TEST_F(ModelLibraryTest, CompilesAgainIfTheLibraryWasModified) {
   const fs::path file = Compile().file;
   std::ofstream(file, std::ios::trunc) << "theirs";
   EXPECT_EQ(Compile().file, file);
@@ -219,7 +219,7 @@ TEST_F(ModelLibraryTest, CompilesAnewWhatIsNotAsItWasMade) {
   EXPECT_EQ(Calls(), 8u);
 }
 
-TEST_F(ModelLibraryTest, RefusesACacheThatOthersMayWriteTo) {
+TEST_F(ModelLibraryTest, RefusesACacheThatOthersCanWrite) {
   (void)Compile();
   fs::permissions(Path("cache"), fs::perms::others_write,
                   fs::perm_options::add);
@@ -239,7 +239,7 @@ TEST_F(ModelLibraryTest, RefusesADirectoryThatOthersCanReplaceTheCacheIn) {
   EXPECT_EQ(Failure(), "");
 }
 
-TEST_F(ModelLibraryTest, SaysThatTheCacheCannotBeWritten) {
+TEST_F(ModelLibraryTest, ReportsAnUnwritableCache) {
   Write("cache", "a file");
   EXPECT_THAT(Failure(), HasSubstr("cannot write"));
   tools_.build.compiler = "/nowhere";
@@ -276,7 +276,7 @@ class ModelBuildTest : public testing::Test {
   TemporaryDirectory prefix_;
 };
 
-TEST_F(ModelBuildTest, KnowsItsPlaceWhereverItWasMovedTo) {
+TEST_F(ModelBuildTest, IsFoundAfterAMove) {
   WriteBuild();
   const ModelBuild build = ReadModelBuild(prefix_.path());
 
@@ -290,14 +290,14 @@ TEST_F(ModelBuildTest, KnowsItsPlaceWhereverItWasMovedTo) {
   EXPECT_EQ(build.precompiled, "");
 }
 
-TEST_F(ModelBuildTest, TakesThePrecompiledHeaderWhereThereIsOne) {
+TEST_F(ModelBuildTest, UsesAPrecompiledHeaderIfPresent) {
   WriteBuild();
   Write("pch.h.gch", "");
   EXPECT_EQ(ReadModelBuild(prefix_.path()).precompiled,
             prefix_.path() / "pch.h");
 }
 
-TEST_F(ModelBuildTest, SaysWhatIsMissingOrDamaged) {
+TEST_F(ModelBuildTest, ReportsMissingOrDamagedFiles) {
   EXPECT_THAT(Failure(), HasSubstr("lib/dtrain/model_build.json: the settings "
                                    "for compiling models are missing; build or "
                                    "install"));
@@ -307,7 +307,7 @@ TEST_F(ModelBuildTest, SaysWhatIsMissingOrDamaged) {
   EXPECT_THAT(Failure(), HasSubstr("is damaged"));
 }
 
-TEST(FindCompilerTest, TakesTheRecordedOneElseOneInPath) {
+TEST(FindCompilerTest, PrefersTheRecordedOneToPath) {
   const TemporaryDirectory directory;
   const fs::path other = directory.path() / "c++";
   std::ofstream(other) << "#!/bin/sh\n";
@@ -330,7 +330,7 @@ TEST(ParseDependenciesTest, ReadsWhatGccWrites) {
   EXPECT_THAT(ParseDependencies(""), IsEmpty());
 }
 
-TEST(FirstOutsideTest, FindsWhatIsNotKept) {
+TEST(FirstOutsideTest, FindsAPathOutside) {
   const TemporaryDirectory directory;
   const fs::path rule = directory.path() / "rule";
   const fs::path inside = directory.path() / "a.h";
@@ -357,7 +357,7 @@ class RunProgramsTest : public testing::Test {
   int count_ = 0;
 };
 
-TEST_F(RunProgramsTest, GivesEndsInTheOrderOfTheRuns) {
+TEST_F(RunProgramsTest, ReturnsResultsInOrder) {
   const auto ends = RunPrograms({Shell("sleep 0.2; echo out; echo err >&2"),
                                  Shell("exit 3"), Shell("kill -9 $$")},
                                 /*at_once=*/2);
@@ -371,7 +371,7 @@ TEST_F(RunProgramsTest, GivesEndsInTheOrderOfTheRuns) {
   EXPECT_FALSE(ends[2].success());
 }
 
-TEST_F(RunProgramsTest, SaysWhyOneCannotBeStarted) {
+TEST_F(RunProgramsTest, ReportsWhyAProgramCannotBeStarted) {
   const auto ends = RunPrograms(
       {{.argv = {"/nowhere/compiler"}, .output = directory_.path() / "x"}}, 1);
 
@@ -379,14 +379,14 @@ TEST_F(RunProgramsTest, SaysWhyOneCannotBeStarted) {
   EXPECT_FALSE(ends[0].success());
 }
 
-TEST_F(RunProgramsTest, CutsWhatIsTooLong) {
+TEST_F(RunProgramsTest, TruncatesLongOutput) {
   const auto ends =
       RunPrograms({Shell("head -c 3000000 /dev/zero | tr '\\0' x")}, 1);
 
   EXPECT_EQ(ends[0].output.size(), std::size_t{1} << 20);
 }
 
-TEST_F(RunProgramsTest, GivesNoInput) {
+TEST_F(RunProgramsTest, ProvidesNoInput) {
   const auto ends = RunPrograms({Shell("cat; echo end")}, 1);
 
   EXPECT_EQ(ends[0].output, "end\n");

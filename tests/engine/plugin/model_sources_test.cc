@@ -26,7 +26,7 @@ class ModelSourcesTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(ModelSourcesTest, HasAnOwnModelOnlyOfThatModule) {
+TEST_F(ModelSourcesTest, FindsAUserModelOfThatModuleOnly) {
   EXPECT_FALSE(HasOwnModel("model_def:MyTrial", directory_.path()));
   Write("model_def.cpp");
   EXPECT_TRUE(HasOwnModel("model_def:MyTrial", directory_.path()));

@@ -53,7 +53,7 @@ class LaunchedTrialTest : public LauncherFixture {
                        kToken};
 };
 
-TEST_F(LaunchedTrialTest, HandsTheSameMemoryToEachRank) {
+TEST_F(LaunchedTrialTest, GivesTheSameMemoryToEachRank) {
   const ForkOrder first = trial_.NextFork();
   EXPECT_FALSE(trial_.wants_fork()) << "one at a time";
   EXPECT_FALSE(trial_.OnForked(ForkSleeper(), "")) << "one rank is missing";
@@ -67,7 +67,7 @@ TEST_F(LaunchedTrialTest, HandsTheSameMemoryToEachRank) {
   EXPECT_TRUE(End().killed_by_us);
 }
 
-TEST_F(LaunchedTrialTest, NoRankBeginsBeforeAllAreForked) {
+TEST_F(LaunchedTrialTest, NoRankStartsBeforeAllAreForked) {
   const UniqueFd control(::dup(trial_.NextFork().fds.at(0)));
   trial_.Send(StopTrial{});
   trial_.OnForked(ForkSleeper(), "");
@@ -80,7 +80,7 @@ TEST_F(LaunchedTrialTest, NoRankBeginsBeforeAllAreForked) {
   End();
 }
 
-TEST_F(LaunchedTrialTest, FailsToStartWhereARankCannotBeForked) {
+TEST_F(LaunchedTrialTest, FailsToStartIfARankCannotBeForked) {
   trial_.NextFork();
   trial_.OnForked(ForkSleeper(), "");
   trial_.NextFork();
@@ -101,7 +101,7 @@ TEST_F(LaunchedTrialTest, FailsToStartWithoutAnyProcess) {
   EXPECT_THAT(End().not_started, HasSubstr("no room for a process"));
 }
 
-TEST_F(LaunchedTrialTest, ARankForkedAfterTheKillIsKilled) {
+TEST_F(LaunchedTrialTest, RankForkedAfterTheKillIsKilled) {
   trial_.NextFork();
   trial_.OnForked(ForkSleeper(), "");
   trial_.NextFork();
@@ -122,7 +122,7 @@ TEST_F(LaunchedTrialTest, NoRankIsForkedAfterTheKill) {
   EXPECT_EQ(End().signal, SIGKILL);
 }
 
-TEST_F(LaunchedTrialTest, OnlyADeathThatIsNotOursIsForWantOfMemory) {
+TEST_F(LaunchedTrialTest, OnlyAForeignKillCountsAsOutOfMemory) {
   trial_.NextFork();
   trial_.OnForked(ForkSleeper(), "");
   trial_.NextFork();

@@ -56,7 +56,7 @@ TEST_F(LocalLauncherTest, KeepsMessagesForATrialThatHasNoProcessYet) {
   EXPECT_EQ(Await<TrialExited>(*launcher).exit_code, 0);
 }
 
-TEST_F(LocalLauncherTest, TellsExitCodes) {
+TEST_F(LocalLauncherTest, ReportsExitCodes) {
   const auto launcher = MakeLocalLauncher(Options());
   launcher->Start(Spec("exit", 1, {{"exit_code", 137}}));
   const TrialExited exited = Await<TrialExited>(*launcher);
@@ -64,7 +64,7 @@ TEST_F(LocalLauncherTest, TellsExitCodes) {
   EXPECT_EQ(exited.signal, 0);
 }
 
-TEST_F(LocalLauncherTest, TellsSignals) {
+TEST_F(LocalLauncherTest, ReportsSignals) {
   const auto launcher = MakeLocalLauncher(Options());
   launcher->Start(Spec("signal", 1, {{"signal", SIGABRT}}));
   const TrialExited exited = Await<TrialExited>(*launcher);
@@ -74,7 +74,7 @@ TEST_F(LocalLauncherTest, TellsSignals) {
   EXPECT_FALSE(exited.out_of_memory);
 }
 
-TEST_F(LocalLauncherTest, KillIsTold) {
+TEST_F(LocalLauncherTest, ReportsAKill) {
   const auto launcher = MakeLocalLauncher(Options());
   launcher->Start(Spec("hang"));
   const TrialStarted started = Await<TrialStarted>(*launcher);
@@ -93,7 +93,7 @@ TEST_F(LocalLauncherTest, StopAsksTheTrial) {
   EXPECT_FALSE(Await<TrialExited>(*launcher).killed_by_us);
 }
 
-TEST_F(LocalLauncherTest, GraceThatRunsOutEndsTheTrial) {
+TEST_F(LocalLauncherTest, EndOfTheGracePeriodEndsTheTrial) {
   LocalLauncherOptions options = Options();
   options.grace = std::chrono::milliseconds(50);
   const auto launcher = MakeLocalLauncher(std::move(options));
@@ -105,7 +105,7 @@ TEST_F(LocalLauncherTest, GraceThatRunsOutEndsTheTrial) {
   EXPECT_TRUE(exited.killed_by_us);
 }
 
-TEST_F(LocalLauncherTest, KillsWhatIgnoresSigterm) {
+TEST_F(LocalLauncherTest, KillsATrialThatIgnoresSigterm) {
   LocalLauncherOptions options = Options();
   options.grace = std::chrono::milliseconds(50);
   const auto launcher = MakeLocalLauncher(std::move(options));
@@ -138,7 +138,7 @@ TEST_F(LocalLauncherTest, SweepsDaemonsThatHidTheirOrigin) {
   EXPECT_THAT(children, SizeIs(1)) << "only the host";
 }
 
-TEST_F(LocalLauncherTest, KillsATrialThatTalksGarbage) {
+TEST_F(LocalLauncherTest, KillsATrialThatSendsGarbage) {
   const auto launcher = MakeLocalLauncher(Options());
   launcher->Start(Spec("garbage"));
   AwaitMessage<Ready>(*launcher);
@@ -203,7 +203,7 @@ TEST_F(LocalLauncherTest, DestructionLeavesNothing) {
   EXPECT_THAT(LivingProcesses(Experiment()), IsEmpty());
 }
 
-TEST_F(LocalLauncherTest, SaysThatItWasInterrupted) {
+TEST_F(LocalLauncherTest, ReportsAnInterrupt) {
   const auto launcher = MakeLocalLauncher(Options());
   ::kill(::getpid(), SIGINT);
   EXPECT_EQ(Await<Interrupted>(*launcher).signal, SIGINT);
@@ -218,7 +218,7 @@ TEST_F(LocalLauncherTest, IgnoresHangupsWhenDetached) {
   EXPECT_EQ(Await<Interrupted>(*launcher).signal, SIGTERM);
 }
 
-TEST_F(LocalLauncherTest, IsIdleAfterTheTime) {
+TEST_F(LocalLauncherTest, ReportsIdleAfterTheTimeout) {
   const auto launcher = MakeLocalLauncher(Options());
   const LaunchEvent event = launcher->Wait(std::chrono::milliseconds(1));
   EXPECT_TRUE(std::holds_alternative<Idle>(event));

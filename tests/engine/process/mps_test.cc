@@ -64,7 +64,7 @@ class MpsTest : public ::testing::Test {
   std::map<std::string, std::string> variables_;
 };
 
-TEST_F(MpsTest, DoesNotRunWhereItsDirectoryIsEmptyOrMissing) {
+TEST_F(MpsTest, DoesNotRunIfItsDirectoryIsEmptyOrMissing) {
   EXPECT_FALSE(MpsRuns(Environment()));
   variables_["CUDA_MPS_PIPE_DIRECTORY"] = "/none";
   EXPECT_FALSE(MpsRuns(Environment()));
@@ -81,7 +81,7 @@ TEST_F(MpsTest, DoesNotRunWithoutItsControlOrItsPid) {
   EXPECT_FALSE(MpsRuns(Environment()));
 }
 
-TEST_F(MpsTest, DoesNotRunWhereItsPidIsNobodys) {
+TEST_F(MpsTest, DoesNotRunIfItsPidIsUnused) {
   const pid_t dead = ::fork();
   if (dead == 0) ::_exit(0);
   ::waitpid(dead, nullptr, 0);
@@ -96,21 +96,21 @@ TEST_F(MpsTest, DoesNotRunWhereItsPidIsNobodys) {
   EXPECT_FALSE(MpsRuns(Environment())) << "so would that";
 }
 
-TEST_F(MpsTest, IsNotHeldUpByAPipeInPlaceOfThePid) {
+TEST_F(MpsTest, PipeInPlaceOfThePidDoesNotBlock) {
   MakeControl();
   const fs::path pid = pipes_ / "nvidia-cuda-mps-control.pid";
   ASSERT_EQ(::mkfifo(pid.c_str(), 0600), 0);
   EXPECT_FALSE(MpsRuns(Environment()));
 }
 
-TEST_F(MpsTest, RunsWhereItsControlIsThereAndItsProcessLives) {
+TEST_F(MpsTest, RunsIfItsControlExistsAndItsProcessLives) {
   Run();
   EXPECT_TRUE(MpsRuns(Environment()));
   WritePid("1");
   EXPECT_TRUE(MpsRuns(Environment())) << "another user's, as a rule";
 }
 
-TEST_F(MpsTest, AQuarterMayUseHalfOfTheMultiprocessors) {
+TEST_F(MpsTest, QuarterMayUseHalfOfTheMultiprocessors) {
   Run();
   EXPECT_THAT(MpsVariables(0.25, Environment()),
               ElementsAre(Pair("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50")));
@@ -127,19 +127,19 @@ TEST_F(MpsTest, WithoutADaemonNothingIsSet) {
   EXPECT_THAT(MpsVariables(0.25, Environment()), IsEmpty());
 }
 
-TEST_F(MpsTest, WhatTheUserSetStays) {
+TEST_F(MpsTest, KeepsTheUsersSettings) {
   Run();
   variables_["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = "30";
   EXPECT_THAT(MpsVariables(0.25, Environment()), IsEmpty());
 }
 
-TEST_F(MpsTest, AdvisesToStartWhatIsInstalled) {
+TEST_F(MpsTest, AdvisesToStartAnInstalledDaemon) {
   Install();
   EXPECT_THAT(MpsAdvice(0.5, Environment()),
               HasSubstr("start one with 'nvidia-cuda-mps-control -d'"));
 }
 
-TEST_F(MpsTest, IsSilentWhereThereIsNothingToGain) {
+TEST_F(MpsTest, GivesNoAdviceWithoutAGain) {
   EXPECT_EQ(MpsAdvice(0.25, Environment()), "") << "it is not installed";
   variables_.erase("PATH");
   EXPECT_EQ(MpsAdvice(0.25, Environment()), "");
@@ -150,7 +150,7 @@ TEST_F(MpsTest, IsSilentWhereThereIsNothingToGain) {
   EXPECT_EQ(MpsAdvice(0.25, Environment()), "") << "it runs";
 }
 
-TEST_F(MpsTest, VariablesOfTrialsGoBeforeThoseOfThisProcess) {
+TEST_F(MpsTest, VariablesOfTrialsOverrideThoseOfThisProcess) {
   const ReadVariable variable =
       VariablesWith({{"HOME", "/first"}, {"HOME", "/second"}});
   EXPECT_EQ(variable("HOME"), "/first");

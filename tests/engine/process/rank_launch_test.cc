@@ -83,7 +83,7 @@ TEST_F(RankLaunchTest, RankZeroMayDieAlone) {
                           "it has not"));
 }
 
-TEST_F(RankLaunchTest, OneRankMaySayWhyTheTrialEnds) {
+TEST_F(RankLaunchTest, AnyRankMayReportTheReason) {
   const TrialExited exited = Run(TwoRanks("fail", 1, "hang"));
   EXPECT_EQ(exited.rank, 1);
   EXPECT_EQ(exited.exit_code, 1);
@@ -92,7 +92,7 @@ TEST_F(RankLaunchTest, OneRankMaySayWhyTheTrialEnds) {
   EXPECT_EQ(LastWord()->message, "rank 1: out of luck at 1");
 }
 
-TEST_F(RankLaunchTest, RankZeroSpeaksForAll) {
+TEST_F(RankLaunchTest, RankZeroReportsForAll) {
   const TrialExited exited = Run(TwoRanks("fail"));
   EXPECT_EQ(exited.exit_code, 1);
   EXPECT_LT(exited.seconds, 1 * Slowness());
@@ -100,7 +100,7 @@ TEST_F(RankLaunchTest, RankZeroSpeaksForAll) {
   EXPECT_EQ(LastWord()->message, "out of luck at 0");
 }
 
-TEST_F(RankLaunchTest, ARankThatDoesNotEndWithTheOthersIsKilled) {
+TEST_F(RankLaunchTest, RankThatOutlivesTheOthersIsKilled) {
   const TrialExited exited = Run(TwoRanks("hang", 1, "finish"));
   EXPECT_EQ(exited.exit_code, 0);
   EXPECT_FALSE(exited.killed_by_us);
@@ -110,7 +110,7 @@ TEST_F(RankLaunchTest, ARankThatDoesNotEndWithTheOthersIsKilled) {
   EXPECT_EQ(LastWord()->reason, EndReason::kCompleted);
 }
 
-TEST_F(RankLaunchTest, KillsATrialWhoseRankTalksGarbage) {
+TEST_F(RankLaunchTest, KillsATrialWhoseRankSendsGarbage) {
   const TrialExited exited = Run(TwoRanks("garbage", 1, "hang"));
   EXPECT_EQ(exited.rank, 1);
   EXPECT_EQ(exited.signal, SIGKILL);
@@ -120,7 +120,7 @@ TEST_F(RankLaunchTest, KillsATrialWhoseRankTalksGarbage) {
   EXPECT_THAT(exited.last_lines[0], HasSubstr("message from the trial"));
 }
 
-TEST_F(RankLaunchTest, KillsATrialWhoseRankSaysWhatIsRankZeros) {
+TEST_F(RankLaunchTest, KillsATrialWhoseOtherRankReports) {
   const TrialExited exited = Run(TwoRanks("speak up", 1, "hang"));
   EXPECT_EQ(exited.rank, 1);
   ASSERT_THAT(exited.last_lines, SizeIs(1));
@@ -128,7 +128,7 @@ TEST_F(RankLaunchTest, KillsATrialWhoseRankSaysWhatIsRankZeros) {
               HasSubstr("rank 1 sent a message that only rank 0 may send"));
 }
 
-TEST_F(RankLaunchTest, OrdersAreForRankZero) {
+TEST_F(RankLaunchTest, MessagesGoToRankZero) {
   const auto launcher = MakeLocalLauncher(TwoRankOptions());
   const TrialSpec spec = TwoRanks("echo", 0, "deaf");
   launcher->Start(spec);
@@ -140,7 +140,7 @@ TEST_F(RankLaunchTest, OrdersAreForRankZero) {
   EXPECT_EQ(exited.signal, SIGKILL);
 }
 
-TEST_F(RankLaunchTest, GraceThatRunsOutEndsEveryRank) {
+TEST_F(RankLaunchTest, EndOfTheGracePeriodEndsEveryRank) {
   LocalLauncherOptions options = TwoRankOptions();
   options.grace = std::chrono::milliseconds(50);
   const auto launcher = MakeLocalLauncher(std::move(options));
@@ -216,7 +216,7 @@ TEST_F(RankLaunchTest, RanksShareMemoryThatProgramsDoNotInherit) {
   EXPECT_EQ(exited.exit_code, 0);
 }
 
-TEST_F(RankLaunchTest, OneRankHasNoMemoryToShare) {
+TEST_F(RankLaunchTest, SingleRankHasNoSharedMemory) {
   EXPECT_EQ(Run(Spec("share")).exit_code, 6);
 }
 
@@ -266,7 +266,7 @@ TEST_F(RankLaunchTest, AbortAtAnyTimeLeavesNothing) {
   }
 }
 
-TEST_F(RankLaunchTest, StartsAgainWhereTheHostDied) {
+TEST_F(RankLaunchTest, RestartsTheHostAfterItsDeath) {
   const auto launcher = MakeLocalLauncher(TwoRankOptions());
   launcher->Start(TwoRanks("finish"));
   Await<TrialExited>(*launcher);

@@ -82,7 +82,7 @@ class RunnerDeathTest : public LauncherFixture {
   }
 };
 
-TEST_F(RunnerDeathTest, TrialsThatHeedTheirSocketEndAtOnce) {
+TEST_F(RunnerDeathTest, TrialsThatReadTheirSocketEndAtOnce) {
   const pid_t runner = StartRunner("echo");
   ASSERT_GT(runner, 0);
   EXPECT_THAT(Living(), SizeIs(3)) << "the host and two trials";

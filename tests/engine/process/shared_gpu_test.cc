@@ -42,7 +42,7 @@ class SharedGpuTest : public LauncherFixture {
   std::filesystem::path pipes_ = directory.path() / "pipes";
 };
 
-TEST_F(SharedGpuTest, TrialsRunOnItTogether) {
+TEST_F(SharedGpuTest, RunsTrialsConcurrently) {
   const auto launcher = MakeLocalLauncher(Shares(0.5, 2));
   launcher->Start(Spec("hang", 1));
   launcher->Start(Spec("hang", 2));
@@ -59,13 +59,13 @@ TEST_F(SharedGpuTest, TrialsRunOnItTogether) {
   EXPECT_TRUE(SlotsInUse({{.index = 0}}, 0).at(0).free());
 }
 
-TEST_F(SharedGpuTest, ATrialIsToldItsShare) {
+TEST_F(SharedGpuTest, PassesTheShareToATrial) {
   const std::string log = Printed(Shares(0.25, 4));
   EXPECT_THAT(log, HasSubstr("share 0.25, percentage none"));
   EXPECT_THAT(log, HasSubstr("CUDA_VISIBLE_DEVICES=GPU-a"));
 }
 
-TEST_F(SharedGpuTest, ATrialOnCpusIsToldNoShare) {
+TEST_F(SharedGpuTest, PassesNoShareToATrialOnCpus) {
   EXPECT_THAT(Printed(Options()), HasSubstr("share 1, percentage none"));
 }
 
@@ -74,7 +74,7 @@ TEST_F(SharedGpuTest, AQuarterUnderMpsHasALimit) {
   EXPECT_THAT(Printed(Shares(0.25, 4)), HasSubstr("share 0.25, percentage 50"));
 }
 
-TEST_F(SharedGpuTest, TheLimitThatIsAskedForCounts) {
+TEST_F(SharedGpuTest, RequestedLimitApplies) {
   RunMps();
   LocalLauncherOptions options = Shares(0.25, 4);
   options.environment.emplace_back("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "70");

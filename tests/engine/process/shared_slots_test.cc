@@ -81,7 +81,7 @@ TEST_F(SharedSlotsTest, TrialsOfTwoRunnersNeverOverlap) {
   ::waitpid(other, nullptr, 0);
 }
 
-TEST_F(SharedSlotsTest, EightRunnersUseOneSlotInTurn) {
+TEST_F(SharedSlotsTest, EightRunnersTakeTurnsOnOneSlot) {
   std::vector<pid_t> runners(8);
   for (pid_t& runner : runners) runner = StartBusyRunner();
   for (const pid_t runner : runners) {
@@ -91,7 +91,7 @@ TEST_F(SharedSlotsTest, EightRunnersUseOneSlotInTurn) {
   }
 }
 
-TEST_F(SharedSlotsTest, SlotOfADeadRunnerComesFreeWithItsTrial) {
+TEST_F(SharedSlotsTest, SlotOfADeadRunnerIsFreedWithItsTrial) {
   const pid_t other = StartOtherRunner("hang", started_[1], end_it_[0]);
   AwaitOtherStart();
   const auto launcher = MakeLocalLauncher(Options());
@@ -107,7 +107,7 @@ TEST_F(SharedSlotsTest, SlotOfADeadRunnerComesFreeWithItsTrial) {
   EXPECT_LT(waited, Patient(std::chrono::milliseconds(1500)));
 }
 
-TEST_F(SharedSlotsTest, ATrialThatWaitsCanBeStopped) {
+TEST_F(SharedSlotsTest, PendingTrialCanBeStopped) {
   const pid_t other = StartOtherRunner("echo", started_[1], end_it_[0]);
   AwaitOtherStart();
   const auto launcher = MakeLocalLauncher(Options());

@@ -11,7 +11,7 @@ Finished Error(const std::string& message) {
   return {.reason = EndReason::kError, .message = message};
 }
 
-TEST(TrialEndTest, TheFirstThatFailedByItselfCounts) {
+TEST(TrialEndTest, ReportsTheFirstIndependentFailure) {
   const TrialEnd end = CombineEnds(
       {{.rank = 2, .exit_code = 0},
        {.rank = 1, .exit_code = -1, .signal = SIGKILL, .ended_by_us = true},
@@ -22,7 +22,7 @@ TEST(TrialEndTest, TheFirstThatFailedByItselfCounts) {
   EXPECT_FALSE(end.message);
 }
 
-TEST(TrialEndTest, TheFirstToDieCountsWhereNoneFailedByItself) {
+TEST(TrialEndTest, ReportsTheFirstDeathWithoutAnIndependentFailure) {
   const TrialEnd end = CombineEnds(
       {{.rank = 1, .exit_code = 0},
        {.rank = 0, .exit_code = -1, .signal = SIGKILL, .ended_by_us = true}});
@@ -30,7 +30,7 @@ TEST(TrialEndTest, TheFirstToDieCountsWhereNoneFailedByItself) {
   EXPECT_FALSE(end.message);
 }
 
-TEST(TrialEndTest, RankZeroSpeaksForAll) {
+TEST(TrialEndTest, RankZeroReportsForAll) {
   const TrialEnd end =
       CombineEnds({{.rank = 1, .exit_code = 1, .message = Error("one")},
                    {.rank = 0,
@@ -40,7 +40,7 @@ TEST(TrialEndTest, RankZeroSpeaksForAll) {
   EXPECT_EQ(end.message->message, "zero");
 }
 
-TEST(TrialEndTest, ThatARankIsMissedIsNotWhyItCrashed) {
+TEST(TrialEndTest, MissingPeerIsNotTheCauseOfACrash) {
   const TrialEnd end =
       CombineEnds({{.rank = 1, .exit_code = -1, .signal = SIGSEGV},
                    {.rank = 0,
@@ -51,7 +51,7 @@ TEST(TrialEndTest, ThatARankIsMissedIsNotWhyItCrashed) {
   EXPECT_FALSE(end.message);
 }
 
-TEST(TrialEndTest, ALostConnectionIsNotWhyItCrashedWhoeverEndedFirst) {
+TEST(TrialEndTest, LostConnectionIsNotTheCauseOfACrash) {
   const RankEnd first = {
       .rank = 0,
       .exit_code = 1,
@@ -66,14 +66,14 @@ TEST(TrialEndTest, ALostConnectionIsNotWhyItCrashedWhoeverEndedFirst) {
   EXPECT_EQ(CombineEnds({first}).message->message, first.message->message);
 }
 
-TEST(TrialEndTest, ACrashAfterTheReasonWasSaidIsNotTheReason) {
+TEST(TrialEndTest, CrashAfterAReportedReasonIsNotTheReason) {
   const TrialEnd end =
       CombineEnds({{.rank = 1, .exit_code = -1, .signal = SIGABRT},
                    {.rank = 0, .exit_code = 1, .message = Error("zero")}});
   EXPECT_EQ(end.message->message, "zero");
 }
 
-TEST(TrialEndTest, AStoppedTrialIsStoppedWhateverAnotherRankDoesThen) {
+TEST(TrialEndTest, StoppedTrialStaysStopped) {
   const TrialEnd end =
       CombineEnds({{.rank = 1, .exit_code = -1, .signal = SIGSEGV},
                    {.rank = 0,
@@ -82,7 +82,7 @@ TEST(TrialEndTest, AStoppedTrialIsStoppedWhateverAnotherRankDoesThen) {
   EXPECT_EQ(end.message->reason, EndReason::kStopped);
 }
 
-TEST(TrialEndTest, WithoutRankZeroTheRankThatFailedSpeaks) {
+TEST(TrialEndTest, FailedRankReportsWithoutRankZero) {
   const TrialEnd end = CombineEnds(
       {{.rank = 1, .message = Finished{.reason = EndReason::kCompleted}},
        {.rank = 2, .exit_code = 1, .message = Error("two")},
@@ -91,7 +91,7 @@ TEST(TrialEndTest, WithoutRankZeroTheRankThatFailedSpeaks) {
   EXPECT_EQ(end.message->message, "rank 2: two");
 }
 
-TEST(TrialEndTest, BadNewsOfARankThatEndedWellCount) {
+TEST(TrialEndTest, FailureReportOfASuccessfulExitCounts) {
   const TrialEnd end = CombineEnds(
       {{.rank = 1,
         .message =
@@ -101,7 +101,7 @@ TEST(TrialEndTest, BadNewsOfARankThatEndedWellCount) {
   EXPECT_EQ(end.message->message, "rank 1: too large");
 }
 
-TEST(TrialEndTest, ThatAnotherRankIsDoneDoesNotHideACrash) {
+TEST(TrialEndTest, SuccessOfAnotherRankDoesNotHideACrash) {
   const TrialEnd end = CombineEnds(
       {{.rank = 0, .exit_code = -1, .signal = SIGSEGV},
        {.rank = 1, .message = Finished{.reason = EndReason::kCompleted}}});

@@ -38,7 +38,7 @@ TEST_F(TrialForkerTest, TrialsOutliveTheirHost) {
   EXPECT_EQ(Await<TrialExited>(*launcher).exit_code, 0);
 }
 
-TEST_F(TrialForkerTest, SaysWhyAHostDoesNotStart) {
+TEST_F(TrialForkerTest, ReportsWhyAHostDoesNotStart) {
   LocalLauncherOptions options = Options();
   options.environment = {{"FAKE_HOST_EXIT", "42"}};
   const auto launcher = MakeLocalLauncher(std::move(options));
@@ -50,7 +50,7 @@ TEST_F(TrialForkerTest, SaysWhyAHostDoesNotStart) {
   EXPECT_THAT(exited.last_lines[0], HasSubstr("cannot open libfake.so"));
 }
 
-TEST_F(TrialForkerTest, SaysThatTheHostIsMissing) {
+TEST_F(TrialForkerTest, ReportsAMissingHost) {
   LocalLauncherOptions options = Options();
   options.host = "/nowhere/trial-host";
   const auto launcher = MakeLocalLauncher(std::move(options));

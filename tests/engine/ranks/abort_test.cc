@@ -39,7 +39,7 @@ class AbortTest : public testing::TestWithParam<RankKind> {
   }
 };
 
-TEST_P(AbortTest, AllAreToldOfAnotherCall) {
+TEST_P(AbortTest, ReportsADifferentCall) {
   std::vector<float> values(250);
   ExpectDisagreement(
       [](Collectives& group) { group.BroadcastText("", 1); },
@@ -48,7 +48,7 @@ TEST_P(AbortTest, AllAreToldOfAnotherCall) {
       "all-reduce (sum of float32) of 1000 bytes");
 }
 
-TEST_P(AbortTest, AllAreToldOfAnotherSize) {
+TEST_P(AbortTest, ReportsADifferentSize) {
   std::vector<double> values(250);
   std::vector<double> fewer(249);
   ExpectDisagreement(
@@ -58,7 +58,7 @@ TEST_P(AbortTest, AllAreToldOfAnotherSize) {
       "float64) of 1992 bytes");
 }
 
-TEST_P(AbortTest, AllAreToldOfAnotherOperation) {
+TEST_P(AbortTest, ReportsADifferentOperation) {
   std::vector<std::int64_t> values(1);
   ExpectDisagreement(
       [values](Collectives& group) mutable {
@@ -71,7 +71,7 @@ TEST_P(AbortTest, AllAreToldOfAnotherOperation) {
       "(maximum of int64)");
 }
 
-TEST_P(AbortTest, AllAreToldOfAnotherRoot) {
+TEST_P(AbortTest, ReportsADifferentRoot) {
   std::vector<std::byte> bytes(5);
   ExpectDisagreement(
       [bytes](Collectives& group) mutable { group.Broadcast(bytes, 0); },
@@ -80,7 +80,7 @@ TEST_P(AbortTest, AllAreToldOfAnotherRoot) {
       "bytes from rank 1");
 }
 
-TEST_P(AbortTest, ACallThatOthersDoNotMakeWritesNothing) {
+TEST_P(AbortTest, MismatchedCallWritesNothing) {
   const auto results = Run(2, [](const Seat& seat) {
     const auto group = seat.Group();
     std::vector<float> values(100, 1.0F);
@@ -95,7 +95,7 @@ TEST_P(AbortTest, ACallThatOthersDoNotMakeWritesNothing) {
   EXPECT_THAT(results, Each(Field(&RankResult::value, "kept")));
 }
 
-TEST_P(AbortTest, NothingWorksAfterADisagreement) {
+TEST_P(AbortTest, AllCallsFailAfterAMismatch) {
   const auto results = Run(2, [](const Seat& seat) {
     const auto group = seat.Group();
     try {
@@ -110,7 +110,7 @@ TEST_P(AbortTest, NothingWorksAfterADisagreement) {
                                   HasSubstr("all-gather of texts"))));
 }
 
-TEST_P(AbortTest, EndsTheWaitingOfTheOthers) {
+TEST_P(AbortTest, WakesWaitingRanks) {
   const auto results = Run(3, [](const Seat& seat) {
     const auto group = seat.Group();
     group->Barrier();
@@ -127,7 +127,7 @@ TEST_P(AbortTest, EndsTheWaitingOfTheOthers) {
   EXPECT_THAT(results, ElementsAre(told, RankResult{.value = "went on"}, told));
 }
 
-TEST_P(AbortTest, EndsTheWaitingInTheOtherChannel) {
+TEST_P(AbortTest, WakesRanksOfTheOtherChannel) {
   const auto results = Run(2, [](const Seat& seat) {
     const auto group = seat.Group({.channel = seat.rank()});
     if (seat.rank() == 1) {
@@ -141,7 +141,7 @@ TEST_P(AbortTest, EndsTheWaitingInTheOtherChannel) {
   EXPECT_EQ(results[0].error, "rank 1 failed: no loss");
 }
 
-TEST_P(AbortTest, TheFirstReasonCounts) {
+TEST_P(AbortTest, KeepsTheFirstReason) {
   const auto results = Run(1, [](const Seat& seat) {
     const auto group = seat.Group();
     group->SetAborted("first");
@@ -153,7 +153,7 @@ TEST_P(AbortTest, TheFirstReasonCounts) {
   EXPECT_EQ(results[0].error, "rank 0 failed: first");
 }
 
-TEST_P(AbortTest, ALongReasonIsCut) {
+TEST_P(AbortTest, TruncatesALongReason) {
   const auto results = Run(1, [](const Seat& seat) {
     const auto group = seat.Group();
     group->SetAborted(std::string(5000, 'x'));
@@ -164,7 +164,7 @@ TEST_P(AbortTest, ALongReasonIsCut) {
   EXPECT_EQ(results[0].error, "rank 0 failed: " + std::string(1000, 'x'));
 }
 
-TEST_P(AbortTest, AsManyRanksAsThereMayBeMeet) {
+TEST_P(AbortTest, WorksWithTheMaximumNumberOfRanks) {
   const std::string sum = BytesOf(Combined<float>(kMaxRanks, 5000));
 
   const auto results = Run(kMaxRanks, [](const Seat& seat) {
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, AbortTest,
 
 class GivingUpTest : public AbortTest {};
 
-TEST_P(GivingUpTest, ARankGivesUpForAllOfThem) {
+TEST_P(GivingUpTest, TimeoutOfOneRankAbortsAll) {
   const auto results = Run(3, [](const Seat& seat) {
     int asked = 0;
     const auto group =

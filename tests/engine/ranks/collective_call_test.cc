@@ -23,7 +23,7 @@ std::vector<T> ReduceThree(const std::vector<T>& a, const std::vector<T>& b,
   return into;
 }
 
-TEST(ReduceTest, ANanStaysOneWhereverItIs) {
+TEST(ReduceTest, PropagatesNan) {
   const float nan = std::nanf("");
   for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kSum}) {
     const std::vector<float> all =
@@ -33,7 +33,7 @@ TEST(ReduceTest, ANanStaysOneWhereverItIs) {
   }
 }
 
-TEST(ReduceTest, FindsTheLeastAndTheGreatest) {
+TEST(ReduceTest, FindsMinimumAndMaximum) {
   EXPECT_THAT(
       ReduceThree<float>({1, 2, 3}, {2, 3, 1}, {3, 1, 2.5F}, ReduceOp::kMin),
       ElementsAre(1, 1, 1));
@@ -42,7 +42,7 @@ TEST(ReduceTest, FindsTheLeastAndTheGreatest) {
       ElementsAre(3, 3, 3));
 }
 
-TEST(ReduceTest, WholeNumbersWrapAround) {
+TEST(ReduceTest, IntegersWrapAround) {
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
   constexpr auto kMin = std::numeric_limits<std::int64_t>::min();
 
@@ -52,7 +52,7 @@ TEST(ReduceTest, WholeNumbersWrapAround) {
               ElementsAre(-2));
 }
 
-TEST(ReduceTest, GoesFromTheFirstToTheLast) {
+TEST(ReduceTest, ReducesInOrder) {
   EXPECT_THAT(ReduceThree<float>({1e8F}, {-1e8F}, {1}, ReduceOp::kSum),
               ElementsAre(1));
   EXPECT_THAT(ReduceThree<float>({1}, {1e8F}, {-1e8F}, ReduceOp::kSum),

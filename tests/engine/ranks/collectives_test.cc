@@ -32,7 +32,7 @@ class CollectivesTest : public AllRanksTest {
   }
 };
 
-TEST_P(CollectivesTest, SumsInTheOrderOfTheRanksToTheBit) {
+TEST_P(CollectivesTest, SumsInRankOrderBitIdentically) {
   std::string expected;
   for (const std::size_t size : kSizes) {
     expected += BytesOf(Combined<float>(ranks(), size));
@@ -54,7 +54,7 @@ TEST_P(CollectivesTest, SumsDoubles) {
   ExpectReduced<double>(ReduceOp::kSum, std::plus<double>());
 }
 
-TEST_P(CollectivesTest, SumsWholeNumbers) {
+TEST_P(CollectivesTest, SumsIntegers) {
   ExpectReduced<std::int64_t>(ReduceOp::kSum, std::plus<std::int64_t>());
 }
 
@@ -62,17 +62,17 @@ TEST_P(CollectivesTest, Multiplies) {
   ExpectReduced<float>(ReduceOp::kProduct, std::multiplies<float>());
 }
 
-TEST_P(CollectivesTest, FindsTheLeast) {
+TEST_P(CollectivesTest, FindsTheMinimum) {
   ExpectReduced<float>(ReduceOp::kMin,
                        [](float a, float b) { return std::min(a, b); });
 }
 
-TEST_P(CollectivesTest, FindsTheGreatest) {
+TEST_P(CollectivesTest, FindsTheMaximum) {
   ExpectReduced<std::int64_t>(ReduceOp::kMax,
                               [](auto a, auto b) { return std::max(a, b); });
 }
 
-TEST_P(CollectivesTest, BroadcastsWhatTheRootHas) {
+TEST_P(CollectivesTest, BroadcastsFromTheRoot) {
   const int root = ranks() - 1;
   std::string expected;
   for (const std::size_t size : kSizes) expected += RankText(root, size * 4);
@@ -105,7 +105,7 @@ TEST_P(CollectivesTest, BroadcastsAnEmptyText) {
   });
 }
 
-TEST_P(CollectivesTest, GathersBytesInTheOrderOfTheRanks) {
+TEST_P(CollectivesTest, GathersBytesInRankOrder) {
   constexpr std::size_t kSize = 600'001;
   std::string expected;
   for (int rank = 0; rank < ranks(); ++rank) expected += RankText(rank, kSize);

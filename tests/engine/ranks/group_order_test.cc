@@ -35,7 +35,7 @@ class SharedNumber {
   void* page_;
 };
 
-TEST_P(GroupOrderTest, NobodyPassesOneOfManyBarriersBeforeAllHaveCome) {
+TEST_P(GroupOrderTest, NoRankPassesABarrierEarly) {
   const SharedNumber came;
   ExpectOfAll("", [&came](const Seat& seat) {
     const auto group = seat.Group();
@@ -51,7 +51,7 @@ TEST_P(GroupOrderTest, NobodyPassesOneOfManyBarriersBeforeAllHaveCome) {
   });
 }
 
-TEST_P(GroupOrderTest, WaitsForARankThatIsSlow) {
+TEST_P(GroupOrderTest, WaitsForASlowRank) {
   const auto sum = Combined<float>(ranks(), 1000);
 
   ExpectOfAll(BytesOf(sum), [](const Seat& seat) {
@@ -94,7 +94,7 @@ std::string ExpectedOf(int ranks, int call, unsigned random) {
   return RankText(root, size, call);
 }
 
-TEST_P(GroupOrderTest, CallsOfAllKindsFollowEachOther) {
+TEST_P(GroupOrderTest, MixedCallsGiveCorrectResults) {
   constexpr int kCalls = 60;
   ExpectOfAll("", [](const Seat& seat) {
     const auto group = seat.Group();

@@ -69,7 +69,7 @@ class RendezvousTest : public testing::Test {
   std::thread rank0_;
 };
 
-TEST_F(RendezvousTest, StrangersAreTurnedAwayAndTheRankIsMet) {
+TEST_F(RendezvousTest, RejectsUnknownPeersAndAcceptsTheRank) {
   ExpectTurnedAway(
       "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/"
       "7.88.1\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n");
@@ -84,14 +84,14 @@ TEST_F(RendezvousTest, StrangersAreTurnedAwayAndTheRankIsMet) {
   EXPECT_EQ(joined->ranks(), 2);
 }
 
-TEST_F(RendezvousTest, ARankOfAnotherStartIsTurnedAway) {
+TEST_F(RendezvousTest, RejectsARankOfAnotherStart) {
   EXPECT_THAT([&] { JoinRanks(MeetingOf(1, "another")); },
               ThrowsMessage<Error>(HasSubstr("did not accept this rank")));
 
   JoinRanks(MeetingOf(1));
 }
 
-TEST_F(RendezvousTest, MoreSilentStrangersThanAreHeardKeepNobodyWaiting) {
+TEST_F(RendezvousTest, SilentPeersDoNotBlockTheRank) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 20; ++i) {
     silent.push_back(ConnectTo(place_, seconds(5)));
@@ -102,7 +102,7 @@ TEST_F(RendezvousTest, MoreSilentStrangersThanAreHeardKeepNobodyWaiting) {
   EXPECT_EQ(joined->ranks(), 2);
 }
 
-TEST_F(RendezvousTest, AListenerWithoutTheTokenIsNotRank0) {
+TEST_F(RendezvousTest, RejectsAListenerWithoutTheToken) {
   const UniqueFd impostor = ListenAt({.host = "127.0.0.1"});
   Rendezvous meeting = MeetingOf(1);
   meeting.first.port = PortOf(impostor.get());
@@ -121,7 +121,7 @@ TEST_F(RendezvousTest, AListenerWithoutTheTokenIsNotRank0) {
   give_up_ = true;
 }
 
-TEST_F(RendezvousTest, ARankThatThereIsAlreadyIsTurnedAway) {
+TEST_F(RendezvousTest, RejectsADuplicateRank) {
   Rendezvous third = MeetingOf(2);
   EXPECT_THROW(JoinRanks(third), Error);
   third.ranks = 3;
@@ -130,7 +130,7 @@ TEST_F(RendezvousTest, ARankThatThereIsAlreadyIsTurnedAway) {
   JoinRanks(MeetingOf(1));
 }
 
-TEST_F(RendezvousTest, GivesUpAndNamesWhoIsMissing) {
+TEST_F(RendezvousTest, TimesOutAndNamesMissingRanks) {
   give_up_ = true;
   End();
 
@@ -138,7 +138,7 @@ TEST_F(RendezvousTest, GivesUpAndNamesWhoIsMissing) {
             "gave up waiting for the ranks of the trial: missing rank 1");
 }
 
-TEST(NetworkCollectivesTest, ARankThatDiesHasFailed) {
+TEST(NetworkCollectivesTest, DetectsADeadRank) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();
@@ -153,7 +153,7 @@ TEST(NetworkCollectivesTest, ARankThatDiesHasFailed) {
   EXPECT_EQ(results[2].error, results[0].error);
 }
 
-TEST(NetworkCollectivesTest, TheOthersMissRank0) {
+TEST(NetworkCollectivesTest, DetectsTheDeathOfRank0) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();
@@ -168,7 +168,7 @@ TEST(NetworkCollectivesTest, TheOthersMissRank0) {
   EXPECT_EQ(results[2].error, results[1].error);
 }
 
-TEST(NetworkCollectivesTest, WhoDiesAfterItSaidWhyHasFailedOfThat) {
+TEST(NetworkCollectivesTest, ReportsTheReasonOfADeadRank) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();
@@ -184,7 +184,7 @@ TEST(NetworkCollectivesTest, WhoDiesAfterItSaidWhyHasFailedOfThat) {
   EXPECT_EQ(results[2].error, results[0].error);
 }
 
-TEST(NetworkCollectivesTest, ARankGivesUpForAllOfThem) {
+TEST(NetworkCollectivesTest, TimeoutOfOneRankAbortsAll) {
   const auto results =
       RunRanks(RankKind::kNetworkThreads, 3, [](const Seat& seat) {
         if (seat.rank() == 2) return std::string("never came");
@@ -198,7 +198,7 @@ TEST(NetworkCollectivesTest, ARankGivesUpForAllOfThem) {
   EXPECT_EQ(results[1].error, results[0].error);
 }
 
-TEST(NetworkCollectivesTest, WhoIsDoneMayLeaveWhileOthersStillRead) {
+TEST(NetworkCollectivesTest, FinishedRankMayExitWhileOthersRead) {
   const auto results =
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();

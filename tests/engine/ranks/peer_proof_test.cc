@@ -54,7 +54,7 @@ std::string Hear(const UniqueFd& socket) {
   return bytes;
 }
 
-TEST(HmacTest, IsThatOfRfc4231) {
+TEST(HmacTest, MatchesRfc4231) {
   const auto hex = [](const std::string& bytes) {
     std::string text;
     for (const unsigned char byte : bytes) {
@@ -100,7 +100,7 @@ class PeerProofTest : public testing::Test {
   Ends ends_ = MakeEnds();
 };
 
-TEST_F(PeerProofTest, TwoWithOneSecretProveIt) {
+TEST_F(PeerProofTest, PeersWithTheSameSecretAuthenticate) {
   PeerProof connects = Make(Side::kConnects);
   PeerProof listens = Make(Side::kListens);
 
@@ -108,14 +108,14 @@ TEST_F(PeerProofTest, TwoWithOneSecretProveIt) {
   EXPECT_EQ(listens.claim(), "I am number 5");
 }
 
-TEST_F(PeerProofTest, TheSecretIsNotSent) {
+TEST_F(PeerProofTest, SecretIsNotSent) {
   PeerProof connects = Make(Side::kConnects);
   connects.Advance(ends_.left.get());
 
   EXPECT_THAT(Hear(ends_.right), SizeIs(40));
 }
 
-TEST_F(PeerProofTest, AnotherSecretIsRefusedAndHearsNoClaim) {
+TEST_F(PeerProofTest, RefusesAnotherSecretAndSendsNoClaim) {
   PeerProof connects = Make(Side::kConnects, std::string(32, 'x'));
   PeerProof listens = Make(Side::kListens);
 
@@ -124,7 +124,7 @@ TEST_F(PeerProofTest, AnotherSecretIsRefusedAndHearsNoClaim) {
   EXPECT_THAT(Hear(ends_.right), IsEmpty());
 }
 
-TEST_F(PeerProofTest, AProofForAnotherPurposeIsNone) {
+TEST_F(PeerProofTest, RefusesAProofForAnotherPurpose) {
   PeerProof connects = Make(Side::kConnects, kSecret, "other");
   PeerProof listens = Make(Side::kListens);
 
@@ -132,7 +132,7 @@ TEST_F(PeerProofTest, AProofForAnotherPurposeIsNone) {
 }
 
 // Who knows no secret sends back what he hears.
-TEST_F(PeerProofTest, AReflectedProofIsRefused) {
+TEST_F(PeerProofTest, RefusesAReflectedProof) {
   PeerProof listens = Make(Side::kListens);
   Say(ends_.left, kMagic);
   Say(ends_.left, std::string(32, 'n'));
@@ -145,7 +145,7 @@ TEST_F(PeerProofTest, AReflectedProofIsRefused) {
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kRefused);
 }
 
-TEST_F(PeerProofTest, AReflectionOfTheSideThatConnectsIsRefused) {
+TEST_F(PeerProofTest, RefusesAReflectionOfTheClient) {
   PeerProof connects = Make(Side::kConnects);
   connects.Advance(ends_.left.get());
   const std::string greeting = Hear(ends_.right);
@@ -155,7 +155,7 @@ TEST_F(PeerProofTest, AReflectionOfTheSideThatConnectsIsRefused) {
   EXPECT_EQ(connects.Advance(ends_.left.get()), State::kRefused);
 }
 
-TEST_F(PeerProofTest, AProofThatIsRepeatedIsRefused) {
+TEST_F(PeerProofTest, RefusesAReplayedProof) {
   PeerProof connects = Make(Side::kConnects);
   PeerProof first = Make(Side::kListens);
   connects.Advance(ends_.left.get());
@@ -176,7 +176,7 @@ TEST_F(PeerProofTest, AProofThatIsRepeatedIsRefused) {
   EXPECT_EQ(second.Advance(again.right.get()), State::kRefused);
 }
 
-TEST_F(PeerProofTest, AClaimThatWasChangedIsRefused) {
+TEST_F(PeerProofTest, RefusesAModifiedClaim) {
   PeerProof connects = Make(Side::kConnects);
   PeerProof listens = Make(Side::kListens);
   Ends relay = MakeEnds();
@@ -192,7 +192,7 @@ TEST_F(PeerProofTest, AClaimThatWasChangedIsRefused) {
   EXPECT_EQ(listens.Advance(relay.right.get()), State::kRefused);
 }
 
-TEST_F(PeerProofTest, WhatIsCutIsNoProof) {
+TEST_F(PeerProofTest, RefusesATruncatedProof) {
   PeerProof listens = Make(Side::kListens);
   Say(ends_.left, kMagic.substr(0, 5));
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kWaiting);
@@ -202,7 +202,7 @@ TEST_F(PeerProofTest, WhatIsCutIsNoProof) {
   EXPECT_TRUE(listens.heard());
 }
 
-TEST_F(PeerProofTest, EveryByteAloneIsHeardToo) {
+TEST_F(PeerProofTest, AcceptsSingleBytes) {
   PeerProof connects = Make(Side::kConnects);
   PeerProof listens = Make(Side::kListens);
   Ends relay = MakeEnds();
@@ -219,7 +219,7 @@ TEST_F(PeerProofTest, EveryByteAloneIsHeardToo) {
   EXPECT_EQ(state, State::kProved);
 }
 
-TEST_F(PeerProofTest, NonsenseIsRefusedAtItsFirstByteAndHearsNothing) {
+TEST_F(PeerProofTest, RefusesNonsenseAtItsFirstByteWithoutAReply) {
   PeerProof listens = Make(Side::kListens);
   Say(ends_.left, "G");
 
@@ -227,7 +227,7 @@ TEST_F(PeerProofTest, NonsenseIsRefusedAtItsFirstByteAndHearsNothing) {
   EXPECT_THAT(Hear(ends_.left), IsEmpty());
 }
 
-TEST_F(PeerProofTest, NoMoreThan4KiBAreReadOfAStranger) {
+TEST_F(PeerProofTest, ReadsAtMost4KiBBeforeAuthentication) {
   PeerProof listens = Make(Side::kListens);
   Say(ends_.left, kMagic);
   Say(ends_.left,
@@ -240,7 +240,7 @@ TEST_F(PeerProofTest, NoMoreThan4KiBAreReadOfAStranger) {
             100'042 - 4096);
 }
 
-TEST_F(PeerProofTest, AClaimThatIsTooLongIsRefusedBeforeItIsRead) {
+TEST_F(PeerProofTest, RefusesATooLongClaimBeforeItReadsIt) {
   PeerProof listens = Make(Side::kListens);
   Say(ends_.left, kMagic);
   Say(ends_.left, std::string(32, 'n') + "\x0f\xa1");
@@ -248,7 +248,7 @@ TEST_F(PeerProofTest, AClaimThatIsTooLongIsRefusedBeforeItIsRead) {
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kRefused);
 }
 
-TEST_F(PeerProofTest, ASessionFindsWhatIsNotAsItWasSent) {
+TEST_F(PeerProofTest, SessionDetectsModifiedMessages) {
   PeerProof connects = Make(Side::kConnects);
   PeerProof listens = Make(Side::kListens);
   Talk(connects, listens);
@@ -269,7 +269,7 @@ TEST_F(PeerProofTest, ASessionFindsWhatIsNotAsItWasSent) {
   EXPECT_EQ(left.Open(right.Seal("")), "");
 }
 
-TEST_F(PeerProofTest, EachConnectionHasASessionOfItsOwn) {
+TEST_F(PeerProofTest, EachConnectionHasItsOwnSession) {
   PeerProof connects = Make(Side::kConnects);
   PeerProof listens = Make(Side::kListens);
   Talk(connects, listens);
@@ -330,14 +330,14 @@ class PendingConnectionsTest : public testing::Test {
                                .monotonic = [this] { return now_; }}};
 };
 
-TEST_F(PendingConnectionsTest, WhoProvesItselfIsGivenOnce) {
+TEST_F(PendingConnectionsTest, ReturnsAnAuthenticatedPeerOnce) {
   EXPECT_TRUE(Prove(Connect()));
   EXPECT_THAT(pending_.Serve(), IsEmpty());
   EXPECT_EQ(pending_.Deadline(), std::nullopt);
   EXPECT_EQ(pending_.TakeRejected().count, 0);
 }
 
-TEST_F(PendingConnectionsTest, StrangersAreCounted) {
+TEST_F(PendingConnectionsTest, CountsUnknownPeers) {
   const UniqueFd stranger = Connect("127.0.0.9");
   Say(stranger, "GET / HTTP/1.1\r\n\r\n");
   pending_.Serve();
@@ -349,7 +349,7 @@ TEST_F(PendingConnectionsTest, StrangersAreCounted) {
   EXPECT_EQ(pending_.TakeRejected().count, 0);
 }
 
-TEST_F(PendingConnectionsTest, WhoOnlyLooksWhetherSomebodyListensIsNoStranger) {
+TEST_F(PendingConnectionsTest, DoesNotCountAPortProbe) {
   Connect();
   pending_.Serve();
   pending_.Serve();
@@ -358,8 +358,7 @@ TEST_F(PendingConnectionsTest, WhoOnlyLooksWhetherSomebodyListensIsNoStranger) {
   EXPECT_EQ(pending_.Deadline(), std::nullopt);
 }
 
-TEST_F(PendingConnectionsTest,
-       TheSilentAndTheSlowAreTurnedAwayAfterTenSeconds) {
+TEST_F(PendingConnectionsTest, DropsSilentAndSlowPeersAfterTenSeconds) {
   const UniqueFd silent = Connect();
   const UniqueFd slow = Connect();
   Say(slow, kMagic);
@@ -377,7 +376,7 @@ TEST_F(PendingConnectionsTest,
   EXPECT_TRUE(IsClosed(slow));
 }
 
-TEST_F(PendingConnectionsTest, OfOneAddressFourAreHeardAtATime) {
+TEST_F(PendingConnectionsTest, AdmitsFourPeersPerAddress) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 4; ++i) silent.push_back(Connect());
   pending_.Serve();
@@ -389,7 +388,7 @@ TEST_F(PendingConnectionsTest, OfOneAddressFourAreHeardAtATime) {
   EXPECT_TRUE(Prove(Connect("127.0.0.2"))) << "another address has its own";
 }
 
-TEST_F(PendingConnectionsTest, WhoHasHadASecondGivesWay) {
+TEST_F(PendingConnectionsTest, EvictsThePeerThatWaitedASecond) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 4; ++i) silent.push_back(Connect());
   pending_.Serve();
@@ -400,7 +399,7 @@ TEST_F(PendingConnectionsTest, WhoHasHadASecondGivesWay) {
   EXPECT_FALSE(IsClosed(silent[1]));
 }
 
-TEST_F(PendingConnectionsTest, SixteenAreHeardAtATimeAndOthersWait) {
+TEST_F(PendingConnectionsTest, AdmitsSixteenPeersAndQueuesOthers) {
   std::vector<UniqueFd> silent;
   for (const char* from :
        {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}) {

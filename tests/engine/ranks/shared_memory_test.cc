@@ -17,25 +17,25 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TEST(SharedMemoryTest, IsNotTakenForThatOfAnotherNumberOfRanks) {
+TEST(SharedMemoryTest, RefusesMemoryOfAnotherNumberOfRanks) {
   const UniqueFd memory = MakeSharedMemory(2);
 
   EXPECT_THAT([&] { SharedMemory(memory.get(), 3); },
               ThrowsMessage<Error>(HasSubstr("the shared memory of 3 ranks")));
 }
 
-TEST(SharedMemoryTest, AnotherFileIsNoMemory) {
+TEST(SharedMemoryTest, RefusesAnotherFile) {
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
 
   EXPECT_THROW(SharedMemory(null.get(), 1), Error);
 }
 
-TEST(SharedMemoryTest, AClosedDescriptorIsNoMemory) {
+TEST(SharedMemoryTest, RefusesAClosedDescriptor) {
   EXPECT_THAT([] { SharedMemory(-1, 1); },
               ThrowsMessage<Error>(HasSubstr("Bad file descriptor")));
 }
 
-TEST(SharedMemoryTest, NobodyCanResizeIt) {
+TEST(SharedMemoryTest, CannotBeResized) {
   const UniqueFd memory = MakeSharedMemory(2);
   struct stat status {};
   ASSERT_EQ(::fstat(memory.get(), &status), 0);
@@ -46,13 +46,13 @@ TEST(SharedMemoryTest, NobodyCanResizeIt) {
   EXPECT_EQ(errno, EPERM);
 }
 
-TEST(SharedMemoryTest, IsClosedInWhatIsExecuted) {
+TEST(SharedMemoryTest, IsClosedOnExec) {
   const UniqueFd memory = MakeSharedMemory(1);
 
   EXPECT_EQ(::fcntl(memory.get(), F_GETFD), FD_CLOEXEC);
 }
 
-TEST(SharedMemoryTest, TakesMemoryOnlyWhereItIsTouched) {
+TEST(SharedMemoryTest, AllocatesOnlyTouchedPages) {
   const UniqueFd memory = MakeSharedMemory(kMaxRanks);
   struct stat status {};
   ASSERT_EQ(::fstat(memory.get(), &status), 0);
@@ -61,7 +61,7 @@ TEST(SharedMemoryTest, TakesMemoryOnlyWhereItIsTouched) {
   EXPECT_LT(status.st_blocks * 512, 64 << 10);
 }
 
-TEST(SharedMemoryTest, StagingEndsWithTheMemory) {
+TEST(SharedMemoryTest, StagingStaysWithinTheMemory) {
   const UniqueFd fd = MakeSharedMemory(3);
   const SharedMemory memory(fd.get(), 3);
 

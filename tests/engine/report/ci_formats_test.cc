@@ -7,7 +7,7 @@ namespace {
 
 using Outcome = CiCase::Outcome;
 
-TEST(JunitTest, WritesACaseForEachWithItsOutcome) {
+TEST(JunitTest, WritesACaseForEachOutcome) {
   const CiSuite suite{
       .name = "digits",
       .host = "box",
@@ -56,7 +56,7 @@ TEST(JunitTest, CountsErrorsAndSuites) {
   EXPECT_NE(xml.find("<testsuite name=\"b\" tests=\"1\""), std::string::npos);
 }
 
-TEST(JunitTest, StaysValidXmlWhateverIsInTheTexts) {
+TEST(JunitTest, EscapesTexts) {
   const CiSuite suite{.name = "<&\">\x1b\xff\xEF\xBF\xBE"};
 
   EXPECT_NE(JunitXml(std::span(&suite, 1))

@@ -46,7 +46,7 @@ TEST_F(ExpressionTest, JoinsByAnd) {
   EXPECT_TRUE(Holds("loss<0.2 and accuracy>=0.9 AND state==COMPLETED"));
 }
 
-TEST_F(ExpressionTest, ComparesTextsWhateverTheirCase) {
+TEST_F(ExpressionTest, ComparesTextsIgnoringCase) {
   EXPECT_TRUE(Holds("state==completed"));
   EXPECT_TRUE(Holds("state != ERROR"));
   EXPECT_FALSE(Holds("state != 'COMPLETED'"));
@@ -57,19 +57,19 @@ TEST_F(ExpressionTest, TakesNamesInQuotes) {
   EXPECT_TRUE(Holds("\"val loss\"<3"));
 }
 
-TEST_F(ExpressionTest, MeetsNothingWithNaN) {
+TEST_F(ExpressionTest, NanMeetsNoRequirement) {
   EXPECT_FALSE(Holds("nan<1"));
   EXPECT_FALSE(Holds("nan>=1"));
   EXPECT_FALSE(Holds("nan==nan"));
   EXPECT_TRUE(Holds("nan!=1"));
 }
 
-TEST_F(ExpressionTest, MeetsNothingWithAnUnknownName) {
+TEST_F(ExpressionTest, UnknownNameMeetsNoRequirement) {
   EXPECT_FALSE(Holds("los<1"));
   EXPECT_FALSE(Holds("los!=1"));
 }
 
-TEST_F(ExpressionTest, TellsTheActualValue) {
+TEST_F(ExpressionTest, ReportsTheActualValue) {
   const auto comparisons = ParseExpression("accuracy >= 0.95", "--require");
   const Check check = Evaluate(comparisons.at(0), lookup_);
   EXPECT_FALSE(check.met);
@@ -80,7 +80,7 @@ TEST_F(ExpressionTest, TellsTheActualValue) {
 class BadExpressionTest
     : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
-TEST_P(BadExpressionTest, SaysWhatIsExpectedWhere) {
+TEST_P(BadExpressionTest, ReportsWhatIsExpectedAndWhere) {
   const auto& [text, expected] = GetParam();
   try {
     ParseExpression(text, "--require");

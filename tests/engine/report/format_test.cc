@@ -17,7 +17,7 @@ TEST(FormatTest, ShortensMetrics) {
             "-Infinity");
 }
 
-TEST(FormatTest, Says100PercentOnlyAtTheEnd) {
+TEST(FormatTest, Shows100PercentOnlyAtTheEnd) {
   EXPECT_EQ(FormatPercent(0), "0%");
   EXPECT_EQ(FormatPercent(0.29), "29%");
   EXPECT_EQ(FormatPercent(0.999), "99%");
@@ -50,18 +50,18 @@ TEST(FormatTest, KeepsOnlySearchedHparams) {
             json({{"lr", 0.01}, {"net", {{"depth", 3}}}}));
 }
 
-TEST(FormatTest, KeepsAllHparamsWhereNothingWasSearched) {
+TEST(FormatTest, KeepsAllHparamsIfNoneWasSearched) {
   const json hparams = {{"batch", 32}};
   EXPECT_EQ(SearchedHparams(hparams, hparams), hparams);
 }
 
-TEST(FormatTest, CountsSecondsUpToNowWhileItRuns) {
+TEST(FormatTest, CountsSecondsUpToNowWhileRunning) {
   const ExperimentRow row{.state = State::kRunning,
                           .started = Timestamp(1'000'000)};
   EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(3'500'000)), 2.5);
 }
 
-TEST(FormatTest, TakesRecordedSecondsOfWhatEnded) {
+TEST(FormatTest, UsesRecordedSecondsAfterTheEnd) {
   const ExperimentRow row{
       .state = State::kCompleted, .started = Timestamp(0), .seconds = 7};
   EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(99'000'000)), 7);
@@ -69,12 +69,12 @@ TEST(FormatTest, TakesRecordedSecondsOfWhatEnded) {
   EXPECT_DOUBLE_EQ(ElapsedSeconds(none, Timestamp(99'000'000)), 0);
 }
 
-TEST(FormatTest, HasNoNegativeDurationWhereTheClockJumps) {
+TEST(FormatTest, ClockJumpsGiveNoNegativeDuration) {
   const TrialRow row{.state = State::kRunning, .started = Timestamp(9)};
   EXPECT_DOUBLE_EQ(ElapsedSeconds(row, Timestamp(0)), 0);
 }
 
-TEST(FormatTest, TellsSearchedHyperparametersFromConstants) {
+TEST(FormatTest, DistinguishesSearchedHyperparametersFromConstants) {
   const nlohmann::json space = {
       {"lr", {{"type", "log"}}},
       {"net", {{"act", "relu"}, {"units", {{"type", "int"}}}}},

@@ -58,7 +58,7 @@ TEST_F(JsonLinesReporterTest, WritesProgressOnceASecond) {
   EXPECT_EQ(lines[1]["progress"], 0.3);
 }
 
-TEST_F(JsonLinesReporterTest, TellsAPromotionFromAnotherStart) {
+TEST_F(JsonLinesReporterTest, DistinguishesAPromotionFromAStart) {
   reporter_.OnTrialEnded({.id = {3, 1}, .state = State::kPaused}, {});
   reporter_.OnTrialStarted({.id = {3, 1}}, /*from_batches=*/9);
   reporter_.OnTrialStarted({.id = {3, 2}}, /*from_batches=*/9);

@@ -185,7 +185,7 @@ TEST(JsonViewTest, HasTheKeysOfALineOfALog) {
                   {"text", "hello"}}));
 }
 
-TEST(JsonViewTest, HasNullWhereATrialHasNoBestOrProcess) {
+TEST(JsonViewTest, HasNullWithoutABestOrProcess) {
   const TrialRow row{.id = {3, 7}, .state = State::kError, .reason = "crash"};
 
   const json object = TrialJson(row, "loss", /*seconds=*/0);
@@ -208,7 +208,7 @@ TEST(JsonViewTest, DumpsValidUtf8) {
   EXPECT_EQ(DumpJson({{"name", "a\xff"}}), "{\"name\":\"a\xEF\xBF\xBD\"}");
 }
 
-TEST(JsonViewTest, IsTheSameDocumentOnATerminal) {
+TEST(JsonViewTest, DocumentIsTheSameOnATerminal) {
   const nlohmann::json document = {
       {"a\xE2\x80\xAE", "\x7f\xC2\x9b\x1b\n\t \xC3\xBC \xE2\x80\xA8"}};
   const std::string text = DumpJson(document, /*indent=*/2, /*terminal=*/true);

@@ -63,7 +63,7 @@ TEST_F(LiveDisplayTest, PrintsFailuresAboveTheFrame) {
   EXPECT_EQ(Taken(), "\r\x1b[2A\x1b[J\x1b[?25h1.1 failed\n");
 }
 
-TEST_F(LiveDisplayTest, GivesTheCursorBackWhenItGoes) {
+TEST_F(LiveDisplayTest, RestoresTheCursorAtTheEnd) {
   display_->OnStatus({});
   Taken();
   display_.reset();
@@ -78,7 +78,7 @@ TEST_F(LiveDisplayTest, PrintsAResumedTrialButNoPromotion) {
   EXPECT_EQ(Taken(), "1.2 resumed from batch 9\n");
 }
 
-TEST_F(LiveDisplayTest, SaysThatATrialWaitsOnlyWhereNoSlotIsFree) {
+TEST_F(LiveDisplayTest, ReportsAWaitOnlyIfNoSlotIsFree) {
   RunStatus status{.trials = 1, .waiting = 1, .slots = 1};
   display_->OnStatus(status);
   EXPECT_NE(Taken().find(", starting"), std::string::npos);
@@ -88,7 +88,7 @@ TEST_F(LiveDisplayTest, SaysThatATrialWaitsOnlyWhereNoSlotIsFree) {
   EXPECT_NE(Taken().find(", waiting for a slot"), std::string::npos);
 }
 
-TEST_F(LiveDisplayTest, SaysThatATrialWaitsWhereAnotherExperimentHasTheSlot) {
+TEST_F(LiveDisplayTest, ReportsAWaitForAnotherExperimentsSlot) {
   const RunStatus status{.trials = 1, .waiting = 1, .slots = 1};
   display_->OnStatus(status);
   Taken();
@@ -103,7 +103,7 @@ RunStatus At(std::int64_t batches) {
   return {.running = {{.id = {1, 1}, .batches = batches}}};
 }
 
-TEST(SpeedMeterTest, KnowsNothingOfOneMoment) {
+TEST(SpeedMeterTest, HasNoSpeedFromOneSample) {
   SpeedMeter meter;
   meter.Update(At(10), seconds(0));
   EXPECT_EQ(meter.BatchesPerSecond({1, 1}), 0);
@@ -118,7 +118,7 @@ TEST(SpeedMeterTest, MeasuresTheLastSeconds) {
   EXPECT_DOUBLE_EQ(meter.BatchesPerSecond({1, 1}), 100);
 }
 
-TEST(SpeedMeterTest, BeginsAnewAfterARestart) {
+TEST(SpeedMeterTest, RestartsAfterATrialRestart) {
   SpeedMeter meter;
   meter.Update(At(100), seconds(0));
   meter.Update(At(50), seconds(1));
@@ -126,7 +126,7 @@ TEST(SpeedMeterTest, BeginsAnewAfterARestart) {
   EXPECT_DOUBLE_EQ(meter.BatchesPerSecond({1, 1}), 10);
 }
 
-TEST(SpeedMeterTest, ForgetsTrialsThatDoNotRun) {
+TEST(SpeedMeterTest, ForgetsStoppedTrials) {
   SpeedMeter meter;
   meter.Update(At(0), seconds(0));
   meter.Update(At(5), seconds(1));
@@ -224,12 +224,12 @@ TEST_F(SearchFrameTest, ShowsTrialsRungsAndTheBestHyperparameters) {
           "batch=32"}));
 }
 
-TEST_F(SearchFrameTest, ShowsConstantsOnlyWhereTheyFit) {
+TEST_F(SearchFrameTest, ShowsConstantsOnlyIfTheyFit) {
   EXPECT_EQ(Lines(56).back(),
             "  best    3.7  accuracy 0.875 at batch 400  lr=0.1");
 }
 
-TEST_F(SearchFrameTest, TellsTheUnitOfRungs) {
+TEST_F(SearchFrameTest, ShowsTheUnitOfRungs) {
   status_.rungs = {{.length = {1, Unit::kEpochs}, .done = 2},
                    {.length = {3, Unit::kEpochs}}};
   EXPECT_EQ(Lines(80)[2], "  rungs   in epochs 1: 2 done · 3: -");
@@ -251,7 +251,7 @@ TEST_F(SearchFrameTest, StaysOnATerminalOfAnyHeight) {
   EXPECT_EQ(Lines(80, /*height=*/1).size(), 1);
 }
 
-TEST_F(LiveFrameTest, ObeysNothingInNames) {
+TEST_F(LiveFrameTest, EscapesNames) {
   info_.name = "\x1b[2Jname";
   EXPECT_NE(Lines(80)[0].find("\\x1b[2Jname"), std::string::npos);
 }

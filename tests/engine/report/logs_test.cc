@@ -50,14 +50,14 @@ TEST(LogFilterTest, TakesTimeInProportionToTheLine) {
   EXPECT_FALSE(LineRegex("(x+x+)+y").Matches(std::string(65536, 'x')));
 }
 
-TEST(LogFilterTest, HasCharactersAndClassesOfUtf8) {
+TEST(LogFilterTest, SupportsUtf8CharactersAndClasses) {
   EXPECT_TRUE(LineRegex("^gr.n$").Matches("gr\u00fcn"));
   EXPECT_TRUE(LineRegex("(?i)^GR[\u00fc]N$").Matches("gr\u00dcn"));
   EXPECT_FALSE(LineRegex("GRUN").Matches("grun"));
   EXPECT_TRUE(LineRegex("[[:digit:]]+ \\d+\\b").Matches("1 2"));
 }
 
-TEST(LogFilterTest, SearchesLinesThatAreNoUtf8) {
+TEST(LogFilterTest, SearchesLinesOfInvalidUtf8) {
   EXPECT_TRUE(
       LineRegex("^a.b$").Matches("a\xff"
                                  "b"));
@@ -74,13 +74,13 @@ std::string Refusal(const std::string& pattern) {
   return "";
 }
 
-TEST(LogFilterTest, RefusesWhatIsNoExpression) {
+TEST(LogFilterTest, RefusesInvalidExpressions) {
   EXPECT_THAT(Refusal("(unclosed"), HasSubstr("missing ): (unclosed"));
   EXPECT_THAT(Refusal("(a)\\1"), HasSubstr("invalid escape sequence: \\1"));
   EXPECT_THAT(Refusal("\xff"), HasSubstr("invalid UTF-8"));
 }
 
-TEST(LogFilterTest, RefusesWhatIsTooLong) {
+TEST(LogFilterTest, RefusesTooLongExpressions) {
   EXPECT_EQ(Refusal(std::string(1000, 'a')), "");
   EXPECT_EQ(Refusal(std::string(1001, 'a')),
             "--grep: the expression has 1001 bytes; the maximum is 1000");
@@ -131,7 +131,7 @@ class LogMergerTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(LogMergerTest, GivesRecordsByTime) {
+TEST_F(LogMergerTest, ReturnsRecordsByTime) {
   Append(1, 10, "a");
   Append(1, 30, "c");
   Append(2, 20, "b");
@@ -151,13 +151,13 @@ TEST_F(LogMergerTest, OpensALogWhenItsTimeComes) {
   EXPECT_EQ(Rest(merger), "1.1a 1.2b 1.1c ");
 }
 
-TEST_F(LogMergerTest, HasNothingOfATrialThatWroteNothing) {
+TEST_F(LogMergerTest, SkipsATrialWithoutALog) {
   LogMerger merger;
   merger.Add(Source(1));
   EXPECT_FALSE(merger.Next().has_value());
 }
 
-TEST_F(LogMergerTest, GoesOnWithWhatCameSince) {
+TEST_F(LogMergerTest, ContinuesWithNewRecords) {
   Append(1, 10, "a");
   LogMerger merger;
   LogSource source = Source(1);
@@ -170,7 +170,7 @@ TEST_F(LogMergerTest, GoesOnWithWhatCameSince) {
   EXPECT_EQ(Rest(merger), "1.1b ");
 }
 
-TEST_F(LogMergerTest, BeginsNearTheEndForATail) {
+TEST_F(LogMergerTest, StartsNearTheEndForATail) {
   Append(1, 10, "a");
   Append(1, 20, "b");
   Append(1, 30, "c");

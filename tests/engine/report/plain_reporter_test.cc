@@ -23,7 +23,7 @@ class PlainReporterTest : public testing::Test {
   }
 };
 
-TEST_F(PlainReporterTest, SaysALineForEachEvent) {
+TEST_F(PlainReporterTest, PrintsALineForEachEvent) {
   EXPECT_EQ(Say(Verbosity::kNormal),
             "1.1 validation at batch 9: loss 1\n"
             "dtrain: warning: one\\x0aline\n"
@@ -31,11 +31,11 @@ TEST_F(PlainReporterTest, SaysALineForEachEvent) {
             "1.1 | why\n");
 }
 
-TEST_F(PlainReporterTest, SaysOnlyFailuresWhereItIsQuiet) {
+TEST_F(PlainReporterTest, PrintsOnlyFailuresWithQuiet) {
   EXPECT_EQ(Say(Verbosity::kQuiet), "1.1 failed\n1.1 | why\n");
 }
 
-TEST_F(PlainReporterTest, SaysTrainingReportsWhereItIsVerbose) {
+TEST_F(PlainReporterTest, PrintsTrainingReportsWithVerbose) {
   EXPECT_TRUE(
       Say(Verbosity::kVerbose).starts_with("1.1 training at batch 5: \n"));
 }
@@ -51,7 +51,7 @@ class SearchReporterTest : public testing::Test {
   PlainReporter reporter_{out_, {}, Verbosity::kNormal};
 };
 
-TEST_F(SearchReporterTest, SaysOnlyTheBestValidations) {
+TEST_F(SearchReporterTest, PrintsOnlyTheBestValidations) {
   reporter_.OnValidation({1, 1}, {.batches = 9, .metrics = {{"loss", 1}}},
                          /*best=*/true);
   reporter_.OnValidation({1, 2}, {.batches = 9, .metrics = {{"loss", 2}}},
@@ -59,7 +59,7 @@ TEST_F(SearchReporterTest, SaysOnlyTheBestValidations) {
   EXPECT_EQ(out_.str(), "1.1 validation at batch 9: loss 1 (best so far)\n");
 }
 
-TEST_F(SearchReporterTest, TellsAPromotionFromAnotherStart) {
+TEST_F(SearchReporterTest, DistinguishesAPromotionFromAStart) {
   const TrialRow paused{.id = {1, 1},
                         .state = State::kPaused,
                         .batches = 9,
@@ -74,7 +74,7 @@ TEST_F(SearchReporterTest, TellsAPromotionFromAnotherStart) {
             "1.2 resumed from batch 9: lr=0.2\n");
 }
 
-TEST_F(SearchReporterTest, TellsAtTheEndOfThePausedTrialsThatWereStopped) {
+TEST_F(SearchReporterTest, ReportsStoppedPausedTrialsAtTheEnd) {
   reporter_.OnTrialEnded({.id = {1, 1}, .state = State::kPaused}, {});
   out_.str("");
   reporter_.OnTrialEnded({.id = {1, 1}, .state = State::kStopped}, {});
@@ -83,7 +83,7 @@ TEST_F(SearchReporterTest, TellsAtTheEndOfThePausedTrialsThatWereStopped) {
   EXPECT_EQ(out_.str(), "1 paused trial was never promoted, and stopped\n");
 }
 
-TEST(EventTextTest, SaysHowATrialBegins) {
+TEST(EventTextTest, DescribesTheStartOfATrial) {
   const TrialRow trial{.id = {3, 1}, .hparams = {{"lr", 0.1}}};
   EXPECT_EQ(StartedLine({}, trial, StartKind::kStarted, 0),
             "3.1 started: lr=0.1");
@@ -102,7 +102,7 @@ TEST(EventTextTest, NamesSearchedHyperparametersBriefly) {
             "3.1 started: lr=0.003162");
 }
 
-TEST(EventTextTest, SaysHowATrialOfASearchDidAndWhyItEnded) {
+TEST(EventTextTest, DescribesTheResultAndEndOfATrial) {
   const RunInfo info{.searcher = "async_halving", .metric = "loss"};
   const TrialRow trial{.id = {3, 1},
                        .state = State::kStopped,
@@ -114,14 +114,14 @@ TEST(EventTextTest, SaysHowATrialOfASearchDidAndWhyItEnded) {
   EXPECT_EQ(EndedLines(info, trial, {"bye"}), expected);
 }
 
-TEST(EventTextTest, SaysWhatWasValidated) {
+TEST(EventTextTest, DescribesAValidation) {
   const ValidationReport report{
       .batches = 937, .epoch = 1, .metrics = {{"loss", 0.25}}};
   EXPECT_EQ(ValidationLine({}, {3, 1}, report, /*best=*/true),
             "3.1 validation at batch 937 (epoch 1): loss 0.25 (best so far)");
 }
 
-TEST(EventTextTest, CountsWhatAProgramCounts) {
+TEST(EventTextTest, UsesTheUnitOfAProgram) {
   const ValidationReport report{
       .batches = 3, .epoch = 3, .metrics = {{"loss", 0.25}}};
   EXPECT_EQ(ValidationLine({.counted = Unit::kEpochs}, {3, 1}, report, false),
@@ -133,7 +133,7 @@ TEST(EventTextTest, CountsWhatAProgramCounts) {
       "3.1 paused at record 600");
 }
 
-TEST(EventTextTest, SaysOnceThatTrialsWaitForSlots) {
+TEST(EventTextTest, ReportsOnceThatTrialsWaitForSlots) {
   RunStatus status{.slot_wait = SlotWait{.slots = 2}};
   SlotWaitNotice notice;
   EXPECT_TRUE(notice.IsDue(status));
@@ -162,7 +162,7 @@ TEST(EventTextTest, CountsRestarts) {
             "3.1 failed and restarts (restart 2): signal 9");
 }
 
-TEST(EventTextTest, SaysNothingOfTheLogOfATrialThatSucceeded) {
+TEST(EventTextTest, OmitsTheLogOfASuccessfulTrial) {
   const TrialRow trial{
       .id = {3, 1}, .state = State::kCompleted, .batches = 100};
   const std::vector<std::string> expected = {"3.1 completed at batch 100"};

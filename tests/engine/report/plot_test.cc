@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(AxisTicksTest, AreRoundNumbersWithin) {
+TEST(AxisTicksTest, AreRoundNumbersWithinTheRange) {
   EXPECT_THAT(AxisTicks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
   EXPECT_THAT(AxisTicks(0.13, 0.27, 3),
               ElementsAre(DoubleEq(0.15), DoubleEq(0.2), DoubleEq(0.25)));
@@ -32,7 +32,7 @@ TEST(DrawSvgTest, DrawsEachCurveFromLeftToRight) {
   EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
 }
 
-TEST(DrawSvgTest, BreaksTheLineWhereThereIsNoNumber) {
+TEST(DrawSvgTest, BreaksTheLineAtNan) {
   const std::string svg = DrawSvg(
       {{"loss", {{0, 0}, {1, 1}, {2, std::nan("")}, {3, 1}, {4, 0}}}}, {});
   EXPECT_THAT(svg, HasSubstr("M80.0 485.0L280.0 40.0M680.0 40.0L880.0 485.0"));
@@ -46,7 +46,7 @@ TEST(DrawSvgTest, EscapesNames) {
   EXPECT_THAT(svg, Not(HasSubstr("\x1b")));
 }
 
-TEST(DrawSvgTest, StaysSmallHoweverManyPointsThereAre) {
+TEST(DrawSvgTest, StaysSmallForManyPoints) {
   PlotSeries series{.name = "loss"};
   for (int i = 0; i < 1'000'000; ++i) {
     series.points.emplace_back(i, std::sin(i * 0.37));
@@ -54,12 +54,12 @@ TEST(DrawSvgTest, StaysSmallHoweverManyPointsThereAre) {
   EXPECT_LT(DrawSvg({series}, {}).size(), 100'000);
 }
 
-TEST(DrawSvgTest, DrawsNothingOfNothing) {
+TEST(DrawSvgTest, DrawsAnEmptyPlot) {
   EXPECT_THAT(DrawSvg({}, {}), HasSubstr("</svg>"));
   EXPECT_THAT(DrawSvg({{"x", {{INFINITY, 1}}}}, {}), HasSubstr("</svg>"));
 }
 
-TEST(DrawSvgTest, BearsTheLargestAndTheSmallestNumbers) {
+TEST(DrawSvgTest, DrawsExtremeNumbers) {
   const std::string svg = DrawSvg(
       {{"x", {{0, -1e308}, {1, 1e308}, {2, 5e-324}, {3, 0}, {4, 1e-300}}}}, {});
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
@@ -67,7 +67,7 @@ TEST(DrawSvgTest, BearsTheLargestAndTheSmallestNumbers) {
   EXPECT_THAT(AxisTicks(0, 5e-324, 6), ElementsAre(0));
 }
 
-TEST(DrawTextTest, PutsALetterWhereTheCurveIs) {
+TEST(DrawTextTest, MarksCurvesByLetters) {
   EXPECT_EQ(DrawText({{"loss", {{0, 2}, {4, 1}}}},
                      {.title = "T", .x = "batches"}, /*width=*/5, /*height=*/3),
             "T\n"

@@ -26,11 +26,11 @@ std::string TextOf(const ProfileReport& profile) {
   return out.str();
 }
 
-TEST(ProfileViewTest, TrialThatWasNotProfiledHasNone) {
+TEST(ProfileViewTest, UnprofiledTrialHasNoProfile) {
   EXPECT_EQ(ProfileJson(std::nullopt), nullptr);
 }
 
-TEST(ProfileViewTest, NothingTrainedIsNoDivision) {
+TEST(ProfileViewTest, UntrainedTrialHasNoRates) {
   const json object = ProfileJson(ProfileReport{});
 
   EXPECT_EQ(object["samples_per_second"], 0);
@@ -58,7 +58,7 @@ TEST(ProfileViewTest, NumbersHaveTheirUnitsInTheirNames) {
   EXPECT_EQ(object["gpu_utilization_percent"], nullptr);
 }
 
-TEST(ProfileViewTest, GpuIsShownWhereThereIsOne) {
+TEST(ProfileViewTest, ShowsTheGpuIfThereIsOne) {
   ProfileReport profile = kProfile;
   profile.gpu_bytes = 5'000;
   profile.gpu_percent = 97;

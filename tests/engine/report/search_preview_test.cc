@@ -87,7 +87,7 @@ TEST_F(SearchPreviewTest, ShowsHowASimulationEndedAndItsBestTrials) {
             "    3   500  300       300  errored  lr=0.5\n");
 }
 
-TEST_F(SearchPreviewTest, TakesTheGreatestMetricWhereThatIsBetter) {
+TEST_F(SearchPreviewTest, TakesTheLargestMetricIfLargerIsBetter) {
   config_.smaller_is_better = false;
   std::ostringstream out;
   PrintSimulation({.config = config_,
@@ -100,7 +100,7 @@ TEST_F(SearchPreviewTest, TakesTheGreatestMetricWhereThatIsBetter) {
             std::string::npos);
 }
 
-TEST_F(SearchPreviewTest, WritesASimulationATrialALine) {
+TEST_F(SearchPreviewTest, WritesALinePerTrialOfASimulation) {
   std::ostringstream out;
   WriteSimulationJson(simulation_, out);
 

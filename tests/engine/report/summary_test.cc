@@ -21,7 +21,7 @@ class SummaryTest : public testing::Test {
       .command = "dtrain"};
 };
 
-TEST_F(SummaryTest, TellsTheBestTrialAndHowToLookAtIt) {
+TEST_F(SummaryTest, NamesTheBestTrialAndNextCommands) {
   EXPECT_EQ(SummaryText(result_, context_),
             "experiment 3 completed after 1m32s\n"
             "best trial 3.2: accuracy 0.9873 at batch 2814\n"
@@ -30,7 +30,7 @@ TEST_F(SummaryTest, TellsTheBestTrialAndHowToLookAtIt) {
             "next: dtrain trials 3 · dtrain metrics 3 · dtrain logs 3\n");
 }
 
-TEST_F(SummaryTest, TellsThatTheBestHasNoCheckpoint) {
+TEST_F(SummaryTest, ReportsThatTheBestHasNoCheckpoint) {
   result_.best->checkpoint.clear();
   EXPECT_NE(SummaryText(result_, context_)
                 .find("  checkpoint       none for this validation; see dtrain "
@@ -47,7 +47,7 @@ TEST_F(SummaryTest, CountsTheTrialsOfASearch) {
                                "best trial 3.2"));
 }
 
-TEST_F(SummaryTest, CountsKilledTrialsApart) {
+TEST_F(SummaryTest, CountsKilledTrialsSeparately) {
   context_.trials = {{State::kCompleted, 2}, {State::kCanceled, 3}};
   context_.killed = 1;
   context_.best_state = State::kCanceled;
@@ -57,7 +57,7 @@ TEST_F(SummaryTest, CountsKilledTrialsApart) {
                                "best trial 3.2 (killed later): accuracy"));
 }
 
-TEST_F(SummaryTest, SaysThatNoTrialWasTrainedToTheEnd) {
+TEST_F(SummaryTest, ReportsThatNoTrialWasTrainedToTheEnd) {
   context_.trials = {{State::kStopped, 6}};
   context_.max_length = "9 epochs";
   EXPECT_THAT(SummaryText(result_, context_),
@@ -65,7 +65,7 @@ TEST_F(SummaryTest, SaysThatNoTrialWasTrainedToTheEnd) {
                                  "the best one with: dtrain continue 3.2\n"));
 }
 
-TEST_F(SummaryTest, TellsThatItsTimeLimitPausedIt) {
+TEST_F(SummaryTest, ReportsAPauseAtTheTimeLimit) {
   result_.state = State::kPaused;
   result_.timed_out = true;
   EXPECT_TRUE(
@@ -73,7 +73,7 @@ TEST_F(SummaryTest, TellsThatItsTimeLimitPausedIt) {
           .starts_with("experiment 3 paused at its time limit after 1m32s\n"));
 }
 
-TEST_F(SummaryTest, TellsThatItPaused) {
+TEST_F(SummaryTest, ReportsAPause) {
   result_.state = State::kPaused;
   result_.best.reset();
   context_.command = "dtrain --store s";
@@ -83,7 +83,7 @@ TEST_F(SummaryTest, TellsThatItPaused) {
             "dtrain --store s logs 3\n");
 }
 
-TEST_F(SummaryTest, TellsWhyItFailed) {
+TEST_F(SummaryTest, ReportsTheReasonOfAFailure) {
   result_.state = State::kError;
   result_.error = "every trial\nfailed";
   EXPECT_TRUE(SummaryText(result_, context_)

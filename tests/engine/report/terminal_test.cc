@@ -22,7 +22,7 @@ TEST(TerminalTest, ColorsAndRedrawsOnATerminal) {
   EXPECT_TRUE(mode.redraw);
 }
 
-TEST(TerminalTest, IsPlainWhereNobodyLooks) {
+TEST(TerminalTest, IsPlainWithoutATerminal) {
   const auto mode = DecideMode(ColorChoice::kAuto, false, Variables({}));
   EXPECT_FALSE(mode.color);
   EXPECT_FALSE(mode.redraw);
@@ -31,7 +31,7 @@ TEST(TerminalTest, IsPlainWhereNobodyLooks) {
 class PlainTerminalTest
     : public testing::TestWithParam<std::pair<std::string, std::string>> {};
 
-TEST_P(PlainTerminalTest, IsPlainWhereTheEnvironmentSaysSo) {
+TEST_P(PlainTerminalTest, FollowsTheEnvironment) {
   const auto mode =
       DecideMode(ColorChoice::kAuto, true, Variables({GetParam()}));
   EXPECT_FALSE(mode.color);
@@ -110,7 +110,7 @@ TEST_F(TableTest, NeverPrintsALineWiderThanTheTerminal) {
             " 7  a name …  I…\n");
 }
 
-TEST_F(TableTest, LeavesOutTheLastOptionalColumnsWhereItIsNarrow) {
+TEST_F(TableTest, OmitsTheLastOptionalColumnsIfNarrow) {
   Table table({{.name = "id"},
                {.name = "one", .optional = true},
                {.name = "name", .elastic = true, .least = 4},
@@ -127,7 +127,7 @@ TEST_F(TableTest, LeavesOutTheLastOptionalColumnsWhereItIsNarrow) {
             "7,1,a long name,2\r\n");
 }
 
-TEST_F(TableTest, ShowsWhatATerminalWouldObey) {
+TEST_F(TableTest, EscapesControlCharacters) {
   table_.AddRow({"7", "evil\x1b]0;title\x07\nname", "ok"});
 
   EXPECT_EQ(Text(),
@@ -152,7 +152,7 @@ TEST_F(TableTest, PaintsCellsWithoutMovingThem) {
             std::string::npos);
 }
 
-TEST_F(TableTest, WritesCsvAsRfc4180Says) {
+TEST_F(TableTest, WritesCsvOfRfc4180) {
   table_.AddRow({"7", "comma, \"quote\"\nline", Cell("42%", "0.42")});
 
   EXPECT_EQ(Csv(),

@@ -134,7 +134,7 @@ TEST_P(RecordedKeeperTest, KeepsTheRecordedCheckpoints) {
 
 INSTANTIATE_TEST_SUITE_P(All, RecordedKeeperTest, testing::Range(0, 11));
 
-TEST(CheckpointKeeperTest, KeepsWhatTheWholeRuleKeeps) {
+TEST(CheckpointKeeperTest, AgreesWithTheFullRule) {
   CompareAtRandom({.save_experiment_best = 0}, 1);
   CompareAtRandom({.save_experiment_best = 1}, 2);
   CompareAtRandom(
@@ -157,7 +157,7 @@ TEST(CheckpointKeeperTest, KeepsTheLatestUntilTheTrialEnds) {
   EXPECT_EQ(keeper.Latest({1, 1}), nullptr);
 }
 
-TEST(CheckpointKeeperTest, PassesOverACheckpointThatIsReportedAgain) {
+TEST(CheckpointKeeperTest, IgnoresARepeatedReport) {
   CheckpointKeeper keeper({.save_trial_best = 5}, true);
   (void)keeper.Add(Row(1, 10, 0.5));
   (void)keeper.Add(Row(1, 20, 0.4));
@@ -166,7 +166,7 @@ TEST(CheckpointKeeperTest, PassesOverACheckpointThatIsReportedAgain) {
   EXPECT_EQ(keeper.Latest({1, 1})->uuid, "1@20");
 }
 
-TEST(CheckpointKeeperTest, DropsAnOldCheckpointThatIsReportedAgain) {
+TEST(CheckpointKeeperTest, DropsARepeatedOldCheckpoint) {
   CheckpointKeeper keeper({}, true);
   (void)keeper.Add(Row(1, 20, 0.4));
 
@@ -185,7 +185,7 @@ TEST(CheckpointKeeperTest, DropsTheBestOfAnEndedTrialWhenItIsBeaten) {
   EXPECT_THAT(Uuids(keeper.Add(Row(2, 10, 0.4))), ElementsAre("1@10"));
 }
 
-TEST(CheckpointKeeperTest, ForgetsWhatIsOfNoUse) {
+TEST(CheckpointKeeperTest, ForgetsUnneededCheckpoints) {
   CheckpointKeeper keeper({.policy = "best",
                            .save_experiment_best = 1,
                            .save_trial_best = 1,
@@ -253,7 +253,7 @@ TEST(CheckpointPolicyTest, KeepsTheLatestOfAnUnfinishedTrial) {
               IsEmpty());
 }
 
-TEST(CheckpointPolicyTest, NeverTakesNanForTheBest) {
+TEST(CheckpointPolicyTest, NanIsNeverTheBest) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
 
   EXPECT_THAT(CheckpointsToKeep({.save_trial_best = 1, .save_trial_latest = 0},
@@ -261,7 +261,7 @@ TEST(CheckpointPolicyTest, NeverTakesNanForTheBest) {
               UnorderedElementsAre("b"));
 }
 
-TEST(CheckpointPolicyTest, KeepsEverythingWhereAskedTo) {
+TEST(CheckpointPolicyTest, KeepsEverythingOnRequest) {
   EXPECT_THAT(CheckpointsToKeep({.policy = "all"}, true,
                                 {Row(1, "a", 0.1), Row(1, "b", 0.2)}, {}),
               UnorderedElementsAre("a", "b"));

@@ -41,7 +41,7 @@ TEST_F(ExperimentEndsTest, EndsAPausedTrialWithoutStartingIt) {
               Contains(Field(&TrialRow::reason, HasSubstr("not promoted"))));
 }
 
-TEST_F(ExperimentEndsTest, GoesOnWithoutAFailedTrial) {
+TEST_F(ExperimentEndsTest, ContinuesWithoutAFailedTrial) {
   Grid();
   trials_.failing = {2};
 
@@ -52,7 +52,7 @@ TEST_F(ExperimentEndsTest, GoesOnWithoutAFailedTrial) {
   EXPECT_EQ(Ends().at(2), "COMPLETED: ");
 }
 
-TEST_F(ExperimentEndsTest, FailsWhereEveryTrialFails) {
+TEST_F(ExperimentEndsTest, FailsIfEveryTrialFails) {
   Grid();
   trials_.failing = {1, 2, 3, 4};
 
@@ -62,7 +62,8 @@ TEST_F(ExperimentEndsTest, FailsWhereEveryTrialFails) {
   EXPECT_THAT(result.error, HasSubstr("trial 1.4: exited with code 3"));
 }
 
-TEST_F(ExperimentEndsTest, FailsWhereTheFirstTrialHasNotReadWhatIsSearched) {
+TEST_F(ExperimentEndsTest,
+       FailsIfTheFirstTrialDoesNotReadSearchedHyperparameters) {
   Grid(/*concurrent=*/1);
   library_ = "libmodel.so";
   refuse_unread_ = true;
@@ -97,7 +98,7 @@ TEST_F(ExperimentEndsTest, OnlyWarnsOfUnreadHyperparametersIfAllowed) {
             1);
 }
 
-TEST_F(ExperimentEndsTest, TakesUnreadConstantsForWhatTheyAre) {
+TEST_F(ExperimentEndsTest, AcceptsUnreadConstants) {
   Grid();
   config_.hyperparameters["y"] = 1;
   library_ = "libmodel.so";
@@ -108,7 +109,7 @@ TEST_F(ExperimentEndsTest, TakesUnreadConstantsForWhatTheyAre) {
 }
 
 // A built-in trial may read one only beside certain values of others.
-TEST_F(ExperimentEndsTest, NamesWhatNoBuiltInTrialHasReadAtTheEnd) {
+TEST_F(ExperimentEndsTest, NamesUnreadHyperparametersAtTheEnd) {
   Grid();
   refuse_unread_ = true;
   config_.hyperparameters["y"] = 1;
@@ -154,7 +155,7 @@ TEST_F(ExperimentEndsTest, ReplacesATrialWithInvalidHyperparameters) {
   EXPECT_EQ(store_.Trials(id_).size(), 3u);
 }
 
-TEST_F(ExperimentEndsTest, TakesATrialsOwnEndForASuccess) {
+TEST_F(ExperimentEndsTest, TrialThatEndsItselfSucceeds) {
   Grid();
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 class ExperimentFailureTest : public ExperimentTest {};
 
-TEST_F(ExperimentFailureTest, FailsWhereItsOnlyTrialFails) {
+TEST_F(ExperimentFailureTest, FailsIfItsOnlyTrialFails) {
   trials_.crashes = 1;
 
   const RunResult result = Run();
@@ -137,7 +137,7 @@ TEST_F(ExperimentFailureTest, KillsATrialThatHangs) {
   EXPECT_THAT(launcher_.calls(), Contains("kill 1.1"));
 }
 
-TEST_F(ExperimentFailureTest, ForgivesATrialWhatTheRunnerMissed) {
+TEST_F(ExperimentFailureTest, SuspendedRunnerDoesNotTimeOutATrial) {
   config_.hang_timeout = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
@@ -172,7 +172,7 @@ TEST_F(ExperimentFailureTest, FailsAnOperationThatEndsWithoutTheMetric) {
   EXPECT_EQ(launcher_.started().size(), 1u);
 }
 
-TEST_F(ExperimentFailureTest, TriesAgainWhatCouldNotBeStarted) {
+TEST_F(ExperimentFailureTest, RetriesATrialThatCouldNotStart) {
   int failures = 3;
   launcher_.on_start = [&](const TrialSpec& spec) {
     if (failures-- <= 0) return trials_.Begin(spec);
@@ -188,7 +188,7 @@ TEST_F(ExperimentFailureTest, TriesAgainWhatCouldNotBeStarted) {
               Contains("cannot start trial: no room; trying again in 0.1s"));
 }
 
-TEST_F(ExperimentFailureTest, PausesWhereNothingCanBeStarted) {
+TEST_F(ExperimentFailureTest, PausesIfNothingCanBeStarted) {
   launcher_.on_start = [&](const TrialSpec& spec) {
     launcher_.Push(TrialExited{.trial = spec.id,
                                .exit_code = 1,

@@ -60,7 +60,7 @@ class ExperimentFallbackTest : public ExperimentTest {
   std::int64_t seq_ = 0;
 };
 
-TEST_F(ExperimentFallbackTest, GoesBackUntilACheckpointIsWhole) {
+TEST_F(ExperimentFallbackTest, FallsBackToAnIntactCheckpoint) {
   config_.checkpoints.policy = "all";
   lives_ = {[this] { Save(kFirst, 10), Save(kSecond, 20), Crash(); },
             [this] { End(EndReason::kDamaged, "checkpoint bbbb: garbled"); },
@@ -80,7 +80,7 @@ TEST_F(ExperimentFallbackTest, GoesBackUntilACheckpointIsWhole) {
               Contains(HasSubstr("resumes from the beginning")));
 }
 
-TEST_F(ExperimentFallbackTest, GivesUpWhoFailsAgainWithoutGettingFurther) {
+TEST_F(ExperimentFallbackTest, GivesUpATrialThatFailsAgainWithoutProgress) {
   lives_ = {[this] { Save(kFirst, 10), Crash(); }, [this] { Crash(); },
             [this] { FAIL() << "a third start"; }};
 
@@ -90,7 +90,7 @@ TEST_F(ExperimentFallbackTest, GivesUpWhoFailsAgainWithoutGettingFurther) {
   EXPECT_EQ(Trial().reason, "exited with code 3 (after 1 restart)");
 }
 
-TEST_F(ExperimentFallbackTest, RecordsHowFarAFailedTrialWas) {
+TEST_F(ExperimentFallbackTest, RecordsTheProgressOfAFailedTrial) {
   config_.max_restarts = 0;
   // The report and the crash come at once.
   lives_ = {[this] {
@@ -105,7 +105,7 @@ TEST_F(ExperimentFallbackTest, RecordsHowFarAFailedTrialWas) {
   EXPECT_EQ(Trial().batches, 10);
 }
 
-TEST_F(ExperimentFallbackTest, ForgivesFailuresOfWhoGetsFurther) {
+TEST_F(ExperimentFallbackTest, ProgressResetsTheCountOfFailures) {
   lives_ = {[this] { Save(kFirst, 10), Crash(); },
             [this] { Save(kSecond, 20), Crash(); }};
 
@@ -115,7 +115,7 @@ TEST_F(ExperimentFallbackTest, ForgivesFailuresOfWhoGetsFurther) {
   EXPECT_EQ(Trial().failures, 1);
 }
 
-TEST_F(ExperimentFallbackTest, PausesWhereATrialHasNoSpaceForItsCheckpoint) {
+TEST_F(ExperimentFallbackTest, PausesIfACheckpointLacksSpace) {
   lives_ = {[this] { End(EndReason::kDiskFull, "checkpoint: no space"); }};
 
   const RunResult result = Run();
@@ -129,7 +129,7 @@ TEST_F(ExperimentFallbackTest, PausesWhereATrialHasNoSpaceForItsCheckpoint) {
   EXPECT_EQ(store_.Experiment(id_)->row.error, "");
 }
 
-TEST_F(ExperimentFallbackTest, StopsWhoseStartWasBeingRecorded) {
+TEST_F(ExperimentFallbackTest, StopsATrialWhoseStartIsBeingRecorded) {
   // The start of a trial that forgets metrics waits for their transaction; a
   // signal that comes before it is not lost on the trial.
   lives_ = {[this] {

@@ -48,7 +48,7 @@ class ExperimentFilesTest : public ExperimentTest {
   bool died_ = false;
 };
 
-TEST_F(ExperimentFilesTest, AdoptsACheckpointThatNobodyRecorded) {
+TEST_F(ExperimentFilesTest, AdoptsAnUnrecordedCheckpoint) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
 
   EXPECT_EQ(Run().state, State::kCompleted);
@@ -62,7 +62,7 @@ TEST_F(ExperimentFilesTest, AdoptsACheckpointThatNobodyRecorded) {
 }
 
 // Its validation was recorded and acknowledged, so it is not reported again.
-TEST_F(ExperimentFilesTest, KeepsTheBestOneThatNobodyRecorded) {
+TEST_F(ExperimentFilesTest, KeepsTheBestUnrecordedCheckpoint) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   store_.Write([this](StoreWriter& writer) {
     writer.AddMetrics({id_, 1}, MetricKind::kValidation, 40, 1.5,
@@ -77,7 +77,7 @@ TEST_F(ExperimentFilesTest, KeepsTheBestOneThatNobodyRecorded) {
 }
 
 // A power cut has taken what was recorded last: the metrics up to there.
-TEST_F(ExperimentFilesTest, TakesNoUnrecordedOneFromBeforeAReboot) {
+TEST_F(ExperimentFilesTest, IgnoresUnrecordedCheckpointsFromBeforeAReboot) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   store_.Write([this](StoreWriter& writer) {
     writer.SetTrialProcess({id_, 1}, /*pid=*/17, /*start_ticks=*/4, "earlier");
@@ -89,7 +89,7 @@ TEST_F(ExperimentFilesTest, TakesNoUnrecordedOneFromBeforeAReboot) {
   EXPECT_FALSE(fs::exists(Checkpoints() / kUuid));
 }
 
-TEST_F(ExperimentFilesTest, LeavesADamagedOneAlone) {
+TEST_F(ExperimentFilesTest, KeepsADamagedCheckpoint) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   fs::resize_file(Checkpoints() / kUuid / "state.json", 3);
 
@@ -99,7 +99,7 @@ TEST_F(ExperimentFilesTest, LeavesADamagedOneAlone) {
   EXPECT_TRUE(fs::exists(Checkpoints() / kUuid));
 }
 
-TEST_F(ExperimentFilesTest, RemovesWhatWasNotFinished) {
+TEST_F(ExperimentFilesTest, RemovesUnfinishedCheckpoints) {
   const fs::path half = Checkpoints() / (std::string(kUuid) + ".tmp");
   const fs::path trash = Checkpoints() / (std::string(kUuid) + ".trash");
   fs::create_directories(half);
@@ -111,7 +111,7 @@ TEST_F(ExperimentFilesTest, RemovesWhatWasNotFinished) {
   EXPECT_FALSE(fs::exists(trash));
 }
 
-TEST_F(ExperimentFilesTest, RemovesWhatWasBeingDeletedBesideItsTrials) {
+TEST_F(ExperimentFilesTest, RemovesHalfDeletedDirectories) {
   const fs::path trash = store_.layout().Sources(id_).string() + ".trash";
   fs::create_directories(trash / "below");
 
@@ -120,7 +120,7 @@ TEST_F(ExperimentFilesTest, RemovesWhatWasBeingDeletedBesideItsTrials) {
   EXPECT_FALSE(fs::exists(trash));
 }
 
-TEST_F(ExperimentFilesTest, RemovesWhatTheRecordHasDeleted) {
+TEST_F(ExperimentFilesTest, RemovesDeletedCheckpoints) {
   WriteCheckpoint(R"({"batches": 40, "epoch": 1.5})");
   store_.Write([this](StoreWriter& writer) {
     writer.AddCheckpoint(

@@ -29,19 +29,19 @@ class ExperimentOriginTest : public ExperimentTest {
   TemporaryDirectory directory_;
 };
 
-TEST_F(ExperimentOriginTest, GivesItsTrialTheSeedThatIsAskedFor) {
+TEST_F(ExperimentOriginTest, PassesTheRequestedSeedToItsTrial) {
   config_.trial_seed = 123;
   (void)Run();
   EXPECT_EQ(Trial().seed, 123);
   EXPECT_EQ(launcher_.started().at(0).seed, 123);
 }
 
-TEST_F(ExperimentOriginTest, DrawsTheSeedWhereNoneIsAskedFor) {
+TEST_F(ExperimentOriginTest, DrawsASeedByDefault) {
   (void)Run();
   EXPECT_NE(Trial().seed, 123);
 }
 
-TEST_F(ExperimentOriginTest, StopsOnItsWay) {
+TEST_F(ExperimentOriginTest, StopsDuringTraining) {
   config_.searcher.stops = {30, 60};
   EXPECT_EQ(Run().state, State::kCompleted);
   std::vector<std::int64_t> validated;
@@ -53,14 +53,14 @@ TEST_F(ExperimentOriginTest, StopsOnItsWay) {
   EXPECT_EQ(Trial().rung, 3);
 }
 
-TEST_F(ExperimentOriginTest, BeginsFromTheCheckpointThatItKeeps) {
+TEST_F(ExperimentOriginTest, StartsFromItsCopiedCheckpoint) {
   MoveToDisk();
   const auto source = store_.layout().Source(id_, kSourceUuid);
   std::filesystem::create_directories(source);
   EXPECT_EQ(WarmStart(), source.string());
 }
 
-TEST_F(ExperimentOriginTest, BeginsWhereItWasMadeIfItKeepsNone) {
+TEST_F(ExperimentOriginTest, StartsFromTheSourceCheckpointWithoutACopy) {
   MoveToDisk();
   store_.Write([this](StoreWriter& writer) {
     const auto source = writer.AddExperiment(

@@ -43,13 +43,13 @@ TEST_F(ExperimentProfileTest, IsRecordedAndAcknowledged) {
   EXPECT_THAT(launcher_.calls(), Contains(HasSubstr(R"("ack","seq":2})")));
 }
 
-TEST_F(ExperimentProfileTest, WithoutAnyThereIsNone) {
+TEST_F(ExperimentProfileTest, IsAbsentWithoutReports) {
   (void)Run();
 
   EXPECT_EQ(store_.Profile({id_, 1}), std::nullopt);
 }
 
-TEST_F(ExperimentProfileTest, BeyondTheCheckpointIsForgottenAtARestart) {
+TEST_F(ExperimentProfileTest, RestartForgetsTheProfileBeyondTheCheckpoint) {
   config_.max_restarts = 1;
   launcher_.on_start = [this](const TrialSpec& spec) {
     if (spec.run > 0) return trials_.Begin(spec);

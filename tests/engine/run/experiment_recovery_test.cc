@@ -198,13 +198,13 @@ class RecoveryTest : public testing::Test {
   std::int64_t bad_loss_ = 0;
 };
 
-TEST_F(RecoveryTest, GoesOnWithGrid) {
+TEST_F(RecoveryTest, ResumesGrid) {
   config_ = Config({.name = "grid", .max_length = 50});
 
   EXPECT_GT(KillEverywhere(), 100);
 }
 
-TEST_F(RecoveryTest, GoesOnWithRandom) {
+TEST_F(RecoveryTest, ResumesRandom) {
   config_ = Config({.name = "random",
                     .max_length = 50,
                     .max_trials = 7,
@@ -213,26 +213,26 @@ TEST_F(RecoveryTest, GoesOnWithRandom) {
   EXPECT_GT(KillEverywhere(), 80);
 }
 
-TEST_F(RecoveryTest, GoesOnWithPromotion) {
+TEST_F(RecoveryTest, ResumesPromotion) {
   config_ = Config(Asha(/*stop_once=*/false));
 
   EXPECT_GT(KillEverywhere(), 100);
 }
 
-TEST_F(RecoveryTest, GoesOnWithPromotionWhereMuchIsRecordedAtOnce) {
+TEST_F(RecoveryTest, ResumesPromotionWithLargeTransactions) {
   config_ = Config(Asha(/*stop_once=*/false));
   one_at_a_time_ = false;
 
   EXPECT_GT(KillEverywhere(), 100);
 }
 
-TEST_F(RecoveryTest, GoesOnWithStopping) {
+TEST_F(RecoveryTest, ResumesStopping) {
   config_ = Config(Asha(/*stop_once=*/true));
 
   EXPECT_GT(KillEverywhere(), 100);
 }
 
-TEST_F(RecoveryTest, GoesOnWithAdaptiveAsha) {
+TEST_F(RecoveryTest, ResumesAdaptiveAsha) {
   config_ = Config({.name = "adaptive_asha",
                     .max_length = 90,
                     .max_trials = 8,
@@ -243,7 +243,7 @@ TEST_F(RecoveryTest, GoesOnWithAdaptiveAsha) {
   EXPECT_GT(KillEverywhere(), 80);
 }
 
-TEST_F(RecoveryTest, GoesOnAfterTrialsOfAllKinds) {
+TEST_F(RecoveryTest, ResumesAfterTrialsOfAllKinds) {
   config_ = Config(Asha(/*stop_once=*/false));
   early_ = {2};
   invalid_ = {3};
@@ -253,7 +253,7 @@ TEST_F(RecoveryTest, GoesOnAfterTrialsOfAllKinds) {
   EXPECT_GT(KillEverywhere(), 100);
 }
 
-TEST_F(RecoveryTest, GoesOnWithGridOnSeveralSlots) {
+TEST_F(RecoveryTest, ResumesGridOnSeveralSlots) {
   config_ = Config({.name = "grid", .max_length = 50});
   slots_ = 3;
 
@@ -261,7 +261,7 @@ TEST_F(RecoveryTest, GoesOnWithGridOnSeveralSlots) {
   EXPECT_GT(KillEverywhere(/*compare_events=*/false), 100);
 }
 
-TEST_F(RecoveryTest, GoesOnAfterOneDeathUponAnother) {
+TEST_F(RecoveryTest, ResumesAfterRepeatedDeaths) {
   config_ = Config(Asha(/*stop_once=*/false));
 
   KillThrice(/*rounds=*/60);

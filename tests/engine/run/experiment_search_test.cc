@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST_F(ExperimentSearchTest, ServesTrialsInTheOrderOfTheirCreation) {
+TEST_F(ExperimentSearchTest, StartsTrialsInOrderOfCreation) {
   Grid();
 
   EXPECT_EQ(Run().state, State::kCompleted);
@@ -58,7 +58,7 @@ TEST_F(ExperimentSearchTest, ProgressIsTrainedOverPlannedLength) {
   EXPECT_DOUBLE_EQ(store_.Experiment(id_)->row.progress, 50.0 / 350);
 }
 
-TEST_F(ExperimentSearchTest, ProgressIsThatOfTheReports) {
+TEST_F(ExperimentSearchTest, ProgressFollowsTheReports) {
   Grid();
   trials_.silent = true;
   int waits = 0;
@@ -121,7 +121,7 @@ TEST_F(ExperimentSearchTest, ProgressNeverGoesBack) {
 
 // Each trial is the best so far and trains to the end: 400 batches. The plan,
 // which stops one of two, has 300.
-TEST_F(ExperimentSearchTest, ProgressStaysWhereMoreIsTrainedThanPlanned) {
+TEST_F(ExperimentSearchTest, ProgressIsCappedAtThePlan) {
   Asha(/*trials=*/4, /*concurrent=*/1, /*stop_once=*/true);
   Losses({0.4, 0.3, 0.2, 0.1});
   launcher_.one_at_a_time = true;
@@ -178,7 +178,7 @@ TEST_F(ExperimentSearchTest, HoldsMaxConcurrentTrials) {
   EXPECT_EQ(launcher_.most_running(), 2u);
 }
 
-TEST_F(ExperimentSearchTest, CountsTrialsThatWaitAsConcurrent) {
+TEST_F(ExperimentSearchTest, CountsPendingTrialsAsConcurrent) {
   Asha(/*trials=*/8, /*concurrent=*/2);
   Slots(8);
 
@@ -187,7 +187,7 @@ TEST_F(ExperimentSearchTest, CountsTrialsThatWaitAsConcurrent) {
   EXPECT_EQ(launcher_.most_running(), 2u);
 }
 
-TEST_F(ExperimentSearchTest, PausesAnIdleTrialAndGoesOnFromItsCheckpoint) {
+TEST_F(ExperimentSearchTest, PausesAnIdleTrialAndResumesFromItsCheckpoint) {
   Asha(/*trials=*/2, /*concurrent=*/1);
   Losses({0.1, 0.5});
 
@@ -204,7 +204,8 @@ TEST_F(ExperimentSearchTest, PausesAnIdleTrialAndGoesOnFromItsCheckpoint) {
   EXPECT_EQ(Trial(1).rung, 2);
 }
 
-TEST_F(ExperimentSearchTest, LeavesATrialItsProcessWhileNobodyWantsItsSlot) {
+TEST_F(ExperimentSearchTest,
+       KeepsTheProcessOfAnIdleTrialWhileItsSlotIsNotNeeded) {
   Asha(/*trials=*/2, /*concurrent=*/2);
   Losses({0.1, 0.5});
   Slots(2);
@@ -263,7 +264,7 @@ TEST_F(ExperimentSearchTest, KeepsNoMoreThanTheSlotOfAFailedTrial) {
   EXPECT_THAT(Started(), ElementsAre(1, 2, 3, 4, 1));
 }
 
-TEST_F(ExperimentSearchTest, LetsOthersRunWhileATrialWaitsThatFailsAgain) {
+TEST_F(ExperimentSearchTest, OthersRunWhileAFailedTrialWaits) {
   Grid();
   config_.max_restarts = 4;
   trials_.crashes = 4;
@@ -277,7 +278,7 @@ TEST_F(ExperimentSearchTest, LetsOthersRunWhileATrialWaitsThatFailsAgain) {
   EXPECT_EQ(Trial(1).restarts, 4);
 }
 
-TEST_F(ExperimentSearchTest, IsTheSameSearchWhereATrialIsKilledOnOneSlot) {
+TEST_F(ExperimentSearchTest, KilledTrialDoesNotChangeTheSearch) {
   const auto operations = [this] {
     std::vector<std::string> texts;
     for (const auto& row : store_.SearcherEvents(id_, 0)) {
@@ -329,7 +330,7 @@ TEST_F(ExperimentSearchTest, DropsTheBestOfAnEarlierRunWhenItIsBeaten) {
   EXPECT_THAT(kept(), ElementsAre(2));
 }
 
-TEST_F(ExperimentSearchTest, GoesOnAfterAPauseOfTheWhole) {
+TEST_F(ExperimentSearchTest, ResumesAfterAPause) {
   Asha(/*trials=*/8, /*concurrent=*/3);
   int waits = 0;
   launcher_.on_wait = [this, &waits] {
@@ -344,7 +345,7 @@ TEST_F(ExperimentSearchTest, GoesOnAfterAPauseOfTheWhole) {
               Each(testing::AnyOf("COMPLETED: ", HasSubstr("not promoted"))));
 }
 
-TEST_F(ExperimentSearchTest, TellsWhereTheTrialsAre) {
+TEST_F(ExperimentSearchTest, ReportsTheStatesOfTrials) {
   Asha(/*trials=*/4, /*concurrent=*/1);
   Losses({0.4, 0.3, 0.2, 0.1});
 

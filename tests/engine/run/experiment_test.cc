@@ -55,7 +55,7 @@ class DirectionTest : public ExperimentTest {
   }
 };
 
-TEST_F(DirectionTest, KeepsTheLargestWhereThatIsBetter) {
+TEST_F(DirectionTest, KeepsTheLargestIfLargerIsBetter) {
   config_.searcher.smaller_is_better = false;
   config_.checkpoints.save_trial_latest = 0;
   Measure(0.9, 0.5);
@@ -69,7 +69,7 @@ TEST_F(DirectionTest, KeepsTheLargestWhereThatIsBetter) {
   EXPECT_THAT(Kept(), ElementsAre(50));
 }
 
-TEST_F(DirectionTest, KeepsTheSmallestWhereThatIsBetter) {
+TEST_F(DirectionTest, KeepsTheSmallestIfSmallerIsBetter) {
   config_.checkpoints.save_trial_latest = 0;
   Measure(0.5, 0.9);
 
@@ -91,7 +91,7 @@ TEST_F(DirectionTest, KeepsTheBestOfTheWholeExperimentToo) {
   EXPECT_THAT(Kept(), ElementsAre(50));
 }
 
-TEST_F(DirectionTest, TellsTheTrial) {
+TEST_F(DirectionTest, IsPassedToTheTrial) {
   config_.searcher.smaller_is_better = false;
   config_.training.scheduling_unit = 7;
 
@@ -148,7 +148,7 @@ TEST_F(ExperimentTest, GivesAdviceOnceAtTheStart) {
   EXPECT_THAT(reporter_.notices, testing::ElementsAre("start the daemon"));
 }
 
-TEST_F(ExperimentTest, IsSilentWithoutAdvice) {
+TEST_F(ExperimentTest, PrintsNothingWithoutAdvice) {
   (void)Run();
 
   EXPECT_THAT(reporter_.notices, testing::IsEmpty());
@@ -176,7 +176,7 @@ TEST_F(ExperimentTest, AcknowledgesAndCloses) {
   EXPECT_THAT(launcher_.calls(), Contains(HasSubstr("close")));
 }
 
-TEST_F(ExperimentTest, AcknowledgesNothingThatIsNotRecorded) {
+TEST_F(ExperimentTest, AcknowledgesOnlyRecordedReports) {
   const auto root =
       std::filesystem::temp_directory_path() / "dtrain_experiment_test";
   std::filesystem::remove_all(root);
@@ -236,7 +236,7 @@ TEST_F(ExperimentTest, KillsWhenInterruptedTwice) {
   EXPECT_THAT(launcher_.calls(), Contains("abort"));
 }
 
-TEST_F(ExperimentTest, GoesOnAfterAPause) {
+TEST_F(ExperimentTest, ResumesAfterAPause) {
   trials_.silent = true;
   launcher_.Push(Interrupted{.signal = 15});
   (void)Run();
@@ -267,7 +267,7 @@ TEST_F(ExperimentTest, CountsTheSecondsOfItsEarlierRuns) {
       first.seconds + std::chrono::duration<double>(time_ - before).count(), 2);
 }
 
-TEST_F(ExperimentTest, GoesOnFromTheLatestCheckpoint) {
+TEST_F(ExperimentTest, ResumesFromTheLatestCheckpoint) {
   config_.max_restarts = 1;
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
@@ -343,7 +343,7 @@ class RestartedTrialTest : public ExperimentTest {
   std::function<void(const TrialSpec&)> second_run_;
 };
 
-TEST_F(RestartedTrialTest, LosesNothingWhereItIsCanceledBeforeItIsThereAgain) {
+TEST_F(RestartedTrialTest, CancelBeforeItCatchesUpLosesNothing) {
   second_run_ = [this](const TrialSpec&) {
     launcher_.Push(Interrupted{.signal = 2});
   };
@@ -358,7 +358,7 @@ TEST_F(RestartedTrialTest, LosesNothingWhereItIsCanceledBeforeItIsThereAgain) {
   EXPECT_EQ(store_.Experiment(id_)->row.best->batches, 80);
 }
 
-TEST_F(RestartedTrialTest, ReplacesWhatItMeasuresAgain) {
+TEST_F(RestartedTrialTest, ReplacesRepeatedValidations) {
   second_run_ = [this](const TrialSpec& spec) {
     Validate(spec, 60, 0.5);
     Validate(spec, 80, 0.5);
@@ -374,7 +374,7 @@ TEST_F(RestartedTrialTest, ReplacesWhatItMeasuresAgain) {
   EXPECT_EQ(reporter_.status.best->batches, 40);
 }
 
-TEST_F(RestartedTrialTest, ForgetsABestThatItMeasuresAgainAtOnce) {
+TEST_F(RestartedTrialTest, ReplacesABestThatItMeasuresAgain) {
   launcher_.on_start = [this](const TrialSpec& spec) {
     launcher_.Push(TrialStarted{.trial = spec.id, .pid = 1});
     Validate(spec, 1, spec.run == 0 ? 0.01 : 0.5);
@@ -389,7 +389,7 @@ TEST_F(RestartedTrialTest, ForgetsABestThatItMeasuresAgainAtOnce) {
   EXPECT_EQ(Trial().best->value, 0.5);
 }
 
-TEST_F(RestartedTrialTest, SupersedesWhatItHasPassed) {
+TEST_F(RestartedTrialTest, SupersedesEarlierValuesThatItPassed) {
   second_run_ = [this](const TrialSpec& spec) {
     Validate(spec, 70, 0.5);
     launcher_.Push(Interrupted{.signal = 2});
@@ -402,7 +402,7 @@ TEST_F(RestartedTrialTest, SupersedesWhatItHasPassed) {
   EXPECT_EQ(Trial().batches, 80);
 }
 
-TEST_F(RestartedTrialTest, SupersedesTheRestWhereItEndsEarlier) {
+TEST_F(RestartedTrialTest, SupersedesTheRestIfItEndsEarlier) {
   second_run_ = [this](const TrialSpec& spec) {
     Validate(spec, 60, 0.5);
     launcher_.Say(spec.id, Finished{.reason = EndReason::kUserStop});
@@ -418,7 +418,7 @@ TEST_F(RestartedTrialTest, SupersedesTheRestWhereItEndsEarlier) {
   EXPECT_EQ(Trial().latest->batches, 60);
 }
 
-TEST_F(RestartedTrialTest, TellsWhereItIsNotWhereItWas) {
+TEST_F(RestartedTrialTest, ReportsItsCurrentProgress) {
   second_run_ = [this](const TrialSpec& spec) {
     Validate(spec, 60, 0.5);
     launcher_.Push(Interrupted{.signal = 2});
@@ -429,7 +429,7 @@ TEST_F(RestartedTrialTest, TellsWhereItIsNotWhereItWas) {
   EXPECT_EQ(reporter_.ended.back().batches, 60);
 }
 
-TEST_F(ExperimentTest, TakesWhatIsReportedAgainForWhatItWas) {
+TEST_F(ExperimentTest, AcceptsRepeatedReports) {
   config_.max_restarts = 1;
   const ValidationReport old{.seq = 1, .batches = 20, .metrics = {{"loss", 9}}};
   const CheckpointSaved before{.seq = 2, .uuid = "aaaa-20", .batches = 20};
@@ -467,7 +467,7 @@ TEST_F(ExperimentTest, PausesAtItsTimeLimit) {
   EXPECT_TRUE(result.timed_out);
 }
 
-TEST_F(ExperimentTest, RefusesASearchThatWasRecordedOtherwise) {
+TEST_F(ExperimentTest, RefusesASearchThatDiffersFromItsRecord) {
   store_.Write([this](StoreWriter& writer) {
     writer.AddSearcherEvent(id_, {.seq = 1,
                                   .event = {{"event", "started"}},
@@ -477,7 +477,7 @@ TEST_F(ExperimentTest, RefusesASearchThatWasRecordedOtherwise) {
   EXPECT_THROW(Run(), Error);
 }
 
-TEST_F(ExperimentTest, DoesNotWaitForTrialsThatAreNotThere) {
+TEST_F(ExperimentTest, DoesNotWaitForMissingTrials) {
   (void)Run();
   const SearcherEventRow started = store_.SearcherEvents(id_, 0).front();
   Record();

@@ -57,7 +57,7 @@ TEST_F(ExperimentTimeTest, KillsATrialThatHangsSoonAfterItsTimeout) {
   EXPECT_LT(time_, seconds(8));
 }
 
-TEST_F(ExperimentTimeTest, WaitingForTheStoreIsNoHang) {
+TEST_F(ExperimentTimeTest, WaitingForTheStoreIsNotAHang) {
   const TemporaryDirectory directory;
   store_ = Store::OpenForWriting(StoreLayout(directory.path() / "store"));
   Record();
@@ -77,7 +77,7 @@ TEST_F(ExperimentTimeTest, WaitingForTheStoreIsNoHang) {
   EXPECT_FALSE(WasKilled());
 }
 
-TEST_F(ExperimentTimeTest, WaitingForDiskSpaceIsNoHang) {
+TEST_F(ExperimentTimeTest, WaitingForDiskSpaceIsNotAHang) {
   At({{seconds(1),
        [&] {
          Say(CheckpointFailed{
@@ -90,7 +90,7 @@ TEST_F(ExperimentTimeTest, WaitingForDiskSpaceIsNoHang) {
   EXPECT_FALSE(WasKilled());
 }
 
-TEST_F(ExperimentTimeTest, StoppingSlowlyIsNoHang) {
+TEST_F(ExperimentTimeTest, StoppingSlowlyIsNotAHang) {
   At({{seconds(1), [&] { launcher_.Push(Interrupted{.signal = 2}); }},
       {seconds(20), [&] {
          trials_.End({id_, 1}, EndReason::kStopped);
@@ -119,18 +119,18 @@ class TimeLimitTest : public ExperimentTimeTest {
   }
 };
 
-TEST_F(TimeLimitTest, OfTheConfigurationIsObeyed) {
+TEST_F(TimeLimitTest, OfTheConfigurationApplies) {
   config_.time_limit = 3;
   ExpectPausedAfterThreeSeconds();
 }
 
-TEST_F(TimeLimitTest, OfTheConfigurationIsObeyedBeforeALongerOne) {
+TEST_F(TimeLimitTest, OfTheConfigurationOverridesALongerOne) {
   config_.time_limit = 3;
   timeout_ = hours(1);
   ExpectPausedAfterThreeSeconds();
 }
 
-TEST_F(TimeLimitTest, OfTheCallIsObeyedBeforeALongerOne) {
+TEST_F(TimeLimitTest, OfTheCallOverridesALongerOne) {
   config_.time_limit = 3600;
   timeout_ = seconds(3);
   ExpectPausedAfterThreeSeconds();

@@ -26,7 +26,7 @@ class OutboxTest : public testing::Test {
   int done_ = 0;
 };
 
-TEST_F(OutboxTest, GathersMetricsForATenthOfASecond) {
+TEST_F(OutboxTest, BatchesMetricsForATenthOfASecond) {
   outbox_.Add([this](StoreWriter&) { ++recorded_; }, Outbox::Urgency::kBatched);
 
   outbox_.Flush(store_, milliseconds(99));
@@ -75,7 +75,7 @@ std::vector<bool> Waits(Outbox::Sync sync) {
           waits(Outbox::Urgency::kDurable), waits(Outbox::Urgency::kBatched)};
 }
 
-TEST_F(OutboxTest, WaitsForTheDiskWhereARecordIsToLast) {
+TEST_F(OutboxTest, SyncsDurableRecords) {
   using Sync = Outbox::Sync;
   EXPECT_EQ(Waits(Sync::kWhereDurable),
             (std::vector<bool>{false, false, true, false}));
@@ -84,7 +84,7 @@ TEST_F(OutboxTest, WaitsForTheDiskWhereARecordIsToLast) {
   EXPECT_EQ(Waits(Sync::kAlways), (std::vector<bool>{true, true, true, true}));
 }
 
-TEST_F(OutboxTest, KeepsAllWhileAnotherProcessWrites) {
+TEST_F(OutboxTest, KeepsRecordsWhileAnotherProcessWrites) {
   const TemporaryDirectory directory;
   const StoreLayout layout(directory.path() / "store");
   Store store = Store::OpenForWriting(layout);

@@ -40,7 +40,7 @@ class RequestsTest : public ExperimentTest {
   std::optional<std::int64_t> trial_;
 };
 
-TEST_F(RequestsTest, APauseStopsTheTrials) {
+TEST_F(RequestsTest, PauseStopsTheTrials) {
   const RunResult result = Run();
 
   EXPECT_EQ(result.state, State::kPaused);
@@ -50,7 +50,7 @@ TEST_F(RequestsTest, APauseStopsTheTrials) {
   EXPECT_THAT(reporter_.notices, Contains(HasSubstr("asked to pause")));
 }
 
-TEST_F(RequestsTest, AnExperimentWhoseTrialsWereAllKilledIsCanceled) {
+TEST_F(RequestsTest, KillingAllTrialsCancelsTheExperiment) {
   kind_ = RequestKind::kKill;
   trial_ = 1;
   config_.searcher.max_trials = 1;
@@ -63,7 +63,7 @@ TEST_F(RequestsTest, AnExperimentWhoseTrialsWereAllKilledIsCanceled) {
   EXPECT_EQ(store_.Experiment(id_)->row.progress, 0);
 }
 
-TEST_F(RequestsTest, ACancelIsForGood) {
+TEST_F(RequestsTest, CancelIsFinal) {
   kind_ = RequestKind::kCancel;
 
   EXPECT_EQ(Run().state, State::kCanceled);
@@ -74,7 +74,7 @@ TEST_F(RequestsTest, ACancelIsForGood) {
   EXPECT_TRUE(store_.OpenRequests(id_).empty());
 }
 
-TEST_F(RequestsTest, AKillDoesNotAskTheTrials) {
+TEST_F(RequestsTest, KillDoesNotAskTheTrials) {
   kind_ = RequestKind::kKill;
 
   EXPECT_EQ(Run().state, State::kCanceled);
@@ -82,7 +82,7 @@ TEST_F(RequestsTest, AKillDoesNotAskTheTrials) {
   EXPECT_THAT(launcher_.calls(), Contains("abort"));
 }
 
-TEST_F(RequestsTest, AKilledTrialIsRecordedOnce) {
+TEST_F(RequestsTest, KilledTrialIsRecordedOnce) {
   kind_ = RequestKind::kKill;
 
   Run();
@@ -93,7 +93,7 @@ TEST_F(RequestsTest, AKilledTrialIsRecordedOnce) {
                   testing::Field(&TrialRow::reason, "canceled"))));
 }
 
-TEST_F(RequestsTest, AKilledTrialIsReplacedByTheNext) {
+TEST_F(RequestsTest, KilledTrialIsReplacedByTheNext) {
   kind_ = RequestKind::kKill;
   trial_ = 1;
   launcher_.on_stop = {};
@@ -113,7 +113,7 @@ TEST_F(RequestsTest, AKilledTrialIsReplacedByTheNext) {
   EXPECT_TRUE(store_.OpenRequests(id_).empty());
 }
 
-TEST_F(RequestsTest, ResumingForgetsAPauseAskedOfADeadRunner) {
+TEST_F(RequestsTest, ResumeForgetsAPauseRequestedFromADeadRunner) {
   ask_at_ = -1;
   trials_.silent = false;
   Ask();
@@ -123,7 +123,7 @@ TEST_F(RequestsTest, ResumingForgetsAPauseAskedOfADeadRunner) {
   EXPECT_TRUE(store_.OpenRequests(id_).empty());
 }
 
-TEST_F(RequestsTest, ResumingEndsWhatWasToBeCanceled) {
+TEST_F(RequestsTest, ResumeCompletesAPendingCancel) {
   ask_at_ = -1;
   trials_.silent = false;
   kind_ = RequestKind::kCancel;

@@ -5,7 +5,7 @@
 namespace dtrain {
 namespace {
 
-TEST(RunStopTest, ASearchThatIsOverIsCompleted) {
+TEST(RunStopTest, FinishedSearchIsCompleted) {
   const RunStop stop;
   const RunResult result = stop.Result(
       /*experiment=*/7, {.over = true, .ended = 3, .finished = 2});
@@ -15,7 +15,7 @@ TEST(RunStopTest, ASearchThatIsOverIsCompleted) {
   EXPECT_EQ(result.error, "");
 }
 
-TEST(RunStopTest, ASearchWhoseTrialsAllFailedEndsInTheLastError) {
+TEST(RunStopTest, SearchOfFailedTrialsReportsTheLastError) {
   const RunStop stop;
   const RunResult result =
       stop.Result(1, {.over = true,
@@ -27,7 +27,7 @@ TEST(RunStopTest, ASearchWhoseTrialsAllFailedEndsInTheLastError) {
   EXPECT_EQ(result.error, "trial 1.2: exited with code 1");
 }
 
-TEST(RunStopTest, ASearchOfKilledTrialsIsCanceledAndSaysWhy) {
+TEST(RunStopTest, SearchOfKilledTrialsIsCanceledWithAReason) {
   const RunStop stop;
   const auto error = [&](std::int64_t ended, std::int64_t killed) {
     const RunResult result =
@@ -41,7 +41,7 @@ TEST(RunStopTest, ASearchOfKilledTrialsIsCanceledAndSaysWhy) {
   EXPECT_EQ(error(3, 2), "every trial was killed or failed");
 }
 
-TEST(RunStopTest, AStopPausesAndKeepsItsCauses) {
+TEST(RunStopTest, StopPausesAndKeepsItsCauses) {
   RunStop stop;
   EXPECT_TRUE(stop.SetSignal(15));
   stop.Stop("stopped by SIGTERM");
@@ -55,7 +55,7 @@ TEST(RunStopTest, AStopPausesAndKeepsItsCauses) {
   EXPECT_TRUE(result.timed_out);
 }
 
-TEST(RunStopTest, TellsASecondSignalFromTheFirst) {
+TEST(RunStopTest, DistinguishesASecondSignal) {
   RunStop stop;
   stop.Stop("paused by request");
   EXPECT_TRUE(stop.SetSignal(2));
@@ -74,7 +74,7 @@ TEST(RunStopTest, KeepsTheFirstProblem) {
   EXPECT_EQ(result.error_kind, ErrorKind::kDiskFull);
 }
 
-TEST(RunStopTest, AFailureCountsMoreThanACancel) {
+TEST(RunStopTest, FailureOverridesACancel) {
   RunStop stop;
   stop.Cancel();
   EXPECT_EQ(stop.EndState({}), State::kCanceled);

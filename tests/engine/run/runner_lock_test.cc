@@ -54,18 +54,18 @@ TEST_F(RunnerLockTest, RefusesASecondHolder) {
   EXPECT_THAT(message, HasSubstr(std::to_string(::getpid())));
 }
 
-TEST_F(RunnerLockTest, IsFreeWhenGivenBack) {
+TEST_F(RunnerLockTest, IsFreeAfterRelease) {
   { const RunnerLock lock = RunnerLock::Take(path_); }
   EXPECT_FALSE(RunnerLock::Holder(path_));
   EXPECT_EQ(Held(path_), "");
 }
 
-TEST_F(RunnerLockTest, NobodyHoldsAFileThatIsMissing) {
+TEST_F(RunnerLockTest, MissingFileHasNoHolder) {
   EXPECT_FALSE(RunnerLock::Holder(path_));
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(RunnerLockTest, HolderWithoutANameIsStillOne) {
+TEST_F(RunnerLockTest, AcceptsAHolderWithoutAName) {
   const RunnerLock lock = RunnerLock::Take(path_);
   std::ofstream(path_) << "{\"pid\": \"x\", \"host\": 3}";
   const auto holder = RunnerLock::Holder(path_);
@@ -85,7 +85,7 @@ TEST_F(RunnerLockTest, IsFreeWhenTheHolderIsKilled) {
 }
 
 // A process that was killed keeps its locks until its memory is freed.
-TEST_F(RunnerLockTest, WaitsForAHolderThatIsGone) {
+TEST_F(RunnerLockTest, WaitsForAnExitingHolder) {
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);
   ::waitpid(gone, nullptr, 0);
@@ -100,7 +100,7 @@ TEST_F(RunnerLockTest, WaitsForAHolderThatIsGone) {
   kernel.join();
 }
 
-TEST_F(RunnerLockTest, WaitsForNoneThatLives) {
+TEST_F(RunnerLockTest, DoesNotWaitForALiveHolder) {
   const RunnerLock lock = RunnerLock::Take(path_);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_NE(Held(path_), "");
@@ -170,7 +170,7 @@ TEST_F(TrialsLockTest, WaitsForTheTrialsOfTheLastRun) {
   EXPECT_TRUE(WIFEXITED(status)) << "it was given its time";
 }
 
-TEST_F(TrialsLockTest, KillsWhatStaysTooLong) {
+TEST_F(TrialsLockTest, KillsTrialsThatStayTooLong) {
   StartTrial(std::chrono::minutes(10));
 
   const TrialsLock lock =
@@ -180,7 +180,7 @@ TEST_F(TrialsLockTest, KillsWhatStaysTooLong) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST_F(TrialsLockTest, KillsNobodyWhoIsNotSurelyATrial) {
+TEST_F(TrialsLockTest, KillsOnlyIdentifiedTrials) {
   StartTrial(milliseconds(300));
   TrialRow other_start = Row();
   other_start.pid_start += 1;

@@ -52,7 +52,7 @@ TEST(RunnerTest, RecordsTheSeedThatItDraws) {
   EXPECT_EQ(given->row.seed, 5u);
 }
 
-TEST(RunnerTest, PlansASlotForEveryPointOfAGridThatTheMachineHasRoomFor) {
+TEST(RunnerTest, PlansASlotForEveryPointOfAGridThatFits) {
   EXPECT_EQ(PlanExperimentSlots(FourPoints()).count,
             std::min<std::int64_t>(UsableCpus(), 4));
 }
@@ -86,7 +86,7 @@ TEST(RunnerTest, RecordsTheRanksOfATrialAndTheThreadsOfEach) {
   EXPECT_EQ(RecordedSlots(TwoSlotsOfMany())["threads"], 1);
 }
 
-TEST(RunnerTest, ACommandIsOneProcessWithTheThreadsOfItsSlots) {
+TEST(RunnerTest, CommandIsOneProcessWithTheThreadsOfItsSlots) {
   ExperimentConfig config = TwoSlotsOfMany();
   config.entrypoint = std::vector<std::string>{"./train"};
   EXPECT_EQ(RecordedSlots(config)["ranks"], 1);
@@ -117,7 +117,7 @@ TEST(RunnerTest, RefusesMoreRanksThanATrialCanHave) {
   EXPECT_EQ(PlanExperimentSlots(config).slots_per_trial, 65);
 }
 
-TEST(RunnerTest, RecordsNothingWhoseFilesCannotBePlaced) {
+TEST(RunnerTest, RecordsNothingIfItsFilesCannotBePlaced) {
   Store store = Store::OpenForWriting(StoreLayout(":memory:"));
   const auto fail = [](std::int64_t) {
     throw Error(ErrorKind::kStore, "no room");
@@ -129,7 +129,7 @@ TEST(RunnerTest, RecordsNothingWhoseFilesCannotBePlaced) {
   EXPECT_TRUE(store.Experiments({.archived = true}).empty());
 }
 
-TEST(RunnerTest, RefusesToRunWithoutTheContextThatWasStored) {
+TEST(RunnerTest, RefusesToRunWithoutItsStoredContext) {
   const TemporaryDirectory directory;
   Store store = Store::OpenForWriting(StoreLayout(directory.path()));
   const auto id = CreateExperiment(store, FourPoints(), "",

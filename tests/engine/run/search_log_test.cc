@@ -55,7 +55,7 @@ TEST_F(SearchLogTest, SavesItsStateAllFewHundredEvents) {
   EXPECT_EQ(Feed(search, Created{0}), 256);
 }
 
-TEST_F(SearchLogTest, SavesItsStateTheMoreSeldomTheMoreTrialsThereAre) {
+TEST_F(SearchLogTest, SavesItsStateLessOftenWithMoreTrials) {
   SearchLog search = Make(/*trials=*/1000);
   Feed(search, Started{});
 
@@ -78,7 +78,7 @@ TEST_F(SearchLogTest, KeepsTheDistanceAfterARecovery) {
   EXPECT_EQ(Feed(search, Created{0}), 2000);
 }
 
-TEST_F(SearchLogTest, RefusesARecordThatGivesOtherOperations) {
+TEST_F(SearchLogTest, RefusesARecordThatReplaysDifferently) {
   SearchLog search = Make(/*trials=*/3);
   const std::vector<SearcherEventRow> damaged = {
       {.seq = 1, .event = {{"event", "started"}}, .operations = json::array()}};

@@ -40,7 +40,7 @@ TEST(RungsTest, CountsTrialsOverAllBrackets) {
   EXPECT_EQ(status[2].running, 1);
 }
 
-TEST(RungsTest, SaysWhichRungOfTheTrialsOwnBracket) {
+TEST(RungsTest, FindsTheRungInTheTrialsBracket) {
   const Rungs rungs(Adaptive(), Unit::kBatches);
 
   EXPECT_EQ(rungs.WhyStopped(1, 100),
@@ -51,7 +51,7 @@ TEST(RungsTest, SaysWhichRungOfTheTrialsOwnBracket) {
             "not promoted from rung 1 of 2 (300 batches)");
 }
 
-TEST(RungsTest, SaysWhereATrialWasStopped) {
+TEST(RungsTest, ReportsTheRungOfAStoppedTrial) {
   SearcherConfig config = Adaptive();
   config.stop_once = true;
   config.max_length = 9;
@@ -60,7 +60,7 @@ TEST(RungsTest, SaysWhereATrialWasStopped) {
   EXPECT_EQ(rungs.WhyStopped(1, 1), "stopped at rung 1 of 3 (1 epoch)");
 }
 
-TEST(RungsTest, HasNoneWhereAllTrialsTrainToOneLength) {
+TEST(RungsTest, IsEmptyIfAllTrialsTrainToOneLength) {
   Rungs rungs({.name = "random", .max_length = 10, .max_trials = 3},
               Unit::kEpochs);
   rungs.Count(10);
@@ -87,14 +87,14 @@ TEST_F(BestTrialTest, IsTheSmallestValue) {
   EXPECT_EQ(first_.best->batches, 200);
 }
 
-TEST_F(BestTrialTest, IsTheLargestValueWhereThatIsBetter) {
+TEST_F(BestTrialTest, IsTheLargestValueIfLargerIsBetter) {
   BestTrial best(/*smaller_is_better=*/false);
 
   EXPECT_TRUE(best.Offer(first_, 0.4, 100));
   EXPECT_FALSE(best.Offer(second_, 0.3, 100));
 }
 
-TEST_F(BestTrialTest, IsTheFirstTrialsOfEquals) {
+TEST_F(BestTrialTest, IsTheFirstOfEqualTrials) {
   best_.Offer(second_, 0.5, 100);
 
   EXPECT_TRUE(best_.Offer(first_, 0.5, 100));
@@ -110,7 +110,7 @@ TEST_F(BestTrialTest, IsNeverNanOrInfinite) {
   EXPECT_FALSE(best_.validation().has_value());
 }
 
-TEST_F(BestTrialTest, KnowsItsCheckpointWhileThereIsOne) {
+TEST_F(BestTrialTest, NamesItsCheckpointWhileItExists) {
   best_.Offer(first_, 0.5, 100);
   best_.SetCheckpoint({1, 2}, 100, "other");
   EXPECT_EQ(best_.validation()->checkpoint, "");

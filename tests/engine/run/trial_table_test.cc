@@ -32,7 +32,7 @@ TEST_F(TrialTableTest, OnlyCountsTrialsThatHaveEnded) {
   EXPECT_EQ(table_.Find(3), nullptr);
 }
 
-TEST_F(TrialTableTest, GivesTurnsInTheOrderOfTheOperations) {
+TEST_F(TrialTableTest, AssignsTurnsInOrderOfOperations) {
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 1, .length = 10});
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
 
@@ -40,7 +40,7 @@ TEST_F(TrialTableTest, GivesTurnsInTheOrderOfTheOperations) {
   EXPECT_THAT(trial_->operations, ElementsAre(10));
 }
 
-TEST_F(TrialTableTest, LetsATrialThatGoesOnKeepItsTurn) {
+TEST_F(TrialTableTest, ContinuingTrialKeepsItsTurn) {
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 1, .length = 10});
   const ValidationCompleted done{.trial = 0, .length = 10, .metric = 1};
@@ -51,7 +51,7 @@ TEST_F(TrialTableTest, LetsATrialThatGoesOnKeepItsTurn) {
   EXPECT_LT(trial_->turn, other_->turn);
 }
 
-TEST_F(TrialTableTest, QueuesATrialAnewThatAnotherOnesResultPromotes) {
+TEST_F(TrialTableTest, QueuesAPromotedTrialAgain) {
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 1, .length = 10});
   table_.ApplyEvent(ValidationCompleted{.trial = 0, .length = 10, .metric = 1});
@@ -75,7 +75,7 @@ TEST_F(TrialTableTest, CountsCompletedOperations) {
   EXPECT_TRUE(trial_->bad_metric.has_value());
 }
 
-TEST_F(TrialTableTest, GivesNoMoreWorkToATrialThatLeft) {
+TEST_F(TrialTableTest, GivesNoOperationsToAnEndedTrial) {
   table_.ApplyOperation(Started{}, ValidateAfter{.trial = 0, .length = 10});
   table_.ApplyEvent(ExitedEarly{.trial = 0, .reason = ExitReason::kUserStop});
 
@@ -86,7 +86,7 @@ TEST_F(TrialTableTest, GivesNoMoreWorkToATrialThatLeft) {
   EXPECT_THAT(trial_->operations, IsEmpty());
 }
 
-TEST_F(TrialTableTest, KeepsThoseWithAProcessApart) {
+TEST_F(TrialTableTest, SeparatesTrialsWithAProcess) {
   table_.StartProcess(*other_);
   EXPECT_THAT(table_.live(), ElementsAre(testing::Pair(2, other_)));
 
@@ -94,7 +94,7 @@ TEST_F(TrialTableTest, KeepsThoseWithAProcessApart) {
   EXPECT_THAT(table_.live(), IsEmpty());
 }
 
-TEST_F(TrialTableTest, FindsNoTrialThatHasEnded) {
+TEST_F(TrialTableTest, DoesNotFindEndedTrials) {
   table_.End(*trial_);
   EXPECT_TRUE(trial_->ended);
   EXPECT_EQ(table_.Find(1), nullptr);
@@ -124,7 +124,7 @@ TEST(StartQueueTest, CountsATrialOnce) {
   EXPECT_EQ(queue.size(), 1u);
 }
 
-TEST(StartQueueTest, HoldsBackTrialsThatWereDelay) {
+TEST(StartQueueTest, HoldsBackDelayedTrials) {
   StartQueue queue;
   queue.Delay(milliseconds(100), /*turn=*/1, /*trial=*/1);
   queue.Add(1, 1);
@@ -136,7 +136,7 @@ TEST(StartQueueTest, HoldsBackTrialsThatWereDelay) {
   EXPECT_EQ(queue.Pop(), 2);
 }
 
-TEST(StartQueueTest, GivesAWokenTrialItsOldPlace) {
+TEST(StartQueueTest, WokenTrialRegainsItsPlace) {
   StartQueue queue;
   queue.Delay(milliseconds(100), /*turn=*/1, /*trial=*/1);
   queue.Add(/*turn=*/2, /*trial=*/2);
@@ -177,7 +177,7 @@ TEST(StartQueueTest, ForgetsAllWhenCleared) {
 using testing::FieldsAre;
 using testing::Optional;
 
-TEST(EarlierValuesTest, HasNoneUnlessTheyLieBeyondTheCheckpoint) {
+TEST(EarlierValuesTest, IsEmptyUpToTheCheckpoint) {
   EarlierValues values(/*from=*/100, /*last=*/100);
 
   EXPECT_TRUE(values.empty());
@@ -185,7 +185,7 @@ TEST(EarlierValuesTest, HasNoneUnlessTheyLieBeyondTheCheckpoint) {
   EXPECT_FALSE(values.PassAll().has_value());
 }
 
-TEST(EarlierValuesTest, GivesEachRangeOnceForEachKind) {
+TEST(EarlierValuesTest, ReturnsEachRangeOncePerKind) {
   EarlierValues values(/*from=*/100, /*last=*/130);
 
   EXPECT_THAT(values.Pass(MetricKind::kTraining, 110),
@@ -197,14 +197,14 @@ TEST(EarlierValuesTest, GivesEachRangeOnceForEachKind) {
               Optional(FieldsAre(101, 120)));
 }
 
-TEST(EarlierValuesTest, GivesNothingBeyondTheLastOne) {
+TEST(EarlierValuesTest, ReturnsNothingBeyondTheLastValue) {
   EarlierValues values(/*from=*/100, /*last=*/130);
   ASSERT_TRUE(values.Pass(MetricKind::kTraining, 140).has_value());
 
   EXPECT_FALSE(values.Pass(MetricKind::kTraining, 150).has_value());
 }
 
-TEST(EarlierValuesTest, AnOrderlyEndPassesAll) {
+TEST(EarlierValuesTest, OrderlyEndPassesAll) {
   EarlierValues values(/*from=*/100, /*last=*/130);
   EXPECT_TRUE(values.Cover(130));
   EXPECT_FALSE(values.Cover(131));

@@ -23,7 +23,7 @@ TEST_F(CgroupTest, ReadsTheLimitOfVersionTwo) {
   EXPECT_EQ(CpuLimit(directory_.path()), 3);
 }
 
-TEST_F(CgroupTest, MaxIsNoLimit) {
+TEST_F(CgroupTest, MaxMeansUnlimited) {
   Write("cpu.max", "max 100000\n");
   EXPECT_FALSE(CpuLimit(directory_.path()));
 }
@@ -34,13 +34,13 @@ TEST_F(CgroupTest, ReadsTheLimitOfVersionOne) {
   EXPECT_EQ(CpuLimit(directory_.path()), 1);
 }
 
-TEST_F(CgroupTest, NegativeQuotaIsNoLimit) {
+TEST_F(CgroupTest, NegativeQuotaMeansUnlimited) {
   Write("cpu.cfs_quota_us", "-1\n");
   Write("cpu.cfs_period_us", "100000\n");
   EXPECT_FALSE(CpuLimit(directory_.path()));
 }
 
-TEST_F(CgroupTest, NothingIsNoLimit) {
+TEST_F(CgroupTest, MissingFilesMeanUnlimited) {
   EXPECT_FALSE(CpuLimit(directory_.path()));
 }
 
@@ -90,7 +90,7 @@ TEST_F(MachineTest, CountsKillsOfVersionTwo) {
 }
 
 // Only groups that the memory controller is enabled for have such a file.
-TEST_F(MachineTest, CountsInTheGroupAboveThatCounts) {
+TEST_F(MachineTest, CountsInTheNearestGroupWithACounter) {
   MakeVersionTwo("/user/session");
   Write("cgroup/user/session/cgroup.procs", "1\n");
   Write("cgroup/user/memory.events", "oom 30\noom_kill 20\n");
@@ -98,13 +98,13 @@ TEST_F(MachineTest, CountsInTheGroupAboveThatCounts) {
 }
 
 // In a container the path may be one of outside.
-TEST_F(MachineTest, CountsInTheRootWhereTheGroupCannotBeSeen) {
+TEST_F(MachineTest, CountsInTheRootIfTheGroupIsHidden) {
   MakeVersionTwo("/outside/of/it");
   Write("cgroup/memory.events", "oom_kill 5\n");
   EXPECT_EQ(Counter().Read(), 5);
 }
 
-TEST_F(MachineTest, CountsOnTheWholeMachineWhereNoGroupCounts) {
+TEST_F(MachineTest, CountsOnTheMachineWithoutAGroupCounter) {
   MakeVersionTwo("/user");
   Write("cgroup/user/cgroup.procs", "1\n");
   EXPECT_EQ(Counter().Read(), 90);
@@ -118,11 +118,11 @@ TEST_F(MachineTest, CountsKillsOfVersionOne) {
   EXPECT_EQ(Counter().Read(), 7);
 }
 
-TEST_F(MachineTest, CountsNothingWhereNothingCanBeRead) {
+TEST_F(MachineTest, CountsNothingIfNothingIsReadable) {
   EXPECT_EQ(Counter().Read(), 0);
 }
 
-TEST_F(MachineTest, FindsTheGroupsOfAControllerUpward) {
+TEST_F(MachineTest, FindsTheGroupsOfAControllerUpwards) {
   MakeVersionOne("/job/step");
   Write("memory/job/step/tasks", "");
   EXPECT_EQ(CgroupDirectories("memory", At("proc")),

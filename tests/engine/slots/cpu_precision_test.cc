@@ -9,7 +9,7 @@
 namespace dtrain {
 namespace {
 
-TEST(CpuPrecisionTest, KnowsTheInstructionsByTheirNames) {
+TEST(CpuPrecisionTest, RecognizesInstructionsByName) {
   const char* zen3 = "flags\t\t: fpu avx2 f16c\nbogomips: 1\n";
   const char* sapphire_rapids = "flags : avx512_bf16 avx512_fp16 amx_bf16\n";
   const char* graviton = "Features : fp asimd asimdhp\n";
@@ -22,9 +22,9 @@ TEST(CpuPrecisionTest, KnowsTheInstructionsByTheirNames) {
   EXPECT_FALSE(CpuComputesIn("bf16", ""));
 }
 
-TEST(CpuPrecisionTest, FullPrecisionIsAlwaysFine) { RequireCpuPrecision({}); }
+TEST(CpuPrecisionTest, AcceptsFullPrecision) { RequireCpuPrecision({}); }
 
-TEST(CpuPrecisionTest, SaysWhatToDoElse) {
+TEST(CpuPrecisionTest, SuggestsAnAlternative) {
   TrainerSettings settings;
   settings.mixed_precision = "fp8";  // of no CPU
   try {

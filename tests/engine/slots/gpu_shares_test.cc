@@ -86,7 +86,7 @@ TEST_F(GpuSharesTest, FourQuartersAreAGpu) {
   EXPECT_EQ(Take(runner), -1);
 }
 
-TEST_F(GpuSharesTest, ATrialKnowsItsGpuByItsName) {
+TEST_F(GpuSharesTest, TrialSeesItsGpuByName) {
   SlotPool runner = Runner(0.5);
   const auto lease = runner.TryTake();
   ASSERT_TRUE(lease);
@@ -105,7 +105,7 @@ TEST_F(GpuSharesTest, HalfOfAGpuWaitsForTwoQuarters) {
   EXPECT_EQ(Take(half), 0);
 }
 
-TEST_F(GpuSharesTest, AShareIsOfOneGpu) {
+TEST_F(GpuSharesTest, ShareIsOnOneGpu) {
   SlotPool half = Runner(0.5, 2);
   SlotPool large = Runner(0.75, 2);
   EXPECT_EQ(Take(large), 0);
@@ -114,7 +114,7 @@ TEST_F(GpuSharesTest, AShareIsOfOneGpu) {
   EXPECT_EQ(leases_.size(), 2U);
 }
 
-TEST_F(GpuSharesTest, AWholeGpuIsOneThatNobodyHasAShareOf) {
+TEST_F(GpuSharesTest, WholeGpuHasNoShares) {
   SlotPool quarter = Runner(0.25, 2);
   SlotPool whole = Runner(1, 2);
   EXPECT_EQ(Take(quarter), 0);
@@ -125,7 +125,7 @@ TEST_F(GpuSharesTest, AWholeGpuIsOneThatNobodyHasAShareOf) {
   EXPECT_EQ(Take(quarter), -1);
 }
 
-TEST_F(GpuSharesTest, TheFullestGpuWithRoomIsTaken) {
+TEST_F(GpuSharesTest, TakesTheFullestGpuWithRoom) {
   SlotPool first = Runner(0.25, 1);
   SlotPool quarter = Runner(0.25, 3);
   SlotPool half = Runner(0.5, 3);
@@ -139,7 +139,7 @@ TEST_F(GpuSharesTest, TheFullestGpuWithRoomIsTaken) {
   EXPECT_EQ(Take(quarter), 2);
 }
 
-TEST_F(GpuSharesTest, AShareInVainLeavesNothingLocked) {
+TEST_F(GpuSharesTest, FailedAttemptLeavesNothingLocked) {
   SlotPool three = Runner(0.75);
   SlotPool half = Runner(0.5);
   SlotPool quarter = Runner(0.25);
@@ -152,7 +152,7 @@ TEST_F(GpuSharesTest, AShareInVainLeavesNothingLocked) {
   EXPECT_EQ(Take(whole), 0);
 }
 
-TEST_F(GpuSharesTest, WhoWaitsLongestGoesFirst) {
+TEST_F(GpuSharesTest, ServesTheLongestWaiterFirst) {
   SlotPool quarter = Runner(0.25);
   SlotPool whole = Runner(1);
   Take(quarter);
@@ -165,7 +165,7 @@ TEST_F(GpuSharesTest, WhoWaitsLongestGoesFirst) {
   EXPECT_EQ(Take(quarter), 0);
 }
 
-TEST_F(GpuSharesTest, ThoseThatWantOtherGpusDoNotWait) {
+TEST_F(GpuSharesTest, WaitersForOtherGpusDoNotBlock) {
   SlotPool whole = Runner(1, 1);
   SlotPool next = Runner(1, 1);
   Take(whole);
@@ -174,7 +174,7 @@ TEST_F(GpuSharesTest, ThoseThatWantOtherGpusDoNotWait) {
   EXPECT_EQ(Take(other), 1);
 }
 
-TEST_F(GpuSharesTest, SharesOfTheDeadComeFree) {
+TEST_F(GpuSharesTest, FreesSharesOfDeadProcesses) {
   const pid_t holder = ::fork();
   if (holder == 0) {
     SlotPool runner = Runner(0.75);
@@ -188,7 +188,7 @@ TEST_F(GpuSharesTest, SharesOfTheDeadComeFree) {
   EXPECT_EQ(Take(whole), 0);
 }
 
-TEST_F(GpuSharesTest, AShareLastsAsLongAsAnyCopyOfItsLocks) {
+TEST_F(GpuSharesTest, ShareLastsAsLongAsAnyCopyOfItsLocks) {
   SlotPool large = Runner(0.75);
   auto lease = large.TryTake();
   ASSERT_TRUE(lease);
@@ -202,7 +202,7 @@ TEST_F(GpuSharesTest, AShareLastsAsLongAsAnyCopyOfItsLocks) {
   EXPECT_EQ(Take(large), 0);
 }
 
-TEST_F(GpuSharesTest, ManyRunnersNeverHaveMoreThanThereIs) {
+TEST_F(GpuSharesTest, ManyRunnersNeverExceedTheGpus) {
   void* memory =
       ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -220,7 +220,7 @@ TEST_F(GpuSharesTest, ManyRunnersNeverHaveMoreThanThereIs) {
   ::munmap(memory, sizeof(std::atomic<int>));
 }
 
-TEST_F(GpuSharesTest, RunnersThatKnowNoSharesKeepAway) {
+TEST_F(GpuSharesTest, OlderRunnersAvoidSharedGpus) {
   SlotPool quarter = Runner(0.25);
   EXPECT_TRUE(OldRunnerGets());
   Take(quarter);
@@ -232,7 +232,7 @@ TEST_F(GpuSharesTest, RunnersThatKnowNoSharesKeepAway) {
   EXPECT_TRUE(OldRunnerGets());
 }
 
-TEST_F(GpuSharesTest, SharesAreNoneOfAGpuThatAnOldRunnerHas) {
+TEST_F(GpuSharesTest, GivesNoSharesOfAGpuOfAnOlderRunner) {
   const SlotDirectory directory = SlotDirectory::Open();
   FileLock file(directory.OpenFile(GpuFile(0)));
   ASSERT_TRUE(file.TryLock());
@@ -241,7 +241,7 @@ TEST_F(GpuSharesTest, SharesAreNoneOfAGpuThatAnOldRunnerHas) {
   EXPECT_FALSE(SlotsInUse(Gpus(1), 0).at(0).free());
 }
 
-TEST_F(GpuSharesTest, ShowsWhoHasWhichShare) {
+TEST_F(GpuSharesTest, ShowsTheHolderOfEachShare) {
   SlotPool quarter = Runner(0.25);
   SlotPool half = Runner(0.5);
   Take(quarter);

@@ -24,15 +24,15 @@ class VisibleGpusTest : public ::testing::Test {
   }
 };
 
-TEST_F(VisibleGpusTest, NumbersChoose) {
+TEST_F(VisibleGpusTest, SelectsByNumber) {
   EXPECT_THAT(Visible("2,0"), ElementsAre(2, 0));
 }
 
-TEST_F(VisibleGpusTest, BeginningsOfUuidsChoose) {
+TEST_F(VisibleGpusTest, SelectsByUuidPrefix) {
   EXPECT_THAT(Visible("GPU-bb,GPU-aa11"), ElementsAre(1, 0));
 }
 
-TEST_F(VisibleGpusTest, WhatNamesNoGpuEndsTheList) {
+TEST_F(VisibleGpusTest, UnknownGpuEndsTheList) {
   EXPECT_THAT(Visible("1,-1,0"), ElementsAre(1));
 }
 

@@ -59,7 +59,7 @@ class SlotPoolTest : public ::testing::Test {
   std::filesystem::path runtime_ = directory_.path() / "runtime";
 };
 
-TEST_F(SlotPoolTest, GivesEachSlotOnce) {
+TEST_F(SlotPoolTest, AssignsEachSlotOnce) {
   SlotPool pool = CpuPool(2, 1);
   const auto first = pool.TryTake();
   const auto second = pool.TryTake();
@@ -69,7 +69,7 @@ TEST_F(SlotPoolTest, GivesEachSlotOnce) {
   EXPECT_FALSE(pool.TryTake());
 }
 
-TEST_F(SlotPoolTest, SlotComesFreeWithTheLastCopyOfItsLock) {
+TEST_F(SlotPoolTest, SlotIsFreedWithTheLastCopyOfItsLock) {
   SlotPool mine = CpuPool(1, 1);
   SlotPool other = CpuPool(1, 1);
   auto lease = mine.TryTake();
@@ -78,7 +78,7 @@ TEST_F(SlotPoolTest, SlotComesFreeWithTheLastCopyOfItsLock) {
   EXPECT_FALSE(other.TryTake());
 }
 
-TEST_F(SlotPoolTest, WakesWhoWaits) {
+TEST_F(SlotPoolTest, WakesWaiters) {
   SlotPool mine = CpuPool(1, 1);
   SlotPool other = CpuPool(1, 1);
   auto lease = mine.TryTake();
@@ -91,7 +91,7 @@ TEST_F(SlotPoolTest, WakesWhoWaits) {
   EXPECT_FALSE(other.waiting());
 }
 
-TEST_F(SlotPoolTest, TriesThatFailWakeNobody) {
+TEST_F(SlotPoolTest, FailedAttemptsWakeNoWaiter) {
   SlotPool mine = CpuPool(2, 2);
   SlotPool other = CpuPool(2, 2);
   const auto lease = mine.TryTake();
@@ -130,7 +130,7 @@ TEST_F(SlotPoolTest, TakesAllGpusOfATrialOrNone) {
   EXPECT_EQ(pair->gpus[1].index, 2);
 }
 
-TEST_F(SlotPoolTest, WhoWaitsLongestGoesFirst) {
+TEST_F(SlotPoolTest, ServesTheLongestWaiterFirst) {
   SlotPool holder = CpuPool(2, 1);
   SlotPool wide = CpuPool(2, 2);
   SlotPool narrow = CpuPool(2, 1);
@@ -142,7 +142,7 @@ TEST_F(SlotPoolTest, WhoWaitsLongestGoesFirst) {
   EXPECT_TRUE(wide.TryTake());
 }
 
-TEST_F(SlotPoolTest, ThoseThatWantOtherSlotsDoNotWait) {
+TEST_F(SlotPoolTest, WaitersForOtherSlotsDoNotBlock) {
   SlotPool first = GpuPool({0});
   SlotPool second = GpuPool({0});
   SlotPool third = GpuPool({1});
@@ -154,7 +154,7 @@ TEST_F(SlotPoolTest, ThoseThatWantOtherSlotsDoNotWait) {
   EXPECT_EQ(other->gpus.at(0).uuid, "GPU-x");
 }
 
-TEST_F(SlotPoolTest, DeadWaitersVanish) {
+TEST_F(SlotPoolTest, ForgetsDeadWaiters) {
   SlotPool mine = CpuPool(1, 1);
   auto lease = mine.TryTake();
   const pid_t waiter = ::fork();
@@ -169,7 +169,7 @@ TEST_F(SlotPoolTest, DeadWaitersVanish) {
   EXPECT_TRUE(mine.TryTake());
 }
 
-TEST_F(SlotPoolTest, StoppedWaitersArePassedOver) {
+TEST_F(SlotPoolTest, SkipsStoppedWaiters) {
   SlotPool holder = CpuPool(1, 1);
   SlotPool stopped = CpuPool(1, 1);
   auto lease = holder.TryTake();
@@ -184,7 +184,7 @@ TEST_F(SlotPoolTest, StoppedWaitersArePassedOver) {
   EXPECT_TRUE(holder.TryTake());
 }
 
-TEST_F(SlotPoolTest, QueueThatIsBusyIsTriedAgainSoon) {
+TEST_F(SlotPoolTest, RetriesABusyQueueSoon) {
   SlotPool pool = CpuPool(1, 1);
   FileLock queue = FileLock::Open(runtime_ / "queue");
   ASSERT_TRUE(queue.TryLock());
@@ -204,7 +204,7 @@ TEST_F(SlotPoolTest, SlotOfARemovedFileIsMadeAgain) {
   EXPECT_TRUE(pool.TryTake());
 }
 
-TEST_F(SlotPoolTest, ShowsWhoUsesWhat) {
+TEST_F(SlotPoolTest, ShowsTheHolderOfEachSlot) {
   SlotPool pool = CpuPool(2, 1);
   const auto lease = pool.TryTake();
   DescribeHolder(*lease, {.experiment = 3, .number = 7}, 4242, "/a/store");
@@ -222,7 +222,7 @@ TEST_F(SlotPoolTest, ShowsWhoUsesWhat) {
   EXPECT_TRUE(uses[2].free());
 }
 
-TEST_F(SlotPoolTest, LookingMakesNothing) {
+TEST_F(SlotPoolTest, QueriesCreateNoFiles) {
   EXPECT_TRUE(SlotsInUse({}, 1).at(0).free());
   EXPECT_FALSE(std::filesystem::exists(runtime_));
 }
@@ -241,7 +241,7 @@ TEST_F(SlotPoolTest, DirectoryIsPrivate) {
   EXPECT_TRUE(std::filesystem::exists(own / "cpu-0"));
 }
 
-TEST_F(SlotPoolTest, AnotherUsersDirectoryIsNotTaken) {
+TEST_F(SlotPoolTest, RefusesAnotherUsersDirectory) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root makes what is of another";
   std::filesystem::create_directory(runtime_);
   std::filesystem::permissions(runtime_, std::filesystem::perms::all);
@@ -257,12 +257,12 @@ TEST_F(SlotPoolTest, FollowsNoSymlink) {
   EXPECT_THAT(Refusal(), HasSubstr("is not a directory"));
 }
 
-TEST_F(SlotPoolTest, DirectoryThatCannotBeMadeIsNamed) {
+TEST_F(SlotPoolTest, NamesADirectoryThatCannotBeCreated) {
   ::setenv("DTRAIN_RUNTIME_DIR", "/proc/none", /*replace=*/1);
   EXPECT_THAT(Refusal(), HasSubstr("/proc/none: cannot be created"));
 }
 
-TEST_F(SlotPoolTest, SaysWhoWaitsLonger) {
+TEST_F(SlotPoolTest, NamesLongerWaiters) {
   SlotPool a = CpuPool(2, 1);
   SlotPool b = CpuPool(2, 2);
   SlotPool c = CpuPool(2, 1);

@@ -87,7 +87,7 @@ TEST_F(PlanSlotsTest, NoneUsesNoGpu) {
   EXPECT_EQ(plan.count, 4);
 }
 
-TEST_F(PlanSlotsTest, CpuWithNumberHasThatMany) {
+TEST_F(PlanSlotsTest, CpuWithANumberGivesThatManySlots) {
   const SlotPlan plan =
       PlanSlots(Slots(SlotChoice::Kind::kCpu, 3), TwoGpus(), 8, 1);
   EXPECT_EQ(plan.count, 3);
@@ -133,7 +133,7 @@ TEST_F(PlanSlotsTest, MostFreeNeedsAGpu) {
               HasSubstr("this machine has no GPU"));
 }
 
-TEST_F(PlanSlotsTest, SoManyGpusAreAnyOfThem) {
+TEST_F(PlanSlotsTest, NumberOfGpusMayBeAnyOfThem) {
   ResourcesConfig resources = Slots(SlotChoice::Kind::kGpu);
   resources.slots.gpu_slots = 1;
   const SlotPlan plan = PlanSlots(resources, TwoGpus(), 4, 8);
@@ -141,7 +141,7 @@ TEST_F(PlanSlotsTest, SoManyGpusAreAnyOfThem) {
   EXPECT_EQ(plan.count, 1);
 }
 
-TEST_F(PlanSlotsTest, AsksForNoMoreGpusThanThereAre) {
+TEST_F(PlanSlotsTest, PlansNoMoreGpusThanExist) {
   ResourcesConfig resources = Slots(SlotChoice::Kind::kGpu);
   resources.slots.gpu_slots = 3;
   EXPECT_EQ(Refusal(resources, TwoGpus()),
@@ -157,7 +157,7 @@ TEST_F(PlanSlotsTest, IdsChooseGpus) {
   EXPECT_EQ(plan.gpus[0].uuid, "GPU-b");
 }
 
-TEST_F(PlanSlotsTest, IdsThatAreNotThereAreRefused) {
+TEST_F(PlanSlotsTest, UnknownIdsAreRefused) {
   ResourcesConfig resources = Slots(SlotChoice::Kind::kIds);
   resources.slots.gpus = {0, 7};
   EXPECT_EQ(Refusal(resources, TwoGpus()),
@@ -223,7 +223,7 @@ TEST_F(PlanSlotsTest, AllSlotsAreNoShare) {
   EXPECT_EQ(plan.gpu_share, 1);
 }
 
-TEST_F(PlanSlotsTest, MoreGpusThanThereAreAreRefused) {
+TEST_F(PlanSlotsTest, MoreGpusThanExistAreRefused) {
   EXPECT_EQ(Refusal(PerTrial(4), TwoGpus()),
             "resources.slots_per_trial: a trial takes 4 slots, and there are "
             "2; lower it, or set resources.slots to cpu:4");
@@ -259,7 +259,7 @@ TEST_F(PlanSlotsTest, AutoWithoutGpuHasASlotForEachRank) {
   EXPECT_EQ(eight_cores.cpu_tokens_per_trial, 8);
 }
 
-TEST_F(PlanSlotsTest, AutoLeavesNoSlotOver) {
+TEST_F(PlanSlotsTest, AutoLeavesNoSlotUnused) {
   ResourcesConfig resources = PerTrial(3);
   resources.max_slots = 7;
   const SlotPlan plan = PlanSlots(resources, {}, 12, 16);
@@ -288,13 +288,13 @@ TEST_F(PlanSlotsTest, AllSlotsAreOneTrials) {
   EXPECT_EQ(gpus.slots_per_trial, 2);
 }
 
-TEST_F(PlanSlotsTest, SlotsThatAreLeftOverStayFree) {
+TEST_F(PlanSlotsTest, ExcessSlotsStayFree) {
   ResourcesConfig resources = PerTrial(3, Slots(SlotChoice::Kind::kCpu, 8));
   resources.max_slots = 7;
   EXPECT_EQ(PlanSlots(resources, {}, 8, 16).count, 2);
 }
 
-TEST_F(PlanSlotsTest, MoreSlotsThanThereAreAreRefused) {
+TEST_F(PlanSlotsTest, MoreSlotsThanExistAreRefused) {
   EXPECT_EQ(Refusal(PerTrial(4, Slots(SlotChoice::Kind::kCpu, 2)), {}),
             "resources.slots_per_trial: a trial takes 4 slots, and there are "
             "2; lower it, or set resources.slots to cpu:4");

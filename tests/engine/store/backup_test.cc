@@ -138,7 +138,7 @@ TEST_F(BackupTest, HoldsAllThatWasCommittedInOneFile) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST_F(BackupTest, WritesOverWhatACrashLeft) {
+TEST_F(BackupTest, OverwritesLeftoversOfACrash) {
   AddSample(store_, 1);
   const fs::path left = copy_.string() + ".tmp";
   std::ofstream(left) << "half of a copy";
@@ -152,7 +152,7 @@ TEST_F(BackupTest, WritesOverWhatACrashLeft) {
   EXPECT_EQ(copy.execAndGet("SELECT count(*) FROM trials").getInt(), 1);
 }
 
-TEST_F(BackupTest, LeavesAloneWhatAnotherProcessWrites) {
+TEST_F(BackupTest, LeavesTheBackupOfAnotherProcessAlone) {
   AddSample(store_, 1);
   const fs::path other = copy_.string() + ".tmp";
   const UniqueFd writer(::open(other.c_str(), O_WRONLY | O_CREAT, 0600));
@@ -176,7 +176,7 @@ TEST_F(BackupTest, RestoredCopyIsAStoreThatIsWrittenTo) {
   EXPECT_EQ(AddSample(store, 2), 2);
 }
 
-TEST_F(BackupTest, IsWholeWhileAnotherProcessWrites) {
+TEST_F(BackupTest, IsConsistentWhileAnotherProcessWrites) {
   AddSample(store_, 1);
   const pid_t writer = ::fork();
   if (writer == 0) {
@@ -208,11 +208,11 @@ TEST_F(BackupTest, OverwritesNothing) {
   EXPECT_EQ(KindOfRefusal(copy_), ErrorKind::kUsage);
 }
 
-TEST_F(BackupTest, SaysWhereItCannotWrite) {
+TEST_F(BackupTest, NamesAnUnwritablePath) {
   EXPECT_EQ(KindOfRefusal("/proc/no/such"), ErrorKind::kFailed);
 }
 
-TEST_F(BackupTest, FindsNothingWrongWithASoundDatabase) {
+TEST_F(BackupTest, ReportsNoProblemInASoundDatabase) {
   AddSample(store_, 1);
   EXPECT_THAT(store_.Problems(), SizeIs(0));
 }
@@ -227,7 +227,7 @@ TEST_F(BackupTest, DamagedDatabaseIsRefusedAndLeavesNoFile) {
   EXPECT_FALSE(fs::exists(copy_.string() + ".tmp"));
 }
 
-TEST_F(BackupTest, FindsRowsThatNameMissingOnes) {
+TEST_F(BackupTest, ReportsBrokenForeignKeys) {
   AddSample(store_, 1);
   LoseExperiments();
 

@@ -54,7 +54,7 @@ TEST_F(DatabaseTest, ErrorsSayWhereWhatAndWhatToDo) {
   EXPECT_THAT(text(SQLITE_IOERR), HasSubstr("check the disk"));
 }
 
-TEST_F(DatabaseTest, ConnectionsAreSetUpAsPromised) {
+TEST_F(DatabaseTest, ConnectionsHaveTheDocumentedSettings) {
   Store::OpenForWriting(layout_);
   const auto database = OpenReadWrite(layout_.Database());
   const auto pragma = [&](const char* name) {
@@ -139,7 +139,7 @@ TEST_F(SmallDiskTest, FullDiskLosesNothingThatWasCommitted) {
   EXPECT_EQ(result, 0);
 }
 
-TEST_F(SmallDiskTest, StoreOnAFullDiskIsReadAfterItsWriterHasGone) {
+TEST_F(SmallDiskTest, StoreOnAFullDiskIsReadableAfterItsWriterExits) {
   const int result = OnSmallDisk([&] {
     std::int64_t committed = 0;
     {
@@ -206,7 +206,7 @@ TEST_F(SmallDiskTest, OlderStoreOnAReadOnlyMediumIsReadAsACopy) {
 }
 
 // Through a read-only view of a disk that somebody else may write to.
-TEST_F(SmallDiskTest, FileIsNotTakenForStillWhileARunnerMayWrite) {
+TEST_F(SmallDiskTest, FileIsNotTreatedAsImmutableWhileARunnerMayWrite) {
   const int result = OnSmallDisk([&] {
     AddSample(*std::make_unique<Store>(Store::OpenForWriting(layout_)), 1);
     fs::remove(layout_.Database().string() + "-shm");
@@ -238,7 +238,7 @@ TEST_F(SmallDiskTest, FileIsNotTakenForStillWhileARunnerMayWrite) {
   EXPECT_EQ(result, 0);
 }
 
-TEST(RunnerProbeTest, SeesALockThatIsHeld) {
+TEST(RunnerProbeTest, DetectsAHeldLock) {
   const TemporaryDirectory directory;
   const StoreLayout layout(directory.path());
   EXPECT_FALSE(HasRunner(layout));

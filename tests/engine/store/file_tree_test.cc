@@ -49,7 +49,7 @@ TEST_F(FileTreeTest, RemovesATree) {
 
 // A process that dies while it removes a tree leaves no half of it under its
 // name.
-TEST_F(FileTreeTest, HasNoNameWhileItIsRemoved) {
+TEST_F(FileTreeTest, RenamesATreeBeforeItRemovesIt) {
   const int inotify = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   ASSERT_GE(inotify, 0);
   const UniqueFd events(inotify);
@@ -67,7 +67,7 @@ TEST_F(FileTreeTest, HasNoNameWhileItIsRemoved) {
 }
 
 // Go's cache of modules is so.
-TEST_F(FileTreeTest, RemovesWhatIsInReadOnlyDirectories) {
+TEST_F(FileTreeTest, RemovesReadOnlyDirectories) {
   const fs::path tree = directory_.path() / "modules";
   fs::create_directories(tree / "a/b");
   std::ofstream(tree / "a/b/file") << "12345";
@@ -90,7 +90,7 @@ TEST_F(FileTreeTest, RemovesWhatIsInReadOnlyDirectories) {
   EXPECT_FALSE(fs::exists(tree));
 }
 
-TEST_F(FileTreeTest, LeavesWhatLinksPointAt) {
+TEST_F(FileTreeTest, DoesNotFollowLinks) {
   fs::create_directory_symlink(outside_, tree_ / "link");
   fs::create_symlink(outside_ / "mine", tree_ / "deep/link");
 
@@ -108,7 +108,7 @@ TEST_F(FileTreeTest, RemovesALinkInPlaceOfATree) {
   EXPECT_TRUE(fs::exists(outside_ / "mine"));
 }
 
-TEST_F(FileTreeTest, GoesOnWhereACrashStopped) {
+TEST_F(FileTreeTest, ResumesAnInterruptedRemoval) {
   fs::create_directories(directory_.path() / "tree.trash/old");
 
   EXPECT_EQ(RemoveTree(tree_), 8);
@@ -119,7 +119,7 @@ TEST_F(FileTreeTest, GoesOnWhereACrashStopped) {
   EXPECT_FALSE(fs::exists(directory_.path() / "x.trash"));
 }
 
-TEST_F(FileTreeTest, RemovesWhatACrashLeftWhereNothingElseIs) {
+TEST_F(FileTreeTest, RemovesOnlyLeftoversOfACrash) {
   fs::create_directories(directory_.path() / "gone.trash/old");
 
   EXPECT_EQ(RemoveTree(directory_.path() / "gone"), 0);
@@ -127,7 +127,7 @@ TEST_F(FileTreeTest, RemovesWhatACrashLeftWhereNothingElseIs) {
   EXPECT_FALSE(fs::exists(directory_.path() / "gone.trash"));
 }
 
-TEST_F(FileTreeTest, ListsWhatCrashesLeft) {
+TEST_F(FileTreeTest, ListsLeftoversOfCrashes) {
   fs::create_directories(directory_.path() / "tree.trash");
   EXPECT_EQ(TrashIn(directory_.path()),
             std::vector{directory_.path() / "tree.trash"});
@@ -149,7 +149,7 @@ class PrivateFilesTest : public testing::Test {
   mode_t old_mask_;
 };
 
-TEST_F(PrivateFilesTest, DirectoriesAreForThisUserAlone) {
+TEST_F(PrivateFilesTest, DirectoriesArePrivate) {
   MakePrivateDirectories(directory_.path() / "a/b/c");
 
   EXPECT_EQ(Mode(directory_.path() / "a"), 0700);
@@ -181,7 +181,7 @@ TEST_F(PrivateFilesTest, FileInTheWayIsAnError) {
   EXPECT_THROW(MakePrivateDirectories(directory_.path() / "a/b"), Error);
 }
 
-TEST_F(PrivateFilesTest, FilesAreForThisUserAlone) {
+TEST_F(PrivateFilesTest, FilesArePrivate) {
   MakePrivateFile(directory_.path() / "f");
 
   EXPECT_EQ(Mode(directory_.path() / "f"), 0600);

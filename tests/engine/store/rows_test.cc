@@ -8,7 +8,7 @@
 namespace dtrain {
 namespace {
 
-TEST(StateTest, NamesComeBack) {
+TEST(StateTest, NamesRoundTrip) {
   EXPECT_EQ(StateName(State::kPending), "PENDING");
   EXPECT_EQ(StateName(State::kInterrupted), "INTERRUPTED");
   EXPECT_EQ(StateName(State::kStopped), "STOPPED");

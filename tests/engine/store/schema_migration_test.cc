@@ -80,7 +80,7 @@ class SchemaMigrationTest : public testing::Test {
   StoreLayout layout_{directory_.path() / "store"};
 };
 
-TEST_F(SchemaMigrationTest, WriterMigratesAndKeepsWhatWas) {
+TEST_F(SchemaMigrationTest, WriterMigratesAndKeepsTheData) {
   ExpectContent(Store::OpenForWriting(layout_));
 
   EXPECT_EQ(Version(layout_.Database()), kVersion);
@@ -204,7 +204,7 @@ TEST_F(SchemaMigrationTest, MigratedStoreIsWrittenTo) {
   EXPECT_EQ(AddSample(store, 1), 2);
 }
 
-TEST_F(SchemaMigrationTest, FailureInBetweenLeavesItAsItWas) {
+TEST_F(SchemaMigrationTest, FailureLeavesTheStoreUnchanged) {
   {
     SQLite::Database database(layout_.Database(), SQLite::OPEN_READWRITE);
     database.exec("CREATE INDEX experiments_by_best_trial ON trials (id)");
@@ -222,7 +222,7 @@ TEST_F(SchemaMigrationTest, FailureInBetweenLeavesItAsItWas) {
   EXPECT_FALSE(database.tableExists("requests"));
 }
 
-TEST_F(SchemaMigrationTest, KilledMigrationLeavesItAsItWas) {
+TEST_F(SchemaMigrationTest, KilledMigrationLeavesTheStoreUnchanged) {
   const pid_t child = ::fork();
   if (child == 0) {
     sqlite3_auto_extension(reinterpret_cast<void (*)()>(DieAtCommit));

@@ -44,7 +44,7 @@ TEST_F(SchemaTest, MigratingTwiceChangesNothing) {
   EXPECT_EQ(Check(), SchemaState::kCurrent);
 }
 
-TEST_F(SchemaTest, DatabaseSaysWhoseItIs) {
+TEST_F(SchemaTest, DatabaseHasAnApplicationId) {
   Migrate(*database_);
 
   EXPECT_EQ(database_->execAndGet("PRAGMA application_id").getInt(),

@@ -51,7 +51,7 @@ class StoreMetricsTest : public testing::Test {
   Store store_ = Store::OpenForWriting(StoreLayout(":memory:"));
 };
 
-TEST_F(StoreMetricsTest, EveryKindOfNumberComesBack) {
+TEST_F(StoreMetricsTest, EveryKindOfNumberRoundTrips) {
   Add(100, {{"a", 0.1},
             {"b", kNan},
             {"c", kInfinity},
@@ -91,7 +91,7 @@ TEST_F(StoreMetricsTest, NamesMayHoldAnything) {
   EXPECT_EQ(Rows().at(0).name, odd);
 }
 
-TEST_F(StoreMetricsTest, SmallestValueIsBestWhereSmallerIsBetter) {
+TEST_F(StoreMetricsTest, SmallestValueIsBestIfSmallerIsBetter) {
   Validate(1, 100, 0.5);
   Validate(1, 200, 0.3);
   Validate(1, 300, 0.4);
@@ -103,7 +103,7 @@ TEST_F(StoreMetricsTest, SmallestValueIsBestWhereSmallerIsBetter) {
   EXPECT_EQ(Row().best_trial, 1);
 }
 
-TEST_F(StoreMetricsTest, LargestValueIsBestWhereLargerIsBetter) {
+TEST_F(StoreMetricsTest, LargestValueIsBestIfLargerIsBetter) {
   Validate(1, 100, 0.5, /*smaller_is_better=*/false);
   Validate(2, 100, 0.7, /*smaller_is_better=*/false);
   Validate(1, 200, 0.6, /*smaller_is_better=*/false);
@@ -128,7 +128,7 @@ TEST_F(StoreMetricsTest, NanAndInfinitiesAreNeverBest) {
   EXPECT_EQ(Row().best->value, 0.9);
 }
 
-TEST_F(StoreMetricsTest, NanAndInfinitiesAreNeverBestWhereLargerIsBetter) {
+TEST_F(StoreMetricsTest, NanAndInfinitiesAreNeverBestIfLargerIsBetter) {
   Validate(1, 100, kNan, /*smaller_is_better=*/false);
   Validate(1, 200, kInfinity, /*smaller_is_better=*/false);
   Validate(2, 100, -3, /*smaller_is_better=*/false);
@@ -137,7 +137,7 @@ TEST_F(StoreMetricsTest, NanAndInfinitiesAreNeverBestWhereLargerIsBetter) {
   EXPECT_EQ(Row().best->value, -3);
 }
 
-TEST_F(StoreMetricsTest, OfEqualTrialsTheFirstIsBestWhoeverWasFaster) {
+TEST_F(StoreMetricsTest, FirstOfEqualTrialsIsBest) {
   Validate(2, 100, 0.5);
   Validate(3, 100, 0.5);
   Validate(1, 100, 0.5);
@@ -145,7 +145,7 @@ TEST_F(StoreMetricsTest, OfEqualTrialsTheFirstIsBestWhoeverWasFaster) {
   EXPECT_EQ(Row().best_trial, 1);
 }
 
-TEST_F(StoreMetricsTest, RepeatedValidationReplacesTheOneBefore) {
+TEST_F(StoreMetricsTest, RepeatedValidationReplacesThePreviousOne) {
   Validate(1, 100, 0.1);
   Validate(1, 200, 0.5);
   Validate(1, 100, kNan);
@@ -155,7 +155,7 @@ TEST_F(StoreMetricsTest, RepeatedValidationReplacesTheOneBefore) {
   EXPECT_EQ(Row().best->value, 0.5);
 }
 
-TEST_F(StoreMetricsTest, WhatALaterRunHasPassedStaysAndCountsNoMore) {
+TEST_F(StoreMetricsTest, SupersededValuesStayButDoNotCount) {
   Add(100, {{"loss", 1}});
   Add(200, {{"loss", 2}});
   Add(200, {{"val_loss", 0.1}}, MetricKind::kValidation);
@@ -180,7 +180,7 @@ TEST_F(StoreMetricsTest, WhatALaterRunHasPassedStaysAndCountsNoMore) {
   EXPECT_EQ(Row().best_trial, 2);
 }
 
-TEST_F(StoreMetricsTest, LargestOfWhatALaterRunLeavesIsBest) {
+TEST_F(StoreMetricsTest, LargestRemainingValueIsBest) {
   Validate(1, 50, 0.2, /*smaller_is_better=*/false);
   Validate(1, 100, 0.5, /*smaller_is_better=*/false);
   Validate(1, 200, 0.9, /*smaller_is_better=*/false);
@@ -236,7 +236,7 @@ TEST_F(StoreMetricsTest, ValueThatIsMeasuredAgainCountsAgain) {
   EXPECT_EQ(Trial(1).best->value, 0.2);
 }
 
-TEST_F(StoreMetricsTest, BestNamesItsCheckpointWhileThereIsOne) {
+TEST_F(StoreMetricsTest, BestNamesItsCheckpointWhileItExists) {
   Validate(1, 100, 0.5);
   EXPECT_EQ(Trial(1).best->checkpoint, "");
 

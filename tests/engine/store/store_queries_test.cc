@@ -30,7 +30,7 @@ TEST_F(StoreQueriesTest, EmptyStoreHasNothing) {
   EXPECT_EQ(store_.Trial({1, 1}), std::nullopt);
 }
 
-TEST_F(StoreQueriesTest, ExperimentsComeById) {
+TEST_F(StoreQueriesTest, ExperimentsAreOrderedById) {
   AddSample(store_, 0);
   AddSample(store_, 2);
 
@@ -41,7 +41,7 @@ TEST_F(StoreQueriesTest, ExperimentsComeById) {
               ElementsAre(Field(&ExperimentRow::trials, 2)));
 }
 
-TEST_F(StoreQueriesTest, TrialsComeByNumber) {
+TEST_F(StoreQueriesTest, TrialsAreOrderedByNumber) {
   AddSample(store_, 0);
   AddSample(store_, 2);
 
@@ -52,7 +52,7 @@ TEST_F(StoreQueriesTest, TrialsComeByNumber) {
   EXPECT_EQ(store_.Trial({2, 3}), std::nullopt);
 }
 
-TEST_F(StoreQueriesTest, EveryStateComesBack) {
+TEST_F(StoreQueriesTest, EveryStateRoundTrips) {
   AddSample(store_, 1);
   const auto state_after = [&](State state) {
     store_.Write([&](StoreWriter& writer) {
@@ -104,7 +104,7 @@ class RecordQueriesTest : public testing::Test {
   Store store_ = Store::OpenForWriting(StoreLayout(":memory:"));
 };
 
-TEST_F(RecordQueriesTest, MetricsComeByTrialKindBatchesName) {
+TEST_F(RecordQueriesTest, MetricsAreOrderedByTrialKindBatchesName) {
   EXPECT_THAT(Rows({.experiment = 1}),
               ElementsAre("1.1 t 300 lr", "1.1 v 100 val_loss", "1.2 t 100 lr",
                           "1.2 t 200 acc", "1.2 t 200 lr"));
@@ -121,7 +121,7 @@ TEST_F(RecordQueriesTest, MetricsAreFiltered) {
   EXPECT_THAT(Rows({.experiment = 3}), IsEmpty());
 }
 
-TEST_F(RecordQueriesTest, ACallbackMayAskTheStore) {
+TEST_F(RecordQueriesTest, CallbackMayQueryTheStore) {
   std::vector<std::int64_t> seen;
   store_.ForEachMetric({.experiment = 1, .trial = 1}, [&](const MetricRow&) {
     seen.push_back(CountMetrics(store_, 2));
@@ -130,13 +130,13 @@ TEST_F(RecordQueriesTest, ACallbackMayAskTheStore) {
   EXPECT_THAT(seen, ElementsAre(1, 1));
 }
 
-TEST_F(RecordQueriesTest, NamesAreThoseOfTheExperiment) {
+TEST_F(RecordQueriesTest, NamesAreOfTheExperiment) {
   EXPECT_THAT(store_.MetricNames(1), ElementsAre("acc", "lr", "val_loss"));
   EXPECT_THAT(store_.MetricNames(2), ElementsAre("other"));
   EXPECT_THAT(store_.MetricNames(3), IsEmpty());
 }
 
-TEST_F(RecordQueriesTest, CheckpointComesBackWholeWithItsMetric) {
+TEST_F(RecordQueriesTest, CheckpointRoundTripsWithItsMetric) {
   store_.Write([](StoreWriter& writer) {
     writer.AddCheckpoint(SampleCheckpoint({1, 1}, 100, "aaaaaaaa"));
     writer.AddCheckpoint(SampleCheckpoint({1, 1}, 200, "bbbbbbbb"));
@@ -154,7 +154,7 @@ TEST_F(RecordQueriesTest, CheckpointComesBackWholeWithItsMetric) {
   EXPECT_EQ(rows[1].metric, std::nullopt);
 }
 
-TEST_F(RecordQueriesTest, EveryFieldOfACheckpointComesBack) {
+TEST_F(RecordQueriesTest, EveryFieldOfACheckpointRoundTrips) {
   NewExperiment experiment = SampleExperiment();
   experiment.storage = "/kept";
   CheckpointRow row = {.uuid = "cccccccc-6f4c-4a38-9d6c-3f1a5b2c7d8e",
@@ -179,7 +179,7 @@ TEST_F(RecordQueriesTest, EveryFieldOfACheckpointComesBack) {
   EXPECT_THAT(EqualFields(FieldsOf(row), FieldsOf(CheckpointRow{})), IsEmpty());
 }
 
-TEST_F(RecordQueriesTest, CheckpointKnowsWhereItLies) {
+TEST_F(RecordQueriesTest, CheckpointHasItsPath) {
   std::int64_t id = 0;
   store_.Write([&](StoreWriter& writer) {
     NewExperiment experiment = SampleExperiment();
@@ -204,7 +204,7 @@ TEST_F(RecordQueriesTest, CheckpointKnowsWhereItLies) {
             store_.layout().Checkpoint(here.trial, here.uuid));
 }
 
-TEST_F(RecordQueriesTest, CheckpointsComeByTrialAndBatches) {
+TEST_F(RecordQueriesTest, CheckpointsAreOrderedByTrialAndBatches) {
   store_.Write([](StoreWriter& writer) {
     writer.AddCheckpoint(SampleCheckpoint({1, 2}, 100, "dddddddd"));
     writer.AddCheckpoint(SampleCheckpoint({1, 1}, 300, "cccccccc"));
@@ -251,7 +251,7 @@ class CheckpointByPrefixTest : public RecordQueriesTest {
   }
 };
 
-TEST_F(CheckpointByPrefixTest, FindsTheOneThatFits) {
+TEST_F(CheckpointByPrefixTest, FindsTheMatchingOne) {
   EXPECT_EQ(store_.CheckpointByPrefix("aaaac").batches, 200);
   EXPECT_EQ(store_.CheckpointByPrefix("ffff").trial, (TrialId{2, 1}));
   EXPECT_EQ(
@@ -259,7 +259,7 @@ TEST_F(CheckpointByPrefixTest, FindsTheOneThatFits) {
       100);
 }
 
-TEST_F(CheckpointByPrefixTest, RefusesWhatFitsNoneOrSeveral) {
+TEST_F(CheckpointByPrefixTest, RefusesUnknownAndAmbiguousPrefixes) {
   ExpectRefusal("aaaa", ErrorKind::kUsage, "fits several");
   ExpectRefusal("aaa", ErrorKind::kUsage, "at least 4");
   ExpectRefusal("beef", ErrorKind::kNotFound, "checkpoint 'beef'");
@@ -300,7 +300,7 @@ class StoreProfilesTest : public testing::Test {
                               .time = Timestamp(6)};
 };
 
-TEST_F(StoreProfilesTest, TrialThatIsNotThereIsNotProfiled) {
+TEST_F(StoreProfilesTest, UnknownTrialHasNoProfile) {
   EXPECT_THROW(Add(first_, 3), Error);
   EXPECT_EQ(Sums(3), std::nullopt);
   EXPECT_EQ(Sums(1), std::nullopt);
@@ -325,14 +325,14 @@ TEST_F(StoreProfilesTest, ReportsAreSummedUp) {
   EXPECT_EQ(Sums(2), std::nullopt);
 }
 
-TEST_F(StoreProfilesTest, WithoutAGpuThereIsNothingOfOne) {
+TEST_F(StoreProfilesTest, HasNoGpuValuesWithoutAGpu) {
   Add({.batches = 1, .trained = 1});
 
   EXPECT_EQ(Sums()->gpu_bytes, std::nullopt);
   EXPECT_EQ(Sums()->gpu_percent, std::nullopt);
 }
 
-TEST_F(StoreProfilesTest, WhatIsReportedAgainReplacesItself) {
+TEST_F(StoreProfilesTest, RepeatedReportReplacesThePreviousOne) {
   Add(first_);
   Add(first_);
 
@@ -340,7 +340,7 @@ TEST_F(StoreProfilesTest, WhatIsReportedAgainReplacesItself) {
   EXPECT_EQ(Sums()->seconds[0], 1);
 }
 
-TEST_F(StoreProfilesTest, SumsBeyondAnyNumberAreTheGreatest) {
+TEST_F(StoreProfilesTest, SumsSaturate) {
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
   const double nan = std::nan("");
   Add({.batches = 1, .samples = kMax, .seconds = {nan}, .minor_faults = kMax});
@@ -351,7 +351,7 @@ TEST_F(StoreProfilesTest, SumsBeyondAnyNumberAreTheGreatest) {
   EXPECT_EQ(Sums()->seconds[0], 1);
 }
 
-TEST_F(StoreProfilesTest, GoingBackForgetsWhatLiesBeyond) {
+TEST_F(StoreProfilesTest, RestartForgetsReportsBeyondTheCheckpoint) {
   Add(first_);
   Add(second_);
   Add(second_, 2);
@@ -364,7 +364,7 @@ TEST_F(StoreProfilesTest, GoingBackForgetsWhatLiesBeyond) {
   EXPECT_EQ(Sums(2)->trained, 50);
 }
 
-TEST_F(StoreProfilesTest, DeletedExperimentTakesItsProfilesWithIt) {
+TEST_F(StoreProfilesTest, ProfilesAreDeletedWithTheExperiment) {
   Add(first_);
 
   store_.Write([](StoreWriter& writer) { writer.DeleteExperiment(1); });

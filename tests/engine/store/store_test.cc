@@ -59,7 +59,7 @@ class StoreTest : public testing::Test {
   StoreLayout layout_{directory_.path() / "deep/store"};
 };
 
-TEST_F(StoreTest, WaitsForTheDiskOnlyWhereItIsToLast) {
+TEST_F(StoreTest, SyncsOnlyDurableWrites) {
   Store store = Store::OpenForWriting(layout_);
   const auto syncs_of = [&store](bool durable) {
     const int before = SyncCount();
@@ -97,7 +97,7 @@ TEST_F(StoreTest, ZeroLengthDatabaseIsMigratedByAWriter) {
   EXPECT_EQ(AddSample(store, 1), 1);
 }
 
-TEST_F(StoreTest, WhatIsWrittenIsReadByOthers) {
+TEST_F(StoreTest, OthersReadWrittenRows) {
   Store writer = Store::OpenForWriting(layout_);
   const Store early_reader = Store::OpenForReading(layout_);
   AddSample(writer, 2);
@@ -106,7 +106,7 @@ TEST_F(StoreTest, WhatIsWrittenIsReadByOthers) {
   EXPECT_EQ(Store::OpenForReading(layout_).Trials(1).size(), 2u);
 }
 
-TEST_F(StoreTest, WhatIsWrittenOutlivesTheWriter) {
+TEST_F(StoreTest, RowsOutliveTheWriter) {
   {
     Store writer = Store::OpenForWriting(layout_);
     AddSample(writer, 2);
@@ -116,7 +116,7 @@ TEST_F(StoreTest, WhatIsWrittenOutlivesTheWriter) {
   EXPECT_EQ(Store::OpenForWriting(layout_).Trials(1).size(), 2u);
 }
 
-TEST_F(StoreTest, FilesAreForThisUserAloneWhateverTheUmask) {
+TEST_F(StoreTest, FilesArePrivateWithAnyUmask) {
   const mode_t old_mask = ::umask(0);
   Store store = Store::OpenForWriting(layout_);
   AddSample(store, 1);
@@ -157,7 +157,7 @@ TEST_F(StoreTest, ForeignDatabaseIsRefusedUntouched) {
   ExpectRefusal("of another application");
 }
 
-TEST_F(StoreTest, DamageIsToldByTheQueryThatMeetsIt) {
+TEST_F(StoreTest, QueryReportsDamage) {
   {
     Store store = Store::OpenForWriting(layout_);
     AddSample(store, 200);
@@ -175,13 +175,13 @@ TEST_F(StoreTest, DamageIsToldByTheQueryThatMeetsIt) {
               "malformed; keep a copy");
 }
 
-TEST_F(StoreTest, FileWhereTheStoreShouldBeIsAnError) {
+TEST_F(StoreTest, FileInPlaceOfTheStoreIsAnError) {
   std::ofstream(directory_.path() / "deep") << "x";
 
   ExpectError([&] { Store::OpenForWriting(layout_); }, "cannot be created");
 }
 
-TEST_F(StoreTest, TryWriteGivesUpAtOnceWhileAnotherHoldsTheLock) {
+TEST_F(StoreTest, TryWriteFailsAtOnceIfLocked) {
   Store store = Store::OpenForWriting(layout_);
   WriteLock other(layout_.WriteLock());
   ASSERT_TRUE(other.TryAcquire());
@@ -195,7 +195,7 @@ TEST_F(StoreTest, TryWriteGivesUpAtOnceWhileAnotherHoldsTheLock) {
   EXPECT_TRUE(called);
 }
 
-TEST_F(StoreTest, TryWriteGivesUpAtOnceWhileAForeignProgramWrites) {
+TEST_F(StoreTest, TryWriteFailsAtOnceWhileAForeignProgramWrites) {
   Store store = Store::OpenForWriting(layout_);
   SQLite::Database foreign(layout_.Database(), SQLite::OPEN_READWRITE);
   foreign.exec("BEGIN IMMEDIATE");
@@ -238,7 +238,7 @@ TEST_F(StoreTest, DurableAndOrdinaryWritesMix) {
   EXPECT_EQ(store.Trial({1, 1})->rung, 3);
 }
 
-TEST_F(StoreTest, DataVersionTellsOfTheWritesOfOthers) {
+TEST_F(StoreTest, DataVersionChangesWithWritesOfOthers) {
   Store mine = Store::OpenForWriting(layout_);
   Store theirs = Store::OpenForWriting(layout_);
   const std::int64_t before = mine.DataVersion();
@@ -250,7 +250,7 @@ TEST_F(StoreTest, DataVersionTellsOfTheWritesOfOthers) {
   EXPECT_NE(mine.DataVersion(), before);
 }
 
-TEST_F(StoreTest, KnowsThatItWasMovedRemovedOrReplaced) {
+TEST_F(StoreTest, DetectsThatItWasMovedRemovedOrReplaced) {
   Store store = Store::OpenForWriting(layout_);
   const fs::path moved = layout_.root().string() + "-moved";
   EXPECT_EQ(store.WhyMoved(), "");
@@ -267,7 +267,7 @@ TEST_F(StoreTest, KnowsThatItWasMovedRemovedOrReplaced) {
   EXPECT_THAT(store.WhyMoved(), HasSubstr("put it back"));
 }
 
-TEST_F(StoreTest, WalIsMovedIntoTheDatabaseWhenItHasGrown) {
+TEST_F(StoreTest, LargeWalIsCheckpointed) {
   Store store = Store::OpenForWriting(layout_);
   AddSample(store, 1);
   const auto before = fs::file_size(layout_.Database());
@@ -282,7 +282,7 @@ TEST_F(StoreTest, WalIsMovedIntoTheDatabaseWhenItHasGrown) {
   EXPECT_GT(fs::file_size(layout_.Database()), 10'000'000u);
 }
 
-TEST_F(StoreTest, WalThatAReaderHeldBackIsMovedOnceTheReaderHasGone) {
+TEST_F(StoreTest, WalIsCheckpointedOnceABlockingReaderEnds) {
   Store store = Store::OpenForWriting(layout_);
   AddSample(store, 1);
   store.Write([](StoreWriter& writer) {
@@ -314,7 +314,7 @@ TEST_F(StoreTest, LastWriterLeavesAnEmptyWal) {
   EXPECT_EQ(fs::file_size(layout_.Database().string() + "-wal"), 0u);
 }
 
-TEST_F(StoreTest, MovedStoreGoesOn) {
+TEST_F(StoreTest, MovedStoreContinuesToWork) {
   Store first = Store::OpenForWriting(layout_);
   Store second = std::move(first);
 

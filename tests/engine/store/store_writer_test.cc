@@ -28,7 +28,7 @@ class StoreWriterTest : public testing::Test {
   Store store_ = Store::OpenForWriting(StoreLayout(":memory:"));
 };
 
-TEST_F(StoreWriterTest, ExperimentComesBackWhole) {
+TEST_F(StoreWriterTest, ExperimentRoundTrips) {
   NewExperiment experiment = SampleExperiment();
   experiment.smaller_is_better = false;
   experiment.storage = "/kept/0b5d";
@@ -122,7 +122,7 @@ TEST_F(StoreWriterTest, UnknownExperimentOrTrialIsNotFound) {
                Error);
 }
 
-TEST_F(StoreWriterTest, TrialComesBackWhole) {
+TEST_F(StoreWriterTest, TrialRoundTrips) {
   AddSample(store_, 1);
 
   const TrialRow trial = Trial(1);
@@ -138,7 +138,7 @@ TEST_F(StoreWriterTest, TrialComesBackWhole) {
 }
 
 // A process after the end: no trial has that, but a row can.
-TEST_F(StoreWriterTest, EveryFieldOfATrialComesBack) {
+TEST_F(StoreWriterTest, EveryFieldOfATrialRoundTrips) {
   AddSample(store_, 1);
   const TrialId id = {1, 1};
   Write([&](StoreWriter& writer) {
@@ -200,7 +200,7 @@ TEST_F(StoreWriterTest, EndedTrialsAreCountedOnce) {
   EXPECT_EQ(Trial(1).ended, Timestamp(4));
 }
 
-TEST_F(StoreWriterTest, TrialsProcessIsKnownUntilItEnds) {
+TEST_F(StoreWriterTest, ProcessOfATrialIsStoredUntilItEnds) {
   AddSample(store_, 1);
   Write([](StoreWriter& writer) {
     writer.SetTrialProcess({1, 1}, 4242, 777, "boot");
@@ -244,7 +244,7 @@ TEST_F(StoreWriterTest, SameTrialTwiceIsRefusedAndLeavesNoTrace) {
   EXPECT_EQ(Row().trials, 1);
 }
 
-TEST_F(StoreWriterTest, SearcherEventsComeBackInOrder) {
+TEST_F(StoreWriterTest, SearcherEventsRoundTripInOrder) {
   AddSample(store_, 0);
   Write([](StoreWriter& writer) {
     writer.AddSearcherEvent(1, {1, {{"type", "started"}}, {"create"}});
@@ -275,7 +275,7 @@ TEST_F(StoreWriterTest, GapInSearcherEventsIsRefused) {
                Error);
 }
 
-TEST_F(StoreWriterTest, LatestSnapshotReplacesTheOneBefore) {
+TEST_F(StoreWriterTest, LatestSnapshotReplacesThePreviousOne) {
   AddSample(store_, 0);
   EXPECT_FALSE(store_.LatestSnapshot(1));
 
@@ -351,7 +351,7 @@ TEST_F(StoreChangesTest, DeletesAllRowsOfAnExperimentAndNoOther) {
   EXPECT_THAT(store_.Problems(), IsEmpty());
 }
 
-TEST_F(StoreChangesTest, EvaluationsComeBackWhole) {
+TEST_F(StoreChangesTest, EvaluationsRoundTrip) {
   const auto rows = store_.Evaluations(2);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].trial, (TrialId{2, 1}));
@@ -365,14 +365,14 @@ TEST_F(StoreChangesTest, EvaluationsComeBackWhole) {
   EXPECT_THAT(store_.Evaluations(2, 2), IsEmpty());
 }
 
-TEST_F(StoreChangesTest, IdsAreNeverGivenTwice) {
+TEST_F(StoreChangesTest, IdsAreNeverReused) {
   Write([](StoreWriter& writer) { writer.DeleteExperiment(2); });
 
   EXPECT_EQ(store_.LastExperimentId(), 2);
   EXPECT_EQ(AddSample(store_, 1), 3);
 }
 
-TEST_F(StoreChangesTest, ChangesNothingOfWhatIsNotThere) {
+TEST_F(StoreChangesTest, RefusesChangesOfMissingRows) {
   EXPECT_THROW(Write([](StoreWriter& w) { w.DeleteExperiment(9); }), Error);
   EXPECT_THROW(Write([](StoreWriter& w) { w.SetArchived(9, true); }), Error);
   EXPECT_THROW(Write([](StoreWriter& w) { w.SetLabels(9, {}); }), Error);
@@ -393,7 +393,7 @@ TEST_F(StoreChangesTest, ArchivesLabelsAndNotes) {
   EXPECT_EQ(store_.Experiments({}).size(), 1u);
 }
 
-TEST_F(StoreChangesTest, RequestsStandUntilTheyAreDone) {
+TEST_F(StoreChangesTest, RequestsRemainUntilTheyAreDone) {
   std::int64_t kill = 0;
   Write([&](StoreWriter& writer) {
     kill = writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(3));
@@ -411,7 +411,7 @@ TEST_F(StoreChangesTest, RequestsStandUntilTheyAreDone) {
   EXPECT_EQ(store_.OpenRequests(1).size(), 1u);
 }
 
-TEST_F(StoreChangesTest, AskingTwiceIsOneRequest) {
+TEST_F(StoreChangesTest, RepeatedRequestIsStoredOnce) {
   Write([&](StoreWriter& writer) {
     const auto first =
         writer.AddRequest(1, 2, RequestKind::kKill, Timestamp(3));
@@ -425,7 +425,7 @@ TEST_F(StoreChangesTest, AskingTwiceIsOneRequest) {
   });
 }
 
-TEST_F(StoreChangesTest, SeesThatOthersChangedTheStore) {
+TEST_F(StoreChangesTest, DetectsChangesOfOthers) {
   Store other = Store::OpenForWriting(layout_);
   EXPECT_TRUE(store_.ChangedByOthers()) << "the first look";
   EXPECT_FALSE(store_.ChangedByOthers());
@@ -438,7 +438,7 @@ TEST_F(StoreChangesTest, SeesThatOthersChangedTheStore) {
   EXPECT_FALSE(store_.ChangedByOthers());
 }
 
-TEST_F(StoreChangesTest, WhatIsFoundDoesNotBringBackWhatIsDeleted) {
+TEST_F(StoreChangesTest, VerificationDoesNotRestoreADeletedCheckpoint) {
   const std::string uuid = store_.Checkpoints(1).front().uuid;
   Write([&](StoreWriter& writer) {
     EXPECT_TRUE(writer.SetCheckpointFound(uuid, "CORRUPT"));

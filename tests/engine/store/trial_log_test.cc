@@ -15,7 +15,7 @@
 namespace dtrain {
 namespace {
 
-TEST(LogLevelTest, NamesComeBack) {
+TEST(LogLevelTest, NamesRoundTrip) {
   EXPECT_EQ(LogLevelName(LogLevel::kWarning), "warning");
   EXPECT_EQ(LogLevelFromName("debug"), LogLevel::kDebug);
   EXPECT_EQ(LogLevelFromName("error"), LogLevel::kError);
@@ -42,7 +42,7 @@ class LogLineSplitterTest : public testing::Test {
   std::vector<std::string> texts_;
 };
 
-TEST_F(LogLineSplitterTest, CutsAtNewlinesWhereverTheBytesAreCut) {
+TEST_F(LogLineSplitterTest, CutsAtNewlinesAcrossReads) {
   Feed("one\ntw");
   Feed("o\n\nthr");
 
@@ -52,7 +52,7 @@ TEST_F(LogLineSplitterTest, CutsAtNewlinesWhereverTheBytesAreCut) {
   EXPECT_EQ(records_[0].time, Timestamp(5));
 }
 
-TEST_F(LogLineSplitterTest, WhatIsLeftAtTheEndIsALine) {
+TEST_F(LogLineSplitterTest, RestAtTheEndIsALine) {
   Feed("one\ntw");
   splitter_.Finish(Timestamp(6), Note());
   splitter_.Finish(Timestamp(7), Note());
@@ -74,13 +74,13 @@ TEST_F(LogLineSplitterTest, LevelComesFromThePrefix) {
   EXPECT_EQ(records_[5].level, LogLevel::kError);
 }
 
-TEST_F(LogLineSplitterTest, WhatOnlyLooksLikeAPrefixStays) {
+TEST_F(LogLineSplitterTest, KeepsTextThatOnlyLooksLikeAPrefix) {
   Feed("<8>x\n<3x\n<33>x\n <3>x\n");
 
   EXPECT_THAT(texts_, ElementsAre("<8>x", "<3x", "<33>x", " <3>x"));
 }
 
-TEST_F(LogLineSplitterTest, AnyBytesStayAsTheyAre) {
+TEST_F(LogLineSplitterTest, KeepsAnyBytes) {
   const std::string odd("\0\xff\x1b[2J\r", 7);
   Feed(odd + "\n");
 
@@ -100,14 +100,14 @@ TEST_F(LogLineSplitterTest, LongLineComesInPieces) {
   EXPECT_EQ(records_[3].level, LogLevel::kInfo);
 }
 
-TEST_F(LogLineSplitterTest, LineOfJustTheLongestLengthIsWhole) {
+TEST_F(LogLineSplitterTest, LineOfMaximumLengthIsWhole) {
   Feed(std::string(65'536, 'x') + "\n");
 
   ASSERT_EQ(records_.size(), 1u);
   EXPECT_FALSE(records_[0].partial);
 }
 
-TEST_F(LogLineSplitterTest, LongLineThatNeverEndsIsNotKept) {
+TEST_F(LogLineSplitterTest, EndlessLineIsNotBuffered) {
   Feed(std::string(70'000, 'x'));
   splitter_.Finish(Timestamp(6), Note());
 
@@ -149,7 +149,7 @@ TEST_F(TrialLogWriterTest, WritesOneLineARecord) {
   EXPECT_EQ(Content(path_), "42 0 o i . hello\n43 12 e e + \xff\x1b[31m\n");
 }
 
-TEST_F(TrialLogWriterTest, FileIsForThisUserAlone) {
+TEST_F(TrialLogWriterTest, FileIsPrivate) {
   TrialLogWriter log(path_);
 
   EXPECT_EQ(static_cast<int>(fs::status(path_).permissions()), 0600);
@@ -161,14 +161,14 @@ TEST_F(TrialLogWriterTest, BufferedRecordsAreWrittenAtTheEnd) {
   EXPECT_EQ(Content(path_), "42 1 o i . last words\n");
 }
 
-TEST_F(TrialLogWriterTest, GoesOnWhereALogEnded) {
+TEST_F(TrialLogWriterTest, AppendsToAnExistingLog) {
   { TrialLogWriter(path_).Append(Record("first run")); }
   { TrialLogWriter(path_).Append(Record("second run")); }
 
   EXPECT_EQ(Content(path_), "42 1 o i . first run\n42 1 o i . second run\n");
 }
 
-TEST_F(TrialLogWriterTest, TornLastLineOfACrashIsEndedFirst) {
+TEST_F(TrialLogWriterTest, CompletesATornLastLine) {
   { TrialLogWriter(path_).Append(Record("first run")); }
   std::ofstream(path_, std::ios::app) << "43 1 o i . tor";
 
@@ -188,7 +188,7 @@ TEST_F(TrialLogWriterTest, FullFileIsRotated) {
   EXPECT_EQ(Content(path_), "42 1 o i . second record\n");
 }
 
-TEST_F(TrialLogWriterTest, SecondRotationSaysWhatItDropped) {
+TEST_F(TrialLogWriterTest, SecondRotationReportsDroppedLines) {
   TrialLogWriter log(path_, /*cap=*/40);
   log.Append(Record("first record"));
   log.Append(Record("second record"));
@@ -201,7 +201,7 @@ TEST_F(TrialLogWriterTest, SecondRotationSaysWhatItDropped) {
   EXPECT_THAT(Content(path_), HasSubstr("third record"));
 }
 
-TEST_F(TrialLogWriterTest, UnwritableLogCountsWhatIsLost) {
+TEST_F(TrialLogWriterTest, UnwritableLogCountsLostLines) {
   fs::create_directories(path_);  // a directory where the file should be
   TrialLogWriter log(path_);
   log.Append(Record("lost"));
@@ -217,7 +217,7 @@ TEST_F(TrialLogWriterTest, UnwritableLogCountsWhatIsLost) {
   EXPECT_THAT(Content(path_), HasSubstr("42 1 o i . kept\n"));
 }
 
-TEST_F(TrialLogWriterTest, MovedWriterGoesOn) {
+TEST_F(TrialLogWriterTest, MovedWriterContinuesToWork) {
   TrialLogWriter first(path_);
   first.Append(Record("one"));
   TrialLogWriter second = std::move(first);
@@ -250,7 +250,7 @@ class TrialLogReaderTest : public testing::Test {
   TrialLogReader reader_{path_};
 };
 
-TEST_F(TrialLogReaderTest, MissingLogIsEmptyUntilItComes) {
+TEST_F(TrialLogReaderTest, MissingLogIsEmptyUntilItExists) {
   EXPECT_THAT(Texts(reader_), IsEmpty());
 
   TrialLogWriter log(path_);
@@ -259,7 +259,7 @@ TEST_F(TrialLogReaderTest, MissingLogIsEmptyUntilItComes) {
   EXPECT_THAT(Texts(reader_), ElementsAre("now"));
 }
 
-TEST_F(TrialLogReaderTest, RecordComesBackWhole) {
+TEST_F(TrialLogReaderTest, RecordRoundTrips) {
   {
     TrialLogWriter(path_).Append({.time = Timestamp(1'763'711'444'000'001),
                                   .rank = 7,
@@ -280,7 +280,7 @@ TEST_F(TrialLogReaderTest, RecordComesBackWhole) {
   EXPECT_EQ(record->text, " two  spaces \xff");
 }
 
-TEST_F(TrialLogReaderTest, GarbageIsPassedOver) {
+TEST_F(TrialLogReaderTest, SkipsGarbage) {
   AppendRaw("42 0 o i . good\n");
   AppendRaw("\n");
   AppendRaw("hello\n");
@@ -292,7 +292,7 @@ TEST_F(TrialLogReaderTest, GarbageIsPassedOver) {
   EXPECT_THAT(Texts(reader_), ElementsAre("good", ""));
 }
 
-TEST_F(TrialLogReaderTest, HalfARecordWaitsForItsRest) {
+TEST_F(TrialLogReaderTest, PartialRecordWaitsForItsRest) {
   AppendRaw("42 0 o i . he");
   EXPECT_THAT(Texts(reader_), IsEmpty());
 
@@ -310,7 +310,7 @@ TEST_F(TrialLogReaderTest, FollowsAcrossARotation) {
   EXPECT_THAT(Texts(reader_), ElementsAre("second record"));
 }
 
-TEST_F(TrialLogReaderTest, ReadsWhatWasWrittenJustBeforeARotation) {
+TEST_F(TrialLogReaderTest, ReadsRecordsWrittenJustBeforeARotation) {
   TrialLogWriter log(path_, /*cap=*/60);
   Append(log, "one");
   EXPECT_THAT(Texts(reader_), ElementsAre("one"));
@@ -353,7 +353,7 @@ TEST_F(TrialLogReaderTest, TailIsTheLastRecords) {
   EXPECT_THAT(Texts(reader_), ElementsAre("d"));
 }
 
-TEST_F(TrialLogReaderTest, TailOfMoreThanThereIsIsEverything) {
+TEST_F(TrialLogReaderTest, TailLongerThanTheLogIsTheWholeLog) {
   AppendRaw("1 0 o i . a\n2 0 o i . b\n");
   reader_.SeekToTail(2);
   EXPECT_THAT(Texts(reader_), ElementsAre("a", "b"));
@@ -363,7 +363,7 @@ TEST_F(TrialLogReaderTest, TailOfMoreThanThereIsIsEverything) {
   EXPECT_THAT(Texts(another), ElementsAre("a", "b"));
 }
 
-TEST_F(TrialLogReaderTest, TailOfNothingIsWhatComesLater) {
+TEST_F(TrialLogReaderTest, EmptyTailStartsWithNewRecords) {
   AppendRaw("1 0 o i . a\n");
   reader_.SeekToTail(0);
   EXPECT_THAT(Texts(reader_), IsEmpty());

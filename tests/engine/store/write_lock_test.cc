@@ -25,7 +25,7 @@ class WriteLockTest : public testing::Test {
   std::filesystem::path path_ = directory_.path() / "lock";
 };
 
-TEST_F(WriteLockTest, IsHeldByOneAtATime) {
+TEST_F(WriteLockTest, HasOneHolderAtATime) {
   WriteLock first(path_);
   WriteLock second(path_);
 
@@ -46,7 +46,7 @@ TEST_F(WriteLockTest, NamesItsHolder) {
               StartsWith("pid " + std::to_string(::getpid()) + " on "));
 }
 
-TEST_F(WriteLockTest, NamesWhoWroteLastForThatOnly) {
+TEST_F(WriteLockTest, NamesTheLastWriterOnlyAsSuch) {
   WriteLock first(path_);
   ASSERT_TRUE(first.TryAcquire());
   first.Release();
@@ -99,7 +99,7 @@ TEST_F(WriteLockTest, NamesAHolderThatIsNotTheLastWriter) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(WriteLockTest, NamesWhoHasTheDatabaseItself) {
+TEST_F(WriteLockTest, NamesTheProcessThatLocksTheDatabase) {
   const std::filesystem::path database = directory_.path() / "dtrain.db";
   EXPECT_EQ(DatabaseHolder(database), std::nullopt);
   int done = -1;
