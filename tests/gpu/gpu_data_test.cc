@@ -21,13 +21,13 @@ ImageSet NoiseSet() {
           .labels = torch::randint(0, 10, {1000}, torch::kInt64)};
 }
 
-TEST(GpuDataTest, ThereIsAKernel) {
+TEST(GpuDataTest, HasAKernel) {
   EXPECT_NE(FromCudaHalf<GatherOnCuda>(kGatherOnCuda), nullptr);
 }
 
 class GpuGatherTest : public testing::TestWithParam<Augmentation> {};
 
-TEST_P(GpuGatherTest, GivesTheHostsBits) {
+TEST_P(GpuGatherTest, MatchesTheHostBitIdentically) {
   const ImageSet set = NoiseSet();
   const SamplerOptions samples = {.batch_size = 96, .shuffle = true, .seed = 5};
   MemorySource host(set, samples, kNormalization, torch::kCPU, GetParam());
@@ -42,7 +42,7 @@ TEST_P(GpuGatherTest, GivesTheHostsBits) {
   }
 }
 
-TEST_P(GpuGatherTest, OperationsOfTensorsGiveThemToo) {
+TEST_P(GpuGatherTest, MatchesTensorOperationsBitIdentically) {
   const ImageSet set = NoiseSet();
   const ImageSet there = {.images = set.images.to(kGpu),
                           .labels = set.labels.to(kGpu)};
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Augmentation{.flip = true},
                     Augmentation{.padding = 4, .flip = true}));
 
-TEST(GpuDataTest, CopiesBesideTheWorkBringWhatWasRead) {
+TEST(GpuDataTest, AsynchronousCopiesKeepTheData) {
   ThreadLoader loader(
       {.samples = 6400, .batch_size = 64},
       [](std::span<const std::int64_t> samples, std::uint64_t) {

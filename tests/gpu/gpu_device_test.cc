@@ -31,7 +31,7 @@ std::string MessageOfAllocating(std::int64_t bytes) {
   return "";
 }
 
-TEST(GpuDeviceTest, MemoryThatIsOutIsToldInNumbers) {
+TEST(GpuDeviceTest, OutOfMemoryReportsNumbers) {
   const auto memory = ReadGpu();
   ASSERT_TRUE(memory);
   EXPECT_GT(memory->total, std::int64_t{1} << 30);
@@ -42,7 +42,7 @@ TEST(GpuDeviceTest, MemoryThatIsOutIsToldInNumbers) {
   EXPECT_EQ(torch::ones({1000}, kBytes).sum().item<int>(), 1000);
 }
 
-TEST(GpuDeviceTest, ATrialHasNoMoreMemoryThanItsShare) {
+TEST(GpuDeviceTest, TrialHasNoMoreMemoryThanItsShare) {
   const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
   ASSERT_NE(limit, nullptr);
   limit(0.25);
@@ -52,7 +52,7 @@ TEST(GpuDeviceTest, ATrialHasNoMoreMemoryThanItsShare) {
   EXPECT_EQ(MessageOfAllocating(third), "");
 }
 
-TEST(GpuDeviceTest, TheDriverKnowsHowBusyItIs) {
+TEST(GpuDeviceTest, DriverReportsUtilization) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   ASSERT_NE(visible, nullptr);
   GpuMeter meter(visible);

@@ -154,23 +154,23 @@ class GpuGraphTest : public SmallTrialTest {
   NetOptions options_;
 };
 
-TEST_F(GpuGraphTest, LeNetLearnsTheSame) {
+TEST_F(GpuGraphTest, LeNetTrainsIdentically) {
   EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
 }
 
-TEST_F(GpuGraphTest, LeNetLearnsTheSameByAdam) {
+TEST_F(GpuGraphTest, LeNetTrainsIdenticallyWithAdam) {
   options_.optimizer = "adam";
   EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
 }
 
-TEST_F(GpuGraphTest, TheCifarNetworkLearnsTheSame) {
+TEST_F(GpuGraphTest, CifarNetworkTrainsIdentically) {
   options_.net = "cifar";
   EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));
 }
 
 // In float16 sums are not what they are in float32; they are still sums of the
 // same numbers.
-TEST_F(GpuGraphTest, ResNetLearnsTheSameInEveryPrecision) {
+TEST_F(GpuGraphTest, ResNetTrainsIdenticallyInEveryPrecision) {
   options_.net = "resnet18";
   spec_.until = Length{30};
   for (const char* precision : {"bf16", "fp16"}) {
@@ -191,11 +191,11 @@ TEST_F(GpuGraphTest, ResNetLearnsTheSameInEveryPrecision) {
   }
 }
 
-TEST_F(GpuGraphTest, ShortBatchesAreTrainedAsEver) {
+TEST_F(GpuGraphTest, ShortBatchesAreTrainedWithoutCapture) {
   EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("a batch of [16, 1, 28, 28]"));
 }
 
-TEST_F(GpuGraphTest, AFailedCaptureLeavesTheDeviceFitForUse) {
+TEST_F(GpuGraphTest, DeviceWorksAfterAFailedCapture) {
   options_.reads_loss = true;
   EXPECT_THAT(ExpectTheSame(1e-4).log,
               HasSubstr("cannot be captured as a CUDA graph"));

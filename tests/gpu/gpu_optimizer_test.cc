@@ -60,7 +60,7 @@ TEST(GpuOptimizerTest, StepsAsLibTorchDoes) {
   }
 }
 
-TEST(GpuOptimizerTest, LeavesAStepOutWhereAGradientOverflowed) {
+TEST(GpuOptimizerTest, SkipsAStepIfAGradientOverflows) {
   const auto parameters = Parameters();
   FusedAdam adam(parameters, torch::optim::AdamOptions(0.01));
   adam.capturable_state().Enable(kGpu);

@@ -128,7 +128,7 @@ TEST_F(Cifar10Test, LoadsTheFiveBatches) {
   EXPECT_THAT(sets.description, HasSubstr("without its test set"));
 }
 
-TEST_F(Cifar10Test, SaysThatTheTestSetIsIncomplete) {
+TEST_F(Cifar10Test, ReportsAnIncompleteTestSet) {
   Write("test_first1000.bin", 3);
   const Cifar10Sets sets = Load();
   EXPECT_EQ(sets.test.size(), 3);
@@ -136,7 +136,7 @@ TEST_F(Cifar10Test, SaysThatTheTestSetIsIncomplete) {
   EXPECT_THAT(sets.description, HasSubstr("only the first 3 images"));
 }
 
-TEST_F(Cifar10Test, TakesTheWholeTestSetWhereItIs) {
+TEST_F(Cifar10Test, UsesTheWholeTestSetIfPresent) {
   Write("test_first1000.bin", 3);
   std::ofstream file(root_ / "test_batch.bin", std::ios::binary);
   for (int i = 0; i < 10'000; ++i) file << '\1' << std::string(3072, 'x');
@@ -156,7 +156,7 @@ TEST_F(Cifar10Test, FindsTheDirectoryOfTheArchive) {
   EXPECT_EQ(Load().training.size(), 20);
 }
 
-TEST_F(Cifar10Test, SaysWhereItLooked) {
+TEST_F(Cifar10Test, ReportsSearchedPlaces) {
   fs::remove(root_ / "data_batch_3.bin");
   EXPECT_THAT([this] { Load(); },
               ThrowsMessage<Error>(testing::AllOf(
@@ -189,7 +189,7 @@ TEST_F(Cifar10Test, ValidatesOnTheOtherImages) {
   EXPECT_THAT(names, ElementsAre("val_accuracy", "val_loss"));
 }
 
-TEST_F(Cifar10Test, SaysEachEpochAsTheGuideDoes) {
+TEST_F(Cifar10Test, PrintsEachEpochLikeTheGuide) {
   spec_.settings.min_validation_period = {1, Unit::kEpochs};
   testing::internal::CaptureStderr();
   ASSERT_EQ(Train(2).reason, EndReason::kCompleted);
@@ -207,7 +207,7 @@ TEST_F(Cifar10Test, TakesAnotherSplit) {
   EXPECT_EQ(Trained("micro_train_loss").size(), 3);  // of 10 images
 }
 
-TEST_F(Cifar10Test, RefusesASplitThatIsNone) {
+TEST_F(Cifar10Test, RefusesAnUnknownSplit) {
   spec_.hparams["split"] = {0.5, 0.4};
   Finished finished = Train(1);
   EXPECT_EQ(finished.reason, EndReason::kInvalidHp);

@@ -139,7 +139,7 @@ std::string Origin(const torch::Tensor& result) {
   return result.grad_fn() ? result.grad_fn()->name() : "";
 }
 
-TEST_F(ConvReluPoolTest, SaysThatNothingIsLeftOfAnImage) {
+TEST_F(ConvReluPoolTest, RefusesAnEmptyOutput) {
   EXPECT_THAT(
       [this] {
         pair_.own->forward(torch::zeros({1, 2, 3, 3}));
@@ -148,17 +148,17 @@ TEST_F(ConvReluPoolTest, SaysThatNothingIsLeftOfAnImage) {
                                      "3x3 with kernel 3")));
 }
 
-TEST_F(ConvReluPoolTest, LeavesOtherChannelsToLibTorchToRefuse) {
+TEST_F(ConvReluPoolTest, LibTorchRefusesOtherChannels) {
   EXPECT_THROW(pair_.own->forward(torch::zeros({1, 4, 8, 8})), c10::Error);
   EXPECT_THROW(ConvReluPool({.in = 0}), c10::Error);
 }
 
-TEST_F(ConvReluPoolTest, TakesWhatItsKernelsCan) {
+TEST_F(ConvReluPoolTest, UsesItsKernelsIfSupported) {
   EXPECT_THAT(Origin(pair_.own->forward(images_)), HasSubstr("Operation"));
   EXPECT_THAT(Origin(pair_.plain->forward(images_)), HasSubstr("MaxPool"));
 }
 
-TEST_F(ConvReluPoolTest, LeavesTheRestToLibTorch) {
+TEST_F(ConvReluPoolTest, UsesLibTorchOtherwise) {
   const torch::Tensor channels_last =
       images_.contiguous(torch::MemoryFormat::ChannelsLast);
   EXPECT_THAT(Origin(pair_.own->forward(channels_last)), HasSubstr("MaxPool"));
@@ -206,7 +206,7 @@ TEST_F(ConvReluPoolTest, GivesTheSameWithoutGradients) {
   EXPECT_TRUE(torch::equal(pair_.own->forward(images_), learning));
 }
 
-TEST_F(ConvReluPoolTest, GivesOnlyTheGradientsThatAreWanted) {
+TEST_F(ConvReluPoolTest, ComputesOnlyRequiredGradients) {
   const auto parameters = pair_.own->named_parameters();
   parameters["weight"].set_requires_grad(false);
   pair_.own->forward(images_).sum().backward();
@@ -216,7 +216,7 @@ TEST_F(ConvReluPoolTest, GivesOnlyTheGradientsThatAreWanted) {
              {pair_.plain->named_parameters()["bias"].grad()}, 1e-5);
 }
 
-TEST_F(ConvReluPoolTest, CanBeGoneBackThroughTwice) {
+TEST_F(ConvReluPoolTest, SupportsASecondBackward) {
   const torch::Tensor loss = pair_.own->forward(images_).square().sum();
   loss.backward({}, /*retain_graph=*/true);
   const torch::Tensor once = pair_.own->parameters()[0].grad().clone();
@@ -259,7 +259,7 @@ TEST_F(ConvReluPoolTest, AgreesWithFiniteDifferences) {
   EXPECT_NEAR((above - loss().item<double>()) / (2 * kStep) / rate, 1, 1e-2);
 }
 
-TEST(ConvReluPoolNamesTest, AreThoseOfConv2d) {
+TEST(ConvReluPoolNamesTest, MatchConv2d) {
   torch::manual_seed(5);
   const torch::nn::Conv2d convolution(2, 3, 3);
   const Pair pair({.in = 2, .out = 3, .kernel = 3});

@@ -69,21 +69,21 @@ TEST_F(ImageNetFilesTest, FindsWeightsByTorchvisionsNames) {
               Optional(root_ / "data/resnet18.safetensors"));
 }
 
-TEST_F(ImageNetFilesTest, TakesNoOtherNetworksWeights) {
+TEST_F(ImageNetFilesTest, RefusesWeightsOfOtherNetworks) {
   Touch("data/vgg11_bn.pth");
   Touch("data/vgg11-old.pth");
   Touch("data/vgg11.txt");
   EXPECT_EQ(Files().Weights("vgg11"), std::nullopt);
 }
 
-TEST_F(ImageNetFilesTest, SaysWhatElseCanBeTrainedOn) {
+TEST_F(ImageNetFilesTest, SuggestsOtherData) {
   EXPECT_THAT(Check({}),
               Optional(AllOf(HasSubstr(data_), HasSubstr("train/ and val/"),
                              HasSubstr("dataset: cifar10"),
                              HasSubstr("dataset: fake"))));
 }
 
-TEST_F(ImageNetFilesTest, SaysHowToGetMissingWeights) {
+TEST_F(ImageNetFilesTest, SuggestsTheDownloadOfMissingWeights) {
   MakeFolders();
   EXPECT_EQ(Check({{"pretrained", false}}), std::nullopt);
   EXPECT_THAT(
@@ -127,7 +127,7 @@ TEST_F(ImageNetFilesTest, RefusesUnknownData) {
               Optional(HasSubstr("expected imagefolder, cifar10 or fake")));
 }
 
-TEST_F(ImageNetFilesTest, AsksForNoFilesOfMadeUpImages) {
+TEST_F(ImageNetFilesTest, NeedsNoFilesForSyntheticImages) {
   EXPECT_EQ(Check({{"dataset", "fake"}}), std::nullopt);
 }
 

@@ -71,7 +71,7 @@ class LoadDigitsTest : public DigitsTest {
   }
 };
 
-TEST_F(LoadDigitsTest, TakesMnistWhereItIs) {
+TEST_F(LoadDigitsTest, UsesMnistIfPresent) {
   WriteMnist(/*label=*/4);
   const DigitSets sets = Load({});
   EXPECT_EQ(sets.training.images.sizes(), torch::IntArrayRef({3, 1, 28, 28}));
@@ -82,20 +82,20 @@ TEST_F(LoadDigitsTest, TakesMnistWhereItIs) {
   EXPECT_EQ(sets.description, "MNIST from " + root_.string());
 }
 
-TEST_F(LoadDigitsTest, DrawsDigitsWhereMnistIsNot) {
+TEST_F(LoadDigitsTest, DrawsDigitsWithoutMnist) {
   const DigitSets sets = Load({.threads = 2});
   EXPECT_EQ(sets.training.labels.size(0), 60'000);
   EXPECT_EQ(sets.validation.labels.size(0), 10'000);
   EXPECT_THAT(sets.description, HasSubstr("handwritten digits, seed 0"));
 }
 
-TEST_F(LoadDigitsTest, WantsMnistWhereTheHyperparameterSays) {
+TEST_F(LoadDigitsTest, RequiresMnistInTheDirectoryOfTheHyperparameter) {
   EXPECT_THAT([&] { Load({.data = root_ / "nowhere"}); },
               ThrowsMessage<Error>(HasSubstr("no mnist data; looked in " +
                                              (root_ / "nowhere").string())));
 }
 
-TEST_F(LoadDigitsTest, WantsMnistIfItIsAskedFor) {
+TEST_F(LoadDigitsTest, RequiresMnistOnRequest) {
   EXPECT_THAT([&] { Load({.dataset = "mnist"}); },
               ThrowsMessage<Error>(HasSubstr("no mnist data")));
 }
@@ -106,7 +106,7 @@ TEST_F(LoadDigitsTest, RefusesAnotherDataset) {
                   "'svhn' is unknown; expected auto, mnist or strokes")));
 }
 
-TEST_F(LoadDigitsTest, RefusesLabelsForOtherImages) {
+TEST_F(LoadDigitsTest, RefusesLabelsOfAnotherCount) {
   WriteMnist(/*label=*/4);
   Write(root_ / "train-labels-idx1-ubyte", std::string("\x01\0\0\0\x02", 5), 2,
         4);
@@ -158,7 +158,7 @@ class LeNetTrialTest : public DigitsTest {
   std::vector<TrialMessage> sent_;
 };
 
-TEST_F(LeNetTrialTest, LearnsDigitsThatALinearModelCannot) {
+TEST_F(LeNetTrialTest, BeatsALinearModelOnDigits) {
   spec_.hparams = {{"dataset", "strokes"},    {"global_batch_size", 64},
                    {"optimizer", "adam"},     {"lr", 0.003},
                    {"schedule", "one_cycle"}, {"schedule_epochs", 2}};
@@ -170,7 +170,7 @@ TEST_F(LeNetTrialTest, LearnsDigitsThatALinearModelCannot) {
 
 // How many of the digits multinomial logistic regression gets right, as good as
 // it gets.
-TEST(LogisticRegressionTest, DoesNotReadTheDigits) {
+TEST(LogisticRegressionTest, FailsOnTheDigits) {
   torch::set_num_threads(1);
   const DigitSets sets = LoadDigits({.dataset = "strokes", .threads = 2},
                                     [](auto) { return std::nullopt; });
@@ -226,7 +226,7 @@ TEST_F(LeNetTrialTest, PredictsProbabilities) {
   EXPECT_TRUE(torch::allclose(said.sum(1), torch::ones({2})));
 }
 
-TEST_F(LeNetTrialTest, ValidatesOnItsSecondSetAndHasNoOther) {
+TEST_F(LeNetTrialTest, ValidatesOnItsSecondSet) {
   TrainerContext context(spec_, torch::kCPU);
   LeNetTrial trial(context);
   EXPECT_EQ(trial.TrainingData()->SamplesPerEpoch(), 3);

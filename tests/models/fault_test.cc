@@ -28,7 +28,7 @@ TEST(FaultProcessTest, FloodsTheLogWithLinesOfTheLengthAskedFor) {
   EXPECT_EQ(GetCapturedStdout(), "xxx\nxxx\nxx");
 }
 
-TEST(FaultProcessTest, FloodsTheLogWithALineThatDoesNotEnd) {
+TEST(FaultProcessTest, FloodsTheLogWithAnEndlessLine) {
   CaptureStdout();
   FloodLog(/*bytes=*/200'000, /*line=*/0);
   EXPECT_EQ(GetCapturedStdout(), std::string(200'000, 'x'));
@@ -47,7 +47,7 @@ TEST(FaultProcessTest, WritesBytesAsTheyAre) {
   EXPECT_EQ(GetCapturedStdout(), std::string("\x1b[\0\xff", 4));
 }
 
-TEST(FaultProcessTest, RefusesWhatSpellsNoBytes) {
+TEST(FaultProcessTest, RefusesInvalidHex) {
   EXPECT_THROW(WriteHex("1b5"), std::invalid_argument);
   EXPECT_THROW(WriteHex("zz"), std::invalid_argument);
 }
@@ -58,7 +58,7 @@ TEST(FaultProcessTest, HoldsMemoryThatIsWrittenTo) {
   EXPECT_EQ(held.back(), 0x5A);
 }
 
-TEST(FaultProcessTest, LeavesADaemonInASessionOfItsOwn) {
+TEST(FaultProcessTest, LeavesADaemonInItsOwnSession) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // so that it becomes our child
   SpawnDaemon();
   std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) +
@@ -114,21 +114,21 @@ TEST_F(FaultTrialTest, MeasuresItsFormulaExactly) {
   EXPECT_EQ(Value(Validate(250), "acc"), 1 - later);
 }
 
-TEST_F(FaultTrialTest, IsNotANumberAtTheStepAskedFor) {
+TEST_F(FaultTrialTest, ReportsNanAtTheRequestedStep) {
   Make({{"nan_at", 3}});
   EXPECT_TRUE(std::isnan(Value(Train(3), "loss")));
   EXPECT_TRUE(std::isnan(Value(Validate(3), "acc")));
   EXPECT_FALSE(std::isnan(Value(Train(4), "loss")));
 }
 
-TEST_F(FaultTrialTest, IsInfiniteAtTheStepAskedFor) {
+TEST_F(FaultTrialTest, ReportsInfinityAtTheRequestedStep) {
   Make({{"inf_at", 3}});
   EXPECT_EQ(Value(Train(3), "loss"), HUGE_VAL);
   EXPECT_EQ(Value(Train(3), "acc"), -HUGE_VAL);
   EXPECT_LT(Value(Train(2), "loss"), HUGE_VAL);
 }
 
-TEST_F(FaultTrialTest, LeavesTheLossOutAtTheStepAskedFor) {
+TEST_F(FaultTrialTest, OmitsTheLossAtTheRequestedStep) {
   Make({{"skip_metric_at", 3}});
   EXPECT_THAT(Train(3), ElementsAre(Key("acc")));
   EXPECT_THAT(Validate(3), ElementsAre(Key("acc")));
@@ -211,7 +211,7 @@ TEST_F(FaultTrialTest, WritesToItsLogAtTheStart) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "\x1b[xx\nxx\n");
 }
 
-TEST_F(FaultTrialTest, RefusesHexThatIsNone) {
+TEST_F(FaultTrialTest, RefusesInvalidHex) {
   EXPECT_THROW(Make({{"log_hex", "xyz"}}), InvalidHyperparameters);
 }
 
@@ -219,13 +219,13 @@ TEST_F(FaultTrialTest, RefusesStepsBelowZero) {
   EXPECT_THROW(Make({{"crash_at", -3}}), InvalidHyperparameters);
 }
 
-TEST_F(FaultTrialTest, MakesCheckpointsOfTheSizeAskedFor) {
+TEST_F(FaultTrialTest, MakesCheckpointsOfTheRequestedSize) {
   const auto state = Make({{"ckpt_mb", 2}}).Save();
   EXPECT_EQ(state.at("ballast").nbytes(), std::size_t{2} << 20);
   EXPECT_NO_THROW(trial_->Load(state));
 }
 
-TEST_F(FaultTrialTest, SeesThatACheckpointIsDamaged) {
+TEST_F(FaultTrialTest, DetectsADamagedCheckpoint) {
   auto state = Make({{"ckpt_mb", 1}}).Save();
   state.at("ballast") = state.at("ballast").clone();
   state.at("ballast")[77] = 0;
@@ -236,7 +236,7 @@ TEST_F(FaultTrialTest, SavesNothingByDefault) {
   EXPECT_TRUE(Make(nlohmann::json::object()).Save().empty());
 }
 
-TEST_F(FaultTrialTest, CountsSamplesAsAsked) {
+TEST_F(FaultTrialTest, CountsSamplesOnRequest) {
   Make({{"global_batch_size", 32}, {"batches_per_epoch", 10}});
   const auto source = trial_->TrainingData();
   EXPECT_EQ(source->SamplesPerEpoch(), 320);

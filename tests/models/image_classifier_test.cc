@@ -43,7 +43,7 @@ std::string StateLines(const torch::nn::Module& module,
 
 class ImageArchTest : public testing::TestWithParam<std::string_view> {};
 
-TEST_P(ImageArchTest, HasTheNamesShapesAndOrderOfTorchvision) {
+TEST_P(ImageArchTest, MatchesNamesShapesAndOrderOfTorchvision) {
   const std::string arch(GetParam());
   const auto net = MakeImageClassifier(arch, 1000);
   const std::string lines = StateLines(*net, "");
@@ -181,7 +181,7 @@ TEST_F(PretrainedTest, RefusesAnotherNetworksWeights) {
           HasSubstr(", which the model lacks"), HasSubstr("check 'arch'"))));
 }
 
-TEST_F(PretrainedTest, RefusesHalfANetwork) {
+TEST_F(PretrainedTest, RefusesIncompleteWeights) {
   WriteWeights(*Net(), file_, /*without=*/"fc.bias");
   EXPECT_THAT([this] { Load(*Net()); },
               ThrowsMessage<Error>(HasSubstr("lacks 'fc.bias'")));

@@ -82,7 +82,7 @@ class ImageNetTrialTest : public testing::Test {
   std::vector<TrialMessage> sent_;
 };
 
-TEST_F(ImageNetTrialTest, MeasuresAsTheTutorialDoes) {
+TEST_F(ImageNetTrialTest, MatchesTheMetricsOfTheTutorial) {
   const Finished finished = Train(1);
   ASSERT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
   EXPECT_THAT(Names<TrainingReport>(),
@@ -113,7 +113,7 @@ TEST_F(ImageNetTrialTest, RefusesImagesTooSmallForTheNetwork) {
   EXPECT_THAT(finished.message, HasSubstr("at least 63 pixels a side"));
 }
 
-TEST_F(ImageNetTrialTest, TakesEveryWeightFromACheckpointThatItGoesOnFrom) {
+TEST_F(ImageNetTrialTest, TakesEveryWeightFromItsCheckpoint) {
   ASSERT_EQ(Train(1).reason, EndReason::kCompleted);
   const fs::path saved =
       fs::directory_iterator(directory_.path() / "checkpoints")->path();
@@ -123,7 +123,7 @@ TEST_F(ImageNetTrialTest, TakesEveryWeightFromACheckpointThatItGoesOnFrom) {
   EXPECT_EQ(finished.reason, EndReason::kCompleted) << finished.message;
 }
 
-TEST_F(ImageNetTrialTest, LeavesOutAShortLastBatchIfAsked) {
+TEST_F(ImageNetTrialTest, DropsAShortLastBatchOnRequest) {
   spec_.hparams["drop_last"] = true;
   ASSERT_EQ(Train(1).reason, EndReason::kCompleted);
   EXPECT_EQ(Reports(), 2);
@@ -183,7 +183,7 @@ TEST_F(ImageFolderTrialTest, LogsTheModelItCreates) {
   EXPECT_THAT(log, HasSubstr("=> creating model '" + arch + "'\n"));
 }
 
-TEST_F(ImageFolderTrialTest, LeavesOutDamagedImagesAndNamesThem) {
+TEST_F(ImageFolderTrialTest, SkipsAndNamesDamagedImages) {
   spec_.hparams["global_batch_size"] = 5;
   std::ofstream(root_ / "train/bee/torn.jpg") << "\xff\xd8\xff";
   testing::internal::CaptureStderr();
@@ -223,7 +223,7 @@ TEST_F(ImageFolderTrialTest, RefusesOtherClassesInValidation) {
   EXPECT_THAT(Train(1).message, HasSubstr("have different classes"));
 }
 
-TEST_F(ImageNetTrialTest, RefusesToBeginWithoutTheWeightsAskedFor) {
+TEST_F(ImageNetTrialTest, RefusesToStartWithoutTheRequestedWeights) {
   spec_.hparams["pretrained"] = true;
   spec_.hparams["data"] = directory_.path().string();
   const Finished finished = Train(1);

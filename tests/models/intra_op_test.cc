@@ -35,7 +35,7 @@ TEST(ForEachPartTest, DoesEachPartOnce) {
   for (const auto& count : calls) EXPECT_EQ(count, 1);
 }
 
-TEST(ForEachPartTest, TakesTheThreadsThatTorchWasGiven) {
+TEST(ForEachPartTest, UsesTorchsThreads) {
   const auto threads = [] {
     std::mutex mutex;
     std::set<std::thread::id> seen;
@@ -51,7 +51,7 @@ TEST(ForEachPartTest, TakesTheThreadsThatTorchWasGiven) {
   EXPECT_EQ(threads(), 2);
 }
 
-TEST(ForEachPartTest, StaysInItsThreadWithinAPart) {
+TEST(ForEachPartTest, NestedCallsStayInOneThread) {
   torch::set_num_threads(2);
   std::atomic<int> strangers = 0;
   ForEachPart(2, [&](std::int64_t) {

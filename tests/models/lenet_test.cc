@@ -28,7 +28,7 @@ TEST(LeNet5Test, HasTheParametersOfTheGuide) {
   }
 }
 
-TEST(LeNet5Test, BeginsTruncatedNormal) {
+TEST(LeNet5Test, IsInitializedTruncatedNormal) {
   torch::manual_seed(1);
   torch::Tensor weights = torch::empty({100'000});
   FillTruncatedNormal(weights, 0.02);
@@ -41,7 +41,7 @@ TEST(LeNet5Test, BeginsTruncatedNormal) {
               0.25, 0.01);
 }
 
-TEST(ReluReduceMeanDenseTest, BeginsWithOnes) {
+TEST(ReluReduceMeanDenseTest, IsInitializedWithOnes) {
   ReluReduceMeanDense net(3, 2);
   const torch::Tensor x = torch::tensor({1.0, -1.0, 2.0}).view({1, 3, 1, 1});
   EXPECT_TRUE(torch::equal(net.forward(x), torch::tensor({{4.0, 4.0}})));
@@ -102,7 +102,7 @@ TEST_F(MNISTTrialTest, ReportsOncePerSink) {
               ContainsRegex("epoch: 3 step: 20, loss is 2\\.[0-9]{1,8}\n"));
 }
 
-TEST_F(MNISTTrialTest, SaysTheLossesOfTheGuidesLoop) {
+TEST_F(MNISTTrialTest, MatchesTheLossesOfTheGuide) {
   spec_.settings.sink_size = 10;
   spec_.hparams["custom_loop"] = true;
   ASSERT_EQ(Train("lenet:MNISTTrial", {2, Unit::kEpochs}).reason,

@@ -112,7 +112,7 @@ class LossCurvesTest : public testing::TestWithParam<Workload> {
   const TemporaryDirectory directory_;
 };
 
-TEST_P(LossCurvesTest, AreTheSameFastAndPlain) {
+TEST_P(LossCurvesTest, AreIdenticalWithAndWithoutOptimizations) {
   const int batches = GetParam().batches;
   const std::vector<double> plain = Losses(Path::kPlain, batches);
   EXPECT_EQ(plain.size(), static_cast<std::size_t>(batches));
@@ -121,7 +121,7 @@ TEST_P(LossCurvesTest, AreTheSameFastAndPlain) {
 }
 
 // To the bit: so a few steps tell.
-TEST_P(LossCurvesTest, AreTheSameReplayed) {
+TEST_P(LossCurvesTest, AreIdenticalWithReplay) {
   const int batches = std::min(GetParam().batches, 20);
   EXPECT_EQ(Losses(Path::kGraph, batches), Losses(Path::kPlain, batches));
 }

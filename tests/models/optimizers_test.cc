@@ -56,7 +56,7 @@ TEST_F(OptimizersTest, MakesTheOptimizerAskedFor) {
             nullptr);
 }
 
-TEST_F(OptimizersTest, CallsAnUnknownOptimizerInvalid) {
+TEST_F(OptimizersTest, RefusesAnUnknownOptimizer) {
   EXPECT_THAT(
       [&] {
         Optimizer({{"optimizer", "lamb"}});
@@ -66,7 +66,7 @@ TEST_F(OptimizersTest, CallsAnUnknownOptimizerInvalid) {
           "adam or adamw"));
 }
 
-TEST_F(OptimizersTest, CallsWhatTorchRefusesInvalid) {
+TEST_F(OptimizersTest, RefusesOptionsThatTorchRefuses) {
   EXPECT_THAT(
       [&] {
         Optimizer({{"lr", -1.0}});
@@ -140,7 +140,7 @@ TEST_F(OptimizersTest, PlateauFollowsAnotherMetricInItsUsualDirection) {
   EXPECT_EQ(margin.Rate(1), 0.1);
 }
 
-TEST_F(OptimizersTest, GivesTorchItsOtherOptions) {
+TEST_F(OptimizersTest, PassesOtherOptionsToTorch) {
   const auto sgd = Optimizer({{"nesterov", true}});
   EXPECT_TRUE(
       static_cast<const torch::optim::SGDOptions&>(sgd->defaults()).nesterov());
@@ -159,7 +159,7 @@ TEST_F(OptimizersTest, GivesTorchItsOtherOptions) {
   EXPECT_TRUE(options.amsgrad());
 }
 
-TEST_F(OptimizersTest, CallsOptionsThatPyTorchRefusesInvalid) {
+TEST_F(OptimizersTest, RefusesOptionsThatPyTorchRefuses) {
   const auto fault = [&](nlohmann::json hparams) -> std::string {
     try {
       Optimizer(std::move(hparams));
@@ -195,7 +195,7 @@ TEST_F(OptimizersTest, WarmsUpWithoutASchedule) {
   EXPECT_NEAR(RateAfter(500, hparams), 1, 1e-12);
 }
 
-TEST_F(OptimizersTest, CallsAnUnknownScheduleInvalid) {
+TEST_F(OptimizersTest, RefusesAnUnknownSchedule) {
   EXPECT_THAT(
       [&] {
         Schedule({{"schedule", "linear"}});
@@ -204,7 +204,7 @@ TEST_F(OptimizersTest, CallsAnUnknownScheduleInvalid) {
           HasSubstr("'linear' is unknown; expected none, step")));
 }
 
-TEST_F(OptimizersTest, CallsAScheduleThatMakesNoSenseInvalid) {
+TEST_F(OptimizersTest, RefusesAnInvalidSchedule) {
   EXPECT_THROW(Schedule({{"schedule", "step"}, {"gamma", -1}}),
                InvalidHyperparameters);
 }

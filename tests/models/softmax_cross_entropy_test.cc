@@ -45,7 +45,7 @@ TEST_F(SoftmaxCrossEntropyTest, AgreesWithLibTorch) {
   EXPECT_TRUE(torch::allclose(gradient, logits_.grad(), 1e-12, 1e-15));
 }
 
-TEST_F(SoftmaxCrossEntropyTest, BearsLargeLogits) {
+TEST_F(SoftmaxCrossEntropyTest, IsStableForLargeLogits) {
   const torch::Tensor logits = torch::tensor({{1e4, -1e4}}, torch::kDouble);
   EXPECT_EQ(SoftmaxCrossEntropy(logits, torch::tensor({0})).item<double>(), 0);
   EXPECT_EQ(SoftmaxCrossEntropy(logits, torch::tensor({1})).item<double>(),

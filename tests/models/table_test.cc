@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(ModelTableTest, ListsEntrypointsInTheOrderOfTheirNames) {
+TEST(ModelTableTest, ListsEntrypointsByName) {
   EXPECT_THAT(
       Entrypoints(),
       ElementsAre("builtin:FaultTrial", "cifar10:CNNTrial", "digits:LeNetTrial",
@@ -38,7 +38,7 @@ TEST(ModelTableTest, FindsNoRowForAnythingElse) {
   EXPECT_EQ(FindModel(""), nullptr);
 }
 
-TEST(ModelTableTest, SaysWhichHyperparametersATrialReads) {
+TEST(ModelTableTest, ListsTheHyperparametersThatATrialReads) {
   const auto& hparams = FindModel("digits:LeNetTrial")->hparams;
   const auto lr = std::ranges::find(hparams, "lr", &HparamDoc::name);
   ASSERT_NE(lr, hparams.end());
@@ -145,7 +145,7 @@ std::string OptimizerText(const std::string& text) {
   return text.substr(begin, text.find("\n}\n", begin) - begin);
 }
 
-TEST(ModelTableTest, HasARowForAllThatATrialReads) {
+TEST(ModelTableTest, HasARowForEveryHyperparameterRead) {
   const std::string optimizers = SourceText("optimizers.cc");
   const std::string lenet = SourceText("lenet.cc");
   const std::size_t dense =
@@ -183,7 +183,7 @@ TEST(ModelTableTest, KnowsEveryFunctionThatReadsByAName) {
 }
 
 // This executable links the table without the trials, as `dtrain` does.
-TEST(ModelTableTest, MakesNothingWithoutTheTrials) {
+TEST(ModelTableTest, CreatesNoTrialWithoutLibTorch) {
   EXPECT_TRUE(std::ranges::all_of(ModelTable(), [](const ModelEntry& entry) {
     return entry.make == nullptr;
   }));

@@ -129,21 +129,21 @@ TEST_F(RunTrialTest, SigtermIsAStopToo) {
   EXPECT_EQ(ExitCode(), 0);
 }
 
-TEST_F(RunTrialTest, ACrashHasNoLastWord) {
+TEST_F(RunTrialTest, CrashSendsNoFinalMessage) {
   spec_.hparams = {{"crash_at", 3}, {"exit_code", 9}};
   Start();
   EXPECT_EQ(Await<CheckpointSaved>().batches, 0);
   EXPECT_EQ(ExitCode(), 9);
 }
 
-TEST_F(RunTrialTest, InvalidHyperparametersAreNoError) {
+TEST_F(RunTrialTest, InvalidHyperparametersAreNotAnError) {
   spec_.hparams = {{"invalid_hp_at", 2}};
   Start();
   EXPECT_EQ(Await<Finished>().reason, EndReason::kInvalidHp);
   EXPECT_EQ(ExitCode(), 0);
 }
 
-TEST_F(RunTrialTest, AnUnknownEntrypointIsToldWithTheNearest) {
+TEST_F(RunTrialTest, UnknownEntrypointSuggestsTheNearest) {
   spec_.entrypoint = "builtin:FaultTrail";
   Start();
   const Finished finished = Await<Finished>();
@@ -153,20 +153,20 @@ TEST_F(RunTrialTest, AnUnknownEntrypointIsToldWithTheNearest) {
   EXPECT_EQ(ExitCode(), 1);
 }
 
-TEST_F(RunTrialTest, AGpuThatIsNotThereIsTold) {
+TEST_F(RunTrialTest, ReportsAMissingGpu) {
   spec_.gpus = {99};
   Start();
   EXPECT_THAT(Await<Finished>().message, HasSubstr("GPU 99 cannot be used"));
   EXPECT_EQ(ExitCode(), 1);
 }
 
-TEST_F(RunTrialTest, ASpecificationThatIsNoneIsTold) {
+TEST_F(RunTrialTest, ReportsAnInvalidSpecification) {
   StartWith("hello\n");
   EXPECT_THAT(Await<Finished>().message, HasSubstr("not JSON"));
   EXPECT_EQ(ExitCode(), 1);
 }
 
-TEST_F(RunTrialTest, ASocketThatIsNoneIsAnExitCode) {
+TEST_F(RunTrialTest, InvalidSocketGivesAnExitCode) {
   pid_ = ::fork();
   if (pid_ == 0) ::_exit(DtrainRunTrial(/*control_fd=*/12345));
   EXPECT_EQ(ExitCode(), 1);
@@ -182,7 +182,7 @@ TEST_F(RunTrialTest, WithoutItsRunnerItCheckpointsAndEnds) {
   EXPECT_FALSE(std::filesystem::is_empty(directory_.path() / "checkpoints"));
 }
 
-TEST_F(RunTrialTest, WithoutItsRunnerEvenAHangingOneIsGoneInTwoSeconds) {
+TEST_F(RunTrialTest, WithoutItsRunnerAHangingTrialEndsInTwoSeconds) {
   spec_.hparams = {{"hang_at", 0}, {"ignore_term", true}};
   Start();
   reader_.reset();

@@ -85,7 +85,7 @@ class XceptionTrialTest : public testing::Test {
   std::vector<TrainingReport> reports_;
 };
 
-TEST_F(XceptionTrialTest, ComesToTheSameUpdatedInBackward) {
+TEST_F(XceptionTrialTest, MatchesUpdatesInBackward) {
   ASSERT_EQ(Train().reason, EndReason::kCompleted);
   const auto plain = std::exchange(reports_, {});
   ASSERT_EQ(plain.size(), 2);
@@ -96,7 +96,7 @@ TEST_F(XceptionTrialTest, ComesToTheSameUpdatedInBackward) {
   EXPECT_EQ(reports_[1].metrics, plain[1].metrics);
 }
 
-TEST_F(XceptionTrialTest, RefusesNoClasses) {
+TEST_F(XceptionTrialTest, RefusesZeroClasses) {
   spec_.hparams["num_classes"] = 0;
   torch::set_num_threads(1);
   spec_.hparams["global_batch_size"] = 1;

@@ -35,7 +35,7 @@ bool HasLength(const std::vector<Operation>& operations, std::int64_t length) {
   });
 }
 
-TEST(HalvingSearcherTest, ForgetsTheResultOfAnInvalidTrialThatWaits) {
+TEST(HalvingSearcherTest, ForgetsTheResultOfAnInvalidPausedTrial) {
   const auto searcher = Begun(TwoRungs());
   (void)searcher->Handle(ValidationCompleted{0, 50, 0.5});
   (void)searcher->Handle(ExitedEarly{0, ExitReason::kInvalidHp});
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(1.5, 2.0, 3.0, 4.0, 50.0),
                      testing::Values(1u, 2u)));
 
-TEST(RungTest, TheFirstResultGoesOnOnlyByStopping) {
+TEST(RungTest, FirstResultContinuesOnlyWithStopping) {
   Rung promotion(3, Rung::Rule::kPromotion);
   Rung stopping(3, Rung::Rule::kStopping);
 
@@ -146,7 +146,7 @@ TEST(RungTest, TheFirstResultGoesOnOnlyByStopping) {
   EXPECT_TRUE(stopping.Insert(0, 0.5, false).among_best);
 }
 
-TEST(RungTest, EqualResultsGoByTheRule) {
+TEST(RungTest, TiesFollowTheRule) {
   Rung promotion(2, Rung::Rule::kPromotion);
   Rung stopping(2, Rung::Rule::kStopping);
   (void)promotion.Insert(0, 0.5, true);
@@ -159,7 +159,7 @@ TEST(RungTest, EqualResultsGoByTheRule) {
   EXPECT_TRUE(stopping.Insert(1, 0.5, false).among_best);
 }
 
-TEST(RungTest, GivesThoseThatWaitBestFirst) {
+TEST(RungTest, ReturnsPausedTrialsBestFirst) {
   Rung rung(4, Rung::Rule::kPromotion);
   (void)rung.Insert(0, 3, true);
   (void)rung.Insert(1, 1, true);
@@ -172,7 +172,7 @@ TEST(RungTest, GivesThoseThatWaitBestFirst) {
   EXPECT_TRUE(rung.promoted(1));
 }
 
-TEST(RungTest, ComesBackAsItWas) {
+TEST(RungTest, RoundTrips) {
   Rung rung(2, Rung::Rule::kPromotion);
   (void)rung.Insert(0, 3, true);
   (void)rung.Insert(1, 1, true);

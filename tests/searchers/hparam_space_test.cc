@@ -14,7 +14,7 @@ using nlohmann::json;
 
 class RecordedSamplesTest : public testing::TestWithParam<int> {};
 
-TEST_P(RecordedSamplesTest, AreDrawnAgain) {
+TEST_P(RecordedSamplesTest, AreReproduced) {
   const json golden = ReadGolden("hparams_0.37.0.json").at(GetParam());
   const json& given = golden.at("case");
   Rng rng(given.at("seed").get<std::uint32_t>());
@@ -31,7 +31,7 @@ TEST_P(RecordedSamplesTest, AreDrawnAgain) {
 
 INSTANTIATE_TEST_SUITE_P(All, RecordedSamplesTest, testing::Range(0, 10));
 
-TEST(HparamSpaceTest, LeavesListsAndScalarsAsTheyAre) {
+TEST(HparamSpaceTest, KeepsListsAndScalars) {
   const json space = {{"layers", {1, 2, 3}}, {"name", "x"}, {"none", nullptr}};
   Rng rng(1);
 
@@ -119,7 +119,7 @@ TEST(HparamSpaceTest, DrawsADoubleInItsLogarithm) {
 
 class RecordedGridTest : public testing::TestWithParam<int> {};
 
-TEST_P(RecordedGridTest, HasTheSamePoints) {
+TEST_P(RecordedGridTest, ReproducesThePoints) {
   const json golden = ReadGolden("hparams_0.37.0.json").at(GetParam());
   const HparamGrid grid(golden.at("case").at("hyperparameters"));
 
@@ -133,7 +133,7 @@ TEST_P(RecordedGridTest, HasTheSamePoints) {
 INSTANTIATE_TEST_SUITE_P(All, RecordedGridTest,
                          testing::Values(2, 3, 4, 5, 6, 7, 9));
 
-TEST(HparamGridTest, HasOnePointWhereNothingIsSearched) {
+TEST(HparamGridTest, HasOnePointWithoutSearchedHyperparameters) {
   const HparamGrid grid(json::object());
 
   EXPECT_EQ(grid.size(), 1);

@@ -40,7 +40,7 @@ TEST(SingleSearcherTest, TrainsOneTrialAndShutsDown) {
   EXPECT_EQ(last, std::vector<Operation>{Shutdown{}});
 }
 
-TEST(SingleSearcherTest, StopsOnItsWay) {
+TEST(SingleSearcherTest, StopsDuringTraining) {
   SearcherConfig config = Single();
   config.stops = {100, 300};
   const auto searcher = MakeSearcher(config, {{"lr", 0.1}}, 42);
@@ -70,7 +70,7 @@ TEST(SingleSearcherTest, DoesNotReplaceAnInvalidConstant) {
             std::vector<Operation>{Shutdown{.failed = true}});
 }
 
-TEST(SingleSearcherTest, EndsWellWhereTheTrialWantedToEnd) {
+TEST(SingleSearcherTest, SucceedsIfTheTrialEndsItself) {
   const auto searcher = MakeSearcher(Single(), json::object(), 42);
   (void)searcher->Handle(Started{});
 

@@ -81,7 +81,7 @@ class RecordedSearchTest : public testing::TestWithParam<int> {
   SimulationOptions options_;
 };
 
-TEST_P(RecordedSearchTest, GivesTheSameTrials) {
+TEST_P(RecordedSearchTest, ReproducesTheTrials) {
   SCOPED_TRACE(given_.at("name"));
   const Simulation played = Simulate(*searcher_, options_);
 
@@ -98,7 +98,7 @@ TEST_P(RecordedSearchTest, GivesTheSameTrials) {
   }
 }
 
-TEST_P(RecordedSearchTest, ActsInTheSameOrder) {
+TEST_P(RecordedSearchTest, ReproducesTheOrder) {
   SCOPED_TRACE(given_.at("name"));
   std::vector<std::string> actions;
 
@@ -136,7 +136,7 @@ json BracketsJson(const SearchPlan& plan) {
   return brackets;
 }
 
-TEST(RecordedBracketsTest, ArePlannedAgain) {
+TEST(RecordedBracketsTest, AreReproduced) {
   const json golden = ReadGolden("brackets_0.38.0.json");
   ASSERT_EQ(golden.size(), 378u);
   for (const json& expected : golden) {

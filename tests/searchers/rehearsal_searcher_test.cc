@@ -12,7 +12,7 @@ std::unique_ptr<Searcher> Make() {
                       {{"lr", 0.1}}, 42);
 }
 
-TEST(RehearsalSearcherTest, HasTheFirstTrialMakeRoomAndGoOn) {
+TEST(RehearsalSearcherTest, PausesAndResumesTheFirstTrial) {
   const auto searcher = Make();
   const auto first = searcher->Handle(Started{});
   ASSERT_EQ(first.size(), 2u);
@@ -32,7 +32,7 @@ TEST(RehearsalSearcherTest, HasTheFirstTrialMakeRoomAndGoOn) {
   EXPECT_EQ(searcher->Handle(Closed{0}), Operations{Shutdown{}});
 }
 
-TEST(RehearsalSearcherTest, EndsWhereOneFails) {
+TEST(RehearsalSearcherTest, EndsIfATrialFails) {
   const auto one = Make();
   (void)one->Handle(Started{});
   EXPECT_EQ(one->Handle(ExitedEarly{0, ExitReason::kErrored}),
@@ -46,7 +46,7 @@ TEST(RehearsalSearcherTest, EndsWhereOneFails) {
   EXPECT_EQ(two->Handle(Closed{0}), Operations{Shutdown{}});
 }
 
-TEST(RehearsalSearcherTest, GoesOnFromItsState) {
+TEST(RehearsalSearcherTest, ContinuesFromItsState) {
   const auto searcher = Make();
   (void)searcher->Handle(Started{});
   (void)searcher->Handle(ValidationCompleted{0, 2, 0.5});

@@ -73,7 +73,7 @@ TEST(SearchPlanTest, TrainsEveryTrialOfTheOthersToTheEnd) {
             (std::vector<PlanRow>{{1, 10}}));
 }
 
-TEST(SearchPlanTest, SharesTheConcurrencyOut) {
+TEST(SearchPlanTest, DistributesTheConcurrency) {
   const auto brackets = PlanBrackets({.name = "adaptive_asha",
                                       .max_length = 900,
                                       .max_trials = 20,
@@ -88,7 +88,7 @@ TEST(SearchPlanTest, SharesTheConcurrencyOut) {
   EXPECT_EQ(brackets[0].rungs, (std::vector<std::int64_t>{100, 300, 900}));
 }
 
-TEST(SearchPlanTest, KnowsHowManyTrialsRunAtOnce) {
+TEST(SearchPlanTest, ComputesHowManyTrialsRunAtOnce) {
   const json space = {{"lr", {{"type", "categorical"}, {"vals", {1, 2, 3}}}}};
 
   EXPECT_EQ(TrialsAtOnce({.name = "grid", .max_length = 1}, space), 3);
@@ -107,7 +107,7 @@ TEST(SearchPlanTest, KnowsHowManyTrialsRunAtOnce) {
             16);
 }
 
-TEST(SearchPlanTest, StaysFiniteWhereTheWeightsDoNot) {
+TEST(SearchPlanTest, StaysFiniteForInfiniteWeights) {
   const SearchPlan plan = PlanSearch({.name = "adaptive_asha",
                                       .max_length = 1'000'000'000'000'000,
                                       .max_trials = 1'000'000,
@@ -148,7 +148,7 @@ class BracketPropertyTest : public testing::TestWithParam<PlanShape> {
   }
 };
 
-TEST_P(BracketPropertyTest, ShareOutAllTrials) {
+TEST_P(BracketPropertyTest, DistributesAllTrials) {
   std::int64_t in_brackets = 0;
   std::int64_t in_rows = 0;
   for (const Bracket& bracket : plan().brackets) {

@@ -275,7 +275,7 @@ TEST_P(SearcherSuiteTest, EndsWithAllItsTrials) {
   EXPECT_FALSE(play.failed());
 }
 
-TEST_P(SearcherSuiteTest, NeverExceedsItsTrialsWhereSomeFail) {
+TEST_P(SearcherSuiteTest, NeverExceedsItsTrialsIfSomeFail) {
   Play play(search(), seed());
   play.failing = 30;
 
@@ -285,7 +285,7 @@ TEST_P(SearcherSuiteTest, NeverExceedsItsTrialsWhereSomeFail) {
   EXPECT_EQ(play.failed(), play.created() == play.errored() + play.invalid());
 }
 
-TEST_P(SearcherSuiteTest, EndsWhereAllFail) {
+TEST_P(SearcherSuiteTest, EndsIfAllFail) {
   Play play(search(), seed());
   play.failing = 100;
 

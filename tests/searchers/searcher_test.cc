@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(SearcherRecordTest, OperationsComeBack) {
+TEST(SearcherRecordTest, OperationsRoundTrip) {
   const Operation create =
       Create{3, "bcae4199-142c-4b98-a6d6-f02779182272", {{"lr", 0.1}}, 7};
 
@@ -24,7 +24,7 @@ TEST(SearcherRecordTest, OperationsComeBack) {
             Operation(Shutdown{true}));
 }
 
-TEST(SearcherRecordTest, EventsComeBack) {
+TEST(SearcherRecordTest, EventsRoundTrip) {
   const Event event =
       EventFromJson(ToJson(Event(ExitedEarly{4, ExitReason::kInvalidHp})));
 
@@ -34,7 +34,7 @@ TEST(SearcherRecordTest, EventsComeBack) {
   EXPECT_EQ(early->reason, ExitReason::kInvalidHp);
 }
 
-TEST(SearcherRecordTest, EveryReasonToExitComesBack) {
+TEST(SearcherRecordTest, EveryReasonToExitRoundTrips) {
   const auto there_and_back = [](ExitReason reason) {
     const Event event = EventFromJson(ToJson(Event(ExitedEarly{4, reason})));
     return std::get<ExitedEarly>(event).reason;
@@ -57,7 +57,7 @@ TEST(SearcherRecordTest, InfinitiesKeepTheirSign) {
   EXPECT_EQ(there_and_back(-infinity), -infinity);
 }
 
-TEST(SearcherRecordTest, ANanMetricStaysOne) {
+TEST(SearcherRecordTest, NanRoundTrips) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
 
   const json text = ToJson(Event(ValidationCompleted{0, 100, nan}));
@@ -67,7 +67,7 @@ TEST(SearcherRecordTest, ANanMetricStaysOne) {
   EXPECT_TRUE(std::isnan(std::get<ValidationCompleted>(event).metric));
 }
 
-TEST(SearcherRecordTest, RefusesWhatIsNone) {
+TEST(SearcherRecordTest, RefusesInvalidRecords) {
   EXPECT_THROW(EventFromJson({{"event", "dance"}, {"trial", 1}}),
                std::invalid_argument);
   EXPECT_THROW(EventFromJson({{"event", "closed"}}), std::invalid_argument);

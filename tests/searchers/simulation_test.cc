@@ -20,7 +20,7 @@ Simulation PlayRandom(std::int64_t trials, const SimulationOptions& options) {
   return Simulate(*searcher, options);
 }
 
-TEST(SimulationTest, ComputesTheMadeUpMetrics) {
+TEST(SimulationTest, ComputesTheSimulatedMetrics) {
   EXPECT_EQ(FindSimulatedMetric("constant")(3, 100), 1);
   EXPECT_EQ(FindSimulatedMetric("trial_index")(3, 100), 3);
   EXPECT_EQ(FindSimulatedMetric("neg_trial_index")(3, 100), -3);
@@ -87,7 +87,7 @@ SearcherConfig ThreeRungs(std::int64_t max_trials) {
           .divisor = 3};
 }
 
-TEST(SimulationTest, ExpectsARangeWhereThePlanIsIdeal) {
+TEST(SimulationTest, ExpectsARangeIfThePlanIsIdeal) {
   const auto expected = ExpectSearch(ThreeRungs(6), kOneDimension);
 
   ASSERT_TRUE(expected);
@@ -99,7 +99,7 @@ TEST(SimulationTest, ExpectsARangeWhereThePlanIsIdeal) {
             expected->trials);
 }
 
-TEST(SimulationTest, ExpectsATrialAtTheTopWhereThereAreEnough) {
+TEST(SimulationTest, ExpectsATrialInTheTopRungIfThereAreEnough) {
   EXPECT_EQ(TrialsForTop(PlanBrackets(ThreeRungs(9)).front(), 3), 9);
   EXPECT_GE(ExpectSearch(ThreeRungs(9), kOneDimension)->trials.at(9).min, 1);
 }

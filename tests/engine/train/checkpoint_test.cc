@@ -160,7 +160,7 @@ TEST_F(CheckpointTest, NamesTensorsAsPyTorchDoes) {
   EXPECT_EQ(tensors.at("1.num_batches_tracked").item<std::int64_t>(), 10);
 }
 
-TEST_F(CheckpointTest, CarriesReportsThatWereNotAcknowledged) {
+TEST_F(CheckpointTest, CarriesUnacknowledgedReports) {
   FakeRunner first{.acknowledges = false};
   ASSERT_EQ(Train(first).reason, EndReason::kCompleted);
   spec_.restore = first.All<CheckpointSaved>().back().uuid;
@@ -174,7 +174,7 @@ TEST_F(CheckpointTest, CarriesReportsThatWereNotAcknowledged) {
             first.All<OperationCompleted>()[0].metrics);
 }
 
-TEST_F(CheckpointTest, ADamagedOneIsRefusedByName) {
+TEST_F(CheckpointTest, RefusesADamagedCheckpointByName) {
   const CheckpointSaved checkpoint = TrainAndSave();
   std::fstream file(PathOf(checkpoint) + "/optimizer.safetensors",
                     std::ios::in | std::ios::out | std::ios::binary);
@@ -188,7 +188,7 @@ TEST_F(CheckpointTest, ADamagedOneIsRefusedByName) {
               HasSubstr("'optimizer.safetensors' does not match its checksum"));
 }
 
-TEST_F(CheckpointTest, ADamagedOneToWarmStartFromIsAnError) {
+TEST_F(CheckpointTest, RefusesAWarmStartFromADamagedCheckpoint) {
   const CheckpointSaved checkpoint = TrainAndSave();
   std::filesystem::remove(PathOf(checkpoint) + "/model.safetensors");
   spec_.warm_start = PathOf(checkpoint);

@@ -155,7 +155,7 @@ void TrainWithBoth(SeveralTensors& net, const Optimizer& first,
   Train(net, *second, 30, 100);
 }
 
-TEST_P(FlatOptimizerTest, GoesOnFromACheckpointOfLibTorchs) {
+TEST_P(FlatOptimizerTest, ResumesFromACheckpointOfLibTorch) {
   SeveralTensors whole;
   Train(whole, *GetParam().theirs(whole.groups()), 0, 100);
   SeveralTensors ours;
@@ -168,7 +168,7 @@ TEST_P(FlatOptimizerTest, GoesOnFromACheckpointOfLibTorchs) {
   ExpectNear(theirs, whole, 1e-6);
 }
 
-TEST_P(FlatOptimizerTest, GoesOnFromACheckpointOfItsOwnToTheBit) {
+TEST_P(FlatOptimizerTest, ResumesFromItsCheckpointBitIdentically) {
   SeveralTensors whole;
   Train(whole, *GetParam().ours(whole.groups()), 0, 100);
   SeveralTensors parts;
@@ -193,7 +193,7 @@ TEST_P(FlatOptimizerTest, TakesGradientsInAnotherMemoryOrder) {
   ExpectNear(ours, theirs, 0);
 }
 
-TEST_P(FlatOptimizerTest, LetsAGraphFromBeforeBeGoneBackThrough) {
+TEST_P(FlatOptimizerTest, AllowsBackwardOfAnEarlierGraph) {
   SeveralTensors net;
   const Optimizer optimizer = GetParam().ours(net.groups());
   const torch::Tensor weight = net.parameters()[2];
@@ -263,7 +263,7 @@ CapturableState& OnDevice(const Optimizer& optimizer) {
   return flat.capturable_state();
 }
 
-TEST_P(FlatOptimizerTest, StepsWithRatesAndCountsOnTheDeviceToTheBit) {
+TEST_P(FlatOptimizerTest, StepsBitIdenticallyWithRatesAndCountsOnTheDevice) {
   SeveralTensors host;
   const Optimizer host_optimizer = GetParam().ours(host.groups());
   Train(host, *host_optimizer, 0, 40);
@@ -283,7 +283,7 @@ TEST_P(FlatOptimizerTest, StepsWithRatesAndCountsOnTheDeviceToTheBit) {
   EXPECT_EQ(facts(device, device_optimizer), facts(host, host_optimizer));
 }
 
-TEST_P(FlatOptimizerTest, LeavesAStepOutWhereTheDeviceSaysSo) {
+TEST_P(FlatOptimizerTest, SkipsAStepOnRequestOfTheDevice) {
   SeveralTensors whole;
   Train(whole, *GetParam().ours(whole.groups()), 0, 20);
   SeveralTensors net;
@@ -299,7 +299,7 @@ TEST_P(FlatOptimizerTest, LeavesAStepOutWhereTheDeviceSaysSo) {
   ExpectNear(net, whole, 0);
 }
 
-TEST_P(FlatOptimizerTest, LeavesTheBaseClasssStepsOutAsWell) {
+TEST_P(FlatOptimizerTest, SkipsStepsOfTheBaseClassToo) {
   SeveralTensors net(torch::kBFloat16);
   const Optimizer optimizer = GetParam().ours(net.groups());
   OnDevice(optimizer).SetFoundInf(torch::ones({1}));

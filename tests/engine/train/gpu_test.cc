@@ -20,12 +20,12 @@ TEST(GpuMeterTest, WithoutADriverItMeasuresNothing) {
   EXPECT_EQ(meter.Percent(Duration(0)), std::nullopt);
 }
 
-TEST(GpuMeterTest, GpuThatIsNotThereIsUnknown) {
+TEST(GpuMeterTest, MissingGpuIsUnknown) {
   EXPECT_EQ(PercentOf("7"), std::nullopt);
   EXPECT_EQ(PercentOf("GPU-c"), std::nullopt);
 }
 
-TEST(GpuMeterTest, DriverThatDoesNotKnowIsNotBelieved) {
+TEST(GpuMeterTest, UnsupportedQueriesAreIgnored) {
   EXPECT_EQ(PercentOf("1"), std::nullopt);
   EXPECT_EQ(PercentOf("GPU-b"), std::nullopt);
 }
@@ -51,7 +51,7 @@ using testing::Not;
 
 constexpr std::int64_t kGB = 1'000'000'000;
 
-TEST(GpuMemoryTest, ThatIsFullSaysWhoHasItAndWhatHelps) {
+TEST(GpuMemoryTest, OutOfMemoryNamesTheHoldersAndARemedy) {
   EXPECT_THAT(
       OutOfMemoryMessage({.total = 140 * kGB,
                           .free = kGB,
@@ -64,7 +64,7 @@ TEST(GpuMemoryTest, ThatIsFullSaysWhoHasItAndWhatHelps) {
             Not(HasSubstr("share"))));
 }
 
-TEST(GpuMemoryTest, ThatOthersHaveIsLookedForThere) {
+TEST(GpuMemoryTest, OutOfMemoryNamesOtherProcesses) {
   EXPECT_THAT(OutOfMemoryMessage({.total = 140 * kGB,
                                   .free = kGB,
                                   .reserved = 10 * kGB,

@@ -73,7 +73,7 @@ TEST_P(GradientSyncTest, GivesTheMeanStepForStep) {
   });
 }
 
-TEST_P(GradientSyncTest, SendsAnewWhatASecondBackwardChanged) {
+TEST_P(GradientSyncTest, SendsAgainAfterASecondBackward) {
   InRanks(kRanks, [](RankGroup& group) {
     Synced synced(group, GetParam());
     synced.sync->SetOverlap(true);
@@ -87,7 +87,7 @@ TEST_P(GradientSyncTest, SendsAnewWhatASecondBackwardChanged) {
   });
 }
 
-TEST_P(GradientSyncTest, WaitsForWhatAccumulates) {
+TEST_P(GradientSyncTest, WaitsForAccumulation) {
   InRanks(kRanks, [](RankGroup& group) {
     Synced synced(group, GetParam());
     synced.Backward(ValueOf(group));
@@ -161,7 +161,7 @@ void ExpectSame(const MakeOptimizer& make) {
   }
 }
 
-TEST(BackwardUpdateTest, ComesToTheSameWithSgd) {
+TEST(BackwardUpdateTest, MatchesSgd) {
   ExpectSame([](auto parameters) {
     return std::make_unique<torch::optim::SGD>(
         parameters,
@@ -169,14 +169,14 @@ TEST(BackwardUpdateTest, ComesToTheSameWithSgd) {
   });
 }
 
-TEST(BackwardUpdateTest, ComesToTheSameWithAdam) {
+TEST(BackwardUpdateTest, MatchesAdam) {
   ExpectSame([](auto parameters) {
     return std::make_unique<torch::optim::AdamW>(
         parameters, torch::optim::AdamWOptions(0.01));
   });
 }
 
-TEST(BackwardUpdateTest, ComesToTheSameWithFlatOptimizers) {
+TEST(BackwardUpdateTest, MatchesFusedOptimizers) {
   ExpectSame([](auto parameters) {
     return std::make_unique<FusedSgd>(
         parameters,

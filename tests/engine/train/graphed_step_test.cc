@@ -173,7 +173,7 @@ class GraphedStepTest : public SmallTrialTest {
 constexpr int kBatches = 20;
 constexpr int kWarmUps = GraphedStep::kWarmUpBatches;
 
-TEST_F(GraphedStepTest, LearnsTheSameToTheBit) {
+TEST_F(GraphedStepTest, TrainsBitIdentically) {
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, kBatches - kWarmUps);
   EXPECT_EQ(ended.calls, kWarmUps + 1);
@@ -204,7 +204,7 @@ TEST_F(GraphedStepTest, AdamCountsItsStepsOnTheDevice) {
   }
 }
 
-TEST_F(GraphedStepTest, AShortBatchIsTrainedAsEver) {
+TEST_F(GraphedStepTest, ShortBatchIsTrainedWithoutCapture) {
   options_.short_batch = 4;
   const Ended ended = ExpectTheSame();
   // The first four warm up, the fifth is short and not what is captured.
@@ -215,14 +215,14 @@ TEST_F(GraphedStepTest, AShortBatchIsTrainedAsEver) {
                 "whose shape is [6, 4]"));
 }
 
-TEST_F(GraphedStepTest, WarmsUpAnewForALargerBatch) {
+TEST_F(GraphedStepTest, WarmsUpAgainForALargerBatch) {
   options_.short_batch = 0;
   const Ended ended = ExpectTheSame();
   // Of 20, the first is short; four are like what is captured; three are short.
   EXPECT_EQ(ended.replays, kBatches - 1 - kWarmUps - 3);
 }
 
-TEST_F(GraphedStepTest, SaysOnceWhatDoesNotFit) {
+TEST_F(GraphedStepTest, ReportsOnceWhyAStepIsNotCaptured) {
   options_.short_batch = 3;
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, kBatches - 4 - kWarmUps);
@@ -232,21 +232,21 @@ TEST_F(GraphedStepTest, SaysOnceWhatDoesNotFit) {
   EXPECT_EQ(ended.log.find(what, first + 1), std::string::npos);
 }
 
-TEST_F(GraphedStepTest, BatchesThatAreNotCapturableAreTrainedAsEver) {
+TEST_F(GraphedStepTest, UncapturableBatchesAreTrainedWithoutCapture) {
   options_.capturable = [](BatchIndex index) { return index.batch % 4 != 3; };
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, kBatches - kBatches / 4 - kWarmUps);
   EXPECT_THAT(ended.log, HasSubstr("Trial::Capturable"));
 }
 
-TEST_F(GraphedStepTest, ATrialThatSaysNothingIsTrainedAsEver) {
+TEST_F(GraphedStepTest, TrialWithoutCaptureSupportIsNotCaptured) {
   options_.capturable = [](BatchIndex) { return false; };
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, 0);
   EXPECT_EQ(ended.calls, kBatches);
 }
 
-TEST_F(GraphedStepTest, ATrialThatReadsAValueIsTrainedAsEver) {
+TEST_F(GraphedStepTest, TrialThatReadsAValueIsNotCaptured) {
   options_.on_loss = [](const torch::Tensor& loss) { loss.item<float>(); };
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, 0);
@@ -256,7 +256,7 @@ TEST_F(GraphedStepTest, ATrialThatReadsAValueIsTrainedAsEver) {
   EXPECT_THAT(ended.log, HasSubstr("not permitted"));
 }
 
-TEST_F(GraphedStepTest, OtherOptimizersAreSteppedAsEver) {
+TEST_F(GraphedStepTest, OtherOptimizersAreNotCaptured) {
   options_.optimizer = "rmsprop";
   const Ended ended = ExpectTheSame();
   EXPECT_EQ(ended.replays, 0);
@@ -287,7 +287,7 @@ TEST_F(GraphedStepTest, SinkingReportsOnceForManyReplays) {
   EXPECT_EQ(ended.replays, kBatches - kWarmUps);
 }
 
-TEST_F(GraphedStepTest, GoesOnFromACheckpointMadeAmongReplays) {
+TEST_F(GraphedStepTest, ResumesFromACheckpointBetweenReplays) {
   options_.optimizer = "adam";
   const Ended whole = Train(/*graphed=*/true);
   spec_.until = Length{11};
@@ -303,7 +303,7 @@ TEST_F(GraphedStepTest, GoesOnFromACheckpointMadeAmongReplays) {
   EXPECT_EQ(resumed.replays, 20 - 11 - kWarmUps);
 }
 
-TEST_F(GraphedStepTest, Float16LeavesStepsOutWithoutTheHost) {
+TEST_F(GraphedStepTest, Float16SkipsStepsWithoutTheHost) {
   spec_.settings.mixed_precision = "fp16";
   spec_.settings.loss_scale = std::nullopt;
   options_.optimizer = "adam";

@@ -130,7 +130,7 @@ TEST(LrScheduleTest, WarmupRisesLinearlyInFrontOfTheSchedule) {
                                                  Near(0.5), Near(0.25)));
 }
 
-TEST(LrScheduleTest, GoesOnFromSavedState) {
+TEST(LrScheduleTest, ContinuesFromSavedState) {
   LrSchedule schedule(ReduceOnPlateau{.metric = "loss", .patience = 1},
                       {.steps = 10});
   schedule.Step();
@@ -158,7 +158,7 @@ TEST(LrScheduleTest, PlateauKeepsItsLoweredRateInASavedState) {
   EXPECT_EQ(restored.Rate(0.8), 0.4);
 }
 
-TEST(LrScheduleTest, RefusesWhatMakesNoSense) {
+TEST(LrScheduleTest, RefusesInvalidOptions) {
   EXPECT_THROW(LrSchedule(StepLr{.step_size = 0}), std::invalid_argument);
   EXPECT_THROW(LrSchedule(MultiStepLr{.milestones = {3, 1}}),
                std::invalid_argument);
@@ -208,7 +208,7 @@ std::vector<GoldenCase> GoldenCases() {
 
 class ScheduleStepsTest : public testing::TestWithParam<GoldenCase> {};
 
-TEST_P(ScheduleStepsTest, AreThoseThatDeterminedTakes) {
+TEST_P(ScheduleStepsTest, MatchDetermined) {
   const GoldenCase& golden = GetParam();
   std::vector<std::int64_t> steps;
   std::int64_t sum = 0;

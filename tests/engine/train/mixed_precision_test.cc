@@ -15,7 +15,7 @@
 namespace dtrain {
 namespace {
 
-TEST(AutocastTest, ComputesInTheTypeAndPutsThingsBack) {
+TEST(AutocastTest, ComputesInTheTypeAndRestoresTheState) {
   torch::nn::Linear layer(4, 2);
   const torch::Tensor input = torch::ones({3, 4});
   {
@@ -65,14 +65,14 @@ TEST_F(LossScalerTest, HalvesAtAnOverflowAndDoublesMuchLater) {
   EXPECT_EQ(scaler.scale(), 65536);
 }
 
-TEST_F(LossScalerTest, OneThatIsFixedStays) {
+TEST_F(LossScalerTest, FixedScaleIsConstant) {
   LossScaler scaler(torch::kCPU, 128);
   EXPECT_FALSE(Step(scaler, std::nan("")));
   EXPECT_EQ(scaler.scale(), 128);
   EXPECT_TRUE(Step(scaler, 1));
 }
 
-TEST_F(LossScalerTest, GoesOnAsItWas) {
+TEST_F(LossScalerTest, RestoresItsState) {
   LossScaler scaler(torch::kCPU, std::nullopt);
   (void)Step(scaler, std::numeric_limits<double>::infinity());
   for (int i = 0; i < 1500; ++i) (void)Step(scaler, 1);
@@ -86,7 +86,7 @@ TEST_F(LossScalerTest, GoesOnAsItWas) {
 class MixedPrecisionTest : public SmallTrialTest,
                            public testing::WithParamInterface<const char*> {};
 
-TEST_P(MixedPrecisionTest, TrainsNearlyAsInFull) {
+TEST_P(MixedPrecisionTest, TrainsNearlyAsInFullPrecision) {
   spec_.until = Length{60};
   FakeRunner full;
   ASSERT_EQ(Train(full).reason, EndReason::kCompleted);
@@ -104,7 +104,7 @@ TEST_P(MixedPrecisionTest, TrainsNearlyAsInFull) {
   EXPECT_NEAR(mixed_end, end, 0.2 * end);
 }
 
-TEST_P(MixedPrecisionTest, GoesOnToTheBit) {
+TEST_P(MixedPrecisionTest, ResumesBitIdentically) {
   spec_.settings.mixed_precision = GetParam();
   spec_.until = Length{12};
   FakeRunner through;

@@ -62,7 +62,7 @@ class OptimizerStateTest : public testing::TestWithParam<OptimizerCase> {
   }
 };
 
-TEST_P(OptimizerStateTest, GoesOnToTheBit) {
+TEST_P(OptimizerStateTest, ResumesBitIdentically) {
   const auto net = std::make_shared<torch::nn::LinearImpl>(3, 2);
   NamedOptimizer entry{.name = "o",
                        .optimizer = GetParam().make(net->parameters())};

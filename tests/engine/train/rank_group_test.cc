@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(RankGroupTest, AgreesInAnyNumber) {
+TEST(RankGroupTest, AnyNumberOfRanksAgrees) {
   for (const int ranks : {1, 2, 5}) {
     InRanks(ranks, [ranks](RankGroup& group) {
       EXPECT_EQ(group.Most(group.rank()), ranks - 1);
@@ -32,7 +32,7 @@ TEST(RankGroupTest, AgreesInAnyNumber) {
   }
 }
 
-TEST(RankGroupTest, AloneNeedsNobody) {
+TEST(RankGroupTest, SingleRankNeedsNoGroup) {
   RankGroup alone;
   EXPECT_TRUE(alone.is_alone());
   EXPECT_TRUE(alone.is_first());
@@ -60,7 +60,7 @@ TEST(RankGroupTest, ModelsBecomeThoseOfRank0) {
   });
 }
 
-TEST(RankGroupTest, TellsModelsThatDifferByRank) {
+TEST(RankGroupTest, DetectsModelsThatDifferByRank) {
   InRanks(2, [](RankGroup& group) {
     auto layer = std::make_shared<torch::nn::LinearImpl>(2, 3 + group.rank());
     try {
@@ -93,7 +93,7 @@ TEST(RankGroupTest, MergesSumsOfMetrics) {
 }
 
 // It may be left out instead of undefined.
-TEST(RankGroupTest, AgreesOnWhatOnlySomeBatchesMeasure) {
+TEST(RankGroupTest, MergesMetricsOfSomeBatches) {
   InRanks(2, [](RankGroup& group) {
     MetricSums sums;
     const auto one = torch::tensor(1.0);
@@ -123,7 +123,7 @@ TEST(RankGroupTest, PutsBatchesInTheOrderTheyWereDealt) {
   });
 }
 
-TEST(RankedLinkTest, Rank0SpeaksForAll) {
+TEST(RankedLinkTest, Rank0ReportsForAll) {
   std::mutex mutex;
   std::vector<int> senders;
   InRanks(2, [&](RankGroup& group) {

@@ -53,7 +53,7 @@ TEST_F(StepProfileTest, EveryPhaseHasItsOwnTime) {
   EXPECT_EQ(report.time, Timestamp(42));
 }
 
-TEST_F(StepProfileTest, InnerTimeIsNotTheOuterOnes) {
+TEST_F(StepProfileTest, InnerTimeIsExcludedFromTheOuterPhase) {
   {
     const StepProfile::Scope forward(&profile_, Phase::kForward);
     Spend(1);
@@ -91,7 +91,7 @@ TEST_F(StepProfileTest, WaitingForTheRunnerIsNotCounted) {
   EXPECT_EQ(profile_.Take(1).wall_seconds(), 1);
 }
 
-TEST_F(StepProfileTest, TakingBeginsAnewWithinTheSamePhase) {
+TEST_F(StepProfileTest, TakeRestartsWithinTheSamePhase) {
   const StepProfile::Scope scope(&profile_, Phase::kReport);
   profile_.AddBatch(64);
   profile_.AddBatch(36);

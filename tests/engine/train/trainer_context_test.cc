@@ -59,7 +59,7 @@ class TrainerContextTest : public testing::Test {
   std::shared_ptr<torch::optim::SGD> optimizer_;
 };
 
-TEST_F(TrainerContextTest, NamesTheMetricsWherePlateauMissesItsOwn) {
+TEST_F(TrainerContextTest, PlateauWithoutItsMetricNamesTheAvailable) {
   context_.Add(LrSchedule(ReduceOnPlateau{.metric = "val_auc"}), *optimizer_,
                StepMode::kManual, 1);
   EXPECT_EQ(ThrownBy([&] {
@@ -82,7 +82,7 @@ TEST_F(TrainerContextTest, PlateauWithoutAMetricFollowsTheSearchers) {
   EXPECT_DOUBLE_EQ(Lr(), 0.5);
 }
 
-TEST_F(TrainerContextTest, RefusesNothingInPlaceOfAModel) {
+TEST_F(TrainerContextTest, RefusesANullModel) {
   EXPECT_EQ(ThrownBy([&] {
               context_.Add(std::shared_ptr<torch::nn::Module>(), "other");
             }),
@@ -135,7 +135,7 @@ TEST_F(TrainerContextTest, ClippingNeverScalesUp) {
   EXPECT_EQ(Weight(), 0.75);
 }
 
-TEST_F(TrainerContextTest, AClipOfTheCallReplacesThatOfTheSettings) {
+TEST_F(TrainerContextTest, ClipOfTheCallOverridesTheSettings) {
   spec_.settings.clip_norm = 0.5;
   Train(-4, {.value = 2});
   EXPECT_EQ(Weight(), 3);
@@ -161,7 +161,7 @@ TEST_F(TrainerContextTest, ManualSchedulesWaitForTheTrial) {
   EXPECT_EQ(Lr(), 0.5);
 }
 
-TEST_F(TrainerContextTest, SchedulesWorkOneUponTheOther) {
+TEST_F(TrainerContextTest, SchedulesCompose) {
   context_.Add(LrSchedule(ExponentialLr{.gamma = 0.5}), *optimizer_,
                StepMode::kEveryBatch, 1);
   context_.Add(LrSchedule(ReduceOnPlateau{.metric = "loss", .patience = 0}),
@@ -186,7 +186,7 @@ TEST_F(TrainerContextTest, ReportsTheRatesOfAllGroups) {
             (MetricValues{{"lr", 1}, {"lr_1", 0.5}, {"adam.lr", 0.125}}));
 }
 
-TEST_F(TrainerContextTest, RefusesWhatCannotBeCheckpointed) {
+TEST_F(TrainerContextTest, RefusesOptimizersThatCannotBeCheckpointed) {
   EXPECT_THAT(ThrownBy([&] {
                 context_.Add(
                     std::make_shared<torch::optim::LBFGS>(net_->parameters()),
@@ -205,7 +205,7 @@ TEST_F(TrainerContextTest, RefusesAnOptimizerOfNoAddedModel) {
               HasSubstr("parameters of no added model"));
 }
 
-TEST_F(TrainerContextTest, RefusesANameThatIsTaken) {
+TEST_F(TrainerContextTest, RefusesADuplicateName) {
   EXPECT_THAT(ThrownBy([&] { context_.Add(net_.ptr(), "model"); }),
               HasSubstr("two models are called 'model'"));
 }
@@ -280,7 +280,7 @@ TEST_P(OptimizerStepTest, StepsSchedules) {
 INSTANTIATE_TEST_SUITE_P(Golden, OptimizerStepTest,
                          testing::ValuesIn(GoldenCases()));
 
-TEST_F(TrainerContextTest, KnowsWhichHyperparametersNobodyRead) {
+TEST_F(TrainerContextTest, ListsUnreadHyperparameters) {
   spec_.hparams = {{"lr", 0.1},
                    {"global_batch_size", 4},
                    {"dropout", 0.5},

@@ -30,7 +30,7 @@ TEST_F(TrainerTest, ReportsEveryUnitAndAtTheEnd) {
   EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(10));
 }
 
-TEST_F(TrainerTest, TellsItIsReadyFirstAndItsCompletionLast) {
+TEST_F(TrainerTest, ReportsReadyFirstAndCompletionLast) {
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
   EXPECT_TRUE(std::holds_alternative<Ready>(runner.messages.front()));
@@ -81,7 +81,7 @@ TEST_F(TrainerTest, ReportsThenValidatesThenCheckpointsAtOneBatch) {
   EXPECT_TRUE(std::holds_alternative<CheckpointSaved>(runner.messages[3]));
 }
 
-TEST_F(TrainerTest, GoesOnWithTheNextOperation) {
+TEST_F(TrainerTest, ContinuesWithTheNextOperation) {
   spec_.until = std::nullopt;
   FakeRunner runner{.orders = {RunOperation{{1, Unit::kEpochs}},
                                RunOperation{{40, Unit::kRecords}}}};
@@ -123,7 +123,7 @@ TEST_F(TrainerTest, StopCheckpointsAtTheNextBoundary) {
   EXPECT_THAT(runner.BatchesOf<ValidationReport>(), IsEmpty());
 }
 
-TEST_F(TrainerTest, StopBreaksOffAValidation) {
+TEST_F(TrainerTest, StopInterruptsAValidation) {
   FakeRunner runner;
   options_.evaluate = [&](TrialContext&) -> Metrics {
     runner.stop = true;
@@ -156,7 +156,7 @@ TEST_F(TrainerTest, EarlyStoppingEndsTheTraining) {
   EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 5));
 }
 
-TEST_F(TrainerTest, ATrialMayEndItself) {
+TEST_F(TrainerTest, TrialMayEndItself) {
   options_.on_batch = [](TrialContext& context, BatchIndex index) {
     if (index.batch == 6) context.RequestStop("good enough");
   };
@@ -203,7 +203,7 @@ TEST_F(TrainerTest, AMissingSearcherMetricIsLeftToTheRunner) {
       }));
 }
 
-TEST_F(TrainerTest, AMetricThatIsNoNumberIsTold) {
+TEST_F(TrainerTest, ReportsANonFiniteMetric) {
   options_.evaluate = [](TrialContext&) -> Metrics {
     return {{"val_loss", torch::ones({3})}};
   };
@@ -212,7 +212,7 @@ TEST_F(TrainerTest, AMetricThatIsNoNumberIsTold) {
               HasSubstr("metric 'val_loss' is Float[3]; return one number"));
 }
 
-TEST_F(TrainerTest, RecordsThatDisagreeAreOneWarning) {
+TEST_F(TrainerTest, InconsistentRecordsGiveOneWarning) {
   spec_.settings.records_per_epoch = 1'000;
   FakeRunner runner;
   testing::internal::CaptureStderr();
@@ -290,7 +290,7 @@ TEST_F(TrainerTest, SinkingOfTheWholeSetIsAnEpochOfTheData) {
   EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(5, 10));
 }
 
-TEST_F(TrainerTest, AStopWaitsForTheEndOfTheSink) {
+TEST_F(TrainerTest, StopWaitsForTheEndOfTheSink) {
   spec_.settings.sink_size = 4;
   FakeRunner runner;
   options_.on_batch = [&](TrialContext&, BatchIndex index) {
@@ -301,7 +301,7 @@ TEST_F(TrainerTest, AStopWaitsForTheEndOfTheSink) {
 }
 
 // The data go on where the last sink ended, whatever was sunk.
-TEST_F(TrainerTest, SinkingChangesNothingThatIsLearned) {
+TEST_F(TrainerTest, SinkingDoesNotChangeTheTraining) {
   FakeRunner plain;
   ASSERT_EQ(Train(plain).reason, EndReason::kCompleted);
   spec_.settings.sink_size = 3;
@@ -397,7 +397,7 @@ TEST_F(CheckpointPolicyTest, ResumesFromACheckpointOfTheBeginning) {
   EXPECT_THAT(second.BatchesOf<CheckpointSaved>(), ElementsAre(6));
 }
 
-TEST_F(CheckpointPolicyTest, ARestartDecidesAsAnUndisturbedTraining) {
+TEST_F(CheckpointPolicyTest, RestartDecidesLikeAnUninterruptedTraining) {
   FakeRunner first;
   options_.on_batch = [&](TrialContext&, BatchIndex index) {
     if (index.batch == 3) throw Error(ErrorKind::kFailed, "died");
@@ -457,7 +457,7 @@ class EpochEndTest : public SmallTrialTest {
   const std::map<std::int64_t, double> expected_ = {{5, 16}, {10, 11}};
 };
 
-TEST_F(EpochEndTest, IsReportedThere) {
+TEST_F(EpochEndTest, IsReportedAtTheEndOfAnEpoch) {
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
   EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(4, 5, 8, 10, 12));
@@ -468,7 +468,7 @@ TEST_F(EpochEndTest, IsReportedThere) {
   EXPECT_EQ(Value(reports[2].metrics, "batch"), (4 + 5 + 6 + 7) / 4.0);
 }
 
-TEST_F(EpochEndTest, ComesWithAReportThatIsDueThere) {
+TEST_F(EpochEndTest, IsMergedWithADueReport) {
   spec_.settings.scheduling_unit = 5;
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
@@ -494,7 +494,7 @@ TEST_F(EpochEndTest, IsTheSameAfterARestart) {
   }
 }
 
-TEST_F(EpochEndTest, MayBeWhatIsSearchedOnWithoutValidationData) {
+TEST_F(EpochEndTest, MayBeTheSearcherMetricWithoutValidationData) {
   options_.has_validation = false;
   spec_.settings.searcher_metric = "epoch_loss";
   FakeRunner runner;
@@ -516,7 +516,7 @@ TEST_F(EpochEndTest, MayStopTheTraining) {
             9);
 }
 
-TEST_F(EpochEndTest, MayPaceALearningRate) {
+TEST_F(EpochEndTest, MayDriveALearningRateSchedule) {
   options_.has_validation = false;
   options_.epoch_loss = [](BatchIndex index) {
     return index.batch % 5 == 4 ? torch::tensor(1.0) : torch::Tensor();

@@ -8,7 +8,7 @@ namespace dtrain {
 
 namespace {
 
-TEST(TrainingStateTest, ComesBackFromJsonToTheBit) {
+TEST(TrainingStateTest, RoundTripsThroughJson) {
   TrainingState state;
   state.batches = 150;
   state.sums["loss"] = {.total = 0.1 + 0.2, .weight = 3};
@@ -29,7 +29,7 @@ TEST(TrainingStateTest, ComesBackFromJsonToTheBit) {
   EXPECT_EQ(back.ended, "enough");
 }
 
-TEST(TrainingStateTest, AnEarlierOneKnowsNoBestValidation) {
+TEST(TrainingStateTest, OlderStateHasNoBestValidation) {
   nlohmann::json json = TrainingState{.batches = 7}.ToJson();
   json.erase("best_validation");
   const TrainingState back = TrainingState::FromJson(json);
@@ -58,7 +58,7 @@ TEST(EarlyStopTest, EndsAfterPatienceWithoutImprovement) {
   EXPECT_TRUE(stop.Observe(1.5));
 }
 
-TEST(EarlyStopTest, ImprovementBeginsTheCountAnew) {
+TEST(EarlyStopTest, ImprovementResetsTheCount) {
   EarlyStop stop({.metric = "loss", .patience = 2});
   EXPECT_FALSE(stop.Observe(1.0));
   EXPECT_FALSE(stop.Observe(2.0));
@@ -67,7 +67,7 @@ TEST(EarlyStopTest, ImprovementBeginsTheCountAnew) {
   EXPECT_TRUE(stop.Observe(0.6));
 }
 
-TEST(EarlyStopTest, LessThanMinDeltaIsNoImprovement) {
+TEST(EarlyStopTest, LessThanMinDeltaIsNotAnImprovement) {
   EarlyStop stop({.metric = "accuracy",
                   .smaller_is_better = false,
                   .patience = 1,
@@ -77,7 +77,7 @@ TEST(EarlyStopTest, LessThanMinDeltaIsNoImprovement) {
   EXPECT_TRUE(stop.Observe(0.65));
 }
 
-TEST(EarlyStopTest, NanIsNoImprovement) {
+TEST(EarlyStopTest, NanIsNotAnImprovement) {
   EarlyStop stop({.metric = "loss", .patience = 2});
   EXPECT_FALSE(stop.Observe(NAN));
   EXPECT_FALSE(stop.Observe(3.0));
@@ -85,7 +85,7 @@ TEST(EarlyStopTest, NanIsNoImprovement) {
   EXPECT_TRUE(stop.Observe(NAN));
 }
 
-TEST(EarlyStopTest, GoesOnFromSavedState) {
+TEST(EarlyStopTest, ContinuesFromSavedState) {
   EarlyStop stop({.metric = "loss", .patience = 2});
   EXPECT_FALSE(stop.Observe(1.0));
   EXPECT_FALSE(stop.Observe(2.0));

@@ -44,7 +44,7 @@ class TrialChannelTest : public testing::Test {
   std::optional<LineReader> reader_;
 };
 
-TEST_F(TrialChannelTest, ReadsTheSpecificationAndWhatFollows) {
+TEST_F(TrialChannelTest, ReadsTheSpecificationAndLaterMessages) {
   TrialSpec spec{.id = {3, 7}, .entrypoint = "builtin:FaultTrial"};
   ASSERT_TRUE(WriteAll(runner_.get(), Encode(spec)));
   Say(RunOperation{{100}});
@@ -54,7 +54,7 @@ TEST_F(TrialChannelTest, ReadsTheSpecificationAndWhatFollows) {
   EXPECT_EQ(std::get<RunOperation>(channel.Next()).until, Length{100});
 }
 
-TEST_F(TrialChannelTest, RefusesWhatIsNoSpecification) {
+TEST_F(TrialChannelTest, RefusesAnInvalidSpecification) {
   ASSERT_TRUE(WriteAll(runner_.get(), "hello\n"));
   TrialChannel channel(std::move(trial_));
   EXPECT_THROW(channel.ReadSpec(), Error);
@@ -75,7 +75,7 @@ TEST_F(TrialChannelTest, NumbersAndKeepsReportsUntilAcknowledged) {
   EXPECT_TRUE(channel.Unacknowledged().empty());
 }
 
-TEST_F(TrialChannelTest, SendWaitsWhenTooMuchIsUnacknowledged) {
+TEST_F(TrialChannelTest, SendWaitsIfTooManyReportsAreUnacknowledged) {
   TrialChannel channel(std::move(trial_), {.values = 4});
   channel.Start();
   const MetricValues two = {{"a", 1}, {"b", 2}};
@@ -90,7 +90,7 @@ TEST_F(TrialChannelTest, SendWaitsWhenTooMuchIsUnacknowledged) {
   EXPECT_EQ(channel.Unacknowledged().size(), 2u);
 }
 
-TEST_F(TrialChannelTest, TellsProgressWhileItWaits) {
+TEST_F(TrialChannelTest, ReportsProgressWhileItWaits) {
   TrialChannel channel(std::move(trial_), {.messages = 1});
   channel.Start();
   channel.Send(Progress{.batches = 1, .total = 10});
@@ -113,7 +113,7 @@ TEST_F(TrialChannelTest, StopWakesNextAndComesFirst) {
   EXPECT_TRUE(channel.stop_requested());
 }
 
-TEST_F(TrialChannelTest, TellsOfNewsWithoutWaiting) {
+TEST_F(TrialChannelTest, PollsWithoutWaiting) {
   TrialChannel channel(std::move(trial_));
   channel.Start();
   EXPECT_FALSE(channel.TryNext().has_value());
@@ -135,7 +135,7 @@ TEST_F(TrialChannelTest, SigtermIsAStop) {
   EXPECT_TRUE(std::holds_alternative<StopTrial>(channel.Next()));
 }
 
-TEST_F(TrialChannelTest, ClosedSocketIsAStopAndKeepsWhatIsSent) {
+TEST_F(TrialChannelTest, ClosedSocketIsAStopAndKeepsReports) {
   TrialChannel channel(std::move(trial_),
                        {.messages = 1, .orphan_life = milliseconds(60'000)});
   channel.Start();
@@ -148,7 +148,7 @@ TEST_F(TrialChannelTest, ClosedSocketIsAStopAndKeepsWhatIsSent) {
   EXPECT_EQ(channel.Unacknowledged().size(), 2u);
 }
 
-TEST_F(TrialChannelTest, OrphanExitsWhateverItDoes) {
+TEST_F(TrialChannelTest, OrphanExits) {
   const pid_t pid = ::fork();
   if (pid == 0) {
     TrialChannel channel(std::move(trial_), {.orphan_life = milliseconds(20)});
@@ -165,7 +165,7 @@ TEST_F(TrialChannelTest, OrphanExitsWhateverItDoes) {
   EXPECT_EQ(WEXITSTATUS(status), 75);
 }
 
-TEST_F(TrialChannelTest, NonsenseFromTheRunnerIsAStop) {
+TEST_F(TrialChannelTest, InvalidMessageFromTheRunnerIsAStop) {
   TrialChannel channel(std::move(trial_),
                        {.orphan_life = milliseconds(60'000)});
   channel.Start();

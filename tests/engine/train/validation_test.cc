@@ -57,7 +57,7 @@ class SizeTrial final : public Trial {
   std::map<std::string, Reducer> reducers_;
 };
 
-TEST(ValidationTest, ReducesAsTheTrialSays) {
+TEST(ValidationTest, AppliesTheTrialsReductions) {
   SizeTrial trial(
       {{"sum", Reduction::kSum},
        {"min", Reduction::kMin},
@@ -88,7 +88,7 @@ TEST(ValidationTest, StopsBetweenBatches) {
       alone));
 }
 
-TEST(ValidationTest, MissingInputOfAReducerIsTold) {
+TEST(ValidationTest, NamesAMissingInputOfAReducer) {
   SizeTrial trial({{"auc", WholeSet{.inputs = {"scores"}}}});
   UnevenSource source;
   RankGroup alone;
@@ -102,7 +102,7 @@ TEST(ValidationTest, MissingInputOfAReducerIsTold) {
   }
 }
 
-TEST(MetricSumsTest, SkipsWhatWasNotMeasured) {
+TEST(MetricSumsTest, SkipsMissingMetrics) {
   MetricSums sums;
   sums.Add({{"a", torch::tensor(1.0)}, {"b", torch::Tensor()}}, 1);
   sums.Add({{"a", torch::tensor(3.0)}, {"b", torch::tensor(5.0)}}, 1);
@@ -116,7 +116,7 @@ TEST(MetricSumsTest, SumsInDouble) {
   EXPECT_EQ(sums.Values(), (MetricValues{{"a", 16777217.0 / 2}}));
 }
 
-TEST(MetricSumsTest, NanIsAValueWhateverTheReduction) {
+TEST(MetricSumsTest, NanIsAValueInEveryReduction) {
   MetricSums sums(false, {{"low", Reduction::kMin}});
   const auto nan = torch::tensor(std::numeric_limits<double>::quiet_NaN());
   sums.Add({{"low", nan}, {"mean", nan}}, 1);
@@ -126,7 +126,7 @@ TEST(MetricSumsTest, NanIsAValueWhateverTheReduction) {
   EXPECT_TRUE(std::isnan(values[1].second));
 }
 
-TEST(MetricSumsTest, ComesBackFromItsState) {
+TEST(MetricSumsTest, RestoresItsState) {
   MetricSums sums;
   sums.Add({{"a", torch::tensor(0.1)}}, 1);
   MetricSums copy;

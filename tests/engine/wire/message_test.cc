@@ -40,7 +40,7 @@ double RoundTripOfValue(double value) {
       .second;
 }
 
-TEST(MessageTest, CheckpointThatFailed) {
+TEST(MessageTest, FailedCheckpointRoundTrips) {
   const CheckpointFailed failed = RoundTrip(
       CheckpointFailed{.batches = 30, .message = "no space", .waits = false});
   EXPECT_EQ(failed.batches, 30);
@@ -81,7 +81,7 @@ TEST(MessageTest, ReportsKeepValuesAndTheirOrder) {
   EXPECT_EQ(report.time, Timestamp(1'763'711'444'000'001));
 }
 
-TEST(MessageTest, EveryKindOfDoubleComesBackExactly) {
+TEST(MessageTest, EveryKindOfDoubleRoundTrips) {
   using Limits = std::numeric_limits<double>;
 
   EXPECT_TRUE(std::isnan(RoundTripOfValue(Limits::quiet_NaN())));
@@ -95,7 +95,7 @@ TEST(MessageTest, EveryKindOfDoubleComesBackExactly) {
   EXPECT_TRUE(std::signbit(RoundTripOfValue(-0.0)));
 }
 
-TEST(MessageTest, NamesWithControlsAndQuotesComeBack) {
+TEST(MessageTest, NamesWithControlsAndQuotesRoundTrip) {
   const std::string name("a\"b\\c\n\x01\x7f\0é", 11);
   const auto report =
       RoundTrip(TrainingReport{.seq = 1, .metrics = {{name, 1}}});

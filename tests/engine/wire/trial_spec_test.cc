@@ -109,7 +109,7 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.until, (Length{2, Unit::kEpochs}));
 }
 
-TEST(TrialSpecTest, CheckpointsAreWhereTheyAreToBe) {
+TEST(TrialSpecTest, CheckpointsHaveTheirPath) {
   TrialSpec spec = Sample();
   EXPECT_EQ(spec.CheckpointPath("uuid"), "/kept/0b5d/3/7/uuid");
   spec.checkpoints.clear();
@@ -124,7 +124,7 @@ TEST(TrialSpecTest, NoOperationStaysNone) {
   EXPECT_EQ(Read(Written(spec)).until, std::nullopt);
 }
 
-TEST(TrialSpecTest, RefusesWhatIsNoShareOfAGpu) {
+TEST(TrialSpecTest, RefusesInvalidSharesOfAGpu) {
   nlohmann::json nothing = Written(Sample());
   nothing["gpu_share"] = 0;
   nlohmann::json more = Written(Sample());
@@ -140,7 +140,7 @@ TEST(TrialSpecTest, RefusesWhatIsNoShareOfAGpu) {
   EXPECT_THROW(Read(text), Error);
 }
 
-TEST(TrialSpecTest, RefusesWhatIsNotItsOwn) {
+TEST(TrialSpecTest, RefusesForeignJson) {
   nlohmann::json no_trial = Written(Sample());
   no_trial["trial"] = 0;
   nlohmann::json odd_task = Written(Sample());
@@ -197,14 +197,14 @@ TEST(TrialSpecTest, MessagesNameTheField) {
   }
 }
 
-TEST(TrialSpecTest, RefusesWhatNestsDeeperThanAStackHolds) {
+TEST(TrialSpecTest, RefusesTooDeepNesting) {
   const std::string line = "{\"hparams\":" + std::string(100'000, '[') +
                            std::string(100'000, ']') + "}";
   EXPECT_THAT([&] { DecodeTrialSpec(line); },
               testing::ThrowsMessage<Error>(HasSubstr("nests deeper than")));
 }
 
-TEST(TrialSpecTest, TrialsAreNamedAsUsersKnowThem) {
+TEST(TrialSpecTest, ErrorsNameTrialsLikeTheCommands) {
   EXPECT_EQ(ToString(TrialId{3, 7}), "3.7");
 }
 
@@ -311,7 +311,7 @@ TEST(TrainerSettingsTest, DefaultsRoundTripWithoutText) {
   EXPECT_FALSE(read.early_stopping);
 }
 
-TEST(TrainerSettingsTest, RefusesWhatIsNotItsOwn) {
+TEST(TrainerSettingsTest, RefusesForeignJson) {
   nlohmann::json missing = WrittenSettings(TrainerSettings{});
   missing.erase("mixed_precision");
   nlohmann::json wrong_type = WrittenSettings(TrainerSettings{});
