@@ -14,7 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/length.h"
 #include "engine/os/unique_fd.h"
-#include "engine/wire/trial_message.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/wire/trial_message.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 

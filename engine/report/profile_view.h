@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/report/terminal.h"
-#include "engine/wire/profile_report.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 

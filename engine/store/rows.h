@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
-#include "engine/wire/trial_message.h"
+#include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 
 // The rows of the store as values: a struct for each kind of record, and the

@@ -12,8 +12,7 @@
 #include "engine/store/file_system.h"
 #include "engine/store/layout.h"
 #include "engine/store/rows.h"
-#include "engine/wire/profile_report.h"
-#include "engine/wire/trial_message.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/base/clock.h"
-#include "engine/wire/profile_report.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 

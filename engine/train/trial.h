@@ -24,7 +24,7 @@
 #include "engine/data/data_source.h"
 #include "engine/data/image_source.h"
 #include "engine/train/lr_schedule.h"
-#include "engine/wire/trial_message.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 

@@ -18,7 +18,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/length.h"
-#include "engine/wire/trial_message.h"
+#include "engine/wire/message.h"
 
 // Converts structs to JSON text and back.
 //
