@@ -174,10 +174,8 @@ void CommandTrial::Complete(bool early) {
   OperationCompleted completed{
       .length = until_, .batches = at_.batches, .early = early};
   if (early) completed.why_early = ended_early_;
-  if (validation_) {
-    completed.batches = validation_->point.batches;
-    completed.metrics = validation_->metrics;
-  }
+  // The result is its report, which precedes this message.
+  if (validation_) completed.batches = validation_->point.batches;
   channel_.Send(std::move(completed));
 }
 

@@ -150,6 +150,8 @@ class Experiment {
   void DetectUnit(std::int64_t batches, double epoch);
   void SetUnit(Unit counted);
   bool RecordValidation(TrialState& trial, double value, std::int64_t batches);
+  std::optional<double> ResultOf(TrialState& trial,
+                                 const OperationCompleted& completed);
   std::optional<double> LastValidation(const TrialState& trial,
                                        std::int64_t batches) const;
   void SupersedeUntil(TrialState& trial, MetricKind kind, std::int64_t batches);

@@ -255,23 +255,34 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
       trial.has_work() && trial.operations.front() == completed.length.count;
   if (!expected || trial.process->stop == StopCause::kFailure) return;
   CheckFirstValidation(trial, completed.batches, completed.unread);
-  const auto& latest = trial.row.latest;
-  // A resumed program without a planned length may have had nothing to do.
-  const bool is_known = completed.metrics.empty() &&
-                        completed.length.count == 0 && latest.has_value();
-  const auto metric = is_known ? LastValidation(trial, completed.batches)
-                               : SearcherMetric(trial, completed.metrics);
+  const auto metric = ResultOf(trial, completed);
   if (!metric) return;
-  ProcessState& process = *trial.process;
-  // A process that finds its work already done validates nothing.
-  const auto& validated =
-      completed.batches > process.from ? process.validated : latest;
-  if (!is_known && (!validated || validated->batches != completed.batches)) {
-    RecordValidation(trial, *metric, completed.batches);
-  }
-  SupersedeEarlierRuns(trial, process);
+  SupersedeEarlierRuns(trial, *trial.process);
   if (completed.early) SetEndedEarly(trial, completed.why_early);
   Post(ValidationCompleted{trial.index(), completed.length.count, *metric});
+}
+
+// Returns the searcher's metric of a completed operation. Fails the trial and
+// returns none if it was not reported.
+std::optional<double> Experiment::ResultOf(
+    TrialState& trial, const OperationCompleted& completed) {
+  const ProcessState& process = *trial.process;
+  const std::int64_t batches = completed.batches;
+  const auto& latest = trial.row.latest;
+  if (completed.metrics.empty()) {
+    const auto& validated = process.validated;
+    if (validated && validated->batches == batches) return validated->value;
+    // An earlier process has validated it; this one had nothing to do.
+    if (latest) return LastValidation(trial, batches);
+  }
+  const auto metric = SearcherMetric(trial, completed.metrics);
+  if (!metric) return std::nullopt;
+  // The result of a process that found its work done is recorded already.
+  const auto& recorded = batches > process.from ? process.validated : latest;
+  if (!recorded || recorded->batches != batches) {
+    RecordValidation(trial, *metric, batches);
+  }
+  return metric;
 }
 
 void Experiment::On(TrialState& trial, const ProfileReport& profile) {

@@ -438,6 +438,7 @@ bool Trainer::Validate() try {
   keeps_validation_ = ranks_.Any(ranks_.is_first() && keeps);
   // If the metric is missing, the runner ends the trial.
   ObserveForStopping(*metrics, /*required=*/false);
+  validation_reported_at_ = state_.batches;
   link_.send(ValidationReport{.batches = state_.batches,
                               .epoch = Epoch(),
                               .metrics = std::move(*metrics),
@@ -554,7 +555,10 @@ bool Trainer::AwaitSpace(DiskWait& wait) {
 void Trainer::Complete(Length until) {
   const auto& point =
       validation_ ? state_.last_validation : state_.last_training;
-  const MetricValues metrics = point ? point->metrics : MetricValues{};
+  // The runner has the result if it has the validation report.
+  const bool is_reported = validation_reported_at_ == state_.batches;
+  const MetricValues metrics =
+      point && !is_reported ? point->metrics : MetricValues{};
   const bool early = state_.batches < target_;
   link_.send(OperationCompleted{.length = until,
                                 .batches = state_.batches,

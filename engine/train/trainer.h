@@ -119,6 +119,8 @@ class Trainer {
   MetricValues rates_;  // of the last batch
   std::optional<EarlyStop> early_stop_;
   std::optional<std::int64_t> last_checkpoint_;  // batches
+  // Batches of the last validation report of this process.
+  std::optional<std::int64_t> validation_reported_at_;
   int failed_checkpoints_ = 0;     // since the last one that was written
   bool keeps_validation_ = false;  // checkpoint this batch's validation
   std::int64_t target_ = 0;        // batches of this operation

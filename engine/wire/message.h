@@ -112,10 +112,12 @@ struct CheckpointFailed {
   }
 };
 
-/// A RunOperation is complete: trained, validated, checkpointed. `metrics` are
-/// those of the last validation or, for a trial without validation data, of the
-/// last training report. `early`: the trial or early_stopping ended training
-/// before it reached the length.
+/// A RunOperation is complete: trained, validated, checkpointed. Its result is
+/// the ValidationReport that this process sent at `batches`. If there is none,
+/// `metrics` has the result: the last training report of a trial without
+/// validation data, or the validation in the checkpoint of a process that found
+/// its work done. Otherwise `metrics` is empty. `early`: the trial or
+/// early_stopping ended training before it reached the length.
 struct OperationCompleted {
   static constexpr std::string_view kType = "completed";
 

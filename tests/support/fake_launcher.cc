@@ -108,10 +108,9 @@ void ScriptedTrials::Work(TrialId trial, Length until) {
                                         .metrics = {{"loss", 1.5}},
                                         .unread = unread});
   }
-  const MetricValues values = Measured(trial, batches);
   launcher_.Say(trial, ValidationReport{.seq = ++seq,
                                         .batches = batches,
-                                        .metrics = values,
+                                        .metrics = Measured(trial, batches),
                                         .unread = unread});
   launcher_.Say(trial, CheckpointSaved{.seq = ++seq,
                                        .uuid = Uuid(trial, batches),
@@ -121,7 +120,6 @@ void ScriptedTrials::Work(TrialId trial, Length until) {
                 OperationCompleted{.seq = ++seq,
                                    .length = until,
                                    .batches = batches,
-                                   .metrics = values,
                                    .early = early.contains(trial.number)});
 }
 

@@ -35,7 +35,7 @@ TEST_F(CommandTrialTest, TheShortestProgramIsATrial) {
   EXPECT_EQ(done.length, Length{10});
   EXPECT_EQ(done.batches, 10);
   EXPECT_FALSE(done.early);
-  EXPECT_THAT(done.metrics, ElementsAre(Pair("loss", 0.5)));
+  EXPECT_THAT(done.metrics, IsEmpty()) << "the validation has them";
   EXPECT_EQ(Said<Progress>()[0].total, 10);
 }
 

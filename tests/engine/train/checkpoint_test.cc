@@ -170,8 +170,11 @@ TEST_F(CheckpointTest, CarriesUnacknowledgedReports) {
             first.BatchesOf<TrainingReport>());
   EXPECT_EQ(second.BatchesOf<ValidationReport>(),
             first.BatchesOf<ValidationReport>());
+  EXPECT_THAT(first.All<OperationCompleted>()[0].metrics, IsEmpty())
+      << "the validation report has them";
   EXPECT_EQ(second.All<OperationCompleted>()[0].metrics,
-            first.All<OperationCompleted>()[0].metrics);
+            first.All<ValidationReport>().back().metrics)
+      << "it did not validate again";
 }
 
 TEST_F(CheckpointTest, RefusesADamagedCheckpointByName) {
