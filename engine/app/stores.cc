@@ -32,6 +32,7 @@
 #include "engine/report/format.h"
 #include "engine/run/runner.h"
 #include "engine/run/runner_lock.h"
+#include "engine/store/file_system.h"
 
 namespace dtrain {
 namespace {

@@ -183,6 +183,10 @@ class Experiment {
   void HandleNoStart(TrialState& trial, const TrialExited& event);
   void HandleFinished(TrialState& trial, ProcessState& process,
                       const TrialExited& event);
+  void HandleCrash(TrialState& trial, const ProcessState& process,
+                   const TrialExited& event);
+  bool StopIfDiskIsFull(const TrialState& trial, const std::string& why,
+                        const std::vector<std::string>& last_lines);
   void FallBack(TrialState& trial, const ProcessState& process);
   void Pause(TrialState& trial);
   std::string TrainedAgain(const TrialState& trial) const;

@@ -162,17 +162,16 @@ void Experiment::HandleFinished(TrialState& trial, ProcessState& process,
       WasAskedToStop(process)) {
     return Pause(trial);
   }
+  HandleCrash(trial, process, event);
+}
+
+// Handles the end of a process whose operation is not complete.
+void Experiment::HandleCrash(TrialState& trial, const ProcessState& process,
+                             const TrialExited& event) {
   const bool has_message = FinishedBy(process, EndReason::kError);
   const std::string why =
       has_message ? process.finished->message : DescribeExit(event);
-  if (const auto line = LineAboutAFullDisk(why, event.last_lines)) {
-    StopBecauseOf(Error(ErrorKind::kDiskFull,
-                        "trial " + ToString(trial.row.id) + ": " + why +
-                            (*line == why ? "" : ": " + *line) +
-                            "; free some space, then run `dtrain resume " +
-                            std::to_string(setup_.id) + "`"));
-    return Pause(trial);
-  }
+  if (StopIfDiskIsFull(trial, why, event.last_lines)) return Pause(trial);
   if (!has_message) return HandleError(trial, process, why);
   // An identical error before any training: a restart will not help.
   if (why == trial.last_failure) {
@@ -180,6 +179,21 @@ void Experiment::HandleFinished(TrialState& trial, ProcessState& process,
   }
   trial.last_failure = why;
   HandleError(trial, process, why);
+}
+
+// Stops the run if the error message or the log of a failed process says that
+// a disk is full, which is not a failure of the trial.
+bool Experiment::StopIfDiskIsFull(const TrialState& trial,
+                                  const std::string& why,
+                                  const std::vector<std::string>& last_lines) {
+  const auto line = LineAboutAFullDisk(why, last_lines);
+  if (!line) return false;
+  StopBecauseOf(Error(ErrorKind::kDiskFull,
+                      "trial " + ToString(trial.row.id) + ": " + why +
+                          (*line == why ? "" : ": " + *line) +
+                          "; free some space, then run `dtrain resume " +
+                          std::to_string(setup_.id) + "`"));
+  return true;
 }
 
 // Marks the checkpoint that the process started from as CORRUPT. The trial

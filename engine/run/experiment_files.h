@@ -21,7 +21,8 @@ struct ExperimentPlaces {
   bool stored_context = false;
   // The experiment's directory in the store; checked for removal unless empty.
   std::filesystem::path directory;
-  // As in ExperimentDetail, and the experiment's own directory in it.
+  // Value of ExperimentDetail::storage, and the experiment's own directory
+  // in it.
   std::string storage;
   std::filesystem::path storage_directory;
   // The storage directory is on a local file system, so that the loop may

@@ -92,9 +92,9 @@ struct ProcessState {
 /// and its TrialTable. A search may have a hundred thousand paused trials, so
 /// the fields that only a process needs are in `process`.
 struct TrialState {
-  // As recorded, and ahead of it by the contents of the outbox. `row.batches`
-  // is how far values are recorded, which after a restart is ahead of
-  // `position`.
+  // Recorded state, ahead of the store by the contents of the outbox.
+  // `row.batches` is how far values are recorded, which after a restart is
+  // ahead of `position`.
   TrialRow row;
   std::int64_t position = 0;  // batches trained by its last process
 

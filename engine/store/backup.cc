@@ -1,5 +1,3 @@
-#include "engine/store/backup.h"
-
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -16,6 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/os/file_lock.h"
 #include "engine/os/unique_fd.h"
+#include "engine/store/database.h"
 
 namespace dtrain {
 namespace {

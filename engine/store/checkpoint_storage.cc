@@ -41,56 +41,58 @@ bool IsOpenToOthers(const struct stat& status) {
          (status.st_mode & S_ISVTX) == 0;
 }
 
-std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
-  const std::string name = directory.string();
+// True if there is too little space for a checkpoint. False if that cannot be
+// determined.
+bool IsFull(const fs::path& directory) {
+  struct statvfs system {};
+  if (::statvfs(directory.c_str(), &system) != 0 || system.f_blocks == 0) {
+    return false;
+  }
+  return system.f_bavail * system.f_frsize < kMinSpace ||
+         (system.f_files > 0 && system.f_favail == 0);
+}
+
+// Returns why the path cannot name a directory for checkpoints, as text; empty
+// if it can.
+std::string WhyUnsuitable(const fs::path& directory) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) {
     const std::string why =
         errno == ENOENT ? "does not exist" : SystemText(errno);
-    return StorageProblem{
-        ErrorKind::kUsage,
-        name + ": " + why + "; create it (mkdir), or mount it"};
+    return why + "; create it (mkdir), or mount it";
   }
   if (!S_ISDIR(status.st_mode)) {
-    return StorageProblem{ErrorKind::kUsage,
-                          name + ": is not a directory; name a directory"};
+    return "is not a directory; name a directory";
   }
   struct statfs kind {};
   if (::statfs(directory.c_str(), &kind) == 0 && IsKernelFileSystem(kind)) {
-    return StorageProblem{
-        ErrorKind::kUsage,
-        name + ": is a kernel file system; name a directory on a disk"};
+    return "is a kernel file system; name a directory on a disk";
   }
   if (!IsOwnUser(status.st_uid) && status.st_uid != 0) {
-    return StorageProblem{
-        ErrorKind::kUsage,
-        name + ": belongs to another user (uid " +
-            std::to_string(status.st_uid) +
-            "), who could replace checkpoints; name a directory of your own"};
+    return "belongs to another user (uid " + std::to_string(status.st_uid) +
+           "), who could replace checkpoints; name a directory of your own";
   }
   if (IsOpenToOthers(status)) {
-    return StorageProblem{
-        ErrorKind::kUsage,
-        name +
-            ": others may write to it and replace checkpoints; 'chmod go-w "
-            "DIRECTORY' or 'chmod +t DIRECTORY' prevents that"};
+    return "others may write to it and replace checkpoints; 'chmod go-w "
+           "DIRECTORY' or 'chmod +t DIRECTORY' prevents that";
+  }
+  return "";
+}
+
+std::optional<StorageProblem> ProblemOf(const fs::path& directory) {
+  const std::string start = directory.string() + ": ";
+  if (const auto why = WhyUnsuitable(directory); !why.empty()) {
+    return StorageProblem{ErrorKind::kUsage, start + why};
   }
   if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     return StorageProblem{ErrorKind::kStore,
-                          name +
-                              ": cannot be written to: " + SystemText(errno) +
+                          start + "cannot be written to: " + SystemText(errno) +
                               "; check who may write there, or name another"};
   }
-  struct statvfs system {};
-  if (::statvfs(directory.c_str(), &system) == 0 && system.f_blocks > 0) {
-    const bool full = system.f_bavail * system.f_frsize < kMinSpace ||
-                      (system.f_files > 0 && system.f_favail == 0);
-    if (full) {
-      return StorageProblem{ErrorKind::kDiskFull,
-                            name +
-                                ": has no space left; free some there, or "
-                                "name another"};
-    }
+  if (IsFull(directory)) {
+    return StorageProblem{
+        ErrorKind::kDiskFull,
+        start + "has no space left; free some there, or name another"};
   }
   return std::nullopt;
 }

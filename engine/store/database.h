@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -55,6 +57,46 @@ std::unique_ptr<SQLite::Database> OpenInMemory();
 /// that holds an experiment's runner lock and may write at any time. Takes no
 /// lock itself.
 bool HasRunner(const StoreLayout& layout);
+
+// ---- The schema: schema.cc.
+
+/// State of a database file's schema.
+enum class SchemaState {
+  kEmpty,  // nothing in it yet
+  kOlder,  // to be migrated before it is written to
+  kCurrent,
+};
+
+/// Checks the application and version of the database without changing it.
+/// Throws Error(kStore) for another application or a newer dtrain,
+/// SQLite::Exception if the file is not a database.
+SchemaState CheckSchema(SQLite::Database& database,
+                        const std::filesystem::path& path);
+
+/// Brings an empty or older database to the schema of this program, in one
+/// transaction. REQUIRES: the write lock, and that CheckSchema passed.
+void Migrate(SQLite::Database& database);
+
+// ---- Copies and checks of the whole database: backup.cc.
+
+/// Permission to replace an existing file.
+enum class Overwrite { kNever, kAlways };
+
+/// Copies the database, as of its last commit, to `file`: one file without a
+/// write-ahead log, for this user alone (0600), checked and synced before it
+/// gets its name, so it appears whole or not at all. Other processes may read
+/// and write `from` meanwhile. Returns its size in bytes. Throws Error(kUsage)
+/// if `file` exists and may not be overwritten, Error(kFailed) naming `file` if
+/// it cannot be written, SQLite::Exception for problems of `from`.
+std::int64_t CopyDatabase(SQLite::Database& from,
+                          const std::filesystem::path& file,
+                          Overwrite overwrite);
+
+/// Returns the findings of PRAGMA integrity_check and foreign_key_check, a line
+/// each, some hundreds at most. Throws SQLite::Exception.
+std::vector<std::string> DatabaseProblems(SQLite::Database& database);
+
+// ---- The connection of a Store.
 
 /// Size of a write-ahead log, in frames, that is worth a checkpoint: 8 MiB.
 inline constexpr int kFramesToCheckpoint = 2000;

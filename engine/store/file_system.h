@@ -24,9 +24,6 @@ struct FileSystem {
 /// opening the path reports the reason.
 FileSystem FileSystemOf(const std::filesystem::path& path);
 
-/// Permission to write to a database on a network file system.
-enum class NetworkWrites { kRefused, kAllowed };
-
 /// Reserves a MiB of the store's disk for the last records before a full disk
 /// stops a run; does nothing if the reserve exists, or the file system cannot
 /// reserve space. Throws Error(kDiskFull) if that space is not available.

@@ -27,10 +27,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
-#include "engine/store/backup.h"
 #include "engine/store/database.h"
 #include "engine/store/file_tree.h"
-#include "engine/store/schema.h"
 
 namespace dtrain {
 namespace {
@@ -90,7 +88,7 @@ void RefuseNetwork(const StoreLayout& layout) {
   const FileSystem system = FileSystemOf(layout.root());
   if (system.kind != FileSystem::Kind::kNetworked) return;
   throw Error(ErrorKind::kStore,
-              "store " + layout.root().string() + ": lies on " + system.name +
+              "store " + layout.root().string() + ": is on " + system.name +
                   ", where writers on two machines damage a database; choose a "
                   "local disk with --store, or, if only this machine writes to "
                   "it, give --allow-network-fs");

@@ -9,7 +9,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/store/file_system.h"
 #include "engine/store/layout.h"
 #include "engine/store/rows.h"
 #include "engine/wire/message.h"
@@ -18,6 +17,9 @@ namespace dtrain {
 
 class Statements;
 class StoreWriter;
+
+/// Permission to write to a database on a network file system.
+enum class NetworkWrites { kRefused, kAllowed };
 
 /// Returns the version of the SQLite library loaded at run time.
 std::string SqliteVersion();
@@ -49,8 +51,8 @@ class Store {
   /// exception of `body` rolls the transaction back.
   [[nodiscard]] bool TryWrite(const std::function<void(StoreWriter&)>& body,
                               bool durable = false);
-  /// As `TryWrite`, but tries again for up to 30 s, then throws Error(kStore)
-  /// that names the holder. For commands, not for the event loop.
+  /// Does as `TryWrite`, but tries again for up to 30 s, then throws
+  /// Error(kStore) that names the holder. For commands, not for the event loop.
   void Write(const std::function<void(StoreWriter&)>& body,
              bool durable = true);
   /// Moves the WAL into the database if it is large and the lock is free.

@@ -78,7 +78,7 @@ class TreeBuilder {
     --depth_;
     return true;
   }
-  // Where the value that comes next belongs.
+  // Place of the next value.
   JsonValue& NextValue() {
     auto& parent = open_[depth_ - 1]->data;
     auto* object = std::get_if<JsonValue::Object>(&parent);

@@ -52,7 +52,7 @@ struct RankAddress {
   }
 };
 
-/// What a trial's process is started for.
+/// Task of a trial's process.
 enum class Task {
   kTrain,
   // Apply the model of `warm_start` to a split. Evaluation sends Progress and

@@ -50,7 +50,7 @@ TEST_P(NetworkTypeTest, IsRefusedByName) {
   const CliResult result = RunOn(GetParam().type, {"note", "1", "a new one"});
   EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("lies on " + std::string(GetParam().name) + ","),
+              AllOf(HasSubstr("is on " + std::string(GetParam().name) + ","),
                     HasSubstr("--allow-network-fs")));
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
   EXPECT_NE(Note(), "a new one");

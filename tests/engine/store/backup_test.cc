@@ -1,4 +1,3 @@
-#include "engine/store/backup.h"
 
 #include <cmath>
 #include <filesystem>

@@ -1,5 +1,3 @@
-#include "engine/store/schema.h"
-
 #include <SQLiteCpp/Database.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
