@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/length.h"
+#include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
 #include "engine/wire/message.h"
 
@@ -24,8 +24,10 @@ struct ReportLine {
   bool too_long = false;  // discarded; `text` is its beginning
 };
 
-/// Splits a program's reports into lines, in bounded memory: a line that is too
-/// long is discarded to its end, and marked. One thread.
+/// Reads a program's reports line by line. A line that is too long is discarded
+/// to its end, and marked. Unlike LineReader, it owns its descriptor, the last
+/// line needs no newline, and an unreadable stream counts as ended, since a
+/// program may do anything to it. One thread.
 class ReportLines {
  public:
   static constexpr std::size_t kMaxLine = std::size_t{1} << 20;
@@ -37,19 +39,15 @@ class ReportLines {
 
   /// Reads what is available, at most 64 KiB. False at the end of the stream,
   /// or if it cannot be read; text after the last newline is then a line too.
+  /// Call `Next` until it returns nothing before the next `Fill`.
   [[nodiscard]] bool Fill();
 
   std::optional<ReportLine> Next();
 
  private:
-  void Cut(std::string_view text);
-  void EndLine();
-
   UniqueFd fd_;
-  std::size_t max_line_;
-  std::string line_;  // incomplete line
-  bool too_long_ = false;
-  std::deque<ReportLine> lines_;
+  LineSplitter lines_;
+  bool ended_ = false;
 };
 
 /// Position that a program reports.

@@ -1,7 +1,8 @@
 #include "engine/os/line_reader.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
 #include <poll.h>
@@ -15,6 +16,8 @@ namespace dtrain {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
+// Bytes of a discarded line that are kept to show it.
+constexpr std::size_t kShown = 100;
 
 [[noreturn]] void Fail(const std::string& what, int error) {
   throw Error(ErrorKind::kFailed, "control channel: cannot " + what + ": " +
@@ -38,7 +41,7 @@ void WaitUntilWritable(int fd) {
 
 }  // namespace
 
-bool LineReader::Fill() {
+void LineSplitter::Append(std::string_view bytes) {
   // Moving the rest only when half of the buffer is consumed keeps the cost of
   // a long line linear.
   if (start_ >= buffer_.size() - start_) {
@@ -46,37 +49,73 @@ bool LineReader::Fill() {
     scanned_ -= start_;
     start_ = 0;
   }
-  const std::size_t size = buffer_.size();
-  buffer_.resize(size + kChunk);
-  ssize_t count = -1;
-  do {
-    count = ::read(fd_, buffer_.data() + size, kChunk);
-  } while (count < 0 && errno == EINTR);
-  const int error = errno;
-  buffer_.resize(size + static_cast<std::size_t>(count > 0 ? count : 0));
-  if (count >= 0) return count > 0;
-  if (error == EAGAIN || error == EWOULDBLOCK) return true;
-  if (PeerIsGone(error)) return false;
-  Fail("read", error);
+  buffer_ += bytes;
 }
 
-std::optional<std::string> LineReader::Next() {
+std::optional<LineSplitter::Line> LineSplitter::Next() {
   const std::size_t end = buffer_.find('\n', scanned_);
   const bool whole = end != std::string::npos;
-  const std::size_t length = (whole ? end : buffer_.size()) - start_;
-  if (length > max_line_) {
+  scanned_ = whole ? end : buffer_.size();
+  const std::size_t length = scanned_ - start_;
+  const bool overlong = discarding_ || length > max_line_;
+  if (overlong && overlong_ == Overlong::kThrow) {
     throw Error(ErrorKind::kFailed, "control channel: a line is longer than " +
                                         std::to_string(max_line_) +
                                         " bytes; send less in one message");
   }
-  if (!whole) {
-    scanned_ = buffer_.size();
-    return std::nullopt;
+  if (overlong && overlong_ == Overlong::kCut) {
+    return Take(max_line_, start_ + max_line_, /*overlong=*/true);
   }
-  std::string line = buffer_.substr(start_, length);
-  start_ = end + 1;
-  scanned_ = start_;
+  const std::size_t kept = overlong ? std::min(length, kShown) : length;
+  if (whole) return Take(kept, end + 1, overlong);
+  if (overlong) {
+    discarding_ = true;
+    buffer_.resize(start_ + kept);
+    scanned_ = buffer_.size();
+  }
+  return std::nullopt;
+}
+
+LineSplitter::Line LineSplitter::Take(std::size_t length, std::size_t next,
+                                      bool overlong) {
+  const Line line{std::string_view(buffer_).substr(start_, length), overlong};
+  start_ = next;
+  scanned_ = std::max(scanned_, start_);
+  discarding_ = false;
   return line;
+}
+
+std::optional<LineSplitter::Line> LineSplitter::Rest() {
+  if (start_ == buffer_.size()) return std::nullopt;
+  return Take(buffer_.size() - start_, buffer_.size(), discarding_);
+}
+
+void LineSplitter::Clear() {
+  buffer_.clear();
+  start_ = 0;
+  scanned_ = 0;
+  discarding_ = false;
+}
+
+bool LineReader::Fill() {
+  std::array<char, kChunk> chunk;
+  ssize_t count = -1;
+  do {
+    count = ::read(fd_, chunk.data(), chunk.size());
+  } while (count < 0 && errno == EINTR);
+  if (count >= 0) {
+    lines_.Append({chunk.data(), static_cast<std::size_t>(count)});
+    return count > 0;
+  }
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
+  if (PeerIsGone(errno)) return false;
+  Fail("read", errno);
+}
+
+std::optional<std::string> LineReader::Next() {
+  const std::optional<LineSplitter::Line> line = lines_.Next();
+  if (!line) return std::nullopt;
+  return std::string(line->text);
 }
 
 bool WriteAll(int fd, std::string_view data) {

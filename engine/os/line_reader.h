@@ -7,12 +7,55 @@
 
 namespace dtrain {
 
-/// Splits the bytes of a descriptor into lines, in bounded memory. One thread.
+/// Splits bytes that arrive in chunks into lines. Bounded memory: the longest
+/// line and one chunk, if `Next` is called until it returns nothing. One
+/// thread.
+class LineSplitter {
+ public:
+  /// Treatment of a line of more than `max_line` bytes.
+  enum class Overlong {
+    kThrow,    // Next throws Error(kFailed)
+    kDiscard,  // discarded to its end; Next returns its first 100 bytes
+    kCut,      // returned in pieces of `max_line` bytes
+  };
+
+  struct Line {
+    std::string_view text;  // valid until the next Append or Clear
+    bool overlong = false;  // discarded, or cut: the next line continues it
+  };
+
+  explicit LineSplitter(std::size_t max_line,
+                        Overlong overlong = Overlong::kThrow)
+      : max_line_(max_line), overlong_(overlong) {}
+
+  void Append(std::string_view bytes);
+  /// Returns the next complete line without its newline, or piece of a line,
+  /// if any.
+  std::optional<Line> Next();
+  /// Returns the bytes after the last newline as a line, if any. Called at the
+  /// end of a stream, after `Next` has returned nothing.
+  std::optional<Line> Rest();
+  /// Forgets everything that was appended.
+  void Clear();
+
+ private:
+  Line Take(std::size_t length, std::size_t next, bool overlong);
+
+  std::size_t max_line_;
+  Overlong overlong_;
+  std::string buffer_;
+  std::size_t start_ = 0;    // of the first line not yet returned
+  std::size_t scanned_ = 0;  // no newline before this
+  bool discarding_ =
+      false;  // `buffer_` starts with the beginning of such a line
+};
+
+/// Reads the lines of a descriptor. One thread.
 class LineReader {
  public:
   /// A line longer than `max_line` bytes makes `Next` throw Error(kFailed).
   explicit LineReader(int fd, std::size_t max_line = std::size_t{16} << 20)
-      : fd_(fd), max_line_(max_line) {}
+      : fd_(fd), lines_(max_line) {}
 
   /// Reads once, at most 64 KiB. Call `Next` until it returns nothing before
   /// the next `Fill`. False at the end of the stream (`Next` may still return
@@ -26,10 +69,7 @@ class LineReader {
 
  private:
   int fd_;
-  std::size_t max_line_;
-  std::string buffer_;
-  std::size_t start_ = 0;    // of the first line not yet returned
-  std::size_t scanned_ = 0;  // no newline before this
+  LineSplitter lines_;
 };
 
 /// Writes all of `data`, waiting as needed. False if the peer has closed the

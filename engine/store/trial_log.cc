@@ -52,15 +52,15 @@ LogLevel LogLevelFromName(std::string_view name) {
 
 namespace {
 
-constexpr std::size_t kLongestPiece = std::size_t{64} << 10;
+constexpr std::size_t kMaxPiece = std::size_t{64} << 10;
 
 // Removes a prefix `<N>` (sd-daemon(3)) and returns its level.
-LogLevel TakeLevel(std::string& line) {
+LogLevel TakeLevel(std::string_view& line) {
   const bool prefixed = line.size() >= 3 && line[0] == '<' && line[1] >= '0' &&
                         line[1] <= '7' && line[2] == '>';
   if (!prefixed) return LogLevel::kInfo;
   const char severity = line[1];
-  line.erase(0, 3);
+  line.remove_prefix(3);
   if (severity <= '3') return LogLevel::kError;
   if (severity == '4') return LogLevel::kWarning;
   return severity == '7' ? LogLevel::kDebug : LogLevel::kInfo;
@@ -68,43 +68,33 @@ LogLevel TakeLevel(std::string& line) {
 
 }  // namespace
 
+LogLineSplitter::LogLineSplitter(int rank, bool from_stderr)
+    : rank_(rank),
+      from_stderr_(from_stderr),
+      lines_(kMaxPiece, LineSplitter::Overlong::kCut) {}
+
 void LogLineSplitter::Feed(std::string_view bytes, Timestamp now,
                            const std::function<void(const LogRecord&)>& emit) {
-  while (!bytes.empty()) {
-    const std::size_t end = bytes.find('\n');
-    const bool whole = end != std::string_view::npos;
-    // Take no more at once than makes one piece.
-    const std::size_t length = std::min(whole ? end : bytes.size(),
-                                        kLongestPiece + 1 - pending_.size());
-    pending_ += bytes.substr(0, length);
-    bytes.remove_prefix(length);
-    if (pending_.size() > kLongestPiece) {
-      std::string rest = pending_.substr(kLongestPiece);
-      pending_.resize(kLongestPiece);
-      Emit(now, /*partial=*/true, emit);
-      pending_ = std::move(rest);
-    } else if (whole) {
-      bytes.remove_prefix(1);
-      Emit(now, /*partial=*/false, emit);
-    }
-  }
+  lines_.Append(bytes);
+  while (const auto line = lines_.Next()) emit(RecordOf(*line, now));
 }
 
 void LogLineSplitter::Finish(
     Timestamp now, const std::function<void(const LogRecord&)>& emit) {
-  if (!pending_.empty() || continued_) Emit(now, /*partial=*/false, emit);
+  if (const auto line = lines_.Rest()) emit(RecordOf(*line, now));
 }
 
-void LogLineSplitter::Emit(Timestamp now, bool partial,
-                           const std::function<void(const LogRecord&)>& emit) {
-  if (!continued_) level_ = TakeLevel(pending_);
-  continued_ = partial;
-  emit({.time = now,
-        .rank = rank_,
-        .from_stderr = from_stderr_,
-        .level = level_,
-        .partial = partial,
-        .text = std::exchange(pending_, {})});
+LogRecord LogLineSplitter::RecordOf(const LineSplitter::Line& line,
+                                    Timestamp now) {
+  std::string_view text = line.text;
+  if (!continued_) level_ = TakeLevel(text);
+  continued_ = line.overlong;
+  return {.time = now,
+          .rank = rank_,
+          .from_stderr = from_stderr_,
+          .level = level_,
+          .partial = line.overlong,
+          .text = std::string(text)};
 }
 
 namespace {
@@ -234,7 +224,7 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
 // A record is at most 64 KiB of text and its stamp.
-constexpr std::size_t kLongestLine = std::size_t{128} << 10;
+constexpr std::size_t kMaxLine = std::size_t{128} << 10;
 
 [[noreturn]] void Fail(const std::filesystem::path& path) {
   throw Error(ErrorKind::kStore, path.string() + ": cannot be read: " +
@@ -309,7 +299,8 @@ off_t TailOffset(int fd, std::int64_t& lines) {
 }  // namespace
 
 TrialLogReader::TrialLogReader(std::filesystem::path path)
-    : path_(std::move(path)) {}
+    : path_(std::move(path)),
+      lines_(kMaxLine, LineSplitter::Overlong::kDiscard) {}
 
 std::filesystem::path TrialLogReader::Rotated() const {
   return path_.string() + ".1";
@@ -317,19 +308,9 @@ std::filesystem::path TrialLogReader::Rotated() const {
 
 std::optional<LogRecord> TrialLogReader::Next() {
   while (true) {
-    const std::size_t end = buffer_.find('\n', start_);
-    if (end != std::string::npos) {
-      const std::string_view line(buffer_.data() + start_, end - start_);
-      auto record =
-          std::exchange(skipping_, false) ? std::nullopt : Parse(line);
-      start_ = end + 1;
+    while (const auto line = lines_.Next()) {
+      auto record = line->overlong ? std::nullopt : Parse(line->text);
       if (record) return record;
-      continue;
-    }
-    if (buffer_.size() - start_ > kLongestLine) {
-      buffer_.clear();
-      start_ = 0;
-      skipping_ = true;
     }
     if (!Refill()) return std::nullopt;
   }
@@ -352,19 +333,14 @@ void TrialLogReader::SeekToTail(std::int64_t lines) {
 
 bool TrialLogReader::Refill() {
   if (!file_ && !OpenNext()) return false;
-  buffer_.erase(0, std::exchange(start_, 0));
+  std::array<char, kChunk> chunk;
   while (true) {
-    const std::size_t size = buffer_.size();
-    buffer_.resize(size + kChunk);
-    ssize_t count = -1;
-    do {
-      count = ::read(file_.get(), buffer_.data() + size, kChunk);
-    } while (count < 0 && errno == EINTR);
-    const int error = errno;
-    buffer_.resize(size +
-                   static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-    if (count > 0) return true;
-    errno = error;
+    const ssize_t count = ::read(file_.get(), chunk.data(), chunk.size());
+    if (count > 0) {
+      lines_.Append({chunk.data(), static_cast<std::size_t>(count)});
+      return true;
+    }
+    if (count < 0 && errno == EINTR) continue;
     if (count < 0) Fail(path_);
     if (!OpenNext()) return false;
   }
@@ -379,9 +355,7 @@ bool TrialLogReader::OpenNext() {
   if (log == inode_ || log == 0) return false;
   if (!std::exchange(passed_on_, true)) return true;
   // An unfinished last line is left over from a crash.
-  buffer_.clear();
-  start_ = 0;
-  skipping_ = false;
+  lines_.Clear();
   const std::uint64_t old = inode_;
   while (true) {
     const std::uint64_t rotated = InodeAt(Rotated());

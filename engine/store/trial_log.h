@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "engine/base/clock.h"
+#include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
 
 namespace dtrain {
@@ -31,13 +32,12 @@ struct LogRecord {
   std::string text;
 };
 
-/// Splits a stream of bytes from one rank into records: lines, a level by the
+/// Converts a stream of bytes from one rank into records: lines, a level by the
 /// prefix `<N>` of sd-daemon(3) (stripped) or kInfo, lines over 64 KiB in
 /// pieces. Bounded memory.
 class LogLineSplitter {
  public:
-  LogLineSplitter(int rank, bool from_stderr)
-      : rank_(rank), from_stderr_(from_stderr) {}
+  LogLineSplitter(int rank, bool from_stderr);
 
   void Feed(std::string_view bytes, Timestamp now,
             const std::function<void(const LogRecord&)>& emit);
@@ -45,14 +45,13 @@ class LogLineSplitter {
   void Finish(Timestamp now, const std::function<void(const LogRecord&)>& emit);
 
  private:
-  void Emit(Timestamp now, bool partial,
-            const std::function<void(const LogRecord&)>& emit);
+  LogRecord RecordOf(const LineSplitter::Line& line, Timestamp now);
 
   int rank_;
   bool from_stderr_;
   bool continued_ = false;
   LogLevel level_ = LogLevel::kInfo;
-  std::string pending_;
+  LineSplitter lines_;
 };
 
 /// Appends to a trial's log file. Writes whole records, so that a reader that
@@ -117,9 +116,7 @@ class TrialLogReader {
   UniqueFd file_;
   std::uint64_t inode_ = 0;
   bool passed_on_ = false;  // the file is not the log any more: read its rest
-  bool skipping_ = false;   // within a line too long to be a record
-  std::string buffer_;
-  std::size_t start_ = 0;
+  LineSplitter lines_;
 };
 
 }  // namespace dtrain
