@@ -150,117 +150,10 @@ MaybeJson ReadMap(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<nlohmann::json> ReadValue(const KeySpec& key, const Node& node,
-                                        Findings& findings) {
-  const std::string path(key.path);
-  switch (key.type) {
-    case KeyType::kBool:
-      return ReadBool(node, path, findings);
-    case KeyType::kInt:
-      return ReadInteger(node, path, key.least, key.most, findings);
-    case KeyType::kNumber:
-      return ReadNumber(key, node, findings);
-    case KeyType::kText:
-      return ReadText(key, node, path, findings);
-    case KeyType::kWord:
-      return ReadWord(key, node, findings);
-    case KeyType::kSwitch:
-      return ReadSwitch(key, node, findings);
-    case KeyType::kInts:
-      return ReadInts(key, node, findings);
-    case KeyType::kTexts:
-      return ReadTexts(key, node, findings);
-    case KeyType::kMap:
-      return ReadMap(key, node, findings);
-    default:
-      return ReadSpecialValue(key, node, findings);
-  }
-}
-
-nlohmann::json ReadFreeValue(const Node& node, const std::string& path,
-                             Findings& findings) {
-  if (node.is_list()) {
-    auto list = nlohmann::json::array();
-    for (const Node& item : node.items) {
-      list.push_back(ReadFreeValue(
-          item, path + '[' + std::to_string(list.size()) + ']', findings));
-    }
-    return list;
-  }
-  if (node.is_map()) {
-    auto map = nlohmann::json::object();
-    for (const Node::Entry& entry : node.entries) {
-      map[entry.key] =
-          ReadFreeValue(entry.value, JoinPath(path, entry.key), findings);
-    }
-    return map;
-  }
-  const bool number =
-      node.kind == Node::Kind::kDouble || node.kind == Node::Kind::kOverflow;
-  if (!number || node.IsNumber()) return ToJson(node);
-  findings.Error(node.mark, path,
-                 "expected a finite number, got " + Describe(node) +
-                     "; quote it if it is a string");
-  return nullptr;
-}
-
-std::optional<std::int64_t> ReadInteger(const Node& node,
-                                        const std::string& path,
-                                        std::int64_t least, std::int64_t most,
-                                        Findings& findings) {
-  const bool valid = node.kind == Node::Kind::kInt && node.integer >= least &&
-                     node.integer <= most;
-  if (valid) return node.integer;
-  ReportType(node, path, "an integer " + BoundsText(least, most), findings);
-  return std::nullopt;
-}
-
-void ReportType(const Node& node, const std::string& path,
-                const std::string& what, Findings& findings) {
-  std::string message = "expected " + what + ", got " + Describe(node);
-  const bool wants_integer = what.find("integer") != what.npos;
-  const bool wants_text = what.find("string") != what.npos;
-  const bool wants_plain = wants_integer || what.find("number") != what.npos ||
-                           what.find("true") != what.npos;
-  if (node.is_string() && wants_plain) {
-    const bool quoted = !PlainScalar(node.text).is_string();
-    if (quoted && !node.text.empty()) message += "; remove the quotes";
-  } else if (wants_text && node.IsScalar()) {
-    message += "; quote it";
-  } else if (wants_integer && node.IsNumber() &&
-             node.kind == Node::Kind::kDouble &&
-             node.number == std::floor(node.number) &&
-             std::abs(node.number) < 1e15) {
-    message +=
-        "; write " + std::to_string(static_cast<std::int64_t>(node.number));
-  }
-  findings.Error(node.mark, path, message);
-}
-
-namespace {
-
-using MaybeJson = std::optional<nlohmann::json>;
-
 constexpr std::int64_t kMaxSlots = 1024;
 
-// Reads `{epochs: 10}`, or a plain integer, which counts batches.
-MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
-  const std::string path(key.path);
-  const std::int64_t least = key.type == KeyType::kPeriod ? 0 : 1;
-  if (!node.is_map()) {
-    if (node.kind != Node::Kind::kInt) {
-      ReportType(node, path,
-                 "{batches: N}, {records: N}, {epochs: N} or an integer "
-                 "(batches)",
-                 findings);
-      return std::nullopt;
-    }
-    const auto count = ReadInteger(node, path, least, kMaxCount, findings);
-    if (!count) return std::nullopt;
-    return nlohmann::json{{"batches", *count}};
-  }
+// Reports units that are unknown, and any number of units but one.
+bool CheckUnits(const Node& node, const std::string& path, Findings& findings) {
   const std::vector<std::string> units = {"batches", "records", "epochs"};
   bool known = true;
   for (const Node::Entry& entry : node.entries) {
@@ -271,16 +164,34 @@ MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
                         units);
     known = false;
   }
-  if (!known) return std::nullopt;
-  if (node.entries.size() != 1) {
-    // A unit that --set has added to that of the file.
-    const bool is_set = !node.entries.empty() &&
-                        node.entries.back().value.mark.override_index >= 0;
-    const Mark mark = is_set ? node.entries.back().value.mark : node.mark;
-    findings.Error(mark, path,
-                   "expected exactly one of batches, records and epochs");
+  if (!known) return false;
+  if (node.entries.size() == 1) return true;
+  // A unit that --set has added to that of the file.
+  const bool is_set = !node.entries.empty() &&
+                      node.entries.back().value.mark.override_index >= 0;
+  const Mark mark = is_set ? node.entries.back().value.mark : node.mark;
+  findings.Error(mark, path,
+                 "expected exactly one of batches, records and epochs");
+  return false;
+}
+
+// Reads `{epochs: 10}`, or a plain integer, which counts batches.
+MaybeJson ReadLength(const KeySpec& key, const Node& node, Findings& findings) {
+  const std::string path(key.path);
+  const std::int64_t least = key.type == KeyType::kPeriod ? 0 : 1;
+  if (node.kind == Node::Kind::kInt) {
+    const auto count = ReadInteger(node, path, least, kMaxCount, findings);
+    if (!count) return std::nullopt;
+    return nlohmann::json{{"batches", *count}};
+  }
+  if (!node.is_map()) {
+    ReportType(node, path,
+               "{batches: N}, {records: N}, {epochs: N} or an integer "
+               "(batches)",
+               findings);
     return std::nullopt;
   }
+  if (!CheckUnits(node, path, findings)) return std::nullopt;
   const Node::Entry& entry = node.entries.front();
   const auto count = ReadInteger(entry.value, JoinPath(path, entry.key), least,
                                  kMaxCount, findings);
@@ -425,11 +336,9 @@ MaybeJson ReadUuid(const KeySpec& key, const Node& node, Findings& findings) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<nlohmann::json> ReadSpecialValue(const KeySpec& key,
-                                               const Node& node,
-                                               Findings& findings) {
+// Reads the types of only one or a few keys.
+MaybeJson ReadSpecialValue(const KeySpec& key, const Node& node,
+                           Findings& findings) {
   switch (key.type) {
     case KeyType::kLength:
     case KeyType::kPeriod:
@@ -453,6 +362,95 @@ std::optional<nlohmann::json> ReadSpecialValue(const KeySpec& key,
     default:
       return std::nullopt;
   }
+}
+
+}  // namespace
+
+std::optional<nlohmann::json> ReadValue(const KeySpec& key, const Node& node,
+                                        Findings& findings) {
+  const std::string path(key.path);
+  switch (key.type) {
+    case KeyType::kBool:
+      return ReadBool(node, path, findings);
+    case KeyType::kInt:
+      return ReadInteger(node, path, key.least, key.most, findings);
+    case KeyType::kNumber:
+      return ReadNumber(key, node, findings);
+    case KeyType::kText:
+      return ReadText(key, node, path, findings);
+    case KeyType::kWord:
+      return ReadWord(key, node, findings);
+    case KeyType::kSwitch:
+      return ReadSwitch(key, node, findings);
+    case KeyType::kInts:
+      return ReadInts(key, node, findings);
+    case KeyType::kTexts:
+      return ReadTexts(key, node, findings);
+    case KeyType::kMap:
+      return ReadMap(key, node, findings);
+    default:
+      return ReadSpecialValue(key, node, findings);
+  }
+}
+
+nlohmann::json ReadFreeValue(const Node& node, const std::string& path,
+                             Findings& findings) {
+  if (node.is_list()) {
+    auto list = nlohmann::json::array();
+    for (const Node& item : node.items) {
+      list.push_back(ReadFreeValue(
+          item, path + '[' + std::to_string(list.size()) + ']', findings));
+    }
+    return list;
+  }
+  if (node.is_map()) {
+    auto map = nlohmann::json::object();
+    for (const Node::Entry& entry : node.entries) {
+      map[entry.key] =
+          ReadFreeValue(entry.value, JoinPath(path, entry.key), findings);
+    }
+    return map;
+  }
+  const bool number =
+      node.kind == Node::Kind::kDouble || node.kind == Node::Kind::kOverflow;
+  if (!number || node.IsNumber()) return ToJson(node);
+  findings.Error(node.mark, path,
+                 "expected a finite number, got " + Describe(node) +
+                     "; quote it if it is a string");
+  return nullptr;
+}
+
+std::optional<std::int64_t> ReadInteger(const Node& node,
+                                        const std::string& path,
+                                        std::int64_t least, std::int64_t most,
+                                        Findings& findings) {
+  const bool valid = node.kind == Node::Kind::kInt && node.integer >= least &&
+                     node.integer <= most;
+  if (valid) return node.integer;
+  ReportType(node, path, "an integer " + BoundsText(least, most), findings);
+  return std::nullopt;
+}
+
+void ReportType(const Node& node, const std::string& path,
+                const std::string& what, Findings& findings) {
+  std::string message = "expected " + what + ", got " + Describe(node);
+  const bool wants_integer = what.find("integer") != what.npos;
+  const bool wants_text = what.find("string") != what.npos;
+  const bool wants_plain = wants_integer || what.find("number") != what.npos ||
+                           what.find("true") != what.npos;
+  if (node.is_string() && wants_plain) {
+    const bool quoted = !PlainScalar(node.text).is_string();
+    if (quoted && !node.text.empty()) message += "; remove the quotes";
+  } else if (wants_text && node.IsScalar()) {
+    message += "; quote it";
+  } else if (wants_integer && node.IsNumber() &&
+             node.kind == Node::Kind::kDouble &&
+             node.number == std::floor(node.number) &&
+             std::abs(node.number) < 1e15) {
+    message +=
+        "; write " + std::to_string(static_cast<std::int64_t>(node.number));
+  }
+  findings.Error(node.mark, path, message);
 }
 
 }  // namespace dtrain

@@ -35,10 +35,4 @@ std::optional<std::int64_t> ReadInteger(const Node& node,
 void ReportType(const Node& node, const std::string& path,
                 const std::string& what, Findings& findings);
 
-/// ReadValue for the types of only one or a few keys: lengths, durations, slots
-/// and the like.
-std::optional<nlohmann::json> ReadSpecialValue(const KeySpec& key,
-                                               const Node& node,
-                                               Findings& findings);
-
 }  // namespace dtrain
