@@ -32,7 +32,6 @@ struct ResourcesConfig {
   bool all_slots = false;      // `slots_per_trial: all`
   std::optional<std::int64_t> max_slots;
   SlotChoice slots;
-  std::string executor = "local";  // the launcher of trials
 };
 
 /// Names and values, in order.
