@@ -2,11 +2,18 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "engine/config/node.h"
-
 namespace dtrain {
+
+/// A place in the file or in an override.
+struct Mark {
+  int line = 0;             // from 1; 0: the file as a whole
+  int column = 0;           // from 1, in bytes
+  int override_index = -1;  // of ReadOptions::overrides; -1: in the file
+};
 
 enum class Severity {
   kError,    // the configuration is refused

@@ -7,14 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-namespace dtrain {
+#include "engine/config/findings.h"
 
-/// A place in the file or in an override.
-struct Mark {
-  int line = 0;             // from 1; 0: the file as a whole
-  int column = 0;           // from 1, in bytes
-  int override_index = -1;  // of ReadOptions::overrides; -1: in the file
-};
+namespace dtrain {
 
 /// A value of a YAML or JSON text with its place. Trees are acyclic; aliases
 /// are expanded.

@@ -1,5 +1,3 @@
-#include "engine/config/effective_reader.h"
-
 #include <string>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-#include "engine/config/overrides.h"
-
 #include <string>
 #include <vector>
 
