@@ -88,6 +88,27 @@ class TreeFiguresTest(unittest.TestCase):
         self.assertEqual(self.measured("--rev", "HEAD")["product"]["files"], 4)
         self.assertEqual(self.measured()["product"]["files"], 5)
 
+    def test_lists_the_worst_files(self) -> None:
+        calls = "".join("  Low();\n" for _ in range(39))
+        includes = "".join(f'#include "engine/b/{i}.h"\n' for i in range(24))
+        (self.root / "engine/b").mkdir()
+        for i in range(24):
+            (self.root / f"engine/b/{i}.h").write_text("#pragma once\n")
+        self.git("add", "--all")
+        (self.root / "cli/main.cc").write_text(
+            f'{includes}#include "engine/a/high.h"\nint main() {{\n{calls}}}\n')
+        self.assertEqual(self.figures("--worst").splitlines()[:4],
+                         ["sources that reach more than 25 own headers: 1",
+                          "    26  cli/main.cc",
+                          "functions over 40 lines: 1",
+                          "    41  cli/main.cc"])
+        self.assertEqual(self.figures("--worst", "--rev", "HEAD").splitlines(),
+                         ["sources that reach more than 25 own headers: 0",
+                          "functions over 40 lines: 0",
+                          "headers with exactly one user, by lines: 2",
+                          "     3  engine/a/high.h",
+                          "     3  engine/a/low.h"])
+
     def test_compares_two_trees(self) -> None:
         (self.root / "engine/a/high.h").unlink()
         self.git("commit", "-qam", "One less")
