@@ -12,6 +12,7 @@
 
 #include "engine/base/text.h"
 #include "engine/run/experiment.h"
+#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {

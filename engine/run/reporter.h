@@ -68,6 +68,17 @@ struct RunStatus {
   std::vector<RungStatus> rungs;  // ascending; empty for fewer than two lengths
 };
 
+/// Parameters of a run, besides those that are recorded.
+struct RunOptions {
+  std::optional<Duration> timeout;  // pause after this time
+  // Maximum time that trials may be blocked on a full disk before the run is
+  // paused; none: unlimited.
+  std::optional<Duration> disk_wait;
+  std::string library;  // of the user's own model; empty: one of this build's
+};
+
+/// Prefix of the reason of a trial that ended by itself before its length.
+inline constexpr std::string_view kEndedEarly = "ended early";
 /// Reason of a trial whose experiment was canceled or killed.
 inline constexpr std::string_view kCanceledReason = "canceled";
 /// Reason of a trial that a user killed by itself.

@@ -10,6 +10,7 @@
 #include "engine/process/mps.h"
 #include "engine/ranks/shared_memory.h"
 #include "engine/run/experiment.h"
+#include "engine/run/runner_lock.h"
 #include "engine/slots/cpu_precision.h"
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"
@@ -195,6 +196,19 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
   return id;
 }
 
+// Both are held until the runner is destroyed.
+struct ExperimentRunner::Locks {
+  Locks(const Store& store, std::int64_t id)
+      : runner(RunnerLock::Take(store.layout().RunnerLock(id))),
+        boot_id(BootId()),
+        trials(TrialsLock::Take(store.layout().TrialsLock(id), store.Trials(id),
+                                boot_id, kSurvivorsLimit)) {}
+
+  const RunnerLock runner;
+  const std::string boot_id;
+  const TrialsLock trials;
+};
+
 ExperimentRunner::ExperimentRunner(Store& store, std::int64_t id,
                                    ExperimentConfig config, Clock clock)
     : store_(store),
@@ -202,13 +216,28 @@ ExperimentRunner::ExperimentRunner(Store& store, std::int64_t id,
       clock_(std::move(clock)),
       detail_(DetailOf(store, id)),
       storage_(PrepareFiles(store, detail_)),
-      lock_(RunnerLock::Take(store.layout().RunnerLock(id))),
-      boot_id_(BootId()),
-      trials_lock_(TrialsLock::Take(store.layout().TrialsLock(id),
-                                    store.Trials(id), boot_id_,
-                                    kSurvivorsLimit)),
+      locks_(std::make_unique<const Locks>(store, id)),
       slots_(PlanExperimentSlots(config_)) {
   KeepReserve(store.layout());
+}
+
+ExperimentRunner::~ExperimentRunner() = default;
+
+int ExperimentRunner::trials_lock() const { return locks_->trials.fd(); }
+
+RunInfo ExperimentRunner::Info() const {
+  const ExperimentRow& row = detail_.row;
+  return {.experiment = row.id,
+          .name = row.name,
+          .entrypoint = EntrypointText(config_),
+          .searcher = row.searcher,
+          .metric = row.metric,
+          .smaller_is_better = row.smaller_is_better,
+          .seed = row.seed,
+          .resumed = row.started.has_value(),
+          .slots = slots_.ToString(),
+          .hyperparameters = config_.hyperparameters,
+          .counted = CountedUnit(store_, row.id, config_)};
 }
 
 RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
@@ -220,24 +249,13 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
       recorded.contains("ranks") ? RanksOf(config_, slots_) : 1;
   std::int64_t threads = ThreadsOf(slots_, ranks);
   if (slots_.gpus.empty()) threads = recorded.value("threads", threads);
-  const ExperimentRow& row = detail_.row;
-  const std::int64_t id = row.id;
+  const std::int64_t id = detail_.row.id;
   ExperimentSetup setup{
       .id = id,
       .config = config_,
-      .seed = row.seed,
+      .seed = detail_.row.seed,
       .options = options,
-      .info = {.experiment = id,
-               .name = row.name,
-               .entrypoint = EntrypointText(config_),
-               .searcher = row.searcher,
-               .metric = row.metric,
-               .smaller_is_better = row.smaller_is_better,
-               .seed = row.seed,
-               .resumed = row.started.has_value(),
-               .slots = slots_.ToString(),
-               .hyperparameters = config_.hyperparameters,
-               .counted = CountedUnit(store_, id, config_)},
+      .info = Info(),
       .refuse_unread = !detail_.provenance.value(kAllowUnread, true),
       .ranks = static_cast<int>(ranks),
       .threads = static_cast<int>(threads),
@@ -246,20 +264,24 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
       .advice = MpsAdvice(
           slots_.gpu_share,
           VariablesWith(config_.environment.For(!slots_.gpus.empty()))),
-      .boot_id = boot_id_,
-      .places = {.context = ContextOf(store_.layout(), detail_),
-                 .stored_context = detail_.provenance.contains("context_hash"),
-                 .directory = store_.layout().Experiment(id),
-                 .storage = detail_.storage,
-                 .storage_directory = storage_,
-                 .watches_storage =
-                     FileSystemOf(storage_).kind == FileSystem::Kind::kLocal},
-  };
-  Experiment experiment(std::move(setup), {.store = store_,
-                                           .launcher = launcher,
-                                           .reporter = reporter,
-                                           .clock = clock_});
-  return experiment.Run();
+      .boot_id = locks_->boot_id,
+      .places = Places()};
+  return Experiment(std::move(setup), {.store = store_,
+                                       .launcher = launcher,
+                                       .reporter = reporter,
+                                       .clock = clock_})
+      .Run();
+}
+
+ExperimentPlaces ExperimentRunner::Places() const {
+  const StoreLayout& layout = store_.layout();
+  return {.context = ContextOf(layout, detail_),
+          .stored_context = detail_.provenance.contains("context_hash"),
+          .directory = layout.Experiment(detail_.row.id),
+          .storage = detail_.storage,
+          .storage_directory = storage_,
+          .watches_storage =
+              FileSystemOf(storage_).kind == FileSystem::Kind::kLocal};
 }
 
 }  // namespace dtrain

@@ -3,19 +3,23 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/config/experiment_config.h"
-#include "engine/process/launcher.h"
-#include "engine/run/reporter.h"
-#include "engine/run/runner_lock.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
+
+class Launcher;
+class Reporter;
+struct ExperimentPlaces;
+struct RunInfo;
+struct RunOptions;
+struct RunResult;
 
 /// Returns the slots that an experiment would have on this machine now. Throws
 /// Error(kResources) if the machine cannot provide what it asks for.
@@ -44,9 +48,6 @@ Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
 /// earlier versions, the search continues.
 inline constexpr char kAllowUnread[] = "allow_unread";
 
-/// Prefix of the reason of a trial that ended by itself before its length.
-inline constexpr std::string_view kEndedEarly = "ended early";
-
 /// Options for recording an experiment.
 struct RecordOptions {
   // Intra-op threads of a process on CPU slots; none: as planned.
@@ -66,15 +67,6 @@ std::int64_t CreateExperiment(Store& store, const ExperimentConfig& config,
                               const nlohmann::json& provenance, Clock clock,
                               const RecordOptions& options = {});
 
-/// Parameters of a run, besides those that are recorded.
-struct RunOptions {
-  std::optional<Duration> timeout;  // pause after this time
-  // Maximum time that trials may be blocked on a full disk before the run is
-  // paused; none: unlimited.
-  std::optional<Duration> disk_wait;
-  std::string library;  // of the user's own model; empty: one of this build's
-};
-
 /// Runs a recorded experiment. Holds the experiment's locks from construction
 /// on, so that no other process runs it and no process of an earlier run is
 /// left. One thread.
@@ -85,11 +77,12 @@ class ExperimentRunner {
   /// (naming its pid and host) or its files are missing, Error(kResources).
   ExperimentRunner(Store& store, std::int64_t id, ExperimentConfig config,
                    Clock clock);
+  ~ExperimentRunner();
 
   /// Slots of the trials, for their launcher.
   const SlotPlan& slots() const { return slots_; }
   /// Descriptor of a lock that every trial must inherit.
-  int trials_lock() const { return trials_lock_.fd(); }
+  int trials_lock() const;
 
   /// Resumes from the record, starts trials by `launcher` and records their
   /// messages, until the experiment ends, is paused or is interrupted.
@@ -98,15 +91,18 @@ class ExperimentRunner {
                 Reporter& reporter);
 
  private:
+  struct Locks;
+
+  RunInfo Info() const;
+  ExperimentPlaces Places() const;
+
   Store& store_;
   const ExperimentConfig config_;
   const Clock clock_;
   const ExperimentDetail detail_;
   // Its own directory for checkpoints outside the store, or empty.
   const std::filesystem::path storage_;
-  const RunnerLock lock_;
-  const std::string boot_id_;
-  const TrialsLock trials_lock_;
+  const std::unique_ptr<const Locks> locks_;
   const SlotPlan slots_;
 };
 
