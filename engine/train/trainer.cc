@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/length.h"
+#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
 #include "engine/train/checkpoint.h"
@@ -456,8 +457,7 @@ bool Trainer::KeepsValidation(const MetricValues& metrics) {
   std::optional<double>& best = state_.best_validation;
   const bool is_best =
       value != nullptr && std::isfinite(*value) &&
-      (!best ||
-       (settings().smaller_is_better ? *value < *best : *value > *best));
+      (!best || IsBetter(*value, *best, settings().smaller_is_better));
   if (is_best) best = *value;
   const std::string& policy = settings().checkpoint_policy;
   return policy == "all" || (policy == "best" && is_best);
