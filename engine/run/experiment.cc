@@ -118,7 +118,7 @@ void Experiment::Step() {
 void Experiment::ForgiveDelay(Duration delay) {
   if (delay < kMaxDelay) return;
   for (const auto& [number, trial] : trials_.live()) {
-    trial->process->last_step += delay;
+    trial->process->ForgiveDelay(delay);
   }
 }
 
@@ -183,12 +183,8 @@ void Experiment::RecordTime(Duration now) {
   recorded_seconds_ += run;
   std::vector<std::pair<TrialId, double>> trials;
   for (const auto& [number, trial] : trials_.live()) {
-    ProcessState& process = *trial->process;
-    if (!process.running) continue;
-    const double more =
-        seconds(now - process.started) - process.recorded_seconds;
-    process.recorded_seconds += more;
-    trials.emplace_back(trial->row.id, more);
+    if (!trial->process->running()) continue;
+    trials.emplace_back(trial->row.id, trial->process->TakeSeconds(now));
   }
   outbox_.Add(
       [id = setup_.id, run, trials](StoreWriter& writer) {
@@ -215,12 +211,7 @@ void Experiment::CheckHangs() {
   const Duration now = Now();
   const std::chrono::duration<double> limit(setup_.config.hang_timeout);
   for (const auto& [number, trial] : trials_.live()) {
-    const ProcessState& process = *trial->process;
-    // A trial that is blocked on the store does not hang.
-    const bool busy = process.running && trial->has_work() &&
-                      process.unacknowledged == 0 && !process.disk_wait &&
-                      process.stop == StopCause::kNone;
-    if (!busy || now - process.last_step < limit) continue;
+    if (!trial->has_work() || !trial->process->Hangs(now, limit)) continue;
     Fail(*trial, StopCause::kHang,
          "timeout: no step for " +
              FormatDuration(std::chrono::duration_cast<Duration>(limit)) +
@@ -315,16 +306,16 @@ double SecondsBetween(Duration from, Duration to) {
 }
 
 TrialStatus StatusOf(const TrialState& trial, Duration now) {
-  const ProcessState& process = *trial.process;
+  const TrialProcess& process = *trial.process;
   return {.id = trial.row.id,
           .hparams = trial.row.hparams,
-          .batches = std::max(trial.position, process.progress.batches),
-          .total_batches = process.progress.total,
-          .batches_per_epoch = process.progress.batches_per_epoch,
+          .batches = std::max(trial.position, process.progress().batches),
+          .total_batches = process.progress().total,
+          .batches_per_epoch = process.progress().batches_per_epoch,
           .rung = trial.row.rung,
           .training = process.training,
           .validation = process.validation,
-          .seconds = SecondsBetween(process.started, now)};
+          .seconds = SecondsBetween(process.started(), now)};
 }
 
 }  // namespace
@@ -350,7 +341,7 @@ RunStatus Experiment::Status() const {
   status.seconds = earlier_seconds_ + SecondsBetween(start_, now);
   status.rungs = rungs_.Status(trials_.live());
   for (const auto& [number, trial] : trials_.live()) {
-    if (trial->process->running) {
+    if (trial->process->running()) {
       status.running.push_back(StatusOf(*trial, now));
     } else {
       ++status.waiting;

@@ -154,7 +154,7 @@ class Experiment {
   std::optional<double> LastValidation(const TrialState& trial,
                                        std::int64_t batches) const;
   void SupersedeUntil(TrialState& trial, MetricKind kind, std::int64_t batches);
-  void SupersedeEarlierRuns(TrialState& trial, ProcessState& process);
+  void SupersedeEarlierRuns(TrialState& trial, TrialProcess& process);
   void Supersede(const TrialRow& trial, MetricKind kind,
                  const BatchRange& range);
   void RefreshBest(TrialId trial);
@@ -173,20 +173,20 @@ class Experiment {
   // Ends of processes: experiment_exits.cc.
   void On(const TrialExited& event);
   void Fail(TrialState& trial, StopCause cause, const std::string& why);
-  void HandleExit(TrialState& trial, ProcessState& process,
+  void HandleExit(TrialState& trial, TrialProcess& process,
                   const TrialExited& event);
-  void HandleIdleExit(TrialState& trial, const ProcessState& process,
+  void HandleIdleExit(TrialState& trial, const TrialProcess& process,
                       const TrialExited& event);
-  void HandleError(TrialState& trial, const ProcessState& process,
+  void HandleError(TrialState& trial, const TrialProcess& process,
                    const std::string& reason);
   void HandleNoStart(TrialState& trial, const TrialExited& event);
-  void HandleFinished(TrialState& trial, ProcessState& process,
+  void HandleFinished(TrialState& trial, TrialProcess& process,
                       const TrialExited& event);
-  void HandleCrash(TrialState& trial, const ProcessState& process,
+  void HandleCrash(TrialState& trial, const TrialProcess& process,
                    const TrialExited& event);
   bool StopIfDiskIsFull(const TrialState& trial, const std::string& why,
                         const std::vector<std::string>& last_lines);
-  void FallBack(TrialState& trial, const ProcessState& process);
+  void FallBack(TrialState& trial, const TrialProcess& process);
   void Pause(TrialState& trial);
   std::string TrainedAgain(const TrialState& trial) const;
 

@@ -47,10 +47,6 @@ Duration BackOff(std::int64_t failures) {
   return std::chrono::milliseconds(100) * (std::int64_t{1} << doublings);
 }
 
-bool FinishedBy(const ProcessState& process, EndReason reason) {
-  return process.finished && process.finished->reason == reason;
-}
-
 // Returns the error message or the last log line of a failed process that says
 // that a disk was full.
 std::optional<std::string> LineAboutAFullDisk(
@@ -66,23 +62,12 @@ std::optional<std::string> LineAboutAFullDisk(
   return *found;
 }
 
-bool WasAskedToStop(const ProcessState& process) {
-  return process.stop == StopCause::kRunner ||
-         process.stop == StopCause::kPause;
-}
-
 }  // namespace
 
 // Kills the trial's process. The consequence for the trial depends on `cause`.
 void Experiment::Fail(TrialState& trial, StopCause cause,
                       const std::string& why) {
-  ProcessState& process = *trial.process;
-  if (process.stop == StopCause::kFailure || process.stop == StopCause::kHang ||
-      process.stop == StopCause::kCancel) {
-    return;
-  }
-  process.stop = cause;
-  process.failure = why;
+  if (!trial.process->Kill(cause, why)) return;
   deps_.launcher.Kill(trial.row.id);
 }
 
@@ -94,28 +79,28 @@ void Experiment::On(const TrialExited& event) {
   trial->row.pid = 0;
   trial->row.seconds += event.seconds;
   const double unrecorded =
-      std::max(event.seconds - process->recorded_seconds, 0.0);
+      std::max(event.seconds - process->recorded_seconds(), 0.0);
   outbox_.Add(
       [id = event.trial, unrecorded](StoreWriter& writer) {
         writer.ClearTrialProcess(id, unrecorded);
       },
       Urgency::kBatched);
-  if (!process->finished) files_.CleanAfterCrash(event.trial);
+  if (!process->finished()) files_.CleanAfterCrash(event.trial);
   HandleExit(*trial, *process, event);
   if (!trial->ended) ReportEnd(*trial);
   trial->last_lines = {};  // many trials may be paused
 }
 
-void Experiment::HandleExit(TrialState& trial, ProcessState& process,
+void Experiment::HandleExit(TrialState& trial, TrialProcess& process,
                             const TrialExited& event) {
-  if (process.stop == StopCause::kFailure) {
-    return Abandon(trial, ExitReason::kErrored, process.failure);
+  if (process.stop() == StopCause::kFailure) {
+    return Abandon(trial, ExitReason::kErrored, process.failure());
   }
-  if (process.stop == StopCause::kCancel) return Cancel(trial);
+  if (process.stop() == StopCause::kCancel) return Cancel(trial);
   if (!event.not_started.empty()) return HandleNoStart(trial, event);
   if (!trial.has_work()) return HandleIdleExit(trial, process, event);
-  if (process.stop == StopCause::kHang) {
-    return HandleError(trial, process, process.failure);
+  if (process.stop() == StopCause::kHang) {
+    return HandleError(trial, process, process.failure());
   }
   HandleFinished(trial, process, event);
 }
@@ -137,40 +122,40 @@ void Experiment::HandleNoStart(TrialState& trial, const TrialExited& event) {
       event.not_started + "; trying again in " + FormatDuration(wait));
 }
 
-void Experiment::HandleFinished(TrialState& trial, ProcessState& process,
+void Experiment::HandleFinished(TrialState& trial, TrialProcess& process,
                                 const TrialExited& event) {
   // Not a failure of the trial, whatever its message says.
   if (StopIfLost()) return Pause(trial);
-  if (FinishedBy(process, EndReason::kInvalidHp)) {
+  if (process.FinishedBy(EndReason::kInvalidHp)) {
     return Abandon(trial, ExitReason::kInvalidHp,
-                   "invalid hyperparameters: " + process.finished->message);
+                   "invalid hyperparameters: " + process.finished()->message);
   }
-  if (FinishedBy(process, EndReason::kUserStop)) {
+  if (process.FinishedBy(EndReason::kUserStop)) {
     SupersedeEarlierRuns(trial, process);
-    SetEndedEarly(trial, process.finished->message);
+    SetEndedEarly(trial, process.finished()->message);
     return EndEarly(trial);
   }
-  if (FinishedBy(process, EndReason::kRefused)) {
-    return Abandon(trial, ExitReason::kErrored, process.finished->message);
+  if (process.FinishedBy(EndReason::kRefused)) {
+    return Abandon(trial, ExitReason::kErrored, process.finished()->message);
   }
-  if (FinishedBy(process, EndReason::kDamaged)) return FallBack(trial, process);
-  if (FinishedBy(process, EndReason::kDiskFull)) {
-    StopBecauseOf(Error(ErrorKind::kDiskFull, process.finished->message));
+  if (process.FinishedBy(EndReason::kDamaged)) return FallBack(trial, process);
+  if (process.FinishedBy(EndReason::kDiskFull)) {
+    StopBecauseOf(Error(ErrorKind::kDiskFull, process.finished()->message));
     return Pause(trial);
   }
-  if (FinishedBy(process, EndReason::kStopped) || stop_.stopping() ||
-      WasAskedToStop(process)) {
+  if (process.FinishedBy(EndReason::kStopped) || stop_.stopping() ||
+      process.asked_to_stop()) {
     return Pause(trial);
   }
   HandleCrash(trial, process, event);
 }
 
 // Handles the end of a process whose operation is not complete.
-void Experiment::HandleCrash(TrialState& trial, const ProcessState& process,
+void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
                              const TrialExited& event) {
-  const bool has_message = FinishedBy(process, EndReason::kError);
+  const bool has_message = process.FinishedBy(EndReason::kError);
   const std::string why =
-      has_message ? process.finished->message : DescribeExit(event);
+      has_message ? process.finished()->message : DescribeExit(event);
   if (StopIfDiskIsFull(trial, why, event.last_lines)) return Pause(trial);
   if (!has_message) return HandleError(trial, process, why);
   // An identical error before any training: a restart will not help.
@@ -198,8 +183,8 @@ bool Experiment::StopIfDiskIsFull(const TrialState& trial,
 
 // Marks the checkpoint that the process started from as CORRUPT. The trial
 // resumes from the next older one, which does not count as a restart.
-void Experiment::FallBack(TrialState& trial, const ProcessState& process) {
-  const std::string& uuid = process.restored;
+void Experiment::FallBack(TrialState& trial, const TrialProcess& process) {
+  const std::string& uuid = process.restored();
   keeper_.Forget(trial.row.id, uuid);
   best_.ClearCheckpoint(uuid);
   outbox_.Add(
@@ -215,7 +200,7 @@ void Experiment::FallBack(TrialState& trial, const ProcessState& process) {
                                      PositionText(next->batches, counted_);
   deps_.reporter.OnNotice(
       LogLevel::kWarning,
-      "trial " + ToString(trial.row.id) + ": " + process.finished->message +
+      "trial " + ToString(trial.row.id) + ": " + process.finished()->message +
           "; marked CORRUPT, the trial resumes from " + from);
   if (stop_.stopping()) return Pause(trial);
   SetState(trial, State::kPending, Remarks(trial));
@@ -235,18 +220,18 @@ std::string Experiment::TrainedAgain(const TrialState& trial) const {
 
 // Handles the end of a process without an operation. All its work is recorded
 // and in its checkpoint, so nothing is lost however the process ended.
-void Experiment::HandleIdleExit(TrialState& trial, const ProcessState& process,
+void Experiment::HandleIdleExit(TrialState& trial, const TrialProcess& process,
                                 const TrialExited& event) {
   // A program of no planned length may say why it has trained enough.
   const bool planned = searcher().max_length > 0;
-  if (!planned && FinishedBy(process, EndReason::kUserStop) &&
-      !process.finished->message.empty()) {
-    SetEndedEarly(trial, process.finished->message);
+  if (!planned && process.FinishedBy(EndReason::kUserStop) &&
+      !process.finished()->message.empty()) {
+    SetEndedEarly(trial, process.finished()->message);
   }
   const bool orderly =
-      WasAskedToStop(process) || stop_.stopping() ||
-      (process.finished ? process.finished->reason != EndReason::kError
-                        : event.exit_code == 0);
+      process.asked_to_stop() || stop_.stopping() ||
+      (process.finished() ? process.finished()->reason != EndReason::kError
+                          : event.exit_code == 0);
   if (!orderly) {
     deps_.reporter.OnNotice(LogLevel::kWarning,
                             "trial " + ToString(trial.row.id) + ": " +
@@ -269,12 +254,12 @@ void Experiment::Pause(TrialState& trial) {
   Advance(trial);
 }
 
-void Experiment::HandleError(TrialState& trial, const ProcessState& process,
+void Experiment::HandleError(TrialState& trial, const TrialProcess& process,
                              const std::string& reason) {
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t reached = latest == nullptr ? 0 : latest->batches;
   // A trial that makes progress between failures is not stuck.
-  if (reached > process.from) trial.row.failures = 0;
+  if (reached > process.from()) trial.row.failures = 0;
   const std::int64_t most = setup_.config.max_restarts;
   if (trial.row.failures >= most) {
     const std::string restarts =

@@ -43,10 +43,8 @@ void UpdateMetrics(MetricValues& known, const MetricValues& report) {
 void Experiment::On(const TrialStarted& event) {
   TrialState* trial = trials_.Find(event.trial.number);
   if (trial == nullptr || !trial->process) return;
-  ProcessState& process = *trial->process;
   failed_starts_ = 0;
-  process.running = true;
-  process.started = process.last_step = Now();
+  trial->process->SetRunning(Now());
   ++trial->row.runs;
   trial->row.pid = event.pid;
   SetState(*trial, State::kRunning, Remarks(*trial));
@@ -55,7 +53,7 @@ void Experiment::On(const TrialStarted& event) {
         writer.SetTrialProcess(event.trial, event.pid, event.start_ticks, boot);
       },
       Urgency::kBatched);
-  outbox_.After([this, row = trial->row, from = process.from] {
+  outbox_.After([this, row = trial->row, from = trial->process->from()] {
     deps_.reporter.OnTrialStarted(row, from);
   });
 }
@@ -67,31 +65,22 @@ void Experiment::On(const MessageReceived& event) {
 }
 
 void Experiment::Acknowledge(TrialState& trial, std::int64_t seq) {
-  std::int64_t& unacknowledged = trial.process->unacknowledged;
-  // One message acknowledges all records of a transaction.
-  if (unacknowledged == 0) {
-    outbox_.After([this, id = trial.row.id] {
-      TrialState* sender = trials_.Find(id.number);
-      if (sender == nullptr || !sender->process) return;  // it has ended
-      const std::int64_t recorded =
-          std::exchange(sender->process->unacknowledged, 0);
-      if (recorded == 0) return;
-      deps_.launcher.Send(id, dtrain::Acknowledge{recorded});
-    });
-  }
-  unacknowledged = std::max(unacknowledged, seq);
+  if (!trial.process->Receive(seq)) return;
+  outbox_.After([this, id = trial.row.id] {
+    TrialState* sender = trials_.Find(id.number);
+    if (sender == nullptr || !sender->process) return;  // it has ended
+    const std::int64_t recorded = sender->process->TakeUnacknowledged();
+    if (recorded == 0) return;
+    deps_.launcher.Send(id, dtrain::Acknowledge{recorded});
+  });
 }
 
 void Experiment::On(TrialState& trial, const Ready&) {
-  trial.process->last_step = Now();
+  trial.process->SetAlive(Now());
 }
 
 void Experiment::On(TrialState& trial, const Progress& progress) {
-  ProcessState& process = *trial.process;
-  if (progress.batches != process.progress.batches) {
-    process.last_step = Now();
-  }
-  process.progress = progress;
+  trial.process->SetProgress(progress, Now());
   DetectUnit(trial, progress);
   if (!trial.has_work() || progress.total <= 0) return;
   const double share = static_cast<double>(progress.batches) /
@@ -148,7 +137,7 @@ void Experiment::SetBatches(TrialState& trial, std::int64_t batches) {
 }
 
 void Experiment::On(TrialState& trial, const TrainingReport& report) {
-  trial.process->last_step = Now();
+  trial.process->SetAlive(Now());
   UpdateMetrics(trial.process->training, report.metrics);
   SetBatches(trial, report.batches);
   SetReached(trial, report.batches, report.epoch);
@@ -173,7 +162,7 @@ void Experiment::On(TrialState& trial, const TrainingReport& report) {
 }
 
 void Experiment::On(TrialState& trial, const ValidationReport& report) {
-  trial.process->last_step = Now();
+  trial.process->SetAlive(Now());
   trial.process->validation = report.metrics;
   SetBatches(trial, report.batches);
   SetReached(trial, report.batches, report.epoch);
@@ -196,7 +185,7 @@ void Experiment::On(TrialState& trial, const ValidationReport& report) {
 }
 
 void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
-  trial.process->last_step = Now();
+  trial.process->SetAlive(Now());
   // It may be in the wrong place. The next run finds it if it is complete.
   if (StopIfLost()) return Acknowledge(trial, saved.seq);
   CheckpointRow row{.uuid = saved.uuid,
@@ -212,8 +201,7 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
   if (validated && validated->batches == saved.batches) {
     row.metric = validated->value;
   }
-  if (trial.process->disk_wait) {
-    trial.process->disk_wait.reset();
+  if (trial.process->Unblock()) {
     SetState(trial, State::kRunning, Remarks(trial));
     deps_.reporter.OnNotice(
         LogLevel::kInfo,
@@ -221,7 +209,6 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
             ": disk space is available again; saved a checkpoint at " +
             PositionText(saved.batches, counted_));
   }
-  trial.process->disk_reported = 0;
   best_.SetCheckpoint(row.trial, row.batches, row.uuid);
   outbox_.Add([row](StoreWriter& writer) { writer.AddCheckpoint(row); },
               Urgency::kDurable);
@@ -234,15 +221,12 @@ void Experiment::On(TrialState& trial, const CheckpointSaved& saved) {
 }
 
 void Experiment::On(TrialState& trial, const CheckpointFailed& failed) {
-  ProcessState& process = *trial.process;
-  process.last_step = Now();
-  if (failed.waits && !process.disk_wait) {
-    process.disk_wait = Now();
-    process.failure = failed.message;
+  TrialProcess& process = *trial.process;
+  process.SetAlive(Now());
+  if (failed.waits && process.Block(Now(), failed.message)) {
     SetState(trial, State::kRunning, "waits for disk space: " + failed.message);
   }
-  const int now = failed.waits ? 2 : 1;
-  if (std::exchange(process.disk_reported, now) >= now) return;
+  if (!process.IsNewsOfDisk(failed.waits)) return;
   outbox_.After([this, id = trial.row.id, failed] {
     deps_.reporter.OnCheckpointFailed(id, failed);
   });
@@ -254,7 +238,7 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
   if (StopIfLost()) return;
   const bool expected =
       trial.has_work() && trial.operations.front() == completed.length.count;
-  if (!expected || trial.process->stop == StopCause::kFailure) return;
+  if (!expected || trial.process->stop() == StopCause::kFailure) return;
   CheckFirstValidation(trial, completed.batches, completed.unread);
   const auto metric = ResultOf(trial, completed);
   if (!metric) return;
@@ -267,7 +251,7 @@ void Experiment::On(TrialState& trial, const OperationCompleted& completed) {
 // returns none if it was not reported.
 std::optional<double> Experiment::ResultOf(
     TrialState& trial, const OperationCompleted& completed) {
-  const ProcessState& process = *trial.process;
+  const TrialProcess& process = *trial.process;
   const std::int64_t batches = completed.batches;
   const auto& latest = trial.row.latest;
   if (completed.metrics.empty()) {
@@ -279,7 +263,7 @@ std::optional<double> Experiment::ResultOf(
   const auto metric = SearcherMetric(trial, completed.metrics);
   if (!metric) return std::nullopt;
   // The result of a process that found its work done is recorded already.
-  const auto& recorded = batches > process.from ? process.validated : latest;
+  const auto& recorded = batches > process.from() ? process.validated : latest;
   if (!recorded || recorded->batches != batches) {
     RecordValidation(trial, *metric, batches);
   }
@@ -295,7 +279,7 @@ void Experiment::On(TrialState& trial, const ProfileReport& profile) {
 }
 
 void Experiment::On(TrialState& trial, const Finished& finished) {
-  trial.process->finished = finished;
+  trial.process->SetFinished(finished);
   // A trial that failed may not have come to read them.
   if (finished.reason == EndReason::kCompleted ||
       finished.reason == EndReason::kStopped) {
@@ -436,7 +420,7 @@ void Experiment::SupersedeUntil(TrialState& trial, MetricKind kind,
 // Supersedes all values of earlier runs that this run, which has ended in an
 // orderly way, did not measure.
 void Experiment::SupersedeEarlierRuns(TrialState& trial,
-                                      ProcessState& process) {
+                                      TrialProcess& process) {
   const auto range = process.earlier.PassAll();
   if (!range) return;
   Supersede(trial.row, MetricKind::kTraining, *range);

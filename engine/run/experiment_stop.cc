@@ -45,9 +45,10 @@ void Experiment::CheckDiskWait() {
   const auto& limit = setup_.options.disk_wait;
   if (stop_.stopping() || !limit) return;
   for (const auto& [number, trial] : trials_.live()) {
-    const auto& since = trial->process->disk_wait;
+    const auto& since = trial->process->blocked_since();
     if (!since || Now() - *since < *limit) continue;
-    return StopBecauseOf(Error(ErrorKind::kDiskFull, trial->process->failure));
+    return StopBecauseOf(
+        Error(ErrorKind::kDiskFull, trial->process->failure()));
   }
 }
 
@@ -65,8 +66,7 @@ void Experiment::StopAll(const std::string& why) {
   stop_.Stop(why);
   queue_.Clear();
   for (const auto& [number, trial] : trials_.live()) {
-    StopCause& stop = trial->process->stop;
-    if (stop == StopCause::kNone) stop = StopCause::kRunner;
+    trial->process->Stop(StopCause::kRunner);
     deps_.launcher.RequestStop(trial->row.id);
   }
 }
@@ -130,7 +130,7 @@ void Experiment::KillTrial(const RequestRow& request) {
   TrialState* trial = trials_.Find(*request.trial);
   if (trial != nullptr) {
     if (trial->process) {
-      trial->process->stop = StopCause::kCancel;
+      trial->process->Cancel();
       deps_.launcher.Kill(trial->row.id);
     } else {
       Cancel(*trial);

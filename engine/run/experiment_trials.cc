@@ -111,20 +111,20 @@ void Experiment::Advance(TrialState& trial) {
 }
 
 void Experiment::SendNext(TrialState& trial) {
-  ProcessState& process = *trial.process;
+  TrialProcess& process = *trial.process;
   // A process that is being stopped gets nothing; its exit is handled later.
-  if (process.stop != StopCause::kNone) return;
+  if (process.stop() != StopCause::kNone) return;
   const TrialId id = trial.row.id;
   Launcher& launcher = deps_.launcher;
-  if (trial.has_work() && !process.operation_sent) {
-    process.operation_sent = true;
-    process.last_step = Now();
+  if (trial.has_work() && !process.operation_sent()) {
+    process.SetOperationSent(true);
+    process.SetAlive(Now());
     const Length until{trial.operations.front(), setup_.config.length_unit};
     outbox_.After(
         [&launcher, id, until] { launcher.Send(id, RunOperation{until}); });
   } else if (!trial.has_work() && trial.close_requested &&
-             !process.close_sent) {
-    process.close_sent = true;
+             !process.close_sent()) {
+    process.SetCloseSent();
     outbox_.After([&launcher, id] { launcher.Send(id, CloseTrial{}); });
   }
 }
@@ -276,30 +276,26 @@ void Experiment::Schedule() {
 void Experiment::ReleaseIdleSlots() {
   std::size_t wanted = queue_.size();
   for (const auto& [number, trial] : trials_.live()) {
-    const ProcessState& process = *trial->process;
+    const TrialProcess& process = *trial->process;
     // Its slot is about to be free anyway.
-    const bool ending = process.stop != StopCause::kNone || process.close_sent;
+    const bool ending =
+        process.stop() != StopCause::kNone || process.close_sent();
     if (ending && wanted > 0) --wanted;
   }
   for (const auto& [number, trial] : trials_.live()) {
     if (wanted == 0) return;
     if (!trial->idle()) continue;
     --wanted;
-    trial->process->stop = StopCause::kPause;
+    trial->process->Stop(StopCause::kPause);
     deps_.launcher.RequestStop(trial->row.id);
   }
 }
 
 void Experiment::Start(TrialState& trial) {
-  trials_.StartProcess(trial);
-  trial.process->operation_sent = true;
   const TrialSpec spec = SpecOf(trial);
   const CheckpointRow* latest = keeper_.Latest(trial.row.id);
   const std::int64_t from = latest == nullptr ? 0 : latest->batches;
-  ProcessState& process = *trial.process;
-  process.restored = spec.restore;
-  process.from = trial.position = from;
-  process.earlier = EarlierValues(from, trial.row.batches);
+  const TrialProcess& process = trials_.StartProcess(trial, spec.restore, from);
   if (!process.earlier.empty()) {
     outbox_.Add([id = trial.row.id, from](
                     StoreWriter& writer) { writer.TruncateProfile(id, from); },

@@ -51,7 +51,7 @@ std::vector<RungStatus> Rungs::Status(const TrialTable::Live& live) const {
   if (done_.size() < 2) return rungs;
   std::map<std::int64_t, std::int64_t> running;
   for (const auto& [number, trial] : live) {
-    if (trial->process->running && trial->has_work()) {
+    if (trial->process->running() && trial->has_work()) {
       ++running[trial->operations.front()];
     }
   }

@@ -25,6 +25,65 @@ std::optional<BatchRange> EarlierValues::PassAll() {
                     .until = std::numeric_limits<std::int64_t>::max()};
 }
 
+void TrialProcess::SetRunning(Duration now) {
+  running_ = true;
+  started_ = last_step_ = now;
+}
+
+void TrialProcess::SetProgress(const Progress& progress, Duration now) {
+  if (progress.batches != progress_.batches) SetAlive(now);
+  progress_ = progress;
+}
+
+bool TrialProcess::Hangs(Duration now,
+                         std::chrono::duration<double> limit) const {
+  const bool busy =
+      running_ && received_ == 0 && !disk_wait_ && stop_ == StopCause::kNone;
+  return busy && now - last_step_ >= limit;
+}
+
+double TrialProcess::TakeSeconds(Duration now) {
+  if (!running_) return 0;
+  const double more =
+      std::chrono::duration<double>(now - started_).count() - recorded_seconds_;
+  recorded_seconds_ += more;
+  return more;
+}
+
+void TrialProcess::Stop(StopCause cause) {
+  if (stop_ == StopCause::kNone) stop_ = cause;
+}
+
+bool TrialProcess::Kill(StopCause cause, std::string why) {
+  if (stop_ != StopCause::kNone && !asked_to_stop()) return false;
+  stop_ = cause;
+  failure_ = std::move(why);
+  return true;
+}
+
+bool TrialProcess::Block(Duration now, std::string why) {
+  if (disk_wait_) return false;
+  disk_wait_ = now;
+  failure_ = std::move(why);
+  return true;
+}
+
+bool TrialProcess::Unblock() {
+  disk_reported_ = 0;
+  return std::exchange(disk_wait_, std::nullopt).has_value();
+}
+
+bool TrialProcess::IsNewsOfDisk(bool blocks) {
+  const int now = blocks ? 2 : 1;
+  return std::exchange(disk_reported_, now) < now;
+}
+
+bool TrialProcess::Receive(std::int64_t seq) {
+  const bool is_first = received_ == 0;
+  received_ = std::max(received_, seq);
+  return is_first;
+}
+
 void StartQueue::Add(std::int64_t turn, std::int64_t trial) {
   if (!delayed_.contains(trial)) pending_.emplace(turn, trial);
 }
@@ -99,7 +158,7 @@ void TrialTable::ApplyEvent(const Event& event) {
     trial->completed.push_back(done->length);
     ++trial->row.rung;
     if (trial->has_work()) trial->operations.erase(trial->operations.begin());
-    if (trial->process) trial->process->operation_sent = false;
+    if (trial->process) trial->process->SetOperationSent(false);
     if (!std::isfinite(done->metric)) trial->bad_metric = done->metric;
   } else if (const auto* early = std::get_if<ExitedEarly>(&event)) {
     if (TrialState* trial = Find(early->trial + 1)) {
@@ -143,13 +202,17 @@ void TrialTable::CountEnd(State state) {
   if (state == State::kCanceled) ++killed_;
 }
 
-void TrialTable::StartProcess(TrialState& trial) {
+TrialProcess& TrialTable::StartProcess(TrialState& trial, std::string restored,
+                                       std::int64_t from) {
   assert(!trial.process && "it has a process already");
-  trial.process = std::make_unique<ProcessState>();
+  trial.process = std::make_unique<TrialProcess>(std::move(restored), from,
+                                                 trial.row.batches);
+  trial.position = from;
   live_.emplace(trial.row.id.number, &trial);
+  return *trial.process;
 }
 
-std::unique_ptr<ProcessState> TrialTable::EndProcess(TrialState& trial) {
+std::unique_ptr<TrialProcess> TrialTable::EndProcess(TrialState& trial) {
   live_.erase(trial.row.id.number);
   return std::move(trial.process);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -61,36 +62,119 @@ class EarlierValues {
   std::array<std::int64_t, 2> passed_{};  // by MetricKind, not included
 };
 
-/// A trial's process, from the moment it is queued for a slot.
-struct ProcessState {
-  bool running = false;         // it has its slot
-  bool operation_sent = false;  // it works on the trial's first operation
-  bool close_sent = false;
-  StopCause stop = StopCause::kNone;
-  std::string failure;
-  std::optional<Finished> finished;  // its final message
-  Duration started{0};
-  Duration last_step{0};
-  Progress progress;
-  std::int64_t unacknowledged = 0;  // highest seq to acknowledge; 0: none
-  std::string restored;             // checkpoint that it started from, or empty
-  std::int64_t from = 0;            // batches of that checkpoint
-  EarlierValues earlier;
-  std::optional<BestValidation> validated;  // its last validation
-  // Time since which it is blocked on a full disk, because of `failure`.
-  std::optional<Duration> disk_wait;
-  // Last report of a full disk: 1 a failed checkpoint, 2 that it is blocked.
-  int disk_reported = 0;
-  double recorded_seconds = 0;  // of its running time
+/// A trial's process, from the moment it is queued for a slot: its last signs
+/// of life, its reports, and the reason why it is to end. Pure.
+class TrialProcess {
+ public:
+  /// `restored` is the checkpoint that it starts from, at `from` batches, or
+  /// empty. Earlier processes have reported up to `reported` batches.
+  TrialProcess(std::string restored, std::int64_t from, std::int64_t reported)
+      : earlier(from, reported), restored_(std::move(restored)), from_(from) {}
 
-  // Values of its last reports.
+  // ---- Its life.
+
+  /// It has got its slot.
+  void SetRunning(Duration now);
+  /// It has shown a sign of life.
+  void SetAlive(Duration now) { last_step_ = now; }
+  /// This runner was stopped for `delay`, in which it saw no signs of life.
+  void ForgiveDelay(Duration delay) { last_step_ += delay; }
+  /// Sets the progress of its operation; a change is a sign of life.
+  void SetProgress(const Progress& progress, Duration now);
+  /// True if it could work and has shown no sign of life for `limit`. A process
+  /// that is blocked on the store or on a full disk does not hang.
+  bool Hangs(Duration now, std::chrono::duration<double> limit) const;
+  /// Returns the running time that is not recorded yet, which is from now on.
+  double TakeSeconds(Duration now);
+
+  bool running() const { return running_; }
+  Duration started() const { return started_; }
+  double recorded_seconds() const { return recorded_seconds_; }
+  const Progress& progress() const { return progress_; }
+  const std::string& restored() const { return restored_; }
+  std::int64_t from() const { return from_; }
+
+  // ---- Its orders.
+
+  /// Sets whether it works on the trial's first operation.
+  void SetOperationSent(bool sent) { operation_sent_ = sent; }
+  bool operation_sent() const { return operation_sent_; }
+  void SetCloseSent() { close_sent_ = true; }
+  bool close_sent() const { return close_sent_; }
+
+  // ---- Its end.
+
+  /// It is asked to end. No effect if it is ending for another reason.
+  void Stop(StopCause cause);
+  /// It is killed because of an error, which overrides a request to end. False,
+  /// without effect, if it is being killed already.
+  [[nodiscard]] bool Kill(StopCause cause, std::string why);
+  /// A user has killed it, which overrides any other reason.
+  void Cancel() { stop_ = StopCause::kCancel; }
+  /// Its final message.
+  void SetFinished(Finished finished) { finished_ = std::move(finished); }
+
+  StopCause stop() const { return stop_; }
+  /// True if a request of the runner, not an error, ends it.
+  bool asked_to_stop() const {
+    return stop_ == StopCause::kRunner || stop_ == StopCause::kPause;
+  }
+  /// Error of a `Kill`, or message of the full disk that blocks it.
+  const std::string& failure() const { return failure_; }
+  const std::optional<Finished>& finished() const { return finished_; }
+  bool FinishedBy(EndReason reason) const {
+    return finished_ && finished_->reason == reason;
+  }
+
+  // ---- A full disk.
+
+  /// It is blocked until there is space. False if it was blocked before.
+  [[nodiscard]] bool Block(Duration now, std::string why);
+  /// It has saved a checkpoint. True if it was blocked.
+  [[nodiscard]] bool Unblock();
+  /// True if a failure to save a checkpoint is news for the user: the first one
+  /// since the last checkpoint, and the first that blocks.
+  [[nodiscard]] bool IsNewsOfDisk(bool blocks);
+  /// Time since which it is blocked.
+  const std::optional<Duration>& blocked_since() const { return disk_wait_; }
+
+  // ---- Acknowledgements.
+
+  /// A message was received and its record added. True if an acknowledgement
+  /// has to be scheduled: one covers all records of a transaction.
+  [[nodiscard]] bool Receive(std::int64_t seq);
+  /// Returns the highest number to acknowledge, once; 0 for none.
+  std::int64_t TakeUnacknowledged() { return std::exchange(received_, 0); }
+
+  // ---- Its reports.
+
   MetricValues training;
   MetricValues validation;
+  std::optional<BestValidation> validated;  // its last validation
+  EarlierValues earlier;
+
+ private:
+  std::string restored_;
+  std::int64_t from_;
+  bool running_ = false;
+  Duration started_{0};
+  Duration last_step_{0};
+  double recorded_seconds_ = 0;
+  Progress progress_;
+  bool operation_sent_ = true;  // the first one is in its specification
+  bool close_sent_ = false;
+  StopCause stop_ = StopCause::kNone;
+  std::string failure_;
+  std::optional<Finished> finished_;
+  std::optional<Duration> disk_wait_;
+  int disk_reported_ = 0;      // 1: a failed checkpoint, 2: that it is blocked
+  std::int64_t received_ = 0;  // highest number not acknowledged; 0: none
 };
 
-/// State of a trial that has not ended. A plain record, changed by Experiment
-/// and its TrialTable. A search may have a hundred thousand paused trials, so
-/// the fields that only a process needs are in `process`.
+/// State of a trial that has not ended. A plain record without rules of its
+/// own: TrialTable changes what a replay must restore, Experiment the rest,
+/// beside the record in the store. A search may have a hundred thousand paused
+/// trials, so the fields that only a process needs are in `process`.
 struct TrialState {
   // Recorded state, ahead of the store by the contents of the outbox.
   // `row.batches` is how far values are recorded, which after a restart is
@@ -110,7 +194,7 @@ struct TrialState {
   // NaN or infinite, if an operation ended with such a metric.
   std::optional<double> bad_metric;
 
-  std::unique_ptr<ProcessState> process;  // null if it has no process
+  std::unique_ptr<TrialProcess> process;  // null if it has no process
   bool ended = false;                     // its state is final
   // Message of its last failure, if it has not trained since.
   std::string last_failure;
@@ -125,8 +209,8 @@ struct TrialState {
   /// True if its process has nothing to do: it can start the next operation or
   /// release its slot.
   bool idle() const {
-    return process && process->running && !has_work() && !process->close_sent &&
-           process->stop == StopCause::kNone;
+    return process && process->running() && !has_work() &&
+           !process->close_sent() && process->stop() == StopCause::kNone;
   }
 };
 
@@ -189,9 +273,12 @@ class TrialTable {
   /// lowers it.
   void Reach(TrialState& trial, double length);
 
-  /// Gives the trial a process, which is queued for its slot, or removes it.
-  void StartProcess(TrialState& trial);
-  std::unique_ptr<ProcessState> EndProcess(TrialState& trial);
+  /// Gives the trial a process, which is queued for its slot and starts from
+  /// the checkpoint `restored` at `from` batches.
+  TrialProcess& StartProcess(TrialState& trial, std::string restored,
+                             std::int64_t from);
+  /// Removes the trial's process and returns it.
+  std::unique_ptr<TrialProcess> EndProcess(TrialState& trial);
   /// Removes a trial that has ended. The object lives until `Sweep`, since the
   /// caller may still use it. REQUIRES: no process.
   void End(TrialState& trial);

@@ -28,8 +28,8 @@ TEST(RungsTest, CountsTrialsOverAllBrackets) {
   rungs.Count(300);
   TrialState trial;
   trial.operations = {900};
-  trial.process = std::make_unique<ProcessState>();
-  trial.process->running = true;
+  trial.process = std::make_unique<TrialProcess>("", 0, 0);
+  trial.process->SetRunning(Duration(0));
 
   const auto status = rungs.Status({{1, &trial}});
 

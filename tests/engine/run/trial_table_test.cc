@@ -87,7 +87,7 @@ TEST_F(TrialTableTest, GivesNoOperationsToAnEndedTrial) {
 }
 
 TEST_F(TrialTableTest, SeparatesTrialsWithAProcess) {
-  table_.StartProcess(*other_);
+  table_.StartProcess(*other_, "", 0);
   EXPECT_THAT(table_.live(), ElementsAre(testing::Pair(2, other_)));
 
   EXPECT_NE(table_.EndProcess(*other_), nullptr);
@@ -105,6 +105,80 @@ TEST_F(TrialTableTest, DoesNotFindEndedTrials) {
 }
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class TrialProcessTest : public testing::Test {
+ protected:
+  TrialProcess process_{"", 0, 0};
+};
+
+TEST_F(TrialProcessTest, KeepsTheFirstRequestToEnd) {
+  process_.Stop(StopCause::kPause);
+  process_.Stop(StopCause::kRunner);
+
+  EXPECT_EQ(process_.stop(), StopCause::kPause);
+  EXPECT_TRUE(process_.asked_to_stop());
+}
+
+TEST_F(TrialProcessTest, AnErrorCountsMoreThanARequestToEnd) {
+  process_.Stop(StopCause::kRunner);
+
+  EXPECT_TRUE(process_.Kill(StopCause::kFailure, "no metric"));
+  EXPECT_FALSE(process_.Kill(StopCause::kHang, "no step"));
+  EXPECT_EQ(process_.stop(), StopCause::kFailure);
+  EXPECT_EQ(process_.failure(), "no metric");
+  EXPECT_FALSE(process_.asked_to_stop());
+}
+
+TEST_F(TrialProcessTest, HangsWithoutASignOfLife) {
+  EXPECT_FALSE(process_.Hangs(seconds(100), seconds(5))) << "it has no slot";
+  process_.SetRunning(seconds(10));
+  EXPECT_FALSE(process_.Hangs(seconds(14), seconds(5)));
+  EXPECT_TRUE(process_.Hangs(seconds(15), seconds(5)));
+
+  process_.SetProgress(Progress{.batches = 1}, seconds(15));
+  EXPECT_FALSE(process_.Hangs(seconds(19), seconds(5)));
+  process_.SetProgress(Progress{.batches = 1}, seconds(19));
+  EXPECT_TRUE(process_.Hangs(seconds(20), seconds(5))) << "nothing has changed";
+}
+
+TEST_F(TrialProcessTest, DoesNotHangWhileItIsBlocked) {
+  process_.SetRunning(seconds(0));
+
+  EXPECT_TRUE(process_.Receive(7));
+  EXPECT_FALSE(process_.Hangs(seconds(9), seconds(5))) << "by the store";
+  EXPECT_EQ(process_.TakeUnacknowledged(), 7);
+  EXPECT_TRUE(process_.Hangs(seconds(9), seconds(5)));
+  EXPECT_TRUE(process_.Block(seconds(9), "disk full"));
+  EXPECT_FALSE(process_.Hangs(seconds(99), seconds(5))) << "by the disk";
+}
+
+TEST_F(TrialProcessTest, AcknowledgesSeveralMessagesAtOnce) {
+  EXPECT_TRUE(process_.Receive(1));
+  EXPECT_FALSE(process_.Receive(2));
+
+  EXPECT_EQ(process_.TakeUnacknowledged(), 2);
+  EXPECT_EQ(process_.TakeUnacknowledged(), 0);
+}
+
+TEST_F(TrialProcessTest, ReportsAFullDiskOnceAndWhenItBlocks) {
+  EXPECT_TRUE(process_.IsNewsOfDisk(/*blocks=*/false));
+  EXPECT_FALSE(process_.IsNewsOfDisk(/*blocks=*/false));
+  EXPECT_TRUE(process_.IsNewsOfDisk(/*blocks=*/true));
+  EXPECT_FALSE(process_.IsNewsOfDisk(/*blocks=*/true));
+
+  EXPECT_FALSE(process_.Unblock()) << "it was never blocked";
+  EXPECT_TRUE(process_.IsNewsOfDisk(/*blocks=*/false));
+}
+
+TEST_F(TrialProcessTest, CountsItsRunningTimeOnce) {
+  EXPECT_EQ(process_.TakeSeconds(seconds(3)), 0);
+  process_.SetRunning(seconds(4));
+
+  EXPECT_EQ(process_.TakeSeconds(seconds(6)), 2);
+  EXPECT_EQ(process_.TakeSeconds(seconds(9)), 3);
+  EXPECT_EQ(process_.recorded_seconds(), 5);
+}
 
 TEST(StartQueueTest, ServesByTurn) {
   StartQueue queue;
