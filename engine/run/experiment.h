@@ -190,7 +190,7 @@ class Experiment {
   void Pause(TrialState& trial);
   std::string TrainedAgain(const TrialState& trial) const;
 
-  // Stopping everything: experiment_stop.cc.
+  // Stopping everything: experiment.cc.
   void On(const Interrupted& event);
   void CheckTimeLimit();
   void CheckDiskWait();
