@@ -64,18 +64,6 @@ Flags FlagsInHelp(const std::string& help) {
   return flags;
 }
 
-// Commands that `help` lists: "  create    Run an experiment".
-std::vector<std::string> CommandsInHelp(const std::string& help) {
-  static const std::regex kName("^  ([a-z][a-z-]*)  ");
-  std::vector<std::string> commands;
-  std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch name;
-    if (std::regex_search(line, name, kName)) commands.push_back(name[1]);
-  }
-  return commands;
-}
-
 CommandFlags FlagsOfTheProgram() {
   const CliRunner dtrain;
   const std::string help = dtrain.Run({"--help"}).out;

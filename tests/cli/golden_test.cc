@@ -52,29 +52,18 @@ void ExpectGolden(const fs::path& file, const std::string& text) {
       << "--gtest_filter='*Golden*'";
 }
 
-std::vector<std::string> CommandsListed(const std::string& help) {
-  static const std::regex kName("^  ([a-z][a-z-]*)  ");
-  std::vector<std::string> commands;
-  std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line);) {
-    std::smatch name;
-    if (std::regex_search(line, name, kName)) commands.push_back(name[1]);
-  }
-  return commands;
-}
-
 // The help texts of the program ("dtrain") and of its commands ("data fetch").
 const std::map<std::string, std::string>& HelpTexts() {
   static const std::map<std::string, std::string> kTexts = [] {
     const CliRunner dtrain;
     const std::string main = dtrain.Run({"--help"}).out;
     std::map<std::string, std::string> texts = {{"dtrain", main}};
-    for (const std::string& command : CommandsListed(main)) {
+    for (const std::string& command : CommandsInHelp(main)) {
       const std::string own = dtrain.Run({command, "--help"}).out;
       texts[command] = own;
       const std::size_t nested = own.find("\nSubcommands:\n");
       if (nested == own.npos) continue;
-      for (const std::string& sub : CommandsListed(own.substr(nested))) {
+      for (const std::string& sub : CommandsInHelp(own.substr(nested))) {
         texts[command + " " + sub] = dtrain.Run({command, sub, "--help"}).out;
       }
     }

@@ -1,11 +1,16 @@
 // `dtrain create` with a model_def.cpp. A compilation takes a quarter of a
 // minute of CPU: tests are few and long, and those that do not look at the
 // compilation itself share a cache of compiled models in the build directory.
+// Each change of dtrain's headers adds entries, so the oldest are removed.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <regex>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -27,8 +32,29 @@ std::string FileText(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+constexpr const char* kSharedCache = DTRAIN_BINARY_DIR "/model_cache";
+
+// Removes all but the newest entries of the shared cache. One run of the tests
+// uses fewer than `kept`, so tests that run in parallel lose none.
+void PruneSharedCache(std::size_t kept) {
+  const fs::path models = fs::path(kSharedCache) / "dtrain" / "models";
+  if (!fs::exists(models)) return;
+  // Another test may remove an entry at the same time.
+  std::error_code ignored;
+  std::vector<std::pair<fs::file_time_type, fs::path>> entries;
+  for (const fs::path& path : fs::directory_iterator(models)) {
+    entries.emplace_back(fs::last_write_time(path, ignored), path);
+  }
+  std::ranges::sort(entries, std::greater());
+  for (std::size_t i = kept; i < entries.size(); ++i) {
+    fs::remove_all(entries[i].second, ignored);
+  }
+}
+
 class OwnModelTest : public testing::Test {
  protected:
+  static void SetUpTestSuite() { PruneSharedCache(/*kept=*/60); }
+
   OwnModelTest() { EXPECT_EQ(dtrain_.Run({"init", "mine"}).code, 0); }
 
   // Replaces `what` in the model, or in another file of it.
@@ -43,9 +69,8 @@ class OwnModelTest : public testing::Test {
   // Runs with the shared cache of compiled models, whose keys are the contents
   // of the sources, the compiler and dtrain's headers.
   CliResult RunShared(const std::vector<std::string>& arguments) const {
-    return dtrain_.Run(
-        arguments, {.environment = {
-                        {"XDG_CACHE_HOME", DTRAIN_BINARY_DIR "/model_cache"}}});
+    return dtrain_.Run(arguments,
+                       {.environment = {{"XDG_CACHE_HOME", kSharedCache}}});
   }
   bool HasStore() const { return fs::exists(dtrain_.store() / "dtrain.db"); }
 

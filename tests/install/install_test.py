@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Tests that an installation works after it was moved: it trains a built-in model, runs a program,
-and compiles and trains a user model.
+and compiles and trains a user model. Also tests which shared libraries the programs need.
 
     tests/install/install_test.py BUILD_DIR"""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,25 @@ REPORT = """\
 #!/bin/sh
 echo '{"type": "validation", "batches": 1, "metrics": {"loss": 1.5}}' >&3
 """
+
+
+# Archives that the build links if they are installed; see scripts/cmake/DtrainStatic.cmake.
+ARCHIVES = {"libre2.a": "libre2.so", "libsqlite3.a": "libsqlite3.so",
+            "libyaml-cpp.a": "libyaml-cpp.so", "libz.a": "libz.so"}
+C_LIBRARY = re.compile(r"lib(m|c|dl|pthread)\.so|ld-linux")
+
+
+def needed_libraries(program):
+    """Returns the shared libraries that the dynamic linker loads for the program itself."""
+    dynamic = subprocess.run(["readelf", "-d", program], check=True, text=True,
+                             stdout=subprocess.PIPE).stdout
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+
+
+def cache_variables():
+    """Returns the variables of the build's CMake cache."""
+    text = (BUILD / "CMakeCache.txt").read_text()
+    return dict(re.findall(r"^([^#/\s:]+):\w+=(.*)$", text, re.MULTILINE))
 
 
 class Install(unittest.TestCase):
@@ -69,6 +89,34 @@ class Install(unittest.TestCase):
                                      stdout=subprocess.PIPE).stdout
             paths = [line for line in dynamic.splitlines() if "PATH" in line]
             self.assertNotIn(str(BUILD), "".join(paths), file)
+
+    def test_short_commands_need_only_the_c_library(self):
+        variables = cache_variables()
+        missing = [name for name in ARCHIVES if not os.path.isfile(variables["DTRAIN_" + name])]
+        if missing:
+            self.skipTest(f"{', '.join(missing)} not installed")
+        for file in ("bin/dtrain", "libexec/dtrain/command-host"):
+            for library in needed_libraries(self.prefix / file):
+                self.assertRegex(library, C_LIBRARY, file)
+
+    def test_links_shared_libraries_if_archives_are_missing(self):
+        other = Path(self.scratch.name) / "shared"
+        variables = cache_variables()
+        options = [f"-D{name}={value}" for name, value in variables.items() if re.fullmatch(
+            r"CMAKE_(BUILD_TYPE|CXX_COMPILER|PREFIX_PATH|UNITY_BUILD\w*)|DTRAIN_[A-Z]+", name)]
+        options += [f"-DDTRAIN_{archive}=OFF" for archive in ARCHIVES]
+        subprocess.run(["cmake", "-G", "Ninja", "-S", variables["CMAKE_HOME_DIRECTORY"],
+                        "-B", other, *options], check=True, stdout=subprocess.DEVNULL)
+        commands = subprocess.run(["ninja", "-C", other, "-t", "commands", "bin/dtrain"],
+                                  check=True, text=True, stdout=subprocess.PIPE).stdout
+        # The objects are those of the build: archives matter only to the linker.
+        program = Path(self.scratch.name) / "dtrain-shared"
+        link = commands.splitlines()[-1].replace(" -o bin/dtrain ", f" -o {program} ")
+        subprocess.run(["sh", "-c", link], cwd=BUILD, check=True)
+        needed = " ".join(needed_libraries(program))
+        for library in ARCHIVES.values():
+            self.assertIn(library, needed)
+        subprocess.run([program, "--version"], check=True, stdout=subprocess.DEVNULL)
 
     def test_trains_a_built_in_model(self):
         config = self.prefix / "share/dtrain/configs/digits.yaml"

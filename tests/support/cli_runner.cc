@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -195,6 +196,17 @@ std::filesystem::path CliRunner::Write(const std::string& name,
   const auto path = directory() / name;
   std::ofstream(path, std::ios::binary) << text;
   return path;
+}
+
+std::vector<std::string> CommandsInHelp(const std::string& help) {
+  static const std::regex kName("^  ([a-z][a-z-]*)  ");
+  std::vector<std::string> commands;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch name;
+    if (std::regex_search(line, name, kName)) commands.push_back(name[1]);
+  }
+  return commands;
 }
 
 TrialMetrics MetricsOf(const CliRunner& dtrain, const std::string& trial) {

@@ -61,6 +61,10 @@ class CliRunner {
   TemporaryDirectory directory_;
 };
 
+/// Returns the commands that a help text lists: "  create    Run an
+/// experiment".
+std::vector<std::string> CommandsInHelp(const std::string& help);
+
 /// Values by kind, batches and name.
 using TrialMetrics =
     std::map<std::tuple<std::string, int, std::string>, double>;
