@@ -256,7 +256,7 @@ TEST_F(CheckpointStorageTest, RefusesAnotherUsersDirectoryOfTheStore) {
 }
 
 TEST_F(CheckpointStorageTest, OldExperimentsStayInTheStore) {
-  // As an earlier version recorded it: the path in the configuration alone.
+  // Earlier versions recorded the path only in the configuration.
   ASSERT_EQ(Create("  save_trial_best: 1\n", 400).code, 0);
   const fs::path database = StoreLayout(dtrain_.store()).Database();
   const std::string sql =
@@ -355,7 +355,7 @@ TEST_F(CheckpointStorageTest, CopiesNoCheckpointsIntoContexts) {
   EXPECT_FALSE(fs::exists(StoreLayout(dtrain_.store()).Context(2) / "kept"));
 }
 
-// A runner that dies leaves a checkpoint that nobody recorded.
+// A runner that dies leaves an unrecorded checkpoint.
 TEST_F(CheckpointStorageTest, AdoptsAFinishedCheckpoint) {
   WriteYaml("  path: kept\n", 4000);
   const CliResult stopped =

@@ -25,13 +25,13 @@ class CheckpointTest : public testing::Test {
  protected:
   CheckpointTest() {
     FillSampleStore(dtrain_.store());
-    // What the sample lists without files.
+    // Rows of the sample store without files.
     Store store = Store::OpenForWriting(layout_);
     store.Write([](StoreWriter& writer) {
       writer.SetCheckpointState(kSampleUuid, "DELETED");
     });
   }
-  // A trial of the interrupted experiment 2, which goes on some day.
+  // A trial of the interrupted experiment 2, which may be resumed.
   void AddUnfinishedTrial() {
     Store store = Store::OpenForWriting(layout_);
     store.Write([](StoreWriter& writer) {

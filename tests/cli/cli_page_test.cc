@@ -237,7 +237,7 @@ void WritePrograms(const CliRunner& dtrain) {
 
 class CliProofTest : public testing::TestWithParam<Proof> {
  protected:
-  // What a run prints, and its exit code, in a directory of its own.
+  // Returns the output of a run and its exit code, in its own directory.
   static std::string Observe(const std::string& words) {
     const CliRunner dtrain;
     FillSampleStore(dtrain.store());
@@ -329,8 +329,8 @@ TEST(CliPageTest, EachFlagHasAProofAndEachProofAFlag) {
   }
 }
 
-// What `program --gtest_list_tests` lists, as "Suite.Name"; of tests with
-// parameters without them.
+// Adds the tests that `program --gtest_list_tests` lists, as "Suite.Name";
+// parameterized tests without their parameters.
 void AddTestsIn(const std::string& list, std::set<std::string>& tests) {
   std::istringstream lines(list);
   std::string suite;

@@ -14,8 +14,8 @@ using testing::Not;
 class ClockJumpTest : public FaultRun,
                       public testing::WithParamInterface<const char*> {
  protected:
-  // `script` with the wall clock as the file `clock` says, read anew at each
-  // look; it says "+0" at first.
+  // `script` with the wall clock shifted by the file `clock`, read again at
+  // each look; it says "+0" at first.
   CliResult WithFalseClock(const std::string& script) const {
     return Shell(
         "for f in /usr/lib/*/faketime/libfaketime.so.1; do [ -e $f ] || exit "

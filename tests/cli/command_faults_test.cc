@@ -226,7 +226,7 @@ TEST_F(CommandFaultsTest, RestartsFromScratchWithoutACheckpoint) {
   const pid_t runner =
       StartHeldTrainer(60, /*at=*/5, "hyperparameters: {save: false}\n");
   ::kill(runner, SIGSTOP);
-  // Its word that it stops is heard by nobody, and its checkpoint by nobody.
+  // No runner receives its final message and its checkpoint.
   Shell("pkill -KILL -P " + std::to_string(runner) + "; kill -KILL " +
         std::to_string(runner));
   EXPECT_TRUE(HaveAllEnded());

@@ -89,7 +89,7 @@ TEST_F(CommandTest, PyTorchExampleLearns) {
   EXPECT_LT(result.Json()["best"]["value"], 0.6);
 }
 
-// The map of hyperparameters is no range, whatever names are in it.
+// The map of hyperparameters is never a range, even with names like "type".
 TEST_F(CommandTest, ResumesWithAHyperparameterNamedType) {
   const CliResult stopped = dtrain_.Run(
       {"create", Example("command.yaml"), "--set", "hyperparameters.type=sgd",
@@ -237,7 +237,7 @@ TEST_F(PrintedLinesTest, AreShownForASingleTrial) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("\nhello "));
   EXPECT_THAT(result.err, HasSubstr("\nnew\\x1b[2J\n"));
-  // Nobody knows what a program has read.
+  // The hyperparameters that a program reads are unknown.
   EXPECT_EQ(result.Json()["unread_hyperparameters"], nullptr);
   EXPECT_EQ(result.Json()["state"], "COMPLETED");
   const CliResult quiet = dtrain_.Run({"create", "program/run.yaml", "-q"});
@@ -380,7 +380,7 @@ TEST_F(CommandTest, ReasonIsTheProgramsFinalMessage) {
   EXPECT_EQ(Trials()[0]["reason"], "ended early: good enough");
 }
 
-// A program that trains until it is satisfied, whatever it is told.
+// A program that decides its own length.
 class OwnLengthTest : public CommandTest {
  protected:
   static std::string Validation(int batches, double loss) {

@@ -31,7 +31,7 @@ TEST(ConfigsTest, AllAreValid) {
   for (const std::string& file : files) {
     const CliResult result = dtrain.Run({"create", file, "--dry-run"});
     EXPECT_EQ(result.code, 0) << file << '\n' << result.err;
-    // That this machine lacks its data says nothing of the file.
+    // Data missing on this machine is not an error of the file.
     EXPECT_THAT(result.err,
                 testing::Not(testing::ContainsRegex("yaml:[0-9][^\n]*warning")))
         << file;

@@ -287,7 +287,7 @@ TEST_F(OwnTreeTest, TrialsDoNotSeeFilesThatOthersRewrote) {
                             HasSubstr("experiments/1/trials/2/work\n")));
   EXPECT_EQ(dtrain_.Run({"doctor"}).out.find("has changed since it was stored"),
             std::string::npos);
-  // What they wrote stays, what they left as it was goes.
+  // Written files stay, unchanged ones are removed.
   EXPECT_THAT(NamesIn(layout_.WorkingTree({1, 1})),
               testing::ElementsAre("count", "value"));
   EXPECT_EQ(fs::status(layout_.Context(1) / "value").permissions(),

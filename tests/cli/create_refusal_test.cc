@@ -1,4 +1,5 @@
-// What `create` and `validate` refuse: exit 2, and nothing is created.
+// Configurations that `create` and `validate` refuse: exit 2, nothing is
+// created.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -175,7 +175,7 @@ TEST_F(BestModelTest, IsSavedForEachTrialOfASearch) {
   }
 }
 
-// Digits for so many batches, of which an epoch has four, with these
+// Trains digits for `batches` batches, of which an epoch has four, with these
 // hyperparameters more.
 std::string DigitsYaml(const std::string& hparams, int batches) {
   return "entrypoint: digits:LeNetTrial\n"
@@ -435,7 +435,7 @@ TEST_F(CreateTest, RefusesAStoreThatOthersCanWrite) {
   ASSERT_EQ(shell("chmod 700 .dtrain && chown 65534 .dtrain").code, 0);
   EXPECT_EQ(shell("dtrain create run.yaml").code, 5);
   EXPECT_EQ(shell("SUDO_UID=65534 dtrain create run.yaml").code, 0);
-  // Neither a link of another user to a store of one's own, nor another user's
+  // Refuses another user's link to the user's store, and another user's
   // database in it.
   const CliResult link = shell(
       "mkdir -p l && cd l && ln -s ../a/b/.dtrain .dtrain && "

@@ -1,4 +1,4 @@
-// Checkpoints that are not what was written, and those that nobody recorded.
+// Damaged checkpoints and unrecorded ones.
 
 #include <csignal>
 #include <filesystem>

@@ -24,13 +24,13 @@ using testing::StartsWith;
 
 class DataTest : public testing::Test {
  protected:
-  // Where it goes by default.
+  // Default directory.
   fs::path Cache() const { return dtrain_.directory() / "cache/dtrain/data"; }
   void Touch(const fs::path& file, const std::string& text) const {
     fs::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  // As many bytes as the real files have, and none of theirs.
+  // Writes files of the real sizes with other contents.
   void FakeMnist() const {
     const fs::path mnist = Cache() / "mnist";
     Touch(mnist / "train-images-idx3-ubyte.gz", std::string(9'912'422, 'x'));

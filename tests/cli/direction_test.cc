@@ -1,5 +1,5 @@
-// Where something is best, whether a small or a great metric is better: a
-// search of three programs, and what each command then says of it.
+// smaller_is_better in every place that picks the best: a
+// search of three programs, and the output of each command.
 
 #include <algorithm>
 #include <filesystem>

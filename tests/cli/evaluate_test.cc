@@ -372,7 +372,7 @@ TEST_F(PredictImagesTest, PrintsTheNamesOfClasses) {
   EXPECT_THAT(text.out, HasSubstr("TARGET NAME"));
   EXPECT_THAT(text.out, HasSubstr("bees"));
 
-  // The model knows the classes that it was trained on, whatever comes later.
+  // The model keeps the class names of its training data.
   Copy("420.jpg", "data/train/aardvarks/1.jpg");
   Copy("420.jpg", "data/val/aardvarks/1.jpg");
   const CliResult later = dtrain_.Run({"predict", uuid, "a.jpg", "--json"});

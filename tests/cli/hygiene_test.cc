@@ -28,7 +28,7 @@ class NastyNameTest : public FaultRun,
  protected:
   NastyNameTest() { dtrain_.Write("fault.yaml", FaultYaml("", 20)); }
 
-  // What was made meanwhile beside the store and our own files.
+  // Files created since, other than the store and the test's own files.
   std::string Strangers() const {
     return Shell(
                "find . -newer fault.yaml -not -path './store*' -not -path "
@@ -116,7 +116,7 @@ TEST_F(HygieneTest, LogsAreEscapedOnATerminal) {
               AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\x07")),
                     Not(HasSubstr("\x9b")), Not(HasSubstr("\u202e"))));
   EXPECT_THAT(shown.out, HasSubstr("\\x1b]0;gone\\x07\\x1b[2J"));
-  // What is kept is what was printed.
+  // The log keeps the printed bytes.
   EXPECT_THAT(Run({"logs", "1", "--raw"}).out,
               HasSubstr(std::string("\x1b]0;gone\x07\x1b[2J\x9b\0\xff", 15)));
   EXPECT_EQ(Shell("dtrain logs 1 --json | iconv -f utf-8 -t utf-8 | python3 -c "
@@ -163,8 +163,8 @@ TEST_F(HygieneTest, WarnsOfAStoreThatOthersCanEnter) {
   EXPECT_THAT(result.out, HasSubstr("mode 0777, so other users have access"));
 }
 
-// Neither in the store and its logs nor in the words that `ps` shows; what is
-// given in the command's own words, those words show.
+// Secrets are neither in the store and its logs nor in the words that `ps`
+// shows; `ps` does show what the user gives as arguments of the command.
 TEST_F(HygieneTest, SecretsAreNotStoredOrShown) {
   dtrain_.Write("fault.yaml",
                 FaultYaml("step_ms: 10", 1'000'000,

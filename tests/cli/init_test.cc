@@ -54,7 +54,7 @@ TEST_F(InitTest, WritesATestThatFindsThisProgram) {
   const CliResult other =
       dtrain_.RunProgram({"env", "DTRAIN=echo", "sh", "mine/test.sh"});
   EXPECT_THAT(other.out, HasSubstr("create const.yaml --test"));
-  // One that was named and is not there is no reason to take another.
+  // If the named program is missing, the test must not use another one.
   const CliResult none =
       dtrain_.RunProgram({"env", "DTRAIN=./typo", "sh", "mine/test.sh"});
   EXPECT_EQ(none.code, 127);

@@ -117,7 +117,7 @@ done)sh");
 class PartialIoTest : public IoErrorsTest,
                       public testing::WithParamInterface<const char*> {};
 
-// Random, but of a fixed chance: whatever comes of it, nothing may be lost.
+// Random failures of a fixed probability: nothing may be lost.
 TEST_P(PartialIoTest, IsContinued) {
   dtrain_.Write("fault.yaml", FaultYaml("ckpt_mb: 1", 60, kYaml));
   CliResult result;

@@ -32,7 +32,7 @@ class LimitsTest : public FaultRun {
     dtrain_.Write("fault.yaml", yaml);
     return Shell("chmod 777 .; exec " + limit + " dtrain create fault.yaml");
   }
-  // One line that says why, nothing of C++, and nobody left behind.
+  // One line with the reason, no C++ terms, and no process left behind.
   void ExpectCleanEnd(const CliResult& result, const std::string& why) const {
     EXPECT_GT(result.code, 0);
     EXPECT_LT(result.code, 128) << "died of a signal";
@@ -226,8 +226,8 @@ TEST_F(ReaderLoadTest, TwentyListLoopsDoNotDisturbARun) {
   EXPECT_EQ(Trial().at("restarts"), 0);
 }
 
-// A reader that never ends keeps the write-ahead log from beginning anew. The
-// run goes on; when the reader has gone, the log is moved and cut.
+// A reader that never ends keeps the write-ahead log from being reset. The
+// run continues; when the reader has gone, the log is moved and truncated.
 TEST_F(ReaderLoadTest, WalShrinksOnceAStuckReaderHasGone) {
   Start(FaultYaml("step_ms: 1, metrics: 400", 1'000'000));
   AwaitBatches(10);
@@ -252,7 +252,7 @@ TEST_F(ReaderLoadTest, WalShrinksOnceAStuckReaderHasGone) {
 
 TEST_F(ReaderLoadTest, DoctorNamesTheReaderThatKeepsTheWalLong) {
   ASSERT_EQ(Create(FaultYaml("", 20)).code, 0);
-  // Where nothing is in it, its length alone is looked at.
+  // Doctor checks only its length if it is empty.
   fs::resize_file(dtrain_.store() / "dtrain.db-wal", 200 << 20);
   const CliResult result = Run({"doctor"});
   EXPECT_EQ(result.code, 1);

@@ -30,7 +30,7 @@ constexpr char kModelYaml[] = "entrypoint: digits:LeNetTrial\n";
 
 class NodesRefusalTest : public testing::Test {
  protected:
-  // As one of two processes on this machine, with `others` instead or besides.
+  // Runs `create` as one of two processes, with the variables `others` added.
   CliResult Create(std::map<std::string, std::string> others,
                    const std::string& yaml = kModelYaml,
                    const std::vector<std::string>& flags = {},
@@ -51,7 +51,7 @@ class NodesRefusalTest : public testing::Test {
     call.environment = others;
     return dtrain_.Run(words, call);
   }
-  // What the runner answers to somebody who says that and no more.
+  // Returns the runner's answer to a peer that sends only `said`.
   static std::string Heard(int port, const std::string& said) {
     UniqueFd socket;
     for (int i = 0; i < 1000 && !socket; ++i) {

@@ -95,7 +95,7 @@ TEST_F(OwnModelTest, ResumesWithTheStoredSourcesAfterAChange) {
       {.signal_when = "validation at batch 500"});
   ASSERT_EQ(paused.code, 130) << paused.err;
   EXPECT_THAT(paused.err, HasSubstr("compiling mine/model_def.cpp"));
-  // Neither this change nor the place matters to it.
+  // The experiment depends neither on this change nor on the directory.
   Edit("net_->forward(batch.data)", "nonsense");
   fs::rename(dtrain_.directory() / "mine", dtrain_.directory() / "moved");
 
@@ -244,7 +244,7 @@ TEST_F(OwnModelTest, EverySnippetOfItsPageCompiles) {
   EXPECT_LT(result.Json()["best"]["value"], 1);
 }
 
-// What a later dtrain must still compile and train: the sources of an
+// Later versions must still compile and train this model: the sources of an
 // experiment are stored, and compiled again when it is resumed.
 TEST_F(OwnModelTest, StoredModelOfAnEarlierVersionTrains) {
   const std::string stored = DTRAIN_GOLDEN_DIR "/stored_model/";
@@ -290,7 +290,7 @@ TEST_F(OwnModelTest, NamesTheAvailableTrials) {
   EXPECT_EQ(second.code, 0) << second.err;
   EXPECT_THAT(second.err, Not(HasSubstr("compiling")));
 
-  // What dtrain has itself needs no entry in the file.
+  // Built-in models need no entry in the file.
   dtrain_.Write("mine/fault.yaml",
                 "entrypoint: builtin:FaultTrial\n"
                 "searcher: {name: single, metric: loss, max_length: 5}\n");

@@ -1,5 +1,5 @@
-// What is said of a running or ended experiment: state, progress, duration and
-// what it waits for.
+// Output for a running or ended experiment: state, progress, duration and
+// the reason of a wait.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -167,7 +167,7 @@ TEST_F(ReadTest, EscapesLogsOnATerminal) {
   EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
 }
 
-// What a terminal would obey: C0 but line ends, DEL, C1, bidi.
+// Returns the control characters in `shown`: C0 but line ends, DEL, C1, bidi.
 std::string ObeyedIn(const CliRunner& dtrain, const std::string& shown) {
   dtrain.Write("shown", shown);
   return dtrain

@@ -31,7 +31,7 @@ std::vector<std::string> ReadmeCommands() {
   return commands;
 }
 
-// What the README's commands name, beside the files they make.
+// Creates the files that the README's commands name but do not create.
 void LayOutCheckout(const fs::path& directory) {
   fs::create_directory(directory / "scripts");
   fs::create_symlink(DTRAIN_BINARY, directory / "scripts/dtrain");
@@ -39,8 +39,8 @@ void LayOutCheckout(const fs::path& directory) {
                      directory / "configs");
 }
 
-// What the model reaches in as many batches as the search gives its best, with
-// the hyperparameters that it takes by default.
+// Accuracy of the model after as many batches as the search gives its best,
+// with the default hyperparameters.
 double UntunedAccuracy(const CliRunner& dtrain) {
   dtrain.Write("untuned.yaml",
                "entrypoint: digits:LeNetTrial\n"
@@ -53,7 +53,7 @@ double UntunedAccuracy(const CliRunner& dtrain) {
   return result.Json()["best"]["value"];
 }
 
-// How many trials of experiment 1 gave their slot away and went on later.
+// Number of trials of experiment 1 that gave their slot away and resumed later.
 int PausedAndPromoted(const CliRunner& dtrain) {
   int trials = 0;
   const json listed = dtrain.Run({"trials", "1", "--json"}).Json();
@@ -71,7 +71,7 @@ TEST(ReadmeTest, CommandsWork) {
   for (const std::string& command : commands) {
     const CliResult result = dtrain.RunProgram({"bash", "-c", command});
     EXPECT_EQ(result.code, 0) << command << '\n' << result.err;
-    // What shows lines shows some.
+    // A command that shows lines prints some.
     const bool lists = command.find(" logs ") != command.npos;
     EXPECT_FALSE(lists && result.out.empty()) << command << '\n' << result.err;
   }

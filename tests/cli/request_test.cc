@@ -25,8 +25,8 @@ class StoreNameTest : public testing::TestWithParam<std::string> {
  protected:
   StoreNameTest() { FillSampleStore(dtrain_.directory() / GetParam()); }
 
-  // What the command that `text` has behind `before`, up to `after`, prints
-  // where it describes experiment 2 instead.
+  // Output of the command in `text` between `before` and `after`,
+  // changed to describe experiment 2.
   std::string Described(const std::string& text, const std::string& before,
                         const std::string& after) const {
     const std::size_t begin = text.find(before) + before.size();

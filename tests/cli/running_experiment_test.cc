@@ -1,5 +1,5 @@
-// What is asked of an experiment while it runs, or while its trial waits for
-// another start.
+// Commands on an experiment while it runs, or while its trial waits for
+// a restart.
 
 #include <csignal>
 #include <filesystem>

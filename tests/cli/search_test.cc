@@ -233,7 +233,7 @@ class SearchRecoveryTest : public testing::TestWithParam<Killed> {
     return SearchYaml(GetParam().searcher, GetParam().slots);
   }
 
-  // What a search came to, without what a kill may change: times, processes.
+  // Result of a search, without times and processes, which a kill may change.
   static json Outcome(const CliRunner& dtrain) {
     json trials = dtrain.Run({"trials", "1", "--json"}).Json().at("trials");
     json outcome = json::array();
@@ -269,7 +269,7 @@ class SearchRecoveryTest : public testing::TestWithParam<Killed> {
       const CliResult result = dtrain.Run(command, call);
       if (result.code == 0) return kills;
       EXPECT_EQ(result.code, 137) << result.err;
-      // Killed before it had recorded the experiment, it is created anew.
+      // If killed before it had recorded the experiment, create it again.
       const json listed = dtrain.Run({"list", "--json"}).Json();
       if (!listed.at("experiments").empty()) command = {"resume", "1"};
     }

@@ -15,10 +15,10 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// What becomes of a run is told by its exit code and by the store.
+/// The exit code and the store show the outcome of a run.
 class SignalsTest : public FaultRun {
  protected:
-  // A run in the foreground of a shell, which goes on with `script` once the
+  // A run in the foreground of a shell, which continues with `script` once the
   // trial has been validated; $p is the runner.
   CliResult InShell(const std::string& yaml, const std::string& script) const {
     dtrain_.Write("fault.yaml", yaml);

@@ -201,7 +201,7 @@ TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
 TEST_F(TableCommandsTest, NamesTheLargestSavedValue) {
   AddAccuracySearch(dtrain_.store());
   const StoreLayout layout(dtrain_.store());
-  // Not of its best validation, which is of 50 batches and 0.9.
+  // Not the checkpoint of its best validation, 0.9 at 50 batches.
   const std::string saved = AddCheckpoint(layout, {4, 2}, 100, 'c');
   const std::string better = AddCheckpoint(layout, {4, 1}, 50, 'd');
   AddCheckpoint(layout, {4, 1}, 100, 'e');

@@ -75,7 +75,7 @@ TEST_F(ValidateTest, RefusesUnreadHyperparameters) {
             HasSubstr("write {type: categorical, vals: [0.1,0.01]}"),
             HasSubstr("g.yaml: 4 errors")));
   ExpectBothRefuse({"g.yaml"}, "g.yaml: 4 errors");
-  // Neither a preview of the search nor the keys depend on the model.
+  // The preview of the search and the keys do not depend on the model.
   EXPECT_EQ(dtrain_.Run({"preview-search", "g.yaml"}).code, 0);
   EXPECT_EQ(Validate({"g.yaml", "--keys"}).code, 0);
 }
@@ -138,7 +138,7 @@ TEST_F(ValidateTest, RefusesAScriptOutsideTheContext) {
   EXPECT_EQ(found.code, 0) << found.err;
   EXPECT_EQ(found.out, "f.yaml: valid\n");
   EXPECT_EQ(Validate({"f.yaml", "nowhere"}).code, 2);
-  // What follows -c is no script.
+  // The word after -c is not a script file.
   const CliResult command =
       Validate({"f.yaml", "--set", "entrypoint=[sh, -c, train.sh]"});
   EXPECT_EQ(command.code, 0) << command.err;

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// What programs begin with. `validate AT LOSS [GAIN]`, `keep AT` makes a
+// First lines of programs. `validate AT LOSS [GAIN]`, `keep AT` makes a
 // checkpoint.
 constexpr char kFunctions[] = R"sh(set -eu
 cp "$DTRAIN_TRIAL" "$HOME/told.json"

@@ -26,7 +26,7 @@ class PageYaml {
   explicit PageYaml(const Settings& settings);
 
   const std::string& text() const { return text_; }
-  /// "LINE:COLUMN" of the key's value, both from 1, or so many columns after
+  /// "LINE:COLUMN" of the key's value, both from 1, or `offset` columns after
   /// it.
   std::string PlaceOf(const std::string& key, int columns = 0) const;
 
@@ -72,9 +72,9 @@ class PageRun {
   const CliResult& result() const { return result_; }
   /// The events of `create --jsonl` of one kind, oldest first.
   std::vector<nlohmann::json> Events(const std::string& kind) const;
-  /// How many trials had a process at one time, at most.
+  /// Maximum number of trials with a process at one time.
   int TrialsAtOnce() const;
-  /// What a command says as JSON: `describe EXP`, `trials EXP`, …
+  /// JSON output of a command: `describe EXP`, `trials EXP`, …
   nlohmann::json Says(const std::string& command) const;
   /// One field of each trial, by its number.
   nlohmann::json OfTrials(const std::string& field) const;
@@ -95,16 +95,16 @@ class PageRun {
   int experiment_ = 0;
 };
 
-/// What is looked at in an experiment.
+/// Observation of an experiment.
 using Look = std::function<nlohmann::json(const PageRun&)>;
 
-/// That field of each trial, as `dtrain trials` has it.
+/// Field of each trial, as `dtrain trials` prints it.
 Look OfTrials(const std::string& field);
-/// That field of the file that DTRAIN_TRIAL names, as a JSON pointer.
+/// Field of the file that DTRAIN_TRIAL names, by a JSON pointer.
 Look Told(const std::string& field);
 /// A file that the program left in its home.
 Look Left(const std::string& name);
-/// How many trials had a process at one time, at most.
+/// Maximum number of trials with a process at one time.
 nlohmann::json TrialsAtOnce(const PageRun& run);
 
 /// A program that validates at its length, and one that takes its time.
@@ -117,7 +117,7 @@ struct Refusal {
   std::string key;      // as on the page; "" in a Proof: its key
   Settings set;         // its last one is the value that is refused
   std::string message;  // what follows the place; @: the run's directory
-  int column = 0;       // so many columns after the beginning of the value
+  int column = 0;       // columns after the beginning of the value
 };
 
 /// The proof that a key of docs/yaml.md has its effect: two experiments that
@@ -129,7 +129,7 @@ struct Proof {
   Settings set;         // of the second
   std::string program;  // of the shell, after those functions that all have
   Look look;
-  // What is seen without and with `set`; none: only that both differ.
+  // Observations without and with `set`; none: only that both differ.
   std::optional<nlohmann::json> without;
   std::optional<nlohmann::json> with;
   bool same = false;            // the page says that nothing differs
@@ -140,22 +140,22 @@ struct Proof {
   std::vector<Refusal> refusals = {};
 };
 
-/// Of programs; these need no LibTorch.
+/// Proofs with programs; these need no LibTorch.
 std::vector<Proof> ExperimentProofs();
 std::vector<Proof> HyperparameterProofs();
 std::vector<Proof> EarlyStoppingProofs();
 std::vector<Proof> SearcherProofs();
 std::vector<Proof> ResourcesProofs();
 std::vector<Proof> CheckpointProofs();
-/// Of trials that are compiled in, which do.
+/// Proofs with built-in models, which need LibTorch.
 std::vector<Proof> TrainerProofs();
-/// Of a model that reports what it is told: `model_def:PageTrial`.
+/// Proofs with a model that reports what it receives: `model_def:PageTrial`.
 std::vector<Proof> OwnModelProofs();
 std::string OwnModelSource();
 
 std::vector<Refusal> Refusals();
 
-/// What all experiments of programs begin with.
+/// Settings common to all experiments of programs.
 Settings ProgramSettings();
 
 }  // namespace dtrain

@@ -1,5 +1,5 @@
-// What the keys of docs/yaml.md about an experiment and its search do to trials
-// that are programs.
+// Effects of the keys of docs/yaml.md about an experiment and its search on
+// trials that are programs.
 
 #include <filesystem>
 #include <fstream>
@@ -47,7 +47,7 @@ json Lengths(const PageRun& run) {
   return lengths;
 }
 
-// What the checkpoint that the trial begins from holds.
+// Content of the checkpoint that the trial starts from.
 json WarmStart(const PageRun& run) {
   const json path = Told("/warm_start")(run);
   if (path.is_null()) return path;
@@ -472,7 +472,8 @@ std::vector<Proof> SearcherProofs() {
              return points;
            },
        .with = json{{3, "b"}, {3, "a"}, {2, "b"}, {2, "a"}}},
-      // The best half of each rung goes on, by the least loss and the greatest.
+      // The best half of each rung continues, by the smallest loss and the
+      // largest.
       {.key = "searcher async_halving",
        .base = kFourTrials,
        .set = {{"searcher.name", "async_halving"}, {"searcher.divisor", "2"}},

@@ -1,4 +1,4 @@
-// What the keys of docs/yaml.md about resources and checkpoints do to trials
+// Effects of the keys of docs/yaml.md about resources and checkpoints on trials
 // that are programs.
 
 #include <filesystem>

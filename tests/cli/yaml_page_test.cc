@@ -121,7 +121,7 @@ std::vector<Proof> ProgramProofs() {
   return all;
 }
 
-// Of both builds, whichever this is.
+// Proofs of builds with and without LibTorch.
 std::vector<Proof> AllProofs() {
   std::vector<Proof> all = ProgramProofs();
   Append(all, TrainerProofs());
@@ -271,7 +271,7 @@ TEST_P(YamlRefusalTest, NamesThePlaceAndTheKey) {
       yaml.PlaceOf(refusal.set.back().first, refusal.column);
   EXPECT_THAT(result.err, HasSubstr("page/page.yaml:" + place + ": " + message))
       << yaml.text();
-  // What this version cannot run is valid all the same.
+  // Keys that this version cannot run are still valid.
   const bool is_valid = message.find(": not yet: ") != message.npos;
   EXPECT_EQ(run.Run({"validate", "page/page.yaml", "--here"}).code,
             is_valid ? 0 : 2);

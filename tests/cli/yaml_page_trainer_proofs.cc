@@ -1,5 +1,5 @@
-// What keys of docs/yaml.md do to trials that are compiled in: what the trainer
-// is told, and does. The metrics of builtin:FaultTrial are known (see
+// Effects of keys of docs/yaml.md on built-in models: settings that the trainer
+// receives, and its actions. The metrics of builtin:FaultTrial are known (see
 // models/fault.h).
 
 #include <cmath>
@@ -265,7 +265,7 @@ std::vector<Proof> OwnModelProofs() {
               {2.25, 1.5, 3, 2}),
       trained("clip_gradients.norm", "2.5", kWeight, plain, {2.25, 1.5, 3, 2}),
       trained("clip_gradients.value", "2", kWeight, plain, {2, 1, 3, 2}),
-      // What Backward leaves behind: a gradient, or a weight that is stepped.
+      // Effect of Backward: a gradient, or an updated weight.
       trained("update_in_backward", "true", {"loss", "gradient"},
               {3, 1.5, 3, 1.5}, {1.5, 0.75, 0, 0}),
       trained("mixed_precision", "bf16", {"bytes"}, {4, 4}, {2, 2}),

@@ -94,7 +94,7 @@ struct Trained {
   std::string log;
 };
 
-// What is logged in its life; however that ends, the next may begin.
+// Captures the log lines of its lifetime.
 class CapturedLog {
  public:
   CapturedLog() { testing::internal::CaptureStderr(); }

@@ -98,7 +98,7 @@ TEST_P(ConvReluPoolShapeTest, AgreesWithLibTorchOnTwoThreads) {
   const Pair pair(GetParam().options);
   const auto ours = Results(*pair.own, Images());
   ExpectNear(ours, Results(*pair.plain, Images()), 1e-5);
-  // As the other time, to the bit.
+  // Bit-identical to the first time.
   const auto again = Results(*pair.own, Images());
   for (std::size_t i = 0; i < ours.size(); ++i) {
     EXPECT_TRUE(torch::equal(ours[i], again[i])) << "result " << i;
@@ -134,7 +134,7 @@ class ConvReluPoolTest : public testing::Test {
   const torch::Tensor images_ = torch::randn({9, 2, 8, 8});
 };
 
-// What backward of its own made the result.
+// Name of the backward function that made the result.
 std::string Origin(const torch::Tensor& result) {
   return result.grad_fn() ? result.grad_fn()->name() : "";
 }

@@ -168,7 +168,7 @@ TEST_F(LeNetTrialTest, BeatsALinearModelOnDigits) {
   EXPECT_LE(Validated("val_loss"), 0.08);
 }
 
-// How many of the digits multinomial logistic regression gets right, as good as
+// Accuracy of multinomial logistic regression on the digits, as good as
 // it gets.
 TEST(LogisticRegressionTest, FailsOnTheDigits) {
   torch::set_num_threads(1);

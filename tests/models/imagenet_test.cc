@@ -26,7 +26,7 @@ class ImageNetTrialTest : public testing::Test {
  protected:
   ImageNetTrialTest() {
     torch::set_num_threads(1);
-    // What else lies on this machine must not matter.
+    // Other files of this machine must not matter.
     for (const char* name : {"HOME", "XDG_CACHE_HOME", "TORCH_HOME"}) {
       ::setenv(name, directory_.path().c_str(), 1);
     }

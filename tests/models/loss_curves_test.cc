@@ -31,7 +31,7 @@ struct Workload {
   double tolerance;  // of the loss
 };
 
-// What a training is done with.
+// Implementation that trains.
 enum class Path {
   kPlain,  // LibTorch's operators in its default memory format
   kFast,   // what dtrain does on a CPU of its own accord
@@ -42,7 +42,7 @@ class LossCurvesTest : public testing::TestWithParam<Workload> {
  protected:
   LossCurvesTest() {
     torch::set_num_threads(1);
-    // What else lies on this machine must not matter.
+    // Other files of this machine must not matter.
     for (const char* name : {"HOME", "XDG_CACHE_HOME"}) {
       ::setenv(name, directory_.path().c_str(), 1);
     }
@@ -120,7 +120,7 @@ TEST_P(LossCurvesTest, AreIdenticalWithAndWithoutOptimizations) {
   EXPECT_THAT(Losses(Path::kFast, batches), testing::Pointwise(near, plain));
 }
 
-// To the bit: so a few steps tell.
+// The losses must be bit-identical, so a few steps suffice.
 TEST_P(LossCurvesTest, AreIdenticalWithReplay) {
   const int batches = std::min(GetParam().batches, 20);
   EXPECT_EQ(Losses(Path::kGraph, batches), Losses(Path::kPlain, batches));

@@ -25,7 +25,7 @@ class OptimizersTest : public ::testing::Test {
     spec_.hparams = std::move(hparams);
     return MakeSchedule(context_, /*epoch_batches=*/10);
   }
-  // The rate after so many batches, where it began with 1.
+  // Learning rate after `batches` batches, from an initial rate of 1.
   double RateAfter(int batches, nlohmann::json hparams) {
     LrSchedule schedule = Schedule(std::move(hparams)).value();
     for (int i = 0; i < batches; ++i) schedule.Step();
@@ -83,7 +83,7 @@ TEST_F(OptimizersTest, CountsSchedulesInEpochs) {
               1e-12);
   EXPECT_NEAR(RateAfter(20, {{"schedule", "step"}, {"step_epochs", 2}}), 0.1,
               1e-12);
-  // As ExponentialLR, stepped at the end of each epoch.
+  // Like ExponentialLR stepped at the end of each epoch.
   EXPECT_NEAR(RateAfter(9, {{"schedule", "exponential"}, {"gamma", 0.5}}), 1,
               1e-12);
   EXPECT_NEAR(RateAfter(10, {{"schedule", "exponential"}, {"gamma", 0.5}}), 0.5,

@@ -98,7 +98,7 @@ Reads ReadsOf(const std::string& text) {
   return reads;
 }
 
-// As YAML: "sgd" without quotes, numbers by their value.
+// Converts to YAML: "sgd" without quotes, numbers by their value.
 std::string Plain(std::string text) {
   text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
   if (text == "''") return "";

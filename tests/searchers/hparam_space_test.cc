@@ -81,7 +81,7 @@ TEST(HparamSpaceTest, TakesTheValueOfAConst) {
             json({{"a", 5}}));
 }
 
-// The map of all hyperparameters is not a range, whatever its names are.
+// The map of all hyperparameters is never a range, even with names like "type".
 TEST(HparamSpaceTest, TakesTheKeysOfARangeAsNames) {
   const json space = json::parse(R"({
     "type": "const", "val": 5, "minval": 1, "vals": [1, 2],

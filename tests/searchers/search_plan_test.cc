@@ -32,8 +32,8 @@ TEST(SearchPlanTest, MergesRungsOfEqualLength) {
   EXPECT_EQ(brackets[0].rungs, (std::vector<std::int64_t>{1, 5}));
 }
 
-// As in the largest bracket of adaptive_asha: with divisor 4, 10 epochs allow
-// two rungs, 1000 epochs five, and 16 trials three.
+// Values of the largest bracket of adaptive_asha: with divisor 4, 10 epochs
+// allow two rungs, 1000 epochs five, and 16 trials three.
 TEST(SearchPlanTest, FindsTheNumberOfRungsItself) {
   const auto rungs = [](std::int64_t length, std::int64_t trials) {
     return PlanBrackets({.name = "async_halving",

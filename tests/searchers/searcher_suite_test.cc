@@ -1,4 +1,4 @@
-// Rules that every searcher must follow, whatever happens to its trials.
+// Rules that every searcher must follow for any outcome of its trials.
 
 #include <limits>
 #include <memory>

@@ -25,15 +25,15 @@ class FaultRun : public testing::Test {
   /// Calls `dtrain create` with a configuration.
   CliResult Create(const std::string& yaml,
                    std::vector<std::string> options = {}) const;
-  /// The same in the background; returns the process ID of the runner.
+  /// Starts the run in the background; returns the process ID of the runner.
   pid_t Start(const std::string& yaml) const;
   CliResult Run(const std::vector<std::string>& arguments) const {
     return dtrain_.Run(arguments);
   }
   /// Runs a bash script in the runner's directory, with `dtrain` in PATH.
   CliResult Shell(const std::string& script) const;
-  /// The same in a control group (version 1 or 2) with 200 MB of memory. Exits
-  /// with 77 if no such group can be created.
+  /// Runs the script in a control group (version 1 or 2) with 200 MB of memory.
+  /// Exits with 77 if no such group can be created.
   CliResult ShellWithLittleMemory(const std::string& script) const;
 
   std::string State() const;

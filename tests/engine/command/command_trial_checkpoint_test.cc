@@ -65,7 +65,7 @@ class CommandCheckpointTest : public CommandTrialTest {
   fs::path PathOf(const std::string& uuid) const {
     return fs::path(spec_.directory) / "checkpoints" / uuid;
   }
-  // Of a run that saved two files.
+  // Returns the checkpoint of a run that saved two files.
   std::string Save() {
     Run("d=$DTRAIN_DIRECTORY/5; mkdir -p $d/sub; echo one > $d/a; "
         "echo two > $d/sub/b\n" +
@@ -86,7 +86,7 @@ TEST_F(CommandCheckpointTest, CopiesADirectoryWithAllFiles) {
   EXPECT_EQ(summary.files, Said<CheckpointSaved>()[0].files);
 }
 
-// How the kernel says that a process is stopped; the file has its number.
+// True if the kernel reports the process as stopped; the file holds its PID.
 bool IsStopped(const fs::path& pid_file) {
   std::string pid;
   std::ifstream(pid_file) >> pid;

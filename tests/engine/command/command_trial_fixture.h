@@ -33,7 +33,7 @@ class CommandTrialTest : public testing::Test {
   }
   /// Why the trial ended; empty for one without a last word.
   static std::string Why(const CommandEnd& end);
-  /// What was written to the log in the last run.
+  /// Log of the last run.
   std::string Log() const { return log_; }
 
   TemporaryDirectory directory_;

@@ -122,7 +122,7 @@ TEST_F(MisbehaviourTest, ChildThatKeepsTheReportsOpenIsNotAwaited) {
   limits_.drain = milliseconds(50);
   const CommandEnd end = Run(std::string(kValidation) +
                              "sleep 20 >/dev/null 2>&1 & echo $! >&2\n");
-  // Nor by ctest, for what it has of ours.
+  // Ends the child, since ctest waits for it too.
   ::kill(std::stoi(Log()), SIGKILL);
   EXPECT_EQ(Why(end), "stopped");
 }

@@ -32,7 +32,7 @@ class ContextListTest : public testing::Test {
     }
     return paths;
   }
-  // What is said of a context that cannot be stored.
+  // Error for a context that cannot be stored.
   std::string Refusal(const ContextLimits& limits = {}) const {
     try {
       ListContext(root(), {}, limits);

@@ -1,4 +1,4 @@
-// What git 2.39's `git check-ignore --no-index` answers to the same.
+// Answers of git 2.39's `git check-ignore --no-index` to these questions.
 
 #include "engine/context/ignore_rules.h"
 

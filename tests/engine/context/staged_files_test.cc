@@ -44,7 +44,7 @@ class StagedFilesTest : public testing::Test {
     staged.Keep();
     return manifest.Hash();
   }
-  // What copying `list` says.
+  // Error of copying `list`, or empty.
   std::string Refusal(const ContextList& list, ErrorKind kind) const {
     try {
       StagedFiles(layout_).AddContext(list);

@@ -113,7 +113,7 @@ TEST_F(WorkingTreeTest, IsNotMadeFromATruncatedFile) {
     Make();
     ADD_FAILURE() << "made one";
   } catch (const Error& error) {
-    // What is damaged is no checkpoint.
+    // A damaged directory is not a checkpoint.
     EXPECT_EQ(error.kind(), ErrorKind::kFailed);
     EXPECT_THAT(error.what(), HasSubstr("context/train.py: is shorter"));
   }

@@ -131,7 +131,7 @@ TEST(ThreadLoaderThreadsTest, ReadsOnIntoTheNextPassIfAsked) {
 }
 
 TEST(ThreadLoaderThreadsTest, LoadsAsManyBatchesAtOnceAsThereAreWorkers) {
-  // Nobody passes before two are there, so one worker alone would hang.
+  // No worker passes before two are there, so a single worker would hang.
   std::latch both(2);
   const LoadBatch load = [&](std::span<const std::int64_t> samples,
                              std::uint64_t seed) {

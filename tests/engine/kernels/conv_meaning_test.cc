@@ -1,4 +1,4 @@
-// What the kernels must do to the letter: ties, NaN, ranges, pointers.
+// Edge cases of the kernels: ties, NaN, ranges, pointers.
 
 #include <cmath>
 #include <cstdint>
@@ -75,7 +75,7 @@ TEST_P(ConvMeaningTest, NanPassesThroughReluAndPooling) {
   EXPECT_THAT(Pool({kInfinity, kNan, -1, 4}, false).output, IsNan());
 }
 
-// As PyTorch, which takes every NaN it meets.
+// PyTorch too replaces the maximum by each NaN.
 TEST_P(ConvMeaningTest, TheLastNanOfAWindowTakesTheGradient) {
   EXPECT_THAT(Pool({kNan, 1, kNan, 3}, true).gradient, ElementsAre(0, 0, 5, 0));
 }

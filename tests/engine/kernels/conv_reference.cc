@@ -160,7 +160,7 @@ ConvTensors<double> ReferenceConv(const ConvShape& shape, std::int64_t images,
 
 void RunConv(const ConvShape& shape, std::int64_t images,
              const ConvKernels& kernels, ConvTensors<float>& tensors) {
-  // Of this size exactly, so that a sanitizer sees a byte too many.
+  // Exactly this size, so that a sanitizer detects an overrun by one byte.
   std::vector<std::uint8_t> kept(shape.KeptBytes(images));
   ConvScratch scratch;
   ConvForward(shape,

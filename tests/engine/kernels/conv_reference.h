@@ -20,7 +20,7 @@ struct ConvTensors {
   std::vector<Number> grad_bias;
 };
 
-/// How the values of a case are drawn.
+/// Distribution of the values of a case.
 enum class Draw {
   /// Small multiples of 1/8, such that sums in float32 are exact and windows
   /// have ties.
@@ -35,7 +35,7 @@ enum class Draw {
 ConvTensors<float> DrawTensors(const ConvShape& shape, std::int64_t images,
                                Draw draw, unsigned seed);
 
-/// The same layer by plain loops in double precision, from the first four.
+/// Computes the layer by plain loops in double precision, from the first four.
 ConvTensors<double> ReferenceConv(const ConvShape& shape, std::int64_t images,
                                   const ConvTensors<float>& tensors);
 
@@ -52,7 +52,7 @@ double Difference(const std::vector<float>& values,
 double Difference(const ConvTensors<float>& values,
                   const ConvTensors<double>& expected);
 
-/// The same numbers, as doubles.
+/// Converts the tensors to doubles.
 ConvTensors<double> Widened(const ConvTensors<float>& tensors);
 
 }  // namespace dtrain

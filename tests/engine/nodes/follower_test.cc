@@ -116,7 +116,8 @@ TEST_F(FollowerTest, NamesADifferentSecret) {
                                      HasSubstr(secret_.Name())));
 }
 
-// Who holds the port and knows no secret, but what the follower says first.
+// An impostor on the port knows the follower's first message but not the
+// secret.
 TEST_F(FollowerTest, ObeysOnlyAnAuthenticatedRunner) {
   secret_.ReadOrMake();
   const UniqueFd listener = ListenAt({.host = "127.0.0.1"});

@@ -50,7 +50,7 @@ class NodesLauncherTest : public LauncherFixture {
         directory.path() / ("follower" + std::to_string(gate.size())), gate);
   }
   SecretFile Secret() const { return SecretFile(Options().layout); }
-  // Of the whole trial, which counts this machine's ranks only.
+  // Specification of the whole trial; it counts only this machine's ranks.
   TrialSpec Trial(const std::string& behaviour, int at = -1,
                   nlohmann::json hparams = nlohmann::json::object()) const {
     TrialSpec spec = TwoRanks(behaviour, at, "hang", std::move(hparams));

@@ -45,7 +45,7 @@ class NodesTest : public testing::Test {
     Say(guest.socket,
         guest.session->Seal(line.substr(0, line.size() - 1)) + "\n");
   }
-  // What comes within half a second or so.
+  // Returns the events of about half a second.
   std::vector<NodeEvent> Events() {
     std::vector<NodeEvent> all;
     for (int i = 0; i < 50 && all.empty(); ++i) {
@@ -147,7 +147,7 @@ TEST_F(NodesTest, RefusesTooManyRanks) {
 }
 
 TEST_F(NodesTest, NamesMissingMachines) {
-  // The clock of the test stands still, so this is no wait.
+  // The clock of the test stands still, so this does not wait.
   EXPECT_THAT([&] { nodes_.Gather(Duration(0)); },
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("WORLD_SIZE=2"), HasSubstr("RANK=1"))));

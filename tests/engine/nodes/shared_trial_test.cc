@@ -39,7 +39,7 @@ class SharedTrialTest : public testing::Test {
     trial_.EmitEnd(events_);
     return std::get<TrialExited>(events_.back());
   }
-  // What was said right before the end, or empty.
+  // Message right before the end, or empty.
   std::string LastWord() const {
     if (events_.size() < 2) return "";
     const auto* said =
@@ -183,7 +183,7 @@ TEST_F(SharedTrialTest, LostMachineIsAFailure) {
   EXPECT_EQ(exited.rank, 2);
   EXPECT_EQ(exited.exit_code, 1);
   EXPECT_THAT(exited.last_lines, ElementsAre("lost the process with RANK=1"));
-  // As a crash: the same twice is no reason to give up.
+  // Counts as a crash: repeating it does not make the trial give up.
   EXPECT_EQ(LastWord(), "");
   EXPECT_THAT(log_, SizeIs(1));
 }

@@ -123,7 +123,7 @@ TEST_F(LineReaderTest, EndsWithTheStreamAndDropsATornLine) {
 
 TEST_F(LineReaderTest, ResetConnectionIsTheEnd) {
   LineReader reader(near_.get());
-  // Data that nobody read makes the peer's close a reset.
+  // Unread data turns the peer's close into a reset.
   ASSERT_TRUE(WriteAll(near_.get(), "unread\n"));
   far_.reset();
 

@@ -35,7 +35,7 @@ class FindProgramTest : public testing::Test {
     std::ofstream(path).flush();
     fs::permissions(path, fs::perms::owner_all);
   }
-  // Where it is, from the directory on, or why it is not.
+  // Returns the path relative to the directory, or the error.
   std::string Find(const std::string& word, const std::string& path) {
     try {
       return FindProgram(word, directory_.path(), path)

@@ -63,7 +63,7 @@ TEST(TcpTest, ListensOnTheGivenAddressOnly) {
 }
 
 TEST(TcpTest, ListensOnAllAddressesIfTheHostIsAnotherMachine) {
-  // Of a range that is reserved for examples.
+  // An address of a range that is reserved for examples.
   std::string notice;
   const UniqueFd listener =
       ListenAt({.host = "192.0.2.1"}, {.notice = &notice});
@@ -72,7 +72,7 @@ TEST(TcpTest, ListensOnAllAddressesIfTheHostIsAnotherMachine) {
   EXPECT_EQ(notice, "192.0.2.1 is not an address of this machine");
 }
 
-// As many a machine's /etc/hosts has its own name.
+// Many machines' /etc/hosts maps their own name to a loopback address.
 TEST(TcpTest, ListensOnAllAddressesIfTheNameIsALoopback) {
   const std::string name = "LOCALHOST";  // as any name but "localhost"
   std::string notice;

@@ -22,7 +22,7 @@ constexpr Duration kLong = std::chrono::seconds(20);
 
 Duration In(Duration time) { return Clock::System().monotonic() + time; }
 
-// What the shell script prints when it is started with `spawn`.
+// Returns what the shell script prints when started with `spawn`.
 std::string OutputOf(Spawn& spawn, const std::string& script) {
   Pipe pipe = MakePipe();
   const pid_t pid = spawn.Duplicate(pipe.writing.get(), STDOUT_FILENO)

@@ -37,7 +37,7 @@ TrialSpec LauncherFixture::Spec(const std::string& behaviour,
                                 nlohmann::json hparams) const {
   const TrialId id{.experiment = Experiment(), .number = number};
   const StoreLayout layout(directory.path() / "store");
-  // As the runner has made it.
+  // The runner has created it in practice.
   MakePrivateDirectories(layout.Experiment(id.experiment));
   return {.id = id,
           .entrypoint = behaviour,

@@ -40,7 +40,7 @@ class MpsTest : public ::testing::Test {
   void WritePid(const std::string& text) {
     std::ofstream(pipes_ / "nvidia-cuda-mps-control.pid") << text;
   }
-  /// As if the daemon ran: this process.
+  /// Pretends that the daemon runs, with the PID of this process.
   void Run() {
     MakeControl();
     WritePid(std::to_string(::getpid()) + "\n");

@@ -42,7 +42,7 @@ class RankLaunchTest : public LauncherFixture {
     const auto* word = std::get_if<Finished>(&said->message);
     return word == nullptr ? std::nullopt : std::optional(*word);
   }
-  /// What the ranks printed, as "RANK TEXT".
+  /// Lines that the ranks printed, as "RANK TEXT".
   std::vector<std::string> Printed(TrialId trial) const {
     TrialLogReader reader(Options().layout.TrialLog(trial));
     std::vector<std::string> lines;

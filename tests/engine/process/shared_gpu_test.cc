@@ -26,13 +26,13 @@ class SharedGpuTest : public LauncherFixture {
     options.environment = {{"CUDA_MPS_PIPE_DIRECTORY", pipes_.string()}};
     return options;
   }
-  /// As if MPS's daemon ran: this process.
+  /// Pretends that MPS's daemon runs, with the PID of this process.
   void RunMps() {
     std::filesystem::create_directory(pipes_);
     ASSERT_EQ(::mkfifo((pipes_ / "control").c_str(), 0600), 0);
     std::ofstream(pipes_ / "nvidia-cuda-mps-control.pid") << ::getpid();
   }
-  /// What a trial prints of itself.
+  /// Returns what a trial prints.
   std::string Printed(LocalLauncherOptions options) {
     const auto launcher = MakeLocalLauncher(std::move(options));
     launcher->Start(Spec("print"));

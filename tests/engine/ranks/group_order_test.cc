@@ -85,7 +85,7 @@ std::string AnyCall(Collectives& group, int call, unsigned random) {
   }
 }
 
-// What AnyCall is to give.
+// Returns the expected result of AnyCall.
 std::string ExpectedOf(int ranks, int call, unsigned random) {
   const std::size_t size = random % 5 == 0 ? random % 300'000 : random % 50;
   const int root = static_cast<int>(random / 5) % ranks;

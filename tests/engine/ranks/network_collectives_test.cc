@@ -74,7 +74,7 @@ TEST_F(RendezvousTest, RejectsUnknownPeersAndAcceptsTheRank) {
       "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/"
       "7.88.1\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n");
   ExpectTurnedAway(std::string(200, '\0'));
-  // Who says nothing keeps nobody waiting.
+  // A silent peer blocks no rank.
   const UniqueFd silent = ConnectTo(place_, seconds(5));
 
   const auto joined = JoinRanks(MeetingOf(1));
@@ -143,7 +143,7 @@ TEST(NetworkCollectivesTest, DetectsADeadRank) {
       RunRanks(RankKind::kNetworkProcesses, 3, [](const Seat& seat) {
         const auto group = seat.Group();
         group->Barrier();
-        // As the end of the process, which RunRanks wants to be a good one.
+        // Simulates the exit of the process; RunRanks expects a clean exit.
         if (seat.rank() == 1) return std::string("left");
         group->Barrier();
         return std::string();

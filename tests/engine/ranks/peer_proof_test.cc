@@ -22,7 +22,7 @@ using Side = PeerProof::Side;
 using State = PeerProof::State;
 
 constexpr char kSecret[] = "0123456789abcdef0123456789abcdef";
-// What the side that connects says first.
+// First bytes of the side that connects.
 constexpr std::string_view kMagic("dtrain\0\1", 8);
 
 UniqueFd Socket() {
@@ -131,7 +131,7 @@ TEST_F(PeerProofTest, RefusesAProofForAnotherPurpose) {
   EXPECT_EQ(Talk(connects, listens).first, State::kRefused);
 }
 
-// Who knows no secret sends back what he hears.
+// An attacker without the secret echoes what it receives.
 TEST_F(PeerProofTest, RefusesAReflectedProof) {
   PeerProof listens = Make(Side::kListens);
   Say(ends_.left, kMagic);

@@ -18,7 +18,7 @@
 
 namespace dtrain {
 
-/// How a test runs its ranks.
+/// Ways to run the ranks of a test.
 enum class RankKind {
   /// Threads that share one mapping, so that the thread sanitizer sees all
   /// accesses.

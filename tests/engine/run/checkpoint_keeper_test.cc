@@ -30,7 +30,7 @@ std::vector<std::string> Uuids(const Rows& rows) {
   return uuids;
 }
 
-// What the keeper has not dropped, beside what the whole rule keeps.
+// Compares the checkpoints of the keeper with those of the full rule.
 class Comparison {
  public:
   explicit Comparison(CheckpointConfig policy)
@@ -170,7 +170,7 @@ TEST(CheckpointKeeperTest, DropsARepeatedOldCheckpoint) {
   CheckpointKeeper keeper({}, true);
   (void)keeper.Add(Row(1, 20, 0.4));
 
-  // It was deleted before the trial went on from a later one.
+  // It was deleted before the trial resumed from a later one.
   EXPECT_THAT(Uuids(keeper.Add(Row(1, 10, std::nullopt))), ElementsAre("1@10"));
   EXPECT_EQ(keeper.Latest({1, 1})->uuid, "1@20");
 }

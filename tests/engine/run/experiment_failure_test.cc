@@ -1,4 +1,4 @@
-// How Experiment takes trials that fail.
+// Experiment: handling of failed trials.
 
 #include <csignal>
 #include <string>

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 constexpr const char* kFirst = "aaaaaaaa-0000-4000-8000-000000000000";
 constexpr const char* kSecond = "bbbbbbbb-0000-4000-8000-000000000000";
 
-// What the trial's processes do, one after the other; then they train.
+// Actions of the trial's first processes, in order; later ones train.
 class ExperimentFallbackTest : public ExperimentTest {
  protected:
   ExperimentFallbackTest() {

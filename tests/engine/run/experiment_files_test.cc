@@ -1,4 +1,4 @@
-// What a trial left on disk when its runner was dead already.
+// Files that a trial left on disk after its runner had died.
 
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-// What becomes of where a trial's time went.
+// Experiment: records of a trial's profile.
 
 #include "tests/engine/run/experiment_fixture.h"
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// What a runner that is killed leaves behind: what was recorded.
+// State left behind by a killed runner: its records.
 struct Killed {};
 
 // A search in a store in memory, played by as many runners as it takes.
@@ -88,7 +88,7 @@ class KilledSearch {
              {result_.best_trial, result_.error, result_.best_hparams,
               ToJson(result_.best)}}};
   }
-  // What the searcher was told and what it wanted.
+  // Events of the searcher and its operations.
   json Events() const {
     json events = json::array();
     for (const SearcherEventRow& row : store_.SearcherEvents(id_, 0)) {

@@ -37,7 +37,7 @@ class ExperimentSearchTest : public ExperimentTest {
                         .divisor = 2,
                         .stop_once = stop_once};
   }
-  // The loss of each trial, from the first on, whatever it has trained.
+  // Constant loss of each trial, from the first on.
   void Losses(std::vector<double> losses) {
     trials_.loss = [losses](std::int64_t trial, std::int64_t) {
       return losses.at(static_cast<std::size_t>(trial - 1));

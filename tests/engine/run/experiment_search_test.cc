@@ -1,4 +1,4 @@
-// How Experiment shares the slots among the trials of a search.
+// Experiment: distribution of the slots among the trials of a search.
 
 #include <algorithm>
 
@@ -53,7 +53,7 @@ TEST_F(ExperimentSearchTest, ProgressIsTrainedOverPlannedLength) {
 
   Run();
 
-  // What the failed trial would have trained is no longer planned.
+  // The plan no longer contains the failed trial's training.
   EXPECT_THAT(seen, ElementsAre(50.0 / 400, 50.0 / 350));
   EXPECT_DOUBLE_EQ(store_.Experiment(id_)->row.progress, 50.0 / 350);
 }

@@ -103,8 +103,8 @@ TEST_F(DirectionTest, IsPassedToTheTrial) {
   EXPECT_EQ(spec.settings.scheduling_unit, 7);
 }
 
-// What a power cut must not take: each waits for the disk before anybody is
-// told of it.
+// Records that must survive a power cut: each waits for the disk before it is
+// acknowledged.
 TEST_F(ExperimentTest, WaitsForTheDiskAtACheckpointAndAtTheEnd) {
   const TemporaryDirectory directory;
   store_ = Store::OpenForWriting(StoreLayout(directory.path() / "store"));
@@ -298,7 +298,7 @@ TEST_F(ExperimentTest, ResumesFromTheLatestCheckpoint) {
 }
 
 // A trial that validates every 20 batches, saves a checkpoint at 40, and fails
-// after 80; its next run goes on from 40 and gets as far as a test lets it.
+// after 80; its next run resumes from 40 and gets as far as a test lets it.
 class RestartedTrialTest : public ExperimentTest {
  protected:
   RestartedTrialTest() {

@@ -1,4 +1,4 @@
-// How Experiment takes time: hangs, time limits, and how long it waits.
+// Experiment: hangs, time limits and delays.
 
 #include <chrono>
 #include <optional>
@@ -152,7 +152,7 @@ TEST_F(TimeLimitTest, OfWaitingForDiskSpacePausesTheExperiment) {
   EXPECT_LT(time_, seconds(15));
 }
 
-// How long each restart waited, from the end of a process to the next start.
+// Delay of each restart, from the end of a process to the next start.
 TEST_F(ExperimentTimeTest, WaitsTwiceAsLongForEachRestart) {
   config_.max_restarts = 12;
   std::vector<Duration> waited;

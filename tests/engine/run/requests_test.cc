@@ -1,4 +1,4 @@
-// What users ask of a running experiment from another process.
+// Requests of users to a running experiment, from another process.
 
 #include "tests/engine/run/experiment_fixture.h"
 #include "tests/support/temporary_directory.h"

@@ -81,7 +81,7 @@ TEST_F(DatabaseTest, ReadersCannotWrite) {
 // process. Where the machine allows no such thing the tests are skipped.
 class SmallDiskTest : public testing::Test {
  protected:
-  // What `body` gives in a process that sees `disk_` as a disk of 1 MiB.
+  // Runs `body` in a process that sees `disk_` as a disk of 1 MiB.
   int OnSmallDisk(const std::function<int()>& body) {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -156,7 +156,7 @@ TEST_F(PrivateFilesTest, DirectoriesArePrivate) {
   EXPECT_EQ(Mode(directory_.path() / "a/b/c"), 0700);
 }
 
-// That they survive a power cut is for tests/power to see.
+// tests/power tests that they survive a power cut.
 TEST_F(PrivateFilesTest, DurableDirectoriesAreAsPrivate) {
   MakeDurableDirectories(directory_.path() / "a/b/c");
   MakeDurableDirectories(directory_.path() / "a/b/c");

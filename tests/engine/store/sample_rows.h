@@ -111,7 +111,7 @@ inline std::int64_t AddSample(Store& store, std::int64_t trials) {
   return id;
 }
 
-/// How many metric rows the experiment has.
+/// Number of metric rows of the experiment.
 inline std::int64_t CountMetrics(const Store& store, std::int64_t experiment) {
   std::int64_t count = 0;
   store.ForEachMetric({.experiment = experiment},

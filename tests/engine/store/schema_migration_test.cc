@@ -33,7 +33,7 @@ int KillSelf(void* database) {
   return 0;
 }
 
-// Whatever connection of this process first commits a change of a store dies
+// The first connection of this process that commits a change of a store dies
 // with it.
 int DieAtCommit(sqlite3* database, char**, const sqlite3_api_routines*) {
   sqlite3_commit_hook(database, KillSelf, database);
@@ -63,7 +63,7 @@ class SchemaMigrationTest : public testing::Test {
     return database.execAndGet("PRAGMA user_version").getInt64();
   }
   fs::path Old() const { return layout_.Database().string() + ".v1.bak"; }
-  // What the recorded store says, whatever its version.
+  // Content of the recorded store, independent of its version.
   static void ExpectContent(const Store& store) {
     const auto detail = store.Experiment(1);
     ASSERT_TRUE(detail.has_value());
@@ -160,7 +160,7 @@ TEST_F(SchemaMigrationTest, StoreOfVersionSixIsMigrated) {
 
   EXPECT_EQ(CountMetrics(store, 1), 16);
   EXPECT_EQ(store.Trial({1, 1})->best->batches, 40);
-  // What was measured before runs were told apart is of an earlier run.
+  // Metrics recorded before runs were distinguished belong to an earlier run.
   store.Write([](StoreWriter& writer) {
     writer.SupersedeMetrics({1, 1}, /*run=*/1, MetricKind::kValidation, 21, 50,
                             /*smaller_is_better=*/true);

@@ -126,7 +126,7 @@ TEST_F(StoreProcessesTest, KilledWriterLosesNothingThatWasCommitted) {
   EXPECT_EQ(AddSample(next, 1), 2);
 }
 
-// The creator is killed by its first write beyond so many bytes of a file.
+// The creator is killed by its first write beyond this size of a file.
 class KilledCreatorTest : public StoreProcessesTest,
                           public testing::WithParamInterface<rlim_t> {};
 

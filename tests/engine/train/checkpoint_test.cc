@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Everything that is awkward to go on from: dropout, warm-up and two
+// State that is hard to resume from: dropout, warm-up and two
 // schedules, gradients accumulated over three batches, clipping, a plateau.
 class ResumeTest : public SmallTrialTest,
                    public testing::WithParamInterface<int> {
@@ -39,7 +39,7 @@ class ResumeTest : public SmallTrialTest,
     };
   }
 
-  // Trains as if the process died when batch `batch` begins, then goes on from
+  // Trains as if the process died when batch `batch` begins, then resumes from
   // the newest checkpoint; gives back what was heard in both lives.
   FakeRunner TrainKilledAt(int batch) {
     FakeRunner runner;
@@ -50,7 +50,7 @@ class ResumeTest : public SmallTrialTest,
     EXPECT_EQ(Train(runner).message, "killed");
     options_ = options;
     spec_.restore = runner.All<CheckpointSaved>().back().uuid;
-    // What lies beyond a checkpoint is forgotten by the runner.
+    // The runner forgets messages beyond a checkpoint.
     EXPECT_EQ(Train(runner).reason, EndReason::kCompleted);
     return runner;
   }

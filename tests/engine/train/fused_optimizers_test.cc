@@ -21,7 +21,7 @@ namespace optim = torch::optim;
 using Optimizer = std::shared_ptr<optim::Optimizer>;
 using Groups = std::vector<optim::OptimizerParamGroup>;
 
-// The same optimizer as LibTorch has it and as we do.
+// An optimizer in LibTorch's implementation and in ours.
 struct FlatCase {
   const char* name;
   std::function<Optimizer(Groups)> theirs;
@@ -89,7 +89,7 @@ void Train(SeveralTensors& net, optim::Optimizer& optimizer, int first,
            int last) {
   for (int step = first; step < last; ++step) {
     GiveGradients(net, step);
-    // As a schedule does.
+    // A schedule changes the rate like this.
     optimizer.param_groups()[1].options().set_lr(0.01 / (1 + step % 10));
     optimizer.step();
   }

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// What a test changes of a GraphTrial.
+// Options of a GraphTrial that a test sets.
 struct GraphTrialOptions {
   std::string optimizer = "sgd";
   std::function<void(TrialContext&, torch::optim::Optimizer&)> set_up;
@@ -102,7 +102,7 @@ class GraphTrial final : public Trial {
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
 };
 
-// How a training ended.
+// Result of a training.
 struct Ended {
   std::vector<torch::Tensor> state;  // of the model, and the trial's own
   std::string optimizer;             // its facts in a checkpoint
@@ -218,7 +218,8 @@ TEST_F(GraphedStepTest, ShortBatchIsTrainedWithoutCapture) {
 TEST_F(GraphedStepTest, WarmsUpAgainForALargerBatch) {
   options_.short_batch = 0;
   const Ended ended = ExpectTheSame();
-  // Of 20, the first is short; four are like what is captured; three are short.
+  // The first of 20 batches is short, the next four warm up, and three of the
+  // rest are short.
   EXPECT_EQ(ended.replays, kBatches - 1 - kWarmUps - 3);
 }
 

@@ -41,7 +41,7 @@ class WaveSource final : public DataSource {
   std::int64_t next_ = 0;
 };
 
-/// What a test changes of a SmallTrial.
+/// Options of a SmallTrial that a test sets.
 struct SmallTrialOptions {
   bool adam = false;
   bool has_validation = true;
@@ -178,7 +178,8 @@ inline double Value(const MetricValues& metrics, const std::string& name) {
 class SmallTrialTest : public testing::Test {
  protected:
   SmallTrialTest() {
-    // As a trial process has it; more would wait for each other on busy cores.
+    // Like a trial process; more threads would wait for each other on busy
+    // cores.
     at::set_num_threads(1);
     spec_.id = {1, 1};
     spec_.seed = 7;

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What `act` throws, or "nothing".
+// Returns the message of the error that `act` throws, or "nothing".
 template <typename Act>
 std::string ThrownBy(Act act) {
   try {

@@ -266,7 +266,7 @@ TEST_F(TrainerTest, SinkingReportsOnceASink) {
   FakeRunner runner;
   ASSERT_EQ(Train(runner).reason, EndReason::kCompleted);
   EXPECT_THAT(runner.BatchesOf<TrainingReport>(), ElementsAre(3, 6, 9, 10));
-  // Where the batches 4 and 8 are behind it, and at the end.
+  // After the sinks that pass batches 4 and 8, and at the end.
   EXPECT_THAT(runner.BatchesOf<ValidationReport>(), ElementsAre(6, 9, 10));
 }
 
@@ -300,7 +300,7 @@ TEST_F(TrainerTest, StopWaitsForTheEndOfTheSink) {
   EXPECT_THAT(runner.BatchesOf<CheckpointSaved>(), ElementsAre(4));
 }
 
-// The data go on where the last sink ended, whatever was sunk.
+// The data continue where the last sink ended, for any size of the sinks.
 TEST_F(TrainerTest, SinkingDoesNotChangeTheTraining) {
   FakeRunner plain;
   ASSERT_EQ(Train(plain).reason, EndReason::kCompleted);
@@ -311,7 +311,7 @@ TEST_F(TrainerTest, SinkingDoesNotChangeTheTraining) {
             plain.All<ValidationReport>().back().metrics);
 }
 
-// What checkpoint_policy makes of validations. Their val_loss is `values`, one
+// Effect of checkpoint_policy on validations. Their val_loss is `values`, one
 // for each batch in turn.
 class CheckpointPolicyTest : public SmallTrialTest {
  protected:
