@@ -1,11 +1,13 @@
-// Commands on an experiment while it runs, or while its trial waits for
-// a restart.
+// Commands on an experiment while it runs, or while its trial waits for a
+// restart; signals to its runner.
 
 #include <csignal>
 #include <filesystem>
 
 #include <gmock/gmock.h>
 
+#include "engine/run/runner_lock.h"
+#include "engine/store/layout.h"
 #include "tests/support/fault_run.h"
 
 namespace dtrain {
@@ -100,6 +102,101 @@ TEST_F(RunningExperimentTest, IsResumedOnceByConcurrentCommands) {
   EXPECT_EQ(State(), "COMPLETED");
   EXPECT_EQ(Trial().at("runs"), 2);
   EXPECT_EQ(Values("training", "loss").size(), 20);
+}
+
+// Signals to the runner, the end of its terminal, and the end of its readers.
+
+/// The exit code and the store show the outcome of a run.
+class SignalsTest : public FaultRun {
+ protected:
+  // A run in the foreground of a shell, which continues with `script` once the
+  // trial has been validated; $p is the runner.
+  CliResult InShell(const std::string& yaml, const std::string& script) const {
+    dtrain_.Write("fault.yaml", yaml);
+    return Shell(
+        "set -m; ulimit -c 0; says() { until grep -q \"$1\" err; do sleep "
+        "0.02; done; }; dtrain create fault.yaml 2>err & p=$!; says 'batch "
+        "20'; " +
+        script);
+  }
+};
+
+TEST_F(SignalsTest, SecondCtrlCKillsAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  const CliResult result =
+      InShell(FaultYaml("step_ms: 5, hang_at: 40, ignore_term: true", 60),
+              "sleep 0.5; kill -INT $p; says 'press Ctrl-C again'; kill -INT "
+              "$p; wait $p");
+
+  EXPECT_EQ(result.code, 130);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, Seconds(20));
+  EXPECT_THAT(Processes(), IsEmpty());
+  EXPECT_EQ(State(), "PAUSED");
+  ExpectResumes();
+}
+
+TEST_F(SignalsTest, RecoversFromSigquit) {
+  const CliResult result = InShell(FaultYaml("step_ms: 10", 100),
+                                   "kill -QUIT $p; wait $p 2>/dev/null");
+
+  EXPECT_EQ(result.code, 128 + SIGQUIT);
+  EXPECT_TRUE(Within(Seconds(3), [&] { return Processes().empty(); }));
+  EXPECT_EQ(State(), "INTERRUPTED");
+  ExpectResumes();
+}
+
+TEST_F(SignalsTest, DetachedRunnerSurvivesItsTerminal) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 200));
+  const CliResult result =
+      Shell("script -qec 'dtrain create fault.yaml -d' /dev/null");
+  ASSERT_EQ(result.code, 0) << result.out;
+  AwaitBatches(20);
+  const auto runner =
+      RunnerLock::Holder(StoreLayout(dtrain_.store()).RunnerLock(1));
+  ASSERT_TRUE(runner.has_value());
+  ::kill(static_cast<pid_t>(runner->pid), SIGHUP);
+
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
+
+  EXPECT_EQ(Trial().at("batches"), 200);
+  EXPECT_EQ(Trial().at("runs"), 1);
+}
+
+TEST_F(SignalsTest, RunnerPausesOnHangup) {
+  dtrain_.Write("fault.yaml", FaultYaml("step_ms: 10", 1'000'000));
+  Shell(
+      "script -qec 'dtrain create fault.yaml' /dev/null >out & until dtrain "
+      "metrics 1 --kind validation --csv | grep -q loss; do sleep 0.05; done; "
+      "kill -KILL $!");
+
+  EXPECT_TRUE(Within(Seconds(40), [&] { return State() == "PAUSED"; }));
+  EXPECT_TRUE(Within(Seconds(5), [&] { return Processes().empty(); }));
+  EXPECT_GE(Trial().at("batches"), 20);
+}
+
+TEST_F(SignalsTest, LogsExitQuietlyIfThePipeIsClosed) {
+  ASSERT_EQ(Create(FaultYaml("log_bytes: 1000000", 20)).code, 0);
+  const CliResult result =
+      Shell("dtrain logs 1 | head -n 1; exit ${PIPESTATUS[0]}");
+  EXPECT_EQ(result.code, 128 + SIGPIPE);
+  EXPECT_THAT(result.out, HasSubstr("1.1 | xxx"));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(SignalsTest, StoppedRunnerLosesNoTrial) {
+  const pid_t runner =
+      Start(FaultYaml("step_ms: 10", 600, "hang_timeout: 1s\n"));
+  AwaitBatches(20);
+  ::kill(runner, SIGSTOP);
+  EXPECT_FALSE(Within(Seconds(3), [&] { return !Lives(runner); }));
+  EXPECT_EQ(State(), "RUNNING");
+  ::kill(runner, SIGCONT);
+
+  EXPECT_EQ(Run({"wait", "1", "--timeout", "1m"}).code, 0);
+
+  EXPECT_EQ(Trial().at("restarts"), 0);
+  EXPECT_EQ(Trial().at("runs"), 1);
+  EXPECT_EQ(Values("validation", "loss").size(), 30);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // `dtrain validate`: what `create` would refuse, without creating anything.
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +13,7 @@
 namespace dtrain {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -202,6 +206,31 @@ TEST_F(ValidateTest, WarnsOfALogRangeOfValues) {
        "--set", "hyperparameters.lr={type: log, minval: 0.0001, maxval: 0.1}"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("the values are from 1 to 1.259"));
+}
+
+// The configurations that come with dtrain.
+
+std::vector<std::string> Configurations() {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(DTRAIN_CONFIGS_DIR)) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+TEST(ConfigsTest, AllAreValid) {
+  const std::vector<std::string> files = Configurations();
+  ASSERT_GE(files.size(), 18);
+  const CliRunner dtrain;
+  for (const std::string& file : files) {
+    const CliResult result = dtrain.Run({"create", file, "--dry-run"});
+    EXPECT_EQ(result.code, 0) << file << '\n' << result.err;
+    // Data missing on this machine is not an error of the file.
+    EXPECT_THAT(result.err,
+                testing::Not(testing::ContainsRegex("yaml:[0-9][^\n]*warning")))
+        << file;
+  }
 }
 
 }  // namespace
