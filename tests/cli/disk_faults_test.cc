@@ -36,7 +36,7 @@ class FullDiskTest : public testing::Test {
             "fill_nearly() { dd if=/dev/zero of=disk/ballast bs=1k count=$(("
             "$(df -k --output=avail disk | tail -1) - 1200)) 2>/dev/null; }\n"
             "await() { for i in $(seq 600); do grep -q \"$1\" err && return; "
-            "sleep 0.05; done; }\n" +
+            "sleep 0.05; done; echo \"never printed: $1\"; }\n" +
             script);
   }
 
@@ -84,7 +84,7 @@ TEST_F(FullDiskTest, TrialWaitsForSpaceWithItsTrainingInMemory) {
 dtrain create fault.yaml 2>err >out & runner=$!
 await 'validation at batch 60'
 fill_nearly
-await '1.1 waits at batch'
+await '1.1 is waiting at batch'
 sleep 1
 dtrain trials 1 --json >waiting.json
 sleep 1
@@ -145,7 +145,7 @@ TEST_F(FullDiskTest, PauseEndsTheWait) {
 dtrain create fault.yaml 2>err >out & runner=$!
 await 'validation at batch 60'
 fill_nearly
-await '1.1 waits at batch'
+await '1.1 is waiting at batch'
 dtrain pause 1 >/dev/null; echo "pause $?"
 wait $runner; echo "code $?"
 dtrain trials 1 --json >paused.json
@@ -185,7 +185,7 @@ TEST_F(FullDiskTest, ProgramIsSuspendedUntilThereIsSpace) {
 dtrain create program.yaml 2>err >out & runner=$!
 await 'validation at batch 20'
 dd if=/dev/zero of=disk/ballast bs=1k count=$(($(df -k --output=avail disk | tail -1) - 900)) 2>/dev/null
-await '1.1 waits at batch'
+await '1.1 is waiting at batch'
 sleep 1
 dtrain trials 1 --json >waiting.json
 sleep 1

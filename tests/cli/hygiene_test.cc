@@ -29,7 +29,7 @@ class NastyNameTest : public FaultRun,
   NastyNameTest() { dtrain_.Write("fault.yaml", FaultYaml("", 20)); }
 
   // Files created since, other than the store and the test's own files.
-  std::string Strangers() const {
+  std::string UnexpectedFiles() const {
     return Shell(
                "find . -newer fault.yaml -not -path './store*' -not -path "
                "./.input -not -path './slots*' -not -path . -not -path "
@@ -45,7 +45,7 @@ TEST_P(NastyNameTest, IsOnlyALabel) {
   ASSERT_EQ(created.code, 0) << created.err;
 
   EXPECT_EQ(Run({"describe", "1", "--json"}).Json().at("name"), name);
-  EXPECT_EQ(Strangers(), "");
+  EXPECT_EQ(UnexpectedFiles(), "");
   EXPECT_EQ(Shell("ls store/experiments").out, "1\n");
   EXPECT_EQ(Run({"list", "--label=" + name, "--json"})
                 .Json()
@@ -53,7 +53,7 @@ TEST_P(NastyNameTest, IsOnlyALabel) {
                 .size(),
             1);
   EXPECT_EQ(Run({"delete", "1", "--yes"}).code, 0);
-  EXPECT_EQ(Strangers(), "");
+  EXPECT_EQ(UnexpectedFiles(), "");
 }
 
 TEST_P(NastyNameTest, IsEscapedOnATerminal) {

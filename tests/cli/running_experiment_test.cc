@@ -185,10 +185,10 @@ TEST_F(SignalsTest, LogsExitQuietlyIfThePipeIsClosed) {
 
 TEST_F(SignalsTest, StoppedRunnerLosesNoTrial) {
   const pid_t runner =
-      Start(FaultYaml("step_ms: 10", 600, "hang_timeout: 1s\n"));
+      Start(FaultYaml("step_ms: 10", 300, "hang_timeout: 1s\n"));
   AwaitBatches(20);
   ::kill(runner, SIGSTOP);
-  EXPECT_FALSE(Within(Seconds(3), [&] { return !Lives(runner); }));
+  EXPECT_FALSE(Within(Seconds(2), [&] { return !Lives(runner); }));
   EXPECT_EQ(State(), "RUNNING");
   ::kill(runner, SIGCONT);
 
@@ -196,7 +196,7 @@ TEST_F(SignalsTest, StoppedRunnerLosesNoTrial) {
 
   EXPECT_EQ(Trial().at("restarts"), 0);
   EXPECT_EQ(Trial().at("runs"), 1);
-  EXPECT_EQ(Values("validation", "loss").size(), 30);
+  EXPECT_EQ(Values("validation", "loss").size(), 15);
 }
 
 }  // namespace

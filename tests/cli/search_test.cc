@@ -256,9 +256,9 @@ class SearchRecoveryTest : public testing::TestWithParam<Killed> {
   }
 
   // Runs the search to its end, killing its runner several times before: by
-  // turns when it says something and at any time. Gives how often.
+  // turns when it prints something and at any time. Returns how often.
   int RunWithKills(const CliRunner& dtrain) const {
-    static constexpr std::array kMoments = {"started", "paused", "goes on",
+    static constexpr std::array kMoments = {"started", "paused", "promoted",
                                             "completed", "stopped"};
     std::mt19937 dice(GetParam().seed);
     std::vector<std::string> command = {"create", "search.yaml"};
