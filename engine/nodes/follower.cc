@@ -13,7 +13,6 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/nodes/node_message.h"
-#include "engine/nodes/nodes.h"
 #include "engine/ranks/peer_proof.h"
 
 namespace dtrain {

@@ -173,6 +173,9 @@ std::string EncodeOrder(const NodeOrder& order);
 NodeReport DecodeReport(std::string_view line);
 NodeOrder DecodeOrder(std::string_view line);
 
+/// Purpose of the proof between a runner and its followers, see PeerProof.
+inline constexpr char kNodesPurpose[] = "runner and follower";
+
 /// Longest silence of a follower, and the interval of Alive messages.
 inline constexpr Duration kNodeSilence = std::chrono::seconds(30);
 inline constexpr Duration kNodeBeat = std::chrono::seconds(5);

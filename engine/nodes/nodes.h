@@ -16,9 +16,6 @@
 
 namespace dtrain {
 
-/// Purpose of the proof between a runner and its followers, see PeerProof.
-inline constexpr char kNodesPurpose[] = "runner and follower";
-
 /// A follower connected, for the first time or again.
 struct NodeJoined {
   int node = 0;  // its RANK

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/process/trial_end.h"
+
 namespace dtrain {
 namespace {
 

@@ -8,10 +8,11 @@
 #include "engine/base/clock.h"
 #include "engine/nodes/node_message.h"
 #include "engine/process/launcher.h"
-#include "engine/process/trial_end.h"
 #include "engine/process/trial_output.h"
 
 namespace dtrain {
+
+struct RankEnd;
 
 /// State of one trial whose ranks are on several machines, in one shard on
 /// each. The trial ends as a whole: when one shard has ended, the others must

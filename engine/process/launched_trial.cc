@@ -10,12 +10,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/os/process.h"
+#include "engine/process/rank_process.h"
+#include "engine/process/trial_end.h"
 #include "engine/ranks/shared_memory.h"
 #include "engine/slots/slots.h"
 #include "engine/wire/trial_spec.h"
@@ -62,6 +65,12 @@ constexpr Duration kAfterTerm = std::chrono::seconds(5);
 
 }  // namespace
 
+struct LaunchedTrial::Rank {
+  std::unique_ptr<RankProcess> process;
+  std::vector<Gpu> gpus;
+  RankEnd end;
+};
+
 LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
                              TrialOutput output, Clock clock, Poller& poller,
                              std::uint64_t token, UniqueFd listener)
@@ -85,6 +94,12 @@ LaunchedTrial::LaunchedTrial(TrialSpec spec, SlotLease lease,
   }
 }
 
+LaunchedTrial::~LaunchedTrial() = default;
+
+std::uint64_t LaunchedTrial::tokens() const {
+  return ranks_.size() * RankProcess::kChannels;
+}
+
 bool LaunchedTrial::wants_fork() const {
   return !forking_ && next_ < ranks_.size() && stop_ != StopStep::kKilled;
 }
@@ -92,9 +107,9 @@ bool LaunchedTrial::wants_fork() const {
 ForkOrder LaunchedTrial::NextFork() {
   forking_ = true;
   ForkOrder order{.fds = ranks_[next_].process->HandedFds(),
-                  .meeting = (memory_ ? memory_ : listener_).get()};
+                  .rendezvous = (memory_ ? memory_ : listener_).get()};
   // Other ranks connect to rank 0, on this machine too.
-  if (next_ > 0 && !memory_) order.meeting = -1;
+  if (next_ > 0 && !memory_) order.rendezvous = -1;
   for (const UniqueFd& lock : lease_.locks) order.fds.push_back(lock.get());
   order.variables = DeviceVariables(ranks_[next_].gpus);
   return order;

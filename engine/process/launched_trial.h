@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,13 +12,13 @@
 #include "engine/os/poller.h"
 #include "engine/os/unique_fd.h"
 #include "engine/process/launcher.h"
-#include "engine/process/rank_process.h"
-#include "engine/process/trial_end.h"
 #include "engine/process/trial_forker.h"
 #include "engine/process/trial_output.h"
 #include "engine/slots/slot_pool.h"
 
 namespace dtrain {
+
+struct TrialEnd;
 
 /// One trial of the local launcher with all its ranks on this machine, from the
 /// fork of the first until no process is left. Ranks end together: when one has
@@ -33,6 +32,7 @@ class LaunchedTrial {
   LaunchedTrial(TrialSpec spec, SlotLease lease, TrialOutput output,
                 Clock clock, Poller& poller, std::uint64_t token,
                 UniqueFd listener = {});
+  ~LaunchedTrial();
   LaunchedTrial(const LaunchedTrial&) = delete;
   LaunchedTrial& operator=(const LaunchedTrial&) = delete;
 
@@ -75,19 +75,13 @@ class LaunchedTrial {
 
   TrialId id() const { return id_; }
   /// Number of poller tokens that it uses, from its first.
-  std::uint64_t tokens() const {
-    return ranks_.size() * RankProcess::kChannels;
-  }
+  std::uint64_t tokens() const;
   /// Adds the pids of its living ranks.
   void AddPids(std::set<std::int64_t>& pids) const;
 
  private:
   enum class StopStep { kNone, kAsked, kTerminated, kKilled };
-  struct Rank {
-    std::unique_ptr<RankProcess> process;
-    std::vector<Gpu> gpus;
-    RankEnd end;
-  };
+  struct Rank;
 
   int RankToFork() const;
   bool living() const;

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/slots/slots.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
+
+struct SlotWait;
 
 /// A trial has its slots and its processes.
 struct TrialStarted {
@@ -73,7 +74,7 @@ class Launcher {
   virtual void Kill(TrialId trial) = 0;
   /// Describes the wait of the first queued trial for a slot, if that has
   /// lasted longer than `kShownSlotWait`.
-  virtual std::optional<SlotWait> LongWait() { return std::nullopt; }
+  virtual std::optional<SlotWait> LongWait() = 0;
   /// Returns the next event, waiting up to `timeout`. The only blocking call.
   virtual LaunchEvent Wait(Duration timeout) = 0;
   /// Kills every trial and the processes they started, and waits until all have

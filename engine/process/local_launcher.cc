@@ -35,11 +35,12 @@
 namespace dtrain {
 namespace {
 
-// Poller tokens of the descriptors that belong to no trial.
+// Poller tokens of the descriptors that belong to no trial, and the first one
+// of the trials.
 constexpr std::uint64_t kSignals = 0;
 constexpr std::uint64_t kHost = 1;
 constexpr std::uint64_t kWake = 3;
-constexpr std::uint64_t kFirstTrial = RankProcess::kChannels;
+constexpr std::uint64_t kFirstTrial = 4;
 
 constexpr Duration kSweepPause = std::chrono::milliseconds(2);
 

@@ -118,10 +118,10 @@ bool HostClient::Request(const ForkOrder& order) {
   json variables = json::object();
   for (const auto& [name, value] : order.variables) variables[name] = value;
   std::vector<int> fds = order.fds;
-  const bool has_meeting = order.meeting >= 0;
-  if (has_meeting) fds.push_back(order.meeting);
+  const bool has_rendezvous = order.rendezvous >= 0;
+  if (has_rendezvous) fds.push_back(order.rendezvous);
   const json request = {{"env", std::move(variables)},
-                        {"meeting", has_meeting}};
+                        {"rendezvous", has_rendezvous}};
   return SendPacket(socket_.get(), request.dump(), fds);
 }
 

@@ -24,7 +24,7 @@ struct HostOptions {
 /// Request to fork a process.
 struct ForkOrder {
   std::vector<int> fds;  // control socket, standard output and error, locks
-  int meeting = -1;      // memory or socket shared by a trial's ranks, or −1
+  int rendezvous = -1;   // memory or socket shared by a trial's ranks, or −1
   std::vector<std::pair<std::string, std::string>> variables;
 };
 

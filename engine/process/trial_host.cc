@@ -56,7 +56,7 @@ struct TrialForkRequest {
   UniqueFd standard_output;
   UniqueFd standard_error;
   std::vector<UniqueFd> locks;  // of its slots and others, held to its end
-  UniqueFd meeting;  // memory or socket shared with the other ranks, or none
+  UniqueFd rendezvous;  // memory or socket shared with the other ranks, or none
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
@@ -146,13 +146,13 @@ void CloseAllBut(std::vector<int> kept) {
     kept.push_back(lock.get());
   }
   // It is for the trial itself only and stays close-on-exec.
-  if (request.meeting) kept.push_back(request.meeting.get());
+  if (request.rendezvous) kept.push_back(request.rendezvous.get());
   CloseAllBut(std::move(kept));
   for (const auto& [name, value] : request.environment) {
     ::setenv(name.c_str(), value.c_str(), /*replace=*/1);
   }
-  if (request.meeting) {
-    const std::string number = std::to_string(request.meeting.get());
+  if (request.rendezvous) {
+    const std::string number = std::to_string(request.rendezvous.get());
     ::setenv(kRankFdVariable, number.c_str(), /*replace=*/1);
   }
   const int exit_code = run_trial(request.control.get());
@@ -264,15 +264,15 @@ void RequireOneThread() {
 
 TrialForkRequest RequestFrom(Packet packet) {
   const json object = json::parse(packet.text);
-  const bool has_meeting = object.at("meeting").get<bool>();
-  if (packet.fds.size() < (has_meeting ? 4 : 3)) {
+  const bool has_rendezvous = object.at("rendezvous").get<bool>();
+  if (packet.fds.size() < (has_rendezvous ? 4 : 3)) {
     throw Error(ErrorKind::kFailed, "a request to fork lacks descriptors");
   }
   TrialForkRequest request{.control = std::move(packet.fds[0]),
                            .standard_output = std::move(packet.fds[1]),
                            .standard_error = std::move(packet.fds[2])};
-  if (has_meeting) {
-    request.meeting = std::move(packet.fds.back());
+  if (has_rendezvous) {
+    request.rendezvous = std::move(packet.fds.back());
     packet.fds.pop_back();
   }
   std::move(packet.fds.begin() + 3, packet.fds.end(),

@@ -54,15 +54,27 @@ void DescribeHolder(const SlotLease& lease, TrialId trial, std::int64_t pid,
   for (const UniqueFd& lock : lease.locks) WriteContent(lock.get(), text);
 }
 
+// The files through which all runners share the slots.
+struct SlotPool::SharedState {
+  explicit SharedState(const Clock& clock)
+      : directory(SlotDirectory::Open()),
+        queue(directory, clock),
+        files(directory) {}
+
+  SlotDirectory directory;
+  SlotQueue queue;
+  SlotFiles files;
+};
+
 SlotPool::SlotPool(SlotPlan plan, Clock clock)
     : plan_(std::move(plan)),
       clock_(std::move(clock)),
-      directory_(SlotDirectory::Open()),
-      queue_(directory_, clock_),
-      files_(directory_),
+      shared_(std::make_unique<SharedState>(clock_)),
       names_(FileNames(plan_)),
       needed_(
           static_cast<std::size_t>(std::max<std::int64_t>(Needed(plan_), 1))) {}
+
+SlotPool::~SlotPool() = default;
 
 // Returns the last line of the ticket, which SlotWaits reads.
 std::string SlotPool::Describe(const SlotWaiter& waiter) const {
@@ -78,17 +90,17 @@ std::string SlotPool::Describe(const SlotWaiter& waiter) const {
 std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
   if (!waiting_) waiting_since_ = clock_.now();
   // Watching begins before the first try, so that no freed slot is missed.
-  if (queue_.waiting()) StartWatching();
-  const std::optional<FileLock> lock = queue_.Lock();
+  if (shared_->queue.waiting()) StartWatching();
+  const std::optional<FileLock> lock = shared_->queue.Lock();
   std::optional<SlotLease> lease;
   if (lock) {
     lease = TryTakeLocked();
-    if (!lease && !queue_.waiting()) {
-      queue_.Wait(names_, Describe(waiter));
+    if (!lease && !shared_->queue.waiting()) {
+      shared_->queue.Wait(names_, Describe(waiter));
       StartWatching();
       lease = TryTakeLocked();
     }
-    if (!lease) queue_.Wait(names_, Describe(waiter));
+    if (!lease) shared_->queue.Wait(names_, Describe(waiter));
   }
   if (lease) {
     StopWaiting();
@@ -99,13 +111,13 @@ std::optional<SlotLease> SlotPool::TryTake(const SlotWaiter& waiter) {
 }
 
 std::optional<SlotLease> SlotPool::TryTakeLocked() {
-  if (!queue_.IsMyTurn(names_)) return std::nullopt;
+  if (!shared_->queue.IsMyTurn(names_)) return std::nullopt;
   const std::vector<std::string> taken =
       plan_.gpu_share < 1 ? LockShare() : LockSlots();
   if (taken.empty()) return std::nullopt;
   SlotLease lease;
   for (const std::string& file : taken) {
-    lease.locks.push_back(files_.Take(file));
+    lease.locks.push_back(shared_->files.Take(file));
     if (std::ranges::find(names_, file) != names_.end()) {
       lease.slots.push_back(SlotName(file));
     }
@@ -123,7 +135,7 @@ std::vector<std::string> SlotPool::LockSlots() {
   std::vector<std::string> taken;
   for (const std::string& name : names_) {
     if (taken.size() == needed_) break;
-    if (files_.TryLock(name)) taken.push_back(name);
+    if (shared_->files.TryLock(name)) taken.push_back(name);
   }
   if (taken.size() == needed_) return taken;
   Unlock(taken);
@@ -153,20 +165,21 @@ std::vector<std::string> SlotPool::LockShare() {
 // has the whole GPU.
 std::vector<std::string> SlotPool::LockFree(const Gpu& gpu) {
   std::vector<std::string> locked = {GpuFile(gpu.index)};
-  if (!files_.TryLock(locked.front(), FileLock::Mode::kShared)) return {};
+  if (!shared_->files.TryLock(locked.front(), FileLock::Mode::kShared))
+    return {};
   for (int quarter = 0; quarter < kQuarters; ++quarter) {
     const std::string file = QuarterFile(gpu.index, quarter);
-    if (files_.TryLock(file)) locked.push_back(file);
+    if (shared_->files.TryLock(file)) locked.push_back(file);
   }
   return locked;
 }
 
 void SlotPool::Unlock(std::span<const std::string> files) {
-  for (const std::string& file : files) files_.Unlock(file);
+  for (const std::string& file : files) shared_->files.Unlock(file);
 }
 
 void SlotPool::StopWaiting() {
-  queue_.Leave();
+  shared_->queue.Leave();
   watch_.reset();
   waiting_ = false;
   pause_ = Duration(0);

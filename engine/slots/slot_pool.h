@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,7 +9,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/os/unique_fd.h"
-#include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"
 #include "engine/wire/trial_spec.h"
 
@@ -38,6 +38,7 @@ class SlotPool {
  public:
   /// Throws Error(kResources) if the slot directory cannot be used.
   SlotPool(SlotPlan plan, Clock clock);
+  ~SlotPool();
 
   /// Takes all slots that one trial needs, or none: then this runner queues.
   /// Call it again when `wake_fd` is readable or at `retry_at`.
@@ -56,6 +57,8 @@ class SlotPool {
   Duration retry_at() const { return retry_at_; }
 
  private:
+  struct SharedState;
+
   std::optional<SlotLease> TryTakeLocked();
   std::vector<std::string> LockSlots();
   std::vector<std::string> LockShare();
@@ -67,9 +70,7 @@ class SlotPool {
 
   SlotPlan plan_;
   Clock clock_;
-  SlotDirectory directory_;
-  SlotQueue queue_;
-  SlotFiles files_;
+  std::unique_ptr<SharedState> shared_;
   std::vector<std::string> names_;  // files of the slots that it can use
   std::size_t needed_ = 1;          // slots for a trial, or quarters of one
   bool waiting_ = false;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/slots/slots.h"
+
 namespace dtrain {
 namespace {
 
@@ -40,6 +42,8 @@ void FakeLauncher::Kill(TrialId trial) {
   Note("kill " + ToString(trial));
   if (IsRunning(trial)) PushKilled(trial);
 }
+
+std::optional<SlotWait> FakeLauncher::LongWait() { return std::nullopt; }
 
 LaunchEvent FakeLauncher::Wait(Duration timeout) {
   if (on_wait) on_wait();

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@ class FakeLauncher : public Launcher {
   void Send(TrialId trial, const RunnerMessage& message) override;
   void RequestStop(TrialId trial) override;
   void Kill(TrialId trial) override;
+  std::optional<SlotWait> LongWait() override;
   LaunchEvent Wait(Duration timeout) override;
   void Abort() override;
 

@@ -59,8 +59,8 @@ TEST_F(LaunchedTrialTest, GivesTheSameMemoryToEachRank) {
   EXPECT_FALSE(trial_.OnForked(ForkSleeper(), "")) << "one rank is missing";
   ASSERT_TRUE(trial_.wants_fork());
   const ForkOrder second = trial_.NextFork();
-  EXPECT_GE(first.meeting, 0);
-  EXPECT_EQ(first.meeting, second.meeting);
+  EXPECT_GE(first.rendezvous, 0);
+  EXPECT_EQ(first.rendezvous, second.rendezvous);
   EXPECT_TRUE(trial_.OnForked(ForkSleeper(), ""));
   EXPECT_FALSE(trial_.wants_fork());
   trial_.Kill();
