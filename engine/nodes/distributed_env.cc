@@ -155,24 +155,26 @@ void SecretFile::Refuse(const std::string& why) const {
   throw Error(ErrorKind::kUsage, Name() + ": " + why);
 }
 
-std::optional<std::string> SecretFile::Read() const {
+// Returns nothing if the store has no secret.
+UniqueFd SecretFile::Open() const {
   // The store's secret must not be a symbolic link, which another user may have
   // put there. A pipe must not block.
   const int flags =
       O_RDONLY | O_CLOEXEC | O_NONBLOCK | (named_ ? 0 : O_NOFOLLOW);
-  const UniqueFd file(::open(path_.c_str(), flags));
-  if (!file && errno == ENOENT && !named_) return std::nullopt;
-  if (!file && errno == ELOOP) {
+  UniqueFd file(::open(path_.c_str(), flags));
+  if (file || (errno == ENOENT && !named_)) return file;
+  if (errno == ELOOP) {
     Refuse(
         "the secret is a symbolic link; put the file itself there, or name "
         "it by DTRAIN_SECRET_FILE");
   }
-  if (!file) {
-    Refuse("the secret cannot be read: " + ErrorText(errno) +
-           "; name a file of at least 32 random bytes that only you can read");
-  }
+  Refuse("the secret cannot be read: " + ErrorText(errno) +
+         "; name a file of at least 32 random bytes that only you can read");
+}
+
+void SecretFile::CheckAccess(int file) const {
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) {
+  if (::fstat(file, &status) != 0) {
     Refuse("the secret cannot be read: " + ErrorText(errno));
   }
   if (!S_ISREG(status.st_mode)) Refuse("the secret is not a regular file");
@@ -185,6 +187,12 @@ std::optional<std::string> SecretFile::Read() const {
         "others may read the secret, or it is executable; 'chmod 600' it, "
         "or create a new one if another user may have read it");
   }
+}
+
+std::optional<std::string> SecretFile::Read() const {
+  const UniqueFd file = Open();
+  if (!file) return std::nullopt;
+  CheckAccess(file.get());
   std::string bytes(kMaxBytes + 1, '\0');
   ssize_t count = -1;
   do {

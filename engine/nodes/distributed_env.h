@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/os/socket.h"
+#include "engine/os/unique_fd.h"
 #include "engine/store/layout.h"
 
 namespace dtrain {
@@ -59,6 +60,8 @@ class SecretFile {
   std::string ReadOrMake() const;
 
  private:
+  UniqueFd Open() const;
+  void CheckAccess(int file) const;
   void Make() const;
   [[noreturn]] void Refuse(const std::string& why) const;
 

@@ -122,6 +122,28 @@ struct JoinAttempt {
   Duration patience{0};
 };
 
+std::string HelloOf(const FollowerOptions& options) {
+  return EncodeReport(NodeHello{.rank = options.env.rank,
+                                .world_size = options.env.world_size,
+                                .identity = options.identity,
+                                .trials = options.launcher.slots.count,
+                                .host = options.host});
+}
+
+// Proves both ends' knowledge of the secret. False if the other end has a
+// different one. Throws Error(kFailed) if it does not answer.
+bool ProveSecret(PeerProof& proof, int socket, const HostPort& runner,
+                 const Clock& clock) {
+  const Duration end = clock.monotonic() + kProof;
+  const auto state =
+      AwaitProof(proof, socket, [&] { return clock.monotonic() >= end; });
+  if (state == PeerProof::State::kRefused) return false;
+  if (state == PeerProof::State::kProved) return true;
+  throw Error(ErrorKind::kFailed,
+              "lost the runner at " + EscapeForTerminal(ToString(runner)) +
+                  ": it does not answer like a dtrain runner");
+}
+
 // Throws Error(kUsage) if the runner rejects this process, Error(kFailed) if no
 // runner answers.
 JoinAttempt TryToJoin(const FollowerOptions& options) {
@@ -138,19 +160,10 @@ JoinAttempt TryToJoin(const FollowerOptions& options) {
                         "file of 32 random bytes that only you can read",
             .patience = options.secret_patience};
   }
-  const std::string hello =
-      EncodeReport(NodeHello{.rank = env.rank,
-                             .world_size = env.world_size,
-                             .identity = options.identity,
-                             .trials = options.launcher.slots.count,
-                             .host = options.host});
   PeerProof proof(
       PeerProof::Side::kConnects,
-      {.secret = *secret, .purpose = kNodesPurpose, .claim = hello});
-  const Duration end = clock.monotonic() + kProof;
-  const auto state =
-      AwaitProof(proof, socket.get(), [&] { return clock.monotonic() >= end; });
-  if (state == PeerProof::State::kRefused) {
+      {.secret = *secret, .purpose = kNodesPurpose, .claim = HelloOf(options)});
+  if (!ProveSecret(proof, socket.get(), env.runner, clock)) {
     return {.obstacle = rank + "the process at " +
                         EscapeForTerminal(ToString(env.runner)) +
                         " has a different secret from " +
@@ -158,12 +171,6 @@ JoinAttempt TryToJoin(const FollowerOptions& options) {
                         ", or is not a dtrain runner; give all processes the "
                         "same store (--store) or DTRAIN_SECRET_FILE",
             .patience = kRefused};
-  }
-  if (state != PeerProof::State::kProved) {
-    throw Error(ErrorKind::kFailed,
-                "lost the runner at " +
-                    EscapeForTerminal(ToString(env.runner)) +
-                    ": it does not answer like a dtrain runner");
   }
   auto link = std::make_unique<RunnerLink>(std::move(socket), proof, *secret,
                                            env.runner, clock);

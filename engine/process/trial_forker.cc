@@ -60,6 +60,23 @@ std::string OutputText(int output) {
   return text.empty() ? "" : ": " + EscapeForTerminal(text);
 }
 
+// Returns the environment of a host, each entry as NAME=value.
+std::vector<std::string> HostEnvironment(const HostOptions& options,
+                                         const std::string& token) {
+  auto changes = options.environment;
+  changes.emplace(changes.begin(), kExperimentVariable,
+                  std::to_string(options.experiment));
+  changes.emplace(changes.begin(), kTokenVariable, token);
+  // Threads that spin while waiting for work take the cores from other trials,
+  // which can make these ten times slower on a busy machine. libgomp reads this
+  // when it is loaded, so it must be in the host's environment.
+  if (::getenv("OMP_WAIT_POLICY") == nullptr &&
+      ::getenv("GOMP_SPINCOUNT") == nullptr) {
+    changes.emplace_back("GOMP_SPINCOUNT", "1000");
+  }
+  return EnvironmentWith(changes);
+}
+
 }  // namespace
 
 HostClient::HostClient(HostOptions options)
@@ -77,17 +94,6 @@ void HostClient::Start() {
   const UniqueFd theirs(ends[1]);
   UniqueFd output(::memfd_create("trial-host-output", MFD_CLOEXEC));
   if (!output) ThrowSystemError("make a file for the trial host's output");
-  auto changes = options_.environment;
-  changes.emplace(changes.begin(), kExperimentVariable,
-                  std::to_string(options_.experiment));
-  changes.emplace(changes.begin(), kTokenVariable, token_);
-  // Threads that spin while waiting for work take the cores from other trials,
-  // which can make these ten times slower on a busy machine. libgomp reads this
-  // when it is loaded, so it must be in the host's environment.
-  if (::getenv("OMP_WAIT_POLICY") == nullptr &&
-      ::getenv("GOMP_SPINCOUNT") == nullptr) {
-    changes.emplace_back("GOMP_SPINCOUNT", "1000");
-  }
   std::vector<std::string> arguments = {options_.program.string(),
                                         std::to_string(kHostSocket)};
   if (options_.cuda) arguments.emplace_back("--cuda");
@@ -99,7 +105,7 @@ void HostClient::Start() {
                         .CloseFrom(kHostSocket + 1)
                         .ResetSignals()
                         .NewSession()
-                        .Environment(EnvironmentWith(changes))
+                        .Environment(HostEnvironment(options_, token_))
                         .Run(options_.program, std::move(arguments));
   if (pid < 0) ThrowSystemError("execute " + options_.program.string());
   pid_ = pid;
