@@ -53,14 +53,14 @@ TEST(ForEachPartTest, UsesTorchsThreads) {
 
 TEST(ForEachPartTest, NestedCallsStayInOneThread) {
   torch::set_num_threads(2);
-  std::atomic<int> strangers = 0;
+  std::atomic<int> other_threads = 0;
   ForEachPart(2, [&](std::int64_t) {
     const auto self = std::this_thread::get_id();
     ForEachPart(2, [&](std::int64_t) {
-      if (std::this_thread::get_id() != self) ++strangers;
+      if (std::this_thread::get_id() != self) ++other_threads;
     });
   });
-  EXPECT_EQ(strangers, 0);
+  EXPECT_EQ(other_threads, 0);
 }
 
 }  // namespace

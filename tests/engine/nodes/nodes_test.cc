@@ -38,12 +38,12 @@ class NodesTest : public testing::Test {
     return {.rank = 1, .world_size = 2, .identity = kRunner};
   }
   UniqueFd Connect() const { return ConnectTo(place_.runner, seconds(5)); }
-  static void Say(const UniqueFd& socket, const std::string& text) {
+  static void Send(const UniqueFd& socket, const std::string& text) {
     ASSERT_TRUE(WriteAll(socket.get(), text));
   }
-  static void Say(Guest& guest, const std::string& line) {
-    Say(guest.socket,
-        guest.session->Seal(line.substr(0, line.size() - 1)) + "\n");
+  static void Send(Guest& guest, const std::string& line) {
+    Send(guest.socket,
+         guest.session->Seal(line.substr(0, line.size() - 1)) + "\n");
   }
   // Returns the events of about half a second.
   std::vector<NodeEvent> Events() {
@@ -59,7 +59,7 @@ class NodesTest : public testing::Test {
     for (NodeEvent& event : nodes_.Serve()) kept_.push_back(std::move(event));
   }
   // The next line that the runner says, or "" at the end.
-  std::string Hear(const UniqueFd& socket) {
+  std::string Receive(const UniqueFd& socket) {
     LineReader reader(socket.get());
     for (int i = 0; i < 500; ++i) {
       Serve();
@@ -70,8 +70,8 @@ class NodesTest : public testing::Test {
     }
     return "it says nothing";
   }
-  std::string Hear(Guest& guest) {
-    const std::string line = Hear(guest.socket);
+  std::string Receive(Guest& guest) {
+    const std::string line = Receive(guest.socket);
     return line.empty() ? line : guest.session->Open(line);
   }
   // Connects and proves itself with that secret, if it can.
@@ -92,8 +92,8 @@ class NodesTest : public testing::Test {
   std::string RefusalOf(const NodeHello& hello) {
     Guest guest = Come(EncodeReport(hello), nodes_.secret());
     if (!guest.session) return "it was not accepted";
-    const std::string answer = Hear(guest);
-    EXPECT_EQ(Hear(guest), "") << "it stays connected";
+    const std::string answer = Receive(guest);
+    EXPECT_EQ(Receive(guest), "") << "it stays connected";
     const NodeOrder order = DecodeOrder(answer);
     const auto* refused = std::get_if<NodeRefused>(&order);
     return refused == nullptr ? "it was taken" : refused->reason;
@@ -102,7 +102,7 @@ class NodesTest : public testing::Test {
     Guest guest = Come(EncodeReport(Hello()), nodes_.secret());
     EXPECT_TRUE(guest.session);
     if (guest.session) {
-      EXPECT_THAT(Hear(guest), HasSubstr("accepted"));
+      EXPECT_THAT(Receive(guest), HasSubstr("accepted"));
     }
     return guest;
   }
@@ -200,9 +200,9 @@ TEST_F(NodesTest, DisconnectsInvalidPeersWithoutAReply) {
   for (const std::string& text :
        {std::string("GET / HTTP/1.1\r\n"), std::string("{}\n"),
         std::string("\n"), hello, std::string(5000, 'd')}) {
-    const UniqueFd stranger = Connect();
-    Say(stranger, text);
-    EXPECT_EQ(Hear(stranger), "") << text.substr(0, 100);
+    const UniqueFd peer = Connect();
+    Send(peer, text);
+    EXPECT_EQ(Receive(peer), "") << text.substr(0, 100);
   }
   EXPECT_THAT(kept_, IsEmpty());
 }
@@ -227,9 +227,9 @@ TEST_F(NodesTest, RefusesAnAuthenticatedPeerWithInvalidClaims) {
 
 TEST_F(NodesTest, LogsUnknownPeersOnceAMinute) {
   const auto come = [&] {
-    const UniqueFd stranger = Connect();
-    Say(stranger, "nonsense");
-    EXPECT_EQ(Hear(stranger), "");
+    const UniqueFd peer = Connect();
+    Send(peer, "nonsense");
+    EXPECT_EQ(Receive(peer), "");
   };
   come();
   come();
@@ -246,7 +246,7 @@ TEST_F(NodesTest, LogsUnknownPeersOnceAMinute) {
 
 TEST_F(NodesTest, ForgedMessageDisconnectsTheFollower) {
   const Guest guest = Joined();
-  Say(guest.socket, EncodeReport(NodeInterrupted{15}));
+  Send(guest.socket, EncodeReport(NodeInterrupted{15}));
 
   const auto events = Events();
 
@@ -258,7 +258,7 @@ TEST_F(NodesTest, ForgedMessageDisconnectsTheFollower) {
 TEST_F(NodesTest, ImpossibleSignalDisconnectsTheFollower) {
   for (const int signal : {-5, 0, 9, 99}) {
     Guest guest = Joined();
-    Say(guest, EncodeReport(NodeInterrupted{signal}));
+    Send(guest, EncodeReport(NodeInterrupted{signal}));
 
     const auto events = Events();
 
@@ -272,7 +272,7 @@ TEST_F(NodesTest, DisconnectsSilentPeersAfterTenSeconds) {
   EXPECT_THAT(Events(), IsEmpty());
   now_ = seconds(10);
 
-  EXPECT_EQ(Hear(silent), "");
+  EXPECT_EQ(Receive(silent), "");
 }
 
 TEST_F(NodesTest, DetectsAFollowerThatDisconnects) {
@@ -290,7 +290,7 @@ TEST_F(NodesTest, FollowerIsLostAfterThirtySilentSeconds) {
   Guest guest = Joined();
   now_ = seconds(29);
   EXPECT_THAT(Events(), IsEmpty());
-  EXPECT_THAT(Hear(guest), HasSubstr("alive"));
+  EXPECT_THAT(Receive(guest), HasSubstr("alive"));
   now_ = seconds(30);
 
   const auto events = Events();
@@ -301,7 +301,7 @@ TEST_F(NodesTest, FollowerIsLostAfterThirtySilentSeconds) {
 
 TEST_F(NodesTest, InvalidMessageDisconnectsTheFollowerWhichMayReconnect) {
   Guest guest = Joined();
-  Say(guest, "nonsense\n");
+  Send(guest, "nonsense\n");
   const auto events = Events();
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<NodeLost>(events[0]));
@@ -313,8 +313,8 @@ TEST_F(NodesTest, InvalidMessageDisconnectsTheFollowerWhichMayReconnect) {
 
 TEST_F(NodesTest, ForwardsMessagesOfAFollower) {
   Guest guest = Joined();
-  Say(guest, EncodeReport(Alive{}));
-  Say(guest, EncodeReport(NodeInterrupted{15}));
+  Send(guest, EncodeReport(Alive{}));
+  Send(guest, EncodeReport(NodeInterrupted{15}));
 
   const auto events = Events();
 

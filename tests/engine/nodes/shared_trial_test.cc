@@ -40,7 +40,7 @@ class SharedTrialTest : public testing::Test {
     return std::get<TrialExited>(events_.back());
   }
   // Message right before the end, or empty.
-  std::string LastWord() const {
+  std::string FinalMessage() const {
     if (events_.size() < 2) return "";
     const auto* said =
         std::get_if<MessageReceived>(&events_[events_.size() - 2]);
@@ -152,7 +152,7 @@ TEST_F(SharedTrialTest, RankWithAReasonIsNamedOnce) {
 
   End();
 
-  EXPECT_EQ(LastWord(), "rank 3: no luck");
+  EXPECT_EQ(FinalMessage(), "rank 3: no luck");
 }
 
 TEST_F(SharedTrialTest, SuccessIsReportedByRank0) {
@@ -162,7 +162,7 @@ TEST_F(SharedTrialTest, SuccessIsReportedByRank0) {
                                           .message = "done"}});
 
   EXPECT_EQ(End().exit_code, 0);
-  EXPECT_EQ(LastWord(), "done");
+  EXPECT_EQ(FinalMessage(), "done");
 }
 
 TEST_F(SharedTrialTest, ReportsAKillOnRequest) {
@@ -184,7 +184,7 @@ TEST_F(SharedTrialTest, LostMachineIsAFailure) {
   EXPECT_EQ(exited.exit_code, 1);
   EXPECT_THAT(exited.last_lines, ElementsAre("lost the process with RANK=1"));
   // Counts as a crash: repeating it does not make the trial give up.
-  EXPECT_EQ(LastWord(), "");
+  EXPECT_EQ(FinalMessage(), "");
   EXPECT_THAT(log_, SizeIs(1));
 }
 

@@ -35,7 +35,7 @@ class RankLaunchTest : public LauncherFixture {
     return exited;
   }
   /// The trial's last word, which comes right before its end.
-  std::optional<Finished> LastWord() const {
+  std::optional<Finished> FinalMessage() const {
     if (seen.empty()) return std::nullopt;
     const auto* said = std::get_if<MessageReceived>(&seen.back());
     if (said == nullptr) return std::nullopt;
@@ -62,7 +62,7 @@ TEST_F(RankLaunchTest, KillOfOneRankEndsTheTrial) {
   EXPECT_FALSE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 2.0) << "the other rank had a grace";
   EXPECT_LE(exited.seconds, 3 * Slowness());
-  EXPECT_EQ(LastWord(), std::nullopt);
+  EXPECT_EQ(FinalMessage(), std::nullopt);
 }
 
 TEST_F(RankLaunchTest, ExitCodeOfOneRankIsTheTrials) {
@@ -87,17 +87,17 @@ TEST_F(RankLaunchTest, AnyRankMayReportTheReason) {
   const TrialExited exited = Run(TwoRanks("fail", 1, "hang"));
   EXPECT_EQ(exited.rank, 1);
   EXPECT_EQ(exited.exit_code, 1);
-  ASSERT_TRUE(LastWord());
-  EXPECT_EQ(LastWord()->reason, EndReason::kError);
-  EXPECT_EQ(LastWord()->message, "rank 1: out of luck at 1");
+  ASSERT_TRUE(FinalMessage());
+  EXPECT_EQ(FinalMessage()->reason, EndReason::kError);
+  EXPECT_EQ(FinalMessage()->message, "rank 1: out of luck at 1");
 }
 
 TEST_F(RankLaunchTest, RankZeroReportsForAll) {
   const TrialExited exited = Run(TwoRanks("fail"));
   EXPECT_EQ(exited.exit_code, 1);
   EXPECT_LT(exited.seconds, 1 * Slowness());
-  ASSERT_TRUE(LastWord());
-  EXPECT_EQ(LastWord()->message, "out of luck at 0");
+  ASSERT_TRUE(FinalMessage());
+  EXPECT_EQ(FinalMessage()->message, "out of luck at 0");
 }
 
 TEST_F(RankLaunchTest, RankThatOutlivesTheOthersIsKilled) {
@@ -106,8 +106,8 @@ TEST_F(RankLaunchTest, RankThatOutlivesTheOthersIsKilled) {
   EXPECT_FALSE(exited.killed_by_us);
   EXPECT_GE(exited.seconds, 10.0);
   EXPECT_LE(exited.seconds, 11 * Slowness());
-  ASSERT_TRUE(LastWord());
-  EXPECT_EQ(LastWord()->reason, EndReason::kCompleted);
+  ASSERT_TRUE(FinalMessage());
+  EXPECT_EQ(FinalMessage()->reason, EndReason::kCompleted);
 }
 
 TEST_F(RankLaunchTest, KillsATrialWhoseRankSendsGarbage) {
@@ -150,8 +150,8 @@ TEST_F(RankLaunchTest, EndOfTheGracePeriodEndsEveryRank) {
   const TrialExited exited = AwaitEnd(*launcher);
   EXPECT_TRUE(exited.killed_by_us);
   EXPECT_LT(exited.seconds, 2 * Slowness());
-  ASSERT_TRUE(LastWord());
-  EXPECT_EQ(LastWord()->reason, EndReason::kStopped);
+  ASSERT_TRUE(FinalMessage());
+  EXPECT_EQ(FinalMessage()->reason, EndReason::kStopped);
 }
 
 TEST_F(RankLaunchTest, KillsRanksThatIgnoreSigterm) {

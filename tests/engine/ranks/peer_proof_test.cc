@@ -40,13 +40,13 @@ Ends MakeEnds() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-void Say(const UniqueFd& socket, std::string_view bytes) {
+void Send(const UniqueFd& socket, std::string_view bytes) {
   ASSERT_EQ(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(bytes.size()));
 }
 
 // All that has come.
-std::string Hear(const UniqueFd& socket) {
+std::string Receive(const UniqueFd& socket) {
   std::string bytes(10'000, '\0');
   const ssize_t count =
       ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -112,7 +112,7 @@ TEST_F(PeerProofTest, SecretIsNotSent) {
   PeerProof connects = Make(Side::kConnects);
   connects.Advance(ends_.left.get());
 
-  EXPECT_THAT(Hear(ends_.right), SizeIs(40));
+  EXPECT_THAT(Receive(ends_.right), SizeIs(40));
 }
 
 TEST_F(PeerProofTest, RefusesAnotherSecretAndSendsNoClaim) {
@@ -121,7 +121,7 @@ TEST_F(PeerProofTest, RefusesAnotherSecretAndSendsNoClaim) {
 
   EXPECT_EQ(Talk(connects, listens),
             std::pair(State::kRefused, State::kWaiting));
-  EXPECT_THAT(Hear(ends_.right), IsEmpty());
+  EXPECT_THAT(Receive(ends_.right), IsEmpty());
 }
 
 TEST_F(PeerProofTest, RefusesAProofForAnotherPurpose) {
@@ -134,13 +134,13 @@ TEST_F(PeerProofTest, RefusesAProofForAnotherPurpose) {
 // An attacker without the secret echoes what it receives.
 TEST_F(PeerProofTest, RefusesAReflectedProof) {
   PeerProof listens = Make(Side::kListens);
-  Say(ends_.left, kMagic);
-  Say(ends_.left, std::string(32, 'n'));
+  Send(ends_.left, kMagic);
+  Send(ends_.left, std::string(32, 'n'));
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kWaiting);
-  const std::string answer = Hear(ends_.left);
+  const std::string answer = Receive(ends_.left);
   ASSERT_THAT(answer, SizeIs(64));
 
-  Say(ends_.left, std::string(2, '\0') + answer.substr(32));
+  Send(ends_.left, std::string(2, '\0') + answer.substr(32));
 
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kRefused);
 }
@@ -148,9 +148,9 @@ TEST_F(PeerProofTest, RefusesAReflectedProof) {
 TEST_F(PeerProofTest, RefusesAReflectionOfTheClient) {
   PeerProof connects = Make(Side::kConnects);
   connects.Advance(ends_.left.get());
-  const std::string greeting = Hear(ends_.right);
+  const std::string greeting = Receive(ends_.right);
 
-  Say(ends_.right, greeting.substr(8) + greeting.substr(8));
+  Send(ends_.right, greeting.substr(8) + greeting.substr(8));
 
   EXPECT_EQ(connects.Advance(ends_.left.get()), State::kRefused);
 }
@@ -159,19 +159,19 @@ TEST_F(PeerProofTest, RefusesAReplayedProof) {
   PeerProof connects = Make(Side::kConnects);
   PeerProof first = Make(Side::kListens);
   connects.Advance(ends_.left.get());
-  const std::string greeting = Hear(ends_.right);
+  const std::string greeting = Receive(ends_.right);
   Ends relay = MakeEnds();
-  Say(relay.left, greeting);
+  Send(relay.left, greeting);
   first.Advance(relay.right.get());
-  Say(ends_.right, Hear(relay.left));
+  Send(ends_.right, Receive(relay.left));
   connects.Advance(ends_.left.get());
-  const std::string claim = Hear(ends_.right);
-  Say(relay.left, claim);
+  const std::string claim = Receive(ends_.right);
+  Send(relay.left, claim);
   ASSERT_EQ(first.Advance(relay.right.get()), State::kProved);
 
   PeerProof second = Make(Side::kListens);
   Ends again = MakeEnds();
-  Say(again.left, greeting + claim);
+  Send(again.left, greeting + claim);
 
   EXPECT_EQ(second.Advance(again.right.get()), State::kRefused);
 }
@@ -181,20 +181,20 @@ TEST_F(PeerProofTest, RefusesAModifiedClaim) {
   PeerProof listens = Make(Side::kListens);
   Ends relay = MakeEnds();
   connects.Advance(ends_.left.get());
-  Say(relay.left, Hear(ends_.right));
+  Send(relay.left, Receive(ends_.right));
   listens.Advance(relay.right.get());
-  Say(ends_.right, Hear(relay.left));
+  Send(ends_.right, Receive(relay.left));
   connects.Advance(ends_.left.get());
-  std::string claim = Hear(ends_.right);
+  std::string claim = Receive(ends_.right);
   claim.replace(claim.find('5'), 1, "6");
-  Say(relay.left, claim);
+  Send(relay.left, claim);
 
   EXPECT_EQ(listens.Advance(relay.right.get()), State::kRefused);
 }
 
 TEST_F(PeerProofTest, RefusesATruncatedProof) {
   PeerProof listens = Make(Side::kListens);
-  Say(ends_.left, kMagic.substr(0, 5));
+  Send(ends_.left, kMagic.substr(0, 5));
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kWaiting);
   ends_.left.reset();
 
@@ -209,11 +209,11 @@ TEST_F(PeerProofTest, AcceptsSingleBytes) {
   State state = State::kWaiting;
   for (int turn = 0; turn < 2; ++turn) {
     connects.Advance(ends_.left.get());
-    for (const char byte : Hear(ends_.right)) {
-      Say(relay.left, {&byte, 1});
+    for (const char byte : Receive(ends_.right)) {
+      Send(relay.left, {&byte, 1});
       state = listens.Advance(relay.right.get());
     }
-    Say(ends_.right, Hear(relay.left));
+    Send(ends_.right, Receive(relay.left));
   }
 
   EXPECT_EQ(state, State::kProved);
@@ -221,17 +221,17 @@ TEST_F(PeerProofTest, AcceptsSingleBytes) {
 
 TEST_F(PeerProofTest, RefusesNonsenseAtItsFirstByteWithoutAReply) {
   PeerProof listens = Make(Side::kListens);
-  Say(ends_.left, "G");
+  Send(ends_.left, "G");
 
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kRefused);
-  EXPECT_THAT(Hear(ends_.left), IsEmpty());
+  EXPECT_THAT(Receive(ends_.left), IsEmpty());
 }
 
 TEST_F(PeerProofTest, ReadsAtMost4KiBBeforeAuthentication) {
   PeerProof listens = Make(Side::kListens);
-  Say(ends_.left, kMagic);
-  Say(ends_.left,
-      std::string(32, 'n') + "\x0f\xa0" + std::string(100'000, 'x'));
+  Send(ends_.left, kMagic);
+  Send(ends_.left,
+       std::string(32, 'n') + "\x0f\xa0" + std::string(100'000, 'x'));
 
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kRefused);
 
@@ -242,8 +242,8 @@ TEST_F(PeerProofTest, ReadsAtMost4KiBBeforeAuthentication) {
 
 TEST_F(PeerProofTest, RefusesATooLongClaimBeforeItReadsIt) {
   PeerProof listens = Make(Side::kListens);
-  Say(ends_.left, kMagic);
-  Say(ends_.left, std::string(32, 'n') + "\x0f\xa1");
+  Send(ends_.left, kMagic);
+  Send(ends_.left, std::string(32, 'n') + "\x0f\xa1");
 
   EXPECT_EQ(listens.Advance(ends_.right.get()), State::kRefused);
 }
@@ -338,14 +338,14 @@ TEST_F(PendingConnectionsTest, ReturnsAnAuthenticatedPeerOnce) {
 }
 
 TEST_F(PendingConnectionsTest, CountsUnknownPeers) {
-  const UniqueFd stranger = Connect("127.0.0.9");
-  Say(stranger, "GET / HTTP/1.1\r\n\r\n");
+  const UniqueFd unknown = Connect("127.0.0.9");
+  Send(unknown, "GET / HTTP/1.1\r\n\r\n");
   pending_.Serve();
 
   const auto rejected = pending_.TakeRejected();
   EXPECT_EQ(rejected.count, 1);
   EXPECT_EQ(rejected.address, "127.0.0.9");
-  EXPECT_TRUE(IsClosed(stranger));
+  EXPECT_TRUE(IsClosed(unknown));
   EXPECT_EQ(pending_.TakeRejected().count, 0);
 }
 
@@ -361,11 +361,11 @@ TEST_F(PendingConnectionsTest, DoesNotCountAPortProbe) {
 TEST_F(PendingConnectionsTest, DropsSilentAndSlowPeersAfterTenSeconds) {
   const UniqueFd silent = Connect();
   const UniqueFd slow = Connect();
-  Say(slow, kMagic);
+  Send(slow, kMagic);
   pending_.Serve();
   EXPECT_EQ(pending_.Deadline(), Duration(seconds(10)));
   now_ = milliseconds(9999);
-  Say(slow, "a byte");
+  Send(slow, "a byte");
   pending_.Serve();
   EXPECT_FALSE(IsClosed(silent));
 
@@ -409,7 +409,7 @@ TEST_F(PendingConnectionsTest, AdmitsSixteenPeersAndQueuesOthers) {
   const UniqueFd next = Connect("127.0.0.6");
   pending_.Serve();
   EXPECT_FALSE(IsClosed(next));
-  EXPECT_EQ(Hear(next), "");
+  EXPECT_EQ(Receive(next), "");
   EXPECT_EQ(pending_.Deadline(), Duration(seconds(1)));
 
   now_ = seconds(1);

@@ -22,14 +22,14 @@ using Optimizer = std::shared_ptr<optim::Optimizer>;
 using Groups = std::vector<optim::OptimizerParamGroup>;
 
 // An optimizer in LibTorch's implementation and in ours.
-struct FlatCase {
+struct FusedCase {
   const char* name;
   std::function<Optimizer(Groups)> theirs;
   std::function<Optimizer(Groups)> ours;
 };
 
 template <typename Theirs, typename Ours, typename Options>
-FlatCase TheSame(const char* name, Options options) {
+FusedCase TheSame(const char* name, Options options) {
   return {name,
           [=](Groups groups) {
             return std::make_shared<Theirs>(std::move(groups), options);
@@ -39,13 +39,13 @@ FlatCase TheSame(const char* name, Options options) {
           }};
 }
 
-FlatCase Sgd(const char* name, optim::SGDOptions options) {
+FusedCase Sgd(const char* name, optim::SGDOptions options) {
   return TheSame<optim::SGD, FusedSgd>(name, options);
 }
-FlatCase Adam(const char* name, optim::AdamOptions options) {
+FusedCase Adam(const char* name, optim::AdamOptions options) {
   return TheSame<optim::Adam, FusedAdam>(name, options);
 }
-FlatCase AdamW(const char* name, optim::AdamWOptions options) {
+FusedCase AdamW(const char* name, optim::AdamWOptions options) {
   return TheSame<optim::AdamW, FusedAdamW>(name, options);
 }
 
@@ -106,12 +106,12 @@ void ExpectNear(const SeveralTensors& ours, const SeveralTensors& theirs,
   }
 }
 
-class FlatOptimizerTest : public testing::TestWithParam<FlatCase> {
+class FusedOptimizerTest : public testing::TestWithParam<FusedCase> {
  protected:
-  FlatOptimizerTest() { torch::set_num_threads(2); }
+  FusedOptimizerTest() { torch::set_num_threads(2); }
 };
 
-TEST_P(FlatOptimizerTest, StepsAsLibTorchDoes) {
+TEST_P(FusedOptimizerTest, StepsAsLibTorchDoes) {
   SeveralTensors theirs;
   const Optimizer their_optimizer = GetParam().theirs(theirs.groups());
   Train(theirs, *their_optimizer, 0, 100);
@@ -122,7 +122,7 @@ TEST_P(FlatOptimizerTest, StepsAsLibTorchDoes) {
   EXPECT_EQ(our_optimizer->state().size(), their_optimizer->state().size());
 }
 
-TEST_P(FlatOptimizerTest, StepsDoublesAsLibTorchDoes) {
+TEST_P(FusedOptimizerTest, StepsDoublesAsLibTorchDoes) {
   SeveralTensors theirs(torch::kDouble);
   Train(theirs, *GetParam().theirs(theirs.groups()), 0, 30);
   SeveralTensors ours(torch::kDouble);
@@ -130,7 +130,7 @@ TEST_P(FlatOptimizerTest, StepsDoublesAsLibTorchDoes) {
   ExpectNear(ours, theirs, 1e-13);
 }
 
-TEST_P(FlatOptimizerTest, LeavesOtherTypesToLibTorch) {
+TEST_P(FusedOptimizerTest, LeavesOtherTypesToLibTorch) {
   SeveralTensors theirs(torch::kBFloat16);
   Train(theirs, *GetParam().theirs(theirs.groups()), 0, 5);
   SeveralTensors ours(torch::kBFloat16);
@@ -155,7 +155,7 @@ void TrainWithBoth(SeveralTensors& net, const Optimizer& first,
   Train(net, *second, 30, 100);
 }
 
-TEST_P(FlatOptimizerTest, ResumesFromACheckpointOfLibTorch) {
+TEST_P(FusedOptimizerTest, ResumesFromACheckpointOfLibTorch) {
   SeveralTensors whole;
   Train(whole, *GetParam().theirs(whole.groups()), 0, 100);
   SeveralTensors ours;
@@ -168,7 +168,7 @@ TEST_P(FlatOptimizerTest, ResumesFromACheckpointOfLibTorch) {
   ExpectNear(theirs, whole, 1e-6);
 }
 
-TEST_P(FlatOptimizerTest, ResumesFromItsCheckpointBitIdentically) {
+TEST_P(FusedOptimizerTest, ResumesFromItsCheckpointBitIdentically) {
   SeveralTensors whole;
   Train(whole, *GetParam().ours(whole.groups()), 0, 100);
   SeveralTensors parts;
@@ -177,7 +177,7 @@ TEST_P(FlatOptimizerTest, ResumesFromItsCheckpointBitIdentically) {
   ExpectNear(parts, whole, 0);
 }
 
-TEST_P(FlatOptimizerTest, TakesGradientsInAnotherMemoryOrder) {
+TEST_P(FusedOptimizerTest, TakesGradientsInAnotherMemoryOrder) {
   const auto train = [](SeveralTensors& net, optim::Optimizer& optimizer) {
     for (int step = 0; step < 5; ++step) {
       GiveGradients(net, step);
@@ -193,7 +193,7 @@ TEST_P(FlatOptimizerTest, TakesGradientsInAnotherMemoryOrder) {
   ExpectNear(ours, theirs, 0);
 }
 
-TEST_P(FlatOptimizerTest, AllowsBackwardOfAnEarlierGraph) {
+TEST_P(FusedOptimizerTest, AllowsBackwardOfAnEarlierGraph) {
   SeveralTensors net;
   const Optimizer optimizer = GetParam().ours(net.groups());
   const torch::Tensor weight = net.parameters()[2];
@@ -203,7 +203,7 @@ TEST_P(FlatOptimizerTest, AllowsBackwardOfAnEarlierGraph) {
   EXPECT_NO_THROW(loss.backward());
 }
 
-TEST_P(FlatOptimizerTest, CallsAClosure) {
+TEST_P(FusedOptimizerTest, CallsAClosure) {
   SeveralTensors net;
   const Optimizer optimizer = GetParam().ours(net.groups());
   const torch::Tensor before = net.parameters()[2].detach().clone();
@@ -215,7 +215,7 @@ TEST_P(FlatOptimizerTest, CallsAClosure) {
   EXPECT_FALSE(torch::equal(net.parameters()[2], before));
 }
 
-TEST_P(FlatOptimizerTest, DoesNothingWithoutGradients) {
+TEST_P(FusedOptimizerTest, DoesNothingWithoutGradients) {
   SeveralTensors net;
   const Optimizer optimizer = GetParam().ours(net.groups());
   const torch::Tensor before = net.parameters()[2].detach().clone();
@@ -226,7 +226,7 @@ TEST_P(FlatOptimizerTest, DoesNothingWithoutGradients) {
 
 // A convolution of 1x1 and a depthwise one: their weights' strides are not
 // those of their gradients, though they lie in memory alike.
-TEST_P(FlatOptimizerTest, StepsConvolutionsOfOneElementInOneOperation) {
+TEST_P(FusedOptimizerTest, StepsConvolutionsOfOneElementInOneOperation) {
   const auto train = [](const std::function<Optimizer(Groups)>& make) {
     torch::manual_seed(6);
     torch::nn::Sequential net(
@@ -263,7 +263,7 @@ CapturableState& OnDevice(const Optimizer& optimizer) {
   return flat.capturable_state();
 }
 
-TEST_P(FlatOptimizerTest, StepsBitIdenticallyWithRatesAndCountsOnTheDevice) {
+TEST_P(FusedOptimizerTest, StepsBitIdenticallyWithRatesAndCountsOnTheDevice) {
   SeveralTensors host;
   const Optimizer host_optimizer = GetParam().ours(host.groups());
   Train(host, *host_optimizer, 0, 40);
@@ -283,7 +283,7 @@ TEST_P(FlatOptimizerTest, StepsBitIdenticallyWithRatesAndCountsOnTheDevice) {
   EXPECT_EQ(facts(device, device_optimizer), facts(host, host_optimizer));
 }
 
-TEST_P(FlatOptimizerTest, SkipsAStepOnRequestOfTheDevice) {
+TEST_P(FusedOptimizerTest, SkipsAStepOnRequestOfTheDevice) {
   SeveralTensors whole;
   Train(whole, *GetParam().ours(whole.groups()), 0, 20);
   SeveralTensors net;
@@ -299,7 +299,7 @@ TEST_P(FlatOptimizerTest, SkipsAStepOnRequestOfTheDevice) {
   ExpectNear(net, whole, 0);
 }
 
-TEST_P(FlatOptimizerTest, SkipsStepsOfTheBaseClassToo) {
+TEST_P(FusedOptimizerTest, SkipsStepsOfTheBaseClassToo) {
   SeveralTensors net(torch::kBFloat16);
   const Optimizer optimizer = GetParam().ours(net.groups());
   OnDevice(optimizer).SetFoundInf(torch::ones({1}));
@@ -309,7 +309,7 @@ TEST_P(FlatOptimizerTest, SkipsStepsOfTheBaseClassToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Options, FlatOptimizerTest,
+    Options, FusedOptimizerTest,
     testing::Values(
         Sgd("Sgd", optim::SGDOptions(0.01)),
         Sgd("SgdDecay", optim::SGDOptions(0.01).weight_decay(0.1)),

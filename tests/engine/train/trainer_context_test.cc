@@ -196,10 +196,10 @@ TEST_F(TrainerContextTest, RefusesOptimizersThatCannotBeCheckpointed) {
 }
 
 TEST_F(TrainerContextTest, RefusesAnOptimizerOfNoAddedModel) {
-  const torch::nn::Linear stranger(1, 1);
+  const torch::nn::Linear other(1, 1);
   EXPECT_THAT(ThrownBy([&] {
                 context_.Add(std::make_shared<torch::optim::SGD>(
-                                 stranger->parameters(), 1.0),
+                                 other->parameters(), 1.0),
                              "other");
               }),
               HasSubstr("parameters of no added model"));
