@@ -292,7 +292,7 @@ def _set(names: dict[str, _Node], name: str, node: _Node | None) -> None:
         names[name] = node
 
 
-# What of files that grow with their data.
+# Data kept by files whose size grows only with their data, by the choice for others.
 _IN_ORDER = {"none": "none", "zeros": "none", "random": "beginning", "all": "all"}
 
 

@@ -348,7 +348,7 @@ int creat(const char* path, mode_t mode) {
   return open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
-// Of stdio only opening is recorded; the streams of libstdc++ use `write`.
+// Records only the opening of stdio; the streams of libstdc++ use `write`.
 FILE* fopen(const char* path, const char* how) {
   static auto* const real = REAL(fopen);
   FILE* file = nullptr;
@@ -536,7 +536,7 @@ int utimensat(int at, const char* path, const timespec times[2],
   return code;
 }
 
-// The same functions for 64-bit off_t.
+// Variants of these functions for 64-bit off_t.
 static_assert(sizeof(off_t) == sizeof(off64_t));
 #define SAME(name64, name) \
   decltype(::name64) name64 __attribute__((alias(#name)))
