@@ -21,6 +21,7 @@ namespace {
 
 struct ResumeOptions {
   std::string experiment;
+  std::string slots;
   RunFlags run;
 };
 
@@ -66,6 +67,9 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
                                          layout.Context(id))),
       globals);
   ExperimentConfig config = ConfigFromJson(detail.config);
+  if (!options.slots.empty()) {
+    config.resources = ResourcesOn(detail.config, options.slots);
+  }
   for (const std::string& name : FillEnvironment(config)) {
     Say(globals, "warning: the value of environment variable " + name +
                      " was not recorded; set it before 'dtrain resume' if "
@@ -124,11 +128,17 @@ int Resume(const ResumeOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpResume(CLI::App& app) {
   auto options = std::make_shared<ResumeOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
+  AddOption(app, "--slots", options->slots,
+            "Slots of this run in place of resources.slots: auto, all, none, "
+            "cpu, cpu:N, gpu:N, most_free, or GPU numbers such as [0,1]")
+      .TypeName("SLOTS");
   AddRunFlags(app, options->run);
   SetHelp(app, {.exits = RunExits(),
                 .examples = {
                     {"Resume a paused experiment", "dtrain resume 3"},
-                    {"Resume in the background", "dtrain resume 3 --detach"}}});
+                    {"Resume in the background", "dtrain resume 3 --detach"},
+                    {"Train on CPUs, since the GPUs are gone",
+                     "dtrain resume 3 --slots none"}}});
   return RunWith(Resume, options);
 }
 

@@ -97,11 +97,14 @@ Table SlotsTable(const std::vector<Gpu>& gpus,
 }
 
 int Slots(const SlotsOptions& options, const GlobalOptions& globals) {
-  std::string problem;
-  const std::vector<Gpu> gpus = FindGpus(kGpuSearchLimit, &problem);
+  const GpuSearch search = FindGpus(kGpuSearchLimit);
+  const std::vector<Gpu>& gpus = search.gpus;
   const std::int64_t cpus = UsableCpus();
   const std::vector<SlotUse> uses = SlotsInUse(gpus, cpus);
-  if (!problem.empty()) Say(globals, problem);
+  if (!search.problem.empty()) Say(globals, search.problem);
+  for (const std::string& warning : search.warnings) {
+    if (warning != search.problem) Say(globals, "warning: " + warning);
+  }
   if (options.json) {
     PrintSlotsJson(gpus, cpus, uses);
   } else {

@@ -63,21 +63,8 @@ ExperimentConfig ConfigOf(const ExperimentDetail& detail,
   ExperimentConfig config = ConfigFromJson(detail.config);
   std::vector<std::string> overrides = {"resources.slots_per_trial=" +
                                         SlotsPerTrial(config.resources, slots)};
-  for (std::string& override : SlotOverrides(slots)) {
-    overrides.push_back(std::move(override));
-  }
-  const ConfigResult read =
-      ReadConfig(ToYaml(detail.config),
-                 {.file_name = "experiment " + std::to_string(detail.row.id),
-                  .overrides = overrides});
-  if (read.config) {
-    config.resources = read.config->resources;
-    return config;
-  }
-  throw Error(ErrorKind::kUsage,
-              "--slots: '" + slots +
-                  "' is not valid here; expected auto, all, none, cpu, cpu:N, "
-                  "gpu:N, most_free, or GPU numbers such as [0, 1]");
+  config.resources = ResourcesOn(detail.config, slots, std::move(overrides));
+  return config;
 }
 
 TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,

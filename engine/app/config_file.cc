@@ -214,4 +214,20 @@ std::vector<std::string> SlotOverrides(const std::string& slots) {
   return {"resources.slots=auto", "resources.slots_per_trial=all"};
 }
 
+ResourcesConfig ResourcesOn(const nlohmann::json& config,
+                            const std::string& slots,
+                            std::vector<std::string> overrides) {
+  for (std::string& override : SlotOverrides(slots)) {
+    overrides.push_back(std::move(override));
+  }
+  const ConfigResult read = ReadConfig(
+      ToYaml(config),
+      {.file_name = "the recorded configuration", .overrides = overrides});
+  if (read.config) return read.config->resources;
+  throw Error(ErrorKind::kUsage,
+              "--slots: '" + slots +
+                  "' is not valid here; expected auto, all, none, cpu, cpu:N, "
+                  "gpu:N, most_free, or GPU numbers such as [0, 1]");
+}
+
 }  // namespace dtrain

@@ -58,4 +58,11 @@ nlohmann::json DiagnosticsJson(const Diagnostics& diagnostics);
 /// bare number.
 std::vector<std::string> SlotOverrides(const std::string& slots);
 
+/// Returns the `resources` of a recorded configuration, changed by the value of
+/// `--slots` and by `overrides` (KEY=VALUE). Throws Error(kUsage) if the slots
+/// are not valid.
+ResourcesConfig ResourcesOn(const nlohmann::json& config,
+                            const std::string& slots,
+                            std::vector<std::string> overrides = {});
+
 }  // namespace dtrain

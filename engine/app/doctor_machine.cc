@@ -163,8 +163,8 @@ DoctorFindings CheckSurroundings(const StoreLayout& layout) {
 }
 
 DoctorFindings CheckMachine() {
-  std::string problem;
-  const auto gpus = FindGpus(std::chrono::seconds(10), &problem);
+  const GpuSearch search = FindGpus(std::chrono::seconds(10));
+  const std::vector<Gpu>& gpus = search.gpus;
   const std::int64_t cpus = UsableCpus();
   std::size_t free = 0;
   const auto uses = SlotsInUse(gpus, cpus);
@@ -173,7 +173,13 @@ DoctorFindings CheckMachine() {
       "slots", std::to_string(gpus.size()) + " GPUs, " + std::to_string(cpus) +
                    " CPUs; " + std::to_string(free) + " of " +
                    std::to_string(uses.size()) + " slots are free")};
-  if (!problem.empty()) findings.push_back(Remark("slots", problem));
+  if (!search.problem.empty()) {
+    findings.push_back(Remark("slots", search.problem));
+    return findings;
+  }
+  for (const std::string& warning : search.warnings) {
+    findings.push_back(Remark("slots", warning));
+  }
   return findings;
 }
 

@@ -73,6 +73,9 @@ RunResult Experiment::Run() {
   start_ = recorded_at_ = Now();
   Recover();
   deps_.reporter.Begin(setup_.info);
+  for (const std::string& warning : setup_.warnings) {
+    deps_.reporter.OnNotice(LogLevel::kWarning, warning);
+  }
   if (!setup_.advice.empty()) {
     deps_.reporter.OnNotice(LogLevel::kInfo, setup_.advice);
   }

@@ -46,8 +46,9 @@ struct ExperimentSetup {
   int threads = 1;         // intra-op threads of each
   std::int64_t slots = 1;  // of all trials
   std::int64_t slots_per_trial = 1;
-  std::string advice;   // shown to the user at the start, or empty
-  std::string boot_id;  // of this machine, recorded beside pids
+  std::string advice;  // shown to the user at the start, or empty
+  std::vector<std::string> warnings;  // shown likewise
+  std::string boot_id;                // of this machine, recorded beside pids
   ExperimentPlaces places;
   Outbox::Sync sync = Outbox::Sync::kWhereDurable;
 };

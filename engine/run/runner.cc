@@ -1,5 +1,6 @@
 #include "engine/run/runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <sstream>
@@ -36,6 +37,11 @@ std::int64_t ThreadsOf(const SlotPlan& plan, std::int64_t ranks) {
   return plan.threads * plan.slots_per_trial / ranks;
 }
 
+bool MayUseGpus(const ExperimentConfig& config) {
+  const SlotChoice::Kind kind = config.resources.slots.kind;
+  return kind != SlotChoice::Kind::kNone && kind != SlotChoice::Kind::kCpu;
+}
+
 void RequireRanks(std::int64_t ranks) {
   if (ranks <= kMaxRanks) return;
   throw Error(ErrorKind::kResources,
@@ -56,6 +62,24 @@ void CheckContext(const StoreLayout& layout, const ExperimentDetail& detail) {
               context.string() +
                   ": is missing, and the experiment's trials need it; restore "
                   "it from a backup, or create the experiment again");
+}
+
+// Throws if the experiment trained on GPUs before and would now train on CPUs
+// without having been asked to: its results would differ, and take days.
+void RequireGpusAgain(const ExperimentDetail& detail,
+                      const ExperimentConfig& config, const SlotPlan& plan) {
+  const auto recorded =
+      detail.provenance.value("slots", nlohmann::json::object());
+  if (!MayUseGpus(config) || !plan.gpus.empty() ||
+      recorded.value("gpus", 0) == 0) {
+    return;
+  }
+  const std::string id = std::to_string(detail.row.id);
+  throw Error(ErrorKind::kResources,
+              "experiment " + id +
+                  " trains on GPUs and this machine has none that it may use; "
+                  "`dtrain resume " +
+                  id + " --slots none` trains on CPUs");
 }
 
 // Returns the experiment's own directory in its checkpoint_storage, or empty if
@@ -137,16 +161,40 @@ Unit CountedUnit(const ExperimentConfig& config, std::int64_t batches,
   return is_count_of(per_epoch) ? unit : Unit::kBatches;
 }
 
+namespace {
+
+// Trials that share a GPU are several processes, of which an exclusive one
+// accepts only that of MPS.
+void RequireShareable(const SlotPlan& plan, const ExperimentConfig& config) {
+  if (plan.gpus.empty() || plan.gpu_share >= 1) return;
+  const auto found = std::ranges::find_if(plan.gpus, &Gpu::exclusive);
+  if (found == plan.gpus.end() ||
+      MpsRuns(VariablesWith(config.environment.For(/*gpu=*/true)))) {
+    return;
+  }
+  throw Error(
+      ErrorKind::kResources,
+      "resources.slots_per_trial: trials cannot share GPU " +
+          std::to_string(found->index) + " (" + found->name +
+          "), which is in an exclusive compute mode; start MPS "
+          "(nvidia-cuda-mps-control -d), permit several processes (nvidia-smi "
+          "-c 0), or set it to 1");
+}
+
+}  // namespace
+
 SlotPlan PlanExperimentSlots(const ExperimentConfig& config) {
-  std::string problem;
-  std::vector<Gpu> gpus;
-  const SlotChoice::Kind kind = config.resources.slots.kind;
-  if (kind != SlotChoice::Kind::kNone && kind != SlotChoice::Kind::kCpu) {
-    gpus = FindGpus(kGpuSearchLimit, &problem);
+  GpuSearch search;
+  if (MayUseGpus(config)) search = FindGpus(kGpuSearchLimit);
+  if (!search.problem.empty()) {
+    throw Error(ErrorKind::kResources,
+                search.problem + "; `--slots none` trains on CPUs");
   }
   SlotPlan plan =
-      PlanSlots(config.resources, std::move(gpus), UsableCpus(),
+      PlanSlots(config.resources, std::move(search.gpus), UsableCpus(),
                 TrialsAtOnce(config.searcher, config.hyperparameters));
+  plan.warnings = std::move(search.warnings);
+  RequireShareable(plan, config);
   RequireRanks(RanksOf(config, plan));
   // The precision of a command is its own choice.
   if (plan.gpus.empty() && !IsCommand(config)) {
@@ -218,6 +266,7 @@ ExperimentRunner::ExperimentRunner(Store& store, std::int64_t id,
       storage_(PrepareFiles(store, detail_)),
       locks_(std::make_unique<const Locks>(store, id)),
       slots_(PlanExperimentSlots(config_)) {
+  RequireGpusAgain(detail_, config_, slots_);
   KeepReserve(store.layout());
 }
 
@@ -248,7 +297,9 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
   const std::int64_t ranks =
       recorded.contains("ranks") ? RanksOf(config_, slots_) : 1;
   std::int64_t threads = ThreadsOf(slots_, ranks);
-  if (slots_.gpus.empty()) threads = recorded.value("threads", threads);
+  if (slots_.gpus.empty() && recorded.value("gpus", 0) == 0) {
+    threads = recorded.value("threads", threads);
+  }
   const std::int64_t id = detail_.row.id;
   ExperimentSetup setup{
       .id = id,
@@ -264,6 +315,7 @@ RunResult ExperimentRunner::Run(Launcher& launcher, const RunOptions& options,
       .advice = MpsAdvice(
           slots_.gpu_share,
           VariablesWith(config_.environment.For(!slots_.gpus.empty()))),
+      .warnings = slots_.warnings,
       .boot_id = locks_->boot_id,
       .places = Places()};
   return Experiment(std::move(setup), {.store = store_,

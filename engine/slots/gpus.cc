@@ -1,3 +1,8 @@
+// Looks for GPUs in a child process by NVML, or by CUDA where there is no NVML.
+// A broken driver must not look like a machine without GPUs: the experiment
+// would train on its CPUs for days. So every error of the driver becomes a
+// problem or a warning, except those of a machine that has no NVIDIA GPU.
+
 #include "engine/slots/gpus.h"
 
 #include <algorithm>
@@ -5,6 +10,8 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include <dlfcn.h>
 
@@ -19,9 +26,15 @@ namespace {
 using nlohmann::json;
 
 json ToJson(const Gpu& gpu) {
-  return {{"index", gpu.index},     {"uuid", gpu.uuid},
-          {"name", gpu.name},       {"memory", gpu.memory_bytes},
-          {"free", gpu.free_bytes}, {"driver", gpu.driver}};
+  return {{"index", gpu.index},
+          {"uuid", gpu.uuid},
+          {"name", gpu.name},
+          {"memory", gpu.memory_bytes},
+          {"free", gpu.free_bytes},
+          {"driver", gpu.driver},
+          {"exclusive", gpu.exclusive},
+          {"parent", gpu.parent},
+          {"parent_uuid", gpu.parent_uuid}};
 }
 
 Gpu GpuFromJson(const json& object) {
@@ -30,43 +43,56 @@ Gpu GpuFromJson(const json& object) {
           .name = object.at("name"),
           .memory_bytes = object.at("memory"),
           .free_bytes = object.at("free"),
-          .driver = object.at("driver")};
+          .driver = object.at("driver"),
+          .exclusive = object.at("exclusive"),
+          .parent = object.at("parent"),
+          .parent_uuid = object.at("parent_uuid")};
 }
 
-std::string NvidiaReportAsJson() {
-  const NvidiaReport report = AskNvidiaDriver();
+std::string DriversAnswerAsJson() {
+  const GpuSearch search = AskNvidiaDriver();
   json gpus = json::array();
-  for (const Gpu& gpu : report.gpus) gpus.push_back(ToJson(gpu));
-  return json{{"gpus", gpus}, {"problem", report.problem}}.dump(
-      -1, ' ', false, json::error_handler_t::replace);
+  for (const Gpu& gpu : search.gpus) gpus.push_back(ToJson(gpu));
+  return json{{"gpus", gpus},
+              {"problem", search.problem},
+              {"warnings", search.warnings}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+GpuSearch Problem(std::string text) { return {.problem = std::move(text)}; }
+
+GpuSearch SearchFromJson(const std::string& text) {
+  try {
+    const json answer = json::parse(text);
+    GpuSearch search{.problem = answer.at("problem"),
+                     .warnings = answer.at("warnings")};
+    for (const json& gpu : answer.at("gpus")) {
+      search.gpus.push_back(GpuFromJson(gpu));
+    }
+    return search;
+  } catch (const json::exception&) {
+    return Problem(
+        "the process that looks for GPUs gave a malformed answer; this is a "
+        "bug of dtrain: please report it");
+  }
 }
 
 }  // namespace
 
-std::vector<Gpu> FindGpus(Duration limit, std::string* problem) {
-  const ChildAnswer answer = CallInChild(NvidiaReportAsJson, limit);
+GpuSearch FindGpus(Duration limit) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const ChildAnswer answer = CallInChild(DriversAnswerAsJson, limit);
   if (answer.end == ChildAnswer::End::kCrashed) {
-    *problem = "the process that looks for GPUs crashed; no GPU is used";
-    return {};
+    return Problem(
+        "NVIDIA's driver crashed when asked for its GPUs; see what nvidia-smi "
+        "prints");
   }
   if (answer.end == ChildAnswer::End::kTooLate) {
-    *problem = "looking for GPUs took longer than " + FormatDuration(limit) +
-               "; no GPU is used";
-    return {};
+    return Problem("NVIDIA's driver did not answer within " +
+                   FormatDuration(limit) + "; see what nvidia-smi prints");
   }
-  const json report =
-      json::parse(answer.text, nullptr, /*allow_exceptions=*/false);
-  if (!report.is_object()) return {};
-  std::vector<Gpu> gpus;
-  try {
-    for (const json& gpu : report.at("gpus")) gpus.push_back(GpuFromJson(gpu));
-    *problem = report.at("problem").get<std::string>();
-  } catch (const json::exception&) {
-    *problem = "the answer about GPUs is malformed; no GPU is used";
-    return {};
-  }
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  return visible == nullptr ? gpus : VisibleGpus(gpus, visible);
+  GpuSearch search = SearchFromJson(answer.text);
+  return visible == nullptr ? search : VisibleGpus(std::move(search), visible);
 }
 
 namespace {
@@ -84,57 +110,174 @@ struct CudaUuid {
 };
 using NameBuffer = std::array<char, 128>;
 
-template <typename Function>
-Function Find(void* library, const char* name) {
-  return reinterpret_cast<Function>(::dlsym(library, name));
+constexpr int kSuccess = 0;
+constexpr int kNoSuchFunction = -1;
+// Results of NVML.
+constexpr int kNoPermission = 4;  // a GPU that a container or cgroup hides
+constexpr int kDriverNotLoaded = 9;
+// Results of CUDA.
+constexpr int kStubLibrary = 34;  // for linking only, from a toolkit
+constexpr int kNoDevice = 100;
+// Compute modes of NVML.
+constexpr int kExclusiveThread = 1;
+constexpr int kProhibited = 2;
+constexpr int kExclusiveProcess = 3;
+
+// LibTorch is built for this CUDA, which needs this driver or a newer one.
+constexpr int kCudaMajor = 13;
+constexpr const char* kMinDriver = "580";
+
+class Library {
+ public:
+  explicit Library(const char* path)
+      : handle_(::dlopen(path, RTLD_NOW | RTLD_LOCAL)) {}
+
+  explicit operator bool() const { return handle_ != nullptr; }
+
+  // Returns the function's result, or kNoSuchFunction.
+  template <typename... Arguments>
+  int Call(const char* name, Arguments... arguments) const {
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(Find(name));
+    return function == nullptr ? kNoSuchFunction : function(arguments...);
+  }
+  template <typename... Arguments>
+  bool Succeeds(const char* name, Arguments... arguments) const {
+    return Call(name, arguments...) == kSuccess;
+  }
+  void* Find(const char* name) const {
+    return handle_ == nullptr ? nullptr : ::dlsym(handle_, name);
+  }
+
+ private:
+  void* handle_;  // stays open: NVIDIA's libraries are not made to be closed
+};
+
+std::string NvmlText(const Library& nvml, int result) {
+  const auto text =
+      reinterpret_cast<const char* (*)(int)>(nvml.Find("nvmlErrorString"));
+  const std::string number = "NVML error " + std::to_string(result);
+  return text == nullptr ? number : text(result) + (" (" + number + ")");
 }
 
-// Calls the function of that name; a missing function counts as a failure.
-template <typename... Arguments>
-bool Call(void* library, const char* name, Arguments... arguments) {
-  const auto function = Find<int (*)(Arguments...)>(library, name);
-  return function != nullptr && function(arguments...) == 0;
+std::string CudaText(const Library& cuda, int result) {
+  const char* text = nullptr;
+  const std::string number = "CUDA error " + std::to_string(result);
+  if (!cuda.Succeeds("cuGetErrorString", result, &text) || text == nullptr) {
+    return number;
+  }
+  return text + (" (" + number + ")");
 }
 
-bool DescribeByNvml(void* nvml, unsigned index, Gpu& gpu) {
-  NvmlDevice device = nullptr;
+int Describe(const Library& nvml, NvmlDevice device, Gpu& gpu) {
   NameBuffer uuid{};
   NameBuffer name{};
   NvmlMemory memory{};
-  const bool told =
-      Call(nvml, "nvmlDeviceGetHandleByIndex_v2", index, &device) &&
-      Call(nvml, "nvmlDeviceGetUUID", device, uuid.data(),
-           static_cast<unsigned>(uuid.size())) &&
-      Call(nvml, "nvmlDeviceGetName", device, name.data(),
-           static_cast<unsigned>(name.size())) &&
-      Call(nvml, "nvmlDeviceGetMemoryInfo", device, &memory);
-  gpu = {.index = index,
-         .uuid = uuid.data(),
-         .name = name.data(),
-         .memory_bytes = static_cast<std::int64_t>(memory.total),
-         .free_bytes = static_cast<std::int64_t>(memory.free)};
-  return told;
+  int result = nvml.Call("nvmlDeviceGetUUID", device, uuid.data(),
+                         static_cast<unsigned>(uuid.size()));
+  if (result == kSuccess) {
+    result = nvml.Call("nvmlDeviceGetName", device, name.data(),
+                       static_cast<unsigned>(name.size()));
+  }
+  if (result == kSuccess) {
+    result = nvml.Call("nvmlDeviceGetMemoryInfo", device, &memory);
+  }
+  gpu.uuid = uuid.data();
+  gpu.name = name.data();
+  gpu.memory_bytes = static_cast<std::int64_t>(memory.total);
+  gpu.free_bytes = static_cast<std::int64_t>(memory.free);
+  return result;
 }
 
-// False if NVML does not work here; GPUs that do not answer are skipped.
-bool AskNvml(void* nvml, std::vector<Gpu>& gpus) {
-  unsigned count = 0;
-  NameBuffer driver{};
-  if (!Call(nvml, "nvmlInit_v2") ||
-      !Call(nvml, "nvmlDeviceGetCount_v2", &count)) {
-    return false;
+// Asks NVML for the GPUs of a machine and adds them to a search.
+class NvmlSearch {
+ public:
+  NvmlSearch(const Library& nvml, GpuSearch& search)
+      : nvml_(nvml), search_(search) {}
+
+  // REQUIRES: nvmlInit succeeded.
+  void Run() {
+    unsigned count = 0;
+    NameBuffer driver{};
+    const int result = nvml_.Call("nvmlDeviceGetCount_v2", &count);
+    if (result != kSuccess) {
+      search_.problem =
+          "NVIDIA's driver does not list its GPUs: " + NvmlText(nvml_, result) +
+          "; see what nvidia-smi prints";
+      return;
+    }
+    nvml_.Call("nvmlSystemGetDriverVersion", driver.data(),
+               static_cast<unsigned>(driver.size()));
+    driver_ = driver.data();
+    for (unsigned index = 0; index < count; ++index) AddGpu(index);
+    std::int64_t number = count;
+    for (Gpu& instance : instances_) {
+      instance.index = number++;
+      search_.gpus.push_back(std::move(instance));
+    }
   }
-  Call(nvml, "nvmlSystemGetDriverVersion", driver.data(),
-       static_cast<unsigned>(driver.size()));
-  for (unsigned index = 0; index < count; ++index) {
-    Gpu gpu;
-    if (!DescribeByNvml(nvml, index, gpu)) continue;
-    gpu.driver = driver.data();
-    gpus.push_back(std::move(gpu));
+  const std::string& driver() const { return driver_; }
+
+ private:
+  void AddGpu(unsigned index) {
+    NvmlDevice device = nullptr;
+    Gpu gpu{.index = index, .driver = driver_};
+    int result = nvml_.Call("nvmlDeviceGetHandleByIndex_v2", index, &device);
+    if (result == kNoPermission) return;
+    if (result == kSuccess) result = Describe(nvml_, device, gpu);
+    if (result != kSuccess) {
+      return Warn(gpu, "does not answer: " + NvmlText(nvml_, result) +
+                           "; reset it (nvidia-smi -r) or restart the machine");
+    }
+    int mode = 0;
+    if (nvml_.Succeeds("nvmlDeviceGetComputeMode", device, &mode)) {
+      if (mode == kProhibited) {
+        return Warn(gpu,
+                    "is in compute mode 'prohibited'; `nvidia-smi -c 0` "
+                    "permits computing");
+      }
+      gpu.exclusive = mode == kExclusiveProcess || mode == kExclusiveThread;
+    }
+    unsigned mig = 0;
+    unsigned pending = 0;
+    if (nvml_.Succeeds("nvmlDeviceGetMigMode", device, &mig, &pending) &&
+        mig == 1) {
+      return AddInstances(gpu, device);
+    }
+    search_.gpus.push_back(std::move(gpu));
   }
-  Call(nvml, "nvmlShutdown");
-  return true;
-}
+
+  void AddInstances(const Gpu& gpu, NvmlDevice device) {
+    unsigned count = 0;
+    nvml_.Call("nvmlDeviceGetMaxMigDeviceCount", device, &count);
+    const std::size_t before = instances_.size();
+    for (unsigned number = 0; number < count; ++number) {
+      NvmlDevice part = nullptr;
+      Gpu instance = gpu;
+      instance.parent = gpu.index;
+      instance.parent_uuid = gpu.uuid;
+      const bool exists = nvml_.Succeeds("nvmlDeviceGetMigDeviceHandleByIndex",
+                                         device, number, &part);
+      if (exists && Describe(nvml_, part, instance) == kSuccess) {
+        instances_.push_back(std::move(instance));
+      }
+    }
+    if (instances_.size() > before) return;
+    Warn(gpu,
+         "is in MIG mode and has no instance; create one (nvidia-smi mig -cgi "
+         "PROFILE -C) or leave the mode (nvidia-smi -mig 0)");
+  }
+
+  void Warn(const Gpu& gpu, const std::string& what) {
+    const std::string id = gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")";
+    search_.warnings.push_back("GPU " + std::to_string(gpu.index) + id + " " +
+                               what);
+  }
+
+  const Library& nvml_;
+  GpuSearch& search_;
+  std::string driver_;
+  std::vector<Gpu> instances_;  // of MIG
+};
 
 std::string UuidText(const CudaUuid& uuid) {
   std::string text = "GPU-";
@@ -149,23 +292,19 @@ std::string UuidText(const CudaUuid& uuid) {
 
 // For machines without NVML, such as Jetson boards. Free memory would need a
 // CUDA context, and CUDA has no text for the driver's version.
-bool AskCuda(void* cuda, std::vector<Gpu>& gpus) {
-  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
+void AddGpusOfCuda(const Library& cuda, std::vector<Gpu>& gpus) {
   int count = 0;
-  if (!Call(cuda, "cuInit", 0U) || !Call(cuda, "cuDeviceGetCount", &count)) {
-    return false;
-  }
+  cuda.Call("cuDeviceGetCount", &count);
   for (int index = 0; index < count; ++index) {
     int device = 0;
     NameBuffer name{};
     std::size_t bytes = 0;
     CudaUuid uuid{};
-    if (!Call(cuda, "cuDeviceGet", &device, index) ||
-        !Call(cuda, "cuDeviceGetName", name.data(),
-              static_cast<int>(name.size()), device) ||
-        !Call(cuda, "cuDeviceTotalMem_v2", &bytes, device) ||
-        !Call(cuda, "cuDeviceGetUuid", &uuid, device)) {
+    if (!cuda.Succeeds("cuDeviceGet", &device, index) ||
+        !cuda.Succeeds("cuDeviceGetName", name.data(),
+                       static_cast<int>(name.size()), device) ||
+        !cuda.Succeeds("cuDeviceTotalMem_v2", &bytes, device) ||
+        !cuda.Succeeds("cuDeviceGetUuid", &uuid, device)) {
       continue;
     }
     const auto memory = static_cast<std::int64_t>(bytes);
@@ -175,50 +314,154 @@ bool AskCuda(void* cuda, std::vector<Gpu>& gpus) {
                     .memory_bytes = memory,
                     .free_bytes = memory});
   }
-  return true;
 }
 
-const Gpu* FindVisible(const std::vector<Gpu>& all, std::string_view word) {
-  std::int64_t index = -1;
-  const char* end = word.data() + word.size();
-  const bool number = std::from_chars(word.data(), end, index).ptr == end;
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Gpu& gpu) {
-    if (word.empty()) return false;
-    return number ? gpu.index == index : gpu.uuid.starts_with(word);
-  });
-  return found == all.end() ? nullptr : &*found;
+// Returns why CUDA cannot be used, or empty. `driver` is its version, if known.
+std::string WhyCudaFails(const Library& cuda, const std::string& driver) {
+  int version = 0;
+  if (cuda.Succeeds("cuDriverGetVersion", &version) &&
+      version < kCudaMajor * 1000) {
+    return "NVIDIA's driver " + (driver.empty() ? "" : driver + " ") +
+           "is too old: it supports CUDA " + std::to_string(version / 1000) +
+           "." + std::to_string(version % 1000 / 10) +
+           ", and dtrain needs CUDA " + std::to_string(kCudaMajor) +
+           ", which comes with driver " + kMinDriver +
+           "; install that or a newer one";
+  }
+  const int result = cuda.Call("cuInit", 0U);
+  if (result == kSuccess) return "";
+  return "NVIDIA's driver cannot be used: " + CudaText(cuda, result) +
+         "; see what nvidia-smi prints";
+}
+
+// True if there is a display or 3D controller made by NVIDIA.
+bool HasNvidiaGpu(const char* pci) {
+  const auto starts = [](const std::filesystem::path& file, const char* text) {
+    std::string line;
+    std::ifstream in(file);
+    return std::getline(in, line) && line.starts_with(text);
+  };
+  std::error_code error;
+  for (const auto& device : std::filesystem::directory_iterator(pci, error)) {
+    if (starts(device.path() / "vendor", "0x10de") &&
+        starts(device.path() / "class", "0x03")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+GpuSearch AskByCuda(const Library& cuda, const DriverPaths& paths) {
+  const int result = cuda.Call("cuInit", 0U);
+  if (result == kStubLibrary ||
+      (result == kNoDevice && !HasNvidiaGpu(paths.pci))) {
+    return {};
+  }
+  if (std::string why = WhyCudaFails(cuda, ""); !why.empty()) {
+    return Problem(std::move(why));
+  }
+  GpuSearch search;
+  AddGpusOfCuda(cuda, search.gpus);
+  return search;
 }
 
 }  // namespace
 
-NvidiaReport AskNvidiaDriver() {
-  NvidiaReport report;
-  void* nvml = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  void* cuda = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (nvml == nullptr && cuda == nullptr) return report;
-  if (cuda == nullptr) {
-    report.problem =
-        "there is an NVIDIA driver but no libcuda.so.1, so no GPU is used; in "
-        "a container, ask for the capability 'compute'";
-    return report;
+GpuSearch AskNvidiaDriver(const DriverPaths& paths) {
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  const Library nvml(paths.nvml);
+  const Library cuda(paths.cuda);
+  if (!nvml) return cuda ? AskByCuda(cuda, paths) : GpuSearch{};
+  const int result = nvml.Call("nvmlInit_v2");
+  if (result == kDriverNotLoaded && !HasNvidiaGpu(paths.pci)) return {};
+  if (result != kSuccess) {
+    return Problem("NVIDIA's driver does not answer: " +
+                   NvmlText(nvml, result) + "; see what nvidia-smi prints");
   }
-  const bool asked = (nvml != nullptr && AskNvml(nvml, report.gpus)) ||
-                     AskCuda(cuda, report.gpus);
-  if (!asked) {
-    report.problem =
-        "the NVIDIA driver does not answer, so no GPU is used; see what "
-        "nvidia-smi says";
+  GpuSearch search;
+  NvmlSearch asked(nvml, search);
+  asked.Run();
+  nvml.Call("nvmlShutdown");
+  if (search.gpus.empty()) {
+    if (search.problem.empty()) search.problem = Join(search.warnings, "; ");
+    return search;
   }
-  return report;
+  std::string why =
+      cuda ? WhyCudaFails(cuda, asked.driver())
+           : "there is an NVIDIA driver but no libcuda.so.1; in a container, "
+             "ask for the capability 'compute'";
+  return why.empty() ? search : Problem(std::move(why));
 }
 
-std::vector<Gpu> VisibleGpus(const std::vector<Gpu>& all,
-                             std::string_view cuda_visible_devices) {
-  std::vector<Gpu> visible;
-  for (const std::string& word : Split(cuda_visible_devices, ',')) {
-    const Gpu* gpu = FindVisible(all, word);
-    if (gpu == nullptr) break;
-    visible.push_back(*gpu);
+namespace {
+
+std::string_view Trim(std::string_view text) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// True if a word of CUDA_VISIBLE_DEVICES hides all GPUs that follow it.
+bool EndsVisible(std::string_view word) {
+  return word.starts_with('-') || word == "NoDevFiles";
+}
+
+// Returns the GPUs that a word of CUDA_VISIBLE_DEVICES names. For the name of a
+// GPU in MIG mode these are its instances.
+std::vector<const Gpu*> GpusNamed(const std::vector<Gpu>& all,
+                                  std::string_view word) {
+  std::int64_t number = -1;
+  const char* end = word.data() + word.size();
+  const bool is_number = std::from_chars(word.data(), end, number).ptr == end;
+  std::vector<const Gpu*> named;
+  for (const Gpu& gpu : all) {
+    const bool is_part = gpu.parent >= 0;
+    const bool is_it = is_number
+                           ? (is_part ? gpu.parent : gpu.index) == number
+                           : gpu.uuid.starts_with(word) ||
+                                 (is_part && gpu.parent_uuid.starts_with(word));
+    if (is_it && !word.empty()) named.push_back(&gpu);
+  }
+  return named;
+}
+
+bool AreOfOneGpu(const std::vector<const Gpu*>& gpus) {
+  return std::ranges::all_of(gpus, [&gpus](const Gpu* gpu) {
+    return gpu->parent >= 0 && gpu->parent == gpus.front()->parent;
+  });
+}
+
+}  // namespace
+
+GpuSearch VisibleGpus(GpuSearch all, std::string_view cuda_visible_devices) {
+  if (all.gpus.empty()) return all;
+  GpuSearch visible{.warnings = std::move(all.warnings)};
+  if (Trim(cuda_visible_devices).empty()) return visible;
+  for (const std::string& part : Split(cuda_visible_devices, ',')) {
+    const std::string_view word = Trim(part);
+    if (EndsVisible(word)) break;
+    const auto named = GpusNamed(all.gpus, word);
+    const bool is_unique =
+        named.size() == 1 ||
+        (!named.empty() && AreOfOneGpu(named) && !word.starts_with("MIG-"));
+    if (!is_unique) {
+      std::vector<std::string> names;
+      for (const Gpu& gpu : all.gpus) {
+        names.push_back(std::to_string(gpu.index) + " (" + gpu.uuid + ")");
+      }
+      return Problem("CUDA_VISIBLE_DEVICES: '" + std::string(word) +
+                     "' names " + (named.empty() ? "no GPU" : "several GPUs") +
+                     " of this machine, which has " + Join(names, ", ") +
+                     "; correct the variable or unset it");
+    }
+    const auto is_same = [&named](const Gpu& gpu) {
+      return gpu.index == named.front()->index;
+    };
+    if (std::ranges::none_of(visible.gpus, is_same)) {
+      visible.gpus.push_back(*named.front());
+    }
   }
   return visible;
 }

@@ -145,6 +145,17 @@ SlotPlan PlanGpuSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
           .cpu_tokens = cpus};
 }
 
+// NCCL connects GPUs, not MIG instances.
+void RequireWholeGpus(const SlotPlan& plan) {
+  const bool has_instance = std::ranges::any_of(
+      plan.gpus, [](const Gpu& gpu) { return gpu.parent >= 0; });
+  if (plan.slots_per_trial == 1 || !has_instance) return;
+  Fail("resources.slots_per_trial: a trial takes " +
+       std::to_string(plan.slots_per_trial) +
+       " slots, and MIG instances cannot train one trial together; set it to "
+       "1, or name whole GPUs in resources.slots");
+}
+
 // Returns the useful number of CPU slots: fewer slots mean more threads for
 // each, so there are no more than the trials can fill.
 std::int64_t UsefulCpuSlots(const ResourcesConfig& resources,
@@ -205,7 +216,9 @@ SlotPlan PlanSlots(const ResourcesConfig& resources, std::vector<Gpu> gpus,
   }
   gpus = ChosenGpus(resources.slots, std::move(gpus));
   if (!gpus.empty()) {
-    return PlanGpuSlots(resources, std::move(gpus), most, cpus);
+    SlotPlan plan = PlanGpuSlots(resources, std::move(gpus), most, cpus);
+    RequireWholeGpus(plan);
+    return plan;
   }
   std::int64_t slots = resources.slots.cpu_slots;
   if (slots == 0) {

@@ -29,6 +29,7 @@ struct SlotPlan {
   std::int64_t cpu_tokens_per_trial = 1;  // CPUs that a trial takes
   std::int64_t cpu_tokens = 1;            // CPUs to share
   double gpu_share = 1;                   // of a GPU for a trial
+  std::vector<std::string> warnings;      // about GPUs that cannot be used
 
   /// "4 CPU slots, 2 a trial, 1 thread each", "1 GPU slot: NVIDIA H200" or
   /// "8 GPU slots of a quarter: NVIDIA H200".

@@ -1,12 +1,60 @@
-// Fake of NVIDIA's driver library for a machine with two GPUs: 0, "GPU-a", with
-// 37% utilization, and 1, "GPU-b", whose utilization is unknown.
+// Fake of NVIDIA's driver libraries (NVML and CUDA in one) for a machine with
+// two GPUs: 0, "GPU-a", with 37% utilization, and 1, "GPU-b", whose utilization
+// is unknown. Words in the variable FAKE_DRIVER, separated by blanks, change
+// it:
+//
+//   init=N, count=N, cuinit=N   these calls fail with result N
+//   cuda=N                      the CUDA version that the driver supports
+//   crash, hang                 nvmlInit does this
+//   lost=I, hidden=I            GPU I does not answer, or is not permitted
+//   mig=I:N                     GPU I is in MIG mode with N instances
+//   mode=I:M                    compute mode M of GPU I
 
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include <unistd.h>
 
 #include "engine/base/api.h"
 
 namespace {
-int gpus[2];
+
+struct Device {
+  int gpu = 0;
+  int instance = -1;  // of MIG
+};
+
+Device gpus[2] = {{0}, {1}};
+Device instances[2][7];
+
+// Returns the text after `key=` in FAKE_DRIVER; for a key alone, "".
+std::optional<std::string> Setting(const std::string& key) {
+  const char* variable = std::getenv("FAKE_DRIVER");
+  std::istringstream words(variable == nullptr ? "" : variable);
+  for (std::string word; words >> word;) {
+    if (word == key) return "";
+    if (word.starts_with(key + "=")) return word.substr(key.size() + 1);
+  }
+  return std::nullopt;
+}
+
+int Number(const std::string& key, int otherwise) {
+  const auto text = Setting(key);
+  return text ? std::stoi(*text) : otherwise;
+}
+
+// Returns N of `key=I:N` if I is this GPU.
+int NumberOf(const std::string& key, int gpu, int otherwise) {
+  const auto text = Setting(key);
+  if (!text || text->front() != '0' + gpu) return otherwise;
+  return std::stoi(text->substr(2));
+}
+
+const Device& At(void* device) { return *static_cast<Device*>(device); }
+
 }  // namespace
 
 extern "C" {
@@ -22,15 +70,30 @@ struct FakeMemory {
   unsigned long long used;
 };
 
-DTRAIN_API int nvmlInit_v2() { return 0; }
+DTRAIN_API int nvmlInit_v2() {
+  if (Setting("crash")) std::abort();
+  if (Setting("hang")) ::pause();
+  return Number("init", 0);
+}
+
+DTRAIN_API const char* nvmlErrorString(int result) {
+  if (result == 15) return "GPU is lost";
+  return result == 18 ? "Driver/library version mismatch" : "Unknown Error";
+}
+
+DTRAIN_API int nvmlSystemGetDriverVersion(char* version, unsigned size) {
+  std::snprintf(version, size, "580.65.06");
+  return 0;
+}
 
 DTRAIN_API int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = 2;
-  return 0;
+  return Number("count", 0);
 }
 
 DTRAIN_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   if (index > 1) return 2;
+  if (Number("hidden", -1) == static_cast<int>(index)) return 4;
   *device = &gpus[index];
   return 0;
 }
@@ -49,17 +112,62 @@ DTRAIN_API int nvmlDeviceGetUtilizationRates(void* device, FakeRates* rates) {
 }
 
 DTRAIN_API int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
-  std::snprintf(uuid, size, "%s", device == &gpus[0] ? "GPU-a" : "GPU-b");
+  const Device& it = At(device);
+  const char name = it.gpu == 0 ? 'a' : 'b';
+  if (it.instance < 0) {
+    std::snprintf(uuid, size, "GPU-%c", name);
+  } else {
+    std::snprintf(uuid, size, "MIG-%c%d", name, it.instance);
+  }
   return 0;
 }
 
-DTRAIN_API int nvmlDeviceGetName(void*, char* name, unsigned size) {
-  std::snprintf(name, size, "NVIDIA Fake");
+DTRAIN_API int nvmlDeviceGetName(void* device, char* name, unsigned size) {
+  std::snprintf(name, size,
+                At(device).instance < 0 ? "NVIDIA Fake" : "NVIDIA Fake MIG");
   return 0;
 }
 
-DTRAIN_API int nvmlDeviceGetMemoryInfo(void*, FakeMemory* memory) {
+DTRAIN_API int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {
+  if (Number("lost", -1) == At(device).gpu) return 15;
   *memory = {.total = 1000, .free = 900, .used = 100};
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetComputeMode(void* device, int* mode) {
+  *mode = NumberOf("mode", At(device).gpu, 0);
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetMigMode(void* device, unsigned* now,
+                                    unsigned* later) {
+  *now = *later = NumberOf("mig", At(device).gpu, -1) >= 0 ? 1 : 0;
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
+  *count = 7;
+  return 0;
+}
+
+DTRAIN_API int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index,
+                                                   void** instance) {
+  const int gpu = At(device).gpu;
+  if (static_cast<int>(index) >= NumberOf("mig", gpu, 0)) return 6;
+  instances[gpu][index] = {gpu, static_cast<int>(index)};
+  *instance = &instances[gpu][index];
+  return 0;
+}
+
+DTRAIN_API int cuInit(unsigned) { return Number("cuinit", 0); }
+
+DTRAIN_API int cuDriverGetVersion(int* version) {
+  *version = Number("cuda", 13000);
+  return 0;
+}
+
+DTRAIN_API int cuGetErrorString(int result, const char** text) {
+  *text = result == 802 ? "system not yet initialized" : "unknown error";
   return 0;
 }
 

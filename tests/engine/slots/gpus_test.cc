@@ -1,47 +1,236 @@
 #include "engine/slots/gpus.h"
 
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
+
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
-class VisibleGpusTest : public ::testing::Test {
- protected:
-  static std::vector<std::int64_t> Visible(std::string_view variable) {
-    const std::vector<Gpu> all = {{.index = 0, .uuid = "GPU-aa11"},
-                                  {.index = 1, .uuid = "GPU-bb22"},
-                                  {.index = 2, .uuid = "GPU-cc33"}};
-    std::vector<std::int64_t> indexes;
-    for (const Gpu& gpu : VisibleGpus(all, variable)) {
-      indexes.push_back(gpu.index);
-    }
-    return indexes;
-  }
-};
+namespace fs = std::filesystem;
 
-TEST_F(VisibleGpusTest, SelectsByNumber) {
+GpuSearch ThreeGpus() {
+  return {.gpus = {{.index = 0, .uuid = "GPU-aa11"},
+                   {.index = 1, .uuid = "GPU-bb22"},
+                   {.index = 2, .uuid = "GPU-cc33"}}};
+}
+
+// GPU 0 with two instances, and a whole GPU 1.
+GpuSearch TwoInstances() {
+  return {.gpus = {{.index = 1, .uuid = "GPU-bb22"},
+                   {.index = 2,
+                    .uuid = "MIG-11",
+                    .parent = 0,
+                    .parent_uuid = "GPU-aa11"},
+                   {.index = 3,
+                    .uuid = "MIG-12",
+                    .parent = 0,
+                    .parent_uuid = "GPU-aa11"}}};
+}
+
+std::vector<std::int64_t> Visible(std::string_view variable,
+                                  const GpuSearch& all = ThreeGpus()) {
+  std::vector<std::int64_t> indexes;
+  const GpuSearch visible = VisibleGpus(all, variable);
+  EXPECT_EQ(visible.problem, "");
+  for (const Gpu& gpu : visible.gpus) indexes.push_back(gpu.index);
+  return indexes;
+}
+
+std::string ProblemOf(std::string_view variable,
+                      const GpuSearch& all = ThreeGpus()) {
+  const GpuSearch visible = VisibleGpus(all, variable);
+  EXPECT_THAT(visible.gpus, IsEmpty());
+  return visible.problem;
+}
+
+TEST(VisibleGpusTest, SelectsByNumberInTheOrderOfTheVariable) {
   EXPECT_THAT(Visible("2,0"), ElementsAre(2, 0));
 }
 
-TEST_F(VisibleGpusTest, SelectsByUuidPrefix) {
+TEST(VisibleGpusTest, IgnoresBlanks) {
+  EXPECT_THAT(Visible(" 0, 1 ,\t2"), ElementsAre(0, 1, 2));
+}
+
+TEST(VisibleGpusTest, SelectsByTheFirstCharactersOfUuids) {
   EXPECT_THAT(Visible("GPU-bb,GPU-aa11"), ElementsAre(1, 0));
 }
 
-TEST_F(VisibleGpusTest, UnknownGpuEndsTheList) {
-  EXPECT_THAT(Visible("1,-1,0"), ElementsAre(1));
+TEST(VisibleGpusTest, CountsARepeatedGpuOnce) {
+  EXPECT_THAT(Visible("1,0,1,GPU-aa"), ElementsAre(1, 0));
 }
 
-TEST_F(VisibleGpusTest, EmptyHidesAll) { EXPECT_THAT(Visible(""), IsEmpty()); }
+TEST(VisibleGpusTest, EndsAtANegativeNumberOrNoDevFiles) {
+  EXPECT_THAT(Visible("1,-1,0"), ElementsAre(1));
+  EXPECT_THAT(Visible("NoDevFiles"), IsEmpty());
+}
+
+TEST(VisibleGpusTest, HidesAllIfEmpty) {
+  EXPECT_THAT(Visible(""), IsEmpty());
+  EXPECT_THAT(Visible(" "), IsEmpty());
+}
+
+TEST(VisibleGpusTest, RejectsANameOfNoGpu) {
+  EXPECT_EQ(ProblemOf("0,7"),
+            "CUDA_VISIBLE_DEVICES: '7' names no GPU of this machine, which has "
+            "0 (GPU-aa11), 1 (GPU-bb22), 2 (GPU-cc33); correct the variable or "
+            "unset it");
+  EXPECT_THAT(ProblemOf("0,,1"), StartsWith("CUDA_VISIBLE_DEVICES: '' names"));
+  EXPECT_THAT(ProblemOf("all"), HasSubstr("'all' names no GPU"));
+}
+
+TEST(VisibleGpusTest, RejectsANameOfSeveralGpus) {
+  EXPECT_THAT(ProblemOf("GPU-"), HasSubstr("'GPU-' names several GPUs"));
+  EXPECT_THAT(ProblemOf("MIG-1", TwoInstances()), HasSubstr("several GPUs"));
+}
+
+TEST(VisibleGpusTest, SelectsMigInstancesByUuid) {
+  EXPECT_THAT(Visible("MIG-12,MIG-11", TwoInstances()), ElementsAre(3, 2));
+}
+
+TEST(VisibleGpusTest, SelectsTheFirstInstanceOfAGpuInMigMode) {
+  EXPECT_THAT(Visible("0", TwoInstances()), ElementsAre(2));
+  EXPECT_THAT(Visible("1,GPU-aa", TwoInstances()), ElementsAre(1, 2));
+}
+
+TEST(VisibleGpusTest, KeepsTheProblemOfTheSearch) {
+  EXPECT_EQ(ProblemOf("0", {.problem = "broken"}), "broken");
+}
+
+class NvidiaDriverTest : public ::testing::Test {
+ protected:
+  ~NvidiaDriverTest() override { ::unsetenv("FAKE_DRIVER"); }
+
+  GpuSearch Ask(const char* settings) const {
+    ::setenv("FAKE_DRIVER", settings, /*replace=*/1);
+    return AskNvidiaDriver({.nvml = nvml_, .cuda = cuda_, .pci = pci_.c_str()});
+  }
+  // The PCI bus has a GPU of NVIDIA.
+  void AddHardware() const {
+    fs::create_directories(pci_ / "0000:01:00.0");
+    std::ofstream(pci_ / "0000:01:00.0" / "vendor") << "0x10de\n";
+    std::ofstream(pci_ / "0000:01:00.0" / "class") << "0x030200\n";
+  }
+
+  TemporaryDirectory directory_;
+  const fs::path pci_ = directory_.path() / "pci";
+  const char* nvml_ = DTRAIN_FAKE_NVML;
+  const char* cuda_ = DTRAIN_FAKE_NVML;
+};
+
+TEST_F(NvidiaDriverTest, ListsGpus) {
+  const GpuSearch found = Ask("");
+  EXPECT_EQ(found.problem, "");
+  EXPECT_THAT(found.warnings, IsEmpty());
+  ASSERT_EQ(found.gpus.size(), 2u);
+  EXPECT_EQ(found.gpus[1].index, 1);
+  EXPECT_EQ(found.gpus[1].uuid, "GPU-b");
+  EXPECT_EQ(found.gpus[1].driver, "580.65.06");
+  EXPECT_EQ(found.gpus[1].free_bytes, 900);
+  EXPECT_FALSE(found.gpus[1].exclusive);
+}
+
+TEST_F(NvidiaDriverTest, FindsNothingWithoutLibraries) {
+  AddHardware();  // with the free driver, for example
+  nvml_ = cuda_ = "libno-such-driver.so.1";
+  const GpuSearch found = Ask("");
+  EXPECT_EQ(found.problem, "");
+  EXPECT_THAT(found.gpus, IsEmpty());
+}
+
+TEST_F(NvidiaDriverTest, ReportsADriverThatDoesNotAnswer) {
+  const GpuSearch found = Ask("init=18");
+  EXPECT_EQ(found.problem,
+            "NVIDIA's driver does not answer: Driver/library version mismatch "
+            "(NVML error 18); see what nvidia-smi prints");
+  EXPECT_THAT(Ask("count=999").problem, HasSubstr("does not list its GPUs"));
+}
+
+TEST_F(NvidiaDriverTest, FindsNothingIfTheLibraryIsThereWithoutAGpu) {
+  EXPECT_EQ(Ask("init=9").problem, "");
+  AddHardware();
+  EXPECT_THAT(Ask("init=9").problem, HasSubstr("NVML error 9"));
+}
+
+TEST_F(NvidiaDriverTest, ReportsADriverThatIsTooOld) {
+  EXPECT_EQ(Ask("cuda=12040").problem,
+            "NVIDIA's driver 580.65.06 is too old: it supports CUDA 12.4, and "
+            "dtrain needs CUDA 13, which comes with driver 580; install that "
+            "or a newer one");
+}
+
+TEST_F(NvidiaDriverTest, ReportsACudaThatCannotStart) {
+  EXPECT_EQ(Ask("cuinit=802").problem,
+            "NVIDIA's driver cannot be used: system not yet initialized (CUDA "
+            "error 802); see what nvidia-smi prints");
+  cuda_ = "libno-such-driver.so.1";
+  EXPECT_THAT(Ask("").problem, HasSubstr("no libcuda.so.1"));
+}
+
+TEST_F(NvidiaDriverTest, AsksCudaIfThereIsNoNvml) {
+  nvml_ = "libno-such-driver.so.1";
+  EXPECT_EQ(Ask("cuinit=100").problem, "");
+  EXPECT_EQ(Ask("cuinit=34").problem, "");
+  EXPECT_THAT(Ask("cuinit=802").problem, HasSubstr("CUDA error 802"));
+  AddHardware();
+  EXPECT_THAT(Ask("cuinit=100").problem, HasSubstr("CUDA error 100"));
+}
+
+TEST_F(NvidiaDriverTest, WarnsOfALostGpuAndUsesTheOthers) {
+  const GpuSearch found = Ask("lost=0");
+  ASSERT_EQ(found.gpus.size(), 1u);
+  EXPECT_EQ(found.gpus[0].uuid, "GPU-b");
+  EXPECT_THAT(found.warnings,
+              ElementsAre("GPU 0 (GPU-a) does not answer: GPU is lost (NVML "
+                          "error 15); reset it (nvidia-smi -r) or restart the "
+                          "machine"));
+}
+
+TEST_F(NvidiaDriverTest, IgnoresAGpuThatTheContainerHides) {
+  const GpuSearch found = Ask("hidden=0");
+  ASSERT_EQ(found.gpus.size(), 1u);
+  EXPECT_EQ(found.gpus[0].index, 1);
+  EXPECT_THAT(found.warnings, IsEmpty());
+}
+
+TEST_F(NvidiaDriverTest, ReadsTheComputeMode) {
+  EXPECT_TRUE(Ask("mode=0:3").gpus.at(0).exclusive);
+  EXPECT_FALSE(Ask("mode=0:3").gpus.at(1).exclusive);
+  const GpuSearch found = Ask("mode=0:2");
+  EXPECT_EQ(found.gpus.size(), 1u);
+  EXPECT_THAT(found.warnings, ElementsAre(HasSubstr("'prohibited'")));
+}
+
+TEST_F(NvidiaDriverTest, ListsMigInstancesInPlaceOfTheirGpu) {
+  const GpuSearch found = Ask("mig=0:2");
+  ASSERT_EQ(found.gpus.size(), 3u);
+  EXPECT_EQ(found.gpus[0].uuid, "GPU-b");
+  EXPECT_EQ(found.gpus[1].uuid, "MIG-a0");
+  EXPECT_EQ(found.gpus[1].index, 2);
+  EXPECT_EQ(found.gpus[1].parent_uuid, "GPU-a");
+  EXPECT_EQ(found.gpus[2].uuid, "MIG-a1");
+  EXPECT_EQ(found.gpus[2].index, 3);
+}
+
+TEST_F(NvidiaDriverTest, WarnsOfAGpuInMigModeWithoutInstances) {
+  const GpuSearch found = Ask("mig=1:0");
+  EXPECT_EQ(found.gpus.size(), 1u);
+  EXPECT_THAT(found.warnings, ElementsAre(HasSubstr("has no instance")));
+}
 
 TEST(FindGpusTest, AnswersOnAnyMachine) {
-  std::string problem;
-  const std::vector<Gpu> gpus = FindGpus(std::chrono::seconds(20), &problem);
-  EXPECT_TRUE(gpus.empty() || !gpus[0].name.empty());
+  const GpuSearch found = FindGpus(std::chrono::seconds(20));
+  EXPECT_TRUE(found.gpus.empty() || !found.gpus[0].name.empty());
 }
 
 }  // namespace

@@ -300,6 +300,14 @@ TEST_F(PlanSlotsTest, MoreSlotsThanExistAreRefused) {
             "2; lower it, or set resources.slots to cpu:4");
 }
 
+TEST_F(PlanSlotsTest, MigInstancesTrainOneTrialEach) {
+  const std::vector<Gpu> instances = {
+      {.index = 1, .uuid = "MIG-1", .parent = 0},
+      {.index = 2, .uuid = "MIG-2", .parent = 0}};
+  EXPECT_EQ(PlanSlots({}, instances, 8, 0).count, 2);
+  EXPECT_THROW(PlanSlots({.slots_per_trial = 2}, instances, 8, 0), Error);
+}
+
 TEST(UsableCpusTest, IsAtLeastOne) { EXPECT_GE(UsableCpus(), 1); }
 
 }  // namespace
