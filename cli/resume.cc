@@ -134,11 +134,9 @@ CommandRun SetUpResume(CLI::App& app) {
       .TypeName("SLOTS");
   AddRunFlags(app, options->run);
   SetHelp(app, {.exits = RunExits(),
-                .examples = {
-                    {"Resume a paused experiment", "dtrain resume 3"},
-                    {"Resume in the background", "dtrain resume 3 --detach"},
-                    {"Train on CPUs, since the GPUs are gone",
-                     "dtrain resume 3 --slots none"}}});
+                .examples = {{"Resume a paused experiment", "dtrain resume 3"},
+                             {"Train on CPUs, since the GPUs are gone",
+                              "dtrain resume 3 --slots none"}}});
   return RunWith(Resume, options);
 }
 
