@@ -518,7 +518,7 @@ class MovedStoreTest : public CheckpointStorageTest {
   }
 };
 
-TEST_F(MovedStoreTest, PausesAndSaysWhereItIs) {
+TEST_F(MovedStoreTest, PausesAndNamesItsNewPath) {
   const CliResult result = MoveDuringARun();
   EXPECT_EQ(result.out, "code 5\n") << result.err;
   const std::string moved = (dtrain_.directory() / "moved").string();

@@ -194,7 +194,7 @@ TEST_F(CommandLineTest, ExitsQuietlyIfThePipeIsClosed) {
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(CommandLineTest, ColorsOnlyWhereAsked) {
+TEST_F(CommandLineTest, ColorsOnlyOnRequest) {
   const auto plain = dtrain_.Run({"models"});
   const auto painted = dtrain_.Run({"--color", "always", "models"});
   EXPECT_EQ(plain.out.find('\x1b'), std::string::npos);

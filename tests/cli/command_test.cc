@@ -547,7 +547,7 @@ TEST_F(OwnLengthTest, IsTestedUpToItsFirstValidation) {
   EXPECT_THAT(result.out, HasSubstr("test passed"));
 }
 
-TEST_F(OwnLengthTest, CountsWhatTheProgramCounts) {
+TEST_F(OwnLengthTest, UsesTheUnitOfTheProgram) {
   WriteProgram(
       "printf '{\"type\":\"validation\",\"epochs\":3,"
       "\"metrics\":{\"loss\":1}}\\n' >&3\n");

@@ -43,34 +43,42 @@ TEST_P(KeywordTest, RefusesAWrongDocument) {
 INSTANTIATE_TEST_SUITE_P(
     All, KeywordTest,
     testing::Values(
-        Keyword{R"({"type": "string"})", R"("x")", "1", "/: 1 is no string"},
-        Keyword{R"({"type": "integer"})", "-1", "1.5", "/: 1.5 is no integer"},
+        Keyword{R"({"type": "string"})", R"("x")", "1",
+                "/: 1 is not of type string"},
+        Keyword{R"({"type": "integer"})", "-1", "1.5",
+                "/: 1.5 is not of type integer"},
         Keyword{R"({"type": "number"})", "1.5", R"("1")",
-                R"(/: "1" is no number)"},
-        Keyword{R"({"type": "boolean"})", "true", "0", "/: 0 is no boolean"},
-        Keyword{R"({"type": "object"})", "{}", "[]", "/: [] is no object"},
-        Keyword{R"({"type": "array"})", "[1]", "{}", "/: {} is no array"},
+                R"(/: "1" is not of type number)"},
+        Keyword{R"({"type": "boolean"})", "true", "0",
+                "/: 0 is not of type boolean"},
+        Keyword{R"({"type": "object"})", "{}", "[]",
+                "/: [] is not of type object"},
+        Keyword{R"({"type": "array"})", "[1]", "{}",
+                "/: {} is not of type array"},
         Keyword{R"({"type": ["integer", "null"]})", "null", "false",
-                "/: false is no integer, null"},
+                "/: false is not of type integer, null"},
         Keyword{R"({"properties": {"a": {"type": "null"}}})",
-                R"({"a": null, "b": 1})", R"({"a": 1})", "/a: 1 is no null"},
+                R"({"a": null, "b": 1})", R"({"a": 1})",
+                "/a: 1 is not of type null"},
         Keyword{R"({"properties": {"a": {}}, "required": ["a"]})",
                 R"({"a": 1})", R"({"b": 1})", "/: lacks 'a'"},
         Keyword{R"({"properties": {"a": {}}, "additionalProperties": false})",
                 R"({"a": 1})", R"({"a": 1, "b": 2})",
                 "/b: should not be there"},
         Keyword{R"({"additionalProperties": {"type": "integer"}})",
-                R"({"a": 1})", R"({"a": "x"})", R"(/a: "x" is no integer)"},
+                R"({"a": 1})", R"({"a": "x"})",
+                R"(/a: "x" is not of type integer)"},
         Keyword{R"({"items": {"type": "integer"}})", "[1, 2]", "[1, null]",
-                "/1: null is no integer"},
+                "/1: null is not of type integer"},
         Keyword{R"({"enum": ["a", null]})", "null", R"("b")",
                 R"(/: "b" is none of ["a",null])"},
-        Keyword{R"({"anyOf": [{"type": "null"}, {"enum": [1]}]})", "1", "2",
-                "/: is nothing of what it may be: /: 2 is no null or /: 2 is "
-                "none of [1]"},
+        Keyword{
+            R"({"anyOf": [{"type": "null"}, {"enum": [1]}]})", "1", "2",
+            "/: matches no alternative: /: 2 is not of type null or /: 2 is "
+            "none of [1]"},
         Keyword{R"({"items": {"$ref": "#/$defs/n"},
                     "$defs": {"n": {"type": "null"}}})",
-                "[null]", "[0]", "/0: 0 is no null"}));
+                "[null]", "[0]", "/0: 0 is not of type null"}));
 
 TEST(JsonSchemaTest, RefusesUnsupportedKeywords) {
   const auto read = [](const std::string& schema) {
@@ -122,12 +130,12 @@ TEST(UndocumentedJsonTest, IsARenamedMissingOrNewField) {
   EXPECT_THAT(FindUndocumentedJson(kNote, R"({"experiment":1,"notes":""})"),
               testing::SizeIs(2));
   EXPECT_THAT(FindUndocumentedJson(kNote, "1 note"),
-              ElementsAre("the output is no JSON document"));
+              ElementsAre("the output is not a JSON document"));
 }
 
 TEST(UndocumentedJsonTest, IsOutputOfACommandWithoutASchema) {
   EXPECT_THAT(FindUndocumentedJson({"dtrain", "dance", "--json"}, "{}"),
-              ElementsAre(HasSubstr("dance.json: there is no such schema")));
+              ElementsAre(HasSubstr("dance.json: no such schema")));
 }
 
 TEST(UndocumentedJsonTest, IsSoughtInEveryLine) {
@@ -136,9 +144,8 @@ TEST(UndocumentedJsonTest, IsSoughtInEveryLine) {
       R"({"event":"notice","time":"","level":"info","text":""})"
       "\n";
   EXPECT_THAT(FindUndocumentedJson(create, notice + notice), IsEmpty());
-  EXPECT_THAT(
-      FindUndocumentedJson(create, notice + R"({"event":"dinner"})"),
-      ElementsAre(HasSubstr("event-dinner.json: there is no such schema")));
+  EXPECT_THAT(FindUndocumentedJson(create, notice + R"({"event":"dinner"})"),
+              ElementsAre(HasSubstr("event-dinner.json: no such schema")));
   EXPECT_THAT(FindUndocumentedJson(create, notice + "dinner"),
               ElementsAre("no JSON: dinner"));
   EXPECT_THAT(FindUndocumentedJson({"dtrain", "logs", "1", "--jsonl"}, "{}"),

@@ -67,7 +67,7 @@ TEST_F(ProgressTest, CreateExitsWithOneIfItsTrialWasKilled) {
   EXPECT_THAT(result.out, HasSubstr("its trial was killed"));
 }
 
-TEST_F(ProgressTest, SummarySaysThatOneTrialWasKilled) {
+TEST_F(ProgressTest, SummaryReportsAKilledTrial) {
   dtrain_.Write(
       "two.yaml",
       SearchYaml("name: random, max_trials: 2, max_length: 600", "cpu:2"));

@@ -32,7 +32,7 @@ TEST(DrawDigitsTest, DrawsTheSameWithAnyNumberOfThreads) {
   EXPECT_EQ(Draw(3, 0, 100, 128), alone);
 }
 
-TEST(DrawDigitsTest, DrawsADigitTheSameWhereverTheRangeBegins) {
+TEST(DrawDigitsTest, DrawsADigitIndependentlyOfTheRange) {
   const Digits all = Draw(/*seed=*/3, /*first=*/0, /*count=*/20, 1);
   const Digits last = Draw(/*seed=*/3, /*first=*/19, /*count=*/1, 1);
   EXPECT_EQ(last.labels[0], all.labels[19]);

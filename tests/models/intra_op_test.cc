@@ -12,7 +12,7 @@
 namespace dtrain {
 namespace {
 
-TEST(ForEachPartTest, ThrowsWhatAPartThrows) {
+TEST(ForEachPartTest, RethrowsTheErrorOfAPart) {
   torch::set_num_threads(2);
   std::atomic<int> done = 0;
   EXPECT_THROW(ForEachPart(4,

@@ -26,7 +26,7 @@ const json& Resolve(const json& root, const std::string& reference) {
   const json::json_pointer place(
       reference.starts_with("#") ? reference.substr(1) : "/no such file");
   if (root.contains(place)) return root.at(place);
-  throw std::invalid_argument("$ref: there is no '" + reference + "'");
+  throw std::invalid_argument("$ref: no '" + reference + "'");
 }
 
 void CheckSchema(const json& root, const json& schema) {
@@ -47,7 +47,7 @@ void CheckSchema(const json& root, const json& schema) {
   for (const json& name : schema.value("required", json::array())) {
     if (schema.value("properties", none).contains(name)) continue;
     throw std::invalid_argument("required '" + name.get<std::string>() +
-                                "' is no property");
+                                "' is not a property");
   }
 }
 
@@ -98,7 +98,8 @@ class Checking {
     const bool known = std::ranges::any_of(
         types, [&](const auto& name) { return IsOfType(document, name); });
     if (known) return;
-    Add(place, document.dump().substr(0, 80) + " is no " + Join(types, ", "));
+    Add(place,
+        document.dump().substr(0, 80) + " is not of type " + Join(types, ", "));
   }
 
   void CheckEnum(const json& schema, const json& document,
@@ -119,7 +120,7 @@ class Checking {
       if (checking.findings_.empty()) return;
       all += (all.empty() ? "" : " or ") + checking.findings_.front();
     }
-    Add(place, "is nothing of what it may be: " + all);
+    Add(place, "matches no alternative: " + all);
   }
 
   void CheckObject(const json& schema, const json& document,
@@ -224,7 +225,7 @@ std::vector<std::string> CheckDocument(const json& document,
   std::vector<std::string> least;
   for (const std::string& name : names) {
     if (!fs::exists(FileOf(name))) {
-      return {FileOf(name).string() + ": there is no such schema"};
+      return {FileOf(name).string() + ": no such schema"};
     }
     auto findings = JsonSchema::Read(FileOf(name)).Check(document);
     if (findings.empty()) return {};
@@ -273,7 +274,7 @@ std::vector<std::string> FindUndocumentedJson(
   const bool is_event = whole.is_object() && whole.contains("event");
   if (asked.json ||
       (!whole.is_discarded() && !is_event && asked.command != "logs")) {
-    if (whole.is_discarded()) return {"the output is no JSON document"};
+    if (whole.is_discarded()) return {"the output is not a JSON document"};
     const auto several = SchemasOfCommands().find(asked.command);
     if (several != SchemasOfCommands().end()) {
       return CheckDocument(whole, several->second);

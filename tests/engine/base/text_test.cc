@@ -70,7 +70,7 @@ TEST(QuoteForShellTest, NamesCommandsThatHaveQuotes) {
             "`dtrain --store 'a b' list`");
 }
 
-TEST(Utf8Test, KnowsWhatIsValid) {
+TEST(Utf8Test, ValidatesUtf8) {
   EXPECT_TRUE(IsValidUtf8(""));
   EXPECT_TRUE(IsValidUtf8("é日\xf0\x9f\x98\x80"));
   EXPECT_FALSE(IsValidUtf8("\x80"));

@@ -38,7 +38,7 @@ std::string Fault(const std::string& file) {
   }
 }
 
-TEST(SafetensorsTest, ReadsWhatItWrote) {
+TEST(SafetensorsTest, RoundTrips) {
   const std::string floats(8, 'f');
   const std::string bytes(3, 'b');
   const std::vector<TensorBytes> tensors = {

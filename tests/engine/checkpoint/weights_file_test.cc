@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name.substr(0, name.find('.'));
     });
 
-TEST(StateDictFileTest, TensorsStayWhereTheyAreWhenItMoves) {
+TEST(StateDictFileTest, TensorsStayValidAfterAMove) {
   const std::string file = FileOf("views.weights");
   StateDictFile first(std::as_bytes(std::span(file)), "x.pth");
   const json before = Described(first.tensors());

@@ -184,7 +184,7 @@ TEST_F(ZipWriterTest, EmptyArchiveIsValid) {
   EXPECT_TRUE(Read().Names().empty());
 }
 
-TEST_F(ZipWriterTest, ChecksumIsThatOfZip) {
+TEST_F(ZipWriterTest, ChecksumMatchesZip) {
   Add("a", "123456789");
   writer_.Finish();
   constexpr std::uint32_t kKnown = 0xcbf43926;  // CRC-32's check value

@@ -108,7 +108,7 @@ TEST(EnvironmentTest, TakesTheFormerNameOfCuda) {
   EXPECT_EQ(result.config->environment.cuda, (Variables{{"A", "1"}}));
 }
 
-TEST(EnvironmentTest, SaysThatVariablesOfAmdGpusHaveNoEffect) {
+TEST(EnvironmentTest, WarnsOfVariablesOfAmdGpus) {
   const auto notes = FindingsOf(
       kValid + "environment: {environment_variables: {rocm: [A=canary]}}\n",
       Severity::kNote);

@@ -38,7 +38,7 @@ class DataDirectoryTest : public ::testing::Test {
   const std::array<std::string, 2> files_ = {"images", "labels"};
 };
 
-TEST_F(DataDirectoryTest, LooksOnlyWhereTheHyperparameterSays) {
+TEST_F(DataDirectoryTest, SearchesOnlyTheDirectoryOfTheHyperparameter) {
   variables_ = {{"DTRAIN_DATA", "/d"}, {"HOME", "/home/u"}};
   EXPECT_THAT(Directory("/sets").places(), ElementsAre("/sets"));
 }

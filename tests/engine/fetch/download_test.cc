@@ -244,7 +244,7 @@ TEST_F(DownloadTest, DoesNotFollowALinkInPlaceOfThePart) {
   EXPECT_EQ(ReadText(directory_.path() / "precious"), "mine");
 }
 
-TEST_F(DownloadResumeTest, ResumesWhereTheServerBrokeOff) {
+TEST_F(DownloadResumeTest, ResumesAnInterruptedDownload) {
   std::atomic<int> calls{0};
   const HttpServer server([&](const HttpRequest& request) {
     HttpAnswer answer = Serve(body_, request);
@@ -261,7 +261,7 @@ TEST_F(DownloadResumeTest, ResumesWhereTheServerBrokeOff) {
   EXPECT_THAT(said_, HasSubstr("trying again"));
 }
 
-TEST_F(DownloadResumeTest, ResumesWhereAServerWithoutALengthEnds) {
+TEST_F(DownloadResumeTest, ResumesIfAServerWithoutALengthStops) {
   const HttpServer server([&](const HttpRequest& request) {
     HttpAnswer answer = Serve(body_, request);
     answer.length = -2;
@@ -291,7 +291,7 @@ TEST_F(DownloadResumeTest, RequestsNothingForACompleteFile) {
   EXPECT_THAT(server.Requests(), IsEmpty());
 }
 
-TEST_F(DownloadResumeTest, StartsAgainWhereTheServerIgnoresTheRange) {
+TEST_F(DownloadResumeTest, RestartsIfTheServerIgnoresTheRange) {
   WriteText(part_, "something else");
   const HttpServer server(
       [&](const HttpRequest&) { return HttpAnswer{.body = body_}; });
@@ -299,7 +299,7 @@ TEST_F(DownloadResumeTest, StartsAgainWhereTheServerIgnoresTheRange) {
   EXPECT_EQ(server.Requests().size(), 1);
 }
 
-TEST_F(DownloadResumeTest, StartsAgainWhereTheServerSendsAnotherRange) {
+TEST_F(DownloadResumeTest, RestartsIfTheServerSendsAnotherRange) {
   WriteText(part_, body_.substr(0, 1000));
   const HttpServer server([&](const HttpRequest& request) {
     HttpAnswer answer = Serve(body_, request);
@@ -311,7 +311,7 @@ TEST_F(DownloadResumeTest, StartsAgainWhereTheServerSendsAnotherRange) {
   EXPECT_EQ(server.Requests().size(), 2);
 }
 
-TEST_F(DownloadResumeTest, StartsAgainWhereTheFileWasWrong) {
+TEST_F(DownloadResumeTest, RestartsIfTheFileWasWrong) {
   WriteText(part_, std::string(1000, '?'));
   const HttpServer server(
       [&](const HttpRequest& request) { return Serve(body_, request); });

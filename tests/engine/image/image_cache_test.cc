@@ -130,7 +130,7 @@ TEST_F(ImageCacheFileTest, RefusesAnotherLength) {
   }
 }
 
-TEST_F(ImageCacheFileTest, RefusesWhatIsNotAFile) {
+TEST_F(ImageCacheFileTest, RefusesSpecialFiles) {
   fs::remove(file_);
   EXPECT_EQ(Opened().file, nullptr) << "nothing";
   EXPECT_FALSE(Opened().damaged);

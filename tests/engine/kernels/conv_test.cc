@@ -82,7 +82,7 @@ double DifferenceOf(const Sample& sample, Draw draw,
   return Difference(tensors, expected);
 }
 
-TEST_P(ConvTest, IsExactWhereFloatsAre) {
+TEST_P(ConvTest, IsExactForExactFloats) {
   for (unsigned number = 0; number < 160; ++number) {
     const Sample sample = DrawSample(number);
     EXPECT_EQ(DifferenceOf(sample, Draw::kGrid, kernels()), 0) << Text(sample);

@@ -11,7 +11,7 @@ bool IsOpen(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 
 UniqueFd OpenNull() { return UniqueFd(::open("/dev/null", O_RDONLY)); }
 
-TEST(UniqueFdTest, ClosesWhatItHolds) {
+TEST(UniqueFdTest, ClosesItsDescriptor) {
   int number = -1;
   {
     const UniqueFd fd = OpenNull();

@@ -321,7 +321,7 @@ TEST(FindCompilerTest, PrefersTheRecordedOneToPath) {
   ::setenv("PATH", path.c_str(), 1);
 }
 
-TEST(ParseDependenciesTest, ReadsWhatGccWrites) {
+TEST(ParseDependenciesTest, ReadsOutputOfGcc) {
   EXPECT_THAT(ParseDependencies("x.o: a.cpp b/c.h \\\n d.h\n"),
               ElementsAre("a.cpp", "b/c.h", "d.h"));
   EXPECT_THAT(ParseDependencies("/a b/x.o: my\\ dir/a.cpp co$$t.h ha\\#h.h\n"),

@@ -166,7 +166,7 @@ TEST_F(RankLaunchTest, KillsRanksThatIgnoreSigterm) {
   EXPECT_GE(exited.seconds, 5.0) << "SIGKILL comes some time after SIGTERM";
 }
 
-TEST_F(RankLaunchTest, LogsWhatEachRankPrints) {
+TEST_F(RankLaunchTest, LogsOutputOfEachRank) {
   const TrialExited exited = Run(TwoRanks("print"));
   EXPECT_EQ(exited.exit_code, 0);
   const std::vector<std::string> lines = Printed(exited.trial);

@@ -30,7 +30,7 @@ TEST_F(TrialOutputTest, DoesNotWaitForDaemonsThatHoldThePipe) {
             Patient(std::chrono::milliseconds(500)));
 }
 
-TEST_F(TrialOutputTest, LogsWhatTheTrialPrints) {
+TEST_F(TrialOutputTest, LogsOutputOfTheTrial) {
   LocalLauncherOptions options = Options();
   options.environment = {{"GREETING", "hello"}};
   const auto launcher = MakeLocalLauncher(std::move(options));

@@ -33,7 +33,7 @@ class DatabaseTest : public testing::Test {
   StoreLayout layout_{directory_.path() / "store"};
 };
 
-TEST_F(DatabaseTest, ErrorsSayWhereWhatAndWhatToDo) {
+TEST_F(DatabaseTest, ErrorsNamePlaceProblemAndRemedy) {
   const auto text = [&](int code) -> std::string {
     try {
       ThrowStoreError(layout_, SQLite::Exception(sqlite3_errstr(code), code));

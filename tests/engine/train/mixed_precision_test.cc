@@ -47,7 +47,7 @@ class LossScalerTest : public testing::Test {
   torch::optim::SGD optimizer_{std::vector<torch::Tensor>{parameter_}, 0.1};
 };
 
-TEST_F(LossScalerTest, DividesWhatItMultiplied) {
+TEST_F(LossScalerTest, UnscalesByItsScale) {
   LossScaler scaler(torch::kCPU, std::nullopt);
   EXPECT_EQ(scaler.scale(), 65536);
   EXPECT_TRUE(Step(scaler, 0.25));

@@ -93,7 +93,7 @@ TEST_F(TrainerContextTest, RefusesANullModel) {
             "Add: the optimizer 'other' is null");
 }
 
-TEST_F(TrainerContextTest, StepTakesTheGradientAndGivesItBack) {
+TEST_F(TrainerContextTest, StepUsesAndClearsTheGradient) {
   Train(0.25);
   EXPECT_EQ(Weight(), 0.75);
   EXPECT_FALSE(net_->weight.grad().defined());

@@ -415,7 +415,7 @@ TEST_F(CheckpointPolicyTest, EarlyStoppingKeepsTheBest) {
   EXPECT_THAT(Saved(), ElementsAre(1, 2, 4));
 }
 
-TEST_F(CheckpointPolicyTest, SinkingSavesWhereItValidates) {
+TEST_F(CheckpointPolicyTest, SinkingSavesAtValidations) {
   spec_.settings.sink_size = 2;
   EXPECT_THAT(Saved(), ElementsAre(2, 4, 6));
 }
