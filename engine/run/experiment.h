@@ -15,7 +15,6 @@
 #include "engine/run/experiment_files.h"
 #include "engine/run/outbox.h"
 #include "engine/run/reporter.h"
-#include "engine/run/run_stop.h"
 #include "engine/run/search_log.h"
 #include "engine/run/search_results.h"
 #include "engine/run/trial_table.h"
