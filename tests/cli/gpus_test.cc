@@ -156,7 +156,7 @@ class GpuDriverRunTest : public testing::Test {
                   "max_restarts: 0\n");
     dtrain_.Write("train.sh",
                   "echo \"devices=$CUDA_VISIBLE_DEVICES.\"\n"
-                  "[ ! -e fail ] || exit 1\n"
+                  "[ ! -e slow ] || sleep 3\n"
                   "echo '{\"type\":\"validation\",\"batches\":1,"
                   "\"metrics\":{\"loss\":1}}' >&3\n");
   }
@@ -186,7 +186,7 @@ TEST_F(GpuDriverRunTest, CreateRefusesABrokenDriverUnlessOnCpus) {
 }
 
 TEST_F(GpuDriverRunTest, ResumeDoesNotMoveToCpusUnasked) {
-  // The first run is stopped before its only trial starts.
+  dtrain_.Write("slow", "");
   const CliResult paused = Run({"create", "train.yaml", "--timeout", "0.001s"});
   ASSERT_EQ(paused.code, 124) << paused.err;
   const CliResult broken = Run({"resume", "1"}, "init=18");
@@ -204,6 +204,7 @@ TEST_F(GpuDriverRunTest, ResumeDoesNotMoveToCpusUnasked) {
 }
 
 TEST_F(GpuDriverRunTest, ResumeRejectsSlotsThatAreNotValid) {
+  dtrain_.Write("slow", "");
   ASSERT_EQ(Run({"create", "train.yaml", "--timeout", "0.001s"}).code, 124);
   const CliResult result = Run({"resume", "1", "--slots", "tpu"});
   EXPECT_EQ(result.code, 2);
