@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/data/data_directory.h"
 #include "engine/data/memory_source.h"
+#include "engine/os/process.h"
 
 namespace dtrain {
 

@@ -1,7 +1,6 @@
 #include "models/trial_api.h"
 
 #include <csignal>
-#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include "engine/os/unique_fd.h"
 #include "engine/train/device.h"
 #include "engine/train/log_line.h"
+#include "engine/train/rank_group.h"
 #include "engine/train/train_trial.h"
 #include "engine/train/trial.h"
 #include "engine/train/trial_channel.h"
@@ -93,24 +93,6 @@ Finished Failed(const std::string& message) {
   return {.reason = EndReason::kError, .message = message};
 }
 
-// Process group of the ranks. Waits for those on other machines.
-ProcessGroup PlaceOf(const TrialSpec& spec) {
-  const char* number = std::getenv(kRankFdVariable);
-  UniqueFd given(number == nullptr ? -1 : std::atoi(number));
-  const bool needs_one = !spec.address || spec.rank == 0;
-  if (needs_one && !given) {
-    throw Error(ErrorKind::kFailed,
-                "this rank was given no connection to the others; this is a "
-                "bug of dtrain");
-  }
-  if (!spec.address) return ProcessGroup(given, spec.rank, spec.world_size);
-  return ProcessGroup(std::move(given),
-                      {.first = {spec.address->host, spec.address->port},
-                       .token = spec.address->token,
-                       .rank = spec.rank,
-                       .ranks = spec.world_size});
-}
-
 Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
                  torch::Device device, RankGroup* ranks) {
   const auto run = spec.task == Task::kTrain ? TrainTrial : UseCheckpoint;
@@ -122,7 +104,7 @@ Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
 // that must be recorded; a rank that fails notifies the others.
 Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
                    torch::Device device) {
-  RankGroup ranks(PlaceOf(spec));
+  RankGroup ranks(spec);
   Finished finished = RunTask(channel, spec, device, &ranks);
   const bool is_done = finished.reason == EndReason::kCompleted ||
                        finished.reason == EndReason::kStopped;

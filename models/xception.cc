@@ -6,6 +6,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "engine/data/tensor_source.h"
+#include "engine/image/transforms.h"
 #include "models/building_blocks.h"
 #include "models/ops/softmax_cross_entropy.h"
 #include "models/optimizers.h"

@@ -1,6 +1,14 @@
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace dtrain {
+
+/// Metric values of one report, in the trial's order. They may be NaN or
+/// infinite.
+using MetricValues = std::vector<std::pair<std::string, double>>;
 
 /// Sort key of a metric value: the lower the key, the better the value. Every
 /// choice of a best value uses this order. Of equal values the one of the

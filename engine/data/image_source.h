@@ -10,9 +10,9 @@
 
 #include "engine/base/api.h"
 #include "engine/data/data_source.h"
-#include "engine/data/memory_source.h"
 #include "engine/data/thread_loader.h"
 #include "engine/image/image_folder.h"
+#include "engine/image/transforms.h"
 
 namespace dtrain {
 
@@ -42,16 +42,6 @@ class DTRAIN_API SkippedFiles {
 
 /// Name of the tensor with the indices of a batch's samples.
 inline constexpr const char* kSampleNumbers = "sample";
-
-/// Preprocessing of an image.
-struct ImageSteps {
-  std::int64_t crop = 224;    // side of the network's input, in pixels
-  std::int64_t resize = 256;  // shorter side before a central crop
-  std::int64_t channels = 3;  // 1: grayscale
-  bool augment = false;       // random crop and flip instead
-  // Mean and standard deviation of each channel; empty: pixels from 0 to 1.
-  Normalization normalization;
-};
 
 /// Returns a DataSource of image files, decoded and transformed by threads as
 /// torchvision does with Pillow: RandomResizedCrop and RandomHorizontalFlip, or

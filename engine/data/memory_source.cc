@@ -155,17 +155,6 @@ torch::Tensor Augmented(const torch::Tensor& images,
 
 }  // namespace
 
-std::vector<ChannelScale> ChannelScales(const Normalization& normalization) {
-  std::vector<ChannelScale> scales;
-  for (std::size_t c = 0; c < normalization.mean.size(); ++c) {
-    const double mean = normalization.mean[c];
-    const double std = normalization.std[c];
-    scales.push_back({.scale = static_cast<float>(1 / (255 * std)),
-                      .bias = static_cast<float>(-mean / std)});
-  }
-  return scales;
-}
-
 MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
                            const Normalization& normalization,
                            torch::Device device, Augmentation augmentation)

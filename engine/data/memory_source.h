@@ -10,6 +10,7 @@
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 #include "engine/data/gather_normalize.h"
+#include "engine/image/transforms.h"
 
 namespace dtrain {
 
@@ -26,16 +27,6 @@ struct ImageSet {
     return samples.defined() ? samples.size(0) : labels.size(0);
   }
 };
-
-/// Normalisation of pixels: (x/255 − mean)/std, by channel.
-struct Normalization {
-  std::vector<float> mean;
-  std::vector<float> std;
-};
-
-/// Normalisation as one factor and one summand for each channel.
-DTRAIN_API std::vector<ChannelScale> ChannelScales(
-    const Normalization& normalization);
 
 /// Gathers the images `samples` of `set`, on any device, with ATen operations:
 /// the fallback of MemorySource without a kernel. `scales`: float [channels, 2]

@@ -2,13 +2,35 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "engine/base/api.h"
 #include "engine/image/channel_scale.h"
 #include "engine/image/image.h"
 
 namespace dtrain {
 
 class Rng;
+
+/// Normalisation of pixels: (x/255 − mean)/std, by channel.
+struct Normalization {
+  std::vector<float> mean;
+  std::vector<float> std;
+};
+
+/// Normalisation as one factor and one summand for each channel.
+DTRAIN_API std::vector<ChannelScale> ChannelScales(
+    const Normalization& normalization);
+
+/// Preprocessing of an image.
+struct ImageSteps {
+  std::int64_t crop = 224;    // side of the network's input, in pixels
+  std::int64_t resize = 256;  // shorter side before a central crop
+  std::int64_t channels = 3;  // 1: grayscale
+  bool augment = false;       // random crop and flip instead
+  // Mean and standard deviation of each channel; empty: pixels from 0 to 1.
+  Normalization normalization;
+};
 
 /// Ranges of RandomResizedCrop: a crop's share of the area, and its ratio
 /// width/height.

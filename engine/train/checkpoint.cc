@@ -7,7 +7,9 @@
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/train/device.h"
 #include "engine/train/optimizer_state.h"
+#include "engine/train/rank_group.h"
 #include "engine/train/tensor_file.h"
+#include "engine/train/trainer_context.h"
 #include "engine/train/trial.h"
 
 // A checkpoint is a directory:

@@ -8,11 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/checkpoint/checkpoint_files.h"
-#include "engine/train/trainer_context.h"
 #include "engine/train/training_state.h"
-#include "engine/train/trial.h"
 
 namespace dtrain {
+
+class RankGroup;
+class TrainerContext;
+class Trial;
 
 /// State of one rank that rank 0 writes on its behalf.
 struct RankShare {

@@ -7,7 +7,9 @@
 #include "engine/base/error.h"
 #include "engine/train/device.h"
 #include "engine/train/log_line.h"
+#include "engine/train/metric_sums.h"
 #include "engine/train/mixed_precision.h"
+#include "engine/train/trainer_context.h"
 
 // A step of a small network is dominated by the host, which issues hundreds of
 // operations one by one. A CUDA graph issues all of them at once. A graph

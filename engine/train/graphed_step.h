@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "engine/train/cuda_factories.h"
-#include "engine/train/metric_sums.h"
-#include "engine/train/trainer_context.h"
 #include "engine/train/trial.h"
 
 namespace dtrain {
+
+class MetricSums;
+class TrainerContext;
 
 /// Trains batches by replaying one captured step (a CUDA graph) instead of
 /// issuing its hundreds of operations one by one.

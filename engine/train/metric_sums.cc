@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/train/rank_group.h"
 
 // Metrics of a batch are tensors on the device; reading one waits for all work
 // before it. On a GPU they are therefore reduced there, in double, and copied

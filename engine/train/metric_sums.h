@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/train/rank_group.h"
 #include "engine/train/training_state.h"
 #include "engine/train/trial.h"
 
 namespace dtrain {
+
+class RankGroup;
 
 /// Reduces metrics over batches, in double. Values on a GPU are summed there
 /// and copied to the host all at once when they are needed. Undefined tensors

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <filesystem>
@@ -25,10 +26,12 @@
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
 #include "engine/data/cuda_half.h"
+#include "engine/os/unique_fd.h"
 #include "engine/ranks/process_group.h"
 #include "engine/train/cuda_factories.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/trained_objects.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 
@@ -209,14 +212,36 @@ std::string Describe(const NamedTensors& tensors) {
   return std::move(text).str();
 }
 
+// Process group of the rank of `spec`. Waits for ranks on other machines.
+ProcessGroup ProcessGroupOf(const TrialSpec& spec) {
+  const char* number = std::getenv(kRankFdVariable);
+  UniqueFd given(number == nullptr ? -1 : std::atoi(number));
+  const bool needs_one = !spec.address || spec.rank == 0;
+  if (needs_one && !given) {
+    throw Error(ErrorKind::kFailed,
+                "this rank was given no connection to the others; this is a "
+                "bug of dtrain");
+  }
+  if (!spec.address) return ProcessGroup(given, spec.rank, spec.world_size);
+  return ProcessGroup(std::move(given),
+                      {.first = {spec.address->host, spec.address->port},
+                       .token = spec.address->token,
+                       .rank = spec.rank,
+                       .ranks = spec.world_size});
+}
+
 }  // namespace
 
-RankGroup::RankGroup(ProcessGroup group) : process_group_(std::move(group)) {
-  control_ = process_group_->OpenChannel({.channel = kControlChannel});
-}
+RankGroup::RankGroup(ProcessGroup group)
+    : rank_(group.rank()),
+      size_(group.ranks()),
+      process_group_(std::make_unique<ProcessGroup>(std::move(group))),
+      control_(process_group_->OpenChannel({.channel = kControlChannel})) {}
 
 RankGroup::RankGroup(const UniqueFd& memory, int rank, int ranks)
     : RankGroup(ProcessGroup(memory, rank, ranks)) {}
+
+RankGroup::RankGroup(const TrialSpec& spec) : RankGroup(ProcessGroupOf(spec)) {}
 
 RankGroup::RankGroup() = default;
 
@@ -325,26 +350,6 @@ c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
   if (store) return store;
   options.port = static_cast<std::uint16_t>(std::stoi(port));
   return c10::make_intrusive<c10d::TCPStore>(process_group_->host(), options);
-}
-
-TrialLink RankedLink(TrialLink link, RankGroup& ranks) {
-  if (ranks.is_alone()) return link;
-  const bool first = ranks.is_first();
-  TrialLink ranked;
-  ranked.send = [first, send = link.send](TrialMessage message) {
-    if (first) send(std::move(message));
-  };
-  ranked.next = [first, &ranks, next = link.next] {
-    const std::string line = ranks.FromFirst(first ? Encode(next()) : "");
-    return DecodeRunnerMessage(line.substr(0, line.size() - 1));
-  };
-  // Another rank that receives a stop signal learns it from rank 0, which
-  // received it too.
-  ranked.stop_requested = [first, &ranks, stop = link.stop_requested] {
-    return ranks.Any(first && stop());
-  };
-  ranked.unacknowledged = link.unacknowledged;
-  return ranked;
 }
 
 std::vector<torch::Tensor> BatchesInOrder(std::vector<torch::Tensor> mine,

@@ -2,16 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <c10/util/intrusive_ptr.h>
 #include <torch/types.h>
-
-#include "engine/ranks/process_group.h"
-#include "engine/train/trial_channel.h"
 
 namespace c10d {
 class Backend;
@@ -20,7 +16,11 @@ class Store;
 
 namespace dtrain {
 
+class Collectives;
+class ProcessGroup;
+class UniqueFd;
 struct TrainedObjects;
+struct TrialSpec;
 
 /// The ranks of one trial, as seen by one of them: agreement between the ranks,
 /// and exchange of tensors. A trial of one rank has a group, too, whose
@@ -36,10 +36,13 @@ class RankGroup {
   explicit RankGroup(ProcessGroup group);
   /// Group over the memory made by MakeSharedMemory. Throws Error(kFailed).
   RankGroup(const UniqueFd& memory, int rank, int ranks);
+  /// Group of the rank of `spec`, over the connection inherited from the
+  /// launcher. Waits for ranks on other machines. Throws Error(kFailed).
+  explicit RankGroup(const TrialSpec& spec);
   ~RankGroup();
 
-  int rank() const { return control_ ? control_->rank() : 0; }
-  int size() const { return control_ ? control_->ranks() : 1; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
   /// True for rank 0, which talks to the runner and writes the checkpoints.
   bool is_first() const { return rank() == 0; }
   bool is_alone() const { return !control_; }
@@ -73,16 +76,12 @@ class RankGroup {
   c10::intrusive_ptr<c10d::Store> NcclStore();
   void Share(const std::vector<torch::Tensor>& tensors);
 
-  std::optional<ProcessGroup> process_group_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::unique_ptr<ProcessGroup> process_group_;  // these two: null if alone
   std::unique_ptr<Collectives> control_;
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
-
-/// Link for a trial with several ranks: rank 0 talks to the runner and forwards
-/// its instructions to the others, whose own messages are dropped. `next` and
-/// `stop_requested` are collective and return the same on every rank. REQUIRES:
-/// `ranks` outlives it.
-TrialLink RankedLink(TrialLink link, RankGroup& ranks);
 
 /// Collects the outputs of all ranks in the order of the data set: batches are
 /// dealt out one by one, so the first batch of each rank comes first. `mine` is

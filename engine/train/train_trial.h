@@ -4,15 +4,22 @@
 #include <memory>
 
 #include "engine/base/clock.h"
-#include "engine/train/rank_group.h"
 #include "engine/train/trial.h"
 #include "engine/train/trial_channel.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 
+class RankGroup;
+
 /// Creates a trial; ModelEntry::make is one.
 using MakeTrial = std::function<std::unique_ptr<Trial>(TrialContext& context)>;
+
+/// Link for a trial with several ranks: rank 0 talks to the runner and forwards
+/// its instructions to the others, whose own messages are dropped. `next` and
+/// `stop_requested` are collective and return the same on every rank. REQUIRES:
+/// `ranks` outlives it.
+TrialLink RankedLink(TrialLink link, RankGroup& ranks);
 
 /// Runs a whole trial in this process, or its part as one of `ranks` (null: the
 /// only rank): seeds, constructor, restore, training. Errors are returned as

@@ -8,9 +8,11 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/train/fused_optimizers.h"
 #include "engine/train/gradients.h"
 #include "engine/train/mixed_precision.h"
 #include "engine/train/optimizer_state.h"
+#include "engine/train/step_profile.h"
 #include "engine/train/trained_objects.h"
 
 namespace dtrain {
@@ -76,6 +78,8 @@ TrainerContext::TrainerContext(const TrialSpec& spec, torch::Device device,
         "have to exchange; turn it off, or set slots_per_trial: 1");
   }
 }
+
+TrainerContext::~TrainerContext() = default;
 
 void TrainerContext::Add(const std::shared_ptr<torch::nn::Module>& model,
                          const std::string& name) {

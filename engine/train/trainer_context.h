@@ -9,17 +9,18 @@
 
 #include <torch/types.h>
 
-#include "engine/train/fused_optimizers.h"
-#include "engine/train/gradients.h"
 #include "engine/train/mixed_precision.h"
 #include "engine/train/rank_group.h"
-#include "engine/train/step_profile.h"
 #include "engine/train/trained_objects.h"
 #include "engine/train/trial.h"
-#include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
+
+class BackwardUpdate;
+class FusedOptimizer;
+class GradientSync;
+class StepProfile;
 
 /// The TrialContext of a trial in training. The trainer also uses it to reach
 /// the objects that the trial added.
@@ -29,6 +30,7 @@ class TrainerContext final : public TrialContext {
   /// object.
   TrainerContext(const TrialSpec& spec, torch::Device device,
                  RankGroup* ranks = nullptr);
+  ~TrainerContext() override;
 
   const nlohmann::json& data() const override { return spec_.data; }
   torch::Device device() const override { return device_; }

@@ -4,12 +4,15 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "engine/image/transforms.h"
 
 namespace dtrain {
 
 torch::Tensor Trial::Predict(const Batch&) { return {}; }
 
 torch::Tensor Trial::Features(const Batch&) { return {}; }
+
+std::optional<ImageSteps> Trial::ImagePreparation() { return std::nullopt; }
 
 void Trial::Load(const std::map<std::string, torch::Tensor>& state) {
   if (state.empty()) return;

@@ -21,12 +21,13 @@
 
 #include "engine/base/api.h"
 #include "engine/base/error.h"
+#include "engine/base/metric_order.h"
 #include "engine/data/data_source.h"
-#include "engine/data/image_source.h"
 #include "engine/train/lr_schedule.h"
-#include "engine/wire/message.h"
 
 namespace dtrain {
+
+struct ImageSteps;
 
 /// Metrics of one batch by name: zero-dimensional tensors. They stay on the
 /// device; the trainer reduces them there and copies them once per report, so
@@ -119,7 +120,7 @@ class DTRAIN_API Trial {
 
   /// Preprocessing of an image file for `dtrain predict` on images; empty if
   /// the model does not take images.
-  virtual std::optional<ImageSteps> ImagePreparation() { return std::nullopt; }
+  virtual std::optional<ImageSteps> ImagePreparation();
 
   /// State of the trial itself that checkpoints must contain: tensors by name,
   /// passed to Load when training resumes. Models, optimizers, schedules and

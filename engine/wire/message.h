@@ -14,6 +14,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/length.h"
+#include "engine/base/metric_order.h"
 
 // Messages between a trial and its runner. `Fields` lists the fields of a
 // message once, for the encoder and the decoder: see json_codec.h. The trial
@@ -24,10 +25,6 @@
 namespace dtrain {
 
 // ---- From the trial to the runner.
-
-/// Metric values of one report, in the trial's order. They may be NaN or
-/// infinite.
-using MetricValues = std::vector<std::pair<std::string, double>>;
 
 /// The trial's constructor returned.
 struct Ready {

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/train/tensor_file.h"
+#include "engine/train/trainer_context.h"
 #include "tests/engine/train/small_trial.h"
 
 namespace dtrain {

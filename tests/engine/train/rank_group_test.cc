@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/train/metric_sums.h"
 #include "engine/train/torch_modules.h"
+#include "engine/train/train_trial.h"
 #include "engine/train/trained_objects.h"
 #include "tests/engine/train/in_ranks.h"
 
