@@ -1,15 +1,43 @@
-#include "models/digits.h"
-
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "engine/image/transforms.h"
 #include "engine/train/log_line.h"
+#include "engine/train/trial.h"
 #include "models/building_blocks.h"
+#include "models/data_sets.h"
+#include "models/nets/conv_nets.h"
 #include "models/optimizers.h"
 
 namespace dtrain {
 namespace {
+
+// LeNet-5 on handwritten digits. Metrics: loss and accuracy in training,
+// val_loss and val_accuracy in validation.
+class LeNetTrial final : public Trial {
+ public:
+  explicit LeNetTrial(TrialContext& context);
+
+  std::unique_ptr<DataSource> TrainingData() override;
+  std::unique_ptr<DataSource> ValidationData() override;
+  Metrics TrainBatch(const Batch& batch, BatchIndex index) override;
+  bool Capturable(BatchIndex) const override { return true; }
+  Metrics EvaluateBatch(const Batch& batch) override;
+  torch::Tensor Predict(const Batch& batch) override;
+  std::optional<ImageSteps> ImagePreparation() override;
+
+ private:
+  SamplerOptions TrainingSamples() const;
+  std::unique_ptr<DataSource> Source(const ImageSet& set,
+                                     const SamplerOptions& samples) const;
+
+  TrialContext& context_;
+  DigitSets digits_;
+  std::shared_ptr<LeNet> net_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+};
 
 DigitOptions OptionsOf(const TrialContext& context) {
   return {.dataset = context.Get<std::string>("dataset", "auto"),
@@ -112,6 +140,7 @@ std::unique_ptr<DataSource> LeNetTrial::Source(
                                         context_.device());
 }
 
+// Declared in models/table.cc.
 std::unique_ptr<Trial> MakeLeNetTrial(TrialContext& context) {
   return std::make_unique<LeNetTrial>(context);
 }

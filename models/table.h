@@ -27,8 +27,8 @@ struct HparamDoc {
   bool unused = false;
 };
 
-/// A built-in model. Adding one takes a header, a source, and a row of the
-/// table in table.cc.
+/// A built-in model. Adding one takes a source file and a row of the table in
+/// table.cc.
 struct ModelEntry {
   std::string_view entrypoint;  // "digits:LeNetTrial"
   std::string_view summary;     // one line

@@ -1,5 +1,3 @@
-#include "models/cifar10.h"
-
 #include <cstdlib>
 #include <fstream>
 #include <vector>
@@ -11,6 +9,8 @@
 #include "engine/base/error.h"
 #include "engine/data/dataset_readers.h"
 #include "engine/train/train_trial.h"
+#include "models/data_sets.h"
+#include "models/nets/conv_nets.h"
 #include "models/table.h"
 #include "tests/support/recorded_network.h"
 #include "tests/support/temporary_directory.h"

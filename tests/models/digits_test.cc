@@ -1,7 +1,6 @@
-#include "models/digits.h"
-
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -10,7 +9,9 @@
 #include "engine/base/error.h"
 #include "engine/train/train_trial.h"
 #include "engine/train/trainer_context.h"
+#include "models/data_sets.h"
 #include "models/digit_strokes.h"
+#include "models/nets/conv_nets.h"
 #include "models/table.h"
 #include "tests/support/temporary_directory.h"
 
@@ -141,6 +142,9 @@ class LeNetTrialTest : public DigitsTest {
     return TrainTrial(spec_, FindModel("digits:LeNetTrial")->make, link,
                       torch::kCPU, Clock::System());
   }
+  std::unique_ptr<Trial> Make() {
+    return FindModel("digits:LeNetTrial")->make(context_);
+  }
   // The last value of a validation metric.
   double Validated(const std::string& name) const {
     double value = -1;
@@ -155,6 +159,7 @@ class LeNetTrialTest : public DigitsTest {
   }
 
   TrialSpec spec_;
+  TrainerContext context_{spec_, torch::kCPU};
   std::vector<TrialMessage> sent_;
 };
 
@@ -209,8 +214,7 @@ TEST_F(LeNetTrialTest, ReportsLossAndAccuracy) {
 
 TEST_F(LeNetTrialTest, TrainsOnTheFirstSamplesIfAsked) {
   spec_.hparams["training_samples"] = 2;
-  TrainerContext context(spec_, torch::kCPU);
-  EXPECT_EQ(LeNetTrial(context).TrainingData()->SamplesPerEpoch(), 2);
+  EXPECT_EQ(Make()->TrainingData()->SamplesPerEpoch(), 2);
 }
 
 TEST_F(LeNetTrialTest, EndsAsInvalidForAnUnknownOptimizer) {
@@ -219,20 +223,17 @@ TEST_F(LeNetTrialTest, EndsAsInvalidForAnUnknownOptimizer) {
 }
 
 TEST_F(LeNetTrialTest, PredictsProbabilities) {
-  TrainerContext context(spec_, torch::kCPU);
-  LeNetTrial trial(context);
   const torch::Tensor said =
-      trial.Predict({.data = torch::zeros({2, 1, 28, 28})});
+      Make()->Predict({.data = torch::zeros({2, 1, 28, 28})});
   EXPECT_TRUE(torch::allclose(said.sum(1), torch::ones({2})));
 }
 
 TEST_F(LeNetTrialTest, ValidatesOnItsSecondSet) {
-  TrainerContext context(spec_, torch::kCPU);
-  LeNetTrial trial(context);
-  EXPECT_EQ(trial.TrainingData()->SamplesPerEpoch(), 3);
-  EXPECT_EQ(trial.ValidationData()->SamplesPerEpoch(), 1);
-  EXPECT_EQ(trial.ValidationData()->Read().target.item<std::int64_t>(), 9);
-  EXPECT_EQ(trial.TestData(), nullptr);
+  const auto trial = Make();
+  EXPECT_EQ(trial->TrainingData()->SamplesPerEpoch(), 3);
+  EXPECT_EQ(trial->ValidationData()->SamplesPerEpoch(), 1);
+  EXPECT_EQ(trial->ValidationData()->Read().target.item<std::int64_t>(), 9);
+  EXPECT_EQ(trial->TestData(), nullptr);
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "models/lenet.h"
-
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/train/train_trial.h"
+#include "models/nets/conv_nets.h"
 #include "models/table.h"
 #include "tests/support/temporary_directory.h"
 
