@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -404,13 +405,16 @@ TEST_F(CreateTest, RecordsTheCommitOfTheConfiguration) {
 }
 
 // https://nvd.nist.gov/vuln/detail/CVE-2022-24765 of git.
+// Runs a shell command that finds its store by the working directory.
+CliResult ShellWithoutStore(const CliRunner& dtrain,
+                            const std::string& command) {
+  return dtrain.RunProgram({"env", "-u", "DTRAIN_STORE", "sh", "-c", command});
+}
+
 TEST_F(CreateTest, RefusesAStoreThatOthersCanWrite) {
   namespace fs = std::filesystem;
   dtrain_.Write("run.yaml", FaultYaml("x: 1", 10));
-  const auto shell = [this](const std::string& command) {
-    return dtrain_.RunProgram(
-        {"env", "-u", "DTRAIN_STORE", "sh", "-c", command});
-  };
+  const auto shell = std::bind_front(ShellWithoutStore, std::cref(dtrain_));
   const auto all = fs::perms::all;
   ASSERT_EQ(shell("mkdir -p .dtrain a/b && chmod 777 .dtrain").code, 0);
   const CliResult here = shell("dtrain create run.yaml");
@@ -432,12 +436,11 @@ TEST_F(CreateTest, RefusesAStoreThatOthersCanWrite) {
   EXPECT_THAT(found.err,
               HasSubstr("the experiment is recorded in the store " +
                         dtrain_.directory().string() + "/a/b/.dtrain"));
-  if (::geteuid() != 0) return;  // only root makes what is of another user
+  if (::geteuid() != 0) return;  // only root can change the owner
   ASSERT_EQ(shell("chmod 700 .dtrain && chown 65534 .dtrain").code, 0);
   EXPECT_EQ(shell("dtrain create run.yaml").code, 5);
   EXPECT_EQ(shell("SUDO_UID=65534 dtrain create run.yaml").code, 0);
-  // Refuses another user's link to the user's store, and another user's
-  // database in it.
+  // Another user's link to the store, and a database that others can write to.
   const CliResult link = shell(
       "mkdir -p l && cd l && ln -s ../a/b/.dtrain .dtrain && "
       "chown -h 65534 .dtrain && dtrain create ../run.yaml");

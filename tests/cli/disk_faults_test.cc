@@ -1,5 +1,6 @@
 // Faults of disks: full ones, failing system calls, and a lack of inodes.
 
+#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@
 namespace dtrain {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -161,21 +163,23 @@ cat err >&2
                                      "checkpoint"));
 }
 
+// Saves a checkpoint of 400 kB every ten batches.
+constexpr char kSavingProgram[] =
+    "i=$(cat \"$DTRAIN_CHECKPOINT/i\" 2>/dev/null || echo 0)\n"
+    "while [ $i -lt 100 ]; do\n"
+    "  i=$((i + 1)); sleep 0.02\n"
+    "  [ $((i % 10)) = 0 ] || continue\n"
+    "  rm -rf \"$DTRAIN_DIRECTORY/c\"; mkdir \"$DTRAIN_DIRECTORY/c\"\n"
+    "  echo $i >\"$DTRAIN_DIRECTORY/c/i\"\n"
+    "  head -c 400000 /dev/zero >\"$DTRAIN_DIRECTORY/c/model\"\n"
+    "  echo '{\"type\": \"checkpoint\", \"batches\": '$i', "
+    "\"path\": \"'$DTRAIN_DIRECTORY/c'\"}' >&3\n"
+    "  echo '{\"type\": \"validation\", \"batches\": '$i', "
+    "\"metrics\": {\"loss\": '$((200 - i))'}}' >&3\n"
+    "done\n";
+
 TEST_F(FullDiskTest, ProgramIsSuspendedUntilThereIsSpace) {
-  dtrain_.Write(
-      "train.sh",
-      "i=$(cat \"$DTRAIN_CHECKPOINT/i\" 2>/dev/null || echo 0)\n"
-      "while [ $i -lt 100 ]; do\n"
-      "  i=$((i + 1)); sleep 0.02\n"
-      "  [ $((i % 10)) = 0 ] || continue\n"
-      "  rm -rf \"$DTRAIN_DIRECTORY/c\"; mkdir \"$DTRAIN_DIRECTORY/c\"\n"
-      "  echo $i >\"$DTRAIN_DIRECTORY/c/i\"\n"
-      "  head -c 400000 /dev/zero >\"$DTRAIN_DIRECTORY/c/model\"\n"
-      "  echo '{\"type\": \"checkpoint\", \"batches\": '$i', "
-      "\"path\": \"'$DTRAIN_DIRECTORY/c'\"}' >&3\n"
-      "  echo '{\"type\": \"validation\", \"batches\": '$i', "
-      "\"metrics\": {\"loss\": '$((200 - i))'}}' >&3\n"
-      "done\n");
+  dtrain_.Write("train.sh", kSavingProgram);
   dtrain_.Write("program.yaml",
                 "name: program\nentrypoint: [bash, train.sh]\n"
                 "searcher: {name: single, metric: loss, max_length: "
