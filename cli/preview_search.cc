@@ -16,6 +16,7 @@
 #include "engine/base/text.h"
 #include "engine/report/search_preview.h"
 #include "searchers/registry.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 namespace {

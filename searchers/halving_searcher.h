@@ -12,7 +12,6 @@
 
 #include "searchers/search_plan.h"
 #include "searchers/searcher.h"
-#include "searchers/searcher_config.h"
 #include "searchers/trial_roster.h"
 
 namespace dtrain {

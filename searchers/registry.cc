@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "searchers/hparam_space.h"
+#include "searchers/search_plan.h"
 
 namespace dtrain {
 

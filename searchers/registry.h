@@ -8,11 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "searchers/search_plan.h"
 #include "searchers/searcher.h"
-#include "searchers/searcher_config.h"
 
 namespace dtrain {
+
+struct Bracket;  // searchers/search_plan.h
 
 /// A search method. The table of these rows in registry.cc is read by the
 /// configuration's schema (names and keys), by PlanSearch and by the tests: a

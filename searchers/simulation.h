@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "searchers/searcher.h"
-#include "searchers/searcher_config.h"
 
 namespace dtrain {
 

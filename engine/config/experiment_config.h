@@ -14,7 +14,7 @@
 #include "engine/base/length.h"
 #include "engine/config/findings.h"
 #include "engine/wire/trainer_settings.h"
-#include "searchers/searcher_config.h"
+#include "searchers/searcher.h"
 
 namespace dtrain {
 

@@ -11,7 +11,7 @@
 #include "engine/base/length.h"
 #include "engine/report/terminal.h"
 #include "searchers/search_plan.h"
-#include "searchers/searcher_config.h"
+#include "searchers/searcher.h"
 #include "searchers/simulation.h"
 
 namespace dtrain {

@@ -16,7 +16,7 @@
 #include "engine/run/trial_table.h"
 #include "engine/store/rows.h"
 #include "searchers/search_plan.h"
-#include "searchers/searcher_config.h"
+#include "searchers/searcher.h"
 
 namespace dtrain {
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "searchers/searcher_config.h"
+#include "searchers/searcher.h"
 
 namespace dtrain {
 
