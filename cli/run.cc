@@ -6,7 +6,6 @@
 #include "cli/run.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -24,7 +23,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -41,6 +39,7 @@
 #include "engine/base/text.h"
 #include "engine/context/stored_context.h"
 #include "engine/os/line_reader.h"
+#include "engine/os/spawn.h"
 #include "engine/os/unique_fd.h"
 #include "engine/process/trial_host.h"
 #include "engine/report/json_lines_reporter.h"
@@ -444,9 +443,7 @@ void Send(UniqueFd& pipe, const json& message) {
   pipe.reset();
 }
 
-[[noreturn]] void BackgroundMain(const std::function<int(Departure)>& body,
-                                 UniqueFd pipe) {
-  setsid();
+int BackgroundMain(const std::function<int(Departure)>& body, UniqueFd pipe) {
   int code = EXIT_FAILURE;
   json failure;
   try {
@@ -474,32 +471,21 @@ void Send(UniqueFd& pipe, const json& message) {
     }
   }
   std::cout.flush();
-  std::_Exit(code);
+  return code;
 }
 
 // Runs `body` in a process of its own session and returns the id of its
 // experiment. Throws the Error that `body` threw before it had an id.
 std::int64_t RunInBackground(const std::function<int(Departure)>& body) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw Error(ErrorKind::kFailed,
-                std::string("-d: cannot create a pipe: ") + strerror(errno));
-  }
-  UniqueFd in(ends[0]);
-  UniqueFd out(ends[1]);
   std::cout.flush();
-  const pid_t pid = fork();
-  if (pid < 0) {
+  const UniqueFd in = ForkDetached(
+      [&](UniqueFd pipe) { return BackgroundMain(body, std::move(pipe)); });
+  if (!in) {
     throw Error(ErrorKind::kFailed, std::string("-d: cannot fork: ") +
                                         strerror(errno) +
                                         "; free some processes or run without "
                                         "-d");
   }
-  if (pid == 0) {
-    in.reset();
-    BackgroundMain(body, std::move(out));
-  }
-  out.reset();
   LineReader reader(in.get());
   while (reader.Fill()) {
   }

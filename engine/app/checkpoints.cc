@@ -13,9 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <span>
-#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -25,6 +23,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint_files.h"
+#include "engine/os/files.h"
 #include "engine/os/sha256.h"
 
 namespace dtrain {
@@ -61,9 +60,7 @@ std::string ReadManifest(const fs::path& path) {
   const fs::path file = path / kManifestName;
   const bool plain = fs::is_regular_file(fs::symlink_status(file, error)) &&
                      fs::file_size(file, error) <= kMaxManifest;
-  std::ostringstream text;
-  if (plain) text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
+  return plain ? ReadFile(file).value_or("") : "";
 }
 
 // True if the manifest matches its recorded checksum, or none is recorded.

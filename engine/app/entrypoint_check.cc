@@ -13,10 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +30,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/data/data_directory.h"
+#include "engine/os/files.h"
 #include "engine/os/process.h"
 #include "engine/plugin/model_sources.h"
 #include "engine/process/local_launcher.h"
@@ -286,8 +285,7 @@ std::optional<std::vector<std::string>> TrialsInText(
   constexpr std::string_view kMacro = "DTRAIN_TRIALS";
   std::optional<std::vector<std::string>> trials;
   for (const std::filesystem::path& file : sources.sources) {
-    std::ifstream in(sources.directory / file);
-    const std::string text(std::istreambuf_iterator<char>(in), {});
+    const std::string text = ReadFile(sources.directory / file).value_or("");
     for (std::size_t at = text.find(kMacro); at != text.npos;
          at = text.find(kMacro, at + 1)) {
       const std::size_t open = text.find('(', at);

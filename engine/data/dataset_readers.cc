@@ -56,8 +56,9 @@ GzipFile::GzipFile(const std::filesystem::path& path)
     : path_(path), file_(gzopen(path.c_str(), "rbe")) {
   if (!file_) {
     throw Error(ErrorKind::kFailed,
-                EscapeForTerminal(path.string()) + ": cannot be opened: " +
-                    std::strerror(errno) + "; check the path and its rights");
+                EscapeForTerminal(path.string()) +
+                    ": cannot be opened: " + std::strerror(errno) +
+                    "; check the path and its permissions");
   }
   gzbuffer(file_.get(), 1 << 17);
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <utility>
 
 #include <fcntl.h>
@@ -195,6 +196,25 @@ ChildAnswer CallInChild(std::string (*function)(), Duration limit) {
   if (!text) return {.end = ChildAnswer::End::kTooLate};
   if (!succeeded) return {.end = ChildAnswer::End::kCrashed};
   return {.end = ChildAnswer::End::kAnswered, .text = *std::move(text)};
+}
+
+UniqueFd ForkDetached(const std::function<int(UniqueFd pipe)>& function) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    const int error = errno;
+    reading.reset();
+    writing.reset();
+    errno = error;
+    return {};
+  }
+  if (pid > 0) return reading;
+  reading.reset();
+  ::setsid();
+  std::_Exit(function(std::move(writing)));
 }
 
 }  // namespace dtrain

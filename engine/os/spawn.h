@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -100,5 +101,12 @@ struct ChildAnswer {
 /// locks. It is killed after `limit`. Throws Error(kFailed) if it cannot fork.
 /// REQUIRES: what `function` calls works in a child of a process with threads.
 ChildAnswer CallInChild(std::string (*function)(), Duration limit);
+
+/// Forks a child that calls `function` in a session of its own, with the
+/// writing end of a pipe, and exits with its result, without running the
+/// destructors of static objects. Returns the reading end; holds none, with
+/// errno set, if it cannot fork. The child is not reaped. REQUIRES: this
+/// process has one thread, and `function` throws nothing.
+UniqueFd ForkDetached(const std::function<int(UniqueFd pipe)>& function);
 
 }  // namespace dtrain

@@ -26,6 +26,24 @@ TEST(Sha256Test, TakesBytesInPieces) {
   EXPECT_EQ(sha.Finish(), Sha256Of(bytes));
 }
 
+TEST(HmacTest, MatchesRfc4231) {
+  const auto hex = [](const std::string& bytes) {
+    std::string text;
+    for (const unsigned char byte : bytes) {
+      text += "0123456789abcdef"[byte >> 4];
+      text += "0123456789abcdef"[byte & 15];
+    }
+    return text;
+  };
+  EXPECT_EQ(hex(HmacSha256("Jefe", {"what do ya want ", "for nothing?"})),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  // A key that is longer than a block.
+  EXPECT_EQ(hex(HmacSha256(
+                std::string(131, '\xaa'),
+                {"Test Using Larger Than Block-Size Key - Hash Key First"})),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 TEST(ConstantTimeTest, ComparesCorrectly) {
   EXPECT_TRUE(AreEqualInConstantTime("", ""));
   EXPECT_TRUE(AreEqualInConstantTime("ab", "ab"));

@@ -167,6 +167,20 @@ TEST(CallInChildTest, TimesOut) {
             ChildAnswer::End::kTooLate);
 }
 
+TEST(ForkDetachedTest, ChildHasASessionAndAPipe) {
+  const UniqueFd pipe = ForkDetached([](UniqueFd writing) {
+    const pid_t answer[] = {::getpid(), ::getsid(0)};
+    return ::write(writing.get(), answer, sizeof(answer)) > 0 ? 7 : 1;
+  });
+  ASSERT_TRUE(pipe);
+  pid_t answer[] = {0, 0};
+  ASSERT_EQ(::read(pipe.get(), answer, sizeof(answer)),
+            static_cast<ssize_t>(sizeof(answer)));
+  EXPECT_EQ(answer[0], answer[1]);
+  EXPECT_NE(answer[0], ::getpid());
+  EXPECT_EQ(AwaitExit(answer[0]).code, 7);
+}
+
 TEST(CallInChildTest, ChildInheritsNoDescriptors) {
   static const UniqueFd ours(::fcntl(STDIN_FILENO, F_DUPFD, 100));
   ASSERT_GE(ours.get(), 100);
