@@ -38,7 +38,7 @@ TEST_F(TrainerTest, ReportsReadyFirstAndCompletionLast) {
   EXPECT_EQ(done.length, Length{10});
   EXPECT_EQ(done.batches, 10);
   EXPECT_FALSE(done.early);
-  EXPECT_EQ(done.metrics, runner.All<ValidationReport>().back().metrics);
+  EXPECT_THAT(done.metrics, IsEmpty()) << "the validation report has them";
 }
 
 TEST_F(TrainerTest, TrainingMetricsAreMeansSinceTheLastReport) {
