@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "engine/base/json.h"
+#include "engine/base/metric_order.h"
 
 namespace dtrain {
 
@@ -109,10 +110,11 @@ void LrSchedule::Observe(const std::string& metric, double value) {
   // The margin lies below the best value whatever its sign; infinity has none.
   const double slack =
       best_ && std::isfinite(*best_) ? std::abs(*best_) * margin : 0;
+  const auto key = [plateau](double number) {
+    return RankKey(number, plateau->smaller_is_better);
+  };
   const bool better =
-      !std::isnan(value) &&
-      (!best_ || (plateau->smaller_is_better ? value < *best_ - slack
-                                             : value > *best_ + slack));
+      !std::isnan(value) && (!best_ || key(value) < key(*best_) - slack);
   if (better) {
     best_ = value;
     bad_ = 0;

@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 
 namespace dtrain {
@@ -103,9 +104,10 @@ TrainingState TrainingState::FromJson(const json& json) {
 }
 
 bool EarlyStop::Observe(double value) {
-  const double gain = !best_                        ? INFINITY
-                      : settings_.smaller_is_better ? *best_ - value
-                                                    : value - *best_;
+  const auto key = [this](double metric) {
+    return RankKey(metric, settings_.smaller_is_better);
+  };
+  const double gain = best_ ? key(*best_) - key(value) : INFINITY;
   // With min_delta 0, an equal value is not an improvement either.
   if (!std::isnan(value) && gain > 0 && gain >= settings_.min_delta) {
     best_ = value;
