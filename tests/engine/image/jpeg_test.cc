@@ -1,11 +1,10 @@
-#include "engine/image/jpeg.h"
-
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/image/image_file.h"
 #include "tests/support/golden_images.h"
 
 namespace dtrain {

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/image_file.h"
-#include "engine/image/jpeg.h"
 #include "engine/image/resize.h"
 #include "engine/image/transforms.h"
 #include "tests/support/golden_images.h"
