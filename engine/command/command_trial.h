@@ -12,7 +12,6 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/disk_wait.h"
 #include "engine/command/program.h"
-#include "engine/command/program_checkpoint.h"
 #include "engine/command/program_report.h"
 #include "engine/process/trial_host.h"
 #include "engine/train/training_state.h"

@@ -1,5 +1,3 @@
-#include "engine/command/program_checkpoint.h"
-
 #include <fstream>
 #include <map>
 #include <optional>
@@ -8,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/command/program.h"
 #include "tests/support/field_names.h"
 #include "tests/support/temporary_directory.h"
 
