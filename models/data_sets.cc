@@ -295,6 +295,22 @@ LabeledBytes ReadAll(std::span<const fs::path> files) {
   return all;
 }
 
+// The files of the training set in `directory`, then that of the test set, if
+// there is one.
+std::vector<fs::path> Cifar10FilesIn(const fs::path& directory) {
+  std::vector<fs::path> files;
+  for (const std::string& name : Cifar10Files()) {
+    files.push_back(*PlainOrGzip(directory / name));
+  }
+  for (const std::string& name : kTestFiles) {
+    const auto test = PlainOrGzip(directory / name);
+    if (!test) continue;
+    files.push_back(*test);
+    break;
+  }
+  return files;
+}
+
 }  // namespace
 
 Cifar10Sets LoadCifar10(const std::string& data, const ReadVariable& variable) {
@@ -303,16 +319,7 @@ Cifar10Sets LoadCifar10(const std::string& data, const ReadVariable& variable) {
   if (!directory) {
     throw Error(ErrorKind::kNotFound, MissingCifar10(places));
   }
-  std::vector<fs::path> files;
-  for (const std::string& name : Cifar10Files()) {
-    files.push_back(*PlainOrGzip(*directory / name));
-  }
-  for (const std::string& name : kTestFiles) {
-    const auto test = PlainOrGzip(*directory / name);
-    if (!test) continue;
-    files.push_back(*test);
-    break;
-  }
+  const std::vector<fs::path> files = Cifar10FilesIn(*directory);
   const auto all = std::span<const fs::path>(files);
   const SetPair sets =
       OpenSetPair({.name = "cifar10-1-" + FilesKey(all),

@@ -258,6 +258,25 @@ std::vector<RankShare> GatherShares(
   return shares;
 }
 
+namespace {
+
+// state.json without the facts about optimizers, ties and other ranks.
+json FactsOf(const TrainerContext& context, const Trial& trial,
+             const TrainingState& state, double epoch) {
+  return {{"version", kVersion},
+          {"batches", state.batches},
+          {"epoch", epoch},
+          {"data_position", state.batches},
+          {"trainer", state.ToJson()},
+          {"random", SaveRandomState(context.device())},
+          {"scaler", ScalerToJson(context)},
+          {"classes", ClassNamesOf(trial)},
+          {"hparams", context.spec().hparams},
+          {"entrypoint", context.spec().entrypoint}};
+}
+
+}  // namespace
+
 WrittenCheckpoint SaveCheckpoint(const std::string& path,
                                  const TrainerContext& context, Trial& trial,
                                  const TrainingState& state, double epoch,
@@ -283,19 +302,10 @@ WrittenCheckpoint SaveCheckpoint(const std::string& path,
     if (shares[i].tensors.empty()) continue;
     writer.Write(ExtraFileOf(static_cast<int>(i) + 1), shares[i].tensors);
   }
-  const json facts = {{"version", kVersion},
-                      {"batches", state.batches},
-                      {"epoch", epoch},
-                      {"data_position", state.batches},
-                      {"trainer", state.ToJson()},
-                      {"optimizers", std::move(optimizers)},
-                      {"ties", ties},
-                      {"random", SaveRandomState(context.device())},
-                      {"ranks", std::move(others)},
-                      {"scaler", ScalerToJson(context)},
-                      {"classes", ClassNamesOf(trial)},
-                      {"hparams", context.spec().hparams},
-                      {"entrypoint", context.spec().entrypoint}};
+  json facts = FactsOf(context, trial, state, epoch);
+  facts["optimizers"] = std::move(optimizers);
+  facts["ties"] = ties;
+  facts["ranks"] = std::move(others);
   // Class names, which are only displayed, may contain invalid UTF-8.
   writer.Write(kStateName,
                facts.dump(-1, ' ', false, json::error_handler_t::replace));

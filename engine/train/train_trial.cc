@@ -280,6 +280,15 @@ class Use {
     targets = BatchesInOrder(std::move(targets), ranks_);
     numbers = BatchesInOrder(std::move(numbers), ranks_);
     if (!ranks_.is_first()) return {.reason = EndReason::kCompleted};
+    WritePredictions(outputs, targets, numbers);
+    return {.reason = EndReason::kCompleted};
+  }
+
+ private:
+  // `targets` and `numbers` may be empty.
+  void WritePredictions(const std::vector<torch::Tensor>& outputs,
+                        const std::vector<torch::Tensor>& targets,
+                        const std::vector<torch::Tensor>& numbers) const {
     NamedTensors tensors = {{"output", FirstOf(outputs)}};
     if (!targets.empty()) tensors.emplace_back("target", FirstOf(targets));
     if (!numbers.empty()) {
@@ -290,10 +299,8 @@ class Use {
     writer.Write(kClassNameFile,
                  nlohmann::json(TrainedClassNames(*trial_, spec_)).dump());
     (void)writer.Commit();
-    return {.reason = EndReason::kCompleted};
   }
 
- private:
   bool GoOn() {
     progress_.batches = std::min(progress_.batches + 1, progress_.total);
     if (clock_.monotonic() - last_progress_ >= kTellInterval) {
