@@ -127,7 +127,7 @@ bool HostClient::Request(const ForkOrder& order) {
   const bool has_rendezvous = order.rendezvous >= 0;
   if (has_rendezvous) fds.push_back(order.rendezvous);
   const json request = {{"env", std::move(variables)},
-                        {"rendezvous", has_rendezvous}};
+                        {"meeting", has_rendezvous}};
   return SendPacket(socket_.get(), request.dump(), fds);
 }
 

@@ -264,7 +264,7 @@ void RequireOneThread() {
 
 TrialForkRequest RequestFrom(Packet packet) {
   const json object = json::parse(packet.text);
-  const bool has_rendezvous = object.at("rendezvous").get<bool>();
+  const bool has_rendezvous = object.at("meeting").get<bool>();
   if (packet.fds.size() < (has_rendezvous ? 4 : 3)) {
     throw Error(ErrorKind::kFailed, "a request to fork lacks descriptors");
   }

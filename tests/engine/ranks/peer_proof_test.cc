@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 
 #include "engine/base/error.h"
-#include "engine/os/sha256.h"
 #include "engine/os/socket.h"
 
 namespace dtrain {
