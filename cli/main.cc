@@ -132,6 +132,9 @@ void HandleSigbus() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
+// std::cerr is tied to std::cout, so both keep their order on a terminal.
+void WriteToStderr(const std::string& text) { std::cerr << text; }
+
 int Complain(const std::string& text, int code, const Invocation& invocation) {
   SayError(invocation.globals, text);
   return code;
@@ -144,7 +147,7 @@ int Main(int argc, char** argv) {
   HandleSigbus();
   std::set_terminate(Terminate);
   std::ios::sync_with_stdio(false);
-  Invocation invocation;
+  Invocation invocation{.globals = {.write_notice = WriteToStderr}};
   try {
     ParseCommandLine(argc, argv, invocation);
     const int code = invocation.run();

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -101,9 +100,12 @@ TrialSpec SpecOf(const Store& store, const CheckpointRow& checkpoint,
 // "[Elapsed 0:00:02] batch 3 of 5", over and over on a terminal.
 class ProgressLine {
  public:
-  explicit ProgressLine(bool shown) : shown_(shown) {}
+  explicit ProgressLine(const GlobalOptions& globals)
+      : globals_(globals),
+        shown_(!globals.quiet && ::isatty(STDERR_FILENO) == 1) {}
   ~ProgressLine() {
-    if (width_ > 0) std::cerr << '\r' << std::string(width_, ' ') << '\r';
+    if (width_ == 0) return;
+    WriteNotice(globals_, "\r" + std::string(width_, ' ') + "\r");
   }
 
   void Show(const Progress& progress) {
@@ -112,11 +114,12 @@ class ProgressLine {
     const std::string line = "[Elapsed " + FormatElapsed(elapsed) + "] batch " +
                              std::to_string(progress.batches) + " of " +
                              std::to_string(progress.total);
-    std::cerr << '\r' << line << std::flush;
+    WriteNotice(globals_, "\r" + line);
     width_ = line.size();
   }
 
  private:
+  const GlobalOptions& globals_;
   const bool shown_;
   const std::chrono::steady_clock::time_point begin_ =
       std::chrono::steady_clock::now();
@@ -153,7 +156,7 @@ CheckpointUse RunCheckpointUse(const CheckpointUseOptions& options, Task task,
                                            .layout = StoreLayout(directory),
                                            .host = FindTrialHost()});
   {
-    ProgressLine line(!globals.quiet && ::isatty(STDERR_FILENO) == 1);
+    ProgressLine line(globals);
     use.evaluation =
         RunEvaluation(*launcher, spec,
                       [&](const Progress& progress) { line.Show(progress); });

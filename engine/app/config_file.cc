@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <iostream>
 #include <string_view>
 
 #include <fcntl.h>
@@ -155,7 +154,7 @@ void PrintDiagnostics(const Diagnostics& diagnostics,
   for (const Diagnostic& diagnostic : diagnostics) {
     const bool note = diagnostic.severity == Severity::kNote;
     if (note && globals.quiet) continue;
-    std::cerr << EscapeForTerminal(diagnostic.ToString()) << '\n';
+    WriteNotice(globals, EscapeForTerminal(diagnostic.ToString()) + "\n");
   }
 }
 

@@ -14,7 +14,6 @@
 #include <array>
 #include <cctype>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -327,7 +326,8 @@ std::optional<ModelLibrary> CompileOwnModel(
       .jobs = static_cast<std::size_t>(UsableCpus()),
       .color = ModeOf(STDERR_FILENO, globals.color).color,
       .say_progress = [&](const std::string& text) { Say(globals, text); },
-      .say_output = [](const std::string& text) { std::cerr << text; }};
+      .say_output =
+          [&](const std::string& text) { WriteNotice(globals, text); }};
   ModelLibrary library = CompileModel(context, tools);
   if (const auto problem = TrialProblem(*name, library.trials, context)) {
     throw Error(ErrorKind::kUsage, "entrypoint: " + *problem);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -7,7 +8,7 @@
 
 namespace dtrain {
 
-/// Options that every command takes.
+/// Options that every command takes, and its stream for notices.
 struct GlobalOptions {
   std::string store;  // empty: found as FindStore says
   ColorChoice color = ColorChoice::kAuto;
@@ -15,7 +16,13 @@ struct GlobalOptions {
   bool quiet = false;
   bool allow_network_fs = false;
   std::vector<std::string> argv;  // as it was typed, for the record
+  // Writes to stderr as it is; empty: discards. engine/app itself prints
+  // nothing, so that its services run without a terminal.
+  std::function<void(const std::string& text)> write_notice;
 };
+
+/// Writes `text` with `globals.write_notice`.
+void WriteNotice(const GlobalOptions& globals, const std::string& text);
 
 /// Prints the notice `dtrain: TEXT` on stderr, escaped; nothing with --quiet.
 void Say(const GlobalOptions& globals, const std::string& text);
