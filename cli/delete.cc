@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"
+#include "engine/run/runner_lock.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"
 

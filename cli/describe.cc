@@ -18,6 +18,7 @@
 #include "engine/report/profile_view.h"
 #include "engine/report/search_preview.h"
 #include "engine/run/runner.h"
+#include "engine/slots/slots.h"
 #include "engine/store/store.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"

@@ -1,6 +1,8 @@
 #include "cli/exit_code.h"
 
+#include "engine/base/error.h"
 #include "engine/run/reporter.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
 

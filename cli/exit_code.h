@@ -1,10 +1,9 @@
 #pragma once
 
-#include "engine/base/error.h"
-#include "engine/store/rows.h"
-
 namespace dtrain {
 
+enum class ErrorKind;
+enum class State;
 struct RunResult;
 
 /// The exit codes that scripts may rely on.

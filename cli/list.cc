@@ -12,6 +12,7 @@
 #include "engine/report/expression.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
+#include "engine/slots/slots.h"
 
 namespace dtrain {
 namespace {

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "cli/command_line.h"
+#include "engine/app/checkpoint_use.h"
+#include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -9,11 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "engine/app/checkpoint_use.h"
-#include "engine/app/stores.h"
 #include "engine/report/terminal.h"
 
 namespace dtrain {
+
+class Store;
+struct CheckpointUseOptions;
 
 /// Output format of a command.
 enum class Format { kText, kJson, kCsv };

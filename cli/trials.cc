@@ -19,6 +19,7 @@
 #include "engine/base/text.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
+#include "engine/slots/slots.h"
 
 namespace dtrain {
 namespace {

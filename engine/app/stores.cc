@@ -32,6 +32,7 @@
 #include "engine/report/format.h"
 #include "engine/run/runner.h"
 #include "engine/run/runner_lock.h"
+#include "engine/slots/slots.h"
 #include "engine/store/file_system.h"
 
 namespace dtrain {
@@ -358,6 +359,8 @@ TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
   DeriveState(experiment, *trial);
   return *std::move(trial);
 }
+
+SlotQueueView::~SlotQueueView() = default;
 
 SlotQueueView::SlotQueueView(const Store& store) {
   try {

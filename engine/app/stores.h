@@ -7,11 +7,13 @@
 
 #include "engine/app/notices.h"
 #include "engine/app/stores.h"
-#include "engine/run/runner_lock.h"
-#include "engine/slots/slots.h"
 #include "engine/store/store.h"
 
 namespace dtrain {
+
+class RunnerLock;
+struct RunnerIdentity;
+struct SlotWait;
 
 /// Returns the store of this invocation: `--store`, else $DTRAIN_STORE, else
 /// the nearest `.dtrain` upward that belongs to the user and that no one else
@@ -97,6 +99,9 @@ TrialRow FindTrial(const Store& store, const ExperimentRow& experiment,
 class SlotQueueView {
  public:
   explicit SlotQueueView(const Store& store);
+  SlotQueueView(const SlotQueueView&) = delete;
+  SlotQueueView& operator=(const SlotQueueView&) = delete;
+  ~SlotQueueView();
 
   /// Returns the wait of a running experiment none of whose trials has a slot,
   /// else nullptr.
