@@ -360,19 +360,27 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   return Where(app) + text + "; see " + HelpHint(app);
 }
 
+// True for "dtrain help ...".
+bool AsksForHelp(int argc, char** argv) {
+  return argc > 1 && std::string_view(argv[1]) == "help";
+}
+
 // Returns the words after the program's name in reverse order, as CLI11 wants
 // them. "--name=" becomes "--name" with an empty value; CLI11 would take the
-// next word as its value.
+// next word as its value. "help COMMAND" becomes "COMMAND --help".
 std::vector<std::string> ReversedWords(int argc, char** argv) {
+  const bool is_help = AsksForHelp(argc, argv);
   std::vector<std::string> words;
   bool options = true;
-  for (const std::string word : std::span(argv, argc).subspan(1)) {
+  for (const std::string word :
+       std::span(argv, argc).subspan(is_help ? 2 : 1)) {
     options = options && word != "--";
     const bool empty =
         options && word.starts_with("--") && word.find('=') == word.size() - 1;
     words.push_back(empty ? word.substr(0, word.size() - 1) : word);
     if (empty) words.emplace_back();
   }
+  if (is_help) words.emplace_back("--help");
   std::ranges::reverse(words);
   return words;
 }
@@ -566,6 +574,10 @@ void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   } catch (const CLI::CallForVersion& version) {
     invocation.run = Print(std::string(version.what()) + "\n");
   } catch (const CLI::CallForHelp&) {
+    const bool unknown = !app.remaining(/*recurse=*/true).empty();
+    if (unknown && AsksForHelp(argc, argv)) {
+      throw Error(ErrorKind::kUsage, ExplainExtra(app));
+    }
     invocation.run = Print(Help(app));
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorKind::kUsage, Explain(app, error));

@@ -20,6 +20,7 @@
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
+#include "engine/os/files.h"
 
 namespace dtrain {
 namespace {
@@ -72,6 +73,7 @@ void Export(const ConfigOptions& options, const Store& store,
   yaml.Keep();
   // rename() replaces only an empty directory.
   if (::rename(made.c_str(), to.c_str()) != 0) FailToExport(to, errno);
+  SyncDirectory(to.has_parent_path() ? to.parent_path() : ".");
   Say(globals, "wrote " + (to / name).string() + " and the " +
                    std::to_string(files) + " context files");
 }

@@ -307,7 +307,7 @@ std::optional<std::string> TrialProblem(const std::string& entrypoint,
                                         const std::filesystem::path& context) {
   const std::string name = entrypoint.substr(entrypoint.find(':') + 1);
   if (std::ranges::find(trials, name) != trials.end()) return std::nullopt;
-  return (context / "model_def.cpp").string() + " has no trial '" + name + "'" +
+  return (context / "model_def.cpp").string() + " has no model '" + name + "'" +
          DidYouMean(name, trials) + "; its DTRAIN_TRIALS lists " +
          Join(trials, ", ");
 }
@@ -342,7 +342,7 @@ std::optional<std::string> OwnTrialProblem(
   const auto trials = TrialsInText(FindModelSources(context));
   if (!trials) {
     return (context / "model_def.cpp").string() +
-           " exports no trial; end it with DTRAIN_TRIALS(" +
+           " exports no model; end it with DTRAIN_TRIALS(" +
            name->substr(name->find(':') + 1) + ")";
   }
   return TrialProblem(*name, *trials, context);

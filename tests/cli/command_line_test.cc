@@ -33,6 +33,21 @@ TEST_F(CommandLineTest, ShowsHelpWithoutArguments) {
   EXPECT_EQ(result.out, dtrain_.Run({"--help"}).out);
 }
 
+TEST_F(CommandLineTest, HelpBeforeACommandIsItsHelp) {
+  EXPECT_EQ(dtrain_.Run({"help"}).out, dtrain_.Run({"--help"}).out);
+  EXPECT_EQ(dtrain_.Run({"help", "create"}).out,
+            dtrain_.Run({"create", "--help"}).out);
+  const CliResult nested = dtrain_.Run({"help", "checkpoint", "show"});
+  EXPECT_EQ(nested.code, 0);
+  EXPECT_EQ(nested.out, dtrain_.Run({"checkpoint", "show", "--help"}).out);
+}
+
+TEST_F(CommandLineTest, HelpNamesAnUnknownCommand) {
+  const CliResult result = dtrain_.Run({"help", "creat"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("unknown command 'creat'"));
+}
+
 TEST_F(CommandLineTest, PrintsItsVersion) {
   const CliResult result = dtrain_.Run({"--version"});
   EXPECT_EQ(result.code, 0);

@@ -281,7 +281,7 @@ TEST_F(OwnModelTest, NamesTheAvailableTrials) {
       {"create", "mine/const.yaml", "--set", "entrypoint=model_def:MyTrail"});
   EXPECT_EQ(first.code, 2);
   EXPECT_THAT(first.err,
-              HasSubstr("mine/model_def.cpp has no trial 'MyTrail'; did you "
+              HasSubstr("mine/model_def.cpp has no model 'MyTrail'; did you "
                         "mean 'MyTrial'?; its DTRAIN_TRIALS lists MyTrial"));
   EXPECT_FALSE(HasStore());
 

@@ -187,7 +187,7 @@ TEST_F(ValidateTest, ReadsTheTrialsOfAModelWithoutCompilingIt) {
   const CliResult bad =
       Validate({"mine/const.yaml", "--set", "entrypoint=model_def:MyTrail"});
   EXPECT_EQ(bad.code, 2);
-  EXPECT_THAT(bad.err, HasSubstr("mine/model_def.cpp has no trial 'MyTrail'; "
+  EXPECT_THAT(bad.err, HasSubstr("mine/model_def.cpp has no model 'MyTrail'; "
                                  "did you mean 'MyTrial'?"));
 }
 
