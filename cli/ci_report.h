@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "engine/base/error.h"
 #include "engine/config/findings.h"
 #include "engine/report/ci_formats.h"
 #include "engine/report/expression.h"
-#include "engine/store/store.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
+
+class Error;
+class Store;
 
 // Reports for continuous integration: JUnit files, GitHub's annotations and
 // step summaries.

@@ -13,6 +13,8 @@
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
+#include "engine/config/experiment_config.h"
+#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {

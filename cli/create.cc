@@ -14,17 +14,18 @@
 #include "cli/run.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"
-#include "engine/app/many_nodes.h"
 #include "engine/app/provenance.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/rehearsal.h"
+#include "engine/app/run_experiment.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
-#include "engine/os/files.h"
+#include "engine/nodes/distributed_env.h"
+#include "engine/plugin/model_library.h"
 #include "engine/report/search_preview.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
@@ -264,7 +265,8 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     }
     return id;
   };
-  return RunOnNodes(place, config, slots, globals, request.make_launcher, [&] {
+  return RunOnNodes(place, config, slots, globals, [&](Nodes* nodes) {
+    request.nodes = nodes;
     const StoreLayout layout = FindStore(globals);
     if (!IsPlainlyChosen(layout, globals)) {
       Say(globals,

@@ -14,6 +14,7 @@
 #include "engine/app/config_file.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/report/search_preview.h"
 #include "searchers/registry.h"
 #include "searchers/search_plan.h"

@@ -9,12 +9,16 @@
 #include "cli/run.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"
-#include "engine/app/many_nodes.h"
 #include "engine/app/record_experiment.h"
+#include "engine/app/run_experiment.h"
 #include "engine/app/secrets.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
+#include "engine/nodes/distributed_env.h"
+#include "engine/run/reporter.h"
+#include "engine/run/runner.h"
 
 namespace dtrain {
 namespace {
@@ -109,12 +113,12 @@ int ResumeAndRun(const ResumeOptions& options, RunRequest& request,
                     ": only RANK=0 resumes an experiment; start the other "
                     "ranks with 'dtrain create', as before");
   }
-  return RunOnNodes(place, *config, PlanExperimentSlots(*config), globals,
-                    request.make_launcher, [&] {
-                      return RunRecorded(
-                          layout, [&](Store&) { return id; }, *config, request,
-                          globals);
-                    });
+  return RunOnNodes(
+      place, *config, PlanExperimentSlots(*config), globals, [&](Nodes* nodes) {
+        request.nodes = nodes;
+        return RunRecorded(
+            layout, [&](Store&) { return id; }, *config, request, globals);
+      });
 }
 
 int Resume(const ResumeOptions& options, const GlobalOptions& globals) {

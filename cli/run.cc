@@ -34,13 +34,16 @@
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"
 #include "engine/app/requirements.h"
+#include "engine/app/run_experiment.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/context/stored_context.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/spawn.h"
 #include "engine/os/unique_fd.h"
+#include "engine/plugin/model_library.h"
 #include "engine/process/trial_host.h"
 #include "engine/report/json_lines_reporter.h"
 #include "engine/report/json_view.h"
@@ -48,6 +51,7 @@
 #include "engine/report/logs.h"
 #include "engine/report/plain_reporter.h"
 #include "engine/report/summary.h"
+#include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 
 namespace dtrain {
@@ -145,7 +149,8 @@ void NoteFindings(RunRequest& request, const Diagnostics& diagnostics) {
   AnnotateFindings(request.ci, diagnostics);
 }
 
-NoteDiagnostics NoteIn(RunRequest& request, const GlobalOptions& globals) {
+std::function<void(const Diagnostics&)> NoteIn(RunRequest& request,
+                                               const GlobalOptions& globals) {
   return [&request, &globals](const Diagnostics& diagnostics) {
     PrintDiagnostics(diagnostics, globals);
     NoteFindings(request, diagnostics);
@@ -524,7 +529,7 @@ int RunHere(const StoreLayout& layout, const Recording& record,
                     {.timeout = request.timeout,
                      .disk_wait = request.disk_wait,
                      .library = own ? own->file.string() : ""},
-                    *reporter, request.detach, request.make_launcher);
+                    *reporter, request.detach, request.nodes);
   return ReportResult(store, result, config, request, globals);
 }
 

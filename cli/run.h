@@ -10,18 +10,19 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/ci_report.h"
-#include "cli/commands.h"
-#include "engine/app/recorded_trial.h"
-#include "engine/app/run_experiment.h"
 #include "engine/base/clock.h"
-#include "engine/config/experiment_config.h"
 #include "engine/config/findings.h"
 #include "engine/report/expression.h"
-#include "engine/run/reporter.h"
-#include "engine/run/runner.h"
-#include "engine/store/store.h"
 
 namespace dtrain {
+
+class Nodes;
+class Reporter;
+class Store;
+class StoreLayout;
+struct ExperimentConfig;
+struct GlobalOptions;
+struct RunResult;
 
 /// Options of every command that runs an experiment.
 struct RunFlags {
@@ -53,7 +54,7 @@ struct RunRequest {
   std::vector<Comparison> requirements;
   std::optional<Duration> timeout;
   std::optional<Duration> disk_wait;  // see RunOptions
-  MakeLauncher make_launcher;
+  Nodes* nodes = nullptr;  // machines that trials run on besides this one
   // None: nothing is to be said.
   std::function<std::optional<RunConclusion>(const Store&, const RunResult&)>
       conclude;
@@ -73,7 +74,8 @@ RunRequest CheckRunFlags(const RunFlags& flags, const GlobalOptions& globals);
 /// Stores the findings about a configuration for a report, and annotates them.
 void NoteFindings(RunRequest& request, const Diagnostics& diagnostics);
 /// Returns a function that prints findings and passes them to NoteFindings.
-NoteDiagnostics NoteIn(RunRequest& request, const GlobalOptions& globals);
+std::function<void(const Diagnostics&)> NoteIn(RunRequest& request,
+                                               const GlobalOptions& globals);
 
 /// Calls `body`, a whole command about `name`, and returns its exit code. If it
 /// throws Error before a result was reported, writes the error to the JSON

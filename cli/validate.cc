@@ -11,6 +11,7 @@
 #include "engine/app/entrypoint_check.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 
 namespace dtrain {
 namespace {

@@ -25,8 +25,11 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/checkpoint/checkpoint_files.h"
+#include "engine/config/experiment_config.h"
+#include "engine/plugin/model_library.h"
 #include "engine/process/local_launcher.h"
 #include "engine/run/runner.h"
+#include "engine/slots/slots.h"
 
 namespace dtrain {
 namespace {

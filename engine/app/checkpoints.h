@@ -6,12 +6,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/app/notices.h"
-#include "engine/checkpoint/checkpoint_files.h"
-#include "engine/config/experiment_config.h"
-#include "engine/store/store.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
+
+class Store;
+struct CheckpointFiles;
+struct CheckpointRow;
+struct ExperimentConfig;
+struct ExperimentDetail;
+struct GlobalOptions;
 
 /// State of a checkpoint's files.
 enum class FileState { kGood, kBad, kUnreadable };

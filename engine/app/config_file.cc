@@ -21,6 +21,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/os/unique_fd.h"
 #include "engine/plugin/model_sources.h"
 #include "models/table.h"

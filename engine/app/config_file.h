@@ -4,10 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "engine/app/notices.h"
-#include "engine/config/experiment_config.h"
+#include <nlohmann/json.hpp>
+
+#include "engine/config/findings.h"
 
 namespace dtrain {
+
+struct ConfigResult;
+struct GlobalOptions;
+struct ReadOptions;
+struct ResourcesConfig;
 
 /// Returns the text of a configuration file; "-" is stdin. Throws Error(kUsage)
 /// if it is missing, a directory, unreadable or larger than 1 MB.

@@ -3,10 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/store/store.h"
-
 namespace dtrain {
 
+class Store;
+class StoreLayout;
+struct ExperimentRow;
 struct GlobalOptions;
 
 /// Finding of a check of `dtrain doctor`.

@@ -4,12 +4,14 @@
 #include <optional>
 #include <string>
 
-#include "engine/app/notices.h"
-#include "engine/config/experiment_config.h"
-#include "engine/context/context_list.h"
-#include "engine/plugin/model_library.h"
+#include "engine/config/findings.h"
 
 namespace dtrain {
+
+struct ContextList;
+struct ExperimentConfig;
+struct GlobalOptions;
+struct ModelLibrary;
 
 /// Throws Error(kUsage) that begins with `file` if this build has no such model
 /// and it cannot come from the model_def.cpp of `context`. Compiles nothing.

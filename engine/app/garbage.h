@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/store/store.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
+
+class Store;
 
 /// A file or directory that was removed, or would be removed in a dry run.
 struct Garbage {

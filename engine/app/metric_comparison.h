@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/length.h"
-#include "engine/store/store.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
+
+class Store;
 
 /// Differences between the metrics of two trials, matched by kind, batches and
 /// name.

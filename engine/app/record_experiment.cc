@@ -17,11 +17,13 @@
 #include "engine/app/notices.h"
 #include "engine/app/stores.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
 #include "engine/context/staged_files.h"
 #include "engine/context/stored_context.h"
 #include "engine/context/working_tree.h"
 #include "engine/run/runner.h"
+#include "engine/slots/slots.h"
 #include "engine/store/checkpoint_storage.h"
 #include "searchers/search_plan.h"
 

@@ -9,15 +9,19 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/app/checkpoints.h"
-#include "engine/app/notices.h"
-#include "engine/base/error.h"
-#include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
-#include "engine/context/stored_context.h"
-#include "engine/slots/slots.h"
-#include "engine/store/store.h"
 
 namespace dtrain {
+
+class Store;
+class StoreLayout;
+enum class ErrorKind;
+enum class StrayFiles;
+struct Diagnostic;
+struct ExperimentConfig;
+struct ExperimentDetail;
+struct GlobalOptions;
+struct SlotPlan;
 
 /// Parts of a new experiment besides its configuration.
 struct ExperimentParts {

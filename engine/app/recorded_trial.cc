@@ -16,6 +16,7 @@
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/config/experiment_config.h"
 #include "engine/run/runner.h"
 #include "searchers/hparam_space.h"
 

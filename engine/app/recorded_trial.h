@@ -6,11 +6,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/app/notices.h"
-#include "engine/config/experiment_config.h"
-#include "engine/store/store.h"
+#include "engine/config/findings.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
+
+class Store;
+class StoreLayout;
+struct ExperimentConfig;
+struct GlobalOptions;
 
 /// Receives the findings about a configuration.
 using NoteDiagnostics = std::function<void(const Diagnostics&)>;

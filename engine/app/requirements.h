@@ -1,13 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "engine/app/notices.h"
 #include "engine/report/expression.h"
-#include "engine/store/store.h"
 
 namespace dtrain {
+
+class Store;
+struct ExperimentRow;
+struct GlobalOptions;
 
 /// Parses the comparisons of every `--require`. Throws Error(kUsage) for one
 /// that can never be true: an unknown state, a metric compared with a string.

@@ -2,29 +2,46 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-
-#include "engine/config/experiment_config.h"
-#include "engine/process/launcher.h"
-#include "engine/run/reporter.h"
-#include "engine/run/runner.h"
-#include "engine/store/store.h"
+#include <optional>
 
 namespace dtrain {
 
-struct LocalLauncherOptions;
+class Nodes;
+class Reporter;
+class Store;
+struct DistributedEnv;
+struct ExperimentConfig;
+struct GlobalOptions;
+struct RunOptions;
+struct RunResult;
+struct SlotPlan;
 
-/// Makes the launcher of a run; a LocalLauncher if empty.
-using MakeLauncher =
-    std::function<std::unique_ptr<Launcher>(LocalLauncherOptions&& options)>;
-
-/// Runs a recorded experiment, its trials on this machine or where
-/// `make_launcher` starts them. A `detached` process ignores SIGHUP. Throws as
+/// Runs a recorded experiment, its trials on this machine and on those of
+/// `nodes`, if there are any. A `detached` process ignores SIGHUP. Throws as
 /// ExperimentRunner.
 RunResult RunExperiment(Store& store, std::int64_t id,
                         const ExperimentConfig& config,
                         const RunOptions& options, Reporter& reporter,
-                        bool detached = false,
-                        const MakeLauncher& make_launcher = {});
+                        bool detached = false, Nodes* nodes = nullptr);
+
+/// Returns the place of this process among those of several machines that train
+/// together, from the environment; nothing if it runs alone. Throws
+/// Error(kUsage) for an invalid environment, and for a `config` or `detach`
+/// that several machines do not support.
+std::optional<DistributedEnv> FindDistributedEnv(const ExperimentConfig& config,
+                                                 bool detach);
+
+/// Runs this process's ranks for the runner at `place` until it is done.
+/// Returns the exit code. REQUIRES: place.follows().
+int FollowRunner(const DistributedEnv& place, const ExperimentConfig& config,
+                 const SlotPlan& slots, const GlobalOptions& globals);
+
+/// Returns the exit code of `run`. With a place, it first waits for all
+/// followers, passes them to `run`, and shuts them down afterwards; without
+/// one, it passes nullptr. Throws Error(kResources) if followers are missing.
+int RunOnNodes(const std::optional<DistributedEnv>& place,
+               const ExperimentConfig& config, const SlotPlan& slots,
+               const GlobalOptions& globals,
+               const std::function<int(Nodes* nodes)>& run);
 
 }  // namespace dtrain

@@ -11,7 +11,6 @@
 #include "engine/base/length.h"
 #include "engine/report/terminal.h"
 #include "engine/store/rows.h"
-#include "engine/wire/message.h"
 
 namespace dtrain {
 

@@ -2,17 +2,20 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/base/clock.h"
-#include "engine/report/expression.h"
-#include "engine/run/reporter.h"
 #include "engine/store/rows.h"
-#include "engine/store/trial_log.h"
-#include "engine/wire/message.h"
 
 namespace dtrain {
+
+struct Check;
+struct LogRecord;
+struct RunResult;
+struct SlotWait;
 
 // Rows as `--json` shows them: names and forms of the command line's contract.
 // A field once documented stays.
