@@ -360,6 +360,8 @@ class FollowedTrials {
   void Report(const LaunchEvent& event) {
     if (const auto* started = std::get_if<TrialStarted>(&event)) {
       link_.Send(ShardStarted{started->trial});
+    } else if (const auto* restored = std::get_if<GpuRestored>(&event)) {
+      if (notice_) notice_(restored->gpu + " is used again");
     } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
       const auto* finished = std::get_if<Finished>(&said->message);
       if (finished != nullptr) finished_[said->trial] = *finished;

@@ -294,6 +294,8 @@ void NodesLauncher::On(const LaunchEvent& event) {
   if (const auto* interrupted = std::get_if<Interrupted>(&event)) {
     interrupted_ = true;
     events_.push_back(*interrupted);
+  } else if (const auto* restored = std::get_if<GpuRestored>(&event)) {
+    events_.push_back(*restored);
   } else if (const auto* started = std::get_if<TrialStarted>(&event)) {
     if (Running* running = Find(started->trial)) {
       running->trial.OnFirstStarted(*started, events_);

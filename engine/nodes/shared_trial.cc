@@ -166,6 +166,19 @@ std::string SharedTrial::NotStarted() const {
   return "";
 }
 
+// The GPU that failed is often not that of the rank that counts as the cause.
+std::optional<GpuFault> SharedTrial::GpuFaults() const {
+  for (const int shard : order_) {
+    const auto& fault = At(shard).ended->exited.gpu_fault;
+    if (!fault) continue;
+    GpuFault faults = *fault;
+    faults.gpus +=
+        " of the machine of rank " + std::to_string(FirstRankOf(shard));
+    return faults;
+  }
+  return std::nullopt;
+}
+
 void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   output_.Flush();
   std::vector<RankEnd> ends;
@@ -180,6 +193,7 @@ void SharedTrial::EmitEnd(std::deque<LaunchEvent>& events) {
   exited.killed_by_us =
       kill_requested_ || (stop_requested_ && first.killed_by_us);
   exited.not_started = NotStarted();
+  exited.gpu_fault = GpuFaults();
   if (exited.not_started.empty()) {
     if (first_) Release(events);
     if (end.message) events.push_back(MessageReceived{id(), *end.message});

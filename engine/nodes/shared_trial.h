@@ -83,6 +83,7 @@ class SharedTrial {
   void EndQueued(bool killed);
   RankEnd EndOf(int shard) const;
   std::string NotStarted() const;
+  std::optional<GpuFault> GpuFaults() const;
 
   TrialSpec spec_;
   Clock clock_;

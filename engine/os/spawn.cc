@@ -159,7 +159,8 @@ constexpr int kAnswerFd = 3;
 
 // Libraries print to the terminal as they like, and a child that hangs must
 // not keep the locks of this process.
-[[noreturn]] void AnswerAndExit(std::string (*function)(), int pipe) {
+[[noreturn]] void AnswerAndExit(const std::function<std::string()>& function,
+                                int pipe) {
   ::dup2(pipe, kAnswerFd);
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < kAnswerFd; ++fd) ::dup2(null, fd);
@@ -196,6 +197,33 @@ ChildAnswer CallInChild(std::string (*function)(), Duration limit) {
   if (!text) return {.end = ChildAnswer::End::kTooLate};
   if (!succeeded) return {.end = ChildAnswer::End::kCrashed};
   return {.end = ChildAnswer::End::kAnswered, .text = *std::move(text)};
+}
+
+ChildCall::ChildCall(const std::function<std::string()>& function) {
+  Pipe pipe = MakePipe();
+  pid_ = ::fork();
+  if (pid_ < 0) ThrowSystemError("fork a process");
+  if (pid_ == 0) AnswerAndExit(function, pipe.writing.get());
+  answer_ = std::move(pipe.reading);
+}
+
+ChildCall::~ChildCall() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ReapSoon(pid_);
+}
+
+// A child writes its short answer at once and exits.
+std::optional<ChildAnswer> ChildCall::Poll() {
+  constexpr Duration kToExit = std::chrono::milliseconds(200);
+  pollfd entry{.fd = answer_.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&entry, 1, /*timeout=*/0) <= 0) return std::nullopt;
+  auto text = ReadUntil(answer_.get(), Clock::System().monotonic() + kToExit);
+  if (!text) ::kill(pid_, SIGKILL);
+  const bool succeeded = ReapSoon(std::exchange(pid_, -1));
+  if (!text || !succeeded) return ChildAnswer{};
+  return ChildAnswer{.end = ChildAnswer::End::kAnswered,
+                     .text = *std::move(text)};
 }
 
 UniqueFd ForkDetached(const std::function<int(UniqueFd pipe)>& function) {

@@ -102,6 +102,25 @@ struct ChildAnswer {
 /// REQUIRES: what `function` calls works in a child of a process with threads.
 ChildAnswer CallInChild(std::string (*function)(), Duration limit);
 
+/// The same without waiting: calls a function in a forked child and asks now
+/// and then for its result. Kills the child when destroyed. One thread.
+class ChildCall {
+ public:
+  /// Throws Error(kFailed) if it cannot fork. REQUIRES: as for CallInChild.
+  explicit ChildCall(const std::function<std::string()>& function);
+  ~ChildCall();
+  ChildCall(const ChildCall&) = delete;
+  ChildCall& operator=(const ChildCall&) = delete;
+
+  /// Returns the child's answer once it has one. REQUIRES: none was returned.
+  std::optional<ChildAnswer> Poll();
+  pid_t pid() const { return pid_; }
+
+ private:
+  UniqueFd answer_;
+  pid_t pid_ = -1;  // until it is reaped
+};
+
 /// Forks a child that calls `function` in a session of its own, with the
 /// writing end of a pipe, and exits with its result, without running the
 /// destructors of static objects. Returns the reading end; holds none, with

@@ -334,6 +334,33 @@ TrialEnd LaunchedTrial::End() const {
   return CombineEnds(ends);
 }
 
+// Returns the final message or the last line of the log for which `is_cause` is
+// true. A program, and a process that was aborted, tell it in the log only.
+std::optional<std::string> LaunchedTrial::LineOf(
+    const Rank& rank, bool (*is_cause)(std::string_view)) const {
+  if (!rank.end.failed()) return std::nullopt;
+  if (rank.end.message && is_cause(rank.end.message->message)) {
+    return rank.end.message->message;
+  }
+  const std::vector<std::string> lines = output_.LastLines(rank.end.rank);
+  const auto found = std::find_if(lines.rbegin(), lines.rend(), is_cause);
+  if (found == lines.rend()) return std::nullopt;
+  return *found;
+}
+
+std::vector<Gpu> LaunchedTrial::GpusOfFailure(
+    bool (*is_cause)(std::string_view), std::string* reason) const {
+  std::vector<Gpu> gpus;
+  for (const std::size_t number : dead_) {
+    const Rank& rank = ranks_[number];
+    const auto line = LineOf(rank, is_cause);
+    if (!line) continue;
+    if (gpus.empty() && reason != nullptr) *reason = *line;
+    gpus.insert(gpus.end(), rank.gpus.begin(), rank.gpus.end());
+  }
+  return gpus;
+}
+
 void LaunchedTrial::ReportEnd(bool out_of_memory,
                               std::deque<LaunchEvent>& events) {
   for (const Rank& rank : ranks_) rank.process->CloseOutput();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -73,6 +74,12 @@ class LaunchedTrial {
   /// Appends its final message, if any, and its end. REQUIRES: drained().
   void ReportEnd(bool out_of_memory, std::deque<LaunchEvent>& events);
 
+  /// Returns the GPUs of the ranks that failed with an error for which
+  /// `is_cause` is true; `reason`, if not null, becomes the first such line.
+  /// REQUIRES: drained().
+  std::vector<Gpu> GpusOfFailure(bool (*is_cause)(std::string_view),
+                                 std::string* reason) const;
+
   TrialId id() const { return id_; }
   /// Number of poller tokens that it uses, from its first.
   std::uint64_t tokens() const;
@@ -95,6 +102,8 @@ class LaunchedTrial {
   void OnExit(std::size_t number);
   void KillRemainingRanks();
   TrialEnd End() const;
+  std::optional<std::string> LineOf(const Rank& rank,
+                                    bool (*is_cause)(std::string_view)) const;
 
   TrialId id_;
   // Held by the trial's processes, and here until they are reaped: a process

@@ -29,6 +29,23 @@ struct MessageReceived {
   TrialMessage message;
 };
 
+/// A fault of GPUs, or of the driver, that failed a trial.
+struct GpuFault {
+  std::string gpus;  // "GPU 3 (GPU-4f1c…)", of the trial's that may be faulty
+  std::string reason;  // error or line of the log that reports it
+  /// The launcher starts no trials on them until a probe has succeeded. Not so
+  /// for a trial that MPS has ended because another one faulted.
+  bool set_aside = true;
+  bool none_left = false;  // too few GPUs are left to start a trial
+
+  static void Fields(auto& field, auto& m) {
+    field("gpus", m.gpus);
+    field("reason", m.reason);
+    field("set_aside", m.set_aside);
+    field("none_left", m.none_left);
+  }
+};
+
 /// All processes of a trial and those that they started have ended, and its
 /// slots are free. Follows each Start once, after all messages of the trial.
 struct TrialExited {
@@ -41,6 +58,12 @@ struct TrialExited {
   std::string not_started;              // reason why it never ran, or empty
   double seconds = 0;                   // since TrialStarted
   std::vector<std::string> last_lines;  // of that rank's log, oldest first
+  std::optional<GpuFault> gpu_fault;    // the cause of its failure
+};
+
+/// A GPU that was set aside has passed a probe, and trials may use it.
+struct GpuRestored {
+  std::string gpu;  // "GPU 3 (GPU-4f1c…)"
 };
 
 /// The process was asked to end: SIGINT, SIGTERM or SIGHUP.
@@ -51,8 +74,8 @@ struct Interrupted {
 /// No event occurred before the timeout of `Wait`.
 struct Idle {};
 
-using LaunchEvent =
-    std::variant<TrialStarted, MessageReceived, TrialExited, Interrupted, Idle>;
+using LaunchEvent = std::variant<TrialStarted, MessageReceived, TrialExited,
+                                 GpuRestored, Interrupted, Idle>;
 
 /// Interface to processes and GPUs; tests use FakeLauncher. One thread.
 class Launcher {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/os/poller.h"
 #include "engine/os/process.h"
 #include "engine/os/signals.h"
@@ -43,6 +44,9 @@ constexpr std::uint64_t kWake = 3;
 constexpr std::uint64_t kFirstTrial = 4;
 
 constexpr Duration kSweepPause = std::chrono::milliseconds(2);
+
+// Maximum length of the text of a GPU's fault.
+constexpr std::size_t kMaxReason = 300;
 
 constexpr Duration kGiveUpAfter = std::chrono::seconds(10);
 
@@ -160,12 +164,15 @@ class ProcessLauncher final : public LocalLauncher {
   void TakeForkOutcome(const TrialForker::Outcome& outcome);
   void SweepOrphans();
   void ReportEnds();
+  void RestoreGpus();
+  std::optional<GpuFault> SetAsideGpus(const LaunchedTrial& trial);
 
   LocalLauncherOptions options_;
   Orphans orphans_;
   SignalWatch signals_;
   Poller poller_;
   SlotPool pool_;
+  GpuQuarantine quarantine_;
   TrialForker forker_;
   OutOfMemoryCounter oom_counter_;
   std::deque<Waiting> waiting_;
@@ -185,6 +192,7 @@ ProcessLauncher::ProcessLauncher(LocalLauncherOptions options)
     : options_(std::move(options)),
       orphans_(options_.clock),
       pool_(options_.slots, options_.clock),
+      quarantine_(options_.quarantine, options_.clock),
       forker_({.program = options_.host,
                .experiment = options_.experiment,
                .cuda = !options_.slots.gpus.empty(),
@@ -200,7 +208,7 @@ ProcessLauncher::~ProcessLauncher() { Abort(); }
 
 std::size_t ProcessLauncher::FreeSlots() const {
   const std::size_t used = waiting_.size() + trials_.size();
-  const auto count = static_cast<std::size_t>(options_.slots.count);
+  const auto count = static_cast<std::size_t>(pool_.trials());
   return count > used ? count - used : 0;
 }
 
@@ -314,6 +322,7 @@ Duration ProcessLauncher::TimeToNextDeadline(Duration most) const {
   };
   for (const auto& [token, running] : trials_) add(running.trial->Deadline());
   add(forker_.Deadline());
+  add(quarantine_.Deadline());
   if (!forker_.in_flight()) add(sweep_at_);
   if (pool_.waiting() && !forker_.busy()) add(pool_.retry_at());
   return std::max(earliest - now, Duration(0));
@@ -362,6 +371,7 @@ void ProcessLauncher::OnTime() {
   }
   SweepOrphans();
   ReportEnds();
+  RestoreGpus();
   StartWaiting();
 }
 
@@ -371,7 +381,7 @@ void ProcessLauncher::SweepOrphans() {
       forker_.in_flight()) {
     return;
   }
-  std::set<std::int64_t> ours = {forker_.host_pid()};
+  std::set<std::int64_t> ours = {forker_.host_pid(), quarantine_.child()};
   for (const auto& [token, running] : trials_) {
     running.trial->AddPids(ours);
   }
@@ -389,13 +399,41 @@ void ProcessLauncher::ReportEnds() {
     if (!running.trial->drained()) return false;
     const bool out_of_memory = oom_counter_.Read() > running.oom_kills;
     running.trial->ReportEnd(out_of_memory, events_);
+    std::get<TrialExited>(events_.back()).gpu_fault =
+        SetAsideGpus(*running.trial);
     return true;
   });
 }
 
+// Sets the GPUs aside that have failed this trial.
+std::optional<GpuFault> ProcessLauncher::SetAsideGpus(
+    const LaunchedTrial& trial) {
+  GpuFault fault;
+  const std::vector<Gpu> gpus =
+      trial.GpusOfFailure(ReportsGpuFault, &fault.reason);
+  if (gpus.empty()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Gpu& gpu : gpus) {
+    names.push_back(ToString(gpu));
+    quarantine_.Add(gpu);
+    pool_.SetAside(gpu.index);
+  }
+  fault.gpus = Join(names, ", ");
+  fault.reason = Truncate(fault.reason, kMaxReason);
+  fault.none_left = pool_.trials() == 0;
+  return fault;
+}
+
+void ProcessLauncher::RestoreGpus() {
+  const std::optional<Gpu> gpu = quarantine_.OnTime();
+  if (!gpu) return;
+  pool_.Restore(gpu->index);
+  events_.push_back(GpuRestored{ToString(*gpu)});
+}
+
 void ProcessLauncher::StartWaiting() {
   if (waiting_.empty() || forker_.busy()) return;
-  if (trials_.size() >= static_cast<std::size_t>(options_.slots.count)) return;
+  if (trials_.size() >= static_cast<std::size_t>(pool_.trials())) return;
   if (pool_.waiting() && options_.clock.monotonic() < pool_.retry_at()) return;
   std::optional<SlotLease> lease = pool_.TryTake(Waiter());
   if (lease) {

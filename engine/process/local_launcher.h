@@ -12,6 +12,7 @@
 #include "engine/os/unique_fd.h"
 #include "engine/process/launcher.h"
 #include "engine/process/trial_host.h"
+#include "engine/slots/gpu_quarantine.h"
 #include "engine/slots/slots.h"
 #include "engine/store/layout.h"
 
@@ -33,6 +34,7 @@ struct LocalLauncherOptions {
   // directories of a trial are not made here either.
   std::function<void(TrialId, const LogRecord&)> log;
   int wake = -1;  // descriptor; while it is readable, Wait returns Idle
+  GpuQuarantineOptions quarantine = {};
 };
 
 /// Runs trials as processes of this machine, forked in milliseconds from a

@@ -41,6 +41,7 @@ class Run {
     result_.signal = interrupted.signal;
     launcher_.Kill(trial_);
   }
+  void On(const GpuRestored&) {}
   void On(const Idle&) {}
   void On(const TrialExited& exited) {
     over_ = true;

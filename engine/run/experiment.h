@@ -132,6 +132,7 @@ class Experiment {
   // Messages of trials: experiment_messages.cc.
   void On(const TrialStarted& event);
   void On(const MessageReceived& event);
+  void On(const GpuRestored& event);
   void On(const Idle&) {}
   void On(TrialState& trial, const Ready&);
   void On(TrialState& trial, const TrainingReport& report);
@@ -184,6 +185,9 @@ class Experiment {
                       const TrialExited& event);
   void HandleCrash(TrialState& trial, const TrialProcess& process,
                    const TrialExited& event);
+  void ReportGpuFault(const GpuFault& fault);
+  bool ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
+                       const TrialExited& event) const;
   bool StopIfDiskIsFull(const TrialState& trial, const std::string& why,
                         const std::vector<std::string>& last_lines);
   void FallBack(TrialState& trial, const TrialProcess& process);

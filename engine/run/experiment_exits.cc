@@ -5,7 +5,8 @@
 // trial that gets further between failures is retried without limit; one that
 // reports the same error twice without any training is not retried. A lost
 // store, a full disk and a damaged checkpoint are not failures of the trial. A
-// program does not report a full disk; its log says it.
+// program does not report a full disk; its log says it. Nor is a fault of a GPU
+// one, which the launcher has set aside: the trial resumes on another at once.
 
 #include <algorithm>
 #include <optional>
@@ -47,6 +48,10 @@ Duration BackOff(std::int64_t failures) {
   return std::chrono::milliseconds(100) * (std::int64_t{1} << doublings);
 }
 
+// Maximum number of GPUs that fail a trial in a row without its having trained.
+// Beyond that the trial itself is the likelier cause.
+constexpr int kMaxGpuFaults = 3;
+
 // Returns the error message or the last log line of a failed process that says
 // that a disk was full.
 std::optional<std::string> LineAboutAFullDisk(
@@ -86,6 +91,7 @@ void Experiment::On(const TrialExited& event) {
       },
       Urgency::kBatched);
   if (!process->finished()) files_.CleanAfterCrash(event.trial);
+  if (event.gpu_fault) ReportGpuFault(*event.gpu_fault);
   HandleExit(*trial, *process, event);
   if (!trial->ended) ReportEnd(*trial);
   trial->last_lines = {};  // many trials may be paused
@@ -157,6 +163,10 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   const std::string why =
       has_message ? process.finished()->message : DescribeExit(event);
   if (StopIfDiskIsFull(trial, why, event.last_lines)) return Pause(trial);
+  if (ForgiveGpuFault(trial, process, event)) {
+    SetState(trial, State::kPending, why);
+    return Advance(trial);
+  }
   if (!has_message) return HandleError(trial, process, why);
   // An identical error before any training: a restart will not help.
   if (why == trial.last_failure) {
@@ -164,6 +174,40 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
   }
   trial.last_failure = why;
   HandleError(trial, process, why);
+}
+
+// Names the GPUs that were set aside. Pauses the experiment if too few are
+// left.
+void Experiment::ReportGpuFault(const GpuFault& fault) {
+  const std::string what = fault.gpus + ": " + fault.reason;
+  if (!fault.set_aside || stop_.stopping()) return;
+  if (fault.none_left) {
+    return StopBecauseOf(Error(
+        ErrorKind::kResources,
+        "no trial can be started, because too few GPUs are left: " + what +
+            "; see what nvidia-smi prints, reset the GPU (nvidia-smi -r) or "
+            "restart the machine, then run `dtrain resume " +
+            std::to_string(setup_.id) + "`"));
+  }
+  deps_.reporter.OnNotice(
+      LogLevel::kWarning,
+      what + "; it is set aside, and tested again every minute");
+}
+
+void Experiment::On(const GpuRestored& event) {
+  deps_.reporter.OnNotice(LogLevel::kInfo,
+                          event.gpu + " passed a test and is used again");
+}
+
+// Counts a fault of a GPU that ended the process. True if it costs the trial no
+// restart.
+bool Experiment::ForgiveGpuFault(TrialState& trial, const TrialProcess& process,
+                                 const TrialExited& event) const {
+  if (!event.gpu_fault) return false;
+  const CheckpointRow* latest = keeper_.Latest(trial.row.id);
+  const std::int64_t reached = latest == nullptr ? 0 : latest->batches;
+  if (reached > process.from()) trial.gpu_faults = 0;
+  return ++trial.gpu_faults <= kMaxGpuFaults;
 }
 
 // Stops the run if the error message or the log of a failed process says that

@@ -198,6 +198,7 @@ struct TrialState {
   bool ended = false;                     // its state is final
   // Message of its last failure, if it has not trained since.
   std::string last_failure;
+  int gpu_faults = 0;  // faults of GPUs that it met without training since
   std::vector<std::string> last_lines;  // of the log of its last process
 
   /// Length of the longest operation completed.

@@ -79,6 +79,11 @@ GpuSearch SearchFromJson(const std::string& text) {
 
 }  // namespace
 
+std::string ToString(const Gpu& gpu) {
+  const std::string id = gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")";
+  return "GPU " + std::to_string(gpu.index) + id;
+}
+
 GpuSearch FindGpus(Duration limit) {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const ChildAnswer answer = CallInChild(DriversAnswerAsJson, limit);
@@ -268,9 +273,7 @@ class NvmlSearch {
   }
 
   void Warn(const Gpu& gpu, const std::string& what) {
-    const std::string id = gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")";
-    search_.warnings.push_back("GPU " + std::to_string(gpu.index) + id + " " +
-                               what);
+    search_.warnings.push_back(ToString(gpu) + " " + what);
   }
 
   const Library& nvml_;
@@ -392,6 +395,22 @@ GpuSearch AskNvidiaDriver(const DriverPaths& paths) {
            : "there is an NVIDIA driver but no libcuda.so.1; in a container, "
              "ask for the capability 'compute'";
   return why.empty() ? search : Problem(std::move(why));
+}
+
+std::string WhyGpuFails(const Gpu& gpu, const DriverPaths& paths) {
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
+  const std::string name =
+      gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
+  ::setenv("CUDA_VISIBLE_DEVICES", name.c_str(), /*replace=*/1);
+  const Library cuda(paths.cuda);
+  int device = 0;
+  void* context = nullptr;
+  int result = cuda.Call("cuInit", 0U);
+  if (result == kSuccess) result = cuda.Call("cuDeviceGet", &device, 0);
+  if (result == kSuccess) {
+    result = cuda.Call("cuDevicePrimaryCtxRetain", &context, device);
+  }
+  return result == kSuccess ? "" : CudaText(cuda, result);
 }
 
 namespace {

@@ -53,6 +53,14 @@ struct DriverPaths {
 /// May take seconds, hang or crash with the driver: call it in a child process.
 GpuSearch AskNvidiaDriver(const DriverPaths& paths = {});
 
+/// Makes a CUDA context on the GPU. Returns CUDA's reason if that fails, or
+/// empty. As for AskNvidiaDriver, and it sets CUDA_VISIBLE_DEVICES: call it in
+/// a child process. REQUIRES: CUDA was not used in this process.
+std::string WhyGpuFails(const Gpu& gpu, const DriverPaths& paths = {});
+
+/// "GPU 3 (GPU-4f1c…)".
+std::string ToString(const Gpu& gpu);
+
 /// Returns those of the GPUs that a value of CUDA_VISIBLE_DEVICES names,
 /// without repetitions: numbers in the order of the PCI bus, and UUIDs of GPUs
 /// and MIG instances or their first characters. The number or UUID of a GPU in

@@ -135,6 +135,7 @@ std::vector<std::string> SlotPool::LockSlots() {
   std::vector<std::string> taken;
   for (const std::string& name : names_) {
     if (taken.size() == needed_) break;
+    if (IsSetAside(name)) continue;
     if (shared_->files.TryLock(name)) taken.push_back(name);
   }
   if (taken.size() == needed_) return taken;
@@ -148,6 +149,7 @@ std::vector<std::string> SlotPool::LockSlots() {
 std::vector<std::string> SlotPool::LockShare() {
   std::vector<std::string> chosen;
   for (const Gpu& gpu : plan_.gpus) {
+    if (set_aside_.contains(gpu.index)) continue;
     std::vector<std::string> locked = LockFree(gpu);
     const bool fits = locked.size() > needed_;
     if (fits && (chosen.empty() || locked.size() < chosen.size())) {
@@ -172,6 +174,21 @@ std::vector<std::string> SlotPool::LockFree(const Gpu& gpu) {
     if (shared_->files.TryLock(file)) locked.push_back(file);
   }
   return locked;
+}
+
+bool SlotPool::IsSetAside(const std::string& file) const {
+  return std::ranges::any_of(
+      set_aside_, [&](std::int64_t gpu) { return file == GpuFile(gpu); });
+}
+
+std::int64_t SlotPool::trials() const {
+  if (set_aside_.empty()) return plan_.count;
+  const auto left = static_cast<std::int64_t>(plan_.gpus.size()) -
+                    static_cast<std::int64_t>(set_aside_.size());
+  const std::int64_t fitting =
+      plan_.gpu_share < 1 ? left * (kQuarters / QuartersOf(plan_.gpu_share))
+                          : left / plan_.slots_per_trial;
+  return std::min(plan_.count, fitting);
 }
 
 void SlotPool::Unlock(std::span<const std::string> files) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,12 @@ class SlotPool {
   /// Leaves the queue: no trial needs a slot.
   void StopWaiting();
 
+  /// Leaves a GPU that has failed to nobody, or uses it again. Leases keep it.
+  void SetAside(std::int64_t gpu) { set_aside_.insert(gpu); }
+  void Restore(std::int64_t gpu) { set_aside_.erase(gpu); }
+  /// Number of trials that may run at once on the slots that are not set aside.
+  std::int64_t trials() const;
+
   /// True if the last try failed.
   bool waiting() const { return waiting_; }
   /// Time of the first failed try. REQUIRES: waiting().
@@ -63,6 +70,7 @@ class SlotPool {
   std::vector<std::string> LockSlots();
   std::vector<std::string> LockShare();
   std::vector<std::string> LockFree(const Gpu& gpu);
+  bool IsSetAside(const std::string& file) const;
   void Unlock(std::span<const std::string> files);
   void StartWatching();
   void RetryLater();
@@ -71,8 +79,9 @@ class SlotPool {
   SlotPlan plan_;
   Clock clock_;
   std::unique_ptr<SharedState> shared_;
-  std::vector<std::string> names_;  // files of the slots that it can use
-  std::size_t needed_ = 1;          // slots for a trial, or quarters of one
+  std::vector<std::string> names_;    // files of the slots that it can use
+  std::size_t needed_ = 1;            // slots for a trial, or quarters of one
+  std::set<std::int64_t> set_aside_;  // GPUs
   bool waiting_ = false;
   Timestamp waiting_since_{0};
   UniqueFd watch_;

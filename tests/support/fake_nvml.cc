@@ -9,6 +9,7 @@
 //   lost=I, hidden=I            GPU I does not answer, or is not permitted
 //   mig=I:N                     GPU I is in MIG mode with N instances
 //   mode=I:M                    compute mode M of GPU I
+//   context=N                   a context on GPU 0 fails with result N
 
 #include <cstdio>
 #include <cstdlib>
@@ -161,13 +162,26 @@ DTRAIN_API int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index,
 
 DTRAIN_API int cuInit(unsigned) { return Number("cuinit", 0); }
 
+DTRAIN_API int cuDeviceGet(int* device, int ordinal) {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  *device = visible != nullptr && visible == std::string("GPU-b") ? 1 : 0;
+  return ordinal == 0 ? 0 : 101;
+}
+
+DTRAIN_API int cuDevicePrimaryCtxRetain(void** context, int device) {
+  *context = &gpus[device];
+  return device == 0 ? Number("context", 0) : 0;
+}
+
 DTRAIN_API int cuDriverGetVersion(int* version) {
   *version = Number("cuda", 13000);
   return 0;
 }
 
 DTRAIN_API int cuGetErrorString(int result, const char** text) {
-  *text = result == 802 ? "system not yet initialized" : "unknown error";
+  *text = result == 802   ? "system not yet initialized"
+          : result == 214 ? "uncorrectable ECC error encountered"
+                          : "unknown error";
   return 0;
 }
 

@@ -172,9 +172,17 @@ int SpeakUp(const Trial& trial) {
 }
 
 int Fail(const Trial& trial) {
-  trial.Say(
-      Finished{.reason = EndReason::kError,
-               .message = "out of luck at " + std::to_string(trial.spec.rank)});
+  const std::string message =
+      "out of luck at " + std::to_string(trial.spec.rank);
+  trial.Say(Finished{.reason = EndReason::kError,
+                     .message = trial.spec.hparams.value("message", message)});
+  return 1;
+}
+
+// Fails like a program, which only logs its error.
+int LogError(const Trial& trial) {
+  const auto message = trial.spec.hparams.at("message").get<std::string>();
+  std::fprintf(stderr, "%s\nin line 7\n", message.c_str());
   return 1;
 }
 
@@ -225,15 +233,16 @@ int Exit(const Trial& trial) {
 int RunFakeTrial(int control) {
   static const std::map<std::string, std::function<int(const Trial&)>>
       kBehaviours = {
-          {"be alone", BeAlone},  {"clean daemon", ForkCleanDaemon},
-          {"daemon", ForkDaemon}, {"daemons and stay", ForkDaemonAndStay},
-          {"deaf", Deaf},         {"echo", Echo},
-          {"exit", Exit},         {"fail", Fail},
-          {"finish", Finish},     {"flood", Flood},
-          {"garbage", Garbage},   {"hang", Hang},
-          {"meet", Meet},         {"print", Print},
-          {"report", Report},     {"share", ShareMemory},
-          {"signal", Signal},     {"speak up", SpeakUp}};
+          {"be alone", BeAlone},   {"clean daemon", ForkCleanDaemon},
+          {"daemon", ForkDaemon},  {"daemons and stay", ForkDaemonAndStay},
+          {"deaf", Deaf},          {"echo", Echo},
+          {"exit", Exit},          {"fail", Fail},
+          {"finish", Finish},      {"flood", Flood},
+          {"garbage", Garbage},    {"hang", Hang},
+          {"log error", LogError}, {"meet", Meet},
+          {"print", Print},        {"report", Report},
+          {"share", ShareMemory},  {"signal", Signal},
+          {"speak up", SpeakUp}};
   LineReader lines(control);
   std::optional<std::string> line;
   while (!(line = lines.Next())) {

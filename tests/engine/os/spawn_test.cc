@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -165,6 +166,37 @@ TEST(CallInChildTest, TimesOut) {
   };
   EXPECT_EQ(CallInChild(hang, std::chrono::milliseconds(50)).end,
             ChildAnswer::End::kTooLate);
+}
+
+TEST(ChildCallTest, ReturnsTheAnswerOnceThereIsOne) {
+  const std::string word = "yes";
+  ChildCall call([&word] { return word; });
+  std::optional<ChildAnswer> answer;
+  while (!(answer = call.Poll())) ::poll(nullptr, 0, /*milliseconds=*/1);
+  EXPECT_EQ(answer->end, ChildAnswer::End::kAnswered);
+  EXPECT_EQ(answer->text, "yes");
+}
+
+TEST(ChildCallTest, ReportsACrash) {
+  ChildCall call([]() -> std::string {
+    std::raise(SIGKILL);
+    return "";
+  });
+  std::optional<ChildAnswer> answer;
+  while (!(answer = call.Poll())) ::poll(nullptr, 0, /*milliseconds=*/1);
+  EXPECT_EQ(answer->end, ChildAnswer::End::kCrashed);
+}
+
+TEST(ChildCallTest, KillsItsChildWhenDestroyed) {
+  pid_t child = -1;
+  {
+    ChildCall call([]() -> std::string {
+      while (true) ::pause();
+    });
+    child = call.pid();
+    EXPECT_FALSE(call.Poll());
+  }
+  EXPECT_EQ(::kill(child, 0), -1);
 }
 
 TEST(ForkDetachedTest, ChildHasASessionAndAPipe) {

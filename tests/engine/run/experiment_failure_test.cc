@@ -11,7 +11,16 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-class ExperimentFailureTest : public ExperimentTest {};
+class ExperimentFailureTest : public ExperimentTest {
+ protected:
+  void FailOnGpu(TrialId trial, GpuFault fault) {
+    launcher_.Push(TrialStarted{.trial = trial});
+    launcher_.Say(trial,
+                  Finished{.reason = EndReason::kError, .message = "broken"});
+    launcher_.Push(TrialExited{
+        .trial = trial, .exit_code = 1, .gpu_fault = std::move(fault)});
+  }
+};
 
 TEST_F(ExperimentFailureTest, FailsIfItsOnlyTrialFails) {
   trials_.crashes = 1;
@@ -72,6 +81,55 @@ TEST_F(ExperimentFailureTest, PausesIfTheLogOfAFailedTrialNamesAFullDisk) {
                         "then run `dtrain resume 1`"));
   EXPECT_EQ(Trial().state, State::kPaused);
   EXPECT_EQ(Trial().restarts, 0);
+}
+
+TEST_F(ExperimentFailureTest, FaultOfAGpuCostsNoRestart) {
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    if (launcher_.started().size() > 1) return trials_.Begin(spec);
+    FailOnGpu(spec.id, {.gpus = "GPU 0 (GPU-a)", .reason = "ECC error"});
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Trial().restarts, 0);
+  EXPECT_EQ(Trial().runs, 2);
+  EXPECT_THAT(reporter_.notices,
+              Contains("GPU 0 (GPU-a): ECC error; it is set aside, and tested "
+                       "again every minute"));
+}
+
+TEST_F(ExperimentFailureTest, TrialThatFailsOnManyGpusIsAtFault) {
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    FailOnGpu(spec.id, {.gpus = "GPU 0 (GPU-a)", .reason = "ECC error"});
+  };
+
+  EXPECT_EQ(Run().state, State::kError);
+
+  EXPECT_EQ(launcher_.started().size(), 4u);
+}
+
+TEST_F(ExperimentFailureTest, PausesIfNoGpuIsLeft) {
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    FailOnGpu(
+        spec.id,
+        {.gpus = "GPU 0 (GPU-a)", .reason = "ECC error", .none_left = true});
+  };
+
+  const RunResult result = Run();
+
+  EXPECT_EQ(result.state, State::kPaused);
+  EXPECT_EQ(result.error_kind, ErrorKind::kResources);
+  EXPECT_THAT(result.error, HasSubstr("too few GPUs are left: GPU 0 (GPU-a): "
+                                      "ECC error; see what nvidia-smi prints"));
+  EXPECT_EQ(Trial().state, State::kPaused);
+  EXPECT_EQ(Trial().restarts, 0);
+}
+
+TEST_F(ExperimentFailureTest, ReportsAGpuThatIsUsedAgain) {
+  launcher_.Push(GpuRestored{"GPU 0 (GPU-a)"});
+  Run();
+  EXPECT_THAT(reporter_.notices,
+              Contains("GPU 0 (GPU-a) passed a test and is used again"));
 }
 
 TEST_F(ExperimentFailureTest, StartsATrialAtMostOncePlusMaxRestarts) {

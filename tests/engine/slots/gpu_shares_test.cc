@@ -77,6 +77,26 @@ class GpuSharesTest : public ::testing::Test {
   std::vector<SlotLease> leases_;
 };
 
+TEST_F(GpuSharesTest, SkipsAGpuThatIsSetAside) {
+  SlotPool runner = Runner(0.5, 2);
+  runner.SetAside(0);
+  EXPECT_EQ(Take(runner), 1);
+  EXPECT_EQ(Take(runner), 1);
+  EXPECT_EQ(Take(runner), -1);
+  runner.Restore(0);
+  EXPECT_EQ(Take(runner), 0);
+}
+
+TEST_F(GpuSharesTest, CountsTrialsWithoutGpusThatAreSetAside) {
+  SlotPool pool({.count = 8, .gpus = Gpus(2), .gpu_share = 0.25},
+                Clock::System());
+  EXPECT_EQ(pool.trials(), 8);
+  pool.SetAside(1);
+  EXPECT_EQ(pool.trials(), 4);
+  pool.SetAside(0);
+  EXPECT_EQ(pool.trials(), 0);
+}
+
 TEST_F(GpuSharesTest, FourQuartersAreAGpu) {
   SlotPool runner = Runner(0.25);
   EXPECT_EQ(Take(runner), 0);

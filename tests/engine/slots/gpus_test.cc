@@ -128,6 +128,17 @@ class NvidiaDriverTest : public ::testing::Test {
   const char* cuda_ = DTRAIN_FAKE_NVML;
 };
 
+TEST_F(NvidiaDriverTest, TellsWhyAGpuGetsNoContext) {
+  ::setenv("FAKE_DRIVER", "context=214", /*replace=*/1);
+  const auto why = [this](const Gpu& gpu) {
+    return WhyGpuFails(gpu, {.cuda = cuda_});
+  };
+  EXPECT_EQ(why({.index = 0, .uuid = "GPU-a"}),
+            "uncorrectable ECC error encountered (CUDA error 214)");
+  EXPECT_EQ(why({.index = 1, .uuid = "GPU-b"}), "");
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 TEST_F(NvidiaDriverTest, ListsGpus) {
   const GpuSearch found = Ask("");
   EXPECT_EQ(found.problem, "");
