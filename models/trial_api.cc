@@ -1,6 +1,7 @@
 #include "models/trial_api.h"
 
 #include <csignal>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,8 +104,7 @@ Finished RunTask(TrialChannel& channel, const TrialSpec& spec,
 // Runs as one of several ranks. No rank exits before rank 0 has sent everything
 // that must be recorded; a rank that fails notifies the others.
 Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
-                   torch::Device device) {
-  RankGroup ranks(spec);
+                   torch::Device device, RankGroup& ranks) {
   Finished finished = RunTask(channel, spec, device, &ranks);
   const bool is_done = finished.reason == EndReason::kCompleted ||
                        finished.reason == EndReason::kStopped;
@@ -117,11 +117,15 @@ Finished RunRanked(TrialChannel& channel, const TrialSpec& spec,
   return finished;
 }
 
-Finished TrainOn(TrialChannel& channel) try {
+// Sets `ranks` if the trial has several. The group outlives the trial's final
+// report, see EndTrial.
+Finished TrainOn(TrialChannel& channel, std::optional<RankGroup>& ranks) try {
   const TrialSpec spec = channel.ReadSpec();
   channel.Start();
   const torch::Device device = OpenDevice(spec);
-  if (spec.world_size > 1) return RunRanked(channel, spec, device);
+  if (spec.world_size > 1) {
+    return RunRanked(channel, spec, device, ranks.emplace(spec));
+  }
   return RunTask(channel, spec, device, /*ranks=*/nullptr);
 } catch (const c10::Error& error) {
   return Failed(TorchMessage(error));
@@ -134,15 +138,13 @@ int RunTrial(UniqueFd control) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   TrialChannel channel(std::move(control));
-  const Finished finished = TrainOn(channel);
-  try {
+  std::optional<RankGroup> ranks;
+  const Finished finished = TrainOn(channel, ranks);
+  const auto report = [&channel](const Finished& message) {
     channel.Drain();
-    channel.Send(finished);
-  } catch (const Error& error) {
-    LogLine(LogLevel::kError, error.what());
-    return 1;
-  }
-  return finished.reason == EndReason::kError ? 1 : 0;
+    channel.Send(message);
+  };
+  return EndTrial(finished, report, ranks ? &*ranks : nullptr);
 }
 
 int OpenCuda() {

@@ -29,6 +29,8 @@
 #include "engine/os/unique_fd.h"
 #include "engine/ranks/process_group.h"
 #include "engine/train/cuda_factories.h"
+#include "engine/train/device.h"
+#include "engine/train/log_line.h"
 #include "engine/train/tensor_file.h"
 #include "engine/train/trained_objects.h"
 #include "engine/wire/trial_spec.h"
@@ -269,6 +271,31 @@ void RankGroup::Barrier() {
 
 void RankGroup::Fail(std::string_view why) {
   if (control_) control_->SetAborted(why);
+}
+
+void RankGroup::Leave(bool succeeded) {
+  const bool on_gpus =
+      tensors_ && dynamic_cast<CpuBackend*>(tensors_.get()) == nullptr;
+  if (!on_gpus) return;
+  if (succeeded) {
+    try {
+      tensors_->shutdown();
+      // NCCL's threads on other machines use the store of rank 0 until then.
+      Barrier();
+      tensors_.reset();
+      return;
+    } catch (const c10::Error& error) {
+      LogLine(LogLevel::kWarning, "shutting NCCL down: " + TorchMessage(error));
+    } catch (const std::exception& error) {
+      LogLine(LogLevel::kWarning,
+              std::string("shutting NCCL down: ") + error.what());
+    }
+  }
+  (void)tensors_.release();
+}
+
+void RankGroup::SetBackend(c10::intrusive_ptr<c10d::Backend> backend) {
+  tensors_ = std::move(backend);
 }
 
 void RankGroup::ShareModels(const TrainedObjects& objects) {

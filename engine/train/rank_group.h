@@ -71,6 +71,18 @@ class RankGroup {
   /// collective.
   void Fail(std::string_view why);
 
+  /// Ends the use of a backend of GPUs; the last call on this group. Call it
+  /// after this rank's final report, because it may wait for the GPU. A rank
+  /// that `succeeded` shuts the backend down and waits until all have; errors
+  /// of that are only logged. Otherwise it waits for nothing and is not
+  /// collective: the backend is never destroyed, because its destructor would
+  /// wait for operations that the other ranks no longer join. The process must
+  /// then end without static destructors.
+  void Leave(bool succeeded);
+
+  /// Makes Tensors() return `backend`. For tests.
+  void SetBackend(c10::intrusive_ptr<c10d::Backend> backend);
+
  private:
   c10::intrusive_ptr<c10d::Backend> NcclBackend();
   c10::intrusive_ptr<c10d::Store> NcclStore();

@@ -111,6 +111,22 @@ Finished FinishedWithin(const TrialSpec& spec,
   return Failed(EndReason::kError, error.what());
 }
 
+int EndTrial(const Finished& finished,
+             const std::function<void(const Finished&)>& report,
+             RankGroup* ranks) {
+  bool reported = true;
+  try {
+    report(finished);
+  } catch (const Error& error) {
+    LogLine(LogLevel::kError, error.what());
+    reported = false;
+  }
+  const bool succeeded = finished.reason == EndReason::kCompleted ||
+                         finished.reason == EndReason::kStopped;
+  if (ranks != nullptr) ranks->Leave(reported && succeeded);
+  return reported && finished.reason != EndReason::kError ? 0 : 1;
+}
+
 Finished TrainTrial(const TrialSpec& spec, const MakeTrial& make,
                     const TrialLink& link, torch::Device device,
                     const Clock& clock, RankGroup* ranks) {

@@ -34,6 +34,13 @@ TrialLink RankedLink(TrialLink link, RankGroup& ranks);
 [[nodiscard]] Finished FinishedWithin(const TrialSpec& spec,
                                       const std::function<Finished()>& work);
 
+/// Ends a trial in this process: sends `finished` by `report`, and only then
+/// leaves the group of `ranks` (null: the only rank), which may wait for a GPU.
+/// Returns the exit code.
+[[nodiscard]] int EndTrial(const Finished& finished,
+                           const std::function<void(const Finished&)>& report,
+                           RankGroup* ranks);
+
 /// Applies the model of a checkpoint, `spec.warm_start`, to the set
 /// `spec.split`: seeds, constructor, weights, one pass. Task::kEvaluate sends
 /// one ValidationReport; kPredict and kFeatures write the outputs for the first

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "engine/base/error.h"
 #include "engine/train/metric_sums.h"
@@ -149,6 +150,97 @@ TEST(RankedLinkTest, Rank0ReportsForAll) {
     EXPECT_TRUE(ranked.stop_requested());
   });
   EXPECT_THAT(senders, ElementsAre(0));
+}
+
+// A backend in place of NCCL's, whose calls are recorded.
+class RecordedBackend final : public c10d::Backend {
+ public:
+  RecordedBackend(std::vector<std::string>& calls, const RankGroup& group)
+      : Backend(group.rank(), group.size()), calls_(calls) {}
+  ~RecordedBackend() override { calls_.emplace_back("destroy"); }
+
+  void shutdown() override {
+    calls_.emplace_back("shutdown");
+    TORCH_CHECK(!fails_, "ncclUnhandledCudaError");
+  }
+  void abort() override { calls_.emplace_back("abort"); }
+  void MakeShutdownFail() { fails_ = true; }
+
+ private:
+  std::vector<std::string>& calls_;
+  bool fails_ = false;
+};
+
+// Ends a trial of a rank whose tensors are exchanged by a RecordedBackend.
+struct RankedEnd {
+  explicit RankedEnd(RankGroup& group)
+      : group(group),
+        backend(c10::make_intrusive<RecordedBackend>(calls, group)) {
+    group.SetBackend(backend);
+  }
+
+  int End(EndReason reason) {
+    return EndTrial(
+        {.reason = reason},
+        [this](const Finished&) { calls.emplace_back("report"); }, &group);
+  }
+
+  // True if the group has left the backend to the end of the process. Takes it
+  // back, so that nothing leaks here.
+  bool IsLeftBehind() {
+    if (backend.use_count() != 2) return false;
+    (void)c10::intrusive_ptr<RecordedBackend>::reclaim(backend.get());
+    return true;
+  }
+
+  RankGroup& group;
+  std::vector<std::string> calls;
+  c10::intrusive_ptr<RecordedBackend> backend;
+};
+
+TEST(EndTrialTest, ReportsBeforeTheBackendIsShutDown) {
+  for (const EndReason reason : {EndReason::kCompleted, EndReason::kStopped}) {
+    InRanks(2, [reason](RankGroup& group) {
+      RankedEnd trial(group);
+      EXPECT_EQ(trial.End(reason), 0);
+      EXPECT_THAT(trial.calls, ElementsAre("report", "shutdown"));
+      EXPECT_FALSE(trial.IsLeftBehind());
+    });
+  }
+}
+
+// The destructor of NCCL's backend waits up to its timeout.
+TEST(EndTrialTest, FailedRankReportsAndLeavesWithoutWaiting) {
+  InRanks(1, [](RankGroup& group) {
+    RankedEnd trial(group);
+    EXPECT_EQ(trial.End(EndReason::kError), 1);
+    EXPECT_THAT(trial.calls, ElementsAre("report"));
+    EXPECT_TRUE(trial.IsLeftBehind());
+  });
+}
+
+TEST(EndTrialTest, FailedShutdownDoesNotFailTheTrial) {
+  InRanks(1, [](RankGroup& group) {
+    RankedEnd trial(group);
+    trial.backend->MakeShutdownFail();
+    EXPECT_EQ(trial.End(EndReason::kCompleted), 0);
+    EXPECT_THAT(trial.calls, ElementsAre("report", "shutdown"));
+    EXPECT_TRUE(trial.IsLeftBehind());
+  });
+}
+
+TEST(EndTrialTest, RankThatLearnsOfAFailureLeavesWithoutWaiting) {
+  const UniqueFd memory = MakeSharedMemory(2);
+  RankGroup failing(memory, /*rank=*/1, /*ranks=*/2);
+  RankGroup group(memory, /*rank=*/0, /*ranks=*/2);
+  failing.Fail("no memory");
+  EXPECT_THAT(
+      [&] { group.Barrier(); },
+      testing::ThrowsMessage<Error>(HasSubstr("rank 1 failed: no memory")));
+  RankedEnd trial(group);
+  EXPECT_EQ(trial.End(EndReason::kError), 1);
+  EXPECT_THAT(trial.calls, ElementsAre("report"));
+  EXPECT_TRUE(trial.IsLeftBehind());
 }
 
 }  // namespace
