@@ -130,6 +130,17 @@ torch::Tensor Scalar(double value) {
   return torch::scalar_tensor(value, torch::kDouble);
 }
 
+// Loss of a label that is not a class. On a CPU it throws; on a GPU it triggers
+// a device-side assertion, which the next operation that waits for the GPU
+// reports.
+torch::Tensor LossOfInvalidLabel(torch::Device device) {
+  constexpr std::int64_t kClasses = 2;
+  const auto scores = torch::zeros({1, kClasses}, torch::device(device));
+  const auto labels =
+      torch::full({1}, kClasses, torch::device(device).dtype(torch::kInt64));
+  return torch::nll_loss(scores, labels).to(torch::kDouble);
+}
+
 }  // namespace
 
 FaultTrial::FaultTrial(TrialContext& context)
@@ -206,6 +217,7 @@ void FaultTrial::ReadFaults() {
   inf_at_ = StepOf(context_, "inf_at");
   skip_metric_at_ = StepOf(context_, "skip_metric_at");
   dup_metric_at_ = StepOf(context_, "dup_metric_at");
+  invalid_label_at_ = StepOf(context_, "label_out_of_range_at");
 }
 
 void FaultTrial::BeginStep(std::int64_t step) const {
@@ -218,6 +230,12 @@ void FaultTrial::BeginStep(std::int64_t step) const {
 void FaultTrial::Misbehave() {
   if (context_.Get<bool>("ignore_term", false)) IgnoreTerm();
   held_ = HoldMemory(Count(context_, "rss_mb", 0, 0));
+  if (const auto mebibytes = Count(context_, "device_mb", 0, 0);
+      mebibytes > 0) {
+    held_on_device_ =
+        torch::empty({mebibytes << 20},
+                     torch::device(context_.device()).dtype(torch::kUInt8));
+  }
   if (context_.Get<bool>("spawn_daemon", false)) SpawnDaemon();
   if (const auto hex = context_.Get<std::string>("log_hex", ""); !hex.empty()) {
     try {
@@ -245,7 +263,11 @@ Metrics FaultTrial::Measure(std::int64_t step) const {
   if (step == inf_at_) loss = std::numeric_limits<double>::infinity();
   Metrics metrics;
   metrics.emplace("acc", Scalar(1 - loss));
-  if (step != skip_metric_at_) metrics.emplace("loss", Scalar(loss));
+  if (step == invalid_label_at_) {
+    metrics.emplace("loss", LossOfInvalidLabel(context_.device()));
+  } else if (step != skip_metric_at_) {
+    metrics.emplace("loss", Scalar(loss));
+  }
   for (std::size_t i = 0; i < extra_.size(); ++i) {
     metrics.emplace(extra_[i], Scalar(loss + static_cast<double>(i)));
   }

@@ -83,8 +83,10 @@ class FaultTrial final : public Trial {
   std::int64_t inf_at_ = -1;
   std::int64_t skip_metric_at_ = -1;
   std::int64_t dup_metric_at_ = -1;
+  std::int64_t invalid_label_at_ = -1;
   std::vector<std::string> extra_;  // names of additional metrics
   std::vector<std::uint8_t> held_;  // memory of `rss_mb`
+  torch::Tensor held_on_device_;    // memory of `device_mb`
   torch::Tensor ballast_;           // of `ckpt_mb`
 };
 

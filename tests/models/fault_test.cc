@@ -205,6 +205,17 @@ TEST_F(FaultTrialTest, FailsInEveryRunIfAsked) {
   EXPECT_THROW(Train(3), InvalidHyperparameters);
 }
 
+TEST_F(FaultTrialTest, TakesALabelOutOfRangeAtTheStep) {
+  Make({{"label_out_of_range_at", 3}});
+  Train(2);
+  EXPECT_THROW(Train(3), c10::Error);
+}
+
+TEST_F(FaultTrialTest, HoldsMemoryOfTheDevice) {
+  EXPECT_NO_THROW(Make({{"device_mb", 1}}));
+  EXPECT_THROW(Make({{"device_mb", -1}}), InvalidHyperparameters);
+}
+
 TEST_F(FaultTrialTest, WritesToItsLogAtTheStart) {
   testing::internal::CaptureStdout();
   Make({{"log_hex", "1b5b"}, {"log_bytes", 6}, {"log_line", 3}});
