@@ -195,8 +195,9 @@ def better(figures: dict[str, Figure], *names: str) -> Figure:
         return figures[names[0]]
     best = min(taken, key=lambda name: figures[name].median)
     without = [name for name in names if name not in taken]
-    return dataclasses.replace(figures[best], remark=best + (
-        f", without {' and '.join(without)}" if without else ""))
+    remark = best + (f", without {' and '.join(without)}" if without else "")
+    earlier = figures[best].remark
+    return dataclasses.replace(figures[best], remark=remark + (f", {earlier}" if earlier else ""))
 
 
 def family(pid: int) -> list[int]:

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row, Run, better,
                            by_turns, cores, faults_per_second, output_of, tcmalloc, watched)
+from made_up_data import MARK
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 PEERS = os.path.join(ROOT, "scripts/bench_peers")
@@ -118,7 +119,11 @@ def beside(bench: Bench, name: str, work: Workload, twins: dict[str, Run | Figur
     missing = lacks(bench, work.folder)
     if missing:
         return {side: Figure.none(missing) for side in ("dtrain", *twins)}
-    return by_turns(bench, name, {"dtrain": dtrain_steps(bench, work), **twins}, runs, once)
+    figures = by_turns(bench, name, {"dtrain": dtrain_steps(bench, work), **twins}, runs, once)
+    if work.folder and os.path.exists(os.path.join(bench.data, work.folder, MARK)):
+        for figure in figures.values():
+            figure.remark = "" if figure.missing else "made-up data"
+    return figures
 
 
 LENET = Workload("lenet.yaml", "lenet", 32, batches=1200, warm=200, threads=1,
