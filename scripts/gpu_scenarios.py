@@ -345,7 +345,9 @@ def take(scenario: Scenario, options: argparse.Namespace, deadline: float) -> di
     """Runs a scenario and returns its result."""
     start = time.monotonic()
     ok, reason = True, ""
-    with tempfile.TemporaryDirectory(prefix="dtrain-gpu-check-") as directory:
+    # A failed scenario may leave processes that still write there.
+    with tempfile.TemporaryDirectory(prefix="dtrain-gpu-check-",
+                                     ignore_cleanup_errors=True) as directory:
         try:
             if start >= deadline:
                 raise OutOfTime()
