@@ -14,6 +14,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 
@@ -84,9 +85,65 @@ torch::Device OpenDevice(const TrialSpec& spec) {
   return device;
 }
 
+// DeviceCopy is a ring of device batches. An event of the working stream says
+// when a slot may be overwritten, an event of the copy stream when it is ready.
+//
+// LibTorch's own means for two streams, record_stream, would delay the reuse of
+// memory for as long as the host runs ahead. Worse, it records an event when a
+// tensor is freed, which throws after a CUDA error, in a destructor, and ends
+// the process before the error is reported. The same holds for pinned memory
+// that LibTorch copies from; copies are therefore issued directly.
+
 namespace {
 
-constexpr std::size_t kMaxInFlight = 2;
+// True if only the ring refers to the tensor, views included.
+bool IsFree(const torch::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+bool HasLayoutOf(const torch::Tensor& one, const torch::Tensor& other) {
+  return one.defined() && one.sizes() == other.sizes() &&
+         one.strides() == other.strides() &&
+         one.scalar_type() == other.scalar_type();
+}
+
+// Tensor whose bytes are to be copied as they are; undefined if `tensor` must
+// be moved by LibTorch or is on the device already.
+torch::Tensor PlainOnHost(const torch::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cpu() ||
+      tensor.layout() != torch::kStrided) {
+    return {};
+  }
+  const torch::Tensor plain = tensor.resolve_conj().resolve_neg().detach();
+  return plain.is_non_overlapping_and_dense() ? plain : plain.contiguous();
+}
+
+// The batch, with an alias for each tensor that was copied to the device.
+Batch Copied(const Batch& batch, const std::vector<torch::Tensor>& to,
+             torch::Device device) {
+  auto next = to.begin();
+  const auto one = [&](const torch::Tensor& tensor) {
+    const torch::Tensor& copy = *next++;
+    if (copy.defined()) return copy.detach();
+    return tensor.defined() ? tensor.to(device, /*non_blocking=*/true) : tensor;
+  };
+  // In the order of tensors().
+  Batch copied;
+  copied.data = one(batch.data);
+  copied.target = one(batch.target);
+  for (const auto& [name, tensor] : batch.extra) {
+    copied.extra[name] = one(tensor);
+  }
+  return copied;
+}
+
+// Slots of failed GPUs. Their memory is never freed: freeing may throw, and the
+// process ends anyway.
+template <typename Slots>
+void Abandon(Slots slots) {
+  static auto* const abandoned = new std::vector<Slots>;
+  abandoned->push_back(std::move(slots));
+}
 
 }  // namespace
 
@@ -97,6 +154,20 @@ DeviceCopy::DeviceCopy(torch::Device device) : device_(device) {
   static const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type())
                                         .getStreamFromGlobalPool(device);
   stream_ = stream;
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    slots_.push_back({.to = {},
+                      .from = {},
+                      .copied = c10::Event(device.type()),
+                      .is_free = c10::Event(device.type())});
+  }
+}
+
+DeviceCopy::~DeviceCopy() {
+  try {
+    for (const Slot& slot : slots_) slot.copied.synchronize();
+  } catch (const c10::Error&) {
+    Abandon(std::move(slots_));
+  }
 }
 
 Batch DeviceCopy::operator()(const Batch& batch) {
@@ -110,25 +181,59 @@ Batch DeviceCopy::operator()(const Batch& batch) {
 }
 
 Batch DeviceCopy::CopyBeside(const Batch& batch) {
-  if (in_flight_.size() == kMaxInFlight) {
-    in_flight_.front().copied.synchronize();
-    in_flight_.pop_front();
+  const c10::Stream working =
+      c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  if (copies_ > 0) slots_[(copies_ - 1) % kSlots].is_free.record(working);
+  Slot& slot = slots_[copies_ % kSlots];
+  slot.is_free.synchronize();
+  slot.from.clear();
+  for (const torch::Tensor& tensor : batch.tensors()) {
+    slot.from.push_back(PlainOnHost(tensor));
   }
-  const c10::impl::VirtualGuardImpl gpu(device_.type());
-  const c10::Stream working = gpu.exchangeStream(*stream_);
-  Batch there = batch.To(device_);
-  c10::Event copied(device_.type());
-  copied.record(*stream_);
-  gpu.exchangeStream(working);
-  copied.block(working);
-  // Without this, the memory would be reused for the next copy while it is
-  // still in use.
-  for (const torch::Tensor& tensor : there.tensors()) {
-    if (!tensor.defined()) continue;
-    gpu.recordDataPtrOnStream(tensor.storage().data_ptr(), working);
+  if (Allocate(slot)) {
+    // The allocator reuses memory in the order of the working stream.
+    slot.is_free.record(working);
+    slot.is_free.block(*stream_);
   }
-  in_flight_.push_back({.copied = std::move(copied), .from = batch});
-  return there;
+  ++copies_;
+  Copy(slot);
+  slot.copied.record(*stream_);
+  slot.copied.block(working);
+  return Copied(batch, slot.to, device_);
+}
+
+// Makes the slot's tensors on the device like those on the host, keeping the
+// ones that fit. Returns true if memory was allocated.
+bool DeviceCopy::Allocate(Slot& slot) const {
+  bool allocates = false;
+  slot.to.resize(slot.from.size());
+  for (std::size_t i = 0; i < slot.from.size(); ++i) {
+    const torch::Tensor& from = slot.from[i];
+    torch::Tensor& to = slot.to[i];
+    if (from.defined() && HasLayoutOf(to, from) && IsFree(to)) continue;
+    to.reset();
+    if (!from.defined()) continue;
+    to = torch::empty_strided(from.sizes(), from.strides(),
+                              from.options().device(device_));
+    allocates = true;
+  }
+  return allocates;
+}
+
+void DeviceCopy::Copy(const Slot& slot) const {
+  static const auto copy = FromCudaHalf<CopyToGpu>(kCopyToGpu);
+  const torch::NoGradGuard no_grad;
+  const c10::StreamGuard beside(*stream_);
+  for (std::size_t i = 0; i < slot.from.size(); ++i) {
+    const torch::Tensor& from = slot.from[i];
+    if (!from.defined() || from.numel() == 0) continue;
+    if (copy == nullptr) {
+      slot.to[i].copy_(from, /*non_blocking=*/true);
+    } else {
+      copy(slot.to[i].mutable_data_ptr(), from.const_data_ptr(), from.nbytes(),
+           stream_->native_handle());
+    }
+  }
 }
 
 namespace {

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
@@ -25,26 +26,42 @@ torch::Device OpenDevice(const TrialSpec& spec);
 
 /// Copies batches to a trial's device. Copies to a GPU run on a stream of their
 /// own, so that the copy of one batch overlaps with the work on the previous
-/// one; from pinned memory they need no waiting on the host. At most two copies
-/// are in flight. Not thread-safe.
+/// one; from pinned memory they need no waiting on the host. The device memory
+/// of a batch is reused kSlots batches later, after the work on it, for which
+/// the host waits; tensors that are still referenced are replaced instead. Work
+/// on a batch must be issued before the next one is copied, on the stream that
+/// is current then. Not thread-safe.
 class DTRAIN_API DeviceCopy {
  public:
+  /// Batches on the GPU at once, and the most that the host runs ahead.
+  static constexpr std::size_t kSlots = 3;
+
   explicit DeviceCopy(torch::Device device);
+  /// Waits for copies in flight. Never throws, even if the GPU has failed.
+  ~DeviceCopy();
+  DeviceCopy(const DeviceCopy&) = delete;
+  DeviceCopy& operator=(const DeviceCopy&) = delete;
 
   /// Returns the batch on the device, ready for work on the current stream.
   Batch operator()(const Batch& batch);
 
  private:
-  struct InFlight {
-    c10::Event copied;
-    Batch from;  // must stay unchanged until copied
+  // Tensors are in the order of Batch::tensors.
+  struct Slot {
+    std::vector<torch::Tensor> to;    // on the device
+    std::vector<torch::Tensor> from;  // must stay unchanged until copied
+    c10::Event copied;                // on the copy stream
+    c10::Event is_free;               // on the working stream
   };
 
   Batch CopyBeside(const Batch& batch);
+  bool Allocate(Slot& slot) const;
+  void Copy(const Slot& slot) const;
 
   const torch::Device device_;
   std::optional<c10::Stream> stream_;  // of a GPU
-  std::deque<InFlight> in_flight_;
+  std::vector<Slot> slots_;            // of a GPU
+  std::size_t copies_ = 0;
 };
 
 /// Message of a LibTorch error on one line, without its backtrace.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,14 @@ inline constexpr char kReadGpuMemory[] = "DtrainReadGpuMemory";
 /// Limits this process to a `share` (0 to 1) of the memory of its first GPU.
 using LimitGpuMemory = void (*)(double share);
 inline constexpr char kLimitGpuMemory[] = "DtrainLimitGpuMemory";
+
+/// Copies `bytes` from the host to the GPU on a cudaStream_t, without waiting
+/// if the host's memory is pinned. Unlike a copy by LibTorch, does not tie that
+/// memory to the stream: the caller keeps it until it is copied. Throws
+/// c10::Error.
+using CopyToGpu = void (*)(void* to, const void* from, std::size_t bytes,
+                           void* stream);
+inline constexpr char kCopyToGpu[] = "DtrainCopyToGpu";
 
 /// Error message for a GPU that ran out of memory: who holds the memory, and
 /// what to do.

@@ -1,5 +1,8 @@
 // Data on the GPU: our kernel, what stands in for it, and copies.
 
+#include <cstdlib>
+#include <iostream>
+
 #include <gmock/gmock.h>
 
 #include "engine/data/cuda_half.h"
@@ -7,6 +10,7 @@
 #include "engine/data/seeds.h"
 #include "engine/data/thread_loader.h"
 #include "engine/train/device.h"
+#include "engine/train/gpu.h"
 #include "tests/gpu/gpu.h"
 
 namespace dtrain {
@@ -87,6 +91,51 @@ TEST(GpuDataTest, AsynchronousCopiesKeepTheData) {
     wrong += (batch.data * 2 - expected * 2).abs().max();
   }
   EXPECT_EQ(wrong.item<float>(), 0);
+}
+
+// The step takes longer than reading and issuing it.
+TEST(GpuDataTest, MemoryDoesNotGrowWhileTheHostRunsAhead) {
+  const Batch read = Batch{.data = torch::rand({64, 3, 224, 224}),
+                           .target = torch::zeros({64}, torch::kInt64)}
+                         .Pinned();
+  const torch::Tensor weights = torch::rand({4096, 4096}, kGpu);
+  DeviceCopy copy(kGpu);
+  const std::int64_t before = ReadGpu()->reserved;
+  for (int i = 0; i < 200; ++i) {
+    const Batch batch = copy(read);
+    for (int j = 0; j < 5; ++j) weights.mm(weights);
+    batch.data.sum();
+  }
+  const std::int64_t bytes = static_cast<std::int64_t>(read.data.nbytes());
+  EXPECT_LT(ReadGpu()->reserved - before, 10 * bytes);
+}
+
+// Trains on labels that are out of range until the GPU's error is noticed.
+[[noreturn]] void TrainOnBadLabels() {
+  try {
+    ThreadLoader loader({.samples = 6400, .batch_size = 64},
+                        [](std::span<const std::int64_t>, std::uint64_t) {
+                          return Batch{
+                              .data = torch::rand({64, 3, 224, 224}),
+                              .target = torch::full({64}, 1000, torch::kInt64)};
+                        },
+                        {.workers = 4, .pinned = true});
+    DeviceCopy copy(kGpu);
+    const torch::Tensor classes = torch::zeros({10}, kGpu);
+    for (int i = 0; i < 100; ++i) {
+      classes.index_select(0, copy(loader.Read()).target);
+    }
+  } catch (const c10::Error& error) {
+    std::cerr << TorchMessage(error) << std::endl;
+    std::_Exit(3);
+  }
+  std::_Exit(0);
+}
+
+TEST(GpuDataDeathTest, ErrorsOfTheGpuAreReportedWithCopiesInFlight) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(TrainOnBadLabels(), testing::ExitedWithCode(3),
+              "device-side assert triggered");
 }
 
 }  // namespace

@@ -127,5 +127,11 @@ extern "C" [[gnu::visibility("default")]] void DtrainLimitGpuMemory(
   dtrain::allocator::setMemoryFraction(share, 0);
 }
 
+extern "C" [[gnu::visibility("default")]] void DtrainCopyToGpu(
+    void* to, const void* from, std::size_t bytes, void* stream) {
+  C10_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice,
+                                 static_cast<cudaStream_t>(stream)));
+}
+
 /// Marker by which the CUDA half of a trial library is recognised.
 extern "C" [[gnu::visibility("default")]] int DtrainCudaHalf() { return 1; }
