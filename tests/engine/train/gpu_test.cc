@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/train/cuda/nccl_version.h"
+
 namespace dtrain {
 
 namespace {
@@ -80,6 +82,24 @@ TEST(GpuMemoryTest, OfAShareNamesTheShare) {
                                   .limit = 35 * kGB}),
               AllOf(HasSubstr("of the 35.0 GB of its share"),
                     Not(HasSubstr("nvidia-smi"))));
+}
+
+TEST(NcclMismatchTest, SameMinorVersionsFit) {
+  EXPECT_EQ(NcclMismatch(22'809, 22'807, 22'809), "");
+  EXPECT_EQ(NcclMismatch(22'809, 22'809, 22'903), "");
+}
+
+TEST(NcclMismatchTest, HeaderOfAnotherMinorVersionIsRefused) {
+  EXPECT_EQ(NcclMismatch(22'705, 22'809, 22'809),
+            "dtrain was built with nccl.h 2.27.5, but LibTorch needs that of "
+            "NCCL 2.28.9; install that version and build dtrain again");
+}
+
+TEST(NcclMismatchTest, OlderLibraryIsRefused) {
+  EXPECT_EQ(NcclMismatch(22'809, 22'809, 22'102),
+            "this process has loaded NCCL 2.21.2, but LibTorch needs 2.28.9; "
+            "remove other copies of libnccl.so.2 from LD_LIBRARY_PATH");
+  EXPECT_NE(NcclMismatch(22'809, 22'809, 30'100), "");
 }
 
 }  // namespace
