@@ -6,6 +6,7 @@
 
 #include <ATen/ops/_foreach_clamp_max.h>
 #include <ATen/ops/_foreach_clamp_min.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
@@ -25,6 +26,13 @@
 // the sum it tells whether any rank had a gradient for it. Finish() sends what
 // is left, repeats buckets that received a second gradient after they were
 // sent, and copies the means back.
+//
+// A gradient has the memory order of its parameter, and so has its part of the
+// flat tensor: on GPUs, all gradients of a bucket are copied by one kernel, and
+// those of channels-last weights are not permuted.
+//
+// NCCL averages by itself: it scales each rank's values before it adds them.
+// The sums of CPU ranks are divided here.
 
 namespace dtrain {
 
@@ -84,6 +92,16 @@ bool CanShareBucket(const torch::Tensor& parameter,
          parameter.device() == other.device();
 }
 
+// View of `flat` from `start` on with the shape of `parameter`, and with its
+// memory order if it is dense.
+torch::Tensor ViewLike(const torch::Tensor& parameter,
+                       const torch::Tensor& flat, std::int64_t start) {
+  if (parameter.is_non_overlapping_and_dense()) {
+    return flat.as_strided(parameter.sizes(), parameter.strides(), start);
+  }
+  return flat.narrow(0, start, parameter.numel()).view(parameter.sizes());
+}
+
 }  // namespace
 
 class GradientSync::Hook final
@@ -104,7 +122,7 @@ class GradientSync::Hook final
 
 GradientSync::GradientSync(torch::optim::Optimizer& optimizer,
                            c10d::Backend& backend, std::size_t bucket_bytes)
-    : backend_(backend) {
+    : backend_(backend), backend_averages_(backend.getBackendName() == "nccl") {
   MakeBuckets(optimizer, bucket_bytes);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (std::size_t p = 0; p < buckets_[b].parameters.size(); ++p) {
@@ -142,17 +160,25 @@ void GradientSync::MakeBuckets(const torch::optim::Optimizer& optimizer,
     buckets_.back().parameters.push_back(*it);
     buckets_.back().bytes += it->nbytes();
   }
-  for (Bucket& bucket : buckets_) {
-    std::int64_t values = 0;
-    for (const torch::Tensor& parameter : bucket.parameters) {
-      values += parameter.numel();
-    }
-    const auto count = static_cast<std::int64_t>(bucket.parameters.size());
-    bucket.flat =
-        torch::empty({values + count},
-                     bucket.parameters.front().options().requires_grad(false));
-    Reset(bucket);
+  for (Bucket& bucket : buckets_) Allocate(bucket);
+}
+
+void GradientSync::Allocate(Bucket& bucket) {
+  std::int64_t values = 0;
+  for (const torch::Tensor& parameter : bucket.parameters) {
+    values += parameter.numel();
   }
+  const auto count = static_cast<std::int64_t>(bucket.parameters.size());
+  bucket.flat =
+      torch::empty({values + count},
+                   bucket.parameters.front().options().requires_grad(false));
+  std::int64_t start = 0;
+  for (const torch::Tensor& parameter : bucket.parameters) {
+    bucket.views.push_back(ViewLike(parameter, bucket.flat, start));
+    start += parameter.numel();
+  }
+  bucket.flags = bucket.flat.narrow(0, values, count);
+  Reset(bucket);
 }
 
 void GradientSync::Reset(Bucket& bucket) {
@@ -183,57 +209,47 @@ void GradientSync::StartReadyBuckets() {
   }
 }
 
-// Views into `flat` with the shapes of the parameters.
-std::vector<torch::Tensor> GradientSync::Views(const Bucket& bucket) {
-  std::vector<torch::Tensor> views;
-  std::int64_t at = 0;
-  for (const torch::Tensor& parameter : bucket.parameters) {
-    views.push_back(
-        bucket.flat.narrow(0, at, parameter.numel()).view(parameter.sizes()));
-    at += parameter.numel();
-  }
-  return views;
-}
-
-torch::Tensor GradientSync::Flags(const Bucket& bucket) {
-  const auto count = static_cast<std::int64_t>(bucket.parameters.size());
-  return bucket.flat.narrow(0, bucket.flat.numel() - count, count);
-}
-
 void GradientSync::StartAllReduce(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
-  const std::vector<torch::Tensor> views = Views(bucket);
-  const torch::Tensor flags = Flags(bucket);
-  flags.fill_(1);
-  for (std::size_t i = 0; i < views.size(); ++i) {
+  std::vector<torch::Tensor> views;
+  std::vector<torch::Tensor> gradients;
+  bucket.flags.fill_(1);
+  for (std::size_t i = 0; i < bucket.views.size(); ++i) {
     if (const auto& gradient = bucket.parameters[i].grad();
         gradient.defined()) {
-      views[i].copy_(gradient);
+      views.push_back(bucket.views[i]);
+      gradients.push_back(gradient);
     } else {
-      views[i].zero_();
-      flags[static_cast<std::int64_t>(i)].fill_(0);
+      bucket.views[i].zero_();
+      bucket.flags[static_cast<std::int64_t>(i)].fill_(0);
     }
   }
+  if (!views.empty()) at::_foreach_copy_(views, gradients);
   std::vector<torch::Tensor> tensors = {bucket.flat};
-  bucket.work = backend_.allreduce(tensors, c10d::AllreduceOptions());
+  c10d::AllreduceOptions options;
+  if (backend_averages_) options.reduceOp = c10d::ReduceOp::AVG;
+  bucket.work = backend_.allreduce(tensors, options);
 }
 
 void GradientSync::FinishAllReduce(Bucket& bucket) {
   bucket.work->wait();
   const torch::NoGradGuard no_grad;
-  bucket.flat.div_(backend_.getSize());
-  const std::vector<torch::Tensor> views = Views(bucket);
+  if (!backend_averages_) bucket.flat.div_(backend_.getSize());
+  std::vector<torch::Tensor> means;
+  std::vector<torch::Tensor> gradients;
   torch::Tensor flags;  // read only if needed: it waits for the GPU
-  for (std::size_t i = 0; i < views.size(); ++i) {
+  for (std::size_t i = 0; i < bucket.views.size(); ++i) {
     torch::Tensor& gradient = bucket.parameters[i].mutable_grad();
     if (gradient.defined()) {
-      gradient.copy_(views[i]);
+      means.push_back(bucket.views[i]);
+      gradients.push_back(gradient);
       continue;
     }
-    if (!flags.defined()) flags = Flags(bucket).to(torch::kCPU, torch::kFloat);
+    if (!flags.defined()) flags = bucket.flags.to(torch::kCPU, torch::kFloat);
     if (flags.const_data_ptr<float>()[i] == 0) continue;
-    gradient = views[i].clone();
+    gradient = bucket.views[i].clone();
   }
+  if (!gradients.empty()) at::_foreach_copy_(gradients, means);
 }
 
 void GradientSync::Finish() {

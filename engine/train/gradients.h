@@ -62,17 +62,18 @@ class GradientSync {
   struct Bucket {
     std::vector<torch::Tensor> parameters;
     std::size_t bytes = 0;
-    torch::Tensor flat;       // gradients, then a flag for each: 1 if it exists
+    torch::Tensor flat;  // gradients, then a flag for each: 1 if it exists
+    std::vector<torch::Tensor> views;  // parts of `flat` like the parameters
+    torch::Tensor flags;               // last part of `flat`
     std::size_t pending = 0;  // parameters without a gradient in this pass
     std::vector<bool> has_gradient;  // parameters with a gradient in this pass
     bool is_stale = false;           // got a second gradient after it was sent
     c10::intrusive_ptr<c10d::Work> work;
   };
 
-  static std::vector<torch::Tensor> Views(const Bucket& bucket);
-  static torch::Tensor Flags(const Bucket& bucket);
   void MakeBuckets(const torch::optim::Optimizer& optimizer,
                    std::size_t bucket_bytes);
+  void Allocate(Bucket& bucket);
   void OnGradient(std::size_t bucket, std::size_t parameter);
   void StartReadyBuckets();
   void StartAllReduce(Bucket& bucket);
@@ -80,6 +81,7 @@ class GradientSync {
   void Reset(Bucket& bucket);
 
   c10d::Backend& backend_;
+  const bool backend_averages_;  // otherwise it adds
   std::vector<Bucket> buckets_;
   std::size_t next_unsent_ = 0;  // first bucket not sent yet
   bool overlap_ = false;

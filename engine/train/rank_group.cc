@@ -205,11 +205,12 @@ namespace {
 constexpr int kControlChannel = 0;
 constexpr int kTensorChannel = 1;
 
-// Names, types and shapes, for comparison.
+// Names, types, shapes and memory orders, for comparison.
 std::string Describe(const NamedTensors& tensors) {
   std::ostringstream text;
   for (const auto& [name, tensor] : tensors) {
-    text << name << ' ' << tensor.scalar_type() << tensor.sizes() << '\n';
+    text << name << ' ' << tensor.scalar_type() << tensor.sizes()
+         << tensor.strides() << '\n';
   }
   return std::move(text).str();
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/torch_modules.h"
 #include "tests/engine/train/in_ranks.h"
+#include "tests/engine/train/recorded_backend.h"
 
 namespace dtrain {
 
@@ -115,6 +117,58 @@ TEST_P(GradientSyncTest, CountsAMissingGradientAsZeroUnlessAllLackIt) {
 
 INSTANTIATE_TEST_SUITE_P(Buckets, GradientSyncTest,
                          testing::Values(4, 1000, 1 << 20));
+
+// A channels-last weight and a backend that records what is sent.
+struct SyncedConv {
+  SyncedConv() {
+    optimizer = std::make_unique<torch::optim::SGD>(
+        std::vector<torch::Tensor>{weight}, 0.1);
+    sync = std::make_unique<GradientSync>(*optimizer, *backend);
+  }
+
+  std::vector<std::string> calls;
+  c10::intrusive_ptr<RecordedBackend> backend =
+      c10::make_intrusive<RecordedBackend>(calls, /*rank=*/0, /*ranks=*/2);
+  torch::Tensor weight = torch::zeros({4, 3, 2, 2})
+                             .contiguous(torch::MemoryFormat::ChannelsLast)
+                             .requires_grad_();
+  torch::Tensor gradient = torch::arange(48, torch::kFloat)
+                               .view({4, 3, 2, 2})
+                               .contiguous(torch::MemoryFormat::ChannelsLast);
+  std::unique_ptr<torch::optim::SGD> optimizer;
+  std::unique_ptr<GradientSync> sync;
+};
+
+TEST(GradientSyncLayoutTest, SendsChannelsLastGradientsInTheirMemoryOrder) {
+  SyncedConv conv;
+  (conv.weight * conv.gradient).sum().backward();
+  conv.sync->Finish();
+  const torch::Tensor& sent = conv.backend->sent().at(0);
+  EXPECT_TRUE(torch::equal(sent.narrow(0, 0, 48),
+                           conv.gradient.permute({0, 2, 3, 1}).flatten()));
+  EXPECT_TRUE(torch::equal(conv.weight.grad(), conv.gradient));
+  EXPECT_EQ(conv.weight.grad().strides(), conv.weight.strides());
+}
+
+TEST(GradientSyncLayoutTest, NcclAverages) {
+  SyncedConv conv;
+  (conv.weight * conv.gradient).sum().backward();
+  conv.sync->Finish();
+  EXPECT_EQ(conv.calls, std::vector<std::string>{"allreduce average"});
+  // What the backend returned is the mean already.
+  EXPECT_TRUE(torch::equal(conv.weight.grad(), conv.gradient));
+}
+
+TEST(GradientSyncLayoutTest, AveragesChannelsLastGradientsOfCpuRanks) {
+  InRanks(2, [](RankGroup& group) {
+    SyncedConv conv;
+    conv.sync.reset();  // a parameter has one hook
+    GradientSync sync(*conv.optimizer, group.Tensors(torch::kCPU));
+    (conv.weight * conv.gradient * (2 * group.rank() + 1)).sum().backward();
+    sync.Finish();
+    EXPECT_TRUE(torch::equal(conv.weight.grad(), 2 * conv.gradient));
+  });
+}
 
 using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(
     std::vector<torch::Tensor>)>;

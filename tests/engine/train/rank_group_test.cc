@@ -7,7 +7,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "engine/base/error.h"
 #include "engine/train/metric_sums.h"
@@ -15,6 +14,7 @@
 #include "engine/train/train_trial.h"
 #include "engine/train/trained_objects.h"
 #include "tests/engine/train/in_ranks.h"
+#include "tests/engine/train/recorded_backend.h"
 
 namespace dtrain {
 namespace {
@@ -71,6 +71,22 @@ TEST(RankGroupTest, DetectsModelsThatDifferByRank) {
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("different models"));
     }
+  });
+}
+
+// Gradients are exchanged in the memory order of the weights.
+TEST(RankGroupTest, DetectsMemoryOrdersThatDifferByRank) {
+  InRanks(2, [](RankGroup& group) {
+    torch::nn::Conv2d layer(2, 3, 3);
+    if (!group.is_first()) {
+      layer->weight.set_data(
+          layer->weight.contiguous(torch::MemoryFormat::ChannelsLast));
+    }
+    EXPECT_THAT(
+        [&] {
+          group.ShareModels({.models = {{"model", layer.ptr()}}});
+        },
+        testing::ThrowsMessage<Error>(HasSubstr("different models")));
   });
 }
 
@@ -152,30 +168,12 @@ TEST(RankedLinkTest, Rank0ReportsForAll) {
   EXPECT_THAT(senders, ElementsAre(0));
 }
 
-// A backend in place of NCCL's, whose calls are recorded.
-class RecordedBackend final : public c10d::Backend {
- public:
-  RecordedBackend(std::vector<std::string>& calls, const RankGroup& group)
-      : Backend(group.rank(), group.size()), calls_(calls) {}
-  ~RecordedBackend() override { calls_.emplace_back("destroy"); }
-
-  void shutdown() override {
-    calls_.emplace_back("shutdown");
-    TORCH_CHECK(!fails_, "ncclUnhandledCudaError");
-  }
-  void abort() override { calls_.emplace_back("abort"); }
-  void MakeShutdownFail() { fails_ = true; }
-
- private:
-  std::vector<std::string>& calls_;
-  bool fails_ = false;
-};
-
 // Ends a trial of a rank whose tensors are exchanged by a RecordedBackend.
 struct RankedEnd {
   explicit RankedEnd(RankGroup& group)
       : group(group),
-        backend(c10::make_intrusive<RecordedBackend>(calls, group)) {
+        backend(c10::make_intrusive<RecordedBackend>(calls, group.rank(),
+                                                     group.size())) {
     group.SetBackend(backend);
   }
 
