@@ -50,6 +50,7 @@ NETWORKS = {
                    "hyperparameters": {"global_batch_size": 32, "dataset": "strokes"}},
     "cifar10": {"entrypoint": "cifar10:CNNTrial", "hyperparameters": {"global_batch_size": 256}},
     "resnet18": images("resnet18"),
+    "resnet18-files": images("resnet18", dataset="imagefolder"),
     "resnext50": images("resnext50_32x4d"),
     "alexnet": images("alexnet"),
     "alexnet-224": images("alexnet", crop_size=224),
@@ -375,7 +376,7 @@ def parsed() -> tuple[argparse.Namespace, list[Scenario]]:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dtrain", default=os.path.join(ROOT, "build/release/bin/dtrain"),
                         metavar="FILE", help="the program (build/release/bin/dtrain)")
-    parser.add_argument("--data", default="", metavar="DIR", help="contains cifar-10-batches-bin")
+    parser.add_argument("--data", default="", metavar="DIR", help="data sets of scripts/made_up_data.py")
     parser.add_argument("--out", metavar="FILE",
                         default=os.path.join(ROOT, "build/gpu-check/scenarios.json"),
                         help="receives the results (build/gpu-check/scenarios.json)")

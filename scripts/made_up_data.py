@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes data sets of random bytes with the shape of MNIST and CIFAR-10.
+"""Writes data sets of random bytes with the shape of MNIST and CIFAR-10, and a small folder of
+images for ImageNetTrial.
 
   scripts/made_up_data.py DIR
 
@@ -10,6 +11,7 @@ import os
 import random
 import struct
 import sys
+import zlib
 
 MARK = "made-up.txt"  # in the directory of each set
 CLASSES = 10
@@ -18,6 +20,8 @@ MNIST_SIDE = 28
 CIFAR10 = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 CIFAR10_IMAGES = 10_000  # in each file
 CIFAR10_BYTES = 3 * 32 * 32
+FOLDER = {"train": 16, "val": 4}  # images of each class
+FOLDER_SIDE = 96
 
 
 def labels(source: random.Random, count: int) -> bytes:
@@ -43,10 +47,36 @@ def cifar10(source: random.Random, directory: str) -> None:
             file.write(records)
 
 
+def png(source: random.Random, side: int) -> bytes:
+    """Returns an RGB image of random bytes; a PNG, since Python has no JPEG encoder."""
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (struct.pack(">I", len(data)) + kind + data
+                + struct.pack(">I", zlib.crc32(kind + data)))
+
+    header = struct.pack(">2I5B", side, side, 8, 2, 0, 0, 0)  # 8 bits, RGB
+    rows = b"".join(b"\0" + source.randbytes(3 * side) for _ in range(side))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def folder(source: random.Random, directory: str) -> None:
+    """Writes train/ and val/ with a directory for each class."""
+    for part, count in FOLDER.items():
+        for kind in range(CLASSES):
+            path = os.path.join(directory, part, f"class{kind}")
+            os.makedirs(path, exist_ok=True)
+            for number in range(count):
+                with open(os.path.join(path, f"{number}.png"), "wb") as file:
+                    file.write(png(source, FOLDER_SIDE))
+
+
+SETS = {"mnist": mnist, "cifar-10-batches-bin": cifar10, "imagenet": folder}
+
+
 def main() -> int:
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
-    for name, write in (("mnist", mnist), ("cifar-10-batches-bin", cifar10)):
+    for name, write in SETS.items():
         directory = os.path.join(sys.argv[1], name)
         if os.path.isdir(directory):
             continue

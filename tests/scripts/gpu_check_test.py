@@ -174,6 +174,14 @@ class GpuCheckTest(unittest.TestCase):
         batch = (self.directory / "cifar-10-batches-bin/data_batch_5.bin").read_bytes()
         self.assertEqual(set(batch[::3073]), set(range(10)))
 
+    def test_made_up_images_can_be_trained_on(self):
+        subprocess.run([ROOT / "scripts/made_up_data.py", self.directory], check=True)
+        done = subprocess.run(
+            [ROOT / "scripts/gpu_scenarios.py", "--cpu", "--dtrain", DTRAIN, "--data",
+             self.directory, "--out", self.directory / "out.json", "--only",
+             "deterministic-resnet18-files"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_figures_of_made_up_sets_say_so(self):
         (self.directory / "mnist").mkdir()
         (self.directory / "mnist" / made_up_data.MARK).write_text("")
