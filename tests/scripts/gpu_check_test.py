@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -119,6 +120,17 @@ class GpuCheckTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = Path(directory.name)
 
+    def gpu_check(self, cmake: str, *arguments: str) -> subprocess.CompletedProcess:
+        """Runs the script with a shell command in place of cmake."""
+        programs = self.directory / "bin"
+        programs.mkdir()
+        (programs / "cmake").write_text(f"#!/bin/sh\n{cmake}\n")
+        (programs / "cmake").chmod(0o755)
+        return subprocess.run(
+            [ROOT / "scripts/gpu-check", "--cpu", "--out", self.directory / "out", *arguments],
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}, capture_output=True,
+            text=True)
+
     def test_links_of_the_packages_point_into_the_unpacked_directory(self):
         if not shutil.which("dpkg-deb"):
             self.skipTest("needs dpkg-deb")
@@ -134,17 +146,9 @@ class GpuCheckTest(unittest.TestCase):
         packages.mkdir()
         subprocess.run(["dpkg-deb", "-b", tree, packages / "z.deb"], check=True,
                        capture_output=True)
-        programs = self.directory / "bin"
-        programs.mkdir()
-        (programs / "cmake").write_text("#!/bin/sh\nexit 9\n")  # fails: nothing is built
-        (programs / "cmake").chmod(0o755)
-        out = self.directory / "out"
-        done = subprocess.run(
-            [ROOT / "scripts/gpu-check", "--cpu", "--libraries", packages, "--out", out],
-            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}, capture_output=True,
-            text=True)
+        done = self.gpu_check("exit 9", "--libraries", str(packages))
         self.assertEqual(done.returncode, 1, done.stderr)
-        link = out / "libraries/usr/lib/x86_64-linux-gnu/libz-of-test.so"
+        link = self.directory / "out/libraries/usr/lib/x86_64-linux-gnu/libz-of-test.so"
         self.assertEqual(os.readlink(link), "../../../lib/x86_64-linux-gnu/libz-of-test.so.1")
         self.assertEqual(link.read_text(), "a library")
 
@@ -152,7 +156,14 @@ class GpuCheckTest(unittest.TestCase):
         done = subprocess.run([ROOT / "scripts/gpu-check", "--minutes", "few"],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--minutes must be a positive integer", done.stderr)
+        self.assertIn("--minutes must be a number", done.stderr)
+
+    def test_minutes_end_a_build_that_takes_longer(self):
+        start = time.monotonic()
+        done = self.gpu_check("exec sleep 600", "--minutes", "0.03")
+        self.assertLess(time.monotonic() - start, 60)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("not enough time", done.stderr)
 
     def test_the_benchmark_does_not_need_git(self):
         with mock.patch.dict(os.environ, {"PATH": str(self.directory)}):
