@@ -162,7 +162,8 @@ MemorySource::MemorySource(const ImageSet& set, SamplerOptions samples,
       augmentation_(augmentation),
       sampler_((CheckSet(set, normalization, augmentation),
                 WithSamples(samples, set))),
-      scales_(ChannelScales(normalization)) {
+      scales_(ChannelScales(normalization)),
+      order_(device) {
   set_.images = set.images.to(device).contiguous();
   set_.labels = set.labels.to(device).contiguous();
   set_.samples = set.samples;
@@ -225,26 +226,12 @@ Batch MemorySource::GatherOnHost(const BatchSampler::Indices& indices) {
   return {.data = to.data, .target = to.target};
 }
 
-// The order of a pass is copied to the device once; a batch is a slice of it
-// and needs no copy from the host.
-torch::Tensor MemorySource::SamplesOnDevice(
-    const BatchSampler::Indices& indices) {
-  if (indices.pass != order_pass_) {
-    const std::span<const std::int64_t> order = ImagesOf(sampler_.order());
-    order_ = Numbers(order).to(set_.images.device());
-    order_pass_ = indices.pass;
-  }
-  return order_.narrow(0, indices.first,
-                       static_cast<std::int64_t>(indices.samples.size()));
-}
-
 Batch GatherByTensors(const ImageSet& set,
                       std::span<const std::int64_t> samples,
-                      const torch::Tensor& scales,
+                      const torch::Tensor& rows, const torch::Tensor& scales,
                       const Augmentation& augmentation,
                       std::uint64_t pass_seed) {
-  const torch::Tensor chosen = Numbers(samples).to(set.images.device());
-  torch::Tensor pixels = set.images.index_select(0, chosen);
+  torch::Tensor pixels = set.images.index_select(0, rows);
   if (augmentation.padding != 0 || augmentation.flip) {
     pixels = Augmented(pixels, samples, augmentation, pass_seed);
   }
@@ -252,15 +239,15 @@ Batch GatherByTensors(const ImageSet& set,
   return {.data = pixels.to(torch::kFloat)
                       .mul_(scale.select(-1, 0))
                       .add_(scale.select(-1, 1)),
-          .target = set.labels.index_select(0, chosen)};
+          .target = set.labels.index_select(0, rows)};
 }
 
 Batch MemorySource::GatherOnDevice(const BatchSampler::Indices& indices) {
-  if (kernel_ == nullptr) {
-    return GatherByTensors(set_, ImagesOf(indices.samples), device_scales_,
-                           augmentation_, PassSeed(seed_, indices.pass));
-  }
-  return GatherByKernel(SamplesOnDevice(indices), indices.pass);
+  const torch::Tensor rows =
+      order_.Rows(indices, [&] { return ImagesOf(sampler_.order()); });
+  if (kernel_ != nullptr) return GatherByKernel(rows, indices.pass);
+  return GatherByTensors(set_, ImagesOf(indices.samples), rows, device_scales_,
+                         augmentation_, PassSeed(seed_, indices.pass));
 }
 
 Batch MemorySource::GatherByKernel(const torch::Tensor& samples,

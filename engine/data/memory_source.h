@@ -10,6 +10,7 @@
 #include "engine/data/batch_sampler.h"
 #include "engine/data/data_source.h"
 #include "engine/data/gather_normalize.h"
+#include "engine/data/tensor_source.h"
 #include "engine/image/transforms.h"
 
 namespace dtrain {
@@ -29,10 +30,11 @@ struct ImageSet {
 };
 
 /// Gathers the images `samples` of `set`, on any device, with ATen operations:
-/// the fallback of MemorySource without a kernel. `scales`: float [channels, 2]
-/// on the set's device. `samples` is on the CPU.
+/// the fallback of MemorySource without a kernel. `rows`: `samples` as a tensor
+/// on the set's device. `scales`: float [channels, 2], likewise.
 DTRAIN_API Batch GatherByTensors(const ImageSet& set,
                                  std::span<const std::int64_t> samples,
+                                 const torch::Tensor& rows,
                                  const torch::Tensor& scales,
                                  const Augmentation& augmentation,
                                  std::uint64_t pass_seed);
@@ -65,7 +67,6 @@ class DTRAIN_API MemorySource final : public DataSource {
   Tensors NewTensors(std::int64_t count) const;
   std::span<const std::int64_t> ImagesOf(std::span<const std::int64_t> samples);
   Batch GatherOnHost(const BatchSampler::Indices& indices);
-  torch::Tensor SamplesOnDevice(const BatchSampler::Indices& indices);
   Batch GatherOnDevice(const BatchSampler::Indices& indices);
   Batch GatherByKernel(const torch::Tensor& samples, std::int64_t pass);
   GatherJob Job(const Tensors& to, const std::int64_t* samples,
@@ -77,9 +78,8 @@ class DTRAIN_API MemorySource final : public DataSource {
   std::vector<std::int64_t> chosen_;  // image indices of a batch, for a subset
   BatchSampler sampler_;
   std::vector<ChannelScale> scales_;
-  torch::Tensor device_scales_;   // float [channels, 2]
-  torch::Tensor order_;           // order of the pass, on the device
-  std::int64_t order_pass_ = -1;  // pass of `order_`
+  torch::Tensor device_scales_;  // float [channels, 2]
+  DeviceOrder order_;
   GatherOnCuda kernel_ = nullptr;
   std::vector<Tensors> pool_;
 };

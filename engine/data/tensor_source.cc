@@ -32,9 +32,23 @@ SamplerOptions Sampled(const Batch& set, SamplerOptions samples) {
 
 }  // namespace
 
+torch::Tensor DeviceOrder::Rows(
+    const BatchSampler::Indices& indices,
+    const std::function<std::span<const std::int64_t>()>& order) {
+  if (indices.pass != pass_) {
+    const std::span<const std::int64_t> rows = order();
+    order_ = torch::tensor(at::ArrayRef<std::int64_t>(rows.data(), rows.size()),
+                           torch::kLong)
+                 .to(device_);
+    pass_ = indices.pass;
+  }
+  return order_.narrow(0, indices.first,
+                       static_cast<std::int64_t>(indices.samples.size()));
+}
+
 TensorSource::TensorSource(const Batch& set, SamplerOptions samples,
                            torch::Device device)
-    : set_(set.To(device)), sampler_(Sampled(set, samples)) {}
+    : set_(set.To(device)), sampler_(Sampled(set, samples)), order_(device) {}
 
 std::int64_t TensorSource::BatchesPerEpoch() const {
   return sampler_.BatchesPerEpoch();
@@ -45,11 +59,9 @@ std::int64_t TensorSource::SamplesPerEpoch() const {
 }
 
 Batch TensorSource::Read() {
-  const std::span<const std::int64_t> samples = sampler_.Next().samples;
+  const BatchSampler::Indices indices = sampler_.Next();
   const torch::Tensor rows =
-      torch::tensor(at::ArrayRef<std::int64_t>(samples.data(), samples.size()),
-                    torch::kLong)
-          .to(set_.data.device());
+      order_.Rows(indices, [&] { return sampler_.order(); });
   const auto of = [&](const torch::Tensor& tensor) {
     return tensor.defined() ? tensor.index_select(0, rows) : tensor;
   };

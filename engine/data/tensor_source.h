@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include <torch/types.h>
 
@@ -11,6 +12,24 @@
 #include "engine/data/data_source.h"
 
 namespace dtrain {
+
+/// The order of a pass on a device, copied there once per pass. A batch's rows
+/// are a slice of it, for which neither host nor device waits.
+class DTRAIN_API DeviceOrder {
+ public:
+  explicit DeviceOrder(torch::Device device) : device_(device) {}
+
+  /// Rows of the batch `indices`, int64 [samples]. `order` returns the order of
+  /// its pass.
+  torch::Tensor Rows(
+      const BatchSampler::Indices& indices,
+      const std::function<std::span<const std::int64_t>()>& order);
+
+ private:
+  const torch::Device device_;
+  torch::Tensor order_;
+  std::int64_t pass_ = -1;  // of `order_`
+};
 
 /// A DataSource of tensors in memory: batches are rows, gathered on the device
 /// of the tensors. For sets that fit there and need no decoding.
@@ -29,6 +48,7 @@ class DTRAIN_API TensorSource final : public DataSource {
  private:
   Batch set_;
   BatchSampler sampler_;
+  DeviceOrder order_;
 };
 
 /// A DataSource that returns the same batch every time: synthetic data for

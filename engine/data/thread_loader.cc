@@ -13,12 +13,23 @@
 
 namespace dtrain {
 
+namespace {
+
+// Pinned memory cannot be swapped out. One batch for each worker and two spare
+// ones keep all workers busy.
+std::int64_t DepthOf(const LoaderOptions& options) {
+  const std::int64_t workers = std::max(options.workers, 1);
+  const std::int64_t depth = workers * std::max(options.prefetch, 1);
+  return options.pinned ? std::min(depth, workers + 2) : depth;
+}
+
+}  // namespace
+
 ThreadLoader::ThreadLoader(const SamplerOptions& samples, LoadBatch load,
                            LoaderOptions options)
     : options_(samples),
       load_(std::move(load)),
-      depth_(std::int64_t{std::max(options.workers, 1)} *
-             std::max(options.prefetch, 1)),
+      depth_(DepthOf(options)),
       workers_(std::max(options.workers, 0)),
       is_pinned_(options.pinned),
       sampler_(samples) {}

@@ -24,8 +24,9 @@ using LoadBatch = std::function<Batch(std::span<const std::int64_t> samples,
                                       std::uint64_t pass_seed)>;
 
 struct LoaderOptions {
-  int workers = 0;   // threads; 0: loads in the caller's thread
-  int prefetch = 2;  // batches ahead for each worker
+  int workers = 0;  // threads; 0: loads in the caller's thread
+  // Batches ahead for each worker; of pinned ones, at most workers + 2 in all.
+  int prefetch = 2;
   // Puts batches into pinned memory, from which a GPU copies while it computes;
   // batches that `load` puts elsewhere are moved there. REQUIRES: a GPU is
   // open.

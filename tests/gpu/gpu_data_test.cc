@@ -54,9 +54,11 @@ TEST_P(GpuGatherTest, MatchesTensorOperationsBitIdentically) {
   const auto scales = ChannelScales(kNormalization);
   const torch::Tensor scale =
       torch::from_blob(const_cast<ChannelScale*>(scales.data()), {3, 2});
-  const Batch expected = GatherByTensors(set, samples, scale, GetParam(), 77);
+  const Batch expected = GatherByTensors(set, samples, torch::tensor(samples),
+                                         scale, GetParam(), 77);
   const Batch batch =
-      GatherByTensors(there, samples, scale.to(kGpu), GetParam(), 77);
+      GatherByTensors(there, samples, torch::tensor(samples, kGpu),
+                      scale.to(kGpu), GetParam(), 77);
   // The GPU may round the product and the sum as one.
   EXPECT_TRUE(torch::allclose(batch.data.cpu(), expected.data, 1e-6, 1e-6));
   EXPECT_TRUE(torch::equal(batch.target.cpu(), expected.target));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/as_strided_native.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
@@ -36,6 +37,7 @@ struct State {
   c10::StreamId current = 0;
   c10::StreamId last_stream = 0;
   std::set<void*> tied;  // memory that record_stream was called for
+  int waits = 0;
   bool has_failed = false;
 };
 
@@ -196,11 +198,33 @@ torch::Tensor EmptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
 
 // Reads the host's memory when the queue comes there, as from pinned memory.
 torch::Tensor CopyFrom(const torch::Tensor& from, const torch::Tensor& to,
-                       bool) {
+                       bool non_blocking) {
   Check();
   FakeDevice::Launch(
       [source = from.const_data_ptr(), target = to.mutable_data_ptr(),
        bytes = from.nbytes()] { std::memcpy(target, source, bytes); });
+  if (!non_blocking) {
+    ++TheDevice().waits;
+    FakeDevice::Synchronize();
+  }
+  return to;
+}
+
+// A view of the device's memory for the host's operations.
+torch::Tensor OnHost(const torch::Tensor& tensor) {
+  return torch::from_blob(tensor.mutable_data_ptr(), tensor.sizes(),
+                          tensor.strides(),
+                          torch::TensorOptions(tensor.scalar_type()));
+}
+
+torch::Tensor IndexSelect(const torch::Tensor& from, std::int64_t dimension,
+                          const torch::Tensor& index) {
+  std::vector<std::int64_t> sizes = from.sizes().vec();
+  sizes[static_cast<std::size_t>(dimension)] = index.size(0);
+  const torch::Tensor to = torch::empty(sizes, from.options());
+  FakeDevice::Launch(
+      [source = OnHost(from), rows = OnHost(index), target = OnHost(to),
+       dimension] { target.copy_(source.index_select(dimension, rows)); });
   return to;
 }
 
@@ -208,6 +232,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty.memory_format", &Empty);
   library.impl("empty_strided", &EmptyStrided);
   library.impl("_copy_from", &CopyFrom);
+  library.impl("as_strided", &at::native::as_strided_tensorimpl);
+  library.impl("index_select", &IndexSelect);
 }
 
 }  // namespace
@@ -245,6 +271,8 @@ std::size_t FakeDevice::pending() {
 }
 
 bool FakeDevice::has_tied_memory() { return !TheDevice().tied.empty(); }
+
+int FakeDevice::waits() { return TheDevice().waits; }
 
 void FakeDevice::Fail() { TheDevice().has_failed = true; }
 

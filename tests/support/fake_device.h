@@ -30,6 +30,8 @@ class FakeDevice {
   static void Synchronize();
   /// Pieces of work on the current stream that have not run.
   static std::size_t pending();
+  /// Copies that waited for all queued work.
+  static int waits();
   /// True if record_stream was called for memory that is not freed yet.
   static bool has_tied_memory();
   /// From now on, every call throws c10::Error, as after a device-side

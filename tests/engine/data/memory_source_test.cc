@@ -173,8 +173,8 @@ TEST_F(AugmentationTest, MatchesTensorOperations) {
     const auto scales = ChannelScales(normalization_);
     const torch::Tensor scale =
         torch::from_blob(const_cast<ChannelScale*>(scales.data()), {3, 2});
-    const Batch batch =
-        GatherByTensors(set_, samples, scale, augmentation, PassSeed(3, 2));
+    const Batch batch = GatherByTensors(set_, samples, torch::tensor(samples),
+                                        scale, augmentation, PassSeed(3, 2));
     EXPECT_TRUE(torch::equal(batch.data, Whole(augmentation, 2)));
     EXPECT_TRUE(torch::equal(batch.target, set_.labels));
   }

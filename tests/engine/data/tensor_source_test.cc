@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "tests/support/fake_device.h"
 
 namespace dtrain {
 namespace {
@@ -47,6 +48,24 @@ TEST(TensorSourceTest, BatchHasTheRowsOfItsNumber) {
   EXPECT_TRUE(source.Read().target.equal(batches[7].target));
   source.Seek(1);
   EXPECT_TRUE(source.Read().target.equal(batches[1].target));
+}
+
+// The order of a pass is copied once; a copy of each batch's indices from
+// pageable memory would wait for all work on the device.
+TEST(TensorSourceTest, WaitsForTheDeviceOncePerPass) {
+  const SamplerOptions samples = {.batch_size = 2, .shuffle = true, .seed = 5};
+  const Batch set = {.data = torch::rand({7, 3})};
+  TensorSource host(set, samples, torch::kCPU);
+  TensorSource device(set, samples, FakeDevice::device());
+  const int before = FakeDevice::waits();
+  for (int i = 0; i < 8; ++i) {  // two passes
+    const torch::Tensor expected = host.Read().data;
+    const torch::Tensor data = device.Read().data;
+    FakeDevice::Synchronize();
+    EXPECT_TRUE(torch::equal(
+        torch::from_blob(data.mutable_data_ptr(), data.sizes()), expected));
+  }
+  EXPECT_EQ(FakeDevice::waits() - before, 2);
 }
 
 TEST(TensorSourceTest, NeedsNoTargets) {
