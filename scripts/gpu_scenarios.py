@@ -171,10 +171,13 @@ class Experiment:
         self.code = process.returncode
         self.error = next((event["error"] or "" for event in events if event["event"] == "end"),
                           "the runner ended early")
-        self.trials = [event for event in events if event["event"] == "trial_ended"]
-        self.spans = [(next(event["time"] for event in events
-                            if event["event"] == "trial_started" and event["id"] == one["id"]),
-                       one["time"]) for one in self.trials]
+        # The last end of each trial: one that is restarted ends repeatedly.
+        self.trials = list({event["id"]: event for event in events
+                            if event["event"] == "trial_ended"}.values())
+        # A trial whose GPU cannot be used ends without a start.
+        starts = {event["id"]: event["time"] for event in events
+                  if event["event"] == "trial_started"}
+        self.spans = [(starts.get(one["id"], one["time"]), one["time"]) for one in self.trials]
         check(lab.cpu or "GPU" in self.slots, f"trains on {self.slots}")
 
     def expect_completed(self, trials: int) -> None:
@@ -251,7 +254,8 @@ def one_fails(lab: Lab, hparam: str, values: list[int], message: str) -> None:
     check(len(found.trials) == 2, f"{len(found.trials)} trials ended instead of 2")
     bad, good = sorted(found.trials, key=lambda one: values.index(one["hparams"][hparam]))
     reason = bad["reason"] or found.error
-    check(bad["state"] == "ERROR", f"trial {bad['id']} is {bad['state']} instead of ERROR")
+    check(bad["state"] == "ERROR",
+          f"trial {bad['id']} is {bad['state']} instead of ERROR: {reason}")
     check(message in reason, f"the error does not say '{message}': {reason}")
     check(good["state"] == "COMPLETED",
           f"trial {good['id']}, without a fault, is {good['state']}: {good['reason'] or ''}")

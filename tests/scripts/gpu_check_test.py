@@ -109,6 +109,17 @@ class ScenariosTest(unittest.TestCase):
         found = self.run_scenarios("fork", dtrain=self.directory / "none")
         self.assertEqual((found["code"], found["fork"][0]), (1, False))
 
+    def test_without_a_gpu_nothing_passes(self):
+        out = self.directory / "scenarios.json"
+        done = subprocess.run([ROOT / "scripts/gpu_scenarios.py", "--dtrain", DTRAIN, "--out", out,
+                               "--only", "fork", "kill"],
+                              env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        for one in json.loads(out.read_text())["scenarios"]:
+            self.assertFalse(one["ok"])
+            self.assertIn("GPU", one["reason"])
+
     def test_no_time_is_not_a_failure(self):
         self.assertEqual(self.run_scenarios("fork", seconds=0),
                          {"code": 3, "fork": (None, "not enough time")})
