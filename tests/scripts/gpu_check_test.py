@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import bench_training  # noqa: E402
+import gpu_scenarios  # noqa: E402
 import made_up_data  # noqa: E402
 from bench_figures import Bench, Figure, better  # noqa: E402
 
@@ -117,8 +118,20 @@ class ScenariosTest(unittest.TestCase):
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 1, done.stdout)
         for one in json.loads(out.read_text())["scenarios"]:
-            self.assertFalse(one["ok"])
+            self.assertIs(one["ok"], False)
             self.assertIn("GPU", one["reason"])
+
+    def test_a_command_that_hangs_is_a_failure(self):
+        hanging = self.directory / "hanging"
+        hanging.write_text("#!/bin/sh\nexec sleep 600\n")
+        hanging.chmod(0o755)
+        with mock.patch.object(gpu_scenarios, "GPU_COMMAND_SECONDS", 1):
+            lab = gpu_scenarios.Lab(str(hanging), str(self.directory), "", cpu=False,
+                                    deadline=time.monotonic() + 60)
+        with self.assertRaisesRegex(gpu_scenarios.Failed, "took longer than 1 s"):
+            lab.run("metrics", "1")
+        with self.assertRaisesRegex(gpu_scenarios.Failed, "took longer than 1 s"):
+            lab.create({})
 
     def test_no_time_is_not_a_failure(self):
         self.assertEqual(self.run_scenarios("fork", seconds=0),
