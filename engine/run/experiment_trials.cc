@@ -18,6 +18,8 @@ namespace {
 using Urgency = Outbox::Urgency;
 
 constexpr std::size_t kMaxReason = 1000;
+// Seconds by which NCCL's timeout is longer than the runner's.
+constexpr double kNcclTimeoutMargin = 60;
 
 // "ended early: the loss is below 0.1".
 std::string EarlyReason(const std::string& why) {
@@ -324,6 +326,8 @@ TrialSpec Experiment::SpecOf(const TrialState& trial) const {
   spec.data = config.data;
   spec.seed = trial.row.seed;
   spec.world_size = setup_.ranks;
+  // The runner is to act first, because it reports the cause.
+  spec.nccl_timeout = config.hang_timeout + kNcclTimeoutMargin;
   spec.threads = setup_.threads;
   if (const CheckpointRow* latest = keeper_.Latest(trial.row.id)) {
     spec.restore = latest->uuid;

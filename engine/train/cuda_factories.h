@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -37,11 +38,13 @@ using MakeStepGraph = StepGraph* (*)();
 inline constexpr char kMakeStepGraph[] = "DtrainMakeStepGraph";
 
 /// Returns the NCCL backend of `rank` of `ranks`, on the first GPU of this
-/// process, owned by the caller. The ranks find each other through `store`.
-/// Throws c10::Error.
+/// process, owned by the caller. The ranks find each other through `store`. An
+/// operation that takes longer than `timeout` seconds ends the process; empty:
+/// NCCL's default of 10 minutes. Throws c10::Error, also if dtrain, LibTorch
+/// and NCCL do not fit together.
 using MakeNcclBackend =
     c10d::Backend* (*)(const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                       int ranks);
+                       int ranks, std::optional<double> timeout);
 
 /// Name of the MakeNcclBackend function in libdtrain_trial_cuda.so; absent if
 /// dtrain was built without NCCL's header.

@@ -244,7 +244,9 @@ RankGroup::RankGroup(ProcessGroup group)
 RankGroup::RankGroup(const UniqueFd& memory, int rank, int ranks)
     : RankGroup(ProcessGroup(memory, rank, ranks)) {}
 
-RankGroup::RankGroup(const TrialSpec& spec) : RankGroup(ProcessGroupOf(spec)) {}
+RankGroup::RankGroup(const TrialSpec& spec) : RankGroup(ProcessGroupOf(spec)) {
+  nccl_timeout_ = spec.nccl_timeout;
+}
 
 RankGroup::RankGroup() = default;
 
@@ -352,7 +354,7 @@ c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
                 "build again, or set slots_per_trial: 1");
   }
   return c10::intrusive_ptr<c10d::Backend>::reclaim(
-      make(NcclStore(), rank(), size()));
+      make(NcclStore(), rank(), size(), nccl_timeout_));
 }
 
 // How NCCL's ranks find each other: a file on one machine, otherwise a server

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,7 @@ class RankGroup {
   int size_ = 1;
   std::unique_ptr<ProcessGroup> process_group_;  // these two: null if alone
   std::unique_ptr<Collectives> control_;
+  std::optional<double> nccl_timeout_;  // seconds
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
 

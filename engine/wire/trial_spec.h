@@ -97,7 +97,10 @@ struct TrialSpec {
   int rank = 0;
   int world_size = 1;
   std::optional<RankAddress> address;  // empty: all ranks are on this machine
-  int threads = 1;                     // intra-op threads
+  // Seconds that an exchange between ranks on GPUs may take; empty: NCCL's
+  // default.
+  std::optional<double> nccl_timeout;
+  int threads = 1;        // intra-op threads
   std::vector<int> gpus;  // ordinals of this rank's devices; empty: CPU
   double gpu_share = 1;   // of its one GPU, which other trials may share
   std::string directory;  // the trial's own, absolute
@@ -135,6 +138,7 @@ struct TrialSpec {
     field("rank", m.rank);
     field("world_size", m.world_size, 1);
     field("address", m.address);
+    field("nccl_timeout", m.nccl_timeout);
     field("threads", m.threads, 1);
     field("gpus", m.gpus);
     field("gpu_share", m.gpu_share, 0.25, 1.0);

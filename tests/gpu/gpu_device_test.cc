@@ -2,15 +2,20 @@
 
 #include <cstdlib>
 
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "engine/base/clock.h"
 #include "engine/data/cuda_half.h"
+#include "engine/ranks/shared_memory.h"
 #include "engine/train/cuda_factories.h"
 #include "engine/train/device.h"
 #include "engine/train/gpu.h"
+#include "engine/train/rank_group.h"
+#include "engine/train/train_trial.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/temporary_directory.h"
 
@@ -69,11 +74,37 @@ TEST(GpuDeviceTest, NcclReducesForOneRank) {
   const std::string meeting = (directory.path() / "meeting").string();
   const auto backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
       make(c10::make_intrusive<c10d::FileStore>(meeting, /*numWorkers=*/1),
-           /*rank=*/0, /*ranks=*/1));
+           /*rank=*/0, /*ranks=*/1, /*timeout=*/90));
+  EXPECT_EQ(backend->getBackendOptions()->timeout, std::chrono::seconds(90));
   std::vector<torch::Tensor> tensors = {
       torch::arange(1000, torch::TensorOptions(kGpu).dtype(torch::kFloat))};
   backend->allreduce(tensors)->wait();
   EXPECT_EQ(tensors[0].sum().item<float>(), 999 * 500);
+}
+
+// A group of one rank whose tensors are exchanged by NCCL.
+int EndAfterABroadcast(EndReason reason) {
+  RankGroup group(MakeSharedMemory(/*ranks=*/1), /*rank=*/0, /*ranks=*/1);
+  std::vector<torch::Tensor> tensors = {
+      torch::ones({1000}, torch::TensorOptions(kGpu))};
+  group.Tensors(kGpu).broadcast(tensors, c10d::BroadcastOptions())->wait();
+  return EndTrial(
+      {.reason = reason}, [](const Finished&) {}, &group);
+}
+
+TEST(GpuDeviceTest, GroupShutsNcclDownWithoutAWarning) {
+  testing::internal::CaptureStderr();
+  const int exit_code = EndAfterABroadcast(EndReason::kCompleted);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(exit_code, 0);
+}
+
+// In a process of its own, since NCCL's threads stay until its end.
+TEST(GpuDeviceTest, FailedRankLeavesNcclWithoutAWarning) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(::_exit(EndAfterABroadcast(EndReason::kError)),
+              testing::ExitedWithCode(1),
+              testing::Not(HasSubstr("destroy_process_group")));
 }
 
 }  // namespace

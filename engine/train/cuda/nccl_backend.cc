@@ -1,5 +1,8 @@
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/csrc/cuda/nccl.h>
@@ -27,10 +30,16 @@ void CheckNcclVersions() {
 }  // namespace
 
 extern "C" [[gnu::visibility("default")]] c10d::Backend* DtrainMakeNcclBackend(
-    const c10::intrusive_ptr<c10d::Store>& store, int rank, int ranks) {
+    const c10::intrusive_ptr<c10d::Store>& store, int rank, int ranks,
+    std::optional<double> timeout) {
   CheckNcclVersions();
   c10::cuda::set_device(0);
-  auto backend =
-      c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, ranks);
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  if (timeout) {
+    options->timeout = std::chrono::ceil<std::chrono::milliseconds>(
+        std::chrono::duration<double>(*timeout));
+  }
+  auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+      store, rank, ranks, std::move(options));
   return backend.release();
 }

@@ -195,6 +195,14 @@ TEST_F(ExperimentFailureTest, KillsATrialThatHangs) {
   EXPECT_THAT(launcher_.calls(), Contains("kill 1.1"));
 }
 
+TEST_F(ExperimentFailureTest, NcclTimesOutAfterTheRunner) {
+  config_.hang_timeout = 1800;
+
+  (void)Run();
+
+  EXPECT_EQ(launcher_.started().at(0).nccl_timeout, 1860);
+}
+
 TEST_F(ExperimentFailureTest, SuspendedRunnerDoesNotTimeOutATrial) {
   config_.hang_timeout = 5;
   launcher_.on_start = [this](const TrialSpec& spec) {

@@ -44,6 +44,7 @@ TrialSpec Sample() {
                                  .port = 4321,
                                  .token = "secret",
                                  .ranks_here = 2},
+          .nccl_timeout = 90.5,
           .threads = 4,
           .gpus = {0, 3},
           .gpu_share = 0.25,
@@ -96,6 +97,7 @@ TEST(TrialSpecTest, EverythingRoundTrips) {
   EXPECT_EQ(read.address->port, 4321);
   EXPECT_EQ(read.address->token, "secret");
   EXPECT_EQ(read.address->ranks_here, 2);
+  EXPECT_EQ(read.nccl_timeout, 90.5);
   EXPECT_EQ(read.threads, 4);
   EXPECT_EQ(read.directory, "/store/experiments/3/trials/7");
   EXPECT_EQ(read.checkpoints, "/kept/0b5d/3/7");
