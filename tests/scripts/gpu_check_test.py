@@ -155,6 +155,47 @@ class GpuCheckTest(unittest.TestCase):
             env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}, capture_output=True,
             text=True)
 
+    def fake_tree(self, **codes: int) -> subprocess.CompletedProcess:
+        """Runs a copy of the script with programs that only log their call and exit with their
+        code; cmake creates gpu_test."""
+        scripts, programs = self.directory / "scripts", self.directory / "bin"
+        log = f"{self.directory}/calls"
+        for path in (scripts, programs):
+            path.mkdir()
+        shutil.copy(ROOT / "scripts/gpu-check", scripts)
+        tests = "build/release/bin/gpu_test"
+        for name, path, more in (
+                ("python3", programs / "python3", "echo /torch"),
+                ("made_up", scripts / "made_up_data.py", ""),
+                ("scenarios", scripts / "gpu_scenarios.py", ""), ("bench", scripts / "bench", ""),
+                ("gpu_test", self.directory / "gpu_test", ""),
+                ("cmake", programs / "cmake",
+                 f"mkdir -p build/release/bin; cp {self.directory}/gpu_test {tests}")):
+            path.write_text(f"#!/bin/sh\n{more}\necho {name} $* >>{log}\n"
+                            f"exit {codes.get(name, 0)}\n")
+            path.chmod(0o755)
+        return subprocess.run([scripts / "gpu-check"], capture_output=True, text=True,
+                              env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"})
+
+    def calls(self) -> list[str]:
+        return (self.directory / "calls").read_text().splitlines()
+
+    def test_measures_last_in_the_remaining_time(self):
+        self.assertEqual(self.fake_tree().returncode, 0)
+        calls = self.calls()
+        self.assertEqual([one.split()[0] for one in calls],
+                         ["python3", "cmake", "cmake", "gpu_test", "made_up", "scenarios", "bench"])
+        self.assertIn("--seconds 240", calls[-2])
+        minutes = float(calls[-1].partition("--minutes ")[2].split()[0])
+        self.assertTrue(7.5 < minutes < 9, minutes)
+
+    def test_a_failed_step_does_not_end_the_others(self):
+        self.assertEqual(self.fake_tree(gpu_test=1, scenarios=3).returncode, 1)
+        self.assertEqual(self.calls()[-1].split()[0], "bench")
+
+    def test_a_step_without_time_is_not_a_failure(self):
+        self.assertEqual(self.fake_tree(scenarios=3).returncode, 3)
+
     def test_links_of_the_packages_point_into_the_unpacked_directory(self):
         if not shutil.which("dpkg-deb"):
             self.skipTest("needs dpkg-deb")
