@@ -16,11 +16,13 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/process/rank_process.h"
 #include "engine/process/trial_end.h"
 #include "engine/ranks/shared_memory.h"
 #include "engine/slots/slots.h"
+#include "engine/wire/gpu_names.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
@@ -49,16 +51,18 @@ TrialSpec SpecOfRank(const TrialSpec& trial, int rank,
   return spec;
 }
 
-// Returns the variables that restrict a process to these GPUs.
+// Returns the variables that restrict a process to these GPUs, and name them.
 std::vector<std::pair<std::string, std::string>> DeviceVariables(
     const std::vector<Gpu>& gpus) {
-  std::string visible;
+  std::vector<std::string> visible;
+  std::vector<std::string> names;
   for (const Gpu& gpu : gpus) {
-    if (!visible.empty()) visible += ',';
-    visible += gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
+    visible.push_back(gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid);
+    names.push_back(ToString(gpu));
   }
   return {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
-          {"CUDA_VISIBLE_DEVICES", visible}};
+          {"CUDA_VISIBLE_DEVICES", Join(visible, ",")},
+          {kGpuNamesVariable, Join(names, ", ")}};
 }
 
 constexpr Duration kAfterTerm = std::chrono::seconds(5);

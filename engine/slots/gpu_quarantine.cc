@@ -19,7 +19,7 @@ namespace {
 // Texts of cudaGetErrorString and nvmlErrorString, names of the driver API, and
 // PyTorch's own. The illegal accesses, failed launches and unknown errors that
 // a dead GPU may also cause are more often faults of a program.
-constexpr std::array<std::string_view, 20> kGpuFaults = {
+constexpr std::array<std::string_view, 21> kGpuFaults = {
     "uncorrectable ECC error encountered",
     "uncorrectable NVLink error",
     "CUDA-capable device(s) is/are busy or unavailable",
@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, 20> kGpuFaults = {
     "fallen off the bus",
     "GPU requires reset",
     "CUDA driver initialization failed",
+    "Found no NVIDIA driver",
     "CUDA_ERROR_ECC_UNCORRECTABLE",
     "CUDA_ERROR_NVLINK_UNCORRECTABLE",
     "CUDA_ERROR_DEVICE_UNAVAILABLE",

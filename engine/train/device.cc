@@ -16,13 +16,13 @@
 #include <ATen/Parallel.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/cuda.h>
 
 #include "engine/base/error.h"
 #include "engine/base/hex.h"
 #include "engine/base/text.h"
 #include "engine/data/cuda_half.h"
 #include "engine/train/gpu.h"
+#include "engine/wire/gpu_names.h"
 
 namespace dtrain {
 
@@ -56,6 +56,26 @@ void ChooseAlgorithms(const TrainerSettings& settings) {
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
+// Returns the names of the trial's GPUs, by which nvidia-smi knows them too.
+std::string GpuNames(const TrialSpec& spec) {
+  const char* names = std::getenv(kGpuNamesVariable);
+  if (names != nullptr && *names != '\0') return names;
+  std::vector<std::string> ordinals;
+  for (const int gpu : spec.gpus) ordinals.push_back(std::to_string(gpu));
+  return "GPU " + Join(ordinals, ", ");
+}
+
+// Makes the context of the first visible GPU. Throws c10::Error.
+torch::Device OpenGpu(const TrialSpec& spec) {
+  at::globalContext().lazyInitDevice(torch::kCUDA);
+  const torch::Device device(torch::kCUDA, 0);
+  // Protects the memory of the other trials on a shared GPU.
+  const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
+  if (spec.gpu_share < 1 && limit != nullptr) limit(spec.gpu_share);
+  UseOwnStream(device);
+  return device;
+}
+
 }  // namespace
 
 torch::Device OpenDevice(const TrialSpec& spec) {
@@ -70,19 +90,15 @@ torch::Device OpenDevice(const TrialSpec& spec) {
   ::setenv("CUDA_VISIBLE_DEVICES", Join(ordinals, ",").c_str(),
            /*overwrite=*/0);
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
-  if (!torch::cuda::is_available()) {
+  // CUDA's own error tells more than a check whether there is a GPU.
+  try {
+    return OpenGpu(spec);
+  } catch (const c10::Error& error) {
     throw Error(ErrorKind::kFailed,
-                "GPU " + Join(ordinals, ", ") +
-                    " cannot be used; check `nvidia-smi`, or train with "
+                GpuNames(spec) + " cannot be used: " + TorchMessage(error) +
+                    "; see what nvidia-smi prints, or train with "
                     "resources.slots: cpu");
   }
-  at::globalContext().lazyInitDevice(torch::kCUDA);
-  const torch::Device device(torch::kCUDA, 0);
-  // Protects the memory of the other trials on a shared GPU.
-  const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
-  if (spec.gpu_share < 1 && limit != nullptr) limit(spec.gpu_share);
-  UseOwnStream(device);
-  return device;
 }
 
 // DeviceCopy is a ring of device batches. An event of the working stream says

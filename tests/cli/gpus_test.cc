@@ -156,6 +156,10 @@ class GpuDriverRunTest : public testing::Test {
                   "max_restarts: 0\n");
     dtrain_.Write("train.sh",
                   "echo \"devices=$CUDA_VISIBLE_DEVICES.\"\n"
+                  "if grep -qs \"$CUDA_VISIBLE_DEVICES\" dead; then\n"
+                  "  echo CUDA error: uncorrectable ECC error encountered >&2\n"
+                  "  exit 1\n"
+                  "fi\n"
                   "[ ! -e slow ] || sleep 3\n"
                   "echo '{\"type\":\"validation\",\"batches\":1,"
                   "\"metrics\":{\"loss\":1}}' >&3\n");
@@ -223,6 +227,35 @@ TEST_F(GpuDriverRunTest, TrainsOnAMigInstanceByItsUuid) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("NVIDIA Fake MIG"));
   EXPECT_THAT(dtrain_.Run({"logs", "1"}).out, HasSubstr("devices=MIG-a1."));
+}
+
+// Trials of a search that take the lowest free GPU, without any restart.
+const std::vector<std::string> kSearchOnGpus = {
+    "create", "train.yaml",           "--set", "searcher.name=random",
+    "--set",  "searcher.max_trials=6"};
+
+TEST_F(GpuDriverRunTest, SearchSurvivesADeadGpu) {
+  dtrain_.Write("dead", "GPU-a");
+  const CliResult result = Run(kSearchOnGpus);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out + result.err,
+              HasSubstr("GPU 0 (GPU-a): CUDA error: uncorrectable ECC error "
+                        "encountered; it is set aside, and tested again every "
+                        "minute"));
+  const auto trials = json::parse(dtrain_.Run({"trials", "1", "--json"}).out);
+  ASSERT_EQ(trials["trials"].size(), 6u);
+  for (const json& trial : trials["trials"]) {
+    EXPECT_EQ(trial["state"], "COMPLETED");
+    EXPECT_EQ(trial["restarts"], 0);
+  }
+}
+
+TEST_F(GpuDriverRunTest, PausesIfAllGpusAreDead) {
+  dtrain_.Write("dead", "GPU-a GPU-b");
+  const CliResult result = Run(kSearchOnGpus);
+  EXPECT_EQ(result.code, 6) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("too few GPUs are left"));
+  EXPECT_THAT(dtrain_.Run({"list"}).out, HasSubstr("PAUSED"));
 }
 
 TEST_F(GpuDriverRunTest, WarnsOfALostGpuAndUsesTheOther) {

@@ -16,6 +16,7 @@
 
 #include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
+#include "engine/wire/gpu_names.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 #include "tests/support/patience.h"
@@ -156,7 +157,20 @@ TEST_F(RunTrialTest, UnknownEntrypointSuggestsTheNearest) {
 TEST_F(RunTrialTest, ReportsAMissingGpu) {
   spec_.gpus = {99};
   Start();
-  EXPECT_THAT(Await<Finished>().message, HasSubstr("GPU 99 cannot be used"));
+  EXPECT_THAT(Await<Finished>().message, HasSubstr("GPU 99 cannot be used: "));
+  EXPECT_EQ(ExitCode(), 1);
+}
+
+TEST_F(RunTrialTest, NamesAMissingGpuByIndexAndUuidWithTheReason) {
+  spec_.gpus = {0};
+  ::setenv(kGpuNamesVariable, "GPU 3 (GPU-a)", /*replace=*/1);
+  Start();
+  ::unsetenv(kGpuNamesVariable);
+  const std::string message = Await<Finished>().message;
+  EXPECT_THAT(message, HasSubstr("GPU 3 (GPU-a) cannot be used: "));
+  EXPECT_THAT(message, HasSubstr("CUDA"));
+  EXPECT_THAT(message, HasSubstr("; see what nvidia-smi prints, or train with "
+                                 "resources.slots: cpu"));
   EXPECT_EQ(ExitCode(), 1);
 }
 
