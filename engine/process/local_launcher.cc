@@ -45,6 +45,10 @@ constexpr std::uint64_t kFirstTrial = 4;
 
 constexpr Duration kSweepPause = std::chrono::milliseconds(2);
 
+// Time within which MPS ends all clients of a GPU after a fault of one of them,
+// and they exit.
+constexpr Duration kMpsFaultSpread = std::chrono::seconds(10);
+
 // Maximum length of the text of a GPU's fault.
 constexpr std::size_t kMaxReason = 300;
 
@@ -166,6 +170,7 @@ class ProcessLauncher final : public LocalLauncher {
   void ReportEnds();
   void RestoreGpus();
   std::optional<GpuFault> SetAsideGpus(const LaunchedTrial& trial);
+  std::optional<GpuFault> FaultOfMpsNeighbor(const LaunchedTrial& trial);
 
   LocalLauncherOptions options_;
   Orphans orphans_;
@@ -173,6 +178,7 @@ class ProcessLauncher final : public LocalLauncher {
   Poller poller_;
   SlotPool pool_;
   GpuQuarantine quarantine_;
+  std::map<std::int64_t, Duration> mps_faults_;  // last ones, by GPU
   TrialForker forker_;
   OutOfMemoryCounter oom_counter_;
   std::deque<Waiting> waiting_;
@@ -399,8 +405,11 @@ void ProcessLauncher::ReportEnds() {
     if (!running.trial->drained()) return false;
     const bool out_of_memory = oom_counter_.Read() > running.oom_kills;
     running.trial->ReportEnd(out_of_memory, events_);
-    std::get<TrialExited>(events_.back()).gpu_fault =
-        SetAsideGpus(*running.trial);
+    auto& exited = std::get<TrialExited>(events_.back());
+    exited.gpu_fault = SetAsideGpus(*running.trial);
+    if (!exited.gpu_fault) {
+      exited.gpu_fault = FaultOfMpsNeighbor(*running.trial);
+    }
     return true;
   });
 }
@@ -421,6 +430,32 @@ std::optional<GpuFault> ProcessLauncher::SetAsideGpus(
   fault.gpus = Join(names, ", ");
   fault.reason = Truncate(fault.reason, kMaxReason);
   fault.none_left = pool_.trials() == 0;
+  return fault;
+}
+
+// MPS ends all its clients on a GPU when one of them faults, and tells them
+// that or CUDA's error of the fault. The first to end within a short time
+// counts as the one that faulted.
+std::optional<GpuFault> ProcessLauncher::FaultOfMpsNeighbor(
+    const LaunchedTrial& trial) {
+  if (options_.slots.gpu_share >= 1 ||
+      !MpsRuns(VariablesWith(options_.environment))) {
+    return std::nullopt;
+  }
+  GpuFault fault{.set_aside = false};
+  const auto reports_cuda_error = [](std::string_view line) {
+    return ReportsMpsFault(line) || line.find("CUDA error") != line.npos;
+  };
+  const std::vector<Gpu> gpus =
+      trial.GpusOfFailure(reports_cuda_error, &fault.reason);
+  if (gpus.empty()) return std::nullopt;
+  const Duration now = options_.clock.monotonic();
+  const auto [last, first] = mps_faults_.emplace(gpus.front().index, now);
+  const bool is_neighbor = !first && now - last->second < kMpsFaultSpread;
+  if (!is_neighbor) last->second = now;
+  if (!is_neighbor && !ReportsMpsFault(fault.reason)) return std::nullopt;
+  fault.gpus = ToString(gpus.front());
+  fault.reason = Truncate(fault.reason, kMaxReason);
   return fault;
 }
 

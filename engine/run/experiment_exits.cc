@@ -164,7 +164,8 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
       has_message ? process.finished()->message : DescribeExit(event);
   if (StopIfDiskIsFull(trial, why, event.last_lines)) return Pause(trial);
   if (ForgiveGpuFault(trial, process, event)) {
-    SetState(trial, State::kPending, why);
+    SetState(trial, State::kPending,
+             event.gpu_fault->gpus + ": " + event.gpu_fault->reason);
     return Advance(trial);
   }
   if (!has_message) return HandleError(trial, process, why);
@@ -180,7 +181,13 @@ void Experiment::HandleCrash(TrialState& trial, const TrialProcess& process,
 // left.
 void Experiment::ReportGpuFault(const GpuFault& fault) {
   const std::string what = fault.gpus + ": " + fault.reason;
-  if (!fault.set_aside || stop_.stopping()) return;
+  if (stop_.stopping()) return;
+  if (!fault.set_aside) {
+    deps_.reporter.OnNotice(
+        LogLevel::kWarning,
+        what + "; MPS has ended a trial after a fault of another");
+    return;
+  }
   if (fault.none_left) {
     return StopBecauseOf(Error(
         ErrorKind::kResources,

@@ -42,6 +42,37 @@ class SharedGpuTest : public LauncherFixture {
   std::filesystem::path pipes_ = directory.path() / "pipes";
 };
 
+TEST_F(SharedGpuTest, NeighborsOfAFaultUnderMpsAreNotAtFault) {
+  RunMps();
+  const auto launcher = MakeLocalLauncher(Shares(0.5, 2));
+  const std::string error =
+      "CUDA error: an illegal memory access was encountered";
+  launcher->Start(Spec("fail", 1, {{"message", error}}));
+  EXPECT_FALSE(Await<TrialExited>(*launcher).gpu_fault);
+  launcher->Start(Spec("fail", 2, {{"message", error}}));
+  const auto fault = Await<TrialExited>(*launcher).gpu_fault;
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->gpus, "GPU 0 (GPU-a)");
+  EXPECT_FALSE(fault->set_aside);
+  EXPECT_EQ(launcher->FreeSlots(), 2U);
+}
+
+TEST_F(SharedGpuTest, ErrorThatNamesMpsIsNotOfTheTrial) {
+  RunMps();
+  const auto launcher = MakeLocalLauncher(Shares(0.5, 2));
+  launcher->Start(Spec(
+      "fail", 1, {{"message", "CUDA error: MPS client has been terminated"}}));
+  EXPECT_TRUE(Await<TrialExited>(*launcher).gpu_fault);
+}
+
+TEST_F(SharedGpuTest, WithoutMpsEachTrialFailsByItself) {
+  const auto launcher = MakeLocalLauncher(Shares(0.5, 2));
+  for (const int number : {1, 2}) {
+    launcher->Start(Spec("fail", number, {{"message", "CUDA error: assert"}}));
+    EXPECT_FALSE(Await<TrialExited>(*launcher).gpu_fault);
+  }
+}
+
 TEST_F(SharedGpuTest, RunsTrialsConcurrently) {
   const auto launcher = MakeLocalLauncher(Shares(0.5, 2));
   launcher->Start(Spec("hang", 1));

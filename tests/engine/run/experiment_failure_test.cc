@@ -98,6 +98,22 @@ TEST_F(ExperimentFailureTest, FaultOfAGpuCostsNoRestart) {
                        "again every minute"));
 }
 
+TEST_F(ExperimentFailureTest, FaultOfAnMpsNeighborCostsNoRestart) {
+  launcher_.on_start = [this](const TrialSpec& spec) {
+    if (launcher_.started().size() > 1) return trials_.Begin(spec);
+    FailOnGpu(
+        spec.id,
+        {.gpus = "GPU 0 (GPU-a)", .reason = "CUDA error", .set_aside = false});
+  };
+
+  EXPECT_EQ(Run().state, State::kCompleted);
+
+  EXPECT_EQ(Trial().restarts, 0);
+  EXPECT_THAT(reporter_.notices,
+              Contains("GPU 0 (GPU-a): CUDA error; MPS has ended a trial after "
+                       "a fault of another"));
+}
+
 TEST_F(ExperimentFailureTest, TrialThatFailsOnManyGpusIsAtFault) {
   launcher_.on_start = [this](const TrialSpec& spec) {
     FailOnGpu(spec.id, {.gpus = "GPU 0 (GPU-a)", .reason = "ECC error"});
