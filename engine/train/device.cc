@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "engine/base/text.h"
 #include "engine/data/cuda_half.h"
 #include "engine/train/gpu.h"
+#include "engine/train/gpu_context.h"
 #include "engine/wire/gpu_names.h"
 
 namespace dtrain {
@@ -65,14 +67,23 @@ std::string GpuNames(const TrialSpec& spec) {
   return "GPU " + Join(ordinals, ", ");
 }
 
+// Protects the memory of the other trials on a shared GPU.
+void LimitToShare(double share, const ContextMeter& meter) {
+  const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
+  const auto memory = ReadGpu();  // makes the context
+  if (limit == nullptr || !memory || memory->total <= 0) return;
+  const std::int64_t most = LimitOfShare(share, memory->total, meter.Bytes());
+  limit(static_cast<double>(most) / static_cast<double>(memory->total));
+}
+
 // Makes the context of the first visible GPU. Throws c10::Error.
 torch::Device OpenGpu(const TrialSpec& spec) {
+  std::optional<ContextMeter> meter;
+  if (spec.gpu_share < 1) meter.emplace(std::getenv("CUDA_VISIBLE_DEVICES"));
   at::globalContext().lazyInitDevice(torch::kCUDA);
   const torch::Device device(torch::kCUDA, 0);
-  // Protects the memory of the other trials on a shared GPU.
-  const auto limit = FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory);
-  if (spec.gpu_share < 1 && limit != nullptr) limit(spec.gpu_share);
   UseOwnStream(device);
+  if (meter) LimitToShare(spec.gpu_share, *meter);
   return device;
 }
 
@@ -94,8 +105,13 @@ torch::Device OpenDevice(const TrialSpec& spec) {
   try {
     return OpenGpu(spec);
   } catch (const c10::Error& error) {
+    const bool is_loaded =
+        FromCudaHalf<LimitGpuMemory>(kLimitGpuMemory) != nullptr;
     throw Error(ErrorKind::kFailed,
-                GpuNames(spec) + " cannot be used: " + TorchMessage(error) +
+                GpuNames(spec) + " cannot be used: " +
+                    (is_loaded ? TorchMessage(error)
+                               : "the CUDA libraries of LibTorch are not "
+                                 "loaded") +
                     "; see what nvidia-smi prints, or train with "
                     "resources.slots: cpu");
   }

@@ -14,6 +14,7 @@
 #include "engine/train/cuda_factories.h"
 #include "engine/train/device.h"
 #include "engine/train/gpu.h"
+#include "engine/train/gpu_context.h"
 #include "engine/train/rank_group.h"
 #include "engine/train/train_trial.h"
 #include "tests/gpu/gpu.h"
@@ -55,6 +56,13 @@ TEST(GpuDeviceTest, TrialHasNoMoreMemoryThanItsShare) {
   EXPECT_THAT(MessageOfAllocating(third), HasSubstr("of its share"));
   limit(1);
   EXPECT_EQ(MessageOfAllocating(third), "");
+}
+
+TEST(GpuDeviceTest, ContextTakesMemoryBesideTensors) {
+  const ContextMeter meter(std::getenv("CUDA_VISIBLE_DEVICES"));
+  torch::empty({1}, kBytes);
+  EXPECT_GT(meter.Bytes(), std::int64_t{50} << 20);
+  EXPECT_LE(meter.Bytes(), std::int64_t{4} << 30);
 }
 
 TEST(GpuDeviceTest, DriverReportsUtilization) {

@@ -10,6 +10,8 @@
 //   mig=I:N                     GPU I is in MIG mode with N instances
 //   mode=I:M                    compute mode M of GPU I
 //   context=N                   a context on GPU 0 fails with result N
+//   used=N                      N bytes of each GPU are used (100)
+//   own=N                       this process has N bytes on each GPU
 
 #include <cstdio>
 #include <cstdlib>
@@ -131,7 +133,24 @@ DTRAIN_API int nvmlDeviceGetName(void* device, char* name, unsigned size) {
 
 DTRAIN_API int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {
   if (Number("lost", -1) == At(device).gpu) return 15;
-  *memory = {.total = 1000, .free = 900, .used = 100};
+  const auto used = static_cast<unsigned long long>(Number("used", 100));
+  *memory = {.total = 1000, .free = 900, .used = used};
+  return 0;
+}
+
+struct FakeProcess {
+  unsigned pid;
+  unsigned long long used;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+DTRAIN_API int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count,
+                                                       FakeProcess* processes) {
+  processes[0] = {.pid = 1, .used = 7};
+  processes[1] = {.pid = static_cast<unsigned>(::getpid()),
+                  .used = static_cast<unsigned long long>(Number("own", 0))};
+  *count = Setting("own") ? 2 : 1;
   return 0;
 }
 

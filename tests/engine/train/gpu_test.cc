@@ -1,9 +1,12 @@
 #include "engine/train/gpu.h"
 
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/train/cuda/nccl_version.h"
+#include "engine/train/gpu_context.h"
 
 namespace dtrain {
 
@@ -45,6 +48,47 @@ TEST(GpuMeterTest, AsksAtMostOnceASecond) {
   EXPECT_EQ(meter.Percent(milliseconds(5'000)), 37);
   EXPECT_EQ(meter.Percent(milliseconds(5'999)), std::nullopt);
   EXPECT_EQ(meter.Percent(milliseconds(6'000)), 37);
+}
+
+constexpr std::int64_t kMB = std::int64_t{1} << 20;
+
+// Bytes of a context that is made while NVML's figures change.
+std::int64_t ContextBytes(const char* before, const char* after) {
+  ::setenv("FAKE_DRIVER", before, /*replace=*/1);
+  const ContextMeter meter("GPU-a", DTRAIN_FAKE_NVML);
+  ::setenv("FAKE_DRIVER", after, /*replace=*/1);
+  const std::int64_t bytes = meter.Bytes();
+  ::unsetenv("FAKE_DRIVER");
+  return bytes;
+}
+
+TEST(ContextMeterTest, ReportsTheMemoryOfThisProcess) {
+  EXPECT_EQ(ContextBytes("used=100", "used=90000000 own=4000000"), 4'000'000);
+}
+
+TEST(ContextMeterTest, TakesTheDifferenceIfThisProcessIsNotListed) {
+  EXPECT_EQ(ContextBytes("used=100", "used=300000100"), 300'000'000);
+}
+
+TEST(ContextMeterTest, MemoryOfNeighborsIsNotAContext) {
+  EXPECT_EQ(ContextBytes("used=100", "used=2000000100"), 1024 * kMB);
+}
+
+TEST(ContextMeterTest, EstimatesWithoutFigures) {
+  EXPECT_EQ(ContextBytes("used=100", "used=100"), 512 * kMB);
+  EXPECT_EQ(ContextMeter("0", "libno-such-driver.so.1").Bytes(), 512 * kMB);
+}
+
+TEST(LimitOfShareTest, FourQuartersAndTheirContextsFitOnTheGpu) {
+  const std::int64_t total = 80'000 * kMB;
+  const std::int64_t context = 500 * kMB;
+  const std::int64_t limit = LimitOfShare(0.25, total, context);
+  EXPECT_EQ(limit, 20'000 * kMB - context - 128 * kMB);
+  EXPECT_LE(4 * (limit + context), total);
+}
+
+TEST(LimitOfShareTest, SmallShareHasNothingLeft) {
+  EXPECT_EQ(LimitOfShare(0.25, 2'000 * kMB, 500 * kMB), 0);
 }
 
 using testing::AllOf;
