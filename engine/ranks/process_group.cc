@@ -20,6 +20,12 @@ ProcessGroup::ProcessGroup(UniqueFd listener, const Rendezvous& rendezvous)
                      ? AwaitRanks(std::move(listener), rendezvous)
                      : JoinRanks(rendezvous)) {}
 
+std::string ProcessGroup::Interface() const {
+  const auto* connections =
+      std::get_if<std::unique_ptr<RankConnections>>(&transport_);
+  return connections == nullptr ? "" : (*connections)->Interface();
+}
+
 std::unique_ptr<Collectives> ProcessGroup::OpenChannel(
     ChannelOptions options) const {
   if (const auto* memory = std::get_if<SharedMemory>(&transport_)) {

@@ -30,6 +30,10 @@ class ProcessGroup {
   /// The machine of rank 0, if there are several.
   const std::string& host() const { return host_; }
 
+  /// Name of the network interface of this machine by which its ranks reach
+  /// those of others, "eth0"; empty if all are on this machine.
+  std::string Interface() const;
+
   /// Returns the collectives of a channel. Call it once for each channel; the
   /// result must not outlive this.
   std::unique_ptr<Collectives> OpenChannel(ChannelOptions options) const;

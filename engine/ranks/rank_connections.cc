@@ -17,6 +17,11 @@
 #include <thread>
 
 #include <poll.h>
+#include <sys/socket.h>
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
@@ -170,7 +175,49 @@ UniqueFd JoinRank0(const Rendezvous& rendezvous, std::size_t purpose) {
   }
 }
 
+// Returns the bytes of an IP address; those of an IPv4 address that is mapped
+// to IPv6 are the IPv4 address.
+std::string BytesOf(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto& ip = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+    return {reinterpret_cast<const char*>(&ip), sizeof ip};
+  }
+  if (address.sa_family != AF_INET6) return "";
+  const auto& ip = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  const std::string bytes(reinterpret_cast<const char*>(&ip), sizeof ip);
+  return IN6_IS_ADDR_V4MAPPED(&ip) ? bytes.substr(12) : bytes;
+}
+
+// Returns the interface that has the local address of a socket; empty for a
+// loopback interface.
+std::string InterfaceOf(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  ifaddrs* list = nullptr;
+  if (::getsockname(socket, generic, &size) != 0 || ::getifaddrs(&list) != 0) {
+    return "";
+  }
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, ::freeifaddrs);
+  const std::string wanted = BytesOf(*generic);
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    const bool is_loopback = (at->ifa_flags & IFF_LOOPBACK) != 0;
+    if (at->ifa_addr == nullptr || is_loopback) continue;
+    if (BytesOf(*at->ifa_addr) == wanted) return at->ifa_name;
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string RankConnections::Interface() const {
+  for (const UniqueFd& socket : sockets_.front()) {
+    if (!socket) continue;
+    std::string name = InterfaceOf(socket.get());
+    if (!name.empty()) return name;
+  }
+  return "";
+}
 
 std::unique_ptr<RankConnections> AwaitRanks(UniqueFd listener,
                                             const Rendezvous& rendezvous) {

@@ -42,6 +42,9 @@ class RankConnections {
         .get();
   }
   AbortChannel& abort_channel() { return abort_; }
+  /// Name of the network interface by which the ranks of other machines are
+  /// reached, "eth0"; empty if there are none.
+  std::string Interface() const;
 
  private:
   const int rank_;

@@ -226,11 +226,17 @@ ProcessGroup ProcessGroupOf(const TrialSpec& spec) {
                 "bug of dtrain");
   }
   if (!spec.address) return ProcessGroup(given, spec.rank, spec.world_size);
-  return ProcessGroup(std::move(given),
-                      {.first = {spec.address->host, spec.address->port},
-                       .token = spec.address->token,
-                       .rank = spec.rank,
-                       .ranks = spec.world_size});
+  ProcessGroup group(std::move(given),
+                     {.first = {spec.address->host, spec.address->port},
+                      .token = spec.address->token,
+                      .rank = spec.rank,
+                      .ranks = spec.world_size});
+  // NCCL takes the first interface by name, which may be one of containers. "="
+  // means exactly this name. A variable that the user has set is kept.
+  if (const std::string interface = group.Interface(); !interface.empty()) {
+    ::setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), /*overwrite=*/0);
+  }
+  return group;
 }
 
 }  // namespace

@@ -10,8 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 #include "engine/base/error.h"
 #include "tests/engine/ranks/run_ranks.h"
@@ -26,6 +30,51 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 constexpr char kToken[] = "0123456789abcdef";
+
+// An interface with an IPv4 address.
+struct Interface {
+  std::string name;
+  std::string address;
+};
+
+// Returns the first interface of this machine, or none that has an address.
+Interface FirstInterface(bool loopback) {
+  ifaddrs* list = nullptr;
+  Interface found;
+  if (::getifaddrs(&list) != 0) return found;
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
+    if (((at->ifa_flags & IFF_LOOPBACK) != 0) != loopback) continue;
+    char text[INET_ADDRSTRLEN] = "";
+    const auto* ip = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+    ::inet_ntop(AF_INET, &ip->sin_addr, text, sizeof text);
+    found = {at->ifa_name, text};
+    break;
+  }
+  ::freeifaddrs(list);
+  return found;
+}
+
+// Returns the interface of ranks that have connected to `address`.
+std::string InterfaceOfRanksAt(const std::string& address) {
+  const UniqueFd listener = ListenAt({.host = address}, {.only_here = true});
+  const HostPort place{address, PortOf(listener.get())};
+  RankConnections::Sockets sockets;
+  for (auto& of_purpose : sockets) {
+    of_purpose.push_back(ConnectTo(place, seconds(5)));
+  }
+  return RankConnections(1, 2, std::move(sockets)).Interface();
+}
+
+TEST(RankConnectionsTest, NamesTheInterfaceOfItsConnections) {
+  const Interface network = FirstInterface(/*loopback=*/false);
+  if (network.name.empty()) GTEST_SKIP() << "this machine has no network";
+  EXPECT_EQ(InterfaceOfRanksAt(network.address), network.name);
+}
+
+TEST(RankConnectionsTest, NamesNoLoopbackInterface) {
+  EXPECT_EQ(InterfaceOfRanksAt("127.0.0.1"), "");
+}
 
 // A trial of two ranks: rank 0 waits for the other one, on a thread.
 class RendezvousTest : public testing::Test {
