@@ -1,5 +1,6 @@
 #include "engine/train/metric_sums.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -153,27 +154,67 @@ void MetricSums::CountReplay(const std::vector<std::string>& names) {
   }
 }
 
-void MetricSums::Fetch() {
-  std::vector<std::pair<std::string, OnDevice*>> pending;
+bool MetricSums::is_on_device() const {
+  return std::ranges::any_of(
+      on_device_, [](const auto& one) { return one.second.is_pending; });
+}
+
+MetricSums MetricSums::Take() {
+  MetricSums taken(last_only_, reductions_);
+  std::vector<OnDevice*> to;
   std::vector<torch::Tensor> values;
   for (auto& [name, one] : on_device_) {
     if (!one.is_pending) continue;
-    pending.emplace_back(name, &one);
+    to.push_back(&taken.on_device_[name]);
     values.push_back(one.value);
+  }
+  if (!values.empty()) {
+    const std::vector<torch::Tensor> copies = torch::stack(values).unbind();
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      *to[i] = {.value = copies[i], .is_pending = true, .is_taken = true};
+    }
+  }
+  for (auto& [name, one] : on_device_) {
+    if (!std::exchange(one.is_pending, false)) continue;
+    one.value.fill_(NeutralElement(ReductionOf(name)));
+  }
+  taken.entries_ = std::exchange(entries_, {});
+  return taken;
+}
+
+void MetricSums::Fetch() {
+  MetricSums* const self = this;
+  Fetch(std::span(&self, 1));
+}
+
+void MetricSums::Fetch(std::span<MetricSums* const> all) {
+  struct Pending {
+    MetricSums* sums;
+    const std::string* name;
+    OnDevice* one;
+  };
+  std::vector<Pending> pending;
+  std::vector<torch::Tensor> values;
+  for (MetricSums* const sums : all) {
+    for (auto& [name, one] : sums->on_device_) {
+      if (!one.is_pending) continue;
+      pending.push_back({.sums = sums, .name = &name, .one = &one});
+      values.push_back(one.value);
+    }
   }
   if (pending.empty()) return;
   const torch::Tensor host = torch::stack(values).to(torch::kCPU);
   const double* value = host.const_data_ptr<double>();
-  for (auto& [name, one] : pending) {
-    Fetch(EntryOf(name), *one, *value++);
+  for (const Pending& one : pending) {
+    one.sums->Fetch(one.sums->EntryOf(*one.name), *one.one, *value++);
   }
 }
 
 // `value` was read from the device and is weighted already.
 void MetricSums::Fetch(Entry& entry, OnDevice& one, double value) const {
   entry.sum.total = Fold(entry, value, /*weight=*/1);
-  one.value.fill_(NeutralElement(entry.reduction));
   one.is_pending = false;
+  if (!one.is_taken) one.value.fill_(NeutralElement(entry.reduction));
 }
 
 MetricSums MetricSums::TakeOccasional() {

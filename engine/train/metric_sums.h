@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,12 @@ class MetricSums {
   void KeepOn(torch::Device device) { kept_on_ = device; }
 
   bool empty() const { return entries_.empty(); }
+  /// True if values are on a device, so that reading them waits for it.
+  bool is_on_device() const;
+  /// Removes and returns the sums since Clear, without waiting for the device.
+  MetricSums Take();
+  /// Copies the values of all these sums to the host at once.
+  static void Fetch(std::span<MetricSums* const> all);
   /// Reduced values, sorted by name.
   MetricValues Values();
   void Clear();
@@ -68,10 +75,12 @@ class MetricSums {
     std::int64_t since = 0;  // first batch that measured it
   };
   // Part of an entry that is not in its sum yet: a double on the device whose
-  // address never changes, because a graph may refer to it.
+  // address never changes, because a graph may refer to it, unless it was
+  // taken.
   struct OnDevice {
     torch::Tensor value;
     bool is_pending = false;
+    bool is_taken = false;
   };
 
   Reduction ReductionOf(const std::string& name) const;
@@ -82,7 +91,6 @@ class MetricSums {
   void FoldOnDevice(OnDevice& to, Reduction reduction,
                     const torch::Tensor& value, double weight) const;
   void Count(Entry& entry, double weight) const;
-  // Copies the values on the device to the host, at once.
   void Fetch();
   void Fetch(Entry& entry, OnDevice& one, double value) const;
 

@@ -129,7 +129,16 @@ void Trainer::Restore() {
   training_->Seek(state_.batches);
 }
 
-Finished Trainer::Run() {
+// Reports of the batches before a failure are sent, too, if the device allows.
+Finished Trainer::Run() try { return RunToTheEnd(); } catch (...) {
+  try {
+    SendPendingReports();
+  } catch (const std::exception&) {
+  }
+  throw;
+}
+
+Finished Trainer::RunToTheEnd() {
   context_.SetTraining(true);
   StartSteps();
   if (settings().perform_initial_validation && validation_ &&
@@ -301,6 +310,14 @@ const double* FindMetric(const MetricValues& metrics, const std::string& name) {
   return nullptr;
 }
 
+// Appends the learning rates. One that the trial reports itself takes
+// precedence.
+void AppendMissing(MetricValues& metrics, const MetricValues& rates) {
+  for (const auto& rate : rates) {
+    if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
+  }
+}
+
 std::string Names(const MetricValues& metrics) {
   std::vector<std::string> names;
   for (const auto& metric : metrics) names.push_back(metric.first);
@@ -312,27 +329,62 @@ std::string Names(const MetricValues& metrics) {
 void Trainer::ReportTraining() {
   if (sums_.empty() && rates_.empty()) return;
   const StepProfile::Scope scope(context_.profile(), Phase::kReport);
+  if (MayReportLater()) {
+    if (rates_.empty()) context_.AppendLearningRates(rates_);
+    trial_.OnTrainingReport(Point());
+    pending_.push_back({.sums = sums_.Take(),
+                        .rates = std::exchange(rates_, {}),
+                        .report = NewReport()});
+    if (pending_.size() >= kMaxPendingReports) SendPendingReports();
+    return;
+  }
+  SendPendingReports();
   sums_.Merge(ranks_);
   context_.LogOverflows();
   MetricValues metrics = sums_.Values();
   sums_.Clear();
   if (rates_.empty()) context_.AppendLearningRates(rates_);
-  for (const auto& rate : rates_) {
-    // A learning rate that the trial reports itself takes precedence.
-    if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
-  }
-  rates_.clear();
-  RememberTraining(metrics);
+  AppendMissing(metrics, std::exchange(rates_, {}));
+  RememberTraining(state_.batches, metrics);
   if (!validation_) {
     context_.ObserveTraining(metrics, KnownTrainingMetrics());
     ObserveForStopping(metrics, /*required=*/true);
   }
   if (ranks_.is_first()) trial_.OnTrainingReport(Point());
-  link_.send(TrainingReport{.batches = state_.batches,
-                            .epoch = Epoch(),
-                            .metrics = std::move(metrics),
-                            .time = clock_.now(),
-                            .unread = UnreadOnce(unread_in_training_)});
+  TrainingReport report = NewReport();
+  report.metrics = std::move(metrics);
+  link_.send(std::move(report));
+}
+
+// True if reading the metrics would wait for the device, and nothing but the
+// report needs them now.
+bool Trainer::MayReportLater() const {
+  return validation_ != nullptr && !profile_ && ranks_.is_alone() &&
+         sums_.is_on_device();
+}
+
+// Returns a report of this batch, without metrics.
+TrainingReport Trainer::NewReport() {
+  return {.batches = state_.batches,
+          .epoch = Epoch(),
+          .time = clock_.now(),
+          .unread = UnreadOnce(unread_in_training_)};
+}
+
+void Trainer::SendPendingReports() {
+  if (pending_.empty()) return;
+  std::vector<PendingReport> pending = std::exchange(pending_, {});
+  std::vector<MetricSums*> sums;
+  for (PendingReport& one : pending) sums.push_back(&one.sums);
+  MetricSums::Fetch(sums);
+  context_.LogOverflows();
+  for (PendingReport& one : pending) {
+    MetricValues metrics = one.sums.Values();
+    AppendMissing(metrics, one.rates);
+    RememberTraining(one.report.batches, metrics);
+    one.report.metrics = std::move(metrics);
+    link_.send(std::move(one.report));
+  }
 }
 
 std::optional<std::vector<std::string>> Trainer::UnreadOnce(
@@ -348,28 +400,28 @@ void Trainer::ReportEpoch() {
   MetricSums last = sums_.TakeOccasional();
   if (!ranks_.Any(!last.empty())) return;
   const StepProfile::Scope scope(context_.profile(), Phase::kReport);
+  SendPendingReports();
   last.Merge(ranks_);
   MetricValues metrics = last.Values();
-  RememberTraining(metrics);
+  RememberTraining(state_.batches, metrics);
   if (!validation_) {
     context_.ObserveTraining(metrics, KnownTrainingMetrics());
     ObserveForStopping(metrics, /*required=*/false);
   }
-  link_.send(TrainingReport{.batches = state_.batches,
-                            .epoch = Epoch(),
-                            .metrics = std::move(metrics),
-                            .time = clock_.now(),
-                            .unread = UnreadOnce(unread_in_training_)});
+  TrainingReport report = NewReport();
+  report.metrics = std::move(metrics);
+  link_.send(std::move(report));
 }
 
 // A report need not contain all metrics: the searcher's metric may have come
 // with the end of the last epoch.
-void Trainer::RememberTraining(const MetricValues& metrics) {
-  MetricPoint point{state_.batches, metrics};
+void Trainer::RememberTraining(std::int64_t batches,
+                               const MetricValues& metrics) {
+  MetricPoint point{batches, metrics};
   if (state_.last_training) {
     for (const auto& old : state_.last_training->metrics) {
       if (FindMetric(metrics, old.first) != nullptr) continue;
-      const bool is_now = state_.last_training->batches == state_.batches;
+      const bool is_now = state_.last_training->batches == batches;
       if (is_now || sums_.occasional().contains(old.first)) {
         point.metrics.push_back(old);
       }
@@ -407,6 +459,7 @@ void Trainer::ReportProfile() {
 }
 
 bool Trainer::Validate() try {
+  SendPendingReports();
   const StepProfile::Scope scope(context_.profile(), Phase::kValidation);
   ranks_.ShareBuffers(context_.objects());
   // An aborted validation must not affect training.
@@ -483,6 +536,7 @@ void Trainer::ObserveForStopping(const MetricValues& metrics, bool required) {
 // The second failure in a row waits for disk space with the state in memory, so
 // that a full disk costs at most two periods.
 void Trainer::Checkpoint(Need need) {
+  SendPendingReports();
   while (true) {
     DiskWait wait(context_.spec().CheckpointPath(""), clock_);
     Written written = Written::kYes;
@@ -553,6 +607,7 @@ bool Trainer::AwaitSpace(DiskWait& wait) {
 }
 
 void Trainer::Complete(Length until) {
+  SendPendingReports();
   const auto& point =
       validation_ ? state_.last_validation : state_.last_training;
   // The runner has the result if it has the validation report.
@@ -569,6 +624,7 @@ void Trainer::Complete(Length until) {
 }
 
 Finished Trainer::Stop() {
+  SendPendingReports();
   ReportProfile();
   if (state_.batches > 0 && last_checkpoint_ != state_.batches) {
     Checkpoint(Need::kLast);
@@ -577,6 +633,7 @@ Finished Trainer::Stop() {
 }
 
 void Trainer::SendProgress() {
+  SendPendingReports();
   last_progress_ = clock_.monotonic();
   link_.send(Progress{.batches = state_.batches,
                       .total = target_,

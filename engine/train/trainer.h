@@ -27,7 +27,9 @@ namespace dtrain {
 /// validates, checkpoints and reports when due. A training report is sent every
 /// scheduling unit and at the end of an operation, before the validation and
 /// the checkpoint of the same batch. Metrics that only the last batch of an
-/// epoch has are reported there. Not thread-safe.
+/// epoch has are reported there. Metrics on a GPU that nothing here depends on
+/// are read from it several reports at a time, before the next message of any
+/// other kind. Not thread-safe.
 class Trainer {
  public:
   /// Requests the trial's data. `link` is shared by all ranks (RankedLink).
@@ -46,7 +48,16 @@ class Trainer {
 
  private:
   static constexpr Duration kProgressInterval = std::chrono::milliseconds(200);
+  static constexpr std::size_t kMaxPendingReports = 64;
 
+  // A training report whose metrics are still on the device.
+  struct PendingReport {
+    MetricSums sums;
+    MetricValues rates;
+    TrainingReport report;
+  };
+
+  Finished RunToTheEnd();
   // Return false if the trial was asked to stop and must exit at this batch.
   bool Operate(Length until);
   bool RepeatCompleted();
@@ -61,11 +72,14 @@ class Trainer {
   void TrainBatch();
   RunnerMessage NextInstruction();
   void ReportTraining();
+  bool MayReportLater() const;
+  TrainingReport NewReport();
+  void SendPendingReports();
   // Unread hyperparameters, for the first message of each kind; empty if
   // already reported, or too early.
   std::optional<std::vector<std::string>> UnreadOnce(bool& reported) const;
   void ReportEpoch();
-  void RememberTraining(const MetricValues& metrics);
+  void RememberTraining(std::int64_t batches, const MetricValues& metrics);
   std::set<std::string> KnownTrainingMetrics() const;
   void StartProfile();
   void ReportProfile();
@@ -117,6 +131,7 @@ class Trainer {
   std::optional<GpuMeter> gpu_;
   MetricSums sums_;
   MetricValues rates_;  // of the last batch
+  std::vector<PendingReport> pending_;
   std::optional<EarlyStop> early_stop_;
   std::optional<std::int64_t> last_checkpoint_;  // batches
   // Batches of the last validation report of this process.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "engine/base/error.h"
 #include "engine/train/device.h"
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/optimizer_state.h"
@@ -21,18 +22,22 @@ struct GraphTrialOptions {
   std::function<void(TrialContext&, torch::optim::Optimizer&)> set_up;
   std::function<void(torch::Tensor)> on_loss;
   std::function<bool(BatchIndex)> capturable = [](BatchIndex) { return true; };
-  std::int64_t short_batch = -1;  // of each pass
+  std::int64_t short_batch = -1;          // of each pass
+  std::function<void()> on_read = [] {};  // of a training batch
+  bool has_validation = false;
 };
 
 // Batches of waves, one of which may be short.
 class ShortBatchSource final : public DataSource {
  public:
-  explicit ShortBatchSource(std::int64_t short_batch) : short_(short_batch) {}
+  ShortBatchSource(std::int64_t short_batch, std::function<void()> on_read)
+      : short_(short_batch), on_read_(std::move(on_read)) {}
 
   std::int64_t BatchesPerEpoch() const override { return kBatches; }
   std::int64_t SamplesPerEpoch() const override { return kBatches * 6; }
   void Seek(std::int64_t index) override { next_ = index; }
   Batch Read() override {
+    on_read_();
     WaveSource waves(kBatches, next_ % kBatches == short_ ? 3 : 6);
     waves.Seek(next_++);
     return waves.Read();
@@ -41,6 +46,7 @@ class ShortBatchSource final : public DataSource {
  private:
   static constexpr std::int64_t kBatches = 5;
   const std::int64_t short_;
+  const std::function<void()> on_read_;
   std::int64_t next_ = 0;
 };
 
@@ -66,9 +72,13 @@ class GraphTrial final : public Trial {
   }
 
   std::unique_ptr<DataSource> TrainingData() override {
-    return std::make_unique<ShortBatchSource>(options_.short_batch);
+    return std::make_unique<ShortBatchSource>(options_.short_batch,
+                                              options_.on_read);
   }
-  std::unique_ptr<DataSource> ValidationData() override { return nullptr; }
+  std::unique_ptr<DataSource> ValidationData() override {
+    if (!options_.has_validation) return nullptr;
+    return std::make_unique<WaveSource>(/*batches=*/2, /*samples=*/3);
+  }
   Metrics TrainBatch(const Batch& batch, BatchIndex) override {
     ++calls;
     const auto loss = torch::nn::functional::mse_loss(net_->forward(batch.data),
@@ -79,7 +89,10 @@ class GraphTrial final : public Trial {
     sum.add_(loss.detach());
     return {{"loss", loss.detach()}};
   }
-  Metrics EvaluateBatch(const Batch&) override { return {}; }
+  Metrics EvaluateBatch(const Batch& batch) override {
+    return {{"val_loss", torch::nn::functional::mse_loss(
+                             net_->forward(batch.data), batch.target)}};
+  }
   bool Capturable(BatchIndex index) const override {
     return options_.capturable(index);
   }
@@ -108,10 +121,33 @@ struct Ended {
   std::string optimizer;             // its facts in a checkpoint
   nlohmann::json random;
   std::vector<MetricValues> metrics;
-  int calls = 0;    // of TrainBatch
-  int replays = 0;  // of the graph
+  std::vector<std::string> messages;  // reports and checkpoints, in order
+  std::vector<std::size_t> sent;      // messages before each batch is read
+  int calls = 0;                      // of TrainBatch
+  int replays = 0;                    // of the graph
   std::string log;
 };
+
+// Reports and checkpoints as text.
+std::vector<std::string> Texts(const std::vector<TrialMessage>& messages) {
+  std::vector<std::string> texts;
+  const auto add = [&](const char* kind, const auto& message) {
+    texts.push_back(kind + std::to_string(message.batches) + " of epoch " +
+                    std::to_string(message.epoch));
+  };
+  for (const TrialMessage& message : messages) {
+    if (const auto* report = std::get_if<TrainingReport>(&message)) {
+      add("training ", *report);
+      texts.back() += nlohmann::json(report->metrics).dump();
+    } else if (const auto* report = std::get_if<ValidationReport>(&message)) {
+      add("validation ", *report);
+      texts.back() += nlohmann::json(report->metrics).dump();
+    } else if (const auto* saved = std::get_if<CheckpointSaved>(&message)) {
+      add("checkpoint ", *saved);
+    }
+  }
+  return texts;
+}
 
 class GraphedStepTest : public SmallTrialTest {
  protected:
@@ -121,14 +157,17 @@ class GraphedStepTest : public SmallTrialTest {
   Ended Train(bool graphed) {
     SeedRandom(spec_.seed, torch::kCPU);
     TrainerContext context(spec_, torch::kCPU);
-    GraphTrial trial(context, options_);
     FakeRunner runner;
+    Ended ended;
+    options_.on_read = [&] {
+      ended.sent.push_back(Texts(runner.messages).size());
+    };
+    GraphTrial trial(context, options_);
     const TrialLink link = runner.Link();
     auto graph = graphed ? std::make_unique<RecordedGraph>() : nullptr;
     const RecordedGraph* held = graph.get();
-    Ended ended;
     testing::internal::CaptureStderr();
-    Trainer trainer(context, trial, link, Clock::System(), std::move(graph));
+    Trainer trainer(context, trial, link, clock_, std::move(graph));
     trainer.Restore();
     EXPECT_EQ(trainer.Run().reason, EndReason::kCompleted);
     ended.log = testing::internal::GetCapturedStderr();
@@ -146,6 +185,7 @@ class GraphedStepTest : public SmallTrialTest {
     for (const auto& report : runner.All<TrainingReport>()) {
       ended.metrics.push_back(report.metrics);
     }
+    ended.messages = Texts(runner.messages);
     ended.calls = trial.calls;
     checkpoint_ = runner.All<CheckpointSaved>().back().uuid;
     return ended;
@@ -163,10 +203,12 @@ class GraphedStepTest : public SmallTrialTest {
     EXPECT_EQ(plain.optimizer, graphed.optimizer);
     EXPECT_EQ(plain.random, graphed.random);
     EXPECT_EQ(plain.metrics, graphed.metrics);
+    EXPECT_EQ(plain.messages, graphed.messages);
     return graphed;
   }
 
   GraphTrialOptions options_;
+  Clock clock_ = Clock::System();
   std::string checkpoint_;
 };
 
@@ -178,6 +220,43 @@ TEST_F(GraphedStepTest, TrainsBitIdentically) {
   EXPECT_EQ(ended.replays, kBatches - kWarmUps);
   EXPECT_EQ(ended.calls, kWarmUps + 1);
   EXPECT_THAT(ended.log, HasSubstr("from batch 5 on, steps are replayed"));
+}
+
+// Reading the metrics of each batch would wait for the device each time.
+TEST_F(GraphedStepTest, ReportsOfSingleBatchesAreReadTogether) {
+  clock_.monotonic = [] { return Duration{0}; };  // no progress in between
+  options_.has_validation = true;
+  spec_.settings.scheduling_unit = 1;
+  spec_.settings.min_validation_period = {10};
+  spec_.settings.min_checkpoint_period = {7};
+  spec_.settings.checkpoint_policy = "none";
+  const Ended ended = ExpectTheSame();
+  EXPECT_GT(ended.replays, 0);
+  // 20 training reports, validations at 10 and 20, checkpoints at 7, 14, 20.
+  EXPECT_EQ(ended.messages.size(), 25u);
+  EXPECT_THAT(ended.sent,
+              testing::ElementsAre(0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 12, 12, 12, 12,
+                                   17, 17, 17, 17, 17, 17));
+}
+
+TEST_F(GraphedStepTest, ReportsBeforeAFailureAreSent) {
+  clock_.monotonic = [] { return Duration{0}; };
+  options_.has_validation = true;
+  spec_.settings.scheduling_unit = 1;
+  SeedRandom(spec_.seed, torch::kCPU);
+  TrainerContext context(spec_, torch::kCPU);
+  int reads = 0;
+  options_.on_read = [&] {
+    if (++reads == 13) throw Error(ErrorKind::kFailed, "unreadable");
+  };
+  GraphTrial trial(context, options_);
+  FakeRunner runner;
+  const TrialLink link = runner.Link();
+  Trainer trainer(context, trial, link, clock_,
+                  std::make_unique<RecordedGraph>());
+  trainer.Restore();
+  EXPECT_THROW((void)trainer.Run(), Error);
+  EXPECT_EQ(runner.All<TrainingReport>().size(), 12u);
 }
 
 TEST_F(GraphedStepTest, SchedulesChangeTheRateInsideTheGraph) {
