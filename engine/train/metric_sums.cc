@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/text.h"
 #include "engine/train/rank_group.h"
 
 // Metrics of a batch are tensors on the device; reading one waits for all work
@@ -289,6 +290,25 @@ void MetricSums::Load(const std::map<std::string, MetricSum>& sums) {
     if (sum.occasional) occasional_.insert(name);
     if (sum.weight != 0) EntryOf(name).sum = sum;
   }
+}
+
+const double* FindMetric(const MetricValues& metrics, const std::string& name) {
+  for (const auto& [key, value] : metrics) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+void AppendMissing(MetricValues& metrics, const MetricValues& rates) {
+  for (const auto& rate : rates) {
+    if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
+  }
+}
+
+std::string MetricNames(const MetricValues& metrics) {
+  std::vector<std::string> names;
+  for (const auto& metric : metrics) names.push_back(metric.first);
+  return names.empty() ? "none" : Join(names, ", ");
 }
 
 }  // namespace dtrain

@@ -34,44 +34,10 @@ std::int64_t SinkBatches(const TrainerSettings& settings,
   return settings.sink_size < 0 ? batches_per_pass : settings.sink_size;
 }
 
-// Length in batches: an epoch is a pass of the data source, records are divided
-// by the hyperparameter global_batch_size (result at least 1). Zero stays zero.
-std::int64_t LengthInBatches(Length length, std::int64_t batches_per_epoch,
-                             const nlohmann::json& hparams) {
-  if (length.count == 0) return 0;
-  switch (length.unit) {
-    case Unit::kBatches:
-      return length.count;
-    case Unit::kEpochs:
-      return length.count * batches_per_epoch;
-    case Unit::kRecords:
-      return std::max<std::int64_t>(
-          length.count / internal::GlobalBatchSize(
-                             hparams, "a length in records is divided by it"),
-          1);
-  }
-  return length.count;
-}
-
 std::unique_ptr<DataSource> TrainingDataOf(Trial& trial) {
   if (auto data = trial.TrainingData()) return data;
   throw Error(ErrorKind::kFailed,
               "TrainingData() returned null; return the data to train on");
-}
-
-// Warns if global_batch_size is not divisible by the number of ranks.
-void WarnOfBatchSize(const TrialSpec& spec) {
-  const auto size = spec.hparams.find("global_batch_size");
-  if (spec.rank != 0 || spec.run != 0 || size == spec.hparams.end()) return;
-  if (!size->is_number_integer()) return;
-  const auto samples = size->get<std::int64_t>();
-  const std::int64_t each = samples / spec.world_size;
-  if (each < 1 || samples == each * spec.world_size) return;
-  LogLine(LogLevel::kWarning,
-          "global_batch_size " + std::to_string(samples) +
-              " is not a multiple of " + std::to_string(spec.world_size) +
-              " ranks: each has " + std::to_string(each) + ", so a batch has " +
-              std::to_string(each * spec.world_size) + " samples");
 }
 
 }  // namespace
@@ -301,31 +267,6 @@ std::int64_t Trainer::Batches(Length length) const {
   return LengthInBatches(length, batches_per_epoch_, context_.spec().hparams);
 }
 
-namespace {
-
-const double* FindMetric(const MetricValues& metrics, const std::string& name) {
-  for (const auto& [key, value] : metrics) {
-    if (key == name) return &value;
-  }
-  return nullptr;
-}
-
-// Appends the learning rates. One that the trial reports itself takes
-// precedence.
-void AppendMissing(MetricValues& metrics, const MetricValues& rates) {
-  for (const auto& rate : rates) {
-    if (FindMetric(metrics, rate.first) == nullptr) metrics.push_back(rate);
-  }
-}
-
-std::string Names(const MetricValues& metrics) {
-  std::vector<std::string> names;
-  for (const auto& metric : metrics) names.push_back(metric.first);
-  return names.empty() ? "none" : Join(names, ", ");
-}
-
-}  // namespace
-
 void Trainer::ReportTraining() {
   if (sums_.empty() && rates_.empty()) return;
   const StepProfile::Scope scope(context_.profile(), Phase::kReport);
@@ -524,7 +465,7 @@ void Trainer::ObserveForStopping(const MetricValues& metrics, bool required) {
     if (!required || sums_.occasional().contains(rule.metric)) return;
     throw Error(ErrorKind::kUsage,
                 "early_stopping.metric '" + rule.metric +
-                    "' was not reported; reported: " + Names(metrics) +
+                    "' was not reported; reported: " + MetricNames(metrics) +
                     "; set early_stopping.metric to one of these");
   }
   if (!early_stop_->Observe(*value)) return;

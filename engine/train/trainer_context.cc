@@ -10,6 +10,7 @@
 #include "engine/base/text.h"
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/gradients.h"
+#include "engine/train/log_line.h"
 #include "engine/train/mixed_precision.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/step_profile.h"
@@ -372,6 +373,37 @@ void TrainerContext::LogOverflows() {
 void TrainerContext::CountReplay() {
   for (NamedOptimizer* entry : captured_) CountStep(*entry);
   if (scaler_ && !captured_.empty()) scaler_->RecordReplay();
+}
+
+std::int64_t LengthInBatches(Length length, std::int64_t batches_per_epoch,
+                             const nlohmann::json& hparams) {
+  if (length.count == 0) return 0;
+  switch (length.unit) {
+    case Unit::kBatches:
+      return length.count;
+    case Unit::kEpochs:
+      return length.count * batches_per_epoch;
+    case Unit::kRecords:
+      return std::max<std::int64_t>(
+          length.count / internal::GlobalBatchSize(
+                             hparams, "a length in records is divided by it"),
+          1);
+  }
+  return length.count;
+}
+
+void WarnOfBatchSize(const TrialSpec& spec) {
+  const auto size = spec.hparams.find("global_batch_size");
+  if (spec.rank != 0 || spec.run != 0 || size == spec.hparams.end()) return;
+  if (!size->is_number_integer()) return;
+  const auto samples = size->get<std::int64_t>();
+  const std::int64_t each = samples / spec.world_size;
+  if (each < 1 || samples == each * spec.world_size) return;
+  LogLine(LogLevel::kWarning,
+          "global_batch_size " + std::to_string(samples) +
+              " is not a multiple of " + std::to_string(spec.world_size) +
+              " ranks: each has " + std::to_string(each) + ", so a batch has " +
+              std::to_string(each * spec.world_size) + " samples");
 }
 
 }  // namespace dtrain

@@ -9,6 +9,7 @@
 
 #include <torch/types.h>
 
+#include "engine/base/length.h"
 #include "engine/train/mixed_precision.h"
 #include "engine/train/rank_group.h"
 #include "engine/train/trained_objects.h"
@@ -153,5 +154,14 @@ class TrainerContext final : public TrialContext {
   std::int64_t batches_ = 0;
   std::string stop_reason_;
 };
+
+/// Length in batches: an epoch is a pass of the data source, records are
+/// divided by the hyperparameter global_batch_size (result at least 1). Zero
+/// stays zero.
+std::int64_t LengthInBatches(Length length, std::int64_t batches_per_epoch,
+                             const nlohmann::json& hparams);
+
+/// Warns if global_batch_size is not divisible by the number of ranks.
+void WarnOfBatchSize(const TrialSpec& spec);
 
 }  // namespace dtrain
