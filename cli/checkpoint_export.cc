@@ -16,7 +16,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/new_file.h"
 #include "cli/output.h"
 #include "engine/app/checkpoints.h"
@@ -26,7 +25,6 @@
 #include "engine/checkpoint/checkpoint_files.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights_file.h"
-#include "engine/report/format.h"
 
 namespace dtrain {
 namespace {

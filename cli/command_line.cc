@@ -13,7 +13,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.h"
+#include "cli/commands.h"
 #include "engine/app/build_info.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"

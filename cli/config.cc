@@ -11,13 +11,11 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/new_file.h"
 #include "cli/output.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
-#include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
 #include "engine/context/context_list.h"
 #include "engine/os/files.h"

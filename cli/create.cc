@@ -9,7 +9,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/output.h"
 #include "cli/run.h"
 #include "engine/app/config_file.h"
@@ -27,11 +26,9 @@
 #include "engine/nodes/distributed_env.h"
 #include "engine/plugin/model_library.h"
 #include "engine/report/search_preview.h"
-#include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 #include "engine/slots/slots.h"
 #include "engine/store/store.h"
-#include "searchers/registry.h"
 #include "searchers/search_plan.h"
 #include "searchers/simulation.h"
 

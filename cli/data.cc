@@ -16,7 +16,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"

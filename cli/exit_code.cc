@@ -1,5 +1,4 @@
-#include "cli/exit_code.h"
-
+#include "cli/commands.h"
 #include "engine/base/error.h"
 #include "engine/run/reporter.h"
 #include "engine/store/rows.h"

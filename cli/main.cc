@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cli/command_line.h"
-#include "cli/exit_code.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "engine/base/error.h"
 

@@ -4,7 +4,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/output.h"
 #include "cli/run.h"
 #include "engine/app/config_file.h"
@@ -16,7 +15,6 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
-#include "engine/nodes/distributed_env.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 

@@ -5,7 +5,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/output.h"
 #include "engine/base/text.h"
 #include "engine/report/format.h"

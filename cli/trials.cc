@@ -10,7 +10,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/output.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"

@@ -5,7 +5,6 @@
 #include "cli/ci_report.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/output.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"

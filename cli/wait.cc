@@ -13,7 +13,6 @@
 #include "cli/ci_report.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/output.h"
 #include "engine/app/requirements.h"
 #include "engine/app/stores.h"

@@ -23,7 +23,6 @@
 #include "engine/context/staged_files.h"
 #include "engine/context/working_tree.h"
 #include "engine/run/checkpoint_keeper.h"
-#include "engine/run/runner.h"
 #include "engine/run/runner_lock.h"
 #include "engine/store/checkpoint_storage.h"
 #include "engine/store/file_tree.h"

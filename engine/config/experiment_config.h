@@ -13,7 +13,7 @@
 
 #include "engine/base/length.h"
 #include "engine/config/findings.h"
-#include "engine/wire/trainer_settings.h"
+#include "engine/wire/trial_spec.h"
 #include "searchers/searcher.h"
 
 namespace dtrain {

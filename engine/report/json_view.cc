@@ -2,6 +2,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/text.h"
+#include "engine/report/expression.h"
 #include "engine/run/reporter.h"
 #include "engine/store/trial_log.h"
 

@@ -10,7 +10,6 @@
 #include "engine/base/length.h"
 #include "engine/slots/slots.h"
 #include "engine/store/rows.h"
-#include "engine/store/trial_log.h"
 #include "engine/wire/message.h"
 
 namespace dtrain {

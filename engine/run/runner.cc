@@ -6,13 +6,11 @@
 #include <sstream>
 
 #include "engine/base/error.h"
-#include "engine/base/text.h"
 #include "engine/os/process.h"
 #include "engine/process/mps.h"
 #include "engine/ranks/shared_memory.h"
 #include "engine/run/experiment.h"
 #include "engine/run/runner_lock.h"
-#include "engine/slots/cpu_precision.h"
 #include "engine/slots/slot_directory.h"
 #include "engine/slots/slots.h"
 #include "engine/store/checkpoint_storage.h"

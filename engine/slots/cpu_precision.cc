@@ -1,11 +1,10 @@
-#include "engine/slots/cpu_precision.h"
-
 #include <array>
 #include <sstream>
 
 #include "engine/base/error.h"
 #include "engine/os/files.h"
-#include "engine/wire/trainer_settings.h"
+#include "engine/slots/slots.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 namespace {

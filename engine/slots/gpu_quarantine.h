@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "engine/base/clock.h"
-#include "engine/slots/gpus.h"
+#include "engine/slots/slots.h"
 
 namespace dtrain {
 

@@ -3,8 +3,6 @@
 // would train on its CPUs for days. So every error of the driver becomes a
 // problem or a warning, except those of a machine that has no NVIDIA GPU.
 
-#include "engine/slots/gpus.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -19,6 +17,7 @@
 
 #include "engine/base/text.h"
 #include "engine/os/spawn.h"
+#include "engine/slots/slots.h"
 
 namespace dtrain {
 namespace {

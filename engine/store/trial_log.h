@@ -10,27 +10,9 @@
 #include "engine/base/clock.h"
 #include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
+#include "engine/store/rows.h"
 
 namespace dtrain {
-
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
-
-/// Convert between levels and their names "debug", "info", "warning", "error".
-/// Throws Error(kUsage) for any other name.
-std::string_view LogLevelName(LogLevel level);
-LogLevel LogLevelFromName(std::string_view name);
-
-/// A line that a rank wrote. `text` is unchanged: any bytes but a newline.
-/// `partial`: cut at the maximum length of a record (64 KiB); the next record
-/// of the rank's stream continues the line.
-struct LogRecord {
-  Timestamp time{0};
-  int rank = 0;
-  bool from_stderr = false;
-  LogLevel level = LogLevel::kInfo;
-  bool partial = false;
-  std::string text;
-};
 
 /// Converts a stream of bytes from one rank into records: lines, a level by the
 /// prefix `<N>` of sd-daemon(3) (stripped) or kInfo, lines over 64 KiB in

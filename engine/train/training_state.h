@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/wire/message.h"
-#include "engine/wire/trainer_settings.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/exit_code.h"
+#include "cli/commands.h"
 #include "engine/base/text.h"
 #include "engine/run/reporter.h"
 #include "tests/support/cli_runner.h"

@@ -1,10 +1,9 @@
-#include "engine/slots/cpu_precision.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "engine/wire/trainer_settings.h"
+#include "engine/slots/slots.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 namespace {

@@ -1,5 +1,3 @@
-#include "engine/slots/gpus.h"
-
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -7,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "engine/slots/slots.h"
 #include "tests/support/temporary_directory.h"
 
 namespace dtrain {
