@@ -20,6 +20,20 @@ namespace {
 
 namespace nn = torch::nn;
 
+// Matrix [side, size] whose row i averages the elements ⌊i·size/side⌋ to
+// ⌈(i+1)·size/side⌉ − 1, as adaptive pooling does.
+torch::Tensor AveragingMatrix(std::int64_t side, std::int64_t size,
+                              const torch::TensorOptions& options) {
+  torch::Tensor matrix = torch::zeros({side, size});
+  for (std::int64_t i = 0; i < side; ++i) {
+    const std::int64_t from = i * size / side;
+    const std::int64_t until = ((i + 1) * size + side - 1) / side;
+    matrix[i].slice(/*dim=*/0, from, until) =
+        1.0 / static_cast<double>(until - from);
+  }
+  return matrix.to(options);
+}
+
 // Structure of AlexNet and VGG in torchvision: convolutions ("features"),
 // average pooling to maps of one size, dense layers ("classifier").
 class FeatureClassifier final : public ImageClassifier {
@@ -47,7 +61,7 @@ FeatureClassifier::FeatureClassifier(nn::Sequential features, std::int64_t side,
 
 torch::Tensor FeatureClassifier::Features(const torch::Tensor& images) {
   torch::Tensor x = features_->forward(images);
-  x = torch::adaptive_avg_pool2d(x, {side_, side_}).flatten(/*start_dim=*/1);
+  x = AverageToSquare(x, side_).flatten(/*start_dim=*/1);
   auto layer = classifier_->begin();
   for (std::size_t i = 0; i + 1 < classifier_->size(); ++i, ++layer) {
     x = layer->forward(x);
@@ -361,6 +375,22 @@ const struct {
 };
 
 }  // namespace
+
+torch::Tensor AverageByMatrices(const torch::Tensor& maps, std::int64_t side) {
+  const torch::Tensor rows =
+      AveragingMatrix(side, maps.size(2), maps.options());
+  const torch::Tensor columns =
+      AveragingMatrix(side, maps.size(3), maps.options());
+  return torch::matmul(torch::matmul(rows, maps), columns.t());
+}
+
+torch::Tensor AverageToSquare(const torch::Tensor& maps, std::int64_t side) {
+  if (maps.size(2) == side && maps.size(3) == side) return maps;
+  if (maps.is_cuda() && at::globalContext().deterministicAlgorithms()) {
+    return AverageByMatrices(maps, side);
+  }
+  return torch::adaptive_avg_pool2d(maps, {side, side});
+}
 
 std::shared_ptr<ImageClassifier> MakeImageClassifier(const std::string& arch,
                                                      std::int64_t classes) {

@@ -28,6 +28,19 @@ class DTRAIN_API ImageClassifier : public torch::nn::Module {
   virtual std::string head() const = 0;
 };
 
+/// Averages `maps` [samples, channels, height, width] to [samples, channels,
+/// side, side], as torch::adaptive_avg_pool2d does. The gradient is
+/// deterministic on a GPU if LibTorch is asked for that: maps of this size are
+/// returned as they are, and others are multiplied by averaging matrices,
+/// because the gradient of adaptive_avg_pool2d has no deterministic variant
+/// there. On CPUs the values are those of adaptive_avg_pool2d, to the bit.
+DTRAIN_API torch::Tensor AverageToSquare(const torch::Tensor& maps,
+                                         std::int64_t side);
+
+/// The same by averaging matrices, on any device: equal to rounding.
+DTRAIN_API torch::Tensor AverageByMatrices(const torch::Tensor& maps,
+                                           std::int64_t side);
+
 /// Creates one of kImageArchs (models/data_files.h), initialised as in
 /// torchvision. Throws Error(kFailed) for any other name.
 DTRAIN_API std::shared_ptr<ImageClassifier> MakeImageClassifier(

@@ -1,7 +1,9 @@
 #include "models/nets/image_classifier.h"
 
+#include <cstdint>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -39,6 +41,51 @@ std::string StateLines(const torch::nn::Module& module,
     lines += StateLines(*child.value(), prefix + child.key() + ".");
   }
   return lines;
+}
+
+// A shape of feature maps and the side that they are averaged to.
+struct Averaging {
+  std::vector<std::int64_t> sizes;
+  std::int64_t side;
+};
+
+class AverageTest : public testing::TestWithParam<Averaging> {};
+
+TEST_P(AverageTest, EqualsAdaptivePoolingWithItsGradient) {
+  torch::manual_seed(1);
+  const auto& [sizes, side] = GetParam();
+  const torch::Tensor maps = torch::randn(sizes);
+  const torch::Tensor weights = torch::randn({sizes[0], sizes[1], side, side});
+  const auto value_and_gradient = [&](const auto& average) {
+    const torch::Tensor input = maps.clone().requires_grad_();
+    const torch::Tensor output = average(input);
+    (output * weights).sum().backward();
+    return std::pair(output.detach(), input.grad());
+  };
+  const auto expected = value_and_gradient([&](const torch::Tensor& input) {
+    return torch::adaptive_avg_pool2d(input, {side, side});
+  });
+  const auto same = value_and_gradient(
+      [&](const torch::Tensor& input) { return AverageToSquare(input, side); });
+  EXPECT_TRUE(torch::equal(same.first, expected.first));
+  EXPECT_TRUE(torch::equal(same.second, expected.second));
+  const auto near = value_and_gradient([&](const torch::Tensor& input) {
+    return AverageByMatrices(input, side);
+  });
+  EXPECT_TRUE(torch::allclose(near.first, expected.first, 1e-5, 1e-6));
+  EXPECT_TRUE(torch::allclose(near.second, expected.second, 1e-5, 1e-6));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AverageTest,
+    testing::Values(Averaging{{2, 3, 7, 7}, 7}, Averaging{{2, 3, 6, 6}, 6},
+                    Averaging{{1, 4, 13, 9}, 6}, Averaging{{2, 2, 3, 5}, 7},
+                    Averaging{{1, 1, 1, 1}, 7}, Averaging{{2, 3, 14, 14}, 7}));
+
+// The gradient of adaptive pooling has no deterministic variant on a GPU.
+TEST(AverageToSquareTest, LeavesMapsOfTheRightSizeAlone) {
+  const torch::Tensor maps = torch::randn({1, 2, 7, 7}).requires_grad_();
+  EXPECT_TRUE(AverageToSquare(maps, 7).is_same(maps));
 }
 
 class ImageArchTest : public testing::TestWithParam<std::string_view> {};
