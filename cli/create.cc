@@ -210,39 +210,70 @@ void CheckTestFlags(const CreateOptions& options) {
               "--dry-run, --detach, --jsonl, --require, --timeout or --junit");
 }
 
+// Finds the files and the checkpoint of a new experiment. Replaces the name of
+// the checkpoint in `config` by its UUID.
+ExperimentParts FindParts(const std::string& path, ExperimentConfig& config,
+                          const std::filesystem::path& directory,
+                          const GlobalOptions& globals) {
+  ExperimentParts parts = {
+      .context = FindContext(config, directory, path, globals),
+      .source = FindSource(config, globals)};
+  if (parts.context) CheckStoredScript(path, config, *parts.context);
+  return parts;
+}
+
+// Prints what `create` would do.
+int DryRun(const CreateOptions& options, const ExperimentConfig& config,
+           const SlotPlan& slots, const std::filesystem::path& directory,
+           const std::optional<ContextList>& context, const RunRequest& request,
+           const GlobalOptions& globals) {
+  if (const auto problem = ProblemOnThisMachine(config, directory)) {
+    Say(globals, "warning: it cannot run on this machine: " + *problem);
+  }
+  if (const auto problem = FindStorageProblem(config, globals)) {
+    Say(globals,
+        "warning: it cannot run on this machine: " + problem->first.ToString());
+  }
+  PrintPlan(config, slots, context, request.json || request.jsonl);
+  WriteCiAcceptance(request.ci, options.config, request.diagnostics);
+  return kExitDone;
+}
+
+// Records the experiment and runs it, on this machine or on all.
+int RecordAndRun(const std::optional<DistributedEnv>& place,
+                 const ExperimentConfig& config, const SlotPlan& slots,
+                 const Recording& record, RunRequest& request,
+                 const GlobalOptions& globals) {
+  return RunOnNodes(place, config, slots, globals, [&](Nodes* nodes) {
+    request.nodes = nodes;
+    const StoreLayout layout = FindStore(globals);
+    if (!IsPlainlyChosen(layout, globals)) {
+      Say(globals,
+          "the experiment is recorded in the store " + layout.root().string());
+    }
+    return RunRecorded(layout, record, config, request, globals);
+  });
+}
+
 int CreateAndRun(const CreateOptions& options, RunRequest& request,
                  const GlobalOptions& globals) {
   const std::string text = ReadConfigFile(options.config);
   ExperimentConfig config = CheckedConfig(options, text, request, globals);
   const auto directory = ContextDirectory(options.config, options.context);
-  std::optional<DistributedEnv> place;
-  if (!options.dry_run && !options.test) {
-    place = FindDistributedEnv(config, request.detach);
-  }
+  const bool runs = !options.dry_run && !options.test;
+  const auto place = runs ? FindDistributedEnv(config, request.detach)
+                          : std::optional<DistributedEnv>();
   if (place && place->follows()) {
     CheckOnThisMachine(options.config, config, directory, globals);
     return FollowRunner(*place, config, PlanExperimentSlots(config), globals);
   }
-  const ExperimentParts parts = {
-      .context = FindContext(config, directory, options.config, globals),
-      .source = FindSource(config, globals)};
-  if (parts.context) {
-    CheckStoredScript(options.config, config, *parts.context);
-  }
-  // Planned before the store is opened, so that an impossible experiment leaves
-  // no trace.
+  const ExperimentParts parts =
+      FindParts(options.config, config, directory, globals);
+  // Before the store is opened: an impossible experiment leaves no trace.
   const SlotPlan slots = PlanExperimentSlots(config);
   if (options.dry_run) {
-    if (const auto problem = ProblemOnThisMachine(config, directory)) {
-      Say(globals, "warning: it cannot run on this machine: " + *problem);
-    }
-    if (const auto problem = FindStorageProblem(config, globals)) {
-      Say(globals, "warning: it cannot run on this machine: " +
-                       problem->first.ToString());
-    }
-    PrintPlan(config, slots, parts.context, request.json || request.jsonl);
-    WriteCiAcceptance(request.ci, options.config, request.diagnostics);
-    return kExitDone;
+    return DryRun(options, config, slots, directory, parts.context, request,
+                  globals);
   }
   const auto own = CompileOwnModel(config, directory, globals);
   CheckOnThisMachine(options.config, config, directory, globals);
@@ -262,15 +293,7 @@ int CreateAndRun(const CreateOptions& options, RunRequest& request,
     }
     return id;
   };
-  return RunOnNodes(place, config, slots, globals, [&](Nodes* nodes) {
-    request.nodes = nodes;
-    const StoreLayout layout = FindStore(globals);
-    if (!IsPlainlyChosen(layout, globals)) {
-      Say(globals,
-          "the experiment is recorded in the store " + layout.root().string());
-    }
-    return RunRecorded(layout, record, config, request, globals);
-  });
+  return RecordAndRun(place, config, slots, record, request, globals);
 }
 
 int CheckAndCreate(const CreateOptions& options, const GlobalOptions& globals) {

@@ -281,6 +281,21 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
   return kExitDone;
 }
 
+void AddFilterOptions(CLI::App& app, LogsOptions& options) {
+  AddOption(app, "--level", options.level,
+            "Minimum level: debug, info, warning or error")
+      .TypeName("LEVEL");
+  AddOption(app, "--rank", options.rank, "Only lines of rank N")
+      .TypeName("N")
+      .AtLeast(0);
+  AddOption(app, "--since", options.since,
+            "Only lines since TIME: 10m (ago) or an RFC 3339 time")
+      .TypeName("TIME");
+  AddOption(app, "--grep", options.grep,
+            "Only lines that match RE, a regular expression in RE2 syntax")
+      .TypeName("RE");
+}
+
 }  // namespace
 
 CommandRun SetUpLogs(CLI::App& app) {
@@ -295,18 +310,7 @@ CommandRun SetUpLogs(CLI::App& app) {
       AddOption(app, "--tail", options->tail, "Print only the last N lines");
   head.AtLeast(0).TypeName("N");
   tail.AtLeast(0).TypeName("N").Excludes(head);
-  AddOption(app, "--level", options->level,
-            "Minimum level: debug, info, warning or error")
-      .TypeName("LEVEL");
-  AddOption(app, "--rank", options->rank, "Only lines of rank N")
-      .TypeName("N")
-      .AtLeast(0);
-  AddOption(app, "--since", options->since,
-            "Only lines since TIME: 10m (ago) or an RFC 3339 time")
-      .TypeName("TIME");
-  AddOption(app, "--grep", options->grep,
-            "Only lines that match RE, a regular expression in RE2 syntax")
-      .TypeName("RE");
+  AddFilterOptions(app, *options);
   AddFlag(app, "-t,--timestamps", options->timestamps,
           "Print the time of each line");
   const CliOption raw = AddFlag(

@@ -291,6 +291,22 @@ std::string WriteImages(const std::vector<fs::path>& images,
               file.string() + ": cannot write; free some space");
 }
 
+int WriteOutputs(const Predictions& all, const CheckpointRow& checkpoint,
+                 const fs::path& scratch, const PredictOptions& options,
+                 const GlobalOptions& globals) {
+  CopyTo(scratch / kPredictionDirectory / kPredictionFile, options.out);
+  if (options.json) {
+    PrintJson({{"checkpoint", checkpoint.uuid},
+               {"trial", ToString(checkpoint.trial)},
+               {"file", options.out},
+               {"shape", all.shape()},
+               {"classes", all.names()}});
+  }
+  Say(globals, "wrote " + options.out + ": output " + ShapeText(all.shape()) +
+                   (all.Target(0) ? ", target" : ""));
+  return kExitDone;
+}
+
 int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
   PredictOptions options = given;
   if (options.features && options.out.empty()) {
@@ -306,18 +322,7 @@ int PredictWith(const PredictOptions& given, const GlobalOptions& globals) {
   if (use.evaluation.signal != 0) return 128 + use.evaluation.signal;
   const Predictions all(scratch.path());
   if (!options.out.empty()) {
-    CopyTo(scratch.path() / kPredictionDirectory / kPredictionFile,
-           options.out);
-    if (options.json) {
-      PrintJson({{"checkpoint", use.checkpoint.uuid},
-                 {"trial", ToString(use.checkpoint.trial)},
-                 {"file", options.out},
-                 {"shape", all.shape()},
-                 {"classes", all.names()}});
-    }
-    Say(globals, "wrote " + options.out + ": output " + ShapeText(all.shape()) +
-                     (all.Target(0) ? ", target" : ""));
-    return kExitDone;
+    return WriteOutputs(all, use.checkpoint, scratch.path(), options, globals);
   }
   if (all.shape().size() != 2) {
     throw Error(ErrorKind::kUsage,

@@ -184,6 +184,30 @@ int PreviewSearch(const PreviewSearchOptions& options,
   return kExitDone;
 }
 
+void AddSimulationOptions(CLI::App& app, PreviewSearchOptions& options) {
+  const CliOption simulate =
+      AddOption(app, "--simulate", options.metric,
+                "Simulate the search with a synthetic metric: constant, "
+                "trial_index, neg_trial_index, hash or hash_step")
+          .TypeName("METRIC");
+  AddOption(app, "--order", options.order,
+            "Order of the simulated operations: round_robin or sequential")
+      .TypeName("ORDER")
+      .ShowDefault()
+      .Needs(simulate);
+  AddOption(
+      app, "--seed", options.seed,
+      "Seed of the search (default: experiment_seed of the YAML, else random)")
+      .TypeName("N")
+      .Needs(simulate);
+  AddOption(app, "--fail", options.exits,
+            "Let trial TRIAL fail after AFTER validations, with END errored or "
+            "invalid_hp: 3:1:errored (repeatable)")
+      .TypeName("TRIAL:AFTER:END")
+      .OneEach()
+      .Needs(simulate);
+}
+
 }  // namespace
 
 CommandRun SetUpPreviewSearch(CLI::App& app) {
@@ -196,27 +220,7 @@ CommandRun SetUpPreviewSearch(CLI::App& app) {
             "Override a key of the YAML (repeatable)")
       .TypeName("KEY=VALUE")
       .OneEach();
-  const CliOption simulate =
-      AddOption(app, "--simulate", options->metric,
-                "Simulate the search with a synthetic metric: constant, "
-                "trial_index, neg_trial_index, hash or hash_step")
-          .TypeName("METRIC");
-  AddOption(app, "--order", options->order,
-            "Order of the simulated operations: round_robin or sequential")
-      .TypeName("ORDER")
-      .ShowDefault()
-      .Needs(simulate);
-  AddOption(
-      app, "--seed", options->seed,
-      "Seed of the search (default: experiment_seed of the YAML, else random)")
-      .TypeName("N")
-      .Needs(simulate);
-  AddOption(app, "--fail", options->exits,
-            "Let trial TRIAL fail after AFTER validations, with END errored or "
-            "invalid_hp: 3:1:errored (repeatable)")
-      .TypeName("TRIAL:AFTER:END")
-      .OneEach()
-      .Needs(simulate);
+  AddSimulationOptions(app, *options);
   AddJsonOption(app, *options);
   SetHelp(app, {.notes = "Trials are numbered from 1 in text, and from 0 in "
                          "--json and --fail.",

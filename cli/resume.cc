@@ -15,6 +15,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/config/experiment_config.h"
+#include "engine/nodes/distributed_env.h"
 #include "engine/run/reporter.h"
 #include "engine/run/runner.h"
 
@@ -42,6 +43,15 @@ RunResult ResultOf(const Store& store, const ExperimentRow& row) {
   return result;
 }
 
+void RequireNotFinal(const ExperimentRow& row, const GlobalOptions& globals) {
+  if (!IsFinal(row.state)) return;
+  const std::string id = std::to_string(row.id);
+  throw Error(ErrorKind::kFailed,
+              "experiment " + id + " is " + std::string(StateName(row.state)) +
+                  ", which is final; create a new experiment from " +
+                  NamedCommand(CommandFor(globals, "config " + id)));
+}
+
 // Returns the recorded configuration, checked for this machine; nothing if the
 // experiment is COMPLETED.
 std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
@@ -54,14 +64,7 @@ std::optional<ExperimentConfig> ConfigToResume(const ResumeOptions& options,
   const ExperimentDetail detail = FindExperimentDetail(store, id);
   request.experiment = id;
   if (detail.row.state == State::kCompleted) return std::nullopt;
-  if (IsFinal(detail.row.state)) {
-    throw Error(
-        ErrorKind::kFailed,
-        "experiment " + options.experiment + " is " +
-            std::string(StateName(detail.row.state)) +
-            ", which is final; create a new experiment from " +
-            NamedCommand(CommandFor(globals, "config " + options.experiment)));
-  }
+  RequireNotFinal(detail.row, globals);
   RequireWholeContext(layout, detail);
   PrintDiagnostics(
       CheckRecordedHparams(

@@ -158,13 +158,12 @@ void CheckStorage(const Store& store, const std::vector<ExperimentRow>& rows,
     findings.push_back(Remark("checkpoints", std::move(why)));
     return;
   }
-  const std::vector<std::string> names = NamesIn(root);
   std::set<std::string> known = {kStorageOwnerFile};
   for (const ExperimentRow& row : rows) {
     known.insert(std::to_string(row.id));
     CheckStored(store, row, storage, findings);
   }
-  for (const std::string& name : names) {
+  for (const std::string& name : NamesIn(root)) {
     // An empty directory is left from a killed `create`; the next one reuses
     // it.
     if (known.contains(name) || NamesIn(root / name).empty()) continue;

@@ -134,13 +134,14 @@ std::optional<ContextList> FindContext(const ExperimentConfig& config,
   return list;
 }
 
-std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
-                              const std::string& yaml,
-                              nlohmann::json provenance,
-                              const ExperimentParts& parts) {
-  StagedFiles files(store.layout());
+namespace {
+
+// Copies the experiment's files beside the store's and notes them in
+// `provenance`.
+void Stage(const ExperimentParts& parts, const StoreLayout& layout,
+           StagedFiles& files, nlohmann::json& provenance) {
   if (parts.context) {
-    RequireOwnFiles(store.layout(), std::nullopt);
+    RequireOwnFiles(layout, std::nullopt);
     const ContextManifest manifest = files.AddContext(*parts.context);
     provenance[kContextHash] = manifest.Hash();
     provenance[kFiles] = manifest.files.size();
@@ -150,6 +151,16 @@ std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
     files.AddSource(parts.source->uuid, parts.source->directory);
     provenance[kForkedFrom] = parts.source->origin;
   }
+}
+
+}  // namespace
+
+std::int64_t RecordExperiment(Store& store, const ExperimentConfig& config,
+                              const std::string& yaml,
+                              nlohmann::json provenance,
+                              const ExperimentParts& parts) {
+  StagedFiles files(store.layout());
+  Stage(parts, store.layout(), files, provenance);
   NewStorage storage;
   bool placed = false;
   const RecordOptions options{.threads = parts.threads,

@@ -265,6 +265,47 @@ std::string ExpectedText(const ExpectedSearch& expected, Unit unit) {
   return Join(parts, ", ") + " " + std::string(UnitName(unit));
 }
 
+namespace {
+
+bool IsSimulated(const PlannedSearch& search) {
+  return search.expected && search.expected->simulations > 0;
+}
+
+Table PlanTable(const PlannedSearch& search) {
+  const bool planned = search.config.max_length > 0;
+  std::vector<Column> columns = {{.name = "trials", .right = true},
+                                 {.name = "length", .right = true}};
+  if (IsSimulated(search)) {
+    columns.push_back({.name = "expected", .right = true});
+  }
+  Table table(columns);
+  for (const PlanRow& row : search.plan.rows) {
+    std::vector<Cell> cells = {std::to_string(row.trials),
+                               LengthText(row.length, search.unit, planned)};
+    if (IsSimulated(search)) {
+      cells.emplace_back(RangeText(search.expected->trials.at(row.length)));
+    }
+    table.AddRow(std::move(cells));
+  }
+  return table;
+}
+
+Table BracketTable(const PlannedSearch& search) {
+  Table table({{.name = "bracket", .right = true},
+               {.name = "trials", .right = true},
+               {.name = "at_once", .right = true},
+               {.name = "rungs", .elastic = true}});
+  for (const Bracket& bracket : search.plan.brackets) {
+    const std::int64_t at_once = TrialsAtStart(bracket, search.config.divisor);
+    const auto number = &bracket - search.plan.brackets.data() + 1;
+    table.AddRow({std::to_string(number), std::to_string(bracket.max_trials),
+                  std::to_string(at_once), RungsText(bracket.rungs)});
+  }
+  return table;
+}
+
+}  // namespace
+
 void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
                      std::ostream& out) {
   const SearcherConfig& config = search.config;
@@ -278,24 +319,11 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
              LengthText(config.max_length, search.unit, planned) +
              (planned ? " each" : ""))
       << "\n\n";
-  const bool simulated = search.expected && search.expected->simulations > 0;
-  std::vector<Column> columns = {{.name = "trials", .right = true},
-                                 {.name = "length", .right = true}};
-  if (simulated) columns.push_back({.name = "expected", .right = true});
-  Table rows(columns);
-  for (const PlanRow& row : search.plan.rows) {
-    std::vector<Cell> cells = {std::to_string(row.trials),
-                               LengthText(row.length, search.unit, planned)};
-    if (simulated) {
-      cells.emplace_back(RangeText(search.expected->trials.at(row.length)));
-    }
-    rows.AddRow(std::move(cells));
-  }
-  rows.PrintText(out, mode);
+  PlanTable(search).PrintText(out, mode);
   if (planned) {
     out << "in total "
         << LengthText(search.plan.total_length, search.unit, planned);
-    if (simulated) {
+    if (IsSimulated(search)) {
       out << "; expected " << RangeText(search.expected->total_length) << " in "
           << search.expected->simulations
           << " simulated searches with random metrics";
@@ -303,18 +331,8 @@ void PrintSearchPlan(const PlannedSearch& search, const TerminalMode& mode,
     out << '\n';
   }
   if (search.plan.brackets.empty()) return;
-  Table brackets({{.name = "bracket", .right = true},
-                  {.name = "trials", .right = true},
-                  {.name = "at_once", .right = true},
-                  {.name = "rungs", .elastic = true}});
-  for (const Bracket& bracket : search.plan.brackets) {
-    const std::int64_t at_once = TrialsAtStart(bracket, config.divisor);
-    const auto number = &bracket - search.plan.brackets.data() + 1;
-    brackets.AddRow({std::to_string(number), std::to_string(bracket.max_trials),
-                     std::to_string(at_once), RungsText(bracket.rungs)});
-  }
   out << '\n';
-  brackets.PrintText(out, mode);
+  BracketTable(search).PrintText(out, mode);
 }
 
 void PrintSimulation(const PlayedSearch& search, const TerminalMode& mode,
