@@ -508,7 +508,7 @@ constexpr KeySpec kTrainingKeys[] = {
      .type = kWord,
      .fallback = R"("none")",
      .doc = "Data type of forward and backward passes.",
-     .words = "none bf16 fp16 O0=none O1=fp16",
+     .words = "none tf32 bf16 fp16 O0=none O1=fp16",
      .substitutes = "O2=O1 O3=O1",
      .store = IntoTraining<&TrainerSettings::mixed_precision>},
     {.path = "optimizations.loss_scale",

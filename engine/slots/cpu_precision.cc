@@ -33,6 +33,11 @@ bool CpuComputesIn(const std::string& mixed_precision,
 void RequireCpuPrecision(const TrainerSettings& settings) {
   const std::string& precision = settings.mixed_precision;
   if (precision == "none") return;
+  if (precision == "tf32") {
+    throw Error(ErrorKind::kResources,
+                "optimizations.mixed_precision: only GPUs compute in tf32; set "
+                "it to none or bf16, or train on a GPU");
+  }
   const std::string text = ReadFile("/proc/cpuinfo").value_or("");
   if (CpuComputesIn(precision, text)) return;
   throw Error(ErrorKind::kResources,

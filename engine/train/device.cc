@@ -49,6 +49,8 @@ void UseOwnStream(torch::Device device) {
 void ChooseAlgorithms(const TrainerSettings& settings) {
   at::Context& context = at::globalContext();
   context.setBenchmarkCuDNN(!settings.deterministic);
+  // LibTorch allows it in convolutions by default.
+  if (settings.mixed_precision == "tf32") context.setAllowTF32CuBLAS(true);
   if (!settings.deterministic) return;
   context.setDeterministicCuDNN(true);
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);

@@ -42,7 +42,7 @@ struct TrainerSettings {
   std::int64_t aggregation_frequency = 1;
   bool average_aggregated_gradients = true;
   bool average_training_metrics = true;
-  std::string mixed_precision = "none";  // none, bf16, fp16
+  std::string mixed_precision = "none";  // none, tf32, bf16, fp16
   std::optional<double> loss_scale;      // fixed; empty: dynamic
   std::string channels_last = "auto";    // auto, on, off
   std::string cuda_graphs = "auto";      // auto, on, off

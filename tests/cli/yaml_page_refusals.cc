@@ -291,8 +291,8 @@ std::vector<Refusal> Refusals() {
        "the string 'none'"},
       {"optimizations.mixed_precision",
        {{"optimizations.mixed_precision", "O2"}},
-       "optimizations.mixed_precision: expected one of none, bf16, fp16, O0, "
-       "O1, got the string 'O2'; use 'O1' instead"},
+       "optimizations.mixed_precision: expected one of none, tf32, bf16, fp16, "
+       "O0, O1, got the string 'O2'; use 'O1' instead"},
       {"optimizations.loss_scale",
        {{"optimizations.mixed_precision", "fp16"},
         {"optimizations.loss_scale", "0"}},

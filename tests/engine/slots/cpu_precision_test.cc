@@ -35,5 +35,17 @@ TEST(CpuPrecisionTest, SuggestsAnAlternative) {
   }
 }
 
+TEST(CpuPrecisionTest, RejectsTf32WhichOnlyGpusHave) {
+  TrainerSettings settings;
+  settings.mixed_precision = "tf32";
+  try {
+    RequireCpuPrecision(settings);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kResources);
+    EXPECT_THAT(error.what(), testing::HasSubstr("only GPUs compute in tf32"));
+  }
+}
+
 }  // namespace
 }  // namespace dtrain

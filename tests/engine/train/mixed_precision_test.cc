@@ -6,9 +6,11 @@
 #include <limits>
 #include <memory>
 
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
+#include "engine/train/device.h"
 #include "engine/train/torch_modules.h"
 #include "tests/engine/train/small_trial.h"
 
@@ -85,6 +87,16 @@ TEST_F(LossScalerTest, RestoresItsState) {
 
 class MixedPrecisionTest : public SmallTrialTest,
                            public testing::WithParamInterface<const char*> {};
+
+TEST(Tf32Test, PermitsItInMatrixProductsOfGpus) {
+  TrialSpec spec;
+  EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+  spec.settings.mixed_precision = "tf32";
+  OpenDevice(spec);
+  EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+  EXPECT_TRUE(at::globalContext().allowTF32CuDNN());
+  at::globalContext().setAllowTF32CuBLAS(false);
+}
 
 TEST_P(MixedPrecisionTest, TrainsNearlyAsInFullPrecision) {
   spec_.until = Length{60};
