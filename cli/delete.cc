@@ -62,10 +62,14 @@ bool Confirm(const Store& store, const std::vector<std::int64_t>& ids) {
   }
   for (const std::int64_t id : ids) {
     const ExperimentRow row = FindExperiment(store, id);
-    Say({}, "experiment " + std::to_string(id) + " '" + row.name + "', " +
-                std::string(StateName(row.state)) +
-                ", trials: " + std::to_string(row.trials) + ", " +
-                FormatBytes(BytesOf(store, id)));
+    // A part of the question, so --quiet does not hide it.
+    std::cerr << "dtrain: "
+              << EscapeForTerminal("experiment " + std::to_string(id) + " '" +
+                                   row.name + "', " +
+                                   std::string(StateName(row.state)) +
+                                   ", trials: " + std::to_string(row.trials) +
+                                   ", " + FormatBytes(BytesOf(store, id)))
+              << '\n';
   }
   std::cerr << "delete with all metrics, logs and checkpoints? [y/N] "
             << std::flush;
