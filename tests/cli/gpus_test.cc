@@ -160,7 +160,8 @@ class GpuDriverRunTest : public testing::Test {
                   "  echo CUDA error: uncorrectable ECC error encountered >&2\n"
                   "  exit 1\n"
                   "fi\n"
-                  "[ ! -e slow ] || sleep 3\n"
+                  "[ ! -e slow ] || [ -e $HOME/again ] ||\n"
+                  "  { read -r order <&4; touch $HOME/again; exit; }\n"
                   "echo '{\"type\":\"validation\",\"batches\":1,"
                   "\"metrics\":{\"loss\":1}}' >&3\n");
   }
@@ -190,8 +191,8 @@ TEST_F(GpuDriverRunTest, CreateRefusesABrokenDriverUnlessOnCpus) {
 }
 
 TEST_F(GpuDriverRunTest, ResumeDoesNotMoveToCpusUnasked) {
-  dtrain_.Write("slow", "");
-  const CliResult paused = Run({"create", "train.yaml", "--timeout", "0.001s"});
+  dtrain_.Write("slow", "");  // until it is told to stop
+  const CliResult paused = Run({"create", "train.yaml", "--timeout", "300ms"});
   ASSERT_EQ(paused.code, 124) << paused.err;
   const CliResult broken = Run({"resume", "1"}, "init=18");
   EXPECT_EQ(broken.code, 6);
@@ -208,8 +209,8 @@ TEST_F(GpuDriverRunTest, ResumeDoesNotMoveToCpusUnasked) {
 }
 
 TEST_F(GpuDriverRunTest, ResumeRejectsSlotsThatAreNotValid) {
-  dtrain_.Write("slow", "");
-  ASSERT_EQ(Run({"create", "train.yaml", "--timeout", "0.001s"}).code, 124);
+  dtrain_.Write("slow", "");  // until it is told to stop
+  ASSERT_EQ(Run({"create", "train.yaml", "--timeout", "300ms"}).code, 124);
   const CliResult result = Run({"resume", "1", "--slots", "tpu"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("--slots: 'tpu' is not valid here"));
