@@ -48,6 +48,20 @@ std::string ExitText(const siginfo_t& info) {
          ::strsignal(info.si_status) + ")";
 }
 
+// Removes the levels of log lines, such as "<4>", with which lines begin.
+std::string WithoutLevels(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins = i == 0 || text[i - 1] == '\n';
+    if (begins && i + 2 < text.size() && text[i] == '<' && text[i + 1] >= '0' &&
+        text[i + 1] <= '7' && text[i + 2] == '>') {
+      i += 3;
+    }
+    if (i < text.size()) plain += text[i];
+  }
+  return plain;
+}
+
 // Returns the last output of the host, in one line.
 std::string OutputText(int output) {
   const off_t size = ::lseek(output, 0, SEEK_END);
@@ -57,7 +71,7 @@ std::string OutputText(int output) {
   const ssize_t count = ::pread(output, text.data(), text.size(), start);
   text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.empty() ? "" : ": " + EscapeForTerminal(text);
+  return text.empty() ? "" : ": " + EscapeForTerminal(WithoutLevels(text));
 }
 
 // Returns the environment of a host, each entry as NAME=value.

@@ -261,7 +261,7 @@ int RunFakeTrial(int control) {
 // FAKE_HOST_EXIT makes it exit at once, as if a library were missing.
 int main(int, char** argv) {
   if (const char* exit_code = std::getenv("FAKE_HOST_EXIT")) {
-    std::fprintf(stderr, "cannot open libfake.so\n");
+    std::fprintf(stderr, "<3>cannot open libfake.so\n");
     return std::atoi(exit_code);
   }
   return dtrain::RunTrialHost(std::atoi(argv[1]),

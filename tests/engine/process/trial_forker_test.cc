@@ -47,7 +47,7 @@ TEST_F(TrialForkerTest, ReportsWhyAHostDoesNotStart) {
   EXPECT_EQ(exited.exit_code, 1);
   ASSERT_THAT(exited.last_lines, SizeIs(1));
   EXPECT_THAT(exited.last_lines[0], HasSubstr("exit code 42"));
-  EXPECT_THAT(exited.last_lines[0], HasSubstr("cannot open libfake.so"));
+  EXPECT_THAT(exited.last_lines[0], HasSubstr(": cannot open libfake.so"));
 }
 
 TEST_F(TrialForkerTest, ReportsAMissingHost) {
