@@ -1,0 +1,293 @@
+// PED-ANOVA estimates two densities of each hyperparameter, one from the best
+// trials and one from all, and takes their Pearson divergence as importance: a
+// hyperparameter that does not matter has the same density in both. The values
+// are first counted on a grid of at most 50 cells; the density is a mixture of
+// one normal distribution per occupied cell, cut off at the ends and rounded to
+// cells, and of one wide one as a prior, so the cost depends on the number of
+// cells, not of trials. The width of the normals follows Scott's rule (D. W.
+// Scott: Multivariate Density Estimation, 1992). Trials without a
+// hyperparameter (a conditional one) lower its importance by the terms of
+// conditional PED-ANOVA: share of the best trials that have it, squared, by the
+// share of all trials.
+#include "engine/analysis/importance.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+
+#include "engine/analysis/statistics.h"
+#include "engine/base/metric_order.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::int64_t kMaxCells = 50;
+constexpr double kPriorWeight = 1;
+// A density of 0 would make the divergence infinite.
+constexpr double kMinDensity = 1e-12;
+
+// Probability of a standard normal variable between a and b. Both ends are
+// taken to the lower tail, where erfc keeps its precision.
+double NormalMass(double a, double b) {
+  if (a > 0) return NormalMass(-b, -a);
+  const double root = std::sqrt(2.0);
+  return 0.5 * (std::erfc(-b / root) - std::erfc(-a / root));
+}
+
+// The cells of an axis.
+class Cells {
+ public:
+  explicit Cells(const SearchAxis& axis) : axis_(axis) {
+    if (!axis.choices.empty()) {
+      count_ = axis.choices.size();
+      return;
+    }
+    low_ = axis.log ? std::log(axis.low) : axis.low;
+    const double high = axis.log ? std::log(axis.high) : axis.high;
+    count_ = kMaxCells;
+    if (axis.step) {
+      const double values = std::round((high - low_) / *axis.step) + 1;
+      if (values < kMaxCells) count_ = static_cast<std::size_t>(values);
+    }
+    width_ = (high - low_) / static_cast<double>(count_ - 1);
+  }
+
+  std::size_t count() const { return count_; }
+  std::size_t IndexOf(double place) const {
+    if (!axis_.choices.empty()) return static_cast<std::size_t>(place);
+    const double value = axis_.log ? std::log(place) : place;
+    // A value in the middle of two cells belongs to the lower one.
+    const double cell = std::ceil((value - low_) / width_ - 0.5);
+    return static_cast<std::size_t>(
+        std::clamp(cell, 0.0, static_cast<double>(count_ - 1)));
+  }
+
+ private:
+  const SearchAxis& axis_;
+  std::size_t count_ = 0;
+  double low_ = 0;
+  double width_ = 1;
+};
+
+// Occupied cells and the number of trials in each.
+struct Occupied {
+  std::vector<double> cells;
+  std::vector<std::int64_t> counts;
+  std::int64_t total = 0;
+};
+
+Occupied OccupiedOf(const std::vector<std::int64_t>& counts) {
+  Occupied occupied;
+  for (std::size_t cell = 0; cell < counts.size(); ++cell) {
+    if (counts[cell] == 0) continue;
+    occupied.cells.push_back(static_cast<double>(cell));
+    occupied.counts.push_back(counts[cell]);
+    occupied.total += counts[cell];
+  }
+  return occupied;
+}
+
+// Distance of the quartiles of the trials' cells.
+double QuartileRange(const Occupied& trials) {
+  std::vector<std::int64_t> sums(trials.counts.size());
+  std::partial_sum(trials.counts.begin(), trials.counts.end(), sums.begin());
+  const auto lower = std::ranges::lower_bound(sums, trials.total / 4);
+  auto upper = std::ranges::upper_bound(sums, trials.total * 3 / 4);
+  if (upper == sums.end()) --upper;
+  return trials.cells[static_cast<std::size_t>(upper - sums.begin())] -
+         trials.cells[static_cast<std::size_t>(lower - sums.begin())];
+}
+
+// Width of the normals by Scott's rule, in cells.
+double Bandwidth(const Occupied& trials) {
+  const auto total = static_cast<double>(trials.total);
+  double sum = 0;
+  for (std::size_t i = 0; i < trials.cells.size(); ++i) {
+    sum += trials.cells[i] * static_cast<double>(trials.counts[i]);
+  }
+  double squares = 0;
+  for (std::size_t i = 0; i < trials.cells.size(); ++i) {
+    const double distance = trials.cells[i] - sum / total;
+    squares += distance * distance * static_cast<double>(trials.counts[i]);
+  }
+  const double deviation = std::sqrt(squares / std::max(1.0, total - 1));
+  const double width = 1.059 *
+                       std::min(QuartileRange(trials) / 1.34, deviation) *
+                       std::pow(total, -0.2);
+  // 90 % of a normal at least this wide fit into its cell.
+  return std::max(width, 0.5 / 1.64);
+}
+
+// Adds `weight` × the density of a normal cut off at the ends.
+void AddNormal(double weight, double mean, double width,
+               std::vector<double>& density) {
+  const auto count = static_cast<double>(density.size());
+  const double whole =
+      NormalMass((-0.5 - mean) / width, (count - 0.5 - mean) / width);
+  for (std::size_t cell = 0; cell < density.size(); ++cell) {
+    const double left = static_cast<double>(cell) - 0.5 - mean;
+    density[cell] +=
+        weight * NormalMass(left / width, (left + 1) / width) / whole;
+  }
+}
+
+std::vector<double> NumberDensity(const std::vector<std::int64_t>& counts) {
+  const Occupied trials = OccupiedOf(counts);
+  const double all = static_cast<double>(trials.total) + kPriorWeight;
+  const double width = Bandwidth(trials);
+  std::vector<double> density(counts.size(), 0.0);
+  for (std::size_t i = 0; i < trials.cells.size(); ++i) {
+    AddNormal(static_cast<double>(trials.counts[i]) / all, trials.cells[i],
+              width, density);
+  }
+  const auto last = static_cast<double>(counts.size()) - 1;
+  AddNormal(kPriorWeight / all, last / 2, last + 1, density);
+  return density;
+}
+
+std::vector<double> ChoiceDensity(const std::vector<std::int64_t>& counts) {
+  const Occupied trials = OccupiedOf(counts);
+  const double all = static_cast<double>(trials.total) + kPriorWeight;
+  const auto kernels = static_cast<double>(trials.cells.size()) + 1;
+  const auto choices = static_cast<double>(counts.size());
+  // Each kernel is its own choice and a little of all.
+  const double spread = kPriorWeight / kernels;
+  const double scale = 1 / (1 + spread * choices);
+  std::vector<double> density(counts.size());
+  for (std::size_t choice = 0; choice < counts.size(); ++choice) {
+    const auto own = static_cast<double>(counts[choice]);
+    density[choice] =
+        (own + static_cast<double>(trials.total) * spread) * scale / all +
+        kPriorWeight / all / choices;
+  }
+  return density;
+}
+
+double PearsonDivergence(const std::vector<double>& best,
+                         const std::vector<double>& all) {
+  double sum = 0;
+  for (std::size_t cell = 0; cell < best.size(); ++cell) {
+    const double base = all[cell] + kMinDensity;
+    const double ratio = (best[cell] + kMinDensity) / base - 1;
+    sum += base * ratio * ratio;
+  }
+  return sum;
+}
+
+// The trials with finite values, in columns.
+struct Columns {
+  std::vector<std::vector<double>> places;  // by axis
+  std::vector<double> values;
+  std::vector<bool> is_best;
+  std::int64_t best = 0;  // number of those
+};
+
+Columns ColumnsOf(std::size_t axes, const std::vector<TrialOutcome>& trials) {
+  Columns columns;
+  columns.places.resize(axes);
+  for (const TrialOutcome& trial : trials) {
+    assert(trial.places.size() == axes);
+    if (!std::isfinite(trial.value)) continue;
+    columns.values.push_back(trial.value);
+    for (std::size_t axis = 0; axis < axes; ++axis) {
+      columns.places[axis].push_back(trial.places[axis]);
+    }
+  }
+  return columns;
+}
+
+// Marks the best `quantile`, and all that equal the last of them.
+void MarkBest(bool smaller_is_better, double quantile, Columns& columns) {
+  std::vector<double> keys;
+  for (const double value : columns.values) {
+    keys.push_back(RankKey(value, smaller_is_better));
+  }
+  std::vector<double> sorted = keys;
+  const auto kept = static_cast<std::ptrdiff_t>(
+      std::ceil(quantile * static_cast<double>(keys.size())));
+  const auto last = sorted.begin() + std::max<std::ptrdiff_t>(kept, 1) - 1;
+  std::ranges::nth_element(sorted, last);
+  for (const double key : keys) {
+    columns.is_best.push_back(key <= *last);
+    columns.best += key <= *last ? 1 : 0;
+  }
+}
+
+double DivergenceOf(const SearchAxis& axis, std::size_t index,
+                    const Columns& columns) {
+  if (axis.constant()) return 0;
+  const Cells cells(axis);
+  std::vector<std::int64_t> best(cells.count()), all(cells.count());
+  std::int64_t best_count = 0, all_count = 0;
+  for (std::size_t i = 0; i < columns.values.size(); ++i) {
+    const double place = columns.places[index][i];
+    if (!std::isfinite(place)) continue;
+    const std::size_t cell = cells.IndexOf(place);
+    ++all[cell];
+    ++all_count;
+    if (!columns.is_best[i]) continue;
+    ++best[cell];
+    ++best_count;
+  }
+  if (best_count == 0 || all_count < 2) return 0;
+  const auto density = axis.choices.empty() ? NumberDensity : ChoiceDensity;
+  const auto trials = static_cast<double>(columns.values.size());
+  const auto chosen = static_cast<double>(columns.best);
+  const double best_share = static_cast<double>(best_count) / chosen;
+  const double all_share = static_cast<double>(all_count) / trials;
+  const double quantile = chosen / trials;
+  return quantile * quantile * best_share * best_share / all_share *
+         PearsonDivergence(density(best), density(all));
+}
+
+// Values whose order means something: numbers, and categories that are numbers.
+std::optional<double> CorrelationOf(const SearchAxis& axis,
+                                    const std::vector<double>& places,
+                                    const std::vector<double>& values) {
+  if (axis.choices.empty()) return RankCorrelation(places, values);
+  std::vector<double> numbers;
+  for (const nlohmann::json& choice : axis.choices) {
+    if (!choice.is_number()) return std::nullopt;
+    numbers.push_back(choice.get<double>());
+  }
+  std::vector<double> chosen;
+  for (const double place : places) {
+    chosen.push_back(std::isfinite(place)
+                         ? numbers[static_cast<std::size_t>(place)]
+                         : std::numeric_limits<double>::quiet_NaN());
+  }
+  return RankCorrelation(chosen, values);
+}
+
+}  // namespace
+
+std::vector<HparamImportance> HparamImportances(
+    const std::vector<SearchAxis>& axes,
+    const std::vector<TrialOutcome>& trials, bool smaller_is_better,
+    double quantile) {
+  assert(quantile > 0 && quantile < 1);
+  Columns columns = ColumnsOf(axes.size(), trials);
+  std::vector<HparamImportance> importances;
+  if (!columns.values.empty()) MarkBest(smaller_is_better, quantile, columns);
+  double sum = 0;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const double divergence =
+        columns.values.size() < 2 ? 0 : DivergenceOf(axes[i], i, columns);
+    sum += divergence;
+    importances.push_back({.name = axes[i].name,
+                           .divergence = divergence,
+                           .correlation = CorrelationOf(
+                               axes[i], columns.places[i], columns.values)});
+  }
+  for (HparamImportance& one : importances) {
+    one.share = sum > 0 ? one.divergence / sum : 0;
+  }
+  std::ranges::stable_sort(importances, std::greater<>(),
+                           &HparamImportance::divergence);
+  return importances;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/analysis/search_axes.h"
+
+namespace dtrain {
+
+/// A trial as the analysis sees it.
+struct TrialOutcome {
+  std::vector<double> places;  // on the axes (PlaceOn), in their order
+  double value = 0;            // of the metric
+};
+
+/// How much a hyperparameter matters for being among the best trials.
+struct HparamImportance {
+  std::string name;
+  // Divergence of the distribution of its values in the best trials from that
+  // in all trials, 0 if they are equal; comparable within one search only.
+  double divergence = 0;
+  // Its part of the sum of all divergences, 0 to 1; 0 if the sum is 0.
+  double share = 0;
+  // Spearman's rank correlation of its values with the metric's. Empty for
+  // categories that are not numbers, and where either is constant.
+  std::optional<double> correlation;
+};
+
+/// Fewer trials say too little about any hyperparameter.
+inline constexpr std::size_t kMinImportanceTrials = 10;
+
+/// Returns the importance of each axis, the highest first, by PED-ANOVA
+/// (Watanabe, Bansal, Hutter: "PED-ANOVA: Efficiently Quantifying
+/// Hyperparameter Importance in Arbitrary Subspaces", IJCAI 2023), with the
+/// settings of Optuna 5's PedAnovaImportanceEvaluator: the best `quantile` of
+/// the trials against all. Trials whose value is not a finite number are left
+/// out; a hyperparameter is judged by the trials that have it. REQUIRES: 0 <
+/// quantile < 1.
+std::vector<HparamImportance> HparamImportances(
+    const std::vector<SearchAxis>& axes,
+    const std::vector<TrialOutcome>& trials, bool smaller_is_better,
+    double quantile);
+
+}  // namespace dtrain

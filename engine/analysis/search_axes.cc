@@ -1,0 +1,104 @@
+#include "engine/analysis/search_axes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "searchers/hparam_space.h"
+
+namespace dtrain {
+namespace {
+
+// Distance of `count` values from low to high; empty without a count.
+std::optional<double> GridStep(const nlohmann::json& range, double low,
+                               double high) {
+  const auto count = range.find("count");
+  if (count == range.end() || !count->is_number_integer()) return std::nullopt;
+  const auto values = count->get<std::int64_t>();
+  if (values < 2) return high - low;
+  return (high - low) / static_cast<double>(values - 1);
+}
+
+void SetNumbers(const nlohmann::json& range, bool grid, SearchAxis& axis) {
+  axis.low = range.at("minval");
+  axis.high = range.at("maxval");
+  if (range.at("type") == "log") {
+    // The limits of `log` are exponents.
+    const double base = range.value("base", 10.0);
+    axis.low = std::pow(base, axis.low);
+    axis.high = std::pow(base, axis.high);
+    axis.log = true;
+    return;
+  }
+  axis.log = IsLogDouble(range);
+  if (axis.log) return;
+  if (range.at("type") == "int") axis.step = 1;
+  if (!grid) return;
+  if (const auto step = GridStep(range, axis.low, axis.high)) {
+    axis.step = std::max(*step, axis.step.value_or(0));
+  }
+}
+
+void Collect(const nlohmann::json& space, bool grid, const std::string& prefix,
+             std::vector<SearchAxis>& axes) {
+  if (!space.is_object()) return;
+  for (const auto& [name, value] : space.items()) {
+    if (!HasType(value)) {
+      Collect(value, grid, prefix + name + ".", axes);
+      continue;
+    }
+    if (value.at("type") == "const") continue;
+    SearchAxis axis{.name = prefix + name};
+    if (value.at("type") == "categorical") {
+      axis.choices = value.at("vals").get<std::vector<nlohmann::json>>();
+      axis.high = static_cast<double>(axis.choices.size()) - 1;
+    } else {
+      SetNumbers(value, grid, axis);
+    }
+    axes.push_back(std::move(axis));
+  }
+}
+
+// The hyperparameter of that name: "a.b" is b in the map a. Null if there is
+// none.
+const nlohmann::json* Find(const nlohmann::json& hparams,
+                           std::string_view name) {
+  const nlohmann::json* place = &hparams;
+  while (true) {
+    if (!place->is_object()) return nullptr;
+    // A name may itself contain a dot.
+    if (const auto whole = place->find(name); whole != place->end()) {
+      return &*whole;
+    }
+    const auto dot = name.find('.');
+    if (dot == std::string_view::npos) return nullptr;
+    const auto inner = place->find(name.substr(0, dot));
+    if (inner == place->end()) return nullptr;
+    place = &*inner;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace
+
+std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid) {
+  std::vector<SearchAxis> axes;
+  Collect(space, grid, "", axes);
+  return axes;
+}
+
+double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const nlohmann::json* value = Find(hparams, axis.name);
+  if (value == nullptr) return kNone;
+  if (axis.choices.empty()) {
+    return value->is_number() ? value->get<double>() : kNone;
+  }
+  const auto choice = std::ranges::find(axis.choices, *value);
+  if (choice == axis.choices.end()) return kNone;
+  return static_cast<double>(choice - axis.choices.begin());
+}
+
+}  // namespace dtrain

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace dtrain {
+
+/// A searched hyperparameter as an axis of numbers.
+struct SearchAxis {
+  std::string name;  // "optimizer.lr" if nested
+  // Values are spread evenly over their logarithms.
+  bool log = false;
+  // Range of the values; for a categorical 0 to choices.size() - 1.
+  double low = 0;
+  double high = 0;
+  // Distance of possible values: 1 for integers; empty: any value.
+  std::optional<double> step;
+  // Values of a categorical hyperparameter; empty for others.
+  std::vector<nlohmann::json> choices;
+
+  /// True if there is only one possible value.
+  bool constant() const { return !(low < high); }
+};
+
+/// The searched hyperparameters of a space (the map `hyperparameters` of a
+/// configuration), in byte order of their names, depth first. `grid`: the
+/// search is a grid, so that `count` limits the values.
+std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid);
+
+/// A trial's place on the axis: its value of the hyperparameter, or the index
+/// of its choice. NaN if the trial has none, or one that is not on the axis.
+double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams);
+
+}  // namespace dtrain

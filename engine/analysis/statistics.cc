@@ -1,0 +1,193 @@
+#include "engine/analysis/statistics.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "engine/base/metric_order.h"
+
+namespace dtrain {
+
+std::vector<double> Ranks(std::span<const double> values) {
+  // Sorting pairs is twice as fast as sorting indices: no jumps in memory.
+  std::vector<std::pair<double, std::size_t>> sorted;
+  sorted.reserve(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sorted.emplace_back(values[i], i);
+  }
+  std::ranges::sort(sorted);
+  std::vector<double> ranks(values.size());
+  for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+    while (end < sorted.size() && sorted[end].first == sorted[begin].first) {
+      ++end;
+    }
+    // The mean of begin + 1 … end.
+    const double rank = static_cast<double>(begin + 1 + end) / 2;
+    for (std::size_t i = begin; i < end; ++i) ranks[sorted[i].second] = rank;
+  }
+  return ranks;
+}
+
+namespace {
+
+// Pearson's correlation; empty if one of the two is constant.
+std::optional<double> Correlation(const std::vector<double>& x,
+                                  const std::vector<double>& y) {
+  const auto count = static_cast<double>(x.size());
+  const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / count;
+  const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / count;
+  double xx = 0, xy = 0, yy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double dx = x[i] - mean_x;
+    const double dy = y[i] - mean_y;
+    xx += dx * dx;
+    xy += dx * dy;
+    yy += dy * dy;
+  }
+  if (xx == 0 || yy == 0) return std::nullopt;
+  return std::clamp(xy / std::sqrt(xx * yy), -1.0, 1.0);
+}
+
+}  // namespace
+
+std::optional<double> RankCorrelation(std::span<const double> x,
+                                      std::span<const double> y) {
+  assert(x.size() == y.size());
+  std::vector<double> kept_x, kept_y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
+    kept_x.push_back(x[i]);
+    kept_y.push_back(y[i]);
+  }
+  if (kept_x.size() < 2) return std::nullopt;
+  return Correlation(Ranks(kept_x), Ranks(kept_y));
+}
+
+std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
+                                  Effort effort, Timestamp start,
+                                  bool smaller_is_better) {
+  std::vector<CurvePoint> curve;
+  std::map<std::int64_t, std::int64_t> batches_of;  // by trial
+  std::int64_t batches = 0;                         // their sum
+  double at = 0;
+  for (const Observation& seen : observations) {
+    std::int64_t& trained = batches_of[seen.trial];
+    batches += std::max<std::int64_t>(seen.batches - trained, 0);
+    trained = std::max(trained, seen.batches);
+    switch (effort) {
+      case Effort::kTrials:
+        at = static_cast<double>(batches_of.size());
+        break;
+      case Effort::kBatches:
+        at = static_cast<double>(batches);
+        break;
+      case Effort::kSeconds:
+        at = static_cast<double>((seen.time - start).count()) / 1e6;
+        break;
+    }
+    if (std::isnan(seen.value)) continue;
+    if (curve.empty() ||
+        IsBetter(seen.value, curve.back().second, smaller_is_better)) {
+      // Improvements at one place are one step.
+      if (!curve.empty() && curve.back().first == at) curve.pop_back();
+      curve.emplace_back(at, seen.value);
+    }
+  }
+  if (!curve.empty() && curve.back().first < at) {
+    curve.emplace_back(at, curve.back().second);
+  }
+  return curve;
+}
+
+std::vector<CurvePoint> EmpiricalDistribution(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  std::ranges::sort(values);
+  std::vector<CurvePoint> curve;
+  const auto count = static_cast<double>(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i + 1 < values.size() && values[i + 1] == values[i]) continue;
+    curve.emplace_back(values[i], static_cast<double>(i + 1) / count);
+  }
+  return curve;
+}
+
+std::vector<std::size_t> ParetoFront(
+    std::span<const std::vector<double>> points,
+    const std::vector<bool>& smaller_is_better) {
+  // The lower a key, the better. Sorted by their keys, a point can be dominated
+  // only by an earlier one, and then by one of the front too.
+  std::vector<std::pair<std::vector<double>, std::size_t>> sorted;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    assert(points[i].size() == smaller_is_better.size());
+    std::vector<double> keys;
+    for (std::size_t m = 0; m < points[i].size(); ++m) {
+      keys.push_back(RankKey(points[i][m], smaller_is_better[m]));
+    }
+    const auto is_nan = [](double key) { return std::isnan(key); };
+    if (std::ranges::none_of(keys, is_nan)) sorted.emplace_back(keys, i);
+  }
+  std::ranges::sort(sorted);
+  std::vector<std::pair<std::vector<double>, std::size_t>> front;
+  for (const auto& candidate : sorted) {
+    const bool dominated = std::ranges::any_of(front, [&](const auto& other) {
+      return other.first != candidate.first &&
+             std::ranges::equal(other.first, candidate.first,
+                                std::less_equal<>());
+    });
+    if (!dominated) front.push_back(candidate);
+  }
+  std::vector<std::size_t> indices;
+  for (const auto& [keys, index] : front) indices.push_back(index);
+  std::ranges::sort(indices);
+  return indices;
+}
+
+namespace {
+
+// Appends the first, lowest, highest and last of the points, each once and in
+// their order.
+void AppendExtremes(std::span<const CurvePoint> points,
+                    std::vector<CurvePoint>& out) {
+  if (points.empty()) return;
+  const auto [lowest, highest] =
+      std::ranges::minmax_element(points, {}, &CurvePoint::second);
+  std::vector<std::ptrdiff_t> chosen = {
+      0, lowest - points.begin(), highest - points.begin(),
+      static_cast<std::ptrdiff_t>(points.size()) - 1};
+  std::ranges::sort(chosen);
+  const auto repeated = std::ranges::unique(chosen);
+  chosen.erase(repeated.begin(), repeated.end());
+  for (const auto i : chosen) out.push_back(points[static_cast<size_t>(i)]);
+}
+
+}  // namespace
+
+std::vector<CurvePoint> Decimate(std::vector<CurvePoint> curve,
+                                 std::size_t columns) {
+  assert(columns > 0);
+  if (curve.size() <= 4 * columns) return curve;
+  std::erase_if(curve, [](const CurvePoint& point) {
+    return !std::isfinite(point.first) || !std::isfinite(point.second);
+  });
+  if (curve.size() <= 4 * columns) return curve;
+  const double low = curve.front().first;
+  const double width = curve.back().first - low;
+  const auto column_of = [&](const CurvePoint& point) -> std::size_t {
+    if (width <= 0) return 0;
+    const double part = (point.first - low) / width;
+    return std::min(
+        static_cast<std::size_t>(part * static_cast<double>(columns)),
+        columns - 1);
+  };
+  std::vector<CurvePoint> reduced;
+  for (std::size_t begin = 0, end = 0; begin < curve.size(); begin = end) {
+    const std::size_t column = column_of(curve[begin]);
+    while (end < curve.size() && column_of(curve[end]) == column) ++end;
+    AppendExtremes(std::span(curve).subspan(begin, end - begin), reduced);
+  }
+  return reduced;
+}
+
+}  // namespace dtrain

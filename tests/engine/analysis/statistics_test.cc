@@ -1,0 +1,144 @@
+#include "engine/analysis/statistics.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+std::vector<double> Values(std::initializer_list<double> values) {
+  return values;
+}
+
+TEST(RanksTest, EqualValuesShareTheMeanRank) {
+  EXPECT_THAT(Ranks(Values({3, 1, 3, 2})), ElementsAre(3.5, 1, 3.5, 2));
+  EXPECT_THAT(Ranks(Values({5, 5, 5})), ElementsAre(2, 2, 2));
+  EXPECT_THAT(Ranks({}), IsEmpty());
+}
+
+TEST(RankCorrelationTest, IsOneForAnyIncreasingRelation) {
+  EXPECT_EQ(RankCorrelation(Values({1, 2, 3}), Values({1, 10, 1e9})), 1);
+  EXPECT_EQ(RankCorrelation(Values({1, 2, 3}), Values({5, 4, -7})), -1);
+}
+
+TEST(RankCorrelationTest, EqualsAKnownValueWithTies) {
+  // Pearson's correlation of the ranks 1, 2.5, 2.5, 4 and 2, 1, 3.5, 3.5.
+  const auto found =
+      RankCorrelation(Values({1, 2, 2, 3}), Values({20, 10, 30, 30}));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_NEAR(*found, 0.5, 1e-12);
+}
+
+TEST(RankCorrelationTest, LeavesOutPairsThatAreNotFinite) {
+  EXPECT_EQ(RankCorrelation(Values({1, std::nan(""), 2, 3}),
+                            Values({1, 9, 2, HUGE_VAL})),
+            1);
+}
+
+TEST(RankCorrelationTest, IsEmptyForConstantsAndSinglePairs) {
+  EXPECT_EQ(RankCorrelation(Values({1, 1}), Values({1, 2})), std::nullopt);
+  EXPECT_EQ(RankCorrelation(Values({1}), Values({1})), std::nullopt);
+}
+
+Observation Seen(std::int64_t seconds, std::int64_t trial, std::int64_t batches,
+                 double value) {
+  return {.time = Timestamp(seconds * 1'000'000),
+          .trial = trial,
+          .batches = batches,
+          .value = value};
+}
+
+const std::vector<Observation> kSearch = {
+    Seen(10, 1, 100, 0.5),  Seen(20, 2, 100, 0.4),
+    Seen(30, 1, 200, 0.45), Seen(40, 3, 50, std::nan("")),
+    Seen(50, 2, 300, 0.3),  Seen(60, 1, 400, 0.35)};
+
+TEST(BestSoFarTest, CountsTrials) {
+  EXPECT_THAT(BestSoFar(kSearch, Effort::kTrials, Timestamp(0), true),
+              ElementsAre(Pair(1, 0.5), Pair(2, 0.4), Pair(3, 0.3)));
+}
+
+TEST(BestSoFarTest, AddsUpTheBatchesOfAllTrials) {
+  EXPECT_THAT(BestSoFar(kSearch, Effort::kBatches, Timestamp(0), true),
+              ElementsAre(Pair(100, 0.5), Pair(200, 0.4), Pair(550, 0.3),
+                          Pair(750, 0.3)));
+}
+
+TEST(BestSoFarTest, CountsSecondsFromTheStart) {
+  EXPECT_THAT(BestSoFar(kSearch, Effort::kSeconds, Timestamp(5'000'000), false),
+              ElementsAre(Pair(5, 0.5), Pair(55, 0.5)));
+}
+
+TEST(BestSoFarTest, CountsABatchTrainedTwiceOnce) {
+  // Trial 1 was restarted from an earlier checkpoint.
+  EXPECT_THAT(BestSoFar(std::vector{Seen(1, 1, 100, 3), Seen(2, 1, 50, 2),
+                                    Seen(3, 1, 150, 1)},
+                        Effort::kBatches, Timestamp(0), true),
+              ElementsAre(Pair(100, 2), Pair(150, 1)));
+}
+
+TEST(BestSoFarTest, IsEmptyWithoutANumber) {
+  EXPECT_THAT(BestSoFar(std::vector{Seen(1, 1, 1, std::nan(""))},
+                        Effort::kTrials, Timestamp(0), true),
+              IsEmpty());
+}
+
+TEST(EmpiricalDistributionTest, GivesTheShareUpToEachValue) {
+  EXPECT_THAT(EmpiricalDistribution({3, 1, std::nan(""), 3, 2}),
+              ElementsAre(Pair(1, 0.25), Pair(2, 0.5), Pair(3, 1)));
+  EXPECT_THAT(EmpiricalDistribution({}), IsEmpty());
+}
+
+TEST(ParetoFrontTest, KeepsPointsThatNoOtherDominates) {
+  const std::vector<std::vector<double>> points = {
+      {0.9, 10}, {0.8, 5}, {0.7, 7}, {0.95, 20}, {0.9, 12}};
+  EXPECT_THAT(ParetoFront(points, {false, true}), ElementsAre(0, 1, 3));
+}
+
+TEST(ParetoFrontTest, KeepsEqualPointsAndDropsNan) {
+  const std::vector<std::vector<double>> points = {
+      {1, 1}, {1, 1}, {std::nan(""), 0}, {2, 1}};
+  EXPECT_THAT(ParetoFront(points, {true, true}), ElementsAre(0, 1));
+}
+
+TEST(ParetoFrontTest, TakesFourMetrics) {
+  const std::vector<std::vector<double>> points = {
+      {1, 2, 3, 4}, {2, 1, 3, 4}, {2, 2, 3, 4}, {1, 2, 3, 5}};
+  EXPECT_THAT(ParetoFront(points, {true, true, true, false}),
+              ElementsAre(1, 3));
+}
+
+TEST(DecimateTest, KeepsShortCurvesAsTheyAre) {
+  const std::vector<CurvePoint> curve = {{0, 1}, {1, std::nan("")}, {2, 3}};
+  const auto same = Decimate(curve, 1);
+  ASSERT_EQ(same.size(), 3u);
+  EXPECT_TRUE(std::isnan(same[1].second));
+}
+
+TEST(DecimateTest, KeepsTheExtremesOfEachColumn) {
+  std::vector<CurvePoint> curve;
+  for (int x = 0; x < 1000; ++x) curve.emplace_back(x, x % 10);
+  curve[437].second = 99;
+  curve[612].second = -99;
+  const auto reduced = Decimate(curve, 10);
+  EXPECT_LE(reduced.size(), 40u);
+  EXPECT_EQ(reduced.front(), curve.front());
+  EXPECT_EQ(reduced.back(), curve.back());
+  EXPECT_THAT(reduced, testing::Contains(Pair(437, 99)));
+  EXPECT_THAT(reduced, testing::Contains(Pair(612, -99)));
+  EXPECT_TRUE(std::ranges::is_sorted(reduced, {}, &CurvePoint::first));
+}
+
+TEST(DecimateTest, TakesCurvesAtOnePlace) {
+  const std::vector<CurvePoint> curve(100, {5, 1});
+  EXPECT_THAT(Decimate(curve, 3), ElementsAre(Pair(5, 1), Pair(5, 1)));
+}
+
+}  // namespace
+}  // namespace dtrain
