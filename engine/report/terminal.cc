@@ -24,6 +24,20 @@ bool IsSet(const Environment& environment, const char* name) {
   return value != nullptr && *value != '\0';
 }
 
+// True for "en_US.UTF-8", "C.utf8" and the like.
+bool IsUtf8(const Environment& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (!IsSet(environment, name)) continue;
+    std::string locale = environment(name);
+    std::ranges::transform(locale, locale.begin(), [](unsigned char c) {
+      return static_cast<char>(std::tolower(c));
+    });
+    return locale.find("utf-8") != std::string::npos ||
+           locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
 std::string_view Sequence(Tone tone) {
   switch (tone) {
     case Tone::kPlain:
@@ -52,7 +66,10 @@ TerminalMode DecideMode(ColorChoice choice, bool terminal,
                      (term != nullptr && std::string_view(term) == "dumb");
   const bool color = choice == ColorChoice::kAlways ||
                      (choice == ColorChoice::kAuto && !plain);
-  return {.terminal = terminal, .color = color, .redraw = !plain};
+  return {.terminal = terminal,
+          .color = color,
+          .redraw = !plain,
+          .utf8 = IsUtf8(environment)};
 }
 
 TerminalMode ModeOf(int fd, ColorChoice choice) {

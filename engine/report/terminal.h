@@ -20,6 +20,7 @@ struct TerminalMode {
   bool terminal = false;  // somebody looks at it
   bool color = false;
   bool redraw = false;    // lines may be drawn again in place
+  bool utf8 = false;      // the locale's characters are in UTF-8
   std::size_t width = 0;  // columns; 0: no limit
   std::size_t height = 0;
 };
@@ -28,7 +29,8 @@ struct TerminalMode {
 using Environment = std::function<const char*(const char* name)>;
 
 /// Decides the mode: no colour or redraw if `terminal` is false or NO_COLOR, CI
-/// or TERM=dumb are set; an explicit colour choice overrides that.
+/// or TERM=dumb are set; an explicit colour choice overrides that. UTF-8 if the
+/// first of LC_ALL, LC_CTYPE and LANG that is set names it.
 TerminalMode DecideMode(ColorChoice choice, bool terminal,
                         const Environment& environment);
 

@@ -56,6 +56,17 @@ TEST(TerminalTest, ObeysTheChoiceOfColors) {
   EXPECT_FALSE(DecideMode(ColorChoice::kNever, true, Variables({})).color);
 }
 
+TEST(TerminalTest, TakesTheEncodingFromTheFirstVariableThatIsSet) {
+  const auto utf8 = [](const std::map<std::string, std::string>& variables) {
+    return DecideMode(ColorChoice::kAuto, true, Variables(variables)).utf8;
+  };
+  EXPECT_FALSE(utf8({}));
+  EXPECT_TRUE(utf8({{"LANG", "de_DE.UTF-8"}}));
+  EXPECT_TRUE(utf8({{"LC_CTYPE", "C.utf8"}, {"LANG", "C"}}));
+  EXPECT_FALSE(utf8({{"LC_ALL", "C"}, {"LANG", "en_US.UTF-8"}}));
+  EXPECT_TRUE(utf8({{"LC_ALL", ""}, {"LANG", "en_US.UTF-8"}}));
+}
+
 TEST(TerminalTest, PaintsOnlyWithColors) {
   EXPECT_EQ(Paint({.color = false}, Tone::kBad, "no"), "no");
   EXPECT_EQ(Paint({.color = true}, Tone::kBad, "no"), "\x1b[31mno\x1b[0m");
