@@ -80,7 +80,7 @@ void NodeChannel::Write(const std::string& line) {
 }
 
 std::optional<std::string> NodeChannel::Next() {
-  std::optional<std::string> line = lines_.NextLine();
+  std::optional<std::string> line = lines_.Next();
   if (!line) return line;
   heard_at_ = clock_.monotonic();
   return session_.Open(*line);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/process/control_channel.h"
+#include "engine/os/line_reader.h"
 #include "engine/process/launcher.h"
 #include "engine/ranks/peer_proof.h"
 #include "engine/store/trial_log.h"
@@ -220,7 +220,7 @@ class NodeChannel {
   std::string peer_;
   PeerSession session_;
   Clock clock_;
-  ControlChannel lines_;
+  LineSocket lines_;
   const Duration silence_;
   Duration heard_at_;
   Duration said_at_;

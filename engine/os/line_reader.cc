@@ -18,6 +18,9 @@ namespace {
 constexpr std::size_t kChunk = std::size_t{64} << 10;
 // Bytes of a discarded line that are kept to show it.
 constexpr std::size_t kShown = 100;
+// Larger than any specification of a trial plus the acknowledgements that a
+// working trial leaves unread.
+constexpr std::size_t kMaxBuffered = std::size_t{8} << 20;
 
 [[noreturn]] void Fail(const std::string& what, int error) {
   throw Error(ErrorKind::kFailed, "control channel: cannot " + what + ": " +
@@ -116,6 +119,32 @@ std::optional<std::string> LineReader::Next() {
   const std::optional<LineSplitter::Line> line = lines_.Next();
   if (!line) return std::nullopt;
   return std::string(line->text);
+}
+
+void LineSocket::Write(std::string_view line) {
+  buffer_ += line;
+  Flush();
+  if (buffer_.size() > kMaxBuffered) {
+    throw Error(ErrorKind::kFailed,
+                peer_ + " does not read its control socket: " +
+                    std::to_string(buffer_.size()) + " bytes are unread");
+  }
+}
+
+void LineSocket::Flush() {
+  std::size_t written = 0;
+  while (written < buffer_.size()) {
+    const ssize_t count = ::send(socket_.get(), buffer_.data() + written,
+                                 buffer_.size() - written, MSG_NOSIGNAL);
+    if (count >= 0) {
+      written += static_cast<std::size_t>(count);
+    } else if (PeerIsGone(errno)) {
+      written = buffer_.size();
+    } else if (errno != EINTR) {
+      break;  // The socket is full. The rest must not be dropped.
+    }
+  }
+  buffer_.erase(0, written);
 }
 
 bool WriteAll(int fd, std::string_view data) {

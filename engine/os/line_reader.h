@@ -4,6 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "engine/os/unique_fd.h"
 
 namespace dtrain {
 
@@ -53,8 +56,10 @@ class LineSplitter {
 /// Reads the lines of a descriptor. One thread.
 class LineReader {
  public:
+  static constexpr std::size_t kMaxLine = std::size_t{16} << 20;
+
   /// A line longer than `max_line` bytes makes `Next` throw Error(kFailed).
-  explicit LineReader(int fd, std::size_t max_line = std::size_t{16} << 20)
+  explicit LineReader(int fd, std::size_t max_line = kMaxLine)
       : fd_(fd), lines_(max_line) {}
 
   /// Reads once, at most 64 KiB. Call `Next` until it returns nothing before
@@ -70,6 +75,39 @@ class LineReader {
  private:
   int fd_;
   LineSplitter lines_;
+};
+
+/// A socket of lines that never blocks: data that the peer does not read at
+/// once is buffered and written later. One thread.
+class LineSocket {
+ public:
+  /// `peer` names the reader in error messages. REQUIRES: `socket` is
+  /// non-blocking.
+  explicit LineSocket(UniqueFd socket, std::string peer,
+                      std::size_t max_line = LineReader::kMaxLine)
+      : socket_(std::move(socket)),
+        peer_(std::move(peer)),
+        reader_(socket_.get(), max_line) {}
+
+  int fd() const { return socket_.get(); }
+
+  /// Writes a line, newline included, now or later. Dropped if the peer has
+  /// closed the connection. Throws Error(kFailed) if the peer leaves too much
+  /// unread.
+  void Write(std::string_view line);
+  /// Writes buffered data as far as possible without blocking.
+  void Flush();
+  bool wants_write() const { return !buffer_.empty(); }
+
+  /// See LineReader.
+  [[nodiscard]] bool Fill() { return reader_.Fill(); }
+  std::optional<std::string> Next() { return reader_.Next(); }
+
+ private:
+  UniqueFd socket_;
+  std::string peer_;
+  LineReader reader_;
+  std::string buffer_;
 };
 
 /// Writes all of `data`, waiting as needed. False if the peer has closed the

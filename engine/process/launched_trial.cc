@@ -23,6 +23,7 @@
 #include "engine/ranks/shared_memory.h"
 #include "engine/slots/slots.h"
 #include "engine/wire/gpu_names.h"
+#include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 
 namespace dtrain {
@@ -221,8 +222,8 @@ void LaunchedTrial::OnReady(const Poller::Ready& ready,
 void LaunchedTrial::ReadMessages(Rank& rank, std::deque<LaunchEvent>& events) {
   try {
     const bool more = rank.process->FillControl();
-    while (auto message = rank.process->NextMessage()) {
-      HandleMessage(rank, *std::move(message), events);
+    while (const auto line = rank.process->NextLine()) {
+      HandleMessage(rank, DecodeTrialMessage(*line), events);
     }
     if (!more) rank.process->CloseControl();
   } catch (const Error& error) {

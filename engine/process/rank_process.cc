@@ -80,7 +80,7 @@ RankProcess::RankProcess(const TrialSpec& spec, TrialOutput& output,
   auto sockets = MakeControlSockets();
   Pipe out = MakeOutputPipe();
   Pipe err = MakeOutputPipe();
-  control_.emplace(std::move(sockets[0]));
+  control_.emplace(std::move(sockets[0]), "the trial");
   handed_ = {std::move(sockets[1]), std::move(out.writing),
              std::move(err.writing)};
   output_.emplace(
@@ -150,7 +150,7 @@ void RankProcess::FlushControl() {
   poller_.WantWrite(control_->fd(), token_ + kControl, control_->wants_write());
 }
 
-std::optional<TrialMessage> RankProcess::NextMessage() {
+std::optional<std::string> RankProcess::NextLine() {
   if (!control_) return std::nullopt;
   return control_->Next();
 }

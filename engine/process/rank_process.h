@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/os/line_reader.h"
 #include "engine/os/poller.h"
 #include "engine/os/unique_fd.h"
-#include "engine/process/control_channel.h"
 #include "engine/process/trial_output.h"
 #include "engine/wire/trial_spec.h"
 
@@ -76,9 +76,9 @@ class RankProcess {
   void FlushControl();
   /// Reads its messages once; false at the end. Throws Error(kFailed).
   [[nodiscard]] bool FillControl() { return !control_ || control_->Fill(); }
-  /// Returns its next complete message, if any. Throws Error(kFailed) if a line
-  /// is not a message.
-  std::optional<TrialMessage> NextMessage();
+  /// Returns the next line that it has sent, if any. Throws Error(kFailed) if a
+  /// line is too long.
+  std::optional<std::string> NextLine();
   /// Reaps the process and kills the rest of its group. False if it has not
   /// ended.
   bool Reap();
@@ -105,7 +105,7 @@ class RankProcess {
   Poller& poller_;
   std::uint64_t token_;
   std::array<UniqueFd, 3> handed_;  // control, standard output and error
-  std::optional<ControlChannel> control_;
+  std::optional<LineSocket> control_;
   std::optional<RankOutput> output_;
   std::string unsent_;  // lines buffered until `Begin`
   bool begun_ = false;

@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 namespace dtrain {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Optional;
@@ -182,6 +184,43 @@ TEST_F(LineReaderTest, UnreadableDescriptorIsAnError) {
   LineReader reader(-1);
 
   EXPECT_THROW(static_cast<void>(reader.Fill()), Error);
+}
+
+TEST_F(LineReaderTest, LineSocketBuffersWhatIsUnread) {
+  ASSERT_EQ(::fcntl(far_.get(), F_SETFL, O_NONBLOCK), 0);
+  LineSocket socket(std::move(far_), "the reader");
+  const std::string line(1'000'000, 'x');
+  for (int i = 0; i < 4; ++i) socket.Write(line + "\n");
+  ASSERT_TRUE(socket.wants_write());
+
+  LineReader reader(near_.get());
+  std::vector<std::string> lines;
+  while (lines.size() < 4) {
+    ASSERT_TRUE(reader.Fill());
+    while (const auto next = reader.Next()) lines.push_back(*next);
+    socket.Flush();
+  }
+
+  EXPECT_THAT(lines, Each(line));
+  EXPECT_FALSE(socket.wants_write());
+}
+
+TEST_F(LineReaderTest, LineSocketThrowsIfTooMuchIsUnread) {
+  ASSERT_EQ(::fcntl(far_.get(), F_SETFL, O_NONBLOCK), 0);
+  LineSocket socket(std::move(far_), "the reader");
+  const std::string line(10'000'000, 'x');
+
+  EXPECT_THROW(socket.Write(line + "\n"), Error);
+}
+
+TEST_F(LineReaderTest, LineSocketDropsLinesOfAClosedConnection) {
+  ASSERT_EQ(::fcntl(far_.get(), F_SETFL, O_NONBLOCK), 0);
+  LineSocket socket(std::move(far_), "the reader");
+  near_.reset();
+
+  socket.Write("anyone?\n");
+
+  EXPECT_FALSE(socket.wants_write());
 }
 
 }  // namespace
