@@ -9,11 +9,11 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpCheckpointDelete, SetUpCheckpointExport, SetUpCheckpointImport,
     SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpConfig,
     SetUpContinue, SetUpCreate, SetUpDataFetch, SetUpDataList, SetUpDataVerify,
-    SetUpDelete, SetUpDescribe, SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpInit,
-    SetUpKill, SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels,
-    SetUpNote, SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch,
-    SetUpReproduce, SetUpResume, SetUpSlots, SetUpTrials, SetUpUnarchive,
-    SetUpValidate, SetUpVersion, SetUpWait;
+    SetUpDelete, SetUpDescribe, SetUpDoctor, SetUpEvaluate, SetUpGc,
+    SetUpImportance, SetUpInit, SetUpKill, SetUpLabel, SetUpList, SetUpLogs,
+    SetUpMetrics, SetUpModels, SetUpNote, SetUpPause, SetUpPlot, SetUpPredict,
+    SetUpPreviewSearch, SetUpReproduce, SetUpResume, SetUpSlots, SetUpTrials,
+    SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait;
 
 namespace {
 
@@ -86,6 +86,8 @@ constexpr std::array kCommands = {
             "List the trials of an experiment", SetUpTrials},
     Command{CommandGroup::kSearch, "best", "",
             "List the best trials of an experiment", SetUpBest},
+    Command{CommandGroup::kSearch, "importance", "",
+            "Show which hyperparameters mattered in a search", SetUpImportance},
     Command{CommandGroup::kCheckpoints, "checkpoints", "",
             "List the checkpoints of an experiment or trial", SetUpCheckpoints},
     Command{CommandGroup::kCheckpoints, "checkpoint", "",

@@ -1,0 +1,253 @@
+// A length is comparable between trials only in the unit of the search: 1,000
+// records are 31 batches of 32 records and 15 of 64. So each validation gets a
+// position in that unit.
+#include "engine/app/trial_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::int64_t kMinTrials = 20;
+
+// Unit of the lengths of the search.
+Unit LengthUnit(const nlohmann::json& config) {
+  const nlohmann::json::json_pointer place("/searcher/max_length");
+  if (!config.contains(place) || !config.at(place).is_object()) {
+    return Unit::kBatches;
+  }
+  for (const Unit unit : {Unit::kRecords, Unit::kEpochs}) {
+    if (config.at(place).contains(UnitName(unit))) return unit;
+  }
+  return Unit::kBatches;
+}
+
+struct Validation {
+  std::int64_t batches = 0;
+  double epoch = 0;
+  double value = 0;
+};
+
+// The validations of a trial in one metric, by batches.
+struct TrialValidations {
+  std::vector<Validation> all;
+  std::int64_t batch_size = 1;  // records in a batch
+  std::optional<std::int64_t> best_batches;
+};
+
+class ValidationTable {
+ public:
+  ValidationTable(const Store& store, const ExperimentDetail& experiment,
+                  const std::vector<TrialRow>& trials,
+                  const std::string& metric)
+      : unit_(LengthUnit(experiment.config)) {
+    for (const TrialRow& trial : trials) {
+      TrialValidations& own = trials_[trial.id.number];
+      if (trial.best) own.best_batches = trial.best->batches;
+      const auto size = trial.hparams.find("global_batch_size");
+      if (size != trial.hparams.end() && size->is_number_integer()) {
+        own.batch_size = std::max<std::int64_t>(size->get<std::int64_t>(), 1);
+      }
+    }
+    store.ForEachMetric({.experiment = experiment.row.id,
+                         .kind = MetricKind::kValidation,
+                         .name = metric},
+                        [&](const MetricRow& row) {
+                          trials_[row.trial.number].all.push_back(
+                              {row.batches, row.epoch, row.value});
+                        });
+  }
+
+  Unit unit() const { return unit_; }
+  bool empty() const {
+    return std::ranges::all_of(
+        trials_, [](const auto& trial) { return trial.second.all.empty(); });
+  }
+
+  // Number of trials validated at each length.
+  std::map<double, std::int64_t> Lengths() const {
+    std::map<double, std::int64_t> lengths;
+    for (const auto& [number, trial] : trials_) {
+      for (const Validation& one : trial.all) ++lengths[PositionOf(trial, one)];
+    }
+    // Lengths in records are rounded down to batches: counted by what they
+    // find.
+    if (unit_ == Unit::kRecords) {
+      for (auto& [length, count] : lengths) {
+        count = static_cast<std::int64_t>(
+            ValuesAt({.kind = ValuePlace::Kind::kLength, .length = length})
+                .size());
+      }
+    }
+    return lengths;
+  }
+
+  std::map<std::int64_t, double> ValuesAt(const ValuePlace& place) const {
+    std::map<std::int64_t, double> values;
+    for (const auto& [number, trial] : trials_) {
+      const Validation* found = Find(trial, place);
+      if (found != nullptr) values[number] = found->value;
+    }
+    return values;
+  }
+
+ private:
+  double PositionOf(const TrialValidations& trial,
+                    const Validation& one) const {
+    switch (unit_) {
+      case Unit::kEpochs:
+        return std::round(one.epoch * 1e6) / 1e6;
+      case Unit::kRecords:
+        return static_cast<double>(one.batches * trial.batch_size);
+      case Unit::kBatches:
+        break;
+    }
+    return static_cast<double>(one.batches);
+  }
+
+  bool IsAt(const TrialValidations& trial, const Validation& one,
+            double length) const {
+    if (unit_ != Unit::kRecords) return PositionOf(trial, one) == length;
+    const double batches =
+        std::floor(length / static_cast<double>(trial.batch_size));
+    return static_cast<double>(one.batches) == std::max(batches, 1.0);
+  }
+
+  const Validation* Find(const TrialValidations& trial,
+                         const ValuePlace& place) const {
+    if (place.kind == ValuePlace::Kind::kLast) {
+      return trial.all.empty() ? nullptr : &trial.all.back();
+    }
+    for (const Validation& one : trial.all) {
+      const bool found = place.kind == ValuePlace::Kind::kLength
+                             ? IsAt(trial, one, place.length)
+                             : one.batches == trial.best_batches;
+      if (found) return &one;
+    }
+    return nullptr;
+  }
+
+  const Unit unit_;
+  std::map<std::int64_t, TrialValidations> trials_;  // by number
+};
+
+double DefaultLength(const std::map<double, std::int64_t>& lengths,
+                     std::size_t trials) {
+  const auto enough = std::max<std::int64_t>(
+      kMinTrials, static_cast<std::int64_t>((trials + 3) / 4));
+  const std::pair<const double, std::int64_t>* most = &*lengths.begin();
+  for (const auto& length : lengths) {
+    if (length.second >= std::min(enough, most->second)) most = &length;
+  }
+  return most->first;
+}
+
+[[noreturn]] void FailMetric(const Store& store,
+                             const ExperimentDetail& experiment,
+                             const std::string& metric) {
+  std::set<std::string> names;
+  store.ForEachMetric(
+      {.experiment = experiment.row.id, .kind = MetricKind::kValidation},
+      [&](const MetricRow& row) { names.insert(row.name); });
+  const std::vector<std::string> all(names.begin(), names.end());
+  throw Error(ErrorKind::kNotFound,
+              "experiment " + std::to_string(experiment.row.id) +
+                  " has no validation metric '" + metric + "'; it has " +
+                  (all.empty() ? "none yet" : Join(all, ", ")));
+}
+
+[[noreturn]] void FailLength(const ExperimentDetail& experiment,
+                             const TrialValues& asked,
+                             const std::map<double, std::int64_t>& lengths) {
+  constexpr std::size_t kShown = 10;
+  std::vector<std::string> known;
+  for (const auto& [length, trials] : lengths) {
+    if (known.size() == kShown) {
+      known.push_back("...");
+      break;
+    }
+    known.push_back(FormatNumber(length) + " (" + std::to_string(trials) +
+                    (trials == 1 ? " trial)" : " trials)"));
+  }
+  throw Error(ErrorKind::kNotFound,
+              "experiment " + std::to_string(experiment.row.id) +
+                  " has no validation " + asked.PlaceText() +
+                  "; its trials were validated at " + Join(known, ", "));
+}
+
+}  // namespace
+
+ValuePlace ParseValuePlace(std::string_view option, const std::string& text) {
+  if (text == "best") return {.kind = ValuePlace::Kind::kBest};
+  if (text == "last") return {.kind = ValuePlace::Kind::kLast};
+  double length = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, length);
+  if (error == std::errc() && rest == end && length > 0 &&
+      std::isfinite(length)) {
+    return {.kind = ValuePlace::Kind::kLength, .length = length};
+  }
+  throw Error(
+      ErrorKind::kUsage,
+      std::string(option) +
+          ": expected best, last or a length above 0 such as 300, got '" +
+          text + "'");
+}
+
+MetricGoal ParseMetricGoal(std::string_view option, const std::string& text,
+                           const ExperimentRow& experiment) {
+  if (text == experiment.metric) return {text, experiment.smaller_is_better};
+  if (text.size() > 4 && text.ends_with(":min")) {
+    return {text.substr(0, text.size() - 4), true};
+  }
+  if (text.size() > 4 && text.ends_with(":max")) {
+    return {text.substr(0, text.size() - 4), false};
+  }
+  throw Error(ErrorKind::kUsage,
+              std::string(option) + ": '" + text +
+                  "' is not the metric of the search, so its better direction "
+                  "is unknown; write " +
+                  text + ":min or " + text + ":max");
+}
+
+std::string TrialValues::PlaceText() const {
+  switch (place.kind) {
+    case ValuePlace::Kind::kBest:
+      return "at the best validation";
+    case ValuePlace::Kind::kLast:
+      return "at the last validation";
+    case ValuePlace::Kind::kLength:
+      break;
+  }
+  return "at " + FormatNumber(place.length) + " " + std::string(UnitName(unit));
+}
+
+TrialValues ReadTrialValues(const Store& store,
+                            const ExperimentDetail& experiment,
+                            const std::vector<TrialRow>& trials,
+                            const std::string& metric,
+                            const std::optional<ValuePlace>& place) {
+  const ValidationTable table(store, experiment, trials, metric);
+  if (table.empty()) FailMetric(store, experiment, metric);
+  TrialValues found{.metric = metric, .unit = table.unit()};
+  if (place) {
+    found.place = *place;
+  } else {
+    found.place = {.kind = ValuePlace::Kind::kLength,
+                   .length = DefaultLength(table.Lengths(), trials.size())};
+  }
+  found.values = table.ValuesAt(found.place);
+  if (found.values.empty()) FailLength(experiment, found, table.Lengths());
+  return found;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,200 @@
+// importance on a recorded search.
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/config/experiment_config.h"
+#include "engine/store/store.h"
+#include "tests/support/cli_runner.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::int64_t kTrials = 40;
+constexpr std::int64_t kPromoted = 10;
+
+json SearchConfig(const std::string& unit) {
+  return ReadConfig(
+             "name: search\n"
+             "entrypoint: builtin:FaultTrial\n"
+             "hyperparameters:\n"
+             "  global_batch_size: 10\n"
+             "  x: {type: double, minval: 0, maxval: 1}\n"
+             "  y: {type: double, minval: 0, maxval: 1}\n"
+             "records_per_epoch: 100\n"
+             "searcher: {name: asha, metric: loss, max_trials: 40, num_rungs: "
+             "2, max_length: {" +
+                 unit + ": 400}}\n",
+             {.file_name = "search.yaml"})
+      .config.value()
+      .effective;
+}
+
+// A search of 40 trials that stopped all but 10 after 100 batches. The loss is
+// x² + 0.001·y after 100 batches and y after 400; `speed` is x at both.
+class ImportanceTest : public testing::Test {
+ protected:
+  void AddSearch(const std::string& unit = "batches",
+                 std::int64_t trials = kTrials) {
+    Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
+    store.Write([&](StoreWriter& w) {
+      const std::int64_t id = w.AddExperiment({.name = "search",
+                                               .searcher = "async_halving",
+                                               .metric = "loss",
+                                               .config = SearchConfig(unit),
+                                               .created = Timestamp(1)});
+      for (std::int64_t i = 0; i < trials; ++i) AddTrial(w, {id, i + 1}, i);
+      w.SetExperimentState(id, State::kCompleted, Timestamp(9'000'000));
+    });
+  }
+
+  json Importance(std::vector<std::string> options = {}) const {
+    std::vector<std::string> arguments = {"importance", "1", "--json"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const CliResult result = dtrain_.Run(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.Json();
+  }
+
+  const CliRunner dtrain_;
+
+ private:
+  static void AddTrial(StoreWriter& w, TrialId id, std::int64_t i) {
+    // Two sequences that are spread evenly and have nothing to do with each
+    // other.
+    const double x = static_cast<double>(i * 7 % 40) / 40;
+    const double y = static_cast<double>(i * 17 % 40) / 40;
+    w.AddTrial({.id = id,
+                .request_id = "r",
+                .hparams = {{"global_batch_size", 10}, {"x", x}, {"y", y}},
+                .created = Timestamp(1)});
+    Validate(w, id, 100, x * x + 0.001 * y, x);
+    if (i < kPromoted) Validate(w, id, 400, y, x);
+    w.SetTrialState(id, i < kPromoted ? State::kCompleted : State::kStopped,
+                    Timestamp(8'000'000));
+  }
+
+  static void Validate(StoreWriter& w, TrialId id, std::int64_t batches,
+                       double loss, double speed) {
+    w.AddMetrics(id, MetricKind::kValidation, batches,
+                 static_cast<double>(batches) / 10,
+                 {{"loss", loss}, {"speed", speed}}, Timestamp(batches));
+    w.AddValidation(id, loss, batches, /*smaller_is_better=*/true);
+  }
+};
+
+TEST_F(ImportanceTest, CountsTrialsThatTheSearchStopped) {
+  AddSearch();
+  const CliResult result = dtrain_.Run({"importance", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err,
+            "dtrain: importance for being among the best 4 of 40 trials in "
+            "loss (smallest) at 100 batches\n"
+            "dtrain: note: 4 trials are few to compare with; use a larger "
+            "--quantile or more trials\n");
+  EXPECT_THAT(result.out,
+              testing::MatchesRegex("HPARAM  IMPORTANCE  CORRELATION\n"
+                                    "x            9.\\..%         1.00\n"
+                                    "y             .\\..%         -?0...\n"));
+}
+
+TEST_F(ImportanceTest, ComparesAtTheLengthThatIsAskedFor) {
+  AddSearch();
+  const json found = Importance({"--at", "400", "--quantile", "0.2"});
+  EXPECT_EQ(found["at"], (json{{"batches", 400}}));
+  EXPECT_EQ(found["trials"], kPromoted);
+  EXPECT_EQ(found["importance"][0]["hparam"], "y");
+  EXPECT_EQ(found["importance"][0]["correlation"], 1);
+}
+
+TEST_F(ImportanceTest, ComparesTheBestOrLastValidations) {
+  AddSearch();
+  EXPECT_EQ(Importance({"--at", "best"})["at"], "best");
+  EXPECT_EQ(Importance({"--at", "best"})["trials"], kTrials);
+  const json last = Importance({"--at", "last"});
+  EXPECT_EQ(last["at"], "last");
+  EXPECT_NE(last["importance"], Importance({"--at", "best"})["importance"]);
+}
+
+TEST_F(ImportanceTest, ReadsLengthsInTheUnitOfTheSearch) {
+  AddSearch("epochs");
+  EXPECT_EQ(Importance()["at"], (json{{"epochs", 10}}));
+  EXPECT_EQ(Importance({"--at", "40"})["trials"], kPromoted);
+}
+
+TEST_F(ImportanceTest, ReadsLengthsInRecords) {
+  AddSearch("records");
+  EXPECT_EQ(Importance()["at"], (json{{"records", 1000}}));
+  // 409 batches of 10 would be 4090 records; 4009 are 400 batches.
+  EXPECT_EQ(Importance({"--at", "4009"})["trials"], kPromoted);
+}
+
+TEST_F(ImportanceTest, TakesAnotherMetricWithItsDirection) {
+  AddSearch();
+  const json found = Importance({"--metric", "speed:max"});
+  EXPECT_EQ(found["metric"], "speed");
+  EXPECT_EQ(found["smaller_is_better"], false);
+  EXPECT_EQ(found["importance"][0]["hparam"], "x");
+}
+
+TEST_F(ImportanceTest, TakesTheBestShareAsAsked) {
+  AddSearch();
+  const CliResult result =
+      dtrain_.Run({"importance", "1", "--quantile", "0.5"});
+  EXPECT_EQ(result.err,
+            "dtrain: importance for being among the best 20 of 40 trials in "
+            "loss (smallest) at 100 batches\n");
+}
+
+TEST_F(ImportanceTest, GivesNoNumbersBelowTenTrials) {
+  AddSearch("batches", 9);
+  const CliResult result = dtrain_.Run({"importance", "1"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "dtrain: no importance of experiment 1: 9 trials have a finite "
+            "value of loss at 400 batches, and importance needs 10\n");
+  EXPECT_EQ(Importance()["importance"], json::array());
+}
+
+TEST_F(ImportanceTest, NeedsTheDirectionOfAnotherMetric) {
+  AddSearch();
+  const CliResult result =
+      dtrain_.Run({"importance", "1", "--metric", "speed"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("write speed:min or speed:max"));
+}
+
+TEST_F(ImportanceTest, ListsTheMetricsAndLengthsThatThereAre) {
+  AddSearch();
+  const CliResult metric =
+      dtrain_.Run({"importance", "1", "--metric", "f1:max"});
+  EXPECT_EQ(metric.code, 3);
+  EXPECT_THAT(metric.err, HasSubstr("no validation metric 'f1'; it has loss, "
+                                    "speed\n"));
+  const CliResult length = dtrain_.Run({"importance", "1", "--at", "7"});
+  EXPECT_EQ(length.code, 3);
+  EXPECT_THAT(length.err,
+              HasSubstr("no validation at 7 batches; its trials were validated "
+                        "at 100 (40 trials), 400 (10 trials)\n"));
+}
+
+TEST_F(ImportanceTest, RefusesWhatIsNoQuantileOrLength) {
+  for (const char* quantile : {"0", "1", "-1", "nan", "0.5x", ""}) {
+    EXPECT_EQ(dtrain_.Run({"importance", "1", "--quantile", quantile}).code, 2)
+        << quantile;
+  }
+  for (const char* length : {"0", "-3", "inf", "best of all"}) {
+    EXPECT_EQ(dtrain_.Run({"importance", "1", "--at", length}).code, 2)
+        << length;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
