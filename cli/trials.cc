@@ -11,7 +11,9 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "engine/analysis/statistics.h"
 #include "engine/app/stores.h"
+#include "engine/app/trial_values.h"
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/base/metric_order.h"
@@ -25,24 +27,24 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-using TrialValues = std::map<TrialId, double>;
+using SortValues = std::map<TrialId, double>;
 
-TrialValues SearcherValues(const std::vector<TrialRow>& trials) {
-  TrialValues values;
+SortValues SearcherValues(const std::vector<TrialRow>& trials) {
+  SortValues values;
   for (const TrialRow& trial : trials) {
     if (trial.best) values[trial.id] = trial.best->value;
   }
   return values;
 }
 
-TrialValues OtherValues(const Store& store, const ExperimentRow& experiment,
-                        const std::string& metric,
-                        const std::vector<TrialRow>& trials) {
+SortValues OtherValues(const Store& store, const ExperimentRow& experiment,
+                       const std::string& metric,
+                       const std::vector<TrialRow>& trials) {
   std::map<TrialId, std::int64_t> best_batches;
   for (const TrialRow& trial : trials) {
     if (trial.best) best_batches[trial.id] = trial.best->batches;
   }
-  TrialValues values;
+  SortValues values;
   store.ForEachMetric({.experiment = experiment.id,
                        .kind = MetricKind::kValidation,
                        .name = metric},
@@ -66,7 +68,7 @@ TrialValues OtherValues(const Store& store, const ExperimentRow& experiment,
 void SortByMetric(const Store& store, const ExperimentRow& experiment,
                   const std::string& metric, std::vector<TrialRow>& trials) {
   const bool searched = metric == experiment.metric;
-  const TrialValues values =
+  const SortValues values =
       searched ? SearcherValues(trials)
                : OtherValues(store, experiment, metric, trials);
   const bool ascending = !searched || experiment.smaller_is_better;
@@ -170,6 +172,7 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
 struct BestOptions : TableOptions {
   std::string experiment;
   std::size_t count = 1;
+  std::string pareto;
 };
 
 // A trial and its best checkpoint.
@@ -268,10 +271,142 @@ Listing<ListedTrial> BestListing(const ExperimentDetail& detail,
           [&detail](const ListedTrial& trial) { return Row(trial, detail); }};
 }
 
+// A trial of the Pareto front and its value of each metric.
+struct ParetoTrial {
+  TrialRow row;
+  std::vector<double> values;
+};
+
+// Parses "accuracy:max,latency:min".
+std::vector<MetricGoal> ParseGoals(const std::string& text,
+                                   const ExperimentRow& experiment) {
+  std::vector<MetricGoal> goals;
+  for (const std::string& one : Split(text, ',')) {
+    goals.push_back(ParseMetricGoal("--pareto", one, experiment));
+    const auto equal =
+        std::ranges::count(goals, goals.back().metric, &MetricGoal::metric);
+    if (equal == 1) continue;
+    throw Error(ErrorKind::kUsage,
+                "--pareto: metric '" + goals.back().metric + "' comes twice");
+  }
+  if (goals.size() >= 2 && goals.size() <= 4) return goals;
+  throw Error(ErrorKind::kUsage,
+              "--pareto: expected 2 to 4 metrics, as in "
+              "accuracy:max,latency:min, got " +
+                  std::to_string(goals.size()));
+}
+
+// Returns the trials that no other one dominates, the best in the first metric
+// first. A trial's values are those of its best validation by the searcher's
+// metric; trials that lack one are left out and counted.
+std::vector<ParetoTrial> ParetoTrials(const Store& store,
+                                      const ExperimentDetail& detail,
+                                      const std::vector<MetricGoal>& goals,
+                                      std::size_t& left_out) {
+  const auto rows = ListTrials(store, detail.row);
+  std::vector<TrialValues> metrics;
+  std::vector<bool> smaller_is_better;
+  for (const MetricGoal& goal : goals) {
+    metrics.push_back(ReadTrialValues(store, detail, rows, goal.metric,
+                                      ValuePlace{ValuePlace::Kind::kBest}));
+    smaller_is_better.push_back(goal.smaller_is_better);
+  }
+  std::vector<ParetoTrial> trials;
+  std::vector<std::vector<double>> points;
+  for (const TrialRow& row : rows) {
+    std::vector<double> values;
+    for (const TrialValues& metric : metrics) {
+      const auto value = metric.values.find(row.id.number);
+      values.push_back(value == metric.values.end() ? kNone : value->second);
+    }
+    const auto is_nan = [](double value) { return std::isnan(value); };
+    left_out += std::ranges::any_of(values, is_nan) ? 1 : 0;
+    trials.push_back({row, values});
+    points.push_back(std::move(values));
+  }
+  std::vector<ParetoTrial> front;
+  for (const std::size_t index : ParetoFront(points, smaller_is_better)) {
+    front.push_back(std::move(trials[index]));
+  }
+  std::ranges::stable_sort(
+      front, [&](const ParetoTrial& a, const ParetoTrial& b) {
+        return IsBetter(a.values[0], b.values[0], smaller_is_better[0]);
+      });
+  return front;
+}
+
+Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
+                                   const std::vector<MetricGoal>& goals) {
+  std::vector<Column> columns = {{.name = "trial", .right = true}};
+  for (const MetricGoal& goal : goals) {
+    columns.push_back({.name = goal.metric, .right = true});
+  }
+  columns.push_back({.name = "hparams", .elastic = true, .least = 24});
+  columns.push_back({.name = "state"});
+  columns.push_back({.name = "checkpoint", .elastic = true, .least = 9});
+  const nlohmann::json space =
+      detail.config.value("hyperparameters", nlohmann::json::object());
+  return {.name = "pareto",
+          .columns = std::move(columns),
+          .json =
+              [&goals](const ParetoTrial& trial) {
+                nlohmann::json metrics = nlohmann::json::object();
+                for (std::size_t i = 0; i < goals.size(); ++i) {
+                  metrics[goals[i].metric] = JsonNumber(trial.values[i]);
+                }
+                const std::string& checkpoint = trial.row.best->checkpoint;
+                return nlohmann::json{
+                    {"trial", ToString(trial.row.id)},
+                    {"metrics", std::move(metrics)},
+                    {"hparams", trial.row.hparams},
+                    {"state", StateName(trial.row.state)},
+                    {"batches", trial.row.best->batches},
+                    {"checkpoint", checkpoint.empty()
+                                       ? nlohmann::json(nullptr)
+                                       : nlohmann::json(checkpoint)}};
+              },
+          .cells =
+              [space](const ParetoTrial& trial) {
+                std::vector<Cell> cells = {ToString(trial.row.id)};
+                for (const double value : trial.values) {
+                  cells.emplace_back(FormatMetric(value), FormatNumber(value));
+                }
+                const std::string state(StateName(trial.row.state));
+                cells.push_back(HparamsCell(space, trial.row.hparams));
+                cells.emplace_back(state, state, ToneOf(trial.row.state));
+                cells.emplace_back(trial.row.best->checkpoint);
+                return cells;
+              }};
+}
+
+int PrintPareto(const BestOptions& options, const Store& store,
+                const ExperimentDetail& detail, const GlobalOptions& globals) {
+  const auto goals = ParseGoals(options.pareto, detail.row);
+  std::size_t left_out = 0;
+  const auto front = ParetoTrials(store, detail, goals, left_out);
+  nlohmann::json axes = nlohmann::json::array();
+  for (const MetricGoal& goal : goals) {
+    axes.push_back({{"metric", goal.metric},
+                    {"smaller_is_better", goal.smaller_is_better}});
+  }
+  PrintListing(ParetoListing(detail, goals), front, options.format(), globals,
+               {{"experiment", detail.row.id}, {"metrics", std::move(axes)}});
+  if (left_out > 0) {
+    Say(globals, "note: " + std::to_string(left_out) +
+                     (left_out == 1 ? " trial lacks" : " trials lack") +
+                     " one of these metrics at the best validation by " +
+                     detail.row.metric);
+  }
+  return kExitDone;
+}
+
 int Best(const BestOptions& options, const GlobalOptions& globals) {
   const Store store = OpenStore(globals);
   const ExperimentDetail detail =
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
+  if (!options.pareto.empty()) {
+    return PrintPareto(options, store, detail, globals);
+  }
   const auto rows = BestTrials(store, detail.row, options.count);
   if (rows.empty() && !options.json) {
     Say(globals, "experiment " + options.experiment +
@@ -316,15 +451,21 @@ CommandRun SetUpTrials(CLI::App& app) {
 CommandRun SetUpBest(CLI::App& app) {
   auto options = std::make_shared<BestOptions>();
   AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
-  AddOption(app, "-n", options->count, "Show at most N trials")
-      .TypeName("N")
-      .AtLeast(1)
-      .ShowDefault();
+  const CliOption count =
+      AddOption(app, "-n", options->count, "Show at most N trials")
+          .TypeName("N")
+          .AtLeast(1)
+          .ShowDefault();
+  AddOption(app, "--pareto", options->pareto,
+            "Show the Pareto front of 2 to 4 metrics")
+      .TypeName("M1:max,M2:min")
+      .Excludes(count);
   AddTableOptions(app, *options);
   SetHelp(app, {.exits = ReaderExits(),
                 .examples = {{"Show the best trial", "dtrain best 3"},
-                             {"Write the five best trials to a CSV file",
-                              "dtrain best 3 -n 5 --csv > best.csv"}}});
+                             {"Show trials that are both accurate and fast",
+                              "dtrain best 3 --pareto "
+                              "accuracy:max,latency:min"}}});
   return RunWith(Best, options);
 }
 

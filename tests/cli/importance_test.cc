@@ -1,4 +1,4 @@
-// importance on a recorded search.
+// importance, and best --pareto, on a recorded search.
 
 #include <string>
 
@@ -193,6 +193,83 @@ TEST_F(ImportanceTest, RefusesWhatIsNoQuantileOrLength) {
     EXPECT_EQ(dtrain_.Run({"importance", "1", "--at", length}).code, 2)
         << length;
   }
+}
+
+class ParetoTest : public testing::Test {
+ protected:
+  // Trials 1 to 4 with an accuracy and a latency; trial 5 has no latency.
+  ParetoTest() {
+    Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
+    store.Write([&](StoreWriter& w) {
+      w.AddExperiment({.name = "search",
+                       .searcher = "random",
+                       .metric = "accuracy",
+                       .smaller_is_better = false,
+                       .config = SearchConfig("batches"),
+                       .created = Timestamp(1)});
+      AddTrial(w, 1, {{"accuracy", 0.8}, {"latency", 5}});
+      AddTrial(w, 2, {{"accuracy", 0.9}, {"latency", 9}});
+      AddTrial(w, 3, {{"accuracy", 0.85}, {"latency", 9}});
+      AddTrial(w, 4, {{"accuracy", 0.7}, {"latency", 6}});
+      AddTrial(w, 5, {{"accuracy", 0.95}});
+    });
+  }
+
+  CliResult Pareto(const std::string& goals,
+                   const std::string& format = "--json") const {
+    return dtrain_.Run({"best", "1", "--pareto", goals, format});
+  }
+
+  const CliRunner dtrain_;
+
+ private:
+  static void AddTrial(StoreWriter& w, std::int64_t number,
+                       const MetricValues& values) {
+    const TrialId id{1, number};
+    w.AddTrial({.id = id,
+                .request_id = "r",
+                .hparams = {{"x", 0.5}},
+                .created = Timestamp(1)});
+    w.AddMetrics(id, MetricKind::kValidation, 100, 1, values, Timestamp(2));
+    w.AddValidation(id, values[0].second, 100, /*smaller_is_better=*/false);
+    w.SetTrialState(id, State::kCompleted, Timestamp(3));
+  }
+};
+
+TEST_F(ParetoTest, ShowsTrialsThatNoOtherDominates) {
+  const CliResult result = Pareto("accuracy:max,latency:min");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json front = result.Json()["pareto"];
+  ASSERT_EQ(front.size(), 2u);
+  EXPECT_EQ(front[0]["trial"], "1.2");
+  EXPECT_EQ(front[0]["metrics"], (json{{"accuracy", 0.9}, {"latency", 9.0}}));
+  EXPECT_EQ(front[1]["trial"], "1.1");
+  EXPECT_EQ(result.err,
+            "dtrain: note: 1 trial lacks one of these metrics at the best "
+            "validation by accuracy\n");
+}
+
+TEST_F(ParetoTest, KnowsTheDirectionOfTheSearchersMetric) {
+  EXPECT_EQ(Pareto("latency:min,accuracy").Json()["metrics"][1],
+            (json{{"metric", "accuracy"}, {"smaller_is_better", false}}));
+}
+
+TEST_F(ParetoTest, NamesTheMetricsInCsv) {
+  EXPECT_THAT(
+      Pareto("accuracy,latency:min", "--csv").out,
+      testing::StartsWith("trial,accuracy,latency,hparams,state,checkpoint\r\n"
+                          "1.2,0.9,9,"));
+}
+
+TEST_F(ParetoTest, RefusesBadGoals) {
+  EXPECT_THAT(Pareto("accuracy,latency").err,
+              HasSubstr("write latency:min or latency:max"));
+  EXPECT_THAT(Pareto("accuracy").err, HasSubstr("expected 2 to 4 metrics"));
+  EXPECT_THAT(Pareto("accuracy,accuracy:min").err,
+              HasSubstr("metric 'accuracy' comes twice"));
+  EXPECT_EQ(Pareto("accuracy,f1:max").code, 3);
+  EXPECT_THAT(Pareto("accuracy,f1:max").err,
+              HasSubstr("no validation metric 'f1'; it has accuracy, latency"));
 }
 
 }  // namespace

@@ -177,6 +177,7 @@ const std::map<std::string, std::vector<std::string>>& SchemasOfCommands() {
       {"reproduce", {"run", "created", "comparison", "refused"}},
       {"preview-search", {"preview-search", "simulation"}},
       {"describe", {"describe", "describe-trial"}},
+      {"best", {"best", "pareto"}},
       {"predict", {"predict", "predict-file"}},
       {"checkpoint import", {"checkpoint-import", "checkpoint-convert"}},
       {"pause", {"request"}},
