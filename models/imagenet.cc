@@ -83,7 +83,8 @@ std::int64_t CacheSide(const TrialContext& context) {
 LoaderOptions Loading(const TrialContext& context) {
   return {.workers =
               static_cast<int>(InRange(0, kMaxWorkers, context, "workers", 4)),
-          .pinned = context.device().is_cuda()};
+          .pinned = context.device().is_cuda(),
+          .normalize_on_device = context.device().is_cuda()};
 }
 
 class FolderData final : public ImageNetData {

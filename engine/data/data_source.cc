@@ -15,7 +15,9 @@ Batch Mapped(const Batch& batch, Map map) {
   const auto one = [&](const torch::Tensor& tensor) {
     return tensor.defined() ? map(tensor) : tensor;
   };
-  Batch mapped{.data = one(batch.data), .target = one(batch.target)};
+  Batch mapped{.data = one(batch.data),
+               .target = one(batch.target),
+               .scales = one(batch.scales)};
   for (const auto& [name, tensor] : batch.extra) {
     mapped.extra[name] = one(tensor);
   }
@@ -54,6 +56,21 @@ Batch Batch::Pinned() const {
   return Mapped(*this, [](const torch::Tensor& tensor) {
     return tensor.is_pinned() ? tensor : tensor.pin_memory();
   });
+}
+
+// Product and sum are operations of their own: rounded separately, they have
+// the bits of NormalizePixel, on the CPU and on a GPU.
+Batch Batch::Normalized() const {
+  if (!scales.defined()) return *this;
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor scale = scales.view({1, -1, 1, 1, 2});
+  Batch normalized = *this;
+  normalized.scales.reset();
+  normalized.data =
+      torch::empty(data.sizes(), data.options().dtype(torch::kFloat));
+  torch::mul_out(normalized.data, data, scale.select(-1, 0))
+      .add_(scale.select(-1, 1));
+  return normalized;
 }
 
 std::vector<torch::Tensor> Batch::tensors() const {

@@ -17,6 +17,9 @@ struct DTRAIN_API Batch {
   torch::Tensor data;
   torch::Tensor target;
   std::map<std::string, torch::Tensor> extra;
+  /// float [channels, 2], factor and summand: `data` is uint8 and still to be
+  /// normalised. Undefined in the batches that a trial receives.
+  torch::Tensor scales;
 
   /// Number of samples.
   std::int64_t size() const { return data.defined() ? data.size(0) : 0; }
@@ -30,8 +33,11 @@ struct DTRAIN_API Batch {
   /// Returns the batch in pinned memory, from which a GPU can copy
   /// asynchronously. REQUIRES: a GPU is open.
   Batch Pinned() const;
-  /// All tensors: data, target, and the extra ones by name. May contain
-  /// undefined ones.
+  /// Returns the batch with `data` normalised, float and contiguous, and
+  /// without `scales`; the batch itself if it has none.
+  Batch Normalized() const;
+  /// Tensors: data, target, and the extra ones by name. May contain undefined
+  /// ones.
   std::vector<torch::Tensor> tensors() const;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <new>
 #include <span>
 #include <utility>
@@ -58,30 +59,45 @@ std::vector<ChannelScale> ScalesOf(const ImageSteps& steps) {
                         .std = std::vector<float>(channels, 1.0F)});
 }
 
+// Writes the image, mirrored if `flip`, as bytes [height, width, channels].
+void CopyInto(const Image& image, bool flip, std::int64_t channels,
+              std::uint8_t* to) {
+  for (std::int64_t y = 0; y < image.height; ++y) {
+    for (std::int64_t x = 0; x < image.width; ++x) {
+      const std::int64_t from = flip ? image.width - 1 - x : x;
+      to = std::copy_n(image.row(y) + 3 * from, channels, to);
+    }
+  }
+}
+
 // Loads batches; shared by several threads.
 class ImageLoader {
  public:
   ImageLoader(std::shared_ptr<const ImageFolder> folder,
-              const ImageSteps& steps, bool is_pinned, bool stands_in,
-              std::shared_ptr<SkippedFiles> skipped,
+              const ImageSteps& steps, const LoaderOptions& loading,
+              bool stands_in, std::shared_ptr<SkippedFiles> skipped,
               std::shared_ptr<CachedImages> cache)
       : folder_(std::move(folder)),
         steps_(steps),
-        is_pinned_(is_pinned),
+        is_pinned_(loading.pinned),
         replaces_unreadable_(stands_in),
+        gives_bytes_(loading.normalize_on_device),
         scales_(ScalesOf(steps)),
         skipped_(std::move(skipped)),
-        cache_(std::move(cache)) {}
+        cache_(std::move(cache)) {
+    if (!gives_bytes_) return;
+    scales_tensor_ = torch::empty({steps.channels, 2});
+    std::memcpy(scales_tensor_.mutable_data_ptr(), scales_.data(),
+                scales_tensor_.nbytes());
+    if (is_pinned_) scales_tensor_ = scales_tensor_.pin_memory();
+  }
 
   Batch operator()(std::span<const std::int64_t> samples,
                    std::uint64_t pass_seed) const {
     const auto size = static_cast<std::int64_t>(samples.size());
-    const auto options = torch::TensorOptions().pinned_memory(is_pinned_);
-    const torch::Tensor data =
-        torch::empty({size, steps_.channels, steps_.crop, steps_.crop},
-                     options.dtype(torch::kFloat));
-    const torch::Tensor target =
-        torch::empty({size}, options.dtype(torch::kInt64));
+    const torch::Tensor data = NewData(size);
+    const torch::Tensor target = torch::empty(
+        {size}, torch::TensorOptions(torch::kInt64).pinned_memory(is_pinned_));
     std::vector<std::int64_t> kept_samples;
     std::int64_t kept = 0;
     const auto keep = [&](std::int64_t sample) {
@@ -106,7 +122,8 @@ class ImageLoader {
                       " images could be read; see the log for the first ones");
     }
     Batch batch{.data = data.narrow(0, 0, kept),
-                .target = target.narrow(0, 0, kept)};
+                .target = target.narrow(0, 0, kept),
+                .scales = scales_tensor_};
     if (!steps_.augment) {
       batch.extra.emplace(kSampleNumbers,
                           torch::tensor(kept_samples, torch::kInt64));
@@ -117,6 +134,17 @@ class ImageLoader {
  private:
   std::int64_t folder_size() const {
     return static_cast<std::int64_t>(folder_->samples.size());
+  }
+
+  torch::Tensor NewData(std::int64_t size) const {
+    const auto options = torch::TensorOptions().pinned_memory(is_pinned_);
+    if (!gives_bytes_) {
+      return torch::empty({size, steps_.channels, steps_.crop, steps_.crop},
+                          options.dtype(torch::kFloat));
+    }
+    return torch::empty({size, steps_.crop, steps_.crop, steps_.channels},
+                        options.dtype(torch::kByte))
+        .permute({0, 3, 1, 2});
   }
 
   // True if any image of the folder is readable. Searches from `sample` and
@@ -141,9 +169,15 @@ class ImageLoader {
       Rng rng(static_cast<std::uint32_t>(SampleSeed(pass_seed, sample)));
       const Image cropped = Crop(image, rng);
       const bool flip = steps_.augment && rng.Uniform() < 0.5;
-      Normalize(cropped, flip,
-                data.mutable_data_ptr<float>() +
-                    row * steps_.channels * steps_.crop * steps_.crop);
+      const std::int64_t start =
+          row * steps_.channels * steps_.crop * steps_.crop;
+      if (gives_bytes_) {
+        CopyInto(steps_.channels == 3 ? cropped : Grayed(cropped), flip,
+                 steps_.channels,
+                 data.mutable_data_ptr<std::uint8_t>() + start);
+      } else {
+        Normalize(cropped, flip, data.mutable_data_ptr<float>() + start);
+      }
     } catch (const Error& error) {
       Skip(file, error.what());
       return false;
@@ -197,7 +231,9 @@ class ImageLoader {
   ImageSteps steps_;
   bool is_pinned_;
   bool replaces_unreadable_;  // replaces unreadable images
+  bool gives_bytes_;
   std::vector<ChannelScale> scales_;
+  torch::Tensor scales_tensor_;            // undefined unless bytes are given
   std::shared_ptr<SkippedFiles> skipped_;  // null: unreadable images are errors
   std::shared_ptr<CachedImages> cache_;    // may be null
   std::shared_ptr<std::atomic<bool>> any_read_ =
@@ -237,7 +273,7 @@ std::unique_ptr<DataSource> MakeImageSource(
   samples.samples = static_cast<std::int64_t>(folder->samples.size());
   return std::make_unique<ThreadLoader>(
       samples,
-      ImageLoader(std::move(folder), steps, loading.pinned,
+      ImageLoader(std::move(folder), steps, loading,
                   /*stands_in=*/samples.wrap, std::move(skipped),
                   std::move(cache)),
       loading);

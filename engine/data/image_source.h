@@ -47,10 +47,11 @@ inline constexpr const char* kSampleNumbers = "sample";
 /// torchvision does with Pillow: RandomResizedCrop and RandomHorizontalFlip, or
 /// Resize and CenterCrop; then ToTensor and Normalize. Batches are float
 /// [samples, channels, crop, crop] and int64 [samples], and do not depend on
-/// the number of workers. Without augmentation, the extra tensor "sample" has
-/// the indices of the samples in the folder. Pixels equal those of Pillow 12.2;
-/// Pillow 13 swaps the two directions of a resize if that is cheaper, which
-/// rounds differently.
+/// the number of workers. With `loading.normalize_on_device` they are uint8 in
+/// channels_last order, and become the same floats by Batch::Normalized.
+/// Without augmentation, the extra tensor "sample" has the indices of the
+/// samples in the folder. Pixels equal those of Pillow 12.2; Pillow 13 swaps
+/// the two directions of a resize if that is cheaper, which rounds differently.
 ///
 /// An unreadable file is left out of its batch and recorded in `skipped`;
 /// without `skipped` it is an error. If a whole batch is unreadable, or all but

@@ -31,6 +31,9 @@ struct LoaderOptions {
   // batches that `load` puts elsewhere are moved there. REQUIRES: a GPU is
   // open.
   bool pinned = false;
+  // For MakeImageSource: batches are bytes, a quarter of the memory to copy,
+  // and the trainer normalises them on the device (Batch::Normalized).
+  bool normalize_on_device = false;
 };
 
 /// A DataSource that loads batches in threads, ahead of the reader and in

@@ -205,6 +205,18 @@ DeviceCopy::~DeviceCopy() {
 }
 
 Batch DeviceCopy::operator()(const Batch& batch) {
+  Batch there = OnDevice(batch);
+  if (!batch.scales.defined()) return there;
+  // A source has the same scales in all its batches.
+  if (!host_scales_.is_same(batch.scales)) {
+    host_scales_ = batch.scales;
+    scales_ = host_scales_.to(device_);
+  }
+  there.scales = scales_;
+  return there.Normalized();
+}
+
+Batch DeviceCopy::OnDevice(const Batch& batch) {
   const auto tensors = batch.tensors();
   const bool is_there =
       std::ranges::all_of(tensors, [&](const torch::Tensor& tensor) {

@@ -42,7 +42,8 @@ class DTRAIN_API DeviceCopy {
   DeviceCopy(const DeviceCopy&) = delete;
   DeviceCopy& operator=(const DeviceCopy&) = delete;
 
-  /// Returns the batch on the device, ready for work on the current stream.
+  /// Returns the batch on the device, normalised (Batch::Normalized) and ready
+  /// for work on the current stream.
   Batch operator()(const Batch& batch);
 
  private:
@@ -54,6 +55,7 @@ class DTRAIN_API DeviceCopy {
     c10::Event is_free;               // on the working stream
   };
 
+  Batch OnDevice(const Batch& batch);
   Batch CopyBeside(const Batch& batch);
   bool Allocate(Slot& slot) const;
   void Copy(const Slot& slot) const;
@@ -61,6 +63,8 @@ class DTRAIN_API DeviceCopy {
   const torch::Device device_;
   std::optional<c10::Stream> stream_;  // of a GPU
   std::vector<Slot> slots_;            // of a GPU
+  torch::Tensor scales_;               // on the device
+  torch::Tensor host_scales_;          // copied to `scales_`
   std::size_t copies_ = 0;
 };
 

@@ -195,7 +195,9 @@ std::unique_ptr<DataSource> ImageSourceOf(Trial& trial, const TrialSpec& spec,
                           .rank = ranks.rank(),
                           .ranks = ranks.size()},
                          *steps,
-                         {.workers = spec.threads, .pinned = device.is_cuda()},
+                         {.workers = spec.threads,
+                          .pinned = device.is_cuda(),
+                          .normalize_on_device = device.is_cuda()},
                          std::move(skipped));
 }
 

@@ -70,6 +70,22 @@ INSTANTIATE_TEST_SUITE_P(
                     Augmentation{.flip = true},
                     Augmentation{.padding = 4, .flip = true}));
 
+TEST(GpuDataTest, NormalizesBytesAsTheHostDoes) {
+  const auto scales = ChannelScales(kNormalization);
+  const Batch bytes = {
+      .data = torch::arange(256 * 3, torch::kInt32)
+                  .to(torch::kByte)
+                  .view({4, 8, 8, 3})
+                  .permute({0, 3, 1, 2}),
+      .target = torch::zeros({4}, torch::kInt64),
+      .scales =
+          torch::from_blob(const_cast<ChannelScale*>(scales.data()), {3, 2})
+              .clone()};
+  DeviceCopy copy(kGpu);
+  const Batch batch = copy(bytes.Pinned());
+  EXPECT_TRUE(torch::equal(batch.data.cpu(), bytes.Normalized().data));
+}
+
 TEST(GpuDataTest, AsynchronousCopiesKeepTheData) {
   ThreadLoader loader(
       {.samples = 6400, .batch_size = 64},

@@ -41,9 +41,11 @@ class ImageSourceTest : public ::testing::Test {
         std::make_shared<const ImageFolder>(ListImageFolder(root_)), samples,
         {.crop = 16,
          .resize = 20,
+         .channels = static_cast<std::int64_t>(normalization_.mean.size()),
          .augment = augment_,
-         .normalization = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}}},
-        {.workers = workers}, skipped_, cache_);
+         .normalization = normalization_},
+        {.workers = workers, .normalize_on_device = gives_bytes_}, skipped_,
+        cache_);
   }
   std::shared_ptr<CachedImages> Cache() const {
     CachedImages::Options options;
@@ -58,7 +60,25 @@ class ImageSourceTest : public ::testing::Test {
   const fs::path root_ = directory_.path();
   const TemporaryDirectory cache_directory_;
   std::shared_ptr<CachedImages> cache_;
+  // A batch of bytes, normalised afterwards, and one of floats.
+  void ExpectBytesBecomeTheFloats() {
+    const SamplerOptions samples = {.batch_size = 8, .shuffle = true};
+    const Batch floats = Source(samples)->Read();
+    gives_bytes_ = true;
+    const Batch bytes = Source(samples)->Read();
+    EXPECT_EQ(bytes.data.scalar_type(), torch::kByte);
+    EXPECT_EQ(4 * bytes.data.nbytes(), floats.data.nbytes());
+    const Batch batch = bytes.Normalized();
+    EXPECT_TRUE(torch::equal(batch.data, floats.data));
+    EXPECT_TRUE(batch.data.is_contiguous());
+    EXPECT_FALSE(batch.scales.defined());
+    EXPECT_TRUE(torch::equal(batch.target, floats.target));
+  }
+
   bool augment_ = true;
+  bool gives_bytes_ = false;
+  Normalization normalization_ = {.mean = {0.5, 0.5, 0.5},
+                                  .std = {0.5, 0.5, 0.5}};
   std::vector<std::string> said_;
   const std::shared_ptr<SkippedFiles> skipped_ = std::make_shared<SkippedFiles>(
       [this](const std::string& line) { said_.push_back(line); });
@@ -70,6 +90,22 @@ TEST_F(ImageSourceTest, GivesNormalizedImagesAndTheirClasses) {
   EXPECT_LE(batch.data.abs().max().item<float>(), 1.0001F);
   EXPECT_TRUE(
       torch::equal(batch.target, torch::tensor({0, 0, 0, 0, 1, 1, 1, 1})));
+}
+
+TEST_F(ImageSourceTest, BytesBecomeTheSameFloatsToTheBit) {
+  normalization_ = {.mean = {0.485F, 0.456F, 0.406F},
+                    .std = {0.229F, 0.224F, 0.225F}};
+  ExpectBytesBecomeTheFloats();
+}
+
+TEST_F(ImageSourceTest, BytesBecomeTheSameFloatsWithoutAugmentation) {
+  augment_ = false;
+  ExpectBytesBecomeTheFloats();
+}
+
+TEST_F(ImageSourceTest, GrayBytesBecomeTheSameFloats) {
+  normalization_ = {.mean = {0.45F}, .std = {0.22F}};
+  ExpectBytesBecomeTheFloats();
 }
 
 TEST_F(ImageSourceTest, GivesTheSamePixelsWithAnyNumberOfWorkers) {

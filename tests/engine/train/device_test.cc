@@ -123,6 +123,14 @@ TEST_F(DeviceCopyTest, DestructorDoesNotThrowAfterADeviceError) {
   copy.reset();
 }
 
+TEST_F(DeviceCopyTest, NormalizesBytes) {
+  DeviceCopy copy(torch::kCPU);
+  const Batch batch = copy({.data = torch::full({2, 1, 3, 3}, 4, torch::kByte),
+                            .target = torch::zeros({2}, torch::kInt64),
+                            .scales = torch::tensor({{0.5F, -1.0F}})});
+  EXPECT_TRUE(torch::equal(batch.data, torch::ones({2, 1, 3, 3})));
+}
+
 TEST_F(DeviceCopyTest, CpuBatchesAreReturnedAsTheyAre) {
   DeviceCopy copy(torch::kCPU);
   const Batch batch = HostBatch(1);
