@@ -83,7 +83,9 @@ double MetricSums::Fold(const Entry& entry, double value, double weight) const {
 void MetricSums::FoldOnDevice(OnDevice& to, Reduction reduction,
                               const torch::Tensor& value, double weight) const {
   const torch::NoGradGuard no_grad;
-  const torch::Tensor one = value.detach().reshape({}).to(torch::kDouble);
+  // Each operation below converts the value to double itself, as exactly as an
+  // operation of its own would: one launch for each metric.
+  const torch::Tensor one = value.detach().reshape({});
   if (last_only_) {
     to.value.copy_(one);
     return;

@@ -100,6 +100,22 @@ void RecordedGraph::Record(const c10::OperatorHandle& operation,
   calls_.push_back(std::move(call));
 }
 
+std::vector<std::string> RecordedGraph::launches() const {
+  std::vector<std::string> names;
+  for (const Call& call : calls_) {
+    const std::string& name = call.operation.operator_name().name;
+    const auto& returns = call.operation.schema().returns();
+    const bool is_view = !returns.empty() &&
+                         returns[0].alias_info() != nullptr &&
+                         !returns[0].alias_info()->isWrite();
+    const bool allocates = name.starts_with("aten::empty") ||
+                           name.starts_with("aten::new_empty") ||
+                           name == "aten::set_";
+    if (!is_view && !allocates) names.push_back(name);
+  }
+  return names;
+}
+
 void RecordedGraph::KeepWritten(const Call& call) {
   const auto& arguments = call.operation.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {

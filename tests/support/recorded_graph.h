@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -20,7 +21,9 @@ class RecordedGraph final : public StepGraph {
   void Capture(const std::function<void()>& work) override;
   void Replay() override;
 
-  std::size_t operations() const { return calls_.size(); }
+  /// Names of the recorded operations that compute, in order: not views and
+  /// not allocations. On a GPU most launch one kernel each.
+  std::vector<std::string> launches() const;
   int replays() const { return replays_; }
 
   /// Called for each operation during a recording.

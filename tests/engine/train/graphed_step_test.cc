@@ -5,6 +5,7 @@
 #include "engine/base/error.h"
 #include "engine/train/device.h"
 #include "engine/train/fused_optimizers.h"
+#include "engine/train/metric_sums.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/trainer.h"
 #include "tests/engine/train/small_trial.h"
@@ -220,6 +221,34 @@ TEST_F(GraphedStepTest, TrainsBitIdentically) {
   EXPECT_EQ(ended.replays, kBatches - kWarmUps);
   EXPECT_EQ(ended.calls, kWarmUps + 1);
   EXPECT_THAT(ended.log, HasSubstr("from batch 5 on, steps are replayed"));
+}
+
+TEST(MetricSumsTest, AddsEachMetricInOneOperation) {
+  const std::map<std::string, Reduction> reductions = {
+      {"worst", Reduction::kMax}, {"best", Reduction::kMin}};
+  const torch::Tensor value = torch::tensor(0.1F);
+  const Metrics metrics = {{"loss", value},
+                           {"right", torch::tensor(3)},
+                           {"best", value.to(torch::kBFloat16)},
+                           {"worst", value}};
+  for (const bool last_only : {false, true}) {
+    MetricSums sums(last_only, reductions);
+    sums.KeepOn(torch::kCPU);
+    sums.Add(metrics, /*weight=*/1);
+    RecordedGraph graph;
+    std::vector<std::string> names;
+    graph.Capture([&] { names = sums.Capture(metrics, torch::kCPU); });
+    EXPECT_EQ(graph.launches().size(), metrics.size());
+    value.fill_(0.7F);
+    graph.Replay();
+    sums.CountReplay(names);
+    const MetricValues values = sums.Values();
+    EXPECT_EQ(*FindMetric(values, "loss"),
+              last_only ? double{0.7F} : (double{0.1F} + double{0.7F}) / 2);
+    EXPECT_EQ(*FindMetric(values, "worst"), double{0.7F});
+    EXPECT_EQ(*FindMetric(values, "right"), 3);
+    value.fill_(0.1F);
+  }
 }
 
 // Reading the metrics of each batch would wait for the device each time.
