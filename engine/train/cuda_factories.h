@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 
@@ -36,6 +37,21 @@ using MakeStepGraph = StepGraph* (*)();
 
 /// Name of the MakeStepGraph function in libdtrain_trial_cuda.so.
 inline constexpr char kMakeStepGraph[] = "DtrainMakeStepGraph";
+
+/// Nodes of a captured graph, by kind.
+struct GraphNodes {
+  std::int64_t kernels = 0;
+  std::int64_t copies = 0;
+  std::int64_t fills = 0;
+  std::int64_t others = 0;
+};
+
+/// Returns such a graph, for measurements: its Capture writes to `nodes`, which
+/// must outlive it.
+using MakeCountedStepGraph = StepGraph* (*)(GraphNodes* nodes);
+
+/// Name of the MakeCountedStepGraph function in libdtrain_trial_cuda.so.
+inline constexpr char kMakeCountedStepGraph[] = "DtrainMakeCountedStepGraph";
 
 /// Returns the NCCL backend of `rank` of `ranks`, on the first GPU of this
 /// process, owned by the caller. The ranks find each other through `store`. An

@@ -1,5 +1,6 @@
 // Whole steps as CUDA graphs, beside the same without.
 
+#include <iostream>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 #include "engine/train/trainer.h"
 #include "models/nets/conv_nets.h"
 #include "models/nets/image_classifier.h"
+#include "models/table.h"
 #include "tests/engine/train/small_trial.h"
 #include "tests/gpu/gpu.h"
 
@@ -24,6 +26,7 @@ struct NetOptions {
   std::string net = "lenet";
   std::string optimizer = "sgd";
   bool reads_loss = false;
+  bool has_validation = false;
 };
 
 // A classifier with dropout in front of it, on noise that it learns by heart.
@@ -57,7 +60,9 @@ class NetTrial final : public Trial {
               .target = torch::randint(0, 10, {208}, torch::kInt64)},
         SamplerOptions{.batch_size = 32, .shuffle = true, .seed = 1}, kGpu);
   }
-  std::unique_ptr<DataSource> ValidationData() override { return nullptr; }
+  std::unique_ptr<DataSource> ValidationData() override {
+    return options_.has_validation ? TrainingData() : nullptr;
+  }
   Metrics TrainBatch(const Batch& batch, BatchIndex) override {
     const torch::Tensor loss = torch::nn::functional::cross_entropy(
         forward_(torch::dropout(batch.data, dropout_, /*train=*/true)),
@@ -67,7 +72,9 @@ class NetTrial final : public Trial {
     context_.Step(*optimizer_);
     return {{"loss", loss.detach()}};
   }
-  Metrics EvaluateBatch(const Batch&) override { return {}; }
+  Metrics EvaluateBatch(const Batch& batch) override {
+    return {{"val_loss", batch.data.mean()}};
+  }
   bool Capturable(BatchIndex) const override { return true; }
 
  private:
@@ -189,6 +196,42 @@ TEST_F(GpuGraphTest, ResNetTrainsIdenticallyInEveryPrecision) {
     };
     EXPECT_LT(mean(graphed.losses.size() - 5), mean(0)) << precision;
   }
+}
+
+// docs/gpus.md has the estimate, tests/models/step_operations_test.cc the
+// operations.
+TEST_F(GpuGraphTest, LeNetStepHasFewKernels) {
+  GraphNodes nodes;
+  spec_.hparams = {{"global_batch_size", 64},
+                   {"dataset", "strokes"},
+                   {"training_samples", 640}};
+  spec_.until = Length{10};
+  SeedRandom(spec_.seed, kGpu);
+  TrainerContext context(spec_, kGpu);
+  const auto trial = FindModel("digits:LeNetTrial")->make(context);
+  FakeRunner runner;
+  const TrialLink link = runner.Link();
+  std::unique_ptr<StepGraph> graph(
+      FromCudaHalf<MakeCountedStepGraph>(kMakeCountedStepGraph)(&nodes));
+  Trainer trainer(context, *trial, link, Clock::System(), std::move(graph));
+  trainer.Restore();
+  EXPECT_EQ(trainer.Run().reason, EndReason::kCompleted);
+  std::cout << "a step of LeNet: " << nodes.kernels << " kernels, "
+            << nodes.copies << " copies, " << nodes.fills << " fills, "
+            << nodes.others << " others\n";
+  EXPECT_GT(nodes.kernels, 20);
+  EXPECT_LE(nodes.kernels + nodes.copies + nodes.fills, 65);
+}
+
+// Reports of single batches, whose metrics are read from the GPU together.
+TEST_F(GpuGraphTest, ReportsOfSingleBatchesAreThoseOfEachBatch) {
+  options_.has_validation = true;
+  const Trained graphed = Train(/*graphed=*/true);
+  EXPECT_THAT(graphed.log, HasSubstr("are replayed"));
+  options_.has_validation = false;  // reports are then sent at once
+  EXPECT_THAT(Train(/*graphed=*/true).losses,
+              testing::Pointwise(testing::DoubleNear(1e-4), graphed.losses));
+  EXPECT_EQ(graphed.losses.size(), 100u);
 }
 
 TEST_F(GpuGraphTest, ShortBatchesAreTrainedWithoutCapture) {

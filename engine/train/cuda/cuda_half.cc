@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <vector>
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
@@ -35,8 +36,34 @@ struct RandomPlace {
   std::uint64_t offset = DefaultGenerator().philox_offset_per_thread();
 };
 
+GraphNodes CountNodes(cudaGraph_t graph) {
+  std::size_t size = 0;
+  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &size));
+  std::vector<cudaGraphNode_t> nodes(size);
+  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &size));
+  GraphNodes counts;
+  for (const cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+    C10_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
+    if (type == cudaGraphNodeTypeKernel) {
+      ++counts.kernels;
+    } else if (type == cudaGraphNodeTypeMemcpy) {
+      ++counts.copies;
+    } else if (type == cudaGraphNodeTypeMemset) {
+      ++counts.fills;
+    } else {
+      ++counts.others;
+    }
+  }
+  return counts;
+}
+
 class CudaStepGraph final : public StepGraph {
  public:
+  // `nodes`: may be null. If it is not, the captured graph is kept beside the
+  // executable one, to count its nodes.
+  explicit CudaStepGraph(GraphNodes* nodes) : nodes_(nodes) {}
+
   void Capture(const std::function<void()>& work) override {
     // As in torch.cuda.graph: no work may be in flight, and cached memory is
     // better used by the graph's own pool.
@@ -44,7 +71,7 @@ class CudaStepGraph final : public StepGraph {
     c10::cuda::CUDACachingAllocator::emptyCache();
     const RandomPlace place;
     const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
-    graph_.emplace();
+    graph_.emplace(/*keep_graph=*/nodes_ != nullptr);
     try {
       // Thread-local mode: data loading threads may allocate pinned memory
       // meanwhile.
@@ -56,6 +83,9 @@ class CudaStepGraph final : public StepGraph {
       Abandon(pool, place);
       std::rethrow_exception(failure);
     }
+    if (nodes_ == nullptr) return;
+    *nodes_ = CountNodes(graph_->raw_cuda_graph());
+    graph_->instantiate();
   }
 
   void Replay() override { graph_->replay(); }
@@ -92,6 +122,7 @@ class CudaStepGraph final : public StepGraph {
     }
   }
 
+  GraphNodes* const nodes_;
   std::optional<at::cuda::CUDAGraph> graph_;
 };
 
@@ -100,7 +131,12 @@ class CudaStepGraph final : public StepGraph {
 
 extern "C" [[gnu::visibility("default")]] dtrain::StepGraph*
 DtrainMakeStepGraph() {
-  return new dtrain::CudaStepGraph;
+  return new dtrain::CudaStepGraph(/*nodes=*/nullptr);
+}
+
+extern "C" [[gnu::visibility("default")]] dtrain::StepGraph*
+DtrainMakeCountedStepGraph(dtrain::GraphNodes* nodes) {
+  return new dtrain::CudaStepGraph(nodes);
 }
 
 extern "C" [[gnu::visibility("default")]] void DtrainReadGpuMemory(
