@@ -32,6 +32,7 @@ class Figure:
     faults: float | None = None  # minor page faults per step
     remark: str = ""             # additional observation
     missing: str = ""
+    precision: str = ""          # of a GPU
 
     @staticmethod
     def of(values: list[float], faults: list[float] = (), remark: str = "") -> Figure:
@@ -89,6 +90,7 @@ class Bench:
     trials: int = 200
     runs: int | None = None       # instead of each measurement's own
     deadline: float | None = None  # of time.monotonic()
+    precision: str = "bf16"       # of measurements on a GPU
     _modules: dict[str, bool] = dataclasses.field(default_factory=dict)
 
     @property

@@ -10,7 +10,7 @@ from bench_figures import Bench, Figure, Measurement, Row, better
 from bench_training import CIFAR10, LENET, MADE_UP, RESNET18, XCEPTION, Workload, beside, twin_steps
 
 HOWS = {"eager": "PyTorch eager",
-        "autocast": "channels_last, bf16 autocast, fused optimizer",
+        "fused": "channels_last, fused optimizer",
         "max-autotune": "the same, torch.compile(max-autotune): CUDA graphs"}
 
 # Batch sizes suit a GPU or are those of the workload's configuration.
@@ -47,9 +47,10 @@ def name() -> str:
 
 def taking(measurement: str, work: Workload):
     def take(bench: Bench) -> dict[str, Figure]:
-        twins = {how: twin_steps(bench, work, how) for how in HOWS}
+        used = dataclasses.replace(work, precision=bench.precision)
+        twins = {how: twin_steps(bench, used, how) for how in HOWS}
         # Its compilation may take all the remaining time.
-        figures = beside(bench, measurement, work, twins, runs=2, once=("max-autotune",))
+        figures = beside(bench, measurement, used, twins, runs=2, once=("max-autotune",))
         return {**figures, "best": better(figures, *HOWS)}
 
     return take

@@ -39,6 +39,8 @@ def told(figure: Figure, unit: str) -> str:
         text += f" ({number(figure.least, unit)}–{number(figure.most, unit)})"
     if unit:
         text += f" {unit}"
+    if figure.precision:
+        text += f", {figure.precision}"
     return text + (f"; {figure.remark}" if figure.remark else "")
 
 
@@ -82,7 +84,8 @@ def measured(row: Row, figures: dict[str, Figure]) -> str:
     ratio = times(row, own, other)
     if ratio is None:
         return why(own) or why(other)
-    return f"{ratio:.2f}×" + ("" if met(row, ratio) else " (missed)")
+    precision = f", {own.precision}" if own.precision else ""
+    return f"{ratio:.2f}×{precision}" + ("" if met(row, ratio) else " (missed)")
 
 
 def faults(own: Figure, other: Figure) -> str:

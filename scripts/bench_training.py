@@ -35,6 +35,12 @@ class Workload:
     folder: str = ""            # required data set
     ranks: int = 1              # each with `batch` and `threads`
     gpu: bool = False
+    precision: str = "fp32"     # one of PRECISIONS
+
+
+# Names of precisions, and their values of optimizations.mixed_precision. With fp32, LibTorch's
+# convolutions may use TF32 on a GPU, in dtrain and in Python.
+PRECISIONS = {"fp32": "none", "tf32": "tf32", "bf16": "bf16"}
 
 
 def lacks(bench: Bench, folder: str) -> str:
@@ -58,15 +64,20 @@ def slots_of(work: Workload) -> str:
     return f"cpu:{max(cores() // (work.threads or cores()), work.ranks)}"
 
 
-def train(bench: Bench, work: Workload, directory: str, environment: dict[str, str],
-          *more: str) -> list[tuple[float, int]]:
-    """Trains the workload as experiment 1 with `more` settings; returns faults as `watched` does."""
-    environment["DTRAIN_DATA"] = bench.data
+def train_words(bench: Bench, work: Workload, *more: str) -> list[str]:
+    """Returns the command that trains the workload with `more` settings."""
     words = [bench.dtrain, "create", os.path.join(ROOT, "configs", work.config), "-q",
              "--slots", slots_of(work)]
     for change in (*changes(work), *more):
         words += ["--set", change.format(data=bench.data)]
-    return watched(words, directory, bench.limit(), environment)
+    return words
+
+
+def train(bench: Bench, work: Workload, directory: str, environment: dict[str, str],
+          *more: str) -> list[tuple[float, int]]:
+    """Trains the workload as experiment 1 with `more` settings; returns faults as `watched` does."""
+    environment["DTRAIN_DATA"] = bench.data
+    return watched(train_words(bench, work, *more), directory, bench.limit(), environment)
 
 
 def dtrain_steps(bench: Bench, work: Workload) -> Run:
@@ -91,7 +102,16 @@ def changes(work: Workload) -> tuple[str, ...]:
     """Returns the settings that replace those of its configuration."""
     return (f"searcher.max_length={work.batches}", f"scheduling_unit={work.warm}",
             f"hyperparameters.global_batch_size={work.batch * work.ranks}",
-            f"resources.slots_per_trial={work.ranks}", "min_validation_period=0", *work.changes)
+            f"resources.slots_per_trial={work.ranks}", "min_validation_period=0",
+            f"optimizations.mixed_precision={PRECISIONS[work.precision]}", *work.changes)
+
+
+def twin_words(bench: Bench, work: Workload, how: str, loader: str = "pictures") -> list[str]:
+    """Returns the command that trains the workload's twin."""
+    return [bench.python, TWINS, work.twin, "--how", how, "--loader", loader,
+            "--batch", str(work.batch), "--batches", str(work.batches), "--warm", str(work.warm),
+            "--threads", str(work.threads or cores()), "--data", bench.data,
+            "--device", "cuda" if work.gpu else "cpu", "--precision", work.precision]
 
 
 def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "pictures",
@@ -99,10 +119,7 @@ def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "
     needed = ["torch", "torchvision"]
     if not bench.has(*needed):
         return Figure.none(NOT_INSTALLED)
-    words = [bench.python, TWINS, work.twin, "--how", how, "--loader", loader,
-             "--batch", str(work.batch), "--batches", str(work.batches), "--warm", str(work.warm),
-             "--threads", str(work.threads or cores()), "--data", bench.data,
-             "--device", "cuda" if work.gpu else "cpu"]
+    words = twin_words(bench, work, how, loader)
     environment = {**os.environ, **({"LD_PRELOAD": preload} if preload else {})}
 
     def run() -> tuple[float, float | None]:
@@ -123,6 +140,9 @@ def beside(bench: Bench, name: str, work: Workload, twins: dict[str, Run | Figur
     if work.folder and os.path.exists(os.path.join(bench.data, work.folder, MARK)):
         for figure in figures.values():
             figure.remark = "" if figure.missing else "made-up data"
+    if work.gpu:
+        for figure in figures.values():
+            figure.precision = work.precision
     return figures
 
 

@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests/golden"))
 from make_networks import CifarCnn, Xception  # noqa: E402
 
 # Modes of training. All but eager use the channels_last layout.
-HOWS = ("eager", "channels-last", "compile", "autocast", "max-autotune")
+HOWS = ("eager", "channels-last", "compile", "fused", "max-autotune")
 
 
 def endless(dataset: Dataset, batch: int, workers: int = 0, whole: bool = True):
@@ -178,6 +178,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--data", default="")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     return parser.parse_args()
 
 
@@ -186,17 +187,18 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     on_gpu = args.device != "cpu"
-    half = args.how in ("autocast", "max-autotune")
+    # Convolutions may use TF32 by default, in dtrain too.
+    torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
     layout = torch.contiguous_format if args.how == "eager" else torch.channels_last
     net, source = NETWORKS[args.name](args)
     net = net.to(args.device, memory_format=layout)
-    optimizer = optimizer_of(args.name, net, fused=half)
+    optimizer = optimizer_of(args.name, net, fused=args.how in ("fused", "max-autotune"))
     if args.how == "compile":
         net = torch.compile(net)
     elif args.how == "max-autotune":
         net = torch.compile(net, mode="max-autotune")
-    type_of = torch.autocast("cuda" if on_gpu else "cpu", torch.bfloat16) if half else \
-        contextlib.nullcontext()
+    type_of = torch.autocast("cuda" if on_gpu else "cpu", torch.bfloat16) \
+        if args.precision == "bf16" else contextlib.nullcontext()
 
     def now() -> float:
         if on_gpu:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests that docs/benchmarks.md matches scripts/bench and that pages show only what was measured.
 Takes no measurements."""
+import dataclasses
 import importlib.machinery
 import importlib.util
 import os
@@ -19,6 +20,7 @@ bench = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench",
 loader.exec_module(bench)
 
 import bench_page  # noqa: E402
+import bench_training  # noqa: E402
 from bench_figures import (Bench, Failed, Figure, Measurement, NOT_INSTALLED, Row,  # noqa: E402
                            by_turns)
 
@@ -123,6 +125,37 @@ class FiguresTest(unittest.TestCase):
             self.assertEqual(bench.earlier(path), (None, {}))
             bench.save(path, MACHINE, found)
             self.assertEqual(bench.earlier(path), (MACHINE, found))
+
+
+class PrecisionTest(unittest.TestCase):
+    def test_dtrain_and_its_twins_use_the_same(self):
+        for _, work in bench.bench_gpu.WORKLOADS.values():
+            for precision, setting in (("fp32", "none"), ("tf32", "tf32"), ("bf16", "bf16")):
+                used = dataclasses.replace(work, gpu=True, precision=precision)
+                settings = bench_training.train_words(Bench("", "", ""), used)
+                self.assertEqual([word for word in settings if "mixed_precision" in word],
+                                 [f"optimizations.mixed_precision={setting}"])
+                for how in bench.bench_gpu.HOWS:
+                    twin = bench_training.twin_words(Bench("", "", ""), used, how)
+                    self.assertEqual(twin[twin.index("--precision") + 1], precision)
+                    self.assertEqual(twin[twin.index("--device") + 1], "cuda")
+
+    def test_each_result_names_its_precision(self):
+        own, other = (Figure.of([10.0]), Figure.of([20.0]))
+        own.precision = other.precision = "tf32"
+        self.assertEqual(bench_page.measured(STEP, {"dtrain": own, "eager": other}),
+                         "2.00×, tf32")
+        self.assertIn("| 10.0 ms, tf32 | 20.0 ms, tf32 |",
+                      page_of({"dtrain": own, "eager": other}))
+
+    def test_twins_accept_the_same_precisions_and_modes(self):
+        with open(bench_training.TWINS) as file:
+            text = file.read()
+        choices = ", ".join(f'"{name}"' for name in bench_training.PRECISIONS)
+        self.assertIn(f'"--precision", choices=({choices})', text)
+        modes = re.search(r"^HOWS = \((.*)\)$", text, re.MULTILINE).group(1)
+        for how in bench.bench_gpu.HOWS:
+            self.assertIn(f'"{how}"', modes)
 
 
 class CommandTest(unittest.TestCase):
