@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "models/ops/linear_relu.h"
+
 namespace dtrain {
 
 namespace nn = torch::nn;
@@ -25,8 +27,8 @@ LeNet::LeNet(std::int64_t classes, bool own_kernels)
 
 torch::Tensor LeNet::forward(const torch::Tensor& images) {
   torch::Tensor x = conv2_->forward(conv1_->forward(images));
-  x = torch::relu(fc1_(x.flatten(/*start_dim=*/1)));
-  x = torch::relu(fc2_(x));
+  x = LinearRelu(fc1_, x.flatten(/*start_dim=*/1));
+  x = LinearRelu(fc2_, x);
   return fc3_(x);
 }
 
@@ -69,8 +71,8 @@ LeNet5::LeNet5(std::int64_t classes, bool own_kernels)
 
 torch::Tensor LeNet5::forward(const torch::Tensor& images) {
   torch::Tensor x = conv2_->forward(conv1_->forward(images));
-  x = torch::relu(fc1_(x.flatten(/*start_dim=*/1)));
-  x = torch::relu(fc2_(x));
+  x = LinearRelu(fc1_, x.flatten(/*start_dim=*/1));
+  x = LinearRelu(fc2_, x);
   return fc3_(x);
 }
 
@@ -106,8 +108,8 @@ CifarCnn::CifarCnn(std::int64_t classes, bool own_kernels)
 
 torch::Tensor CifarCnn::forward(const torch::Tensor& images) {
   torch::Tensor x = conv2_->forward(conv1_->forward(images));
-  x = torch::relu(fc1_(x.flatten(/*start_dim=*/1)));
-  x = torch::relu(fc2_(x));
+  x = LinearRelu(fc1_, x.flatten(/*start_dim=*/1));
+  x = LinearRelu(fc2_, x);
   return fc3_(x);
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/optim.h>
 
 #include "engine/data/cuda_half.h"
@@ -13,6 +14,7 @@
 #include "engine/train/trainer.h"
 #include "models/nets/conv_nets.h"
 #include "models/nets/image_classifier.h"
+#include "models/ops/linear_relu.h"
 #include "models/table.h"
 #include "tests/engine/train/small_trial.h"
 #include "tests/gpu/gpu.h"
@@ -195,6 +197,24 @@ TEST_F(GpuGraphTest, ResNetTrainsIdenticallyInEveryPrecision) {
              5;
     };
     EXPECT_LT(mean(graphed.losses.size() - 5), mean(0)) << precision;
+  }
+}
+
+TEST(GpuLinearReluTest, FusedLayerEqualsLibTorchs) {
+  torch::manual_seed(3);
+  torch::nn::Linear linear(400, 120);
+  linear->to(kGpu);
+  const auto x = torch::randn({64, 400}, kGpu).requires_grad_();
+  const auto run = [&](const torch::Tensor& output) {
+    auto results = torch::autograd::grad({output.pow(2).sum()},
+                                         {x, linear->weight, linear->bias});
+    results.push_back(output.detach());
+    return results;
+  };
+  const auto fused = run(LinearRelu(linear, x));
+  const auto plain = run(torch::relu(linear(x)));
+  for (std::size_t i = 0; i < fused.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(fused[i], plain[i], 1e-4, 1e-3)) << i;
   }
 }
 
