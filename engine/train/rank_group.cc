@@ -26,6 +26,7 @@
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
 #include "engine/data/cuda_half.h"
+#include "engine/os/socket.h"
 #include "engine/os/unique_fd.h"
 #include "engine/ranks/process_group.h"
 #include "engine/train/cuda_factories.h"
@@ -372,20 +373,25 @@ c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
         FromFirst((temporary / ("dtrain-nccl-" + RandomUuid())).string());
     return c10::make_intrusive<c10d::FileStore>(file, size());
   }
-  c10d::TCPStoreOptions options;
-  options.port = 0;
-  options.isServer = is_first();
-  options.waitWorkers = false;
   c10::intrusive_ptr<c10d::TCPStore> store;
-  if (is_first()) {
-    store =
-        c10::make_intrusive<c10d::TCPStore>(process_group_->host(), options);
-  }
+  if (is_first()) store = ServeStoreAt(process_group_->host());
   const std::string port =
       FromFirst(store ? std::to_string(store->getPort()) : "");
   if (store) return store;
+  c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(std::stoi(port));
+  options.waitWorkers = false;
   return c10::make_intrusive<c10d::TCPStore>(process_group_->host(), options);
+}
+
+c10::intrusive_ptr<c10d::TCPStore> ServeStoreAt(const std::string& host) {
+  UniqueFd listener = ListenAt({host, 0});
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(PortOf(listener.get()));
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.masterListenFd = listener.release();  // closed by the store
+  return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
 std::vector<torch::Tensor> BatchesInOrder(std::vector<torch::Tensor> mine,

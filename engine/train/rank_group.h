@@ -13,6 +13,7 @@
 namespace c10d {
 class Backend;
 class Store;
+class TCPStore;
 }  // namespace c10d
 
 namespace dtrain {
@@ -96,6 +97,11 @@ class RankGroup {
   std::optional<double> nccl_timeout_;  // seconds
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
+
+/// Returns a store for NCCL's ranks on several machines, at a port chosen by
+/// the system. It listens only where the ranks meet (see ListenAt), because it
+/// has no authentication. Throws Error(kResources).
+c10::intrusive_ptr<c10d::TCPStore> ServeStoreAt(const std::string& host);
 
 /// Collects the outputs of all ranks in the order of the data set: batches are
 /// dealt out one by one, so the first batch of each rank comes first. `mine` is

@@ -1,5 +1,7 @@
 #include "engine/train/rank_group.h"
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -7,8 +9,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "engine/base/error.h"
+#include "engine/os/socket.h"
 #include "engine/train/metric_sums.h"
 #include "engine/train/torch_modules.h"
 #include "engine/train/train_trial.h"
@@ -166,6 +170,19 @@ TEST(RankedLinkTest, Rank0ReportsForAll) {
     EXPECT_TRUE(ranked.stop_requested());
   });
   EXPECT_THAT(senders, ElementsAre(0));
+}
+
+TEST(NcclStoreTest, ListensOnlyWhereTheRanksMeet) {
+  const auto store = ServeStoreAt("127.0.0.1");
+  c10d::TCPStoreOptions options;
+  options.port = store->getPort();
+  options.waitWorkers = false;
+  const auto client = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  store->set("key", std::vector<std::uint8_t>{7});
+  EXPECT_THAT(client->get("key"), ElementsAre(7));
+  EXPECT_THROW(
+      (void)ConnectTo({"127.0.0.2", store->getPort()}, std::chrono::seconds(5)),
+      Error);
 }
 
 // Ends a trial of a rank whose tensors are exchanged by a RecordedBackend.
