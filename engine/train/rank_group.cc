@@ -8,6 +8,7 @@
 #include <deque>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -216,6 +217,32 @@ std::string Describe(const NamedTensors& tensors) {
   return std::move(text).str();
 }
 
+// Files in which NCCL looks for variables that the environment lacks.
+std::vector<std::filesystem::path> NcclFiles() {
+  std::vector<std::filesystem::path> files;
+  const char* own = std::getenv("NCCL_CONF_FILE");
+  const char* home = std::getenv("HOME");
+  if (own != nullptr && *own != '\0') {
+    files.emplace_back(own);
+  } else if (home != nullptr) {
+    files.push_back(std::filesystem::path(home) / ".nccl.conf");
+  }
+  files.emplace_back("/etc/nccl.conf");
+  return files;
+}
+
+constexpr char kInterfaceVariable[] = "NCCL_SOCKET_IFNAME";
+
+// True if a file of lines NAME=VALUE sets the variable of NCCL's interface.
+bool SetsInterface(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.starts_with(std::string(kInterfaceVariable) + "=")) return true;
+  }
+  return false;
+}
+
 // Process group of the rank of `spec`. Waits for ranks on other machines.
 ProcessGroup ProcessGroupOf(const TrialSpec& spec) {
   const char* number = std::getenv(kRankFdVariable);
@@ -232,15 +259,19 @@ ProcessGroup ProcessGroupOf(const TrialSpec& spec) {
                       .token = spec.address->token,
                       .rank = spec.rank,
                       .ranks = spec.world_size});
-  // NCCL takes the first interface by name, which may be one of containers. "="
-  // means exactly this name. A variable that the user has set is kept.
-  if (const std::string interface = group.Interface(); !interface.empty()) {
-    ::setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), /*overwrite=*/0);
-  }
+  SetNcclInterface(group.Interface(), NcclFiles());
   return group;
 }
 
 }  // namespace
+
+// NCCL takes the first interface by name, which may be one of containers. "="
+// means exactly this name.
+void SetNcclInterface(const std::string& interface,
+                      const std::vector<std::filesystem::path>& files) {
+  if (interface.empty() || std::ranges::any_of(files, SetsInterface)) return;
+  ::setenv(kInterfaceVariable, ("=" + interface).c_str(), /*overwrite=*/0);
+}
 
 RankGroup::RankGroup(ProcessGroup group)
     : rank_(group.rank()),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,12 @@ class RankGroup {
   std::optional<double> nccl_timeout_;  // seconds
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
+
+/// Has NCCL use the network interface called `interface`, unless the
+/// environment or one of NCCL's configuration files `files` names others. No
+/// effect if it is empty.
+void SetNcclInterface(const std::string& interface,
+                      const std::vector<std::filesystem::path>& files);
 
 /// Returns a store for NCCL's ranks on several machines, at a port chosen by
 /// the system. It listens only where the ranks meet (see ListenAt), because it

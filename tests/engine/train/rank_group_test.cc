@@ -2,6 +2,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +22,7 @@
 #include "engine/train/trained_objects.h"
 #include "tests/engine/train/in_ranks.h"
 #include "tests/engine/train/recorded_backend.h"
+#include "tests/support/temporary_directory.h"
 
 namespace dtrain {
 namespace {
@@ -183,6 +187,43 @@ TEST(NcclStoreTest, ListensOnlyWhereTheRanksMeet) {
   EXPECT_THROW(
       (void)ConnectTo({"127.0.0.2", store->getPort()}, std::chrono::seconds(5)),
       Error);
+}
+
+// NCCL's variables of this process, unset for a test.
+class NcclInterfaceTest : public testing::Test {
+ protected:
+  ~NcclInterfaceTest() override { ::unsetenv("NCCL_SOCKET_IFNAME"); }
+
+  static std::string Set() {
+    const char* value = std::getenv("NCCL_SOCKET_IFNAME");
+    return value == nullptr ? "" : value;
+  }
+  std::filesystem::path Write(const std::string& text) const {
+    const auto file = directory_.path() / "nccl.conf";
+    std::ofstream(file) << text;
+    return file;
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(NcclInterfaceTest, IsThatOfTheRanks) {
+  SetNcclInterface("", {});
+  EXPECT_EQ(Set(), "");
+  const auto file = Write("NCCL_DEBUG=INFO\n#NCCL_SOCKET_IFNAME=eth1\n");
+  SetNcclInterface("eth0", {file, directory_.path() / "missing"});
+  EXPECT_EQ(Set(), "=eth0");
+}
+
+TEST_F(NcclInterfaceTest, VariableOfTheUserIsKept) {
+  ::setenv("NCCL_SOCKET_IFNAME", "ib0", 1);
+  SetNcclInterface("eth0", {});
+  EXPECT_EQ(Set(), "ib0");
+}
+
+TEST_F(NcclInterfaceTest, ConfigurationFileOfTheUserIsKept) {
+  SetNcclInterface("eth0", {Write("NCCL_DEBUG=INFO\nNCCL_SOCKET_IFNAME=ib0")});
+  EXPECT_EQ(Set(), "");
 }
 
 // Ends a trial of a rank whose tensors are exchanged by a RecordedBackend.
