@@ -20,6 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
+#include <pwd.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -221,11 +224,11 @@ std::string Describe(const NamedTensors& tensors) {
 std::vector<std::filesystem::path> NcclFiles() {
   std::vector<std::filesystem::path> files;
   const char* own = std::getenv("NCCL_CONF_FILE");
-  const char* home = std::getenv("HOME");
+  const passwd* user = ::getpwuid(::getuid());  // NCCL does not read HOME
   if (own != nullptr && *own != '\0') {
     files.emplace_back(own);
-  } else if (home != nullptr) {
-    files.push_back(std::filesystem::path(home) / ".nccl.conf");
+  } else if (user != nullptr && user->pw_dir != nullptr) {
+    files.push_back(std::filesystem::path(user->pw_dir) / ".nccl.conf");
   }
   files.emplace_back("/etc/nccl.conf");
   return files;
