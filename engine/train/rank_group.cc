@@ -335,11 +335,16 @@ void RankGroup::Leave(bool succeeded) {
               std::string("shutting NCCL down: ") + error.what());
     }
   }
+  // The file of a store that is never destroyed.
+  std::error_code ignored;
+  std::filesystem::remove(store_file_, ignored);
   (void)tensors_.release();
 }
 
-void RankGroup::SetBackend(c10::intrusive_ptr<c10d::Backend> backend) {
+void RankGroup::SetBackend(c10::intrusive_ptr<c10d::Backend> backend,
+                           std::string store_file) {
   tensors_ = std::move(backend);
+  store_file_ = std::move(store_file);
 }
 
 void RankGroup::ShareModels(const TrainedObjects& objects) {
@@ -403,9 +408,9 @@ c10::intrusive_ptr<c10d::Backend> RankGroup::NcclBackend() {
 c10::intrusive_ptr<c10d::Store> RankGroup::NcclStore() {
   if (process_group_->on_one_machine()) {
     const auto temporary = std::filesystem::temp_directory_path();
-    const std::string file =
+    store_file_ =
         FromFirst((temporary / ("dtrain-nccl-" + RandomUuid())).string());
-    return c10::make_intrusive<c10d::FileStore>(file, size());
+    return c10::make_intrusive<c10d::FileStore>(store_file_, size());
   }
   c10::intrusive_ptr<c10d::TCPStore> store;
   if (is_first()) store = ServeStoreAt(process_group_->host());

@@ -79,12 +79,15 @@ class RankGroup {
   /// that `succeeded` shuts the backend down and waits until all have; errors
   /// of that are only logged. Otherwise it waits for nothing and is not
   /// collective: the backend is never destroyed, because its destructor would
-  /// wait for operations that the other ranks no longer join. The process must
-  /// then end without static destructors.
+  /// wait for operations that the other ranks no longer join; only the file of
+  /// its store is removed. The process must then end without static
+  /// destructors.
   void Leave(bool succeeded);
 
-  /// Makes Tensors() return `backend`. For tests.
-  void SetBackend(c10::intrusive_ptr<c10d::Backend> backend);
+  /// Makes Tensors() return `backend`, whose ranks have met by `store_file`.
+  /// For tests.
+  void SetBackend(c10::intrusive_ptr<c10d::Backend> backend,
+                  std::string store_file = "");
 
  private:
   c10::intrusive_ptr<c10d::Backend> NcclBackend();
@@ -96,6 +99,7 @@ class RankGroup {
   std::unique_ptr<ProcessGroup> process_group_;  // these two: null if alone
   std::unique_ptr<Collectives> control_;
   std::optional<double> nccl_timeout_;  // seconds
+  std::string store_file_;              // of NCCL on one machine
   c10::intrusive_ptr<c10d::Backend> tensors_;
 };
 

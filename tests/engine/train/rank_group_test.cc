@@ -275,6 +275,19 @@ TEST(EndTrialTest, FailedRankReportsAndLeavesWithoutWaiting) {
   });
 }
 
+TEST(EndTrialTest, FailedRankRemovesTheFileOfTheStore) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "dtrain-nccl-1";
+  std::ofstream(file) << "keys";
+  InRanks(1, [&file](RankGroup& group) {
+    RankedEnd trial(group);
+    group.SetBackend(trial.backend, file.string());
+    EXPECT_EQ(trial.End(EndReason::kError), 1);
+    EXPECT_TRUE(trial.IsLeftBehind());
+  });
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
 TEST(EndTrialTest, FailedShutdownDoesNotFailTheTrial) {
   InRanks(1, [](RankGroup& group) {
     RankedEnd trial(group);
