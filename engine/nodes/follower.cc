@@ -358,10 +358,11 @@ class FollowedTrials {
   }
 
   void Report(const LaunchEvent& event) {
+    if (const std::string line = NoticeOf(event); notice_ && !line.empty()) {
+      notice_(line);
+    }
     if (const auto* started = std::get_if<TrialStarted>(&event)) {
       link_.Send(ShardStarted{started->trial});
-    } else if (const auto* restored = std::get_if<GpuRestored>(&event)) {
-      if (notice_) notice_(restored->gpu + " is used again");
     } else if (const auto* said = std::get_if<MessageReceived>(&event)) {
       const auto* finished = std::get_if<Finished>(&said->message);
       if (finished != nullptr) finished_[said->trial] = *finished;
@@ -426,6 +427,18 @@ std::string ObjectionTo(const TrialSpec& spec,
            "); give all processes the same store (--store)";
   }
   return "";
+}
+
+std::string NoticeOf(const LaunchEvent& event) {
+  if (const auto* restored = std::get_if<GpuRestored>(&event)) {
+    return restored->gpu + " passed a test and is used again";
+  }
+  const auto* exited = std::get_if<TrialExited>(&event);
+  if (exited == nullptr || !exited->gpu_fault) return "";
+  const GpuFault& fault = *exited->gpu_fault;
+  if (!fault.set_aside) return "";
+  return "warning: " + EscapeForTerminal(fault.gpus + ": " + fault.reason) +
+         "; it is set aside, and tested again every minute";
 }
 
 int Follow(FollowerOptions options) {

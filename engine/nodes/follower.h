@@ -39,6 +39,10 @@ struct FollowerOptions {
 std::string ObjectionTo(const TrialSpec& spec,
                         const std::vector<std::filesystem::path>& roots);
 
+/// Returns the line that a follower prints about an event of its launcher: a
+/// GPU of this machine is set aside or used again. Empty for other events.
+std::string NoticeOf(const LaunchEvent& event);
+
 /// Follows the runner of an experiment, the process with RANK=0, which must
 /// prove that it has the same secret: runs this machine's ranks of every trial
 /// that the runner starts, records nothing, and returns 0 when the runner sends

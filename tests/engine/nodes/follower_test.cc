@@ -142,6 +142,19 @@ TEST_F(FollowerTest, ObeysOnlyAnAuthenticatedRunner) {
   quit = true;
 }
 
+TEST(FollowerNoticeTest, NamesAGpuThatIsSetAsideOrUsedAgain) {
+  TrialExited exited{.exit_code = 1};
+  EXPECT_EQ(NoticeOf(exited), "");
+  exited.gpu_fault = {.gpus = "GPU 0 (GPU-a)", .reason = "ECC error"};
+  EXPECT_EQ(NoticeOf(exited),
+            "warning: GPU 0 (GPU-a): ECC error; it is set aside, and tested "
+            "again every minute");
+  exited.gpu_fault->set_aside = false;  // a fault of another trial under MPS
+  EXPECT_EQ(NoticeOf(exited), "");
+  EXPECT_EQ(NoticeOf(GpuRestored{"GPU 0 (GPU-a)"}),
+            "GPU 0 (GPU-a) passed a test and is used again");
+}
+
 class ObjectionTest : public FollowerTest {
  protected:
   TrialSpec Spec() const {
