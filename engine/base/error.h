@@ -3,11 +3,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/base/api.h"
-
 namespace dtrain {
 
-/// What kind of mistake or mishap an `Error` is; `cli` maps it to an exit code.
+/// Kind of the problem that an `Error` reports; `cli` maps it to an exit code.
 enum class ErrorKind {
   kUsage,      // wrong command line or configuration; nothing was created
   kNotFound,   // an experiment, trial or checkpoint that does not exist
@@ -20,8 +18,9 @@ enum class ErrorKind {
 
 /// The one exception of dtrain, thrown for what a user can cause and caught
 /// only in `main`. Its text is one lowercase line: where, what, what to do.
-/// Expected outcomes (a trial that crashes, no rows) are return values.
-class DTRAIN_API Error : public std::runtime_error {
+/// Expected outcomes (a trial that crashes, no rows) are return values. Visible
+/// in libdtrain_trial.so, so that users' models can catch it.
+class [[gnu::visibility("default")]] Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message)
       : std::runtime_error(message), kind_(kind) {}
