@@ -16,7 +16,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/new_file.h"
 #include "cli/output.h"
 #include "engine/app/checkpoints.h"
 #include "engine/app/stores.h"

@@ -18,7 +18,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/new_file.h"
 #include "cli/output.h"
 #include "engine/app/config_file.h"
 #include "engine/app/entrypoint_check.h"

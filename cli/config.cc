@@ -11,7 +11,6 @@
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/new_file.h"
 #include "cli/output.h"
 #include "engine/app/record_experiment.h"
 #include "engine/app/stores.h"

@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +17,7 @@
 
 namespace dtrain {
 
+class DurableFile;
 class Store;
 struct CheckpointUseOptions;
 
@@ -72,6 +76,33 @@ void PrintTable(const Table& table, Format format,
 /// Error(kFailed) that ends with `remedy` if it cannot be written.
 void WriteNamedFile(const std::string& option, const std::string& path,
                     const std::string& text, const std::string& remedy);
+
+/// A file written by `--out`, complete or not at all: its bytes go to a
+/// temporary file beside it, whose name ends in .tmp. Throws Error(kUsage) if
+/// the file exists and may not be replaced, Error(kFailed) if it cannot be
+/// written.
+class NewFile {
+ public:
+  /// `replace`: an existing regular file of this name is replaced.
+  NewFile(std::filesystem::path path, bool replace);
+  ~NewFile();
+
+  void Write(std::span<const std::byte> bytes);
+  /// The file is durable under its name when this returns. REQUIRES: the last
+  /// call.
+  void Keep();
+
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  [[noreturn]] void Fail(int error) const;
+  void RequireAbsent() const;
+
+  std::filesystem::path path_;
+  bool replace_;
+  std::unique_ptr<DurableFile> file_;
+  std::int64_t bytes_ = 0;
+};
 
 /// Flushes stdout. Throws Error(kFailed) if something could not be written,
 /// unless the reader of a pipe is gone.
