@@ -192,10 +192,7 @@ nlohmann::json DiagnosticsJson(const Diagnostics& diagnostics) {
 
 std::vector<std::string> SlotOverrides(const std::string& slots) {
   if (slots.empty()) return {};
-  const std::size_t first = slots.find_first_not_of(" \t");
-  const std::size_t last = slots.find_last_not_of(" \t");
-  const std::string word =
-      first == slots.npos ? "" : slots.substr(first, last - first + 1);
+  const std::string word(Trim(slots));
   static constexpr std::string_view kDigits = "0123456789abcdefABCDEFxo_+-";
   const bool is_number = !word.empty() &&
                          word.find_first_not_of(kDigits) == word.npos &&

@@ -73,6 +73,9 @@ std::string FormatNumber(double value);
 /// ("90", "1.5h", "250ms"). Throws Error(kUsage) naming `what` otherwise.
 Duration ParseDuration(std::string_view text, std::string_view what);
 
+/// Returns `text` without the spaces and tabs at its ends.
+std::string_view Trim(std::string_view text);
+
 /// Splits `text` at every `separator`; empty pieces are kept.
 std::vector<std::string> Split(std::string_view text, char separator);
 

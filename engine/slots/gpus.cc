@@ -414,13 +414,6 @@ std::string WhyGpuFails(const Gpu& gpu, const DriverPaths& paths) {
 
 namespace {
 
-std::string_view Trim(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 // True if a word of CUDA_VISIBLE_DEVICES hides all GPUs that follow it.
 bool EndsVisible(std::string_view word) {
   return word.starts_with('-') || word == "NoDevFiles";

@@ -171,6 +171,13 @@ TEST(ParseDurationTest, RefusesInvalidDurations) {
   }
 }
 
+TEST(TrimTest, RemovesSpacesAndTabsAtBothEnds) {
+  EXPECT_EQ(Trim(" \ta b\t "), "a b");
+  EXPECT_EQ(Trim("a\n"), "a\n");
+  EXPECT_EQ(Trim(" \t "), "");
+  EXPECT_EQ(Trim(""), "");
+}
+
 TEST(SplitTest, KeepsEmptyPieces) {
   EXPECT_THAT(Split("a,,b,", ','), ElementsAre("a", "", "b", ""));
   EXPECT_THAT(Split("", ','), ElementsAre(""));
