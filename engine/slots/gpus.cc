@@ -318,8 +318,16 @@ void AddGpusOfCuda(const Library& cuda, std::vector<Gpu>& gpus) {
   }
 }
 
-// Returns why CUDA cannot be used, or empty. `driver` is its version, if known.
-std::string WhyCudaFails(const Library& cuda, const std::string& driver) {
+// Opens CUDA, which then numbers GPUs as NVML does.
+Library OpenCuda(const DriverPaths& paths) {
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
+  return Library(paths.cuda);
+}
+
+// Returns why CUDA cannot be used, or empty. `driver` is its version, if known;
+// `result` is that of cuInit.
+std::string WhyCudaFails(const Library& cuda, const std::string& driver,
+                         int result) {
   int version = 0;
   if (cuda.Succeeds("cuDriverGetVersion", &version) &&
       version < kCudaMajor * 1000) {
@@ -330,7 +338,6 @@ std::string WhyCudaFails(const Library& cuda, const std::string& driver) {
            ", which comes with driver " + kMinDriver +
            "; install that or a newer one";
   }
-  const int result = cuda.Call("cuInit", 0U);
   if (result == kSuccess) return "";
   return "NVIDIA's driver cannot be used: " + CudaText(cuda, result) +
          "; see what nvidia-smi prints";
@@ -359,7 +366,7 @@ GpuSearch AskByCuda(const Library& cuda, const DriverPaths& paths) {
       (result == kNoDevice && !HasNvidiaGpu(paths.pci))) {
     return {};
   }
-  if (std::string why = WhyCudaFails(cuda, ""); !why.empty()) {
+  if (std::string why = WhyCudaFails(cuda, "", result); !why.empty()) {
     return Problem(std::move(why));
   }
   GpuSearch search;
@@ -370,10 +377,9 @@ GpuSearch AskByCuda(const Library& cuda, const DriverPaths& paths) {
 }  // namespace
 
 GpuSearch AskNvidiaDriver(const DriverPaths& paths) {
-  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   const Library nvml(paths.nvml);
-  const Library cuda(paths.cuda);
+  const Library cuda = OpenCuda(paths);
   if (!nvml) return cuda ? AskByCuda(cuda, paths) : GpuSearch{};
   const int result = nvml.Call("nvmlInit_v2");
   if (result == kDriverNotLoaded && !HasNvidiaGpu(paths.pci)) return {};
@@ -390,18 +396,17 @@ GpuSearch AskNvidiaDriver(const DriverPaths& paths) {
     return search;
   }
   std::string why =
-      cuda ? WhyCudaFails(cuda, asked.driver())
+      cuda ? WhyCudaFails(cuda, asked.driver(), cuda.Call("cuInit", 0U))
            : "there is an NVIDIA driver but no libcuda.so.1; in a container, "
              "ask for the capability 'compute'";
   return why.empty() ? search : Problem(std::move(why));
 }
 
 std::string WhyGpuFails(const Gpu& gpu, const DriverPaths& paths) {
-  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*replace=*/1);
   const std::string name =
       gpu.uuid.empty() ? std::to_string(gpu.index) : gpu.uuid;
   ::setenv("CUDA_VISIBLE_DEVICES", name.c_str(), /*replace=*/1);
-  const Library cuda(paths.cuda);
+  const Library cuda = OpenCuda(paths);
   int device = 0;
   void* context = nullptr;
   int result = cuda.Call("cuInit", 0U);
