@@ -185,18 +185,7 @@ bool ReapSoon(pid_t pid) {
 }  // namespace
 
 ChildAnswer CallInChild(std::string (*function)(), Duration limit) {
-  Pipe pipe = MakePipe();
-  const pid_t pid = ::fork();
-  if (pid < 0) ThrowSystemError("fork a process");
-  if (pid == 0) AnswerAndExit(function, pipe.writing.get());
-  pipe.writing.reset();
-  std::optional<std::string> text =
-      ReadUntil(pipe.reading.get(), Clock::System().monotonic() + limit);
-  if (!text) ::kill(pid, SIGKILL);
-  const bool succeeded = ReapSoon(pid);
-  if (!text) return {.end = ChildAnswer::End::kTooLate};
-  if (!succeeded) return {.end = ChildAnswer::End::kCrashed};
-  return {.end = ChildAnswer::End::kAnswered, .text = *std::move(text)};
+  return ChildCall(function).Await(limit);
 }
 
 ChildCall::ChildCall(const std::function<std::string()>& function) {
@@ -218,12 +207,21 @@ std::optional<ChildAnswer> ChildCall::Poll() {
   constexpr Duration kToExit = std::chrono::milliseconds(200);
   pollfd entry{.fd = answer_.get(), .events = POLLIN, .revents = 0};
   if (::poll(&entry, 1, /*timeout=*/0) <= 0) return std::nullopt;
-  auto text = ReadUntil(answer_.get(), Clock::System().monotonic() + kToExit);
+  ChildAnswer answer = Await(kToExit);
+  if (answer.end == ChildAnswer::End::kTooLate) {
+    answer.end = ChildAnswer::End::kCrashed;
+  }
+  return answer;
+}
+
+ChildAnswer ChildCall::Await(Duration limit) {
+  std::optional<std::string> text =
+      ReadUntil(answer_.get(), Clock::System().monotonic() + limit);
   if (!text) ::kill(pid_, SIGKILL);
   const bool succeeded = ReapSoon(std::exchange(pid_, -1));
-  if (!text || !succeeded) return ChildAnswer{};
-  return ChildAnswer{.end = ChildAnswer::End::kAnswered,
-                     .text = *std::move(text)};
+  if (!text) return {.end = ChildAnswer::End::kTooLate};
+  if (!succeeded) return {.end = ChildAnswer::End::kCrashed};
+  return {.end = ChildAnswer::End::kAnswered, .text = *std::move(text)};
 }
 
 UniqueFd ForkDetached(const std::function<int(UniqueFd pipe)>& function) {

@@ -102,8 +102,8 @@ struct ChildAnswer {
 /// REQUIRES: what `function` calls works in a child of a process with threads.
 ChildAnswer CallInChild(std::string (*function)(), Duration limit);
 
-/// The same without waiting: calls a function in a forked child and asks now
-/// and then for its result. Kills the child when destroyed. One thread.
+/// A function call in a forked child, for callers that do other work meanwhile.
+/// Kills the child when destroyed. One thread.
 class ChildCall {
  public:
   /// Throws Error(kFailed) if it cannot fork. REQUIRES: as for CallInChild.
@@ -114,6 +114,9 @@ class ChildCall {
 
   /// Returns the child's answer once it has one. REQUIRES: none was returned.
   std::optional<ChildAnswer> Poll();
+  /// Waits at most `limit` for the answer; kills the child if it passes.
+  /// REQUIRES: none was returned.
+  ChildAnswer Await(Duration limit);
   pid_t pid() const { return pid_; }
 
  private:
