@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,27 @@ void Require(bool holds, std::string_view requirement);
 /// Requires that the message of `error` is one line of bounded length without
 /// control characters.
 void RequireOneLine(const Error& error);
+
+/// Requires that `decode` reads the line or throws Error(kFailed), and that
+/// writing and reading a message again changes nothing.
+template <typename Message>
+void CheckMessage(const std::string& line, Message (*decode)(std::string_view),
+                  std::string (*encode)(const Message&)) {
+  std::optional<Message> message;
+  try {
+    message = decode(line);
+  } catch (const Error& error) {
+    Require(error.kind() == ErrorKind::kFailed, "a bad message is a failure");
+    RequireOneLine(error);
+    return;
+  }
+  std::string written = encode(*message);
+  Require(written.ends_with('\n'), "a written message ends its line");
+  written.pop_back();
+  Require(written.find('\n') == written.npos, "a message is one line");
+  Require(encode(decode(written)) == written + '\n',
+          "writing and reading again changes nothing");
+}
 
 /// Returns the input as text.
 inline std::string_view TextOf(const std::uint8_t* data, std::size_t size) {

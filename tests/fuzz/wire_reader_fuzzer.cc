@@ -2,7 +2,6 @@
 // runner, one per line, and the trial's specification, the first line that a
 // trial reads.
 
-#include <optional>
 #include <string>
 
 #include "engine/os/line_reader.h"
@@ -14,26 +13,6 @@ namespace dtrain {
 namespace {
 
 constexpr std::size_t kMaxLine = 4096;
-
-// A message that can be read is unchanged by writing and reading it again.
-template <typename Message>
-void CheckMessage(const std::string& line,
-                  Message (*decode)(std::string_view)) {
-  std::optional<Message> message;
-  try {
-    message = decode(line);
-  } catch (const Error& error) {
-    Require(error.kind() == ErrorKind::kFailed, "a bad message is a failure");
-    RequireOneLine(error);
-    return;
-  }
-  std::string written = Encode(*message);
-  Require(written.ends_with('\n'), "a written message ends its line");
-  written.pop_back();
-  Require(written.find('\n') == written.npos, "a message is one line");
-  Require(Encode(decode(written)) == written + '\n',
-          "writing and reading again changes nothing");
-}
 
 // The reader returns all lines of the stream, complete and in order.
 void CheckLines(std::string_view input) {
@@ -49,8 +28,8 @@ void CheckLines(std::string_view input) {
         Require(rest.substr(0, line->size() + 1) == *line + '\n',
                 "lines match the stream");
         rest.remove_prefix(line->size() + 1);
-        CheckMessage(*line, DecodeTrialMessage);
-        CheckMessage(*line, DecodeRunnerMessage);
+        CheckMessage<TrialMessage>(*line, DecodeTrialMessage, Encode);
+        CheckMessage<RunnerMessage>(*line, DecodeRunnerMessage, Encode);
       }
     }
     Require(rest.find('\n') == rest.npos, "no complete line is left");
