@@ -1,13 +1,18 @@
 #include "engine/app/notices.h"
 
+#include <type_traits>
+
 #include <unistd.h>
 
 #include "engine/base/text.h"
 
 namespace dtrain {
 
+// `Say({}, text)` would print nothing.
+static_assert(!std::is_default_constructible_v<GlobalOptions>);
+
 void WriteNotice(const GlobalOptions& globals, const std::string& text) {
-  if (globals.write_notice) globals.write_notice(text);
+  globals.write_notice(text);
 }
 
 void Say(const GlobalOptions& globals, const std::string& text) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,9 +15,10 @@ struct GlobalOptions {
   bool quiet = false;
   bool allow_network_fs = false;
   std::vector<std::string> argv;  // as it was typed, for the record
-  // Writes to stderr as it is; empty: discards. engine/app itself prints
-  // nothing, so that its services run without a terminal.
-  std::function<void(const std::string& text)> write_notice;
+  // Writes to stderr as it is. engine/app itself prints nothing, so that its
+  // services run without a terminal. A reference, so that options without it do
+  // not compile.
+  void (&write_notice)(const std::string& text);
 };
 
 /// Writes `text` with `globals.write_notice`.
