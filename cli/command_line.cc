@@ -365,6 +365,14 @@ bool AsksForHelp(int argc, char** argv) {
   return argc > 1 && std::string_view(argv[1]) == "help";
 }
 
+// True if a word stands where the name of a command is expected.
+bool HasUnknownCommand(const CLI::App& app) {
+  if (SubcommandNames(Selected(app)).empty()) return false;
+  return std::ranges::any_of(
+      app.remaining(/*recurse=*/true),
+      [](const std::string& word) { return !word.starts_with('-'); });
+}
+
 // Returns the words after the program's name in reverse order, as CLI11 wants
 // them. "--name=" becomes "--name" with an empty value; CLI11 would take the
 // next word as its value. "help COMMAND" becomes "COMMAND --help".
@@ -574,8 +582,8 @@ void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   } catch (const CLI::CallForVersion& version) {
     invocation.run = Print(std::string(version.what()) + "\n");
   } catch (const CLI::CallForHelp&) {
-    const bool unknown = !app.remaining(/*recurse=*/true).empty();
-    if (unknown && AsksForHelp(argc, argv)) {
+    if (HasUnknownCommand(app) ||
+        (AsksForHelp(argc, argv) && !app.remaining(/*recurse=*/true).empty())) {
       throw Error(ErrorKind::kUsage, ExplainExtra(app));
     }
     invocation.run = Print(Help(app));

@@ -48,6 +48,16 @@ TEST_F(CommandLineTest, HelpNamesAnUnknownCommand) {
   EXPECT_THAT(result.err, HasSubstr("unknown command 'creat'"));
 }
 
+TEST_F(CommandLineTest, HelpOptionNamesAnUnknownCommand) {
+  const CliResult result = dtrain_.Run({"creat", "--help"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              HasSubstr("unknown command 'creat'; did you mean 'create'?"));
+  EXPECT_THAT(dtrain_.Run({"checkpoint", "shwo", "--help"}).err,
+              HasSubstr("unknown command 'checkpoint shwo'; available: show"));
+}
+
 TEST_F(CommandLineTest, PrintsItsVersion) {
   const CliResult result = dtrain_.Run({"--version"});
   EXPECT_EQ(result.code, 0);
@@ -120,18 +130,26 @@ struct NamedCommand {
   std::vector<std::string> options;
 };
 
-// The commands that `text` names in quotes, in backticks or at the beginning of
-// a line. Options are those up to the end of the quotes or of the line.
+// The commands that `file` names in quotes, in backticks or at the beginning of
+// a line, which in Markdown must be in a code block. Options are those up to
+// the end of the quotes or of the line.
 void FindCommands(const fs::path& file, std::vector<NamedCommand>& found) {
   static const std::regex kCommand(
       R"((?:^ {0,4}(?:\$ )?|[`'])(?:scripts/)?dtrain ([a-z][a-z-]+)( [a-z]+)?([^`'|#"]*))");
   static const std::regex kOption("--[a-z][a-z-]+");
   std::ifstream in(file);
+  const bool is_markdown = file.extension() == ".md";
+  bool in_block = false;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
+    if (line.find("```") != line.npos) in_block = !in_block;
     const std::sregex_iterator end;
     for (std::sregex_iterator at(line.begin(), line.end(), kCommand); at != end;
          ++at) {
+      const char first = *(*at)[0].first;
+      const bool is_prose =
+          is_markdown && !in_block && first != '`' && first != '\'';
+      if (is_prose) continue;
       NamedCommand one{.place = file.string() + ":" + std::to_string(number),
                        .words = (*at)[1]};
       const bool nested = one.words == "checkpoint" || one.words == "data";
