@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include "cli/commands.h"
@@ -62,6 +63,13 @@ TEST_F(CommandLineTest, PrintsItsVersion) {
   const CliResult result = dtrain_.Run({"--version"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, StartsWith("dtrain "));
+}
+
+TEST(CliRunnerTest, FailsIfTheTextToSignalAtNeverComes) {
+  static constexpr auto kRun = [] {
+    CliRunner().Run({"--version"}, {.signal_when = "never printed"});
+  };
+  EXPECT_NONFATAL_FAILURE(kRun(), "never contained 'never printed'");
 }
 
 TEST_F(CommandLineTest, PrintsTheVersionsOfItsLibraries) {

@@ -62,6 +62,12 @@ class Conversation {
       SignalIfDue(result.err);
       if (Elapsed() > kLimit) kill(pid_, SIGKILL);
     }
+    if (!signalled_ && !call_.signal_when.empty() &&
+        call_.signal_after.count() == 0) {
+      ADD_FAILURE() << "stderr never contained '" << call_.signal_when
+                    << "', so no signal was sent:\n"
+                    << result.err;
+    }
     return result;
   }
 

@@ -31,8 +31,10 @@ struct CliCall {
   std::map<std::string, std::string> environment;  // added to a minimal one
   std::string input;                               // stdin
   std::string stdout_file;  // receives stdout, which is then not read
-  std::string signal_when;  // send `signal` once stderr contains this
-  // … or this long after the start; 0: never.
+  // Sends `signal` once stderr contains this. The test fails if it never does
+  // and there is no `signal_after`.
+  std::string signal_when;
+  // Sends it at the latest this long after the start; 0: never.
   std::chrono::milliseconds signal_after{0};
   int signal = SIGINT;
 };
