@@ -48,7 +48,7 @@ std::vector<std::uint8_t> HoldMemory(std::int64_t mebibytes) {
 
 void FloodLog(std::int64_t bytes, std::int64_t line) {
   constexpr std::int64_t kChunk = 1 << 16;
-  // As many whole lines as fit into a chunk, at least one.
+  // Whole lines: as many as fit into a chunk, at least one.
   std::string text(static_cast<std::size_t>(std::max(line, kChunk)), 'x');
   if (line > 0) {
     text.resize(text.size() / line * line);
@@ -91,7 +91,7 @@ void SpawnDaemon() {
 
 namespace {
 
-// The same batch every time, without allocation.
+// A source that returns one batch again and again, without allocation.
 class SameBatch final : public DataSource {
  public:
   SameBatch(std::int64_t samples, std::int64_t batches)

@@ -96,7 +96,7 @@ struct SearcherConfig {
   std::int64_t max_rungs = 5;
   std::vector<std::int64_t> bracket_rungs;
   std::vector<nlohmann::json> points;  // hyperparameters to try first
-  // Of `single`: lengths before max_length to validate at, ascending.
+  // Lengths before max_length at which `single` validates, ascending.
   std::vector<std::int64_t> stops;
 };
 

@@ -32,11 +32,10 @@ RecordedTrial FindRecordedTrial(const Store& store, TrialId id);
 /// trial: its hyperparameters become constants, its searcher `single`.
 nlohmann::json SingleTrialConfig(const RecordedTrial& trial);
 
-/// That configuration with the `overrides` of `--set` and more labels. Passes
-/// all findings to `note`, unread hyperparameters included;
-/// environment variables are taken from this process. Throws Error(kUsage) if
-/// there is an error, or where a hyperparameter is given another type than the
-/// trial had.
+/// Returns SingleTrialConfig with the `overrides` of `--set` and more labels.
+/// Passes all findings to `note`, unread hyperparameters included; environment
+/// variables are taken from this process. Throws Error(kUsage) if there is an
+/// error, or where a hyperparameter is given another type than the trial had.
 ExperimentConfig ReadSingleTrialConfig(const RecordedTrial& trial,
                                        const nlohmann::json& effective,
                                        std::vector<std::string> overrides,

@@ -1,5 +1,5 @@
-// Running an experiment on this machine, or on several: connects the processes
-// of one `create` or `resume`.
+// Runs an experiment on this machine, or on several, each of which has one
+// process of the same `create` or `resume`.
 //
 // RANK 0 is the runner. It records the experiment and owns the store; every
 // other rank is a follower that starts processes of trials on its machine when

@@ -250,7 +250,7 @@ void PickleMachine::Call() {
     const PickleValue& only = values_[list->items[0]];
     const auto* pairs = std::get_if<PickleList>(&only);
     if (is_dict && pairs != nullptr) return Push(DictOfPairs(*pairs));
-    // As data, the result of these calls is the argument.
+    // The result of these calls has the same data as their argument.
     if ((is_dict && std::holds_alternative<PickleDict>(only)) ||
         (pairs != nullptr && IsCallOf(function, "torch", "Size"))) {
       stack_.push_back(list->items[0]);

@@ -55,10 +55,10 @@ struct KeySpec {
   std::int64_t most = kMaxCount;
   bool above_least = false;  // `least` itself is excluded
   bool required = false;     // if its section is given
-  // Of kWord: the allowed words, separated by spaces; `a=b`: a means b.
+  // Allowed words of a kWord, separated by spaces; `a=b`: a means b.
   std::string_view words = {};
   std::string_view instead = {};  // remedy for another word
-  // Of kWord: words of Determined that are refused; `a=b`: b replaces a.
+  // Refused words of a kWord, from Determined; `a=b`: b replaces a.
   std::string_view substitutes = {};
   // JSON list of the values that this version can run; empty: all values.
   std::string_view ready = {};

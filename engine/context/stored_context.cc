@@ -156,7 +156,7 @@ void RequireOwnFiles(const StoreLayout& layout,
     paths.push_back(layout.Trials(*experiment));
     for (const std::string& name : NamesIn(paths.back())) {
       paths.push_back(layout.Trials(*experiment) / name);
-      // The same path as StoreLayout::WorkingTree.
+      // This is StoreLayout::WorkingTree.
       paths.push_back(paths.back() / layout.WorkingTree({}).filename());
     }
   }

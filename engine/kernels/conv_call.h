@@ -19,7 +19,7 @@ struct ConvSizes {
   ptrdiff_t padding;
   ptrdiff_t padded_height;
   ptrdiff_t padded_width;
-  // Of the convolution; with pooling, without an odd last row and column.
+  // The convolution's output; with pooling, without an odd last row and column.
   ptrdiff_t rows;
   ptrdiff_t columns;
   // After pooling.

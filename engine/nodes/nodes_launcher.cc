@@ -56,7 +56,7 @@ class NodesLauncher final : public Launcher {
   struct Running {
     SharedTrial trial;
     RankAddress address;
-    // Of this machine's shard: the first two until it starts.
+    // For this machine's shard. The first two are empty once it has started.
     UniqueFd listener;
     std::vector<RunnerMessage> messages;
     std::optional<Finished> finished;

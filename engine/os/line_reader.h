@@ -49,8 +49,8 @@ class LineSplitter {
   std::string buffer_;
   std::size_t start_ = 0;    // of the first line not yet returned
   std::size_t scanned_ = 0;  // no newline before this
-  bool discarding_ =
-      false;  // `buffer_` starts with the beginning of such a line
+  // `buffer_` starts within a line that was too long.
+  bool discarding_ = false;
 };
 
 /// Reads the lines of a descriptor. One thread.

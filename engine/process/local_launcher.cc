@@ -36,8 +36,8 @@
 namespace dtrain {
 namespace {
 
-// Poller tokens of the descriptors that belong to no trial, and the first one
-// of the trials.
+// Poller tokens: those of descriptors that belong to no trial, and the first
+// one that a trial may have.
 constexpr std::uint64_t kSignals = 0;
 constexpr std::uint64_t kHost = 1;
 constexpr std::uint64_t kWake = 3;
@@ -68,10 +68,9 @@ std::filesystem::path FindHost(const char* name, const std::string& how) {
                   how);
 }
 
-// Kills the processes that dead trials leave behind. A trial is the subreaper
-// of its own processes, and this process of the trial; so every child that it
-// did not start itself is an orphan of a trial, or a child of one. One thread,
-// one object in a process.
+// Kills the processes that dead trials leave behind. Both a trial and this
+// process are subreapers, so a child that this process did not start itself is
+// an orphan of a trial, or a child of one. One thread, one object in a process.
 class Orphans {
  public:
   // Makes this process a subreaper. Its present children are exempt.

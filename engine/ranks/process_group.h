@@ -30,8 +30,8 @@ class ProcessGroup {
   /// The machine of rank 0, if there are several.
   const std::string& host() const { return host_; }
 
-  /// Name of the network interface of this machine by which its ranks reach
-  /// those of others, "eth0"; empty if all are on this machine.
+  /// Name of the network interface, "eth0", by which ranks on this machine
+  /// reach ranks on other machines; empty if all ranks are on this machine.
   std::string Interface() const;
 
   /// Returns the collectives of a channel. Call it once for each channel; the

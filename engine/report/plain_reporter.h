@@ -49,8 +49,8 @@ class SlotWaitNotice {
   bool said_ = false;
 };
 
-/// "3.1 started: lr=0.01", or "3.1 goes on from batch 6000: …". The
-/// hyperparameters that `info` says are searched.
+/// "3.1 started: lr=0.01", or "3.1 resumed from batch 6000: …", with the
+/// hyperparameters that are searched according to `info`.
 std::string StartedLine(const RunInfo& info, const TrialRow& trial,
                         StartKind kind, std::int64_t from_batches);
 std::string TrainingLine(const RunInfo& info, TrialId trial,

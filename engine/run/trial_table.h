@@ -63,7 +63,7 @@ class EarlierValues {
 };
 
 /// A trial's process, from the moment it is queued for a slot: its last signs
-/// of life, its reports, and the reason why it is to end. Pure.
+/// of life, its reports, and the reason for its end. Pure.
 class TrialProcess {
  public:
   /// `restored` is the checkpoint that it starts from, at `from` batches, or

@@ -47,7 +47,8 @@ class SlotPool {
   /// Leaves the queue: no trial needs a slot.
   void StopWaiting();
 
-  /// Leaves a GPU that has failed to nobody, or uses it again. Leases keep it.
+  /// Excludes a GPU that has failed from new leases, or admits it again. Leases
+  /// that have it keep it.
   void SetAside(std::int64_t gpu) { set_aside_.insert(gpu); }
   void Restore(std::int64_t gpu) { set_aside_.erase(gpu); }
   /// Number of trials that may run at once on the slots that are not set aside.

@@ -23,7 +23,8 @@ struct Gpu {
   std::string driver;  // version
   /// Only one process at a time may use it (compute mode EXCLUSIVE_PROCESS).
   bool exclusive = false;
-  /// Of a MIG instance: the place and the UUID of its GPU. Otherwise -1, empty.
+  /// Place and UUID of the GPU that a MIG instance is a part of; -1 and empty
+  /// for a GPU.
   std::int64_t parent = -1;
   std::string parent_uuid;
 };
@@ -31,7 +32,8 @@ struct Gpu {
 /// GPUs that trials can use.
 struct GpuSearch {
   std::vector<Gpu> gpus;
-  /// Why there is none although the machine seems to have some, and what to do.
+  /// Reason why there is none although the machine seems to have some, and the
+  /// remedy.
   /// Empty if there are GPUs, and on a machine without any.
   std::string problem;
   /// GPUs that cannot be used, with the reason: one sentence each.

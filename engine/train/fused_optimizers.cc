@@ -118,8 +118,8 @@ bool IsLike(const Tensor& tensor, const Tensor& parameter) {
          tensor.sizes() == parameter.sizes() && HasSameOrder(tensor, parameter);
 }
 
-// The same memory with exactly the strides of `parameter`, which the operations
-// compare.
+// Returns a view of `tensor` with exactly the strides of `parameter`, because
+// the operations compare them.
 Tensor Aligned(const Tensor& tensor, const Tensor& parameter) {
   if (tensor.strides() == parameter.strides()) return tensor;
   return tensor.as_strided(parameter.sizes(), parameter.strides());

@@ -45,15 +45,16 @@ class LossScaler {
   /// Divides the gradients of `optimizer` by the scale. Returns false if one of
   /// them is not finite; the step must then be skipped. Waits for the device.
   [[nodiscard]] bool Unscale(torch::optim::Optimizer& optimizer);
-  /// As Unscale, without waiting. Returns float [1] on the device: 0 if the
-  /// step must be taken, 1 if it must be skipped.
+  /// Unscale without waiting for the device. Returns float [1] on the device: 0
+  /// if the step must be taken, 1 if it must be skipped.
   torch::Tensor UnscaleOnDevice(torch::optim::Optimizer& optimizer);
   /// Records that a CUDA graph has replayed UnscaleOnDevice.
   void RecordReplay() { has_stepped_ = true; }
   /// Updates the scale by the overflows since the last call; does nothing if
   /// there were no steps.
   void Update();
-  /// As Update, without waiting. LogOverflows reports the overflows later.
+  /// Update without waiting for the device. LogOverflows reports the overflows
+  /// later.
   void UpdateOnDevice();
   void LogOverflows();
 

@@ -216,7 +216,7 @@ class DTRAIN_API TrialContext {
   /// is missing or of another type; an integer is accepted as a double.
   template <typename T>
   T Get(const std::string& name) const;
-  /// As above, or `fallback` if the hyperparameter is missing or null.
+  /// Returns the value, or `fallback` if the hyperparameter is missing or null.
   template <typename T>
   T Get(const std::string& name, T fallback) const;
 

@@ -37,7 +37,8 @@ class DTRAIN_API ImageClassifier : public torch::nn::Module {
 DTRAIN_API torch::Tensor AverageToSquare(const torch::Tensor& maps,
                                          std::int64_t side);
 
-/// The same by averaging matrices, on any device: equal to rounding.
+/// Computes AverageToSquare by matrices, on any device; results may round
+/// differently.
 DTRAIN_API torch::Tensor AverageByMatrices(const torch::Tensor& maps,
                                            std::int64_t side);
 

@@ -65,8 +65,8 @@ class CudaStepGraph final : public StepGraph {
   explicit CudaStepGraph(GraphNodes* nodes) : nodes_(nodes) {}
 
   void Capture(const std::function<void()>& work) override {
-    // As in torch.cuda.graph: no work may be in flight, and cached memory is
-    // better used by the graph's own pool.
+    // Required, as in torch.cuda.graph: no work may be in flight, and cached
+    // memory is better used by the graph's own pool.
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
     const RandomPlace place;
