@@ -17,6 +17,7 @@
 #include "engine/train/gpu.h"
 #include "engine/train/log_line.h"
 #include "engine/train/mixed_precision.h"
+#include "engine/train/training_data.h"
 #include "engine/train/validation.h"
 
 namespace dtrain {
@@ -34,12 +35,6 @@ std::int64_t SinkBatches(const TrainerSettings& settings,
   return settings.sink_size < 0 ? batches_per_pass : settings.sink_size;
 }
 
-std::unique_ptr<DataSource> TrainingDataOf(Trial& trial) {
-  if (auto data = trial.TrainingData()) return data;
-  throw Error(ErrorKind::kFailed,
-              "TrainingData() returned null; return the data to train on");
-}
-
 }  // namespace
 
 Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
@@ -49,7 +44,7 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
       trial_(trial),
       link_(link),
       clock_(std::move(clock)),
-      training_(TrainingDataOf(trial)),
+      training_(TrainingDataOf(trial, context.device())),
       validation_(trial.ValidationData()),
       sink_(SinkBatches(settings(), training_->BatchesPerEpoch())),
       batches_per_epoch_(
