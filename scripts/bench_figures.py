@@ -67,6 +67,7 @@ class Row:
     figure: str = "dtrain"
     threads: int | None = None
     allocator: str = ""        # of the other tool; dtrain tunes its own
+    own: str = "dtrain"        # dtrain's figure beside it
 
 
 @dataclasses.dataclass(frozen=True)

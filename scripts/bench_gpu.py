@@ -7,7 +7,8 @@ import shutil
 import subprocess
 
 from bench_figures import Bench, Figure, Measurement, Row, better
-from bench_training import CIFAR10, LENET, MADE_UP, RESNET18, XCEPTION, Workload, beside, twin_steps
+from bench_training import (CIFAR10, LENET, MADE_UP, RESNET18, XCEPTION, Workload, beside,
+                            dtrain_steps, twin_steps)
 
 HOWS = {"eager": "PyTorch eager",
         "fused": "channels_last, fused optimizer",
@@ -45,20 +46,34 @@ def name() -> str:
     return subprocess.run(words, stdout=subprocess.PIPE, text=True).stdout.partition("\n")[0]
 
 
+COMPUTE = ", compute only"
+
+
 def taking(measurement: str, work: Workload):
+    """Measures steps with their data, and steps that repeat a batch on the GPU."""
+
     def take(bench: Bench) -> dict[str, Figure]:
         used = dataclasses.replace(work, precision=bench.precision)
-        twins = {how: twin_steps(bench, used, how) for how in HOWS}
+        fixed = dataclasses.replace(used, fixed=True)
+        sides = {"dtrain" + COMPUTE: dtrain_steps(bench, fixed)}
+        for how in HOWS:
+            sides[how] = twin_steps(bench, used, how)
+            sides[how + COMPUTE] = twin_steps(bench, fixed, how)
         # Its compilation may take all the remaining time.
-        figures = beside(bench, measurement, used, twins, runs=2, once=("max-autotune",))
-        return {**figures, "best": better(figures, *HOWS)}
+        figures = beside(bench, measurement, used, sides, runs=2,
+                         once=("max-autotune", "max-autotune" + COMPUTE))
+        return {**figures, "best": better(figures, *HOWS),
+                "best" + COMPUTE: better(figures, *(how + COMPUTE for how in HOWS))}
 
     return take
 
 
 def rows(what: str) -> tuple[Row, ...]:
-    return (Row(what, "ms", 1.0, "the best of the next three", "best"),
-            *(Row(what, "ms", None, told, how) for how, told in HOWS.items()))
+    return tuple(row for end, title in (("", what + " with its data"), (COMPUTE, what + COMPUTE))
+                 for row in (
+        Row(title, "ms", 1.0, "the best of the next three", "best" + end, own="dtrain" + end),
+        *(Row(title, "ms", None, told, how + end, own="dtrain" + end)
+          for how, told in HOWS.items())))
 
 
 MEASUREMENTS = tuple(

@@ -80,7 +80,7 @@ def measured(row: Row, figures: dict[str, Figure]) -> str:
         text = told(own, row.unit)
         missed = own.median is not None and not met(row, own.median)
         return text + (" (missed)" if missed else "")
-    own, other = figures.get("dtrain", none), figures.get(row.figure, none)
+    own, other = figures.get(row.own, none), figures.get(row.figure, none)
     ratio = times(row, own, other)
     if ratio is None:
         return why(own) or why(other)
@@ -121,7 +121,7 @@ def beside_others(measurements: list[Measurement], results: dict) -> list[str]:
         for row in measurement.rows:
             if not row.beside:
                 continue
-            own, other = figures.get("dtrain", none), figures.get(row.figure, none)
+            own, other = figures.get(row.own, none), figures.get(row.figure, none)
             lines.append((
                 f"`{measurement.name}`", row.what, other_of(row), goal_of(row),
                 measured(row, figures), told(own, row.unit), told(other, row.unit),

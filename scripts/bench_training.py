@@ -36,6 +36,7 @@ class Workload:
     ranks: int = 1              # each with `batch` and `threads`
     gpu: bool = False
     precision: str = "fp32"     # one of PRECISIONS
+    fixed: bool = False         # each step on the same batch, kept on the device
 
 
 # Names of precisions, and their values of optimizations.mixed_precision. With fp32, LibTorch's
@@ -77,6 +78,7 @@ def train(bench: Bench, work: Workload, directory: str, environment: dict[str, s
           *more: str) -> list[tuple[float, int]]:
     """Trains the workload as experiment 1 with `more` settings; returns faults as `watched` does."""
     environment["DTRAIN_DATA"] = bench.data
+    environment["DTRAIN_REPEAT_BATCH"] = str(int(work.fixed))
     return watched(train_words(bench, work, *more), directory, bench.limit(), environment)
 
 
@@ -111,7 +113,8 @@ def twin_words(bench: Bench, work: Workload, how: str, loader: str = "pictures")
     return [bench.python, TWINS, work.twin, "--how", how, "--loader", loader,
             "--batch", str(work.batch), "--batches", str(work.batches), "--warm", str(work.warm),
             "--threads", str(work.threads or cores()), "--data", bench.data,
-            "--device", "cuda" if work.gpu else "cpu", "--precision", work.precision]
+            "--device", "cuda" if work.gpu else "cpu", "--precision", work.precision,
+            *(["--fixed"] if work.fixed else [])]
 
 
 def twin_steps(bench: Bench, work: Workload, how: str = "eager", loader: str = "pictures",

@@ -28,9 +28,10 @@ from make_networks import CifarCnn, Xception  # noqa: E402
 HOWS = ("eager", "channels-last", "compile", "fused", "max-autotune")
 
 
-def endless(dataset: Dataset, batch: int, workers: int = 0, whole: bool = True):
+def endless(dataset: Dataset, batch: int, workers: int = 0, whole: bool = True,
+            pin: bool = False):
     loader = DataLoader(dataset, batch_size=batch, shuffle=True, drop_last=whole,
-                        num_workers=workers)
+                        num_workers=workers, pin_memory=pin, persistent_workers=pin)
     while True:
         yield from loader
 
@@ -53,16 +54,22 @@ def imagenet_tiny(args):
     return models.resnet18(num_classes=20), endless(dataset, 64, workers=2)
 
 
-def resnet18(args):
-    """ResNet-18 on random images, which are created on demand as in dtrain.
+class RandomImages(Dataset):
+    def __len__(self) -> int:
+        return 1024
 
-    On a GPU it is always the same batch, which lies there.
-    """
+    def __getitem__(self, index: int):
+        return torch.randn(3, 224, 224), index % 1000
+
+
+def resnet18(args):
+    """ResNet-18 on random images, which are created on demand as in dtrain."""
     from torchvision import models
 
+    if args.device != "cpu":
+        return models.resnet18(), endless(RandomImages(), args.batch, workers=14, pin=True)
+
     def source():
-        if args.device != "cpu":
-            yield from fixed(args, 224)
         while True:
             images = [torch.randn(3, 224, 224) for _ in range(args.batch)]
             yield torch.stack(images), torch.randint(0, 1000, (args.batch,))
@@ -178,6 +185,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--data", default="")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--fixed", action="store_true", help="repeat the first batch")
     parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     return parser.parse_args()
 
@@ -191,6 +199,10 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
     layout = torch.contiguous_format if args.how == "eager" else torch.channels_last
     net, source = NETWORKS[args.name](args)
+    if args.fixed:
+        images, target = next(source)
+        batch = images.to(args.device, memory_format=layout), target.to(args.device)
+        source = iter(lambda: batch, None)
     net = net.to(args.device, memory_format=layout)
     optimizer = optimizer_of(args.name, net, fused=args.how in ("fused", "max-autotune"))
     if args.how == "compile":

@@ -140,6 +140,17 @@ class PrecisionTest(unittest.TestCase):
                     self.assertEqual(twin[twin.index("--precision") + 1], precision)
                     self.assertEqual(twin[twin.index("--device") + 1], "cuda")
 
+    def test_both_measure_compute_alone(self):
+        for name, (_, work) in bench.bench_gpu.WORKLOADS.items():
+            fixed = dataclasses.replace(work, gpu=True, fixed=True)
+            for how in bench.bench_gpu.HOWS:
+                self.assertIn("--fixed", bench_training.twin_words(Bench("", "", ""), fixed, how))
+                self.assertNotIn("--fixed", bench_training.twin_words(Bench("", "", ""), work, how))
+            rows = next(one.rows for one in bench.MEASUREMENTS if one.name == name)
+            self.assertEqual([row.own for row in rows],
+                             4 * ["dtrain"] + 4 * ["dtrain, compute only"])
+            self.assertTrue(all(row.figure.endswith(", compute only") for row in rows[4:]))
+
     def test_each_result_names_its_precision(self):
         own, other = (Figure.of([10.0]), Figure.of([20.0]))
         own.precision = other.precision = "tf32"
