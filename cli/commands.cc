@@ -7,13 +7,13 @@ namespace dtrain {
 // Defined in the files of the commands.
 CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpCheckpointDelete, SetUpCheckpointExport, SetUpCheckpointImport,
-    SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpConfig,
-    SetUpContinue, SetUpCreate, SetUpDataFetch, SetUpDataList, SetUpDataVerify,
-    SetUpDelete, SetUpDescribe, SetUpDoctor, SetUpEvaluate, SetUpGc,
-    SetUpImportance, SetUpInit, SetUpKill, SetUpLabel, SetUpList, SetUpLogs,
-    SetUpMetrics, SetUpModels, SetUpNote, SetUpPause, SetUpPlot, SetUpPredict,
-    SetUpPreviewSearch, SetUpReproduce, SetUpResume, SetUpSlots, SetUpTrials,
-    SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait;
+    SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpCompare,
+    SetUpConfig, SetUpContinue, SetUpCreate, SetUpDataFetch, SetUpDataList,
+    SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDoctor, SetUpEvaluate,
+    SetUpGc, SetUpImportance, SetUpInit, SetUpKill, SetUpLabel, SetUpList,
+    SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote, SetUpPause, SetUpPlot,
+    SetUpPredict, SetUpPreviewSearch, SetUpReproduce, SetUpResume, SetUpSlots,
+    SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait;
 
 namespace {
 
@@ -86,6 +86,8 @@ constexpr std::array kCommands = {
             "List the trials of an experiment", SetUpTrials},
     Command{CommandGroup::kSearch, "best", "",
             "List the best trials of an experiment", SetUpBest},
+    Command{CommandGroup::kSearch, "compare", "",
+            "Compare experiments and trials", SetUpCompare},
     Command{CommandGroup::kSearch, "importance", "",
             "Show which hyperparameters mattered in a search", SetUpImportance},
     Command{CommandGroup::kCheckpoints, "checkpoints", "",

@@ -339,7 +339,7 @@ Listing<ParetoTrial> ParetoListing(const ExperimentDetail& detail,
                                    const std::vector<MetricGoal>& goals) {
   std::vector<Column> columns = {{.name = "trial", .right = true}};
   for (const MetricGoal& goal : goals) {
-    columns.push_back({.name = goal.metric, .right = true});
+    columns.push_back({.name = goal.metric, .right = true, .verbatim = true});
   }
   columns.push_back({.name = "hparams", .elastic = true, .least = 24});
   columns.push_back({.name = "state"});

@@ -134,7 +134,9 @@ void Table::LeaveOut(std::size_t limit,
 
 std::vector<std::size_t> Table::Widths(std::size_t limit) const {
   std::vector<std::size_t> widths;
-  for (const Column& column : columns_) widths.push_back(column.name.size());
+  for (const Column& column : columns_) {
+    widths.push_back(DisplayWidth(EscapeForTerminal(column.name)));
+  }
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], DisplayWidth(row[i].text));
@@ -183,7 +185,8 @@ void Table::PrintText(std::ostream& out, const TerminalMode& mode) const {
   const std::vector<std::size_t> widths = Widths(mode.width);
   std::vector<Cell> header;
   for (const Column& column : columns_) {
-    const std::string name = UpperCase(column.name);
+    const std::string name = column.verbatim ? EscapeForTerminal(column.name)
+                                             : UpperCase(column.name);
     header.emplace_back(name, name, Tone::kStrong);
   }
   PrintLine(out, mode, widths, header);

@@ -59,6 +59,7 @@ struct Column {
   bool elastic = false;   // gives way where the terminal is too narrow
   std::size_t least = 8;  // columns that it keeps, if elastic
   bool optional = false;  // not for people where it is narrower still
+  bool verbatim = false;  // the name is shown as it is, not in capitals
 };
 
 /// Rows under named columns, printed as text or CSV. Keeps every row in memory:

@@ -178,6 +178,7 @@ const std::map<std::string, std::vector<std::string>>& SchemasOfCommands() {
       {"preview-search", {"preview-search", "simulation"}},
       {"describe", {"describe", "describe-trial"}},
       {"best", {"best", "pareto"}},
+      {"compare", {"compare", "compare-group"}},
       {"predict", {"predict", "predict-file"}},
       {"checkpoint import", {"checkpoint-import", "checkpoint-convert"}},
       {"pause", {"request"}},

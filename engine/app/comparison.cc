@@ -1,0 +1,403 @@
+// Each target is read into a TargetColumn: its values by section and name. The
+// rows of the comparison are the union of the columns' names.
+#include "engine/app/comparison.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/analysis/statistics.h"
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/base/metric_order.h"
+#include "engine/base/text.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+
+// Sections in the order of the output.
+constexpr std::array kSections = {"hyperparameters", "configuration", "metrics",
+                                  "best so far",     "trials",        "effort"};
+
+// Values by section and name.
+struct TargetColumn {
+  ComparedTarget target;
+  std::map<std::string, std::map<std::string, json>> sections;
+  ExperimentRow experiment;
+  std::vector<CurvePoint> best_so_far;  // by batches; empty without a search
+};
+
+// Nested names joined by dots: a.b.
+void Flatten(const json& value, const std::string& prefix,
+             std::map<std::string, json>& out) {
+  if (!value.is_object() || value.empty()) {
+    out[prefix] = value;
+    return;
+  }
+  for (const auto& [name, inner] : value.items()) {
+    Flatten(inner, prefix.empty() ? name : prefix + "." + name, out);
+  }
+}
+
+// True if the map describes the range of a hyperparameter.
+bool IsRange(const json& value) {
+  return value.is_object() && value.contains("type") &&
+         value.at("type").is_string();
+}
+
+void AddHparams(const json& hparams, TargetColumn& column) {
+  if (hparams.is_object() && !hparams.empty()) {
+    Flatten(hparams, "", column.sections["hyperparameters"]);
+  }
+}
+
+// The configuration without what the hyperparameters' own section shows: of the
+// hyperparameters only the ranges of a search.
+void AddConfiguration(const json& config, bool is_trial, TargetColumn& column) {
+  auto& rows = column.sections["configuration"];
+  for (const auto& [name, value] : config.items()) {
+    if (name != "hyperparameters") Flatten(value, name, rows);
+  }
+  if (is_trial || !config.contains("hyperparameters")) return;
+  const json& space = config.at("hyperparameters");
+  if (!space.is_object()) return;
+  for (const auto& [name, value] : space.items()) {
+    if (IsRange(value)) rows["hyperparameters." + name] = value;
+  }
+}
+
+double SlotHours(const json& config, double seconds) {
+  const json::json_pointer place("/resources/slots_per_trial");
+  const json slots = config.value(place, json(1));
+  return (slots.is_number() ? slots.get<double>() : 1) * seconds / 3600;
+}
+
+void AddEffort(const json& config, const std::vector<TrialRow>& trials,
+               double wall_seconds, TargetColumn& column) {
+  std::int64_t batches = 0;
+  double seconds = 0;
+  for (const TrialRow& trial : trials) {
+    batches += trial.batches;
+    seconds += trial.seconds;
+  }
+  auto& rows = column.sections["effort"];
+  rows["batches"] = batches;
+  rows["seconds"] = wall_seconds;
+  rows["slot hours"] = SlotHours(config, seconds);
+}
+
+void AddTrials(const std::vector<TrialRow>& trials, TargetColumn& column) {
+  auto& rows = column.sections["trials"];
+  rows["all"] = trials.size();
+  for (const TrialRow& trial : trials) {
+    json& count = rows[std::string(StateName(trial.state))];
+    count = count.is_null() ? 1 : count.get<int>() + 1;
+  }
+}
+
+// The values of a trial's validation metrics at its best validation.
+void AddMetrics(const Store& store, const TrialRow& trial,
+                TargetColumn& column) {
+  if (!trial.best) return;
+  store.ForEachMetric({.experiment = trial.id.experiment,
+                       .trial = trial.id.number,
+                       .kind = MetricKind::kValidation},
+                      [&](const MetricRow& row) {
+                        if (row.batches != trial.best->batches) return;
+                        column.sections["metrics"][row.name] =
+                            JsonNumber(row.value);
+                      });
+}
+
+std::vector<CurvePoint> BestByBatches(const Store& store,
+                                      const ExperimentRow& experiment) {
+  std::vector<Observation> seen;
+  store.ForEachMetric({.experiment = experiment.id,
+                       .kind = MetricKind::kValidation,
+                       .name = experiment.metric},
+                      [&](const MetricRow& row) {
+                        seen.push_back({.time = row.time,
+                                        .trial = row.trial.number,
+                                        .batches = row.batches,
+                                        .value = row.value});
+                      });
+  std::ranges::stable_sort(seen, {}, &Observation::time);
+  return BestSoFar(seen, Effort::kBatches, Timestamp(0),
+                   experiment.smaller_is_better);
+}
+
+TargetColumn ReadColumn(const Store& store, const Target& target) {
+  const ExperimentRow row = FindTarget(store, target);
+  const ExperimentDetail detail = FindExperimentDetail(store, row.id);
+  TargetColumn column{
+      .target = {.id = std::to_string(row.id), .name = row.name},
+      .experiment = row};
+  AddConfiguration(detail.config, target.trial.has_value(), column);
+  if (target.trial) {
+    const TrialRow trial = FindTrial(store, row, *target.trial);
+    column.target.id = ToString(trial.id);
+    AddHparams(trial.hparams, column);
+    AddMetrics(store, trial, column);
+    AddEffort(detail.config, {trial}, trial.seconds, column);
+    return column;
+  }
+  const auto trials = ListTrials(store, row);
+  const auto best =
+      std::ranges::find(trials, row.best_trial,
+                        [](const TrialRow& trial) { return trial.id.number; });
+  if (best != trials.end()) {
+    AddHparams(best->hparams, column);
+    AddMetrics(store, *best, column);
+  }
+  AddTrials(trials, column);
+  AddEffort(detail.config, trials, row.seconds, column);
+  if (trials.size() > 1) column.best_so_far = BestByBatches(store, row);
+  return column;
+}
+
+// The value of a curve of steps; null before its first point.
+json ValueAt(const std::vector<CurvePoint>& curve, double x) {
+  json value;
+  for (const auto& [at, y] : curve) {
+    if (at <= x) value = JsonNumber(y);
+  }
+  return value;
+}
+
+// Adds the best values after parts of the smallest budget of all searches.
+void AddBestSoFar(std::vector<TargetColumn>& columns) {
+  double budget = HUGE_VAL;
+  int searches = 0;
+  for (const TargetColumn& column : columns) {
+    if (column.best_so_far.empty()) continue;
+    budget = std::min(budget, column.best_so_far.back().first);
+    ++searches;
+  }
+  if (searches < 2) return;
+  for (const int percent : {10, 25, 50, 100}) {
+    const double batches = std::floor(budget * percent / 100);
+    const std::string name =
+        std::to_string(percent) + " % (" + FormatNumber(batches) + " batches)";
+    for (TargetColumn& column : columns) {
+      if (column.best_so_far.empty()) continue;
+      column.sections["best so far"][name] =
+          ValueAt(column.best_so_far, batches);
+    }
+  }
+}
+
+// The better direction of a row, if it is known.
+std::optional<bool> SmallerIsBetter(const std::string& section,
+                                    const std::string& name,
+                                    const ExperimentRow& experiment) {
+  const bool searched = section == "best so far" ||
+                        (section == "metrics" && name == experiment.metric);
+  if (!searched) return std::nullopt;
+  return experiment.smaller_is_better;
+}
+
+void AddDifferences(std::optional<bool> smaller_is_better, std::size_t baseline,
+                    ComparedRow& row) {
+  const json& base = row.values[baseline].value;
+  if (!base.is_number()) return;
+  const auto from = base.get<double>();
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    ComparedValue& one = row.values[i];
+    if (i == baseline || !one.value.is_number()) continue;
+    one.difference = one.value.get<double>() - from;
+    if (from != 0) one.percent = 100 * *one.difference / std::abs(from);
+    if (*one.difference == 0 || !smaller_is_better) continue;
+    one.better = IsBetter(one.value.get<double>(), from, *smaller_is_better);
+  }
+}
+
+// True for sections in which a difference of numbers means something.
+bool HasDifferences(const std::string& section) {
+  return section == "metrics" || section == "best so far" ||
+         section == "effort";
+}
+
+// Orders names that begin with a number by it: 100 % after 25 %.
+struct NumbersFirst {
+  bool operator()(const std::string& a, const std::string& b) const {
+    const auto key = [](const std::string& name) {
+      return std::pair(std::strtod(name.c_str(), nullptr), name);
+    };
+    return key(a) < key(b);
+  }
+};
+
+std::vector<ComparedRow> RowsOf(const std::vector<TargetColumn>& columns,
+                                std::size_t baseline) {
+  std::vector<ComparedRow> rows;
+  for (const char* section : kSections) {
+    std::set<std::string, NumbersFirst> names;
+    for (const TargetColumn& column : columns) {
+      const auto found = column.sections.find(section);
+      if (found == column.sections.end()) continue;
+      for (const auto& [name, value] : found->second) names.insert(name);
+    }
+    for (const std::string& name : names) {
+      ComparedRow row{.section = section, .name = name};
+      for (const TargetColumn& column : columns) {
+        const auto found = column.sections.find(section);
+        const bool has =
+            found != column.sections.end() && found->second.contains(name);
+        row.values.push_back({has ? found->second.at(name) : json(nullptr)});
+      }
+      if (HasDifferences(section)) {
+        AddDifferences(
+            SmallerIsBetter(section, name, columns[baseline].experiment),
+            baseline, row);
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+// Keeps the named metrics, in all columns.
+void KeepMetrics(const std::vector<std::string>& metrics,
+                 std::vector<TargetColumn>& columns) {
+  if (metrics.empty()) return;
+  std::set<std::string> known;
+  for (TargetColumn& column : columns) {
+    auto& rows = column.sections["metrics"];
+    for (const auto& [name, value] : rows) known.insert(name);
+    std::erase_if(rows, [&](const auto& row) {
+      return std::ranges::find(metrics, row.first) == metrics.end();
+    });
+  }
+  for (const std::string& name : metrics) {
+    if (known.contains(name)) continue;
+    const std::vector<std::string> all(known.begin(), known.end());
+    throw Error(ErrorKind::kNotFound,
+                "--metric: none of them has '" + name +
+                    "' at its best validation; reported there: " +
+                    (all.empty() ? "nothing" : Join(all, ", ")));
+  }
+}
+
+std::vector<std::string> WarningsOf(const std::vector<TargetColumn>& columns,
+                                    std::size_t baseline) {
+  const ExperimentRow& base = columns[baseline].experiment;
+  std::vector<std::string> warnings;
+  for (const TargetColumn& column : columns) {
+    const ExperimentRow& other = column.experiment;
+    if (other.metric == base.metric &&
+        other.smaller_is_better == base.smaller_is_better) {
+      continue;
+    }
+    const auto goal = [](const ExperimentRow& row) {
+      return row.metric + " (" +
+             (row.smaller_is_better ? "smallest" : "largest") + ")";
+    };
+    warnings.push_back(column.target.id + " was searched for " + goal(other) +
+                       ", the baseline for " + goal(base) +
+                       ": their best trials are best at different things");
+  }
+  return warnings;
+}
+
+}  // namespace
+
+bool ComparedRow::equal() const {
+  return std::ranges::all_of(values, [&](const ComparedValue& one) {
+    return one.value == values.front().value;
+  });
+}
+
+TargetComparison CompareTargets(const Store& store,
+                                const std::vector<Target>& targets,
+                                std::size_t baseline,
+                                const std::vector<std::string>& metrics) {
+  std::vector<TargetColumn> columns;
+  for (const Target& target : targets) {
+    columns.push_back(ReadColumn(store, target));
+  }
+  KeepMetrics(metrics, columns);
+  AddBestSoFar(columns);
+  TargetComparison comparison{.baseline = baseline,
+                              .rows = RowsOf(columns, baseline),
+                              .warnings = WarningsOf(columns, baseline)};
+  for (const TargetColumn& column : columns) {
+    comparison.targets.push_back(column.target);
+  }
+  return comparison;
+}
+
+namespace {
+
+// The trials of a target with their hyperparameter and metric.
+void CollectTrials(const Store& store, const Target& target,
+                   const std::string& hparam, const std::string& metric,
+                   std::map<json, std::vector<double>>& values,
+                   bool& has_hparam) {
+  const ExperimentRow experiment = FindTarget(store, target);
+  for (const TrialRow& trial : store.Trials(experiment.id)) {
+    if (target.trial && trial.id.number != *target.trial) continue;
+    std::map<std::string, json> hparams;
+    Flatten(trial.hparams, "", hparams);
+    const auto found = hparams.find(hparam);
+    if (found != hparams.end()) has_hparam = true;
+    TargetColumn column;
+    AddMetrics(store, trial, column);
+    const auto value = column.sections["metrics"].find(metric);
+    const bool finite =
+        value != column.sections["metrics"].end() && value->second.is_number();
+    if (!finite) continue;
+    values[found == hparams.end() ? json(nullptr) : found->second].push_back(
+        value->second.get<double>());
+  }
+}
+
+TrialGroup GroupOf(const json& value, std::vector<double> values,
+                   bool smaller_is_better) {
+  std::ranges::sort(values);
+  TrialGroup group{.value = value, .trials = values.size()};
+  const auto count = static_cast<double>(values.size());
+  for (const double one : values) group.mean += one / count;
+  double squares = 0;
+  for (const double one : values) {
+    squares += (one - group.mean) * (one - group.mean);
+  }
+  if (values.size() > 1) group.deviation = std::sqrt(squares / (count - 1));
+  const std::size_t middle = values.size() / 2;
+  group.median = values.size() % 2 == 1
+                     ? values[middle]
+                     : (values[middle - 1] + values[middle]) / 2;
+  group.best = smaller_is_better ? values.front() : values.back();
+  return group;
+}
+
+}  // namespace
+
+std::vector<TrialGroup> GroupTrials(const Store& store,
+                                    const std::vector<Target>& targets,
+                                    const std::string& hparam,
+                                    const std::string& metric,
+                                    bool smaller_is_better) {
+  std::map<json, std::vector<double>> values;
+  bool has_hparam = false;
+  for (const Target& target : targets) {
+    CollectTrials(store, target, hparam, metric, values, has_hparam);
+  }
+  if (!has_hparam) {
+    throw Error(ErrorKind::kNotFound,
+                "--group: no trial has a hyperparameter '" + hparam + "'");
+  }
+  std::vector<TrialGroup> groups;
+  for (auto& [value, of] : values) {
+    groups.push_back(GroupOf(value, std::move(of), smaller_is_better));
+  }
+  return groups;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/app/stores.h"
+
+namespace dtrain {
+
+class Store;
+
+/// A value of one of the compared: JSON, null if it has none.
+struct ComparedValue {
+  nlohmann::json value;
+  // From the baseline's value to this one; empty for the baseline itself and
+  // where one of the two is not a finite number.
+  std::optional<double> difference;
+  std::optional<double> percent;  // of the baseline's value; empty if that is 0
+  // Whether the difference is an improvement; empty if it is 0 or the better
+  // direction is unknown.
+  std::optional<bool> better;
+};
+
+/// One line of a comparison.
+struct ComparedRow {
+  std::string section;  // hyperparameters, configuration, metrics, …
+  std::string name;
+  std::vector<ComparedValue> values;  // of each target, in their order
+
+  /// True if all values are equal.
+  bool equal() const;
+};
+
+/// An experiment or trial in a comparison.
+struct ComparedTarget {
+  std::string id;    // "3" or "3.7"
+  std::string name;  // of the experiment
+};
+
+/// Several experiments and trials side by side.
+struct TargetComparison {
+  std::vector<ComparedTarget> targets;
+  std::size_t baseline = 0;  // its index
+  std::vector<ComparedRow> rows;
+  std::vector<std::string> warnings;
+};
+
+/// Compares experiments and trials. Rows, in sections:
+/// - hyperparameters: of the trial, or of the experiment's best trial;
+/// - configuration: the effective configuration, nested names joined by dots;
+/// - metrics: the validation metrics `metrics`, or all, at the best validation
+///   of the trial or best trial;
+/// - trials: their number by state (experiments only);
+/// - effort: batches of all trials, slot hours, seconds;
+/// - best so far: the best value of the searcher's metric after 10, 25, 50 and
+///   100 % of the batches of the search that trained least (searches only).
+/// Warns if the targets have different searcher's metrics. Throws
+/// Error(kNotFound) for an unknown target, or a metric that none of them has.
+TargetComparison CompareTargets(const Store& store,
+                                const std::vector<Target>& targets,
+                                std::size_t baseline,
+                                const std::vector<std::string>& metrics);
+
+/// Statistics of the trials that share one value of a hyperparameter.
+struct TrialGroup {
+  nlohmann::json value;  // null: the trials without this hyperparameter
+  std::size_t trials = 0;
+  double mean = 0;
+  double deviation = 0;  // standard deviation (n - 1); 0 for a single trial
+  double median = 0;
+  double best = 0;
+};
+
+/// Groups the trials of all targets by their value of the hyperparameter
+/// `hparam` ("optimizer.lr" for a nested one), ordered by it, with the values
+/// of `metric` at each trial's best validation. Trials without a finite value
+/// are left out. Throws Error(kNotFound) if no trial has the hyperparameter.
+std::vector<TrialGroup> GroupTrials(const Store& store,
+                                    const std::vector<Target>& targets,
+                                    const std::string& hparam,
+                                    const std::string& metric,
+                                    bool smaller_is_better);
+
+}  // namespace dtrain

@@ -1,0 +1,174 @@
+// compare on a recorded store. Experiment 4 is that of AddAccuracySearch.
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/store/store.h"
+#include "tests/support/cli_runner.h"
+#include "tests/support/sample_store.h"
+
+namespace dtrain {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+class CompareTest : public testing::Test {
+ protected:
+  CompareTest() {
+    FillSampleStore(dtrain_.store());
+    AddAccuracySearch(dtrain_.store());
+  }
+
+  json Compare(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "compare");
+    arguments.push_back("--json");
+    const CliResult result = dtrain_.Run(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.Json();
+  }
+
+  // The values of a row; null if there is none.
+  static json Row(const json& comparison, const std::string& section,
+                  const std::string& name) {
+    for (const json& row : comparison["rows"]) {
+      if (row["section"] == section && row["name"] == name) {
+        return row["values"];
+      }
+    }
+    return nullptr;
+  }
+
+  const CliRunner dtrain_;
+};
+
+TEST_F(CompareTest, ShowsOnlyRowsThatDiffer) {
+  const CliResult result = dtrain_.Run({"compare", "1.1", "1.2"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("HYPERPARAMETERS  1.1 alpha (baseline)  1.2 alpha\n"
+                        "lr               0.5                   0.25\n"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr(
+          "loss      0.75                  0.25  -0.5 (-66.7 %, better)"));
+  EXPECT_THAT(result.out, Not(HasSubstr("batch ")));  // 32 in both
+  EXPECT_THAT(result.err, HasSubstr("equal rows are hidden; --all shows them"));
+}
+
+TEST_F(CompareTest, KnowsWhichWayIsBetter) {
+  // The searcher's accuracy is better the larger, `speed` is unknown.
+  const json comparison = Compare({"4.2", "4.1"});
+  const json accuracy = Row(comparison, "metrics", "accuracy");
+  EXPECT_EQ(accuracy[0]["difference"], nullptr);
+  EXPECT_EQ(accuracy[1]["value"], 0.5);
+  EXPECT_DOUBLE_EQ(accuracy[1]["difference"], -0.4);
+  EXPECT_EQ(accuracy[1]["verdict"], "worse");
+  const json speed = Row(comparison, "metrics", "speed");
+  EXPECT_EQ(speed[1]["difference"], -1000);
+  EXPECT_EQ(speed[1]["verdict"], nullptr);
+}
+
+TEST_F(CompareTest, StandsForAnExperimentByItsBestTrial) {
+  const json comparison = Compare({"1", "4", "--all"});
+  EXPECT_EQ(Row(comparison, "hyperparameters", "lr")[0]["value"], 0.25);
+  EXPECT_EQ(Row(comparison, "metrics", "accuracy")[1]["value"], 0.9);
+  EXPECT_EQ(Row(comparison, "trials", "all")[0]["value"], 2);
+  EXPECT_EQ(Row(comparison, "trials", "all")[1]["value"], 3);
+  EXPECT_EQ(Row(comparison, "trials", "ERROR")[1]["value"], nullptr);
+}
+
+TEST_F(CompareTest, WarnsOfDifferentMetrics) {
+  const CliResult result = dtrain_.Run({"compare", "1", "4"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr("warning: 4 was searched for accuracy (largest), the "
+                        "baseline for loss (smallest)"));
+}
+
+TEST_F(CompareTest, ComparesSearchesAtEqualBudgets) {
+  // The same search again, with half the batches and a worse result.
+  Store::OpenForWriting(StoreLayout(dtrain_.store())).Write([](StoreWriter& w) {
+    const std::int64_t id = w.AddExperiment({.name = "half",
+                                             .searcher = "random",
+                                             .metric = "accuracy",
+                                             .smaller_is_better = false,
+                                             .config = json::object()});
+    for (std::int64_t number = 1; number <= 2; ++number) {
+      const TrialId trial{id, number};
+      w.AddTrial({.id = trial, .request_id = "r"});
+      w.AddMetrics(trial, MetricKind::kValidation, 60, 1, {{"accuracy", 0.2}},
+                   Timestamp(4'000'000 + number));
+      w.AddValidation(trial, 0.2, 60, false);
+    }
+  });
+  const json comparison = Compare({"4", "5"});
+  // Of 120 batches, 50 of the first trial of experiment 4 were over at 60.
+  const json half = Row(comparison, "best so far", "50 % (60 batches)");
+  EXPECT_EQ(half[0]["value"], 0.5);
+  EXPECT_EQ(half[1]["value"], 0.2);
+  EXPECT_EQ(half[1]["verdict"], "worse");
+  EXPECT_EQ(Row(comparison, "best so far", "100 % (120 batches)")[0]["value"],
+            0.9);
+}
+
+TEST_F(CompareTest, GroupsTrialsByAHyperparameter) {
+  const json groups = Compare({"4", "--group", "hp.lr"});
+  EXPECT_EQ(groups["metric"], "accuracy");
+  ASSERT_EQ(groups["groups"].size(), 1u);
+  const json& group = groups["groups"][0];  // of 0.5, 0.9 and 0.6
+  EXPECT_EQ(group["value"], 0.5);
+  EXPECT_EQ(group["trials"], 3);
+  EXPECT_NEAR(group["mean"].get<double>(), 2.0 / 3, 1e-12);
+  EXPECT_NEAR(group["deviation"].get<double>(), 0.2081665999, 1e-9);
+  EXPECT_EQ(group["median"], 0.6);
+  EXPECT_EQ(group["best"], 0.9);
+}
+
+TEST_F(CompareTest, EscapesMarkdown) {
+  const CliResult result = dtrain_.Run({"compare", "1", "2", "--md"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("|---|---|---|\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+}
+
+struct BadComparison {
+  std::vector<std::string> arguments;
+  int code;
+  std::string error;
+};
+
+class BadCompareTest : public testing::TestWithParam<BadComparison> {};
+
+TEST_P(BadCompareTest, IsRefused) {
+  const CliRunner dtrain;
+  FillSampleStore(dtrain.store());
+  std::vector<std::string> arguments = GetParam().arguments;
+  arguments.insert(arguments.begin(), "compare");
+  const CliResult result = dtrain.Run(arguments);
+  EXPECT_EQ(result.code, GetParam().code);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr(GetParam().error));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Targets, BadCompareTest,
+    testing::Values(
+        BadComparison{{"1"}, 2, "expected 2 to 50 experiments or trials"},
+        BadComparison{{"1", "1"}, 2, "'1' is named twice"},
+        BadComparison{{"1", "x"}, 2, "'x'"},
+        BadComparison{{"1", "9"}, 3, "no experiment 9"},
+        BadComparison{{"1.1", "1.9"}, 3, "1.9"},
+        BadComparison{{"1", "2", "--baseline", "3"}, 2, "is not among"},
+        BadComparison{{"1", "2", "--metric", "f1"}, 3, "none of them has 'f1'"},
+        BadComparison{{"1", "--group", "lr"}, 2, "expected hp.NAME"},
+        BadComparison{{"1", "--group", "hp.no"}, 3, "hyperparameter 'no'"},
+        BadComparison{
+            {"1", "--group", "hp.lr", "--metric", "accuracy"}, 2, ":min or "},
+        BadComparison{{"1", "2", "--md", "--csv"}, 2, "--md cannot be"}));
+
+}  // namespace
+}  // namespace dtrain
