@@ -18,31 +18,21 @@ namespace {
 constexpr std::array<std::string_view, 4> kLevels = {"debug", "info", "warning",
                                                      "error"};
 
+template <typename Message>
+Message Decode(std::string_view line) {
+  return DecodeLine<Message>(line, "message between machines",
+                             /*strict=*/false);
+}
+
+}  // namespace
+
 // The runner exits with 128 plus the number: only requests to end are passed
 // on.
-void Check(const NodeInterrupted& interrupted) {
-  const int signal = interrupted.signal;
+void NodeInterrupted::Check() const {
   if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return;
   throw Error(ErrorKind::kFailed,
               "field 'signal' must be SIGHUP, SIGINT or SIGTERM");
 }
-
-void Check(const auto&) {}
-
-template <typename Message>
-Message Decode(std::string_view line) {
-  try {
-    auto message = DecodeLine<Message>(line, /*strict=*/false);
-    std::visit([](const auto& alternative) { Check(alternative); }, message);
-    return message;
-  } catch (const Error& error) {
-    throw Error(ErrorKind::kFailed,
-                std::string("message between machines: ") + error.what() +
-                    "; does it come from another version of dtrain?");
-  }
-}
-
-}  // namespace
 
 // Found by the codec.
 static std::span<const std::string_view> NamesOf(LogLevel) { return kLevels; }

@@ -114,6 +114,7 @@ struct NodeInterrupted {
   static constexpr std::string_view kType = "interrupted";
   int signal = 0;
   static void Fields(auto& field, auto& m) { field("signal", m.signal); }
+  void Check() const;
 };
 using NodeReport = std::variant<Alive, NodeHello, ShardStarted, ShardPrinted,
                                 ShardEnded, NodeInterrupted>;

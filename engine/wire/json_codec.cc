@@ -412,4 +412,10 @@ void FieldReader::FailSurplus(std::span<const std::string_view> known) const {
   throw Error(ErrorKind::kFailed, "unknown fields");
 }
 
+void FailLine(std::string_view name, const Error& error) {
+  throw Error(ErrorKind::kFailed,
+              std::string(name) + ": " + error.what() +
+                  "; does it come from another version of dtrain?");
+}
+
 }  // namespace dtrain

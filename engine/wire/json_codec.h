@@ -18,7 +18,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/length.h"
-#include "engine/wire/message.h"
+#include "engine/base/metric_order.h"
 
 // Converts structs to JSON text and back.
 //
@@ -38,6 +38,10 @@
 // An enum has a function `NamesOf(Enum)` that returns its names in the order of
 // its values. Messages are variants of structs; the field `type` has the kType
 // of the alternative.
+//
+// A struct whose fields must also fit together, or be more than a number in a
+// range, has a member `void Check() const`, which the decoder calls once they
+// are read. It throws Error(kFailed).
 
 namespace dtrain {
 
@@ -225,15 +229,17 @@ class FieldReader {
     }
   }
 
-  /// Reads all fields of `object`, and checks that there are no others if the
-  /// place is strict.
+  /// Reads all fields of `object`, checks that there are no others if the place
+  /// is strict, and calls its Check, if it has one.
   template <Described T>
   void ReadAll(T& object) {
     T::Fields(*this, object);
-    if (!place_.strict || found_ == members_->size()) return;
-    FieldNames known{{"type"}};
-    T::Fields(known, object);
-    FailSurplus(known.names);
+    if (place_.strict && found_ != members_->size()) {
+      FieldNames known{{"type"}};
+      T::Fields(known, object);
+      FailSurplus(known.names);
+    }
+    if constexpr (requires { object.Check(); }) object.Check();
   }
 
  private:
@@ -327,15 +333,22 @@ void DecodeFields(FieldReader& fields, std::variant<Messages...>& message) {
   }
 }
 
-/// Reads back a line that `EncodeLine` wrote. Throws Error(kFailed), its text
-/// without a prefix; nothing in a line can do worse than that.
+/// Throws Error(kFailed): "`name`: `error`; does it come from another version
+/// of dtrain?".
+[[noreturn]] void FailLine(std::string_view name, const Error& error);
+
+/// Reads back a line that `EncodeLine` wrote. `name` describes it in errors:
+/// "message from the trial". Throws Error(kFailed); nothing in a line can do
+/// worse than that.
 template <typename T>
-T DecodeLine(std::string_view line, bool strict) {
+T DecodeLine(std::string_view line, std::string_view name, bool strict) try {
   JsonValue value = ParseJsonObject(line);
   FieldReader fields({.strict = strict}, value);
   T object;
   DecodeFields(fields, object);
   return object;
+} catch (const Error& error) {
+  FailLine(name, error);
 }
 
 }  // namespace dtrain

@@ -1,6 +1,6 @@
 // Messages between a trial's process and its runner: one line of JSON each. The
-// structs list their fields (engine/wire/json_codec.h); this file adds the
-// checks that concern a whole message. A trial runs its user's code, so a line
+// structs list their fields (engine/wire/json_codec.h); here are the checks
+// that a list of fields cannot express. A trial runs its user's code, so a line
 // may be anything: whatever cannot be accepted ends in Error(kFailed).
 #include "engine/wire/message.h"
 
@@ -33,50 +33,36 @@ bool IsInside(const std::string& name) {
   return inside;
 }
 
-void Check(const CheckpointSaved& saved) {
-  // The UUID and the names become parts of paths.
-  if (!IsUuid(saved.uuid)) {
-    Fail("field 'uuid': " + Quoted(saved.uuid) + " is not a UUID");
+}  // namespace
+
+void CheckpointSaved::Check() const {
+  if (!IsUuid(uuid)) {
+    Fail("field 'uuid': " + Quoted(uuid) + " is not a UUID");
   }
-  for (const auto& [name, hash] : saved.files) {
+  for (const auto& [name, hash] : files) {
     if (IsInside(name)) continue;
     Fail("field 'files': " + Quoted(name) + " is not a file of a checkpoint");
   }
 }
 
-void Check(const ProfileReport& profile) {
-  if (profile.trained > profile.batches) {
+void ProfileReport::Check() const {
+  if (trained > batches) {
     Fail("field 'trained' is more than 'batches'");
   }
 }
-
-void Check(const auto&) {}
-
-// Names the sender in errors.
-template <typename Message>
-Message Decode(std::string_view line, const std::string& sender) {
-  try {
-    auto message = DecodeLine<Message>(line, /*strict=*/true);
-    std::visit([](const auto& alternative) { Check(alternative); }, message);
-    return message;
-  } catch (const Error& error) {
-    Fail("message from the " + sender + ": " + error.what() +
-         "; does it come from another version of dtrain?");
-  }
-}
-
-}  // namespace
 
 std::string Encode(const TrialMessage& message) { return EncodeLine(message); }
 
 std::string Encode(const RunnerMessage& message) { return EncodeLine(message); }
 
 TrialMessage DecodeTrialMessage(std::string_view line) {
-  return Decode<TrialMessage>(line, "trial");
+  return DecodeLine<TrialMessage>(line, "message from the trial",
+                                  /*strict=*/true);
 }
 
 RunnerMessage DecodeRunnerMessage(std::string_view line) {
-  return Decode<RunnerMessage>(line, "runner");
+  return DecodeLine<RunnerMessage>(line, "message from the runner",
+                                   /*strict=*/true);
 }
 
 std::span<const std::string_view> NamesOf(EndReason) { return kReasons; }

@@ -90,6 +90,8 @@ struct CheckpointSaved {
     field("files", m.files);
     field("time", m.time);
   }
+  /// The UUID and the names become parts of paths.
+  void Check() const;
 };
 
 /// A checkpoint could not be written; the previous one is still valid. Never
@@ -218,6 +220,8 @@ struct ProfileReport {
     field("gpu_percent", m.gpu_percent, 0, 100);
     field("time", m.time);
   }
+  /// `trained` is a part of `batches`.
+  void Check() const;
 };
 
 enum class EndReason {

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "engine/base/error.h"
 #include "engine/wire/json_codec.h"
 
 namespace dtrain {
@@ -28,13 +27,7 @@ std::string TrialSpec::CheckpointPath(const std::string& uuid) const {
 std::string Encode(const TrialSpec& spec) { return EncodeLine(spec); }
 
 TrialSpec DecodeTrialSpec(std::string_view line) {
-  try {
-    return DecodeLine<TrialSpec>(line, /*strict=*/false);
-  } catch (const Error& error) {
-    throw Error(ErrorKind::kFailed,
-                std::string("trial spec: ") + error.what() +
-                    "; does it come from another version of dtrain?");
-  }
+  return DecodeLine<TrialSpec>(line, "trial spec", /*strict=*/false);
 }
 
 }  // namespace dtrain

@@ -215,7 +215,7 @@ nlohmann::json WrittenSettings(const TrainerSettings& settings) {
 }
 
 TrainerSettings ReadSettings(const nlohmann::json& json) {
-  return DecodeLine<TrainerSettings>(json.dump(), /*strict=*/true);
+  return DecodeLine<TrainerSettings>(json.dump(), "settings", /*strict=*/true);
 }
 
 // No field has its default, or one that is lost would not be missed.
