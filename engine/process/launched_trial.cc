@@ -22,7 +22,6 @@
 #include "engine/process/trial_end.h"
 #include "engine/ranks/shared_memory.h"
 #include "engine/slots/slots.h"
-#include "engine/wire/gpu_names.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 

@@ -12,6 +12,7 @@
 
 #include "engine/os/spawn.h"
 #include "engine/os/system_error.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 namespace {

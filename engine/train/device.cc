@@ -24,7 +24,6 @@
 #include "engine/data/cuda_half.h"
 #include "engine/train/gpu.h"
 #include "engine/train/gpu_context.h"
-#include "engine/wire/gpu_names.h"
 
 namespace dtrain {
 

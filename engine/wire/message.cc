@@ -11,6 +11,7 @@
 #include "engine/base/text.h"
 #include "engine/base/uuid.h"
 #include "engine/wire/json_codec.h"
+#include "engine/wire/trial_spec.h"
 
 namespace dtrain {
 namespace {
@@ -55,6 +56,8 @@ std::string Encode(const TrialMessage& message) { return EncodeLine(message); }
 
 std::string Encode(const RunnerMessage& message) { return EncodeLine(message); }
 
+std::string Encode(const TrialSpec& spec) { return EncodeLine(spec); }
+
 TrialMessage DecodeTrialMessage(std::string_view line) {
   return DecodeLine<TrialMessage>(line, "message from the trial",
                                   /*strict=*/true);
@@ -63,6 +66,10 @@ TrialMessage DecodeTrialMessage(std::string_view line) {
 RunnerMessage DecodeRunnerMessage(std::string_view line) {
   return DecodeLine<RunnerMessage>(line, "message from the runner",
                                    /*strict=*/true);
+}
+
+TrialSpec DecodeTrialSpec(std::string_view line) {
+  return DecodeLine<TrialSpec>(line, "trial spec", /*strict=*/false);
 }
 
 std::span<const std::string_view> NamesOf(EndReason) { return kReasons; }

@@ -16,13 +16,16 @@
 #include "engine/base/length.h"
 #include "engine/base/metric_order.h"
 
-// Messages between a trial and its runner. `Fields` lists the fields of a
-// message once, for the encoder and the decoder: see json_codec.h. The trial
+// Messages between a trial and its runner, whose first one is the TrialSpec.
+// `Fields` lists the fields of a message once, for the encoder and the decoder,
+// with the limits of a number; see json_codec.h. The trial
 // keeps each message that has a `seq` until the runner acknowledges it, which
 // the runner does once the message is durable. `seq` counts from 1 within one
 // process.
 
 namespace dtrain {
+
+struct TrialSpec;
 
 // ---- From the trial to the runner.
 
@@ -291,14 +294,21 @@ struct Acknowledge {
 using RunnerMessage =
     std::variant<RunOperation, CloseTrial, StopTrial, Acknowledge>;
 
-/// One JSON line, newline included. Invalid UTF-8 in names is replaced.
+// ---- Lines of JSON.
+
+/// Returns one line, newline included: an object with the fields and, but for a
+/// specification, the `type`. Numbers are read back as they were, to the bit;
+/// those that JSON lacks are "NaN", "Infinity" and "-Infinity". Invalid UTF-8
+/// is replaced.
 std::string Encode(const TrialMessage& message);
 std::string Encode(const RunnerMessage& message);
+std::string Encode(const TrialSpec& spec);
 
-/// The reverse, for one line. Throws Error(kFailed) that says what is wrong
-/// with it; nothing in a line can do worse than that.
+/// Read one line back. Throw Error(kFailed) that describes the mistake, for any
+/// other line; nothing in a line can do worse than that.
 TrialMessage DecodeTrialMessage(std::string_view line);
 RunnerMessage DecodeRunnerMessage(std::string_view line);
+TrialSpec DecodeTrialSpec(std::string_view line);
 
 std::string_view EndReasonName(EndReason reason);
 

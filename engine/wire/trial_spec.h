@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -98,13 +99,20 @@ struct TrialId {
 };
 
 /// "EXP.N".
-std::string ToString(TrialId id);
+inline std::string ToString(TrialId id) {
+  return std::to_string(id.experiment) + "." + std::to_string(id.number);
+}
 
 /// Environment variable of a rank of several: the number of the descriptor that
 /// it opens its process group with, see engine/ranks/process_group.h: the
 /// memory that it shares with the others or, in rank 0 of a trial on several
 /// machines, the socket that the others connect to.
 inline constexpr const char* kRankFdVariable = "DTRAIN_RANK_FD";
+
+/// Environment variable of a trial's process that has GPUs: their indices and
+/// UUIDs, "GPU 3 (GPU-4f1c…)", for messages. The process itself sees them as 0,
+/// 1, and so on.
+inline constexpr const char* kGpuNamesVariable = "DTRAIN_GPU_NAMES";
 
 /// How the ranks of a trial on several machines find each other.
 struct RankAddress {
@@ -135,10 +143,15 @@ enum class Task {
   kLoad,
 };
 
-/// "train", "evaluate", "predict", "features", "load".
-std::span<const std::string_view> NamesOf(Task);
+/// Their names, in the order of Task.
+inline std::span<const std::string_view> NamesOf(Task) {
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "train", "evaluate", "predict", "features", "load"};
+  return kNames;
+}
 
-/// The description of a trial's process: the first line on its control socket.
+/// The description of a trial's process: the first line on its control socket,
+/// see engine/wire/message.h.
 struct TrialSpec {
   TrialId id;
   Task task = Task::kTrain;
@@ -188,7 +201,10 @@ struct TrialSpec {
   TrainerSettings settings;
 
   /// The directory of its checkpoint `uuid`.
-  std::string CheckpointPath(const std::string& uuid) const;
+  std::string CheckpointPath(const std::string& uuid) const {
+    return (checkpoints.empty() ? directory + "/checkpoints" : checkpoints) +
+           "/" + uuid;
+  }
 
   static void Fields(auto& field, auto& m) {
     TrialId::Fields(field, m.id);
@@ -221,10 +237,5 @@ struct TrialSpec {
     field("settings", m.settings);
   }
 };
-
-/// One JSON line, newline included. Invalid UTF-8 is replaced.
-std::string Encode(const TrialSpec& spec);
-/// The reverse. Throws Error(kFailed) for anything that `Encode` did not write.
-TrialSpec DecodeTrialSpec(std::string_view line);
 
 }  // namespace dtrain

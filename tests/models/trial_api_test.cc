@@ -16,7 +16,6 @@
 
 #include "engine/os/line_reader.h"
 #include "engine/os/unique_fd.h"
-#include "engine/wire/gpu_names.h"
 #include "engine/wire/message.h"
 #include "engine/wire/trial_spec.h"
 #include "tests/support/patience.h"

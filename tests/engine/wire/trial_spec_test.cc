@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/wire/json_codec.h"
+#include "engine/wire/message.h"
 
 namespace dtrain {
 namespace {
