@@ -1,4 +1,5 @@
-// The queries of Store, each with the function that reads its rows.
+// The queries of Store, each with the function that reads its rows. Those of
+// metrics are in store_metrics.cc.
 
 #include <limits>
 #include <utility>
@@ -275,68 +276,6 @@ std::optional<ProfileReport> Store::Profile(TrialId id) const {
                          .gpu_bytes = columns.MaybeInt(),
                          .gpu_percent = columns.MaybeInt(),
                          .time = columns.Time()};
-  });
-}
-
-void Store::ForEachMetric(
-    const MetricQuery& asked,
-    const std::function<void(const MetricRow&)>& row) const {
-  // The rows are in the order of the keys except for the names, which SQLite
-  // sorts within each report, so memory does not grow with the result.
-  constexpr const char* kMetrics =
-      "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
-      "m.special, m.time, m.superseded FROM trials t CROSS JOIN metrics m ON "
-      "m.trial = t.id "
-      "CROSS JOIN metric_names n ON n.id = m.name "
-      "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 "
-      "AND m.kind BETWEEN ?4 AND ?5 AND (?6 IS NULL OR n.name = ?6) "
-      "AND m.superseded <= ?7 "
-      "ORDER BY t.number, m.kind, m.batches, n.name";
-  connection_->Guard([&] {
-    SQLite::Statement query(*connection_->database, kMetrics);
-    const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
-    const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
-    BindAll(query, asked.experiment, asked.trial.value_or(0),
-            asked.trial.value_or(kMax), least, most, asked.name,
-            asked.superseded);
-    while (query.executeStep()) {
-      Columns columns(query);
-      row({.trial = {asked.experiment, columns.Int()},
-           .kind =
-               columns.Bool() ? MetricKind::kValidation : MetricKind::kTraining,
-           .batches = columns.Int(),
-           .epoch = columns.Number(),
-           .name = columns.Text(),
-           .value = columns.Special(),
-           .time = columns.Time(),
-           .superseded = columns.Bool()});
-    }
-  });
-}
-
-std::optional<ReportedAt> Store::FirstReport(std::int64_t experiment) const {
-  return connection_->Guard([&]() -> std::optional<ReportedAt> {
-    SQLite::Statement query(
-        *connection_->database,
-        "SELECT m.batches, m.epoch FROM trials t CROSS JOIN metrics m "
-        "ON m.trial = t.id WHERE t.experiment = ?1 AND m.batches > 0 LIMIT 1");
-    BindAll(query, experiment);
-    if (!query.executeStep()) return std::nullopt;
-    Columns columns(query);
-    return ReportedAt{.batches = columns.Int(), .epoch = columns.Number()};
-  });
-}
-
-std::vector<std::string> Store::MetricNames(std::int64_t experiment) const {
-  return connection_->Guard([&] {
-    SQLite::Statement query(
-        *connection_->database,
-        "SELECT n.name FROM experiment_metrics e JOIN metric_names n "
-        "ON n.id = e.name WHERE e.experiment = ?1 ORDER BY n.name");
-    BindAll(query, experiment);
-    std::vector<std::string> names;
-    while (query.executeStep()) names.push_back(query.getColumn(0).getString());
-    return names;
   });
 }
 
