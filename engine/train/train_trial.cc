@@ -75,26 +75,6 @@ std::unique_ptr<StepGraph> GraphFor(const TrialSpec& spec,
 
 }  // namespace
 
-TrialLink RankedLink(TrialLink link, RankGroup& ranks) {
-  if (ranks.is_alone()) return link;
-  const bool first = ranks.is_first();
-  TrialLink ranked;
-  ranked.send = [first, send = link.send](TrialMessage message) {
-    if (first) send(std::move(message));
-  };
-  ranked.next = [first, &ranks, next = link.next] {
-    const std::string line = ranks.FromFirst(first ? Encode(next()) : "");
-    return DecodeRunnerMessage(line.substr(0, line.size() - 1));
-  };
-  // Another rank that receives a stop signal learns it from rank 0, which
-  // received it too.
-  ranked.stop_requested = [first, &ranks, stop = link.stop_requested] {
-    return ranks.Any(first && stop());
-  };
-  ranked.unacknowledged = link.unacknowledged;
-  return ranked;
-}
-
 Finished FinishedWithin(const TrialSpec& spec,
                         const std::function<Finished()>& work) try {
   return work();

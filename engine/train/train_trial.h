@@ -15,12 +15,6 @@ class RankGroup;
 /// Creates a trial; ModelEntry::make is one.
 using MakeTrial = std::function<std::unique_ptr<Trial>(TrialContext& context)>;
 
-/// Link for a trial with several ranks: rank 0 talks to the runner and forwards
-/// its instructions to the others, whose own messages are dropped. `next` and
-/// `stop_requested` are collective and return the same on every rank. REQUIRES:
-/// `ranks` outlives it.
-TrialLink RankedLink(TrialLink link, RankGroup& ranks);
-
 /// Runs a whole trial in this process, or its part as one of `ranks` (null: the
 /// only rank): seeds, constructor, restore, training. Errors are returned as
 /// Finished with a one-line message. Finished itself is not sent.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/os/line_reader.h"
@@ -20,7 +21,8 @@
 namespace dtrain {
 
 /// The trainer's interface to its runner: the functions of a TrialChannel in a
-/// trial process, others in tests. All are called from the trial's main thread.
+/// trial process, by way of RankedLink if the trial has several ranks; others
+/// in tests. All are called from the trial's main thread.
 struct TrialLink {
   /// Sends a message, with a sequence number if its kind is acknowledged. May
   /// wait until the runner has recorded earlier messages.
@@ -32,6 +34,32 @@ struct TrialLink {
   /// Messages sent but not yet acknowledged, oldest first.
   std::function<std::vector<TrialMessage>()> unacknowledged;
 };
+
+/// Link of one of the ranks of a trial: rank 0 talks to the runner and forwards
+/// its instructions to the others, whose own messages are dropped. `next` and
+/// `stop_requested` are collective and return the same on every rank. `Ranks`
+/// is RankGroup, whose header needs Torch, as trials that are programs do not.
+/// REQUIRES: `ranks` outlives it.
+template <typename Ranks>
+TrialLink RankedLink(TrialLink link, Ranks& ranks) {
+  if (ranks.is_alone()) return link;
+  const bool first = ranks.is_first();
+  TrialLink ranked;
+  ranked.send = [first, send = link.send](TrialMessage message) {
+    if (first) send(std::move(message));
+  };
+  ranked.next = [first, &ranks, next = link.next] {
+    const std::string line = ranks.FromFirst(first ? Encode(next()) : "");
+    return DecodeRunnerMessage(line.substr(0, line.size() - 1));
+  };
+  // Another rank that receives a stop signal learns it from rank 0, which
+  // received it too.
+  ranked.stop_requested = [first, &ranks, stop = link.stop_requested] {
+    return ranks.Any(first && stop());
+  };
+  ranked.unacknowledged = link.unacknowledged;
+  return ranked;
+}
 
 /// Limits of a TrialChannel; tests use smaller ones.
 struct ChannelLimits {
