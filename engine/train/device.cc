@@ -23,7 +23,6 @@
 #include "engine/base/text.h"
 #include "engine/data/cuda_half.h"
 #include "engine/train/gpu.h"
-#include "engine/train/gpu_context.h"
 
 namespace dtrain {
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/base/text.h"
-#include "engine/train/gpu_context.h"
 
 namespace dtrain {
 

@@ -14,7 +14,6 @@
 #include "engine/train/cuda_factories.h"
 #include "engine/train/device.h"
 #include "engine/train/gpu.h"
-#include "engine/train/gpu_context.h"
 #include "engine/train/rank_group.h"
 #include "engine/train/train_trial.h"
 #include "tests/gpu/gpu.h"

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/train/cuda/nccl_version.h"
-#include "engine/train/gpu_context.h"
 
 namespace dtrain {
 
