@@ -23,8 +23,12 @@ struct ListOptions : TableOptions {
   std::string sort = "id";
   bool reverse = false;
   std::string filter;
-  std::size_t limit = 0;
+  std::optional<std::int64_t> limit;
+
+  bool by_id() const { return sort == "id" && !reverse; }
 };
+
+constexpr std::size_t kTerminalRows = 20;  // without --limit
 
 // A field of an experiment for --sort and --filter.
 struct Field {
@@ -129,6 +133,19 @@ void Sort(const ListOptions& options, Timestamp now,
       });
 }
 
+// Keeps the first rows in the order that was asked for; of those by id, the
+// newest. Somebody at a terminal sees the newest 20, the newest first.
+void Limit(const ListOptions& options, std::vector<ExperimentRow>& rows) {
+  const bool on_terminal =
+      options.format() == Format::kText && StdoutIsTerminal();
+  const std::size_t limit =
+      options.limit ? static_cast<std::size_t>(*options.limit)
+                    : (on_terminal && options.by_id() ? kTerminalRows : 0);
+  if (options.by_id()) std::ranges::reverse(rows);
+  KeepFirst(limit, rows);
+  if (options.by_id() && !on_terminal) std::ranges::reverse(rows);
+}
+
 std::vector<Cell> Row(const ExperimentRow& row, const SlotWait* wait,
                       Timestamp now) {
   const double seconds = ElapsedSeconds(row, now);
@@ -176,7 +193,8 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   auto rows = ListExperiments(store, options.all);
   Filter(options, now, rows);
   Sort(options, now, rows);
-  KeepFirst(options.limit, rows);
+  const std::size_t matching = rows.size();
+  Limit(options, rows);
   if (rows.empty() && options.format() == Format::kText) {
     const std::string where = store.layout().root().string();
     Say(globals, ListExperiments(store, /*all=*/true).empty()
@@ -190,6 +208,11 @@ int List(const ListOptions& options, const GlobalOptions& globals) {
   }
   const SlotQueueView queue(store);
   PrintListing(ExperimentListing(queue, now), rows, options.format(), globals);
+  if (!options.limit && rows.size() < matching) {
+    Say(globals,
+        std::to_string(matching - rows.size()) + " older ones are not shown; " +
+            NamedCommand(CommandFor(globals, "list -n 0")) + " shows all");
+  }
   return kExitDone;
 }
 
@@ -215,10 +238,11 @@ CommandRun SetUpList(CLI::App& app) {
       app, "--filter", options->filter,
       "Only experiments matching EXPR, e.g. 'best<0.1 and state==COMPLETED'")
       .TypeName("EXPR");
-  AddOption(app, "--limit", options->limit, "Show at most N (0: all)")
+  AddOption(app, "-n,--limit", options->limit,
+            "Show at most N, the newest; 0: all (default: 20 on a terminal, "
+            "otherwise all)")
       .TypeName("N")
-      .AtLeast(0)
-      .ShowDefault();
+      .AtLeast(0);
   AddTableOptions(app, *options);
   SetHelp(app, {.exits = {{kExitDone}, {kExitUsage}, {kExitStore}},
                 .examples = {

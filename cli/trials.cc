@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -65,13 +66,9 @@ SortValues OtherValues(const Store& store, const ExperimentRow& experiment,
                   "; or sort by best or rung");
 }
 
-void SortByMetric(const Store& store, const ExperimentRow& experiment,
-                  const std::string& metric, std::vector<TrialRow>& trials) {
-  const bool searched = metric == experiment.metric;
-  const SortValues values =
-      searched ? SearcherValues(trials)
-               : OtherValues(store, experiment, metric, trials);
-  const bool ascending = !searched || experiment.smaller_is_better;
+// Sorts by values, those of trials without one last.
+void SortByValues(const SortValues& values, bool ascending,
+                  std::vector<TrialRow>& trials) {
   const auto value_of = [&](const TrialRow& trial) {
     const auto found = values.find(trial.id);
     return found == values.end() ? kNone : found->second;
@@ -86,18 +83,94 @@ void SortByMetric(const Store& store, const ExperimentRow& experiment,
   });
 }
 
+// The best trials by the searcher's metric first.
+void SortByBest(const ExperimentRow& experiment, bool reverse,
+                std::vector<TrialRow>& trials) {
+  SortByValues(SearcherValues(trials), experiment.smaller_is_better != reverse,
+               trials);
+}
+
+// Sorts by a key of --sort: best, rung, the searcher's metric (best first), or
+// another metric (smallest first; with a minus sign before it largest first).
+// `reverse`: the other way round.
 void SortTrials(const Store& store, const ExperimentRow& experiment,
-                const std::string& key, std::vector<TrialRow>& trials) {
-  const bool by_rung = key == "rung";
-  const bool by_best = by_rung || key == "best";
-  SortByMetric(store, experiment, by_best ? experiment.metric : key, trials);
-  if (!by_rung) return;
-  std::ranges::stable_sort(trials, std::greater<>(), &TrialRow::rung);
+                std::string key, bool reverse, const GlobalOptions& globals,
+                std::vector<TrialRow>& trials) {
+  if (key == "best" || key == experiment.metric) {
+    return SortByBest(experiment, reverse, trials);
+  }
+  if (key == "rung") {
+    SortByBest(experiment, reverse, trials);
+    std::ranges::stable_sort(trials, [&](const auto& a, const auto& b) {
+      return reverse ? a.rung < b.rung : a.rung > b.rung;
+    });
+    return;
+  }
+  const bool descending = key.starts_with('-');
+  if (descending) key.erase(0, 1);
+  const bool ascending = descending == reverse;
+  const SortValues values = key == experiment.metric
+                                ? SearcherValues(trials)
+                                : OtherValues(store, experiment, key, trials);
+  SortByValues(values, ascending, trials);
+  if (descending || reverse) return;
+  Say(globals, "note: sorted by " + key +
+                   ", the smallest value first; --reverse shows the largest "
+                   "first");
+}
+
+// The hyperparameters by their names, nested ones joined by dots.
+std::map<std::string, nlohmann::json> FlatHparams(
+    const nlohmann::json& hparams) {
+  std::map<std::string, nlohmann::json> flat;
+  const std::function<void(const nlohmann::json&, const std::string&)> add =
+      [&](const nlohmann::json& value, const std::string& name) {
+        if (!value.is_object() || value.empty()) {
+          flat[name] = value;
+          return;
+        }
+        for (const auto& [inner, of] : value.items()) {
+          add(of, name.empty() ? inner : name + "." + inner);
+        }
+      };
+  if (hparams.is_object() && !hparams.empty()) add(hparams, "");
+  return flat;
+}
+
+// Adds a column hp.NAME for each hyperparameter of a row, after the others: for
+// CSV, where `hparams` has all in one field.
+template <typename Row, typename HparamsOf>
+void AddHparamColumns(const std::vector<Row>& rows, const HparamsOf& hparams_of,
+                      Listing<Row>& listing) {
+  std::set<std::string> names;
+  for (const Row& row : rows) {
+    for (const auto& [name, value] : FlatHparams(hparams_of(row))) {
+      names.insert(name);
+    }
+  }
+  for (const std::string& name : names) {
+    listing.columns.push_back({.name = "hp." + name});
+  }
+  listing.cells = [names, hparams_of,
+                   first = std::move(listing.cells)](const Row& row) {
+    std::vector<Cell> cells = first(row);
+    const auto flat = FlatHparams(hparams_of(row));
+    for (const std::string& name : names) {
+      const auto found = flat.find(name);
+      const std::string value = found == flat.end() ? ""
+                                : found->second.is_string()
+                                    ? found->second.template get<std::string>()
+                                    : found->second.dump();
+      cells.emplace_back(value);
+    }
+    return cells;
+  };
 }
 
 struct TrialsOptions : TableOptions {
   std::string experiment;
   std::string sort;
+  bool reverse = false;
   std::size_t limit = 0;
 };
 
@@ -158,14 +231,20 @@ int Trials(const TrialsOptions& options, const GlobalOptions& globals) {
       FindExperimentDetail(store, ParseExperimentId(options.experiment));
   auto rows = ListTrials(store, detail.row);
   if (!options.sort.empty()) {
-    SortTrials(store, detail.row, options.sort, rows);
+    SortTrials(store, detail.row, options.sort, options.reverse, globals, rows);
+  } else if (options.reverse) {
+    std::ranges::reverse(rows);
   }
   KeepFirst(options.limit, rows);
   const SlotQueueView queue(store);
   const std::string counted =
       CountColumn(store, detail.row.id, options.format());
-  PrintListing(TrialListing(detail, queue, counted, Clock::System().now()),
-               rows, options.format(), globals);
+  auto listing = TrialListing(detail, queue, counted, Clock::System().now());
+  if (options.csv) {
+    AddHparamColumns(
+        rows, [](const TrialRow& row) { return row.hparams; }, listing);
+  }
+  PrintListing(listing, rows, options.format(), globals);
   return kExitDone;
 }
 
@@ -216,7 +295,7 @@ std::vector<ListedTrial> BestTrials(const Store& store,
                                     std::size_t count) {
   auto trials = ListTrials(store, row);
   std::erase_if(trials, [](const TrialRow& trial) { return !trial.best; });
-  SortTrials(store, row, "best", trials);
+  SortByBest(row, /*reverse=*/false, trials);
   KeepFirst(count, trials);
   const auto checkpoints = store.Checkpoints(row.id);
   std::vector<ListedTrial> best;
@@ -415,8 +494,13 @@ int Best(const BestOptions& options, const GlobalOptions& globals) {
   }
   const std::string counted =
       CountColumn(store, detail.row.id, options.format());
-  PrintListing(BestListing(detail, store, counted), rows, options.format(),
-               globals,
+  auto listing = BestListing(detail, store, counted);
+  if (options.csv) {
+    AddHparamColumns(
+        rows, [](const ListedTrial& trial) { return trial.row.hparams; },
+        listing);
+  }
+  PrintListing(listing, rows, options.format(), globals,
                {{"experiment", detail.row.id}, {"metric", detail.row.metric}});
   const Unit unit = CountedUnit(store, detail.row.id);
   for (const ListedTrial& trial : rows) {
@@ -435,6 +519,7 @@ CommandRun SetUpTrials(CLI::App& app) {
   AddOption(app, "--sort", options->sort,
             "Sort by best, rung or a metric (default: by number)")
       .TypeName("KEY");
+  AddFlag(app, "--reverse", options->reverse, "Reverse the order");
   AddOption(app, "--limit", options->limit, "Show at most N (0: all)")
       .TypeName("N")
       .AtLeast(0)

@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -61,7 +62,8 @@ TEST_F(TableCommandsTest, KeepsNamesInJson) {
 }
 
 TEST_F(TableCommandsTest, WritesCsv) {
-  const CliResult result = dtrain_.Run({"list", "--csv", "--limit", "1"});
+  const CliResult result =
+      dtrain_.Run({"list", "--csv", "--filter", "name==alpha"});
   EXPECT_EQ(result.out,
             "id,name,state,progress,searcher,trials,best,started,duration\r\n"
             "1,alpha,COMPLETED,1,random,2,0.25,1970-01-01T00:00:02.000000Z,"
@@ -92,7 +94,10 @@ TEST_P(ListSelectionTest, ShowsSelectedExperimentsInOrder) {
 INSTANTIATE_TEST_SUITE_P(
     Options, ListSelectionTest,
     testing::Values(Selection{{"--state", "INTERRUPTED"}, {2}},
-                    Selection{{"--label", "night", "--limit", "2"}, {1, 2}},
+                    Selection{{"--label", "night", "-n", "2"}, {2, 3}},
+                    Selection{{"--limit", "1"}, {3}},
+                    Selection{{"--limit", "0"}, {1, 2, 3}},
+                    Selection{{"--sort", "name", "-n", "1"}, {2}},
                     Selection{{"--label", "day"}, {}},
                     Selection{{"--label", "night", "--label", "day"}, {}},
                     Selection{{"--sort", "name"}, {2, 1, 3}},
@@ -101,6 +106,29 @@ INSTANTIATE_TEST_SUITE_P(
                     Selection{{"--sort", "best", "--reverse"}, {1, 3, 2}},
                     Selection{{"--filter", "best<0.5"}, {1}},
                     Selection{{"--filter", "state!=COMPLETED and id>2"}, {3}}));
+
+TEST_F(TableCommandsTest, ListsTheNewestFirstOnATerminal) {
+  Store::OpenForWriting(StoreLayout(dtrain_.store()))
+      .Write([](StoreWriter& writer) {
+        for (int i = 0; i < 20; ++i) {
+          writer.AddExperiment({.name = "later",
+                                .searcher = "single",
+                                .metric = "loss",
+                                .config = json::object()});
+        }
+      });
+  const auto on_terminal = [this](const std::string& command) {
+    return dtrain_.RunProgram({"script", "-qec", command, "/dev/null"}).out;
+  };
+  const std::string listed = on_terminal("dtrain list");
+  EXPECT_LT(listed.find("23  later"), listed.find("22  later"));
+  EXPECT_THAT(listed, HasSubstr(" 4  later"));
+  EXPECT_THAT(listed, Not(HasSubstr("alpha")));
+  EXPECT_THAT(listed, HasSubstr("3 older ones are not shown; 'dtrain list -n "
+                                "0' shows all"));
+  EXPECT_THAT(on_terminal("dtrain list -n 0"), HasSubstr("alpha"));
+  EXPECT_THAT(dtrain_.Run({"list"}).out, HasSubstr("alpha"));
+}
 
 TEST_F(TableCommandsTest, RefusesAnUnknownState) {
   EXPECT_EQ(dtrain_.Run({"list", "--state", "SLEEPING"}).code, 2);
@@ -148,8 +176,10 @@ TEST_F(TableCommandsTest, ShowsWhyTrialsEndedAndTheirRungs) {
   EXPECT_THAT(text.out, HasSubstr("lr=0.5   0.75     2        0  exit code 1"));
   const CliResult csv = dtrain_.Run({"trials", "1", "--csv", "--limit", "1"});
   EXPECT_THAT(csv.out, StartsWith("id,state,hparams,best,rung,batches,reason,"
-                                  "duration,latest,restarts,pid\r\n"
+                                  "duration,latest,restarts,pid,hp.batch,"
+                                  "hp.lr\r\n"
                                   "1.1,ERROR,\"{\"\"batch\"\":32"));
+  EXPECT_THAT(csv.out, EndsWith(",32,0.5\r\n"));
 }
 
 std::vector<std::string> Ids(const json& rows) {
@@ -175,6 +205,45 @@ TEST_F(TableCommandsTest, SortsByOtherMetricsWithTheSmallestFirst) {
   EXPECT_THAT(Ids(dtrain_.Run({"trials", "4", "--sort", "speed", "--json"})
                       .Json()["trials"]),
               ElementsAre("4.1", "4.2", "4.3"));
+}
+
+// Whether a large or a small speed is good is unknown: the order is said, and
+// can be turned.
+TEST_F(TableCommandsTest, SaysTheOrderOfOtherMetricsAndReversesIt) {
+  AddAccuracySearch(dtrain_.store());
+  const CliResult smallest =
+      dtrain_.Run({"trials", "4", "--sort", "speed", "--json"});
+  EXPECT_EQ(
+      smallest.err,
+      "dtrain: note: sorted by speed, the smallest value first; --reverse "
+      "shows the largest first\n");
+  for (const std::vector<std::string>& order :
+       {std::vector<std::string>{"--sort", "-speed"},
+        {"--sort", "speed", "--reverse"}}) {
+    std::vector<std::string> arguments = {"trials", "4", "--json"};
+    arguments.insert(arguments.end(), order.begin(), order.end());
+    const CliResult largest = dtrain_.Run(arguments);
+    EXPECT_THAT(Ids(largest.Json()["trials"]),
+                ElementsAre("4.3", "4.2", "4.1"));
+    EXPECT_EQ(largest.err, "");
+  }
+}
+
+TEST_F(TableCommandsTest, ReversesTheOrderOfTrials) {
+  AddAccuracySearch(dtrain_.store());
+  EXPECT_THAT(
+      Ids(dtrain_.Run({"trials", "4", "--reverse", "--json"}).Json()["trials"]),
+      ElementsAre("4.3", "4.2", "4.1"));
+  EXPECT_THAT(
+      Ids(dtrain_.Run({"trials", "4", "--sort", "best", "--reverse", "--json"})
+              .Json()["trials"]),
+      ElementsAre("4.1", "4.3", "4.2"));
+}
+
+TEST_F(TableCommandsTest, HasAColumnOfEachHyperparameterInCsv) {
+  const CliResult best = dtrain_.Run({"best", "1", "--csv"});
+  EXPECT_THAT(best.out, HasSubstr(",metric,hp.batch,hp.lr\r\n"));
+  EXPECT_THAT(best.out, EndsWith(",loss,32,0.25\r\n"));
 }
 
 TEST_F(TableCommandsTest, ShowsTheLargestAsTheBest) {
