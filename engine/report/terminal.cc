@@ -1,8 +1,10 @@
 // Colours and tables for a terminal.
 //
-// A table for people fits the width of the terminal: optional columns are left
-// out from the right until the minimum widths fit, then the widest elastic
-// column shrinks step by step. Programs get CSV, which is never shortened.
+// A table for people fits the width of the terminal, and no number in it is
+// cut: a wrong number would be believed. Optional columns are omitted from the
+// right until the others have room, then texts (elastic columns) are cut, and
+// if that is not enough further columns are omitted, but never the first one.
+// Programs get CSV, which is never shortened.
 
 #include "engine/report/terminal.h"
 
@@ -92,6 +94,8 @@ std::string Paint(const TerminalMode& mode, Tone tone, std::string_view text) {
 namespace {
 
 constexpr std::size_t kGap = 2;
+constexpr std::size_t kMinElastic = 8;  // columns of text that is cut
+constexpr std::size_t kMinPrefix = 3;   // "v", the sign of a cut and a blank
 
 std::string UpperCase(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) {
@@ -113,24 +117,67 @@ std::string Padded(const TerminalMode& mode, const std::string& text,
 
 void Table::AddRow(std::vector<Cell> row) {
   assert(row.size() == columns_.size());
-  for (Cell& cell : row) cell.text = EscapeForTerminal(cell.text);
+  for (Cell& cell : row) {
+    const std::string prefix =
+        EscapeForTerminal(cell.text.substr(0, cell.prefix));
+    cell.text = prefix + EscapeForTerminal(cell.text.substr(cell.prefix));
+    cell.prefix = prefix.size();
+  }
   rows_.push_back(std::move(row));
 }
 
-void Table::LeaveOut(std::size_t limit,
-                     std::vector<std::size_t>& widths) const {
-  const auto least = [&](std::size_t i) {
-    return columns_[i].elastic ? std::min(widths[i], columns_[i].least)
-                               : widths[i];
-  };
+std::size_t Table::MinWidth(std::size_t column, std::size_t width) const {
+  if (!columns_[column].elastic) return width;
+  std::size_t numbers = 0;
+  for (const auto& row : rows_) {
+    const Cell& cell = row[column];
+    if (cell.prefix == 0) continue;
+    numbers = std::max(numbers, DisplayWidth(cell.text.substr(cell.prefix)));
+  }
+  const std::size_t least =
+      numbers > 0 ? numbers : std::min(kMinElastic, columns_[column].least);
+  return std::min(least, width);
+}
+
+namespace {
+
+// Columns of a line while its columns have the width `widths`; 0: omitted.
+std::size_t LineWidth(const std::vector<std::size_t>& widths) {
   std::size_t total = 0;
-  for (std::size_t i = 0; i < widths.size(); ++i) total += least(i) + kGap;
-  for (std::size_t i = widths.size(); i-- > 0 && total > limit + kGap;) {
-    if (!columns_[i].optional) continue;
-    total -= least(i) + kGap;
-    widths[i] = 0;
+  for (const std::size_t width : widths) total += width > 0 ? width + kGap : 0;
+  return total > 0 ? total - kGap : 0;
+}
+
+// Takes columns away from the widest elastic one that exceeds `least`.
+void Shrink(std::size_t limit, const std::vector<std::size_t>& least,
+            std::vector<std::size_t>& widths) {
+  for (std::size_t total = LineWidth(widths); total > limit; --total) {
+    std::size_t* widest = nullptr;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const bool gives = widths[i] > least[i];
+      if (gives && (widest == nullptr || widths[i] > *widest)) {
+        widest = &widths[i];
+      }
+    }
+    if (widest == nullptr) return;
+    --*widest;
   }
 }
+
+// Returns the text of a cell in `width` columns.
+std::string Fitted(const Cell& cell, std::size_t width) {
+  if (DisplayWidth(cell.text) <= width) return cell.text;
+  const std::string kept = cell.text.substr(cell.prefix);
+  if (cell.prefix > 0 && DisplayWidth(kept) <= width) {
+    // The blank before a number is part of the name's cut: "val_a… 0.93".
+    const std::size_t room = width - DisplayWidth(kept);
+    if (room < kMinPrefix) return kept;
+    return Truncate(cell.text.substr(0, cell.prefix), room - 1) + " " + kept;
+  }
+  return Truncate(cell.text, width);
+}
+
+}  // namespace
 
 std::vector<std::size_t> Table::Widths(std::size_t limit) const {
   std::vector<std::size_t> widths;
@@ -142,22 +189,28 @@ std::vector<std::size_t> Table::Widths(std::size_t limit) const {
       widths[i] = std::max(widths[i], DisplayWidth(row[i].text));
     }
   }
-  if (limit == 0) return widths;
-  LeaveOut(limit, widths);
-  std::size_t total = 0;
-  for (const std::size_t width : widths) total += width > 0 ? width + kGap : 0;
-  while (total > limit + kGap) {
-    std::size_t* widest = nullptr;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const bool gives = columns_[i].elastic && widths[i] > columns_[i].least;
-      if (gives && (widest == nullptr || widths[i] > *widest)) {
-        widest = &widths[i];
-      }
-    }
-    if (widest == nullptr) break;
-    --*widest;
-    --total;
+  if (limit == 0 || LineWidth(widths) <= limit) return widths;
+  std::vector<std::size_t> wanted;
+  std::vector<std::size_t> least;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    least.push_back(MinWidth(i, widths[i]));
+    wanted.push_back(std::max(
+        least[i], columns_[i].elastic ? std::min(widths[i], columns_[i].least)
+                                      : widths[i]));
   }
+  // Omits columns from the right, but never the first one, until the others
+  // have room at their `needed` widths.
+  const auto omit = [&](const std::vector<std::size_t>& needed,
+                        bool optional_only) {
+    for (std::size_t i = widths.size(); i-- > 1 && LineWidth(needed) > limit;) {
+      if (optional_only && !columns_[i].optional) continue;
+      widths[i] = wanted[i] = least[i] = 0;
+    }
+  };
+  omit(wanted, /*optional_only=*/true);
+  omit(least, /*optional_only=*/false);
+  Shrink(limit, wanted, widths);
+  Shrink(limit, least, widths);
   return widths;
 }
 
@@ -165,16 +218,11 @@ void Table::PrintLine(std::ostream& out, const TerminalMode& mode,
                       const std::vector<std::size_t>& widths,
                       const std::vector<Cell>& cells) const {
   std::string line;
-  std::size_t left = mode.width == 0 ? std::string::npos : mode.width;
-  for (std::size_t i = 0; i < columns_.size() && left > 0; ++i) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
     if (widths[i] == 0) continue;
-    const std::size_t gap = line.empty() ? 0 : std::min(kGap, left);
-    line.append(gap, ' ');
-    left -= left == std::string::npos ? 0 : gap;
-    const std::size_t width = std::min(widths[i], left);
-    line += Padded(mode, Truncate(cells[i].text, width), width,
+    if (!line.empty()) line.append(kGap, ' ');
+    line += Padded(mode, Fitted(cells[i], widths[i]), widths[i],
                    columns_[i].right, cells[i].tone);
-    left -= left == std::string::npos ? 0 : width;
   }
   // Empty cells at the end leave no blanks.
   line.erase(line.find_last_not_of(' ') + 1);

@@ -45,20 +45,27 @@ std::string Paint(const TerminalMode& mode, Tone tone, std::string_view text);
 struct Cell {
   Cell(std::string text) : text(std::move(text)), raw(this->text) {}
   Cell(const char* text) : Cell(std::string(text)) {}
-  Cell(std::string text, std::string raw, Tone tone = Tone::kPlain)
-      : text(std::move(text)), raw(std::move(raw)), tone(tone) {}
+  Cell(std::string text, std::string raw, Tone tone = Tone::kPlain,
+       std::size_t prefix = 0)
+      : text(std::move(text)),
+        raw(std::move(raw)),
+        tone(tone),
+        prefix(prefix) {}
 
   std::string text;
   std::string raw;
   Tone tone = Tone::kPlain;
+  // Bytes at the start of `text`, such as a metric's name, that may be cut in
+  // an elastic column to keep the rest whole.
+  std::size_t prefix = 0;
 };
 
 struct Column {
   std::string name;  // snake_case, the name in CSV
   bool right = false;
-  bool elastic = false;   // gives way where the terminal is too narrow
-  std::size_t least = 8;  // columns that it keeps, if elastic
-  bool optional = false;  // not for people where it is narrower still
+  bool elastic = false;   // cells may be cut: never for numbers
+  std::size_t least = 8;  // optional columns are omitted to keep this width
+  bool optional = false;  // omitted first where the terminal is narrow
   bool verbatim = false;  // the name is shown as it is, not in capitals
 };
 
@@ -71,9 +78,10 @@ class Table {
   /// REQUIRES: a cell for each column.
   void AddRow(std::vector<Cell> row);
 
-  /// Prints aligned columns, separated by two blanks. Escapes every cell; no
-  /// line exceeds the terminal's width: the last optional columns are omitted
-  /// first, then elastic ones are cut.
+  /// Prints aligned columns, separated by two blanks. Escapes every cell. Where
+  /// the terminal is too narrow, the last optional columns are omitted first,
+  /// then elastic ones are cut, then the last columns are omitted; only the
+  /// first may exceed the width.
   void PrintText(std::ostream& out, const TerminalMode& mode) const;
   /// Prints RFC 4180: a header line, lines that end with CR LF, in valid UTF-8.
   /// Escapes every field on a `terminal`.
@@ -84,7 +92,8 @@ class Table {
  private:
   // Returns the width of each column; 0: omitted.
   std::vector<std::size_t> Widths(std::size_t limit) const;
-  void LeaveOut(std::size_t limit, std::vector<std::size_t>& widths) const;
+  // Returns the width below which a column of `width` is not cut.
+  std::size_t MinWidth(std::size_t column, std::size_t width) const;
   void PrintLine(std::ostream& out, const TerminalMode& mode,
                  const std::vector<std::size_t>& widths,
                  const std::vector<Cell>& cells) const;

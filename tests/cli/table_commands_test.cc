@@ -130,6 +130,17 @@ TEST_F(TableCommandsTest, ListsTheNewestFirstOnATerminal) {
   EXPECT_THAT(dtrain_.Run({"list"}).out, HasSubstr("alpha"));
 }
 
+TEST_F(TableCommandsTest, CutsNoNumberOnANarrowTerminal) {
+  for (const char* width : {"160", "80", "60", "40"}) {
+    const std::string command =
+        std::string("stty cols ") + width + "; dtrain list";
+    EXPECT_THAT(
+        dtrain_.RunProgram({"script", "-qec", command, "/dev/null"}).out,
+        HasSubstr(" 0.25"))
+        << width;
+  }
+}
+
 TEST_F(TableCommandsTest, RefusesAnUnknownState) {
   EXPECT_EQ(dtrain_.Run({"list", "--state", "SLEEPING"}).code, 2);
   EXPECT_EQ(dtrain_.Run({"list", "--filter", "age<3"}).code, 2);

@@ -117,8 +117,42 @@ TEST_F(TableTest, NeverPrintsALineWiderThanTheTerminal) {
   table_.AddRow({"7", "a name that does not fit", "INTERRUPTED"});
 
   EXPECT_EQ(Text(/*width=*/16),
-            "ID  FULL NA…  S…\n"
-            " 7  a name …  I…\n");
+            "ID  FULL NAME\n"
+            " 7  a name that…\n");
+}
+
+TEST_F(TableTest, CutsTheNameBeforeANumberAndNeverTheNumber) {
+  const auto text = [](std::size_t width) {
+    Table table({{.name = "id"},
+                 {.name = "best", .elastic = true, .least = 12},
+                 {.name = "state", .optional = true}});
+    table.AddRow(
+        {"7", Cell("val_accuracy 0.93456", "", Tone::kPlain, 13), "COMPLETED"});
+    std::ostringstream out;
+    table.PrintText(out, {.width = width});
+    return out.str();
+  };
+  EXPECT_EQ(text(40),
+            "ID  BEST                  STATE\n"
+            "7   val_accuracy 0.93456  COMPLETED\n");
+  EXPECT_EQ(text(30),
+            "ID  BEST             STATE\n"
+            "7   val_ac… 0.93456  COMPLETED\n");
+  EXPECT_EQ(text(14),
+            "ID  BEST\n"
+            "7   v… 0.93456\n");
+  EXPECT_EQ(text(11),
+            "ID  BEST\n"
+            "7   0.93456\n");
+}
+
+TEST_F(TableTest, CutsNoNumberInAColumnThatIsNotElastic) {
+  Table table({{.name = "id"}, {.name = "value", .right = true}});
+  table.AddRow({"7", "0.123456"});
+  std::ostringstream out;
+  table.PrintText(out, {.width = 9});
+
+  EXPECT_EQ(out.str(), "ID\n7\n");
 }
 
 TEST_F(TableTest, OmitsTheLastOptionalColumnsIfNarrow) {
