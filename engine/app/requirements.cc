@@ -10,6 +10,7 @@
 #include "engine/app/notices.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/store/store.h"
 
 namespace dtrain {
 namespace {

@@ -28,6 +28,7 @@
 #include "engine/base/error.h"
 #include "engine/base/uuid.h"
 #include "engine/store/database.h"
+#include "engine/store/file_system.h"
 #include "engine/store/file_tree.h"
 
 namespace dtrain {
