@@ -119,24 +119,6 @@ void SortTrials(const Store& store, const ExperimentRow& experiment,
                    "first");
 }
 
-// The hyperparameters by their names, nested ones joined by dots.
-std::map<std::string, nlohmann::json> FlatHparams(
-    const nlohmann::json& hparams) {
-  std::map<std::string, nlohmann::json> flat;
-  const std::function<void(const nlohmann::json&, const std::string&)> add =
-      [&](const nlohmann::json& value, const std::string& name) {
-        if (!value.is_object() || value.empty()) {
-          flat[name] = value;
-          return;
-        }
-        for (const auto& [inner, of] : value.items()) {
-          add(of, name.empty() ? inner : name + "." + inner);
-        }
-      };
-  if (hparams.is_object() && !hparams.empty()) add(hparams, "");
-  return flat;
-}
-
 // Adds a column hp.NAME for each hyperparameter of a row, after the others: for
 // CSV, where `hparams` has all in one field.
 template <typename Row, typename HparamsOf>
@@ -144,7 +126,7 @@ void AddHparamColumns(const std::vector<Row>& rows, const HparamsOf& hparams_of,
                       Listing<Row>& listing) {
   std::set<std::string> names;
   for (const Row& row : rows) {
-    for (const auto& [name, value] : FlatHparams(hparams_of(row))) {
+    for (const auto& [name, value] : FlattenNames(hparams_of(row))) {
       names.insert(name);
     }
   }
@@ -154,7 +136,7 @@ void AddHparamColumns(const std::vector<Row>& rows, const HparamsOf& hparams_of,
   listing.cells = [names, hparams_of,
                    first = std::move(listing.cells)](const Row& row) {
     std::vector<Cell> cells = first(row);
-    const auto flat = FlatHparams(hparams_of(row));
+    const auto flat = FlattenNames(hparams_of(row));
     for (const std::string& name : names) {
       const auto found = flat.find(name);
       const std::string value = found == flat.end() ? ""

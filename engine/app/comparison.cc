@@ -16,6 +16,7 @@
 #include "engine/base/metric_order.h"
 #include "engine/base/text.h"
 #include "engine/store/store.h"
+#include "searchers/hparam_space.h"
 
 namespace dtrain {
 namespace {
@@ -34,42 +35,22 @@ struct TargetColumn {
   std::vector<CurvePoint> best_so_far;  // by batches; empty without a search
 };
 
-// Nested names joined by dots: a.b.
-void Flatten(const json& value, const std::string& prefix,
-             std::map<std::string, json>& out) {
-  if (!value.is_object() || value.empty()) {
-    out[prefix] = value;
-    return;
-  }
-  for (const auto& [name, inner] : value.items()) {
-    Flatten(inner, prefix.empty() ? name : prefix + "." + name, out);
-  }
-}
-
-// True if the map describes the range of a hyperparameter.
-bool IsRange(const json& value) {
-  return value.is_object() && value.contains("type") &&
-         value.at("type").is_string();
-}
-
 void AddHparams(const json& hparams, TargetColumn& column) {
-  if (hparams.is_object() && !hparams.empty()) {
-    Flatten(hparams, "", column.sections["hyperparameters"]);
-  }
+  column.sections["hyperparameters"] = FlattenNames(hparams);
 }
 
 // The configuration without what the hyperparameters' own section shows: of the
 // hyperparameters only the ranges of a search.
 void AddConfiguration(const json& config, bool is_trial, TargetColumn& column) {
   auto& rows = column.sections["configuration"];
-  for (const auto& [name, value] : config.items()) {
-    if (name != "hyperparameters") Flatten(value, name, rows);
-  }
+  json others = config.is_object() ? config : json::object();
+  others.erase("hyperparameters");
+  rows = FlattenNames(others);
   if (is_trial || !config.contains("hyperparameters")) return;
   const json& space = config.at("hyperparameters");
   if (!space.is_object()) return;
   for (const auto& [name, value] : space.items()) {
-    if (IsRange(value)) rows["hyperparameters." + name] = value;
+    if (HasType(value)) rows["hyperparameters." + name] = value;
   }
 }
 
@@ -343,8 +324,7 @@ void CollectTrials(const Store& store, const Target& target,
   const ExperimentRow experiment = FindTarget(store, target);
   for (const TrialRow& trial : store.Trials(experiment.id)) {
     if (target.trial && trial.id.number != *target.trial) continue;
-    std::map<std::string, json> hparams;
-    Flatten(trial.hparams, "", hparams);
+    const auto hparams = FlattenNames(trial.hparams);
     const auto found = hparams.find(hparam);
     if (found != hparams.end()) has_hparam = true;
     TargetColumn column;

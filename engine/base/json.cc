@@ -24,6 +24,27 @@ double NumberFromJson(const nlohmann::json& json) {
               "expected a number, 'NaN', 'Infinity' or '-Infinity'");
 }
 
+namespace {
+
+void AddFlattened(const nlohmann::json& json, const std::string& name,
+                  std::map<std::string, nlohmann::json>& flat) {
+  if (!json.is_object() || json.empty()) {
+    flat[name] = json;
+    return;
+  }
+  for (const auto& [inner, value] : json.items()) {
+    AddFlattened(value, name.empty() ? inner : name + "." + inner, flat);
+  }
+}
+
+}  // namespace
+
+std::map<std::string, nlohmann::json> FlattenNames(const nlohmann::json& json) {
+  std::map<std::string, nlohmann::json> flat;
+  if (json.is_object() && !json.empty()) AddFlattened(json, "", flat);
+  return flat;
+}
+
 bool NestsDeeperThan(const nlohmann::json& json, int levels) {
   if (!json.is_structured()) return false;
   if (levels == 0) return true;

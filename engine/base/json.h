@@ -1,5 +1,8 @@
 #pragma once
 
+#include <map>
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 namespace dtrain {
@@ -11,6 +14,11 @@ nlohmann::json JsonNumber(double value);
 /// Reads back the result of `JsonNumber`. Throws Error(kFailed) for anything
 /// else.
 double NumberFromJson(const nlohmann::json& json);
+
+/// Returns the values of nested objects by their names joined by dots: {"a":
+/// {"b": 1}} is a.b = 1. An empty object is a value; nothing for a `json` that
+/// is no object.
+std::map<std::string, nlohmann::json> FlattenNames(const nlohmann::json& json);
 
 /// More levels than any document of dtrain has, and far fewer than a stack
 /// holds.

@@ -58,5 +58,21 @@ TEST(JsonDepthTest, ManyMoreLevelsThanAStackHolds) {
   EXPECT_TRUE(NestsDeeperThan(json::parse(open + close)));
 }
 
+TEST(FlattenNamesTest, JoinsNestedNamesByDots) {
+  const json nested = {{"a", {{"b", 1}, {"c", {{"d", "x"}}}}},
+                       {"e", json::object()},
+                       {"f", {1, 2}}};
+  EXPECT_EQ(
+      FlattenNames(nested),
+      (std::map<std::string, json>{
+          {"a.b", 1}, {"a.c.d", "x"}, {"e", json::object()}, {"f", {1, 2}}}));
+}
+
+TEST(FlattenNamesTest, IsEmptyForWhatIsNoObject) {
+  EXPECT_TRUE(FlattenNames(3).empty());
+  EXPECT_TRUE(FlattenNames(nullptr).empty());
+  EXPECT_TRUE(FlattenNames(json::object()).empty());
+}
+
 }  // namespace
 }  // namespace dtrain
