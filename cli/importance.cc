@@ -1,7 +1,6 @@
 #include "engine/analysis/importance.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -31,12 +30,8 @@ struct ImportanceOptions : TableOptions {
 };
 
 double ParseQuantile(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && rest == end && value > 0 && value < 1) {
-    return value;
-  }
+  const auto value = ParseFinite(text);
+  if (value && *value > 0 && *value < 1) return *value;
   throw Error(ErrorKind::kUsage,
               "--quantile: expected a number between 0 and 1, such as 0.1 for "
               "the best tenth, got '" +
@@ -57,6 +52,13 @@ std::vector<TrialOutcome> OutcomesOf(const std::vector<SearchAxis>& axes,
     outcomes.push_back(std::move(outcome));
   }
   return outcomes;
+}
+
+std::size_t CountFinite(const std::vector<TrialOutcome>& outcomes) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(outcomes, [](const TrialOutcome& outcome) {
+        return std::isfinite(outcome.value);
+      }));
 }
 
 nlohmann::json PlaceJson(const TrialValues& values) {
@@ -105,10 +107,7 @@ Listing<HparamImportance> ImportanceListing() {
 void SayHowReliable(const std::vector<TrialOutcome>& outcomes,
                     const TrialValues& values, const MetricGoal& goal,
                     double quantile, const GlobalOptions& globals) {
-  const auto finite = static_cast<std::int64_t>(
-      std::ranges::count_if(outcomes, [](const TrialOutcome& outcome) {
-        return std::isfinite(outcome.value);
-      }));
+  const std::size_t finite = CountFinite(outcomes);
   const auto best = static_cast<std::int64_t>(
       std::ceil(quantile * static_cast<double>(finite)));
   Say(globals, "importance for being among the best " + std::to_string(best) +
@@ -129,10 +128,7 @@ std::string WhyNoImportance(const std::vector<SearchAxis>& axes,
                             const std::vector<TrialOutcome>& outcomes,
                             const TrialValues& values) {
   if (axes.empty()) return "its search space has no hyperparameter";
-  const auto finite = static_cast<std::size_t>(
-      std::ranges::count_if(outcomes, [](const TrialOutcome& outcome) {
-        return std::isfinite(outcome.value);
-      }));
+  const std::size_t finite = CountFinite(outcomes);
   if (finite >= kMinImportanceTrials) return "";
   return std::to_string(finite) +
          (finite == 1 ? " trial has" : " trials have") + " a finite value of " +

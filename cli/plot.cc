@@ -1,7 +1,6 @@
 #include "engine/report/plot.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -151,22 +150,12 @@ void Smooth(double weight, std::vector<PlotSeries>& series) {
   }
 }
 
-double ParseFinite(const std::string& option, const std::string& text,
-                   const std::string& whole, const std::string& expected) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && rest == end && std::isfinite(value)) return value;
-  throw Error(ErrorKind::kUsage,
-              option + ": expected " + expected + ", got '" + whole + "'");
-}
-
 std::optional<double> ParseSmooth(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const std::string expected =
       "a number of at least 0 and less than 1, such as 0.9";
-  const double weight = ParseFinite("--smooth", text, text, expected);
-  if (weight >= 0 && weight < 1) return weight;
+  const auto weight = ParseFinite(text);
+  if (weight && *weight >= 0 && *weight < 1) return weight;
   throw Error(ErrorKind::kUsage,
               "--smooth: expected " + expected + ", got '" + text + "'");
 }
@@ -177,13 +166,12 @@ std::optional<std::pair<double, double>> ParseLimits(const PlotOptions& given) {
       given.log_y ? "two positive numbers LOW:HIGH, LOW < HIGH, such as 0.01:10"
                   : "two numbers LOW:HIGH, LOW < HIGH, such as 0:1.5";
   const std::size_t colon = given.y.find(':');
-  const std::string low = given.y.substr(0, colon);
-  const std::string high =
-      colon == std::string::npos ? "" : given.y.substr(colon + 1);
-  const std::pair limits(ParseFinite("--y", low, given.y, expected),
-                         ParseFinite("--y", high, given.y, expected));
-  if (limits.first < limits.second && (!given.log_y || limits.first > 0)) {
-    return limits;
+  const auto low = ParseFinite(given.y.substr(0, colon));
+  const auto high = colon == std::string::npos
+                        ? std::nullopt
+                        : ParseFinite(given.y.substr(colon + 1));
+  if (low && high && *low < *high && (!given.log_y || *low > 0)) {
+    return std::pair(*low, *high);
   }
   throw Error(ErrorKind::kUsage,
               "--y: expected " + expected + ", got '" + given.y + "'");

@@ -6,8 +6,6 @@
 // rate schedules and random number streams may depend on them. Threads and
 // processes per trial are those of the recording.
 
-#include <charconv>
-#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -131,13 +129,8 @@ TrialId ParseTrialId(const std::string& text) {
 
 double ParseTolerance(const std::string& text) {
   if (text.empty()) return 0;
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && rest == end && value >= 0 &&
-      std::isfinite(value)) {
-    return value;
-  }
+  const auto value = ParseFinite(text);
+  if (value && *value >= 0) return *value;
   throw Error(ErrorKind::kUsage,
               "--tolerance: '" + text +
                   "' is not a relative difference; give a number such as 1e-6");

@@ -4,7 +4,6 @@
 #include "engine/app/trial_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -189,12 +188,9 @@ double DefaultLength(const std::map<double, std::int64_t>& lengths,
 ValuePlace ParseValuePlace(std::string_view option, const std::string& text) {
   if (text == "best") return {.kind = ValuePlace::Kind::kBest};
   if (text == "last") return {.kind = ValuePlace::Kind::kLast};
-  double length = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, length);
-  if (error == std::errc() && rest == end && length > 0 &&
-      std::isfinite(length)) {
-    return {.kind = ValuePlace::Kind::kLength, .length = length};
+  const auto length = ParseFinite(text);
+  if (length && *length > 0) {
+    return {.kind = ValuePlace::Kind::kLength, .length = *length};
   }
   throw Error(
       ErrorKind::kUsage,

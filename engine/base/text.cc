@@ -336,6 +336,16 @@ Duration ParseDuration(std::string_view text, std::string_view what) {
       std::chrono::duration<double>(seconds));
 }
 
+std::optional<double> ParseFinite(std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kBlanks = " \t";
   const std::size_t first = text.find_first_not_of(kBlanks);

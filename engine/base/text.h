@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,6 +73,10 @@ std::string FormatNumber(double value);
 /// Parses seconds (with fraction) or a number with a suffix ms, s, m, h or d
 /// ("90", "1.5h", "250ms"). Throws Error(kUsage) naming `what` otherwise.
 Duration ParseDuration(std::string_view text, std::string_view what);
+
+/// Returns the finite number that the whole of `text` is, in decimal or
+/// scientific notation; nothing for any other text.
+std::optional<double> ParseFinite(std::string_view text);
 
 /// Returns `text` without the spaces and tabs at its ends.
 std::string_view Trim(std::string_view text);

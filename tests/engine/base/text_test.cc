@@ -195,5 +195,13 @@ TEST(FormatBytesTest, WritesPowersOf1000) {
   EXPECT_EQ(FormatBytes(12'345'678'901), "12.3 GB");
 }
 
+TEST(ParseFiniteTest, ReadsAWholeNumberOnly) {
+  EXPECT_EQ(ParseFinite("0.5"), 0.5);
+  EXPECT_EQ(ParseFinite("-3e2"), -300);
+  for (const char* text : {"", "x", "1x", " 1", "+1", "nan", "inf", "1e999"}) {
+    EXPECT_EQ(ParseFinite(text), std::nullopt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace dtrain
