@@ -4,7 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "engine/base/text.h"
 #include "engine/run/search_results.h"
@@ -192,6 +195,59 @@ Tone ToneOf(State state) {
       return Tone::kStrong;
   }
   return Tone::kPlain;
+}
+
+namespace {
+
+constexpr std::array kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array kAsciiLevels = {"_", ".", "-", "^"};
+
+// Returns the mean of the finite values, or NaN without one.
+double FiniteMean(std::span<const double> values) {
+  std::vector<double> finite;
+  std::ranges::copy_if(values, std::back_inserter(finite),
+                       [](double value) { return std::isfinite(value); });
+  if (finite.empty()) return std::nan("");
+  double mean = 0;  // of parts, since the sum may overflow
+  for (const double value : finite) {
+    mean += value / static_cast<double>(finite.size());
+  }
+  // The mean of equal values is that value, in spite of rounding.
+  return std::clamp(mean, std::ranges::min(finite), std::ranges::max(finite));
+}
+
+}  // namespace
+
+std::string Sparkline(std::span<const double> values, std::size_t width,
+                      bool utf8) {
+  const std::size_t columns = std::min(width, values.size());
+  std::vector<double> means;
+  double least = std::numeric_limits<double>::infinity();
+  double most = -least;
+  for (std::size_t i = 0; i < columns; ++i) {
+    const std::size_t begin = values.size() * i / columns;
+    const std::size_t end = values.size() * (i + 1) / columns;
+    means.push_back(FiniteMean(values.subspan(begin, end - begin)));
+    if (!std::isfinite(means.back())) continue;
+    least = std::min(least, means.back());
+    most = std::max(most, means.back());
+  }
+  if (least > most) return "";
+  const std::span<const char* const> levels =
+      utf8 ? std::span<const char* const>(kBlocks) : kAsciiLevels;
+  const double range = most / 2 - least / 2;  // half of it cannot overflow
+  std::string line;
+  for (const double mean : means) {
+    if (!std::isfinite(mean)) {
+      line += ' ';
+      continue;
+    }
+    const double share = range > 0 ? (mean / 2 - least / 2) / range : 0.5;
+    const double level = share * static_cast<double>(levels.size());
+    line +=
+        levels[std::min(static_cast<std::size_t>(level), levels.size() - 1)];
+  }
+  return line;
 }
 
 namespace {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -62,6 +64,17 @@ double ElapsedSeconds(const ExperimentRow& row, Timestamp now);
 double ElapsedSeconds(const TrialRow& row, Timestamp now);
 
 Tone ToneOf(State state);
+
+/// Columns of a sparkline in a table.
+inline constexpr std::size_t kSparkWidth = 16;
+
+/// Draws `values`, oldest first, as a curve of one line: a character for each,
+/// as high as the value lies between the least and the greatest one, in the
+/// middle if all are equal. More than `width` values are averaged in groups of
+/// adjacent ones. A value that is not finite is a blank, as is a group of them.
+/// `utf8`: block characters, else "_.-^". Empty if no value is finite.
+std::string Sparkline(std::span<const double> values, std::size_t width,
+                      bool utf8);
 
 /// Escapes `text` for XML, between tags and in attributes, and for terminals.
 std::string EscapeXml(const std::string& text);

@@ -1,5 +1,6 @@
 #include "engine/report/format.h"
 
+#include <array>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -86,6 +87,40 @@ TEST(FormatTest, DistinguishesSearchedHyperparametersFromConstants) {
             "lr=0.01235 net.units=8");
   EXPECT_EQ(FormatHparamsBriefly(ConstantHparams(space, hparams)),
             "batch=32 net.act=relu");
+}
+
+TEST(SparklineTest, DrawsValuesBetweenLeastAndGreatest) {
+  EXPECT_EQ(Sparkline(std::array{0.0, 1.0, 2.0, 7.0}, 16, true), "▁▂▃█");
+  EXPECT_EQ(Sparkline(std::array{3.0, 2.0, 1.0, 0.0}, 16, false), "^-._");
+}
+
+TEST(SparklineTest, AveragesAdjacentValuesToTheWidth) {
+  const std::array values = {0.0, 2.0, 3.0, 5.0, 6.0, 8.0, 7.0};
+  EXPECT_EQ(Sparkline(values, 3, true), "▁▅█");
+  EXPECT_EQ(Sparkline(values, 0, true), "");
+}
+
+TEST(SparklineTest, LeavesGapsWhereValuesAreNotFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Sparkline(std::array{0.0, nan, infinity, 1.0}, 16, true), "▁  █");
+  EXPECT_EQ(Sparkline(std::array{nan, -infinity}, 16, true), "");
+  EXPECT_EQ(Sparkline(std::array{0.0, nan, 8.0, 8.0}, 2, true), "▁█");
+}
+
+TEST(SparklineTest, DrawsAConstantInTheMiddle) {
+  EXPECT_EQ(Sparkline(std::array{0.1, 0.1, 0.1}, 16, true), "▅▅▅");
+  EXPECT_EQ(Sparkline(std::array{0.1, 0.1}, 16, false), "--");
+  EXPECT_EQ(Sparkline({}, 16, true), "");
+  // A sum of three is not three times as much.
+  EXPECT_EQ(Sparkline(std::array{0.1, 0.1, 0.1, 0.1}, 2, true), "▅▅");
+  EXPECT_EQ(Sparkline(std::array{0.7, 0.7, 0.7, 0.7, 0.7}, 2, true), "▅▅");
+}
+
+TEST(SparklineTest, SurvivesValuesWhoseRangeOverflows) {
+  const double most = std::numeric_limits<double>::max();
+  EXPECT_EQ(Sparkline(std::array{-most, most, most, most}, 3, true), "▁██");
+  EXPECT_EQ(Sparkline(std::array{most, most}, 1, true), "▅");
 }
 
 }  // namespace
