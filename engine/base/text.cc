@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -259,6 +260,52 @@ std::string FormatTimestamp(Timestamp time) {
                 utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
                 utc.tm_min, utc.tm_sec, static_cast<int>(fraction));
   return text.data();
+}
+
+namespace {
+
+// Removes a fraction such as ".25" from the front of `text` and returns it.
+Timestamp TakeFraction(std::string_view& text) {
+  if (!text.starts_with('.')) return Timestamp(0);
+  const std::size_t end =
+      std::min(text.find_first_not_of("0123456789", 1), text.size());
+  std::string digits(text.substr(1, end - 1));
+  digits.resize(6, '0');  // microseconds
+  text.remove_prefix(end);
+  return Timestamp(std::stoll(digits));
+}
+
+// Parses an offset: "Z", nothing (UTC) or "+01:00".
+std::optional<std::chrono::seconds> ParseOffset(std::string_view text) {
+  if (text.empty() || text == "Z" || text == "z")
+    return std::chrono::seconds(0);
+  const auto digit = [&](std::size_t at) { return text[at] - '0'; };
+  const bool valid = text.size() == 6 && (text[0] == '+' || text[0] == '-') &&
+                     text[3] == ':' &&
+                     text.find_first_not_of("0123456789+-:", 0) == text.npos &&
+                     std::isdigit(text[1]) != 0 && std::isdigit(text[2]) != 0 &&
+                     std::isdigit(text[4]) != 0 && std::isdigit(text[5]) != 0;
+  if (!valid) return std::nullopt;
+  const int minutes =
+      (digit(1) * 10 + digit(2)) * 60 + digit(4) * 10 + digit(5);
+  return std::chrono::minutes(text[0] == '-' ? -minutes : minutes);
+}
+
+}  // namespace
+
+std::optional<Timestamp> ParseTimestamp(const std::string& text) {
+  for (const char* form : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dt%H:%M:%S",
+                           "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"}) {
+    std::tm time{};
+    const char* end = strptime(text.c_str(), form, &time);
+    if (end == nullptr) continue;
+    std::string_view rest = end;
+    const Timestamp fraction = TakeFraction(rest);
+    const auto offset = ParseOffset(rest);
+    if (!offset) continue;
+    return std::chrono::seconds(timegm(&time)) + fraction - *offset;
+  }
+  return std::nullopt;
 }
 
 std::string FormatBytes(std::int64_t bytes) {

@@ -57,6 +57,11 @@ std::string DidYouMean(std::string_view word,
 /// Formats a time by RFC 3339, in UTC: "2026-11-21T07:35:44.000000Z".
 std::string FormatTimestamp(Timestamp time);
 
+/// Parses a time as RFC 3339 writes it; a blank may replace the T. A date alone
+/// is its midnight, and a time without an offset is UTC. Nothing for any other
+/// text.
+std::optional<Timestamp> ParseTimestamp(const std::string& text);
+
 /// Formats a duration for reading: "0.8s", "12s", "3m05s", "2h10m", "4d03h".
 std::string FormatDuration(Duration duration);
 

@@ -4,36 +4,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <list>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/query/line_regex.h"
 #include "engine/store/trial_log.h"
 #include "engine/wire/trial_spec.h"
 
-namespace re2 {
-class RE2;
-}
-
 namespace dtrain {
-
-/// A regular expression in RE2's syntax. Searches a line of UTF-8 in time
-/// linear in its length; an invalid byte counts as one character.
-class LineRegex {
- public:
-  static constexpr std::size_t kMaxPattern = 1000;  // bytes
-
-  /// Throws Error(kUsage) for an invalid or too long expression.
-  explicit LineRegex(const std::string& pattern);
-
-  bool Matches(std::string_view line) const;
-
- private:
-  std::shared_ptr<const re2::RE2> compiled_;
-};
 
 /// Selects records of a log.
 struct LogFilter {
