@@ -3,7 +3,8 @@
 // A table for people fits the width of the terminal, and no number in it is
 // cut: a wrong number would be believed. Optional columns are omitted from the
 // right until the others have room, then texts (elastic columns) are cut, and
-// if that is not enough further columns are omitted, but never the first one.
+// if that is not enough further columns are omitted, but never the first one. A
+// line below the table names what is missing, or it would be believed complete.
 // Programs get CSV, which is never shortened.
 
 #include "engine/report/terminal.h"
@@ -96,6 +97,7 @@ namespace {
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kMinElastic = 8;  // columns of text that is cut
 constexpr std::size_t kMinPrefix = 3;   // "v", the sign of a cut and a blank
+constexpr std::size_t kMaxOmittedNames = 8;
 
 std::string UpperCase(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) {
@@ -239,6 +241,37 @@ void Table::PrintText(std::ostream& out, const TerminalMode& mode) const {
   }
   PrintLine(out, mode, widths, header);
   for (const auto& row : rows_) PrintLine(out, mode, widths, row);
+  PrintOmitted(out, mode, widths, header);
+}
+
+void Table::PrintOmitted(std::ostream& out, const TerminalMode& mode,
+                         const std::vector<std::size_t>& widths,
+                         const std::vector<Cell>& header) const {
+  std::vector<std::string> names;
+  std::size_t more = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (widths[i] > 0) continue;
+    if (names.size() < kMaxOmittedNames) {
+      names.push_back(header[i].text);
+    } else {
+      ++more;
+    }
+  }
+  if (names.empty()) return;
+  std::string text = "(omitted: " + Join(names, ", ");
+  if (more > 0) text += " and " + std::to_string(more) + " more";
+  text += "; use a wider terminal or --json)";
+  std::string line;
+  for (const std::string& word : Split(text, ' ')) {
+    if (!line.empty() &&
+        DisplayWidth(line) + 1 + DisplayWidth(word) > mode.width) {
+      out << Paint(mode, Tone::kDim, line) << '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    if (DisplayWidth(line) > mode.width) line = Truncate(line, mode.width);
+  }
+  out << Paint(mode, Tone::kDim, line) << '\n';
 }
 
 void Table::PrintCsv(std::ostream& out, bool terminal) const {

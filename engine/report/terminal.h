@@ -81,7 +81,7 @@ class Table {
   /// Prints aligned columns, separated by two blanks. Escapes every cell. Where
   /// the terminal is too narrow, the last optional columns are omitted first,
   /// then elastic ones are cut, then the last columns are omitted; only the
-  /// first may exceed the width.
+  /// first may exceed the width. A note below the rows names omitted columns.
   void PrintText(std::ostream& out, const TerminalMode& mode) const;
   /// Prints RFC 4180: a header line, lines that end with CR LF, in valid UTF-8.
   /// Escapes every field on a `terminal`.
@@ -97,6 +97,10 @@ class Table {
   void PrintLine(std::ostream& out, const TerminalMode& mode,
                  const std::vector<std::size_t>& widths,
                  const std::vector<Cell>& cells) const;
+  // Names the columns of width 0, if any, in lines of at most `mode.width`.
+  void PrintOmitted(std::ostream& out, const TerminalMode& mode,
+                    const std::vector<std::size_t>& widths,
+                    const std::vector<Cell>& header) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;

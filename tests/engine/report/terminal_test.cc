@@ -3,6 +3,7 @@
 #include <map>
 #include <sstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace dtrain {
@@ -118,10 +119,15 @@ TEST_F(TableTest, NeverPrintsALineWiderThanTheTerminal) {
 
   EXPECT_EQ(Text(/*width=*/16),
             "ID  FULL NAME\n"
-            " 7  a name that…\n");
+            " 7  a name that…\n"
+            "(omitted: STATE;\n"
+            "use a wider\n"
+            "terminal or\n"
+            "--json)\n");
 }
 
 TEST_F(TableTest, CutsTheNameBeforeANumberAndNeverTheNumber) {
+  // Without the note on omitted columns.
   const auto text = [](std::size_t width) {
     Table table({{.name = "id"},
                  {.name = "best", .elastic = true, .least = 12},
@@ -130,7 +136,7 @@ TEST_F(TableTest, CutsTheNameBeforeANumberAndNeverTheNumber) {
         {"7", Cell("val_accuracy 0.93456", "", Tone::kPlain, 13), "COMPLETED"});
     std::ostringstream out;
     table.PrintText(out, {.width = width});
-    return out.str();
+    return out.str().substr(0, out.str().find('('));
   };
   EXPECT_EQ(text(40),
             "ID  BEST                  STATE\n"
@@ -152,7 +158,7 @@ TEST_F(TableTest, CutsNoNumberInAColumnThatIsNotElastic) {
   std::ostringstream out;
   table.PrintText(out, {.width = 9});
 
-  EXPECT_EQ(out.str(), "ID\n7\n");
+  EXPECT_THAT(out.str(), testing::StartsWith("ID\n7\n(omitted"));
 }
 
 TEST_F(TableTest, OmitsTheLastOptionalColumnsIfNarrow) {
@@ -168,8 +174,28 @@ TEST_F(TableTest, OmitsTheLastOptionalColumnsIfNarrow) {
   EXPECT_EQ(out.str(),
             "ID  ONE  NAME\n"
             "7   1    a lo…\n"
+            "(omitted: TWO;\n"
+            "use a wider\n"
+            "terminal or\n"
+            "--json)\n"
             "id,one,name,two\r\n"
             "7,1,a long name,2\r\n");
+}
+
+TEST_F(TableTest, NamesTheFirstOfManyOmittedColumns) {
+  std::vector<Column> columns = {{.name = "id"}};
+  for (int i = 1; i <= 20; ++i) {
+    columns.push_back({.name = "hp" + std::to_string(i), .optional = true});
+  }
+  Table table(columns);
+  table.AddRow(std::vector<Cell>(21, Cell("0.123456")));
+  std::ostringstream out;
+  table.PrintText(out, {.width = 80});
+
+  EXPECT_THAT(out.str(), testing::HasSubstr(
+                             "\n(omitted: HP8, HP9, HP10, HP11, HP12, HP13, "
+                             "HP14, HP15 and 5 more; use a wider\n"
+                             "terminal or --json)\n"));
 }
 
 TEST_F(TableTest, EscapesControlCharacters) {
