@@ -20,7 +20,7 @@ namespace dtrain {
 namespace {
 
 // Fewer trials among the best make the result a matter of chance.
-constexpr std::int64_t kFewBest = 5;
+constexpr std::size_t kFewBest = 5;
 
 struct ImportanceOptions : TableOptions {
   std::string experiment;
@@ -103,18 +103,42 @@ Listing<HparamImportance> ImportanceListing() {
               }};
 }
 
+// Returns why every importance is 0, or nothing if one is not.
+std::string WhyAllZero(const std::vector<HparamImportance>& importances,
+                       std::size_t best, std::size_t finite) {
+  const bool zero = std::ranges::all_of(
+      importances, [](const auto& one) { return one.divergence == 0; });
+  if (!zero) return "";
+  if (best < finite) return "each hyperparameter has a single value";
+  return "all " + std::to_string(finite) +
+         " trials count as the best, because the worst of them equals the last "
+         "of the best --quantile; nothing distinguishes them";
+}
+
 // Tells on stderr how far the numbers can be trusted.
 void SayHowReliable(const std::vector<TrialOutcome>& outcomes,
-                    const TrialValues& values, const MetricGoal& goal,
-                    double quantile, const GlobalOptions& globals) {
+                    const std::vector<HparamImportance>& importances,
+                    std::size_t best, const TrialValues& values,
+                    const MetricGoal& goal, double quantile,
+                    const GlobalOptions& globals) {
   const std::size_t finite = CountFinite(outcomes);
-  const auto best = static_cast<std::int64_t>(
+  const auto asked = static_cast<std::size_t>(
       std::ceil(quantile * static_cast<double>(finite)));
   Say(globals, "importance for being among the best " + std::to_string(best) +
                    " of " + std::to_string(finite) + " trials in " +
                    goal.metric + " (" +
                    (goal.smaller_is_better ? "smallest" : "largest") + ") " +
                    values.PlaceText());
+  const std::string why_zero = WhyAllZero(importances, best, finite);
+  if (!why_zero.empty()) {
+    Say(globals, "note: every importance is 0: " + why_zero);
+  } else if (best > asked) {
+    Say(globals, "note: --quantile " + FormatNumber(quantile) + " is " +
+                     std::to_string(asked) +
+                     (asked == 1 ? " trial" : " trials") + "; " +
+                     std::to_string(best - asked) +
+                     " more have the same value as the last of them");
+  }
   if (best < kFewBest) {
     Say(globals, "note: " + std::to_string(best) +
                      (best == 1 ? " trial is" : " trials are") +
@@ -154,11 +178,14 @@ int Importance(const ImportanceOptions& options, const GlobalOptions& globals) {
       ReadTrialValues(store, detail, trials, goal.metric, place);
   const auto outcomes = OutcomesOf(axes, trials, values);
   const std::string why_none = WhyNoImportance(axes, outcomes, values);
+  const std::size_t best =
+      CountBest(outcomes, goal.smaller_is_better, quantile);
   std::vector<HparamImportance> importances;
   if (why_none.empty()) {
     importances =
         HparamImportances(axes, outcomes, goal.smaller_is_better, quantile);
-    SayHowReliable(outcomes, values, goal, quantile, globals);
+    SayHowReliable(outcomes, importances, best, values, goal, quantile,
+                   globals);
   } else {
     Say(globals,
         "no importance of experiment " + options.experiment + ": " + why_none);
@@ -170,7 +197,8 @@ int Importance(const ImportanceOptions& options, const GlobalOptions& globals) {
                 {"smaller_is_better", goal.smaller_is_better},
                 {"at", PlaceJson(values)},
                 {"quantile", quantile},
-                {"trials", outcomes.size()}});
+                {"trials", outcomes.size()},
+                {"best_trials", best}});
   return kExitDone;
 }
 

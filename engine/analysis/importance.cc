@@ -264,6 +264,16 @@ std::optional<double> CorrelationOf(const SearchAxis& axis,
 
 }  // namespace
 
+std::size_t CountBest(const std::vector<TrialOutcome>& trials,
+                      bool smaller_is_better, double quantile) {
+  Columns columns;
+  for (const TrialOutcome& trial : trials) {
+    if (std::isfinite(trial.value)) columns.values.push_back(trial.value);
+  }
+  if (!columns.values.empty()) MarkBest(smaller_is_better, quantile, columns);
+  return static_cast<std::size_t>(columns.best);
+}
+
 std::vector<HparamImportance> HparamImportances(
     const std::vector<SearchAxis>& axes,
     const std::vector<TrialOutcome>& trials, bool smaller_is_better,

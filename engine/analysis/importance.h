@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,11 @@ struct HparamImportance {
   // categories that are not numbers, and where either is constant.
   std::optional<double> correlation;
 };
+
+/// Number of trials that HparamImportances counts as the best: `quantile` of
+/// those with a finite value, rounded up, and all that equal the last of them.
+std::size_t CountBest(const std::vector<TrialOutcome>& trials,
+                      bool smaller_is_better, double quantile);
 
 /// Fewer trials say too little about any hyperparameter.
 inline constexpr std::size_t kMinImportanceTrials = 10;

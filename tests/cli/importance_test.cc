@@ -151,6 +151,53 @@ TEST_F(ImportanceTest, TakesTheBestShareAsAsked) {
             "loss (smallest) at 100 batches\n");
 }
 
+// Experiment 1, of 20 trials: `ties` of them have the loss 1, the others more.
+class TiedImportanceTest : public ImportanceTest {
+ protected:
+  CliResult ImportanceOfTies(std::int64_t ties) const {
+    Store store = Store::OpenForWriting(StoreLayout(dtrain_.store()));
+    store.Write([&](StoreWriter& w) {
+      const std::int64_t id =
+          w.AddExperiment({.name = "ties",
+                           .searcher = "random",
+                           .metric = "loss",
+                           .config = SearchConfig("batches"),
+                           .created = Timestamp(1)});
+      for (std::int64_t i = 1; i <= 20; ++i) {
+        const double place = static_cast<double>(i) / 20;
+        w.AddTrial({.id = {id, i},
+                    .request_id = "r",
+                    .hparams = {{"x", place}, {"y", 0.5}},
+                    .created = Timestamp(1)});
+        const double loss = i <= ties ? 1 : 1 + place;
+        w.AddMetrics({id, i}, MetricKind::kValidation, 100, 10,
+                     {{"loss", loss}}, Timestamp(i));
+        w.AddValidation({id, i}, loss, 100, /*smaller_is_better=*/true);
+      }
+    });
+    return dtrain_.Run({"importance", "1", "--json"});
+  }
+};
+
+TEST_F(TiedImportanceTest, CountsTrialsThatEqualTheLastOfTheBest) {
+  const CliResult result = ImportanceOfTies(8);
+  EXPECT_EQ(result.Json()["best_trials"], 8);
+  EXPECT_EQ(result.err,
+            "dtrain: importance for being among the best 8 of 20 trials in "
+            "loss (smallest) at 100 batches\n"
+            "dtrain: note: --quantile 0.1 is 2 trials; 6 more have the same "
+            "value as the last of them\n");
+}
+
+TEST_F(TiedImportanceTest, ExplainsThatEqualTrialsHaveNoImportance) {
+  const CliResult result = ImportanceOfTies(20);
+  EXPECT_EQ(result.Json()["importance"][0]["importance"], 0);
+  EXPECT_THAT(result.err, HasSubstr("among the best 20 of 20 trials"));
+  EXPECT_THAT(result.err,
+              HasSubstr("note: every importance is 0: all 20 trials count as "
+                        "the best"));
+}
+
 TEST_F(ImportanceTest, GivesNoNumbersBelowTenTrials) {
   AddSearch("batches", 9);
   const CliResult result = dtrain_.Run({"importance", "1"});

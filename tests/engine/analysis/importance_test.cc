@@ -73,6 +73,15 @@ TEST(ImportanceTest, RanksTheHparamThatMattersFirst) {
   EXPECT_DOUBLE_EQ(importances[0].share + importances[1].share, 1);
 }
 
+TEST(ImportanceTest, CountsTiesAmongTheBest) {
+  const std::vector<TrialOutcome> trials = {
+      {.value = 1}, {.value = 2}, {.value = 2}, {.value = kNan}, {.value = 3}};
+  EXPECT_EQ(CountBest(trials, true, 0.25), 1u);
+  EXPECT_EQ(CountBest(trials, true, 0.5), 3u);
+  EXPECT_EQ(CountBest(trials, false, 0.5), 3u);
+  EXPECT_EQ(CountBest({}, false, 0.5), 0u);
+}
+
 SearchAxis Numbers(std::string name) {
   return {.name = std::move(name), .low = 0, .high = 9};
 }
