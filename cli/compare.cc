@@ -262,7 +262,11 @@ nlohmann::json NumberOrNull(const std::optional<double>& value) {
 void PrintComparisonJson(const TargetComparison& comparison) {
   nlohmann::json targets = nlohmann::json::array();
   for (const ComparedTarget& target : comparison.targets) {
-    targets.push_back({{"id", target.id}, {"name", target.name}});
+    targets.push_back(
+        {{"id", target.id},
+         {"name", target.name},
+         {"trial", target.trial.empty() ? nlohmann::json(nullptr)
+                                        : nlohmann::json(target.trial)}});
   }
   nlohmann::json rows = nlohmann::json::array();
   for (const ComparedRow& row : comparison.rows) {
@@ -286,6 +290,31 @@ void PrintComparisonJson(const TargetComparison& comparison) {
              {"warnings", comparison.warnings}});
 }
 
+// Names on stderr the trials whose values stand for whole searches.
+void SayWhichTrials(const TargetComparison& comparison,
+                    const GlobalOptions& globals) {
+  std::vector<std::string> best, none;
+  for (const ComparedTarget& target : comparison.targets) {
+    if (target.trial.empty()) {
+      none.push_back(target.id);
+    } else if (target.trials > 1) {
+      best.push_back(target.trial + " (of " + std::to_string(target.trials) +
+                     ")");
+    }
+  }
+  if (!best.empty()) {
+    Say(globals,
+        "note: hyperparameters and metrics are those of the best trial: " +
+            Join(best, ", "));
+  }
+  if (!none.empty()) {
+    Say(globals,
+        "note: no hyperparameters and metrics, because no trial has a finite "
+        "value of the searcher's metric: " +
+            Join(none, ", "));
+  }
+}
+
 int PrintComparison(TargetComparison comparison, const CompareOptions& options,
                     const GlobalOptions& globals) {
   const std::size_t compared = comparison.rows.size();
@@ -296,6 +325,7 @@ int PrintComparison(TargetComparison comparison, const CompareOptions& options,
   for (const std::string& warning : comparison.warnings) {
     Say(globals, "warning: " + warning);
   }
+  SayWhichTrials(comparison, globals);
   if (options.json) {
     PrintComparisonJson(comparison);
   } else if (options.csv) {

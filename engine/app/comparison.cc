@@ -123,17 +123,19 @@ TargetColumn ReadColumn(const Store& store, const Target& target) {
   AddConfiguration(detail.config, target.trial.has_value(), column);
   if (target.trial) {
     const TrialRow trial = FindTrial(store, row, *target.trial);
-    column.target.id = ToString(trial.id);
+    column.target.id = column.target.trial = ToString(trial.id);
     AddHparams(trial.hparams, column);
     AddMetrics(store, trial, column);
     AddEffort(detail.config, {trial}, trial.seconds, column);
     return column;
   }
   const auto trials = ListTrials(store, row);
+  column.target.trials = trials.size();
   const auto best =
       std::ranges::find(trials, row.best_trial,
                         [](const TrialRow& trial) { return trial.id.number; });
   if (best != trials.end()) {
+    column.target.trial = ToString(best->id);
     AddHparams(best->hparams, column);
     AddMetrics(store, *best, column);
   }

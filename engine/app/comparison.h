@@ -39,6 +39,10 @@ struct ComparedRow {
 struct ComparedTarget {
   std::string id;    // "3" or "3.7"
   std::string name;  // of the experiment
+  // The trial with the hyperparameters and metrics that are shown: the best one
+  // of an experiment; empty if it has none.
+  std::string trial;
+  std::size_t trials = 1;  // of the experiment, from which it was chosen
 };
 
 /// Several experiments and trials side by side.

@@ -81,6 +81,21 @@ TEST_F(CompareTest, StandsForAnExperimentByItsBestTrial) {
   EXPECT_EQ(Row(comparison, "trials", "ERROR")[1]["value"], nullptr);
 }
 
+TEST_F(CompareTest, NamesTheTrialsThatStandForSearches) {
+  const CliResult result = dtrain_.Run({"compare", "1", "4"});
+  EXPECT_THAT(result.err,
+              HasSubstr("note: hyperparameters and metrics are those of the "
+                        "best trial: 1.2 (of 2), 4.2 (of 3)\n"));
+  EXPECT_THAT(dtrain_.Run({"compare", "1", "2"}).err,
+              HasSubstr("no trial has a finite value of the searcher's metric: "
+                        "2\n"));
+  const json targets = Compare({"1", "4.1"})["targets"];
+  EXPECT_EQ(targets[0]["trial"], "1.2");
+  EXPECT_EQ(targets[1]["trial"], "4.1");
+  EXPECT_THAT(dtrain_.Run({"compare", "1.1", "1.2"}).err,
+              Not(HasSubstr("best trial")));
+}
+
 TEST_F(CompareTest, WarnsOfDifferentMetrics) {
   const CliResult result = dtrain_.Run({"compare", "1", "4"});
   EXPECT_EQ(result.code, 0);
