@@ -1,0 +1,72 @@
+#include "engine/query/field.h"
+
+#include <cmath>
+
+#include "engine/base/text.h"
+
+namespace dtrain {
+
+std::string_view FunctionName(FieldFunction function) {
+  switch (function) {
+    case FieldFunction::kNone:
+      return "";
+    case FieldFunction::kMin:
+      return "min";
+    case FieldFunction::kMax:
+      return "max";
+    case FieldFunction::kLast:
+      return "last";
+    case FieldFunction::kAt:
+      return "at";
+    case FieldFunction::kSpark:
+      return "spark";
+  }
+  return "";
+}
+
+std::string FieldName::Text() const {
+  if (function == FieldFunction::kNone) return name;
+  std::string text = std::string(FunctionName(function)) + "(" + name;
+  if (function == FieldFunction::kAt) text += "," + FormatNumber(length);
+  return text + ")";
+}
+
+bool IsNull(const FieldValue& value) {
+  if (const auto* number = std::get_if<double>(&value)) {
+    return std::isnan(*number);
+  }
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    return texts->empty();
+  }
+  return std::holds_alternative<std::monostate>(value);
+}
+
+std::string FieldText(const FieldValue& value) {
+  if (const auto* number = std::get_if<double>(&value)) {
+    return FormatNumber(*number);
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* time = std::get_if<Timestamp>(&value)) {
+    return FormatTimestamp(*time);
+  }
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    return Join(*texts, ",");
+  }
+  return "";
+}
+
+bool ComesBefore(const FieldValue& a, const FieldValue& b, bool descending) {
+  if (IsNull(a) || IsNull(b)) return !IsNull(a) && IsNull(b);
+  const FieldValue& first = descending ? b : a;
+  const FieldValue& second = descending ? a : b;
+  if (first.index() == second.index()) return first < second;
+  const auto rank = [](const FieldValue& value) {
+    return std::holds_alternative<double>(value)      ? 0
+           : std::holds_alternative<Timestamp>(value) ? 1
+                                                      : 2;
+  };
+  if (rank(first) != rank(second)) return rank(first) < rank(second);
+  return FieldText(first) < FieldText(second);
+}
+
+}  // namespace dtrain

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/base/clock.h"
+
+namespace dtrain {
+
+/// Value of a field in one row: none, a number (a duration in seconds), a text,
+/// a time, or several texts such as labels.
+using FieldValue = std::variant<std::monostate, double, std::string, Timestamp,
+                                std::vector<std::string>>;
+
+/// Kinds of values that a field has. kAny: numbers or texts, as with a
+/// hyperparameter.
+enum class FieldKind { kNumber, kText, kTime, kDuration, kTexts, kAny };
+
+/// Functions of the values that a trial reported of a metric.
+enum class FieldFunction { kNone, kMin, kMax, kLast, kAt, kSpark };
+
+/// "min" and so on; empty for kNone.
+std::string_view FunctionName(FieldFunction function);
+
+/// A field as an expression names it: `id`, `hp.lr`, `min(loss)`,
+/// `at(loss,300)`.
+struct FieldName {
+  FieldFunction function = FieldFunction::kNone;
+  std::string name;   // of the field, or of the function's metric
+  double length = 0;  // of kAt
+
+  /// The field in the language of expressions, without blanks.
+  std::string Text() const;
+
+  auto operator<=>(const FieldName&) const = default;
+};
+
+/// The meaning of a field.
+struct ResolvedField {
+  FieldKind kind = FieldKind::kAny;
+  // The only texts that it can have, such as states; empty: any.
+  std::vector<std::string> words = {};
+};
+
+/// Returns the meaning of a field. Throws Error for an unknown or ambiguous
+/// one, its text naming the possible ones.
+using FieldResolver = std::function<ResolvedField(const FieldName&)>;
+
+/// Returns the value of a field in a row.
+using FieldLookup = std::function<FieldValue(const FieldName&)>;
+
+/// Surroundings of an expression.
+struct QueryContext {
+  std::string option;  // "--filter": the first words of every error
+  FieldResolver resolve;
+  Timestamp now{0};  // of times such as -2d
+};
+
+/// True if there is no value: none, NaN, or no text of several.
+bool IsNull(const FieldValue& value);
+
+/// The value as text: numbers as FormatNumber does, several texts joined by
+/// commas.
+std::string FieldText(const FieldValue& value);
+
+/// Orders rows by a value: numbers, then times, then texts by their bytes;
+/// missing values last, whether `descending` or not.
+bool ComesBefore(const FieldValue& a, const FieldValue& b, bool descending);
+
+}  // namespace dtrain

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/query/field.h"
+#include "engine/query/line_regex.h"
+
+namespace dtrain {
+
+enum class CompareOp {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kMatches,
+  kIsNull
+};
+
+/// A value in an expression.
+struct Literal {
+  FieldValue value;
+  std::string text;  // as it was written, without quotes
+  // A date without a time: `value` is its midnight, and it means the whole day.
+  bool whole_day = false;
+};
+
+/// `FIELD OP VALUE`.
+struct Comparison {
+  FieldName field;
+  CompareOp op = CompareOp::kEqual;
+  std::vector<Literal> values;     // one, or those of `in`
+  std::optional<LineRegex> regex;  // of kMatches
+
+  /// True if the comparison holds for this value of the field. Numbers compare
+  /// as numbers (NaN is different from everything) and texts are equal or not,
+  /// whatever their case. A missing value is different from everything and
+  /// meets no other comparison but `is null`. Of several texts, `==`, `in` and
+  /// `~` hold if they hold for one, `!=` if it holds for all.
+  bool Holds(const FieldValue& actual) const;
+};
+
+/// A condition on rows:
+///
+///   or         = and { "or" and }
+///   and        = not { "and" not }
+///   not        = [ "not" ] ( "(" or ")" | comparison )
+///   comparison = field ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) value
+///              | field "~" regular-expression
+///              | field [ "not" ] "in" "(" value { "," value } ")"
+///              | field "is" [ "not" ] "null"
+///   field      = name | function "(" metric [ "," length ] ")"
+///
+/// A value's meaning follows from the kind of its field: `10m` is a duration
+/// only for a duration.
+class Filter {
+ public:
+  /// Levels of parentheses and `not`; deeper ones are refused.
+  static constexpr int kMaxDepth = 100;
+
+  /// True for every row.
+  Filter() = default;
+  /// Throws Error(kUsage) with the position and what was expected there, or the
+  /// error of the resolver.
+  static Filter Parse(std::string_view text, const QueryContext& context);
+  /// Parses as Parse does, but also expressions of the first version of dtrain,
+  /// `NAME OP VALUE and …`, whose names and values extend to the next blank or
+  /// operator and so may contain parentheses, commas and `~`.
+  static Filter ParseWithPlainNames(std::string_view text,
+                                    const QueryContext& context);
+
+  bool Matches(const FieldLookup& row) const;
+  /// The conditions that are joined by `and` at the top; itself if none are.
+  std::vector<Filter> Conjuncts() const;
+  /// The comparison, if it is a single one.
+  const Comparison* comparison() const;
+  /// All fields, each once, in alphabetical order.
+  std::vector<FieldName> Fields() const;
+  /// The condition as it was written.
+  const std::string& text() const { return text_; }
+
+ private:
+  friend class FilterParser;
+  enum class Kind { kAnd, kOr, kNot, kComparison };
+
+  Kind kind_ = Kind::kAnd;
+  std::vector<Filter> parts_;
+  Comparison comparison_;  // of kComparison
+  std::string text_;
+};
+
+}  // namespace dtrain
