@@ -54,15 +54,4 @@ ParameterNames NamesOf(const std::vector<NamedModel>& models);
 std::vector<torch::Tensor> ParametersWithGradient(
     const torch::optim::Optimizer& optimizer);
 
-/// True if `model` is to use the channels-last memory format, by the setting
-/// "on", "off" or "auto". "auto" selects it if the model has two-dimensional
-/// convolutions and all of them have 16 channels or more, apart from the
-/// image's own channels: such networks are faster in it, small ones are not.
-bool IsChannelsLast(const std::string& setting, const torch::nn::Module& model);
-
-/// Converts all four-dimensional weights to the channels-last memory format.
-/// LibTorch's convolutions then compute in it, whatever the format of their
-/// input. Values and shapes do not change.
-void StoreChannelsLast(torch::nn::Module& model);
-
 }  // namespace dtrain

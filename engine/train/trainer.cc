@@ -16,6 +16,7 @@
 #include "engine/train/device.h"
 #include "engine/train/gpu.h"
 #include "engine/train/log_line.h"
+#include "engine/train/memory_format.h"
 #include "engine/train/mixed_precision.h"
 #include "engine/train/training_data.h"
 #include "engine/train/validation.h"
@@ -68,6 +69,10 @@ Trainer::Trainer(TrainerContext& context, Trial& trial, const TrialLink& link,
 
 void Trainer::Restore() {
   const TrialSpec& spec = context_.spec();
+  if (MeasuresMemoryFormat(settings(), context_.device().type(),
+                           context_.objects().models)) {
+    ChooseMemoryFormat(context_, trial_, ReadBatch(), clock_);
+  }
   if (!spec.restore.empty()) {
     state_ =
         LoadCheckpoint(spec.CheckpointPath(spec.restore), context_, trial_);

@@ -11,6 +11,7 @@
 #include "engine/train/fused_optimizers.h"
 #include "engine/train/gradients.h"
 #include "engine/train/log_line.h"
+#include "engine/train/memory_format.h"
 #include "engine/train/mixed_precision.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/step_profile.h"
@@ -90,7 +91,7 @@ void TrainerContext::Add(const std::shared_ptr<torch::nn::Module>& model,
   CheckName(name, "model", taken);
   model->to(device_);
   if (IsChannelsLast(spec_.settings.channels_last, *model)) {
-    StoreChannelsLast(*model);
+    StoreWeights(*model, /*channels_last=*/true);
   }
   model->train();
   objects_.models.push_back({name, model});
@@ -149,7 +150,9 @@ void TrainerContext::Backward(const torch::Tensor& loss,
                               const torch::Tensor& gradient) {
   const StepProfile::Scope scope(profile_, Phase::kBackward);
   // Accumulating gradients are exchanged once they are complete.
-  for (const auto& sync : syncs_) sync->SetOverlap(IsLastOfAggregation());
+  for (const auto& sync : syncs_) {
+    sync->SetOverlap(!is_rehearsal_ && IsLastOfAggregation());
+  }
   // Backward operations use the type of their forward operation.
   const Autocast off(device_, std::nullopt);
   const torch::Tensor first =
@@ -171,7 +174,16 @@ void TrainerContext::FinishGradients(const torch::optim::Optimizer& optimizer) {
   }
 }
 
+void TrainerContext::RenewGradientSyncs() {
+  for (std::size_t i = 0; i < syncs_.size(); ++i) {
+    syncs_[i].reset();  // removes its hooks before the new ones are set
+    syncs_[i] = std::make_unique<GradientSync>(
+        *objects_.optimizers[i].optimizer, ranks_.Tensors(device_));
+  }
+}
+
 void TrainerContext::Step(torch::optim::Optimizer& optimizer, Clip clip) {
+  if (is_rehearsal_) return ResetGradients(optimizer);
   if (!IsLastOfAggregation()) return;
   NamedOptimizer& entry = Find(optimizer);
   FinishGradients(optimizer);
@@ -224,7 +236,12 @@ bool TrainerContext::StepOptimizer(torch::optim::Optimizer& optimizer,
   return true;
 }
 
+void TrainerContext::RequestStop(const std::string& why) {
+  if (!is_rehearsal_) stop_reason_ = why;
+}
+
 void TrainerContext::StepSchedules() {
+  if (is_rehearsal_) return;
   if (is_capturing_) Fail("the trial steps its schedules in TrainBatch");
   for (NamedOptimizer& entry : objects_.optimizers) {
     for (auto& [schedule, pace] : entry.schedules) {

@@ -60,7 +60,7 @@ class TrainerContext final : public TrialContext {
                 const torch::Tensor& gradient) override;
   void Step(torch::optim::Optimizer& optimizer, Clip clip) override;
   void StepSchedules() override;
-  void RequestStop(const std::string& why) override { stop_reason_ = why; }
+  void RequestStop(const std::string& why) override;
 
   // ---- For the trainer.
 
@@ -84,6 +84,14 @@ class TrainerContext final : public TrialContext {
   void ApplySchedules();
   /// Why the trial asked to stop, or empty.
   const std::string& stop_reason() const { return stop_reason_; }
+
+  /// While on, the trial's steps are only tried: Step clears the gradients and
+  /// changes nothing else, StepSchedules and RequestStop do nothing, and ranks
+  /// exchange no gradients.
+  void SetRehearsal(bool on) { is_rehearsal_ = on; }
+  /// Adapts the exchange of gradients to a new memory format of the parameters.
+  /// REQUIRES: no gradient is being exchanged.
+  void RenewGradientSyncs();
 
   /// Moves per-step state (see CapturableState) to the device, so that steps
   /// neither wait for it nor depend on the host, and can be captured. Call it
@@ -148,6 +156,7 @@ class TrainerContext final : public TrialContext {
   std::vector<std::unique_ptr<BackwardUpdate>> updates_;
   bool steps_on_device_ = false;
   bool is_capturing_ = false;
+  bool is_rehearsal_ = false;
   std::vector<NamedOptimizer*>
       captured_;  // optimizers whose steps were captured
   StepProfile* profile_ = nullptr;

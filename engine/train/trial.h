@@ -77,7 +77,9 @@ class DTRAIN_API Trial {
 
   /// Trains on one batch: forward, context.Backward(loss),
   /// context.Step(*optimizer). Models are in training mode and gradients are
-  /// on.
+  /// on. On a GPU a few calls may precede the training, to measure (see
+  /// ChooseMemoryFormat); what they change of models and of Save's state is
+  /// restored.
   virtual Metrics TrainBatch(const Batch& batch, BatchIndex index) = 0;
 
   /// True if TrainBatch does the same work on the device for this batch as for

@@ -125,6 +125,8 @@ class GpuGraphTest : public SmallTrialTest {
   GpuGraphTest() {
     spec_.until = Length{100};
     spec_.settings.scheduling_unit = 1;
+    // Runs are compared with each other, so none may measure the faster format.
+    spec_.settings.channels_last = "off";
     // Or sums come out otherwise each time, and Adam makes much of it.
     at::globalContext().setDeterministicCuDNN(true);
   }
@@ -162,6 +164,20 @@ class GpuGraphTest : public SmallTrialTest {
 
   NetOptions options_;
 };
+
+// A trial that measures the faster format first trains as one without it.
+TEST_F(GpuGraphTest, MeasuringTheMemoryFormatChangesNoResult) {
+  options_.net = "resnet18";
+  spec_.until = Length{20};
+  const Trained plain = Train(/*graphed=*/false);
+  spec_.settings.channels_last = "auto";
+  const Trained measured = Train(/*graphed=*/false);
+  EXPECT_THAT(measured.log, HasSubstr("memory format; measured: a step needs"));
+  EXPECT_EQ(measured.random, plain.random);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_NEAR(measured.losses.at(i), plain.losses.at(i), 0.05) << i;
+  }
+}
 
 TEST_F(GpuGraphTest, LeNetTrainsIdentically) {
   EXPECT_THAT(ExpectTheSame(1e-4).log, HasSubstr("are replayed"));

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
+#include "engine/train/memory_format.h"
 #include "engine/train/optimizer_state.h"
 #include "engine/train/torch_modules.h"
 #include "engine/train/trained_objects.h"
@@ -233,7 +234,7 @@ TEST_P(FusedOptimizerTest, StepsConvolutionsOfOneElementInOneOperation) {
         torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 32, 1)),
         torch::nn::Conv2d(
             torch::nn::Conv2dOptions(32, 32, 3).padding(1).groups(32)));
-    StoreChannelsLast(*net);
+    StoreWeights(*net, /*channels_last=*/true);
     const Optimizer optimizer =
         make({optim::OptimizerParamGroup(net->parameters())});
     const torch::Tensor images =
