@@ -5,14 +5,15 @@
 #include <charconv>
 #include <cstddef>
 #include <iostream>
+#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/command_help.h"
 #include "cli/commands.h"
 #include "engine/app/build_info.h"
 #include "engine/base/error.h"
@@ -20,6 +21,25 @@
 
 namespace dtrain {
 namespace {
+
+// The program or a command, with facts for its help that CLI11 does not keep.
+class CommandApp : public CLI::App {
+ public:
+  CommandApp() : App("", "dtrain", nullptr) {}
+  CommandApp(const Command& command, CLI::App& parent)
+      : App(std::string(command.summary), std::string(command.name), &parent),
+        group(command.group) {}
+
+  CommandGroup group = CommandGroup::kRun;
+  CommandHelp help;
+  std::map<const CLI::Option*, std::vector<std::string>> words;  // possible
+};
+
+// Every application of the program is one; see AddCommands.
+CommandApp& AsCommand(CLI::App& app) { return static_cast<CommandApp&>(app); }
+const CommandApp& AsCommand(const CLI::App& app) {
+  return static_cast<const CommandApp&>(app);
+}
 
 CLI::Validator WholeNumber(std::int64_t least) {
   // CLI11 treats the returned text as an error message, an empty one as
@@ -51,142 +71,6 @@ CLI::Validator OneWord(const std::vector<std::string>& words) {
   return {check, /*description=*/"", "word"};
 }
 
-constexpr std::size_t kHelpWidth = 80;
-constexpr std::size_t kTextColumn = 26;     // of the explanation of an option
-constexpr std::size_t kCommandColumn = 18;  // of the summary of a command
-constexpr std::size_t kExitColumn = 7;
-
-// Appends `text` to a line that already has `used` columns, and breaks it at
-// blanks so that every line fits into the help's width. Further lines are
-// indented to `indent`.
-void AppendWrapped(std::string_view text, std::size_t used, std::size_t indent,
-                   std::string& out) {
-  bool first = true;
-  for (const std::string& word : Split(text, ' ')) {
-    const std::size_t width = DisplayWidth(word);
-    if (!first && used + 1 + width > kHelpWidth) {
-      out += "\n" + std::string(indent, ' ');
-      used = indent;
-    } else if (!first) {
-      out += ' ';
-      ++used;
-    }
-    out += word;
-    used += width;
-    first = false;
-  }
-  out += '\n';
-}
-
-// Appends "  NAME   TEXT" with the text at `column`, on a line of its own if
-// the name reaches into it.
-void AppendRow(const std::string& name, std::string_view text,
-               std::size_t column, std::string& out) {
-  std::string label = "  " + name;
-  const bool fits = label.size() + 2 <= column;
-  if (!fits) label += '\n';
-  label.resize(label.size() + (fits ? column - label.size() : column), ' ');
-  out += label;
-  AppendWrapped(text, column, column, out);
-}
-
-std::string PositionalText(const CLI::Option& option) {
-  const std::string name = option.get_name(/*positional=*/true) +
-                           (option.get_items_expected_max() > 1 ? "..." : "");
-  return option.get_required() ? name : "[" + name + "]";
-}
-
-// "-d, --detach" or "--set KEY=VALUE".
-std::string OptionText(const CLI::Option& option) {
-  std::vector<std::string> names;
-  for (const std::string& name : option.get_snames())
-    names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) {
-    names.push_back("--" + name);
-  }
-  const bool takes_value = option.get_type_size() != 0;
-  return Join(names, ", ") + (takes_value ? " " + option.get_type_name() : "");
-}
-
-std::string DescriptionOf(const CLI::Option& option) {
-  const std::string initial = option.get_default_str();
-  return option.get_description() +
-         (initial.empty() ? "" : " (default: " + initial + ")");
-}
-
-std::string UsageOf(const CLI::App& app, const std::string& words) {
-  std::string usage = "Usage: dtrain " + words;
-  std::string positionals;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) {
-      positionals += " " + PositionalText(*option);
-    } else if (option->get_required()) {
-      usage += " " + OptionText(*option);
-    }
-  }
-  const bool nested = !app.get_subcommands(nullptr).empty();
-  return usage + " [OPTIONS]" + positionals + (nested ? " SUBCOMMAND" : "");
-}
-
-// The lines of `app`'s options or positional arguments that are not hidden.
-std::string OptionRows(const CLI::App& app, bool positional) {
-  std::string rows;
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional() != positional) continue;
-    if (option->get_group().empty()) continue;
-    AppendRow(positional ? option->get_name(/*positional=*/true)
-                         : OptionText(*option),
-              DescriptionOf(*option), kTextColumn, rows);
-  }
-  return rows;
-}
-
-std::string_view GeneralMeaning(int code) {
-  switch (code) {
-    case kExitDone:
-      return "success";
-    case kExitFailed:
-      return "failed";
-    case kExitUsage:
-      return "invalid usage or configuration; nothing was created or changed";
-    case kExitNotFound:
-      return "no such experiment, trial or checkpoint";
-    case kExitRequirement:
-      return "a --require expression is false";
-    case kExitStore:
-      return "the store is damaged, in use, full or not accessible";
-    case kExitResources:
-      return "this machine lacks resources: slots, processes or memory";
-    case kExitResumable:
-      return "paused or interrupted; can be resumed";
-    case kExitTimeout:
-      return "--timeout expired";
-    default:
-      return "stopped by Ctrl-C (SIGTERM: 143, SIGHUP: 129)";
-  }
-}
-
-// Returns the part of the help that follows the options.
-std::string Epilog(const CommandHelp& help) {
-  std::string text;
-  if (!help.notes.empty()) {
-    text += '\n';
-    AppendWrapped(help.notes, 0, 0, text);
-  }
-  text += "\nExit codes:\n";
-  for (const auto& [code, meaning] : help.exits) {
-    AppendRow(std::to_string(code),
-              meaning.empty() ? GeneralMeaning(code) : meaning, kExitColumn,
-              text);
-  }
-  text += "\nExamples:\n";
-  for (const auto& [purpose, command] : help.examples) {
-    text +=
-        "  # " + std::string(purpose) + "\n  " + std::string(command) + "\n";
-  }
-  return text;
-}
-
 ColorChoice ColorFromName(const std::string& word) {
   if (word == "auto") return ColorChoice::kAuto;
   if (word == "always") return ColorChoice::kAlways;
@@ -201,13 +85,15 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& globals) {
             ".dtrain in this directory or above, else ./.dtrain)")
       .TypeName("DIR")
       .IsPath();
-  app.add_option_function<std::string>(
-         "--color",
-         [&globals](const std::string& word) {
-           globals.color = ColorFromName(word);
-         },
-         "Use colors: auto, always or never (default: auto)")
-      ->type_name("WHEN");
+  const CLI::Option* color =
+      app.add_option_function<std::string>(
+             "--color",
+             [&globals](const std::string& word) {
+               globals.color = ColorFromName(word);
+             },
+             "Use colors: auto, always or never (default: auto)")
+          ->type_name("WHEN");
+  AsCommand(app).words[color] = {"auto", "always", "never"};
   auto* verbose = app.add_flag("-v,--verbose", globals.verbose,
                                "Show every validation while trials run");
   app.add_flag("-q,--quiet", globals.quiet,
@@ -255,8 +141,8 @@ bool MayBeSelected(const Command& command,
 void AddCommands(CLI::App& app, std::span<const Command> commands,
                  Invocation& invocation) {
   for (const Command& command : commands) {
-    CLI::App* sub = app.add_subcommand(std::string(command.name),
-                                       std::string(command.summary));
+    CLI::App* sub =
+        app.add_subcommand(std::make_shared<CommandApp>(command, app));
     if (!command.alias.empty()) sub->alias(std::string(command.alias));
     if (!MayBeSelected(command, invocation.globals.argv)) continue;
     sub->set_help_flag("-h,--help", "Show this help");
@@ -269,6 +155,16 @@ void AddCommands(CLI::App& app, std::span<const Command> commands,
       invocation.run = [run, &invocation] { return run(invocation.globals); };
     });
   }
+}
+
+void SetUpProgram(CommandApp& app, Invocation& invocation) {
+  app.set_help_flag("-h,--help", "Show this help");
+  app.set_version_flag("--version", std::string("dtrain ") + kVersion,
+                       "Show the version");
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  AddGlobalOptions(app, invocation.globals);
+  AddCommands(app, Commands(), invocation);
 }
 
 std::vector<std::string> CommandNames() {
@@ -400,67 +296,73 @@ std::function<int()> Print(std::string text) {
   };
 }
 
-std::string_view GroupName(CommandGroup group) {
-  switch (group) {
-    case CommandGroup::kRun:
-      return "Run";
-    case CommandGroup::kInspect:
-      return "Inspect";
-    case CommandGroup::kSearch:
-      return "Search";
-    case CommandGroup::kCheckpoints:
-      return "Checkpoints";
-    case CommandGroup::kData:
-      return "Data";
-    case CommandGroup::kMaintain:
-      return "Maintain";
+OptionInfo Describe(const CommandApp& app, const CLI::Option& option) {
+  OptionInfo info{.required = option.get_required()};
+  for (const std::string& name : option.get_snames()) {
+    info.names.push_back("-" + name);
   }
-  return "";
+  for (const std::string& name : option.get_lnames()) {
+    info.names.push_back("--" + name);
+  }
+  if (option.get_positional()) {
+    info.names = {option.get_name(/*positional=*/true)};
+    info.repeats = option.get_items_expected_max() > 1;
+  } else if (option.get_type_size() != 0) {
+    info.value = option.get_type_name();
+  }
+  const std::string initial = option.get_default_str();
+  info.text = option.get_description() +
+              (initial.empty() ? "" : " (default: " + initial + ")");
+  const auto words = app.words.find(&option);
+  if (words != app.words.end()) info.words = words->second;
+  return info;
 }
 
-std::string MainHelp(const CLI::App& app) {
-  std::string text =
-      "Run deep learning experiments and search their hyperparameters.\n\n"
-      "Usage: dtrain [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGUMENTS]\n";
-  std::optional<CommandGroup> group;
-  for (const Command& command : Commands()) {
-    if (group != command.group) {
-      group = command.group;
-      text += "\n" + std::string(GroupName(command.group)) + ":\n";
-    }
-    AppendRow(std::string(command.name), command.summary, kCommandColumn, text);
+// `parent`: "checkpoint " for its subcommands.
+CommandInfo Describe(const CommandApp& app, const std::string& parent) {
+  CommandInfo info{.name = app.get_name(),
+                   .words = parent + app.get_name(),
+                   .summary = app.get_description(),
+                   .group = app.group,
+                   .help = app.help};
+  if (!app.get_aliases().empty()) info.alias = app.get_aliases().front();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    auto& list = option->get_positional() ? info.arguments : info.options;
+    list.push_back(Describe(app, *option));
   }
-  return text + "\nGlobal options:\n" + OptionRows(app, /*positional=*/false) +
-         "\nAn experiment is named by its number (3), a trial by both numbers "
-         "(3.7), a\ncheckpoint by the first characters of its ID (0a1b2c3d). "
-         "'dtrain COMMAND --help'\nshows the options, exit codes and examples "
-         "of a command.\n";
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+    info.subcommands.push_back(Describe(AsCommand(*sub), info.words + " "));
+  }
+  return info;
 }
 
-std::string CommandHelpText(const CLI::App& app, const std::string& words) {
-  std::string text =
-      app.get_description() + "\n\n" + UsageOf(app, words) + "\n";
-  const std::string positionals = OptionRows(app, /*positional=*/true);
-  if (!positionals.empty()) text += "\nArguments:\n" + positionals;
-  text += "\nOptions:\n" + OptionRows(app, /*positional=*/false);
-  const auto subcommands = app.get_subcommands(nullptr);
-  if (!subcommands.empty()) text += "\nSubcommands:\n";
-  for (const CLI::App* sub : subcommands) {
-    AppendRow(sub->get_name(), sub->get_description(), kCommandColumn, text);
+CommandInfo DescribeAll(const CommandApp& app) {
+  CommandInfo program{
+      .summary =
+          "Run deep learning experiments and search their hyperparameters.",
+      .help = {.notes =
+                   "An experiment is named by its number (3), a trial by both "
+                   "numbers (3.7), a checkpoint by the first characters of its "
+                   "ID (0a1b2c3d). 'dtrain COMMAND --help' shows the options, "
+                   "exit codes and examples of a command."}};
+  for (const CLI::Option* option : app.get_options()) {
+    program.options.push_back(Describe(app, *option));
   }
-  text += "\nGlobal options (--store, --quiet, ...): see 'dtrain --help'\n" +
-          app.get_footer();
-  while (text.ends_with("\n\n")) text.pop_back();
-  return text;
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+    program.subcommands.push_back(Describe(AsCommand(*sub), ""));
+  }
+  return program;
 }
 
 // The help of the command that stands before --help.
-std::string Help(const CLI::App& app) {
+std::string Help(const CommandApp& app) {
   const CLI::App& selected = Selected(app);
-  if (&selected == &app) return MainHelp(app);
-  std::string words = SelectedWords(app);
-  words.pop_back();
-  return CommandHelpText(selected, words);
+  if (&selected == &app) return HelpText(DescribeAll(app));
+  const std::string words = SelectedWords(app);
+  const std::string parent =
+      words.substr(0, words.size() - selected.get_name().size() - 1);
+  return HelpText(Describe(AsCommand(selected), parent));
 }
 
 }  // namespace
@@ -501,6 +403,7 @@ const CliOption& CliOption::AtLeast(std::int64_t least) const {
 
 const CliOption& CliOption::OneOf(const std::vector<std::string>& words) const {
   option_->check(OneWord(words));
+  AsCommand(*app_).words[option_] = words;
   return *this;
 }
 
@@ -518,13 +421,13 @@ CliOption AddFlag(CLI::App& app, const std::string& names, bool& to,
                   const std::string& help) {
   CLI::Option* const option = app.add_flag(names, to, help);
   if (help.empty()) option->group("");
-  return CliOption(option);
+  return {app, option};
 }
 
 template <typename T>
 CliOption AddOption(CLI::App& app, const std::string& names, T& to,
                     const std::string& help) {
-  return CliOption(app.add_option(names, to, help));
+  return {app, app.add_option(names, to, help)};
 }
 
 template CliOption AddOption(CLI::App&, const std::string&, std::string&,
@@ -543,7 +446,7 @@ template CliOption AddOption(CLI::App&, const std::string&, std::optional<int>&,
                              const std::string&);
 
 void SetHelp(CLI::App& app, CommandHelp help) {
-  app.footer([help = std::move(help)] { return Epilog(help); });
+  AsCommand(app).help = std::move(help);
 }
 
 std::vector<ExitMeaning> ReaderExits() {
@@ -568,17 +471,11 @@ std::vector<ExitMeaning> RunExits() {
 
 void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   invocation.globals.argv.assign(argv, argv + argc);
-  CLI::App app("", "dtrain");
-  app.set_help_flag("-h,--help", "Show this help");
-  app.set_version_flag("--version", std::string("dtrain ") + kVersion,
-                       "Show the version");
-  app.require_subcommand(0, 1);
-  app.fallthrough();
-  AddGlobalOptions(app, invocation.globals);
-  AddCommands(app, Commands(), invocation);
+  CommandApp app;
+  SetUpProgram(app, invocation);
   try {
     app.parse(ReversedWords(argc, argv));
-    if (!invocation.run) invocation.run = Print(MainHelp(app));
+    if (!invocation.run) invocation.run = Print(Help(app));
   } catch (const CLI::CallForVersion& version) {
     invocation.run = Print(std::string(version.what()) + "\n");
   } catch (const CLI::CallForHelp&) {

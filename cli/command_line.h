@@ -22,7 +22,7 @@ namespace dtrain {
 /// further. A handle: copies are the same option.
 class CliOption {
  public:
-  explicit CliOption(CLI::Option* option) : option_(option) {}
+  CliOption(CLI::App& app, CLI::Option* option) : app_(&app), option_(option) {}
 
   /// Makes the option mandatory.
   const CliOption& Required() const;
@@ -43,6 +43,7 @@ class CliOption {
   const CliOption& Needs(const CliOption& other) const;
 
  private:
+  CLI::App* app_;
   CLI::Option* option_;
 };
 
