@@ -81,7 +81,7 @@ std::string ModelsOf(const std::vector<TensorBytes>& tensors) {
   std::vector<std::string> shown(names.begin(), names.end());
   if (shown.size() > kShownModels) {
     shown.resize(kShownModels);
-    shown.emplace_back("…");
+    shown.emplace_back("...");
   }
   return Join(shown, ", ");
 }

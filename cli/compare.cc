@@ -150,7 +150,9 @@ void PrintBlocks(const TargetComparison& comparison, const TerminalMode& mode) {
       section = row.section;
       std::cout << Paint(mode, Tone::kStrong, section) << '\n';
     }
-    std::cout << "  " << Truncate(EscapeForTerminal(row.name), limit - 2)
+    std::cout << "  "
+              << Truncate(EscapeForTerminal(row.name), limit - 2,
+                          Ellipsis(mode))
               << '\n';
     for (std::size_t t = 0; t < row.values.size(); ++t) {
       const std::string& id = comparison.targets[t].id;
@@ -158,7 +160,7 @@ void PrintBlocks(const TargetComparison& comparison, const TerminalMode& mode) {
                                std::string(width - id.size() + 2, ' ') +
                                EscapeForTerminal(CellText(row.values[t]));
       std::cout << Paint(mode, ToneOfValue(row.values[t]),
-                         Truncate(text, limit))
+                         Truncate(text, limit, Ellipsis(mode)))
                 << '\n';
     }
   }

@@ -129,7 +129,7 @@ void FetchDisplay::Show(std::string_view file, std::int64_t bytes,
     std::cerr << line << '\n';
     return;
   }
-  if (mode_.width > 1) line = Truncate(line, mode_.width - 1);
+  if (mode_.width > 1) line = Truncate(line, mode_.width - 1, Ellipsis(mode_));
   std::cerr << "\r\x1b[K" << line << std::flush;
   drawn_ = true;
 }

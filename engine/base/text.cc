@@ -206,20 +206,23 @@ std::size_t DisplayWidth(std::string_view text) {
   return width;
 }
 
-std::string Truncate(std::string_view text, std::size_t width) {
+std::string Truncate(std::string_view text, std::size_t width,
+                     std::string_view ellipsis) {
   if (DisplayWidth(text) <= width) return std::string(text);
+  const std::size_t end = DisplayWidth(ellipsis);
+  if (end > width) return Truncate(ellipsis, width, "");
   std::string out;
   std::size_t used = 0;
   while (!text.empty()) {
     const CodePoint c = Decode(text);
     const std::size_t columns = c.length == 0 ? 1 : Columns(c.value);
-    if (used + columns + 1 > width) break;
+    if (used + columns + end > width) break;
     used += columns;
     const std::size_t length = std::max<std::size_t>(c.length, 1);
     out += text.substr(0, length);
     text.remove_prefix(length);
   }
-  return out + "…";
+  return out + std::string(ellipsis);
 }
 
 std::string NearestName(std::string_view word,

@@ -42,8 +42,11 @@ bool IsValidUtf8(std::string_view text);
 /// code point, two for wide East Asian ones, none for combining marks.
 std::size_t DisplayWidth(std::string_view text);
 
-/// Cuts `text` to at most `width` columns, with an ellipsis if it was longer.
-std::string Truncate(std::string_view text, std::size_t width);
+/// Cuts `text` to at most `width` columns, the last ones of which are those of
+/// `ellipsis` if it was longer. Messages and stored text have three dots, since
+/// nothing is known of the terminal that will show them.
+std::string Truncate(std::string_view text, std::size_t width,
+                     std::string_view ellipsis = "...");
 
 /// Returns the candidate nearest to `word` by edit distance (a swap of
 /// neighbours counts one), or empty if none is similar.

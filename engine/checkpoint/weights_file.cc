@@ -80,7 +80,7 @@ std::string Keys(const std::vector<Item>& items) {
   std::vector<std::string> keys;
   for (const Item& item : items) {
     if (keys.size() == kShownKeys) {
-      keys.emplace_back("…");
+      keys.emplace_back("...");
       break;
     }
     keys.push_back(Quoted(item.name));

@@ -141,7 +141,7 @@ std::string ShownAddress(const std::string& text) {
     return address->scheme + "://" + address->host + address->rest;
   }
   const std::size_t at = text.rfind('@');
-  return at == std::string::npos ? text : "…" + text.substr(at);
+  return at == std::string::npos ? text : "..." + text.substr(at);
 }
 
 }  // namespace dtrain

@@ -78,13 +78,13 @@ bool IsWithoutSlots(const RunStatus& status) {
   return status.slot_wait && status.running.empty();
 }
 
-std::string HeadLine(const LiveFrame& frame) {
+std::string HeadLine(const LiveFrame& frame, const TerminalMode& mode) {
   const RunStatus& status = frame.status;
-  std::string line = "experiment " + std::to_string(frame.info.experiment) +
-                     " " + Truncate(frame.info.name, kNameWidth) + "  " +
-                     ProgressBar(status.progress, kBarWidth) + " " +
-                     FormatPercent(status.progress) + "  " +
-                     FormatSeconds(status.seconds);
+  std::string line =
+      "experiment " + std::to_string(frame.info.experiment) + " " +
+      Truncate(frame.info.name, kNameWidth, Ellipsis(mode)) + "  " +
+      ProgressBar(status.progress, kBarWidth) + " " +
+      FormatPercent(status.progress) + "  " + FormatSeconds(status.seconds);
   if (frame.seconds_left && !IsWithoutSlots(status)) {
     line += ", " + FormatSeconds(*frame.seconds_left) + " left";
   }
@@ -113,13 +113,13 @@ std::string TrialsLine(const LiveFrame& frame) {
   return "  trials  " + Join(parts, ", ");
 }
 
-std::string RungsLine(const LiveFrame& frame, std::size_t width) {
+std::string RungsLine(const LiveFrame& frame, std::size_t width, bool utf8) {
   const auto& rungs = frame.status.rungs;
   std::string line = "  rungs   ";
   const Unit unit = rungs.front().length.unit;
   if (unit != Unit::kBatches) line += "in " + std::string(UnitName(unit)) + " ";
   const std::size_t used = DisplayWidth(line);
-  return line + RungsText(rungs, width > used ? width - used : 0);
+  return line + RungsText(rungs, width > used ? width - used : 0, utf8);
 }
 
 std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
@@ -187,8 +187,8 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
 }
 
 // Adds lines for running trials, at most `room`.
-void AddTrialLines(const LiveFrame& frame, std::size_t room,
-                   std::vector<std::string>& lines) {
+void AddTrialLines(const LiveFrame& frame, const TerminalMode& mode,
+                   std::size_t room, std::vector<std::string>& lines) {
   const auto& running = frame.status.running;
   const bool all = running.size() <= room;
   const std::size_t shown =
@@ -198,8 +198,8 @@ void AddTrialLines(const LiveFrame& frame, std::size_t room,
                                             : TrialLine(frame, running[i]));
   }
   if (all || room == 0) return;
-  lines.push_back("  … and " + std::to_string(running.size() - shown) +
-                  " more trials");
+  lines.push_back("  " + std::string(Ellipsis(mode)) + " and " +
+                  std::to_string(running.size() - shown) + " more trials");
 }
 
 // Returns a rung in words or as "12+2".
@@ -214,21 +214,24 @@ std::string RungText(const RungStatus& rung, bool wordy) {
   return length + (parts.empty() ? "-" : Join(parts, ", "));
 }
 
-std::string JoinRungs(std::span<const RungStatus> rungs, bool wordy) {
+std::string JoinRungs(std::span<const RungStatus> rungs, bool wordy,
+                      bool utf8) {
   std::vector<std::string> parts;
   for (const RungStatus& rung : rungs) parts.push_back(RungText(rung, wordy));
-  return Join(parts, " · ");
+  return Join(parts, utf8 ? " · " : " | ");
 }
 
 }  // namespace
 
-std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width) {
-  std::string text = JoinRungs(rungs, /*wordy=*/true);
+std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width,
+                      bool utf8) {
+  std::string text = JoinRungs(rungs, /*wordy=*/true, utf8);
   if (DisplayWidth(text) <= width) return text;
-  text = JoinRungs(rungs, /*wordy=*/false);
+  text = JoinRungs(rungs, /*wordy=*/false, utf8);
   for (std::size_t first = 1;
        first < rungs.size() && DisplayWidth(text) > width; ++first) {
-    text = "… · " + JoinRungs(std::span(rungs).subspan(first), /*wordy=*/false);
+    text = (utf8 ? "… · " : "... | ") +
+           JoinRungs(std::span(rungs).subspan(first), /*wordy=*/false, utf8);
   }
   return text;
 }
@@ -250,18 +253,20 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
   const std::size_t height =
       std::max<std::size_t>(mode.height > 0 ? mode.height : kDefaultHeight, 2) -
       1;
-  std::vector<std::string> lines = {HeadLine(frame)};
+  std::vector<std::string> lines = {HeadLine(frame, mode)};
   if (frame.status.trials > 1) lines.push_back(TrialsLine(frame));
   if (IsWithoutSlots(frame.status)) {
     lines.push_back("  " + frame.status.slot_wait->ToString());
   }
-  if (!frame.status.rungs.empty()) lines.push_back(RungsLine(frame, width));
+  if (!frame.status.rungs.empty()) {
+    lines.push_back(RungsLine(frame, width, mode.utf8));
+  }
   const std::size_t used = lines.size() + 1;
-  AddTrialLines(frame, height > used ? height - used : 0, lines);
+  AddTrialLines(frame, mode, height > used ? height - used : 0, lines);
   lines.push_back(BestLine(frame, width));
   if (lines.size() > height) lines.resize(height);
   for (std::string& line : lines) {
-    line = Truncate(EscapeForTerminal(line), width);
+    line = Truncate(EscapeForTerminal(line), width, Ellipsis(mode));
   }
   return lines;
 }

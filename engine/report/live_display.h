@@ -51,8 +51,10 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
                                     const TerminalMode& mode);
 
 /// "100: 12 done, 2 running · 300: 4 done", as wordy as `width` allows; where
-/// nothing else helps, without the shortest lengths.
-std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width);
+/// nothing else helps, without the shortest lengths. Without `utf8` in ASCII:
+/// "100: 12 done | 300: 4 done".
+std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width,
+                      bool utf8);
 
 /// "[#####.....]" of `width` columns in all. REQUIRES: width ≥ 3.
 std::string ProgressBar(double progress, std::size_t width);

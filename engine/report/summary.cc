@@ -132,8 +132,8 @@ std::string SummaryText(const RunResult& result,
                               Join(*result.unread, ", ")) +
             "\n";
   }
-  return text + "next: " + command + " trials " + id + " · " + command +
-         " metrics " + id + " · " + command + " logs " + id + "\n";
+  return text + "next: " + command + " trials " + id + "; " + command +
+         " metrics " + id + "; " + command + " logs " + id + "\n";
 }
 
 }  // namespace dtrain

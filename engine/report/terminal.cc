@@ -87,6 +87,10 @@ TerminalMode ModeOf(int fd, ColorChoice choice) {
   return mode;
 }
 
+std::string_view Ellipsis(const TerminalMode& mode) {
+  return mode.utf8 ? "…" : "...";
+}
+
 std::string Paint(const TerminalMode& mode, Tone tone, std::string_view text) {
   if (!mode.color || tone == Tone::kPlain) return std::string(text);
   return std::string(Sequence(tone)) + std::string(text) + "\x1b[0m";
@@ -96,7 +100,6 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kMinElastic = 8;  // columns of text that is cut
-constexpr std::size_t kMinPrefix = 3;   // "v", the sign of a cut and a blank
 constexpr std::size_t kMaxOmittedNames = 8;
 
 std::string UpperCase(std::string text) {
@@ -167,16 +170,19 @@ void Shrink(std::size_t limit, const std::vector<std::size_t>& least,
 }
 
 // Returns the text of a cell in `width` columns.
-std::string Fitted(const Cell& cell, std::size_t width) {
+std::string Fitted(const Cell& cell, std::size_t width,
+                   std::string_view ellipsis) {
   if (DisplayWidth(cell.text) <= width) return cell.text;
   const std::string kept = cell.text.substr(cell.prefix);
   if (cell.prefix > 0 && DisplayWidth(kept) <= width) {
     // The blank before a number is part of the name's cut: "val_a… 0.93".
     const std::size_t room = width - DisplayWidth(kept);
-    if (room < kMinPrefix) return kept;
-    return Truncate(cell.text.substr(0, cell.prefix), room - 1) + " " + kept;
+    // At least a character, the sign of a cut and the blank.
+    if (room < DisplayWidth(ellipsis) + 2) return kept;
+    return Truncate(cell.text.substr(0, cell.prefix), room - 1, ellipsis) +
+           " " + kept;
   }
-  return Truncate(cell.text, width);
+  return Truncate(cell.text, width, ellipsis);
 }
 
 }  // namespace
@@ -223,7 +229,7 @@ void Table::PrintLine(std::ostream& out, const TerminalMode& mode,
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     if (widths[i] == 0) continue;
     if (!line.empty()) line.append(kGap, ' ');
-    line += Padded(mode, Fitted(cells[i], widths[i]), widths[i],
+    line += Padded(mode, Fitted(cells[i], widths[i], Ellipsis(mode)), widths[i],
                    columns_[i].right, cells[i].tone);
   }
   // Empty cells at the end leave no blanks.
@@ -269,7 +275,8 @@ void Table::PrintOmitted(std::ostream& out, const TerminalMode& mode,
       line.clear();
     }
     line += (line.empty() ? "" : " ") + word;
-    if (DisplayWidth(line) > mode.width) line = Truncate(line, mode.width);
+    if (DisplayWidth(line) > mode.width)
+      line = Truncate(line, mode.width, Ellipsis(mode));
   }
   out << Paint(mode, Tone::kDim, line) << '\n';
 }

@@ -38,6 +38,10 @@ TerminalMode DecideMode(ColorChoice choice, bool terminal,
 /// that stdout is a terminal.
 TerminalMode ModeOf(int fd, ColorChoice choice);
 
+/// Returns the sign of a cut text: one character where the locale has it, else
+/// three dots.
+std::string_view Ellipsis(const TerminalMode& mode);
+
 /// Returns `text` in the colour of `tone`, if colours are on.
 std::string Paint(const TerminalMode& mode, Tone tone, std::string_view text);
 

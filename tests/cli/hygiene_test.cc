@@ -1,5 +1,6 @@
 // Names and texts that terminals, shells or file systems could obey; secrets.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -100,6 +101,29 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.label; });
 
 class HygieneTest : public FaultRun {};
+
+// Cut texts and separators of a live search and of tables.
+TEST_F(HygieneTest, TerminalsWithoutUtf8GetAscii) {
+  dtrain_.Write("search.yaml",
+                SearchYaml("name: async_halving, max_length: 40, max_trials: "
+                           "6, num_rungs: 2"));
+  const auto shown = [this](const char* locale) {
+    return dtrain_
+        .RunProgram({"script", "-qec",
+                     "stty rows 8 cols 30; dtrain create search.yaml --name="
+                     "'a search with a long name'; dtrain list; dtrain trials "
+                     "1; dtrain best 1; dtrain describe 1",
+                     "/dev/null"},
+                    {.environment = {{"TERM", "xterm"}, {"LC_ALL", locale}}})
+        .out;
+  };
+  const std::string ascii = shown("C");
+  EXPECT_TRUE(std::ranges::all_of(ascii, [](char c) {
+    return static_cast<unsigned char>(c) < 0x80;
+  })) << ascii;
+  EXPECT_THAT(ascii, AllOf(HasSubstr("..."), HasSubstr(" | ")));
+  EXPECT_THAT(shown("C.UTF-8"), AllOf(HasSubstr("…"), HasSubstr(" · ")));
+}
 
 // An escape in a log, in an error of a trial, and in a hyperparameter.
 TEST_F(HygieneTest, LogsAreEscapedOnATerminal) {

@@ -97,8 +97,15 @@ TEST(DisplayWidthTest, CountsColumns) {
 
 TEST(TruncateTest, CutsBetweenCodePoints) {
   EXPECT_EQ(Truncate("short", 5), "short");
-  EXPECT_EQ(Truncate("longer", 5), "long…");
-  EXPECT_EQ(Truncate("日本語", 4), "日…");
+  EXPECT_EQ(Truncate("longer", 5, "…"), "long…");
+  EXPECT_EQ(Truncate("日本語", 4, "…"), "日…");
+}
+
+TEST(TruncateTest, EndsInAsciiWithinTheWidth) {
+  EXPECT_EQ(Truncate("longer", 5), "lo...");
+  EXPECT_EQ(Truncate("longer", 2), "..");
+  EXPECT_EQ(Truncate("longer", 0), "");
+  EXPECT_EQ(Truncate("longer", 0, "…"), "");
 }
 
 TEST(NearestNameTest, FindsSlipsOnly) {

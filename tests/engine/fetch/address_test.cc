@@ -38,8 +38,7 @@ TEST(SourceAddressTest, RefusesInvalidAddresses) {
 
 TEST(SourceAddressTest, ShowsNoPassword) {
   EXPECT_EQ(ShownAddress("https://me:secret@host/x/"), "https://host/x/");
-  EXPECT_THAT(ShownAddress("https://me:secret@ho st/x"),
-              Not(HasSubstr("secret")));
+  EXPECT_EQ(ShownAddress("https://me:secret@ho st/x"), "...@ho st/x");
   EXPECT_THAT([] { SourceAddress("ftp://me:secret@host/x"); },
               ThrowsMessage<Error>(Not(HasSubstr("secret"))));
 }

@@ -137,9 +137,10 @@ TEST(SpeedMeterTest, ForgetsStoppedTrials) {
 class LiveFrameTest : public testing::Test {
  protected:
   std::vector<std::string> Lines(std::size_t width, std::size_t height = 24,
-                                 std::optional<double> left = std::nullopt) {
+                                 std::optional<double> left = std::nullopt,
+                                 bool utf8 = true) {
     return FrameLines({info_, status_, speeds_, left},
-                      {.width = width, .height = height});
+                      {.utf8 = utf8, .width = width, .height = height});
   }
 
   RunInfo info_{.experiment = 3, .name = "digits", .metric = "accuracy"};
@@ -209,7 +210,7 @@ class SearchFrameTest : public LiveFrameTest {
 TEST_F(SearchFrameTest, ShowsTrialsRungsAndTheBestHyperparameters) {
   const std::vector<std::string> lines = FrameLines(
       {.info = info_, .status = status_, .speeds = speeds_, .without_slot = 2},
-      {.width = 120, .height = 24});
+      {.utf8 = true, .width = 120, .height = 24});
   EXPECT_EQ(
       lines,
       (std::vector<std::string>{
@@ -236,11 +237,22 @@ TEST_F(SearchFrameTest, ShowsTheUnitOfRungs) {
 }
 
 TEST_F(SearchFrameTest, ShortensRungsAndKeepsTheTopOnes) {
-  EXPECT_EQ(RungsText(status_.rungs, 60),
+  EXPECT_EQ(RungsText(status_.rungs, 60, true),
             "100: 12 done, 2 running · 300: 4 done · 900: 1 running");
-  EXPECT_EQ(RungsText(status_.rungs, 40), "100: 12+2 · 300: 4 · 900: 0+1");
-  EXPECT_EQ(RungsText(status_.rungs, 24), "… · 300: 4 · 900: 0+1");
-  EXPECT_EQ(RungsText(status_.rungs, 14), "… · 900: 0+1");
+  EXPECT_EQ(RungsText(status_.rungs, 40, true),
+            "100: 12+2 · 300: 4 · 900: 0+1");
+  EXPECT_EQ(RungsText(status_.rungs, 24, true), "… · 300: 4 · 900: 0+1");
+  EXPECT_EQ(RungsText(status_.rungs, 14, true), "… · 900: 0+1");
+}
+
+TEST_F(SearchFrameTest, HasOnlyAsciiWithoutUtf8) {
+  info_.name = "a name of more than 24 characters";
+  status_.running.assign(9, status_.running[0]);
+  const auto lines = Lines(48, /*height=*/8, /*left=*/9, /*utf8=*/false);
+  EXPECT_EQ(lines[0], "experiment 3 a name of more than 2...  [####...");
+  EXPECT_EQ(lines[2], "  rungs   100: 12+2 | 300: 4 | 900: 0+1");
+  EXPECT_EQ(lines[5], "  ... and 7 more trials");
+  EXPECT_EQ(RungsText(status_.rungs, 25, false), "... | 300: 4 | 900: 0+1");
 }
 
 TEST_F(SearchFrameTest, StaysOnATerminalOfAnyHeight) {

@@ -27,7 +27,7 @@ TEST_F(SummaryTest, NamesTheBestTrialAndNextCommands) {
             "best trial 3.2: accuracy 0.9873 at batch 2814\n"
             "  hyperparameters  lr=0.01\n"
             "  checkpoint       0a1b\n"
-            "next: dtrain trials 3 · dtrain metrics 3 · dtrain logs 3\n");
+            "next: dtrain trials 3; dtrain metrics 3; dtrain logs 3\n");
 }
 
 TEST_F(SummaryTest, ReportsThatTheBestHasNoCheckpoint) {
@@ -79,7 +79,7 @@ TEST_F(SummaryTest, ReportsAPause) {
   context_.command = "dtrain --store s";
   EXPECT_EQ(SummaryText(result_, context_),
             "experiment 3 paused after 1m32s\n"
-            "next: dtrain --store s trials 3 · dtrain --store s metrics 3 · "
+            "next: dtrain --store s trials 3; dtrain --store s metrics 3; "
             "dtrain --store s logs 3\n");
 }
 

@@ -82,7 +82,7 @@ class TableTest : public testing::Test {
  protected:
   std::string Text(std::size_t width = 0, bool color = false) const {
     std::ostringstream out;
-    table_.PrintText(out, {.color = color, .width = width});
+    table_.PrintText(out, {.color = color, .utf8 = true, .width = width});
     return out.str();
   }
   std::string Csv() const {
@@ -114,6 +114,16 @@ TEST_F(TableTest, CutsOnlyElasticColumnsToTheWidth) {
             " 7  a name th…  ok\n");
 }
 
+TEST_F(TableTest, CutsByThreeDotsWithoutUtf8) {
+  table_.AddRow({"7", "a name that does not fit", "ok"});
+  std::ostringstream out;
+  table_.PrintText(out, {.width = 21});
+
+  EXPECT_EQ(out.str(),
+            "ID  FULL NAME   STATE\n"
+            " 7  a name ...  ok\n");
+}
+
 TEST_F(TableTest, NeverPrintsALineWiderThanTheTerminal) {
   table_.AddRow({"7", "a name that does not fit", "INTERRUPTED"});
 
@@ -128,14 +138,14 @@ TEST_F(TableTest, NeverPrintsALineWiderThanTheTerminal) {
 
 TEST_F(TableTest, CutsTheNameBeforeANumberAndNeverTheNumber) {
   // Without the note on omitted columns.
-  const auto text = [](std::size_t width) {
+  const auto text = [](std::size_t width, bool utf8 = true) {
     Table table({{.name = "id"},
                  {.name = "best", .elastic = true, .least = 12},
                  {.name = "state", .optional = true}});
     table.AddRow(
         {"7", Cell("val_accuracy 0.93456", "", Tone::kPlain, 13), "COMPLETED"});
     std::ostringstream out;
-    table.PrintText(out, {.width = width});
+    table.PrintText(out, {.utf8 = utf8, .width = width});
     return out.str().substr(0, out.str().find('('));
   };
   EXPECT_EQ(text(40),
@@ -148,6 +158,12 @@ TEST_F(TableTest, CutsTheNameBeforeANumberAndNeverTheNumber) {
             "ID  BEST\n"
             "7   v… 0.93456\n");
   EXPECT_EQ(text(11),
+            "ID  BEST\n"
+            "7   0.93456\n");
+  EXPECT_EQ(text(16, /*utf8=*/false),
+            "ID  BEST\n"
+            "7   v... 0.93456\n");
+  EXPECT_EQ(text(15, /*utf8=*/false),
             "ID  BEST\n"
             "7   0.93456\n");
 }
@@ -168,7 +184,7 @@ TEST_F(TableTest, OmitsTheLastOptionalColumnsIfNarrow) {
                {.name = "two", .optional = true}});
   table.AddRow({"7", "1", "a long name", "2"});
   std::ostringstream out;
-  table.PrintText(out, {.width = 14});
+  table.PrintText(out, {.utf8 = true, .width = 14});
   table.PrintCsv(out);
 
   EXPECT_EQ(out.str(),
