@@ -53,8 +53,9 @@ std::string BeginLine(const RunInfo& info) {
       info.smaller_is_better ? "minimizing " : "maximizing ";
   return EscapeForTerminal("experiment " + std::to_string(info.experiment) +
                            " '" + info.name + "'" + what + info.searcher +
-                           " search " + direction + info.metric + " on " +
-                           info.slots + ", seed " + std::to_string(info.seed));
+                           " search " + direction + info.metric +
+                           (info.slots.empty() ? "" : " on " + info.slots) +
+                           ", seed " + std::to_string(info.seed));
 }
 
 void PausedTrials::NoteEnd(const TrialRow& trial) {

@@ -344,14 +344,16 @@ RunStatus Experiment::Status() const {
   status.best_trial = best_.trial();
   status.best_hparams = best_.hparams();
   status.seconds = earlier_seconds_ + SecondsBetween(start_, now);
-  status.rungs = rungs_.Status(trials_.live());
+  std::map<std::int64_t, std::int64_t> lengths;
   for (const auto& [number, trial] : trials_.live()) {
     if (trial->process->running()) {
       status.running.push_back(StatusOf(*trial, now));
+      if (trial->has_work()) ++lengths[trial->operations.front()];
     } else {
       ++status.waiting;
     }
   }
+  status.rungs = rungs_.Status(lengths);
   status.slots_in_use =
       static_cast<std::int64_t>(status.running.size()) * setup_.slots_per_trial;
   return status;

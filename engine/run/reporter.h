@@ -24,7 +24,8 @@ struct RunInfo {
   bool smaller_is_better = true;
   std::uint32_t seed = 0;
   bool resumed = false;
-  std::string slots;               // as text: "2 CPU slots, 1 thread each"
+  // As text: "2 CPU slots, 1 thread each"; empty: unknown.
+  std::string slots;
   nlohmann::json hyperparameters;  // search space of the configuration
   // Unit of `batches`: programs may report epochs or records there.
   Unit counted = Unit::kBatches;
@@ -57,7 +58,7 @@ struct RunStatus {
   std::int64_t trials_ended = 0;
   std::int64_t waiting = 0;  // trials pending for a slot
   std::int64_t slots_in_use = 0;
-  std::int64_t slots = 0;
+  std::int64_t slots = 0;             // 0: unknown, also those in use
   std::optional<SlotWait> slot_wait;  // of a trial, if it is long
   std::optional<BestValidation> best;
   std::int64_t best_trial = 0;

@@ -47,18 +47,15 @@ Rungs::Rungs(const SearcherConfig& config, Unit unit)
 
 void Rungs::Count(std::int64_t length) { ++done_[length]; }
 
-std::vector<RungStatus> Rungs::Status(const TrialTable::Live& live) const {
+std::vector<RungStatus> Rungs::Status(
+    const std::map<std::int64_t, std::int64_t>& running) const {
   std::vector<RungStatus> rungs;
   if (done_.size() < 2) return rungs;
-  std::map<std::int64_t, std::int64_t> running;
-  for (const auto& [number, trial] : live) {
-    if (trial->process->running() && trial->has_work()) {
-      ++running[trial->operations.front()];
-    }
-  }
   for (const auto& [length, done] : done_) {
-    rungs.push_back(
-        {.length = {length, unit_}, .done = done, .running = running[length]});
+    const auto found = running.find(length);
+    rungs.push_back({.length = {length, unit_},
+                     .done = done,
+                     .running = found == running.end() ? 0 : found->second});
   }
   return rungs;
 }

@@ -32,8 +32,10 @@ class Rungs {
   /// A trial was validated at this length.
   void Count(std::int64_t length);
 
-  /// By length over all brackets; empty for fewer than two lengths.
-  std::vector<RungStatus> Status(const TrialTable::Live& live) const;
+  /// By length over all brackets; empty for fewer than two lengths. `running`
+  /// is the number of running trials by the length that they train towards.
+  std::vector<RungStatus> Status(
+      const std::map<std::int64_t, std::int64_t>& running) const;
   /// Returns the reason of a trial that ended after `rung` operations, the last
   /// one of length `trained`: "not promoted from rung 1 of 3 (100 batches)".
   std::string WhyStopped(std::int64_t rung, std::int64_t trained) const;

@@ -50,6 +50,7 @@ struct MetricRow {
   Timestamp time{0};
   // A later run passed these batches without measuring the value again.
   bool superseded = false;
+  std::int64_t run = 0;  // of the trial that measured it, from 1; 0: unknown
 };
 
 struct CheckpointRow {
@@ -112,6 +113,7 @@ struct MetricQuery {
   std::optional<MetricKind> kind;
   std::optional<std::string> name;
   bool superseded = false;  // also values of earlier runs that count no more
+  std::int64_t after = -1;  // only those at more batches
 };
 
 /// The best (or another) validation of a trial, by the searcher's metric.

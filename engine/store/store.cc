@@ -283,6 +283,17 @@ bool Store::ChangedByOthers() {
   return std::exchange(connection_->data_version, now) != now;
 }
 
+bool Store::IsCopy() const {
+  const char* file =
+      sqlite3_db_filename(connection_->database->getHandle(), "main");
+  const auto database = connection_->layout.Database();
+  std::error_code missing;
+  return !IsInMemory(connection_->layout) &&
+         std::filesystem::exists(database, missing) &&
+         (file == nullptr ||
+          !std::filesystem::equivalent(file, database, missing));
+}
+
 std::vector<std::string> Store::Problems() const {
   return connection_->Guard(
       [&] { return DatabaseProblems(*connection_->database); });

@@ -70,6 +70,8 @@ class Store {
   /// Calls `row` for each row, by trial, kind, batches, name; bounded memory.
   void ForEachMetric(const MetricQuery& query,
                      const std::function<void(const MetricRow&)>& row) const;
+  /// Returns the batches of a trial's last report.
+  std::optional<std::int64_t> LastReport(TrialId trial, MetricKind kind) const;
   std::vector<std::string> MetricNames(std::int64_t experiment) const;
   /// Returns checkpoints, with the deleted ones if `deleted`.
   std::vector<CheckpointRow> Checkpoints(std::int64_t experiment,
@@ -114,6 +116,9 @@ class Store {
                                       const std::string& storage) const;
   std::filesystem::path PathOf(const CheckpointRow& checkpoint) const;
 
+  /// True if queries see a copy of a store that could not be migrated, as it
+  /// was when it was opened.
+  bool IsCopy() const;
   /// Returns what happened to a store that was opened for writing and moved or
   /// replaced since, with the remedy; empty if it is in its place. Costs one
   /// system call.

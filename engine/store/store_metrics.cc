@@ -139,21 +139,26 @@ void Store::ForEachMetric(
   // sorts within each report, so memory does not grow with the result.
   constexpr const char* kMetrics =
       "SELECT t.number, m.kind, m.batches, m.epoch, n.name, m.value, "
-      "m.special, m.time, m.superseded FROM trials t CROSS JOIN metrics m ON "
-      "m.trial = t.id "
+      "m.special, m.time, m.superseded, m.run "
+      "FROM trials t CROSS JOIN metrics m ON m.trial = t.id "
       "CROSS JOIN metric_names n ON n.id = m.name "
-      "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 "
-      "AND m.kind BETWEEN ?4 AND ?5 AND (?6 IS NULL OR n.name = ?6) "
-      "AND m.superseded <= ?7 "
-      "ORDER BY t.number, m.kind, m.batches, n.name";
+      "WHERE t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 ";
+  // Only an equal kind lets the index find the batches.
+  constexpr const char* kOneKind = "AND m.kind = ?4 AND ?4 = ?5 ";
+  constexpr const char* kKinds = "AND m.kind BETWEEN ?4 AND ?5 ";
+  constexpr const char* kRest =
+      "AND (?6 IS NULL OR n.name = ?6) AND m.superseded <= ?7 "
+      "AND m.batches > ?8 ORDER BY t.number, m.kind, m.batches, n.name";
   constexpr auto kLastTrial = std::numeric_limits<std::int64_t>::max();
   connection_->Guard([&] {
-    SQLite::Statement query(*connection_->database, kMetrics);
+    SQLite::Statement query(
+        *connection_->database,
+        std::string(kMetrics) + (asked.kind ? kOneKind : kKinds) + kRest);
     const int least = asked.kind ? static_cast<int>(*asked.kind) : 0;
     const int most = asked.kind ? static_cast<int>(*asked.kind) : 1;
     BindAll(query, asked.experiment, asked.trial.value_or(0),
             asked.trial.value_or(kLastTrial), least, most, asked.name,
-            asked.superseded);
+            asked.superseded, asked.after);
     while (query.executeStep()) {
       Columns columns(query);
       row({.trial = {asked.experiment, columns.Int()},
@@ -164,8 +169,24 @@ void Store::ForEachMetric(
            .name = columns.Text(),
            .value = columns.Special(),
            .time = columns.Time(),
-           .superseded = columns.Bool()});
+           .superseded = columns.Bool(),
+           .run = columns.Int()});
     }
+  });
+}
+
+std::optional<std::int64_t> Store::LastReport(TrialId trial,
+                                              MetricKind kind) const {
+  return connection_->Guard([&]() -> std::optional<std::int64_t> {
+    SQLite::Statement query(
+        *connection_->database,
+        "SELECT m.batches FROM trials t CROSS JOIN metrics m ON m.trial = t.id "
+        "WHERE t.experiment = ?1 AND t.number = ?2 AND m.kind = ?3 "
+        "AND m.superseded = 0 ORDER BY m.batches DESC LIMIT 1");
+    BindAll(query, trial.experiment, trial.number,
+            kind == MetricKind::kValidation);
+    if (!query.executeStep()) return std::nullopt;
+    return Columns(query).Int();
   });
 }
 

@@ -26,12 +26,8 @@ TEST(RungsTest, CountsTrialsOverAllBrackets) {
   Rungs rungs(Adaptive(), Unit::kBatches);
   rungs.Count(300);
   rungs.Count(300);
-  TrialState trial;
-  trial.operations = {900};
-  trial.process = std::make_unique<TrialProcess>("", 0, 0);
-  trial.process->SetRunning(Duration(0));
 
-  const auto status = rungs.Status({{1, &trial}});
+  const auto status = rungs.Status({{900, 1}});
 
   ASSERT_THAT(status, SizeIs(3));
   EXPECT_EQ(status[0].length, (Length{100, Unit::kBatches}));

@@ -198,6 +198,7 @@ TEST_F(SmallDiskTest, OlderStoreOnAReadOnlyMediumIsReadAsACopy) {
     }
     const Store store = Store::OpenForReading(layout_);
     if (store.Trials(1).size() != 2) return 1;
+    if (!store.IsCopy()) return 3;
     return store.Experiment(1)->note.empty() ? 0 : 2;
   });
 

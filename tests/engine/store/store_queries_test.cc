@@ -121,6 +121,39 @@ TEST_F(RecordQueriesTest, MetricsAreFiltered) {
   EXPECT_THAT(Rows({.experiment = 3}), IsEmpty());
 }
 
+TEST_F(RecordQueriesTest, MetricsAfterSomeBatchesAreFound) {
+  EXPECT_THAT(Rows({.experiment = 1, .trial = 2, .after = 100}),
+              ElementsAre("1.2 t 200 acc", "1.2 t 200 lr"));
+  EXPECT_THAT(Rows({.experiment = 1,
+                    .trial = 2,
+                    .kind = MetricKind::kTraining,
+                    .after = 199}),
+              ElementsAre("1.2 t 200 acc", "1.2 t 200 lr"));
+  EXPECT_THAT(Rows({.experiment = 1, .after = 300}), IsEmpty());
+}
+
+TEST_F(RecordQueriesTest, LastReportsAreThoseThatCount) {
+  EXPECT_EQ(store_.LastReport({1, 2}, MetricKind::kTraining), 200);
+  EXPECT_EQ(store_.LastReport({1, 2}, MetricKind::kValidation), std::nullopt);
+  EXPECT_EQ(store_.LastReport({3, 1}, MetricKind::kTraining), std::nullopt);
+  store_.Write([](StoreWriter& writer) {
+    writer.SupersedeMetrics({1, 2}, /*run=*/1, MetricKind::kTraining, 150, 300,
+                            true);
+  });
+  EXPECT_EQ(store_.LastReport({1, 2}, MetricKind::kTraining), 100);
+}
+
+TEST_F(RecordQueriesTest, MetricsNameTheRunThatMeasuredThem) {
+  store_.Write([](StoreWriter& writer) {
+    writer.AddMetrics({2, 1}, MetricKind::kTraining, 50, 0, {{"a", 1}},
+                      Timestamp(1), /*run=*/3);
+  });
+  std::vector<std::int64_t> runs;
+  store_.ForEachMetric({.experiment = 2},
+                       [&](const MetricRow& row) { runs.push_back(row.run); });
+  EXPECT_THAT(runs, ElementsAre(3, 0));
+}
+
 TEST_F(RecordQueriesTest, CallbackMayQueryTheStore) {
   std::vector<std::int64_t> seen;
   store_.ForEachMetric({.experiment = 1, .trial = 1}, [&](const MetricRow&) {

@@ -100,6 +100,7 @@ TEST_F(StoreTest, ZeroLengthDatabaseIsMigratedByAWriter) {
 TEST_F(StoreTest, OthersReadWrittenRows) {
   Store writer = Store::OpenForWriting(layout_);
   const Store early_reader = Store::OpenForReading(layout_);
+  EXPECT_FALSE(early_reader.IsCopy());
   AddSample(writer, 2);
 
   EXPECT_EQ(early_reader.Trials(1).size(), 2u);

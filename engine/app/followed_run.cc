@@ -1,0 +1,118 @@
+#include "engine/app/followed_run.h"
+
+#include <utility>
+
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/report/format.h"
+#include "engine/run/runner.h"
+#include "engine/slots/slots.h"
+#include "engine/store/store.h"
+#include "engine/store/trial_log.h"
+
+namespace dtrain {
+namespace {
+
+constexpr Duration kInterruptedFor = std::chrono::seconds(1);
+constexpr std::size_t kLastLines = 20;  // as the runner shows of a failure
+
+}  // namespace
+
+bool SettledCheck::IsSettled(const ExperimentRow& row, Duration now) {
+  if (row.state != State::kInterrupted) {
+    interrupted_.reset();
+    return row.state != State::kRunning && row.state != State::kPending;
+  }
+  if (!interrupted_) interrupted_ = now;
+  return now - *interrupted_ >= kInterruptedFor;
+}
+
+FollowedRun::FollowedRun(const Store& store, std::int64_t experiment)
+    : FollowedRun(store, FindExperimentDetail(store, experiment)) {}
+
+FollowedRun::FollowedRun(const Store& store, const ExperimentDetail& detail)
+    : store_(store),
+      config_(ConfigFromJson(detail.config)),
+      run_(detail.row, config_) {
+  const State state = detail.row.state;
+  if (!store.IsCopy() || (state != State::kRunning && state != State::kPending))
+    return;
+  throw Error(ErrorKind::kStore,
+              "store " + store.layout().root().string() +
+                  ": has an older schema and cannot be migrated, so the run of "
+                  "experiment " +
+                  std::to_string(detail.row.id) +
+                  " cannot be followed; make the store writable, or watch it "
+                  "with the dtrain that runs it");
+}
+
+void FollowedRun::Poll(Duration now, Reporter& reporter) {
+  // Its state is read first: what was recorded before an end is then read, too.
+  records_.experiment = FindExperiment(store_, run_.info().experiment);
+  records_.seconds = ElapsedSeconds(records_.experiment, Clock::System().now());
+  settled_ = check_.IsSettled(records_.experiment, now);
+  records_.events.clear();
+  records_.metrics.clear();
+  const std::int64_t version = store_.DataVersion();
+  if (version_ != version) ReadChanges();
+  version_ = version;
+  records_.slot_wait.reset();
+  if (records_.experiment.state == State::kRunning) {
+    const SlotQueueView queue(store_);
+    const SlotWait* wait = queue.WaitOf(records_.experiment);
+    if (wait != nullptr) records_.slot_wait = *wait;
+  }
+  run_.Apply(records_,
+             {.last_lines = [this](TrialId trial) { return LastLines(trial); },
+              .checkpoint_batches =
+                  [this](const std::string& uuid) {
+                    return store_.CheckpointByPrefix(uuid).batches;
+                  }},
+             reporter);
+}
+
+void FollowedRun::ReadChanges() {
+  const std::int64_t id = records_.experiment.id;
+  records_.trials = ListTrials(store_, records_.experiment);
+  records_.events = store_.SearcherEvents(id, run_.last_event());
+  for (const TrialRow& trial : records_.trials) {
+    if (run_.MayHaveReports(trial)) ReadReports(trial);
+  }
+  if (counted_) return;
+  records_.counted = CountedUnit(store_, id, config_);
+  counted_ = store_.FirstReport(id).has_value();
+}
+
+void FollowedRun::ReadReports(const TrialRow& trial) {
+  for (const MetricKind kind :
+       {MetricKind::kTraining, MetricKind::kValidation}) {
+    std::int64_t after = run_.ReadUntil(trial, kind);
+    if (!version_ && kind == MetricKind::kTraining) {
+      // Of the past only the last report is shown.
+      after = store_.LastReport(trial.id, kind).value_or(0) - 1;
+    }
+    store_.ForEachMetric(
+        {.experiment = trial.id.experiment,
+         .trial = trial.id.number,
+         .kind = kind,
+         .after = after},
+        [this](const MetricRow& row) { records_.metrics.push_back(row); });
+  }
+}
+
+std::vector<std::string> FollowedRun::LastLines(TrialId trial) const {
+  std::vector<std::string> lines;
+  try {
+    TrialLogReader reader(store_.layout().TrialLog(trial));
+    reader.SeekToTail(static_cast<std::int64_t>(kLastLines));
+    while (const auto record = reader.Next()) lines.push_back(record->text);
+  } catch (const Error&) {
+    return {};  // the log cannot be read; its end is known all the same
+  }
+  if (lines.size() > kLastLines) {
+    lines.erase(lines.begin(), lines.end() - kLastLines);
+  }
+  return lines;
+}
+
+}  // namespace dtrain

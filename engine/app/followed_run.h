@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/run/recorded_run.h"
+#include "engine/store/rows.h"
+
+namespace dtrain {
+
+class Reporter;
+class Store;
+
+/// Distinguishes an experiment whose runner died from one whose runner has not
+/// locked it yet: a new runner does that only after recording it.
+class SettledCheck {
+ public:
+  /// True once the experiment has ended, is paused, or has been INTERRUPTED for
+  /// a second. `row` has its current state; `now` is monotonic.
+  bool IsSettled(const ExperimentRow& row, Duration now);
+
+ private:
+  std::optional<Duration> interrupted_;
+};
+
+/// Follows an experiment that another process runs, from the store alone, in
+/// short reads. One thread.
+class FollowedRun {
+ public:
+  /// Throws Error(kNotFound); Error(kStore) if the store was opened as a copy,
+  /// in which a run would seem to stand still.
+  FollowedRun(const Store& store, std::int64_t experiment);
+
+  /// Reads what is new and passes it on to the reporter. `now` is monotonic.
+  /// Throws Error(kNotFound) if the experiment was deleted.
+  void Poll(Duration now, Reporter& reporter);
+
+  /// True if the last Poll saw the run settled, see SettledCheck.
+  bool settled() const { return settled_; }
+  const ExperimentRow& row() const { return records_.experiment; }
+  const std::vector<TrialRow>& trials() const { return records_.trials; }
+  const RecordedRun& run() const { return run_; }
+
+ private:
+  FollowedRun(const Store& store, const ExperimentDetail& detail);
+
+  void ReadChanges();
+  void ReadReports(const TrialRow& trial);
+  std::vector<std::string> LastLines(TrialId trial) const;
+
+  const Store& store_;
+  ExperimentConfig config_;
+  RecordedRun run_;
+  RunRecords records_;
+  SettledCheck check_;
+  bool settled_ = false;
+  bool counted_ = false;  // a report has determined the unit of batches
+  std::optional<std::int64_t> version_;  // of the data that was read
+};
+
+}  // namespace dtrain
