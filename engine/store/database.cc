@@ -70,20 +70,6 @@ std::unique_ptr<SQLite::Database> OpenAndRead(const std::string& name,
   return database;
 }
 
-std::string ImmutableUri(const fs::path& path) {
-  std::string uri = "file:";
-  for (const char c : path.string()) {
-    if (c == '%' || c == '?' || c == '#') {
-      std::array<char, 4> escape{};
-      std::snprintf(escape.data(), escape.size(), "%%%02x", c);
-      uri += escape.data();
-    } else {
-      uri += c;
-    }
-  }
-  return uri + "?immutable=1";
-}
-
 // No process writes during the copy: if another one had the store open,
 // SQLite's files beside it would exist and opening it would not have failed.
 std::unique_ptr<SQLite::Database> OpenCopy(const fs::path& path,
@@ -145,6 +131,20 @@ void ThrowStoreError(const StoreLayout& layout,
   throw Error(
       code == SQLITE_FULL ? ErrorKind::kDiskFull : ErrorKind::kStore,
       "store " + layout.root().string() + ": " + what + "; " + Remedy(code));
+}
+
+std::string ImmutableUri(const fs::path& path) {
+  std::string uri = "file:";
+  for (const char c : path.string()) {
+    if (c == '%' || c == '?' || c == '#') {
+      std::array<char, 4> escape{};
+      std::snprintf(escape.data(), escape.size(), "%%%02x", c);
+      uri += escape.data();
+    } else {
+      uri += c;
+    }
+  }
+  return uri + "?immutable=1";
 }
 
 std::unique_ptr<SQLite::Database> OpenReadWrite(const fs::path& path) {

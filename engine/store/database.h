@@ -47,6 +47,10 @@ std::unique_ptr<SQLite::Database> OpenReadWrite(
 /// write-ahead log, so that no commit is missed. Throws SQLite::Exception.
 std::unique_ptr<SQLite::Database> OpenReadOnly(const StoreLayout& layout);
 
+/// Returns the name by which SQLite opens the file without a lock or a file
+/// beside it. REQUIRES: the flag OPEN_URI, and no changes meanwhile.
+std::string ImmutableUri(const std::filesystem::path& path);
+
 /// Copies `from` to a database that lives as long as the connection returned.
 std::unique_ptr<SQLite::Database> CopyToMemory(SQLite::Database& from);
 
