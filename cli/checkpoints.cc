@@ -67,6 +67,7 @@ int ListCheckpoints(const CheckpointsOptions& options,
 CommandRun SetUpCheckpoints(CLI::App& app) {
   auto options = std::make_shared<CheckpointsOptions>();
   AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
+      .Completes(ValueKind::kTarget)
       .Required();
   AddFlag(app, "--deleted", options->deleted, "Include deleted checkpoints");
   AddTableOptions(app, *options);

@@ -17,7 +17,8 @@ struct OptionInfo {
   std::vector<std::string> names;  // "-d", "--detach"; "EXP" of an argument
   std::string value;               // name of the value; empty for a flag
   std::string text;                // with the default
-  std::vector<std::string> words;  // its possible values, if they are listed
+  std::vector<std::string> words;  // possible values, if they are listed
+  ValueKind kind = ValueKind::kText;
   bool required = false;
   bool repeats = false;  // an argument takes several values
 };
@@ -34,6 +35,10 @@ struct CommandInfo {
   std::vector<OptionInfo> arguments;  // positional
   std::vector<CommandInfo> subcommands;
 };
+
+/// Describes the program; of the commands, only those that `words` contains
+/// have options.
+CommandInfo DescribeProgram(const std::vector<std::string>& words);
 
 /// Heading of a group in the program's help: "Inspect".
 std::string_view GroupName(CommandGroup group);

@@ -33,6 +33,7 @@ class CommandApp : public CLI::App {
   CommandGroup group = CommandGroup::kRun;
   CommandHelp help;
   std::map<const CLI::Option*, std::vector<std::string>> words;  // possible
+  std::map<const CLI::Option*, ValueKind> kinds;
 };
 
 // Every application of the program is one; see AddCommands.
@@ -155,6 +156,16 @@ void AddCommands(CLI::App& app, std::span<const Command> commands,
       invocation.run = [run, &invocation] { return run(invocation.globals); };
     });
   }
+}
+
+// Commands that completion scripts and the build call. Their words are not
+// options, so CLI11 does not see them.
+using HiddenCommand = int(const std::vector<std::string>& words);
+
+HiddenCommand* FindHiddenCommand(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  if (name == kCompleteCommand) return Complete;
+  return nullptr;
 }
 
 void SetUpProgram(CommandApp& app, Invocation& invocation) {
@@ -296,6 +307,20 @@ std::function<int()> Print(std::string text) {
   };
 }
 
+ValueKind KindOf(std::string_view value) {
+  static const std::map<std::string_view, ValueKind> kKinds = {
+      {"CHECKPOINT", ValueKind::kSource}, {"CONFIG", ValueKind::kFile},
+      {"CONTEXT", ValueKind::kDirectory}, {"DIR", ValueKind::kDirectory},
+      {"EXP", ValueKind::kExperiment},    {"FILE", ValueKind::kFile},
+      {"INPUT", ValueKind::kFile},        {"LABEL", ValueKind::kLabel},
+      {"METRIC", ValueKind::kMetric},     {"SOURCE", ValueKind::kSource},
+      {"TARGET", ValueKind::kSource},     {"TRIAL", ValueKind::kTrial},
+      {"URL|DIR", ValueKind::kDirectory}, {"UUID", ValueKind::kCheckpoint},
+      {"hp.NAME", ValueKind::kHparam}};
+  const auto kind = kKinds.find(value);
+  return kind == kKinds.end() ? ValueKind::kText : kind->second;
+}
+
 OptionInfo Describe(const CommandApp& app, const CLI::Option& option) {
   OptionInfo info{.required = option.get_required()};
   for (const std::string& name : option.get_snames()) {
@@ -315,6 +340,10 @@ OptionInfo Describe(const CommandApp& app, const CLI::Option& option) {
               (initial.empty() ? "" : " (default: " + initial + ")");
   const auto words = app.words.find(&option);
   if (words != app.words.end()) info.words = words->second;
+  const auto kind = app.kinds.find(&option);
+  info.kind = kind != app.kinds.end()
+                  ? kind->second
+                  : KindOf(info.value.empty() ? info.names[0] : info.value);
   return info;
 }
 
@@ -407,6 +436,17 @@ const CliOption& CliOption::OneOf(const std::vector<std::string>& words) const {
   return *this;
 }
 
+const CliOption& CliOption::Suggests(
+    const std::vector<std::string>& words) const {
+  AsCommand(*app_).words[option_] = words;
+  return *this;
+}
+
+const CliOption& CliOption::Completes(ValueKind kind) const {
+  AsCommand(*app_).kinds[option_] = kind;
+  return *this;
+}
+
 const CliOption& CliOption::Excludes(const CliOption& other) const {
   option_->excludes(other.option_);
   return *this;
@@ -469,8 +509,22 @@ std::vector<ExitMeaning> RunExits() {
           {130, "paused by Ctrl-C (SIGTERM: 143, SIGHUP: 129)"}};
 }
 
+CommandInfo DescribeProgram(const std::vector<std::string>& words) {
+  Invocation invocation{
+      .globals = {.argv = words, .write_notice = IgnoreNotice}};
+  CommandApp app;
+  SetUpProgram(app, invocation);
+  return DescribeAll(app);
+}
+
 void ParseCommandLine(int argc, char** argv, Invocation& invocation) {
   invocation.globals.argv.assign(argv, argv + argc);
+  if (const HiddenCommand* hidden = FindHiddenCommand(argc, argv)) {
+    invocation.run = [hidden, argc, argv] {
+      return hidden(std::vector<std::string>(argv + 2, argv + argc));
+    };
+    return;
+  }
   CommandApp app;
   SetUpProgram(app, invocation);
   try {

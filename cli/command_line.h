@@ -18,6 +18,21 @@ namespace dtrain {
 // A command describes its options with these; only command_line.cc includes the
 // headers of CLI11, which cost a file 10 to 30 s of compiling.
 
+/// The values of an option or argument that a shell completes.
+enum class ValueKind {
+  kText,        // none, but for listed words
+  kExperiment,  // 3
+  kTarget,      // 3 or 3.7
+  kTrial,       // 3.7
+  kCheckpoint,  // the start of a UUID
+  kSource,      // 3, 3.7 or the start of a UUID
+  kMetric,
+  kLabel,
+  kHparam,  // hp.lr
+  kFile,
+  kDirectory,
+};
+
 /// An option, flag or positional argument of a command, to be described
 /// further. A handle: copies are the same option.
 class CliOption {
@@ -38,6 +53,11 @@ class CliOption {
   const CliOption& AtLeast(std::int64_t least) const;
   /// Requires one of `words`.
   const CliOption& OneOf(const std::vector<std::string>& words) const;
+  /// Lets shells complete these words, beside other values.
+  const CliOption& Suggests(const std::vector<std::string>& words) const;
+  /// Lets shells complete values of this kind. By default the name of the value
+  /// decides: EXP, DIR, …
+  const CliOption& Completes(ValueKind kind) const;
   /// Forbids, or requires, `other` on the same command line.
   const CliOption& Excludes(const CliOption& other) const;
   const CliOption& Needs(const CliOption& other) const;

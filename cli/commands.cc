@@ -8,12 +8,13 @@ namespace dtrain {
 CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpCheckpointDelete, SetUpCheckpointExport, SetUpCheckpointImport,
     SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpCompare,
-    SetUpConfig, SetUpContinue, SetUpCreate, SetUpDataFetch, SetUpDataList,
-    SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDoctor, SetUpEvaluate,
-    SetUpGc, SetUpImportance, SetUpInit, SetUpKill, SetUpLabel, SetUpList,
-    SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote, SetUpPause, SetUpPlot,
-    SetUpPredict, SetUpPreviewSearch, SetUpReproduce, SetUpResume, SetUpSlots,
-    SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion, SetUpWait;
+    SetUpCompletion, SetUpConfig, SetUpContinue, SetUpCreate, SetUpDataFetch,
+    SetUpDataList, SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDoctor,
+    SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill, SetUpLabel,
+    SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote, SetUpPause,
+    SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReproduce, SetUpResume,
+    SetUpSlots, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
+    SetUpWait;
 
 namespace {
 
@@ -120,6 +121,8 @@ constexpr std::array kCommands = {
             "Back up the database of the store", SetUpBackup},
     Command{CommandGroup::kMaintain, "doctor", "",
             "Check the store and the machine for problems", SetUpDoctor},
+    Command{CommandGroup::kMaintain, "completion", "",
+            "Print a completion script for bash, zsh or fish", SetUpCompletion},
     Command{CommandGroup::kMaintain, "version", "",
             "Show the versions of dtrain and its libraries", SetUpVersion},
 };

@@ -60,6 +60,11 @@ struct Command {
 /// All commands, in the order of the help.
 std::span<const Command> Commands();
 
+/// `dtrain __complete SHELL …`, which completion scripts call, prints the
+/// candidates for the last word. `words`: what follows __complete.
+inline constexpr std::string_view kCompleteCommand = "__complete";
+int Complete(const std::vector<std::string>& words);
+
 /// The exit codes that scripts may rely on.
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;

@@ -429,14 +429,17 @@ int Compare(const CompareOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpCompare(CLI::App& app) {
   auto options = std::make_shared<CompareOptions>();
   AddOption(app, "EXP", options->targets, "Experiments (3) or trials (3.7)")
+      .Completes(ValueKind::kTarget)
       .Required();
   AddOption(app, "--metric", options->metrics,
             "Only this validation metric (repeatable; default: all)")
       .TypeName("NAME")
+      .Completes(ValueKind::kMetric)
       .OneEach();
   AddOption(app, "--baseline", options->baseline,
             "Compare with this one (default: the first)")
-      .TypeName("EXP");
+      .TypeName("EXP")
+      .Completes(ValueKind::kTarget);
   AddFlag(app, "--all", options->all, "Show equal rows, too");
   AddOption(app, "--group", options->group,
             "Statistics of all trials by their value of a hyperparameter")

@@ -327,7 +327,8 @@ CommandRun SetUpCreate(CLI::App& app) {
   AddOption(app, "--slots", options->slots,
             "Override resources.slots: auto, all, none, cpu, cpu:N, gpu:N, "
             "most_free, or GPU numbers such as [0,1]")
-      .TypeName("SLOTS");
+      .TypeName("SLOTS")
+      .Suggests({"auto", "all", "none", "cpu", "most_free"});
   AddFlag(app, "--dry-run", options->dry_run,
           "Print the plan and the full configuration; create nothing");
   AddFlag(app, "--test", options->test,

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <unistd.h>
 
@@ -369,12 +370,19 @@ int DataVerify(const DataVerifyOptions& options, const GlobalOptions& globals) {
   return kExitNotFound;
 }
 
+std::vector<std::string> DataSetNames() {
+  std::vector<std::string> names;
+  for (const DataSet& set : DataSets()) names.emplace_back(set.name);
+  return names;
+}
+
 }  // namespace
 
 CommandRun SetUpDataFetch(CLI::App& app) {
   auto options = std::make_shared<DataFetchOptions>();
   AddOption(app, "NAME", options->names,
             "Names of data sets, from 'dtrain data list'")
+      .Suggests(DataSetNames())
       .Required();
   AddOption(app, "--from", options->from,
             "Download from this mirror, or copy from this directory")
@@ -420,7 +428,8 @@ CommandRun SetUpDataList(CLI::App& app) {
 CommandRun SetUpDataVerify(CLI::App& app) {
   auto options = std::make_shared<DataVerifyOptions>();
   AddOption(app, "NAME", options->names,
-            "Names of data sets; without any, all downloaded ones");
+            "Names of data sets; without any, all downloaded ones")
+      .Suggests(DataSetNames());
   AddOption(app, "--to", options->to, "Look only in this data directory")
       .TypeName("DIR")
       .IsPath();

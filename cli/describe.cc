@@ -292,6 +292,7 @@ int Describe(const DescribeOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpDescribe(CLI::App& app) {
   auto options = std::make_shared<DescribeOptions>();
   AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
+      .Completes(ValueKind::kTarget)
       .Required();
   AddJsonOption(app, *options);
   SetHelp(app,

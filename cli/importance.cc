@@ -212,7 +212,8 @@ CommandRun SetUpImportance(CLI::App& app) {
       .TypeName("METRIC");
   AddOption(app, "--at", options->at,
             "Compare at this length, or each trial's best or last validation")
-      .TypeName("LENGTH|best|last");
+      .TypeName("LENGTH|best|last")
+      .Suggests({"best", "last"});
   AddOption(app, "--quantile", options->quantile,
             "Share of trials that count as the best")
       .TypeName("Q")

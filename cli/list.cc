@@ -224,7 +224,9 @@ CommandRun SetUpList(CLI::App& app) {
   AddFlag(app, "-a,--all", options->all, "Include archived experiments");
   AddOption(app, "--state", options->state,
             "Only experiments in STATE, e.g. RUNNING")
-      .TypeName("STATE");
+      .TypeName("STATE")
+      .Suggests({"PENDING", "RUNNING", "PAUSED", "INTERRUPTED", "COMPLETED",
+                 "CANCELED", "ERROR"});
   AddOption(app, "--label", options->labels,
             "Only experiments with this label (repeatable)")
       .TypeName("LABEL")
@@ -233,6 +235,8 @@ CommandRun SetUpList(CLI::App& app) {
             "Sort by id, name, state, progress, searcher, trials, best, "
             "started or duration")
       .TypeName("FIELD")
+      .Suggests({"id", "name", "state", "progress", "searcher", "trials",
+                 "best", "started", "duration"})
       .ShowDefault();
   AddFlag(app, "--reverse", options->reverse, "Sort in descending order");
   AddOption(

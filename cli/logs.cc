@@ -284,7 +284,8 @@ int Logs(const LogsOptions& options, const GlobalOptions& globals) {
 void AddFilterOptions(CLI::App& app, LogsOptions& options) {
   AddOption(app, "--level", options.level,
             "Minimum level: debug, info, warning or error")
-      .TypeName("LEVEL");
+      .TypeName("LEVEL")
+      .Suggests({"debug", "info", "warning", "error"});
   AddOption(app, "--rank", options.rank, "Only lines of rank N")
       .TypeName("N")
       .AtLeast(0);
@@ -301,6 +302,7 @@ void AddFilterOptions(CLI::App& app, LogsOptions& options) {
 CommandRun SetUpLogs(CLI::App& app) {
   auto options = std::make_shared<LogsOptions>();
   AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
+      .Completes(ValueKind::kTarget)
       .Required();
   AddFlag(app, "-f,--follow", options->follow,
           "Keep printing new lines until the experiment ends");

@@ -110,13 +110,15 @@ int ShowMetrics(const MetricsOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpMetrics(CLI::App& app) {
   auto options = std::make_shared<MetricsOptions>();
   AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
+      .Completes(ValueKind::kTarget)
       .Required();
   AddOption(app, "--kind", options->kind,
             "Only training or only validation metrics")
       .TypeName("KIND")
       .OneOf({"training", "validation"});
   AddOption(app, "--name", options->name, "Only the metric NAME")
-      .TypeName("NAME");
+      .TypeName("NAME")
+      .Completes(ValueKind::kMetric);
   AddFlag(app, "--superseded", options->superseded,
           "Include values that a restart has superseded");
   AddTableOptions(app, *options);

@@ -62,7 +62,8 @@ void AddCheckpointUseOptions(CLI::App& app, CheckpointUseOptions& options) {
       app, "--slots", options.slots,
       "Slots to run on: auto, all, none, cpu, cpu:N, gpu:N, most_free, or GPU "
       "numbers such as [0,1]")
-      .TypeName("SLOTS");
+      .TypeName("SLOTS")
+      .Suggests({"auto", "all", "none", "cpu", "most_free"});
 }
 
 std::string CountColumn(const Store& store, std::int64_t experiment,

@@ -290,10 +290,12 @@ int Plot(const PlotOptions& options, const GlobalOptions& globals) {
 CommandRun SetUpPlot(CLI::App& app) {
   auto options = std::make_shared<PlotOptions>();
   AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
+      .Completes(ValueKind::kTarget)
       .Required();
   AddOption(app, "--metric", options->metrics,
             "Metric to plot (repeatable; default: the searcher's metric)")
       .TypeName("NAME")
+      .Completes(ValueKind::kMetric)
       .OneEach();
   AddOption(app, "--x", options->x, "Horizontal axis: batches, epochs or time")
       .TypeName("AXIS")

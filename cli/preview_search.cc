@@ -189,10 +189,14 @@ void AddSimulationOptions(CLI::App& app, PreviewSearchOptions& options) {
       AddOption(app, "--simulate", options.metric,
                 "Simulate the search with a synthetic metric: constant, "
                 "trial_index, neg_trial_index, hash or hash_step")
-          .TypeName("METRIC");
+          .TypeName("METRIC")
+          .Suggests({"constant", "trial_index", "neg_trial_index", "hash",
+                     "hash_step"})
+          .Completes(ValueKind::kText);
   AddOption(app, "--order", options.order,
             "Order of the simulated operations: round_robin or sequential")
       .TypeName("ORDER")
+      .Suggests({"round_robin", "sequential"})
       .ShowDefault()
       .Needs(simulate);
   AddOption(

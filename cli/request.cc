@@ -132,7 +132,10 @@ struct RequestHelp {
 
 CommandRun SetUpRequest(CLI::App& app, RequestKind kind, RequestHelp help) {
   auto options = std::make_shared<RequestOptions>();
-  AddOption(app, "EXP", options->targets, std::string(help.targets)).Required();
+  AddOption(app, "EXP", options->targets, std::string(help.targets))
+      .Completes(kind == RequestKind::kKill ? ValueKind::kTarget
+                                            : ValueKind::kExperiment)
+      .Required();
   AddOption(app, "--timeout", options->timeout,
             "Wait at most TIME, then exit with 124: 90 (seconds), 30m")
       .TypeName("TIME")

@@ -136,7 +136,8 @@ CommandRun SetUpResume(CLI::App& app) {
   AddOption(app, "--slots", options->slots,
             "Slots of this run in place of resources.slots: auto, all, none, "
             "cpu, cpu:N, gpu:N, most_free, or GPU numbers such as [0,1]")
-      .TypeName("SLOTS");
+      .TypeName("SLOTS")
+      .Suggests({"auto", "all", "none", "cpu", "most_free"});
   AddRunFlags(app, options->run);
   SetHelp(app, {.exits = RunExits(),
                 .examples = {{"Resume a paused experiment", "dtrain resume 3"},

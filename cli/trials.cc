@@ -500,7 +500,9 @@ CommandRun SetUpTrials(CLI::App& app) {
   AddOption(app, "EXP", options->experiment, "Experiment ID (3)").Required();
   AddOption(app, "--sort", options->sort,
             "Sort by best, rung or a metric (default: by number)")
-      .TypeName("KEY");
+      .TypeName("KEY")
+      .Suggests({"best", "rung"})
+      .Completes(ValueKind::kMetric);
   AddFlag(app, "--reverse", options->reverse, "Reverse the order");
   AddOption(app, "--limit", options->limit, "Show at most N (0: all)")
       .TypeName("N")

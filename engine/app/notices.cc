@@ -11,6 +11,8 @@ namespace dtrain {
 // `Say({}, text)` would print nothing.
 static_assert(!std::is_default_constructible_v<GlobalOptions>);
 
+void IgnoreNotice(const std::string& /*text*/) {}
+
 void WriteNotice(const GlobalOptions& globals, const std::string& text) {
   globals.write_notice(text);
 }

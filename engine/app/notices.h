@@ -21,6 +21,9 @@ struct GlobalOptions {
   void (&write_notice)(const std::string& text);
 };
 
+/// A stream for notices that drops them.
+void IgnoreNotice(const std::string& text);
+
 /// Writes `text` with `globals.write_notice`.
 void WriteNotice(const GlobalOptions& globals, const std::string& text);
 
