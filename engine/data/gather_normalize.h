@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/base/host_device.h"
 #include "engine/base/rng.h"
 #include "engine/data/seeds.h"
 #include "engine/image/channel_scale.h"

@@ -5,11 +5,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define DTRAIN_HOST_DEVICE __host__ __device__
-#else
-#define DTRAIN_HOST_DEVICE
-#endif
+#include "engine/base/host_device.h"
 
 namespace dtrain {
 
