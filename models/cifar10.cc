@@ -20,6 +20,7 @@
 #include "models/building_blocks.h"
 #include "models/data_sets.h"
 #include "models/nets/conv_nets.h"
+#include "models/ops/softmax_cross_entropy.h"
 #include "models/optimizers.h"
 
 namespace dtrain {
@@ -218,8 +219,8 @@ std::unique_ptr<DataSource> CNNTrial::TestData() {
 }
 
 Metrics CNNTrial::TrainBatch(const Batch& batch, BatchIndex index) {
-  const torch::Tensor loss = torch::nn::functional::cross_entropy(
-      net_->forward(batch.data), batch.target);
+  const torch::Tensor loss =
+      CrossEntropy(net_->forward(batch.data), batch.target);
   context_.Backward(loss);
   context_.Step(*optimizer_);
   return {{"micro_train_loss", loss.detach()},
@@ -228,9 +229,8 @@ Metrics CNNTrial::TrainBatch(const Batch& batch, BatchIndex index) {
 
 Metrics CNNTrial::EvaluateBatch(const Batch& batch) {
   const torch::Tensor logits = net_->forward(batch.data);
-  return {
-      {"val_loss", torch::nn::functional::cross_entropy(logits, batch.target)},
-      {"val_accuracy", Accuracy(logits, batch.target)}};
+  const auto [loss, accuracy] = CrossEntropyAndAccuracy(logits, batch.target);
+  return {{"val_loss", loss}, {"val_accuracy", accuracy}};
 }
 
 torch::Tensor CNNTrial::Predict(const Batch& batch) {

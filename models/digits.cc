@@ -9,6 +9,7 @@
 #include "models/building_blocks.h"
 #include "models/data_sets.h"
 #include "models/nets/conv_nets.h"
+#include "models/ops/softmax_cross_entropy.h"
 #include "models/optimizers.h"
 
 namespace dtrain {
@@ -97,19 +98,16 @@ std::unique_ptr<DataSource> LeNetTrial::ValidationData() {
 
 Metrics LeNetTrial::TrainBatch(const Batch& batch, BatchIndex) {
   const torch::Tensor logits = net_->forward(batch.data);
-  const torch::Tensor loss =
-      torch::nn::functional::cross_entropy(logits, batch.target);
+  const auto [loss, accuracy] = CrossEntropyAndAccuracy(logits, batch.target);
   context_.Backward(loss);
   context_.Step(*optimizer_);
-  return {{"loss", loss.detach()},
-          {"accuracy", Accuracy(logits.detach(), batch.target)}};
+  return {{"loss", loss.detach()}, {"accuracy", accuracy}};
 }
 
 Metrics LeNetTrial::EvaluateBatch(const Batch& batch) {
   const torch::Tensor logits = net_->forward(batch.data);
-  return {
-      {"val_loss", torch::nn::functional::cross_entropy(logits, batch.target)},
-      {"val_accuracy", Accuracy(logits, batch.target)}};
+  const auto [loss, accuracy] = CrossEntropyAndAccuracy(logits, batch.target);
+  return {{"val_loss", loss}, {"val_accuracy", accuracy}};
 }
 
 std::optional<ImageSteps> LeNetTrial::ImagePreparation() {

@@ -22,6 +22,7 @@
 #include "models/data_files.h"
 #include "models/data_sets.h"
 #include "models/nets/image_classifier.h"
+#include "models/ops/softmax_cross_entropy.h"
 #include "models/optimizers.h"
 
 namespace dtrain {
@@ -306,8 +307,9 @@ constexpr OptimizerDefaults kImageNetDefaults = {
     .optimizer = "sgd", .lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4};
 
 Metrics Measure(const torch::Tensor& logits, const torch::Tensor& target,
-                const std::string& prefix) {
-  return {{prefix + "top1", Accuracy(logits, target)},
+                const LossAndAccuracy& measured, const std::string& prefix) {
+  return {{prefix + "loss", measured.loss.detach()},
+          {prefix + "top1", measured.accuracy},
           {prefix + "top5", TopKAccuracy(logits, target, 5)}};
 }
 
@@ -422,21 +424,17 @@ std::unique_ptr<DataSource> ImageNetTrial::ValidationData() {
 
 Metrics ImageNetTrial::TrainBatch(const Batch& batch, BatchIndex) {
   const torch::Tensor logits = net_->forward(batch.data);
-  const torch::Tensor loss =
-      torch::nn::functional::cross_entropy(logits, batch.target);
-  Metrics metrics = Measure(logits.detach(), batch.target, "");
-  context_.Backward(loss);
+  const auto measured = CrossEntropyAndAccuracy(logits, batch.target);
+  Metrics metrics = Measure(logits.detach(), batch.target, measured, "");
+  context_.Backward(measured.loss);
   context_.Step(*optimizer_);
-  metrics["loss"] = loss.detach();
   return metrics;
 }
 
 Metrics ImageNetTrial::EvaluateBatch(const Batch& batch) {
   const torch::Tensor logits = net_->forward(batch.data);
-  Metrics metrics = Measure(logits, batch.target, "val_");
-  metrics["val_loss"] =
-      torch::nn::functional::cross_entropy(logits, batch.target);
-  return metrics;
+  return Measure(logits, batch.target,
+                 CrossEntropyAndAccuracy(logits, batch.target), "val_");
 }
 
 torch::Tensor ImageNetTrial::Predict(const Batch& batch) {

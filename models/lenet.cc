@@ -12,6 +12,7 @@
 #include "models/building_blocks.h"
 #include "models/data_sets.h"
 #include "models/nets/conv_nets.h"
+#include "models/ops/softmax_cross_entropy.h"
 #include "models/optimizers.h"
 
 namespace dtrain {
@@ -149,8 +150,8 @@ std::unique_ptr<DataSource> MNISTTrial::ValidationData() {
 }
 
 Metrics MNISTTrial::TrainBatch(const Batch& batch, BatchIndex) {
-  const torch::Tensor loss = torch::nn::functional::cross_entropy(
-      net_->forward(batch.data), batch.target);
+  const torch::Tensor loss =
+      CrossEntropy(net_->forward(batch.data), batch.target);
   const torch::Tensor value = cell_->Step(loss);
   // In place, for captured steps.
   if (!last_loss_.defined()) last_loss_ = torch::empty_like(value);
@@ -172,9 +173,8 @@ void MNISTTrial::OnTrainingReport(const ReportPoint& point) {
 
 Metrics MNISTTrial::EvaluateBatch(const Batch& batch) {
   const torch::Tensor logits = net_->forward(batch.data);
-  return {
-      {"val_loss", torch::nn::functional::cross_entropy(logits, batch.target)},
-      {"val_accuracy", Accuracy(logits, batch.target)}};
+  const auto [loss, accuracy] = CrossEntropyAndAccuracy(logits, batch.target);
+  return {{"val_loss", loss}, {"val_accuracy", accuracy}};
 }
 
 std::optional<ImageSteps> MNISTTrial::ImagePreparation() {

@@ -256,7 +256,7 @@ TEST_F(GpuGraphTest, LeNetStepHasFewKernels) {
             << nodes.copies << " copies, " << nodes.fills << " fills, "
             << nodes.others << " others\n";
   EXPECT_GT(nodes.kernels, 20);
-  EXPECT_LE(nodes.kernels + nodes.copies + nodes.fills, 65);
+  EXPECT_LE(nodes.kernels + nodes.copies + nodes.fills, 55);
 }
 
 // Reports of single batches, whose metrics are read from the GPU together.
