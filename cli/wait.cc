@@ -1,32 +1,36 @@
 // `dtrain wait`: polls experiments until none of them runs.
 //
 // Polling the database is enough: a runner records every end. The only state
-// without a record is that of a killed runner, which shows as INTERRUPTED.
+// without a record is that of a killed runner, which shows as INTERRUPTED. On a
+// terminal the experiments are shown meanwhile, as `create` shows its own.
 
 #include <algorithm>
 #include <array>
-#include <ctime>
-#include <map>
+#include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
+#include <thread>
+
+#include <poll.h>
+#include <unistd.h>
 
 #include "cli/ci_report.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "engine/app/followed_run.h"
 #include "engine/app/requirements.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
+#include "engine/os/signals.h"
 #include "engine/report/format.h"
 #include "engine/report/json_view.h"
+#include "engine/report/live_display.h"
 
 namespace dtrain {
 namespace {
-
-// Number of checks before an experiment counts as INTERRUPTED: a new runner
-// locks its experiment only after recording it.
-constexpr int kInterruptedLooks = 5;
 
 struct WaitOptions : JsonOption {
   std::vector<std::string> experiments;
@@ -35,48 +39,76 @@ struct WaitOptions : JsonOption {
   CiFlags ci;
 };
 
+// The experiments on a terminal, until a signal or the end of the wait removes
+// them.
+class WaitDisplay {
+ public:
+  WaitDisplay(const Store& store, const std::vector<std::int64_t>& ids,
+              std::function<TerminalMode()> mode)
+      : runs_(store, ids), lines_(std::cerr, std::move(mode)) {}
+
+  void Draw(Duration now) {
+    runs_.Poll(now);
+    lines_.Draw(StackedLines(runs_.Frames(), lines_.mode()));
+  }
+  /// Sleeps, and returns the signal that ended the sleep, or 0.
+  int Sleep(Duration time) {
+    pollfd end{.fd = signals_.fd(), .events = POLLIN};
+    poll(&end, 1, static_cast<int>(time / std::chrono::milliseconds(1)));
+    return signals_.Read();
+  }
+
+ private:
+  SignalWatch signals_;
+  FollowedRuns runs_;
+  RedrawnLines lines_;
+};
+
 // Polls the experiments until all have ended or need a command to resume.
 class Waiting {
  public:
   Waiting(const Store& store, const std::vector<std::int64_t>& ids)
-      : store_(store) {
+      : store_(store), checks_(ids.size()) {
     for (const std::int64_t id : ids) {
       rows_.push_back(FindExperiment(store, id));
     }
   }
 
-  /// Returns false on timeout.
-  bool Run(std::optional<Duration> timeout) {
+  /// Returns an exit code that ends the wait before all have settled; else 0.
+  int Run(std::optional<Duration> timeout, WaitDisplay* display) {
     const Clock clock = Clock::System();
     const Duration start = clock.monotonic();
-    while (!AllSettled()) {
-      if (timeout && clock.monotonic() - start >= *timeout) return false;
-      const timespec nap{.tv_sec = 0, .tv_nsec = 200'000'000};
-      nanosleep(&nap, nullptr);
+    while (!AllSettled(clock.monotonic())) {
+      const Duration now = clock.monotonic();
+      if (timeout && now - start >= *timeout) return kExitTimeout;
+      if (display != nullptr) {
+        display->Draw(now);
+        const int signal = display->Sleep(kPeriod);
+        if (signal != 0) return 128 + signal;
+      } else {
+        std::this_thread::sleep_for(kPeriod);
+      }
       for (ExperimentRow& row : rows_) row = FindExperiment(store_, row.id);
     }
-    return true;
+    return kExitDone;
   }
 
   const std::vector<ExperimentRow>& rows() const { return rows_; }
 
  private:
-  bool AllSettled() {
+  static constexpr Duration kPeriod = std::chrono::milliseconds(200);
+
+  bool AllSettled(Duration now) {
     bool all = true;
-    for (const ExperimentRow& row : rows_) {
-      int& looks = interrupted_[row.id];
-      looks = row.state == State::kInterrupted ? looks + 1 : 0;
-      const bool live =
-          row.state == State::kRunning || row.state == State::kPending ||
-          (row.state == State::kInterrupted && looks < kInterruptedLooks);
-      all = all && !live;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      all = checks_[i].IsSettled(rows_[i], now) && all;
     }
     return all;
   }
 
   const Store& store_;
   std::vector<ExperimentRow> rows_;
-  std::map<std::int64_t, int> interrupted_;
+  std::vector<SettledCheck> checks_;
 };
 
 // Returns the more important exit code: a failure, then an unmet requirement,
@@ -119,7 +151,17 @@ int WaitAndJudge(const WaitOptions& options, const GlobalOptions& globals) {
   }
   const Store store = OpenStore(globals);
   Waiting waiting(store, ids);
-  if (!waiting.Run(timeout)) {
+  const auto mode = [color = globals.color] {
+    return ModeOf(STDERR_FILENO, color);
+  };
+  std::unique_ptr<WaitDisplay> display;
+  if (mode().redraw && !globals.quiet) {
+    display = std::make_unique<WaitDisplay>(store, ids, mode);
+  }
+  const int ended = waiting.Run(timeout, display.get());
+  display.reset();
+  if (ended != kExitDone && ended != kExitTimeout) return ended;
+  if (ended == kExitTimeout) {
     const Error error(
         ErrorKind::kFailed,
         "not finished after " + FormatDuration(*timeout) +

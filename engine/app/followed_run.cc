@@ -1,5 +1,6 @@
 #include "engine/app/followed_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/app/stores.h"
@@ -13,6 +14,7 @@
 namespace dtrain {
 namespace {
 
+constexpr Duration kPeriod = std::chrono::milliseconds(200);
 constexpr Duration kInterruptedFor = std::chrono::seconds(1);
 constexpr std::size_t kLastLines = 20;  // as the runner shows of a failure
 
@@ -98,6 +100,48 @@ void FollowedRun::ReadReports(const TrialRow& trial) {
          .after = after},
         [this](const MetricRow& row) { records_.metrics.push_back(row); });
   }
+}
+
+FollowedRuns::FollowedRuns(const Store& store,
+                           const std::vector<std::int64_t>& ids)
+    : displays_(ids.size()) {
+  for (const std::int64_t id : ids) runs_.emplace_back(store, id);
+}
+
+void FollowedRuns::Poll(Duration now, const std::vector<Reporter*>& reporters) {
+  if (next_ && now < *next_) return;
+  const Clock clock = Clock::System();
+  const Duration begin = clock.monotonic();
+  Reporter none;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    if (runs_[i].settled()) continue;
+    runs_[i].Poll(now, reporters.empty() ? none : *reporters[i]);
+    const RunStatus& status = runs_[i].run().status();
+    displays_[i].speeds.Update(status, now);
+    displays_[i].seconds_left = displays_[i].remaining.Update(status);
+  }
+  next_ = now + std::max(kPeriod, 10 * (clock.monotonic() - begin));
+}
+
+bool FollowedRuns::AllSettled() const {
+  return std::ranges::all_of(runs_, &FollowedRun::settled);
+}
+
+std::vector<LiveFrame> FollowedRuns::Frames() const {
+  std::vector<LiveFrame> frames;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const RecordedRun& run = runs_[i].run();
+    const State state = runs_[i].row().state;
+    frames.push_back(
+        {.info = run.info(),
+         .status = run.status(),
+         .speeds = displays_[i].speeds,
+         .seconds_left = displays_[i].seconds_left,
+         .history = [&run](TrialId trial) { return run.History(trial); },
+         .state =
+             state == State::kRunning ? "" : std::string(StateName(state))});
+  }
+  return frames;
 }
 
 std::vector<std::string> FollowedRun::LastLines(TrialId trial) const {

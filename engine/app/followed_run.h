@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/report/live_display.h"
 #include "engine/run/recorded_run.h"
 #include "engine/store/rows.h"
 
@@ -59,6 +61,35 @@ class FollowedRun {
   bool settled_ = false;
   bool counted_ = false;  // a report has determined the unit of batches
   std::optional<std::int64_t> version_;  // of the data that was read
+};
+
+/// Several followed runs, as a display shows them.
+class FollowedRuns {
+ public:
+  /// Throws as FollowedRun does.
+  FollowedRuns(const Store& store, const std::vector<std::int64_t>& ids);
+  FollowedRuns(const FollowedRuns&) = delete;
+  FollowedRuns& operator=(const FollowedRuns&) = delete;
+
+  /// Polls every run that is not settled, unless the last time was only just:
+  /// reading takes at most a tenth of the time. `reporters`: one for each run,
+  /// or empty.
+  void Poll(Duration now, const std::vector<Reporter*>& reporters = {});
+  bool AllSettled() const;
+  const std::deque<FollowedRun>& runs() const { return runs_; }
+  /// Returns a frame for each run; valid until the next Poll.
+  std::vector<LiveFrame> Frames() const;
+
+ private:
+  struct Display {
+    SpeedMeter speeds;
+    RemainingTime remaining;
+    std::optional<double> seconds_left;
+  };
+
+  std::deque<FollowedRun> runs_;  // not moved: frames refer to them
+  std::vector<Display> displays_;
+  std::optional<Duration> next_;
 };
 
 }  // namespace dtrain

@@ -20,6 +20,9 @@ namespace dtrain {
 namespace {
 
 constexpr Duration kWindow = std::chrono::seconds(5);
+// Minimum data for an estimate of the remaining time.
+constexpr double kMinSeconds = 2;
+constexpr double kMinProgress = 0.005;
 
 }  // namespace
 
@@ -51,6 +54,17 @@ double SpeedMeter::BatchesPerSecond(TrialId trial) const {
       std::chrono::duration<double>(last.time - first.time).count();
   if (seconds <= 0) return 0;
   return static_cast<double>(last.batches - first.batches) / seconds;
+}
+
+std::optional<double> RemainingTime::Update(const RunStatus& status) {
+  if (!first_progress_) {
+    first_progress_ = status.progress;
+    first_seconds_ = status.seconds;
+  }
+  const double gained = status.progress - *first_progress_;
+  const double spent = status.seconds - first_seconds_;
+  if (spent < kMinSeconds || gained < kMinProgress) return std::nullopt;
+  return std::max(0.0, (1 - status.progress) / gained * spent);
 }
 
 namespace {
@@ -85,6 +99,7 @@ std::string HeadLine(const LiveFrame& frame, const TerminalMode& mode) {
       Truncate(frame.info.name, kNameWidth, Ellipsis(mode)) + "  " +
       ProgressBar(status.progress, kBarWidth) + " " +
       FormatPercent(status.progress) + "  " + FormatSeconds(status.seconds);
+  if (!frame.state.empty()) return line + "  " + frame.state;
   if (frame.seconds_left && !IsWithoutSlots(status)) {
     line += ", " + FormatSeconds(*frame.seconds_left) + " left";
   }
@@ -92,7 +107,7 @@ std::string HeadLine(const LiveFrame& frame, const TerminalMode& mode) {
   if (frame.without_slot > 0) {
     line += ", waiting for a slot";
   } else if (status.waiting > 0) {
-    line += ", starting";
+    line += status.slots > 0 ? ", starting" : ", pending";
   }
   return line;
 }
@@ -102,12 +117,16 @@ std::string TrialsLine(const LiveFrame& frame) {
   const auto running = static_cast<std::int64_t>(status.running.size());
   const std::int64_t paused =
       status.trials - status.trials_ended - running - status.waiting;
+  const bool slots_known = status.slots > 0;
   // Slots first: the rest may be truncated.
-  std::vector<std::string> parts = {std::to_string(running) + " running on " +
-                                    std::to_string(status.slots_in_use) + "/" +
-                                    std::to_string(status.slots) + " slots"};
+  std::vector<std::string> parts = {std::to_string(running) + " running"};
+  if (slots_known) {
+    parts.back() += " on " + std::to_string(status.slots_in_use) + "/" +
+                    std::to_string(status.slots) + " slots";
+  }
   AddCount(status.trials_ended, "ended", parts);
-  AddCount(status.waiting - frame.without_slot, "starting", parts);
+  AddCount(status.waiting - frame.without_slot,
+           slots_known ? "starting" : "pending", parts);
   AddCount(paused, "paused", parts);
   AddCount(frame.without_slot, "waiting for a slot", parts);
   return "  trials  " + Join(parts, ", ");
@@ -134,7 +153,22 @@ std::string BatchText(const LiveFrame& frame, const TrialStatus& trial) {
   return text;
 }
 
-std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
+// Returns "  " and the curve of the trial's validations; empty for a single
+// one.
+std::string Curve(const LiveFrame& frame, const TrialStatus& trial, bool utf8) {
+  if (!frame.history) return "";
+  const std::vector<double> values = frame.history(trial.id);
+  if (values.size() < 2) return "";
+  const std::string curve = Sparkline(values, kSparkWidth, utf8);
+  return curve.empty() ? "" : "  " + curve;
+}
+
+bool Fits(const std::string& line, const std::string& more, std::size_t width) {
+  return DisplayWidth(line) + DisplayWidth(more) <= width;
+}
+
+std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial,
+                      std::size_t width, bool utf8) {
   std::string line = "  " + ToString(trial.id);
   if (trial.batches_per_epoch > 0 && frame.info.counted != Unit::kEpochs) {
     line += "  epoch " +
@@ -148,18 +182,24 @@ std::string TrialLine(const LiveFrame& frame, const TrialStatus& trial) {
   if (!trial.validation.empty()) {
     line += "  validation: " + FormatMetrics(trial.validation);
   }
-  return line;
+  const std::string curve = Curve(frame, trial, utf8);
+  return Fits(line, curve, width) ? line + curve : line;
 }
 
 // The line of a trial in a search: what distinguishes it from the others.
-std::string SearchTrialLine(const LiveFrame& frame, const TrialStatus& trial) {
+std::string SearchTrialLine(const LiveFrame& frame, const TrialStatus& trial,
+                            std::size_t width, bool utf8) {
   std::string line = "  " + ToString(trial.id) + BatchText(frame, trial);
   for (const auto& [name, value] : trial.validation) {
     if (name != frame.info.metric) continue;
     line += "  " + name + " " + FormatMetric(value);
   }
-  line += "  " + FormatHparamsBriefly(SearchedHparams(
-                     frame.info.hyperparameters, trial.hparams));
+  const std::string hparams =
+      "  " + FormatHparamsBriefly(
+                 SearchedHparams(frame.info.hyperparameters, trial.hparams));
+  const std::string curve = Curve(frame, trial, utf8);
+  if (Fits(line, curve + hparams, width)) line += curve;
+  line += hparams;
   if (trial.training.empty()) return line;
   return line + "  training: " + FormatMetrics(trial.training);
 }
@@ -188,14 +228,16 @@ std::string BestLine(const LiveFrame& frame, std::size_t width) {
 
 // Adds lines for running trials, at most `room`.
 void AddTrialLines(const LiveFrame& frame, const TerminalMode& mode,
-                   std::size_t room, std::vector<std::string>& lines) {
+                   std::size_t width, std::size_t room,
+                   std::vector<std::string>& lines) {
   const auto& running = frame.status.running;
   const bool all = running.size() <= room;
   const std::size_t shown =
       all ? running.size() : std::max<std::size_t>(room, 1) - 1;
   for (std::size_t i = 0; i < shown; ++i) {
-    lines.push_back(frame.status.trials > 1 ? SearchTrialLine(frame, running[i])
-                                            : TrialLine(frame, running[i]));
+    lines.push_back(frame.status.trials > 1
+                        ? SearchTrialLine(frame, running[i], width, mode.utf8)
+                        : TrialLine(frame, running[i], width, mode.utf8));
   }
   if (all || room == 0) return;
   lines.push_back("  " + std::string(Ellipsis(mode)) + " and " +
@@ -262,7 +304,7 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
     lines.push_back(RungsLine(frame, width, mode.utf8));
   }
   const std::size_t used = lines.size() + 1;
-  AddTrialLines(frame, mode, height > used ? height - used : 0, lines);
+  AddTrialLines(frame, mode, width, height > used ? height - used : 0, lines);
   lines.push_back(BestLine(frame, width));
   if (lines.size() > height) lines.resize(height);
   for (std::string& line : lines) {
@@ -271,20 +313,73 @@ std::vector<std::string> FrameLines(const LiveFrame& frame,
   return lines;
 }
 
+std::vector<std::string> StackedLines(const std::vector<LiveFrame>& frames,
+                                      const TerminalMode& mode) {
+  std::size_t height =
+      std::max<std::size_t>(mode.height > 0 ? mode.height : kDefaultHeight, 2) -
+      1;
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const std::size_t left = frames.size() - i;
+    if (height == 1 && left > 1) {
+      lines.push_back(Truncate(std::string(Ellipsis(mode)) + " and " +
+                                   std::to_string(left) + " more experiments",
+                               std::max(mode.width, kMinWidth) - 1,
+                               Ellipsis(mode)));
+      break;
+    }
+    TerminalMode part = mode;
+    part.height = std::max<std::size_t>(height / left, 1) + 1;
+    for (std::string& line : FrameLines(frames[i], part)) {
+      lines.push_back(std::move(line));
+      --height;
+    }
+  }
+  return lines;
+}
+
 namespace {
 
 constexpr Duration kPeriod = std::chrono::milliseconds(95);
-// Minimum data for an estimate of the remaining time.
-constexpr double kMinSeconds = 2;
-constexpr double kMinProgress = 0.005;
-// Time within which a trial with a slot starts.
-constexpr Duration kStartLimit = std::chrono::seconds(5);
 
 constexpr char kHideCursor[] = "\x1b[?25l";
 constexpr char kShowCursor[] = "\x1b[?25h";
 constexpr char kEraseBelow[] = "\x1b[J";
 
+// Time within which a trial with a slot starts.
+constexpr Duration kStartLimit = std::chrono::seconds(5);
+
 }  // namespace
+
+void RedrawnLines::Draw(const std::vector<std::string>& lines) {
+  const TerminalMode mode = mode_();
+  // One write, so that no partial frame is visible.
+  std::string text = kHideCursor + EraseSequence(mode.width);
+  drawn_.clear();
+  for (const std::string& line : lines) {
+    const Tone tone = drawn_.empty() ? Tone::kStrong : Tone::kPlain;
+    text += Paint(mode, tone, line) + "\n";
+    drawn_.push_back(DisplayWidth(line));
+  }
+  out_ << text << std::flush;
+}
+
+void RedrawnLines::Erase() {
+  if (drawn_.empty()) return;
+  out_ << EraseSequence(mode_().width) + kShowCursor << std::flush;
+  drawn_.clear();
+}
+
+std::string RedrawnLines::EraseSequence(std::size_t width) const {
+  if (drawn_.empty()) return "";
+  // A terminal that became narrower has wrapped the lines.
+  std::size_t rows = 0;
+  for (const std::size_t drawn : drawn_) {
+    rows +=
+        width == 0 ? 1 : std::max<std::size_t>(1, (drawn + width - 1) / width);
+  }
+  return "\r\x1b[" + std::to_string(rows) + "A" + kEraseBelow;
+}
 
 void LiveDisplay::Begin(const RunInfo& info) {
   info_ = info;
@@ -295,15 +390,24 @@ void LiveDisplay::Begin(const RunInfo& info) {
 void LiveDisplay::OnTrialStarted(const TrialRow& trial,
                                  std::int64_t from_batches) {
   const StartKind kind = paused_.NoteStart(trial.id, from_batches);
+  if (from_batches == 0) histories_.erase(trial.id);
   // Normal starts are visible in the frame.
   const bool usual = kind != StartKind::kResumed;
   if (usual && verbosity_ != Verbosity::kVerbose) return;
   Print(Tone::kPlain, StartedLine(info_, trial, kind, from_batches));
 }
 
+void LiveDisplay::OnValidation(TrialId trial, const ValidationReport& report,
+                               bool) {
+  for (const auto& [name, value] : report.metrics) {
+    if (name == info_.metric) histories_[trial].push_back(value);
+  }
+}
+
 void LiveDisplay::OnTrialEnded(const TrialRow& trial,
                                const std::vector<std::string>& last_lines) {
   paused_.NoteEnd(trial);
+  if (IsFinal(trial.state)) histories_.erase(trial.id);
   const bool failure = IsFailure(trial);
   // The reason for an early end of the only trial is reported nowhere else.
   const bool early = !IsSearch(info_) && !trial.reason.empty() &&
@@ -339,47 +443,23 @@ void LiveDisplay::OnStatus(const RunStatus& status) {
   Draw(status);
 }
 
-void LiveDisplay::End(const RunResult&) { Erase(); }
-
 void LiveDisplay::Print(Tone tone, const std::string& line) {
-  Erase();
-  out_ << Paint(mode_(), tone, line) + "\n" << std::flush;
+  lines_.Erase();
+  lines_.out() << Paint(lines_.mode(), tone, line) + "\n" << std::flush;
 }
 
 void LiveDisplay::Draw(const RunStatus& status) {
-  const TerminalMode mode = mode_();
-  const LiveFrame frame{.info = info_,
-                        .status = status,
-                        .speeds = speeds_,
-                        .seconds_left = SecondsLeft(status),
-                        .without_slot = TrialsWithoutSlot(status)};
-  const auto lines = FrameLines(frame, mode);
-  // One write, so that no partial frame is visible.
-  std::string text = kHideCursor + EraseSequence(mode.width);
-  drawn_.clear();
-  for (const std::string& line : lines) {
-    const Tone tone = drawn_.empty() ? Tone::kStrong : Tone::kPlain;
-    text += Paint(mode, tone, line) + "\n";
-    drawn_.push_back(DisplayWidth(line));
-  }
-  out_ << text << std::flush;
-}
-
-void LiveDisplay::Erase() {
-  if (drawn_.empty()) return;
-  out_ << EraseSequence(mode_().width) + kShowCursor << std::flush;
-  drawn_.clear();
-}
-
-std::string LiveDisplay::EraseSequence(std::size_t width) const {
-  if (drawn_.empty()) return "";
-  // A terminal that became narrower has wrapped the lines.
-  std::size_t rows = 0;
-  for (const std::size_t drawn : drawn_) {
-    rows +=
-        width == 0 ? 1 : std::max<std::size_t>(1, (drawn + width - 1) / width);
-  }
-  return "\r\x1b[" + std::to_string(rows) + "A" + kEraseBelow;
+  const auto history = [this](TrialId trial) {
+    const auto found = histories_.find(trial);
+    return found == histories_.end() ? std::vector<double>() : found->second;
+  };
+  lines_.Draw(FrameLines({.info = info_,
+                          .status = status,
+                          .speeds = speeds_,
+                          .seconds_left = remaining_.Update(status),
+                          .without_slot = TrialsWithoutSlot(status),
+                          .history = history},
+                         lines_.mode()));
 }
 
 std::int64_t LiveDisplay::TrialsWithoutSlot(const RunStatus& status) {
@@ -393,17 +473,6 @@ std::int64_t LiveDisplay::TrialsWithoutSlot(const RunStatus& status) {
   if (now - slots_changed_ > kStartLimit) return status.waiting;
   return std::max<std::int64_t>(
       status.waiting - std::max<std::int64_t>(free, 0), 0);
-}
-
-std::optional<double> LiveDisplay::SecondsLeft(const RunStatus& status) {
-  if (!first_progress_) {
-    first_progress_ = status.progress;
-    first_seconds_ = status.seconds;
-  }
-  const double gained = status.progress - *first_progress_;
-  const double spent = status.seconds - first_seconds_;
-  if (spent < kMinSeconds || gained < kMinProgress) return std::nullopt;
-  return std::max(0.0, (1 - status.progress) / gained * spent);
 }
 
 }  // namespace dtrain

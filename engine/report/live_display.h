@@ -33,15 +33,30 @@ class SpeedMeter {
   std::map<TrialId, std::deque<Sample>> samples_;
 };
 
+/// Estimate of the remaining time of a run from its progress so far. Pure.
+class RemainingTime {
+ public:
+  /// Returns the seconds that are left; nothing before there is a trend.
+  std::optional<double> Update(const RunStatus& status);
+
+ private:
+  std::optional<double> first_progress_;
+  double first_seconds_ = 0;
+};
+
 /// Content of the live display at one moment, before it is fitted to a
 /// terminal.
 struct LiveFrame {
   const RunInfo& info;
   const RunStatus& status;
   const SpeedMeter& speeds;
-  std::optional<double> seconds_left;
+  std::optional<double> seconds_left = std::nullopt;
   /// Number of `status.waiting` without a slot; the others are starting.
   std::int64_t without_slot = 0;
+  /// Returns the searcher's metric at the validations of a trial; may be null.
+  std::function<std::vector<double>(TrialId trial)> history = nullptr;
+  /// State of an experiment that does not run; else empty.
+  std::string state = "";
 };
 
 /// Returns the lines of the frame, each escaped and narrower than the terminal,
@@ -49,6 +64,11 @@ struct LiveFrame {
 /// rungs; the running trials; the best so far. Pure.
 std::vector<std::string> FrameLines(const LiveFrame& frame,
                                     const TerminalMode& mode);
+
+/// Returns the lines of several frames, one below the other: at least the first
+/// line of each, if the terminal is high enough. Pure.
+std::vector<std::string> StackedLines(const std::vector<LiveFrame>& frames,
+                                      const TerminalMode& mode);
 
 /// "100: 12 done, 2 running · 300: 4 done", as wordy as `width` allows; where
 /// nothing else helps, without the shortest lengths. Without `utf8` in ASCII:
@@ -59,6 +79,31 @@ std::string RungsText(const std::vector<RungStatus>& rungs, std::size_t width,
 /// "[#####.....]" of `width` columns in all. REQUIRES: width ≥ 3.
 std::string ProgressBar(double progress, std::size_t width);
 
+/// Lines at the end of a terminal's output that are drawn again in place. Gives
+/// the cursor back when it is destroyed.
+class RedrawnLines {
+ public:
+  /// `mode` is asked before each drawing, so that a resize is seen.
+  RedrawnLines(std::ostream& out, std::function<TerminalMode()> mode)
+      : out_(out), mode_(std::move(mode)) {}
+  RedrawnLines(const RedrawnLines&) = delete;
+  RedrawnLines& operator=(const RedrawnLines&) = delete;
+  ~RedrawnLines() { Erase(); }
+
+  /// Replaces the lines. REQUIRES: each is narrower than the terminal.
+  void Draw(const std::vector<std::string>& lines);
+  void Erase();
+  TerminalMode mode() const { return mode_(); }
+  std::ostream& out() const { return out_; }
+
+ private:
+  std::string EraseSequence(std::size_t width) const;
+
+  std::ostream& out_;
+  std::function<TerminalMode()> mode_;
+  std::vector<std::size_t> drawn_;  // widths of the lines on the screen
+};
+
 /// Draws the state of a run on a terminal, again and again in the same place,
 /// at most ten times a second; what is worth keeping is printed above. Leaves
 /// no trace of itself and gives the cursor back when it ends or is destroyed.
@@ -67,18 +112,16 @@ class LiveDisplay : public Reporter {
   /// `mode` is asked before each drawing, so that a resize is seen.
   LiveDisplay(std::ostream& out, std::function<TerminalMode()> mode,
               Verbosity verbosity, Clock clock)
-      : out_(out),
-        mode_(std::move(mode)),
+      : lines_(out, std::move(mode)),
         verbosity_(verbosity),
         clock_(std::move(clock)) {}
-  LiveDisplay(const LiveDisplay&) = delete;
-  LiveDisplay& operator=(const LiveDisplay&) = delete;
-  ~LiveDisplay() override { Erase(); }
 
   void Begin(const RunInfo& info) override;
   void OnCounted(Unit unit) override { info_.counted = unit; }
   void OnTrialStarted(const TrialRow& trial,
                       std::int64_t from_batches) override;
+  void OnValidation(TrialId trial, const ValidationReport& report,
+                    bool best) override;
   void OnTrialEnded(const TrialRow& trial,
                     const std::vector<std::string>& last_lines) override;
   void OnOutput(TrialId trial, const LogRecord& record) override;
@@ -86,27 +129,23 @@ class LiveDisplay : public Reporter {
                           const CheckpointFailed& failed) override;
   void OnNotice(LogLevel level, const std::string& text) override;
   void OnStatus(const RunStatus& status) override;
-  void End(const RunResult& result) override;
+  void End(const RunResult&) override { lines_.Erase(); }
 
  private:
   void Print(Tone tone, const std::string& line);
   void Draw(const RunStatus& status);
-  void Erase();
-  std::string EraseSequence(std::size_t width) const;
-  std::optional<double> SecondsLeft(const RunStatus& status);
   std::int64_t TrialsWithoutSlot(const RunStatus& status);
 
-  std::ostream& out_;
-  std::function<TerminalMode()> mode_;
+  RedrawnLines lines_;
   Verbosity verbosity_;
   Clock clock_;
   RunInfo info_;
   SpeedMeter speeds_;
   PausedTrials paused_;
-  std::vector<std::size_t> drawn_;  // widths of the lines on the screen
+  // The searcher's metric at the validations of each trial that runs.
+  std::map<TrialId, std::vector<double>> histories_;
   std::optional<Duration> last_draw_;
-  std::optional<double> first_progress_;
-  double first_seconds_ = 0;
+  RemainingTime remaining_;
   std::int64_t slots_in_use_ = 0;
   Duration slots_changed_{0};  // when a trial got or left its slot last
 };

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/text.h"
@@ -253,6 +254,58 @@ TEST_F(SearchFrameTest, HasOnlyAsciiWithoutUtf8) {
   EXPECT_EQ(lines[2], "  rungs   100: 12+2 | 300: 4 | 900: 0+1");
   EXPECT_EQ(lines[5], "  ... and 7 more trials");
   EXPECT_EQ(RungsText(status_.rungs, 25, false), "... | 300: 4 | 900: 0+1");
+}
+
+TEST_F(SearchFrameTest, DrawsTheCurveOfATrialIfItFits) {
+  const auto line = [this](std::size_t width, std::vector<double> values,
+                           bool utf8 = true) {
+    return FrameLines({.info = info_,
+                       .status = status_,
+                       .speeds = speeds_,
+                       .history = [&](TrialId) { return values; }},
+                      {.utf8 = utf8, .width = width, .height = 24})[3];
+  };
+  EXPECT_THAT(line(100, {0.5, 0.75, 0.875}),
+              testing::StartsWith(
+                  "  3.1  batch 500/1000  accuracy 0.875  ▁▆█  lr=0.01235"));
+  EXPECT_THAT(line(100, {0.5, 0.875}, /*utf8=*/false),
+              testing::HasSubstr("accuracy 0.875  _^  lr"));
+  EXPECT_THAT(line(100, {0.875}), testing::HasSubstr("0.875  lr"));
+  EXPECT_THAT(line(54, {0.5, 0.75, 0.875}), testing::HasSubstr("0.875  lr"));
+}
+
+TEST_F(SearchFrameTest, ShowsARunWhoseSlotsAreUnknown) {
+  status_.slots = status_.slots_in_use = 0;
+  EXPECT_EQ(Lines(80)[1], "  trials  1 running, 12 ended, 3 pending, 4 paused");
+  status_.trials = 1;
+  status_.running.clear();
+  status_.rungs.clear();
+  EXPECT_THAT(Lines(80)[0], testing::EndsWith("41s, pending"));
+}
+
+TEST_F(SearchFrameTest, NamesTheStateOfAnExperimentThatDoesNotRun) {
+  EXPECT_EQ(FrameLines({.info = info_,
+                        .status = status_,
+                        .speeds = speeds_,
+                        .seconds_left = 9,
+                        .state = "PAUSED"},
+                       {.width = 80, .height = 2})[0],
+            "experiment 3 digits  [##########..........] 50%  41s  PAUSED");
+}
+
+TEST_F(SearchFrameTest, StacksExperimentsOnATerminalOfAnyHeight) {
+  const LiveFrame frame{.info = info_, .status = status_, .speeds = speeds_};
+  const auto stacked = [&](std::size_t count, std::size_t height) {
+    return StackedLines(std::vector(count, frame),
+                        {.width = 80, .height = height});
+  };
+  EXPECT_EQ(stacked(2, 24).size(), 10);
+  EXPECT_EQ(stacked(2, 8).size(), 7);
+  EXPECT_THAT(stacked(3, 4),
+              testing::Each(testing::StartsWith("experiment 3")));
+  EXPECT_EQ(stacked(9, 4).size(), 3);
+  EXPECT_EQ(stacked(9, 4).back(), "... and 7 more experiments");
+  EXPECT_EQ(stacked(0, 4).size(), 0);
 }
 
 TEST_F(SearchFrameTest, StaysOnATerminalOfAnyHeight) {
