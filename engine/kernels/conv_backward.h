@@ -2,6 +2,7 @@
 
 #include "engine/kernels/conv_call.h"
 #include "engine/kernels/conv_forward.h"
+#include "engine/kernels/conv_rules.h"
 #include "engine/kernels/conv_vector.h"
 
 // Backward pass of a convolution, one block of images at a time. The gradient

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/kernels/conv_call.h"
+#include "engine/kernels/conv_rules.h"
 #include "engine/kernels/conv_vector.h"
 
 // Forward pass of a convolution, one block of images at a time. A vector holds
@@ -156,28 +157,9 @@ void LoadInput(const ConvSizes& sizes, const float* input, ptrdiff_t images,
   }
 }
 
-// First maximum of the four; the last NaN if there is one. `which` is its
-// position.
-DTRAIN_INLINE Floats Largest(const Floats (&value)[4], Integers& which) {
-  Floats best = value[0];
-  which = Integers{};
-#pragma GCC unroll 3
-  for (int i = 1; i < 4; ++i) {
-    const Integers better =
-        (value[i] > best) | (value[i] != value[i]);  // NOLINT
-    best = better ? value[i] : best;
-    which = better ? Integers{} + i : which;
-  }
-  return best;
-}
-
-// Value of `kept` where ReLU is inactive; smaller values are positions in a
-// pooling window.
-constexpr int kClosed = 4;
-
 DTRAIN_INLINE void Finish(bool relu, Floats value, Integers which,
                           float* output, uint8_t* kept) {
-  const Integers closed = (value <= Floats{}) & -static_cast<int>(relu);
+  const auto closed = ClosedByRelu<Integers>(value, relu);
   StoreBlock(closed ? Floats{} : value, output);
   if (kept == nullptr) return;
   const Bytes bytes = Narrow(closed ? Integers{} + kClosed : which);
@@ -215,7 +197,7 @@ DTRAIN_INLINE void PoolTile(const OutputRows& to, ptrdiff_t x,
 #pragma GCC unroll 3
   for (int c = 0; c < kChannels; ++c) {
     Integers which;
-    const Floats best = Largest(sum[c], which);
+    const Floats best = LargestOfWindow(sum[c], which);
     Finish(to.relu, best, which, to.output + at,
            to.kept != nullptr ? to.kept + at : nullptr);
     at += to.channel_step;

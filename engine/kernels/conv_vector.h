@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-#define DTRAIN_INLINE [[gnu::always_inline]] inline
+#include "engine/kernels/conv_rules.h"
 
 namespace dtrain {
 namespace {
