@@ -24,25 +24,6 @@ std::int64_t OutputSize(std::int64_t size, const ConvShape& shape) {
   return ConvolvedSize(size, shape) / (shape.pool ? 2 : 1);
 }
 
-ConvSizes Sizes(const ConvShape& shape) {
-  ConvSizes sizes{};
-  sizes.in_channels = shape.in_channels;
-  sizes.height = shape.height;
-  sizes.width = shape.width;
-  sizes.out_channels = shape.out_channels;
-  sizes.kernel = shape.kernel;
-  sizes.padding = shape.padding;
-  sizes.padded_height = shape.height + 2 * shape.padding;
-  sizes.padded_width = shape.width + 2 * shape.padding;
-  sizes.output_height = shape.output_height();
-  sizes.output_width = shape.output_width();
-  sizes.rows = sizes.output_height * (shape.pool ? 2 : 1);
-  sizes.columns = sizes.output_width * (shape.pool ? 2 : 1);
-  sizes.relu = shape.relu;
-  sizes.pool = shape.pool;
-  return sizes;
-}
-
 // Sizes of the parts of a scratch, in floats.
 std::size_t BlockFloats(std::int64_t channels, std::int64_t height,
                         std::int64_t width) {
@@ -145,6 +126,25 @@ std::int64_t ConvShape::output_width() const {
   return OutputSize(width, *this);
 }
 
+ConvSizes SizesOf(const ConvShape& shape) {
+  ConvSizes sizes{};
+  sizes.in_channels = shape.in_channels;
+  sizes.height = shape.height;
+  sizes.width = shape.width;
+  sizes.out_channels = shape.out_channels;
+  sizes.kernel = shape.kernel;
+  sizes.padding = shape.padding;
+  sizes.padded_height = shape.height + 2 * shape.padding;
+  sizes.padded_width = shape.width + 2 * shape.padding;
+  sizes.output_height = shape.output_height();
+  sizes.output_width = shape.output_width();
+  sizes.rows = sizes.output_height * (shape.pool ? 2 : 1);
+  sizes.columns = sizes.output_width * (shape.pool ? 2 : 1);
+  sizes.relu = shape.relu;
+  sizes.pool = shape.pool;
+  return sizes;
+}
+
 std::size_t ConvShape::KeptBytes(std::int64_t images) const {
   if (!relu && !pool) return 0;
   const std::int64_t blocks =
@@ -211,7 +211,7 @@ void ConvForward(const ConvShape& shape, const ConvForwardData& data,
   if (range.first >= range.last) return;
   assert(IsRange(range, kernels));
   ConvForwardCall call{};
-  call.sizes = Sizes(shape);
+  call.sizes = SizesOf(shape);
   call.input = data.input;
   call.weight = data.weight;
   call.bias = shape.bias ? data.bias : nullptr;
@@ -230,7 +230,7 @@ void ConvBackward(const ConvShape& shape, const ConvBackwardData& data,
   if (range.first >= range.last) return;
   assert(IsRange(range, kernels));
   ConvBackwardCall call{};
-  call.sizes = Sizes(shape);
+  call.sizes = SizesOf(shape);
   call.input = data.input;
   call.weight = data.weight;
   call.kept = data.kept;

@@ -3,11 +3,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Arguments that conv.cc passes to the kernels. Plain data without functions,
-// and no C++ headers: the linker keeps one copy of each inline function, and a
-// copy compiled for AVX2 must not be used on other processors.
+// Arguments that conv.cc passes to the kernels. Plain data without inline
+// functions, and no C++ headers: the linker keeps one copy of each inline
+// function, and a copy compiled for AVX2 must not be used on other processors.
 
 namespace dtrain {
+
+struct ConvShape;
 
 /// Sizes in elements, of a shape that was checked.
 struct ConvSizes {
@@ -28,6 +30,8 @@ struct ConvSizes {
   bool relu;
   bool pool;
 };
+
+ConvSizes SizesOf(const ConvShape& shape);
 
 /// The pointers of conv.h, and working memory. Blocks hold the same pixel of
 /// several images next to each other: [channel][row][column][image].

@@ -6,14 +6,20 @@
 #include <gtest/gtest.h>
 
 #include "engine/kernels/conv.h"
+#include "tests/engine/kernels/conv_on_host.h"
 
 namespace dtrain {
 
 /// A test that runs by every variant of the kernels, whose name is its
-/// parameter. It is skipped where the processor cannot run the variant.
+/// parameter: "cuda" are those of GPUs, thread by thread, on the CPU. It is
+/// skipped where the processor cannot run the variant.
 class ConvVariantTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
+    if (GetParam() == kCudaConvKernels.name) {
+      kernels_ = &kCudaConvKernels;
+      return;
+    }
     const auto usable = UsableConvKernels();
     const auto found = std::ranges::find(
         usable, GetParam(),
@@ -32,7 +38,7 @@ class ConvVariantTest : public testing::TestWithParam<std::string> {
 };
 
 inline auto ConvVariants() {
-  return testing::Values("portable", "avx2", "avx512");
+  return testing::Values("portable", "avx2", "avx512", "cuda");
 }
 
 inline std::string ConvVariantName(
