@@ -2,16 +2,25 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <functional>
+#include <limits>
 #include <optional>
+#include <string_view>
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "engine/data/cuda_half.h"
 #include "engine/kernels/conv.h"
+#include "engine/kernels/conv_cuda.h"
+#include "engine/train/log_line.h"
+#include "models/ops/conv_relu_pool_cuda.h"
 #include "models/ops/intra_op.h"
+#include "models/ops/launch.h"
 
 namespace dtrain {
 namespace {
@@ -21,13 +30,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr char kPadding[] = "padding";
+constexpr char kKernelsOfConv[] = "kernels";
 
-// Inputs of the layer; `bias` may be undefined.
+// Inputs of the layer; `bias` may be undefined. `cuda`: null for the kernels of
+// CPUs.
 struct Operands {
   Tensor images;
   Tensor weight;
   Tensor bias;
   std::int64_t padding = 0;
+  const ConvCudaKernels* cuda = nullptr;
 };
 
 ConvShape ShapeOf(const Operands& operands) {
@@ -98,6 +110,12 @@ Tensor Forward(const Operands& operands, const ConvShape& shape,
       .bias = Values(operands.bias),
       .output = MutableValues(output),
       .kept = kept.defined() ? kept.mutable_data_ptr<std::uint8_t>() : nullptr};
+  if (operands.cuda != nullptr) {
+    const ConvForwardJob job = {
+        .sizes = SizesOf(shape), .images = images, .data = data};
+    Launch(operands.cuda->forward, job, operands.images.device());
+    return output;
+  }
   const Division division(images);
   ForEachPart(division.parts(), [&](std::int64_t part) {
     ConvForward(shape, data, division.Part(part), ScratchOfThread());
@@ -111,11 +129,11 @@ void AddTo(const Tensor& sum, const float* values) {
   std::transform(sums, sums + sum.numel(), values, sums, std::plus<>());
 }
 
-// Fills those of `gradients` that are defined; weight and bias must be zero.
+// Fills those of `gradients` that are defined; on CPUs, weight and bias must be
+// zero.
 void Backward(const Operands& operands, const Tensor& kept,
               const Tensor& grad_output, const Operands& gradients) {
   const ConvShape shape = ShapeOf(operands);
-  const Division division(operands.images.size(0));
   const ConvBackwardData data = {.input = Values(operands.images),
                                  .weight = Values(operands.weight),
                                  .kept = kept.const_data_ptr<std::uint8_t>(),
@@ -123,6 +141,14 @@ void Backward(const Operands& operands, const Tensor& kept,
                                  .grad_input = MutableValues(gradients.images),
                                  .grad_weight = MutableValues(gradients.weight),
                                  .grad_bias = MutableValues(gradients.bias)};
+  if (operands.cuda != nullptr) {
+    const ConvBackwardJob job = {.sizes = SizesOf(shape),
+                                 .images = operands.images.size(0),
+                                 .data = data};
+    Launch(operands.cuda->backward, job, operands.images.device());
+    return;
+  }
+  const Division division(operands.images.size(0));
   // All parts but the first have sums of their own, weights before biases.
   const std::int64_t weights = operands.weight.numel();
   const std::int64_t row = weights + shape.out_channels;
@@ -149,6 +175,9 @@ bool WantsGradientOfBias(const AutogradContext& context,
   return operands.bias.defined() && context.needs_input_grad(2);
 }
 
+// Images, weight and bias have gradients; padding and kernels have none.
+constexpr std::size_t kInputs = 5;
+
 // Like Backward, with operators that can be differentiated again.
 variable_list DifferentiableBackward(const AutogradContext& context,
                                      const Operands& operands,
@@ -164,7 +193,7 @@ variable_list DifferentiableBackward(const AutogradContext& context,
   const variable_list found = torch::autograd::grad(
       {Plain(operands)}, wanted, {grad_output}, /*retain_graph=*/true,
       /*create_graph=*/true);
-  variable_list gradients(all.size() + 1);
+  variable_list gradients(kInputs);
   auto next = found.begin();
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (wants[i]) gradients[i] = *next++;
@@ -172,28 +201,38 @@ variable_list DifferentiableBackward(const AutogradContext& context,
   return gradients;
 }
 
+// Sums of CPUs are added to, those of CUDA kernels are overwritten.
+Tensor GradientLike(const Tensor& parameter, const ConvCudaKernels* cuda) {
+  return cuda != nullptr ? at::empty_like(parameter)
+                         : at::zeros_like(parameter);
+}
+
 class ConvReluPoolOperation
     : public torch::autograd::Function<ConvReluPoolOperation> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& images,
                         const Tensor& weight, const std::optional<Tensor>& bias,
-                        std::int64_t padding) {
-    const Operands operands = {images, weight, bias.value_or(Tensor()),
-                               padding};
+                        std::int64_t padding, const ConvCudaKernels* cuda) {
+    const Operands operands = {images, weight, bias.value_or(Tensor()), padding,
+                               cuda};
     const ConvShape shape = ShapeOf(operands);
     const auto bytes =
         static_cast<std::int64_t>(shape.KeptBytes(images.size(0)));
-    const Tensor kept = at::empty({bytes}, torch::kByte);
+    const Tensor kept =
+        at::empty({bytes}, images.options().dtype(torch::kByte));
     context->save_for_backward({images, weight, operands.bias, kept});
     context->saved_data[kPadding] = padding;
+    context->saved_data[kKernelsOfConv] = reinterpret_cast<std::int64_t>(cuda);
     return Forward(operands, shape, kept);
   }
 
   static variable_list backward(AutogradContext* context,
                                 const variable_list& grad_outputs) {
     const variable_list saved = context->get_saved_variables();
-    const Operands operands = {saved[0], saved[1], saved[2],
-                               context->saved_data.at(kPadding).toInt()};
+    const Operands operands = {
+        saved[0], saved[1], saved[2], context->saved_data.at(kPadding).toInt(),
+        reinterpret_cast<const ConvCudaKernels*>(
+            context->saved_data.at(kKernelsOfConv).toInt())};
     if (torch::GradMode::is_enabled()) {
       return DifferentiableBackward(*context, operands, grad_outputs[0]);
     }
@@ -202,27 +241,65 @@ class ConvReluPoolOperation
       gradients.images = at::empty_like(operands.images);
     }
     if (context->needs_input_grad(1)) {
-      gradients.weight = at::zeros_like(operands.weight);
+      gradients.weight = GradientLike(operands.weight, operands.cuda);
     }
     if (WantsGradientOfBias(*context, operands)) {
-      gradients.bias = at::zeros_like(operands.bias);
+      gradients.bias = GradientLike(operands.bias, operands.cuda);
     }
     Backward(operands, saved[3], grad_outputs[0].contiguous(), gradients);
-    // No gradient with respect to the padding.
-    return {gradients.images, gradients.weight, gradients.bias, Tensor()};
+    variable_list all = {gradients.images, gradients.weight, gradients.bias};
+    all.resize(kInputs);
+    return all;
   }
 };
 
 // An undefined tensor (no bias) counts.
-bool IsPlainFloat(const Tensor& tensor) {
+bool IsPlainFloat(const Tensor& tensor, torch::Device device) {
   return !tensor.defined() ||
-         (tensor.is_cpu() && tensor.scalar_type() == torch::kFloat &&
+         (tensor.device() == device && tensor.scalar_type() == torch::kFloat &&
           tensor.layout() == torch::kStrided && tensor.is_contiguous());
 }
 
-bool IsAutocasting() {
-  return !c10::impl::tls_is_dispatch_key_excluded(
-      c10::DispatchKey::AutocastCPU);
+bool IsAutocasting(torch::Device device) {
+  return device.is_cuda() ? at::autocast::is_autocast_enabled(at::kCUDA)
+                          : !c10::impl::tls_is_dispatch_key_excluded(
+                                c10::DispatchKey::AutocastCPU);
+}
+
+// Kernels that a user asks for. No GPU has run them yet.
+const ConvCudaKernels* RequestedCudaKernels() {
+  const char* wanted = std::getenv(kCudaConvVariable);
+  if (wanted == nullptr || std::string_view(wanted) != "1") return nullptr;
+  const ConvCudaKernels* kernels = FindConvCudaKernels();
+  LogLine(kernels != nullptr ? LogLevel::kInfo : LogLevel::kWarning,
+          std::string(kCudaConvVariable) +
+              (kernels != nullptr
+                   ? " is 1: ConvReluPool uses dtrain's CUDA kernels"
+                   : " is 1, but dtrain was built without nvcc and has no CUDA "
+                     "kernels; ConvReluPool uses LibTorch's operators"));
+  return kernels;
+}
+
+// Indices of CUDA kernels have 32 bits.
+bool FitsCuda(const Tensor& images, const ConvShape& shape) {
+  const std::int64_t largest = std::max(
+      images.numel(), images.size(0) * shape.out_channels *
+                          shape.output_height() * shape.output_width());
+  return largest <= std::numeric_limits<std::int32_t>::max();
+}
+
+Tensor Apply(const Operands& operands) {
+  const ConvShape shape = ShapeOf(operands);
+  const bool learns =
+      torch::GradMode::is_enabled() &&
+      (operands.images.requires_grad() || operands.weight.requires_grad() ||
+       (operands.bias.defined() && operands.bias.requires_grad()));
+  if (!learns) return Forward(operands, shape, /*kept=*/{});
+  const auto bias = operands.bias.defined()
+                        ? std::optional<Tensor>(operands.bias)
+                        : std::nullopt;
+  return ConvReluPoolOperation::apply(operands.images, operands.weight, bias,
+                                      operands.padding, operands.cuda);
 }
 
 }  // namespace
@@ -240,24 +317,43 @@ ConvReluPool::ConvReluPool(const ConvReluPoolOptions& options)
 }
 
 Tensor ConvReluPool::forward(const Tensor& images) {
-  const Operands operands = {images, weight_, bias_, options_.padding};
+  Operands operands = {images, weight_, bias_, options_.padding};
   if (!KernelsTake(images)) return Plain(operands);
-  const ConvShape shape = ShapeOf(operands);
-  CheckConvShape(shape);
-  const bool learns = torch::GradMode::is_enabled() &&
-                      (images.requires_grad() || weight_.requires_grad() ||
-                       (bias_.defined() && bias_.requires_grad()));
-  if (!learns) return Forward(operands, shape, /*kept=*/{});
-  const auto bias =
-      bias_.defined() ? std::optional<Tensor>(bias_) : std::nullopt;
-  return ConvReluPoolOperation::apply(images, weight_, bias, options_.padding);
+  CheckConvShape(ShapeOf(operands));
+  if (images.is_cuda()) {
+    static const ConvCudaKernels* const requested = RequestedCudaKernels();
+    operands.cuda = requested;
+    if (requested == nullptr || !FitsCuda(images, ShapeOf(operands))) {
+      return Plain(operands);
+    }
+  }
+  return Apply(operands);
 }
 
 bool ConvReluPool::KernelsTake(const Tensor& images) const {
   // LibTorch handles, or rejects, other dimensions and numbers of channels.
-  return options_.own_kernels && images.dim() == 4 &&
-         images.size(1) == weight_.size(1) && IsPlainFloat(images) &&
-         IsPlainFloat(weight_) && IsPlainFloat(bias_) && !IsAutocasting();
+  const torch::Device device = images.device();
+  return options_.own_kernels && (device.is_cpu() || device.is_cuda()) &&
+         images.dim() == 4 && images.size(1) == weight_.size(1) &&
+         IsPlainFloat(images, device) && IsPlainFloat(weight_, device) &&
+         IsPlainFloat(bias_, device) && !IsAutocasting(device);
+}
+
+Tensor ConvReluPoolByCuda(const Tensor& images, const Tensor& weight,
+                          const Tensor& bias, std::int64_t padding,
+                          const ConvCudaKernels& kernels) {
+  const Operands operands = {images, weight, bias, padding, &kernels};
+  CheckConvShape(ShapeOf(operands));
+  return Apply(operands);
+}
+
+const ConvCudaKernels* FindConvCudaKernels() {
+  static const ConvCudaKernels kernels = {
+      .forward =
+          FromCudaHalf<decltype(ConvCudaKernels::forward)>(kConvForwardOnCuda),
+      .backward = FromCudaHalf<decltype(ConvCudaKernels::backward)>(
+          kConvBackwardOnCuda)};
+  return kernels.forward && kernels.backward ? &kernels : nullptr;
 }
 
 }  // namespace dtrain

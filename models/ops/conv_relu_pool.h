@@ -24,9 +24,12 @@ struct ConvReluPoolOptions {
 /// formats, autocast, second derivatives) uses LibTorch's operators. Create it
 /// with std::make_shared.
 ///
+/// On a GPU, DTRAIN_CUDA_CONV=1 in the environment selects dtrain's CUDA
+/// kernels, for float32 as on CPUs; no GPU has run them yet.
+///
 /// Results equal those of LibTorch's operators up to rounding. The rounding of
-/// the parameters' gradients depends on the number of threads, and on nothing
-/// else.
+/// the parameters' gradients depends on the number of threads of a CPU, and on
+/// nothing else.
 class DTRAIN_API ConvReluPool final : public torch::nn::Module {
  public:
   /// Throws c10::Error for channels below 1.

@@ -9,10 +9,13 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 
+#include "engine/kernels/conv_cuda.h"
 #include "engine/kernels/cross_entropy.h"
 #include "engine/train/device.h"
 #include "engine/train/torch_modules.h"
 #include "models/building_blocks.h"
+#include "models/ops/conv_relu_pool.h"
+#include "models/ops/conv_relu_pool_cuda.h"
 #include "models/ops/softmax_cross_entropy.h"
 #include "tests/gpu/gpu.h"
 
@@ -94,6 +97,74 @@ TEST(GpuCrossEntropyDeathTest, ALabelThatIsNotAClassIsAnAssertion) {
   EXPECT_EXIT(ComputeLossOfABadLabel(), testing::ExitedWithCode(3),
               "device-side assert triggered");
 }
+
+struct ConvCase {
+  ConvReluPoolOptions options;
+  std::int64_t side = 1;
+  std::int64_t images = 1;
+};
+
+class GpuConvReluPoolTest : public testing::TestWithParam<ConvCase> {
+ protected:
+  GpuConvReluPoolTest() {
+    torch::manual_seed(6);
+    layer_ = std::make_shared<ConvReluPool>(GetParam().options);
+    layer_->to(kGpu);
+    const ConvCase& given = GetParam();
+    images_ = torch::randn(
+        {given.images, given.options.in, given.side, given.side}, kGpu);
+  }
+
+  // The output, then the gradients by the images and parameters.
+  template <typename Forward>
+  std::vector<torch::Tensor> Results(Forward forward) const {
+    std::vector<torch::Tensor> inputs = {images_.clone().requires_grad_()};
+    for (const torch::Tensor& one : layer_->parameters()) inputs.push_back(one);
+    const torch::Tensor output = forward(inputs[0]);
+    const torch::Tensor weights =
+        torch::sin(torch::arange(output.numel(), kGpu)).view_as(output);
+    auto results = torch::autograd::grad({(output * weights).sum()}, inputs);
+    results.push_back(output.detach());
+    return results;
+  }
+
+  torch::Tensor ByKernels(const torch::Tensor& images) const {
+    const auto parameters = layer_->named_parameters();
+    return ConvReluPoolByCuda(
+        images, parameters["weight"],
+        GetParam().options.bias ? parameters["bias"] : torch::Tensor(),
+        GetParam().options.padding, *FindConvCudaKernels());
+  }
+
+  std::shared_ptr<ConvReluPool> layer_;
+  torch::Tensor images_;
+};
+
+TEST_P(GpuConvReluPoolTest, KernelsAgreeWithLibTorch) {
+  ASSERT_NE(FindConvCudaKernels(), nullptr);
+  const auto ours = Results([&](const auto& x) { return ByKernels(x); });
+  const auto theirs =
+      Results([&](const auto& x) { return layer_->forward(x); });
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double largest = theirs[i].abs().max().item<double>();
+    EXPECT_LE((ours[i] - theirs[i]).abs().max().item<double>(), 1e-4 * largest)
+        << "result " << i;
+  }
+  const auto again = Results([&](const auto& x) { return ByKernels(x); });
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(torch::equal(ours[i], again[i])) << "result " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, GpuConvReluPoolTest,
+    testing::Values(
+        ConvCase{{.in = 1, .out = 6, .kernel = 5, .padding = 2}, 28, 64},
+        ConvCase{{.in = 6, .out = 16, .kernel = 5}, 14, 64},
+        ConvCase{{.in = 1, .out = 6, .kernel = 5, .bias = false}, 32, 33},
+        ConvCase{{.in = 3, .out = 6, .kernel = 5}, 32, 37},
+        ConvCase{{.in = 2, .out = 3, .kernel = 3, .padding = 1}, 9, 19},
+        ConvCase{{.in = 4, .out = 5, .kernel = 1}, 2, 1}));
 
 }  // namespace
 }  // namespace dtrain

@@ -12,6 +12,9 @@
 #include <torch/csrc/autograd/function.h>
 
 #include "engine/base/error.h"
+#include "models/ops/conv_relu_pool_cuda.h"
+#include "tests/engine/kernels/conv_on_host.h"
+#include "tests/support/recorded_graph.h"
 
 namespace dtrain {
 namespace {
@@ -35,15 +38,18 @@ struct Pair {
   std::shared_ptr<ConvReluPool> plain;
 };
 
-// The output for `images`, then the gradients by them and by the parameters of
-// a loss that weighs each value of the output differently.
+// The output that `forward` computes of `images`, then the gradients by them
+// and by the parameters of a loss that weighs each value of the output
+// differently.
+template <typename Forward>
 std::vector<torch::Tensor> Results(ConvReluPool& layer,
-                                   const torch::Tensor& images) {
+                                   const torch::Tensor& images,
+                                   Forward forward) {
   for (torch::Tensor& parameter : layer.parameters()) {
     parameter.mutable_grad().reset();
   }
   const torch::Tensor x = images.clone().requires_grad_();
-  const torch::Tensor y = layer.forward(x);
+  const torch::Tensor y = forward(x);
   const torch::Tensor weights =
       torch::sin(torch::arange(y.numel(), torch::kFloat)).view_as(y);
   (y * weights.to(y.scalar_type())).sum().backward();
@@ -52,6 +58,23 @@ std::vector<torch::Tensor> Results(ConvReluPool& layer,
     results.push_back(parameter.grad());
   }
   return results;
+}
+
+std::vector<torch::Tensor> Results(ConvReluPool& layer,
+                                   const torch::Tensor& images) {
+  return Results(layer, images,
+                 [&](const torch::Tensor& x) { return layer.forward(x); });
+}
+
+torch::Tensor ForwardByCuda(const ConvReluPool& layer,
+                            const torch::Tensor& images,
+                            std::int64_t padding = 0,
+                            const ConvCudaKernels& kernels = kHostConvKernels) {
+  const auto parameters = layer.named_parameters();
+  const torch::Tensor* bias = parameters.find("bias");
+  return ConvReluPoolByCuda(images, parameters["weight"],
+                            bias != nullptr ? *bias : torch::Tensor(), padding,
+                            kernels);
 }
 
 // Relative to the largest value of each tensor.
@@ -111,6 +134,31 @@ TEST_P(ConvReluPoolShapeTest, AgreesWithLibTorchInDouble) {
   const auto ours = Results(*pair.own, Images());
   pair.plain->to(torch::kDouble);
   ExpectNear(ours, Results(*pair.plain, Images().to(torch::kDouble)), 1e-5);
+}
+
+TEST_P(ConvReluPoolShapeTest, CudaKernelsAgreeWithLibTorchInDouble) {
+  const Pair pair(GetParam().options);
+  const std::int64_t padding = GetParam().options.padding;
+  const auto ours = Results(*pair.own, Images(), [&](const torch::Tensor& x) {
+    return ForwardByCuda(*pair.own, x, padding);
+  });
+  pair.plain->to(torch::kDouble);
+  ExpectNear(ours, Results(*pair.plain, Images().to(torch::kDouble)), 1e-5);
+}
+
+TEST_P(ConvReluPoolShapeTest, CudaKernelsDoNotDependOnTheOrderOfThreads) {
+  const Pair pair(GetParam().options);
+  const std::int64_t padding = GetParam().options.padding;
+  const auto run = [&](const ConvCudaKernels& kernels) {
+    return Results(*pair.own, Images(), [&](const torch::Tensor& x) {
+      return ForwardByCuda(*pair.own, x, padding, kernels);
+    });
+  };
+  const auto forth = run(kHostConvKernels);
+  const auto back = run(kReversedConvKernels);
+  for (std::size_t i = 0; i < forth.size(); ++i) {
+    EXPECT_TRUE(torch::equal(forth[i], back[i])) << "result " << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -225,10 +273,12 @@ TEST_F(ConvReluPoolTest, SupportsASecondBackward) {
 }
 
 // The gradient of the squared norm of a gradient, as a penalty has it.
-std::vector<torch::Tensor> SecondGradients(ConvReluPool& layer,
-                                           const torch::Tensor& images) {
+template <typename Forward>
+std::vector<torch::Tensor> SecondGradients(const ConvReluPool& layer,
+                                           const torch::Tensor& images,
+                                           Forward forward) {
   const torch::Tensor x = images.clone().requires_grad_();
-  const torch::Tensor loss = layer.forward(x).pow(3).sum();
+  const torch::Tensor loss = forward(x).pow(3).sum();
   const auto first = torch::autograd::grad({loss}, {x}, {},
                                            /*retain_graph=*/true,
                                            /*create_graph=*/true);
@@ -238,8 +288,66 @@ std::vector<torch::Tensor> SecondGradients(ConvReluPool& layer,
 }
 
 TEST_F(ConvReluPoolTest, HasGradientsOfGradients) {
-  ExpectNear(SecondGradients(*pair_.own, images_),
-             SecondGradients(*pair_.plain, images_), 1e-5);
+  const auto expected = SecondGradients(
+      *pair_.plain, images_,
+      [&](const torch::Tensor& x) { return pair_.plain->forward(x); });
+  ExpectNear(SecondGradients(
+                 *pair_.own, images_,
+                 [&](const torch::Tensor& x) { return pair_.own->forward(x); }),
+             expected, 1e-5);
+  ExpectNear(SecondGradients(*pair_.own, images_,
+                             [&](const torch::Tensor& x) {
+                               return ForwardByCuda(*pair_.own, x);
+                             }),
+             expected, 1e-5);
+}
+
+// On a GPU, a layer is two launches forth and back, or three: no operation of
+// LibTorch is among them.
+TEST_F(ConvReluPoolTest, CudaKernelsLaunchNoOperationOfLibTorch) {
+  const torch::Tensor gradient = torch::ones({9, 3, 3, 3});
+  RecordedGraph graph;
+  graph.Capture([&] {
+    torch::autograd::grad({ForwardByCuda(*pair_.own, images_)},
+                          pair_.own->parameters(), {gradient});
+  });
+  EXPECT_THAT(graph.launches(), testing::IsEmpty());
+}
+
+TEST_F(ConvReluPoolTest, CudaKernelsTakeAnEmptyBatch) {
+  const torch::Tensor x = torch::zeros({0, 2, 8, 8}, torch::requires_grad());
+  const torch::Tensor y = ForwardByCuda(*pair_.own, x);
+  EXPECT_EQ(y.sizes(), torch::IntArrayRef({0, 3, 3, 3}));
+  y.sum().backward();
+  for (const torch::Tensor& parameter : pair_.own->parameters()) {
+    EXPECT_TRUE(parameter.grad().eq(0).all().item<bool>());
+  }
+}
+
+TEST_F(ConvReluPoolTest, CudaKernelsComputeOnlyRequiredGradients) {
+  const auto parameters = pair_.own->named_parameters();
+  parameters["bias"].set_requires_grad(false);
+  ForwardByCuda(*pair_.own, images_).sum().backward();
+  pair_.plain->forward(images_).sum().backward();
+  EXPECT_FALSE(parameters["bias"].grad().defined());
+  ExpectNear({parameters["weight"].grad()},
+             {pair_.plain->named_parameters()["weight"].grad()}, 1e-5);
+}
+
+TEST_F(ConvReluPoolTest, CudaKernelsGiveTheSameWithoutGradients) {
+  const torch::Tensor learning = ForwardByCuda(*pair_.own, images_);
+  const torch::NoGradGuard guard;
+  const torch::Tensor y = ForwardByCuda(*pair_.own, images_);
+  EXPECT_FALSE(y.requires_grad());
+  EXPECT_TRUE(torch::equal(y, learning));
+}
+
+TEST_F(ConvReluPoolTest, CudaKernelsRefuseAnEmptyOutput) {
+  EXPECT_THAT(
+      [this] {
+        ForwardByCuda(*pair_.own, torch::zeros({1, 2, 3, 3}));
+      },
+      ThrowsMessage<Error>(HasSubstr("nothing is left of an image")));
 }
 
 // Weights moved by a step change the loss as their gradient says.
