@@ -165,6 +165,7 @@ using HiddenCommand = int(const std::vector<std::string>& words);
 HiddenCommand* FindHiddenCommand(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   if (name == kCompleteCommand) return Complete;
+  if (name == kShareCommand) return WriteShare;
   return nullptr;
 }
 

@@ -65,6 +65,15 @@ std::span<const Command> Commands();
 inline constexpr std::string_view kCompleteCommand = "__complete";
 int Complete(const std::vector<std::string>& words);
 
+/// `dtrain __share DIR DATE`, which the build calls, writes the manual pages,
+/// of this date, and the completion scripts to their places in a directory
+/// share/.
+inline constexpr std::string_view kShareCommand = "__share";
+int WriteShare(const std::vector<std::string>& words);
+
+/// The script that `dtrain completion` prints: of bash, zsh or fish.
+std::string_view CompletionScript(std::string_view shell);
+
 /// The exit codes that scripts may rely on.
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;

@@ -414,13 +414,17 @@ struct CompletionOptions {
 };
 
 int PrintScript(const CompletionOptions& options, const GlobalOptions&) {
-  std::cout << (options.shell == "bash"  ? kBashScript
-                : options.shell == "zsh" ? kZshScript
-                                         : kFishScript);
+  std::cout << CompletionScript(options.shell);
   return kExitDone;
 }
 
 }  // namespace
+
+std::string_view CompletionScript(std::string_view shell) {
+  return shell == "bash"  ? kBashScript
+         : shell == "zsh" ? kZshScript
+                          : kFishScript;
+}
 
 int Complete(const std::vector<std::string>& words) {
   if (words.size() < 2) return kExitUsage;

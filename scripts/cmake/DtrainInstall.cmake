@@ -6,6 +6,7 @@
 #   P/include/dtrain, P/lib/dtrain   what a model_def.cpp is compiled with
 #                      (DtrainOwnModels.cmake)
 #   P/share/dtrain/configs
+#   P/share/man, P/share/{bash-completion,zsh,fish}
 # `program` is what a user runs: everything but the tests.
 add_custom_target(program)
 function(dtrain_install target destination rpath)
@@ -34,4 +35,19 @@ endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/configs)
   install(DIRECTORY configs DESTINATION share/dtrain FILES_MATCHING
     PATTERN "*.yaml" PATTERN "*.py" PATTERN "*.sh")
+endif()
+
+# Manual pages and completion scripts, which dtrain writes itself. The pages are not
+# compressed: packaging does that (Debian's dh_compress). Their date is that of
+# SOURCE_DATE_EPOCH, if it is set.
+if(NOT CMAKE_CROSSCOMPILING)
+  set(_share ${PROJECT_BINARY_DIR}/share)
+  string(TIMESTAMP _date "%Y-%m-%d" UTC)
+  add_custom_command(OUTPUT ${_share}/man/man1/dtrain.1
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${_share}/man/man1
+    COMMAND dtrain __share ${_share} ${_date}
+    DEPENDS dtrain VERBATIM)
+  add_custom_target(share_files ALL DEPENDS ${_share}/man/man1/dtrain.1)
+  add_dependencies(program share_files)
+  install(DIRECTORY ${_share}/ DESTINATION share)
 endif()

@@ -123,6 +123,13 @@ class Install(unittest.TestCase):
         self.assertTrue(config.exists())
         self.assert_completes(config, "--set", "searcher.max_length={batches: 5}")
 
+    def test_has_manual_pages_and_completions(self):
+        page = (self.prefix / "share/man/man1/dtrain-checkpoint-show.1").read_text()
+        self.assertIn(".TH DTRAIN-CHECKPOINT-SHOW 1", page)
+        for file in ("bash-completion/completions/dtrain", "zsh/site-functions/_dtrain",
+                     "fish/vendor_completions.d/dtrain.fish"):
+            self.assertIn("dtrain __complete", (self.prefix / "share" / file).read_text())
+
     def test_runs_a_program(self):
         directory = self.work / "program"
         directory.mkdir()
