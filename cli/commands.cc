@@ -9,12 +9,12 @@ CommandSetUp SetUpArchive, SetUpBackup, SetUpBest, SetUpCancel,
     SetUpCheckpointDelete, SetUpCheckpointExport, SetUpCheckpointImport,
     SetUpCheckpointShow, SetUpCheckpointVerify, SetUpCheckpoints, SetUpCompare,
     SetUpCompletion, SetUpConfig, SetUpContinue, SetUpCreate, SetUpDataFetch,
-    SetUpDataList, SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDoctor,
-    SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill, SetUpLabel,
-    SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote, SetUpPause,
-    SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReproduce, SetUpResume,
-    SetUpSlots, SetUpTrials, SetUpUnarchive, SetUpValidate, SetUpVersion,
-    SetUpWait;
+    SetUpDataList, SetUpDataVerify, SetUpDelete, SetUpDescribe, SetUpDiff,
+    SetUpDoctor, SetUpEvaluate, SetUpGc, SetUpImportance, SetUpInit, SetUpKill,
+    SetUpLabel, SetUpList, SetUpLogs, SetUpMetrics, SetUpModels, SetUpNote,
+    SetUpPause, SetUpPlot, SetUpPredict, SetUpPreviewSearch, SetUpReproduce,
+    SetUpResume, SetUpSlots, SetUpTrials, SetUpUnarchive, SetUpValidate,
+    SetUpVersion, SetUpWait;
 
 namespace {
 
@@ -89,6 +89,8 @@ constexpr std::array kCommands = {
             "List the best trials of an experiment", SetUpBest},
     Command{CommandGroup::kSearch, "compare", "",
             "Compare experiments and trials", SetUpCompare},
+    Command{CommandGroup::kSearch, "diff", "",
+            "Show what changed between two experiments or trials", SetUpDiff},
     Command{CommandGroup::kSearch, "importance", "",
             "Show which hyperparameters mattered in a search", SetUpImportance},
     Command{CommandGroup::kCheckpoints, "checkpoints", "",
