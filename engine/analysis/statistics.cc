@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "engine/base/metric_order.h"
 
@@ -65,38 +66,55 @@ std::optional<double> RankCorrelation(std::span<const double> x,
   return Correlation(Ranks(kept_x), Ranks(kept_y));
 }
 
+std::vector<double> EffortsOf(std::span<const Observation> observations,
+                              Effort effort, Timestamp start) {
+  std::map<std::int64_t, Observation> latest;  // by trial
+  std::int64_t batches = 0;                    // of all trials
+  double epochs = 0;
+  std::vector<double> efforts;
+  efforts.reserve(observations.size());
+  for (const Observation& seen : observations) {
+    Observation& last = latest[seen.trial];
+    batches += std::max<std::int64_t>(seen.batches - last.batches, 0);
+    epochs += std::max(seen.epochs - last.epochs, 0.0);
+    last.batches = std::max(last.batches, seen.batches);
+    last.epochs = std::max(last.epochs, seen.epochs);
+    switch (effort) {
+      case Effort::kTrials:
+        efforts.push_back(static_cast<double>(latest.size()));
+        break;
+      case Effort::kBatches:
+        efforts.push_back(static_cast<double>(batches));
+        break;
+      case Effort::kEpochs:
+        efforts.push_back(epochs);
+        break;
+      case Effort::kSeconds:
+        efforts.push_back(static_cast<double>((seen.time - start).count()) /
+                          1e6);
+        break;
+    }
+  }
+  return efforts;
+}
+
 std::vector<CurvePoint> BestSoFar(std::span<const Observation> observations,
                                   Effort effort, Timestamp start,
                                   bool smaller_is_better) {
+  const auto efforts = EffortsOf(observations, effort, start);
   std::vector<CurvePoint> curve;
-  std::map<std::int64_t, std::int64_t> batches_of;  // by trial
-  std::int64_t batches = 0;                         // their sum
-  double at = 0;
-  for (const Observation& seen : observations) {
-    std::int64_t& trained = batches_of[seen.trial];
-    batches += std::max<std::int64_t>(seen.batches - trained, 0);
-    trained = std::max(trained, seen.batches);
-    switch (effort) {
-      case Effort::kTrials:
-        at = static_cast<double>(batches_of.size());
-        break;
-      case Effort::kBatches:
-        at = static_cast<double>(batches);
-        break;
-      case Effort::kSeconds:
-        at = static_cast<double>((seen.time - start).count()) / 1e6;
-        break;
-    }
-    if (std::isnan(seen.value)) continue;
+  for (std::size_t i = 0; i < observations.size(); ++i) {
+    const double value = observations[i].value;
+    if (std::isnan(value)) continue;
     if (curve.empty() ||
-        IsBetter(seen.value, curve.back().second, smaller_is_better)) {
+        IsBetter(value, curve.back().second, smaller_is_better)) {
       // Improvements at one place are one step.
-      if (!curve.empty() && curve.back().first == at) curve.pop_back();
-      curve.emplace_back(at, seen.value);
+      if (!curve.empty() && curve.back().first == efforts[i]) curve.pop_back();
+      curve.emplace_back(efforts[i], value);
     }
   }
-  if (!curve.empty() && curve.back().first < at) {
-    curve.emplace_back(at, curve.back().second);
+  if (!curve.empty() && curve.back().first < efforts.back()) {
+    curve.emplace_back(efforts.back(), curve.back().second);
   }
   return curve;
 }
@@ -142,6 +160,82 @@ std::vector<std::size_t> ParetoFront(
   for (const auto& [keys, index] : front) indices.push_back(index);
   std::ranges::sort(indices);
   return indices;
+}
+
+std::vector<std::size_t> PackLanes(std::span<const Span> spans) {
+  std::vector<std::size_t> order(spans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {},
+                           [&](std::size_t i) { return spans[i].begin; });
+  std::set<std::size_t> free;
+  std::multimap<double, std::size_t> busy;  // lane by its end
+  std::vector<std::size_t> lanes(spans.size());
+  for (const std::size_t i : order) {
+    while (!busy.empty() && busy.begin()->first <= spans[i].begin) {
+      free.insert(busy.begin()->second);
+      busy.erase(busy.begin());
+    }
+    if (free.empty()) free.insert(busy.size());
+    lanes[i] = *free.begin();
+    free.erase(free.begin());
+    busy.emplace(spans[i].end, lanes[i]);
+  }
+  return lanes;
+}
+
+std::vector<RungCount> CountRungs(std::span<const RungProgress> trials) {
+  std::vector<RungCount> counts(1);
+  for (const RungProgress& trial : trials) {
+    if (counts.size() <= trial.completed) counts.resize(trial.completed + 1);
+    for (std::size_t i = 0; i < trial.completed; ++i) ++counts[i].went_on;
+    RungCount& last = counts[trial.completed];
+    ++(trial.ended ? last.ended : last.open);
+  }
+  return counts;
+}
+
+namespace {
+
+std::size_t CellOf(double place, const FieldAxis& axis) {
+  const double cell = std::floor(place * static_cast<double>(axis.cells));
+  return static_cast<std::size_t>(
+      std::clamp(cell, 0.0, static_cast<double>(axis.cells - 1)));
+}
+
+double MiddleOf(std::size_t cell, const FieldAxis& axis) {
+  return (static_cast<double>(cell) + 0.5) / static_cast<double>(axis.cells);
+}
+
+// The distance along one axis; infinite to another category.
+double DistanceTo(double place, std::size_t cell, const FieldAxis& axis) {
+  if (axis.categories) return CellOf(place, axis) == cell ? 0 : HUGE_VAL;
+  return std::abs(place - MiddleOf(cell, axis));
+}
+
+}  // namespace
+
+std::vector<double> EstimateField(std::span<const FieldSample> samples,
+                                  FieldAxis x, FieldAxis y) {
+  constexpr double kReach = 0.15;
+  // Keeps the weight of a sample in the middle of a cell finite.
+  constexpr double kNear = 1e-3;
+  std::vector<double> field;
+  field.reserve(x.cells * y.cells);
+  for (std::size_t row = 0; row < y.cells; ++row) {
+    for (std::size_t column = 0; column < x.cells; ++column) {
+      double sum = 0, weights = 0, nearest = HUGE_VAL;
+      for (const FieldSample& sample : samples) {
+        const double distance = std::hypot(DistanceTo(sample.x, column, x),
+                                           DistanceTo(sample.y, row, y));
+        nearest = std::min(nearest, distance);
+        const double weight = 1 / (distance * distance + kNear * kNear);
+        sum += weight * sample.value;
+        weights += weight;
+      }
+      field.push_back(nearest < kReach ? sum / weights : std::nan(""));
+    }
+  }
+  return field;
 }
 
 namespace {

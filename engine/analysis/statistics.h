@@ -33,14 +33,21 @@ struct Observation {
   std::int64_t trial = 0;
   std::int64_t batches = 0;  // that the trial had trained
   double value = 0;
+  double epochs = 0;  // that the trial had trained
 };
 
 /// Effort of a search up to a moment.
 enum class Effort {
   kTrials,   // trials that have reported a value
   kBatches,  // batches that all trials together have trained
+  kEpochs,   // epochs that all trials together have trained
   kSeconds,  // seconds since `start`
 };
+
+/// The effort of the search at each observation. REQUIRES: `observations` are
+/// in the order of their times.
+std::vector<double> EffortsOf(std::span<const Observation> observations,
+                              Effort effort, Timestamp start);
 
 /// The best value found so far against the effort: one point per improvement
 /// and a last one at the full effort. Values that are NaN count as effort only.
@@ -60,6 +67,56 @@ std::vector<CurvePoint> EmpiricalDistribution(std::vector<double> values);
 std::vector<std::size_t> ParetoFront(
     std::span<const std::vector<double>> points,
     const std::vector<bool>& smaller_is_better);
+
+/// A part of a line, of time for example.
+struct Span {
+  double begin = 0;
+  double end = 0;
+};
+
+/// Returns a lane of each span, from 0: spans in one lane do not overlap. Uses
+/// as few lanes as possible and prefers low ones. REQUIRES: begin <= end, no
+/// NaN.
+std::vector<std::size_t> PackLanes(std::span<const Span> spans);
+
+/// What became of the trials that completed a rung of a search.
+struct RungCount {
+  std::size_t went_on = 0;  // completed the next rung, too
+  std::size_t ended = 0;    // ended before they completed the next one
+  std::size_t open = 0;     // have neither ended nor completed the next one
+
+  std::size_t reached() const { return went_on + ended + open; }
+};
+
+/// A trial's place in the rungs.
+struct RungProgress {
+  std::size_t completed = 0;  // rungs
+  bool ended = false;
+};
+
+/// Counts by rung; [0] counts all trials, [i] those that completed i rungs.
+std::vector<RungCount> CountRungs(std::span<const RungProgress> trials);
+
+/// A value known at a place of the unit square.
+struct FieldSample {
+  double x = 0;
+  double y = 0;
+  double value = 0;
+};
+
+/// An axis of a field, from 0 to 1, in equal cells.
+struct FieldAxis {
+  std::size_t cells = 1;
+  // Cells are categories: a sample says nothing about other cells.
+  bool categories = false;
+};
+
+/// Estimates a field in the middle of each cell: [row * x.cells + column], rows
+/// from the bottom. The estimate is the mean of the samples' values, weighted
+/// by the inverse square of their distances (Shepard, 1968). NaN where no
+/// sample is nearer than 0.15, so that no value is made up.
+std::vector<double> EstimateField(std::span<const FieldSample> samples,
+                                  FieldAxis x, FieldAxis y);
 
 /// Reduces a curve to at most four points a column, with the range of x split
 /// into `columns` equal parts: the first, the lowest, the highest and the last

@@ -59,6 +59,73 @@ const std::vector<Observation> kSearch = {
     Seen(30, 1, 200, 0.45), Seen(40, 3, 50, std::nan("")),
     Seen(50, 2, 300, 0.3),  Seen(60, 1, 400, 0.35)};
 
+TEST(EffortsOfTest, AddsTheEffortOfAllTrials) {
+  const std::vector<Observation> seen = {
+      {.time = Timestamp(1'000'000), .trial = 1, .batches = 10, .epochs = 0.5},
+      {.time = Timestamp(2'000'000), .trial = 2, .batches = 10, .epochs = 0.5},
+      {.time = Timestamp(4'000'000), .trial = 1, .batches = 30, .epochs = 1.5}};
+  EXPECT_THAT(EffortsOf(seen, Effort::kTrials, Timestamp(0)),
+              ElementsAre(1, 2, 2));
+  EXPECT_THAT(EffortsOf(seen, Effort::kBatches, Timestamp(0)),
+              ElementsAre(10, 20, 40));
+  EXPECT_THAT(EffortsOf(seen, Effort::kEpochs, Timestamp(0)),
+              ElementsAre(0.5, 1, 2));
+  EXPECT_THAT(EffortsOf(seen, Effort::kSeconds, Timestamp(1'000'000)),
+              ElementsAre(0, 1, 3));
+}
+
+TEST(PackLanesTest, PutsSpansThatOverlapIntoDifferentLanes) {
+  const std::vector<Span> spans = {{0, 10}, {2, 4}, {3, 12}, {4, 9}, {10, 11}};
+  EXPECT_THAT(PackLanes(spans), ElementsAre(0, 1, 2, 1, 0));
+  EXPECT_THAT(PackLanes({}), IsEmpty());
+}
+
+TEST(PackLanesTest, TakesSpansInAnyOrder) {
+  const std::vector<Span> spans = {{5, 6}, {0, 5}, {5, 5}};
+  EXPECT_THAT(PackLanes(spans), ElementsAre(0, 0, 1));
+}
+
+TEST(CountRungsTest, CountsWhatBecameOfTrials) {
+  const std::vector<RungProgress> trials = {{0, false}, {0, true}, {1, true},
+                                            {1, true},  {2, true}, {1, false}};
+  const auto counts = CountRungs(trials);
+  ASSERT_EQ(counts.size(), 3);
+  EXPECT_EQ(counts[0].reached(), 6);
+  EXPECT_EQ(counts[0].went_on, 4);
+  EXPECT_EQ(counts[0].ended, 1);
+  EXPECT_EQ(counts[0].open, 1);
+  EXPECT_EQ(counts[1].reached(), 4);
+  EXPECT_EQ(counts[1].went_on, 1);
+  EXPECT_EQ(counts[1].ended, 2);
+  EXPECT_EQ(counts[1].open, 1);
+  EXPECT_EQ(counts[2].reached(), 1);
+}
+
+TEST(EstimateFieldTest, IsNearTheValuesOfNearSamples) {
+  const std::vector<FieldSample> samples = {{0.25, 0.25, 1}, {0.75, 0.25, 5}};
+  const auto field = EstimateField(samples, {.cells = 2}, {.cells = 2});
+  ASSERT_EQ(field.size(), 4);
+  EXPECT_NEAR(field[0], 1, 1e-4);
+  EXPECT_NEAR(field[1], 5, 1e-4);
+  // No sample is near.
+  EXPECT_TRUE(std::isnan(field[2]));
+  EXPECT_TRUE(std::isnan(field[3]));
+}
+
+TEST(EstimateFieldTest, WeighsByTheInverseSquareOfTheDistance) {
+  const std::vector<FieldSample> samples = {{0.45, 0.5, 0}, {0.6, 0.5, 5}};
+  // Distances 0.05 and 0.1: weights 4 to 1.
+  EXPECT_NEAR(EstimateField(samples, {}, {})[0], 1, 1e-2);
+}
+
+TEST(EstimateFieldTest, KeepsCategoriesApart) {
+  const std::vector<FieldSample> samples = {{0.2, 0.5, 1}, {0.4, 0.5, 3}};
+  const auto field =
+      EstimateField(samples, {.cells = 2, .categories = true}, {});
+  EXPECT_NEAR(field[0], 2, 1e-9);
+  EXPECT_TRUE(std::isnan(field[1]));
+}
+
 TEST(BestSoFarTest, CountsTrials) {
   EXPECT_THAT(BestSoFar(kSearch, Effort::kTrials, Timestamp(0), true),
               ElementsAre(Pair(1, 0.5), Pair(2, 0.4), Pair(3, 0.3)));
