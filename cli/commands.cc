@@ -78,7 +78,7 @@ constexpr std::array kCommands = {
     Command{CommandGroup::kInspect, "logs", "",
             "Show trial logs in chronological order", SetUpLogs},
     Command{CommandGroup::kInspect, "plot", "",
-            "Plot metrics in the terminal or as SVG", SetUpPlot},
+            "Plot trials and searches in the terminal or as SVG", SetUpPlot},
     Command{CommandGroup::kInspect, "slots", "",
             "Show GPU and CPU slots and the trials using them", SetUpSlots},
     Command{CommandGroup::kSearch, "preview-search", "",

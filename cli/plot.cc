@@ -3,36 +3,38 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
-#include <tuple>
+#include <span>
 
 #include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "engine/app/plot_data.h"
 #include "engine/app/stores.h"
 #include "engine/base/error.h"
-#include "engine/base/metric_order.h"
 #include "engine/base/text.h"
-#include "engine/report/json_view.h"
 
 namespace dtrain {
 namespace {
 
-constexpr std::size_t kWidth = 72;
-constexpr std::size_t kHeight = 18;
-// Columns beside a plot: its axis and the tags of the curves.
-constexpr std::size_t kMargins = 24;
+constexpr std::size_t kWidth = 96;  // without a terminal
+constexpr std::size_t kMaxWidth = 168;
+constexpr std::size_t kMaxTargets = 50;
+constexpr double kBestQuantile = 0.1;
 
 struct PlotOptions {
-  std::string target;
+  std::vector<std::string> targets;
+  std::string kind = "curves";
   std::vector<std::string> metrics;
-  std::string x = "batches";
-  std::size_t top = 10;
+  std::vector<std::string> hparams;
+  std::string at;
+  std::string group;
+  std::string x;
+  std::optional<std::int64_t> top;
   bool log_x = false;
   bool log_y = false;
   std::string y;
@@ -40,124 +42,327 @@ struct PlotOptions {
   std::string out;
 };
 
-// The trials of a plot, best first; those without a value last, by number.
-std::vector<TrialId> RankedTrials(const Store& store,
-                                  const ExperimentRow& experiment,
-                                  const Target& target) {
-  if (target.trial) return {TrialId{target.experiment, *target.trial}};
-  auto trials = store.Trials(experiment.id);
-  std::ranges::stable_sort(trials, [&](const TrialRow& a, const TrialRow& b) {
-    if (!a.best || !b.best) return a.best.has_value() && !b.best.has_value();
-    return IsBetter(a.best->value, b.best->value, experiment.smaller_is_better);
-  });
-  std::vector<TrialId> ranked;
-  for (const TrialRow& trial : trials) ranked.push_back(trial.id);
-  return ranked;
-}
-
-// Reads the named metrics and makes one curve of each trial, name and kind.
-class CurveReader {
- public:
-  CurveReader(const Store& store, const ExperimentRow& experiment,
-              const Target& target, const PlotOptions& options)
-      : store_(store),
-        target_(target),
-        x_(options.x),
-        start_(experiment.started.value_or(experiment.created)) {}
-
-  void Read(const std::string& name) {
-    const MetricQuery query{
-        .experiment = target_.experiment, .trial = target_.trial, .name = name};
-    store_.ForEachMetric(query, [&](const MetricRow& row) {
-      kinds_[name].insert(row.kind);
-      auto& points = curves_[{row.trial, name, row.kind}];
-      if (std::isfinite(row.value)) any_finite_ = true;
-      points.emplace_back(XOf(row), row.value);
-    });
-  }
-
-  bool any_finite() const { return any_finite_; }
-
-  // Curves in the order of `ranked` trials and of `names`: the first `top`
-  // trials are drawn in colours, the others faint.
-  std::vector<PlotSeries> Curves(const std::vector<TrialId>& ranked,
-                                 const std::vector<std::string>& names,
-                                 std::size_t top) {
-    std::vector<PlotSeries> all;
-    for (std::size_t rank = 0; rank < ranked.size(); ++rank) {
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        for (const MetricKind kind : kinds_[names[i]]) {
-          const auto found = curves_.find({ranked[rank], names[i], kind});
-          if (found == curves_.end()) continue;
-          PlotSeries one{
-              .name = NameOf(ranked[rank], names[i], kind),
-              .points = std::move(found->second),
-              .tag = target_.trial ? names[i] : ToString(ranked[rank]),
-              .color = rank * names.size() + i,
-              .dashed = IsDashed(names[i], kind),
-              .faint = rank >= top || drawn_ == kMaxPlotCurves};
-          std::ranges::stable_sort(one.points, {},
-                                   &std::pair<double, double>::first);
-          drawn_ += one.faint ? 0 : 1;
-          all.push_back(std::move(one));
-        }
-      }
-    }
-    return all;
-  }
-
- private:
-  double XOf(const MetricRow& row) const {
-    if (x_ == "epochs") return row.epoch;
-    if (x_ == "batches") return static_cast<double>(row.batches);
-    return static_cast<double>((row.time - start_).count()) / 1e6;
-  }
-  // A name that both training and validation report is drawn twice.
-  bool IsDashed(const std::string& name, MetricKind kind) {
-    return kinds_[name].size() > 1 && kind == MetricKind::kTraining;
-  }
-  std::string NameOf(TrialId trial, const std::string& name, MetricKind kind) {
-    const std::string both =
-        kinds_[name].size() > 1 ? " (" + std::string(MetricKindName(kind)) + ")"
-                                : "";
-    return ToString(trial) + " " + name + both;
-  }
-
-  const Store& store_;
-  const Target& target_;
-  const std::string& x_;
-  const Timestamp start_;
-  bool any_finite_ = false;
-  std::size_t drawn_ = 0;  // curves that are not faint
-  std::map<std::string, std::set<MetricKind>> kinds_;  // by name
-  std::map<std::tuple<TrialId, std::string, MetricKind>,
-           std::vector<std::pair<double, double>>>
-      curves_;
+// What a plot is drawn from, once its options are checked.
+struct PlotSource {
+  const Store& store;
+  const PlotOptions& options;
+  std::vector<Target> targets;
+  PlotLook look;
+  std::vector<std::string> notes = {};
 };
 
-// Exponential moving average with the given weight of the past. The weights of
-// the first values are corrected for the missing past, as Adam does (Kingma and
-// Ba, 2015).
-void Smooth(double weight, std::vector<PlotSeries>& series) {
-  for (PlotSeries& one : series) {
-    double sum = 0, weights = 0;
-    for (auto& point : one.points) {
-      if (!std::isfinite(point.second)) continue;
-      sum = weight * sum + (1 - weight) * point.second;
-      weights = weight * weights + (1 - weight);
-      point.second = sum / weights;
+struct PlotKind {
+  std::string_view name;
+  // Options that it obeys, of those that not every kind obeys.
+  std::vector<std::string_view> options;
+  Figure (*draw)(PlotSource& source);
+};
+
+// In the order in which they are named.
+std::vector<std::int64_t> ExperimentsOf(const PlotSource& source) {
+  std::vector<std::int64_t> ids;
+  for (const Target& target : source.targets) {
+    if (std::ranges::find(ids, target.experiment) == ids.end()) {
+      ids.push_back(target.experiment);
     }
+  }
+  return ids;
+}
+
+PlotQuery QueryOf(const PlotSource& source) {
+  PlotQuery query{.experiments = ExperimentsOf(source),
+                  .metrics = source.options.metrics,
+                  .place = ValuePlace{.kind = ValuePlace::Kind::kBest},
+                  .group = source.options.group};
+  if (!source.options.at.empty()) {
+    query.place = ParseValuePlace("--at", source.options.at);
+  }
+  return query;
+}
+
+// Throws unless each name is a searched hyperparameter of one of the searches.
+void RequireHparams(const PlotData& data,
+                    const std::vector<std::string>& names) {
+  std::set<std::string> known;
+  for (const PlotSearch& search : data.searches) {
+    for (const SearchAxis& axis : search.axes) known.insert(axis.name);
+  }
+  for (const std::string& name : names) {
+    if (known.contains(name)) continue;
+    const std::vector<std::string> all(known.begin(), known.end());
+    throw Error(ErrorKind::kNotFound,
+                "--hparam: '" + name + "' is not searched; searched are " +
+                    (all.empty() ? "none" : ListNames(all)));
   }
 }
 
-std::optional<double> ParseSmooth(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  const std::string expected =
-      "a number of at least 0 and less than 1, such as 0.9";
+PlotData ReadSearches(PlotSource& source, const PlotQuery& query) {
+  PlotData data = ReadPlotData(source.store, query, source.notes);
+  RequireHparams(data, source.look.hparams);
+  return data;
+}
+
+// Returns the named metrics, or the searcher's metric; throws if no target has
+// recorded one of them.
+std::vector<std::string> CurveMetrics(const PlotSource& source) {
+  std::set<std::string> known;
+  std::vector<std::string> wanted = source.options.metrics;
+  const auto experiments = ExperimentsOf(source);
+  for (const std::int64_t id : experiments) {
+    const ExperimentRow row = FindExperiment(source.store, id);
+    if (wanted.empty()) wanted.push_back(row.metric);
+    for (const std::string& name : source.store.MetricNames(id)) {
+      known.insert(name);
+    }
+  }
+  const std::string who =
+      experiments.size() == 1
+          ? "experiment " + std::to_string(experiments[0]) + " has no metric '"
+          : "none of these experiments has a metric '";
+  for (const std::string& name : wanted) {
+    if (known.contains(name)) continue;
+    const std::vector<std::string> names(known.begin(), known.end());
+    throw Error(ErrorKind::kNotFound,
+                who + name + "'" +
+                    (names.empty() ? std::string("; it has no metrics yet")
+                                   : "; it has " + ListNames(names)));
+  }
+  return wanted;
+}
+
+// The unit of batches, of a single experiment.
+std::string BatchesLabel(const PlotSource& source) {
+  const auto experiments = ExperimentsOf(source);
+  std::set<std::string> units;
+  for (const std::int64_t id : experiments) {
+    units.insert(CountColumn(source.store, id, Format::kText));
+  }
+  return Join(std::vector<std::string>(units.begin(), units.end()), " or ");
+}
+
+std::string CurveXLabel(const PlotSource& source) {
+  const std::string& x = source.options.x;
+  if (x == "epochs") return x;
+  if (x == "time") return "seconds since the start of the experiment";
+  return BatchesLabel(source);
+}
+
+// Keeps the trials that are named one by one, and removes the others of their
+// experiments.
+void KeepTargets(const PlotSource& source, PlotData& data) {
+  for (PlotSearch& search : data.searches) {
+    std::set<std::int64_t> numbers;
+    bool all = false;
+    for (const Target& target : source.targets) {
+      if (target.experiment != search.id) continue;
+      all = all || !target.trial;
+      if (target.trial) numbers.insert(*target.trial);
+    }
+    if (all) continue;
+    std::erase_if(search.trials, [&](const PlotTrial& trial) {
+      return !numbers.contains(trial.id.number);
+    });
+  }
+}
+
+Figure DrawCurves(PlotSource& source) {
+  const PlotOptions& options = source.options;
+  if (options.x == "trials") {
+    throw Error(ErrorKind::kUsage,
+                "--x trials needs --kind history; curves have batches, epochs "
+                "or time");
+  }
+  CurvesRequest request{.metrics = CurveMetrics(source),
+                        .x_label = CurveXLabel(source),
+                        .one_trial = source.targets.size() == 1 &&
+                                     source.targets[0].trial.has_value()};
+  if (!options.smooth.empty()) request.smooth = *ParseFinite(options.smooth);
+  const CurveAxis axis = options.x == "epochs" ? CurveAxis::kEpochs
+                         : options.x == "time" ? CurveAxis::kSeconds
+                                               : CurveAxis::kBatches;
+  std::vector<TrialCurve> curves;
+  for (const Target& target : source.targets) {
+    auto own = ReadCurves(source.store, target.experiment, target.trial,
+                          request.metrics, axis);
+    std::ranges::move(own, std::back_inserter(curves));
+  }
+  const bool any = std::ranges::any_of(curves, [](const TrialCurve& curve) {
+    return std::ranges::any_of(curve.points, [](const CurvePoint& point) {
+      return std::isfinite(point.second);
+    });
+  });
+  if (!any) {
+    source.notes.push_back(
+        Join(options.targets, ", ") + " has no finite value of " +
+        ListNames(request.metrics) + " so far: the plot is empty");
+  }
+  PlotData data = ReadRanks(source.store, ExperimentsOf(source), options.group);
+  KeepTargets(source, data);
+  return CurvesFigure(data, std::move(curves), request, source.look);
+}
+
+Figure DrawHistory(PlotSource& source) {
+  PlotQuery query = QueryOf(source);
+  query.validations = true;
+  const PlotData data = ReadSearches(source, query);
+  const std::string& x = source.options.x;
+  if (x == "trials") {
+    return HistoryFigure(data, Effort::kTrials, "trials validated so far",
+                         source.look);
+  }
+  if (x == "epochs") {
+    return HistoryFigure(data, Effort::kEpochs, "epochs of all trials together",
+                         source.look);
+  }
+  if (x == "time") {
+    return HistoryFigure(data, Effort::kSeconds,
+                         "seconds since the start of the experiment",
+                         source.look);
+  }
+  return HistoryFigure(data, Effort::kBatches,
+                       BatchesLabel(source) + " of all trials together",
+                       source.look);
+}
+
+// By default the trials are compared at one length.
+PlotQuery LengthQueryOf(const PlotSource& source) {
+  PlotQuery query = QueryOf(source);
+  if (source.options.at.empty()) query.place.reset();
+  return query;
+}
+
+Figure DrawImportance(PlotSource& source) {
+  return ImportanceFigure(ReadSearches(source, LengthQueryOf(source)),
+                          kBestQuantile);
+}
+
+Figure DrawParallel(PlotSource& source) {
+  return ParallelFigure(ReadSearches(source, QueryOf(source)), source.look);
+}
+
+Figure DrawSlice(PlotSource& source) {
+  return SliceFigure(ReadSearches(source, QueryOf(source)), source.look);
+}
+
+Figure DrawContour(PlotSource& source) {
+  const std::size_t named = source.look.hparams.size();
+  if (named != 0 && named != 2) {
+    throw Error(ErrorKind::kUsage,
+                "--kind contour needs two --hparam or none, got " +
+                    std::to_string(named));
+  }
+  return ContourFigure(ReadSearches(source, LengthQueryOf(source)),
+                       source.look);
+}
+
+Figure DrawDistribution(PlotSource& source) {
+  return DistributionFigure(ReadSearches(source, QueryOf(source)), source.look);
+}
+
+Figure DrawPareto(PlotSource& source) {
+  if (source.options.metrics.size() != 2) {
+    throw Error(ErrorKind::kUsage,
+                "--kind pareto needs two metrics, such as --metric "
+                "accuracy:max --metric latency:min; got " +
+                    std::to_string(source.options.metrics.size()));
+  }
+  return ParetoFigure(ReadSearches(source, QueryOf(source)), source.look);
+}
+
+// Kinds that need no metric take the trials as they are.
+Figure DrawTimeline(PlotSource& source) {
+  return TimelineFigure(ReadRuns(source.store, ExperimentsOf(source)));
+}
+
+Figure DrawRungs(PlotSource& source) {
+  return RungsFigure(ReadRanks(source.store, ExperimentsOf(source), ""));
+}
+
+const std::vector<PlotKind>& PlotKinds() {
+  static const std::vector<PlotKind> kKinds = {
+      {"curves",
+       {"--metric", "--x", "--top", "--smooth", "--y", "--log-x", "--log-y",
+        "--group"},
+       DrawCurves},
+      {"history",
+       {"--metric", "--x", "--y", "--log-x", "--log-y"},
+       DrawHistory},
+      {"importance", {"--metric", "--at"}, DrawImportance},
+      {"parallel",
+       {"--metric", "--at", "--hparam", "--top", "--group"},
+       DrawParallel},
+      {"slice",
+       {"--metric", "--at", "--hparam", "--top", "--group", "--y", "--log-y"},
+       DrawSlice},
+      {"contour",
+       {"--metric", "--at", "--hparam", "--top", "--group"},
+       DrawContour},
+      {"edf", {"--metric", "--at", "--group", "--log-x"}, DrawDistribution},
+      {"pareto", {"--metric", "--y", "--log-x", "--log-y"}, DrawPareto},
+      {"timeline", {}, DrawTimeline},
+      {"rungs", {}, DrawRungs}};
+  return kKinds;
+}
+
+std::vector<std::string> KindNames() {
+  std::vector<std::string> names;
+  for (const PlotKind& kind : PlotKinds()) names.emplace_back(kind.name);
+  return names;
+}
+
+// Throws if an option is given that the kind would ignore.
+void RequireObeyed(const PlotOptions& options, const PlotKind& kind) {
+  const std::pair<std::string_view, bool> given[] = {
+      {"--metric", !options.metrics.empty()},
+      {"--hparam", !options.hparams.empty()},
+      {"--at", !options.at.empty()},
+      {"--group", !options.group.empty()},
+      {"--x", !options.x.empty()},
+      {"--top", options.top.has_value()},
+      {"--smooth", !options.smooth.empty()},
+      {"--y", !options.y.empty()},
+      {"--log-x", options.log_x},
+      {"--log-y", options.log_y}};
+  for (const auto& [name, is_given] : given) {
+    if (!is_given ||
+        std::ranges::find(kind.options, name) != kind.options.end())
+      continue;
+    throw Error(ErrorKind::kUsage, std::string(name) +
+                                       " cannot be used with --kind " +
+                                       std::string(kind.name));
+  }
+  const bool several = options.metrics.size() > 1 && kind.name != "curves" &&
+                       kind.name != "pareto";
+  if (several) {
+    throw Error(ErrorKind::kUsage,
+                "--kind " + std::string(kind.name) + " takes one --metric");
+  }
+  if (options.top && !options.group.empty()) {
+    throw Error(ErrorKind::kUsage, "--top cannot be combined with --group");
+  }
+}
+
+// "lr" of "hp.lr", which --group requires.
+std::string HparamOf(const std::string& option, const std::string& text,
+                     bool prefix_required) {
+  constexpr std::string_view kPrefix = "hp.";
+  const bool has_prefix =
+      text.starts_with(kPrefix) && text.size() > kPrefix.size();
+  if (has_prefix) return text.substr(kPrefix.size());
+  if (!prefix_required && !text.empty()) return text;
+  throw Error(
+      ErrorKind::kUsage,
+      option + ": expected hp.NAME, such as hp.optimizer, got '" + text + "'");
+}
+
+void CheckSmooth(const std::string& text) {
+  if (text.empty()) return;
   const auto weight = ParseFinite(text);
-  if (weight && *weight >= 0 && *weight < 1) return weight;
+  if (weight && *weight >= 0 && *weight < 1) return;
   throw Error(ErrorKind::kUsage,
-              "--smooth: expected " + expected + ", got '" + text + "'");
+              "--smooth: expected a number of at least 0 and less than 1, such "
+              "as 0.9, got '" +
+                  text + "'");
 }
 
 std::optional<std::pair<double, double>> ParseLimits(const PlotOptions& given) {
@@ -177,152 +382,150 @@ std::optional<std::pair<double, double>> ParseLimits(const PlotOptions& given) {
               "--y: expected " + expected + ", got '" + given.y + "'");
 }
 
-// Returns the named metrics, or the searcher's metric; throws if one is not
-// recorded.
-std::vector<std::string> CheckedMetrics(const Store& store,
-                                        const ExperimentRow& experiment,
-                                        const PlotOptions& options) {
-  const auto names = store.MetricNames(experiment.id);
-  const std::set<std::string> known(names.begin(), names.end());
-  std::vector<std::string> wanted = options.metrics;
-  if (wanted.empty()) wanted.push_back(experiment.metric);
-  for (const std::string& name : wanted) {
-    if (known.contains(name)) continue;
-    throw Error(ErrorKind::kNotFound,
-                "experiment " + std::to_string(experiment.id) +
-                    " has no metric '" + name + "'" +
-                    (names.empty() ? std::string("; it has no metrics yet")
-                                   : "; it has " + Join(names, ", ")));
-  }
-  return wanted;
-}
-
-void WriteSvg(const std::string& path, const std::string& svg) {
-  if (!path.ends_with(".svg")) {
-    throw Error(
-        ErrorKind::kUsage,
-        "--out: '" + path + "' is not an SVG file; its name must end in .svg");
-  }
-  WriteNamedFile("--out", path, svg, "choose a file in a writable directory");
-}
-
-// "experiment 3, asha: val_loss, best 10 of 500 trials".
-std::string TitleOf(const ExperimentRow& experiment,
-                    const std::vector<std::string>& metrics,
-                    const std::vector<PlotSeries>& series, std::size_t trials) {
-  const std::string title = "experiment " + std::to_string(experiment.id) +
-                            ", " + experiment.name + ": " + Join(metrics, ", ");
-  std::set<std::string> colored;
-  std::size_t faint = 0;
-  for (const PlotSeries& one : series) {
-    if (one.faint) {
-      ++faint;
-    } else {
-      colored.insert(one.tag);
+std::vector<Target> ParsePlotTargets(const PlotOptions& options,
+                                     const PlotKind& kind) {
+  std::vector<Target> targets;
+  for (const std::string& text : options.targets) {
+    const Target target = ParseTarget(text);
+    if (target.trial && kind.name != "curves") {
+      throw Error(ErrorKind::kUsage, "--kind " + std::string(kind.name) +
+                                         " needs experiments; '" + text +
+                                         "' is a trial");
     }
+    for (const Target& other : targets) {
+      if (other.experiment == target.experiment &&
+          (!other.trial || !target.trial || other.trial == target.trial)) {
+        throw Error(ErrorKind::kUsage, "'" + text + "' is named twice");
+      }
+    }
+    targets.push_back(target);
   }
-  if (faint == 0) return title;
-  return title + ", best " + std::to_string(colored.size()) + " of " +
-         std::to_string(trials) + " trials";
+  if (targets.size() <= kMaxTargets) return targets;
+  throw Error(ErrorKind::kUsage, "expected at most " +
+                                     std::to_string(kMaxTargets) +
+                                     " experiments or trials, got " +
+                                     std::to_string(targets.size()));
 }
 
-std::string XLabel(const Store& store, const ExperimentRow& experiment,
-                   const std::string& x) {
-  if (x == "epochs") return x;
-  if (x == "time") return "seconds since the start of the experiment";
-  return CountColumn(store, experiment.id, Format::kText);
+void CheckFileName(const std::string& path) {
+  if (path.empty() || path.ends_with(".svg")) return;
+  throw Error(
+      ErrorKind::kUsage,
+      "--out: '" + path + "' is not an SVG file; its name must end in .svg");
 }
 
-void DrawPlot(const PlotOptions& options, const std::vector<PlotSeries>& series,
-              const PlotLabels& labels, const GlobalOptions& globals) {
+void Print(const Figure& figure, const PlotOptions& options,
+           const GlobalOptions& globals) {
+  for (const std::string& note : figure.notes) Say(globals, "note: " + note);
   if (options.out.empty()) {
     const TerminalMode mode = ModeOf(STDOUT_FILENO, globals.color);
-    const std::size_t width = mode.width > kMargins + 10
-                                  ? std::min(mode.width - kMargins, 2 * kWidth)
-                                  : kWidth;
-    std::cout << DrawText(series, labels,
-                          {.width = width,
-                           .height = kHeight,
-                           .utf8 = mode.utf8,
-                           .color = mode.color});
+    std::cout << DrawText(
+        figure,
+        {.width = mode.width == 0 ? kWidth : std::min(mode.width, kMaxWidth),
+         .utf8 = mode.utf8,
+         .color = mode.color});
     return;
   }
-  WriteSvg(options.out, DrawSvg(series, labels));
-  const auto faint = static_cast<std::size_t>(
-      std::ranges::count(series, true, &PlotSeries::faint));
-  if (FaintCurvesDrawn(faint) < faint) {
-    Say(globals, "note: of the " + std::to_string(faint) +
-                     " faint curves every n-th is drawn, " +
-                     std::to_string(FaintCurvesDrawn(faint)) + " in all");
-  }
+  const Drawing drawing = DrawSvg(figure);
+  WriteNamedFile("--out", options.out, drawing.text,
+                 "choose a file in a writable directory");
+  for (const std::string& note : drawing.notes) Say(globals, "note: " + note);
   Say(globals, "wrote " + options.out);
 }
 
-int Plot(const PlotOptions& options, const GlobalOptions& globals) {
-  const auto limits = ParseLimits(options);
-  const auto smooth = ParseSmooth(options.smooth);
-  const Store store = OpenStore(globals);
-  const Target target = ParseTarget(options.target);
-  const ExperimentRow experiment = FindTarget(store, target);
-  const auto metrics = CheckedMetrics(store, experiment, options);
-  CurveReader reader(store, experiment, target, options);
-  for (const std::string& name : metrics) reader.Read(name);
-  const auto ranked = RankedTrials(store, experiment, target);
-  auto series = reader.Curves(ranked, metrics, options.top);
-  if (smooth) Smooth(*smooth, series);
-  if (!reader.any_finite()) {
-    Say(globals, "note: " + options.target + " has no finite value of " +
-                     Join(metrics, ", ") + " so far: the plot is empty");
+int Plot(const PlotOptions& given, const GlobalOptions& globals) {
+  PlotOptions options = given;
+  const PlotKind& kind =
+      *std::ranges::find(PlotKinds(), options.kind, &PlotKind::name);
+  RequireObeyed(options, kind);
+  CheckSmooth(options.smooth);
+  CheckFileName(options.out);
+  PlotLook look{.log_x = options.log_x,
+                .log_y = options.log_y,
+                .y_range = ParseLimits(options)};
+  if (options.top) look.top = static_cast<std::size_t>(*options.top);
+  if (!options.group.empty()) {
+    options.group = HparamOf("--group", options.group, true);
   }
-  const PlotLabels labels{
-      .title = TitleOf(experiment, metrics, series, ranked.size()),
-      .x = XLabel(store, experiment, options.x),
-      .y = Join(metrics, ", "),
-      .log_x = options.log_x,
-      .log_y = options.log_y,
-      .y_range = limits};
-  DrawPlot(options, series, labels, globals);
+  for (const std::string& name : options.hparams) {
+    look.hparams.push_back(HparamOf("--hparam", name, false));
+  }
+  auto targets = ParsePlotTargets(options, kind);
+  const Store store = OpenStore(globals);
+  PlotSource source{.store = store,
+                    .options = options,
+                    .targets = std::move(targets),
+                    .look = std::move(look)};
+  Figure figure = kind.draw(source);
+  figure.notes.insert(figure.notes.begin(), source.notes.begin(),
+                      source.notes.end());
+  Print(figure, options, globals);
   return kExitDone;
+}
+
+// The options that choose what is shown.
+void AddContent(CLI::App& app, PlotOptions& options) {
+  AddOption(app, "EXP", options.targets, "Experiments (3) or trials (3.7)")
+      .Completes(ValueKind::kTarget)
+      .Required();
+  AddOption(app, "--kind", options.kind,
+            "curves, history, importance, parallel, slice, contour, edf, "
+            "pareto, timeline or rungs")
+      .TypeName("KIND")
+      .OneOf(KindNames())
+      .ShowDefault();
+  AddOption(app, "--metric", options.metrics,
+            "Metric to plot (repeatable; default: the searcher's metric)")
+      .TypeName("NAME")
+      .Completes(ValueKind::kMetric)
+      .OneEach();
+  AddOption(app, "--hparam", options.hparams,
+            "Hyperparameter to show (repeatable; default: the most important)")
+      .TypeName("hp.NAME")
+      .OneEach();
+  AddOption(app, "--at", options.at,
+            "Value of a trial: at this length, its best or last validation")
+      .TypeName("LENGTH|best|last");
+  AddOption(app, "--group", options.group,
+            "Color trials by their value of a hyperparameter")
+      .TypeName("hp.NAME");
+}
+
+// The options that choose how it is shown.
+void AddLook(CLI::App& app, PlotOptions& options) {
+  AddOption(app, "--x", options.x,
+            "Horizontal axis: batches (default), epochs, time; of a history "
+            "also trials")
+      .TypeName("AXIS")
+      .OneOf({"batches", "epochs", "time", "trials"});
+  AddOption(app, "--top", options.top,
+            "Best trials in colors, others gray (default 10, at most 20)")
+      .TypeName("N")
+      .AtLeast(0);
+  AddOption(app, "--smooth", options.smooth,
+            "Moving average; F from 0 to below 1 weighs the past")
+      .TypeName("F");
+  AddOption(app, "--y", options.y, "Limits of the vertical axis")
+      .TypeName("LOW:HIGH");
+  AddFlag(app, "--log-x", options.log_x, "Logarithmic horizontal axis");
+  AddFlag(app, "--log-y", options.log_y, "Logarithmic vertical axis");
+  AddOption(app, "--out", options.out,
+            "Write an SVG file instead of drawing in the terminal")
+      .TypeName("FILE")
+      .IsPath();
 }
 
 }  // namespace
 
 CommandRun SetUpPlot(CLI::App& app) {
   auto options = std::make_shared<PlotOptions>();
-  AddOption(app, "EXP", options->target, "Experiment (3) or trial (3.7)")
-      .Completes(ValueKind::kTarget)
-      .Required();
-  AddOption(app, "--metric", options->metrics,
-            "Metric to plot (repeatable; default: the searcher's metric)")
-      .TypeName("NAME")
-      .Completes(ValueKind::kMetric)
-      .OneEach();
-  AddOption(app, "--x", options->x, "Horizontal axis: batches, epochs or time")
-      .TypeName("AXIS")
-      .OneOf({"batches", "epochs", "time"})
-      .ShowDefault();
-  AddOption(app, "--top", options->top,
-            "Best trials in colors, others gray (at most 20 curves)")
-      .TypeName("N")
-      .AtLeast(0)
-      .ShowDefault();
-  AddOption(app, "--smooth", options->smooth,
-            "Moving average; F from 0 to below 1 weighs the past")
-      .TypeName("F");
-  AddOption(app, "--y", options->y, "Limits of the vertical axis")
-      .TypeName("LOW:HIGH");
-  AddFlag(app, "--log-x", options->log_x, "Logarithmic horizontal axis");
-  AddFlag(app, "--log-y", options->log_y, "Logarithmic vertical axis");
-  AddOption(app, "--out", options->out,
-            "Write an SVG file instead of drawing in the terminal")
-      .TypeName("FILE")
-      .IsPath();
+  AddContent(app, *options);
+  AddLook(app, *options);
   SetHelp(app, {.exits = ReaderExits(),
                 .examples = {{"Plot the searcher's metric of all trials",
                               "dtrain plot 3"},
-                             {"Write two metrics of a trial to an SVG file",
-                              "dtrain plot 3.7 --metric loss --metric accuracy "
-                              "--out trial.svg"}}});
+                             {"Compare how fast two searches found good trials",
+                              "dtrain plot 3 4 --kind history --out h.svg"}}});
   return RunWith(Plot, options);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -162,6 +163,24 @@ std::vector<std::size_t> ParetoFront(
   return indices;
 }
 
+std::vector<Span> SplitAtGaps(std::vector<double> times, std::size_t parts) {
+  std::ranges::sort(times);
+  std::vector<std::pair<double, std::size_t>> gaps;  // before the time [i]
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    if (times[i] > times[i - 1]) gaps.emplace_back(times[i] - times[i - 1], i);
+  }
+  std::ranges::sort(gaps, std::greater<>());
+  if (gaps.size() >= parts) gaps.resize(parts > 0 ? parts - 1 : 0);
+  std::set<std::size_t> breaks;
+  for (const auto& [gap, i] : gaps) breaks.insert(i);
+  std::vector<Span> spans;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (i == 0 || breaks.contains(i)) spans.push_back({times[i], times[i]});
+    spans.back().end = times[i];
+  }
+  return spans;
+}
+
 std::vector<std::size_t> PackLanes(std::span<const Span> spans) {
   std::vector<std::size_t> order(spans.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -217,8 +236,7 @@ double DistanceTo(double place, std::size_t cell, const FieldAxis& axis) {
 std::vector<double> EstimateField(std::span<const FieldSample> samples,
                                   FieldAxis x, FieldAxis y) {
   constexpr double kReach = 0.15;
-  // Keeps the weight of a sample in the middle of a cell finite.
-  constexpr double kNear = 1e-3;
+  constexpr double kNear = 0.05;
   std::vector<double> field;
   field.reserve(x.cells * y.cells);
   for (std::size_t row = 0; row < y.cells; ++row) {
@@ -228,7 +246,8 @@ std::vector<double> EstimateField(std::span<const FieldSample> samples,
         const double distance = std::hypot(DistanceTo(sample.x, column, x),
                                            DistanceTo(sample.y, row, y));
         nearest = std::min(nearest, distance);
-        const double weight = 1 / (distance * distance + kNear * kNear);
+        const double near = std::max(distance, kNear);
+        const double weight = 1 / (near * near);
         sum += weight * sample.value;
         weights += weight;
       }

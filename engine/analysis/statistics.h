@@ -74,6 +74,11 @@ struct Span {
   double end = 0;
 };
 
+/// Splits times at the longest gaps between them into at most `parts` spans, in
+/// their order: the periods of activity of something that paused. REQUIRES: no
+/// NaN.
+std::vector<Span> SplitAtGaps(std::vector<double> times, std::size_t parts);
+
 /// Returns a lane of each span, from 0: spans in one lane do not overlap. Uses
 /// as few lanes as possible and prefers low ones. REQUIRES: begin <= end, no
 /// NaN.
@@ -113,8 +118,9 @@ struct FieldAxis {
 
 /// Estimates a field in the middle of each cell: [row * x.cells + column], rows
 /// from the bottom. The estimate is the mean of the samples' values, weighted
-/// by the inverse square of their distances (Shepard, 1968). NaN where no
-/// sample is nearer than 0.15, so that no value is made up.
+/// by the inverse square of their distances (Shepard, 1968), which count as at
+/// least 0.05 so that single samples are smoothed. NaN where no sample is
+/// nearer than 0.15, so that no value is made up.
 std::vector<double> EstimateField(std::span<const FieldSample> samples,
                                   FieldAxis x, FieldAxis y);
 

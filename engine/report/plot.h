@@ -1,68 +1,123 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "engine/analysis/search_axes.h"
+#include "engine/analysis/statistics.h"
+#include "engine/report/chart.h"
+#include "engine/store/rows.h"
+
+// The kinds of plots: pure functions from recorded values to figures.
+
 namespace dtrain {
 
-/// A curve: its points in the order of x. Points that are not finite numbers
-/// interrupt it.
-struct PlotSeries {
-  std::string name;  // in the legend
-  std::vector<std::pair<double, double>> points;
-  std::string tag;        // short name at its end in a terminal, or empty
-  std::size_t color = 0;  // curves of one number have one colour and letter
-  bool dashed = false;    // a second kind of curve, as training metrics are
-  // Drawn behind all others, gray, in no legend: one of very many.
-  bool faint = false;
+/// A metric and its better direction.
+struct PlotMetric {
+  std::string name;
+  bool smaller_is_better = true;
 };
 
-/// Labels and scales of a plot.
-struct PlotLabels {
-  std::string title;
-  std::string x;
-  std::string y = {};  // only in an SVG
-  // Logarithmic axes; points that are not positive interrupt a curve.
+/// A trial as a plot sees it.
+struct PlotTrial {
+  TrialId id;
+  State state = State::kPending;
+  // Of each metric of the plot; NaN: none.
+  std::vector<double> values;
+  std::vector<double> places;  // on the axes of its search
+  nlohmann::json group;        // value of the hyperparameter that groups trials
+  std::int64_t rung = 0;
+  std::optional<Timestamp> ended;
+  // The runs of its process, in seconds since the start of the experiment.
+  std::vector<Span> runs = {};
+};
+
+/// An experiment as a plot sees it.
+struct PlotSearch {
+  std::int64_t id = 0;
+  std::string name;
+  Timestamp start{0};
+  std::vector<SearchAxis> axes;
+  std::vector<PlotTrial> trials;
+  // Validations of the first metric, by time.
+  std::vector<Observation> validations;
+};
+
+struct PlotData {
+  std::vector<PlotMetric> metrics;
+  // Which validation of a trial its values come from: "at the best validation".
+  std::string place;
+  std::string group;  // name of the hyperparameter that groups trials, or empty
+  std::vector<PlotSearch> searches;
+};
+
+/// Choices of the user.
+struct PlotLook {
+  std::size_t top = 10;  // trials in colours
   bool log_x = false;
   bool log_y = false;
-  // Limits of the vertical axis; empty: those of the values.
-  std::optional<std::pair<double, double>> y_range;
+  std::optional<std::pair<double, double>> y_range;  // of the metric
+  // Hyperparameters to show; empty: the most important ones.
+  std::vector<std::string> hparams = {};
 };
 
-/// Curves that are not faint: more cannot be told apart, and the legend would
-/// outgrow the plot.
-inline constexpr std::size_t kMaxPlotCurves = 20;
-
-/// Returns round numbers, ascending, that mark an axis from `low` to `high`:
-/// about `wanted` of them, all within. REQUIRES: both finite, low ≤ high.
-std::vector<double> AxisTicks(double low, double high, int wanted);
-
-/// Returns the curves as a self-contained SVG document of at most 200 kB,
-/// however many curves and points there are: curves are reduced to the extremes
-/// of each pixel column or of wider ones, and of more than 200 faint curves
-/// every n-th is drawn. Texts are escaped and cut at 100 characters. REQUIRES:
-/// at most kMaxPlotCurves are not faint.
-std::string DrawSvg(const std::vector<PlotSeries>& series,
-                    const PlotLabels& labels);
-
-/// Number of faint curves that DrawSvg draws of `faint`.
-std::size_t FaintCurvesDrawn(std::size_t faint);
-
-/// Means of a terminal.
-struct TextCanvas {
-  std::size_t width = 72;  // columns of the plot, without the axis
-  std::size_t height = 18;
-  bool utf8 = false;   // lines of Braille dots; else a letter for each curve
-  bool color = false;  // colours, by ANSI sequences
+/// A metric of a trial over its training.
+struct TrialCurve {
+  TrialId trial;
+  std::string metric;
+  MetricKind kind = MetricKind::kTraining;
+  std::vector<CurvePoint> points;
 };
 
-/// Returns the curves in characters, with axes, the tags of curves at their
-/// ends, and a legend of as many lines as curves that are not faint. In letters
-/// a solid curve is A, its dashed one a; faint ones are dots.
-std::string DrawText(const std::vector<PlotSeries>& series,
-                     const PlotLabels& labels, const TextCanvas& canvas);
+/// What to draw of trials' curves.
+struct CurvesRequest {
+  std::vector<std::string> metrics;
+  std::string x_label;
+  double smooth = 0;       // weight of the past, 0 to below 1
+  bool one_trial = false;  // the only one of the plot: tags are metrics
+};
+
+/// Curves of trials; `data` ranks or groups them. A name that both training and
+/// validation report is drawn twice, training dashed.
+Figure CurvesFigure(const PlotData& data, std::vector<TrialCurve> curves,
+                    const CurvesRequest& request, const PlotLook& look);
+
+/// The validations of each search and its best value so far over the effort,
+/// and the trials that failed.
+Figure HistoryFigure(const PlotData& data, Effort effort,
+                     const std::string& x_label, const PlotLook& look);
+
+/// The distribution of the trials' values: of each search or group.
+Figure DistributionFigure(const PlotData& data, const PlotLook& look);
+
+/// The trials by two metrics, and those that no other one dominates. REQUIRES:
+/// data.metrics.size() == 2.
+Figure ParetoFigure(const PlotData& data, const PlotLook& look);
+
+/// The importance of each hyperparameter for being among the best `quantile` of
+/// the trials.
+Figure ImportanceFigure(const PlotData& data, double quantile);
+
+/// A line for each trial through its hyperparameters to its value.
+Figure ParallelFigure(const PlotData& data, const PlotLook& look);
+
+/// The trials' values over each hyperparameter.
+Figure SliceFigure(const PlotData& data, const PlotLook& look);
+
+/// The estimated rank of a trial over two hyperparameters.
+Figure ContourFigure(const PlotData& data, const PlotLook& look);
+
+/// The runs of the trials' processes, those that overlap in different rows.
+Figure TimelineFigure(const PlotData& data);
+
+/// How many trials completed each rung and what became of them.
+Figure RungsFigure(const PlotData& data);
 
 }  // namespace dtrain

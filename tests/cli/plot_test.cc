@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/config/experiment_config.h"
 #include "engine/store/store.h"
 #include "tests/support/cli_runner.h"
 #include "tests/support/sample_store.h"
@@ -133,6 +134,210 @@ TEST_F(PlotTest, ReportsAnUnwritableFile) {
   EXPECT_THAT(result.err, HasSubstr("cannot write 'no/a.svg'"));
 }
 
+TEST_F(PlotTest, DrawsSeveralExperimentsAndTrials) {
+  const CliResult result =
+      dtrain_.Run({"plot", "4.2", "1.1", "--metric", "accuracy"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("experiments 4, 1: accuracy\n"));
+  EXPECT_THAT(result.out, HasSubstr("  4.2 accuracy\n"));
+  EXPECT_THAT(result.out, HasSubstr("  1.1 accuracy\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("4.1 accuracy")));
+}
+
+TEST_F(PlotTest, ColorsTrialsByGroup) {
+  const CliResult result = dtrain_.Run({"plot", "4", "--group", "hp.lr"});
+  EXPECT_THAT(result.out, HasSubstr("experiment 4, delta: accuracy, by lr\n"));
+  EXPECT_THAT(result.out, HasSubstr("  A  lr=0.5 (3 trials)\n"));
+}
+
+TEST_F(PlotTest, DrawsTheHistory) {
+  // The three trials have 50 batches each at 0.5, 0.9 and 0.1, then 100 each at
+  // 0.25, 0.75 and 0.6, all within 50 µs: the best is 0.9 from 100 of 300 on.
+  const std::string svg = Svg({"4", "--kind", "history", "--y", "0:1"});
+  EXPECT_THAT(svg, HasSubstr(">batches of all trials together</text>"));
+  EXPECT_THAT(svg, HasSubstr(">6 validations of 3 trials</text>"));
+  EXPECT_THAT(svg, HasSubstr("M102.6 262.5L253.6 262.5L253.6 84.5L857.4 84.5"));
+  const CliResult text =
+      dtrain_.Run({"plot", "4", "--kind", "history", "--x", "trials"});
+  EXPECT_THAT(text.out, HasSubstr("best accuracy so far\n"));
+  EXPECT_THAT(text.out, HasSubstr("trials validated so far\n"));
+}
+
+TEST_F(PlotTest, DrawsTheDistribution) {
+  // Best values 0.5, 0.6 and 0.9.
+  EXPECT_THAT(Svg({"4", "--kind", "edf"}),
+              HasSubstr("d=\"M80.0 485.0L80.0 336.7L280.0 336.7L280.0 188.3"
+                        "L880.0 188.3L880.0 40.0\""));
+  EXPECT_THAT(dtrain_.Run({"plot", "4", "--kind", "edf", "--at", "50"}).out,
+              HasSubstr("delta: distribution of accuracy at 50 batches\n"));
+}
+
+TEST_F(PlotTest, DrawsTheParetoFront) {
+  const std::vector<std::string> arguments = {
+      "4", "--kind", "pareto", "--metric", "accuracy", "--metric", "speed:max"};
+  // Accuracy and speed at the best validations: 4.1 0.5 and 1050, 4.2 0.9 and
+  // 2050, 4.3 0.6 and 3100. 4.2 dominates 4.1.
+  const std::string svg = Svg(arguments);
+  EXPECT_THAT(svg,
+              HasSubstr("Pareto front of accuracy and speed, 2 of 3 trials"));
+  EXPECT_THAT(svg, HasSubstr(">4.3 accuracy 0.6, speed 3100</text>"));
+  EXPECT_THAT(svg, HasSubstr(">4.2 accuracy 0.9, speed 2050</text>"));
+  EXPECT_THAT(svg, HasSubstr("d=\"M291.3 52.6h.1\""));
+  std::vector<std::string> in_text = {"plot"};
+  in_text.insert(in_text.end(), arguments.begin(), arguments.end());
+  EXPECT_THAT(dtrain_.Run(in_text).out,
+              HasSubstr("  A  4.3 accuracy 0.6, speed 3100\n"));
+}
+
+TEST_F(PlotTest, DrawsParallelCoordinates) {
+  // lr is 0.5 of 0 to 1; accuracy from 0.5 to 0.9.
+  const std::string svg = Svg({"4", "--kind", "parallel"});
+  EXPECT_THAT(svg, HasSubstr("d=\"M265.0 270.0L675.0 55.0\""));  // 4.2
+  const CliResult text = dtrain_.Run({"plot", "4", "--kind", "parallel"});
+  EXPECT_THAT(text.out, HasSubstr("  1  lr: 0, 1 (from the bottom)\n"));
+  EXPECT_THAT(text.out,
+              HasSubstr("  2  accuracy: 0.5, 0.9 (from the bottom)\n"));
+}
+
+TEST_F(PlotTest, DrawsSlices) {
+  EXPECT_THAT(Svg({"4", "--kind", "slice", "--y", "0:1"}),
+              HasSubstr("d=\"M480.0 104.3h.1\""));  // 0.5 and 0.9
+  EXPECT_THAT(dtrain_.Run({"plot", "4", "--kind", "slice"}).out,
+              HasSubstr("  A  4.2 accuracy 0.9\n"));
+}
+
+TEST_F(PlotTest, DrawsTheTimeline) {
+  const CliResult text = dtrain_.Run({"plot", "4", "--kind", "timeline"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("delta: runs of trials at the same time"));
+  EXPECT_THAT(Svg({"4", "--kind", "timeline"}),
+              HasSubstr(">of 3 trials that are COMPLETED</text>"));
+}
+
+TEST_F(PlotTest, DrawsTheRungs) {
+  const CliResult text = dtrain_.Run({"plot", "4", "--kind", "rungs"});
+  EXPECT_THAT(text.out, HasSubstr("created +"));
+  EXPECT_THAT(text.out, HasSubstr("delta: trials by completed rung, 3 trials"));
+  EXPECT_THAT(Svg({"4", "--kind", "rungs"}), HasSubstr(">created</text>"));
+}
+
+TEST_F(PlotTest, SaysThatThereAreTooFewTrialsForImportance) {
+  const CliResult text = dtrain_.Run({"plot", "4", "--kind", "importance"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, HasSubstr("importance needs 10"));
+}
+
+// Experiment 5: twelve trials with loss x, and a name that is not for every
+// page.
+class SpacePlotTest : public PlotTest {
+ protected:
+  SpacePlotTest() {
+    const ConfigResult config = ReadConfig(
+        "name: '</script><img onerror=x>'\n"
+        "entrypoint: builtin:FaultTrial\n"
+        "hyperparameters:\n"
+        "  x: {type: double, minval: 0, maxval: 11}\n"
+        "  y: {type: categorical, vals: [a, b]}\n"
+        "searcher: {name: random, metric: loss, max_length: 10, max_trials: "
+        "12}\n",
+        {.file_name = "space.yaml"});
+    Store::OpenForWriting(StoreLayout(dtrain_.store()))
+        .Write([&](StoreWriter& w) {
+          const std::int64_t id =
+              w.AddExperiment({.name = "</script><img onerror=x>",
+                               .searcher = "random",
+                               .metric = "loss",
+                               .config = config.config.value().effective,
+                               .created = Timestamp(1)});
+          for (std::int64_t i = 0; i < 12; ++i) {
+            const TrialId trial{id, i + 1};
+            const auto x = static_cast<double>(i);
+            w.AddTrial({.id = trial,
+                        .request_id = "r",
+                        .hparams = {{"x", x}, {"y", i % 2 == 0 ? "a" : "b"}},
+                        .created = Timestamp(1)});
+            w.AddMetrics(trial, MetricKind::kValidation, 10, 1, {{"loss", x}},
+                         Timestamp(i));
+            w.AddValidation(trial, x, 10, /*smaller_is_better=*/true);
+          }
+        });
+  }
+};
+
+TEST_F(SpacePlotTest, DrawsTheImportance) {
+  const CliResult text = dtrain_.Run({"plot", "5", "--kind", "importance"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("x +####"));
+  EXPECT_THAT(text.out, HasSubstr("%, correlation 1.00\n"));
+  const std::string svg = Svg({"5", "--kind", "importance"});
+  EXPECT_THAT(svg, HasSubstr(">x</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr("<img")));
+}
+
+TEST_F(SpacePlotTest, DrawsTheContour) {
+  const CliResult text = dtrain_.Run({"plot", "5", "--kind", "contour"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("    worst .:-=+*%@ best\n"));
+  EXPECT_THAT(text.out, HasSubstr("  A  5.1 loss 0\n"));
+  // 5.1 is at x = 0 and a, the lower of the two.
+  EXPECT_THAT(
+      Svg({"5", "--kind", "contour", "--hparam", "hp.x", "--hparam", "y"}),
+      HasSubstr("d=\"M80.0 373.8h.1\""));
+}
+
+TEST_F(SpacePlotTest, ShowsTheNamedHyperparameters) {
+  const CliResult result =
+      dtrain_.Run({"plot", "5", "--kind", "slice", "--hparam", "x"});
+  EXPECT_THAT(result.out, HasSubstr("1 of 2 hyperparameters"));
+}
+
+TEST_F(PlotTest, NamesWhatIsNotFound) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"9"}, "no experiment 9"},
+      {{"4", "--kind", "history", "--metric", "beauty:min"},
+       "has no validation metric 'beauty'; it has accuracy, speed"},
+      {{"4", "--kind", "edf", "--at", "7"}, "has no validation at 7 batches"},
+      {{"4", "--group", "hp.beauty"},
+       "--group: no trial has a hyperparameter 'beauty'; they have batch, lr"},
+      {{"4", "--kind", "slice", "--hparam", "beauty"},
+       "--hparam: 'beauty' is not searched; searched are lr"}};
+  for (const auto& [arguments, error] : cases) {
+    std::vector<std::string> all = {"plot"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const CliResult result = dtrain_.Run(all);
+    EXPECT_EQ(result.code, 3);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(error));
+  }
+}
+
+TEST_F(PlotTest, NamesAtMostTwentyMetrics) {
+  Store::OpenForWriting(StoreLayout(dtrain_.store()))
+      .Write([](StoreWriter& writer) {
+        MetricValues values;
+        for (int i = 0; i < 500; ++i) {
+          values.emplace_back(std::string(1'000, 'm') + std::to_string(i), 1);
+        }
+        writer.AddMetrics({4, 1}, MetricKind::kTraining, 100, 1, values,
+                          Timestamp(1));
+      });
+  const CliResult result = dtrain_.Run({"plot", "4", "--metric", "f1"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_LT(result.err.size(), 2'000);
+  EXPECT_THAT(result.err, HasSubstr("and 482 more\n"));
+}
+
+TEST_F(PlotTest, WarnsOfExperimentsWithoutTheMetric) {
+  const CliResult result =
+      dtrain_.Run({"plot", "4", "1", "--kind", "edf", "--metric", "speed:max"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("note: experiment 1 was searched for the smallest "
+                        "loss, experiment 4 for the largest accuracy\n"));
+  EXPECT_THAT(result.err, HasSubstr("note: experiment 1 has no validation "
+                                    "metric 'speed'\n"));
+}
+
 struct BadPlot {
   std::vector<std::string> arguments;
   std::string error;
@@ -165,7 +370,29 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlot{{"--y", ":"}, "got ':'"},
         BadPlot{{"--y", "0:1", "--log-y"}, "two positive numbers LOW:HIGH"},
         BadPlot{{"--top", "-1"}, "--top"},
-        BadPlot{{"--x", "day"}, "expected batches, epochs or time"}));
+        BadPlot{{"--x", "day"}, "expected batches, epochs, time or trials"},
+        BadPlot{{"--x", "trials"}, "--x trials needs --kind history"},
+        BadPlot{{"--kind", "pie"}, "expected curves, history, importance"},
+        BadPlot{{"--kind", "rungs", "--metric", "loss"},
+                "--metric cannot be used with --kind rungs"},
+        BadPlot{{"--kind", "edf", "--smooth", "0.5"},
+                "--smooth cannot be used with --kind edf"},
+        BadPlot{{"--hparam", "lr"},
+                "--hparam cannot be used with --kind curves"},
+        BadPlot{{"--at", "best"}, "--at cannot be used with --kind curves"},
+        BadPlot{{"--kind", "edf", "--at", "soon"}, "--at: expected best, last"},
+        BadPlot{{"--group", "lr"}, "--group: expected hp.NAME"},
+        BadPlot{{"--group", "hp.lr", "--top", "3"},
+                "--top cannot be combined with --group"},
+        BadPlot{{"--kind", "history", "--metric", "loss", "--metric", "acc"},
+                "--kind history takes one --metric"},
+        BadPlot{{"--kind", "pareto"}, "--kind pareto needs two metrics"},
+        BadPlot{{"--kind", "pareto", "--metric", "loss", "--metric", "acc"},
+                "write acc:min or acc:max"},
+        BadPlot{{"--kind", "contour", "--hparam", "lr"},
+                "needs two --hparam or none, got 1"},
+        BadPlot{{"1.1"}, "'1.1' is named twice"},
+        BadPlot{{"2.1", "--kind", "edf"}, "'2.1' is a trial"}));
 
 }  // namespace
 }  // namespace dtrain

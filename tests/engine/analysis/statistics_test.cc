@@ -74,6 +74,24 @@ TEST(EffortsOfTest, AddsTheEffortOfAllTrials) {
               ElementsAre(0, 1, 3));
 }
 
+TEST(SplitAtGapsTest, SplitsAtTheLongestGaps) {
+  const auto spans = SplitAtGaps({11, 1, 2, 3, 10, 20}, 3);
+  ASSERT_EQ(spans.size(), 3);
+  EXPECT_EQ(spans[0].begin, 1);
+  EXPECT_EQ(spans[0].end, 3);
+  EXPECT_EQ(spans[1].begin, 10);
+  EXPECT_EQ(spans[1].end, 11);
+  EXPECT_EQ(spans[2].begin, 20);
+  EXPECT_EQ(spans[2].end, 20);
+}
+
+TEST(SplitAtGapsTest, HasNoMorePartsThanTimes) {
+  EXPECT_EQ(SplitAtGaps({1, 5}, 1).size(), 1);
+  EXPECT_EQ(SplitAtGaps({1, 5}, 9).size(), 2);
+  EXPECT_EQ(SplitAtGaps({5, 5, 5}, 9).size(), 1);
+  EXPECT_EQ(SplitAtGaps({}, 2).size(), 0);
+}
+
 TEST(PackLanesTest, PutsSpansThatOverlapIntoDifferentLanes) {
   const std::vector<Span> spans = {{0, 10}, {2, 4}, {3, 12}, {4, 9}, {10, 11}};
   EXPECT_THAT(PackLanes(spans), ElementsAre(0, 1, 2, 1, 0));
@@ -105,8 +123,9 @@ TEST(EstimateFieldTest, IsNearTheValuesOfNearSamples) {
   const std::vector<FieldSample> samples = {{0.25, 0.25, 1}, {0.75, 0.25, 5}};
   const auto field = EstimateField(samples, {.cells = 2}, {.cells = 2});
   ASSERT_EQ(field.size(), 4);
-  EXPECT_NEAR(field[0], 1, 1e-4);
-  EXPECT_NEAR(field[1], 5, 1e-4);
+  // Distances 0, which counts as 0.05, and 0.5: weights 100 to 1.
+  EXPECT_NEAR(field[0], (100 * 1 + 5) / 101.0, 1e-9);
+  EXPECT_NEAR(field[1], (100 * 5 + 1) / 101.0, 1e-9);
   // No sample is near.
   EXPECT_TRUE(std::isnan(field[2]));
   EXPECT_TRUE(std::isnan(field[3]));
@@ -115,7 +134,7 @@ TEST(EstimateFieldTest, IsNearTheValuesOfNearSamples) {
 TEST(EstimateFieldTest, WeighsByTheInverseSquareOfTheDistance) {
   const std::vector<FieldSample> samples = {{0.45, 0.5, 0}, {0.6, 0.5, 5}};
   // Distances 0.05 and 0.1: weights 4 to 1.
-  EXPECT_NEAR(EstimateField(samples, {}, {})[0], 1, 1e-2);
+  EXPECT_NEAR(EstimateField(samples, {}, {})[0], 1, 1e-9);
 }
 
 TEST(EstimateFieldTest, KeepsCategoriesApart) {

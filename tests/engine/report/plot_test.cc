@@ -1,8 +1,9 @@
+// The kinds of plots as figures: which marks are where, and what the titles and
+// notes say. Drawing them is tested with the renderers.
+
 #include "engine/report/plot.h"
 
 #include <cmath>
-#include <set>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,198 +11,398 @@
 namespace dtrain {
 namespace {
 
-using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
+using testing::IsEmpty;
 
-TEST(AxisTicksTest, AreRoundNumbersWithinTheRange) {
-  EXPECT_THAT(AxisTicks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
-  EXPECT_THAT(AxisTicks(0.13, 0.27, 3),
-              ElementsAre(DoubleEq(0.15), DoubleEq(0.2), DoubleEq(0.25)));
-  EXPECT_THAT(AxisTicks(-1, 1, 2), ElementsAre(-1, 0, 1));
-  EXPECT_THAT(AxisTicks(7, 7, 5), ElementsAre(7));
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+PlotTrial Trial(std::int64_t number, double value, std::vector<double> places) {
+  return {.id = {3, number},
+          .state = State::kCompleted,
+          .values = {value},
+          .places = std::move(places)};
 }
 
-TEST(DrawSvgTest, DrawsEachCurveFromLeftToRight) {
-  const std::string svg =
-      DrawSvg({{"loss", {{0, 2}, {10, 1}}}, {"other", {{0, 1}, {10, 2}}}},
-              {.title = "T", .x = "batches"});
-  EXPECT_THAT(svg, testing::StartsWith("<svg xmlns="));
-  EXPECT_THAT(svg, HasSubstr("d=\"M80.0 40.0L880.0 485.0\""));
-  EXPECT_THAT(svg, HasSubstr("d=\"M80.0 485.0L880.0 40.0\""));
-  EXPECT_THAT(svg, HasSubstr(">loss</text>"));
-  EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+// A search that minimizes `loss` over lr (log) and opt, of four trials; the
+// second one is the best and the last one has no value.
+PlotData Search() {
+  PlotSearch search{.id = 3, .name = "asha"};
+  search.axes = {
+      {.name = "lr", .log = true, .low = 0.01, .high = 1},
+      {.name = "opt", .low = 0, .high = 1, .choices = {"sgd", "adam"}}};
+  search.trials = {Trial(1, 0.5, {0.01, 0}), Trial(2, 0.25, {0.1, 1}),
+                   Trial(3, 1, {1, 0}), Trial(4, kNan, {0.1, 0})};
+  return {.metrics = {{"loss", true}},
+          .place = "at the best validation",
+          .searches = {search}};
 }
 
-TEST(DrawSvgTest, BreaksTheLineAtNan) {
-  const std::string svg = DrawSvg(
-      {{"loss", {{0, 0}, {1, 1}, {2, std::nan("")}, {3, 1}, {4, 0}}}}, {});
-  EXPECT_THAT(svg, HasSubstr("M80.0 485.0L280.0 40.0M680.0 40.0L880.0 485.0"));
-}
-
-TEST(DrawSvgTest, EscapesNames) {
-  const std::string svg =
-      DrawSvg({{"<script>&\x1b[31m", {{0, 0}}}}, {.title = "\"<b>"});
-  EXPECT_THAT(svg, Not(HasSubstr("<script>")));
-  EXPECT_THAT(svg, Not(HasSubstr("<b>")));
-  EXPECT_THAT(svg, Not(HasSubstr("\x1b")));
-}
-
-TEST(DrawSvgTest, StaysSmallForManyPoints) {
-  PlotSeries series{.name = "loss"};
-  for (int i = 0; i < 1'000'000; ++i) {
-    series.points.emplace_back(i, std::sin(i * 0.37));
+// A curve of each trial: 10 to 20 batches, from its number down to half of it.
+std::vector<TrialCurve> Curves() {
+  std::vector<TrialCurve> curves;
+  for (std::int64_t i = 1; i <= 4; ++i) {
+    const auto value = static_cast<double>(i);
+    curves.push_back({{3, i},
+                      "loss",
+                      MetricKind::kValidation,
+                      {{20, value / 2}, {10, value}}});
   }
-  EXPECT_LT(DrawSvg({series}, {}).size(), 100'000);
+  return curves;
 }
 
-TEST(DrawSvgTest, DrawsAnEmptyPlot) {
-  EXPECT_THAT(DrawSvg({}, {}), HasSubstr("</svg>"));
-  EXPECT_THAT(DrawSvg({{"x", {{INFINITY, 1}}}}, {}), HasSubstr("</svg>"));
+CurvesRequest Loss() { return {.metrics = {"loss"}, .x_label = "batches"}; }
+
+std::vector<std::string> LegendOf(const Figure& figure) {
+  std::vector<std::string> names;
+  for (const LegendEntry& entry : figure.legend) names.push_back(entry.name);
+  return names;
 }
 
-TEST(DrawSvgTest, DrawsExtremeNumbers) {
-  const std::string svg = DrawSvg(
-      {{"x", {{0, -1e308}, {1, 1e308}, {2, 5e-324}, {3, 0}, {4, 1e-300}}}}, {});
-  EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  EXPECT_THAT(svg, Not(HasSubstr("inf")));
-  EXPECT_THAT(AxisTicks(0, 5e-324, 6), ElementsAre(0));
+TEST(CurvesFigureTest, DrawsTrialsInTheOrderOfTheirRanks) {
+  const Figure figure = CurvesFigure(Search(), Curves(), Loss(), {});
+  EXPECT_THAT(LegendOf(figure),
+              ElementsAre("3.2 loss", "3.1 loss", "3.3 loss", "3.4 loss"));
+  const Chart& chart = figure.panels.at(0);
+  EXPECT_EQ(chart.x.label, "batches");
+  EXPECT_EQ(chart.curves[0].tag, "3.2");
+  EXPECT_THAT(chart.curves[0].points,
+              ElementsAre(CurvePoint(10, 2), CurvePoint(20, 1)));
+  EXPECT_EQ(figure.title, "experiment 3, asha: loss");
 }
 
-TEST(DrawSvgTest, StaysSmallForManyCurves) {
-  std::vector<PlotSeries> series;
-  for (int i = 0; i < 10'000; ++i) {
-    PlotSeries one{.name = std::string(1'000, '&')};
-    for (int x = 0; x < 200; ++x) {
-      one.points.emplace_back(x, std::sin(x * 0.37 + i));
-    }
-    one.color = static_cast<std::size_t>(i);
-    one.faint = series.size() >= kMaxPlotCurves;
-    series.push_back(std::move(one));
+TEST(CurvesFigureTest, SaysHowManyTrialsAreInColors) {
+  const Figure figure = CurvesFigure(Search(), Curves(), Loss(), {.top = 1});
+  EXPECT_EQ(figure.title, "experiment 3, asha: loss, best 1 of 4 trials");
+  EXPECT_FALSE(figure.panels[0].curves[0].style.faint);
+  EXPECT_TRUE(figure.panels[0].curves[1].style.faint);
+  EXPECT_EQ(figure.legend.size(), 1);
+}
+
+TEST(CurvesFigureTest, ColorsTrialsByGroup) {
+  PlotData data = Search();
+  data.group = "opt";
+  data.searches[0].trials[0].group = "sgd";
+  data.searches[0].trials[1].group = "adam";
+  data.searches[0].trials[2].group = "sgd";
+  const Figure figure = CurvesFigure(data, Curves(), Loss(), {});
+  EXPECT_THAT(LegendOf(figure),
+              ElementsAre("without opt (1 trial)", "opt=adam (1 trial)",
+                          "opt=sgd (2 trials)"));
+  EXPECT_EQ(figure.title, "experiment 3, asha: loss, by opt");
+  const auto& curves = figure.panels[0].curves;
+  EXPECT_EQ(curves[0].style.color, 1);  // 3.2
+  EXPECT_EQ(curves[1].style.color, 2);  // 3.1
+  EXPECT_EQ(curves[2].style.color, 2);  // 3.3
+}
+
+TEST(CurvesFigureTest, DashesTrainingWhereBothReportTheMetric) {
+  auto curves = Curves();
+  curves.resize(1);
+  curves.push_back(curves[0]);
+  curves[1].kind = MetricKind::kTraining;
+  const Figure figure = CurvesFigure(Search(), curves, Loss(), {});
+  EXPECT_THAT(LegendOf(figure),
+              ElementsAre("3.1 loss (training)", "3.1 loss (validation)"));
+  EXPECT_TRUE(figure.panels[0].curves[0].style.dashed);
+  EXPECT_FALSE(figure.panels[0].curves[1].style.dashed);
+}
+
+TEST(CurvesFigureTest, SmoothsWithTheWeightOfThePast) {
+  CurvesRequest request = Loss();
+  request.smooth = 0.5;
+  const Figure figure = CurvesFigure(Search(), Curves(), request, {});
+  // 2 and 1 become 2 and (0.5 * 0.5 * 2 + 0.5 * 1) / 0.75.
+  EXPECT_DOUBLE_EQ(figure.panels[0].curves[0].points[1].second, 4.0 / 3);
+}
+
+TEST(CurvesFigureTest, CountsValuesThatAreNotFinite) {
+  auto curves = Curves();
+  curves[0].points[0].second = INFINITY;
+  EXPECT_THAT(CurvesFigure(Search(), curves, Loss(), {}).notes,
+              ElementsAre("1 value is not finite: the curves have gaps there"));
+}
+
+TEST(CurvesFigureTest, HasAtMostTwentyLinesOfLegend) {
+  PlotData data = Search();
+  data.searches[0].trials.clear();
+  std::vector<TrialCurve> curves;
+  for (std::int64_t i = 1; i <= 500; ++i) {
+    data.searches[0].trials.push_back(Trial(i, 1, {1, 0}));
+    curves.push_back({{3, i}, "loss", MetricKind::kTraining, {{1, 1}}});
   }
-  const std::string svg =
-      DrawSvg(series, {.title = std::string(1'000, '<'), .x = "batches"});
-  EXPECT_LT(svg.size(), 200'000);
-  EXPECT_THAT(svg, HasSubstr("height=\"900.0\""));  // 20 lines of legend
+  const Figure figure = CurvesFigure(data, curves, Loss(), {.top = 100});
+  EXPECT_EQ(figure.legend.size(), 20);
+  EXPECT_THAT(figure.title, HasSubstr("best 20 of 500 trials"));
 }
 
-TEST(DrawSvgTest, GivesEachCurveItsOwnStroke) {
-  std::vector<PlotSeries> series;
-  for (std::size_t i = 0; i < kMaxPlotCurves; ++i) {
-    series.push_back({.name = "c", .points = {{0, 0}, {1, 1}}, .color = i / 2});
-    series.back().dashed = i % 2 == 1;
+PlotData SearchWithValidations() {
+  PlotData data = Search();
+  data.searches[0].validations = {
+      {.time = Timestamp(1'000'000), .trial = 1, .batches = 10, .value = 0.5},
+      {.time = Timestamp(2'000'000), .trial = 3, .batches = 10, .value = 1},
+      {.time = Timestamp(3'000'000), .trial = 2, .batches = 10, .value = 0.25},
+      {.time = Timestamp(4'000'000), .trial = 1, .batches = 30, .value = kNan}};
+  return data;
+}
+
+TEST(HistoryFigureTest, DrawsValidationsAndTheBestSoFar) {
+  const Figure figure =
+      HistoryFigure(SearchWithValidations(), Effort::kBatches, "batches", {});
+  const Chart& chart = figure.panels.at(0);
+  ASSERT_EQ(chart.dots.size(), 1);
+  EXPECT_THAT(chart.dots[0].points,
+              ElementsAre(CurvePoint(10, 0.5), CurvePoint(20, 1),
+                          CurvePoint(30, 0.25), testing::Pair(50, testing::_)));
+  // Steps: each value holds until the next one.
+  EXPECT_THAT(chart.curves.at(0).points,
+              ElementsAre(CurvePoint(10, 0.5), CurvePoint(30, 0.5),
+                          CurvePoint(30, 0.25), CurvePoint(50, 0.25),
+                          CurvePoint(50, 0.25)));
+  EXPECT_THAT(LegendOf(figure), ElementsAre("best so far of 3 asha",
+                                            "4 validations of 4 trials"));
+  EXPECT_THAT(figure.notes, ElementsAre("1 of 4 trials was never validated",
+                                        "1 value is not finite and not shown"));
+  EXPECT_EQ(chart.y.label, "loss (smaller is better)");
+}
+
+TEST(HistoryFigureTest, MarksFailuresAtTheirEffort) {
+  PlotData data = SearchWithValidations();
+  data.searches[0].trials[3].state = State::kError;
+  data.searches[0].trials[3].ended = Timestamp(2'500'000);
+  const Figure figure = HistoryFigure(data, Effort::kBatches, "batches", {});
+  const DotMark& failures = figure.panels[0].dots.at(1);
+  EXPECT_TRUE(failures.cross);
+  EXPECT_THAT(failures.points, ElementsAre(CurvePoint(20, 0.25)));
+  EXPECT_THAT(figure.legend.back().name, HasSubstr("1 trial failed"));
+}
+
+TEST(DistributionFigureTest, StepsUpAtEachValue) {
+  const Figure figure = DistributionFigure(Search(), {});
+  EXPECT_THAT(
+      figure.panels.at(0).curves.at(0).points,
+      ElementsAre(CurvePoint(0.25, 0), testing::Pair(0.25, 1.0 / 3),
+                  testing::Pair(0.5, 1.0 / 3), testing::Pair(0.5, 2.0 / 3),
+                  testing::Pair(1, 2.0 / 3), CurvePoint(1, 1)));
+  EXPECT_THAT(figure.notes,
+              ElementsAre("1 of 4 trials has no finite value of loss at the "
+                          "best validation and is not shown"));
+}
+
+TEST(ParetoFigureTest, ColorsTheTrialsThatNoOtherDominates) {
+  PlotData data = Search();
+  data.metrics.push_back({"speed", false});
+  const double speeds[] = {5, 1, 4, 9};
+  for (std::size_t i = 0; i < 4; ++i) {
+    data.searches[0].trials[i].values.push_back(speeds[i]);
   }
-  std::istringstream lines(DrawSvg(series, {}));
-  std::set<std::string> strokes;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("<path stroke") &&
-        line.find("stroke-width") != std::string::npos) {
-      strokes.insert(line.substr(0, line.find(" d=")));
-    }
-  }
-  EXPECT_EQ(strokes.size(), kMaxPlotCurves);
-}
-
-TEST(DrawSvgTest, DrawsFaintCurvesFirst) {
-  const std::string svg =
-      DrawSvg({{"strong", {{0, 0}, {1, 1}}},
-               {.name = "weak", .points = {{0, 1}, {1, 0}}, .faint = true}},
-              {});
-  EXPECT_LT(svg.find("#bbbbbb"), svg.find("#0072b2"));
-  EXPECT_THAT(svg, Not(HasSubstr("weak")));
-}
-
-TEST(DrawSvgTest, MarksPowersOfTenOnALogarithmicAxis) {
-  const std::string svg = DrawSvg(
-      {{"loss", {{0, 0.001}, {1, 100}, {2, 0}, {3, -1}}}}, {.log_y = true});
-  EXPECT_THAT(svg, HasSubstr(">0.01</text>"));
-  EXPECT_THAT(svg, HasSubstr(">10</text>"));
-  EXPECT_THAT(svg, HasSubstr("d=\"M80.0 485.0L880.0 40.0\""));
-}
-
-TEST(DrawSvgTest, MarksTwosAndFivesOnAShortLogarithmicAxis) {
-  const std::string svg =
-      DrawSvg({{"loss", {{0, 0.3}, {1, 6}}}}, {.log_y = true});
-  EXPECT_THAT(svg, HasSubstr(">0.5</text>"));
-  EXPECT_THAT(svg, HasSubstr(">1</text>"));
-  EXPECT_THAT(svg, HasSubstr(">2</text>"));
-  EXPECT_THAT(svg, HasSubstr(">5</text>"));
-}
-
-TEST(DrawSvgTest, LimitsTheVerticalAxis) {
-  const std::string svg = DrawSvg({{"loss", {{0, 0}, {1, 1000}}}},
-                                  {.y_range = std::pair(0.0, 10.0)});
-  EXPECT_THAT(svg, HasSubstr(">10</text>"));
-  EXPECT_THAT(svg, Not(HasSubstr(">1000</text>")));
-}
-
-TEST(DrawTextTest, MarksCurvesByLettersWithoutUtf8) {
+  const Figure figure = ParetoFigure(data, {});
+  // 3.2 has the least loss and 3.1 the most speed; 3.1 dominates 3.3.
+  EXPECT_THAT(LegendOf(figure),
+              ElementsAre("3.2 loss 0.25, speed 1", "3.1 loss 0.5, speed 5"));
+  EXPECT_THAT(figure.panels.at(0).dots.at(1).points,
+              ElementsAre(CurvePoint(0.25, 1)));
   EXPECT_EQ(
-      DrawText({{"loss", {{0, 2}, {4, 1}}, "1.1"}},
-               {.title = "T", .x = "batches"}, {.width = 25, .height = 3}),
-      "T\n"
-      "  2 +A\n"
-      "1.5 +\n"
-      "  1 +                        A 1.1\n"
-      "    ++-----------+-----------+\n"
-      "     0           2           4  batches\n"
-      "     A  loss\n");
+      figure.title,
+      "experiment 3, asha: Pareto front of loss and speed, 2 of 3 trials");
 }
 
-TEST(DrawTextTest, DrawsLinesOfDots) {
-  EXPECT_EQ(DrawText({{"loss", {{0, 0}, {1, 1}}}}, {.title = "T", .x = "x"},
-                     {.width = 4, .height = 2, .utf8 = true}),
-            "T\n"
-            "  1 +  ⡠⠊\n"
-            "  0 +⡠⠊⠁\n"
-            "    ++--+\n"
-            "     0  1  x\n"
-            "     ⠤⠤⠤  loss\n");
-}
-
-TEST(DrawTextTest, WritesTheTagsOfCurvesThatEndTogetherBelowEachOther) {
-  const std::string text = DrawText({{"a", {{0, 1}, {1, 1}}, "1.1"},
-                                     {"b", {{0, 0}, {1, 1}}, "1.2"},
-                                     {"c", {{0, 0}, {1, 1}}, "1.3"}},
-                                    {}, {.width = 10, .height = 5});
-  std::istringstream lines(text);
-  std::vector<std::string> ends;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.size() > 3) ends.push_back(line.substr(line.size() - 3));
+// Twelve trials: loss = x, and y is the same for all.
+PlotData SearchOfTwelve() {
+  PlotData data = Search();
+  data.searches[0].axes = {{.name = "x", .low = 0, .high = 11},
+                           {.name = "y", .low = 0, .high = 1}};
+  data.searches[0].trials.clear();
+  for (std::int64_t i = 0; i < 12; ++i) {
+    const auto value = static_cast<double>(i);
+    data.searches[0].trials.push_back(Trial(i + 1, value, {value, 0.5}));
   }
-  EXPECT_EQ(ends.at(0), "1.1");
-  EXPECT_EQ(ends.at(1), "1.2");
-  EXPECT_EQ(ends.at(2), "1.3");
+  return data;
 }
 
-TEST(DrawTextTest, TellsTrainingFromValidation) {
-  const std::string text =
-      DrawText({{"loss (training)", {{0, 1}, {1, 1}}, "", 3, true},
-                {"loss (validation)", {{0, 0}, {1, 0}}, "", 3, false}},
-               {}, {.width = 10, .height = 3});
-  EXPECT_THAT(text, HasSubstr("d  loss (training)"));
-  EXPECT_THAT(text, HasSubstr("D  loss (validation)"));
+TEST(ImportanceFigureTest, DrawsABarForEachHyperparameter) {
+  const Figure figure = ImportanceFigure(SearchOfTwelve(), 0.25);
+  const Chart& chart = figure.panels.at(0);
+  EXPECT_THAT(chart.y.names, ElementsAre("x", "y"));
+  ASSERT_EQ(chart.bars.size(), 2);
+  EXPECT_NEAR(chart.bars[0].to, 81.03, 0.01);
+  EXPECT_EQ(chart.bars[0].text, "81.0 %, correlation 1.00");
+  EXPECT_NEAR(chart.bars[1].to, 18.97, 0.01);
+  EXPECT_EQ(chart.bars[1].text, "19.0 %");
+  EXPECT_EQ(figure.title,
+            "experiment 3, asha: importance for the best 25 % in loss at the "
+            "best validation, 12 trials");
 }
 
-TEST(DrawTextTest, ColorsCurvesAndTheirTags) {
-  const std::string text =
-      DrawText({{"loss", {{0, 1}, {1, 2}}, "1.7"}}, {},
-               {.width = 10, .height = 3, .utf8 = true, .color = true});
-  EXPECT_THAT(text, HasSubstr("\x1b[34m1.7\x1b[0m"));
-  EXPECT_THAT(text, HasSubstr("\x1b[34m⠤⠤⠤\x1b[0m  loss"));
+TEST(ImportanceFigureTest, SaysThatThereAreTooFewTrials) {
+  const Figure figure = ImportanceFigure(Search(), 0.1);
+  EXPECT_THAT(figure.panels.at(0).bars, IsEmpty());
+  EXPECT_THAT(figure.panels[0].empty,
+              HasSubstr("3 trials have a finite value of loss at the best "
+                        "validation, and importance needs 10"));
 }
 
-TEST(DrawTextTest, EscapesNames) {
-  EXPECT_THAT(DrawText({{"\x1b[31m", {{0, 0}}, "\x1b[2J"}}, {.title = "\x07"},
-                       {.width = 10, .height = 3}),
-              Not(testing::ContainsRegex("[\x1b\x07]")));
+TEST(ImportanceFigureTest, ShowsTheMostImportantOfManyHyperparameters) {
+  PlotData data = SearchOfTwelve();
+  for (int i = 0; i < 198; ++i) {
+    data.searches[0].axes.push_back(
+        {.name = std::string(1'000, 'n'), .low = 0, .high = 1});
+    for (PlotTrial& trial : data.searches[0].trials)
+      trial.places.push_back(0.5);
+  }
+  const Figure figure = ImportanceFigure(data, 0.1);
+  EXPECT_EQ(figure.panels.at(0).bars.size(), 30);
+  EXPECT_EQ(figure.panels[0].y.names[0], "x");
+  EXPECT_THAT(figure.title, HasSubstr("30 of 200 hyperparameters"));
 }
 
-TEST(DrawTextTest, DrawsAnEmptyPlot) {
-  EXPECT_THAT(DrawText({}, {.title = "T", .x = "x"}, {}), HasSubstr(" ++---"));
-  EXPECT_THAT(DrawText({{"a", {{NAN, NAN}}, "t"}}, {}, {.utf8 = true}),
-              HasSubstr(" ++---"));
+TEST(ParallelFigureTest, DrawsALineThroughTheAxes) {
+  const Figure figure = ParallelFigure(Search(), {.top = 1});
+  const Chart& chart = figure.panels.at(0);
+  ASSERT_EQ(chart.parallel.size(), 3);
+  EXPECT_EQ(chart.parallel[0].name, "lr (log)");
+  EXPECT_EQ(chart.parallel[2].name, "loss");
+  // 3.2: lr in the middle of 0.01 to 1, the second choice, the least loss.
+  EXPECT_THAT(
+      chart.curves.at(0).points,
+      ElementsAre(CurvePoint(0, 0.5), CurvePoint(1, 1), CurvePoint(2, 0)));
+  EXPECT_FALSE(chart.curves[0].style.faint);
+  EXPECT_TRUE(chart.curves.at(1).style.faint);
+  EXPECT_EQ(chart.curves.size(), 3);  // not 3.4
+  EXPECT_THAT(figure.title, HasSubstr("best 1 of 4 trials"));
+}
+
+TEST(ParallelFigureTest, ShowsTheNamedHyperparameters) {
+  const Figure figure = ParallelFigure(Search(), {.hparams = {"opt"}});
+  EXPECT_EQ(figure.panels.at(0).parallel.size(), 2);
+  EXPECT_THAT(figure.title, HasSubstr("1 of 2 hyperparameters"));
+}
+
+TEST(SliceFigureTest, DrawsThePlaceAndValueOfEachTrial) {
+  const Figure figure = SliceFigure(Search(), {.top = 1});
+  ASSERT_EQ(figure.panels.size(), 2);
+  EXPECT_TRUE(figure.panels[0].x.log);
+  EXPECT_EQ(figure.panels[0].x.range, std::pair(0.01, 1.0));
+  EXPECT_THAT(figure.panels[0].dots.at(0).points,
+              ElementsAre(CurvePoint(0.1, 0.25)));
+  EXPECT_THAT(figure.panels[0].dots.at(1).points,
+              ElementsAre(CurvePoint(0.01, 0.5), CurvePoint(1, 1)));
+  EXPECT_THAT(figure.panels[1].x.names, ElementsAre("sgd", "adam"));
+  EXPECT_THAT(figure.panels[1].dots[0].points,
+              ElementsAre(CurvePoint(1, 0.25)));
+}
+
+TEST(SliceFigureTest, SaysThatThereIsNoHyperparameter) {
+  PlotData data = Search();
+  data.searches[0].axes.clear();
+  EXPECT_EQ(SliceFigure(data, {}).panels.at(0).empty,
+            "its search space has no hyperparameter");
+}
+
+TEST(ContourFigureTest, ShadesCellsByTheRankOfNearTrials) {
+  const Figure figure = ContourFigure(Search(), {.top = 1});
+  const Chart& chart = figure.panels.at(0);
+  EXPECT_EQ(chart.x.label, "lr");
+  EXPECT_THAT(chart.y.names, ElementsAre("sgd", "adam"));
+  // The first cell of lr and sgd is at 3.1, the second best of three; that in
+  // the middle of lr and adam at 3.2, the best.
+  EXPECT_EQ(chart.cells.at(0).left, 0.01);
+  EXPECT_EQ(chart.cells[0].bottom, -0.5);
+  EXPECT_EQ(chart.cells[0].top, 0.5);
+  EXPECT_NEAR(chart.cells[0].shade, 0.5, 0.01);
+  const auto adam = std::ranges::find(chart.cells, 0.5, &CellMark::bottom);
+  ASSERT_NE(adam, chart.cells.end());
+  EXPECT_EQ(adam->shade, 1);
+  EXPECT_THAT(chart.dots.at(0).points, ElementsAre(CurvePoint(0.1, 1)));
+}
+
+TEST(ContourFigureTest, NeedsTwoHyperparameters) {
+  PlotData data = Search();
+  data.searches[0].axes.pop_back();
+  EXPECT_THAT(ContourFigure(data, {}).panels.at(0).empty,
+              HasSubstr("a contour needs two hyperparameters"));
+}
+
+TEST(TimelineFigureTest, PutsRunsAtOneTimeIntoDifferentRows) {
+  PlotData data = Search();
+  auto& trials = data.searches[0].trials;
+  trials[0].runs = {{0, 10}, {20, 30}};
+  trials[1].runs = {{5, 15}};
+  trials[1].state = State::kError;
+  trials[2].runs = {{10, 12}};
+  const Figure figure = TimelineFigure(data);
+  const Chart& chart = figure.panels.at(0);
+  EXPECT_THAT(chart.y.names, ElementsAre("1", "2"));
+  ASSERT_EQ(chart.bars.size(), 4);
+  EXPECT_EQ(chart.bars[0].row, 0);
+  EXPECT_EQ(chart.bars[1].row, 0);
+  EXPECT_EQ(chart.bars[1].from, 20);
+  EXPECT_EQ(chart.bars[1].to, 30);
+  EXPECT_EQ(chart.bars[2].row, 1);
+  EXPECT_EQ(chart.bars[3].row, 0);
+  EXPECT_THAT(LegendOf(figure), ElementsAre("of 2 trials that are COMPLETED",
+                                            "of 1 trial that is ERROR"));
+  EXPECT_EQ(figure.title,
+            "experiment 3, asha: runs of trials at the same time, 3 of 4 "
+            "trials");
+}
+
+TEST(TimelineFigureTest, SaysThatNoTrialHasRun) {
+  EXPECT_EQ(TimelineFigure(Search()).panels.at(0).empty, "no trial has run");
+}
+
+TEST(RungsFigureTest, CountsWhatBecameOfTrials) {
+  PlotData data = Search();
+  auto& trials = data.searches[0].trials;
+  trials[0].rung = 2;
+  trials[1].rung = 1;
+  trials[1].state = State::kStopped;
+  trials[2].rung = 1;
+  trials[2].state = State::kPaused;
+  trials[3].state = State::kError;
+  const Figure figure = RungsFigure(data);
+  const Chart& chart = figure.panels.at(0);
+  EXPECT_THAT(chart.y.names, ElementsAre("created", "rung 1", "rung 2"));
+  // created: 3 went on, 1 ended; rung 1: 1 went on, 1 ended, 1 waits.
+  ASSERT_EQ(chart.bars.size(), 6);
+  EXPECT_EQ(chart.bars[0].to, 3);
+  EXPECT_EQ(chart.bars[1].text, "4");
+  EXPECT_EQ(chart.bars[2].row, 1);
+  EXPECT_EQ(chart.bars[3].from, 1);
+  EXPECT_EQ(chart.bars[4].to, 3);
+  EXPECT_EQ(chart.bars[4].text, "3");
+  EXPECT_EQ(figure.legend.size(), 3);
+}
+
+TEST(FiguresTest, GiveEachSearchAPanelOrACurve) {
+  PlotData data = SearchOfTwelve();
+  data.searches.push_back(data.searches[0]);
+  data.searches[1].id = 4;
+  data.searches[1].name = "tpe";
+  for (PlotTrial& trial : data.searches[1].trials) trial.id.experiment = 4;
+  EXPECT_EQ(ImportanceFigure(data, 0.1).panels.at(1).title,
+            "experiment 4, tpe");
+  EXPECT_EQ(ParallelFigure(data, {}).panels.size(), 2);
+  EXPECT_EQ(SliceFigure(data, {}).panels.at(2).title, "experiment 4, tpe, x");
+  EXPECT_EQ(RungsFigure(data).panels.size(), 2);
+  EXPECT_THAT(LegendOf(DistributionFigure(data, {})),
+              ElementsAre("3 asha", "4 tpe"));
+  EXPECT_THAT(HistoryFigure(data, Effort::kTrials, "", {}).title,
+              HasSubstr("experiments 3, 4: "));
+}
+
+TEST(FiguresTest, AreDrawnForASearchWithoutTrials) {
+  PlotData data = Search();
+  data.searches[0].trials.clear();
+  EXPECT_NE(CurvesFigure(data, {}, Loss(), {}).title, "");
+  EXPECT_NE(HistoryFigure(data, Effort::kBatches, "", {}).title, "");
+  EXPECT_NE(DistributionFigure(data, {}).title, "");
+  EXPECT_NE(ImportanceFigure(data, 0.1).panels.at(0).empty, "");
+  EXPECT_NE(ParallelFigure(data, {}).panels.at(0).empty, "");
+  EXPECT_NE(SliceFigure(data, {}).panels.at(0).empty, "");
+  EXPECT_NE(ContourFigure(data, {}).panels.at(0).empty, "");
+  EXPECT_NE(TimelineFigure(data).panels.at(0).empty, "");
+  EXPECT_NE(RungsFigure(data).panels.at(0).empty, "");
 }
 
 }  // namespace

@@ -1,0 +1,282 @@
+#include "engine/app/plot_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "engine/app/stores.h"
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/base/text.h"
+#include "engine/store/store.h"
+
+namespace dtrain {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+PlotTrial PlotTrialOf(const TrialRow& row, const PlotSearch& search,
+                      const std::string& group) {
+  PlotTrial trial{
+      .id = row.id, .state = row.state, .rung = row.rung, .ended = row.ended};
+  for (const SearchAxis& axis : search.axes) {
+    trial.places.push_back(PlaceOn(axis, row.hparams));
+  }
+  if (!group.empty()) {
+    const auto hparams = FlattenNames(row.hparams);
+    const auto found = hparams.find(group);
+    if (found != hparams.end()) trial.group = found->second;
+  }
+  return trial;
+}
+
+PlotSearch PlotSearchOf(const ExperimentDetail& detail) {
+  const ExperimentRow& row = detail.row;
+  PlotSearch search{.id = row.id, .name = row.name};
+  search.start = row.started.value_or(row.created);
+  search.axes = SearchAxes(
+      detail.config.value("hyperparameters", nlohmann::json::object()),
+      row.searcher == "grid");
+  return search;
+}
+
+void RequireGroup(const std::vector<std::vector<TrialRow>>& trials,
+                  const std::string& group) {
+  if (group.empty()) return;
+  std::set<std::string> names;
+  for (const auto& rows : trials) {
+    for (const TrialRow& row : rows) {
+      for (const auto& [name, value] : FlattenNames(row.hparams)) {
+        names.insert(name);
+      }
+    }
+  }
+  if (names.contains(group)) return;
+  const std::vector<std::string> all(names.begin(), names.end());
+  throw Error(
+      ErrorKind::kNotFound,
+      "--group: no trial has a hyperparameter '" + group + "'" +
+          (all.empty() ? std::string() : "; they have " + ListNames(all)));
+}
+
+bool HasValidations(const Store& store, std::int64_t experiment,
+                    const std::string& metric) {
+  bool found = false;
+  store.ForEachMetric({.experiment = experiment,
+                       .kind = MetricKind::kValidation,
+                       .name = metric},
+                      [&](const MetricRow&) { found = true; });
+  return found;
+}
+
+void ReadValidations(const Store& store, const std::string& metric,
+                     PlotSearch& search) {
+  store.ForEachMetric({.experiment = search.id,
+                       .kind = MetricKind::kValidation,
+                       .name = metric},
+                      [&](const MetricRow& row) {
+                        search.validations.push_back({.time = row.time,
+                                                      .trial = row.trial.number,
+                                                      .batches = row.batches,
+                                                      .value = row.value,
+                                                      .epochs = row.epoch});
+                      });
+  std::ranges::stable_sort(search.validations, {}, &Observation::time);
+}
+
+// Notes the experiments that searched for something else than the first one.
+void NoteOtherGoals(const std::vector<ExperimentDetail>& details,
+                    std::vector<std::string>& notes) {
+  const ExperimentRow& first = details.front().row;
+  for (const ExperimentDetail& detail : details) {
+    if (detail.row.metric == first.metric &&
+        detail.row.smaller_is_better == first.smaller_is_better) {
+      continue;
+    }
+    notes.push_back("experiment " + std::to_string(detail.row.id) +
+                    " was searched for the " +
+                    (detail.row.smaller_is_better ? "smallest " : "largest ") +
+                    detail.row.metric + ", experiment " +
+                    std::to_string(first.id) + " for the " +
+                    (first.smaller_is_better ? "smallest " : "largest ") +
+                    first.metric);
+  }
+}
+
+void AddValues(const Store& store, const ExperimentDetail& detail,
+               const std::vector<TrialRow>& rows, const std::string& metric,
+               std::optional<ValuePlace>& place, PlotData& data,
+               PlotSearch& search) {
+  const TrialValues values =
+      ReadTrialValues(store, detail, rows, metric, place);
+  const std::string text = values.PlaceText();
+  if (data.place.empty()) data.place = text;
+  if (data.place != text) data.place = "at the default length of each";
+  for (PlotTrial& trial : search.trials) {
+    const auto found = values.values.find(trial.id.number);
+    trial.values.push_back(found == values.values.end() ? kNone
+                                                        : found->second);
+  }
+}
+
+std::vector<PlotMetric> MetricsOf(const PlotQuery& query,
+                                  const ExperimentRow& first) {
+  if (query.metrics.empty()) return {{first.metric, first.smaller_is_better}};
+  std::vector<PlotMetric> metrics;
+  for (const std::string& text : query.metrics) {
+    const MetricGoal goal = ParseMetricGoal("--metric", text, first);
+    metrics.push_back({goal.metric, goal.smaller_is_better});
+  }
+  return metrics;
+}
+
+}  // namespace
+
+std::string ListNames(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 20, kWidth = 60;
+  std::vector<std::string> shown;
+  for (const std::string& name : names) {
+    if (shown.size() == kShown) break;
+    shown.push_back(Truncate(ToValidUtf8(name), kWidth));
+  }
+  const std::size_t others = names.size() - shown.size();
+  return Join(shown, ", ") +
+         (others > 0 ? " and " + std::to_string(others) + " more" : "");
+}
+
+PlotData ReadPlotData(const Store& store, const PlotQuery& query,
+                      std::vector<std::string>& notes) {
+  std::vector<ExperimentDetail> details;
+  std::vector<std::vector<TrialRow>> trials;
+  for (const std::int64_t id : query.experiments) {
+    details.push_back(FindExperimentDetail(store, id));
+    trials.push_back(ListTrials(store, details.back().row));
+  }
+  RequireGroup(trials, query.group);
+  PlotData data{.metrics = MetricsOf(query, details.front().row),
+                .group = query.group};
+  NoteOtherGoals(details, notes);
+  std::optional<ValuePlace> place = query.place;
+  for (std::size_t i = 0; i < details.size(); ++i) {
+    PlotSearch search = PlotSearchOf(details[i]);
+    for (const TrialRow& row : trials[i]) {
+      search.trials.push_back(PlotTrialOf(row, search, query.group));
+    }
+    for (const PlotMetric& metric : data.metrics) {
+      // One without it is no error as long as another one has it.
+      const bool any =
+          details.size() == 1 || HasValidations(store, search.id, metric.name);
+      if (any) {
+        AddValues(store, details[i], trials[i], metric.name, place, data,
+                  search);
+        continue;
+      }
+      notes.push_back("experiment " + std::to_string(search.id) +
+                      " has no validation metric '" + metric.name + "'");
+      for (PlotTrial& trial : search.trials) trial.values.push_back(kNone);
+    }
+    if (query.validations) {
+      ReadValidations(store, data.metrics.front().name, search);
+    }
+    data.searches.push_back(std::move(search));
+  }
+  if (data.place.empty()) {
+    throw Error(ErrorKind::kNotFound,
+                "none of these experiments has a validation metric '" +
+                    data.metrics.front().name + "'");
+  }
+  return data;
+}
+
+PlotData ReadRanks(const Store& store,
+                   const std::vector<std::int64_t>& experiments,
+                   const std::string& group) {
+  PlotData data{.group = group};
+  std::vector<std::vector<TrialRow>> trials;
+  for (const std::int64_t id : experiments) {
+    const ExperimentRow row = FindExperiment(store, id);
+    if (data.metrics.empty()) {
+      data.metrics = {{row.metric, row.smaller_is_better}};
+    }
+    PlotSearch search{.id = row.id, .name = row.name};
+    trials.push_back(ListTrials(store, row));
+    search.start = row.started.value_or(row.created);
+    for (const TrialRow& trial : trials.back()) {
+      search.trials.push_back(PlotTrialOf(trial, search, group));
+      search.trials.back().values = {trial.best ? trial.best->value : kNone};
+    }
+    data.searches.push_back(std::move(search));
+  }
+  data.place = "at the best validation";
+  RequireGroup(trials, group);
+  return data;
+}
+
+PlotData ReadRuns(const Store& store,
+                  const std::vector<std::int64_t>& experiments) {
+  PlotData data = ReadRanks(store, experiments, "");
+  for (PlotSearch& search : data.searches) {
+    std::map<std::int64_t, std::vector<double>> times;  // of reports, by trial
+    const auto seconds = [&](Timestamp time) {
+      return static_cast<double>((time - search.start).count()) / 1e6;
+    };
+    store.ForEachMetric({.experiment = search.id, .superseded = true},
+                        [&](const MetricRow& row) {
+                          times[row.trial.number].push_back(seconds(row.time));
+                        });
+    // A running search may have created more trials since.
+    const auto rows = store.Trials(search.id);
+    for (std::size_t i = 0; i < search.trials.size(); ++i) {
+      const TrialRow& row = rows[i];
+      if (!row.started) continue;
+      std::vector<double>& own = times[row.id.number];
+      own.push_back(seconds(*row.started));
+      // A failure ends the last run.
+      const bool failed = row.state == State::kError && row.ended.has_value();
+      if (failed) own.push_back(seconds(*row.ended));
+      const auto runs =
+          static_cast<std::size_t>(std::max<std::int64_t>(row.runs, 1));
+      search.trials[i].runs = SplitAtGaps(std::move(own), runs);
+    }
+  }
+  return data;
+}
+
+std::vector<TrialCurve> ReadCurves(const Store& store, std::int64_t experiment,
+                                   std::optional<std::int64_t> trial,
+                                   const std::vector<std::string>& metrics,
+                                   CurveAxis axis) {
+  const ExperimentRow row = FindTarget(store, {experiment, trial});
+  const Timestamp start = row.started.value_or(row.created);
+  const auto x_of = [&](const MetricRow& metric) {
+    switch (axis) {
+      case CurveAxis::kEpochs:
+        return metric.epoch;
+      case CurveAxis::kSeconds:
+        return static_cast<double>((metric.time - start).count()) / 1e6;
+      case CurveAxis::kBatches:
+        break;
+    }
+    return static_cast<double>(metric.batches);
+  };
+  std::vector<TrialCurve> curves;
+  for (const std::string& name : metrics) {
+    std::map<std::pair<TrialId, MetricKind>, TrialCurve> found;
+    store.ForEachMetric(
+        {.experiment = experiment, .trial = trial, .name = name},
+        [&](const MetricRow& metric) {
+          TrialCurve& curve = found[{metric.trial, metric.kind}];
+          curve.points.emplace_back(x_of(metric), metric.value);
+        });
+    for (auto& [key, curve] : found) {
+      std::tie(curve.trial, curve.kind) = key;
+      curve.metric = name;
+      curves.push_back(std::move(curve));
+    }
+  }
+  return curves;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/app/trial_values.h"
+#include "engine/report/plot.h"
+
+namespace dtrain {
+
+class Store;
+
+/// What to read of the store for a plot.
+struct PlotQuery {
+  std::vector<std::int64_t> experiments;
+  // Validation metrics; empty: the searcher's metric of the first experiment.
+  std::vector<std::string> metrics;
+  // Validation that counts for a trial; empty: the length that most trials
+  // reached, as ReadTrialValues does.
+  std::optional<ValuePlace> place;
+  std::string group;         // a hyperparameter, or empty
+  bool validations = false;  // all of them, not only one of each trial
+};
+
+/// Reads what the plots over searches show. Throws Error(kNotFound) for an
+/// unknown experiment, metric, length or hyperparameter, Error(kUsage) for a
+/// metric whose better direction is unknown. Experiments without the metric
+/// have no values; `notes` says so.
+PlotData ReadPlotData(const Store& store, const PlotQuery& query,
+                      std::vector<std::string>& notes);
+
+/// Horizontal axes of curves.
+enum class CurveAxis { kBatches, kEpochs, kSeconds };
+
+/// Reads the named metrics, training and validation, of an experiment or of one
+/// of its trials. Throws Error(kNotFound) if one of them is not recorded.
+std::vector<TrialCurve> ReadCurves(const Store& store, std::int64_t experiment,
+                                   std::optional<std::int64_t> trial,
+                                   const std::vector<std::string>& metrics,
+                                   CurveAxis axis);
+
+/// Returns PlotData that only ranks the trials of curves: by their best
+/// validation, or by the hyperparameter `group`.
+PlotData ReadRanks(const Store& store,
+                   const std::vector<std::int64_t>& experiments,
+                   const std::string& group);
+
+/// Like ReadRanks, with the runs of the trials' processes: from the first start
+/// or a run's first report to its last report. The store does not record when
+/// runs ended: the longest gaps between reports are taken for pauses.
+PlotData ReadRuns(const Store& store,
+                  const std::vector<std::int64_t>& experiments);
+
+/// Returns at most 20 of the names, and the number of others.
+std::string ListNames(const std::vector<std::string>& names);
+
+}  // namespace dtrain

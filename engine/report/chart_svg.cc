@@ -1,0 +1,600 @@
+// Figures as SVG.
+//
+// A curve may have millions of points, and a figure thousands of curves. Of the
+// points in one pixel column only the first, the lowest, the highest and the
+// last are drawn (Decimate), which gives the same picture as all of them; where
+// there are many curves the columns are wider. Dots and bars that coincide to
+// the pixel are drawn once. If the document is too large nevertheless, it is
+// drawn again with wider columns and fewer faint marks, and says so.
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "engine/base/text.h"
+#include "engine/report/chart.h"
+#include "engine/report/chart_scale.h"
+#include "engine/report/format.h"
+
+namespace dtrain {
+namespace {
+
+// Sizes in the units of the document.
+constexpr double kWidth = 900;
+constexpr double kTitle = 30;
+constexpr double kLegendLine = 18;
+constexpr double kPanelHeight = 510;
+constexpr double kRowHeight = 20;
+constexpr std::size_t kMaxText = 100;
+constexpr std::size_t kMaxLine = 110;
+
+// Points of all coloured curves together, of all faint ones, and of dots; a
+// point takes some 12 bytes.
+constexpr std::size_t kMaxColumns = 800;  // a pixel each
+constexpr std::size_t kMaxPoints = 7'500;
+constexpr std::size_t kMaxFaintPoints = 6'500;
+constexpr std::size_t kMaxFaintCurves = 200;
+
+// Colours that people with colour vision deficiencies can distinguish (Okabe
+// and Ito, 2008).
+constexpr std::array kColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                "#e69f00", "#56b4e9", "#000000", "#999933"};
+// Stroke patterns: of the first eight curves, of the next eight, and so on.
+constexpr std::array kSolidPatterns = {"", "12 3 2 3", "2 2"};
+constexpr std::array kDashedPatterns = {"6 4", "6 2 6 6", "3 6"};
+
+std::string Fixed(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", value);
+  return text.data();
+}
+
+std::string SvgText(double x, double y, const char* anchor,
+                    const std::string& text, std::size_t width = kMaxText,
+                    const std::string& style = "") {
+  return "<text x=\"" + Fixed(x) + "\" y=\"" + Fixed(y) + "\" text-anchor=\"" +
+         anchor + "\"" + style + ">" +
+         EscapeXml(Truncate(ToValidUtf8(text), width)) + "</text>\n";
+}
+
+std::string SvgLine(double x1, double y1, double x2, double y2,
+                    const std::string& style) {
+  return "<path d=\"M" + Fixed(x1) + " " + Fixed(y1) + "L" + Fixed(x2) + " " +
+         Fixed(y2) + "\" " + style + "/>\n";
+}
+
+const char* ColorOf(const MarkStyle& style) {
+  return style.faint ? "#bbbbbb" : kColors[style.color % kColors.size()];
+}
+
+std::string StrokeOf(const MarkStyle& style) {
+  if (style.faint) return "stroke=\"#bbbbbb\" stroke-width=\"0.7\"";
+  const auto& patterns = style.dashed ? kDashedPatterns : kSolidPatterns;
+  const std::string pattern =
+      patterns[style.color / kColors.size() % patterns.size()];
+  return std::string("stroke=\"") + ColorOf(style) + "\" stroke-width=\"1.5\"" +
+         (pattern.empty() ? "" : " stroke-dasharray=\"" + pattern + "\"");
+}
+
+// Dots at the positions in `path`, each "Mx yh.1": disks, squares and rings for
+// the first eight colours, the next eight, and so on.
+std::string SvgDots(const MarkStyle& style, bool cross,
+                    const std::string& path) {
+  const std::string d = " d=\"" + path + "\"/>\n";
+  if (cross) {
+    return "<path stroke=\"#cc0000\" stroke-width=\"1.5\"" + d;
+  }
+  if (style.faint) {
+    return "<path stroke=\"#888888\" stroke-width=\"4\" "
+           "stroke-linecap=\"round\"" +
+           d;
+  }
+  const std::size_t shape = style.color / kColors.size() % 3;
+  const std::string cap = shape == 1 ? "square" : "round";
+  std::string svg = std::string("<path stroke=\"") + ColorOf(style) +
+                    "\" stroke-width=\"8\" stroke-linecap=\"" + cap + "\"" + d;
+  if (shape == 2) {
+    svg +=
+        "<path stroke=\"white\" stroke-width=\"4\" stroke-linecap=\"round\"" +
+        d;
+  }
+  return svg;
+}
+
+std::string DotPath(double x, double y, bool cross) {
+  if (!cross) return "M" + Fixed(x) + " " + Fixed(y) + "h.1";
+  return "M" + Fixed(x - 4) + " " + Fixed(y - 4) + "l8 8m0-8l-8 8";
+}
+
+// Shade of a cell in ten steps.
+int ShadeStep(double shade) {
+  return static_cast<int>(std::clamp(std::floor(shade * 10), 0.0, 9.0));
+}
+
+std::string ShadeColor(int step) {
+  const int gray = 240 - step * 14;
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "#%02x%02x%02x", gray, gray, gray);
+  return text.data();
+}
+
+// The rectangle of a panel, and within it that of its marks.
+struct Frame {
+  double left = 0;
+  double top = 0;
+  double width = 0;
+  double height = 0;
+  double margin = 0;  // space left of it
+
+  double X(double share) const { return left + share * width; }
+  double Y(double share) const { return top + (1 - share) * height; }
+};
+
+// Marks of the vertical axis of a panel.
+std::vector<Tick> YTicks(const Scale& scale, double height) {
+  return TicksOf(scale, std::max(static_cast<int>(height / 70), 5));
+}
+
+// How coarsely marks are drawn: 1 at first, doubled while the document is too
+// large.
+struct Detail {
+  std::size_t coarseness = 1;
+  std::size_t coloured_curves = 0;  // in all panels
+  std::size_t faint_curves = 0;
+  std::size_t dots = 0;
+
+  std::size_t FaintCurvesDrawn() const {
+    return std::min(faint_curves,
+                    std::max<std::size_t>(kMaxFaintCurves / coarseness, 1));
+  }
+  // Columns for each of `curves`, so that all together stay within `points`.
+  std::size_t ColumnsFor(std::size_t curves, std::size_t points) const {
+    if (curves == 0) return kMaxColumns;
+    return std::clamp<std::size_t>(points / coarseness / (4 * curves), 1,
+                                   kMaxColumns);
+  }
+};
+
+Detail DetailOf(const Figure& figure) {
+  Detail detail;
+  for (const Chart& chart : figure.panels) {
+    for (const CurveMark& curve : chart.curves) {
+      ++(curve.style.faint ? detail.faint_curves : detail.coloured_curves);
+    }
+    for (const DotMark& dots : chart.dots) detail.dots += dots.points.size();
+  }
+  return detail;
+}
+
+// Draws one panel into its frame.
+class PanelDrawing {
+ public:
+  PanelDrawing(const Chart& chart, const Frame& frame, const Detail& detail,
+               std::size_t& faint_seen)
+      : chart_(chart),
+        frame_(frame),
+        detail_(detail),
+        faint_seen_(faint_seen),
+        scales_(ScalesOf(chart)) {}
+
+  std::string Draw() {
+    if (!chart_.empty.empty()) {
+      return SvgText(frame_.X(0.5), frame_.Y(0.5), "middle", chart_.empty,
+                     static_cast<std::size_t>(frame_.width / 7));
+    }
+    std::string svg = chart_.parallel.empty() ? Axes() : ParallelAxes();
+    svg += "<svg x=\"" + Fixed(frame_.left) + "\" y=\"" + Fixed(frame_.top) +
+           "\" width=\"" + Fixed(frame_.width) + "\" height=\"" +
+           Fixed(frame_.height) + "\" viewBox=\"" + Fixed(frame_.left) + " " +
+           Fixed(frame_.top) + " " + Fixed(frame_.width) + " " +
+           Fixed(frame_.height) +
+           "\" fill=\"none\" stroke-linejoin=\"round\">\n";
+    svg += Cells() + Bars();
+    svg += Curves(/*faint=*/true) + Dots(/*faint=*/true);
+    svg += Curves(/*faint=*/false) + Dots(/*faint=*/false);
+    svg += "</svg>\n" + BarTexts();
+    if (!chart_.parallel.empty()) svg += ParallelTexts();
+    return svg;
+  }
+
+ private:
+  static std::size_t TextWidth(double pixels) {
+    return std::max<std::size_t>(static_cast<std::size_t>(pixels / 7), 4);
+  }
+
+  std::string Axes() const {
+    const std::string line = "stroke=\"#555555\"";
+    const double bottom = frame_.Y(0), right = frame_.X(1);
+    std::string svg;
+    for (const auto& [share, text] : YTicks(scales_.y, frame_.height)) {
+      const double at = frame_.Y(share);
+      if (chart_.bars.empty()) {
+        svg += SvgLine(frame_.left, at, right, at, "stroke=\"#dddddd\"");
+      }
+      svg += SvgText(frame_.left - 8, at + 4, "end", text,
+                     TextWidth(frame_.margin - 8));
+    }
+    const auto ticks =
+        TicksOf(scales_.x, std::max(static_cast<int>(frame_.width / 100), 5));
+    for (const auto& [share, text] : ticks) {
+      const double at = frame_.X(share);
+      svg += SvgLine(at, bottom, at, bottom + 5, line);
+      const double space = frame_.width / static_cast<double>(ticks.size());
+      svg += SvgText(at, bottom + 19, "middle", text, TextWidth(space));
+    }
+    svg += SvgLine(frame_.left, bottom, right, bottom, line) +
+           SvgLine(frame_.left, frame_.top, frame_.left, bottom, line);
+    svg += SvgText(frame_.X(0.5), bottom + 40, "middle", chart_.x.label,
+                   TextWidth(frame_.width));
+    if (chart_.y.label.empty()) return svg;
+    return svg + "<g transform=\"translate(" +
+           Fixed(frame_.left - frame_.margin + 16) + " " +
+           Fixed(frame_.Y(0.5)) + ") rotate(-90)\">" +
+           SvgText(0, 0, "middle", chart_.y.label, TextWidth(frame_.height)) +
+           "</g>\n";
+  }
+
+  std::string ParallelAxes() const {
+    std::string svg;
+    for (std::size_t i = 0; i < chart_.parallel.size(); ++i) {
+      const double x = frame_.X(scales_.x.Share(static_cast<double>(i)));
+      svg += SvgLine(x, frame_.Y(0), x, frame_.Y(1), "stroke=\"#555555\"");
+    }
+    return svg;
+  }
+
+  // Names and numbers of parallel axes, over the curves. Names of neighbours
+  // stand above and below.
+  std::string ParallelTexts() const {
+    const double space =
+        frame_.width / static_cast<double>(chart_.parallel.size());
+    const std::string halo =
+        " font-size=\"11\" stroke=\"white\" stroke-width=\"3\" "
+        "paint-order=\"stroke\"";
+    std::string svg;
+    for (std::size_t i = 0; i < chart_.parallel.size(); ++i) {
+      const double x = frame_.X(scales_.x.Share(static_cast<double>(i)));
+      svg += SvgText(x, i % 2 == 0 ? frame_.top - 10 : frame_.Y(0) + 20,
+                     "middle", chart_.parallel[i].name, TextWidth(2 * space));
+      for (const auto& [share, text] : chart_.parallel[i].ticks) {
+        svg += SvgText(x + 4, frame_.Y(share) + 4, "start", text,
+                       TextWidth(space - 4), halo);
+      }
+    }
+    return svg;
+  }
+
+  std::string Cells() const {
+    std::map<int, std::string> paths;
+    for (const CellMark& cell : chart_.cells) {
+      const double x = frame_.X(scales_.x.Share(cell.left));
+      const double y = frame_.Y(scales_.y.Share(cell.top));
+      const double width = frame_.X(scales_.x.Share(cell.right)) - x;
+      const double height = frame_.Y(scales_.y.Share(cell.bottom)) - y;
+      // Written so that a NaN is left out.
+      if (!(width > 0 && height > 0)) continue;
+      paths[ShadeStep(cell.shade)] += "M" + Fixed(x) + " " + Fixed(y) + "h" +
+                                      Fixed(width) + "v" + Fixed(height) +
+                                      "h-" + Fixed(width) + "z";
+    }
+    std::string svg;
+    for (const auto& [step, path] : paths) {
+      const std::string color = ShadeColor(step);
+      svg += "<path fill=\"" + color + "\" stroke=\"" + color +
+             "\" stroke-width=\"0.5\" d=\"" + path + "\"/>\n";
+    }
+    return svg;
+  }
+
+  double BarHeight() const {
+    const auto rows = std::max<std::size_t>(chart_.y.names.size(), 1);
+    return 0.7 * frame_.height / static_cast<double>(rows);
+  }
+
+  double RowY(const BarMark& bar) const {
+    return frame_.Y(scales_.y.Share(static_cast<double>(bar.row)));
+  }
+
+  // Bars of one style and row that touch are joined.
+  std::string Bars() const {
+    std::map<MarkStyle, std::map<double, std::vector<Span>>> spans;
+    for (const BarMark& bar : chart_.bars) {
+      const double from = frame_.X(scales_.x.Share(bar.from));
+      const double to = frame_.X(scales_.x.Share(bar.to));
+      if (!(from <= to)) continue;
+      spans[bar.style][RowY(bar)].push_back({from, to});
+    }
+    const double gap = 0.5 * static_cast<double>(detail_.coarseness);
+    std::string svg;
+    for (auto& [style, rows] : spans) {
+      std::string path;
+      for (auto& [y, row] : rows) {
+        std::ranges::sort(row, {}, &Span::begin);
+        for (std::size_t i = 0, next = 0; i < row.size(); i = next) {
+          double to = row[i].end;
+          for (next = i + 1; next < row.size() && row[next].begin < to + gap;
+               ++next) {
+            to = std::max(to, row[next].end);
+          }
+          path += "M" + Fixed(row[i].begin) + " " + Fixed(y) + "h" +
+                  Fixed(std::max(to - row[i].begin, 0.5));
+        }
+      }
+      svg += std::string("<path stroke=\"") + ColorOf(style) +
+             "\" stroke-width=\"" + Fixed(BarHeight()) + "\" d=\"" + path +
+             "\"/>\n";
+    }
+    return svg;
+  }
+
+  std::string BarTexts() const {
+    std::string svg;
+    for (const BarMark& bar : chart_.bars) {
+      if (bar.text.empty()) continue;
+      svg += SvgText(frame_.X(scales_.x.Share(bar.to)) + 6, RowY(bar) + 4,
+                     "start", bar.text);
+    }
+    return svg;
+  }
+
+  std::string Curves(bool faint) {
+    const std::size_t drawn = detail_.FaintCurvesDrawn();
+    const std::size_t columns =
+        faint ? detail_.ColumnsFor(drawn, kMaxFaintPoints)
+              : detail_.ColumnsFor(detail_.coloured_curves, kMaxPoints);
+    std::string svg;
+    for (auto mark = chart_.curves.rbegin(); mark != chart_.curves.rend();
+         ++mark) {
+      const CurveMark& curve = *mark;
+      if (curve.style.faint != faint) continue;
+      if (faint) {
+        // Every n-th, spread over all.
+        const std::size_t seen = faint_seen_++;
+        if ((seen + 1) * drawn / detail_.faint_curves ==
+            seen * drawn / detail_.faint_curves) {
+          continue;
+        }
+      }
+      const std::string path = CurvePath(curve, columns);
+      if (path.empty()) continue;
+      svg += "<path " + StrokeOf(curve.style) + " d=\"" + path + "\"/>\n";
+    }
+    return svg;
+  }
+
+  std::string CurvePath(const CurveMark& curve, std::size_t columns) const {
+    std::string path;
+    for (const auto& piece : CurvePieces(curve, scales_, columns)) {
+      char command = 'M';
+      for (const auto& [x, y] : piece) {
+        path += command + Fixed(frame_.X(x)) + " " + Fixed(frame_.Y(y));
+        command = 'L';
+      }
+      // A single point would be invisible.
+      if (piece.size() == 1) path += "h1";
+    }
+    return path;
+  }
+
+  // Dots in one raster of pixels, wider the coarser, are drawn once.
+  std::string Dots(bool faint) const {
+    const double raster = static_cast<double>(detail_.coarseness);
+    std::string svg;
+    for (auto mark = chart_.dots.rbegin(); mark != chart_.dots.rend(); ++mark) {
+      const DotMark& dots = *mark;
+      if (dots.style.faint != faint) continue;
+      std::set<std::pair<std::int64_t, std::int64_t>> seen;
+      std::string path;
+      for (const auto& [x, y] : dots.points) {
+        const double at_x = scales_.x.Share(x), at_y = scales_.y.Share(y);
+        if (!(at_x >= 0 && at_x <= 1 && at_y >= 0 && at_y <= 1)) continue;
+        const double place_x = frame_.X(at_x), place_y = frame_.Y(at_y);
+        const std::pair pixel(std::llround(place_x / raster),
+                              std::llround(place_y / raster));
+        if (seen.insert(pixel).second) {
+          path += DotPath(place_x, place_y, dots.cross);
+        }
+      }
+      if (!path.empty()) svg += SvgDots(dots.style, dots.cross, path);
+    }
+    return svg;
+  }
+
+  const Chart& chart_;
+  const Frame frame_;
+  const Detail& detail_;
+  std::size_t& faint_seen_;
+  const Scales scales_;
+};
+
+// Number of panels beside each other: one if texts beside bars take the space.
+std::size_t PanelsAcross(const Figure& figure) {
+  constexpr std::size_t kLongText = 8;
+  const bool has_texts =
+      std::ranges::any_of(figure.panels, [](const Chart& chart) {
+        return std::ranges::any_of(chart.bars, [](const BarMark& bar) {
+          return bar.text.size() > kLongText;
+        });
+      });
+  const std::size_t panels = figure.panels.size();
+  return panels <= 1 || has_texts ? 1 : panels <= 4 ? 2 : 3;
+}
+
+// Height of a panel: by its rows, if it has bars.
+double PanelHeight(const Chart& chart, std::size_t across) {
+  if (!chart.bars.empty()) {
+    const auto rows = static_cast<double>(chart.y.names.size());
+    return 90 + std::max(rows, 3.0) * kRowHeight;
+  }
+  return across == 1 ? kPanelHeight : across == 2 ? 340 : 280;
+}
+
+// Space left of the axis, for its numbers or names and its label.
+double LeftMargin(const Chart& chart, double width, double height) {
+  if (!chart.parallel.empty()) return 60;
+  std::size_t longest = 0;
+  for (const Tick& tick : YTicks(ScalesOf(chart).y, height)) {
+    longest = std::max(longest, DisplayWidth(ToValidUtf8(tick.text)));
+  }
+  const double texts =
+      (chart.y.label.empty() ? 15 : 30) + 7.5 * static_cast<double>(longest);
+  return std::clamp(texts, 80.0, width / 3);
+}
+
+// Space right of the axis, for the texts beside the longest bars.
+double RightMargin(const Chart& chart) {
+  std::size_t longest = 0;
+  for (const BarMark& bar : chart.bars) {
+    longest = std::max(longest, DisplayWidth(ToValidUtf8(bar.text)));
+  }
+  return 20 + 7.2 * static_cast<double>(longest);
+}
+
+std::string LegendSample(const LegendEntry& entry, double y) {
+  switch (entry.sample) {
+    case LegendEntry::Sample::kCurve:
+      return SvgLine(80, y, 120, y, StrokeOf(entry.style));
+    case LegendEntry::Sample::kDot:
+      return SvgDots(entry.style, false, DotPath(100, y, false));
+    case LegendEntry::Sample::kCross:
+      return SvgDots(entry.style, true, DotPath(100, y, true));
+    case LegendEntry::Sample::kBar:
+      break;
+  }
+  return SvgLine(85, y, 115, y,
+                 std::string("stroke=\"") + ColorOf(entry.style) +
+                     "\" stroke-width=\"11\"");
+}
+
+std::string ShadeLegend(const Figure& figure, double y) {
+  std::string svg = SvgText(80, y, "start", figure.light, 30);
+  const double left =
+      80 + 8 * static_cast<double>(DisplayWidth(Truncate(figure.light, 30)));
+  for (int step = 0; step < 10; ++step) {
+    svg += SvgLine(left + step * 16, y - 4, left + step * 16 + 16, y - 4,
+                   "stroke=\"" + ShadeColor(step) + "\" stroke-width=\"12\"");
+  }
+  return svg + SvgText(left + 168, y, "start", figure.dark, 30);
+}
+
+// Draws all panels below `top`; moves it below the last one.
+std::string SvgPanels(const Figure& figure, const Detail& detail, double& top) {
+  const std::size_t across = PanelsAcross(figure);
+  const double width = kWidth / static_cast<double>(across);
+  std::size_t faint_seen = 0;
+  std::string svg;
+  for (std::size_t first = 0; first < figure.panels.size(); first += across) {
+    const std::size_t end = std::min(first + across, figure.panels.size());
+    double height = 0;
+    for (std::size_t i = first; i < end; ++i) {
+      height = std::max(height, PanelHeight(figure.panels[i], across));
+    }
+    for (std::size_t i = first; i < end; ++i) {
+      const Chart& chart = figure.panels[i];
+      const double left = static_cast<double>(i - first) * width;
+      const double above = 10 + (chart.title.empty() ? 0 : 22) +
+                           (chart.parallel.empty() ? 0 : 15);
+      const double inner = PanelHeight(chart, across) - above - 55;
+      const double margin = LeftMargin(chart, width, inner);
+      const Frame frame = {.left = left + margin,
+                           .top = top + above,
+                           .width = width - margin - RightMargin(chart),
+                           .height = inner,
+                           .margin = margin};
+      if (!chart.title.empty()) {
+        svg += SvgText(left + width / 2, top + 14, "middle", chart.title,
+                       static_cast<std::size_t>(width / 7));
+      }
+      svg += PanelDrawing(chart, frame, detail, faint_seen).Draw();
+    }
+    top += height;
+  }
+  return svg;
+}
+
+// Splits titles and notes at blanks: their ends say how much is shown.
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines(1);
+  for (const std::string& word : Split(text, ' ')) {
+    std::string& line = lines.back();
+    const bool fits = DisplayWidth(ToValidUtf8(line + word)) < kMaxLine;
+    if (line.empty() || fits) {
+      line += (line.empty() ? "" : " ") + word;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
+}
+
+std::string SvgDocument(const Figure& figure, const Detail& detail,
+                        const std::vector<std::string>& notes) {
+  double at = kTitle - kLegendLine;
+  std::string body;
+  for (const std::string& line : LinesOf(figure.title)) {
+    at += kLegendLine;
+    body += SvgText(kWidth / 2, at - 6, "middle", line, kMaxLine);
+  }
+  body += SvgPanels(figure, detail, at);
+  if (!figure.dark.empty()) {
+    at += kLegendLine;
+    body += ShadeLegend(figure, at);
+  }
+  for (const LegendEntry& entry : figure.legend) {
+    at += kLegendLine;
+    body += LegendSample(entry, at - 4) + SvgText(128, at, "start", entry.name);
+  }
+  for (const std::string& note : notes) {
+    for (const std::string& line : LinesOf(note)) {
+      at += kLegendLine;
+      body += SvgText(80, at, "start", line, kMaxLine,
+                      " font-size=\"12\" fill=\"#555555\"");
+    }
+  }
+  const std::string height = Fixed(at + 12);
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " +
+         Fixed(kWidth) + " " + height + "\" width=\"" + Fixed(kWidth) +
+         "\" height=\"" + height +
+         "\" font-family=\"sans-serif\" font-size=\"13\">\n"
+         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n" +
+         body + "</svg>\n";
+}
+
+std::vector<std::string> NotesOf(const Figure& figure, const Detail& detail) {
+  std::vector<std::string> notes;
+  if (detail.FaintCurvesDrawn() < detail.faint_curves) {
+    notes.push_back("of the " + std::to_string(detail.faint_curves) +
+                    " gray curves every n-th is drawn, " +
+                    std::to_string(detail.FaintCurvesDrawn()) + " in all");
+  }
+  if (detail.coarseness > 1 && detail.dots > 0) {
+    notes.push_back("points less than " + std::to_string(detail.coarseness) +
+                    " pixels apart are drawn as one");
+  }
+  notes.insert(notes.begin(), figure.notes.begin(), figure.notes.end());
+  return notes;
+}
+
+}  // namespace
+
+Drawing DrawSvg(const Figure& figure) {
+  assert(figure.legend.size() <= kMaxLegend);
+  Detail detail = DetailOf(figure);
+  while (true) {
+    auto notes = NotesOf(figure, detail);
+    std::string svg = SvgDocument(figure, detail, notes);
+    if (svg.size() <= kMaxSvgBytes || detail.coarseness >= 1024) {
+      notes.erase(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(
+                                                     figure.notes.size()));
+      return {std::move(svg), std::move(notes)};
+    }
+    detail.coarseness *= 2;
+  }
+}
+
+}  // namespace dtrain

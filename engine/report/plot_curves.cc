@@ -1,0 +1,332 @@
+// Kinds of plots over training: curves of trials, and the history of a search.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/plot.h"
+#include "engine/report/plot_subjects.h"
+
+namespace dtrain {
+namespace {
+
+// Exponential moving average with the given weight of the past. The weights of
+// the first values are corrected for the missing past, as Adam does (Kingma and
+// Ba, 2015).
+void Smooth(double weight, std::vector<CurvePoint>& points) {
+  double sum = 0, weights = 0;
+  for (CurvePoint& point : points) {
+    if (!std::isfinite(point.second)) continue;
+    sum = weight * sum + (1 - weight) * point.second;
+    weights = weight * weights + (1 - weight);
+    point.second = sum / weights;
+  }
+}
+
+// Metrics that both training and validation report.
+std::set<std::string> NamesOfBothKinds(const std::vector<TrialCurve>& curves) {
+  std::map<std::string, std::set<MetricKind>> kinds;
+  for (const TrialCurve& curve : curves) {
+    kinds[curve.metric].insert(curve.kind);
+  }
+  std::set<std::string> names;
+  for (const auto& [name, found] : kinds) {
+    if (found.size() > 1) names.insert(name);
+  }
+  return names;
+}
+
+std::size_t CountNotFinite(const std::vector<TrialCurve>& curves) {
+  std::size_t count = 0;
+  for (const TrialCurve& curve : curves) {
+    count += static_cast<std::size_t>(std::ranges::count_if(
+        curve.points,
+        [](const CurvePoint& point) { return !std::isfinite(point.second); }));
+  }
+  return count;
+}
+
+std::vector<std::string> ShortNames(const std::vector<std::string>& names) {
+  constexpr std::size_t kNamed = 4;
+  std::vector<std::string> shown;
+  for (const std::string& name : names) {
+    if (shown.size() == kNamed) {
+      shown.push_back(std::to_string(names.size() - kNamed) + " more");
+      break;
+    }
+    shown.push_back(ShortName(name));
+  }
+  return shown;
+}
+
+// Draws the curves of trials in the order of their ranks.
+class CurvesDrawing {
+ public:
+  CurvesDrawing(const PlotData& data, const std::vector<TrialCurve>& curves,
+                const CurvesRequest& request, const PlotLook& look)
+      : data_(data),
+        request_(request),
+        top_(look.top),
+        subjects_(SubjectsOf(data, look.top, LegendEntry::Sample::kCurve)),
+        both_kinds_(NamesOfBothKinds(curves)) {
+    for (const TrialCurve& curve : curves) {
+      curves_[{curve.trial, curve.metric, curve.kind}] = &curve;
+    }
+  }
+
+  Figure Draw() {
+    Chart chart;
+    std::set<TrialId> colored;
+    for (const PlotTrial* trial : RankedTrials(data_)) {
+      for (std::size_t i = 0; i < request_.metrics.size(); ++i) {
+        for (const MetricKind kind :
+             {MetricKind::kTraining, MetricKind::kValidation}) {
+          const auto found =
+              curves_.find({trial->id, request_.metrics[i], kind});
+          if (found == curves_.end()) continue;
+          chart.curves.push_back(Mark(*found->second, *trial, i));
+          if (!chart.curves.back().style.faint) colored.insert(trial->id);
+        }
+      }
+    }
+    std::size_t trials = 0;
+    for (const PlotSearch& search : data_.searches) {
+      trials += search.trials.size();
+    }
+    std::string shown;
+    if (!data_.group.empty()) {
+      figure_.legend = subjects_.legend;
+      shown = subjects_.shown;
+    } else if (colored.size() < trials) {
+      shown = "best " + std::to_string(colored.size()) + " of " +
+              CountText(trials, "trial");
+    }
+    const std::string metrics = Join(ShortNames(request_.metrics), ", ");
+    const std::string grouped =
+        data_.group.empty() ? "" : "by " + ShortName(data_.group);
+    figure_.title = PlotTitle(
+        data_, JoinParts(std::vector<std::string>{metrics, grouped, shown}));
+    chart.x.label = request_.x_label;
+    chart.y.label = metrics;
+    figure_.panels = {std::move(chart)};
+    return std::move(figure_);
+  }
+
+ private:
+  CurveMark Mark(const TrialCurve& curve, const PlotTrial& trial,
+                 std::size_t metric) {
+    const bool both = both_kinds_.contains(curve.metric);
+    CurveMark mark = {
+        .style = subjects_.styles.at(curve.trial),
+        .points = curve.points,
+        .tag = request_.one_trial ? curve.metric : ToString(curve.trial)};
+    mark.style.dashed = both && curve.kind == MetricKind::kTraining;
+    if (data_.group.empty()) {
+      const auto rank = ranks_.try_emplace(trial.id, ranks_.size()).first;
+      mark.style.color = rank->second * request_.metrics.size() + metric;
+      mark.style.faint =
+          rank->second >= top_ || figure_.legend.size() == kMaxLegend;
+      if (!mark.style.faint) AddLegend(curve, mark.style, both);
+    } else {
+      mark.tag = FormatValue(trial.group);
+    }
+    std::ranges::stable_sort(mark.points, {}, &CurvePoint::first);
+    if (request_.smooth > 0) Smooth(request_.smooth, mark.points);
+    return mark;
+  }
+
+  void AddLegend(const TrialCurve& curve, const MarkStyle& style, bool both) {
+    std::string name = ToString(curve.trial) + " " + ShortName(curve.metric);
+    if (both) {
+      name +=
+          curve.kind == MetricKind::kTraining ? " (training)" : " (validation)";
+    }
+    figure_.legend.push_back({style, LegendEntry::Sample::kCurve, name});
+  }
+
+  const PlotData& data_;
+  const CurvesRequest& request_;
+  const std::size_t top_;
+  const PlotSubjects subjects_;
+  const std::set<std::string> both_kinds_;
+  std::map<std::tuple<TrialId, std::string, MetricKind>, const TrialCurve*>
+      curves_;
+  std::map<TrialId, std::size_t> ranks_;  // of trials with curves
+  Figure figure_;
+};
+
+}  // namespace
+
+Figure CurvesFigure(const PlotData& data, std::vector<TrialCurve> curves,
+                    const CurvesRequest& request, const PlotLook& look) {
+  Figure figure = CurvesDrawing(data, curves, request, look).Draw();
+  Chart& chart = figure.panels.front();
+  chart.x.log = look.log_x;
+  chart.y.log = look.log_y;
+  chart.y.range = look.y_range;
+  const std::size_t not_finite = CountNotFinite(curves);
+  if (not_finite > 0) {
+    figure.notes.push_back(CountText(not_finite, "value") +
+                           (not_finite == 1 ? " is" : " are") +
+                           " not finite: the curves have gaps there");
+  }
+  return figure;
+}
+
+namespace {
+
+// The curve as steps: each value holds until the next point.
+std::vector<CurvePoint> StepsOf(const std::vector<CurvePoint>& curve) {
+  std::vector<CurvePoint> steps;
+  for (const CurvePoint& point : curve) {
+    if (!steps.empty()) steps.emplace_back(point.first, steps.back().second);
+    steps.push_back(point);
+  }
+  return steps;
+}
+
+// Efforts at which the trials that failed ended.
+std::vector<double> FailuresOf(const PlotSearch& search, Effort effort,
+                               const std::vector<double>& efforts) {
+  std::vector<double> places;
+  for (const PlotTrial& trial : search.trials) {
+    if (trial.state != State::kError) continue;
+    const Timestamp ended = trial.ended.value_or(search.start);
+    if (effort == Effort::kSeconds) {
+      places.push_back(static_cast<double>((ended - search.start).count()) /
+                       1e6);
+      continue;
+    }
+    const auto later = std::ranges::upper_bound(search.validations, ended, {},
+                                                &Observation::time);
+    const auto seen = later - search.validations.begin();
+    places.push_back(seen == 0 ? 0 : efforts[static_cast<size_t>(seen - 1)]);
+  }
+  return places;
+}
+
+// The lowest finite value of all marks, at which failures are drawn.
+double LowestY(const Chart& chart) {
+  double lowest = HUGE_VAL;
+  const auto include = [&](const std::vector<CurvePoint>& points) {
+    for (const auto& [x, y] : points) {
+      const bool shown = std::isfinite(y) && (!chart.y.log || y > 0);
+      if (shown) lowest = std::min(lowest, y);
+    }
+  };
+  for (const CurveMark& curve : chart.curves) include(curve.points);
+  for (const DotMark& dots : chart.dots) include(dots.points);
+  if (chart.y.range) return chart.y.range->first;
+  return std::isfinite(lowest) ? lowest : 1;
+}
+
+void AddFailures(const std::vector<double>& places, Figure& figure) {
+  if (places.empty()) return;
+  Chart& chart = figure.panels.front();
+  const double y = LowestY(chart);
+  DotMark failures = {.style = {.color = 5}, .points = {}, .cross = true};
+  for (const double x : places) failures.points.emplace_back(x, y);
+  chart.dots.push_back(std::move(failures));
+  figure.legend.push_back({{.color = 5},
+                           LegendEntry::Sample::kCross,
+                           CountText(places.size(), "trial") +
+                               " failed (at the bottom: without a value)"});
+}
+
+// Collects the marks of a history, search by search.
+class HistoryDrawing {
+ public:
+  HistoryDrawing(const PlotData& data, Effort effort)
+      : data_(data), effort_(effort) {}
+
+  void Add(const PlotSearch& search) {
+    const auto efforts = EffortsOf(search.validations, effort_, search.start);
+    std::set<std::int64_t> validated;
+    for (std::size_t i = 0; i < efforts.size(); ++i) {
+      const Observation& seen = search.validations[i];
+      validated.insert(seen.trial);
+      if (!std::isfinite(seen.value)) ++not_finite_;
+      dots_.points.emplace_back(efforts[i], seen.value);
+    }
+    trials_ += search.trials.size();
+    missing_ += search.trials.size() - validated.size();
+    const auto own = FailuresOf(search, effort_, efforts);
+    failures_.insert(failures_.end(), own.begin(), own.end());
+    // One line of the legend is left for failures.
+    if (curves_.size() == kMaxLegend - 1) return;
+    const MarkStyle style = {.color = curves_.size()};
+    curves_.push_back(
+        {style,
+         StepsOf(BestSoFar(search.validations, effort_, search.start,
+                           data_.metrics.at(0).smaller_is_better)),
+         std::to_string(search.id)});
+    legend_.push_back({style, LegendEntry::Sample::kCurve,
+                       "best so far of " + SearchName(search)});
+  }
+
+  // REQUIRES: the last call.
+  void Finish(Figure& figure) {
+    Chart& chart = figure.panels.front();
+    chart.curves = std::move(curves_);
+    figure.legend = std::move(legend_);
+    if (data_.searches.size() == 1) {
+      figure.legend.push_back({dots_.style, LegendEntry::Sample::kDot,
+                               CountText(dots_.points.size(), "validation") +
+                                   " of " + CountText(trials_, "trial")});
+      chart.dots.push_back(std::move(dots_));
+    }
+    AddFailures(failures_, figure);
+    if (missing_ > 0) {
+      figure.notes.push_back(
+          std::to_string(missing_) + " of " + CountText(trials_, "trial") +
+          (missing_ == 1 ? " was" : " were") + " never validated");
+    }
+    if (not_finite_ > 0) {
+      figure.notes.push_back(CountText(not_finite_, "value") +
+                             (not_finite_ == 1 ? " is" : " are") +
+                             " not finite and not shown");
+    }
+  }
+
+ private:
+  const PlotData& data_;
+  const Effort effort_;
+  std::vector<CurveMark> curves_;
+  std::vector<LegendEntry> legend_;
+  DotMark dots_ = {.style = {.faint = true}, .points = {}};
+  std::vector<double> failures_;
+  std::size_t trials_ = 0;
+  std::size_t missing_ = 0;     // trials without a validation
+  std::size_t not_finite_ = 0;  // validations
+};
+
+}  // namespace
+
+Figure HistoryFigure(const PlotData& data, Effort effort,
+                     const std::string& x_label, const PlotLook& look) {
+  const PlotMetric& metric = data.metrics.at(0);
+  Figure figure{
+      .title = PlotTitle(data, "best " + ShortName(metric.name) + " so far"),
+      .panels = {Chart{}}};
+  Chart& chart = figure.panels.front();
+  chart.x = {.label = x_label, .log = look.log_x};
+  chart.y = {.label = ShortName(metric.name) + (metric.smaller_is_better
+                                                    ? " (smaller is better)"
+                                                    : " (larger is better)"),
+             .log = look.log_y,
+             .range = look.y_range};
+  HistoryDrawing drawing(data, effort);
+  for (const PlotSearch& search : data.searches) drawing.Add(search);
+  drawing.Finish(figure);
+  if (chart.curves.size() < data.searches.size()) {
+    figure.title += ", first " + std::to_string(chart.curves.size()) + " of " +
+                    CountText(data.searches.size(), "experiment");
+  }
+  return figure;
+}
+
+}  // namespace dtrain

@@ -1,0 +1,430 @@
+// Kinds of plots over the search space: importance, parallel coordinates,
+// slices and contours. Experiments may have different spaces, so that each has
+// a panel of its own.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "engine/analysis/importance.h"
+#include "engine/base/text.h"
+#include "engine/report/format.h"
+#include "engine/report/plot.h"
+#include "engine/report/plot_subjects.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::size_t kMaxBars = 30;
+constexpr std::size_t kMaxParallel = 10;
+constexpr std::size_t kMaxChoices = 24;  // of a category, with names
+constexpr std::size_t kFieldCells = 24;
+
+bool HasValue(const PlotTrial& trial) {
+  return std::isfinite(trial.values.at(0));
+}
+
+std::size_t CountValues(const PlotSearch& search) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(search.trials, HasValue));
+}
+
+// Share of an axis, 0 to 1, at which a value lies; NaN for none.
+double AxisShare(const SearchAxis& axis, double place) {
+  if (axis.constant()) return std::isnan(place) ? place : 0.5;
+  if (!axis.log) return (place - axis.low) / (axis.high - axis.low);
+  return std::log(place / axis.low) / std::log(axis.high / axis.low);
+}
+
+double ValueAtShare(const SearchAxis& axis, double share) {
+  if (!axis.log) return axis.low + share * (axis.high - axis.low);
+  return axis.low * std::pow(axis.high / axis.low, share);
+}
+
+// True for categories that each have a name on the axis.
+bool HasNames(const SearchAxis& axis) {
+  return !axis.choices.empty() && axis.choices.size() <= kMaxChoices;
+}
+
+std::string ChoiceName(const nlohmann::json& choice) {
+  return ShortName(FormatValue(choice));
+}
+
+ChartAxis ChartAxisOf(const SearchAxis& axis) {
+  ChartAxis chart = {.label = ShortName(axis.name), .log = axis.log};
+  if (HasNames(axis)) {
+    for (const auto& choice : axis.choices) {
+      chart.names.push_back(ChoiceName(choice));
+    }
+    return chart;
+  }
+  if (!axis.choices.empty()) chart.label += " (index of the choice)";
+  if (!axis.constant()) chart.range = std::pair(axis.low, axis.high);
+  return chart;
+}
+
+// Why a search has nothing to show over its space; empty if it has.
+std::string WhyEmpty(const PlotSearch& search, const ChosenAxes& chosen,
+                     const PlotMetric& metric) {
+  if (search.axes.empty()) return "its search space has no hyperparameter";
+  if (chosen.axes.empty())
+    return "its search space lacks these hyperparameters";
+  if (CountValues(search) == 0) {
+    return "no trial has a finite value of " + ShortName(metric.name);
+  }
+  return "";
+}
+
+// What is shown of one search: in the title if it is the only one.
+void SayShown(const PlotData& data, const PlotSearch& search,
+              const std::string& shown, std::vector<std::string>& title,
+              Figure& figure) {
+  if (shown.empty()) return;
+  if (data.searches.size() == 1) {
+    title.push_back(shown);
+  } else {
+    figure.notes.push_back("experiment " + std::to_string(search.id) + ": " +
+                           shown);
+  }
+}
+
+void AddImportance(const HparamImportance& one, Chart& chart) {
+  std::string text = FormatFixed(100 * one.share, 1) + " %";
+  if (one.correlation) {
+    text += ", correlation " + FormatFixed(*one.correlation, 2);
+  }
+  chart.bars.push_back({.style = {},
+                        .row = chart.y.names.size(),
+                        .from = 0,
+                        .to = 100 * one.share,
+                        .text = std::move(text)});
+  chart.y.names.push_back(ShortName(one.name));
+}
+
+// Adds what it shows, such as "40 trials", to `shown`.
+Chart ImportanceChart(const PlotSearch& search, const PlotData& data,
+                      double quantile, std::string& shown) {
+  const PlotMetric& metric = data.metrics.at(0);
+  const auto outcomes = OutcomesOf(search);
+  Chart chart;
+  chart.x.label = "share of importance, per cent";
+  if (search.axes.empty()) {
+    chart.empty = "its search space has no hyperparameter";
+    return chart;
+  }
+  if (outcomes.size() < kMinImportanceTrials) {
+    chart.empty = CountText(outcomes.size(), "trial") +
+                  (outcomes.size() == 1 ? " has" : " have") +
+                  " a finite value of " + ShortName(metric.name) + " " +
+                  data.place + ", and importance needs " +
+                  std::to_string(kMinImportanceTrials);
+    return chart;
+  }
+  auto importances = HparamImportances(search.axes, outcomes,
+                                       metric.smaller_is_better, quantile);
+  shown = CountText(outcomes.size(), "trial");
+  if (importances.size() > kMaxBars) {
+    shown += ", " + std::to_string(kMaxBars) + " of " +
+             CountText(importances.size(), "hyperparameter");
+    importances.resize(kMaxBars);
+  }
+  for (const HparamImportance& one : importances) AddImportance(one, chart);
+  chart.x.range = std::pair(0.0, std::max(100 * importances[0].share, 1.0));
+  return chart;
+}
+
+}  // namespace
+
+Figure ImportanceFigure(const PlotData& data, double quantile) {
+  Figure figure;
+  std::vector<std::string> title = {
+      "importance for the best " + FormatFixed(100 * quantile, 0) + " % in " +
+      ShortName(data.metrics.at(0).name) + " " + data.place};
+  for (const PlotSearch& search : data.searches) {
+    std::string shown;
+    Chart chart = ImportanceChart(search, data, quantile, shown);
+    SayShown(data, search, shown, title, figure);
+    chart.title = PanelTitle(data, search);
+    figure.panels.push_back(std::move(chart));
+  }
+  figure.title = PlotTitle(data, JoinParts(title));
+  NoteMissingValues(data, figure);
+  LimitPanels(figure);
+  return figure;
+}
+
+namespace {
+
+ParallelAxis ParallelAxisOf(const SearchAxis& axis) {
+  ParallelAxis parallel = {
+      .name = ShortName(axis.name) + (axis.log ? " (log)" : ""), .ticks = {}};
+  if (!axis.choices.empty()) {
+    // The ends and some between.
+    const std::size_t step = (axis.choices.size() + 9) / 10;
+    for (std::size_t i = 0; i < axis.choices.size(); i += step) {
+      parallel.ticks.emplace_back(AxisShare(axis, static_cast<double>(i)),
+                                  ChoiceName(axis.choices[i]));
+    }
+    return parallel;
+  }
+  parallel.ticks.emplace_back(AxisShare(axis, axis.low),
+                              FormatMetric(axis.low));
+  if (!axis.constant()) {
+    parallel.ticks.emplace_back(1, FormatMetric(axis.high));
+  }
+  return parallel;
+}
+
+// The last axis: the metric of the trials.
+SearchAxis MetricAxis(const PlotSearch& search, const PlotMetric& metric) {
+  SearchAxis axis{.name = metric.name};
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  for (const PlotTrial& trial : search.trials) {
+    if (!HasValue(trial)) continue;
+    low = std::min(low, trial.values[0]);
+    high = std::max(high, trial.values[0]);
+  }
+  axis.low = low;
+  axis.high = high;
+  return axis;
+}
+
+Chart ParallelChart(const PlotSearch& search, const ChosenAxes& chosen,
+                    const PlotData& data, const PlotSubjects& subjects) {
+  const PlotMetric& metric = data.metrics.at(0);
+  const SearchAxis value_axis = MetricAxis(search, metric);
+  Chart chart;
+  for (const std::size_t i : chosen.axes) {
+    chart.parallel.push_back(ParallelAxisOf(search.axes[i]));
+  }
+  chart.parallel.push_back(ParallelAxisOf(value_axis));
+  for (const PlotTrial* trial : RankedTrials(data)) {
+    const PlotTrial& one = *trial;
+    if (one.id.experiment != search.id || !HasValue(one)) continue;
+    CurveMark curve = {.style = subjects.styles.at(one.id), .points = {}};
+    for (const std::size_t i : chosen.axes) {
+      curve.points.emplace_back(curve.points.size(),
+                                AxisShare(search.axes[i], one.places[i]));
+    }
+    curve.points.emplace_back(curve.points.size(),
+                              AxisShare(value_axis, one.values[0]));
+    chart.curves.push_back(std::move(curve));
+  }
+  return chart;
+}
+
+}  // namespace
+
+Figure ParallelFigure(const PlotData& data, const PlotLook& look) {
+  const PlotMetric& metric = data.metrics.at(0);
+  const PlotSubjects subjects =
+      SubjectsOf(data, look.top, LegendEntry::Sample::kCurve);
+  Figure figure{.title = "", .panels = {}, .legend = subjects.legend};
+  std::vector<std::string> title = {"hyperparameters and " + MetricLabel(data),
+                                    GroupedText(data), subjects.shown};
+  for (const PlotSearch& search : data.searches) {
+    const ChosenAxes chosen =
+        ChooseAxes(search, metric, look.hparams, kMaxParallel);
+    Chart chart;
+    chart.empty = WhyEmpty(search, chosen, metric);
+    if (chart.empty.empty()) {
+      chart = ParallelChart(search, chosen, data, subjects);
+    }
+    chart.title = PanelTitle(data, search);
+    SayShown(data, search, chosen.shown, title, figure);
+    figure.panels.push_back(std::move(chart));
+  }
+  figure.title = PlotTitle(data, JoinParts(title));
+  NoteMissingValues(data, figure);
+  LimitPanels(figure);
+  return figure;
+}
+
+namespace {
+
+// Dots of the trials by their style, at places that `point` gives.
+template <typename PointOf>
+std::vector<DotMark> DotsByStyle(const PlotSearch& search,
+                                 const PlotSubjects& subjects,
+                                 const PointOf& point) {
+  std::map<MarkStyle, DotMark> dots;
+  for (const PlotTrial& trial : search.trials) {
+    if (!HasValue(trial)) continue;
+    const MarkStyle& style = subjects.styles.at(trial.id);
+    DotMark& mark = dots[style];
+    mark.style = style;
+    mark.points.push_back(point(trial));
+  }
+  std::vector<DotMark> marks;
+  for (auto& [style, mark] : dots) marks.push_back(std::move(mark));
+  return marks;
+}
+
+}  // namespace
+
+Figure SliceFigure(const PlotData& data, const PlotLook& look) {
+  const PlotMetric& metric = data.metrics.at(0);
+  const PlotSubjects subjects =
+      SubjectsOf(data, look.top, LegendEntry::Sample::kDot);
+  Figure figure{.title = "", .panels = {}, .legend = subjects.legend};
+  std::vector<std::string> title = {
+      ShortName(metric.name) + " " + data.place + " by hyperparameter",
+      GroupedText(data), subjects.shown};
+  for (const PlotSearch& search : data.searches) {
+    const ChosenAxes chosen =
+        ChooseAxes(search, metric, look.hparams, kMaxPanels);
+    const std::string empty = WhyEmpty(search, chosen, metric);
+    if (!empty.empty()) {
+      Chart chart;
+      chart.title = PanelTitle(data, search);
+      chart.empty = empty;
+      figure.panels.push_back(std::move(chart));
+      continue;
+    }
+    for (const std::size_t i : chosen.axes) {
+      const SearchAxis& axis = search.axes[i];
+      Chart chart;
+      chart.title = JoinParts(std::vector<std::string>{PanelTitle(data, search),
+                                                       ShortName(axis.name)});
+      chart.x = ChartAxisOf(axis);
+      chart.y = {.label = ShortName(metric.name),
+                 .log = look.log_y,
+                 .range = look.y_range};
+      chart.dots = DotsByStyle(search, subjects, [&](const PlotTrial& trial) {
+        return CurvePoint(trial.places[i], trial.values[0]);
+      });
+      figure.panels.push_back(std::move(chart));
+    }
+    SayShown(data, search, chosen.shown, title, figure);
+  }
+  figure.title = PlotTitle(data, JoinParts(title));
+  NoteMissingValues(data, figure);
+  LimitPanels(figure);
+  return figure;
+}
+
+namespace {
+
+FieldAxis FieldAxisOf(const SearchAxis& axis) {
+  if (!HasNames(axis)) return {.cells = kFieldCells};
+  return {.cells = axis.choices.size(), .categories = true};
+}
+
+// The place in a field, 0 to 1.
+double FieldPlace(const SearchAxis& axis, double place) {
+  if (!HasNames(axis)) return AxisShare(axis, place);
+  return (place + 0.5) / static_cast<double>(axis.choices.size());
+}
+
+// Ends of a cell as values of the axis.
+std::pair<double, double> CellEnds(const SearchAxis& axis, std::size_t cell,
+                                   std::size_t cells) {
+  const auto at = static_cast<double>(cell);
+  if (HasNames(axis)) return {at - 0.5, at + 0.5};
+  const auto all = static_cast<double>(cells);
+  return {ValueAtShare(axis, at / all), ValueAtShare(axis, (at + 1) / all)};
+}
+
+// Trials with both hyperparameters, their shares of ranks from 0, the worst, to
+// 1, the best.
+std::vector<FieldSample> RankSamples(const PlotSearch& search,
+                                     const SearchAxis& x, const SearchAxis& y,
+                                     std::size_t x_index, std::size_t y_index,
+                                     bool smaller_is_better) {
+  std::vector<FieldSample> samples;
+  std::vector<double> values;
+  for (const PlotTrial& trial : search.trials) {
+    const double at_x = FieldPlace(x, trial.places[x_index]);
+    const double at_y = FieldPlace(y, trial.places[y_index]);
+    if (!HasValue(trial) || !std::isfinite(at_x) || !std::isfinite(at_y)) {
+      continue;
+    }
+    samples.push_back({.x = at_x, .y = at_y});
+    values.push_back(smaller_is_better ? -trial.values[0] : trial.values[0]);
+  }
+  const auto ranks = Ranks(values);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto count = static_cast<double>(samples.size());
+    samples[i].value = count < 2 ? 0.5 : (ranks[i] - 1) / (count - 1);
+  }
+  return samples;
+}
+
+Chart ContourChart(const PlotSearch& search, std::size_t x_index,
+                   std::size_t y_index, const PlotMetric& metric,
+                   const PlotSubjects& subjects) {
+  const SearchAxis& x = search.axes[x_index];
+  const SearchAxis& y = search.axes[y_index];
+  Chart chart;
+  chart.x = ChartAxisOf(x);
+  chart.y = ChartAxisOf(y);
+  const auto samples =
+      RankSamples(search, x, y, x_index, y_index, metric.smaller_is_better);
+  const FieldAxis columns = FieldAxisOf(x), rows = FieldAxisOf(y);
+  const auto field = EstimateField(samples, columns, rows);
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    if (std::isnan(field[i])) continue;
+    const auto [left, right] = CellEnds(x, i % columns.cells, columns.cells);
+    const auto [bottom, top] = CellEnds(y, i / columns.cells, rows.cells);
+    chart.cells.push_back({left, right, bottom, top, field[i]});
+  }
+  chart.dots = DotsByStyle(search, subjects, [&](const PlotTrial& trial) {
+    return CurvePoint(trial.places[x_index], trial.places[y_index]);
+  });
+  return chart;
+}
+
+// Why a search has no contour; empty if it has one.
+std::string WhyNoContour(const PlotSearch& search, const ChosenAxes& chosen,
+                         const PlotMetric& metric) {
+  const std::string empty = WhyEmpty(search, chosen, metric);
+  if (!empty.empty()) return empty;
+  if (chosen.axes.size() < 2) {
+    return "a contour needs two hyperparameters, its search space has " +
+           std::to_string(chosen.axes.size()) + " of these";
+  }
+  for (const std::size_t i : chosen.axes) {
+    if (search.axes[i].constant()) {
+      return ShortName(search.axes[i].name) + " has a single value";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Figure ContourFigure(const PlotData& data, const PlotLook& look) {
+  const PlotMetric& metric = data.metrics.at(0);
+  const PlotSubjects subjects =
+      SubjectsOf(data, look.top, LegendEntry::Sample::kDot);
+  Figure figure{.title = "",
+                .panels = {},
+                .legend = subjects.legend,
+                .light = "worst",
+                .dark = "best"};
+  std::vector<std::string> title = {
+      "estimated rank in " + ShortName(metric.name) + " " + data.place,
+      GroupedText(data), subjects.shown};
+  for (const PlotSearch& search : data.searches) {
+    const ChosenAxes chosen = ChooseAxes(search, metric, look.hparams, 2);
+    Chart chart;
+    chart.empty = WhyNoContour(search, chosen, metric);
+    if (chart.empty.empty()) {
+      chart = ContourChart(search, chosen.axes[0], chosen.axes[1], metric,
+                           subjects);
+    }
+    chart.title = PanelTitle(data, search);
+    SayShown(data, search, chosen.shown, title, figure);
+    figure.panels.push_back(std::move(chart));
+  }
+  figure.title = PlotTitle(data, JoinParts(title));
+  figure.notes.push_back(
+      "shades are a mean of the ranks of near trials; blank where no trial is "
+      "near");
+  NoteMissingValues(data, figure);
+  LimitPanels(figure);
+  return figure;
+}
+
+}  // namespace dtrain
