@@ -61,10 +61,10 @@ void Collect(const nlohmann::json& space, bool grid, const std::string& prefix,
   }
 }
 
-// The hyperparameter of that name: "a.b" is b in the map a. Null if there is
-// none.
-const nlohmann::json* Find(const nlohmann::json& hparams,
-                           std::string_view name) {
+}  // namespace
+
+const nlohmann::json* FindHparam(const nlohmann::json& hparams,
+                                 std::string_view name) {
   const nlohmann::json* place = &hparams;
   while (true) {
     if (!place->is_object()) return nullptr;
@@ -81,8 +81,6 @@ const nlohmann::json* Find(const nlohmann::json& hparams,
   }
 }
 
-}  // namespace
-
 std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid) {
   std::vector<SearchAxis> axes;
   Collect(space, grid, "", axes);
@@ -91,7 +89,7 @@ std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid) {
 
 double PlaceOn(const SearchAxis& axis, const nlohmann::json& hparams) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  const nlohmann::json* value = Find(hparams, axis.name);
+  const nlohmann::json* value = FindHparam(hparams, axis.name);
   if (value == nullptr) return kNone;
   if (axis.choices.empty()) {
     return value->is_number() ? value->get<double>() : kNone;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,11 @@ struct SearchAxis {
 /// configuration), in byte order of their names, depth first. `grid`: the
 /// search is a grid, so that `count` limits the values.
 std::vector<SearchAxis> SearchAxes(const nlohmann::json& space, bool grid);
+
+/// Returns the hyperparameter of this name ("optimizer.lr" is lr in the map
+/// optimizer; a name may also contain a dot itself), or null.
+const nlohmann::json* FindHparam(const nlohmann::json& hparams,
+                                 std::string_view name);
 
 /// A trial's place on the axis: its value of the hyperparameter, or the index
 /// of its choice. NaN if the trial has none, or one that is not on the axis.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -43,11 +44,6 @@ void AppendHparams(const std::string& prefix, const json& value,
   if (prefix.empty()) return;
   if (!out.empty()) out += ' ';
   out += prefix + "=" + format(value);
-}
-
-std::string FormatBriefly(const json& value) {
-  if (!value.is_number_float()) return FormatValue(value);
-  return Print("%.4g", value.get<double>());
 }
 
 bool IsSearched(const json& space) {
@@ -119,6 +115,41 @@ std::string FormatTime(const std::optional<Timestamp>& time) {
   return whole.substr(0, whole.find('.')) + "Z";
 }
 
+std::string FormatLocalTime(Timestamp time, Timestamp now) {
+  const auto local = [](Timestamp moment) {
+    const std::time_t seconds =
+        std::chrono::floor<std::chrono::seconds>(moment).count();
+    std::tm fields{};
+    localtime_r(&seconds, &fields);
+    return fields;
+  };
+  const auto is_day = [](const std::tm& a, const std::tm& b) {
+    return a.tm_year == b.tm_year && a.tm_yday == b.tm_yday;
+  };
+  constexpr std::chrono::hours kHour{1};
+  const Timestamp age = now - time;
+  if (age >= Timestamp(0) && age < kHour) {
+    const auto minutes =
+        std::chrono::duration_cast<std::chrono::minutes>(age).count();
+    return minutes == 0 ? "just now" : std::to_string(minutes) + " min ago";
+  }
+  const std::tm then = local(time);
+  const std::tm today = local(now);
+  std::tm yesterday = today;
+  --yesterday.tm_mday;
+  yesterday.tm_isdst = -1;
+  (void)std::mktime(&yesterday);
+  constexpr std::chrono::hours kMostOfAYear{24 * 300};
+  const bool is_near = age >= Timestamp(0) && age < kMostOfAYear;
+  const char* format = is_day(then, today)       ? "today %H:%M"
+                       : is_day(then, yesterday) ? "yesterday %H:%M"
+                       : is_near                 ? "%b %e %H:%M"
+                                                 : "%Y-%m-%d %H:%M";
+  std::array<char, 64> text{};
+  std::strftime(text.data(), text.size(), format, &then);
+  return text.data();
+}
+
 std::string FormatSeconds(double seconds) {
   return FormatDuration(std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(std::isfinite(seconds) ? seconds : 0)));
@@ -130,6 +161,11 @@ std::string FormatValue(const json& value) {
     return value.get<std::string>();
   }
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string FormatBriefly(const json& value) {
+  if (!value.is_number_float()) return FormatValue(value);
+  return Print("%.4g", value.get<double>());
 }
 
 std::string FormatHparams(const json& hparams) {

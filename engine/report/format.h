@@ -31,11 +31,19 @@ std::string FormatProgress(const ExperimentRow& row);
 /// RFC 3339 UTC to the second, or "-".
 std::string FormatTime(const std::optional<Timestamp>& time);
 
+/// A time for people in the local time zone: "just now", "5 min ago" within the
+/// last hour, "today 14:03", "yesterday 14:03", "Nov 21 14:03" within 300 days,
+/// else "2025-11-21 14:03".
+std::string FormatLocalTime(Timestamp time, Timestamp now);
+
 std::string FormatSeconds(double seconds);
 
 /// Returns a JSON value in YAML's flow style: strings without quotes where
 /// possible.
 std::string FormatValue(const nlohmann::json& value);
+
+/// Does as FormatValue, with fractions to four digits, for long lists.
+std::string FormatBriefly(const nlohmann::json& value);
 
 /// "lr=0.01 optimizer.name=adam": nested names are joined by dots.
 std::string FormatHparams(const nlohmann::json& hparams);

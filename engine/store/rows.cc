@@ -28,14 +28,19 @@ std::string_view StateName(State state) {
   return kStates[static_cast<std::size_t>(state)].second;
 }
 
-State StateFromName(std::string_view name) {
+std::vector<std::string> StateNames() {
   std::vector<std::string> names;
+  for (const auto& [state, name] : kStates) names.emplace_back(name);
+  return names;
+}
+
+State StateFromName(std::string_view name) {
   for (const auto& [state, known] : kStates) {
     if (name == known) return state;
-    names.emplace_back(known);
   }
   throw Error(ErrorKind::kUsage, "unknown state '" + EscapeForTerminal(name) +
-                                     "'; choose one of " + Join(names, ", "));
+                                     "'; choose one of " +
+                                     Join(StateNames(), ", "));
 }
 
 bool IsFinal(State state) {

@@ -34,6 +34,8 @@ enum class State {
 /// Error(kUsage) with all names for an unknown one.
 std::string_view StateName(State state);
 State StateFromName(std::string_view name);
+/// The names of all states.
+std::vector<std::string> StateNames();
 
 /// True for COMPLETED, CANCELED, ERROR and STOPPED.
 bool IsFinal(State state);
@@ -114,6 +116,21 @@ struct MetricQuery {
   std::optional<std::string> name;
   bool superseded = false;  // also values of earlier runs that count no more
   std::int64_t after = -1;  // only those at more batches
+};
+
+/// Parts of trials that take time to read.
+struct TrialParts {
+  bool hparams = true;      // else TrialRow::hparams is null
+  bool checkpoints = true;  // else the UUIDs of checkpoints are empty
+};
+
+/// The value of a metric that stands for a trial.
+enum class MetricPick {
+  kBest,  // at the trial's best validation, or the last one before it; the
+          // last one of a trial without a best validation
+  kLast,
+  kMin,  // of all that are not NaN
+  kMax,
 };
 
 /// The best (or another) validation of a trial, by the searcher's metric.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,7 +64,8 @@ class Store {
   std::optional<ExperimentDetail> Experiment(std::int64_t id) const;
   /// Returns any report of the experiment after its first batch.
   std::optional<ReportedAt> FirstReport(std::int64_t experiment) const;
-  std::vector<TrialRow> Trials(std::int64_t experiment) const;
+  std::vector<TrialRow> Trials(std::int64_t experiment,
+                               TrialParts parts = {}) const;
   std::optional<TrialRow> Trial(TrialId id) const;
   /// Returns the sums of a trial's profile, if it was profiled.
   std::optional<ProfileReport> Profile(TrialId id) const;
@@ -73,9 +75,18 @@ class Store {
   /// Returns the batches of a trial's last report.
   std::optional<std::int64_t> LastReport(TrialId trial, MetricKind kind) const;
   std::vector<std::string> MetricNames(std::int64_t experiment) const;
-  /// Returns checkpoints, with the deleted ones if `deleted`.
-  std::vector<CheckpointRow> Checkpoints(std::int64_t experiment,
-                                         bool deleted = false) const;
+  /// Returns a value of the metric for each trial that has one, or for `trial`,
+  /// by the number of the trial. kBest and kLast do not read the other values.
+  std::map<std::int64_t, double> TrialMetric(std::int64_t experiment,
+                                             std::optional<std::int64_t> trial,
+                                             MetricKind kind,
+                                             const std::string& name,
+                                             MetricPick pick) const;
+  /// Returns checkpoints of all trials or of one, with the deleted ones if
+  /// `deleted`.
+  std::vector<CheckpointRow> Checkpoints(
+      std::int64_t experiment, bool deleted = false,
+      std::optional<std::int64_t> trial = {}) const;
   /// Finds a checkpoint by a prefix of at least 4 characters. Throws
   /// Error(kNotFound), or Error(kUsage) if it is too short or ambiguous.
   CheckpointRow CheckpointByPrefix(const std::string& prefix) const;

@@ -190,6 +190,83 @@ std::optional<std::int64_t> Store::LastReport(TrialId trial,
   });
 }
 
+namespace {
+
+constexpr std::int64_t kLastNumber = std::numeric_limits<std::int64_t>::max();
+
+// The parameters are the same in each: ?1 experiment, ?2 and ?3 the range of
+// trials, ?4 kind, ?5 name, ?6 greater than any number of batches.
+
+// Since the key of a row is (trial, kind, batches, name), SQLite finds the last
+// value before a batch without reading the others.
+constexpr const char* kBestValues =
+    "SELECT t.number, m.value, m.special FROM metric_names n CROSS JOIN "
+    "trials t CROSS JOIN metrics m ON m.trial = t.id AND m.kind = ?4 AND "
+    "m.name = n.id AND m.batches = (SELECT b.batches FROM metrics b WHERE "
+    "b.trial = t.id AND b.kind = ?4 AND b.name = n.id AND b.superseded = 0 "
+    "AND b.batches <= coalesce(t.best_batches, ?6) "
+    "ORDER BY b.batches DESC LIMIT 1) "
+    "WHERE n.name = ?5 AND t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3";
+
+constexpr const char* kLastValues =
+    "SELECT t.number, m.value, m.special FROM metric_names n CROSS JOIN "
+    "trials t CROSS JOIN metrics m ON m.trial = t.id AND m.kind = ?4 AND "
+    "m.name = n.id AND m.batches = (SELECT b.batches FROM metrics b WHERE "
+    "b.trial = t.id AND b.kind = ?4 AND b.name = n.id AND b.superseded = 0 "
+    "AND b.batches <= ?6 ORDER BY b.batches DESC LIMIT 1) "
+    "WHERE n.name = ?5 AND t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3";
+
+// Infinities count as such; NaN, which is NULL here, is left out. 9e999 is
+// SQLite's infinity.
+constexpr const char* kMinValues =
+    "SELECT t.number, min(CASE m.special WHEN 2 THEN 9e999 WHEN 3 THEN -9e999 "
+    "ELSE m.value END) AS v, 0 FROM metric_names n CROSS JOIN trials t "
+    "CROSS JOIN metrics m ON m.trial = t.id AND m.kind = ?4 AND m.name = n.id "
+    "AND m.superseded = 0 AND m.batches <= ?6 WHERE n.name = ?5 AND "
+    "t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 GROUP BY t.number "
+    "HAVING v IS NOT NULL";
+
+constexpr const char* kMaxValues =
+    "SELECT t.number, max(CASE m.special WHEN 2 THEN 9e999 WHEN 3 THEN -9e999 "
+    "ELSE m.value END) AS v, 0 FROM metric_names n CROSS JOIN trials t "
+    "CROSS JOIN metrics m ON m.trial = t.id AND m.kind = ?4 AND m.name = n.id "
+    "AND m.superseded = 0 AND m.batches <= ?6 WHERE n.name = ?5 AND "
+    "t.experiment = ?1 AND t.number BETWEEN ?2 AND ?3 GROUP BY t.number "
+    "HAVING v IS NOT NULL";
+
+const char* ValuesOf(MetricPick pick) {
+  switch (pick) {
+    case MetricPick::kBest:
+      return kBestValues;
+    case MetricPick::kLast:
+      return kLastValues;
+    case MetricPick::kMin:
+      return kMinValues;
+    case MetricPick::kMax:
+      break;
+  }
+  return kMaxValues;
+}
+
+}  // namespace
+
+std::map<std::int64_t, double> Store::TrialMetric(
+    std::int64_t experiment, std::optional<std::int64_t> trial, MetricKind kind,
+    const std::string& name, MetricPick pick) const {
+  return connection_->Guard([&] {
+    SQLite::Statement query(*connection_->database, ValuesOf(pick));
+    BindAll(query, experiment, trial.value_or(0), trial.value_or(kLastNumber),
+            kind == MetricKind::kValidation, name, kLastNumber);
+    std::map<std::int64_t, double> values;
+    while (query.executeStep()) {
+      Columns columns(query);
+      const std::int64_t number = columns.Int();
+      values.emplace_hint(values.end(), number, columns.Special());
+    }
+    return values;
+  });
+}
+
 std::optional<ReportedAt> Store::FirstReport(std::int64_t experiment) const {
   return connection_->Guard([&]() -> std::optional<ReportedAt> {
     SQLite::Statement query(

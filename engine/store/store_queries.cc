@@ -93,18 +93,20 @@ std::vector<TrialRow> ReadTrials(SQLite::Statement& query) {
 }
 
 // The checkpoint of the best or latest validation is the newest existing one of
-// the same batch.
+// the same batch. ?4 and ?5: with hyperparameters, with checkpoints.
 constexpr const char* kTrials =
-    "SELECT experiment, number, request_id, state, reason, hparams, seed, "
-    "batches, rung, "
-    "best_value, best_batches, (SELECT uuid FROM checkpoints c WHERE "
-    "c.trial = t.id AND c.batches = t.best_batches AND c.state = 'COMPLETED' "
-    "ORDER BY c.id DESC LIMIT 1), "
-    "latest_batches, latest_value, latest_special, (SELECT uuid FROM "
-    "checkpoints c WHERE c.trial = t.id AND c.batches = t.latest_batches AND "
-    "c.state = 'COMPLETED' ORDER BY c.id DESC LIMIT 1), "
-    "(SELECT uuid FROM checkpoints c WHERE c.trial = t.id AND "
-    "c.state = 'COMPLETED' ORDER BY c.batches DESC, c.id DESC LIMIT 1), "
+    "SELECT experiment, number, request_id, state, reason, "
+    "CASE WHEN ?4 THEN hparams ELSE 'null' END, seed, batches, rung, "
+    "best_value, best_batches, CASE WHEN ?5 THEN (SELECT uuid FROM "
+    "checkpoints c WHERE c.trial = t.id AND c.batches = t.best_batches AND "
+    "c.state = 'COMPLETED' ORDER BY c.id DESC LIMIT 1) END, "
+    "latest_batches, latest_value, latest_special, CASE WHEN ?5 THEN (SELECT "
+    "uuid FROM checkpoints c WHERE c.trial = t.id AND "
+    "c.batches = t.latest_batches AND c.state = 'COMPLETED' "
+    "ORDER BY c.id DESC LIMIT 1) END, "
+    "CASE WHEN ?5 THEN (SELECT uuid FROM checkpoints c WHERE c.trial = t.id "
+    "AND c.state = 'COMPLETED' ORDER BY c.batches DESC, c.id DESC LIMIT 1) "
+    "END, "
     "restarts, failures, runs, pid, pid_start, boot_id, created, started, "
     "ended, seconds FROM trials t WHERE experiment = ?1 AND number BETWEEN ?2 "
     "AND ?3 "
@@ -220,10 +222,11 @@ std::optional<ExperimentDetail> Store::Experiment(std::int64_t id) const {
   });
 }
 
-std::vector<TrialRow> Store::Trials(std::int64_t experiment) const {
+std::vector<TrialRow> Store::Trials(std::int64_t experiment,
+                                    TrialParts parts) const {
   return connection_->Guard([&] {
     SQLite::Statement query(*connection_->database, kTrials);
-    BindAll(query, experiment, 0, kMax);
+    BindAll(query, experiment, 0, kMax, parts.hparams, parts.checkpoints);
     return ReadTrials(query);
   });
 }
@@ -231,7 +234,8 @@ std::vector<TrialRow> Store::Trials(std::int64_t experiment) const {
 std::optional<TrialRow> Store::Trial(TrialId id) const {
   return connection_->Guard([&]() -> std::optional<TrialRow> {
     SQLite::Statement query(*connection_->database, kTrials);
-    BindAll(query, id.experiment, id.number, id.number);
+    BindAll(query, id.experiment, id.number, id.number, /*hparams=*/true,
+            /*checkpoints=*/true);
     auto trials = ReadTrials(query);
     if (trials.empty()) return std::nullopt;
     return std::move(trials.front());
@@ -279,14 +283,17 @@ std::optional<ProfileReport> Store::Profile(TrialId id) const {
   });
 }
 
-std::vector<CheckpointRow> Store::Checkpoints(std::int64_t experiment,
-                                              bool deleted) const {
+std::vector<CheckpointRow> Store::Checkpoints(
+    std::int64_t experiment, bool deleted,
+    std::optional<std::int64_t> trial) const {
   return connection_->Guard([&] {
     SQLite::Statement query(
         *connection_->database,
-        CheckpointQuery("WHERE t.experiment = ?1 AND (?2 OR c.state != "
-                        "'DELETED') ORDER BY t.number, c.batches, c.id"));
-    BindAll(query, experiment, deleted);
+        CheckpointQuery("WHERE t.experiment = ?1 AND t.number BETWEEN ?3 AND "
+                        "?4 AND (?2 OR c.state != 'DELETED') "
+                        "ORDER BY t.number, c.batches, c.id"));
+    BindAll(query, experiment, deleted, trial.value_or(0),
+            trial.value_or(kMax));
     return ReadCheckpoints(query);
   });
 }

@@ -1,9 +1,13 @@
 #include "engine/report/format.h"
 
 #include <array>
+#include <cstdlib>
+#include <ctime>
 #include <limits>
 
 #include <gtest/gtest.h>
+
+#include "engine/base/text.h"
 
 namespace dtrain {
 namespace {
@@ -28,6 +32,26 @@ TEST(FormatTest, Shows100PercentOnlyAtTheEnd) {
 TEST(FormatTest, WritesTimesToTheSecond) {
   EXPECT_EQ(FormatTime(Timestamp(1'000'000)), "1970-01-01T00:00:01Z");
   EXPECT_EQ(FormatTime(std::nullopt), "-");
+}
+
+TEST(FormatTest, ShowsTimesAsPeopleSayThem) {
+  ASSERT_EQ(setenv("TZ", "UTC-2", /*replace=*/1), 0);
+  tzset();
+  const auto shown = [](const char* time) {
+    return FormatLocalTime(*ParseTimestamp(time),
+                           *ParseTimestamp("2026-11-25T12:00:00Z"));
+  };
+  EXPECT_EQ(shown("2026-11-25T11:59:30Z"), "just now");
+  EXPECT_EQ(shown("2026-11-25T11:00:01Z"), "59 min ago");
+  EXPECT_EQ(shown("2026-11-25T11:00:00Z"), "today 13:00");
+  EXPECT_EQ(shown("2026-11-24T22:00:00Z"), "today 00:00");
+  EXPECT_EQ(shown("2026-11-24T21:59:59Z"), "yesterday 23:59");
+  EXPECT_EQ(shown("2026-11-05T06:07:00Z"), "Nov  5 08:07");
+  EXPECT_EQ(shown("2025-11-25T12:00:00Z"), "2025-11-25 14:00");
+  EXPECT_EQ(shown("2026-11-26T12:00:00Z"), "2026-11-26 14:00");
+  EXPECT_EQ(shown("1969-12-31T23:59:59.5Z"), "1970-01-01 01:59");
+  unsetenv("TZ");
+  tzset();
 }
 
 TEST(FormatTest, JoinsNestedHparamsByDots) {

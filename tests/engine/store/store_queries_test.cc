@@ -163,6 +163,83 @@ TEST_F(RecordQueriesTest, CallbackMayQueryTheStore) {
   EXPECT_THAT(seen, ElementsAre(1, 1));
 }
 
+TEST_F(StoreQueriesTest, TrialsMayLackTheirLargeParts) {
+  AddSample(store_, 1);
+  const auto rows = store_.Trials(1, {.hparams = false, .checkpoints = false});
+
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].hparams, nullptr);
+  EXPECT_FALSE(store_.Trials(1)[0].hparams.is_null());
+}
+
+class TrialMetricTest : public testing::Test {
+ protected:
+  TrialMetricTest() {
+    AddSample(store_, /*trials=*/3);
+    store_.Write([](StoreWriter& writer) {
+      const auto add = [&](std::int64_t trial, int batches, double loss,
+                           const MetricValues& values) {
+        writer.AddMetrics({1, trial}, MetricKind::kValidation, batches, 0,
+                          values, Timestamp(1));
+        writer.AddValidation({1, trial}, loss, batches,
+                             /*smaller_is_better=*/true);
+      };
+      add(1, 100, 3, {{"speed", 7}});
+      add(1, 200, 1, {{"speed", 5}});
+      add(1, 300, 2, {{"speed", 9}});
+      add(2, 100, 3, {{"speed", 4}});
+      add(2, 200, 1, {{"other", 5}});
+      add(3, 100, NAN, {{"speed", NAN}});
+      add(3, 200, NAN, {{"speed", HUGE_VAL}});
+    });
+  }
+
+  std::map<std::int64_t, double> Values(MetricPick pick) const {
+    return store_.TrialMetric(1, std::nullopt, MetricKind::kValidation, "speed",
+                              pick);
+  }
+
+  Store store_ = Store::OpenForWriting(StoreLayout(":memory:"));
+};
+
+using TrialValuesMap = std::map<std::int64_t, double>;
+
+TEST_F(TrialMetricTest, PicksTheValueAtTheBestValidationOrBeforeIt) {
+  EXPECT_EQ(Values(MetricPick::kBest),
+            (TrialValuesMap{{1, 5}, {2, 4}, {3, HUGE_VAL}}));
+}
+
+TEST_F(TrialMetricTest, PicksTheLastTheLeastAndTheGreatestValue) {
+  EXPECT_EQ(Values(MetricPick::kLast),
+            (TrialValuesMap{{1, 9}, {2, 4}, {3, HUGE_VAL}}));
+  EXPECT_EQ(Values(MetricPick::kMin),
+            (TrialValuesMap{{1, 5}, {2, 4}, {3, HUGE_VAL}}));
+  EXPECT_EQ(Values(MetricPick::kMax),
+            (TrialValuesMap{{1, 9}, {2, 4}, {3, HUGE_VAL}}));
+}
+
+TEST_F(TrialMetricTest, IsOfOneTrialKindAndName) {
+  const auto kind = MetricKind::kValidation;
+  EXPECT_EQ(store_.TrialMetric(1, 2, kind, "speed", MetricPick::kLast),
+            (TrialValuesMap{{2, 4}}));
+  EXPECT_THAT(store_.TrialMetric(1, 2, kind, "no", MetricPick::kMin),
+              IsEmpty());
+  EXPECT_THAT(store_.TrialMetric(1, std::nullopt, MetricKind::kTraining,
+                                 "speed", MetricPick::kBest),
+              IsEmpty());
+}
+
+TEST_F(TrialMetricTest, SkipsSupersededValues) {
+  store_.Write([](StoreWriter& writer) {
+    writer.SupersedeMetrics({1, 1}, /*run=*/2, MetricKind::kValidation, 200,
+                            301, /*smaller_is_better=*/true);
+  });
+  EXPECT_EQ(Values(MetricPick::kMax).at(1), 7);
+  EXPECT_EQ(Values(MetricPick::kMin).at(1), 7);
+  EXPECT_EQ(Values(MetricPick::kLast).at(1), 7);
+  EXPECT_EQ(Values(MetricPick::kBest).at(1), 7);
+}
+
 TEST_F(RecordQueriesTest, NamesAreOfTheExperiment) {
   EXPECT_THAT(store_.MetricNames(1), ElementsAre("acc", "lr", "val_loss"));
   EXPECT_THAT(store_.MetricNames(2), ElementsAre("other"));
